@@ -1,12 +1,11 @@
-//! Owns the bounded work of a parser on a text that a stranger wrote. What the tree means is for those
-//! who asked for it.
+//! Bounds the work of a parser on untrusted text. The caller interprets the tree.
 
 use std::ops::ControlFlow;
 
 use tree_sitter::{ParseOptions, ParseState, Parser, Tree};
 
-/// The tree of `text`; `None` where the parser reports on its work more than `reports_max` times, which
-/// it does each 100 operations.
+/// Parses `text`; `None` if the parser reports progress more than `reports_max` times, which it
+/// does every 100 operations.
 pub(crate) fn parse_bounded(parser: &mut Parser, text: &[u8], reports_max: usize) -> Option<Tree> {
     let mut reports = 0_usize;
     let mut report = |_: &ParseState| {

@@ -1,5 +1,5 @@
-//! Owns what is known of an answer beside its text: how the user's checks ended on it, and how much
-//! it would change. It decides what counts as holding, and runs nothing.
+//! Facts about an answer besides its text: the results of the user's checks, and how much it would
+//! change. It decides which answers hold, and runs nothing.
 
 use std::fmt;
 
@@ -74,7 +74,7 @@ pub struct ChangeCounts {
     pub removed: u64,
 }
 
-/// Whether an answer may win before one that does not hold.
+/// Standing of an answer, which decides whether it takes precedence over others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CheckStanding {
     /// It passed all required checks, or there are none.
@@ -85,7 +85,8 @@ pub enum CheckStanding {
 }
 
 impl CheckResults {
-    /// Which required checks did not pass, as the beginning of a sentence; `None` if all did.
+    /// Returns which required checks did not pass, as the beginning of a sentence; `None` if all
+    /// did.
     pub fn failed_requirements(&self) -> Option<String> {
         let failed = self.failed_checks();
         let names: Vec<&str> = failed.map(|finding| finding.check.as_str()).collect();
@@ -100,7 +101,7 @@ impl CheckResults {
         ))
     }
 
-    /// What follows from the checks. One that could not be run says nothing good.
+    /// Returns what follows from the checks. A required check that could not run counts as failed.
     pub fn standing(&self) -> CheckStanding {
         match self.failed_checks().next() {
             Some(_) => CheckStanding::Fails,
@@ -108,7 +109,7 @@ impl CheckResults {
         }
     }
 
-    /// Whether a required check was run to its end and failed.
+    /// Returns whether a required check ran to its end and failed.
     pub fn has_failed(&self) -> bool {
         let mut failed = self.failed_checks();
         failed.any(|finding| matches!(finding.verdict, CheckVerdict::Failed { .. }))

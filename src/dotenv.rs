@@ -1,6 +1,6 @@
-//! Owns what `.env` files say: their syntax, the variables that were read from them, and the one
-//! value in which they stand beside the environment of the process. They are settings of configs
-//! and keys of vendors; nothing here gives out an environment that a process could be started with.
+//! `.env` files: their syntax, the variables that were read from them, and the one value that
+//! combines them with the environment of the process. They hold settings of configs and keys of
+//! vendors; nothing here returns an environment that a process could be started with.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,19 +10,19 @@ use std::ops::RangeInclusive;
 
 use crate::path::AbsPath;
 
-/// The longest value, in bytes.
+/// Maximum length of a value, in bytes.
 pub const VALUE_BYTES_MAX: usize = 16 * 1024;
-/// How many variables one file may set.
+/// Maximum number of variables that one file may set.
 pub const VARIABLES_MAX: usize = 1000;
-/// Characters without a meaning of their own (Unicode's private use area).
+/// Characters without an assigned meaning (Unicode's private use area).
 const PRIVATE_USE: RangeInclusive<char> = '\u{e000}'..='\u{f8ff}';
 
-/// What the text of one file says.
+/// The parsed content of one file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ParsedDotenv {
-    /// The variables, in the order of their lines; a name may be there twice, and the last counts.
+    /// The variables, in the order of their lines; a name may occur twice, and the last one counts.
     pub assignments: Vec<DotenvAssignment>,
-    /// What could not be read, in the order of the lines.
+    /// The faults, in the order of the lines.
     pub faults: Vec<DotenvFault>,
 }
 
@@ -33,29 +33,29 @@ pub struct DotenvAssignment {
     pub line: usize,
     /// The name of the variable.
     pub name: String,
-    /// The value as it is written: nothing is filled in.
+    /// The value as it is written: nothing is expanded.
     pub value: String,
 }
 
-/// A place in a file that says nothing.
+/// A place in a file that could not be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DotenvFault {
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong there.
+    /// The fault.
     pub kind: DotenvFaultKind,
 }
 
-/// What is wrong with a line.
+/// Kind of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DotenvFaultKind {
     /// It is not `NAME=value`.
     NotAssignment,
-    /// A quote is opened and never closed, so that the file ends there.
+    /// A quote is never closed, so that the file ends there.
     OpenQuote,
     /// The value is longer than [`VALUE_BYTES_MAX`].
     TooLong,
-    /// [`VARIABLES_MAX`] variables stand before it, so that the file ends there.
+    /// [`VARIABLES_MAX`] variables precede it, so that the file ends there.
     TooMany,
 }
 
@@ -80,7 +80,7 @@ impl fmt::Display for DotenvFaultKind {
     }
 }
 
-/// A value may be a key, and is never shown.
+/// Omits the value: it may be a key, and is never shown.
 impl fmt::Debug for DotenvAssignment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { line, name, .. } = self;
@@ -91,7 +91,7 @@ impl fmt::Debug for DotenvAssignment {
     }
 }
 
-/// Reads the text of a `.env` file, as `dotenvy` does, but for `$`, which means nothing.
+/// Parses a `.env` file like `dotenvy`, except that `$` has no meaning.
 pub fn parse(text: &str) -> ParsedDotenv {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut parsed = ParsedDotenv::default();
@@ -111,7 +111,7 @@ pub fn parse(text: &str) -> ParsedDotenv {
         .filter(|(_, line)| has_content(line));
     let mut ended = 0;
     for item in dotenvy::from_read_iter(lines) {
-        // The lines of a quoted value are passed over with the statement that they belong to.
+        // The lines of a quoted value are skipped with the statement that they belong to.
         let line = statements.find(|(line, _)| *line > ended);
         let line = line.map_or(1, |(line, _)| line);
         ended = taken.get();
@@ -139,14 +139,16 @@ pub fn parse(text: &str) -> ParsedDotenv {
     parsed
 }
 
-/// A character that is nowhere in `text`, which can stand for `$` while `dotenvy` reads it.
+/// Returns a character that does not occur in `text`, which can replace `$` while `dotenvy` parses
+/// it.
 fn unused_character(text: &str) -> Option<char> {
     let used: BTreeSet<char> = text.chars().filter(|c| PRIVATE_USE.contains(c)).collect();
     PRIVATE_USE.into_iter().find(|c| !used.contains(c))
 }
 
-/// `text` with `stand_in` for each `$` that `dotenvy` would take for the beginning of a variable: it
-/// would fill in the variables of the process. One behind a backslash is plain text for it already.
+/// Replaces each `$` in `text` that `dotenvy` would take for the beginning of a variable by
+/// `stand_in`: it would expand the variables of the process. A `$` after a backslash is plain text
+/// for it already.
 fn hide_dollars(text: &str, stand_in: char) -> String {
     let mut is_escaped = false;
     let hide = |c: char| {
@@ -157,13 +159,13 @@ fn hide_dollars(text: &str, stand_in: char) -> String {
     text.chars().map(hide).collect()
 }
 
-/// Whether a line is neither empty nor a comment.
+/// Returns whether a line is neither empty nor a comment.
 fn has_content(line: &str) -> bool {
     let line = line.trim_start();
     !line.is_empty() && !line.starts_with('#')
 }
 
-/// Reads a text line by line, and counts the lines that were taken.
+/// Reads a text line by line, and counts the lines that were read.
 struct LineReader<'t> {
     rest: &'t [u8],
     taken: &'t Cell<usize>,
@@ -185,8 +187,8 @@ impl Read for LineReader<'_> {
     }
 }
 
-/// What was read from `.env` files and may be used. It stands beside the environment of the process
-/// and is never part of it.
+/// The variables that were read from `.env` files and may be used. They are separate from the
+/// environment of the process and never part of it.
 #[derive(Clone, Debug, Default)]
 pub struct DotenvVariables(BTreeMap<String, DotenvVariable>);
 
@@ -196,7 +198,7 @@ struct DotenvVariable {
     source: DotenvSource,
 }
 
-/// Where a variable was read.
+/// Origin of a variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DotenvSource {
     /// The file.
@@ -211,7 +213,7 @@ impl fmt::Display for DotenvSource {
     }
 }
 
-/// A value may be a key, and is never shown.
+/// Omits the value: it may be a key, and is never shown.
 impl fmt::Debug for DotenvVariable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&self.source, f)
@@ -219,7 +221,7 @@ impl fmt::Debug for DotenvVariable {
 }
 
 impl DotenvVariables {
-    /// Adds what one file sets. What an earlier file set stays.
+    /// Adds the variables of one file. Variables of earlier files take precedence.
     pub fn add(&mut self, file: &AbsPath, assignments: Vec<DotenvAssignment>) {
         let mut added = BTreeMap::new();
         for DotenvAssignment { line, name, value } in assignments {
@@ -232,20 +234,20 @@ impl DotenvVariables {
         }
     }
 
-    /// Where a variable was read, if it was.
+    /// Returns where a variable was read, if it was.
     pub fn source(&self, name: &str) -> Option<&DotenvSource> {
         self.0.get(name).map(|variable| &variable.source)
     }
 }
 
-/// The variables that a config and the clients of models can ask for by name: those of the process,
-/// and what `.env` files add. It cannot be listed or turned into an environment, so that no process
-/// is started with it.
+/// The variables that a config and the clients of models can look up by name: those of the process,
+/// and those that `.env` files add. They cannot be listed or converted to an environment, so that
+/// no process is started with them.
 #[derive(Clone, Default)]
 pub struct ConfigVariables(BTreeMap<String, String>);
 
 impl ConfigVariables {
-    /// The variables of the process, which stay as they are, and those of the files.
+    /// Combines the variables of the process, which take precedence, with those of the files.
     pub fn new(process: &BTreeMap<String, String>, files: &DotenvVariables) -> Self {
         let mut all = process.clone();
         for (name, variable) in &files.0 {
@@ -255,17 +257,17 @@ impl ConfigVariables {
         Self(all)
     }
 
-    /// The value of a variable, which may be empty.
+    /// Returns the value of a variable, which may be empty.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
 
-    /// The value of a variable; an empty one counts as unset.
+    /// Returns the value of a variable; an empty one counts as unset.
     pub fn get_non_empty(&self, name: &str) -> Option<&str> {
         self.get(name).filter(|value| !value.is_empty())
     }
 
-    /// Those variables whose name `is_kept` accepts.
+    /// Returns only the variables whose name `is_kept` accepts.
     #[must_use]
     pub fn retain_named(&self, is_kept: impl Fn(&str) -> bool) -> Self {
         let kept = self.0.iter().filter(|(name, _)| is_kept(name));
@@ -282,7 +284,7 @@ impl FromIterator<(String, String)> for ConfigVariables {
     }
 }
 
-/// Values may be keys, and are never shown.
+/// Omits the values: they may be keys, and are never shown.
 impl fmt::Debug for ConfigVariables {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.0.keys()).finish()

@@ -1,5 +1,5 @@
-//! Owns the one error type that reaches the user, and the exit status of the process.
-//! It must never print: only `cli` does, and only once.
+//! The one error type that reaches the user, and the exit status of the process. It must never
+//! print: only `cli` does, and only once.
 
 use std::any::Any;
 use std::error::Error as StdError;
@@ -8,28 +8,28 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What went wrong, from the user's point of view; it decides the exit status.
+/// The kind of an error, from the user's point of view; it determines the exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// The command line cannot be understood.
+    /// The command line cannot be parsed.
     Usage,
-    /// The YAML, a grants file or a prompt asks for something that cannot be.
+    /// The YAML, a grants file or a prompt asks for something impossible.
     Config,
     /// Something that the run needs is missing: a key, a kernel feature, a server.
     Environment,
-    /// A model's endpoint failed in a way that retries did not heal.
+    /// A model's endpoint failed, and retries did not help.
     Backend,
     /// Reading or writing massgen's own files failed.
     Io,
-    /// The run ended and no agent had given an answer.
+    /// The run ended without any agent's answer.
     NoAnswer,
-    /// The work that was asked for was refused by permissions.
+    /// Permissions denied the work that was asked for.
     Denied,
-    /// A limit of time, money or rounds was met.
+    /// A limit of time, money or rounds was reached.
     Limit,
-    /// The user pressed Ctrl-C or the process was told to end.
+    /// The user pressed Ctrl-C or the process was terminated.
     Interrupted,
-    /// A state that the code holds for impossible; to be reported.
+    /// A state that should be impossible; the user should report it.
     Bug,
 }
 
@@ -56,7 +56,7 @@ pub enum ExitStatus {
 }
 
 impl ExitStatus {
-    /// The number that the process ends with.
+    /// Returns the number of the exit status.
     pub fn code(self) -> u8 {
         match self {
             ExitStatus::Delivered => 0,
@@ -72,7 +72,7 @@ impl ExitStatus {
 }
 
 impl ErrorKind {
-    /// The exit status that a process which ends with this kind of error has.
+    /// Returns the exit status of a process that ends with this kind of error.
     pub fn exit_status(self) -> ExitStatus {
         match self {
             ErrorKind::Usage | ErrorKind::Config => ExitStatus::Usage,
@@ -92,34 +92,35 @@ pub struct Error {
     kind: ErrorKind,
     message: String,
     hints: Vec<String>,
-    source: Option<Box<dyn StdError + Send + Sync>>,
+    cause: Option<anyhow::Error>,
 }
 
 /// The result of whatever can end a command.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// Makes an error of `kind`; `message` is lower case, names the thing and has no final period.
+    /// Creates an error of `kind`; `message` is lower case, names the thing and has no final
+    /// period.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self {
             kind,
             message: message.into(),
             hints: Vec::new(),
-            source: None,
+            cause: None,
         }
     }
 
-    /// Makes an error about massgen's own files.
+    /// Creates an error about massgen's own files.
     pub fn io(message: impl Into<String>, source: std::io::Error) -> Self {
         Self::new(ErrorKind::Io, message).with_source(source)
     }
 
-    /// Makes an error for a state that should be impossible.
+    /// Creates an error for a state that should be impossible.
     pub fn bug(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Bug, message).with_hint("this is a bug in massgen: please report it")
     }
 
-    /// Makes an error from what a panic carries.
+    /// Creates an error from the payload of a panic.
     pub fn from_panic(panic: &(dyn Any + Send)) -> Self {
         let words = panic.downcast_ref::<&str>().copied();
         let words = words.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
@@ -136,40 +137,47 @@ impl Error {
         self
     }
 
-    /// Adds the error that led to this one.
+    /// Adds the cause of this error, with all the causes behind it.
     #[must_use]
-    pub fn with_source(mut self, source: impl StdError + Send + Sync + 'static) -> Self {
-        self.source = Some(Box::new(source));
+    pub fn with_source(mut self, cause: impl Into<anyhow::Error>) -> Self {
+        self.cause = Some(cause.into());
         self
     }
 
-    /// What kind of error it is.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
 
-    /// The next actions, in the order in which they were added.
+    /// Returns the next actions, in the order in which they were added.
     pub fn hints(&self) -> &[String] {
         &self.hints
     }
 }
 
-/// The message; in the alternate form (`{:#}`) with what led to it, on the same line.
+/// Prints the message; in the alternate form (`{:#}`) followed by its causes, on the same line. A cause
+/// that the message before it already contains is left out.
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)?;
-        match &self.source {
-            Some(source) if f.alternate() => write!(f, ": {source}"),
-            Some(_) | None => Ok(()),
+        if !f.alternate() {
+            return Ok(());
         }
+        let mut before = self.message.clone();
+        for cause in self.cause.iter().flat_map(anyhow::Error::chain) {
+            let cause = cause.to_string();
+            if !before.contains(&cause) {
+                write!(f, ": {cause}")?;
+            }
+            before = cause;
+        }
+        Ok(())
     }
 }
 
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        self.source.as_ref().map(|source| {
-            let source: &(dyn StdError + 'static) = source.as_ref();
-            source
-        })
+        let cause = self.cause.as_ref()?;
+        Some(cause.as_ref())
     }
 }

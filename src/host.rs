@@ -1,5 +1,5 @@
-//! Owns what `main` reads once about the process and passes down: nothing else asks for the
-//! environment, the current directory or the terminal.
+//! The facts about the process that `main` reads once and passes down: no other code reads the
+//! environment, the current directory or the terminal state.
 
 use std::collections::BTreeMap;
 
@@ -9,19 +9,19 @@ use crate::path::AbsPath;
 /// The process as it was started.
 #[derive(Clone, Debug)]
 pub struct Host {
-    /// The words of the command line after the program's name.
+    /// The command-line arguments after the program's name.
     pub arguments: Vec<String>,
-    /// The directory that the user stands in.
+    /// The user's current directory.
     pub cwd: AbsPath,
     /// The user's home directory, if there is one.
     pub home: Option<AbsPath>,
-    /// The program that runs, under a name that stays true when its file is replaced.
+    /// The running executable, under a path that stays valid when its file is replaced.
     pub executable: AbsPath,
     /// The directory that holds the executable, if it is known.
     pub executable_dir: Option<AbsPath>,
-    /// The environment variables whose names and values are text. No file adds to them.
+    /// The environment variables whose names and values are UTF-8. No file adds to them.
     pub env: BTreeMap<String, String>,
-    /// What `.env` files set, once they have been read.
+    /// The variables of `.env` files, once these have been read.
     pub dotenv: DotenvVariables,
     /// What standard input is connected to.
     pub stdin: StreamTarget,
@@ -29,11 +29,11 @@ pub struct Host {
     pub stdout: StreamTarget,
     /// What standard error is connected to.
     pub stderr: StreamTarget,
-    /// What a hangup does.
+    /// The effect of a hangup.
     pub hangup: HangupAction,
 }
 
-/// What a standard stream is connected to.
+/// Target of a standard stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamTarget {
     /// A person may be looking.
@@ -42,18 +42,18 @@ pub enum StreamTarget {
     Plain,
 }
 
-/// What becomes of the process when its terminal is closed (SIGHUP).
+/// Effect of a closed terminal (SIGHUP) on the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HangupAction {
     /// It ends.
     Ends,
-    /// It goes on: it was started with `nohup` or the like.
+    /// It continues: it was started with `nohup` or similar.
     Ignored,
 }
 
 impl HangupAction {
-    /// Reads what Linux says about a process in `/proc/self/status`: the lowest bit of the ignored
-    /// signals is that of the first signal, SIGHUP.
+    /// Parses `/proc/self/status` of Linux: the lowest bit of the ignored signals is that of the
+    /// first signal, SIGHUP.
     pub fn from_status(status: &str) -> Self {
         let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
         let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
@@ -65,13 +65,12 @@ impl HangupAction {
 }
 
 impl Host {
-    /// What a config that the user named may ask for, and where vendors' keys and settings are looked
-    /// for.
+    /// Returns the variables for a config that the user named, and for vendors' keys and settings.
     pub fn config_variables(&self) -> ConfigVariables {
         ConfigVariables::new(&self.env, &self.dotenv)
     }
 
-    /// The value of an environment variable; an empty one counts as unset.
+    /// Returns the value of an environment variable; an empty one counts as unset.
     pub fn env(&self, name: &str) -> Option<&str> {
         self.env
             .get(name)

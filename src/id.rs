@@ -1,4 +1,4 @@
-//! Owns the names of agents and answers as types that cannot be wrong.
+//! The names of agents and answers, as types that cannot hold an invalid name.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::fmt;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize, Serializer};
 
-/// The longest agent id, in bytes: ids become directory names.
+/// Maximum length of an agent id, in bytes: ids become directory names.
 pub const AGENT_ID_BYTES_MAX: usize = 64;
 
 /// An agent's own name from the YAML: letters, digits, `_`, `-` and `.`, not beginning with `.`.
@@ -15,7 +15,7 @@ pub const AGENT_ID_BYTES_MAX: usize = 64;
 #[serde(try_from = "String")]
 pub struct AgentId(String);
 
-/// Why a text is no agent id.
+/// Error that a string is not an agent id.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{text}` is not an agent id: expected 1 to {AGENT_ID_BYTES_MAX} letters, digits, `_`, `-` or `.`, \
@@ -26,7 +26,7 @@ pub struct InvalidAgentId {
 }
 
 impl AgentId {
-    /// Accepts `text` if it can name an agent and its directories.
+    /// Parses `text`, which must be usable as the name of an agent and its directories.
     pub fn parse(text: &str) -> Result<Self, InvalidAgentId> {
         let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
         let valid = (1..=AGENT_ID_BYTES_MAX).contains(&text.len())
@@ -41,7 +41,7 @@ impl AgentId {
         }
     }
 
-    /// The id as written in the YAML.
+    /// Returns the id as written in the YAML.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -79,18 +79,19 @@ impl JsonSchema for AgentId {
     }
 }
 
-/// An agent's anonymous place among the agents of a run, counted from 1 in the order of their
-/// sorted ids. It is the only name by which agents know each other, and prints as `agent2`.
+/// An agent's anonymous number among the agents of a run, counted from 1 in the order of their
+/// sorted ids. It is the only name by which agents know each other, and is printed as `agent2`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AgentNumber(u16);
 
 impl AgentNumber {
-    /// The agent at `index` (from 0) of the sorted ids. Counts beyond `u16::MAX` stay there.
+    /// Returns the number of the agent at `index` (from 0) of the sorted ids. It saturates at
+    /// `u16::MAX`.
     pub fn from_index(index: usize) -> Self {
         Self(u16::try_from(index.saturating_add(1)).unwrap_or(u16::MAX))
     }
 
-    /// Reads `agent2`; `None` for everything else.
+    /// Parses `agent2`; `None` for everything else.
     pub fn parse(text: &str) -> Option<Self> {
         let digits = text.strip_prefix("agent")?;
         let plain = !digits.starts_with('0') && digits.bytes().all(|b| b.is_ascii_digit());
@@ -112,13 +113,13 @@ impl fmt::Display for AgentNumber {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 #[serde(try_from = "String")]
 pub struct AnswerLabel {
-    /// Who gave it.
+    /// The agent that gave it.
     pub agent: AgentNumber,
-    /// Which of this agent's answers it is, from 1.
+    /// The number of the answer among this agent's, from 1.
     pub ordinal: u32,
 }
 
-/// Why a text is no name of an answer.
+/// Error that a string is not the name of an answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not the name of an answer: expected one such as `agent2.3`")]
 pub struct InvalidAnswerLabel {

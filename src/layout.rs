@@ -1,4 +1,4 @@
-//! Owns where everything of one run lies on the disk. It makes no directory and asks for none.
+//! The paths of everything that belongs to one run. It creates no directory and requires none.
 
 use std::collections::BTreeMap;
 
@@ -12,43 +12,43 @@ use crate::path::AbsPath;
 pub struct RunLayout {
     /// The run.
     pub run: RunName,
-    /// All state of massgen's: `.massgen` in the directory that it was started in.
+    /// The directory of massgen's whole state: `.massgen` in the directory in which it was started.
     pub state: AbsPath,
     /// The workspace of each agent that has one.
     pub workspaces: BTreeMap<AgentId, AgentWorkspace>,
-    /// Where the agents of this run see each other's snapshots.
+    /// The directory of the snapshots that the agents of this run see.
     pub temp_workspaces: AbsPath,
-    /// Where the latest snapshot of each agent is found, under its id.
+    /// The directory of the latest snapshot of each agent, under its id.
     pub snapshots: AbsPath,
-    /// Where sessions are kept.
+    /// The directory of the sessions.
     pub sessions: AbsPath,
-    /// Where the logs of all runs lie.
+    /// The directory of the logs of all runs.
     pub logs: AbsPath,
-    /// Where the agents' commands have directories of their own, while a run goes on.
+    /// The directory for the working directories of agents' commands, while a run is in progress.
     pub sandboxes: AbsPath,
-    /// Where it is kept what was and could be delivered of each run.
+    /// The directory of what was and could be delivered from each run.
     pub deliveries: AbsPath,
 }
 
 /// An agent's workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentWorkspace {
-    /// Where it is.
+    /// Its path.
     pub path: AbsPath,
-    /// Who made it.
+    /// Who created it.
     pub owner: WorkspaceOwner,
 }
 
-/// Who made a workspace, and with that who may clear it.
+/// Creator of a workspace, which decides who may clear it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkspaceOwner {
-    /// massgen made it for this run.
+    /// massgen created it for this run.
     Massgen,
-    /// The user named it in full: massgen uses it as it is and never clears it.
+    /// The user gave its full path: massgen uses it as it is and never clears it.
     User,
 }
 
-/// The name of one run: eight lower-case hexadecimal digits that no other run has.
+/// The unique name of one run: eight lower-case hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunName(u32);
 
@@ -58,7 +58,7 @@ impl RunName {
         Self(random)
     }
 
-    /// Reads what `Display` writes.
+    /// Parses the output of `Display`.
     pub fn parse(text: &str) -> Option<Self> {
         let random = u32::from_str_radix(text, 16).ok()?;
         Some(Self(random)).filter(|name| name.to_string() == text)
@@ -72,7 +72,7 @@ impl std::fmt::Display for RunName {
 }
 
 impl RunLayout {
-    /// Lays out a run of `config` by a user who stands in `base`.
+    /// Returns the layout of a run of `config`, for a user in the directory `base`.
     pub fn plan(config: &Config, base: &AbsPath, run: RunName) -> Self {
         let name = run.to_string();
         let state = base.join(STATE_DIR);
@@ -104,7 +104,7 @@ impl RunLayout {
 }
 
 impl RunLayout {
-    /// All directories that a run writes into.
+    /// Returns all directories that a run writes to.
     pub fn directories(&self) -> impl Iterator<Item = &AbsPath> {
         let shared = [
             &self.temp_workspaces,

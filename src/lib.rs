@@ -1,10 +1,10 @@
 //! massgen: several LLM agents, one task, one gate.
 //!
-//! The modules stand in import order: each names only those above it. That list is the layer
-//! diagram, and `tests/it/tidy.rs` holds it. The library is public for the tests and the doctests;
-//! it promises no stable interface.
+//! The modules are listed in import order: each imports only those above it. That list is the layer
+//! diagram, and `tests/it/tidy.rs` enforces it. The library is public for the tests and the
+//! doctests; its interface is not stable.
 
-// words: types without rules
+// values: types without rules
 pub mod error;
 pub mod id;
 pub mod path;
@@ -32,18 +32,18 @@ pub mod event;
 pub mod prompts;
 pub mod delivery;
 
-// the world: all side effects, behind one gate
+// world: all side effects, behind one gate
 pub mod world;
 
-// minds: models and the loop that lets one work
+// models, and the loop of one agent
 pub mod backend;
 pub mod agent;
 
-// the house: one turn from task to delivery
+// one turn, from task to delivery
 pub mod orchestrator;
 pub mod replay;
 pub mod resume;
 pub mod pipeline;
 
-// the door
+// entry points
 pub mod cli;

@@ -1,5 +1,5 @@
-//! Owns the three kinds of path: as written and made absolute ([`AbsPath`]), followed by the kernel
-//! ([`RealPath`]), and below a root ([`RelPath`]). Nothing here looks at the disk.
+//! The three kinds of path: as written and made absolute ([`AbsPath`]), resolved by the kernel
+//! ([`RealPath`]), and relative to a root ([`RelPath`]). Nothing here accesses the disk.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -11,14 +11,14 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// An absolute path without `.`, `..` or doubled slashes, made by looking at the text alone.
-/// It promises neither that anything exists there nor that it is free of links.
+/// An absolute path without `.`, `..` or doubled slashes, normalized lexically. It guarantees
+/// neither that anything exists there nor that it is free of symlinks.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AbsPath(PathBuf);
 
 impl AbsPath {
-    /// Reads `path`, which is relative to `base` unless it is absolute. `..` is taken off by text,
-    /// and never leads above `/`.
+    /// Resolves `path`, which is relative to `base` unless it is absolute. `..` is removed
+    /// lexically, and never leads above `/`.
     pub fn resolve(base: &AbsPath, path: impl AsRef<Path>) -> Self {
         let mut out = base.0.clone();
         out.push(path);
@@ -31,35 +31,35 @@ impl AbsPath {
         path.is_absolute().then(|| Self(normalized(path)))
     }
 
-    /// The path `/`.
+    /// Returns the path `/`.
     pub fn top() -> Self {
         Self(PathBuf::from("/"))
     }
 
-    /// This path with `rel` below it.
+    /// Returns this path with `rel` appended.
     #[must_use]
     pub fn join(&self, rel: impl AsRef<Path>) -> Self {
         Self::resolve(self, rel)
     }
 
-    /// The directory that holds it; `None` for `/`.
+    /// Returns the parent directory; `None` for `/`.
     pub fn parent(&self) -> Option<Self> {
         self.0.parent().map(|parent| Self(parent.to_owned()))
     }
 
-    /// What lies below `root` to get here, by the text alone; `None` if this is neither `root` nor
-    /// inside it.
+    /// Returns the path relative to `root`, lexically; `None` if this is neither `root` nor inside
+    /// it.
     pub fn below(&self, root: &AbsPath) -> Option<RelPath> {
         let rel = self.0.strip_prefix(&root.0).ok()?;
         Some(RelPath(rel.to_owned()))
     }
 
-    /// Whether this is `root` or inside it, by the text alone.
+    /// Returns whether this is `root` or inside it, lexically.
     pub fn is_within(&self, root: &AbsPath) -> bool {
         self.0.starts_with(&root.0)
     }
 
-    /// The path for the standard library.
+    /// Returns the path for the standard library.
     pub fn as_path(&self) -> &Path {
         &self.0
     }
@@ -79,10 +79,11 @@ fn normalized(path: &Path) -> PathBuf {
     out
 }
 
-/// What is encoded in a path that is handed on as text; bytes outside ASCII always are.
+/// Characters that are percent-encoded when a path is written as text; bytes outside ASCII always
+/// are.
 const ENCODED: &AsciiSet = &CONTROLS.add(b'%');
 
-/// Paths as text in which `%` and what is no plain ASCII is percent-encoded, so that every name
+/// Paths as text in which `%` and everything but plain ASCII is percent-encoded, so that every name
 /// survives.
 pub mod as_text {
     use std::ffi::OsStr;
@@ -94,13 +95,13 @@ pub mod as_text {
 
     use crate::path::ENCODED;
 
-    /// Writes `path`.
+    /// Serializes `path`.
     pub fn serialize<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
         let bytes = path.as_os_str().as_bytes();
         serializer.collect_str(&percent_encode(bytes, ENCODED))
     }
 
-    /// Reads what [`serialize`] wrote.
+    /// Deserializes the output of [`serialize`].
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
         let text = String::deserialize(deserializer)?;
         let bytes: Vec<u8> = percent_decode_str(&text).collect();
@@ -143,21 +144,21 @@ impl fmt::Display for AbsPath {
     }
 }
 
-/// Where the kernel went when it followed a path: absolute, without links, `.` or `..` at the time
-/// of following. It is what decisions are made about. It may name something that does not exist
-/// yet, below a directory that does. It promises nothing about later: whoever acts on it opens it
-/// again beneath a grant's handle.
+/// A path as the kernel resolved it: absolute, without symlinks, `.` or `..` at the time of
+/// resolution. Decisions are made about it. It may name something that does not exist yet, in a
+/// directory that does. It guarantees nothing about later: to act on it, code opens it again
+/// beneath a grant's handle.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RealPath(PathBuf);
 
 impl RealPath {
-    /// Takes a path on the caller's word. Only `world::sys`, which asks the kernel, and tests may
-    /// call it; `.clippy.toml` refuses it elsewhere.
+    /// Creates a path without any check. Only `world::sys`, which asks the kernel, and tests may
+    /// call it; `.clippy.toml` forbids it elsewhere.
     pub fn vouch(path: impl Into<PathBuf>) -> Self {
         Self(path.into())
     }
 
-    /// What lies below `root` to get here; `None` if this is neither `root` nor inside it.
+    /// Returns the path relative to `root`; `None` if this is neither `root` nor inside it.
     pub fn below(&self, root: &RealPath) -> Option<RelPath> {
         if !self.begins_like(root) {
             return None;
@@ -166,20 +167,20 @@ impl RealPath {
         Some(RelPath(rel.to_owned()))
     }
 
-    /// Whether this is `root` or inside it.
+    /// Returns whether this is `root` or inside it.
     pub fn is_within(&self, root: &RealPath) -> bool {
         self.begins_like(root) && self.0.starts_with(&root.0)
     }
 
-    /// Whether the bytes of `root` stand at the beginning, which a real path inside it has. It
-    /// spares most comparisons of names, which are slower.
+    /// Returns whether the path begins with the bytes of `root`, as every real path inside it does.
+    /// This avoids most comparisons of components, which are slower.
     fn begins_like(&self, root: &RealPath) -> bool {
         let (path, root) = (self.0.as_os_str(), root.0.as_os_str());
         path.as_encoded_bytes().starts_with(root.as_encoded_bytes())
     }
 
-    /// The real path of `rel` below this directory. `rel` holds plain names, so no link is crossed
-    /// by adding it, but what it names may itself be a link.
+    /// Returns the real path of `rel` in this directory. `rel` consists of plain names, so
+    /// appending it crosses no symlink, but what it names may itself be a symlink.
     #[must_use]
     pub fn join(&self, rel: &RelPath) -> Self {
         if rel.0.as_os_str().is_empty() {
@@ -189,27 +190,28 @@ impl RealPath {
         }
     }
 
-    /// The number of names in the path; a deeper grant speaks before a shallower one.
+    /// Returns the number of components of the path; a deeper grant takes precedence over a
+    /// shallower one.
     pub fn depth(&self) -> usize {
         self.0.components().count()
     }
 
-    /// The directory that holds it; `None` for `/`.
+    /// Returns the parent directory; `None` for `/`.
     pub fn parent(&self) -> Option<Self> {
         self.0.parent().map(|parent| Self(parent.to_owned()))
     }
 
-    /// The last name; `None` for `/`.
+    /// Returns the last component; `None` for `/`.
     pub fn name(&self) -> Option<&OsStr> {
         self.0.file_name()
     }
 
-    /// The path for the standard library.
+    /// Returns the path for the standard library.
     pub fn as_path(&self) -> &Path {
         &self.0
     }
 
-    /// The same path as an [`AbsPath`], which promises less.
+    /// Returns the same path as an [`AbsPath`], which guarantees less.
     pub fn to_abs(&self) -> AbsPath {
         AbsPath(self.0.clone())
     }
@@ -241,13 +243,14 @@ impl JsonSchema for RealPath {
     }
 }
 
-/// Plain names below some root: never absolute, never with `.` or `..`. Empty means the root.
+/// A path of plain names relative to some root: never absolute, never with `.` or `..`. Empty means
+/// the root.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RelPath(PathBuf);
 
 impl RelPath {
-    /// Accepts `path` if it consists of plain names (`.` is dropped); `None` for an absolute path
-    /// or one with `..`.
+    /// Creates a path if `path` consists of plain names (`.` is dropped); `None` for an absolute
+    /// path or one with `..`.
     pub fn new(path: impl AsRef<Path>) -> Option<Self> {
         let mut out = PathBuf::new();
         for component in path.as_ref().components() {
@@ -260,7 +263,7 @@ impl RelPath {
         Some(Self(out))
     }
 
-    /// This path with one more name; `None` if `name` is not a single plain name.
+    /// Returns this path with one more name; `None` if `name` is not a single plain name.
     pub fn child(&self, name: &OsStr) -> Option<Self> {
         let mut components = Path::new(name).components();
         match (components.next(), components.next()) {
@@ -271,7 +274,7 @@ impl RelPath {
         }
     }
 
-    /// This path with `rel` below it.
+    /// Returns this path with `rel` appended.
     #[must_use]
     pub fn join(&self, rel: &RelPath) -> Self {
         if rel.is_root() {
@@ -281,22 +284,22 @@ impl RelPath {
         }
     }
 
-    /// The names, from the root down.
+    /// Returns the names, from the root down.
     pub fn names(&self) -> impl Iterator<Item = &OsStr> {
         self.0.iter()
     }
 
-    /// Whether this is `ancestor` or below it.
+    /// Returns whether this is `ancestor` or inside it.
     pub fn is_within(&self, ancestor: &RelPath) -> bool {
         self.0.starts_with(&ancestor.0)
     }
 
-    /// Whether it names the root itself.
+    /// Returns whether it names the root itself.
     pub fn is_root(&self) -> bool {
         self.0.as_os_str().is_empty()
     }
 
-    /// The directory that holds it; `None` for the root.
+    /// Returns the parent directory; `None` for the root.
     pub fn parent(&self) -> Option<Self> {
         if self.is_root() {
             None
@@ -305,12 +308,12 @@ impl RelPath {
         }
     }
 
-    /// The last name; `None` for the root.
+    /// Returns the last name; `None` for the root.
     pub fn name(&self) -> Option<&OsStr> {
         self.0.file_name()
     }
 
-    /// The path for the standard library; empty for the root.
+    /// Returns the path for the standard library; empty for the root.
     pub fn as_path(&self) -> &Path {
         &self.0
     }

@@ -1,6 +1,6 @@
-//! Owns an agent's account in the one ledger of a run: before each request and each tool call it
-//! says whether there is anything left to spend, and after each request it is charged. The ledger
-//! decides; here its refusals are told.
+//! An agent's account in a run's ledger: before each request and each tool call it checks whether
+//! the budget allows it, and after each request it is charged. The ledger decides; this module
+//! reports its refusals.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -21,34 +21,34 @@ pub struct AgentBudget {
     ledger: Arc<Mutex<BudgetLedger>>,
 }
 
-/// How a request has ended.
+/// Outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestOutcome {
-    /// With a whole reply.
+    /// A complete reply.
     Whole,
-    /// Without one.
+    /// No reply.
     Failed,
-    /// In the middle of something that is counted only at its end.
+    /// It ended in the middle of something that is counted only at its end.
     Uncounted,
-    /// Nobody waited for its end: the vendor may have counted more by then.
+    /// It was dropped before its end: the vendor may have counted more by then.
     GivenUp,
 }
 
 impl AgentBudget {
-    /// The account of `agent` in `ledger`.
+    /// Creates the account of `agent` in `ledger`.
     pub fn new(agent: AgentId, ledger: Arc<Mutex<BudgetLedger>>) -> Self {
         Self { agent, ledger }
     }
 
-    /// The limit that keeps the agent from asking, in one sentence, if one has done so.
+    /// Returns the limit that stops the agent's requests, in one sentence, if one does.
     pub fn exhausted_limit(&self) -> Option<String> {
         self.ledger().agent_exhausted_limit(&self.agent)
     }
 
-    /// Charges a request to `model`, of which the vendor has counted `usage` and perhaps told a cost,
-    /// and gives what it cost; `None` if that is not known. A request that failed before anything was
-    /// counted cost nothing; a whole reply that was not counted may have, and so may one that was given up
-    /// or ended before it could be counted.
+    /// Charges a request to `model`, for which the vendor reported `usage` and perhaps a cost.
+    /// Returns what it cost; `None` if that is unknown. A request that failed before anything was
+    /// counted cost nothing; a complete reply that was not counted may have cost something, and so
+    /// may one that was dropped or ended before it could be counted.
     pub fn charge(
         &self,
         (model, phase): (&AvailableModel, Phase),
@@ -79,8 +79,8 @@ impl AgentBudget {
 }
 
 impl ModelSession {
-    /// Whether the agent may ask its model once more; otherwise why not. No other model may be
-    /// asked instead.
+    /// Returns why the agent may not ask its model once more, if it may not. The error stops
+    /// fallback to another model.
     pub(super) async fn may_ask(&self) -> Result<(), BackendError> {
         let asked = self.budget.ledger().may_ask(&self.agent);
         let Err(refusal) = asked else {
@@ -94,7 +94,7 @@ impl ModelSession {
         })
     }
 
-    /// Whether the agent may call a tool once more; if so, the call is counted.
+    /// Returns whether the agent may call a tool once more; if so, the call is counted.
     pub(super) async fn may_call_tool(&self) -> bool {
         let called = self.budget.ledger().may_call_tool(&self.agent);
         let Err(refusal) = called else {
@@ -104,7 +104,8 @@ impl ModelSession {
         false
     }
 
-    /// Says once which limits do not hold the agent because a request was not counted, which cost `cost`.
+    /// Warns once about the limits that cannot be enforced for the agent because a request, which
+    /// cost `cost`, was not counted.
     pub(super) async fn warn_uncounted(&self, model: &str, cost: Option<Money>) {
         let not_held = self
             .budget
@@ -119,7 +120,7 @@ impl ModelSession {
         }
     }
 
-    /// Tells of a limit when it is first met.
+    /// Emits an event when a limit is first reached.
     async fn report_limit(&self, refusal: BudgetRefusal) {
         if refusal.novelty == RefusalNovelty::First {
             self.emit(Event::LimitMet {

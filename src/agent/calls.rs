@@ -1,5 +1,5 @@
-//! Owns the way of a file tool call: parsed, asked at the gate, carried out, answered. Read-only
-//! calls of one reply run at the same time; a call that changes something waits for all before it.
+//! Executes file tool calls: parses them, asks the gate, runs them, and returns results. Read-only
+//! calls of one reply run concurrently; a call that changes something waits for all before it.
 
 use futures_util::stream::{self, StreamExt};
 use tokio::task::JoinError;
@@ -17,47 +17,47 @@ use crate::text::truncate;
 use crate::tools::call::ToolCall;
 use crate::tools::request::CallRequest;
 use crate::tools::served::OutsideEffects;
-use crate::world::clock::milliseconds;
+use crate::world::access::gate::{Action, Gate, Permitted};
+use crate::world::access::hook_runner::HookRunner;
+use crate::world::access::verdict::{Denial, DeniedSubject};
 use crate::world::exec::{self, ActionOutcome, Observation};
-use crate::world::file_change::FileChange;
-use crate::world::gate::{Action, Gate, Permitted};
-use crate::world::hook_runner::HookRunner;
+use crate::world::io::clock::milliseconds;
+use crate::world::io::file_change::FileChange;
 use crate::world::sandbox::interrupt::CommandInterrupt;
-use crate::world::verdict::{Denial, DeniedSubject};
 
-/// Read-only calls of one reply that run at the same time.
+/// Maximum number of read-only calls of one reply that run at the same time.
 const PARALLEL_READS_MAX: usize = 8;
-/// Refused calls of a program that are told of.
+/// Maximum number of denied calls within a program that are reported.
 const REFUSED_WITHIN_MAX: usize = 20;
-/// Characters of arguments and results that events carry.
+/// Maximum length of arguments and results in events, in characters.
 const SHOWN_CHARS_MAX: usize = 500;
 
-/// A call that was understood as a file tool's, or the words that say why not.
+/// A file tool call, or the reason why it could not be parsed.
 #[derive(Debug)]
 pub struct FileToolCall {
-    /// As the model made it.
+    /// The request as the model made it.
     pub request: CallRequest,
-    /// What it asks for.
+    /// The parsed call.
     pub call: Result<ToolCall, String>,
 }
 
-/// What calls did to files.
+/// Effects of calls on files.
 #[derive(Debug, Default)]
 pub struct ToolEffects {
-    /// What was changed.
+    /// The changes.
     pub changes: Vec<FileChange>,
-    /// The writes that the gate refused.
+    /// The writes that the gate denied.
     pub denied: Vec<Denial>,
 }
 
 impl ToolEffects {
-    /// Adds what later calls did.
+    /// Adds the effects of later calls.
     pub fn add(&mut self, later: ToolEffects) {
         self.changes.extend(later.changes);
         self.denied.extend(later.denied);
     }
 
-    /// What a call did that was carried out.
+    /// Returns the effects of a call that was executed.
     pub fn from_changes(changes: Vec<FileChange>) -> Self {
         Self {
             changes,
@@ -65,7 +65,7 @@ impl ToolEffects {
         }
     }
 
-    /// What a call did that was refused.
+    /// Returns the effects of a call that was denied.
     pub fn from_denial(denial: Denial) -> Self {
         let denied = match denial.refused {
             DeniedSubject::Access {
@@ -93,7 +93,7 @@ impl FileToolCall {
     }
 }
 
-/// The first calls that were refused within one that was carried out.
+/// Returns the first calls that were denied within an executed one.
 fn nested_refusals(observation: &Observation) -> Vec<NestedRefusal> {
     let all = match observation.outcome {
         ActionOutcome::Denied => &[],
@@ -106,13 +106,13 @@ fn nested_refusals(observation: &Observation) -> Vec<NestedRefusal> {
     all.iter().take(REFUSED_WITHIN_MAX).map(told).collect()
 }
 
-/// Whether a call changes something outside that must not happen again, although what it changed
-/// inside is gone.
+/// Returns whether a call has effects outside that must not be repeated, although its effects
+/// inside are gone.
 fn has_lasting_outside_effects(call: &Result<ToolCall, String>) -> bool {
     matches!(call, Ok(ToolCall::CallServer(call)) if call.outside == OutsideEffects::Some)
 }
 
-/// Whether a hook of the user's is asked before such a call.
+/// Returns whether one of the user's hooks is asked before such a call.
 fn is_hooked(gate: &Gate, call: &ToolCall) -> bool {
     let hooks = gate.hooks().map(HookRunner::hook_list);
     hooks.is_some_and(|hooks| {
@@ -123,8 +123,8 @@ fn is_hooked(gate: &Gate, call: &ToolCall) -> bool {
 }
 
 impl ModelSession {
-    /// Carries out `calls`, adds one result for each in their order, and returns what they did. When
-    /// patience is over, no other call begins.
+    /// Executes `calls`, adds one result for each in their order, and returns their effects. No
+    /// call begins after the deadline.
     pub async fn execute_calls(&mut self, calls: Vec<FileToolCall>) -> ToolEffects {
         let (calls, too_many) = self.within_limits(calls).await;
         let mut worked = ToolEffects::default();
@@ -157,7 +157,8 @@ impl ModelSession {
         worked
     }
 
-    /// Counts `calls` as far as a limit lets them through; after them come those that it does not.
+    /// Counts `calls` against the limits. Returns the calls that are allowed, and those that are
+    /// not.
     async fn within_limits(
         &self,
         mut calls: Vec<FileToolCall>,
@@ -173,8 +174,9 @@ impl ModelSession {
         (calls, too_many)
     }
 
-    /// Whether the call `id` may be carried out. One that is recorded was counted then; one that is
-    /// not, although later replies are, was turned away without a word.
+    /// Returns whether the call `id` may be executed. A recorded call was counted when it was
+    /// recorded; a call that is not recorded, although later replies are, was rejected without an
+    /// event.
     async fn may_execute(&self, id: &str) -> bool {
         match &self.recorded {
             Some(memory) if memory.contains_call(id) => true,
@@ -223,19 +225,20 @@ impl ModelSession {
         (request, read, worked)
     }
 
-    /// Notes what the agent has seen by a call that was carried out before.
+    /// Records what the agent has seen by a call that was executed before.
     async fn restore_access_history(&self, id: &str, call: Result<ToolCall, String>) {
         let (Ok(call), Some(gate)) = (call, self.gate.as_ref()) else {
             return;
         };
-        // Hooks may have had it see something else, or nothing.
+        // A hook may have changed the call or blocked it, so what the agent saw is unknown.
         if is_hooked(gate, &call) {
             return;
         }
-        // What was said of the call is recorded under its id: nobody is asked again.
+        // Decisions about the call are recorded under its id, so that no approval is requested
+        // again.
         let gate = gate.for_call(id.to_owned(), CancellationToken::new());
         let look = move || gate.check(call).map(exec::refresh_versions);
-        // What cannot be looked at any more has not been seen: the agent has to read it again.
+        // Files that can no longer be read count as unseen: the agent has to read them again.
         let _looked = tokio::task::spawn_blocking(look).await;
     }
 
@@ -262,12 +265,12 @@ impl ModelSession {
         call: ToolCall,
         gate: Gate,
     ) -> (ToolResultContent, ToolEffects) {
-        // What may take long ends when nobody waits for it any more, or when patience is over.
+        // A long-running call ends when the future is dropped, or at the deadline.
         let interrupt = call.is_long_running().then(CommandInterrupt::new);
         let interrupt = interrupt.and_then(Result::ok);
         let _ends = interrupt.as_ref().map(CommandInterrupt::on_drop);
         let ending = interrupt.clone();
-        // Hooks are asked on both sides of the call.
+        // Hooks run before and after the call.
         let ended = CancellationToken::new();
         let _given_up = ended.clone().drop_guard();
         let gate = gate.for_call(request.id.clone(), ended.clone());
@@ -283,7 +286,7 @@ impl ModelSession {
                 return self.reject_call(request, reason, None).await;
             }
         };
-        // Told before it is carried out: it may take long, and massgen may be killed meanwhile.
+        // Emitted before the call runs: it may take long, and massgen may be killed meanwhile.
         self.emit_tool_called(request, None, None).await;
         let begun = Instant::now();
         let work = move || exec::run_until(permitted, interrupt.as_ref());
@@ -329,7 +332,7 @@ impl ModelSession {
         (ToolResultContent { content, images }, worked)
     }
 
-    /// Asks the gate about a call, and with it whoever it asks, who may take their time.
+    /// Asks the gate about a call. This may request approval, which may take long.
     async fn ask_gate(
         &self,
         request: &CallRequest,
@@ -361,8 +364,8 @@ impl ModelSession {
         }
     }
 
-    /// A call that is not carried out changes nothing, and the model reads why. `rule` forbids it,
-    /// unless it could not even be understood.
+    /// Rejects a call: it has no effects, and the model reads why. `rule` names the rule that
+    /// forbids it; `None` if the call could not be parsed.
     async fn reject_call(
         &self,
         request: &CallRequest,

@@ -1,6 +1,6 @@
-//! Owns how a conversation that is too long for its model is made shorter: images first, older
-//! results of tools after them, then earlier steps as a summary in their place. What massgen said is
-//! kept whole: the task and the others' answers are in it. Pure.
+//! Compacts a conversation that exceeds its model's context: first removes images, then cuts older
+//! tool results, then replaces earlier steps by a summary. massgen's own messages are kept whole:
+//! they contain the task and the others' answers. Pure.
 
 use crate::agent::images::replace_images_by_notes;
 use crate::backend::conversation::ChatMessage;
@@ -8,15 +8,15 @@ use crate::prompts::compaction::{CompactedStep, compacted_steps, truncated_resul
 use crate::text::{count_noun, truncate};
 use crate::tools::request::CallRequest;
 
-/// Replies of the model at the end whose steps stay as they are, as long as that is enough.
+/// Number of the model's last replies whose steps stay unchanged, as long as that suffices.
 const RECENT_STEPS: usize = 3;
-/// Characters that a shortened result keeps.
+/// Number of characters that a cut result keeps.
 const RESULT_CHARS_KEPT: usize = 400;
-/// A shortening counts if it takes away at least one part of this many.
+/// A compaction succeeds if it removes at least one part in this many.
 const LEAST_GAIN: usize = 8;
 
-/// Makes a conversation shorter by the gentlest way that makes a difference, and says in one
-/// sentence what was left out; `None` if nothing is left to leave out.
+/// Compacts a conversation by the gentlest way that makes a difference. Returns what was removed,
+/// in one sentence; `None` if nothing is left to remove.
 pub(super) fn compact(messages: &mut Vec<ChatMessage>) -> Option<String> {
     let all = messages.len();
     let images = replace_images_by_notes(messages, all);
@@ -52,7 +52,7 @@ fn total_bytes(messages: &[ChatMessage]) -> usize {
     messages.iter().map(ChatMessage::bytes).sum()
 }
 
-/// Where the last `steps` replies of the model begin.
+/// Returns the position of the first of the last `steps` replies of the model.
 fn recent_start(messages: &[ChatMessage], steps: usize) -> usize {
     let replies = messages.iter().enumerate().rev();
     let mut replies =
@@ -61,7 +61,7 @@ fn recent_start(messages: &[ChatMessage], steps: usize) -> usize {
     first.map_or(0, |(position, _)| position)
 }
 
-/// Cuts the results of calls before the message at `end`. Gives how many.
+/// Cuts the results of calls before the message at `end`. Returns how many it cut.
 fn truncate_results(messages: &mut [ChatMessage], end: usize) -> usize {
     let mut shortened = 0_usize;
     for message in messages.iter_mut().take(end) {
@@ -79,8 +79,8 @@ fn truncate_results(messages: &mut [ChatMessage], end: usize) -> usize {
     shortened
 }
 
-/// Puts a summary in the place of each run of steps before the message at `end`. Gives how many
-/// steps there were.
+/// Replaces each run of steps before the message at `end` by a summary. Returns the number of
+/// steps.
 fn summarise(messages: &mut Vec<ChatMessage>, end: usize) -> usize {
     let recent = messages.split_off(end.min(messages.len()));
     let older = std::mem::take(messages);
@@ -99,7 +99,7 @@ fn summarise(messages: &mut Vec<ChatMessage>, end: usize) -> usize {
     steps
 }
 
-/// Ends a run of steps: a summary stands in its place.
+/// Ends a run of steps, and adds its summary.
 fn replace_run(messages: &mut Vec<ChatMessage>, run: &mut Vec<ChatMessage>, steps: &mut usize) {
     let run = std::mem::take(run);
     let told: Vec<CompactedStep<'_>> = run
@@ -112,7 +112,7 @@ fn replace_run(messages: &mut Vec<ChatMessage>, run: &mut Vec<ChatMessage>, step
     }
 }
 
-/// What a summary holds of a reply, whose results are in `run`.
+/// Returns the summary of a reply, whose results are in `run`.
 fn compacted_step<'m>(reply: &'m ChatMessage, run: &'m [ChatMessage]) -> Option<CompactedStep<'m>> {
     let ChatMessage::Assistant { text, calls, .. } = reply else {
         return None;
@@ -144,7 +144,7 @@ mod tests {
         ChatMessage::User(text.into())
     }
 
-    /// A reply with one call, and its result.
+    /// Returns a reply with one call, and its result.
     fn step(number: usize, result: &str) -> [ChatMessage; 2] {
         let call = CallRequest {
             id: format!("c{number}"),
@@ -169,7 +169,7 @@ mod tests {
         messages
     }
 
-    /// The kinds of the messages, and the result of each call.
+    /// Returns the kinds of the messages, and the result of each call.
     fn shape(messages: &[ChatMessage]) -> String {
         let kind = |message: &ChatMessage| match message {
             ChatMessage::User(text) if text.starts_with('[') => "summary",
@@ -200,7 +200,8 @@ mod tests {
             Some("the middle of 2 older tool results"),
             cut,
         );
-        // The recent results are still most of it; the earlier steps are no eighth of the rest.
+        // The recent results still make up most of the conversation; the earlier steps are less
+        // than an eighth of the rest.
         let bare = "user summary reply cut reply cut reply cut";
         check(
             &mut messages,

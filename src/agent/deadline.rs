@@ -1,32 +1,32 @@
-//! Owns how long the user waits: until a deadline, or until they say that it is enough.
+//! Time limit of a run: a deadline, or the user's request to stop.
 
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::ExitStatus;
 
-/// Until when a run may go on.
+/// The end of a run's time.
 #[derive(Clone, Debug)]
 pub struct RunDeadline {
-    /// When the time is over.
+    /// The deadline.
     pub deadline: Instant,
-    /// Says that the user wants to stop.
+    /// Cancelled when the user stops the run.
     pub stop: CancellationToken,
 }
 
-/// Why a run does not go on.
+/// Reason why a run stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopCause {
-    /// The time is over.
+    /// The deadline has passed.
     OutOfTime,
     /// The user stopped it.
     Interrupted,
-    /// A limit of money, tokens or tool calls is met; the ledger knows which.
+    /// A limit of money, tokens or tool calls has been reached; the ledger knows which.
     LimitMet,
 }
 
 impl StopCause {
-    /// How a process ends that stops for this reason.
+    /// Returns the exit status of a process that stops for this reason.
     pub fn exit_status(self) -> ExitStatus {
         match self {
             StopCause::OutOfTime | StopCause::LimitMet => ExitStatus::Limit,
@@ -36,12 +36,12 @@ impl StopCause {
 }
 
 impl RunDeadline {
-    /// Whether it is over by now.
+    /// Returns whether the deadline has passed or the user has stopped the run.
     pub fn is_reached(&self) -> bool {
         self.stop.is_cancelled() || self.deadline <= Instant::now()
     }
 
-    /// Waits until the patience is over.
+    /// Waits for the deadline or until the user stops the run.
     pub async fn wait(&self) -> StopCause {
         tokio::select! {
             () = tokio::time::sleep_until(self.deadline) => StopCause::OutOfTime,

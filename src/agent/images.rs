@@ -1,5 +1,5 @@
-//! Owns which images a conversation holds: those that its model takes, and of these no more than
-//! vendors take. Where others were stands a text that says so.
+//! The images in a conversation: only those that its model accepts, and no more of them than
+//! vendors accept. Notes replace the others.
 
 use crate::agent::ModelSession;
 use crate::agent::recorded_conversation::ToolResultContent;
@@ -11,15 +11,15 @@ use crate::prompts::untrusted_text::tool_result;
 use crate::text::count_noun;
 use crate::tools::request::CallRequest;
 
-/// The most images of a conversation. Of more, Anthropic takes smaller ones only:
+/// Maximum number of images in a conversation. Above that, Anthropic accepts only smaller ones:
 /// <https://platform.claude.com/docs/en/build-with-claude/vision>.
 const IMAGES_MAX: usize = 20;
-/// How long all of them may be, in bytes of base64: a whole request to Google may have 20 MB, which is
-/// the least: <https://ai.google.dev/gemini-api/docs/image-understanding>.
+/// Maximum size of all images, in bytes of base64: a whole request to Google may have 20 MB, which
+/// is the lowest limit: <https://ai.google.dev/gemini-api/docs/image-understanding>.
 const BASE64_BYTES_MAX: usize = 14 * 1024 * 1024;
 
 impl ModelSession {
-    /// The result of a call. Its images are shown with the next request.
+    /// Returns the message with a call's result. Its images are added with the next request.
     pub(super) fn result_message(
         &mut self,
         request: &CallRequest,
@@ -41,8 +41,8 @@ impl ModelSession {
         }
     }
 
-    /// Adds the images of the last results to the conversation, and leaves out the oldest of those that
-    /// are too many then.
+    /// Adds the images of the last results to the conversation, and removes the oldest if there are
+    /// too many.
     pub(super) async fn show_images(&mut self) {
         if self.pending_images.is_empty() {
             return;
@@ -54,14 +54,14 @@ impl ModelSession {
         self.remove_images_before(first, "older image").await;
     }
 
-    /// Leaves all images out; whether there were any.
+    /// Removes all images; returns whether there were any.
     pub(super) async fn drop_images(&mut self) -> bool {
         let all = self.conversation.messages().len();
         self.remove_images_before(all, "image").await
     }
 
-    /// Leaves out the images before the message at `end`, and tells of them as `noun`; whether there were
-    /// any.
+    /// Removes the images before the message at `end`, and reports them as `noun`; returns whether
+    /// there were any.
     async fn remove_images_before(&mut self, end: usize, noun: &str) -> bool {
         if count_images(self.conversation.messages().iter().take(end)) == 0 {
             return false;
@@ -77,14 +77,14 @@ impl ModelSession {
         true
     }
 
-    /// Whether the model that is asked next takes images.
+    /// Returns whether the current model accepts images.
     pub(super) fn image_input(&self) -> ImageInput {
         let model = self.models.first();
         model.map_or(ImageInput::Refused, |model| model.image_input)
     }
 }
 
-/// How many images `messages` hold.
+/// Returns the number of images in `messages`.
 fn count_images<'m>(messages: impl Iterator<Item = &'m ChatMessage>) -> usize {
     messages
         .map(|message| match message {
@@ -96,7 +96,7 @@ fn count_images<'m>(messages: impl Iterator<Item = &'m ChatMessage>) -> usize {
         .sum()
 }
 
-/// The place of the first message from which on all images are kept.
+/// Returns the position of the first message from which on all images are kept.
 fn first_kept_message(messages: &[ChatMessage]) -> usize {
     let (mut images, mut bytes) = (0_usize, 0_usize);
     let is_too_much = |message: &ChatMessage| {
@@ -111,7 +111,7 @@ fn first_kept_message(messages: &[ChatMessage]) -> usize {
     last_left_out.map_or(0, |place| place.saturating_add(1))
 }
 
-/// Puts a text in the place of the images before the message at `end`. Gives how many there were.
+/// Replaces the images before the message at `end` by notes. Returns how many there were.
 pub(super) fn replace_images_by_notes(messages: &mut [ChatMessage], end: usize) -> usize {
     let mut left = 0_usize;
     for message in messages.iter_mut().take(end) {
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
     use crate::tools::image::ModelImage;
 
-    /// A message with so many images, which its number tells from others.
+    /// Returns a message with so many images; `number` makes it distinguishable.
     fn images(number: usize, count: usize) -> ChatMessage {
         let gif = "R0lGODlhAwACAIAAAAAAAP///w==";
         ChatMessage::Images {

@@ -1,5 +1,5 @@
-//! Owns one agent at work: its conversation with its model, and the loop that asks, carries out
-//! calls and asks again. Whether a call may run is the gate's decision, who wins the ballot's.
+//! One agent at work: its conversation with its model, and the loop that asks, executes calls and
+//! asks again. The gate decides whether a call may run, the ballot who wins.
 
 pub mod budget;
 pub mod calls;
@@ -30,38 +30,39 @@ use crate::tools::parse;
 use crate::tools::request::CallRequest;
 use crate::tools::served::ToolCatalogue;
 use crate::tools::spec::ToolOffer;
-use crate::world::gate::Gate;
+use crate::world::access::gate::Gate;
 
 /// An agent's side of its conversation with a model.
 #[derive(Debug)]
 pub struct ModelSession {
-    /// Whose it is.
+    /// The agent.
     pub agent: AgentId,
-    /// The model that is asked, and after it those that are asked when it cannot go on.
+    /// The current model, followed by its fallbacks.
     pub models: Vec<AvailableModel>,
-    /// The half of the turn that the conversation belongs to.
+    /// The phase of the turn that the conversation belongs to.
     pub phase: Phase,
-    /// What the model is told first, in every request.
+    /// The system message of every request.
     pub system: Arc<str>,
-    /// The tools that it is offered, in every request.
+    /// The tools that are offered in every request.
     pub tools: Arc<[ToolOffer]>,
-    /// The tools of servers among them.
+    /// Those of them that servers provide.
     pub served: Arc<ToolCatalogue>,
-    /// What decides about its calls; without one it has no file access.
+    /// Decides about its calls; without it there is no file access.
     pub gate: Option<Gate>,
-    /// What was said so far.
+    /// The messages so far.
     pub conversation: Conversation,
-    /// The images of the last results, which follow when all calls have theirs.
+    /// The images of the last results, which are added after the results of all calls.
     pub pending_images: Vec<ChatMessage>,
-    /// Requests in one round or presentation, so that it does not go on forever.
+    /// Maximum number of requests in one round or presentation.
     pub steps_max: u32,
-    /// Until when its commands may go on. Without it they end when nobody waits for them any more.
+    /// The deadline for its commands. Without one they end when the future that waits for them is
+    /// dropped.
     pub deadline: Option<RunDeadline>,
-    /// What its requests and calls are charged to.
+    /// The account that its requests and calls are charged to.
     pub budget: AgentBudget,
-    /// What is recorded of the conversation, where a run is gone on with.
+    /// The recorded part of the conversation, in a resumed run.
     pub recorded: Option<RecordedConversation>,
-    /// Where events go.
+    /// The event channel.
     pub events: Sender<Event>,
 }
 
@@ -75,13 +76,13 @@ pub struct ModelReply {
 }
 
 impl ModelSession {
-    /// Whether the model was offered the tool of this name.
+    /// Returns whether the model was offered the tool of this name.
     pub fn offers(&self, name: &str) -> bool {
         let name = parse::canonical_name(name);
         self.tools.iter().any(|tool| tool.name == name)
     }
 
-    /// Adds something that massgen says.
+    /// Adds a message from massgen.
     pub fn add_user_message(&mut self, text: impl Into<Arc<str>>) {
         self.conversation.push(ChatMessage::User(text.into()));
     }
@@ -95,20 +96,20 @@ impl ModelSession {
         });
     }
 
-    /// Ends what its models still do although nobody waits for it any more.
+    /// Ends work of its models that nothing waits for any more.
     pub async fn shutdown(&self) {
         for model in &self.models {
             model.backend.shutdown().await;
         }
     }
 
-    /// Tells the outside.
+    /// Emits an event.
     pub async fn emit(&self, event: Event) {
         emit(&self.events, event).await;
     }
 }
 
-/// Sends an event. Nobody listening any more is no reason to stop.
+/// Sends an event. A closed channel is not an error.
 pub async fn emit(events: &Sender<Event>, event: Event) {
     let _closed = events.send(event).await;
 }

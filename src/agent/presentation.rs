@@ -1,5 +1,5 @@
-//! Owns the final phase of the winner: present and deliver with a gate of its own, then, where the
-//! config asks for it, judge the result.
+//! The winner's final phase: it presents and delivers with its own gate, then evaluates the result
+//! if the config asks for that.
 
 use crate::agent::ModelSession;
 use crate::agent::calls::{FileToolCall, ToolEffects};
@@ -9,33 +9,33 @@ use crate::event::Event;
 use crate::prompts;
 use crate::tools::workflow::{ModelCall, WorkflowCall, parse_model_call};
 
-/// What a presentation came to.
+/// Result of a presentation.
 #[derive(Debug, Default)]
 pub struct FinalPresentation {
     /// The final text; empty if the model gave none.
     pub text: String,
-    /// What was changed, and what was refused, on the way.
+    /// The changes to files and the denials of the whole presentation.
     pub effects: ToolEffects,
     /// Why it ended early, if it did.
     pub stopped_by: Option<PresentationStop>,
 }
 
-/// Why a presentation ended early.
+/// Reason why a presentation ended early.
 #[derive(Debug)]
 pub enum PresentationStop {
     /// The model failed.
     Failed(BackendError),
-    /// The run may not go on.
+    /// The run must stop.
     Stopped(StopCause),
 }
 
-/// Lets the final agent work until it replies without a call. A call that has begun is always
-/// carried out to its end, so that what it changed is in the result, however this one ends; a
-/// command is ended when patience is over.
+/// Lets the final agent work until it replies without a call. A call that has begun always runs to
+/// its end, so that its changes are in the result, however this ends; a command is ended at the
+/// deadline.
 pub async fn present(mind: &mut ModelSession, patience: &RunDeadline) -> FinalPresentation {
     mind.deadline = Some(patience.clone());
     let presentation = run_presentation(mind, patience).await;
-    // However it ended, nothing of it goes on while what it changed is delivered.
+    // However it ended, nothing of it may still run while its changes are delivered.
     mind.shutdown().await;
     presentation
 }
@@ -81,22 +81,22 @@ async fn run_presentation(mind: &mut ModelSession, patience: &RunDeadline) -> Fi
     presentation
 }
 
-/// What the final agent thinks of its result.
+/// The final agent's evaluation of its result.
 #[derive(Debug, PartialEq, Eq)]
 pub enum SelfEvaluation {
-    /// It does the task.
+    /// It fulfils the task.
     Submit,
-    /// All agents should begin again.
+    /// All agents should start again.
     Restart {
-        /// Why.
+        /// The reason.
         reason: String,
         /// What should be different.
         instructions: String,
     },
 }
 
-/// Asks the final agent to judge its result, once. No decision, a fault, or no time left counts as
-/// approval.
+/// Asks the final agent to evaluate its result, once. No decision, an error, or no time left counts
+/// as approval.
 pub async fn self_evaluate(mind: &mut ModelSession, patience: &RunDeadline) -> SelfEvaluation {
     mind.add_user_message(prompts::post_evaluation());
     let said = match mind.step_unless(patience.wait()).await {

@@ -1,5 +1,5 @@
-//! Owns what is recorded of a conversation that is gone on with: each reply, and what became of each
-//! call. It is given once more in its order, so that nobody is asked for it again. It decides nothing.
+//! The recorded part of a resumed conversation: each reply, and the outcome of each call. It is
+//! replayed in its order, so that no model is asked for it again. It decides nothing.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -11,49 +11,49 @@ use crate::prompts::untrusted_text::note;
 use crate::tools::image::ModelImage;
 use crate::tools::request::CallRequest;
 
-/// What is recorded of one conversation.
+/// The recorded part of one conversation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RecordedConversation {
-    /// The whole replies that are still to be given again, and the requests that failed for good.
+    /// The complete replies that are still to be replayed, and the requests that finally failed.
     pub replies: VecDeque<RecordedReply>,
-    /// What became of the calls, by their ids.
+    /// The outcomes of the calls, by id.
     pub calls: BTreeMap<String, RecordedCall>,
-    /// How many models could not go on.
+    /// How many models were given up for their fallback.
     pub models_left: usize,
-    /// What is left of what the calls did.
+    /// Whether the effects of its calls persist.
     pub effects: EffectPersistence,
 }
 
-/// How a request ended.
+/// Outcome of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RecordedReply {
-    /// With a whole reply.
+    /// A complete reply.
     Whole {
         /// Its text.
         text: String,
         /// Its calls, in order.
         calls: Vec<CallRequest>,
-        /// Why it stopped.
+        /// The stop reason.
         stop: StopReason,
-        /// What the vendor wants to have back.
+        /// What the vendor requires back.
         echo: Option<Value>,
     },
-    /// No model gave one, for this reason.
+    /// No model gave a reply, for this reason.
     Failed(String),
 }
 
-/// What became of a call.
+/// Outcome of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecordedCall {
-    /// It was begun; nothing tells how it ended.
+    /// It began; no end is recorded.
     Begun,
-    /// It was carried out, and the model read this.
+    /// It was executed, with this result.
     Ended(ToolResultContent),
-    /// It was turned away, and the model read this.
+    /// It was rejected, with this result.
     TurnedAway(ToolResultContent),
 }
 
-/// What a model reads of a call, and sees.
+/// The result of a call, as a model reads and sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolResultContent {
     /// The text.
@@ -63,7 +63,7 @@ pub struct ToolResultContent {
 }
 
 impl ToolResultContent {
-    /// What a model reads of a call that was turned away for `reason`.
+    /// Returns the result of a call that was rejected for `reason`.
     pub fn from_rejection(reason: &str) -> Self {
         Self {
             content: note(reason),
@@ -72,23 +72,23 @@ impl ToolResultContent {
     }
 }
 
-/// What is left of what recorded calls did.
+/// Persistence of the effects of recorded calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EffectPersistence {
-    /// It is there, on the disk.
+    /// They are on disk.
     #[default]
     Present,
-    /// It is gone, or lies where it does not count: the calls are carried out again.
+    /// They are gone, or are in a place that does not count: the calls are executed again.
     Gone,
 }
 
 impl RecordedConversation {
-    /// Whether all of it has been given.
+    /// Returns whether all of it has been replayed.
     pub fn is_exhausted(&self) -> bool {
         self.replies.is_empty()
     }
 
-    /// The text of the last reply.
+    /// Returns the text of the last reply.
     pub fn last_text(&self) -> Option<&str> {
         let mut latest_first = self.replies.iter().rev();
         let last = latest_first.find_map(|remembered| match remembered {
@@ -98,13 +98,13 @@ impl RecordedConversation {
         last.filter(|text| !text.is_empty())
     }
 
-    /// Whether the call `id` is recorded.
+    /// Returns whether the call `id` is recorded.
     pub fn contains_call(&self, id: &str) -> bool {
         self.calls.contains_key(id)
     }
 
-    /// What is left of what the call `id` did. What was turned away in the final phase is part of the
-    /// delivery, and asked for again.
+    /// Returns whether the effects of the call `id` persist. A rejection in the final phase is part
+    /// of the delivery, and is evaluated again.
     pub fn effects_of(&self, id: &str, phase: Phase) -> EffectPersistence {
         match self.calls.get(id) {
             Some(RecordedCall::TurnedAway(_)) if phase == Phase::Final => EffectPersistence::Gone,
@@ -112,7 +112,7 @@ impl RecordedConversation {
         }
     }
 
-    /// What the model read of the call `id`, if it did.
+    /// Returns the result of the call `id`, if it has one.
     pub fn result_of(&self, id: &str) -> Option<&ToolResultContent> {
         match self.calls.get(id)? {
             RecordedCall::Ended(reading) | RecordedCall::TurnedAway(reading) => Some(reading),

@@ -1,6 +1,6 @@
-//! Owns when an agent sees the others' answers where a run is played again: exactly then when it saw
-//! them in the record. Without cues it sees what there is whenever it looks. It decides nothing, and
-//! never keeps an agent waiting for what cannot come.
+//! During replay, shows each agent the others' answers at the step at which it saw them in the
+//! recording. Without a recording an agent sees all answers whenever it looks. It decides nothing,
+//! and never makes an agent wait for answers that cannot come.
 
 use std::collections::VecDeque;
 
@@ -10,52 +10,53 @@ use tokio_util::sync::CancellationToken;
 use crate::agent::round::AnswerLog;
 use crate::id::{AgentNumber, AnswerLabel};
 
-/// What one agent saw in a recorded coordination, and when.
+/// The answers that one agent saw in a recorded coordination, and when.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VisibilityTimeline {
-    /// Every time that it was shown answers, in order.
+    /// Each occasion on which it was shown answers, in order.
     pub shown: VecDeque<ShownAnswers>,
-    /// After how many steps its time was over, if it was.
+    /// The number of steps after which its time was over, if it was.
     pub out_of_time_after: Option<u32>,
 }
 
 /// Answers that an agent was shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShownAnswers {
-    /// How many steps it had taken.
+    /// The number of steps that it had taken.
     pub after_steps: u32,
     /// The answers.
     pub labels: Vec<AnswerLabel>,
 }
 
-/// How far an agent sees.
+/// The answers that an agent may see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AnswerVisibility {
-    /// All answers that there are.
+    /// All answers so far.
     All,
-    /// So many of them, and the own ones that follow.
+    /// The first so many answers, and the agent's own ones that follow.
     Before(usize),
 }
 
-/// The cues of an agent, and what it must know of the others to follow them.
+/// The visibility timeline of an agent during replay, and what it must know of the others to follow
+/// it.
 #[derive(Debug)]
 pub struct VisibilityCursor {
-    /// When it sees what.
+    /// When it sees which answers.
     pub timeline: VisibilityTimeline,
-    /// Who hands in next in the record: nothing is accepted before.
+    /// The agent whose submission comes next in the recording: no other is accepted before it.
     pub awaited: watch::Receiver<Option<AgentNumber>>,
-    /// Says that the run goes another way than the record; from then on there are no cues.
+    /// Cancelled when the run diverges from the recording; the timeline is ignored from then on.
     pub diverged: CancellationToken,
 }
 
 impl VisibilityCursor {
-    /// Whether the time of the agent is over, who has taken so many steps.
+    /// Returns whether the agent's time is over after so many steps.
     pub(super) fn is_out_of_time(&self, steps: u32) -> bool {
         self.timeline.out_of_time_after == Some(steps) && !self.diverged.is_cancelled()
     }
 
-    /// How far `me` sees after so many steps. Waits for the answers that it saw in the record, unless
-    /// the record waits for `me`, and they can come no more.
+    /// Returns which answers `me` sees after so many steps. Waits for the answers that it saw in
+    /// the recording, unless the recording waits for `me`, so that they can no longer come.
     pub(super) async fn visible_answers(
         &mut self,
         me: AgentNumber,
@@ -74,8 +75,8 @@ impl VisibilityCursor {
             _ = self.awaited.wait_for(|awaited| *awaited == Some(me)) => {}
             () = self.diverged.cancelled() => {}
         }
-        // Looked at again: the answers come to the board before their author's successor is awaited,
-        // and both can happen between two glances.
+        // Checked again: the answers are added to the log before the author's successor is awaited,
+        // and both can happen between two checks.
         let end = board.borrow_and_update().visible_length(&look.labels);
         if end.is_none() {
             self.diverged.cancel();

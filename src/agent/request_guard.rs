@@ -1,5 +1,5 @@
-//! Owns the account of one request: it is told of when it begins, and charged exactly once, also
-//! where it is given up in the middle because nobody waits for the reply any more.
+//! Accounts for one request: emits an event when it begins, and charges it exactly once, even if it
+//! is dropped because nothing waits for the reply any more.
 
 use std::sync::Arc;
 
@@ -11,18 +11,18 @@ use crate::backend::AvailableModel;
 use crate::event::Event;
 use crate::spending::TokenUsage;
 use crate::spending::money::Money;
-use crate::world::clock::milliseconds;
+use crate::world::io::clock::milliseconds;
 
-/// A request that is under way. To drop it is to give it up.
+/// A request in progress. Dropping it abandons the request.
 pub(super) struct RequestGuard<'a> {
     mind: &'a ModelSession,
     model: &'a AvailableModel,
     since: Instant,
-    /// What the vendor has counted so far.
+    /// The usage that the vendor has counted so far.
     pub(super) usage: TokenUsage,
-    /// What that has cost, where whoever replies says so itself.
+    /// The cost of that, if the backend reports it itself.
     pub(super) told_cost: Option<Money>,
-    /// Whether it has used up something that is counted only at its end.
+    /// Whether it has used something that is counted only at its end.
     pub(super) is_uncounted: bool,
     charged: ChargeState,
 }
@@ -35,7 +35,7 @@ enum ChargeState {
 }
 
 impl<'a> RequestGuard<'a> {
-    /// A request of `mind` to `model` that begins now.
+    /// Begins a request of `mind` to `model`.
     pub(super) async fn begin(mind: &'a ModelSession, model: &'a AvailableModel) -> Self {
         let request = Self {
             mind,
@@ -54,7 +54,7 @@ impl<'a> RequestGuard<'a> {
         request
     }
 
-    /// The request has ended so. What a whole one has used, and nobody has counted, is told.
+    /// Ends the request with this outcome. Warns if a complete one was not counted.
     pub(super) async fn end(mut self, ending: RequestOutcome) {
         let asked = self.charge(ending);
         let cost = if let Event::Asked { cost_usd, .. } = &asked {
@@ -68,7 +68,7 @@ impl<'a> RequestGuard<'a> {
         }
     }
 
-    /// Charges the request, and says so.
+    /// Charges the request, and returns the event for it.
     fn charge(&mut self, ending: RequestOutcome) -> Event {
         self.charged = ChargeState::Yes;
         let Self { mind, model, .. } = self;
@@ -89,7 +89,7 @@ impl Drop for RequestGuard<'_> {
     fn drop(&mut self) {
         if self.charged == ChargeState::No {
             let asked = self.charge(RequestOutcome::GivenUp);
-            // Nothing can be waited for here: where too many events wait, this one is not told.
+            // Drop cannot wait: if the channel is full, this event is lost.
             drop(self.mind.events.try_send(asked));
         }
     }

@@ -1,5 +1,5 @@
-//! Owns an agent's part in the coordination: rounds that end in an answer or a vote, for as long as
-//! the ballot is open. The conversation goes on from round to round; it is never begun again.
+//! An agent's part in the coordination: rounds that end in an answer or a vote, for as long as the
+//! ballot is open. The conversation continues from round to round; it never starts again.
 
 use std::future::pending;
 use std::time::Duration;
@@ -19,26 +19,27 @@ use crate::prompts::{self, AnswerView};
 use crate::tools::request::CallRequest;
 use crate::tools::served::ToolCatalogue;
 use crate::tools::workflow::{ModelCall, WorkflowCall, parse_model_call};
-use crate::world::gate::Gate;
+use crate::world::access::gate::Gate;
 
-/// How long after the grace of a round an agent may take for its decision, until it drops out.
+/// How long after the grace period of a round an agent may take for its decision, until it drops
+/// out.
 const LAST_DECISION_MAX: Duration = Duration::from_mins(1);
-/// How often an agent may end a reply without a decision before it drops out.
+/// Maximum number of replies without a decision before the agent drops out.
 const UNDECIDED_REPLIES_MAX: u32 = 3;
 
-/// How many decisions of one round may be refused before the agent drops out.
+/// Maximum number of rejected decisions in one round before the agent drops out.
 const REFUSALS_MAX: u32 = 6;
 
-/// All answers that were accepted so far, oldest first, as agents may see them.
+/// All accepted answers so far, oldest first, as agents may see them.
 #[derive(Debug, Default)]
 pub struct AnswerLog {
-    /// The answers, also those that their agents have replaced.
+    /// The answers, including those that their agents have replaced.
     pub answers: Vec<AnswerView>,
 }
 
 impl AnswerLog {
-    /// What is news for `me`, who has seen the first answers and now sees those before `end`: the
-    /// latest of each other agent. Nobody is shown an answer of their own.
+    /// Returns the new answers for `me`, who has seen the first `seen` and now sees those before
+    /// `end`: the latest of each other agent. No agent is shown an answer of its own.
     fn unseen_by(&self, me: AgentNumber, seen: usize, end: usize) -> Vec<AnswerView> {
         let new = self.answers.get(seen..end).unwrap_or_default();
         let is_latest = |place: usize, answer: &AnswerView| {
@@ -51,7 +52,8 @@ impl AnswerLog {
         shown.map(|(_, answer)| answer.clone()).collect()
     }
 
-    /// How far someone sees who is shown the answers of these names; `None` while one is missing.
+    /// Returns how many answers an agent sees that is shown the answers with these labels; `None`
+    /// while one is missing.
     pub(super) fn visible_length(&self, labels: &[AnswerLabel]) -> Option<usize> {
         let place = |label: &AnswerLabel| {
             let mut answers = self.answers.iter();
@@ -61,7 +63,7 @@ impl AnswerLog {
         places?.into_iter().max().map(|last| last.saturating_add(1))
     }
 
-    /// How far `me` sees who has seen the first `seen` answers: each knows their own.
+    /// Returns how many answers `me` sees after the first `seen`: every agent knows its own.
     fn visible_with_own(&self, me: AgentNumber, seen: usize) -> usize {
         let unseen = self.answers.iter().skip(seen);
         let own = unseen.take_while(|answer| answer.label.agent == me);
@@ -69,80 +71,81 @@ impl AnswerLog {
     }
 }
 
-/// What an agent hands in.
+/// A submission of an agent.
 #[derive(Debug)]
 pub enum AgentSubmission {
     /// A new answer.
     Answer(String),
     /// A vote, by an agent that had been shown so many answers.
     Vote {
-        /// For whom.
+        /// The agent that it is for.
         candidate: AgentNumber,
-        /// For which of the candidate's answers, if the voter said so.
+        /// The ordinal of the candidate's answer, if the voter named one.
         ordinal: Option<u32>,
-        /// Why.
+        /// The reason.
         reason: String,
-        /// How many answers the voter had been shown.
+        /// The number of answers that the voter had been shown.
         known_answers: u32,
     },
-    /// The agent leaves.
+    /// The agent stops.
     Stopped {
-        /// Why.
+        /// The reason.
         reason: String,
         /// Whether its time was over.
         timed_out: bool,
     },
 }
 
-/// What becomes of a submission. The desk keeps an agent waiting until there is something to do.
+/// Response to a submission. The coordinator does not respond to an agent until there is something
+/// to do.
 #[derive(Debug)]
 pub enum SubmissionResponse {
-    /// It does not count, for this reason; the agent goes on.
+    /// It does not count, for this reason; the agent continues.
     Refused(BallotRefusal),
-    /// It counted; now there are answers to judge.
+    /// It counted, and now there are answers to judge.
     Judge {
-        /// The name of the agent's answer, if it handed one in.
+        /// The label of the agent's answer, if it submitted one.
         recorded: Option<AnswerLabel>,
     },
     /// The coordination is over for this agent.
     Closed,
 }
 
-/// Where an agent hands things in.
+/// An agent's connection to the coordinator.
 #[derive(Debug)]
 pub struct CoordinatorHandle {
-    /// The agent's anonymous name.
+    /// The agent's anonymous number.
     pub me: AgentNumber,
     /// How many agents take part.
     pub agents: usize,
-    /// Takes submissions, with where the verdict goes.
+    /// Sends submissions, each with the sender for its response.
     pub submissions: mpsc::Sender<(
         AgentNumber,
         AgentSubmission,
         oneshot::Sender<SubmissionResponse>,
     )>,
-    /// The answers that there are.
+    /// The answers so far.
     pub answers: watch::Receiver<AnswerLog>,
-    /// How long rounds may take.
+    /// The time limits of rounds.
     pub limits: RoundLimits,
-    /// When the agent looks at the answers, where a run is played again.
+    /// When the agent sees which answers, during replay.
     pub visibility: Option<VisibilityCursor>,
-    /// Says that the coordination is over, whatever the agent does.
+    /// Cancelled when the coordination is over, whatever the agent does.
     pub over: CancellationToken,
 }
 
-/// How long the rounds of an agent may take.
+/// Time limits of an agent's rounds.
 #[derive(Clone, Copy, Debug)]
 pub struct RoundLimits {
-    /// The first round, until the agent is told to finish.
+    /// The first round, until the agent is asked to finish.
     pub first: Option<Duration>,
-    /// Every later round, until the agent is told to finish.
+    /// Every later round, until the agent is asked to finish.
     pub later: Option<Duration>,
-    /// How long after that it may use tools; then only its decision is waited for.
+    /// How long it may use tools after that; then only its decision is awaited.
     pub grace: Duration,
 }
 
-/// How far a round's time has run.
+/// Progress of a round's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RoundClock {
     Running,
@@ -150,7 +153,7 @@ enum RoundClock {
     ToolsClosed,
 }
 
-/// Lets the agent work until the coordination is over or the agent drops out.
+/// Runs the agent until the coordination is over or the agent drops out.
 pub async fn coordinate(mind: ModelSession, desk: CoordinatorHandle) {
     let (limit, over) = (desk.limits.first, desk.over.clone());
     let mut seat = RoundLoop {
@@ -164,18 +167,18 @@ pub async fn coordinate(mind: ModelSession, desk: CoordinatorHandle) {
     seat.session.shutdown().await;
 }
 
-/// One agent with what it knows of the others.
+/// One agent, and what it knows of the others.
 struct RoundLoop {
     session: ModelSession,
     coordinator: CoordinatorHandle,
-    /// How many of the answers the agent has seen.
+    /// The number of answers that the agent has seen.
     seen: usize,
-    /// How many steps it has taken.
+    /// The number of steps that it has taken.
     steps: u32,
     round: RoundState,
 }
 
-/// The time and patience of one round.
+/// Time and counters of one round.
 struct RoundState {
     started: Instant,
     soft: Option<Duration>,
@@ -214,7 +217,7 @@ impl RoundState {
         }
     }
 
-    /// When the agent drops out, if the round has a limit at all.
+    /// Returns when the agent drops out, if the round has a time limit.
     fn drop_out_time(&self) -> Option<Instant> {
         let soft = self.soft?;
         self.started.checked_add(
@@ -283,9 +286,9 @@ impl RoundLoop {
         }
     }
 
-    /// A reply without any call. The text of an agent that is alone and has no tools is its answer;
-    /// others are asked to decide, and if they never do, their text is the answer that they lack.
-    /// `None` when the coordination is over.
+    /// Handles a reply without calls. If the agent is alone and has no tools, the text is its
+    /// answer; other agents are asked to decide, and if they never do, the text becomes the answer
+    /// that they lack. Returns `None` when the coordination is over.
     async fn handle_undecided(&mut self, text: String) -> Option<()> {
         self.round.undecided = self.round.undecided.saturating_add(1);
         let was_last = self.round.undecided >= UNDECIDED_REPLIES_MAX;
@@ -306,7 +309,7 @@ impl RoundLoop {
         Some(())
     }
 
-    /// Shows answers that came while the agent was at work.
+    /// Shows the answers that arrived while the agent was working.
     async fn show_new_answers(&mut self) {
         let unseen = self.take_unseen_answers().await;
         if !unseen.is_empty() {
@@ -315,8 +318,8 @@ impl RoundLoop {
         }
     }
 
-    /// Where a run is gone on with: an agent that has said all that is recorded of it waits for the
-    /// others, and then sees what there is.
+    /// Waits for the others once a resumed agent has replayed its whole recording, and then shows
+    /// it the answers so far.
     async fn wait_until_live(&mut self) {
         let is_over = self
             .session
@@ -330,7 +333,7 @@ impl RoundLoop {
         }
     }
 
-    /// The answers that the agent has not been shown; from now on it has.
+    /// Returns the answers that the agent has not been shown, and marks them as seen.
     async fn take_unseen_answers(&mut self) -> Vec<AnswerView> {
         let me = self.coordinator.me;
         let end = match &mut self.coordinator.visibility {
@@ -379,7 +382,7 @@ impl RoundLoop {
         }
     }
 
-    /// A reply with one decision; `None` when the coordination is over.
+    /// Handles a reply with one decision; returns `None` when the coordination is over.
     async fn handle_decision(&mut self, id: &str, call: WorkflowCall, text: String) -> Option<()> {
         let submission = match call {
             WorkflowCall::NewAnswer { content } => AgentSubmission::Answer(content.unwrap_or(text)),
@@ -405,8 +408,8 @@ impl RoundLoop {
         self.submit_and_handle(Some(id), submission).await
     }
 
-    /// Hands a decision in, which came with the call `id` if with any, and waits for the verdict;
-    /// `None` when the coordination is over.
+    /// Submits a decision, which came with the call `id` if it came with one, and waits for the
+    /// response; returns `None` when the coordination is over.
     async fn submit_and_handle(
         &mut self,
         id: Option<&str>,
@@ -417,7 +420,8 @@ impl RoundLoop {
             SubmissionResponse::Refused(refusal) => {
                 let reason = prompts::submission_refused(&refusal);
                 self.reply(id, reason);
-                // News that came meanwhile is not the agent's fault, and ends with the answers.
+                // A vote that is outdated by new answers is not the agent's fault, and the number
+                // of answers is limited.
                 if refusal != BallotRefusal::Outdated {
                     self.round.refused = self.round.refused.saturating_add(1);
                 }
@@ -480,7 +484,7 @@ impl RoundLoop {
     }
 }
 
-/// Waits until then; for ever where there is no such moment.
+/// Waits until then; for ever if there is no such time.
 async fn sleep_until_some(then: Option<Instant>) {
     match then {
         Some(then) => sleep_until(then).await,
@@ -488,7 +492,7 @@ async fn sleep_until_some(then: Option<Instant>) {
     }
 }
 
-/// What the workflow calls of one reply come to.
+/// The decision that the workflow calls of one reply express.
 enum RoundDecision {
     None,
     One { id: String, call: WorkflowCall },
@@ -506,8 +510,8 @@ fn decide(mut calls: Vec<(String, WorkflowCall)>) -> RoundDecision {
     }
 }
 
-/// Parts the calls of a reply into decisions and file tools, each in their order. A call that
-/// cannot be understood is answered as a file call.
+/// Splits the calls of a reply into decisions and file tools, each in their order. A call that
+/// cannot be parsed is answered as a file call.
 fn partition_calls(
     calls: Vec<CallRequest>,
     served: &ToolCatalogue,

@@ -1,5 +1,5 @@
-//! Owns what an agent knows of the tools of its servers: they are offered beside massgen's own, and
-//! what changes is offered, and told, at the next step.
+//! Offers an agent the tools of its servers alongside massgen's own. Changes are offered and
+//! reported to the model at the next step.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::tools::spec::ToolOffer;
 use crate::world::exec::{program, server_calls};
 
 impl ModelSession {
-    /// Offers the model the tools that its servers have, as far as they are known.
+    /// Offers the model its servers' tools, as far as they are known.
     pub fn load_served_tools(&mut self) {
         if let Some(gate) = self.gate.as_ref().filter(|gate| gate.has_servers()) {
             let served = gate.catalogue();
@@ -19,7 +19,7 @@ impl ModelSession {
         }
     }
 
-    /// Offers the tools that there are now, if a server has said that its tools are others.
+    /// Offers the current tools, if a server has reported that its tools have changed.
     pub(super) async fn refresh_served_tools(&mut self) {
         let Some(gate) = &self.gate else {
             return;
@@ -41,7 +41,7 @@ impl ModelSession {
         let own = self.tools.iter();
         let own = own.filter(|tool| !tool.name.starts_with(SERVED_PREFIX));
         let tools: Vec<ToolOffer> = match self.gate.as_ref().and_then(program::tool_offers) {
-            // Its programs call them.
+            // The agent's programs call the servers' tools.
             Some(of_programs) => own.map(|tool| current_offer(&of_programs, tool)).collect(),
             None => own.cloned().chain(served.offers()).collect(),
         };
@@ -50,7 +50,7 @@ impl ModelSession {
     }
 }
 
-/// `tool` as it is among `now`; as it was, if it is none of them.
+/// Returns the current version of `tool` from `now`, or `tool` itself if it is not there.
 fn current_offer(now: &[ToolOffer], tool: &ToolOffer) -> ToolOffer {
     let known = now.iter().find(|one| one.name == tool.name);
     known.unwrap_or(tool).clone()

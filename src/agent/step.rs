@@ -1,6 +1,6 @@
-//! Owns one step of an agent: its model is asked until there is a whole reply. Faults that may heal
-//! are waited out, a conversation that is too long is shortened, and a model that cannot go on gives
-//! way to the next one; each a bounded number of times.
+//! One step of an agent: asks its model until there is a complete reply. Transient errors are
+//! retried, a conversation that is too long is compacted, and a model that cannot continue is
+//! replaced by its fallback; each a bounded number of times.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,39 +21,38 @@ use crate::backend::{
 };
 use crate::config::vendors::ImageInput;
 use crate::event::{Event, ReplyTextKind, StopReason};
-use crate::world::clock::milliseconds;
+use crate::world::io::clock::milliseconds;
 
-/// How often one request is tried again after faults that may heal. Where one in three fails, one
-/// request in fifty thousand fails for good.
+/// Maximum number of retries of one request after transient errors. If one request in three fails,
+/// one in fifty thousand fails for good.
 const RETRIES_MAX: usize = 8;
-/// How often one request is tried again when nobody answers at all.
+/// Maximum number of retries of one request if the server is unreachable.
 const UNREACHABLE_RETRIES_MAX: usize = 5;
-/// The first wait before trying again; it doubles each time, with jitter.
+/// First retry delay; it doubles each time, with jitter.
 const RETRY_WAIT_MIN: Duration = Duration::from_millis(250);
-/// The longest wait before trying again. Where the vendor asks for more, the next model is asked,
-/// or the agent drops out: the others would wait for it.
+/// Maximum retry delay. If the vendor asks for more, the fallback is asked, or the agent drops out:
+/// the others would have to wait for it.
 const RETRY_WAIT_MAX: Duration = Duration::from_mins(1);
-/// How often a conversation is shortened for one request.
+/// Maximum number of compactions for one request.
 const SHORTENINGS_MAX: u32 = 4;
-/// How often a reply that the vendor only paused is asked for again.
+/// Maximum number of times that a paused reply is continued.
 const PAUSES_MAX: u32 = 32;
-/// The most that one reply may say, in bytes: its text, its reasoning, its calls and what it wants to have
-/// back. The longest replies of models have half a million tokens.
+/// Maximum size of one reply, in bytes: its text, its reasoning, its calls and its echo. The
+/// longest replies of models have half a million tokens.
 const REPLY_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// The most calls that one reply may make.
+/// Maximum number of calls in one reply.
 const CALLS_MAX: usize = 128;
-/// The most text that one event tells, in bytes, so that the events that wait to be recorded are bounded
-/// in size.
+/// Maximum length of the text in one event, in bytes, so that queued events are bounded in size.
 const EVENT_TEXT_BYTES_MAX: usize = 16 * 1024;
 
-/// A whole reply as it came.
+/// A complete reply, with how it ended.
 struct StreamedReply {
     reply: ModelReply,
     echo: Option<Value>,
     stop: StopReason,
 }
 
-/// What is left of the patience with one request.
+/// The remaining retries and compactions of one request.
 struct RetryBudget {
     waits: ExponentialBackoff,
     unreachable: usize,
@@ -74,7 +73,7 @@ impl RetryBudget {
         }
     }
 
-    /// How long to wait before the request is tried again; `None` if waiting is in vain.
+    /// Returns the delay before the request is retried; `None` if a retry is futile.
     fn next_delay(&mut self, fault: BackendErrorKind) -> Option<Duration> {
         let asked_for = match fault {
             BackendErrorKind::Permanent
@@ -90,7 +89,7 @@ impl RetryBudget {
         (asked_for <= RETRY_WAIT_MAX).then_some(own.max(asked_for))
     }
 
-    /// Whether the conversation may be shortened once more.
+    /// Returns whether the conversation may be compacted once more, and counts it.
     fn may_compact(&mut self) -> bool {
         let left = self.compactions.checked_sub(1);
         self.compactions = left.unwrap_or_default();
@@ -99,8 +98,8 @@ impl RetryBudget {
 }
 
 impl ModelSession {
-    /// Asks the model once and adds its reply to the conversation. A reply that was cut is thrown
-    /// away whole, and one that the vendor paused is heard to its end.
+    /// Asks the model once and adds its reply to the conversation. A truncated reply is discarded
+    /// as a whole; one that the vendor paused is continued to its end.
     pub async fn step(&mut self) -> Result<ModelReply, BackendError> {
         self.show_images().await;
         let said = self.complete_reply().await;
@@ -114,7 +113,7 @@ impl ModelSession {
         said
     }
 
-    /// The same, unless `over` comes first: then what was asked is ended.
+    /// Does the same, unless `over` completes first: then the request is cancelled.
     pub async fn step_unless<T>(
         &mut self,
         over: impl Future<Output = T>,
@@ -149,7 +148,7 @@ impl ModelSession {
         Err(permanent_error("the vendor paused its reply too often"))
     }
 
-    /// The next reply that is recorded, or the failure in its place.
+    /// Returns the next recorded reply, or the recorded failure.
     fn next_recorded_reply(&mut self) -> Option<Result<StreamedReply, BackendError>> {
         let next = self.recorded.as_mut()?.replies.pop_front()?;
         Some(match next {
@@ -167,7 +166,7 @@ impl ModelSession {
         })
     }
 
-    /// The first whole reply of the first model that gives one.
+    /// Returns the first complete reply of the first model that gives one.
     async fn ask_with_retries(&mut self) -> Result<StreamedReply, BackendError> {
         let mut tries = RetryBudget::new();
         loop {
@@ -184,7 +183,7 @@ impl ModelSession {
         }
     }
 
-    /// Does what may make the same model answer; whether there was anything to do.
+    /// Takes the measure that may make the same model answer; returns whether there was one.
     async fn recover(&mut self, fault: &BackendError, tries: &mut RetryBudget) -> bool {
         if fault.kind == BackendErrorKind::ContextTooLong {
             return tries.may_compact() && self.compact_conversation().await;
@@ -205,7 +204,7 @@ impl ModelSession {
         true
     }
 
-    /// Makes the conversation shorter; whether that was possible.
+    /// Compacts the conversation; returns whether that was possible.
     async fn compact_conversation(&mut self) -> bool {
         let Some(how) = self.conversation.rewrite(compact) else {
             return false;
@@ -218,7 +217,7 @@ impl ModelSession {
         true
     }
 
-    /// Goes on with the next model, or gives the fault back if there is none.
+    /// Switches to the next model, or returns the error if there is none.
     async fn fall_back(&mut self, fault: BackendError) -> Result<(), BackendError> {
         let [failed, next, ..] = self.models.as_slice() else {
             return Err(fault);
@@ -249,7 +248,7 @@ impl ModelSession {
         .await;
     }
 
-    /// Tells what the model says, in pieces that are not too long.
+    /// Emits the model's text in pieces of limited size.
     async fn emit_text(&self, voice: ReplyTextKind, said: String) {
         for text in split_text(said, EVENT_TEXT_BYTES_MAX) {
             let agent = self.agent.clone();
@@ -276,7 +275,7 @@ impl ModelSession {
         .await;
     }
 
-    /// Adds a whole reply to the conversation.
+    /// Adds a complete reply to the conversation.
     fn append_reply(&mut self, heard: StreamedReply) -> ModelReply {
         let StreamedReply {
             reply: said, echo, ..
@@ -312,8 +311,8 @@ impl ModelSession {
         reply
     }
 
-    /// Waits until the limits of the model's vendor let a request through. Meanwhile others may have
-    /// spent what was left.
+    /// Waits until the rate limits of the model allow a request, and checks the budget again:
+    /// meanwhile others may have spent the rest.
     async fn wait_for_rate_limit(&self) -> Result<Option<RateReservation>, BackendError> {
         let bytes = self.system.len().saturating_add(self.conversation.bytes());
         let model = self.models.first();
@@ -386,7 +385,7 @@ impl ModelSession {
     }
 }
 
-/// A whole reply, unless the vendor kept all of it back.
+/// Returns the reply, unless it is empty because of the vendor's filter or length limit.
 fn reject_empty(heard: StreamedReply) -> Result<StreamedReply, BackendError> {
     let nothing = heard.reply.text.is_empty() && heard.reply.calls.is_empty();
     match heard.stop {
@@ -402,7 +401,7 @@ fn reject_empty(heard: StreamedReply) -> Result<StreamedReply, BackendError> {
     }
 }
 
-/// How much of what a reply may say `event` takes, in bytes.
+/// Returns how much `event` adds to the size of a reply, in bytes.
 fn text_bytes(event: &ReplyEvent) -> usize {
     match event {
         ReplyEvent::Text(text) | ReplyEvent::Reasoning(text) => text.len(),
@@ -424,7 +423,7 @@ fn too_many_calls() -> BackendError {
     permanent_error(&format!("the reply makes more than {CALLS_MAX} tool calls"))
 }
 
-/// `text` in pieces of at most `bytes_max`, which is enough for every character.
+/// Splits `text` into pieces of at most `bytes_max`, which is enough for every character.
 fn split_text(mut text: String, bytes_max: usize) -> impl Iterator<Item = String> {
     std::iter::from_fn(move || {
         let rest = text.split_off(text.floor_char_boundary(bytes_max));
@@ -440,7 +439,7 @@ fn permanent_error(message: &str) -> BackendError {
     }
 }
 
-/// The fault, with the wait that the vendor asks for where that is more than there is patience for.
+/// Adds the wait that the vendor asks for to the error, if it exceeds the maximum retry delay.
 fn with_wait(mut fault: BackendError) -> BackendError {
     if let BackendErrorKind::Transient {
         retry_after: Some(wait),
@@ -459,7 +458,7 @@ fn with_wait(mut fault: BackendError) -> BackendError {
 mod tests {
     use super::*;
 
-    /// Checks how often a request is tried again that goes on failing so, however the waits jitter.
+    /// Checks how often a request is retried that always fails in this way, whatever the jitter.
     #[track_caller]
     fn check(fault: BackendErrorKind, expected: usize) {
         for _ in 0..200 {

@@ -1,5 +1,5 @@
-//! Owns the way from a config to a backend. It finds endpoint and key and says what is missing;
-//! it must never open a connection: a model is reached when it is first asked.
+//! Creates a backend from a config. It finds endpoint and key and reports what is missing; it must
+//! never open a connection: a model is first contacted when it is first asked.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,22 +16,22 @@ use crate::config::{BackendConfig, ScriptSource};
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::spending::models::ModelList;
-use crate::world::http::HttpClient;
+use crate::world::io::http::HttpClient;
 
-/// What a backend may need from outside its config.
+/// Everything besides its config that a backend may need.
 #[derive(Clone, Copy)]
 pub struct ConnectContext<'a> {
-    /// Looks an environment variable up; an empty one counts as unset.
+    /// Looks up an environment variable; an empty one counts as unset.
     pub env: &'a dyn Fn(&str) -> Option<String>,
     /// The client that all backends share.
     pub http: &'a HttpClient,
-    /// The directory that the user stands in.
+    /// The user's current directory.
     pub cwd: &'a AbsPath,
-    /// How fast models may be asked, all agents together.
+    /// The rate limits, shared by all agents.
     pub pace: &'a RateLimiter,
-    /// What models cost.
+    /// The prices of models.
     pub models: &'a ModelList,
-    /// Reads a script file as text.
+    /// Reads a script file as a string.
     pub read: &'a dyn Fn(&AbsPath) -> Result<String>,
 }
 
@@ -43,11 +43,11 @@ impl fmt::Debug for ConnectContext<'_> {
     }
 }
 
-/// Makes the model that `config` describes, and after it those that are asked when it cannot go on.
+/// Returns the model that `config` describes, followed by its fallback models.
 ///
 /// # Errors
-/// `Config` for a type that is not served, a malformed endpoint or script; `Environment` for a
-/// missing key.
+/// `Config` for an unsupported type, a malformed endpoint or script; `Environment` for a missing
+/// key.
 pub fn connect(config: &BackendConfig, around: ConnectContext<'_>) -> Result<Vec<AvailableModel>> {
     let model = |config: &BackendConfig| {
         Ok(AvailableModel {

@@ -1,5 +1,5 @@
-//! Owns the conversation with a model, as every backend sees it. It grows at its end; whoever
-//! changes what was said before makes it another conversation.
+//! The conversation with a model, as every backend sees it. It grows at its end; changing an
+//! earlier message makes it another conversation.
 
 use std::sync::Arc;
 
@@ -8,26 +8,26 @@ use serde_json::Value;
 use crate::tools::image::ModelImage;
 use crate::tools::request::CallRequest;
 
-/// As how long a text an image counts, in bytes: vendors count about 1,600 tokens for a large one.
-/// <https://platform.claude.com/docs/en/build-with-claude/vision>
+/// The text length that an image counts as, in bytes: vendors count about 1,600 tokens for a large
+/// one. <https://platform.claude.com/docs/en/build-with-claude/vision>
 const IMAGE_BYTES: usize = 6 * 1024;
 
 /// One message of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChatMessage {
-    /// What massgen says.
+    /// A message from massgen.
     User(Arc<str>),
-    /// What the model said.
+    /// A reply of the model.
     Assistant {
         /// Its text; may be empty.
         text: String,
-        /// The calls that it made, in order.
+        /// Its tool calls, in order.
         calls: Vec<CallRequest>,
-        /// What the vendor wants to have back with this message; only the wire that it came over
-        /// looks into it.
+        /// What the vendor requires back with this message; only the wire format that it came over
+        /// interprets it.
         echo: Option<Value>,
     },
-    /// What a call gave. Every call of the last assistant message has exactly one.
+    /// The result of a call. Every call of the last assistant message has exactly one.
     CallResult {
         /// The id of the call.
         call_id: String,
@@ -36,15 +36,15 @@ pub enum ChatMessage {
     },
     /// Images that belong to results of the last calls. They follow all of these.
     Images {
-        /// What they are.
+        /// Description of the images.
         text: String,
-        /// They themselves; at least one.
+        /// The images; at least one.
         images: Vec<ModelImage>,
     },
 }
 
 impl ChatMessage {
-    /// How long its texts are, in bytes; an image counts as a text that costs as much.
+    /// Returns the length of its texts, in bytes; an image counts as a text that costs as much.
     pub fn bytes(&self) -> usize {
         match self {
             ChatMessage::User(text) => text.len(),
@@ -69,19 +69,19 @@ pub struct Conversation {
     version: ConversationVersion,
 }
 
-/// Tells a conversation from every other one, and from itself before it was rewritten.
+/// Identity of a conversation. It changes when earlier messages are rewritten.
 #[derive(Clone, Debug, Default)]
 pub struct ConversationVersion(Arc<()>);
 
 impl ConversationVersion {
-    /// Whether what was true of the beginning then is still true.
+    /// Returns whether what was known about the earlier messages still holds.
     pub fn is_same(&self, other: &ConversationVersion) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
 impl Conversation {
-    /// A conversation that begins with these messages.
+    /// Creates a conversation that begins with these messages.
     pub fn from_messages(messages: Vec<ChatMessage>) -> Self {
         Self {
             bytes: messages.iter().map(ChatMessage::bytes).sum(),
@@ -90,18 +90,18 @@ impl Conversation {
         }
     }
 
-    /// Adds what was said last.
+    /// Appends a message.
     pub fn push(&mut self, message: ChatMessage) {
         self.bytes = self.bytes.saturating_add(message.bytes());
         self.messages.push(message);
     }
 
-    /// All that was said, oldest first.
+    /// Returns all messages, oldest first.
     pub fn messages(&self) -> &[ChatMessage] {
         &self.messages
     }
 
-    /// Whether a call of this id was made.
+    /// Returns whether a call with this id was made.
     fn has_call(&self, id: &str) -> bool {
         self.messages.iter().any(|message| match message {
             ChatMessage::Assistant { calls, .. } => calls.iter().any(|call| call.id == id),
@@ -111,8 +111,8 @@ impl Conversation {
         })
     }
 
-    /// The id of the next call in the reply to this conversation that has made the calls of
-    /// `earlier` so far: the one that the vendor gave, or another if it is empty or in use.
+    /// Returns the id of the next call in the reply to this conversation, of which `earlier` are
+    /// the calls so far: the vendor's id, or another if that is empty or in use.
     pub fn call_id(&self, given: &str, earlier: &[CallRequest]) -> String {
         let is_free = |id: &str| !self.has_call(id) && earlier.iter().all(|call| call.id != id);
         if !given.is_empty() && is_free(given) {
@@ -123,17 +123,17 @@ impl Conversation {
         ids.find(|id| is_free(id)).unwrap_or_default()
     }
 
-    /// Which conversation it is: the same as long as it only grows.
+    /// Returns the version, which stays the same as long as the conversation only grows.
     pub fn version(&self) -> &ConversationVersion {
         &self.version
     }
 
-    /// How long all of it is, in bytes.
+    /// Returns the length of the whole conversation, in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Changes what was said before, and gives what `change` gives.
+    /// Changes earlier messages, and returns what `change` returns.
     pub fn rewrite<T>(&mut self, change: impl FnOnce(&mut Vec<ChatMessage>) -> T) -> T {
         let changed = change(&mut self.messages);
         self.bytes = self.messages.iter().map(ChatMessage::bytes).sum();
@@ -141,7 +141,7 @@ impl Conversation {
         changed
     }
 
-    /// Leaves out what only the wire understands that the conversation went over so far.
+    /// Removes the echoes, which only the wire format used so far can interpret.
     pub fn drop_echoes(&mut self) {
         self.rewrite(|messages| {
             for message in messages {
@@ -183,7 +183,7 @@ mod tests {
         check("", &[], "call_1_0");
         check("a", &[], "call_1_0");
         check("b", &["b"], "call_1_2");
-        // The vendor counts as we do, in this reply or in an earlier one.
+        // The vendor uses the same numbering, in this reply or in an earlier one.
         check("", &["call_1_2", "b"], "call_1_3");
         check("", &["b"], "call_1_2");
     }

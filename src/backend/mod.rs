@@ -1,5 +1,5 @@
-//! Owns the asking of models: what is sent, what streams back, and the one trait that all backends
-//! implement. A backend never touches files and never decides anything.
+//! Asks models: what is sent, what streams back, and the trait that all backends implement. A
+//! backend never touches files and never decides anything.
 
 use std::fmt;
 use std::future::ready;
@@ -32,7 +32,7 @@ pub mod remote;
 mod responses;
 pub(crate) mod scripted;
 
-/// One request to a model: everything it will know.
+/// One request to a model: everything that the model will know.
 #[derive(Clone, Debug)]
 pub struct ModelRequest<'a> {
     /// The system message. It is the same in every request of an agent's phase, so that vendors can
@@ -51,15 +51,15 @@ pub struct AvailableModel {
     pub name: Arc<str>,
     /// What it costs; `None` if that is not known.
     pub price: Option<ModelPrice>,
-    /// Whether it is given images.
+    /// Whether it receives images.
     pub image_input: ImageInput,
-    /// The client that reaches it.
+    /// The client through which it is asked.
     pub backend: Arc<dyn Backend>,
-    /// How fast it may be asked.
+    /// Its rate limits.
     pub rate_limiter: ModelRateLimiter,
 }
 
-/// A piece of a model's reply, in the order in which it came.
+/// A piece of a model's reply, in the order of arrival.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplyEvent {
     /// More of the answer's text.
@@ -68,54 +68,55 @@ pub enum ReplyEvent {
     Reasoning(String),
     /// A whole tool call.
     Call(CallRequest),
-    /// What the vendor wants to have back with this reply in later requests; at most once.
+    /// What the vendor requires back with this reply in later requests; at most once.
     Echo(Value),
-    /// From here on it uses up what is counted only at its end.
+    /// From here on the reply uses tokens that are counted only at its end.
     Uncounted,
-    /// What the reply has used so far; a later count replaces an earlier one.
+    /// The usage of the reply so far; a later count replaces an earlier one.
     Usage(TokenUsage),
-    /// What the reply has cost so far, where whoever gives it says so itself.
+    /// The cost of the reply so far, if the backend reports it itself.
     Cost(Money),
-    /// A guest has used a tool of its own, or was refused it.
+    /// An external agent has called a native tool, or was refused it.
     NativeToolCall(NativeToolCall),
-    /// The reply is complete; nothing follows. A stream that ends without it was cut.
+    /// The reply is complete; nothing follows. A stream that ends without this was truncated.
     End(StopReason),
 }
 
-/// A tool of a guest's own, as people see it; bounded in size.
+/// A native tool call of an external agent, as it is shown to the user; bounded in size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NativeToolCall {
-    /// Its name, as the guest has it.
+    /// The tool's name in the external agent.
     pub tool: String,
     /// What it was used on.
     pub detail: String,
-    /// Why it was refused, if it was.
+    /// Why it was denied, if it was.
     pub denied: Option<String>,
 }
 
-/// Why a model could not be asked, or its reply not be read to its end.
+/// Error that a model could not be asked, or that its reply could not be read to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackendError {
-    /// Whether asking again can help.
+    /// Whether a retry can help.
     pub kind: BackendErrorKind,
-    /// What happened, in the vendor's own words where there are any; no key is in it.
+    /// The error, in the vendor's own words where there are any; it contains no key.
     pub message: String,
 }
 
-/// Whether asking again can help.
+/// Kind of an error, which decides whether a retry can help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BackendErrorKind {
     /// It will fail again: a bad key, an unknown model.
     Permanent,
-    /// The vendor refuses what is in the request: it will fail again unless something is left out.
+    /// The vendor rejects something in the request: it will fail again unless that is left out.
     InvalidRequest,
-    /// The conversation is longer than the model can read; a shorter one may be answered.
+    /// The conversation exceeds the model's context; a shorter one may be answered.
     ContextTooLong,
-    /// Nobody listens there, or the way there is closed. It may heal, but mostly not soon.
+    /// The server is down, or the network blocks the way to it. It may recover, but usually not
+    /// soon.
     Unreachable,
-    /// It may heal: a cut stream, an overloaded server, a rate limit.
+    /// It may recover: a truncated stream, an overloaded server, a rate limit.
     Transient {
-        /// How long the vendor asked to wait.
+        /// The wait that the vendor asked for.
         retry_after: Option<Duration>,
     },
 }
@@ -128,25 +129,25 @@ impl fmt::Display for BackendError {
 
 impl std::error::Error for BackendError {}
 
-/// A reply as it streams in.
+/// A reply that streams in.
 pub type ReplyStream<'a> = BoxStream<'a, Result<ReplyEvent, BackendError>>;
 
 /// A client of one model. To add one: implement this, add a row to the vendor table, an example
 /// config and a wire test.
 ///
 /// The stream yields events as they arrive and ends after [`ReplyEvent::End`] or after the first
-/// error. Dropping it ends the request. It must be bounded in bytes and in silence between bytes.
+/// error. Dropping it ends the request. It must be bounded in bytes and have an idle timeout.
 pub trait Backend: fmt::Debug + Send + Sync {
     /// Asks the model.
     fn ask<'a>(&'a self, request: ModelRequest<'a>) -> ReplyStream<'a>;
 
-    /// The same in its place, for a backend that is a program and needs something that holds it.
+    /// Returns this backend with a sandbox, if it is a program that needs one.
     fn with_launcher(&self, _seat: &AgentLaunchSetup) -> Option<Arc<dyn Backend>> {
         None
     }
 
-    /// Ends what goes on although nobody waits for it any more, if anything does: a program gets a moment
-    /// to end its turn itself. To drop this ends it at once.
+    /// Ends what still runs although nothing waits for it any more, if anything does: a program
+    /// gets a moment to end its turn itself. Dropping the future ends it immediately.
     fn shutdown(&self) -> BoxFuture<'_, ()> {
         Box::pin(ready(()))
     }

@@ -1,6 +1,6 @@
-//! Owns how fast models are asked: limits of requests and tokens in a minute, shared by all agents of
-//! a run and honoured before anything is sent. Whoever may not send yet is told how long to wait, and
-//! nobody who asks later makes that longer.
+//! Rate limits for requests to models: requests and tokens per minute, shared by all agents of a
+//! run and enforced before anything is sent. A reservation returns how long to wait, and later
+//! reservations never make that longer.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,35 +11,35 @@ use tokio::time::Instant;
 use crate::config::BackendConfig;
 use crate::config::rates::RateLimit;
 
-/// The time that limits count in.
+/// The window over which limits count.
 const MINUTE: Duration = Duration::from_mins(1);
-/// Bytes of text that are counted as a token until the vendor has said how many there were.
+/// Bytes of text that are estimated as one token until the vendor has reported the count.
 const BYTES_PER_TOKEN: usize = 4;
 
-/// All limits of a run.
+/// All rate limits of a run.
 #[derive(Clone, Debug, Default)]
 pub struct RateLimiter {
     limits: Vec<(RateLimit, Arc<LimitWindow>)>,
 }
 
-/// The limits that hold for one model.
+/// The rate limits that apply to one model.
 #[derive(Clone, Debug, Default)]
 pub struct ModelRateLimiter {
     limits: Vec<Arc<LimitWindow>>,
 }
 
-/// When a request may be sent.
+/// Reservation for one request.
 #[derive(Debug)]
 pub struct RateReservation {
-    /// How long to wait before.
+    /// How long to wait before sending it.
     pub wait: Duration,
-    /// The limit that it waits for last.
+    /// The limit that determines the wait.
     pub reason: String,
-    /// Where its tokens are counted.
+    /// The windows in which its tokens are counted.
     tokens: Vec<(Arc<LimitWindow>, u64)>,
 }
 
-/// One limit and what was sent under it.
+/// One limit and the requests that count towards it.
 #[derive(Debug)]
 struct LimitWindow {
     what: String,
@@ -53,7 +53,7 @@ enum RateUnit {
     Tokens,
 }
 
-/// What was or will be sent, oldest first. In no minute does the sum go over the most.
+/// Requests that were or will be sent, oldest first. In no minute does their sum exceed the limit.
 #[derive(Debug)]
 struct SlidingWindow {
     most: u64,
@@ -69,7 +69,7 @@ struct WindowEntry {
 }
 
 impl RateLimiter {
-    /// The pace that these limits set.
+    /// Creates the windows for these limits.
     pub fn new(limits: &[RateLimit]) -> Self {
         let gauge = |limit: &RateLimit, most: Option<u64>, unit: RateUnit| {
             let most = most?;
@@ -101,7 +101,7 @@ impl RateLimiter {
         }
     }
 
-    /// The limits that hold for the model that `config` describes.
+    /// Returns the limits that apply to the model of `config`.
     pub fn model_limiter(&self, config: &BackendConfig) -> ModelRateLimiter {
         let holds = |limit: &RateLimit| limit.holds_for(config.vendor, &config.model);
         let gauges = self.limits.iter().filter(|(limit, _)| holds(limit));
@@ -112,15 +112,15 @@ impl RateLimiter {
 }
 
 impl ModelRateLimiter {
-    /// Takes the next free slot for a request of `bytes`; `None` if no limit holds.
+    /// Reserves the next free slot for a request of `bytes`; `None` if no limit applies.
     pub fn reserve(&self, bytes: usize) -> Option<RateReservation> {
         let tokens = u64::try_from(bytes / BYTES_PER_TOKEN).unwrap_or(u64::MAX);
         (!self.limits.is_empty()).then(|| self.reserve_from(Instant::now(), tokens))
     }
 
     fn reserve_from(&self, now: Instant, estimate: u64) -> RateReservation {
-        // All limits at once: what one of them holds back must not count as sent with another.
-        // Everybody locks them in the order of the config.
+        // All windows are locked together: what one limit delays must not yet count towards
+        // another. All callers lock them in the order of the config.
         let gauges = self.limits.iter();
         let mut windows: Vec<_> = gauges.map(|gauge| (gauge, gauge.window())).collect();
         for (_, window) in &mut windows {
@@ -139,8 +139,8 @@ impl ModelRateLimiter {
     }
 }
 
-/// The first time from `now` on at which every limit lets a request of so many tokens through, and
-/// the limit that it waits for until then.
+/// Returns the first time from `now` on at which every limit allows a request of so many tokens,
+/// and the limit that determines it.
 fn earliest_in_all(
     windows: &[(&Arc<LimitWindow>, MutexGuard<'_, SlidingWindow>)],
     now: Instant,
@@ -162,7 +162,7 @@ fn earliest_in_all(
 }
 
 impl RateReservation {
-    /// Counts the tokens that the vendor counted, in place of the estimate.
+    /// Replaces the estimate by the tokens that the vendor counted.
     pub fn set_token_count(self, tokens: u64) {
         for (gauge, id) in self.tokens {
             gauge.window().correct(id, tokens);
@@ -175,7 +175,7 @@ impl LimitWindow {
         self.window.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How much of the limit a request of so many tokens takes.
+    /// Returns how much of the limit a request of so many tokens uses.
     fn amount(&self, tokens: u64) -> u64 {
         match self.unit {
             RateUnit::Requests => 1,
@@ -193,14 +193,14 @@ impl SlidingWindow {
         }
     }
 
-    /// Leaves out what was sent too long ago to count `now`.
+    /// Removes entries that are too old to count at `now`.
     fn evict(&mut self, now: Instant) {
         let counts = |sent: &WindowEntry| sent.at + MINUTE > now;
         while self.sent.pop_front_if(|sent| !counts(sent)).is_some() {}
     }
 
-    /// The first time from `from` on at which `amount` may be sent. What is more than the limit by
-    /// itself is sent as if it were the limit.
+    /// Returns the first time from `from` on at which `amount` may be sent. An amount that exceeds
+    /// the limit counts as the limit.
     fn earliest_from(&self, from: Instant, amount: u64) -> Instant {
         let later = |at: &Instant| self.end_of_full_minute(*at, amount.min(self.most));
         std::iter::successors(Some(from), later)
@@ -208,9 +208,11 @@ impl SlidingWindow {
             .unwrap_or(from)
     }
 
-    /// The end of the first minute around `at` that has no room for `amount`; nothing if all have.
+    /// Returns the end of the first minute around `at` that has no room for `amount`; `None` if all
+    /// have room.
     fn end_of_full_minute(&self, at: Instant, amount: u64) -> Option<Instant> {
-        // Every minute that holds `at` ends there, or where something is sent that waits by now.
+        // Every minute around `at` that matters ends at `at`, or when a request is sent that is
+        // still waiting.
         let waiting = self.sent.iter().map(|sent| sent.at);
         let ends = waiting.filter(|end| *end > at && *end < at + MINUTE);
         std::iter::once(at).chain(ends).find_map(|end| {
@@ -222,7 +224,7 @@ impl SlidingWindow {
         })
     }
 
-    /// Enters `amount`, which is sent `at` this time. Gives the name of the entry.
+    /// Records `amount`, which is sent at `at`. Returns the id of the entry.
     fn insert(&mut self, at: Instant, amount: u64) -> u64 {
         let id = self.next_id;
         self.next_id = self.next_id.wrapping_add(1);
@@ -243,7 +245,7 @@ impl SlidingWindow {
 mod tests {
     use super::*;
 
-    /// Checks after how many seconds each of these amounts may be sent, asked for at these seconds.
+    /// Checks the waits, in seconds, for requests of these amounts made at these seconds.
     #[track_caller]
     fn check(most: u64, asked: &[(u64, u64)], expected: &[u64]) {
         let start = Instant::now();
@@ -270,9 +272,9 @@ mod tests {
         );
         check(2, &[(0, 1), (50, 1), (55, 1), (70, 1)], &[0, 50, 60, 110]);
         check(2, &[(0, 1), (0, 1), (200, 1)], &[0, 0, 200]);
-        // What fits beside one that waits does not wait for it, and never delays it.
+        // A request that fits alongside a waiting one does not wait for it, and never delays it.
         check(100, &[(0, 60), (1, 60), (2, 40), (3, 1)], &[0, 60, 2, 62]);
-        // One that is too great by itself waits for an empty minute, not for ever.
+        // A request that exceeds the limit by itself waits for an empty minute, not for ever.
         check(100, &[(0, 10), (1, 500), (2, 1)], &[0, 60, 120]);
     }
 

@@ -1,6 +1,6 @@
-//! Owns the state of a coordination: who has answered, who has voted for what, when it is over.
-//! A pure state machine: [`Ballot::apply`] takes what one agent did and says what has to happen. It
-//! knows no time and no disk, so every race between agents is a table test.
+//! The state of a coordination: who has answered, who has voted for what, and when it is over. A
+//! pure state machine: [`Ballot::apply`] takes the outcome of one agent's round and returns what
+//! has to happen. It does not use time or the disk, so every race between agents is a table test.
 
 use std::collections::BTreeSet;
 
@@ -8,101 +8,102 @@ use crate::check_results::CheckStanding;
 use crate::config::NoveltyRequirement;
 use crate::id::{AgentNumber, AnswerLabel};
 
-/// The most answers that one agent may give where the config sets no limit, so that every
-/// coordination ends.
+/// Maximum number of answers of one agent if the config sets no limit, so that every coordination
+/// ends.
 pub const ANSWERS_PER_AGENT_MAX: u32 = 32;
 
-/// What the config says about answers.
+/// The config's rules about answers.
 #[derive(Clone, Copy, Debug)]
 pub struct BallotRules {
-    /// How many answers one agent may give.
+    /// Maximum number of answers of one agent.
     pub answers_per_agent_max: u32,
     /// How different a new answer must be from all others.
     pub novelty: NoveltyRequirement,
 }
 
-/// What an agent did with its round.
+/// Outcome of an agent's round.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RoundOutcome {
     /// It gave an answer.
     Answer {
-        /// The answer, with paths of the agent's own workspace made neutral, so that equal answers
+        /// The answer, with paths in the agent's own workspace made neutral, so that equal answers
         /// compare equal.
         content: String,
     },
     /// It voted.
     Vote {
-        /// For whom.
+        /// The agent that it is for.
         candidate: AgentNumber,
-        /// For which of the candidate's answers, if the voter said so.
+        /// The ordinal of the candidate's answer, if the voter named one.
         ordinal: Option<u32>,
-        /// How many answers of the ballot the voter had been shown.
+        /// The number of answers of the ballot that the voter had been shown.
         known_answers: u32,
     },
-    /// It leaves: it failed, ran out of time or made no decision. An answer that it gave stays.
+    /// It drops out: it failed, ran out of time or made no decision. An answer that it gave stays.
     Stopped,
 }
 
-/// What has to happen next.
+/// An action that follows from an outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BallotEffect {
-    /// The answer counts; a snapshot is due.
+    /// The answer counts; a snapshot must be taken.
     AcceptAnswer(AnswerLabel),
     /// The vote counts.
     AcceptVote {
-        /// Who voted.
+        /// The voter.
         voter: AgentNumber,
-        /// For which answer.
+        /// The answer that it is for.
         answer: AnswerLabel,
     },
-    /// What the agent did does not count; it goes on and is told why.
+    /// The submission does not count; the agent is told why, and continues.
     Refuse {
-        /// Who.
+        /// The agent.
         agent: AgentNumber,
-        /// Why.
+        /// The reason.
         refusal: BallotRefusal,
     },
-    /// These votes do not count any more.
+    /// These votes no longer count.
     VoidVotes(Vec<AgentNumber>),
-    /// The agent looks at the answers that there are, and votes or answers again.
+    /// The agent judges the answers so far, and votes or answers again.
     Judge(AgentNumber),
     /// The ballot is closed with this result.
     Close(VoteTally),
-    /// The ballot is closed and nobody answered.
+    /// The ballot is closed without any answer.
     GiveUp,
 }
 
-/// Why an answer or a vote does not count.
+/// Reason why an answer or a vote does not count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BallotRefusal {
     /// The answer is empty.
     EmptyAnswer,
-    /// The agent has given as many answers as it may.
+    /// The agent has given the maximum number of answers.
     AnswerLimit {
-        /// How many that is.
+        /// The maximum.
         answers_max: u32,
     },
-    /// The same answer is there already.
+    /// The same answer already exists.
     Duplicate(AnswerLabel),
-    /// The answer says too much of what another one says.
+    /// The answer has too much in common with this one.
     TooSimilar(AnswerLabel),
     /// There is nothing to vote for yet.
     NothingToVoteFor,
-    /// The candidate has given no answer, or is no agent.
+    /// The candidate has given no answer, or is not an agent.
     UnknownCandidate {
-        /// Who can be voted for.
+        /// The possible candidates.
         candidates: Vec<AgentNumber>,
     },
-    /// The voter did not know all answers, or named one that has been replaced.
+    /// The voter had not seen all answers, or named one that has been replaced.
     Outdated,
-    /// Hooks of the user's refused it, for this reason. The ballot was not asked.
+    /// The user's hooks rejected it, for this reason. The ballot was not asked.
     ByHook(String),
 }
 
 /// The result of a ballot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VoteTally {
-    /// The winning answer: that with most votes of those that hold, or of all if none holds.
+    /// The winning answer: the one with the most votes among those that hold, or among all if none
+    /// holds.
     pub winner: AnswerLabel,
     /// The votes for each agent with an answer, in registration order.
     pub votes: Vec<(AgentNumber, u32)>,
@@ -110,13 +111,13 @@ pub struct VoteTally {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum VoterState {
-    /// It is at work, on an answer or on a judgement.
+    /// It is working, on an answer or on a judgement.
     Working,
     /// It has answered and waits until there is something to judge.
     Waiting,
     /// Its vote counts.
     Voted(AgentNumber),
-    /// It has left.
+    /// It has dropped out.
     Left,
 }
 
@@ -126,7 +127,7 @@ struct BallotVoter {
     state: VoterState,
     answers: u32,
     latest: Option<String>,
-    /// Whether the latest answer may win before one that does not hold.
+    /// Whether the latest answer takes precedence over one that does not hold.
     standing: CheckStanding,
 }
 
@@ -145,13 +146,13 @@ pub struct Ballot {
     rules: BallotRules,
     /// In registration order, which breaks ties.
     voters: Vec<BallotVoter>,
-    /// All answers ever accepted; a voter must have been shown this many.
+    /// The number of answers ever accepted; a voter must have been shown this many.
     answers: u32,
     closed: bool,
 }
 
 impl Ballot {
-    /// Opens a ballot for `agents`, given in registration order; all of them are at work.
+    /// Opens a ballot for `agents`, given in registration order; all of them are working.
     pub fn new(agents: impl IntoIterator<Item = AgentNumber>, rules: BallotRules) -> Self {
         let seat = |agent| BallotVoter {
             agent,
@@ -168,13 +169,14 @@ impl Ballot {
         }
     }
 
-    /// Whether the ballot waits for `agent` to do something.
+    /// Returns whether the ballot waits for `agent` to do something.
     pub fn is_at_work(&self, agent: AgentNumber) -> bool {
         let mut seats = self.voters.iter();
         seats.any(|seat| seat.agent == agent && seat.state == VoterState::Working)
     }
 
-    /// Takes what `agent` did. An agent that is not at work, or unknown, changes nothing.
+    /// Applies the outcome of a round of `agent`. An agent that is not working, or unknown, changes
+    /// nothing.
     pub fn apply(&mut self, agent: AgentNumber, outcome: RoundOutcome) -> Vec<BallotEffect> {
         let at_work = |seat: &BallotVoter| seat.agent == agent && seat.state == VoterState::Working;
         let Some(index) = self
@@ -201,8 +203,8 @@ impl Ballot {
         effects
     }
 
-    /// Takes what the checks say about an accepted answer. One that has been replaced meanwhile
-    /// changes nothing.
+    /// Applies the result of the checks on an accepted answer. An answer that has been replaced
+    /// meanwhile changes nothing.
     pub fn apply_check_standing(&mut self, label: AnswerLabel, standing: CheckStanding) {
         let mut seats = self.voters.iter_mut();
         if let Some(seat) = seats.find(|seat| seat.label() == label) {
@@ -210,8 +212,8 @@ impl Ballot {
         }
     }
 
-    /// Ends the ballot as it stands: the votes that count decide, and without votes the first
-    /// answer in registration order.
+    /// Closes the ballot with what there is: the votes that count decide, and without votes the
+    /// first answer in registration order.
     pub fn close(&mut self) -> BallotEffect {
         self.closed = true;
         match self.tally() {
@@ -320,7 +322,7 @@ impl Ballot {
         vec![BallotEffect::AcceptVote { voter, answer }]
     }
 
-    /// Wakes those who have something to judge now, or closes the ballot.
+    /// Wakes agents that have something to judge now, or closes the ballot.
     fn advance(&mut self) -> Vec<BallotEffect> {
         let undecided =
             |seat: &&BallotVoter| matches!(seat.state, VoterState::Working | VoterState::Waiting);
@@ -371,7 +373,7 @@ impl Ballot {
         })
     }
 
-    /// The votes for those whose answers hold.
+    /// Returns the votes for agents whose answers hold.
     fn eligible(&self, votes: &[(AgentNumber, u32)]) -> Vec<(AgentNumber, u32)> {
         let holds = |agent| {
             let mut candidates = self.candidates();
@@ -388,8 +390,8 @@ impl Ballot {
     }
 }
 
-/// Counts `votes` for `candidates`, which stay in their order. With the accepted votes of an event
-/// log it gives the tally again.
+/// Counts `votes` for `candidates`, and keeps the order of these. The accepted votes of an event
+/// log give the same tally again.
 pub fn count_votes(
     candidates: impl Iterator<Item = AgentNumber>,
     votes: impl Iterator<Item = AgentNumber>,
@@ -403,7 +405,7 @@ pub fn count_votes(
     counted
 }
 
-/// Who has most votes; the first in order of those who have equally many.
+/// Returns the candidate with the most votes; in a tie, the first in order.
 pub fn most_voted(votes: &[(AgentNumber, u32)]) -> Option<AgentNumber> {
     let most = votes.iter().map(|(_, count)| *count).max()?;
     votes
@@ -412,8 +414,8 @@ pub fn most_voted(votes: &[(AgentNumber, u32)]) -> Option<AgentNumber> {
         .map(|(agent, _)| *agent)
 }
 
-/// How much two texts have in common: shared words by all words, from 0 to 1, words being split at
-/// blanks and compared without case.
+/// Returns how much two texts have in common: the number of shared words divided by that of all
+/// words, from 0 to 1. Words are separated by whitespace and compared without case.
 fn word_overlap(one: &str, other: &str) -> f64 {
     let words = |text: &str| -> BTreeSet<String> {
         text.split_whitespace().map(str::to_lowercase).collect()

@@ -1,4 +1,4 @@
-//! Tables over single races, and a property test over random interleavings.
+//! Table tests of single races, and a property test of random interleavings.
 
 use proptest::prelude::{Just, Strategy, any, prop, prop_assert, prop_assert_eq, prop_oneof};
 use proptest::proptest;
@@ -68,7 +68,7 @@ fn closed(winner: AnswerLabel, votes: &[(usize, u32)]) -> BallotEffect {
     BallotEffect::Close(VoteTally { winner, votes })
 }
 
-/// Plays `steps` and compares the effects of each.
+/// Applies `steps` and checks the effects of each.
 #[track_caller]
 fn check(mut ballot: Ballot, steps: Vec<(usize, RoundOutcome, Vec<BallotEffect>)>) {
     for (index, (number, outcome, expected)) in steps.into_iter().enumerate() {
@@ -333,7 +333,7 @@ fn closing_early_takes_the_votes_that_count() {
     assert_eq!(open.apply(agent(2), answer("late")), vec![]);
 }
 
-/// What a random agent does; candidates and knowledge may be wrong on purpose.
+/// Generates the outcomes of random agents; candidates and knowledge may be wrong on purpose.
 fn outcomes() -> impl Strategy<Value = Vec<(usize, RoundOutcome)>> {
     let outcome = prop_oneof![
         3 => any::<u8>().prop_map(|n| answer(&format!("text {n}"))),
@@ -382,7 +382,7 @@ proptest! {
             }
         }
         let Some(result) = result else {
-            // Only agents that wait for nobody keep a ballot open, and none is left at work.
+            // A ballot is open only while an agent can work, and no agent is left working.
             prop_assert!(false, "the ballot did not end");
             return Ok(());
         };

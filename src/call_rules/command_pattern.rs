@@ -1,6 +1,6 @@
-//! Owns one pattern of commands: words, of which `*` stands for any number, compared with the words of a
-//! parsed command. What only the run shows may be anything for a rule that closes, and is nothing for
-//! one that allows.
+//! A pattern of `command(…)` rules: words, in which `*` is a wildcard, compared with the words of a
+//! parsed command. A word that is known only at run time matches anything for a rule that denies or
+//! asks, and nothing for a rule that allows.
 
 use std::borrow::Cow;
 use std::{fmt, iter};
@@ -11,23 +11,23 @@ use crate::commands::line::{ExtraArguments, ShellWord, SimpleCommand};
 /// The longest pattern, in words.
 pub const PATTERN_WORDS_MAX: usize = 64;
 
-/// A pattern of commands.
+/// A pattern that commands are matched against.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandPattern(Vec<String>);
 
-/// How much has to fit.
+/// How strictly a pattern is matched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PatternFit {
-    /// It could: what is not known counts as fitting, options before the next word are passed over,
-    /// and the program may stand in any directory.
+    /// The command could match: unknown words match, options before the next word are skipped, and
+    /// the program may be in any directory.
     Possible,
-    /// It does, as it is written.
+    /// The command matches exactly as it is written.
     Certain,
 }
 
 impl CommandPattern {
-    /// Reads a pattern: words with spaces between them. A `*` alone is any number of words, and one in
-    /// a word any text. The error says what is wrong, as the end of a sentence.
+    /// Parses a pattern: words separated by spaces. A `*` alone matches any number of words, and a
+    /// `*` within a word any string. The error gives the cause as the end of a sentence.
     pub fn parse(written: &str) -> Result<Self, String> {
         let words: Vec<String> = written.split_whitespace().map(str::to_owned).collect();
         match words.len() {
@@ -37,7 +37,7 @@ impl CommandPattern {
         }
     }
 
-    /// Whether the words of `command` fit.
+    /// Returns whether the words of `command` match.
     pub(super) fn matches(&self, command: &SimpleCommand, fit: PatternFit) -> bool {
         if command.words.is_empty() {
             return false;
@@ -50,7 +50,7 @@ impl CommandPattern {
             }
         };
         let words: &[ShellWord] = &words;
-        // Which words of the pattern can be next when so many words of the command are used up.
+        // For each number of consumed command words, the pattern words that can be next.
         let mut ahead = vec![vec![false; self.0.len().saturating_add(1)]; words.len() + 3];
         mark(&mut ahead, 0, 0);
         for used in 0..=words.len() {
@@ -63,7 +63,7 @@ impl CommandPattern {
         is_marked(&ahead, words.len(), self.0.len())
     }
 
-    /// Marks where one step leads to.
+    /// Marks the states that one step leads to.
     fn advance(
         &self,
         (words, fit): (&[ShellWord], PatternFit),
@@ -102,7 +102,8 @@ impl CommandPattern {
     }
 }
 
-/// Whether one word fits. A program is what is started, wherever it stands.
+/// Returns whether one word matches. With [`PatternFit::Possible`] a program matches in any
+/// directory.
 fn word_matches(wanted: &str, known: &str, (used, fit): (usize, PatternFit)) -> bool {
     let is_program = used == 0 && fit == PatternFit::Possible && !wanted.contains('/');
     let program = known.rsplit('/').next().filter(|_| is_program);

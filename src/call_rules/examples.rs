@@ -1,4 +1,4 @@
-//! Owns the examples that a config gives for its rules: each names a call, and what the rules say of it.
+//! The examples that a config gives for its rules: each names a call and the expected decision.
 
 use crate::call_rules::judge::CallJudgement;
 use crate::call_rules::rule_syntax::{FORMS, RuleForm, rule_form, server_tool_name};
@@ -8,9 +8,10 @@ use crate::permissions::path_rules::RuleAction;
 use crate::tools::parse::canonical_name;
 
 impl CallRules {
-    /// What the rules say of the call that `example` names, as `write_file(src/x.lock)` or
-    /// `command(git push origin)`. What no rule closes is allowed, as far as the grants go. The error
-    /// says why it names no call, as the end of a sentence.
+    /// Returns the rules' decision about the call that `example` names, such as
+    /// `write_file(src/x.lock)` or `command(git push origin)`. A call that no rule closes is
+    /// allowed, within the grants. If `example` names no call, the error gives the cause as the end
+    /// of a sentence.
     pub fn ruling_for_example(&self, example: &str) -> Result<RuleAction, String> {
         let form = rule_form(example).ok_or_else(|| format!("expected {FORMS}"))?;
         let judged = match form {
@@ -26,7 +27,7 @@ impl CallRules {
         })
     }
 
-    /// Who may not read may not write either.
+    /// Returns the decision about a path. A rule that closes reading closes writing as well.
     fn ruling_for_path(&self, path: &str, wanted: Permission) -> RuleAction {
         let closing = self.0.iter().filter(|rule| match &rule.matcher {
             CallMatcher::Path(closed, glob) => *closed <= wanted && glob.matches_written(path),

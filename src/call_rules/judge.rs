@@ -1,5 +1,5 @@
-//! Owns what the rules say of a call, as far as its tool and its command are concerned. The strictest
-//! rule speaks, for the strictest of a line's commands.
+//! Evaluates the rules against a call's tool and command line. The strictest matching rule wins,
+//! for the strictest command of the line.
 
 use crate::call_rules::command_pattern::PatternFit;
 use crate::call_rules::{CallMatcher, CallRule, CallRules, matches_wildcard};
@@ -9,33 +9,34 @@ use crate::permissions::path_rules::RuleAction;
 use crate::text::single_line;
 use crate::tools::aliases::names_of;
 
-/// The longest line that a reason repeats, in characters.
+/// The longest part of a command line that a reason quotes, in characters.
 const SHOWN_CHARS_MAX: usize = 160;
 
-/// What the rules say of a call.
+/// The rules' decision about a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallJudgement {
-    /// No rule speaks of it, or not of all of it.
+    /// No rule matches the call, or none matches all of it.
     Silent,
-    /// Rules allow all of it, so that nobody has to be asked.
+    /// Rules allow all of the call, so that no approval is needed.
     Allowed,
-    /// A person has to agree.
+    /// A person must approve the call.
     Asked(MatchedRule),
-    /// It does not happen.
+    /// The call is denied.
     Denied(MatchedRule),
 }
 
-/// Which rule speaks, and why.
+/// The rule that decides, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MatchedRule {
-    /// The command or the tool that it is about, shortened.
+    /// The command or tool concerned, shortened.
     pub subject: String,
-    /// Why, as the end of a sentence.
+    /// The reason, as the end of a sentence.
     pub reason: String,
 }
 
 impl CallRules {
-    /// What the rules say of a call of `tool`, with what it gives to the shell.
+    /// Evaluates the rules against a call of `tool` and the command line that it passes to the
+    /// shell.
     pub fn judge(&self, tool: &str, command: Option<&str>) -> CallJudgement {
         let of_tool = self.judge_tool(tool);
         let of_line = command.map_or(CallJudgement::Silent, |line| self.judge_command_line(line));
@@ -49,7 +50,8 @@ impl CallRules {
         }
     }
 
-    /// A tool has the names too that other programs have for what does the same.
+    /// Evaluates the rules about tools. A tool also matches by the names that other programs use
+    /// for an equivalent tool.
     fn judge_tool(&self, tool: &str) -> CallJudgement {
         let fitting = self.0.iter().filter(|rule| match &rule.matcher {
             CallMatcher::Tool(pattern) => {
@@ -63,7 +65,7 @@ impl CallRules {
         }
     }
 
-    /// What the rules say of a command line.
+    /// Evaluates the rules about commands against a command line.
     pub fn judge_command_line(&self, line: &str) -> CallJudgement {
         if self.commands().next().is_none() {
             return CallJudgement::Silent;
@@ -92,13 +94,13 @@ impl CallRules {
         }
     }
 
-    /// Whether a rule can keep a command from running.
+    /// Returns whether any rule denies commands or asks about them.
     fn blocks_commands(&self) -> bool {
         self.commands()
             .any(|(rule, _)| rule.action != RuleAction::Allow)
     }
 
-    /// The strictest rule that keeps this command from running unasked.
+    /// Returns the strictest rule that denies this command or asks about it.
     fn blocking_rule(&self, command: &SimpleCommand) -> Option<&CallRule> {
         let closing = self.commands().filter(|(rule, pattern)| {
             rule.action != RuleAction::Allow && pattern.matches(command, PatternFit::Possible)
@@ -106,7 +108,7 @@ impl CallRules {
         closing.map(|(rule, _)| rule).max_by_key(|rule| rule.action)
     }
 
-    /// Whether rules allow all commands of a line that is known as a whole.
+    /// Returns whether rules allow every command of a line that could be parsed completely.
     fn allows(&self, line: &ParsedCommandLine) -> bool {
         let fits = |command: &SimpleCommand| {
             let mut rules = self.commands();
@@ -124,7 +126,7 @@ impl CallRules {
     }
 }
 
-/// Why nobody knows what a line runs, if nobody does.
+/// Returns the reason why it is unknown what the line runs; `None` if it is known.
 fn unknown_reason(line: &ParsedCommandLine) -> Option<String> {
     if let Some(unread) = line.unread {
         return Some(unread.to_string());

@@ -1,6 +1,7 @@
-//! Owns the rules of `permissions:` about calls: what each form means, and what all of them together
-//! say of a call. They lower what grants give and never raise it. Rules about paths become part of the
-//! grants; here is what they are before that, and what is said of commands and tools.
+//! The rules of `permissions:` about calls: what each form means, and how they combine into a
+//! decision about a call. They lower what grants give and never raise it. Rules about paths become
+//! part of the grants; this module holds them until then, and evaluates those about commands and
+//! tools.
 
 pub mod command_pattern;
 pub mod examples;
@@ -14,63 +15,63 @@ use crate::call_rules::rule_syntax::full_name;
 use crate::permissions::grant::Permission;
 use crate::permissions::path_rules::{PathGlob, RuleAction};
 
-/// What is said of calls of one kind.
+/// A rule about one kind of call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallRule {
-    /// What it says.
+    /// Its action.
     pub action: RuleAction,
-    /// Of which calls.
+    /// The calls it applies to.
     pub matcher: CallMatcher,
-    /// As it is written.
+    /// The rule as written in the config.
     pub written: String,
 }
 
-/// Which calls a rule is about.
+/// The calls that a rule applies to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallMatcher {
-    /// Command lines with a command that fits.
+    /// Command lines with a command that matches.
     Command(CommandPattern),
-    /// Calls that do this to a path that the glob matches.
+    /// Calls that access a path that the glob matches in this way.
     Path(Permission, PathGlob),
-    /// Calls of tools whose full name fits; `*` stands for any text.
+    /// Calls of tools whose full name matches; `*` matches any string.
     Tool(String),
 }
 
-/// The rule as the config writes it.
+/// Writes the rule as in the config.
 impl fmt::Display for CallRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.action, self.written)
     }
 }
 
-/// All rules that hold for an agent. Those for all agents and its own add up.
+/// All rules that apply to an agent: those for all agents and its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CallRules(Vec<CallRule>);
 
 impl CallRules {
-    /// These rules. Their order says nothing: a denial counts before a question, and a question
-    /// before an allowance.
+    /// Creates a set of these rules. Their order does not matter: `deny` wins over `ask`, and `ask`
+    /// over `allow`.
     pub fn new(rules: Vec<CallRule>) -> Self {
         Self(rules)
     }
 
-    /// These rules and `others`.
+    /// Returns these rules and `others`.
     #[must_use]
     pub fn extended_by(&self, others: &Self) -> Self {
         Self(self.0.iter().chain(&others.0).cloned().collect())
     }
 
-    /// The rules.
+    /// Iterates over the rules.
     pub fn iter(&self) -> impl Iterator<Item = &CallRule> {
         self.0.iter()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no rules.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// What is said about paths.
+    /// Iterates over the rules about paths.
     pub fn paths(&self) -> impl Iterator<Item = (RuleAction, Permission, &PathGlob)> {
         self.0.iter().filter_map(|rule| match &rule.matcher {
             CallMatcher::Path(wanted, glob) => Some((rule.action, *wanted, glob)),
@@ -78,8 +79,8 @@ impl CallRules {
         })
     }
 
-    /// The rules that commands are not held to everywhere: in a workspace, nothing keeps new names from
-    /// appearing.
+    /// Iterates over the rules that are not enforced everywhere for commands: in a workspace, new
+    /// names can always be created.
     pub fn unenforced_for_commands(&self) -> impl Iterator<Item = &CallRule> {
         self.0.iter().filter(|rule| {
             let closes = rule.action != RuleAction::Allow;
@@ -87,7 +88,8 @@ impl CallRules {
         })
     }
 
-    /// The rules about tools of `server` that fit none of these full names of tools.
+    /// Returns the rules about tools of `server` that match none of the `offered` tools' full
+    /// names.
     pub fn unmatched_at_server<'r>(
         &'r self,
         server: &str,
@@ -103,7 +105,7 @@ impl CallRules {
         })
     }
 
-    /// The rules about command lines.
+    /// Iterates over the rules about command lines.
     fn commands(&self) -> impl Iterator<Item = (&CallRule, &CommandPattern)> {
         self.0.iter().filter_map(|rule| match &rule.matcher {
             CallMatcher::Command(pattern) => Some((rule, pattern)),
@@ -112,7 +114,7 @@ impl CallRules {
     }
 }
 
-/// Whether `text` fits `pattern`, in which `*` stands for any text.
+/// Returns whether `text` matches `pattern`, in which `*` matches any string.
 pub fn matches_wildcard(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();

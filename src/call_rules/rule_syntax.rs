@@ -1,5 +1,5 @@
-//! Owns the forms in which rules are written: `command(…)`, `read_file(…)`, `write_file(…)`,
-//! `mcp(server/tool)` and `tool(…)`.
+//! Parses the forms of rules: `command(…)`, `read_file(…)`, `write_file(…)`, `mcp(server/tool)` and
+//! `tool(…)`.
 
 use crate::call_rules::command_pattern::CommandPattern;
 use crate::call_rules::{CallMatcher, CallRule};
@@ -8,27 +8,28 @@ use crate::permissions::grant::Permission;
 use crate::permissions::path_rules::{PathGlob, RuleAction};
 use crate::tools::parse::canonical_name;
 
-/// The forms, as messages name them.
+/// The forms, as listed in messages.
 pub const FORMS: &str = "`command(git push *)`, `read_file(GLOB)`, `write_file(GLOB)`, \
                          `mcp(server/tool)` or `tool(NAME)`";
 
-/// What stands for all calls of a kind.
+/// The argument that matches all calls of a kind.
 const ALL: &str = "*";
 
-/// A kind of calls, and what stands in its brackets.
+/// The kind of call that a rule is about, with the text in its parentheses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RuleForm<'t> {
     /// Command lines.
     Command(&'t str),
-    /// What is done to paths.
+    /// Accesses to paths.
     Path(Permission, &'t str),
-    /// Tools of servers.
+    /// Tools of MCP servers.
     Server(&'t str),
-    /// Tools by their name.
+    /// Tools by name.
     Tool(&'t str),
 }
 
-/// What a text is about, if it has one of the forms; a kind without brackets is all of it.
+/// Splits a string into one of the forms; `None` if it has none of them. A kind without parentheses
+/// means all calls of that kind.
 pub(super) fn rule_form(text: &str) -> Option<RuleForm<'_>> {
     let text = text.trim();
     if text == ALL {
@@ -48,7 +49,7 @@ pub(super) fn rule_form(text: &str) -> Option<RuleForm<'_>> {
     })
 }
 
-/// Reads a rule; `~/` in a glob stands for `home`. The error says what is wrong, as the end of a
+/// Parses a rule; `~/` in a glob expands to `home`. The error gives the cause as the end of a
 /// sentence.
 pub fn parse_rule(
     ruling: RuleAction,
@@ -70,7 +71,8 @@ pub fn parse_rule(
     })
 }
 
-/// The full name of a server's tool: `server/tool`; a server alone is all of its tools.
+/// Returns the full name of a server's tool, given as `server/tool`; a server alone means all of
+/// its tools.
 pub(super) fn server_tool_name(name: &str) -> Result<String, String> {
     let (server, tool) = name.split_once('/').unwrap_or((name, ALL));
     if server.is_empty() || tool.is_empty() || tool.contains('/') {
@@ -79,23 +81,24 @@ pub(super) fn server_tool_name(name: &str) -> Result<String, String> {
     Ok(full_name(server, tool))
 }
 
-/// What models call the tool of a server.
+/// Returns the name under which models call a server's tool.
 pub(super) fn full_name(server: &str, tool: &str) -> String {
     format!("mcp__{server}__{tool}")
 }
 
-/// What a rule names that may be nowhere.
+/// A name in a rule that may not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RuleTarget<'t> {
     /// A command of one word, without arguments.
     Command(&'t str),
-    /// A server, in which `*` stands for any text.
+    /// A server; `*` matches any string.
     Server(&'t str),
-    /// A tool, in which `*` stands for any text.
+    /// A tool; `*` matches any string.
     Tool(&'t str),
 }
 
-/// What a rule names that may be nowhere; `None` if it names all of a kind, or something else.
+/// Returns the name in a rule that may not exist; `None` if the rule covers all calls of a kind or
+/// names something else.
 pub fn rule_target(text: &str) -> Option<RuleTarget<'_>> {
     match rule_form(text)? {
         RuleForm::Command(line) => {

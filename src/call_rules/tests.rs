@@ -1,4 +1,4 @@
-//! Tables over rules and calls: each denial stands beside its control.
+//! Tables over rules and calls: each denial has a control next to it.
 
 use super::rule_syntax::parse_rule;
 use super::*;
@@ -10,7 +10,7 @@ fn rules(written: &[(RuleAction, &str)]) -> CallRules {
     CallRules::new(written.iter().map(one).collect())
 }
 
-/// What one rule that denies says of a call.
+/// Judges a call with a single rule that denies.
 #[track_caller]
 fn check(denied: &str, call: &str, expected: RuleAction) {
     let rules = rules(&[(RuleAction::Deny, denied)]);

@@ -1,5 +1,5 @@
-//! Owns the question at the terminal whether an agent may make a call: what it would do is shown as
-//! plain text, and the user answers for this time, for the session, for always, or with no.
+//! The approval prompt at the terminal: shows as plain text what an agent's call would do, and lets
+//! the user allow it once, for the session or always, or deny it.
 
 use serde_json::Value;
 
@@ -10,20 +10,22 @@ use crate::path::AbsPath;
 use crate::text::{count_noun, escape_line, escape_name, truncate};
 use crate::world::approval::ApprovalRequest;
 
-/// The most characters of one thing that a call would do.
+/// Maximum length of the description of one effect of a call, in characters.
 const DEED_CHARS_MAX: usize = 2000;
-/// The most things that are shown of a call.
+/// Maximum number of effects that are shown of a call.
 const DEEDS_SHOWN_MAX: usize = 20;
-/// The most lines that are shown of one text that a tool is given, and the most characters of a line.
+/// Maximum number of lines that are shown of one string argument, and maximum line length in
+/// characters.
 const TEXT_LINES_MAX: usize = 40;
 const LINE_CHARS_MAX: usize = 300;
-/// The most edits and other values that are shown of what a tool is given.
+/// Maximum number of edits and of other arguments that are shown.
 const VALUES_SHOWN_MAX: usize = 20;
-/// The most characters that are shown of a value that is no text.
+/// Maximum length of an argument that is not a string, in characters.
 const VALUE_CHARS_MAX: usize = 500;
 
-/// Asks about a call of an agent; an answer for always is kept in the file. `None` if the user went
-/// away without an answer, or nobody waits for it any more.
+/// Asks the user to approve an agent's call. The caller stores an answer of "always" in the file
+/// `always`; without one it is not offered. Returns `None` at the end of the input, or if the
+/// request is no longer pending.
 pub(crate) fn ask_approval(
     (agent, question, always): (&AgentId, &ApprovalRequest, Option<&AbsPath>),
     output: &mut CliOutput<'_>,
@@ -65,7 +67,7 @@ pub(crate) fn ask_approval(
     }
 }
 
-/// Shows what a tool is given, one value after the other.
+/// Shows the arguments of a tool call, one after the other.
 fn show_input(input: &Value, output: &mut CliOutput<'_>) {
     let Value::Object(values) = input else {
         return show_value(None, input, output);
@@ -110,7 +112,7 @@ fn show_value(name: Option<&str>, value: &Value, output: &mut CliOutput<'_>) {
     output.line(&[(TextStyle::Faint, &line)]);
 }
 
-/// The old and the new text of an edit.
+/// Returns the old and the new text of an edit.
 fn edited_text(value: &Value) -> Option<(&str, &str)> {
     Some((
         value.get("oldText")?.as_str()?,

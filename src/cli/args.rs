@@ -1,5 +1,5 @@
-//! Owns what can be typed after `massgen`: the one table from which parsing, help, completions and
-//! the manual page are made. Parsing does nothing else; it neither reads a file nor decides a run.
+//! Defines the command line: the table from which parsing, help, completions and the manual page
+//! are made. Parsing does nothing else; it neither reads a file nor decides a run.
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};

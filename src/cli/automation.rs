@@ -1,7 +1,7 @@
-//! Owns how a script follows a run (`--automation`): `KEY: value` lines on standard output, one
-//! line each, and nothing else there. The keys are those of the Python MassGen, `ERROR` for a run
-//! that did not go well, and `TOKENS` with `COST` in US dollars, or with `COST_AT_LEAST` where the
-//! cost of some request is not known.
+//! Output for scripts (`--automation`): `KEY: value` lines on standard output, and nothing else
+//! there. The keys are those of the Python MassGen, `ERROR` for a run that did not succeed, and
+//! `TOKENS` with `COST` in US dollars, or with `COST_AT_LEAST` if the cost of some request is
+//! unknown.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use crate::orchestrator::execution::RunOutputPaths;
 use crate::spending::totals::UsageTotals;
 use crate::text::escape_name;
 
-/// The most of the answer that is shown, in characters. All of it is in the answer's file.
+/// Maximum length of the answer preview, in characters. The answer's file holds all of it.
 const PREVIEW_CHARS_MAX: usize = 200;
 
-/// A run as a script sees it.
+/// Prints a run as `KEY: value` lines.
 #[derive(Debug)]
 pub(crate) struct AutomationOutput<'o, 'w> {
     output: &'o mut CliOutput<'w>,
@@ -26,7 +26,7 @@ pub(crate) struct AutomationOutput<'o, 'w> {
 }
 
 impl<'o, 'w> AutomationOutput<'o, 'w> {
-    /// A run that writes to `places` and of which nothing has been told yet.
+    /// Creates the output of a run that writes to `places` and has printed nothing yet.
     pub(crate) fn new(output: &'o mut CliOutput<'w>, places: RunOutputPaths) -> Self {
         Self {
             output,
@@ -37,7 +37,7 @@ impl<'o, 'w> AutomationOutput<'o, 'w> {
         }
     }
 
-    /// Tells what of the event matters to a script, which happened `elapsed` after the start.
+    /// Prints what matters to a script about an event that happened `elapsed` after the start.
     pub(crate) fn on_event(&mut self, event: &Event, elapsed: Duration) -> Result<()> {
         event.add_to_totals(&mut self.usage);
         match event {

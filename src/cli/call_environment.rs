@@ -1,5 +1,5 @@
-//! Owns the commands of single calls (`massgen tool`): what holds them, and the directories that
-//! they have as long as the call lasts.
+//! The execution environment of single calls (`massgen tool`): how their commands are isolated, and
+//! the directories that exist for the duration of the call.
 
 use std::sync::Arc;
 
@@ -18,18 +18,20 @@ use crate::orchestrator::environments::{EnvironmentSpec, HostEnvironment, build_
 use crate::path::AbsPath;
 use crate::permissions::grant::Grant;
 use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
-use crate::world::docker::container::AgentContainer;
-use crate::world::exec_environment::agent_directories::AgentDirectories;
-use crate::world::exec_environment::{ExecBackend, ExecEnvironment, ExecEnvironmentConfig};
 use crate::world::sandbox::Sandbox;
+use crate::world::sandbox::docker::container::AgentContainer;
+use crate::world::sandbox::exec_environment::agent_directories::AgentDirectories;
+use crate::world::sandbox::exec_environment::{
+    ExecBackend, ExecEnvironment, ExecEnvironmentConfig,
+};
 use crate::world::store::sandboxes::SandboxDirs;
 
-/// Where directories go that last as long as a call, unless `TMPDIR` names another place.
+/// Parent of the directories that exist for the duration of a call, unless `TMPDIR` is set.
 const TEMPORARY: &str = "/tmp";
-/// Whoever calls when nobody is named.
+/// Name of the caller if none is given.
 const CALLER: &str = "tool";
 
-/// What holds the commands of a call, if the user says it.
+/// Isolation of a call's commands that the user chose.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum CommandIsolation<'a> {
     /// massgen's own sandbox.
@@ -45,7 +47,7 @@ impl Default for CommandIsolation<'_> {
 }
 
 impl CommandIsolation<'_> {
-    /// Has commands of all agents held so, whatever their keys say.
+    /// Isolates the commands of all agents in this way, whatever their keys in the config say.
     pub(crate) fn apply_to(self, config: &mut Config) {
         let image = match self {
             CommandIsolation::Sandbox(choice) => return config.override_sandbox(choice),
@@ -63,7 +65,7 @@ impl CommandIsolation<'_> {
     }
 }
 
-/// The commands of one call, whose directories go with this.
+/// The execution environment of one call. Its directories are removed on drop.
 #[derive(Debug)]
 pub(crate) struct CallEnvironment {
     pub(crate) commands: ExecEnvironment,
@@ -71,7 +73,7 @@ pub(crate) struct CallEnvironment {
 }
 
 impl CallEnvironment {
-    /// Commands as a config without any key about them gives them, for an agent with these grants.
+    /// Opens an environment with the default command settings, for an agent with these grants.
     pub(crate) fn open(
         host: &Host,
         hold: CommandIsolation<'_>,
@@ -90,14 +92,14 @@ impl CallEnvironment {
         })
     }
 
-    /// The same in the strongest sandbox, for whoever has no grants.
+    /// Opens the same in the strongest sandbox, for a caller without grants.
     pub(crate) fn open_without_grants(host: &Host) -> Result<Self> {
         Self::prepare(host, |machine, room, _| {
             build_sandbox(SandboxLevelChoice::Auto, machine, room, &[])
         })
     }
 
-    /// Commands in the place that `place` makes, with directories of their own.
+    /// Prepares an environment with its own directories and the backend that `place` builds.
     fn prepare(
         host: &Host,
         place: impl FnOnce(&HostEnvironment, &AgentDirectories, &AbsPath) -> Result<ExecBackend>,
@@ -137,8 +139,8 @@ fn build_sandbox(
     Ok(ExecBackend::Sandbox(sandbox))
 }
 
-/// A container of `image` for a `caller` that is no agent, with its grants and its workspace. What one
-/// leaves that breaks off, the next with the same `state` removes.
+/// Builds a container of `image` for a `caller` that is not an agent, with its grants and its
+/// workspace. The next container with the same `state` removes what an interrupted one left.
 pub(crate) fn build_call_container(
     image: &str,
     (caller, (grants, workspace)): (&str, (&[Grant], &AbsPath)),
@@ -160,7 +162,7 @@ pub(crate) fn build_call_container(
     build_container(runner, &docker, (run, state), machine)
 }
 
-/// That no command can be run on this machine.
+/// Returns the error for a machine on which no command can be sandboxed.
 fn no_sandbox_error(reasons: &[String]) -> Error {
     let message = format!(
         "nothing on this machine can hold commands to their grants: {}",

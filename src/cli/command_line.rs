@@ -1,5 +1,6 @@
-//! Owns the way from typed words to [`CliArguments`], and every usage error: clap's findings in
-//! massgen's own words, and the flags of the Python MassGen that this version does not serve.
+//! Parses the command line into [`CliArguments`] and creates every usage error: clap's errors in
+//! massgen's own words, and errors for the flags of the Python MassGen that this version does not
+//! support.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind as Finding};
 use clap::{CommandFactory as _, Parser as _};
@@ -7,16 +8,16 @@ use clap::{CommandFactory as _, Parser as _};
 use crate::cli::args::CliArguments;
 use crate::error::{Error, ErrorKind, Result};
 
-/// What the words ask for.
+/// A parsed command line: a command to execute or text to print.
 #[derive(Debug)]
 pub(crate) enum CliInvocation {
-    /// Something to do.
+    /// Runs or executes something.
     Do(Box<CliArguments>),
-    /// Help or the version, to be printed.
+    /// Prints help or the version.
     Show(String),
 }
 
-/// Flags and subcommands of the Python MassGen, with what to do instead.
+/// Flags and subcommands of the Python MassGen, each with the replacement to suggest.
 const UNSERVED: &[(&[&str], &str)] = &[
     (
         &["--select", "--list-examples"],
@@ -133,7 +134,7 @@ const UNSERVED: &[(&[&str], &str)] = &[
     ),
 ];
 
-/// Reads the words after the program's name.
+/// Parses the words after the program's name.
 pub(crate) fn parse(words: &[String]) -> Result<CliInvocation> {
     let all = std::iter::once("massgen").chain(words.iter().map(String::as_str));
     match CliArguments::try_parse_from(all) {
@@ -147,13 +148,13 @@ fn is_help_or_version(found: &clap::Error) -> bool {
     matches!(found.kind(), Finding::DisplayHelp | Finding::DisplayVersion)
 }
 
-/// The error for a flag or subcommand that only the Python MassGen has.
+/// Returns the error for a flag or subcommand that only the Python MassGen has.
 pub(crate) fn unsupported_error(name: &str) -> Option<Error> {
     let (_, instead) = UNSERVED.iter().find(|(names, _)| names.contains(&name))?;
     Some(usage_error(format!("`{name}` is not in this version of massgen")).with_hint(*instead))
 }
 
-/// A usage error.
+/// Returns a usage error.
 pub(crate) fn usage_error(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::Usage, message)
 }
@@ -220,7 +221,7 @@ fn explain_parse_error(found: &clap::Error, words: &[String]) -> Error {
     }
 }
 
-/// The name that resembles the one that clap does not know, in backticks.
+/// Returns the known name that is most similar to the one that clap does not know, in backticks.
 fn similar_name(found: &clap::Error) -> Option<String> {
     let kinds = [
         ContextKind::SuggestedArg,
@@ -237,7 +238,7 @@ fn similar_name(found: &clap::Error) -> Option<String> {
     })
 }
 
-/// The subcommand that `words` lead to, as it is typed.
+/// Returns the subcommand that `words` lead to, as it is typed.
 fn subcommand_path(words: &[String]) -> String {
     let mut typed = "massgen".to_owned();
     let mut command = CliArguments::command();
@@ -251,7 +252,8 @@ fn subcommand_path(words: &[String]) -> String {
     typed
 }
 
-/// What clap says about the finding, without the markup of a value's name (`--config <FILE>`).
+/// Returns a part of clap's error context, without the markup of a value's name (`--config
+/// <FILE>`).
 fn clap_context(found: &clap::Error, kind: ContextKind) -> Option<String> {
     let plain = |text: &str| match text.split_once(" <") {
         Some((name, _)) => name.to_owned(),

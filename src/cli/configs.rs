@@ -1,4 +1,4 @@
-//! Owns `massgen config …`: checks of files, and what is built in.
+//! The `massgen config` commands: checks config files, and lists and shows the built-in examples.
 
 use serde_json::{Value, json};
 
@@ -13,16 +13,16 @@ use crate::host::Host;
 use crate::orchestrator::hooks::require_programs;
 use crate::text::count_noun;
 
-/// Whether warnings count as errors.
+/// Whether warnings fail a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CheckStrictness {
     /// Only errors fail a check.
     Errors,
-    /// Warnings fail it too.
+    /// Warnings too.
     Warnings,
 }
 
-/// What a check found in one file.
+/// Result of checking one file.
 struct ConfigCheckReport {
     errors: usize,
     warnings: usize,
@@ -30,7 +30,7 @@ struct ConfigCheckReport {
     json: Value,
 }
 
-/// Carries out what follows `massgen config`.
+/// Runs a `massgen config` subcommand.
 pub(crate) fn run(
     host: &Host,
     command: &ConfigCommand,
@@ -143,7 +143,7 @@ impl ConfigCheckReport {
         }
     }
 
-    /// The findings with their lines, and last the file's name with its verdict.
+    /// Returns the findings with their lines, followed by the file's name and its verdict.
     fn to_text(&self, file: &str) -> String {
         let verdict = match (self.errors, self.warnings) {
             (0, 0) => "ok".to_owned(),
@@ -159,7 +159,7 @@ impl ConfigCheckReport {
         format!("{}{space}{file}: {verdict}\n", self.text)
     }
 
-    /// One line of JSON, with the file's name.
+    /// Returns one line of JSON, with the file's name.
     fn into_json(mut self, file: &str) -> String {
         if let Value::Object(fields) = &mut self.json {
             fields.insert("file".to_owned(), Value::from(file));
@@ -168,7 +168,7 @@ impl ConfigCheckReport {
     }
 }
 
-/// The result of a check whose file cannot be read.
+/// Returns the result of checking a file that cannot be read.
 fn unreadable_file_json(error: &Error) -> Value {
     let finding = json!({
         "message": error.to_string(),

@@ -1,14 +1,14 @@
-//! Owns `massgen docker`: the image that agents' containers are made from.
+//! The `massgen docker` commands: the image from which agents' containers are created.
 
 use crate::cli::args::DockerCommand;
 use crate::cli::output::CliOutput;
 use crate::config::docker::RootAccess;
 use crate::error::Result;
 use crate::host::Host;
-use crate::world::docker::engine::ContainerEngine;
-use crate::world::docker::image::DOCKERFILE;
+use crate::world::sandbox::docker::engine::ContainerEngine;
+use crate::world::sandbox::docker::image::DOCKERFILE;
 
-/// Builds the image, or shows what it is built by.
+/// Builds the image, or prints its Dockerfile.
 pub(crate) fn run(host: &Host, command: DockerCommand, output: &mut CliOutput<'_>) -> Result<()> {
     let root = match command {
         DockerCommand::Dockerfile => return output.result(DOCKERFILE),

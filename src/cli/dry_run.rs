@@ -1,5 +1,5 @@
-//! Owns `--dry-run`: the team, what each agent may touch in both phases, and what each model would
-//! be sent first. Nothing is made on the disk and nobody is called.
+//! Implements `--dry-run`: shows the team, what each agent may access in both phases, and the first
+//! request to each model. Creates nothing on disk and sends no request.
 
 use std::fmt::Write as _;
 
@@ -24,7 +24,7 @@ use crate::spending::limits::BudgetLimits;
 use crate::spending::models::ModelList;
 use crate::spending::price::ModelPrice;
 
-/// Shows what a run would be.
+/// Shows what a run would do.
 pub(crate) async fn show(prepared: &PreparedRun, output: &mut CliOutput<'_>) -> Result<ExitStatus> {
     let PreparedRun {
         host,
@@ -86,7 +86,7 @@ pub(crate) async fn show(prepared: &PreparedRun, output: &mut CliOutput<'_>) -> 
     Ok(ExitStatus::Delivered)
 }
 
-/// Says why the models could not be asked, if they could not.
+/// Warns if the models could not be connected.
 fn warn_unconnectable(prepared: &PreparedRun, output: &mut CliOutput<'_>) {
     if let Err(error) = connect_all(&prepared.config, &prepared.models, &prepared.host) {
         output.warning(&format!("a run would end at once: {error:#}"));
@@ -117,7 +117,7 @@ fn heading(text: &mut String, agent: &AgentConfig, member: &TeamMember) {
     }
 }
 
-/// What there is to know of a server without starting it.
+/// Describes a server as far as possible without starting it.
 fn describe_server(server: &ServerConfig) -> String {
     let (name, permission) = (server.name(), server.rules.permission);
     let reached = match &server.link {
@@ -127,7 +127,7 @@ fn describe_server(server: &ServerConfig) -> String {
     format!("{name} ({reached}, {permission}); its tools are known when it is started")
 }
 
-/// What the agent's models cost.
+/// Appends the prices of the agent's models.
 fn prices(text: &mut String, agent: &AgentConfig, models: &ModelList) {
     for backend in agent.backend.with_fallbacks() {
         let price = match models.price(&model_query(backend)) {
@@ -177,7 +177,7 @@ fn permissions(text: &mut String, member: &TeamMember, phase: Phase) {
     }
 }
 
-/// What a grant leaves closed beside the protected names, which are the same for all.
+/// Lists what a grant leaves closed in addition to the protected names, which are the same for all.
 fn grant_exceptions(grant: &Grant) -> String {
     let mut notes = vec![grant.kind.to_string()];
     if grant.scope == GrantScope::File {

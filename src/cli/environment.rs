@@ -1,5 +1,5 @@
-//! Owns the reading of `.env` files: which of their variables are taken, and what is said about the
-//! others. What a file sets never becomes part of the environment of a process.
+//! Reads `.env` files: decides which of their variables are used, and warns about the others. No
+//! variable from such a file ever becomes part of a process's environment.
 
 use crate::config::lookup::{DotenvAuthor, DotenvLocation, dotenv_locations, is_process_only};
 use crate::config::vendors::is_key_variable;
@@ -9,24 +9,24 @@ use crate::host::Host;
 use crate::mentions::LookupResult;
 use crate::path::AbsPath;
 use crate::text::{count_noun, list_first};
-use crate::world::files::{inspect, read_found, read_own};
-use crate::world::locate::locate;
+use crate::world::io::files::{inspect, read_found, read_own};
+use crate::world::io::locate::locate;
 
-/// The largest `.env` file, in bytes.
+/// Maximum size of an `.env` file, in bytes.
 const ENV_FILE_BYTES_MAX: u64 = 256 * 1024;
-/// How many lines of one file are told that could not be read.
+/// Maximum number of unreadable lines that are reported for each file.
 const FAULTS_SHOWN_MAX: usize = 5;
-/// How many names of variables are told that are not used.
+/// Maximum number of unused variables that are named.
 const NAMES_SHOWN_MAX: usize = 5;
-/// The longest name that is told, in bytes.
+/// Maximum length of a name that is shown, in bytes.
 const NAME_BYTES_MAX: usize = 40;
 
-/// The process beside which `.env` files were read, and what in them could not be used.
+/// The process, with the variables of the `.env` files, and warnings about what could not be used.
 #[derive(Debug)]
 pub(crate) struct LoadedEnvironment {
-    /// The process, whose environment is as it was.
+    /// The process, with its environment unchanged.
     pub host: Host,
-    /// What the user should know about the files.
+    /// Warnings about the files for the user.
     pub warnings: Vec<String>,
 }
 
@@ -62,15 +62,15 @@ pub(crate) fn load(host: &Host) -> LoadedEnvironment {
     LoadedEnvironment { host, warnings }
 }
 
-/// That a file is not used, with the way out.
+/// Returns the warning that a file is not used, with its hints.
 fn unread_warning(error: &Error) -> String {
     let hints = error.hints().iter().map(|hint| format!("; {hint}"));
     let hints: String = hints.collect();
     format!("its variables are not used: {error:#}{hints}")
 }
 
-/// The text of a file, if it is there. One that came with a directory is not read where it leads out
-/// of that: it could be made to show lines of any file of the user's.
+/// Reads a file, if it exists. A file that came with a directory is not read if it is a symlink
+/// that leads out of that directory: it could be made to print lines of any of the user's files.
 fn read_file(place: &DotenvLocation) -> Result<Option<String>> {
     let DotenvLocation { file, author } = place;
     if inspect(file) == LookupResult::Missing {
@@ -106,7 +106,7 @@ fn require_inside(file: &AbsPath) -> Result<()> {
         .with_hint("put a file there, or write the variables into `~/.massgen/.env`"))
 }
 
-/// What is taken of a file, and the names of what is left.
+/// Splits the variables of a file into those that are used and the names of the others.
 fn filter_assignments(
     assignments: Vec<DotenvAssignment>,
     author: DotenvAuthor,
@@ -123,12 +123,12 @@ fn filter_assignments(
     (taken, left)
 }
 
-/// That variables are not used, if there are any.
+/// Returns the warning that variables are not used, if there are any.
 fn ignored_warning(place: &DotenvLocation, names: &[String]) -> Option<String> {
     if names.is_empty() {
         return None;
     }
-    // A line of something else, such as of a key in several lines, may look like a long name.
+    // A line of something else, for example of a multi-line key, may look like a long name.
     let (short, long): (Vec<&String>, Vec<&String>) =
         names.iter().partition(|name| name.len() <= NAME_BYTES_MAX);
     let listed = match (short.as_slice(), long.len()) {
@@ -151,7 +151,7 @@ fn ignored_warning(place: &DotenvLocation, names: &[String]) -> Option<String> {
     })
 }
 
-/// That something was meant to be filled into values, and is not.
+/// Returns the warning that `${…}` in values is not expanded, if there is any.
 fn unexpanded_warning(place: &DotenvLocation, taken: &[DotenvAssignment]) -> Option<String> {
     let unfilled = taken.iter().filter(|taken| taken.value.contains("${"));
     let names: Vec<&String> = unfilled.map(|taken| &taken.name).collect();

@@ -1,5 +1,4 @@
-//! Owns how the command line conducts a run: connects the models, and shows what happens while it
-//! happens.
+//! Executes a run for the command line: connects the models, and shows events as they happen.
 
 use std::sync::Arc;
 
@@ -39,22 +38,22 @@ use crate::orchestrator::review::{Reviewer, UserQuestion, reviewer_channel};
 use crate::path::AbsPath;
 use crate::permissions::path_rules::RuleAction;
 use crate::spending::models::ModelList;
-use crate::world::approval_socket;
-use crate::world::docker::credentials::{self, HostUser};
-use crate::world::files::{expect_output_file, read_found, write_output_file};
-use crate::world::http::HttpClient;
+use crate::world::approval::socket::expect_socket;
+use crate::world::io::files::{expect_output_file, read_found, write_output_file};
+use crate::world::io::http::HttpClient;
+use crate::world::sandbox::docker::credentials::{self, HostUser};
 use crate::world::store::approvals::ApprovalFile;
 use crate::world::store::diagnostic_log::LogDetail;
 use crate::world::store::prune::ProjectStore;
 use crate::world::store::redact::Redactor;
 use crate::world::store::sessions::session::Session;
 
-/// Events that may wait to be shown; a run waits for a slow terminal.
+/// Capacity of the event channel; a run waits for a slow terminal.
 pub(crate) const EVENTS_WAITING_MAX: usize = 256;
-/// The largest file of scripted replies, in bytes.
+/// Maximum size of a script of replies, in bytes.
 const SCRIPT_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// Runs what is prepared and shows it.
+/// Executes a prepared run, or its pipeline, and shows it.
 pub(crate) async fn execute(
     prepared: PreparedRun,
     arguments: &RunArguments,
@@ -78,36 +77,36 @@ pub(crate) async fn execute(
     .await
 }
 
-/// Who reads what a run tells.
+/// Reader of a run's output.
 #[derive(Debug)]
 pub(crate) enum OutputMode<'r> {
-    /// Whoever reads the two standard streams.
+    /// The reader of the two standard streams.
     Streams,
     /// A script that reads JSON.
     Script(&'r mut JsonReport),
-    /// Agents of others, which ask how it stands. They decide nothing: what is to be looked at before it
-    /// is delivered stays where it is.
+    /// External MCP clients, which poll the state of the run. They decide nothing: a delivery that
+    /// needs a review is not applied.
     Agents(&'r TrackedRun),
 }
 
 impl<'r> OutputMode<'r> {
-    /// A script, if there is a report for it.
+    /// Returns `Script` if there is a report, else `Streams`.
     pub(crate) fn from_report(report: Option<&'r mut JsonReport>) -> Self {
         report.map_or(OutputMode::Streams, OutputMode::Script)
     }
 }
 
-/// Whether somebody sits there who can be asked.
+/// Whether a user is at the terminal and can be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UserPresence {
     /// At a terminal.
     Present,
-    /// Nobody reads and types.
+    /// Not at a terminal.
     Absent,
 }
 
 impl UserPresence {
-    /// Who is at the standard streams of `host`.
+    /// Detects whether standard input and standard error of `host` are terminals.
     pub(crate) fn detect(host: &Host) -> Self {
         match (host.stdin, host.stderr) {
             (StreamTarget::Terminal, StreamTarget::Terminal) => UserPresence::Present,
@@ -116,7 +115,7 @@ impl UserPresence {
     }
 }
 
-/// Runs `order` and shows it.
+/// Executes `order` and shows it.
 pub(crate) async fn execute_and_show(
     mut order: RunRequest,
     (person, arguments): (UserPresence, &RunArguments),
@@ -171,7 +170,7 @@ pub(crate) async fn execute_and_show(
     })
 }
 
-/// Whether a rule of an agent's has people asked.
+/// Returns whether a rule of any agent asks for approval.
 fn has_ask_rules(config: &Config) -> bool {
     let mut rules = config
         .agents
@@ -180,18 +179,19 @@ fn has_ask_rules(config: &Config) -> bool {
     rules.any(|rule| rule.action == RuleAction::Ask)
 }
 
-/// Who is asked about what agents of a run do.
+/// The channels to the user during a run: approvals, the review and questions.
 #[derive(Debug)]
 pub(crate) struct UserInteraction {
-    /// Who is asked about calls.
+    /// Receiver of approval requests, and the approvals so far.
     pub(crate) approvals: ApprovalConfig,
-    /// Who looks at a delivery, if somebody does.
+    /// The reviewer of deliveries, if there is one.
     reviewer: Option<Reviewer>,
-    /// The questions that come to the terminal.
+    /// The questions for the terminal.
     questions: mpsc::Receiver<UserQuestion>,
 }
 
-/// Says who is asked about the calls and the delivery of a run of `config` by a user who stands in `base`.
+/// Decides who answers approval requests and reviews the delivery in a run of `config` that was
+/// started in `base`.
 pub(crate) fn user_interaction(
     (config, base, home): (&Config, &AbsPath, Option<&AbsPath>),
     consents: SessionApprovals,
@@ -204,9 +204,7 @@ pub(crate) fn user_interaction(
     let only_asks = matches!(reader, OutputMode::Agents(_));
     let (reviewer, questions) = reviewer_channel();
     let to = match &arguments.ask_file {
-        Some(socket) => {
-            ApprovalChannel::Socket(approval_socket::expect_socket(&base.join(socket))?)
-        }
+        Some(socket) => ApprovalChannel::Socket(expect_socket(&base.join(socket))?),
         None if may_ask => ApprovalChannel::Terminal(reviewer.clone()),
         None => ApprovalChannel::Nobody,
     };
@@ -228,7 +226,7 @@ pub(crate) fn user_interaction(
     })
 }
 
-/// Begins to tell `reader` of what `begun` says, which leaves its results in `places`.
+/// Creates the observer of the run `begun` for `reader`; `places` are the run's output paths.
 pub(crate) fn run_observer<'o, 'w>(
     reader: OutputMode<'o>,
     (begun, redactor): (RunStart, Redactor),
@@ -252,7 +250,7 @@ pub(crate) fn run_observer<'o, 'w>(
 }
 
 impl UserInteraction {
-    /// The questions that are put at the terminal until `stop` says that the user wants to stop.
+    /// Returns the questions for the terminal, which are asked until `stop` is cancelled.
     pub(crate) fn into_questions(self, stop: CancellationToken) -> TerminalQuestions {
         TerminalQuestions {
             questions: self.questions,
@@ -264,9 +262,9 @@ impl UserInteraction {
 /// A run that has ended.
 #[derive(Clone, Debug)]
 pub(crate) struct RunOutcome {
-    /// How the process should end.
+    /// The exit status of the process.
     pub(crate) status: ExitStatus,
-    /// The id of its session; one of which nothing was saved is gone.
+    /// The id of its session; a session in which nothing was saved has been removed.
     pub(crate) session: String,
     /// The directory of its logs.
     pub(crate) log_dir: AbsPath,
@@ -313,7 +311,7 @@ fn run_request(prepared: PreparedRun, arguments: &RunArguments) -> Result<RunReq
     })
 }
 
-/// What a run of the team in `file` was started with, for its records.
+/// Returns how a run of the team in `file` was started, for its records.
 pub(crate) fn run_invocation(
     file: Option<&TeamFile>,
     host: &Host,
@@ -331,7 +329,7 @@ pub(crate) fn run_invocation(
     }
 }
 
-/// What commands need to know about the process.
+/// Returns what commands need to know about the process.
 pub(crate) fn host_environment(host: &Host) -> HostEnvironment {
     HostEnvironment {
         executable: host.executable.clone(),
@@ -341,7 +339,7 @@ pub(crate) fn host_environment(host: &Host) -> HostEnvironment {
     }
 }
 
-/// The models of all agents; nobody is called yet.
+/// Connects the models of all agents; no request is sent yet.
 pub(crate) fn connect_all(
     config: &Config,
     models: &ModelList,
@@ -366,7 +364,7 @@ pub(crate) fn connect_all(
     connected.collect()
 }
 
-/// The text of a file of scripted replies.
+/// Reads a script of replies.
 pub(crate) fn read_script(path: &AbsPath) -> Result<String> {
     let missing = || {
         Error::new(
@@ -385,8 +383,8 @@ pub(crate) fn read_script(path: &AbsPath) -> Result<String> {
     })
 }
 
-/// Every key that this run could send: those of the config, those of the environment, and what the
-/// config gives to servers, agent programs and commands.
+/// Returns every secret that this run could send: the keys in the config and the environment, and
+/// what the config passes to servers, agent programs and commands.
 pub(crate) fn secret_values(config: &Config, host: &Host) -> Vec<SecretString> {
     let written = config
         .agents

@@ -1,6 +1,6 @@
-//! Owns how a run is followed while it goes on: every event is shown as it comes, and the time
-//! between events is told too. An output that fails ends nothing: the run goes on, and the failure
-//! is told when it is over.
+//! Follows a run while it is executing: shows every event as it arrives, and calls the observer
+//! regularly in between. A failing output does not end the run: the error is returned when the run
+//! is over.
 
 use std::time::Duration;
 
@@ -19,12 +19,12 @@ use crate::error::Result;
 use crate::event::Event;
 use crate::orchestrator::review::UserQuestion;
 use crate::text::escape_line;
-use crate::world::clock::Stopwatch;
+use crate::world::io::clock::Stopwatch;
 
-/// How often the terminal may be told who is being waited for.
+/// Interval at which the terminal may show which agent the run is waiting for.
 const TICK: Duration = Duration::from_millis(250);
 
-/// Who follows a run.
+/// Observer of a run.
 #[derive(Debug)]
 pub(crate) enum RunObserver<'o, 'w> {
     /// A person.
@@ -33,7 +33,7 @@ pub(crate) enum RunObserver<'o, 'w> {
     Script(AutomationOutput<'o, 'w>),
     /// A script that reads JSON.
     Json(&'o mut JsonReport, &'o mut CliOutput<'w>),
-    /// Agents of others.
+    /// External MCP clients.
     Agents(&'o TrackedRun, &'o mut CliOutput<'w>),
 }
 
@@ -61,22 +61,22 @@ impl RunObserver<'_, '_> {
     }
 }
 
-/// The questions of a run to whoever sits at the terminal.
+/// Questions of a run to the user at the terminal.
 #[derive(Debug)]
 pub(crate) struct TerminalQuestions {
-    /// Where they arrive.
+    /// The channel on which they arrive.
     pub questions: Receiver<UserQuestion>,
-    /// Says that the user wants to stop; then they are not answered.
+    /// Cancelled when the user wants to stop; later questions are not answered.
     pub stop: CancellationToken,
 }
 
 impl TerminalQuestions {
-    /// Puts `question` to the user. Nothing else is shown meanwhile.
+    /// Asks the user `question`. Nothing else is shown meanwhile.
     fn answer_question(&self, question: UserQuestion, view: &mut RunObserver<'_, '_>) {
         let RunObserver::Person(render) = view else {
             return;
         };
-        // Without an answer, the run is told by the end of the channel.
+        // If there is no answer, the closed channel informs the run.
         tokio::task::block_in_place(|| {
             let mut lines = TerminalLines::new(self.stop.clone());
             let output = render.output();
@@ -127,8 +127,8 @@ impl TerminalQuestions {
     }
 }
 
-/// Shows all events until the last sender is gone, and answers what is asked meanwhile. Gives the first
-/// error of the output.
+/// Shows all events until the last sender is dropped, and answers questions meanwhile. Returns the
+/// first error of the output.
 pub(crate) async fn forward_events(
     mut events: Receiver<Event>,
     mut view: RunObserver<'_, '_>,
@@ -162,7 +162,7 @@ mod tests {
     use crate::error::ExitStatus;
     use crate::id::AgentId;
 
-    /// A disk on which nothing fits.
+    /// A writer that fails like a full disk.
     struct Full;
 
     impl Write for Full {

@@ -1,9 +1,9 @@
-//! Owns the form that standard output has, and how it is found in words that cannot be understood
-//! as a whole: whoever asked for JSON reads JSON about that too.
+//! The format of standard output, and how it is found in a command line that cannot be parsed: if
+//! JSON was requested, the error is reported as JSON too.
 
 use clap::ValueEnum;
 
-/// What standard output gets.
+/// Format of standard output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OutputFormat {
     /// The answer alone.
@@ -18,8 +18,8 @@ pub(crate) enum OutputFormat {
 /// The name of the flag.
 const FLAG: &str = "--output-format";
 
-/// The form that `words` ask for, whatever else is wrong with them: the value of the last flag that
-/// has one.
+/// Returns the format that `words` ask for, whatever else is wrong with them: the value of the last
+/// flag that has a valid one.
 pub(crate) fn requested_format(words: &[String]) -> OutputFormat {
     let mut asked = OutputFormat::Text;
     let mut words = words.iter().take_while(|word| *word != "--").peekable();

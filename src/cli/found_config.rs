@@ -1,7 +1,7 @@
-//! Owns what a config may do that lies in the project and that nobody named. Somebody else may have
-//! written it, so it reaches nothing beyond the project. The table of keys says what each key may do
-//! there; here the paths are looked at on the disk. Naming the config with `--config` is the user's word
-//! for it.
+//! Restrictions on a config that was discovered in the project rather than named with `--config`.
+//! Another person may have written it, so it must not reach outside the project. The table of keys
+//! says what each key may do there; this module checks the paths on disk. Naming the config with
+//! `--config` lifts the restrictions.
 
 use crate::config::found_config::{PathUseAccess, RestrictedUse};
 use crate::config::storage_path::STATE_DIR;
@@ -10,9 +10,9 @@ use crate::dotenv::ConfigVariables;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::protected::protected_name;
-use crate::world::locate::locate;
+use crate::world::io::locate::locate;
 
-/// Refuses a config that was found as `name` in the project at `base` and reaches beyond it.
+/// Rejects a config that was found as `name` in the project at `base` and reaches outside it.
 pub(crate) fn reject_outside_reach(
     reaches: &[RestrictedUse],
     name: &str,
@@ -34,14 +34,15 @@ pub(crate) fn reject_outside_reach(
     Ok(())
 }
 
-/// What the config would do beyond the project at `root` with `path`; `None` if it stays inside.
+/// Describes what the config would do outside the project at `root` with `path`; `None` if it stays
+/// inside.
 fn outside_reach(path: &AbsPath, access: PathUseAccess, root: &RealPath) -> Result<Option<String>> {
     let Some(below) = locate(path)?.into_real().below(root) else {
         return Ok(Some(format!(
             "uses `{path}`, which is outside this directory"
         )));
     };
-    // The directory of such a config is open to what massgen writes.
+    // massgen may write to its state directory, in which such a config lies.
     let own = [STATE_DIR.to_owned()];
     Ok(match access {
         PathUseAccess::Read => None,
@@ -52,8 +53,8 @@ fn outside_reach(path: &AbsPath, access: PathUseAccess, root: &RealPath) -> Resu
     })
 }
 
-/// The variables that such a config may put into its text: the vendors' keys, and nothing else of
-/// what the user's environment holds.
+/// Returns the variables that such a config may use: the vendors' keys, and nothing else from the
+/// user's environment.
 pub(crate) fn found_config_variables(variables: &ConfigVariables) -> ConfigVariables {
     variables.retain_named(is_key_variable)
 }

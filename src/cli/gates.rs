@@ -1,6 +1,6 @@
-//! Owns whose gates `massgen explain`, `massgen tool`, `massgen sandbox` and `massgen mcp serve` ask:
-//! those of a grants file, or those that the agents of a team would have in a run. It decides nothing;
-//! the gates do.
+//! Opens the gates that `massgen explain`, `massgen tool`, `massgen sandbox` and `massgen mcp
+//! serve` use: those of a grants file, or those that the agents of a team would have in a run. It
+//! decides nothing; the gates do.
 
 use std::io;
 
@@ -46,58 +46,59 @@ use crate::permissions::history::ReadBeforeDelete;
 use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use crate::tools::spec::{COMMANDS, PROGRAMS, ToolOffer};
 use crate::tools::tool_selection::{CommandOffering, DirectoryNaming, ToolSelection};
+use crate::world::access::external_call::{CallerIsolation, ExternalCaller};
+use crate::world::access::gate::Gate;
+use crate::world::access::policy::GatePolicy;
 use crate::world::exec::program;
-use crate::world::external_call::{CallerIsolation, ExternalCaller};
-use crate::world::files::read_capped;
-use crate::world::gate::Gate;
-use crate::world::locate::{LocatedPath, locate};
+use crate::world::io::files::read_capped;
+use crate::world::io::locate::{LocatedPath, locate};
 use crate::world::mcp::tokens::TokenFile;
-use crate::world::policy::GatePolicy;
 use crate::world::store::prepare_state_dir;
 use crate::world::store::redact::Redactor;
 use crate::world::store::workspace::RunWorkspace;
 
-/// Where servers leave what they write on their standard error, below the state directory.
+/// Directory of the servers' standard error logs, below the state directory.
 const SERVER_LOGS: &str = "mcp_serve";
 
-/// The run that single calls belong to: they find each other's files in its workspaces.
+/// Run number of single calls: they find each other's files in its workspaces.
 const SINGLE_CALLS: u32 = 0;
 
-/// Whether workspaces that are missing are made.
+/// Whether missing workspaces are created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MissingWorkspaces {
-    /// They are made, so that calls can be asked about and carried out in them.
+    /// Creates them, so that the gate can decide about calls in them and carry them out.
     Create,
-    /// Nothing is written; what is missing gives no access.
+    /// Writes nothing; a missing workspace gives no access.
     Omit,
 }
 
-/// Gates, with what they and their commands need as long as they are asked.
+/// Gates, with what they and their commands need while they are in use.
 struct CallerGates {
     agents: Vec<AgentGates>,
-    /// The directories of commands go with their team.
+    /// The team, which owns the directories of its commands.
     team: Option<AgentTeam>,
-    /// Nobody else may use them meanwhile.
+    /// Claimed workspaces, so that no other process uses them meanwhile.
     _workspaces: Vec<RunWorkspace>,
     _environment: Option<CallEnvironment>,
 }
 
-/// What is asked of the gates.
+/// Purpose for which gates are opened.
 #[derive(Clone, Copy, Debug)]
 enum GateUse<'a> {
-    /// To decide, and to do nothing.
+    /// Deciding only; nothing is carried out.
     Decisions,
-    /// To carry out a call about files.
+    /// Carrying out a call of a file tool.
     Files,
-    /// To run commands, held so; without a choice, as the config says.
+    /// Running commands, isolated in this way; `None` isolates them as the config says.
     Commands(Option<CommandIsolation<'a>>),
-    /// To carry out many calls of this agent, which find what was read before; commands among them are
-    /// held so. Without a choice they are held as the config says, and a grants file gives none.
+    /// Carrying out many calls of this agent, which remember what has been read; commands among
+    /// them are isolated in this way. `None` isolates them as the config says, and a grants file
+    /// then offers no commands.
     Session(Option<CommandIsolation<'a>>, Option<&'a str>),
 }
 
 impl<'a> GateUse<'a> {
-    /// What the user says that holds commands.
+    /// Returns the isolation that the user chose for commands.
     fn command_isolation(self) -> Option<CommandIsolation<'a>> {
         match self {
             GateUse::Decisions | GateUse::Files => None,
@@ -105,7 +106,7 @@ impl<'a> GateUse<'a> {
         }
     }
 
-    /// What holds commands that a grants file gives, if it gives any.
+    /// Returns the isolation of commands with a grants file, or `None` if it offers none.
     fn grants_file_isolation(self) -> Option<CommandIsolation<'a>> {
         match self {
             GateUse::Decisions | GateUse::Files => None,
@@ -114,7 +115,8 @@ impl<'a> GateUse<'a> {
         }
     }
 
-    /// Whose processes of `team` need something to run in. A single call uses no server.
+    /// Returns the processes of `team` that need an execution environment. A single call uses no
+    /// server.
     fn environment_specs(self, team: &AgentTeam) -> EnvironmentSpecs<'_> {
         let hooked = || team.hook_specs().collect();
         let mut all = match self {
@@ -140,7 +142,7 @@ impl<'a> GateUse<'a> {
         all
     }
 
-    /// A single call has no history that could say what was read.
+    /// Returns `Off` for a single call: it has no history that could show what has been read.
     fn read_before_delete(self) -> Option<ReadBeforeDelete> {
         match self {
             GateUse::Decisions | GateUse::Files | GateUse::Commands(_) => {
@@ -151,7 +153,7 @@ impl<'a> GateUse<'a> {
     }
 }
 
-/// Prints what may be done to a path.
+/// Prints what is allowed for a path.
 pub(crate) fn explain_path(
     host: &Host,
     question: &ExplainPathArguments,
@@ -178,8 +180,8 @@ pub(crate) fn explain_path(
     }
 }
 
-/// Prints what a command line is made of, and whether and in what it may be run. The status says
-/// whether it may.
+/// Prints the commands that a command line consists of, whether it may run, and how it would be
+/// isolated. The exit status reports whether it may run.
 pub(crate) fn explain_command(
     host: &Host,
     question: &ExplainCommandArguments,
@@ -226,7 +228,7 @@ pub(crate) fn explain_calls(
     calls::explain_calls(&gates.agents, io::stdin().lock(), output.stream())
 }
 
-/// Carries out one call, and prints what came of it.
+/// Carries out one call and prints its result.
 pub(crate) fn run_tool(
     host: &Host,
     call: &ToolArguments,
@@ -254,7 +256,7 @@ pub(crate) fn run_tool(
     Ok(status)
 }
 
-/// Runs one command whose streams lead to the user's, and gives the exit status that it ended with.
+/// Runs one command on the user's standard streams and returns its exit status.
 pub(crate) fn run_sandbox(
     host: &Host,
     asked: &SandboxArguments,
@@ -267,7 +269,7 @@ pub(crate) fn run_sandbox(
     sandbox::run(gate, &asked.command, host.hangup, output)
 }
 
-/// Offers the tools of one gate to the agents of others.
+/// Serves the tools of one gate to MCP clients.
 pub(crate) fn serve_gate_tools(
     host: &Host,
     asked: &ServeArguments,
@@ -286,8 +288,8 @@ pub(crate) fn serve_gate_tools(
     serve_tools(way, (gate, offers), host, output)
 }
 
-/// The program that asks, and the team that what its hooks run in goes with. Nothing else is made for
-/// it: what is missing gives no access.
+/// Returns the external program that asks, and the team, which owns the environment of its hooks.
+/// Creates nothing else: a missing directory gives no access.
 pub(crate) fn external_caller(
     host: &Host,
     asked: &HookArguments,
@@ -325,7 +327,7 @@ pub(crate) fn external_caller(
     Ok((caller, Some(team)))
 }
 
-/// Makes what the user's hooks run in, if there are any.
+/// Prepares the environment of the user's hooks, if there are any.
 fn prepare_hooks(team: &mut AgentTeam, host: &Host) -> Result<()> {
     let runners = EnvironmentSpecs {
         hooks: team.hook_specs().collect(),
@@ -366,7 +368,7 @@ fn from_source(
     }
 }
 
-/// The file of grants that the user names.
+/// Reads the grants file that the user named.
 fn grants_file(file: &str, host: &Host) -> Result<GrantsFile> {
     let not_there = || {
         Error::new(
@@ -405,7 +407,7 @@ fn from_grants_file(file: &str, needs: GateUse<'_>, host: &Host) -> Result<Calle
     })
 }
 
-/// A team as a run would have it, of which nothing is made yet.
+/// Plans a team as a run would have it, without creating anything.
 fn plan_team(config: Option<&str>, host: &Host, output: &mut CliOutput<'_>) -> Result<AgentTeam> {
     let host = environment::load(host).host;
     let config = load_config_quietly(&team_file(config, &host, output)?, &host, output)?;
@@ -413,7 +415,7 @@ fn plan_team(config: Option<&str>, host: &Host, output: &mut CliOutput<'_>) -> R
     AgentTeam::assemble(&config, &layout, &host.cwd, InheritedPaths::default())
 }
 
-/// Takes the member of this name out of its team; without a name, the only one.
+/// Removes the member with this name from its team and returns it; without a name, the only one.
 fn take_member(team: &mut AgentTeam, name: Option<&str>) -> Result<TeamMember> {
     let ids = team.members.iter().map(|member| member.id.to_string());
     let place = agent_index(&ids.collect::<Vec<_>>(), name)?;
@@ -507,7 +509,8 @@ fn make_directories(config: &Config, layout: &RunLayout) -> Result<Vec<RunWorksp
         .collect()
 }
 
-/// Takes from a member what is not on the disk; a gate can open only what is there.
+/// Drops the grants and the workspace of a member that do not exist on disk; a gate can open only
+/// what exists.
 fn drop_missing_grants(member: &mut TeamMember) -> Result<()> {
     let is_there = |path: &AbsPath| Ok(!matches!(locate(path)?, LocatedPath::Missing(_)));
     let mut grants = Vec::new();
@@ -525,7 +528,7 @@ fn drop_missing_grants(member: &mut TeamMember) -> Result<()> {
     Ok(())
 }
 
-/// The member's gate; one without any grant denies everything.
+/// Opens the member's gate; without any grant, it denies everything.
 fn open_gate(team: &AgentTeam, member: &TeamMember, phase: Phase, cwd: &AbsPath) -> Result<Gate> {
     if let Some(gate) = team.gate(member, phase, None)? {
         return Ok(gate);
@@ -544,7 +547,8 @@ fn no_team_error() -> Error {
 }
 
 impl CallerGates {
-    /// Takes out the gates of the agent of this name; without a name, those of the only one.
+    /// Removes and returns the gates of the agent with this name; without a name, those of the only
+    /// one.
     fn take_agent(&mut self, name: Option<&str>) -> Result<AgentGates> {
         let id = |gates: &AgentGates| gates.agent.as_ref().map(ToString::to_string);
         let ids = self
@@ -555,8 +559,8 @@ impl CallerGates {
         Ok(self.agents.swap_remove(place))
     }
 
-    /// The tools for files and commands that `caller` may use through `gate`. Each description names
-    /// the directories: nothing else tells whoever comes.
+    /// Returns the tools for files and commands that `caller` may use through `gate`. Each
+    /// description names the directories, because clients learn them nowhere else.
     fn offers(
         &self,
         caller: &AgentGates,
@@ -582,7 +586,7 @@ impl CallerGates {
     }
 }
 
-/// Where the agent of this name stands among those with `ids`; without a name, the only one.
+/// Returns the index of the agent with this name in `ids`; without a name, of the only one.
 fn agent_index(ids: &[String], name: Option<&str>) -> Result<usize> {
     let place = match name {
         Some(name) => ids.iter().position(|id| id == name),

@@ -1,6 +1,6 @@
-//! Owns the file of grants for single calls: `{"workspace":DIR,"temp_workspaces":[DIR],
+//! Grants file for single calls: `{"workspace":DIR,"temp_workspaces":[DIR],
 //! "context_paths":[{"path","permission","protected_paths"?}],"permissions":{"deny":[RULE]}}`. It
-//! lowers to grants like a config.
+//! is lowered to grants like a config.
 
 use std::sync::Arc;
 
@@ -16,15 +16,15 @@ use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, merge};
 use crate::permissions::history::ReadBeforeDelete;
 use crate::permissions::path_rules::RuleAction;
-use crate::world::exec_environment::ExecEnvironment;
-use crate::world::gate::Gate;
-use crate::world::locate::{LocatedPath, locate};
-use crate::world::policy::GatePolicy;
+use crate::world::access::gate::Gate;
+use crate::world::access::policy::GatePolicy;
+use crate::world::io::locate::{LocatedPath, locate};
+use crate::world::sandbox::exec_environment::ExecEnvironment;
 
-/// The longest file of grants, in bytes.
+/// Maximum size of a grants file, in bytes.
 pub const GRANTS_BYTES_MAX: u64 = 1024 * 1024;
 
-/// What a file of grants opens, and where relative paths of calls begin.
+/// The grants of a grants file, and the base of relative paths in calls.
 #[derive(Clone, Debug)]
 pub struct GrantsFile {
     base: RealPath,
@@ -65,8 +65,8 @@ struct RawContext {
 }
 
 impl GrantsFile {
-    /// Reads the text of a file of grants; its relative paths begin at `cwd`, and `~/` in its rules
-    /// stands for `home`. Paths that are not there are one error that names all of them.
+    /// Parses a grants file. Its relative paths are relative to `cwd`, and `~/` in its rules means
+    /// `home`. Missing paths are reported in one error that names all of them.
     pub fn parse(text: &str, (cwd, home): (&AbsPath, Option<&AbsPath>)) -> Result<Self> {
         let raw: RawGrantsFile = serde_json::from_str(text).map_err(|error| {
             Error::new(ErrorKind::Config, "the grants are not what was expected")
@@ -122,23 +122,23 @@ impl GrantsFile {
         }
     }
 
-    /// All that the file opens.
+    /// Returns all grants of the file.
     pub fn grants(&self) -> &[Grant] {
         &self.grants
     }
 
-    /// Where relative paths of calls begin.
+    /// Returns the base of relative paths in calls.
     pub fn base(&self) -> &RealPath {
         &self.base
     }
 
-    /// The user's directories that are open for writing in the final phase.
+    /// Returns the user's directories that are writable in the final phase.
     pub fn write_roots(&self) -> Vec<AbsPath> {
         let roots = write_roots(&self.grants).into_iter();
         roots.map(|grant| grant.root.to_abs()).collect()
     }
 
-    /// Opens the gate for calls in `phase`; `commands` are how commands are run.
+    /// Opens the gate for calls in `phase`; `commands` is the environment that runs commands.
     pub fn gate(
         &self,
         phase: Phase,
@@ -177,7 +177,7 @@ impl RawRules {
     }
 }
 
-/// Looks up what the file names, and collects what is missing.
+/// Resolves the paths that the file names, and collects the missing ones.
 struct GrantPathResolver<'a> {
     cwd: &'a AbsPath,
     missing: Vec<String>,
@@ -202,7 +202,7 @@ impl GrantPathResolver<'_> {
         }
     }
 
-    /// massgen's own state inside a context path is hidden from agents.
+    /// Resolves a context path. massgen's state directory inside it is hidden from agents.
     fn resolve_context(&mut self, context: &RawContext) -> Result<Option<Grant>> {
         let permission = context.permission;
         let mut grant = match locate(&self.cwd.join(&context.path))? {
@@ -221,7 +221,7 @@ impl GrantPathResolver<'_> {
     }
 }
 
-/// A protected path as seen from its context path, which it must be inside.
+/// Returns a protected path relative to its context path, which must contain it.
 fn protected_path(root: &RealPath, path: &str) -> Result<RelPath> {
     let (root, path) = (root.to_abs(), root.to_abs().join(path));
     path.below(&root).ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! Owns the examples that stand below the help of each command. Pure text.
+//! Examples that `--help` prints below each command. Pure data.
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:

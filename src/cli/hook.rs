@@ -1,6 +1,6 @@
-//! Owns `massgen hook pre-tool-use`: another program asks before each call of its tools, in the JSON
-//! contract of Claude Code's hooks, and the gate answers: one of a config or of grants, or that of the
-//! run which the program is an agent of. Whatever goes wrong is a denial.
+//! Implements `massgen hook pre-tool-use`: another program asks before each call of its tools, in
+//! the JSON contract of Claude Code's hooks, and a gate answers: the gate of a config or of grants,
+//! or that of the run of which the program is an agent. Every error is a denial.
 
 use std::io::{self, Read};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,19 +11,19 @@ use crate::cli::output::CliOutput;
 use crate::host::Host;
 use crate::path::AbsPath;
 use crate::tools::pre_tool_use::{PreToolUseRequest, encode_response};
-use crate::world::agent_socket;
+use crate::world::exec::agent_socket;
 
-/// The longest request, in bytes.
+/// Maximum size of a request, in bytes.
 const REQUEST_BYTES_MAX: u64 = 16 * 1024 * 1024;
-/// The word of the command line.
+/// Name of the subcommand.
 pub(crate) const WORD: &str = "hook";
-/// The exit status that denies, in the contract: standard error is the reason.
+/// Exit status that denies in this contract; standard error is the reason.
 pub(crate) const DENIED: u8 = 2;
 
-/// Answers the request on standard input, and gives the exit status. What cannot be answered is denied
-/// by the status alone.
+/// Answers the request on standard input and returns the exit status. A request that cannot be
+/// answered is denied by the exit status alone.
 pub(crate) fn pre_tool_use(host: &Host, asked: &HookArguments, output: &mut CliOutput<'_>) -> u8 {
-    // A bug must not let a call through.
+    // A bug must not allow a call.
     let answered = catch_unwind(AssertUnwindSafe(|| hook_answer(host, asked, output)));
     let why = match answered {
         Ok(Ok(answer)) => match output.result(&format!("{answer}\n")) {
@@ -37,7 +37,7 @@ pub(crate) fn pre_tool_use(host: &Host, asked: &HookArguments, output: &mut CliO
     DENIED
 }
 
-/// The answer, as the contract has it. The error says why there is none.
+/// Returns the answer in the contract's format, or the reason why there is none.
 fn hook_answer(
     host: &Host,
     asked: &HookArguments,

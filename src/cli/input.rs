@@ -1,17 +1,17 @@
-//! Owns the reading of standard input to its end. It is read only where a lone `-` asks for it.
+//! Reads standard input to its end. This happens only if a lone `-` asks for it.
 
 use std::io::Read;
 
 use crate::cli::command_line::usage_error;
 use crate::error::{Error, Result};
 
-/// The most that is read of standard input, in bytes: more than any model or tool takes.
+/// Maximum size of standard input, in bytes: more than any model or tool accepts.
 pub(crate) const INPUT_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// The word that stands for standard input.
+/// The argument that stands for standard input.
 pub(crate) const STANDARD_INPUT: &str = "-";
 
-/// All of `input` as text.
+/// Reads all of `input` as UTF-8 text.
 pub(crate) fn read_text(input: impl Read) -> Result<String> {
     let limit = u64::try_from(INPUT_BYTES_MAX).unwrap_or(u64::MAX);
     let mut bytes = Vec::new();

@@ -1,5 +1,5 @@
-//! Owns the signals that end a run or a command: SIGINT, SIGTERM and SIGHUP. The first asks it to end
-//! with what it has; the second gives it up.
+//! Handles the signals that end a run or a command: SIGINT, SIGTERM and SIGHUP. The first asks for
+//! a graceful shutdown, which keeps the results so far; the second stops immediately.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
@@ -9,12 +9,13 @@ use crate::host::HangupAction;
 use crate::orchestrator::execution::ShutdownSignal;
 use crate::world::sandbox::interrupt::CommandInterrupt;
 
-/// What the kernel sends when a file would grow beyond `ulimit -f`, as `signal(7)` of Linux has it.
+/// Signal that the kernel sends when a file would grow beyond `ulimit -f`; see `signal(7)` of
+/// Linux.
 const SIGXFSZ: i32 = 25;
 
-/// Takes the signals from now on. A hangup that the process was started to ignore (`nohup`) is left
-/// alone. A file that would grow beyond `ulimit -f` is an error where it is written, as on a full
-/// disk, and no longer ends the process.
+/// Installs the signal handlers. SIGHUP is left alone if the process was started to ignore it
+/// (`nohup`). A file that would grow beyond `ulimit -f` causes a write error, like a full disk, and
+/// does not kill the process.
 pub(crate) fn listen(hangup: HangupAction) -> Result<ShutdownSignal> {
     let mut interrupts = SignalListener::subscribe(hangup)?;
     let stop = ShutdownSignal::default();
@@ -28,16 +29,16 @@ pub(crate) fn listen(hangup: HangupAction) -> Result<ShutdownSignal> {
     Ok(stop)
 }
 
-/// What a signal asks for.
+/// Meaning of a signal for massgen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SignalRequest {
-    /// The user typed Ctrl-C, which means what goes on at the moment.
+    /// Ctrl-C, which interrupts what is happening at the moment.
     Interrupt,
-    /// The process is to end: it is terminated, or its terminal has gone.
+    /// The process must end: it is terminated, or its terminal has closed.
     End,
 }
 
-/// The signals that end what goes on.
+/// Receiver of the signals.
 #[derive(Debug)]
 pub(crate) struct SignalListener {
     interrupt: Signal,
@@ -46,7 +47,7 @@ pub(crate) struct SignalListener {
 }
 
 impl SignalListener {
-    /// Takes the signals from now on, as [`listen`] does.
+    /// Installs the signal handlers, as [`listen`] does.
     pub(crate) fn subscribe(hangup: HangupAction) -> Result<Self> {
         drop(subscribe_signal(SignalKind::from_raw(SIGXFSZ))?);
         Ok(Self {
@@ -59,7 +60,7 @@ impl SignalListener {
         })
     }
 
-    /// Waits for the next one.
+    /// Waits for the next signal.
     pub(crate) async fn next_request(&mut self) -> SignalRequest {
         tokio::select! {
             _ = self.interrupt.recv() => SignalRequest::Interrupt,
@@ -69,8 +70,8 @@ impl SignalListener {
     }
 }
 
-/// Waits for a command that `running` waits for; a signal that would end massgen ends the command
-/// first, by its `interrupt`.
+/// Waits for the command of the task `running`; on a signal that would end massgen, it first ends
+/// the command through `interrupt`.
 pub(crate) async fn wait_or_interrupt<T>(
     mut running: JoinHandle<T>,
     stop: &ShutdownSignal,
@@ -104,7 +105,7 @@ async fn wait_for_hangup(hangups: Option<&mut Signal>) {
     }
 }
 
-/// The error of a run that was ended before it began.
+/// Returns the error of a run that was interrupted before it began.
 pub(crate) fn interrupted_before_run() -> Error {
     Error::new(ErrorKind::Interrupted, "interrupted before the run began")
         .with_hint("nothing was asked of any model")

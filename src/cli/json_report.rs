@@ -1,5 +1,5 @@
-//! Owns what a script is told in JSON: every event as a line when it happens, if it asked for a
-//! stream, and in any case, once and last, the result. Everything passes the redactor of the log.
+//! JSON output for scripts: every event as a line when it happens, if a stream was requested, and
+//! in any case the result, once and last. Everything passes the redactor of the log.
 
 use serde::Serialize;
 
@@ -8,26 +8,26 @@ use crate::cli::output::CliOutput;
 use crate::cli::result_builder::{ProcessEnd, ResultBuilder, RunStart};
 use crate::error::{Error, ExitStatus, Result};
 use crate::event::Event;
-use crate::world::clock::{self, Stopwatch};
+use crate::world::io::clock::{self, Stopwatch};
 use crate::world::store::json_line::JsonLine;
 use crate::world::store::redact::Redactor;
 use crate::world::store::stream_redactor::AgentStreamRedactor;
 
-/// How much a script is told.
+/// Extent of the JSON output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReportExtent {
-    /// The result.
+    /// The result only.
     Result,
-    /// Every event, and then the result.
+    /// Every event, followed by the result.
     Everything,
 }
 
-/// What a script is told of one process, from its start to its end.
+/// The JSON output of one process, from its start to its end.
 #[derive(Debug)]
 pub(crate) struct JsonReport {
     extent: ReportExtent,
     since_start: Stopwatch,
-    /// How many lines there are.
+    /// Number of lines written so far.
     lines: u64,
     redactor: Redactor,
     speeches: AgentStreamRedactor,
@@ -35,7 +35,7 @@ pub(crate) struct JsonReport {
 }
 
 impl JsonReport {
-    /// The report that `format` asks for, if it asks for one. The process begins now.
+    /// Creates the report that `format` asks for, if any, and starts its stopwatch.
     pub(crate) fn new(format: OutputFormat) -> Option<Self> {
         let extent = match format {
             OutputFormat::Text => return None,
@@ -52,7 +52,7 @@ impl JsonReport {
         })
     }
 
-    /// A run is about to begin; from now on nothing is told that `redactor` knows.
+    /// Starts the report of a run; from here on, secrets that `redactor` knows are not written.
     pub(crate) fn begin(
         &mut self,
         begun: RunStart,
@@ -68,7 +68,8 @@ impl JsonReport {
             .try_for_each(|message| self.write_event(&Event::Warning { message }, output))
     }
 
-    /// Tells the next event; what ends nothing but should be known is also a warning for people.
+    /// Writes the next event; an event that does not end the run but matters is also shown to the
+    /// user as a warning.
     pub(crate) fn on_event(&mut self, event: &Event, output: &mut CliOutput<'_>) -> Result<()> {
         self.result_builder.apply(event);
         if let Some(warning) = event_warning(event) {
@@ -88,7 +89,7 @@ impl JsonReport {
         }
     }
 
-    /// Tells how the process ends: with `status`, and because of `error` if there is one.
+    /// Writes the result: the exit `status`, and `error` if there is one.
     pub(crate) fn end(
         mut self,
         status: ExitStatus,
@@ -123,7 +124,7 @@ impl JsonReport {
     }
 }
 
-/// What a person should know of `event` although it ends nothing.
+/// Returns the warning about an event that does not end the run but that the user should know.
 pub(crate) fn event_warning(event: &Event) -> Option<String> {
     if let Event::Warning { message } = event {
         Some(message.clone())

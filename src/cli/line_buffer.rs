@@ -1,8 +1,8 @@
-//! Owns the way from streamed pieces of text to lines that can be printed whole, so that agents who
-//! speak at the same time never meet within a line. Pure.
+//! Assembles streamed pieces of text into complete lines, so that lines of agents that stream at
+//! the same time are never mixed. Pure.
 
-/// The longest printed line of a stream, in characters; a longer one is broken at a blank, so that
-/// a paragraph can be read while it comes.
+/// Maximum length of a printed line of a stream, in characters; a longer one is broken at a space,
+/// so that a paragraph can be read while it arrives.
 pub(crate) const LINE_CHARS_MAX: usize = 100;
 
 /// The beginning of a line that is not complete yet.
@@ -12,7 +12,7 @@ pub(crate) struct LineBuffer {
 }
 
 impl LineBuffer {
-    /// Takes one more piece; gives the lines that it completes. Blank lines are left out.
+    /// Adds a piece and returns the lines that it completes, without blank ones.
     pub(crate) fn push(&mut self, piece: &str) -> Vec<String> {
         self.rest.push_str(piece);
         let mut lines = Vec::new();
@@ -22,7 +22,7 @@ impl LineBuffer {
         lines
     }
 
-    /// What is left, as the last line.
+    /// Returns the rest as the last line.
     pub(crate) fn finish(&mut self) -> Option<String> {
         let line = std::mem::take(&mut self.rest).trim_end().to_owned();
         Some(line).filter(|line| !line.is_empty())
@@ -45,13 +45,13 @@ impl LineBuffer {
         };
         let (line, rest) = self.rest.split_at_checked(end)?;
         let line = line.trim_end().to_owned();
-        // Only the blank or newline that ended the line is taken; indentation stays.
+        // Strip only the space or newline that ended the line, and keep the indentation.
         let rest = rest.strip_prefix(['\n', ' ']).unwrap_or(rest).to_owned();
         self.rest = rest;
         Some(line)
     }
 
-    /// Where a line is broken that may not reach `end`: at its last blank, or at `end`.
+    /// Returns where to break a line that must end before `end`: at its last space, or at `end`.
     fn line_break_before(&self, end: usize) -> usize {
         let line = self.rest.get(..end).unwrap_or_default();
         let indented = line.len().saturating_sub(line.trim_start().len());

@@ -1,4 +1,4 @@
-//! Owns what is typed after `massgen mcp login` and `massgen mcp logout`.
+//! Arguments of `massgen mcp login` and `massgen mcp logout`.
 
 use clap::Args;
 

@@ -1,4 +1,4 @@
-//! Owns what is made from the table of arguments alone: completion scripts and manual pages.
+//! Generates completion scripts and manual pages from the table of arguments.
 
 use clap::{Command, CommandFactory as _};
 use clap_complete::Shell;
@@ -8,10 +8,9 @@ use crate::cli::args::CliArguments;
 use crate::cli::output::CliOutput;
 use crate::error::{Error, Result};
 
-/// How the script for bash registers its function.
+/// The end of the registration in the script for bash.
 const BASH_REGISTRATION: &str = " -o bashdefault -o default massgen";
-/// The same where bash quotes what it puts into the line, as it does with names of files: a file may be
-/// called `$(command)`.
+/// The registration with which bash quotes completions as file names: a file may be called `$(command)`.
 const QUOTING_REGISTRATION: &str = " -o filenames -o bashdefault -o default massgen";
 
 /// Prints the completion script of a shell.

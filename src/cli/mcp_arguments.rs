@@ -1,4 +1,5 @@
-//! Owns the words of `massgen mcp`: massgen as a server of other agents, and its sign-in at servers.
+//! Arguments of `massgen mcp`: massgen as an MCP server for other agents, and sign-in at MCP
+//! servers.
 
 use std::net::SocketAddr;
 

@@ -1,4 +1,4 @@
-//! Owns `massgen explain prompt`, and what the user is told about the mentions of a prompt.
+//! Implements `massgen explain prompt`, and the warnings about the mentions of a prompt.
 
 use std::fmt::Write as _;
 
@@ -11,17 +11,17 @@ use crate::mentions::{
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
 use crate::text::list_first;
-use crate::world::files::inspect;
+use crate::world::io::files::inspect;
 
-/// The most paths that one line lists.
+/// Maximum number of paths that one line lists.
 const LISTED_PATHS_MAX: usize = 3;
 
-/// Finds the mentions in `task`, whose relative paths are below `base`.
+/// Finds the mentions in `task`, whose relative paths are relative to `base`.
 pub(crate) fn parse(task: &TaskText, base: &AbsPath, host: &Host) -> ParsedPrompt {
     mentions::parse_mentions(task, lookup(base, host))
 }
 
-/// Where mentions are looked up by a user who is in `base`.
+/// Returns how mentions are resolved for a user whose current directory is `base`.
 pub(crate) fn lookup<'a>(base: &'a AbsPath, host: &'a Host) -> MentionLookup<'a> {
     MentionLookup {
         base,
@@ -30,7 +30,8 @@ pub(crate) fn lookup<'a>(base: &'a AbsPath, host: &'a Host) -> MentionLookup<'a>
     }
 }
 
-/// The line about `mentions` of text from `source` that the user did not type; nothing without any.
+/// Returns the note that `mentions` in text from `source`, which the user did not type, open
+/// nothing; `None` without mentions.
 pub(crate) fn closed_note(source: &str, mentions: &[&Mention]) -> Option<String> {
     let (first, _) = mentions.split_first()?;
     let it = if mentions.len() == 1 { "it" } else { "one" };
@@ -46,13 +47,13 @@ pub(crate) fn closed_note(source: &str, mentions: &[&Mention]) -> Option<String>
     ))
 }
 
-/// The paths of `mentions` as part of a sentence.
+/// Formats the paths of `mentions` as part of a sentence.
 pub(crate) fn path_list(mentions: &[&Mention]) -> String {
     let paths: Vec<&AbsPath> = mentions.iter().map(|mention| &mention.path).collect();
     list_first(&paths, LISTED_PATHS_MAX)
 }
 
-/// What the user should know about the mentions of a prompt.
+/// Returns the warnings about the mentions of a prompt.
 pub(crate) fn mention_warnings(prompt: &ParsedPrompt) -> Vec<String> {
     let missing = prompt.missing.iter().map(|mention| {
         let path = &mention.path;

@@ -1,6 +1,5 @@
-//! Owns the door for people and scripts: what was typed becomes one call of the house, and what the
-//! house tells becomes text on the two standard streams. It holds no rules, and only here is an
-//! error printed, once.
+//! Command line interface: dispatches what was typed, and writes results, progress and errors to
+//! the two standard streams. It must hold no rules, and only here is an error printed, once.
 
 use crate::cli::args::{CliCommand, ExplainCommand, HookCommand, SchemaCommand};
 use crate::cli::command_line::CliInvocation;
@@ -15,7 +14,7 @@ use crate::cli::pipeline_arguments::{PipelineArguments, PipelineCommand, RolesAr
 use crate::error::{Error, ExitStatus, Result};
 use crate::host::Host;
 use crate::path::AbsPath;
-use crate::world::agent_socket;
+use crate::world::exec::agent_socket;
 
 mod args;
 mod approval_prompt;
@@ -76,8 +75,7 @@ pub mod tool;
 mod command_line;
 mod usage_summary;
 
-/// Does what the command line of `host` asks for, and gives the status that the process is to end
-/// with.
+/// Executes the command line of `host` and returns the exit status of the process.
 pub fn run(host: &Host) -> u8 {
     let mut output = CliOutput::from_host(host);
     let invocation = catch_panic(|| command_line::parse(&host.arguments));
@@ -98,16 +96,16 @@ pub fn run(host: &Host) -> u8 {
     finish(ended, report, &mut output).code()
 }
 
-/// What the process ends with.
+/// Exit status of the process.
 #[derive(Clone, Copy, Debug)]
 enum ProcessStatus {
-    /// A status of massgen's own.
+    /// One of massgen's own.
     Massgen(ExitStatus),
     /// The status of a command that was run for the user.
     Command(u8),
 }
 
-/// Says why the process, with these words on its command line, could not even be read.
+/// Reports why the process, with these words on its command line, could not even be read.
 pub fn report_unreadable(error: Error, words: &[String]) -> u8 {
     let report = JsonReport::new(requested_format(words));
     let status = finish(Err(error), report, &mut CliOutput::plain());
@@ -117,7 +115,7 @@ pub fn report_unreadable(error: Error, words: &[String]) -> u8 {
     }
 }
 
-/// Tells how the process ends: an error to people, and everything to a script that reads JSON.
+/// Reports how the process ends: an error to the user, and the result to a script that reads JSON.
 fn finish(
     ended: Result<ExitStatus>,
     report: Option<JsonReport>,
@@ -259,7 +257,7 @@ mod tests {
     use crate::error::ErrorKind;
     use crate::event::Event;
 
-    /// What a script in `format` reads of a process in which `work` is done, with its exit status.
+    /// Returns what a script reads in `format` of a process that does `work`, with its exit status.
     fn told(
         format: OutputFormat,
         work: impl FnOnce(&mut JsonReport, &mut CliOutput<'_>) -> Result<ExitStatus>,

@@ -1,5 +1,5 @@
-//! Owns where prices come from: the table of massgen and the user's own file. A file that lies in
-//! the project is never read unless the user names it, for prices decide when a run has to stop.
+//! Loads model prices: massgen's table and the user's own file. A file in the project must never be
+//! read unless the user names it, because prices decide when a run has to stop.
 
 use crate::cli::args::LimitArguments;
 use crate::cli::output::CliOutput;
@@ -15,12 +15,12 @@ use crate::mentions::LookupResult;
 use crate::path::AbsPath;
 use crate::spending::models::ModelList;
 use crate::text::count_noun;
-use crate::world::files::{inspect, read_capped, read_found};
+use crate::world::io::files::{inspect, read_capped, read_found};
 
-/// The file of models below the user's state directory.
+/// The file of models, below the user's state directory.
 const MODELS_NAME: &str = "models.yaml";
 
-/// The models that are known: the table's, and those of the file that `named` names or else of
+/// Returns the known models: those of the table, and those of the file `named` or else of
 /// `~/.massgen/models.yaml`.
 pub(crate) fn model_list(
     host: &Host,
@@ -57,10 +57,10 @@ pub(crate) fn model_list(
         .with_hint("change what is marked above; its form is in `docs/limits.md`"))
 }
 
-/// A file of models, and where it stands.
+/// A file of models and its origin.
 type ModelsFile = (ConfigOrigin, Vec<u8>);
 
-/// The file that the user names.
+/// Reads the file that the user names.
 fn named_file(host: &Host, name: &str) -> Result<ModelsFile> {
     let place = AbsPath::resolve(&host.cwd, name);
     match read_capped(&place, bytes_max())? {
@@ -69,7 +69,7 @@ fn named_file(host: &Host, name: &str) -> Result<ModelsFile> {
     }
 }
 
-/// The file in the user's home, if it is there. One that cannot be read is told.
+/// Reads the file in the user's home, if it exists. Warns if it cannot be read.
 fn own_file(host: &Host, output: &mut CliOutput<'_>) -> Option<ModelsFile> {
     let home = host.home.as_ref();
     let place = home.map(|home| home.join(STATE_DIR).join(MODELS_NAME));
@@ -100,7 +100,7 @@ fn missing_file_error(name: &str) -> Error {
         .with_hint("`--models` names a file of models; its form is in `docs/limits.md`")
 }
 
-/// Says that a file in the project is not read, which somebody may have expected.
+/// Warns that a file in the project is not read, although the user may expect it.
 fn warn_of_project_file(host: &Host, own: Option<&AbsPath>, output: &mut CliOutput<'_>) {
     let place = host.cwd.join(STATE_DIR).join(MODELS_NAME);
     if own != Some(&place) && inspect(&place) != LookupResult::Missing {
@@ -111,7 +111,7 @@ fn warn_of_project_file(host: &Host, own: Option<&AbsPath>, output: &mut CliOutp
     }
 }
 
-/// Puts the limits of the command line in the place of those of the config.
+/// Replaces the limits of the config by those of the command line.
 pub(crate) fn apply_limits(config: &mut Config, arguments: &LimitArguments) {
     let limits = &mut config.limits;
     limits.cost = arguments.cost.or(limits.cost);
@@ -119,7 +119,7 @@ pub(crate) fn apply_limits(config: &mut Config, arguments: &LimitArguments) {
     limits.tool_calls = arguments.tool_calls.or(limits.tool_calls);
 }
 
-/// Refuses a team whose money is limited while it has a model whose price is not known.
+/// Rejects a team with a cost limit and a model whose price is unknown.
 pub(crate) fn require_prices(config: &Config, models: &ModelList) -> Result<()> {
     for agent in &config.agents {
         if agent.limits.cost.or(config.limits.cost).is_none() {

@@ -1,4 +1,4 @@
-//! Owns `massgen models`: the models that are known, as plain columns or as JSON.
+//! Implements `massgen models`: lists the known models as plain columns or as JSON.
 
 use serde_json::{Value, json};
 
@@ -11,18 +11,18 @@ use crate::spending::models::{KnownModel, ModelRowOrigin, table};
 use crate::spending::money::Money;
 use crate::spending::price::TokenRates;
 
-/// What stands where a figure is not known.
+/// Placeholder for an unknown figure.
 const UNKNOWN: &str = "-";
-/// How many columns there are.
+/// Number of columns.
 const COLUMNS: usize = 9;
-/// What stands above the columns.
+/// Column titles.
 const TITLES: [&str; COLUMNS] = [
     "VENDOR", "MODEL", "CONTEXT", "REPLY", "INPUT", "CACHED", "WRITE", "OUTPUT", "FROM",
 ];
-/// The columns that hold no numbers, which stand to the left.
+/// The columns without numbers, which are aligned to the left.
 const NAMES: [&str; 3] = ["VENDOR", "MODEL", "FROM"];
 
-/// Lists the models that the pattern names. Without any, the exit status is 1.
+/// Lists the models that match the pattern. If there are none, the exit status is 1.
 pub(crate) fn list(
     host: &Host,
     question: &ModelsArguments,
@@ -79,8 +79,8 @@ fn to_json(rows: &[&KnownModel]) -> Value {
     })
 }
 
-/// The rows on standard output, one on a line. What they mean is told on standard error, so that
-/// other programs read rows and nothing else.
+/// Prints the rows to standard output, one on a line. The titles go to standard error, so that
+/// other programs read only rows.
 fn print_columns(rows: &[&KnownModel], output: &mut CliOutput<'_>) -> Result<()> {
     let cells: Vec<[String; COLUMNS]> = rows.iter().flat_map(|row| cells(row)).collect();
     let titles = TITLES.map(str::to_owned);
@@ -113,7 +113,7 @@ fn line(row: &[String; COLUMNS], widths: &[usize]) -> String {
     line.trim_end().to_owned()
 }
 
-/// A model's own row, and one for each kind of longer request.
+/// Returns a model's own row, and one for each tier of longer requests.
 fn cells(row: &KnownModel) -> Vec<[String; COLUMNS]> {
     let number =
         |tokens: Option<u64>| tokens.map_or(UNKNOWN.to_owned(), |tokens| tokens.to_string());

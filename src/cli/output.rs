@@ -1,6 +1,6 @@
-//! Owns the two standard streams: results go to standard output, all that is told meanwhile to
-//! standard error. Nothing else in massgen prints. A reader that goes away is no error: what would
-//! have been written to it goes nowhere.
+//! The two standard streams: results go to standard output, progress and messages to standard
+//! error. Nothing else in massgen prints. A closed pipe is not an error: further output to it is
+//! discarded.
 
 use std::error::Error as _;
 use std::io::{self, ErrorKind, Write};
@@ -9,36 +9,36 @@ use crate::cli::terminal_text::strip_control_sequences;
 use crate::error::{Error, Result};
 use crate::host::{Host, StreamTarget};
 
-/// How a piece of text looks where colours are shown.
+/// Style of a piece of text if colours are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TextStyle {
     /// As it is.
     Plain,
-    /// What matters most on its line.
+    /// The most important part of its line.
     Strong,
-    /// What can be passed over.
+    /// Less important text.
     Faint,
-    /// Something went well.
+    /// Success.
     Good,
-    /// Something to look at.
+    /// Needs attention.
     Warn,
-    /// Something failed or was denied.
+    /// Failed or denied.
     Bad,
-    /// The name of the agent at this place of the config.
+    /// The name of the agent at this index of the config.
     Agent(usize),
 }
 
-/// How a command prints what it found.
+/// Format in which a command prints its findings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReportFormat {
-    /// For people.
+    /// For the user.
     Text,
     /// For scripts.
     Json,
 }
 
 impl From<bool> for ReportFormat {
-    /// The form that a `--json` flag asks for.
+    /// Returns the format that a `--json` flag asks for.
     fn from(json: bool) -> Self {
         if json {
             ReportFormat::Json
@@ -49,7 +49,7 @@ impl From<bool> for ReportFormat {
 }
 
 const RESET: &str = "\u{1b}[0m";
-/// Cyan, magenta, blue, yellow, green and their bright kin: none is the red of errors.
+/// Cyan, magenta, blue, yellow, green and their bright variants: none is the red of errors.
 const AGENT_COLOURS: &[&str] = &[
     "\u{1b}[36m",
     "\u{1b}[35m",
@@ -60,7 +60,7 @@ const AGENT_COLOURS: &[&str] = &[
     "\u{1b}[95m",
     "\u{1b}[94m",
 ];
-/// Goes to the first column and clears the line.
+/// Moves to the first column and clears the line.
 const CLEAR_LINE: &str = "\r\u{1b}[2K";
 
 impl TextStyle {
@@ -80,10 +80,10 @@ impl TextStyle {
     }
 }
 
-/// A piece of a line, with its look.
+/// A piece of a line, with its style.
 pub(crate) type StyledPiece<'t> = (TextStyle, &'t str);
 
-/// A stream that may be closed by its reader.
+/// A stream whose reader may close it.
 struct OutputStream<'w> {
     writer: Box<dyn Write + Send + 'w>,
     stream: StreamTarget,
@@ -91,7 +91,7 @@ struct OutputStream<'w> {
     is_closed: bool,
 }
 
-/// The most warnings that are remembered.
+/// Maximum number of warnings that are kept for the result.
 const WARNED_MAX: usize = 1000;
 
 /// The two standard streams of the process.
@@ -103,16 +103,16 @@ pub(crate) struct CliOutput<'w> {
     warned: Vec<String>,
 }
 
-/// Whether a line that will be overwritten stands on the terminal.
+/// Whether the terminal shows a line that will be overwritten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TransientLine {
     Shown,
     None,
-    /// None may ever: the terminal, or whoever listens to it, cannot take a line back.
+    /// Never: the terminal, or a screen reader, cannot take a line back.
     Unwanted,
 }
 
-/// Whether the user wants colours where they can be shown.
+/// Whether the user wants colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ColourChoice {
     /// On terminals.
@@ -122,8 +122,8 @@ pub(crate) enum ColourChoice {
 }
 
 impl ColourChoice {
-    /// Colours are for users who have not set `NO_COLOR` (<https://no-color.org>) and whose
-    /// terminal is not dumb.
+    /// Returns `Terminals` unless the user has set `NO_COLOR` (<https://no-color.org>) or the
+    /// terminal is dumb.
     pub(crate) fn from_host(host: &Host) -> Self {
         if host.env("NO_COLOR").is_some() || host.env("TERM") == Some("dumb") {
             ColourChoice::Never
@@ -134,7 +134,7 @@ impl ColourChoice {
 }
 
 impl CliOutput<'static> {
-    /// The streams of this process.
+    /// Opens the streams of this process.
     pub(crate) fn from_host(host: &Host) -> Self {
         let colours = ColourChoice::from_host(host);
         Self {
@@ -145,8 +145,8 @@ impl CliOutput<'static> {
         }
     }
 
-    /// As [`Self::from_host`], for what is told on standard error of a run and is a result here: all of it
-    /// goes to standard output.
+    /// Like [`Self::from_host`], but writes everything to standard output. For commands whose
+    /// result is what a run prints on standard error.
     pub(crate) fn for_run_log(host: &Host) -> Self {
         let colours = ColourChoice::from_host(host);
         Self {
@@ -157,13 +157,13 @@ impl CliOutput<'static> {
         }
     }
 
-    /// The same, with no line that would be overwritten.
+    /// Disables lines that would be overwritten.
     pub(crate) fn without_transients(mut self) -> Self {
         self.transient_line = TransientLine::Unwanted;
         self
     }
 
-    /// As [`Self::from_host`], for a result that a pager shows on the terminal.
+    /// Like [`Self::from_host`], but sends results to a pager on the terminal.
     pub(crate) fn paged(host: &Host, pager: impl Write + Send + 'static) -> Self {
         Self {
             out: OutputStream::new(pager, StreamTarget::Terminal, ColourChoice::from_host(host)),
@@ -171,14 +171,14 @@ impl CliOutput<'static> {
         }
     }
 
-    /// The streams of a process about which nothing is known.
+    /// Opens the streams of a process about which nothing is known, without colours.
     pub(crate) fn plain() -> Self {
         CliOutput::with_writers(io::stdout(), io::stderr())
     }
 }
 
 impl<'w> CliOutput<'w> {
-    /// Writes to `out` and `err`, which are no terminals.
+    /// Writes to `out` and `err`, which are not terminals.
     pub(crate) fn with_writers(out: impl Write + Send + 'w, err: impl Write + Send + 'w) -> Self {
         Self {
             out: OutputStream::new(out, StreamTarget::Plain, ColourChoice::Never),
@@ -199,7 +199,8 @@ impl<'w> CliOutput<'w> {
         }
     }
 
-    /// Writes a result to standard output: to a terminal cleaned, elsewhere byte for byte.
+    /// Writes a result to standard output: without control sequences on a terminal, otherwise byte
+    /// for byte.
     pub(crate) fn result(&mut self, text: &str) -> Result<()> {
         match self.out.stream {
             StreamTarget::Terminal => self.write_result(&strip_control_sequences(text)),
@@ -215,14 +216,14 @@ impl<'w> CliOutput<'w> {
         })
     }
 
-    /// Writes one line of a result to standard output, with colours where a terminal shows them.
+    /// Writes one line of a result to standard output, with colours on a terminal that shows them.
     pub(crate) fn result_line(&mut self, pieces: &[StyledPiece<'_>]) -> Result<()> {
         let mut line = self.out.render_pieces(pieces);
         line.push('\n');
         self.write_result(&line)
     }
 
-    /// Writes one line of progress to standard error. That it cannot be written ends nothing.
+    /// Writes one line of progress to standard error. A write error is ignored.
     pub(crate) fn line(&mut self, pieces: &[StyledPiece<'_>]) {
         self.clear_transient();
         let mut line = self.err.render_pieces(pieces);
@@ -230,17 +231,17 @@ impl<'w> CliOutput<'w> {
         self.err.write_or_close(&line);
     }
 
-    /// Whether it is a terminal that progress is shown on.
+    /// Returns whether progress is shown on a terminal.
     pub(crate) fn has_terminal(&self) -> bool {
         self.err.stream == StreamTarget::Terminal
     }
 
-    /// Whether progress and results are shown on a terminal, one below the other.
+    /// Returns whether progress and results are shown on a terminal.
     pub(crate) fn is_one_terminal(&self) -> bool {
         self.has_terminal() && self.out.stream == StreamTarget::Terminal
     }
 
-    /// Shows a line that the next one overwrites. Only a terminal gets it.
+    /// Shows a line that the next one overwrites, on terminals only.
     pub(crate) fn transient(&mut self, text: &str) {
         if self.has_terminal() && self.transient_line != TransientLine::Unwanted {
             let line = self.err.render_pieces(&[(TextStyle::Faint, text)]);
@@ -249,7 +250,7 @@ impl<'w> CliOutput<'w> {
         }
     }
 
-    /// Tells the user about an error: what happened, what led to it, what to do.
+    /// Prints an error to the user with its causes and hints.
     pub(crate) fn error(&mut self, error: &Error) {
         self.write_labelled((TextStyle::Bad, "error"), &error.to_string());
         let mut cause = error.source();
@@ -262,7 +263,7 @@ impl<'w> CliOutput<'w> {
         }
     }
 
-    /// Asks the user something; the answer follows on the same line.
+    /// Prints a question to the user; the answer follows on the same line.
     pub(crate) fn ask(&mut self, question: &str) {
         self.clear_transient();
         let question = self
@@ -271,12 +272,12 @@ impl<'w> CliOutput<'w> {
         self.err.write_or_close(&question);
     }
 
-    /// Tells the user something as it is, on one line or more.
+    /// Prints a message to the user as it is, on one or more lines.
     pub(crate) fn note(&mut self, text: &str) {
         self.line(&[(TextStyle::Plain, text)]);
     }
 
-    /// Tells the user something that ends nothing, on one line: a name in it cannot make another.
+    /// Prints a warning to the user, on one line: a newline in a name is escaped.
     pub(crate) fn warning(&mut self, message: &str) {
         let message = &message.replace('\n', "\\n");
         if self.warned.len() < WARNED_MAX {
@@ -285,18 +286,18 @@ impl<'w> CliOutput<'w> {
         self.write_labelled((TextStyle::Warn, "warning"), message);
     }
 
-    /// Whether nobody reads standard output any more, or it cannot be written.
+    /// Returns whether one of the two streams is closed or cannot be written.
     pub(crate) fn is_closed(&self) -> bool {
         self.out.is_closed || self.err.is_closed
     }
 
-    /// What the user was warned about so far.
+    /// Returns the warnings so far.
     pub(crate) fn warned(&self) -> &[String] {
         &self.warned
     }
 
-    /// Standard output for results that stream. A reader that has gone away is an error here, so
-    /// that the stream can end.
+    /// Returns standard output for streamed results. A closed pipe is an error here, so that the
+    /// stream can end.
     pub(crate) fn stream(&mut self) -> impl Write {
         self.clear_transient();
         &mut self.out.writer
@@ -344,8 +345,7 @@ impl<'w> OutputStream<'w> {
         line
     }
 
-    /// Writes `text` at once. After a reader has gone away, or any other error, nothing more is
-    /// written.
+    /// Writes and flushes `text`. After a closed pipe or any other error, nothing more is written.
     fn write(&mut self, text: &str) -> io::Result<()> {
         let written = self
             .writer
@@ -364,7 +364,7 @@ impl<'w> OutputStream<'w> {
     }
 
     fn write_or_close(&mut self, text: &str) {
-        // An error has closed the pipe; there is nobody left to tell about it.
+        // The error has closed the stream; there is nowhere left to report it.
         self.write(text).unwrap_or_default();
     }
 }

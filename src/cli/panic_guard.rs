@@ -1,14 +1,15 @@
-//! Owns the last line of defence: a panic anywhere in a command becomes an error like any other, so
-//! that its end is told and has an exit status. What panicked and where is on standard error
-//! already, and never on standard output.
+//! Last line of defence: turns a panic in a command into an ordinary error, so that the end of the
+//! process is reported and has an exit status. The panic message and location are already on
+//! standard error, and must never be on standard output.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::error::{Error, Result};
 
-/// What `work` comes to; a panic in it is a bug of massgen's own.
+/// Runs `work` and returns its result; a panic in it is an error of the kind bug.
 pub(crate) fn catch_panic<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
-    // What `work` was changing is only told from and dropped afterwards, never worked with.
+    // What `work` was changing is only reported and dropped afterwards, never used for further
+    // work.
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(Error::from_panic(&*panic)))
 }
 

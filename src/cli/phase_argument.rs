@@ -1,4 +1,4 @@
-//! Owns a phase as it is typed on the command line.
+//! Defines a phase as a command line argument.
 
 use clap::ValueEnum;
 

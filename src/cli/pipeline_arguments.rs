@@ -1,4 +1,4 @@
-//! Owns the words by which pipelines of roles are looked at and taken back.
+//! Arguments of the commands that inspect and revert pipelines of roles.
 
 use clap::{Args, Subcommand};
 

@@ -1,4 +1,5 @@
-//! Owns `massgen sessions prune`, and what the config's `retention` removes at the end of a run.
+//! Implements `massgen sessions prune`, and what `retention` in the config removes at the end of a
+//! run.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use crate::host::Host;
 use crate::text::count_noun;
 use crate::world::store::prune::{ProjectStore, PrunableItem, prunable, remove};
 
-/// Removes what the arguments say, or only says what that is.
+/// Removes what the arguments select, or only lists it.
 pub(super) fn run(
     host: &Host,
     arguments: PruneArguments,
@@ -44,7 +45,8 @@ pub(super) fn run(
     Ok(())
 }
 
-/// Removes what `retention` lets go after a run. What cannot be removed is said and ends nothing.
+/// Removes what `retention` no longer keeps after a run. An error is a warning and does not fail
+/// the run.
 pub(super) fn prune_after_run(
     store: &ProjectStore,
     retention: &RetentionConfig,
@@ -77,7 +79,7 @@ fn days(unused_for: Duration) -> String {
     count_noun(usize::try_from(days).unwrap_or(usize::MAX), "day")
 }
 
-/// A size for people, rounded down.
+/// Formats a size for people, rounded down.
 fn human_size(bytes: u64) -> String {
     let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
     match units.iter().find(|(_, shift)| bytes >> shift > 0) {

@@ -1,4 +1,4 @@
-//! Owns `massgen replay`: a recorded run is played again, and whether it is the same is told.
+//! Implements `massgen replay`: replays a recorded run and reports whether it is the same.
 
 use serde_json::json;
 
@@ -20,12 +20,12 @@ use crate::replay::record::RecordedRun;
 use crate::replay::{ReplayOutcome, play};
 use crate::text::{count_noun, join_with_commas, single_line};
 
-/// The most of each side of a difference that is shown, in characters.
+/// Maximum length of each side of a difference that is shown, in characters.
 const SIDE_CHARS_MAX: usize = 240;
-/// How much that both sides share is shown before a difference, in characters.
+/// Length of the common text that is shown before a difference, in characters.
 const SHARED_CHARS_SHOWN: usize = 40;
 
-/// What is told of a replay.
+/// Report of a replay.
 struct ReplayReport<'a> {
     run: String,
     is_complete: bool,
@@ -35,7 +35,7 @@ struct ReplayReport<'a> {
     kept: Option<AbsPath>,
 }
 
-/// Plays a run again and compares. Ends with 1 if it is another run now.
+/// Replays a run and compares it with its record. The exit status is 1 if they differ.
 pub(crate) fn run(
     host: &Host,
     arguments: &ReplayArguments,
@@ -71,11 +71,11 @@ pub(crate) fn run(
     })
 }
 
-/// Plays `record` again unless the user interrupts it.
+/// Replays `record` unless the user interrupts it.
 async fn play_or_stop(record: RecordedRun, host: &Host) -> Result<ReplayOutcome> {
     let state = host.cwd.join(STATE_DIR);
     let user = listen(host.hangup)?;
-    // The record too may end the run, which is then no interruption.
+    // The record may end the run too, which is not an interruption.
     let stop = ShutdownSignal {
         graceful: user.graceful.child_token(),
         immediate: user.immediate,
@@ -122,7 +122,7 @@ impl ReplayReport<'_> {
     }
 }
 
-/// Both sides of a difference, from a little before they part.
+/// Returns both sides of a difference, from a little before they differ.
 fn difference_sides(difference: &ReplayDifference) -> (String, String) {
     let side = |happening: &Option<ComparedEvent>| {
         let told = happening.as_ref().map(describe_event);
@@ -150,7 +150,7 @@ fn difference_sides(difference: &ReplayDifference) -> (String, String) {
     (shown(&recorded), shown(&replayed))
 }
 
-/// What happened, as a sentence.
+/// Describes an event of a comparison in a sentence.
 fn describe_event(happening: &ComparedEvent) -> String {
     let event = &happening.event;
     let mut text = match (event_line(event), event.agent()) {
@@ -170,7 +170,7 @@ fn describe_event(happening: &ComparedEvent) -> String {
     }
 }
 
-/// What happened to all agents, as a sentence.
+/// Describes an event that concerns the whole run in a sentence.
 fn describe_outcome(event: &Event) -> String {
     if let Event::RunStarted {
         agents, attempt, ..

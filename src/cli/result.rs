@@ -1,4 +1,4 @@
-//! Owns the form of the result: the last line of a stream and the one object of `json`. Pure.
+//! Format of the result: the last line of a stream and the one object of `json`. Pure.
 
 use std::sync::Arc;
 
@@ -89,7 +89,7 @@ pub(crate) enum ProcessOutcome {
 }
 
 impl ProcessOutcome {
-    /// What `status` means where there is an answer, or none.
+    /// Returns the outcome of an exit status, with or without an answer.
     pub(crate) fn from_status(status: ExitStatus, answer: Option<&str>) -> Self {
         match (status, answer) {
             (ExitStatus::Delivered, _) => ProcessOutcome::Completed,

@@ -1,5 +1,5 @@
-//! Owns what the events of a process add up to for its result. Pure: what happened goes in, and the
-//! result comes out, once.
+//! Builds the result of a process from its events. Pure: events go in, and the result comes out
+//! once.
 
 use std::collections::BTreeMap;
 use std::error::Error as _;
@@ -15,9 +15,9 @@ use crate::error::{Error, ExitStatus};
 use crate::event::{DeliveryRow, Event};
 use crate::id::{AgentId, AnswerLabel};
 use crate::spending::totals::UsageTotals;
-use crate::world::clock::milliseconds;
+use crate::world::io::clock::milliseconds;
 
-/// The most denials that are listed; the rest is counted.
+/// Maximum number of denials that are listed; the rest are counted.
 const DENIALS_MAX: usize = 1000;
 
 /// A run that is about to begin.
@@ -25,26 +25,26 @@ const DENIALS_MAX: usize = 1000;
 pub(crate) struct RunStart {
     /// Its session.
     pub(crate) session_id: String,
-    /// Where its logs are.
+    /// The directory of its logs.
     pub(crate) log_dir: String,
     /// The task as the user gave it.
     pub(crate) task: String,
 }
 
-/// How a process ends.
+/// The end of a process, as its result reports it.
 #[derive(Debug)]
 pub(crate) struct ProcessEnd<'a> {
-    /// With which status.
+    /// Its exit status.
     pub(crate) status: ExitStatus,
-    /// Because of which error, if there is one.
+    /// The error that ended it, if there is one.
     pub(crate) error: Option<&'a Error>,
-    /// What the user was warned about.
+    /// The warnings that were shown to the user.
     pub(crate) warnings: &'a [String],
-    /// How long it took.
+    /// Its duration.
     pub(crate) elapsed: Duration,
 }
 
-/// What is known by now.
+/// Collects the events of a process for its result.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ResultBuilder {
     start: Option<RunStart>,
@@ -53,13 +53,13 @@ pub(crate) struct ResultBuilder {
     delivered: Vec<DeliveryRow>,
     denials: Vec<DeniedCall>,
     more_denials: u64,
-    /// The arguments of calls that are being carried out, by agent and id.
+    /// The arguments of calls that are in progress, by agent and id.
     calls: BTreeMap<(AgentId, String), String>,
     usage: UsageTotals,
     summary: String,
 }
 
-/// What the last attempt came to.
+/// State of the last attempt.
 #[derive(Clone, Debug, Default)]
 struct CoordinationSummary {
     attempt: u32,
@@ -70,7 +70,7 @@ struct CoordinationSummary {
 }
 
 impl ResultBuilder {
-    /// A run of which nothing has happened yet.
+    /// Starts with a run in which nothing has happened yet.
     pub(crate) fn new(begun: RunStart) -> Self {
         Self {
             start: Some(begun),
@@ -78,7 +78,7 @@ impl ResultBuilder {
         }
     }
 
-    /// Takes in the next event.
+    /// Adds the next event.
     pub(crate) fn apply(&mut self, event: &Event) {
         event.add_to_totals(&mut self.usage);
         self.coordination.apply(event);
@@ -93,7 +93,8 @@ impl ResultBuilder {
         }
     }
 
-    /// A call is denied before it is carried out, or by a rule that is known only on the disk.
+    /// Adds the denials of a call: before it is carried out, or by a rule that applies only on
+    /// disk.
     fn apply_call(&mut self, event: &Event) {
         if let Event::ToolCalled {
             agent,
@@ -158,7 +159,7 @@ impl ResultBuilder {
         }
     }
 
-    /// The result.
+    /// Builds the result.
     pub(crate) fn build(self, ended: &ProcessEnd<'_>) -> RunResult {
         let CoordinationSummary {
             attempt,

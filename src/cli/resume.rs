@@ -1,6 +1,6 @@
-//! Owns how the command line goes on with a run that was broken off: the same team, task and paths,
-//! from its last recorded event. What has changed since is named. The records may have come with the
-//! project, so what reaches beyond it, or holds commands less, has to be typed again.
+//! Resumes an interrupted run from the command line: the same team, task and paths, from its last
+//! recorded event. What has changed since is reported. The records may have come with the project,
+//! so flags that reach outside it, or weaken the isolation of commands, must be typed again.
 
 use std::sync::Arc;
 
@@ -41,8 +41,8 @@ use crate::world::store::redact::Redactor;
 use crate::world::store::sessions::session::Session;
 use crate::world::store::sessions::{SessionDir, find, list};
 
-/// The run that `arguments` would go on with: the last one of the session that they mean, if it was
-/// broken off.
+/// Returns the run that `arguments` would resume: the last one of the selected session, if it was
+/// interrupted.
 pub(crate) fn find_interrupted_run(
     arguments: &RunArguments,
     host: &Host,
@@ -58,7 +58,8 @@ pub(crate) fn find_interrupted_run(
     crate::resume::find_interrupted(&logs, named.as_deref(), is_there)
 }
 
-/// The id of the session that `arguments` mean, if a turn of it runs now; of several that run, the first.
+/// Returns the id of the session that `arguments` select if one of its turns is running; for
+/// `last`, only the session used last is checked.
 pub(crate) fn find_running_session(
     arguments: &RunArguments,
     host: &Host,
@@ -73,7 +74,7 @@ pub(crate) fn find_running_session(
     Ok(running.map(|session| session.id()))
 }
 
-/// Goes on with `unfinished` and shows it.
+/// Resumes `unfinished` and shows it.
 pub(crate) async fn resume(
     unfinished: InterruptedRun,
     (host, arguments): (&Host, &RunArguments),
@@ -170,7 +171,7 @@ fn announce(reading: &ResumeState, unfinished: &InterruptedRun, output: &mut Cli
     ));
 }
 
-/// The flags of now, and for those that are missing what the run was begun with.
+/// Merges the current flags with those that the run was started with; current flags win.
 fn merge_arguments(now: &RunArguments, words: &[String]) -> Result<RunArguments> {
     let words = std::iter::once("massgen").chain(words.iter().map(String::as_str));
     let Ok(CliArguments { run: then, .. }) = CliArguments::try_parse_from(words) else {
@@ -192,7 +193,7 @@ fn merge_arguments(now: &RunArguments, words: &[String]) -> Result<RunArguments>
         }
     }
     let mut all = now.clone();
-    // A file is found again by its place; the name of a built-in one is all there is.
+    // A file is found again by its recorded path; a built-in config has only its name.
     let example = then
         .config
         .filter(|name| examples::find_example(name).is_some());
@@ -214,7 +215,7 @@ fn merge_arguments(now: &RunArguments, words: &[String]) -> Result<RunArguments>
     Ok(all)
 }
 
-/// The team of the run: by the config that is named now, else by the one that it had.
+/// Chooses the team of the run: from the config that is named now, or else from the run's config.
 async fn choose_resumed_team(
     unfinished: &InterruptedRun,
     outset: &ReplayManifest,
@@ -240,7 +241,7 @@ async fn choose_resumed_team(
     }
 }
 
-/// A run is gone on with where it was begun: its paths are written in what the models have read.
+/// Requires the directory in which the run began, because models have read its paths.
 fn require_same_directory(outset: &ReplayManifest, host: &Host) -> Result<()> {
     if outset.cwd == host.cwd.to_string() {
         return Ok(());
@@ -253,7 +254,7 @@ fn require_same_directory(outset: &ReplayManifest, host: &Host) -> Result<()> {
         .with_hint("move the project back, or begin the task again"))
 }
 
-/// The config must read as it did: another one has to be named.
+/// Requires an unchanged config; a different one must be named with `--config`.
 fn require_same_config(
     file: Option<&TeamFile>,
     started: &RecordedRunMetadata,
@@ -274,7 +275,7 @@ fn require_same_config(
         .with_hint("put it back as it was, or name the config that shall hold now with `--config`"))
 }
 
-/// The agents must be those of the run: their answers and votes are recorded.
+/// Requires the agents of the run, because their answers and votes are recorded.
 fn require_same_team(config: &Config, outset: &ReplayManifest, redactor: &Redactor) -> Result<()> {
     let ids = |team: &serde_json::Value| -> Option<Vec<String>> {
         let agents = team.get("agents")?.as_array()?.iter();
@@ -289,7 +290,7 @@ fn require_same_team(config: &Config, outset: &ReplayManifest, redactor: &Redact
         .with_hint("name a config of the same agents, or begin the task again"))
 }
 
-/// The workspaces must be those of the run: they hold its files.
+/// Requires the workspaces of the run, because they hold its files.
 fn require_same_workspaces(layout: &RunLayout, outset: &ReplayManifest) -> Result<()> {
     let spelled = |paths: &[String]| paths.first().and_then(AbsPath::new);
     for (agent, paths) in &outset.workspaces {

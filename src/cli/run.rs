@@ -1,5 +1,5 @@
-//! Owns the way from a command line to a run: task, environment, team and mentions are brought
-//! together, and every mistake in them is told before a model is asked.
+//! Prepares a run from the command line: task, environment, team and mentions are combined, and
+//! every error in them is reported before a model is asked.
 
 use std::io;
 use std::num::NonZero;
@@ -34,40 +34,40 @@ use crate::orchestrator::approvals::SessionApprovals;
 use crate::permissions::grant::Permission;
 use crate::resume::InterruptedRun;
 use crate::spending::models::ModelList;
+use crate::world::diagnostics::telemetry::settings::TelemetrySettings;
 use crate::world::store::naming::LAST;
 use crate::world::store::pipelines::PipelineDir;
-use crate::world::telemetry::settings::TelemetrySettings;
 
-/// Threads that agents share; file work goes to threads of its own.
+/// Maximum number of worker threads that agents share; file work uses separate threads.
 const WORKERS_MAX: usize = 8;
-/// How long a run that has ended waits for calls of the kernel that have not.
+/// Timeout of an ended run for system calls that are still blocking.
 pub(crate) const CALLS_END_MAX: Duration = Duration::from_millis(200);
 
-/// All that a run needs, checked.
+/// Everything that a run needs, checked.
 #[derive(Debug)]
 pub(crate) struct PreparedRun {
-    /// The process, and what `.env` files set.
+    /// The process, and the variables of `.env` files.
     pub host: Host,
-    /// The team, with what the flags change about it.
+    /// The team, with the changes that flags make.
     pub config: Config,
-    /// The file that describes the team, if there is one.
+    /// The config file of the team, if there is one.
     pub file: Option<TeamFile>,
-    /// The models that are known, with their prices.
+    /// The known models, with their prices.
     pub models: ModelList,
     /// The task, with the paths that it mentions.
     pub prompt: ParsedPrompt,
-    /// What the prompts of the session open, this one's among them.
+    /// The paths that the prompts of the session open, including those of this one.
     pub opened: Vec<OpenedPath>,
-    /// The session that the run goes on with, if it does.
+    /// The session that the run continues, if any.
     pub continued: Option<ContinuedSession>,
-    /// Where the run's spans are sent, if anywhere.
+    /// The settings of the telemetry export, if it is enabled.
     pub telemetry: Option<TelemetrySettings>,
-    /// What was agreed to in the session.
+    /// The approvals that the user gave for the session.
     pub consents: SessionApprovals,
 }
 
-/// Carries out a run. What is still in a call of the kernel at its end, such as the reading of a
-/// standard input that never comes, does not hold it up.
+/// Executes a run. A system call that still blocks at its end, such as reading a standard input
+/// that never arrives, does not delay it.
 pub(crate) fn run(
     host: &Host,
     arguments: &RunArguments,
@@ -116,8 +116,8 @@ async fn execute_task(
     Ok(Box::pin(conducted).await?.status)
 }
 
-/// The pipeline that is to be gone on with: `--continue` without a task asks for the last one, if it began
-/// after the last run that was broken off, and `--session-id` may name one.
+/// Finds the pipeline to resume: `--continue` without a task selects the last one, if it began
+/// after the last interrupted run, and `--session-id` may name one.
 fn find_pipeline(host: &Host, arguments: &RunArguments) -> Result<Option<PipelineDir>> {
     let Some(wanted) = requested_session(&arguments.session) else {
         return Ok(None);
@@ -136,7 +136,7 @@ fn find_pipeline(host: &Host, arguments: &RunArguments) -> Result<Option<Pipelin
     Ok(Some(last).filter(|last| began.is_none_or(|began| last.is_newer(&began))))
 }
 
-/// The run that is to be gone on with: a session without a task asks for that.
+/// Finds the run to resume: a session without a task asks for that.
 fn requested_interrupted_run(
     host: &Host,
     arguments: &RunArguments,
@@ -161,7 +161,7 @@ fn requested_interrupted_run(
     )
 }
 
-/// Agents run side by side, so that none waits while the reply of another is parsed.
+/// Creates the runtime. Agents run in parallel, so that none waits while another's reply is parsed.
 pub(crate) fn runtime() -> Result<Runtime> {
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     let runtime = Builder::new_multi_thread()
@@ -245,8 +245,8 @@ async fn prepare(
     })
 }
 
-/// Says that the run goes on after one that was broken off. It is an error if that one was part of
-/// another session: a run that goes on with the last session would go on with an older one.
+/// Notes that the last run was interrupted and can be resumed. It is an error if that run belongs
+/// to another session: `last` would then mean an older session than the user expects.
 fn report_interrupted_run(
     (host, arguments): (&Host, &RunArguments),
     output: &mut CliOutput<'_>,
@@ -280,7 +280,7 @@ fn report_interrupted_run(
     })
 }
 
-/// Puts what the flags say in the place of what the config says.
+/// Replaces values of the config by those of the flags.
 pub(crate) fn apply_flags(
     config: &mut Config,
     arguments: &RunArguments,
@@ -300,7 +300,7 @@ pub(crate) fn apply_flags(
     }
 }
 
-/// What earlier turns opened and is still open; what is not is told.
+/// Returns the paths that earlier turns opened and that are still open, and warns about the others.
 fn opened_earlier(
     going_on: Option<&ContinuedSession>,
     host: &Host,
@@ -314,7 +314,7 @@ fn opened_earlier(
     Ok(opened)
 }
 
-/// What the process's own environment says about telemetry; no file counts.
+/// Reads the telemetry settings from the process's own environment; `.env` files do not count.
 pub(crate) fn telemetry_settings(
     host: &Host,
     output: &mut CliOutput<'_>,
@@ -328,7 +328,7 @@ pub(crate) fn telemetry_settings(
     }
 }
 
-/// A mention of the home directory or of `/` is a slip far more often than a wish.
+/// Rejects a mention of the home directory or of `/`, which is rarely intended.
 pub(crate) fn reject_broad_mention(prompt: &ParsedPrompt) -> Result<()> {
     match prompt.broad().next() {
         None => Ok(()),
@@ -346,7 +346,7 @@ pub(crate) fn reject_broad_mention(prompt: &ParsedPrompt) -> Result<()> {
     }
 }
 
-/// Opens the current directory; where the config already lists it, the flag's permission holds.
+/// Opens the current directory; if the config already lists it, the flag's permission wins.
 pub(crate) fn open_cwd(config: &mut Config, host: &Host, permission: Permission) {
     let paths = &mut config.orchestrator.context_paths;
     match paths.iter_mut().find(|listed| listed.path == host.cwd) {

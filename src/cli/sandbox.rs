@@ -1,5 +1,5 @@
-//! Owns `massgen sandbox`: one command, run as an agent would run it, whose streams lead to the
-//! user's.
+//! Implements `massgen sandbox`: runs one command as an agent would, on the user's own standard
+//! streams.
 
 use std::io::{self, stderr, stdin, stdout};
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,19 +15,18 @@ use crate::cli::run::runtime;
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::HangupAction;
 use crate::tools::call::{ToolCall, UserPath};
+use crate::world::access::gate::{Action, Gate, Permitted};
+use crate::world::access::verdict::Denial;
 use crate::world::exec::pass_through::PassthroughResult;
 use crate::world::exec::run_on_streams;
-use crate::world::gate::{Action, Gate, Permitted};
 use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sandbox::stdio_proxy::StdioProxy;
 use crate::world::sandbox::{ExitReason, ProcessStreams};
-use crate::world::verdict::Denial;
 
-/// What is added to the number of a signal that ended a command, as shells do.
+/// Added to the number of the signal that ended a command, as shells do.
 const SIGNALLED: i32 = 128;
 
-/// Runs a program and its arguments for whoever `gate` is of, and gives the exit status that it
-/// ended with.
+/// Runs a program and its arguments through `gate` and returns its exit status.
 pub(crate) fn run(
     gate: &Gate,
     words: &[String],
@@ -52,7 +51,7 @@ pub(crate) fn run(
     exit_code(&passed.ended)
 }
 
-/// What was refused, with the way out as a hint.
+/// Converts a denial to an error, with its advice as hints.
 fn denial_error(denial: &Denial) -> Error {
     let told = denial.to_string();
     let mut lines = told.lines();
@@ -86,7 +85,7 @@ async fn wait_for_command(
     ended?.map_err(|why| Error::new(ErrorKind::Environment, why))
 }
 
-/// A way to the standard streams of massgen itself, and what the command has in their place.
+/// Opens a proxy to massgen's standard streams, and the streams that the command gets instead.
 fn proxy_streams() -> Result<(StdioProxy, ProcessStreams)> {
     let opened = || {
         StdioProxy::open(ProcessStreams {
@@ -109,7 +108,7 @@ fn owned_stream(stream: impl AsFd) -> io::Result<OwnedFd> {
     stream.as_fd().try_clone_to_owned()
 }
 
-/// The exit status that tells how the command ended.
+/// Returns the exit status that reports how the command ended.
 fn exit_code(ended: &ExitReason) -> Result<u8> {
     let status = match ended {
         ExitReason::Exited(status) => *status,
@@ -124,7 +123,7 @@ fn exit_code(ended: &ExitReason) -> Result<u8> {
     Ok(u8::try_from(status & 0xff).unwrap_or(u8::MAX))
 }
 
-/// The words as a line for the shell, which takes each of them as it stands.
+/// Joins the words into a shell command line, each quoted so that the shell does not change it.
 fn shell_line(words: &[String]) -> String {
     let quoted: Vec<String> = words.iter().map(|word| quote_word(word)).collect();
     quoted.join(" ")

@@ -1,5 +1,5 @@
-//! Owns `massgen schema events`: the JSON Schema of every line that a stream, the event log or the
-//! format `json` can hold, made from the types that are written.
+//! Implements `massgen schema events`: generates the JSON Schema of every line of a stream, of the
+//! event log and of the format `json` from the types that are serialized.
 
 use schemars::generate::SchemaSettings;
 use schemars::transform::{Transform, transform_subschemas};
@@ -10,7 +10,7 @@ use crate::cli::result::RunResult;
 use crate::event::Event;
 use crate::world::store::json_line::JsonLine;
 
-/// The schema.
+/// Returns the schema.
 pub(crate) fn event_schema() -> Value {
     let settings = SchemaSettings::draft2020_12().for_serialize();
     let mut generator = settings.into_generator();
@@ -37,7 +37,7 @@ pub(crate) fn event_schema() -> Value {
     })
 }
 
-/// The forms that a `T` can have, each with all its properties.
+/// Returns the variants of `T`, each with all its properties.
 fn closed_forms<T: JsonSchema>(generator: &mut SchemaGenerator) -> Vec<Value> {
     let mut schema = T::json_schema(generator);
     ClosedObjectTransform.transform(&mut schema);
@@ -55,8 +55,8 @@ fn checksum_schema() -> Value {
     })
 }
 
-/// Gives each form of an object all properties, those that all forms share among them, and allows
-/// no others. Descriptions stand on one line.
+/// Adds the properties that all variants of an object share to each variant, and forbids other
+/// properties. Also joins descriptions to one line.
 #[derive(Clone, Debug)]
 struct ClosedObjectTransform;
 
@@ -85,7 +85,7 @@ impl Transform for ClosedObjectTransform {
     }
 }
 
-/// Puts the `shared` properties before those of `form`.
+/// Inserts the `shared` properties before those of `form`.
 fn add_shared_properties(form: &mut Value, shared: &Map<String, Value>) {
     let of = |object: &Map<String, Value>, key| object.get(key).cloned().unwrap_or_default();
     let Some(form) = form.as_object_mut() else {

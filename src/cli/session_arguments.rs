@@ -1,4 +1,4 @@
-//! Owns the flags about sessions: which one a run is a turn of, and how one that is typed shows itself.
+//! Session flags: which session a run is a turn of, and how an interactive session is displayed.
 
 use clap::Args;
 

@@ -1,5 +1,5 @@
-//! Owns `massgen sessions …`: what sessions there are, what they came to, and what is done with whole
-//! ones.
+//! The `massgen sessions` commands: list, show, resume, fork, export, import, prune and delete
+//! sessions.
 
 use serde_json::json;
 
@@ -13,16 +13,16 @@ use crate::config::storage_path::STATE_DIR;
 use crate::error::{Error, ExitStatus, Result};
 use crate::host::Host;
 use crate::text::{count_noun, single_line};
-use crate::world::clock::LocalDateTime;
+use crate::world::io::clock::LocalDateTime;
 use crate::world::store::reject_symlinks;
 use crate::world::store::sessions::import::import;
 use crate::world::store::sessions::turn::PreviousTurn;
 use crate::world::store::sessions::{SessionDir, find, list};
 
-/// The most of a task that a line shows, in characters.
+/// Maximum length of a task on one line, in characters.
 const TASK_CHARS_MAX: usize = 60;
 
-/// Carries out what follows `massgen sessions`.
+/// Runs a `massgen sessions` subcommand.
 pub(crate) fn run(
     host: &Host,
     command: &SessionsCommand,
@@ -99,7 +99,8 @@ pub(crate) fn run(
     Ok(ExitStatus::Delivered)
 }
 
-/// Whether something is made or removed where the sessions lie. What only reads may follow a link there.
+/// Returns whether the command creates or removes something in the sessions directory. A command
+/// that only reads may follow a symlink there.
 fn changes_sessions(command: &SessionsCommand) -> bool {
     match command {
         SessionsCommand::Fork { .. }
@@ -113,7 +114,7 @@ fn changes_sessions(command: &SessionsCommand) -> bool {
     }
 }
 
-/// One line a session.
+/// Prints one line per session.
 fn show_all(host: &Host, form: ReportFormat, output: &mut CliOutput<'_>) -> Result<()> {
     let sessions = default_sessions(host);
     let all = list(&sessions)?;
@@ -169,7 +170,7 @@ fn turns(count: u32) -> String {
     count_noun(usize::try_from(count).unwrap_or(usize::MAX), "turn")
 }
 
-/// All turns of a session.
+/// Prints all turns of a session.
 fn show(session: &SessionDir, form: ReportFormat, output: &mut CliOutput<'_>) -> Result<()> {
     let turns = session.turns()?;
     let mut shown = turns.iter().map(|turn| match form {

@@ -1,5 +1,5 @@
-//! Owns the task of the command line: which words are the task, and when standard input belongs to
-//! it. Standard input is read only if a lone `-` asks for it.
+//! The task of the command line: which words are the task, and when standard input belongs to it.
+//! Standard input is read only if a lone `-` asks for it.
 
 use std::io::Read;
 
@@ -11,20 +11,20 @@ use crate::cli::input::{STANDARD_INPUT, read_text};
 use crate::error::{Error, Result};
 use crate::mentions::TaskText;
 
-/// Where the task comes from.
+/// Source of the task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TaskSource {
-    /// It was typed.
+    /// Typed on the command line.
     Typed(String),
-    /// It is all of standard input.
+    /// All of standard input.
     Input,
-    /// It was typed, and standard input follows it.
+    /// Typed, followed by standard input.
     TypedThenInput(String),
 }
 
 impl TaskSource {
     /// Finds the task in its `words`; `all` are all words of the command line. A single word that
-    /// resembles a subcommand is no task, because a run may cost money.
+    /// resembles a subcommand is rejected, because a run may cost money.
     pub(crate) fn parse(words: &[String], all: &[String]) -> Result<Self> {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let source = match words.as_slice() {
@@ -52,8 +52,8 @@ impl TaskSource {
         Ok(source)
     }
 
-    /// The task as text; `input` is read to its end if the task asks for it, and not touched
-    /// otherwise.
+    /// Returns the task; reads `input` to its end if the task asks for it, and otherwise does not
+    /// touch it.
     pub(crate) fn read(self, input: impl Read) -> Result<TaskText> {
         let task = match self {
             TaskSource::Typed(task) => TaskText::from_typed(task),
@@ -74,7 +74,8 @@ impl TaskSource {
     }
 }
 
-/// Standard input, which somebody asked for: with nothing in it, a run would be about nothing.
+/// Reads the standard input that the user asked for. Empty input is an error: the run would have no
+/// task.
 fn read_standard_input(input: impl Read) -> Result<String> {
     let text = read_text(input)?;
     if text.trim().is_empty() {
@@ -91,7 +92,7 @@ fn no_task_error() -> Error {
         .with_hint("`massgen --help` shows what can be typed")
 }
 
-/// Refuses a lone word that was meant as a subcommand.
+/// Rejects a single word that was meant as a subcommand.
 fn reject_subcommand(task: &str) -> Result<()> {
     let as_task = format!("if it is the task, write `massgen -- {task}`");
     match (unsupported_error(task), similar_subcommand(task)) {
@@ -101,7 +102,7 @@ fn reject_subcommand(task: &str) -> Result<()> {
     }
 }
 
-/// The error for a word that is, or resembles, the subcommand `name`.
+/// Returns the error for a word that is, or resembles, the subcommand `name`.
 fn not_a_task_error(word: &str, name: &str) -> Error {
     if word == name {
         usage_error(format!(
@@ -114,7 +115,7 @@ fn not_a_task_error(word: &str, name: &str) -> Error {
     }
 }
 
-/// The subcommand that `word` resembles: one letter in three may differ.
+/// Returns the subcommand that `word` resembles: one letter in three may differ.
 fn similar_subcommand(word: &str) -> Option<String> {
     let distance = |name: &str| strsim::osa_distance(name, &word.to_lowercase());
     CliArguments::command()

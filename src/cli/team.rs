@@ -1,5 +1,5 @@
-//! Owns which team runs: the one that the command line names or describes, the one whose config is
-//! found, or one that is made of the keys and local servers that are there.
+//! Chooses the team of a run: the one that the command line names or describes, the one whose
+//! config is found, or one that is built from the keys and local servers that are available.
 
 use futures_util::future::join_all;
 
@@ -16,10 +16,10 @@ use crate::config::vendors::{KeyRequirement, VENDORS, Vendor, VendorConnection};
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::text::count_noun;
-use crate::world::http::HttpClient;
+use crate::world::io::http::HttpClient;
 
-/// The team of a run. What the command line names comes first, then what an earlier turn used.
-/// `workspaces` says what agents get that no config describes.
+/// Chooses the team of a run. The command line takes precedence over the config of an earlier turn.
+/// `workspaces` controls what agents get if no config describes it.
 pub(crate) async fn choose_team(
     host: &Host,
     arguments: &RunArguments,
@@ -38,7 +38,7 @@ pub(crate) async fn choose_team(
     })
 }
 
-/// As [`team`], without one that is made of what answers; nothing if only such a one is left.
+/// Like [`choose_team`], but returns `None` instead of building a team from keys and local servers.
 pub(crate) fn configured_team(
     host: &Host,
     arguments: &RunArguments,
@@ -67,16 +67,16 @@ pub(crate) fn configured_team(
     }))
 }
 
-/// The team of a run, with the file that describes it, if there is one.
+/// The team of a run, with its config file, if there is one.
 #[derive(Clone, Debug)]
 pub(crate) struct ChosenTeam {
     /// The team.
     pub config: Config,
-    /// Where it comes from.
+    /// The file that describes it.
     pub file: Option<TeamFile>,
 }
 
-/// The agent that the flags describe, if there are any.
+/// Returns the single agent that the flags describe, if there are any such flags.
 fn quick_team(arguments: &RunArguments) -> Option<SingleAgentOptions<'_>> {
     let described = SingleAgentOptions {
         model: arguments.model.as_deref(),
@@ -93,7 +93,7 @@ fn quick_team(arguments: &RunArguments) -> Option<SingleAgentOptions<'_>> {
     flags.iter().any(Option::is_some).then_some(described)
 }
 
-/// The team that a config describes. Its findings are shown, and errors end the run.
+/// Loads the team of a config. Findings are shown, and errors fail the run.
 pub(crate) fn load_config(
     file: &TeamFile,
     host: &Host,
@@ -106,8 +106,8 @@ pub(crate) fn load_config(
     Ok(loaded.config)
 }
 
-/// As [`load_config`], for what is asked about single calls, again and again: its warnings are left to runs
-/// and to `massgen config check`.
+/// Like [`load_config`], for commands about single calls, which run again and again: it leaves
+/// warnings to runs and to `massgen config check`.
 pub(crate) fn load_config_quietly(
     file: &TeamFile,
     host: &Host,
@@ -140,7 +140,7 @@ fn load_and_report(
     }
 }
 
-/// The servers on this machine that answer, in the order of the vendor table.
+/// Returns the local servers that answer, in the order of the vendor table.
 pub(crate) async fn local_servers() -> Vec<LocalServer> {
     let http = HttpClient::new();
     let asked = VENDORS

@@ -1,5 +1,5 @@
-//! Owns the way from `--config` to a text: which file or built-in example is meant. What the text
-//! says is the business of `config`.
+//! Resolves `--config` to a text: a file or a built-in example. The module `config` interprets the
+//! text.
 
 use crate::cli::found_config::{found_config_variables, reject_outside_reach};
 use crate::cli::output::CliOutput;
@@ -12,38 +12,38 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::mentions::LookupResult;
 use crate::path::AbsPath;
-use crate::world::files::{inspect, read_capped, read_found};
-use crate::world::locate::{LocatedPath, locate};
+use crate::world::io::files::{inspect, read_capped, read_found};
+use crate::world::io::locate::{LocatedPath, locate};
 
-/// The text of a team's config and where it stands.
+/// The text of a team's config and its origin.
 #[derive(Clone, Debug)]
 pub(crate) struct TeamFile {
     origin: ConfigOrigin,
     text: Vec<u8>,
-    /// Where the text was read; `None` for a built-in example.
+    /// Path of the file; `None` for a built-in example.
     place: Option<AbsPath>,
     chosen: ConfigDiscovery,
 }
 
-/// Where the user's own configs lie, below the home directory.
+/// Directories of the user's own configs, below the home directory.
 const OWN_CONFIGS: [&str; 2] = [".massgen", ".config/massgen"];
 
-/// How a config came to be the one that is used.
+/// Origin of a config, which decides how far it is trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ConfigDiscovery {
-    /// The user named it, or it lies in their home.
+    /// The user named it, or it is in their home.
     Named,
-    /// It lies in the project, and nobody named it.
+    /// It was discovered in the project, and the user did not name it.
     Found,
 }
 
 impl TeamFile {
-    /// Finds the config that `argument` names. It is an error if there is none. A place in the home that
-    /// cannot be read stops only what is found nowhere else.
+    /// Finds the config that `argument` names. An unreadable place in the home is an error only if
+    /// the config is found nowhere else.
     ///
     /// # Errors
-    /// Among others: a file of the project has the name of a config of the user's own, or of a built-in
-    /// one.
+    /// There is no such config, or a file of the project has the same name as one of the user's own
+    /// configs or as a built-in one, among other errors.
     pub(crate) fn find(argument: &str, host: &Host) -> Result<Self> {
         let places = config_candidates(Some(argument), &host.cwd, host.home.as_ref());
         let mut unreadable = None;
@@ -85,8 +85,8 @@ impl TeamFile {
         }
     }
 
-    /// Finds the config of a run that names none; `None` if there is none. One in the home that cannot be
-    /// read is told, and the search goes on.
+    /// Finds the config of a run that names none; `None` if there is none. Warns about an
+    /// unreadable one in the home and continues the search.
     pub(crate) fn find_default(host: &Host, output: &mut CliOutput<'_>) -> Result<Option<Self>> {
         for place in config_candidates(None, &host.cwd, host.home.as_ref()) {
             let text = match read(&place, read_found) {
@@ -113,8 +113,8 @@ impl TeamFile {
         Ok(None)
     }
 
-    /// The config that an earlier turn used. Its place was recorded in the project, so that it counts
-    /// as found, unless it lies where the user's own configs do.
+    /// Loads the config that an earlier turn used. Its path was recorded in the project, so it
+    /// counts as discovered unless it is in a directory of the user's own configs.
     pub(crate) fn from_session(place: &AbsPath, host: &Host) -> Result<Self> {
         let gone = || {
             let message = format!("the config of the session, `{place}`, is gone");
@@ -129,12 +129,12 @@ impl TeamFile {
         Ok(Self::new(display_path(place, host), place, text, chosen))
     }
 
-    /// The config as the user knows it: the file as typed, or the name of an example.
+    /// Returns the config's name for the user: the file as typed, or the name of an example.
     pub(crate) fn name(&self) -> &str {
         &self.origin.name
     }
 
-    /// Checks the text.
+    /// Parses and checks the text.
     pub(crate) fn load(
         &self,
         host: &Host,
@@ -156,7 +156,7 @@ impl TeamFile {
         Ok(loaded)
     }
 
-    /// Refuses what only a config may do that the user chose.
+    /// Rejects what is allowed only in a config that the user chose.
     pub(crate) fn require_trusted(&self, loaded: &LoadedConfig, host: &Host) -> Result<()> {
         match self.chosen {
             ConfigDiscovery::Named => Ok(()),
@@ -166,12 +166,12 @@ impl TeamFile {
         }
     }
 
-    /// Where the text was read; `None` for a built-in example.
+    /// Returns the path of the file; `None` for a built-in example.
     pub(crate) fn place(&self) -> Option<&AbsPath> {
         self.place.as_ref()
     }
 
-    /// The text, before variables were put in.
+    /// Returns the text before variables are expanded.
     pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.text).into_owned()
     }
@@ -190,15 +190,15 @@ impl TeamFile {
     }
 }
 
-/// Whether `place` lies where the user's own configs do.
+/// Returns whether `place` is in a directory of the user's own configs.
 fn is_user_config(place: &AbsPath, host: &Host) -> bool {
     let own = host.home.as_ref();
     let own = own.map(|home| OWN_CONFIGS.map(|name| home.join(name)));
     own.is_some_and(|dirs| dirs.iter().any(|dir| place.is_within(dir)))
 }
 
-/// Refuses the file `found` of a project if the name `argument` means something else too: the user may
-/// not know of the file, and a config that they name may do more than one that lies in a project.
+/// Rejects the project's file `found` if the name `argument` also means another config: the user
+/// may not know of the file, and a config that they name may do more than a discovered one.
 fn expect_no_namesake(
     argument: &str,
     found: &AbsPath,
@@ -225,13 +225,13 @@ fn expect_no_namesake(
         .with_hint(format!("`--config {way}` takes the other")))
 }
 
-/// Whether two paths lead to different files.
+/// Returns whether two paths lead to different files.
 fn is_other(one: &AbsPath, other: &AbsPath) -> bool {
     let real = |path: &AbsPath| locate(path).map(LocatedPath::into_real).ok();
     real(one) != real(other)
 }
 
-/// The text of the file at `place`; a directory counts as nothing.
+/// Reads the file at `place`; a directory counts as missing.
 fn read(
     place: &AbsPath,
     read: fn(&AbsPath, u64) -> Result<Option<Vec<u8>>>,
@@ -243,7 +243,7 @@ fn read(
     }
 }
 
-/// A path as somebody who stands in the current directory writes it.
+/// Returns a path relative to the current directory, if it is inside.
 fn display_path(place: &AbsPath, host: &Host) -> String {
     match place.below(&host.cwd) {
         Some(below) => below.to_string(),
@@ -265,7 +265,8 @@ fn not_found_error(argument: &str, places: &[AbsPath]) -> Error {
         Some(name) => error.with_hint(format!("did you mean `--config @examples/{name}`?")),
         None => error.with_hint("`massgen config examples` lists what is built in"),
     };
-    // Without an ending, each place was tried as it is and with `.yaml`; one of the two is enough.
+    // Without an extension, each place was tried as is and with `.yaml`; listing one of the two is
+    // enough.
     let named = places
         .iter()
         .filter(|place| place.as_path().extension().is_some());

@@ -1,5 +1,5 @@
-//! Owns what becomes of text from models and files before a person sees it: whatever a terminal would
-//! obey goes, and what else is not seen is written out. Pure.
+//! Sanitizes text from models and files before it is shown: removes control sequences that a
+//! terminal would obey, and escapes other invisible characters. Pure.
 
 use std::borrow::Cow;
 
@@ -9,9 +9,10 @@ const ESCAPE: char = '\u{1b}';
 const BELL: char = '\u{7}';
 const STRING_TERMINATOR: char = '\u{9c}';
 
-/// `text` without control sequences (CSI, OSC, DCS and their kin, in 7 and 8 bits) and without other
-/// control characters than newline and tab; what else is not seen is written out. A sequence that is
-/// not ended on its line loses its introducer only, so that it hides nothing.
+/// Removes control sequences (CSI, OSC, DCS and similar ones, in 7 and 8 bits) and control
+/// characters other than newline and tab from `text`, and escapes other invisible characters. Of a
+/// sequence that does not end on its line, only the introducer is removed, so that it hides
+/// nothing.
 pub(crate) fn strip_control_sequences(text: &str) -> Cow<'_, str> {
     if !text.contains(is_control) {
         return escape_text(text);
@@ -39,7 +40,7 @@ fn is_control(c: char) -> bool {
     c.is_control() && !matches!(c, '\n' | '\t')
 }
 
-/// What follows the sequence that an escape character begins.
+/// Returns what follows the sequence that an escape character begins.
 fn after_escape(rest: &str) -> &str {
     match rest.chars().next() {
         Some('[') => after_csi(rest_from(rest, 1)),
@@ -54,7 +55,7 @@ fn after_escape(rest: &str) -> &str {
     }
 }
 
-/// What follows the parameters and the final byte of a control sequence.
+/// Returns what follows the parameters and the final byte of a control sequence.
 fn after_csi(rest: &str) -> &str {
     let last = rest.trim_start_matches(|c| matches!(c, ' '..='?'));
     match last.chars().next() {
@@ -63,7 +64,7 @@ fn after_csi(rest: &str) -> &str {
     }
 }
 
-/// What follows a control string, which a bell or a string terminator ends.
+/// Returns what follows a control string, which ends with a bell or a string terminator.
 fn after_string(rest: &str) -> &str {
     let line = rest.split('\n').next().unwrap_or_default();
     let seven_bits = line.find("\u{1b}\\").map(|at| (at, 2));

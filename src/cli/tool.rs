@@ -1,4 +1,4 @@
-//! Owns `massgen tool`: one call, carried out as an agent would, through the same gate.
+//! Implements `massgen tool`: carries out one call as an agent would, through the same gate.
 
 use serde::Serialize;
 use tokio::task::spawn_blocking;
@@ -10,11 +10,11 @@ use crate::host::HangupAction;
 use crate::tools::error::CallParseError;
 use crate::tools::parse::parse;
 use crate::tools::served::ToolCatalogue;
+use crate::world::access::gate::{Action, Gate, Permitted};
 use crate::world::exec::{self, ActionOutcome, Observation};
-use crate::world::gate::{Action, Gate, Permitted};
 use crate::world::sandbox::interrupt::CommandInterrupt;
 
-/// The one line of JSON that is printed.
+/// The line of JSON that is printed.
 #[derive(Debug, Serialize)]
 struct ToolCallReport<'a> {
     ok: bool,
@@ -24,9 +24,9 @@ struct ToolCallReport<'a> {
     decision: &'static str,
 }
 
-/// Carries out the call of the tool `name` with `arguments` (JSON), and says how the process ends:
-/// well if it was carried out, denied if it was refused or is unknown, with 1 if it failed, with 2 if
-/// the arguments are none of the tool's.
+/// Carries out the call of the tool `name` with `arguments` (JSON). Returns the report and the exit
+/// status: success if it was carried out, denied if it was refused or the tool is unknown, 1 if it
+/// failed, and 2 if the arguments do not fit the tool.
 pub(crate) fn execute(
     gate: &Gate,
     name: &str,
@@ -66,8 +66,8 @@ pub(crate) fn execute(
     (report.to_json(), status)
 }
 
-/// Waits for a command; a signal that would end massgen ends the command first, so that what it
-/// left in the user's trees is looked at.
+/// Waits for a command; a signal that would end massgen ends the command first, so that its changes
+/// to the user's trees are still processed.
 async fn wait_for_result(
     permitted: Permitted<Action>,
     hangup: HangupAction,
@@ -95,7 +95,7 @@ fn rejection_report(why: &str, decision: &'static str, status: ExitStatus) -> (S
 }
 
 impl ToolCallReport<'_> {
-    /// Texts, a flag and a number always have a form in JSON.
+    /// Strings, a flag and a number can always be serialized to JSON.
     fn to_json(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }

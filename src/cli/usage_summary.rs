@@ -1,4 +1,4 @@
-//! Owns how the result tells what was used up: the sums of the books, seen from four sides. Pure.
+//! Usage in the result: the totals by agent, model and phase. Pure.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub(crate) struct UsageSummary {
 }
 
 impl UsageSummary {
-    /// What `books` hold.
+    /// Sums up `books`.
     pub(crate) fn from_totals(books: &UsageTotals) -> Self {
         let mut used = Self {
             total: books.run(),

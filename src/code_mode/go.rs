@@ -1,5 +1,6 @@
-//! Owns what a Go program must not do: it imports what is listed, under names that can be followed,
-//! and tells neither the compiler nor the linker anything. All of it is read off the tree.
+//! Checks Go programs: they import only listed packages, under names that can be tracked, and
+//! contain no directives for the compiler or the linker. Everything is decided from the syntax
+//! tree.
 
 use std::collections::BTreeMap;
 
@@ -9,20 +10,20 @@ use crate::code_mode::go_packages::{FROM_FILES, closed_members};
 use crate::code_mode::lint::{LintFinding, LintRefusal, excerpt};
 use crate::code_mode::source::ProgramSource;
 
-/// What is said instead of things that open files.
+/// The advice for anything that opens files.
 const FILES: &str = "use `workspace_tools.ReadTextFile` and `workspace_tools.WriteFile`";
-/// What is said instead of things that start processes.
+/// The advice for anything that starts processes.
 pub(super) const COMMANDS: &str = "use `workspace_tools.ExecuteCommand`";
-/// What is said of the network.
+/// The message about the network.
 const NETWORK: &str = "programs have no network";
-/// What is said of what passes by the types.
+/// The advice for anything that bypasses the type system.
 const BEHIND: &str = "work with values; files are reached by `workspace_tools` alone";
-/// What is said of packages that are not listed.
+/// The advice for packages that are not listed.
 const PACKAGES_LISTED: &str = "use the packages for data (`strings`, `encoding/json`, \
                                `encoding/csv`, `sort`, `regexp`, …); what touches files is in \
                                `workspace_tools`";
 
-/// What a comment begins with that is meant for the compiler.
+/// The prefixes of comments that are compiler directives.
 const DIRECTIVES: &[&str] = &[
     "//go:",
     "//line ",
@@ -32,7 +33,7 @@ const DIRECTIVES: &[&str] = &[
     "//export ",
 ];
 
-/// Looks through a program.
+/// Checks a program.
 pub(super) fn lint_go(program: &str) -> Result<(), LintRefusal> {
     let source = ProgramSource::parse(program, &tree_sitter_go::LANGUAGE.into())?;
     let nodes = source.nodes();
@@ -54,7 +55,7 @@ pub(super) fn lint_go(program: &str) -> Result<(), LintRefusal> {
 
 struct GoLinter<'s, 'p> {
     source: &'s ProgramSource<'p>,
-    /// What the names of imports stand for.
+    /// The packages that imported names refer to.
     packages: BTreeMap<&'p str, &'p str>,
     findings: Vec<LintFinding>,
 }
@@ -65,7 +66,8 @@ impl GoLinter<'_, '_> {
             .push(LintFinding::at_node(node, found, instead));
     }
 
-    /// Imports come first in a program, so that what they bind is known when it is used.
+    /// Visits a node. Imports come first in a program, so that their names are known when they are
+    /// used.
     fn visit(&mut self, node: Node<'_>) {
         match node.kind() {
             "package_clause" => self.check_package(node),
@@ -126,7 +128,7 @@ impl GoLinter<'_, '_> {
         }
     }
 
-    /// Judges what is taken of something, by the names of the two fields.
+    /// Checks a selector; the two fields hold its operand and the selected name.
     fn check_member(&mut self, node: Node<'_>, (of, taken): (&str, &str)) {
         let (Some(of), Some(taken)) = (
             node.child_by_field_name(of),

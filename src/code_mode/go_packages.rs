@@ -1,10 +1,10 @@
-//! Owns the list of the packages that Go programs may import, and what of each is closed. A package
-//! is listed if data work needs it and nothing in it opens files, starts processes, reaches the
-//! network, or passes by the types; single members that do are closed.
+//! The packages that Go programs may import, and which of their members are closed. A package is
+//! listed if data work needs it and nothing in it opens files, starts processes, reaches the
+//! network or bypasses the type system; single members that do are closed.
 
 use crate::code_mode::PACKAGE;
 
-/// The packages, each with the members that are closed.
+/// The packages, each with its closed members.
 pub(super) const PACKAGES: &[(&str, &[&str])] = &[
     ("bufio", &[]),
     ("bytes", &[]),
@@ -24,7 +24,7 @@ pub(super) const PACKAGES: &[(&str, &[&str])] = &[
     ("encoding/json", &[]),
     ("encoding/xml", &[]),
     ("errors", &[]),
-    // They read the standard input, by which the program speaks with massgen.
+    // They read standard input, which the program uses to communicate with massgen.
     ("fmt", &["Scan", "Scanf", "Scanln"]),
     ("hash/crc32", &[]),
     ("hash/fnv", &[]),
@@ -59,7 +59,7 @@ pub(super) const PACKAGES: &[(&str, &[&str])] = &[
 /// Functions and methods of templates that read files.
 pub(super) const FROM_FILES: &[&str] = &["ParseFS", "ParseFiles", "ParseGlob"];
 
-/// The members of a package that are closed; `None` if programs may not import it.
+/// Returns the closed members of a package; `None` if programs may not import it.
 pub(super) fn closed_members(path: &str) -> Option<&'static [&'static str]> {
     let found = PACKAGES.iter().find(|(listed, _)| *listed == path);
     found.map(|(_, closed)| *closed)

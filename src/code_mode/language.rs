@@ -1,30 +1,30 @@
-//! Owns what the programs of an agent are written in, with what they may import besides.
+//! The language of an agent's programs, and the additional libraries that they may import.
 
 use crate::code_mode::ProgramLanguage;
 
-/// What the programs of an agent are written in.
+/// The language of an agent's programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProgramDialect {
     /// Python 3, with these libraries.
     Python(PythonLibraries),
-    /// Go, with what comes with it.
+    /// Go, with its standard library.
     Go,
 }
 
-/// What programs may import that does not come with their language. Each brings those before it.
+/// Additional libraries that programs may import. Each variant includes the ones before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PythonLibraries {
-    /// Nothing.
+    /// None.
     #[default]
     Standard,
     /// `numpy`.
     Numpy,
-    /// `pandas`, which works with `numpy`.
+    /// `pandas`, which needs `numpy`.
     Pandas,
 }
 
 impl ProgramDialect {
-    /// The language.
+    /// Returns the language.
     pub fn language(self) -> ProgramLanguage {
         match self {
             ProgramDialect::Python(_) => ProgramLanguage::Python,
@@ -32,7 +32,7 @@ impl ProgramDialect {
         }
     }
 
-    /// A program that does nothing but import what has to be there.
+    /// Returns a program that only imports what must be installed.
     pub fn probe_program(self) -> &'static str {
         match self {
             ProgramDialect::Python(PythonLibraries::Standard) => "",
@@ -44,7 +44,7 @@ impl ProgramDialect {
         }
     }
 
-    /// What the user can do where that does not run.
+    /// Returns what the user can do if that program fails.
     pub fn remedy(self) -> String {
         match self {
             ProgramDialect::Python(PythonLibraries::Standard) | ProgramDialect::Go => {
@@ -71,10 +71,10 @@ impl From<ProgramLanguage> for ProgramDialect {
 }
 
 impl PythonLibraries {
-    /// What they are called in a config.
+    /// Their names in a config.
     pub const NAMES: &'static [&'static str] = &["standard", "numpy", "pandas"];
 
-    /// Those of this name.
+    /// Returns the libraries of this name.
     pub fn from_name(name: &str) -> Option<Self> {
         match name {
             "standard" => Some(PythonLibraries::Standard),
@@ -84,7 +84,7 @@ impl PythonLibraries {
         }
     }
 
-    /// What they are called in a config.
+    /// Returns their name in a config.
     pub fn name(self) -> &'static str {
         match self {
             PythonLibraries::Standard => "standard",

@@ -1,5 +1,4 @@
-//! Owns what is told of a program that is refused: each place, what stands there, and what to write
-//! instead.
+//! Findings about a refused program: each place, the reason, and what to write instead.
 
 use std::fmt;
 
@@ -7,33 +6,33 @@ use tree_sitter::Node;
 
 use crate::text::single_line;
 
-/// The most findings that one refusal names.
+/// The maximum number of findings in one refusal.
 const FINDINGS_TOLD_MAX: usize = 10;
-/// How much of a program's own text a finding repeats, in characters.
+/// The longest part of a program that a finding quotes, in characters.
 const EXCERPT_CHARS_MAX: usize = 60;
 
-/// One place of a program at which it is refused.
+/// A place in a program at which it is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LintFinding {
     /// The line, from 1.
     pub line: usize,
     /// The column, from 1, in bytes.
     pub column: usize,
-    /// What stands there, and why that is refused.
+    /// What was found there, and why it is refused.
     pub found: String,
     /// What to write instead.
     pub instead: String,
 }
 
-/// Why a program does not run.
+/// The refusal of a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LintRefusal {
-    /// Its places in their order; never empty in a refusal that is told.
+    /// The findings in order; never empty in a refusal that is reported.
     pub findings: Vec<LintFinding>,
 }
 
 impl LintFinding {
-    /// A finding at `node`.
+    /// Returns a finding at `node`.
     pub(super) fn at_node(
         node: Node<'_>,
         found: impl Into<String>,
@@ -48,7 +47,7 @@ impl LintFinding {
         }
     }
 
-    /// A finding about the whole program.
+    /// Returns a finding about the whole program.
     pub(super) fn for_whole_program(found: impl Into<String>, instead: impl Into<String>) -> Self {
         Self {
             line: 1,
@@ -94,7 +93,7 @@ impl fmt::Display for LintRefusal {
     }
 }
 
-/// A part of a program as a finding repeats it.
+/// Returns a part of a program for a finding, shortened.
 pub(super) fn excerpt(text: &str) -> String {
     format!("`{}`", single_line(text, EXCERPT_CHARS_MAX))
 }

@@ -1,7 +1,6 @@
-//! Owns the programs that models write instead of single calls (`execute_code`): what is refused
-//! before one runs, and the package `workspace_tools` by which it calls tools. Pure: nothing here
-//! runs anything, and nothing here gives a right. What a program may do to files is the gate's
-//! decision about each of its calls.
+//! Programs that models write instead of single calls (`execute_code`): the checks before one runs,
+//! and the package `workspace_tools` through which it calls tools. Pure: nothing here runs anything
+//! or grants any access. The gate decides about each call that a program makes.
 
 pub mod lint;
 mod source;
@@ -23,10 +22,10 @@ use crate::tools::tool_selection::CommandOffering;
 /// The longest program, in bytes.
 pub const PROGRAM_BYTES_MAX: usize = 256 * 1024;
 
-/// The name of the package that programs call tools by.
+/// The name of the package through which programs call tools.
 pub const PACKAGE: &str = "workspace_tools";
 
-/// What programs of an agent are written in.
+/// The language of an agent's programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProgramLanguage {
     /// Python 3.
@@ -36,10 +35,10 @@ pub enum ProgramLanguage {
 }
 
 impl ProgramLanguage {
-    /// What languages are called in a config.
+    /// The names of languages in a config.
     pub const NAMES: &'static [&'static str] = &["python", "go"];
 
-    /// The language of this name.
+    /// Returns the language of this name.
     pub fn from_name(name: &str) -> Option<Self> {
         match name {
             "python" => Some(ProgramLanguage::Python),
@@ -48,7 +47,7 @@ impl ProgramLanguage {
         }
     }
 
-    /// What it is called in a config.
+    /// Returns its name in a config.
     pub fn name(self) -> &'static str {
         match self {
             ProgramLanguage::Python => "python",
@@ -56,7 +55,7 @@ impl ProgramLanguage {
         }
     }
 
-    /// The program that runs or builds what is written in it.
+    /// Returns the executable that runs or builds programs in it.
     pub fn program(self) -> &'static str {
         match self {
             ProgramLanguage::Python => "python3",
@@ -64,7 +63,7 @@ impl ProgramLanguage {
         }
     }
 
-    /// What the user can do where it is missing.
+    /// Returns what the user can do if it is missing.
     pub fn remedy(self) -> &'static str {
         match self {
             ProgramLanguage::Python => {
@@ -74,7 +73,7 @@ impl ProgramLanguage {
         }
     }
 
-    /// What people call it.
+    /// Returns its name for people.
     pub fn title(self) -> &'static str {
         match self {
             ProgramLanguage::Python => "Python 3",
@@ -83,12 +82,12 @@ impl ProgramLanguage {
     }
 }
 
-/// Looks for what a program must not do. Commands are recommended to who has them. It is the first of
-/// three layers and no wall: the package looks at paths, the gate decides about each call, and the
-/// sandbox holds what runs.
+/// Checks a program for what it must not do. Suggests commands only to agents that can run them.
+/// This is the first of three layers, and not a security boundary: the package checks paths, the
+/// gate decides about each call, and the sandbox confines the process.
 ///
 /// # Errors
-/// What was found, with its places.
+/// The findings, with their places.
 pub fn lint_program(
     dialect: ProgramDialect,
     program: &str,
@@ -112,5 +111,5 @@ pub fn lint_program(
     })
 }
 
-/// What is said instead of things that start processes to who has no commands.
+/// The advice for anything that starts processes, for agents without commands.
 const NO_COMMANDS: &str = "you have no commands: do it in the program itself";

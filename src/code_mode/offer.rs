@@ -1,13 +1,13 @@
-//! Owns how an agent that writes programs is offered that: which tools its programs may call, and how
-//! it is told about them.
+//! Offers `execute_code` to agents that write programs: which tools their programs may call, and
+//! how they are described.
 
 use crate::code_mode::language::{ProgramDialect, PythonLibraries};
 use crate::code_mode::package::signatures;
 use crate::tools::spec::{PROGRAMS, ToolOffer, ToolSpec};
 use crate::tools::tool_selection::{DirectoryNaming, ToolSelection};
 
-/// The tools that the programs of an agent may call: those that it would be offered itself, each with
-/// its directories.
+/// Returns the tools that an agent's programs may call: those that it would be offered itself, each
+/// with its directories.
 pub fn callable_tools(menu: ToolSelection<'_>) -> Vec<ToolOffer> {
     ToolSelection {
         directories: DirectoryNaming::Named,
@@ -16,14 +16,14 @@ pub fn callable_tools(menu: ToolSelection<'_>) -> Vec<ToolOffer> {
     .offers()
 }
 
-/// What is said of numpy.
+/// The description of numpy.
 const NUMPY: &str = " `numpy` can be imported too; it reads texts by \
                      `numpy.loadtxt(io.StringIO(text))` and opens no files.";
-/// What is said of pandas.
+/// The description of pandas.
 const PANDAS: &str = " `numpy` and `pandas` can be imported too. They open no files: read a table by \
                       `pandas.read_csv(io.StringIO(text))`, and make a text by `table.to_csv()`.";
 
-/// `execute_code` as a model is offered it, whose programs may call `tools`.
+/// Returns the offer of `execute_code` to a model whose programs may call `tools`.
 pub fn offers(dialect: ProgramDialect, tools: &[ToolOffer]) -> Vec<ToolOffer> {
     let told = match dialect {
         ProgramDialect::Python(_) => {

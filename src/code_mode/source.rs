@@ -1,5 +1,5 @@
-//! Owns the step from a program to its tree: bounded in bytes, nodes and the parser's work. A
-//! program that does not parse has no tree.
+//! Parses a program into its syntax tree, bounded in bytes, nodes and the parser's work. A program
+//! that does not parse has no tree.
 
 use tree_sitter::{Language as Grammar, Node, Parser, Tree};
 
@@ -7,20 +7,20 @@ use crate::bounded_parse::parse_bounded;
 use crate::code_mode::PROGRAM_BYTES_MAX;
 use crate::code_mode::lint::{LintFinding, LintRefusal, excerpt};
 
-/// The most nodes of a program's tree.
+/// The maximum number of nodes in a program's tree.
 const NODES_MAX: usize = 400_000;
-/// The most often that the parser reports on its work, which it does each 100 operations: some
-/// hundred for each KiB of ordinary code.
+/// The maximum number of progress reports from the parser, which makes one every 100 operations: a
+/// few hundred per KiB of ordinary code.
 const REPORTS_MAX: usize = 100_000;
 
-/// A node with what it stands in. The tree itself would have to be searched for that.
+/// A node and its parent. Finding the parent through the tree itself would need a search.
 #[derive(Clone, Copy)]
 pub(super) struct NodeWithParent<'t> {
     pub(super) node: Node<'t>,
     pub(super) parent: Option<Node<'t>>,
 }
 
-/// A program with its tree, which has no error in it.
+/// A program with its syntax tree, which contains no error.
 pub(super) struct ProgramSource<'p> {
     text: &'p str,
     tree: Tree,
@@ -60,7 +60,8 @@ impl<'p> ProgramSource<'p> {
         }
     }
 
-    /// All nodes, each before those inside it; one more than may be where there are too many.
+    /// Returns all nodes, each before its descendants; one more than the maximum if there are too
+    /// many.
     pub(super) fn nodes(&self) -> Vec<NodeWithParent<'_>> {
         let mut cursor = self.tree.walk();
         let mut parents: Vec<Node<'_>> = Vec::new();
@@ -85,7 +86,7 @@ impl<'p> ProgramSource<'p> {
         }
     }
 
-    /// The text of a node.
+    /// Returns the text of a node.
     pub(super) fn text(&self, node: Node<'_>) -> &'p str {
         self.text.get(node.byte_range()).unwrap_or_default()
     }

@@ -1,11 +1,12 @@
-//! What is refused before a program runs, and what is not.
+//! Which programs are refused before they run.
 
 use super::*;
 
 const PYTHON: ProgramLanguage = ProgramLanguage::Python;
 const GO: ProgramLanguage = ProgramLanguage::Go;
 
-/// Whether `program` may run: nothing, or the place and the beginning of what is said of it.
+/// Checks whether `program` may run: `expected` is empty, or the place and the beginning of the
+/// finding.
 #[track_caller]
 fn check(language: ProgramLanguage, program: &str, expected: &str) {
     let told = match lint_program(language.into(), program, CommandOffering::Offered) {

@@ -1,5 +1,5 @@
-//! Owns the judgement about a command line: the checks in their order, and the refusal that follows.
-//! It looks at parsed commands only.
+//! Judges a command line: runs the checks in order and returns the first refusal. It looks only at
+//! parsed commands.
 
 use crate::commands::line::{ParsedCommandLine, SimpleCommand, WrappedKind};
 use crate::commands::parse::parse;
@@ -7,28 +7,29 @@ use crate::commands::rules::{CommandRule, RULES};
 use crate::commands::{CommandPolicy, CommandRefusal, CommandRules};
 use crate::text::single_line;
 
-/// The longest line that a refusal repeats, in characters.
+/// The longest part of a line that a refusal quotes, in characters.
 const SHOWN_CHARS_MAX: usize = 160;
 
-/// The rule of a line that is not understood where all of it must be.
+/// The rule that refuses a line that could not be parsed, where every command must be known.
 const UNREADABLE: &str = "unreadable-line";
-/// The rule of a command that only the run shows where all must be known.
+/// The rule that refuses a command that is known only at run time, where every command must be
+/// known.
 const UNKNOWN: &str = "unknown-command";
 /// The rule of `command_line_blocked_commands`.
 const BLOCKED: &str = "blocked-commands";
 /// The rule of `command_line_allowed_commands`.
 const ALLOWED: &str = "allowed-commands";
 
-/// A check of one command, or of the line.
+/// The check of one command, or of the whole line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandCheck {
-    /// The rule that was asked.
+    /// The rule that was checked.
     pub rule: &'static str,
-    /// Why it refuses, if it does.
+    /// The refusal, if the rule refuses.
     pub refusal: Option<CommandRefusal>,
 }
 
-/// Whether the rules let a command line through.
+/// Returns an error if the rules refuse a command line.
 pub fn judge(rules: &CommandRules, line: &str) -> Result<(), CommandRefusal> {
     let parsed = parse(line);
     let whole = check_line(rules, line, &parsed).into_iter();
@@ -40,7 +41,7 @@ pub fn judge(rules: &CommandRules, line: &str) -> Result<(), CommandRefusal> {
     }
 }
 
-/// The check of a line as a whole, where all of it has to be understood.
+/// Checks the line as a whole; `None` where not all of it must be understood.
 pub fn check_line(
     rules: &CommandRules,
     line: &str,
@@ -59,7 +60,7 @@ pub fn check_line(
     })
 }
 
-/// The checks of one of a line's commands, in the order in which they count.
+/// Checks one of the line's commands against each rule, in order of precedence.
 pub fn check_command<'a>(
     rules: &'a CommandRules,
     command: &'a SimpleCommand,
@@ -82,7 +83,7 @@ pub fn check_command<'a>(
     policy.chain(lists.filter(|check| rules.has_list(check.rule)))
 }
 
-/// What a list of the config says about a command.
+/// Checks a command against a list of the config.
 type ListCheck = fn(&CommandRules, &SimpleCommand) -> Option<CommandRefusal>;
 
 fn refusal(
@@ -118,7 +119,7 @@ fn check_block_list(rules: &CommandRules, command: &SimpleCommand) -> Option<Com
     ))
 }
 
-/// A command that only the run shows cannot be held against a list.
+/// Refuses a command that is known only at run time: it cannot be compared with a list.
 fn check_unknown(rules: &CommandRules, command: &SimpleCommand) -> Option<CommandRefusal> {
     let why = rules.completeness_reason()?;
     let has_no_name = command.program().is_none() && !command.words.is_empty();
@@ -159,13 +160,13 @@ fn check_allow_list(rules: &CommandRules, command: &SimpleCommand) -> Option<Com
 }
 
 impl CommandRules {
-    /// Whether a rule of the table is asked.
+    /// Returns whether a rule of the table applies.
     fn applies(&self, rule: &CommandRule) -> bool {
         let holds = rule.policy == CommandPolicy::Standard || rule.policy == self.policy;
         holds && rule.lifted_by != Some(self.privileges)
     }
 
-    /// Whether there is something that this check of a list holds commands against.
+    /// Returns whether this list check has anything to compare commands with.
     fn has_list(&self, rule: &str) -> bool {
         match rule {
             BLOCKED => !self.blocked.is_empty(),
@@ -174,7 +175,7 @@ impl CommandRules {
         }
     }
 
-    /// Why every command of a line must be known, if it must.
+    /// Returns why every command of a line must be known; `None` if that is not required.
     fn completeness_reason(&self) -> Option<&'static str> {
         if self.allowed.is_some() || !self.blocked.is_empty() {
             Some("the config lists commands")

@@ -1,33 +1,33 @@
-//! Owns what a parsed command line is: its simple commands, each with how it is reached. What can
-//! only be known when the line runs is marked, never guessed.
+//! A parsed command line: its simple commands, and how each is reached. Whatever is known only at
+//! run time is marked as unknown, never guessed.
 
 use crate::commands::syntax_nodes::NOT;
 use std::fmt;
 
 use crate::text::single_line;
 
-/// The longest text of a command that messages repeat, in characters.
+/// The longest part of a command that messages quote, in characters.
 const SHOWN_CHARS_MAX: usize = 160;
 
 /// A parsed command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ParsedCommandLine {
-    /// Every simple command anywhere in it, in the order of the text.
+    /// Every simple command anywhere in it, in the order of the source.
     pub commands: Vec<SimpleCommand>,
-    /// Why nothing, or not all of it, could be read.
+    /// The reason why the line could not be parsed, or not completely.
     pub unread: Option<UnparsedReason>,
 }
 
-/// Why a command line could not be read.
+/// The reason why a command line could not be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnparsedReason {
-    /// It is no shell grammar, or none that the parser knows.
+    /// It is not valid shell syntax, or the parser does not know it.
     Syntax,
-    /// The shell would read it differently from the parser.
+    /// The shell would parse it differently.
     Ambiguous,
-    /// It is longer, or has more in it, than is looked at.
+    /// It is too long or too complex.
     TooLarge,
-    /// Commands stand in commands too deep.
+    /// Commands are nested too deeply.
     TooDeep,
 }
 
@@ -42,51 +42,51 @@ impl fmt::Display for UnparsedReason {
     }
 }
 
-/// A command without its surroundings: a name with arguments, or redirections alone.
+/// A simple command: a name with arguments, or redirections alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SimpleCommand {
-    /// Its name and arguments; none if there are only redirections.
+    /// Its name and arguments; empty if there are only redirections.
     pub words: Vec<ShellWord>,
-    /// Variables that are set for it.
+    /// Its variable assignments.
     pub assignments: Vec<ShellWord>,
-    /// Files that its input and output are connected to.
+    /// Its redirections.
     pub redirections: Vec<Redirection>,
-    /// How it is reached, from the outside in.
+    /// How it is reached, from the outermost step inwards.
     pub steps: Vec<NestingStep>,
-    /// What it starts by its arguments or its input.
+    /// The commands that it runs through its arguments or its input.
     pub wraps: WrappedKind,
-    /// Whether it calls, beside other commands, the function that it stands in.
+    /// Whether it recursively calls the function around it, concurrently with other commands.
     pub fork_bomb: ForkBomb,
-    /// Whether it is given more arguments than are written.
+    /// Whether it gets more arguments than are written.
     pub extra_arguments: ExtraArguments,
 }
 
-/// Whether a command is given more arguments than are written.
+/// Whether a command gets more arguments than are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ExtraArguments {
-    /// It has those that are written.
+    /// It gets only the written arguments.
     #[default]
     None,
-    /// Others follow that only the run shows (`xargs`).
+    /// More follow that are known only at run time (`xargs`).
     Unknown,
 }
 
-/// What a command starts by its arguments or its input.
+/// The commands that a command runs through its arguments or its input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WrappedKind {
-    /// Nothing that is a command line.
+    /// It runs no other command.
     #[default]
     Nothing,
-    /// Commands that are listed after it.
+    /// It runs commands that are listed after it.
     Commands,
-    /// One command that is listed after it; it does nothing else (`timeout`, `env`).
+    /// It runs one command that is listed after it, and does nothing else (`timeout`, `env`).
     Only,
-    /// Commands that only the run shows (`eval "$X"`, `… | sh`).
+    /// It runs commands that are known only at run time (`eval "$X"`, `… | sh`).
     Unknown,
 }
 
 impl WrappedKind {
-    /// What a command starts that starts all of these.
+    /// Returns the kind of a command that runs all of these.
     pub(super) fn combined(all: impl Iterator<Item = Self>) -> Self {
         all.fold(WrappedKind::Nothing, |known, next| match (known, next) {
             (WrappedKind::Unknown, _) | (_, WrappedKind::Unknown) => WrappedKind::Unknown,
@@ -95,18 +95,19 @@ impl WrappedKind {
     }
 }
 
-/// Whether a command calls the function that it stands in, beside other commands.
+/// Whether a command recursively calls the function around it, concurrently with other commands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ForkBomb {
     /// It does not.
     #[default]
     No,
-    /// Each call starts more calls at the same time, without an end.
+    /// Each call starts further concurrent calls, without end.
     Yes,
 }
 
 impl SimpleCommand {
-    /// The command of these words; what sets variables at its beginning is no part of its name.
+    /// Creates a command from these words. Leading `!` and variable assignments are not part of its
+    /// name.
     pub(super) fn from_words(words: Vec<ShellWord>) -> Self {
         let negations = words.iter().take_while(|word| word.raw == NOT).count();
         let words: Vec<ShellWord> = words.into_iter().skip(negations).collect();
@@ -120,37 +121,39 @@ impl SimpleCommand {
         }
     }
 
-    /// Its name as written, without quotes; `None` if only the run shows it, or there is none.
+    /// Returns its name as written, without quotes; `None` if there is none or it is known only at
+    /// run time.
     pub fn name(&self) -> Option<String> {
         self.words.first()?.known_text()
     }
 
-    /// The last part of its name in lower case, as programs are found.
+    /// Returns the last component of its name in lower case, by which programs are identified.
     pub fn program(&self) -> Option<String> {
         let name = self.words.first()?.known_suffix()?;
         let program = name.rsplit('/').next()?;
         Some(program.to_ascii_lowercase())
     }
 
-    /// The arguments that are known, without quotes.
+    /// Iterates over the known arguments, without quotes.
     pub fn arguments(&self) -> impl DoubleEndedIterator<Item = String> {
         self.words.iter().skip(1).filter_map(ShellWord::known_text)
     }
 
-    /// The arguments that are no options.
+    /// Iterates over the arguments that are not options.
     pub fn operands(&self) -> impl DoubleEndedIterator<Item = String> {
         self.arguments()
             .filter(|argument| !argument.starts_with('-'))
     }
 
-    /// Name and arguments without quotes, joined by spaces; what is not known stands as written.
+    /// Returns name and arguments without quotes, joined by spaces; unknown parts appear as
+    /// written.
     pub fn text(&self) -> String {
         let words: Vec<String> = self.words.iter().map(ShellWord::display_text).collect();
         words.join(" ")
     }
 }
 
-/// The command as messages show it.
+/// Writes the command as messages show it.
 impl fmt::Display for SimpleCommand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let redirections = self.redirections.iter().map(ToString::to_string);
@@ -164,23 +167,23 @@ impl fmt::Display for SimpleCommand {
 /// A name or an argument.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ShellWord {
-    /// As it is written.
+    /// The source of the word.
     pub raw: String,
-    /// What it becomes, piece by piece.
+    /// Its value, piece by piece.
     pub pieces: Vec<WordPiece>,
 }
 
 /// A piece of a word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WordPiece {
-    /// Text, without its quotes.
+    /// Literal text, without its quotes.
     Text(String),
-    /// What only the run shows: a variable, a substitution, a pattern of file names.
+    /// Known only at run time: a variable, a substitution or a glob.
     Unknown(String),
 }
 
 impl ShellWord {
-    /// Any number of words that only the run shows.
+    /// Returns a placeholder for any number of words that are known only at run time.
     pub fn unknown() -> Self {
         Self {
             raw: "…".to_owned(),
@@ -188,7 +191,7 @@ impl ShellWord {
         }
     }
 
-    /// A word that is what it says.
+    /// Returns a word with this literal value.
     pub fn literal(text: &str) -> Self {
         Self {
             raw: text.to_owned(),
@@ -196,7 +199,7 @@ impl ShellWord {
         }
     }
 
-    /// The word without quotes; `None` if only the run shows it.
+    /// Returns the word without quotes; `None` if it is known only at run time.
     pub fn known_text(&self) -> Option<String> {
         let pieces = self.pieces.iter().map(|piece| match piece {
             WordPiece::Text(text) => Some(text.as_str()),
@@ -205,7 +208,7 @@ impl ShellWord {
         pieces.collect()
     }
 
-    /// The word without quotes; what only the run shows stands as written.
+    /// Returns the word without quotes; unknown parts appear as written.
     pub fn display_text(&self) -> String {
         let pieces = self.pieces.iter().map(|piece| match piece {
             WordPiece::Text(text) | WordPiece::Unknown(text) => text.as_str(),
@@ -213,12 +216,12 @@ impl ShellWord {
         pieces.collect()
     }
 
-    /// Whether it has the form `NAME=value`.
+    /// Returns whether it is an assignment, `NAME=value`.
     fn sets_variable(&self) -> bool {
         self.assignment().is_some()
     }
 
-    /// The variable that it sets, and to what, if it has the form `NAME=value` or `NAME+=value`.
+    /// Returns the name and the value if it is an assignment, `NAME=value` or `NAME+=value`.
     pub(super) fn assignment(&self) -> Option<(String, ShellWord)> {
         let (first, rest) = self.pieces.split_first()?;
         let (WordPiece::Text(first), Some((_, raw))) = (first, self.raw.split_once('=')) else {
@@ -239,8 +242,8 @@ impl ShellWord {
         Some((name.to_owned(), value))
     }
 
-    /// The word where another program puts something in the place of each `mark` in it: what that is,
-    /// only the run shows.
+    /// Returns the word with each `mark` as an unknown piece, because another program replaces it
+    /// at run time.
     pub(super) fn with_placeholders(self, mark: &str) -> Self {
         let mut pieces = Vec::with_capacity(self.pieces.len());
         for piece in self.pieces {
@@ -261,8 +264,8 @@ impl ShellWord {
         Self { raw, pieces }
     }
 
-    /// The end of the word that is known: all of it, or what follows the last unknown piece if a
-    /// `/` is in that.
+    /// Returns the known end of the word: all of it, or the text after the last unknown piece if it
+    /// contains a `/`.
     fn known_suffix(&self) -> Option<String> {
         if let Some(value) = self.known_text() {
             return Some(value);
@@ -274,17 +277,17 @@ impl ShellWord {
     }
 }
 
-/// A file that a command's input or output is connected to.
+/// A redirection of a command's input or output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redirection {
     /// `>`, `>>`, `<`, `<<<` and so on.
     pub operator: String,
-    /// The file, the text of `<<<`, or the body of `<<`.
+    /// The file, the string of `<<<`, or the body of `<<`.
     pub target: ShellWord,
 }
 
 impl Redirection {
-    /// Whether it writes to its target.
+    /// Returns whether it writes to its target.
     pub fn writes(&self) -> bool {
         self.operator.contains('>')
     }
@@ -300,28 +303,28 @@ impl fmt::Display for Redirection {
     }
 }
 
-/// One step of how a command is reached.
+/// One step on the way to a nested command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NestingStep {
     /// It is part of `a | b`.
     Pipeline,
-    /// It is followed by `&`.
+    /// It is followed by `&`, in the background.
     Background,
-    /// It stands in `( … )`.
+    /// It is in a subshell, `( … )`.
     Subshell,
-    /// It stands in `$( … )`.
+    /// It is in `$( … )`.
     Substitution,
-    /// It stands in `<( … )` or `>( … )`.
+    /// It is in `<( … )` or `>( … )`.
     ProcessSubstitution,
-    /// It stands in the body of this function.
+    /// It is in the body of this function.
     Function(String),
-    /// It stands in `for`, `while`, `until` or `select`.
+    /// It is in `for`, `while`, `until` or `select`.
     Loop,
-    /// It stands in `if` or `case`.
+    /// It is in `if` or `case`.
     Branch,
-    /// It stands in a substitution in the body of `<<`.
+    /// It is in a substitution in the body of a here-document, `<<`.
     HereDocument,
-    /// Another command starts it by its arguments or its input.
+    /// Another command runs it through its arguments or its input.
     Through(String),
 }
 

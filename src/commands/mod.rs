@@ -1,5 +1,5 @@
-//! Owns the text rules about command lines: the sign on the wall, not the wall. They give early and
-//! clear answers, judge parsed commands and never substrings, and nothing rests on them.
+//! Text rules about command lines. They are guidance, not a security boundary: they give early and
+//! clear answers, judge parsed commands and never substrings, and no guarantee depends on them.
 
 mod substitutions;
 pub mod judge;
@@ -17,48 +17,49 @@ mod tests;
 
 use crate::commands::pattern::CommandRegex;
 
-/// What the text rules are set to.
+/// The settings of the text rules.
 #[derive(Clone, Debug, Default)]
 pub struct CommandRules {
-    /// How much is refused by text.
+    /// How much is refused.
     pub policy: CommandPolicy,
-    /// Whether commands may become root and change rights.
+    /// Whether commands may become root and change permissions.
     pub privileges: PrivilegePolicy,
-    /// Each simple command must match one of these from its start, if there are any
+    /// If set, each simple command must match one of these from its start
     /// (`command_line_allowed_commands`).
     pub allowed: Option<Vec<CommandRegex>>,
-    /// And none of these (`command_line_blocked_commands`).
+    /// No simple command may match one of these (`command_line_blocked_commands`).
     pub blocked: Vec<CommandRegex>,
 }
 
-/// How much is refused by text (`command_policy`).
+/// How much is refused by the text rules (`command_policy`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CommandPolicy {
-    /// What no sandbox makes sensible: becoming root, raw devices, disk formatting, fork bombs.
+    /// Commands that make no sense in any sandbox: becoming root, raw devices, disk formatting,
+    /// fork bombs.
     #[default]
     Standard,
-    /// Also what changes or removes files and rights, whatever the target.
+    /// Also commands that change or remove files and permissions, whatever the target.
     Strict,
 }
 
-/// Whether commands may become root and change rights.
+/// Whether commands may become root and change permissions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PrivilegePolicy {
-    /// Refused by text.
+    /// Refused.
     #[default]
     Refused,
-    /// Allowed: the container is made for it (`command_line_docker_enable_sudo`).
+    /// Allowed: the container is meant for it (`command_line_docker_enable_sudo`).
     Allowed,
 }
 
-/// Why a command line is refused by text.
+/// The refusal of a command line by the text rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandRefusal {
-    /// The rule that refuses.
+    /// The rule that refused.
     pub rule: &'static str,
-    /// The simple command that it is about, or the beginning of the line.
+    /// The simple command concerned, or the beginning of the line.
     pub command: String,
-    /// Why, as the end of the sentence "… is refused: …".
+    /// The reason, as the end of the sentence "… is refused: …".
     pub reason: String,
     /// What to do instead.
     pub way_out: String,

@@ -1,6 +1,6 @@
-//! Owns the step from a text to its simple commands, by the grammar of bash. It is bounded in
-//! bytes, nodes, depth and work, and where the grammar and the shell would read different things it
-//! says so instead of choosing.
+//! Parses a command line into its simple commands, by the grammar of bash. Parsing is bounded in
+//! bytes, nodes, depth and work. Where the grammar and the shell would disagree, the result is
+//! [`UnparsedReason::Ambiguous`], never a guess.
 
 use std::rc::Rc;
 
@@ -17,30 +17,31 @@ use crate::commands::variables::wrapped_by_variables;
 use crate::commands::words::text_of;
 use crate::commands::wrappers::{WrappedCommand, wrapped_command};
 
-/// The longest line that is looked at, in bytes: the longest argument of a program on Linux
+/// The longest line that is parsed, in bytes: the longest argument of a program on Linux
 /// (`MAX_ARG_STRLEN`), and so the longest that a shell can be given.
 pub const LINE_BYTES_MAX: usize = 128 * 1024;
-/// The most that is read of a line with all that its commands start, in bytes: a text that a shell is
-/// given by `eval` or `-c` is read once more.
+/// The most text that is parsed for a line including what its commands run, in bytes: a string
+/// passed to `eval` or `-c` is parsed as well.
 const READ_BYTES_MAX: usize = 2 * LINE_BYTES_MAX;
-/// The most words of all commands of a line, with all that they start.
+/// The maximum number of words in all commands of a line, including those that they run.
 const WORDS_MAX: usize = 50_000;
-/// The most nodes of a line's tree.
+/// The maximum number of nodes of a line's syntax tree.
 const NODES_MAX: usize = 200_000;
-/// The most simple commands of a line, with all that they start.
+/// The maximum number of simple commands of a line, including those that they run.
 const COMMANDS_MAX: usize = 5_000;
-/// In how many loops, functions, substitutions and arguments a command may stand.
+/// The maximum nesting of a command in loops, functions, substitutions and arguments.
 const STEPS_MAX: usize = 48;
-/// The most here-documents of a line: the parser keeps a list of them.
+/// The maximum number of here-documents in a line: the parser keeps a list of them.
 const HERE_DOCUMENTS_MAX: usize = 32;
-/// The most array assignments of a line: nested ones cost the parser more the deeper they are.
+/// The maximum number of array assignments in a line: nested ones get slower to parse with their
+/// depth.
 const ARRAYS_MAX: usize = 64;
-/// The most often that the parser reports on its work, which it does each 100 operations. Some 40 KiB
-/// of code take as many; the text of a quoted here-document takes none.
+/// The maximum number of progress reports from the parser, which makes one every 100 operations.
+/// Some 40 KiB of code need that many; the text of a quoted here-document needs none.
 const REPORTS_MAX: usize = 500;
 
-/// Reads a command line. One that is not understood has no commands; of one that is too large there
-/// are those that were read until then.
+/// Parses a command line. One that cannot be parsed has no commands; one that is too large has
+/// those parsed until then.
 pub fn parse(text: &str) -> ParsedCommandLine {
     let mut reading = CommandLineParser {
         parser: Parser::new(),
@@ -63,7 +64,7 @@ pub fn parse(text: &str) -> ParsedCommandLine {
     reading.line
 }
 
-/// What is read so far.
+/// The parser and what it has read so far.
 struct CommandLineParser {
     parser: Parser,
     bytes: usize,
@@ -72,13 +73,13 @@ struct CommandLineParser {
     line: ParsedCommandLine,
 }
 
-/// Where something stands.
+/// The context of a node.
 #[derive(Clone, Debug, Default)]
 struct ParseContext {
     steps: Vec<NestingStep>,
-    /// The functions around it.
+    /// The names of the enclosing functions.
     functions: Vec<String>,
-    /// Whether other commands run beside it, as far as the innermost function goes.
+    /// Whether other commands run concurrently, within the innermost function.
     runs_concurrently: bool,
     /// Whether its input is the output of another command.
     has_piped_input: bool,
@@ -96,7 +97,7 @@ impl ParseContext {
 }
 
 impl CommandLineParser {
-    /// Reads a text that a shell would run.
+    /// Parses a script that a shell would run.
     fn parse_script(&mut self, text: &str, context: &ParseContext) -> Result<(), UnparsedReason> {
         let is_binary = text
             .chars()
@@ -123,8 +124,8 @@ impl CommandLineParser {
         self.walk(tree.root_node(), text, context)
     }
 
-    /// Looks at all nodes, in the order of the text and without recursion: trees are as deep as
-    /// lists are long.
+    /// Visits all nodes, in the order of the source. It is not recursive, because a long list gives
+    /// a tree as deep as the list is long.
     fn walk(
         &mut self,
         root: Node<'_>,
@@ -186,7 +187,7 @@ impl CommandLineParser {
         Ok(())
     }
 
-    /// Takes a command and then what it starts.
+    /// Adds a command and then the commands that it runs.
     fn push_command(
         &mut self,
         mut command: SimpleCommand,
@@ -205,7 +206,7 @@ impl CommandLineParser {
         let all = [wrapped_command(&command, context.has_piped_input)].into_iter();
         let all: Vec<WrappedCommand> = all.chain(wrapped_by_variables(&command)).collect();
         command.wraps = WrappedKind::combined(all.iter().map(WrappedCommand::kind));
-        // What has no input of its own reads that of its starter.
+        // A command without its own input inherits that of the command that runs it.
         let input = command.redirections.iter();
         let input = input.filter(|redirection| redirection.operator.starts_with('<'));
         let origin = WrapperContext {
@@ -218,7 +219,7 @@ impl CommandLineParser {
         all.try_for_each(|one| self.push_wrapped(&origin, one, context))
     }
 
-    /// Takes what a command starts.
+    /// Adds the commands that a command runs.
     fn push_wrapped(
         &mut self,
         by: &WrapperContext,
@@ -269,16 +270,16 @@ impl CommandLineParser {
     }
 }
 
-/// What others start from.
+/// The command that runs others.
 struct WrapperContext {
-    /// Where it stands among the commands.
+    /// Its index among the commands.
     place: usize,
     program: String,
-    /// What it is given to read.
+    /// The redirections of its input.
     input: Vec<Redirection>,
 }
 
-/// A node's neighbours, from which follows where it stands.
+/// The neighbours of a node, which determine its context.
 struct NodeNeighbours<'t, 'a> {
     parent: Node<'t>,
     before: Option<&'a Node<'t>>,
@@ -286,7 +287,7 @@ struct NodeNeighbours<'t, 'a> {
 }
 
 impl NodeNeighbours<'_, '_> {
-    /// Where a child stands, given where its parent does.
+    /// Returns the context of a child, given that of its parent.
     fn context(
         &self,
         child: Node<'_>,
@@ -335,9 +336,8 @@ impl NodeNeighbours<'_, '_> {
     }
 }
 
-/// The text with a letter in place of each byte that is not ASCII: to the shell such bytes are
-/// parts of words and nothing else, and the scanner of the grammar looks letters up in a table that
-/// ends with them.
+/// Replaces each byte outside ASCII with a letter. To the shell such bytes are just parts of words,
+/// and the grammar's scanner looks characters up in a table that covers only ASCII.
 fn replace_non_ascii(text: &str) -> Vec<u8> {
     let letter = |byte: u8| if byte.is_ascii() { byte } else { b'z' };
     text.bytes().map(letter).collect()

@@ -1,19 +1,19 @@
-//! Owns one pattern of an allow or block list: a regular expression that is matched from the start
-//! of a command, as Python's `re.match` does.
+//! A pattern of an allow or block list: a regular expression that is matched from the start of a
+//! command, as Python's `re.match` does.
 
 use std::fmt;
 
 use regex::{Regex, RegexBuilder};
 
-/// The most memory that one compiled pattern takes, in bytes.
+/// The most memory that a compiled pattern may use, in bytes.
 const PATTERN_BYTES_MAX: usize = 1024 * 1024;
 
-/// A pattern, compiled.
+/// A compiled pattern.
 #[derive(Clone, Debug)]
 pub struct CommandRegex(Regex);
 
 impl CommandRegex {
-    /// Compiles a pattern as the config writes it. The error says in one line what is wrong.
+    /// Compiles a pattern from the config. The error gives the cause in one line.
     pub fn parse(written: &str) -> Result<Self, String> {
         let built = RegexBuilder::new(written)
             .size_limit(PATTERN_BYTES_MAX)
@@ -28,7 +28,7 @@ impl CommandRegex {
         })
     }
 
-    /// Whether a match begins where the text does; it need not reach the end.
+    /// Returns whether a match begins at the start of the text; it need not reach the end.
     pub fn matches(&self, text: &str) -> bool {
         self.0.find(text).is_some_and(|found| found.start() == 0)
     }

@@ -1,32 +1,32 @@
-//! Owns the text rules as one table. Each looks at one simple command by its parsed words, and each
-//! has examples that it refuses and examples that it lets through.
+//! The text rules, as one table. Each looks at one simple command by its parsed words, and has
+//! examples that it refuses and examples that it allows.
 
 use crate::commands::CommandPolicy::{self, Standard, Strict};
 use crate::commands::PrivilegePolicy;
 use crate::commands::line::{ForkBomb, ShellWord, SimpleCommand};
 
-/// One rule.
+/// A text rule.
 #[derive(Clone, Copy, Debug)]
 pub struct CommandRule {
-    /// The name that refusals and `massgen explain` use.
+    /// The name in refusals and in `massgen explain`.
     pub name: &'static str,
-    /// From which policy on it holds.
+    /// The mildest policy under which it applies.
     pub policy: CommandPolicy,
-    /// Whether it falls where commands may become root.
+    /// The setting that disables it, if there is one.
     pub lifted_by: Option<PrivilegePolicy>,
-    /// Why it refuses, as the end of the sentence "… is refused: …".
+    /// The reason, as the end of the sentence "… is refused: …".
     pub because: &'static str,
     /// What to do instead.
     pub way_out: &'static str,
-    /// Whether a command is refused.
+    /// Returns whether a command is refused.
     pub refuses: fn(&SimpleCommand) -> bool,
-    /// Lines that this rule, and no earlier one, refuses.
+    /// Lines that this rule refuses and no earlier rule does.
     pub refused: &'static [&'static str],
-    /// Lines that look alike, and that it lets through.
+    /// Similar lines that it allows.
     pub passed: &'static [&'static str],
 }
 
-/// All rules, in the order in which they are asked.
+/// All rules, in the order in which they are checked.
 pub static RULES: &[CommandRule] = &[
     CommandRule {
         name: "becomes-root",
@@ -259,7 +259,7 @@ pub static RULES: &[CommandRule] = &[
     },
 ];
 
-/// Whether a command runs one of these programs.
+/// Returns whether a command runs one of these programs.
 fn runs_any_of(command: &SimpleCommand, names: &[&str]) -> bool {
     let program = command.program();
     program.is_some_and(|program| names.contains(&program.as_str()))
@@ -281,7 +281,7 @@ fn writes_raw_device(command: &SimpleCommand) -> bool {
             && command.operands().next_back().is_some_and(names_device))
 }
 
-/// Disks, their parts, and memory, as Linux names them.
+/// Returns whether a path is a disk, a partition or memory, by the names that Linux uses.
 fn is_raw_device(path: &str) -> bool {
     const KINDS: &[&str] = &[
         "sd", "hd", "vd", "xvd", "nvme", "mmcblk", "dm-", "md", "loop", "nbd", "zram", "ram",
@@ -301,7 +301,7 @@ fn is_raw_device(path: &str) -> bool {
     path.starts_with('/') && KINDS.iter().any(|kind| name.starts_with(kind))
 }
 
-/// Whether `rm` is told to go through directories, and to begin at the root.
+/// Returns whether `rm` is recursive and starts at the root.
 fn removes_root(command: &SimpleCommand) -> bool {
     let is_recursive = command
         .arguments()

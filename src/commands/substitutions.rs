@@ -1,22 +1,22 @@
-//! Owns what shells run in places that the grammar leaves as text: substitutions in here-documents,
-//! patterns and defaults, and those in backquotes that stand in backquotes.
+//! Finds scripts that shells run in places where the grammar sees only text: substitutions in
+//! here-documents, patterns and default values, and nested backquotes.
 
 use tree_sitter::Node;
 
 use crate::commands::line::UnparsedReason;
 use crate::commands::words::{text_of, unescape};
 
-/// A node, and what stands around it.
+/// A node and its surroundings.
 #[derive(Clone, Copy)]
 pub(super) struct NodeContext<'t> {
     pub(super) node: Node<'t>,
     pub(super) parent: Option<Node<'t>>,
-    /// Whether it stands in double quotes or in a here-document.
+    /// Whether it is in double quotes or in a here-document.
     pub(super) is_quoted: bool,
 }
 
 impl<'t> NodeContext<'t> {
-    /// The place of a child.
+    /// Returns the context of a child.
     pub(super) fn child(&self, child: Node<'t>) -> Self {
         let is_quoted = match child.kind() {
             "string" | "heredoc_body" => true,
@@ -30,8 +30,8 @@ impl<'t> NodeContext<'t> {
         }
     }
 
-    /// The text of a substitution that is written with backslashes, as the shell reads it; the
-    /// grammar reads it with them.
+    /// Returns the script of a backquoted substitution that contains backslashes, unescaped as the
+    /// shell does; the grammar does not unescape it.
     pub(super) fn unescaped_substitution(
         &self,
         source: &str,
@@ -53,7 +53,7 @@ impl<'t> NodeContext<'t> {
         self.unescape_backquoted(inner).map(Some)
     }
 
-    /// The scripts in the node's own text, which are its children's business elsewhere.
+    /// Returns the scripts in the node's own text, outside of its children.
     pub(super) fn scripts(
         &self,
         children: &[Node<'_>],
@@ -102,14 +102,15 @@ impl<'t> NodeContext<'t> {
         Ok(scripts)
     }
 
-    /// Whether no shell looks for substitutions in the node's own text.
+    /// Returns whether no shell expands substitutions in the node's own text.
     fn is_literal(&self, source: &str) -> Result<bool, UnparsedReason> {
         match self.node.kind() {
             "comment" | "heredoc_start" | "heredoc_end" | CONTENT => Ok(true),
             "heredoc_body" => Ok(self
                 .parent
                 .is_some_and(|parent| is_verbatim(parent, source))),
-            // Single quotes in double ones are letters to some shells, and an end to others.
+            // Inside double quotes, some shells treat single quotes as characters, others as
+            // quotes.
             "raw_string" | "ansi_c_string" if self.is_quoted => {
                 if text_of(self.node, source).contains(['"', '}', '\\', '\n']) {
                     return Err(UnparsedReason::Ambiguous);
@@ -121,7 +122,7 @@ impl<'t> NodeContext<'t> {
         }
     }
 
-    /// What the shell reads between two backquotes.
+    /// Returns the script between two backquotes, unescaped as the shell does.
     fn unescape_backquoted(&self, between: &str) -> Result<String, UnparsedReason> {
         let is_string = self.is_quoted && self.node.kind() != "heredoc_body";
         if is_string && between.contains("\\\"") {
@@ -136,7 +137,8 @@ const SUBSTITUTION: &str = "command_substitution";
 /// A part of a here-document's body.
 const CONTENT: &str = "heredoc_content";
 
-/// Whether the body of a here-document is taken as it is: a part of its mark is quoted.
+/// Returns whether the body of a here-document is literal, because a part of its delimiter is
+/// quoted.
 pub(super) fn is_verbatim(redirection: Node<'_>, source: &str) -> bool {
     let mut cursor = redirection.walk();
     let mut children = redirection.children(&mut cursor);
@@ -144,7 +146,7 @@ pub(super) fn is_verbatim(redirection: Node<'_>, source: &str) -> bool {
     start.is_some_and(|start| text_of(start, source).contains(['\'', '"', '\\']))
 }
 
-/// What stands at the beginning or the end of a substitution.
+/// The beginning or the end of a substitution.
 struct SubstitutionMark {
     at: usize,
     kind: SubstitutionKind,
@@ -159,7 +161,7 @@ enum SubstitutionKind {
     Process,
 }
 
-/// The marks in a text, without those behind a backslash.
+/// Finds the marks in a text, except those escaped with a backslash.
 fn marks(text: &str) -> impl Iterator<Item = SubstitutionMark> {
     let mut is_escaped = false;
     let next = text.bytes().skip(1).map(Some).chain([None]);

@@ -1,5 +1,5 @@
-//! Owns what the nodes of a tree are: commands with their words and redirections, and the places
-//! where a shell would read something else than the grammar.
+//! Reads commands, with their words and redirections, from syntax nodes, and detects where a shell
+//! would parse the source differently from the grammar.
 
 use tree_sitter::Node;
 
@@ -7,7 +7,7 @@ use crate::commands::line::{Redirection, ShellWord, SimpleCommand};
 use crate::commands::substitutions::is_verbatim;
 use crate::commands::words::{append_word, shell_word, text_of};
 
-/// The simple command at a node, if there is one.
+/// Returns the simple command at a node, if there is one.
 pub(super) fn command_at(
     node: Node<'_>,
     parent: Option<Node<'_>>,
@@ -34,7 +34,7 @@ pub(super) fn command_at(
     })
 }
 
-/// A variable that is set for what follows, and not for a command.
+/// Returns an assignment that sets a variable for later commands rather than for one command.
 pub(super) fn setting_at(
     node: Node<'_>,
     parent: Option<Node<'_>>,
@@ -48,8 +48,8 @@ pub(super) fn setting_at(
     })
 }
 
-/// The words behind the target of a redirection. The grammar takes them for further targets; to a shell
-/// they are words of the command.
+/// Returns the words after the target of a redirection. The grammar treats them as further targets;
+/// to a shell they are words of the command.
 fn words_after_target(redirection: Node<'_>, source: &str) -> Vec<ShellWord> {
     let (field, targets) = match redirection.kind() {
         "file_redirect" => ("destination", 1),
@@ -64,10 +64,10 @@ fn words_after_target(redirection: Node<'_>, source: &str) -> Vec<ShellWord> {
         .collect()
 }
 
-/// A statement with redirections behind it.
+/// A statement followed by redirections.
 const REDIRECTED: &str = "redirected_statement";
 
-/// What turns the status of a command around; the grammar takes a second one for a name.
+/// Negates the status of a command; the grammar takes a second one for a command name.
 pub(super) const NOT: &str = "!";
 
 fn is_simple(node: Node<'_>) -> bool {
@@ -77,7 +77,7 @@ fn is_simple(node: Node<'_>) -> bool {
     )
 }
 
-/// The command that is made of a node's children.
+/// Builds the command from a node's children.
 fn build_command(children: &[Node<'_>], source: &str) -> SimpleCommand {
     let mut command = SimpleCommand {
         redirections: redirections(children, source),
@@ -109,7 +109,7 @@ fn build_command(children: &[Node<'_>], source: &str) -> SimpleCommand {
     command
 }
 
-/// The redirections among a node's children.
+/// Returns the redirections among a node's children.
 fn redirections(children: &[Node<'_>], source: &str) -> Vec<Redirection> {
     let redirections = children.iter().filter_map(|child| {
         let mut cursor = child.walk();
@@ -130,8 +130,8 @@ fn redirections(children: &[Node<'_>], source: &str) -> Vec<Redirection> {
     redirections.collect()
 }
 
-/// Whether the shell would read something else here than the grammar. The grammar takes a space
-/// after a backslash for a space, and an indented end of a here-document for its end.
+/// Returns whether the shell would parse this node differently from the grammar. The grammar treats
+/// an escaped space as a space, and an indented end marker of a here-document as its end.
 pub(super) fn is_ambiguous(node: Node<'_>, children: &[Node<'_>], source: &str) -> bool {
     let is_text = matches!(
         node.kind(),
@@ -149,15 +149,15 @@ pub(super) fn is_ambiguous(node: Node<'_>, children: &[Node<'_>], source: &str) 
         && (has_misparsed_body(node, source) || !has_exact_end_marker(children, source))
 }
 
-/// Whether the grammar takes the beginning of a here-document's body for words of the command,
-/// which it does after a backslash.
+/// Returns whether the grammar takes the beginning of a here-document's body for words of the
+/// command, as it does after a backslash.
 fn has_misparsed_body(redirection: Node<'_>, source: &str) -> bool {
     let mut cursor = redirection.walk();
     let mut words = redirection.children_by_field_name("argument", &mut cursor);
     words.any(|word| text_of(word, source).starts_with('\n')) && !is_verbatim(redirection, source)
 }
 
-/// Whether the end of a here-document stands alone on its line.
+/// Returns whether the end marker of a here-document is alone on its line.
 fn has_exact_end_marker(children: &[Node<'_>], source: &str) -> bool {
     let Some(end) = children.iter().find(|child| child.kind() == "heredoc_end") else {
         return false;
@@ -187,7 +187,7 @@ fn has_exact_end_marker(children: &[Node<'_>], source: &str) -> bool {
         && (!is_indented || (is_dashed && indent.all(|c| c == '\t')))
 }
 
-/// Whether a text between two words holds a backslash that is no broken line.
+/// Returns whether the text between two words contains a backslash that is not a line continuation.
 pub(super) fn has_escape(text: &str) -> bool {
     let mut rest = text.split('\\').skip(1);
     rest.any(|after| !after.starts_with('\n'))

@@ -1,9 +1,9 @@
-//! Owns the variables by which a command runs other programs, or other code, than its words say.
+//! Variables by which a command runs other programs or other code than its words name.
 
 use crate::commands::line::{ShellWord, SimpleCommand};
 use crate::commands::wrappers::{WrappedCommand, joined_script};
 
-/// Variables whose value programs hand to a shell.
+/// Variables whose value programs pass to a shell.
 const COMMAND_LINES: [&str; 13] = [
     "EDITOR",
     "GIT_ASKPASS",
@@ -20,7 +20,7 @@ const COMMAND_LINES: [&str; 13] = [
     "VISUAL",
 ];
 
-/// Variables that say where programs, their code or their settings are looked for.
+/// Variables that determine where programs, their code or their settings are found.
 const PLACES: [&str; 9] = [
     "BASH_ENV",
     "GIT_CONFIG_COUNT",
@@ -33,10 +33,11 @@ const PLACES: [&str; 9] = [
     "PATH",
 ];
 
-/// The programs of a shell that set variables for what follows.
+/// Shell builtins that set variables for later commands.
 const DECLARES: [&str; 5] = ["export", "declare", "typeset", "readonly", "local"];
 
-/// What the variables start that are set for a command or by it.
+/// Returns what a command runs through the variables that it sets, for itself or for later
+/// commands.
 pub(super) fn wrapped_by_variables(command: &SimpleCommand) -> Vec<WrappedCommand> {
     let program = command.program().unwrap_or_default();
     let declares = DECLARES.contains(&program.as_str());

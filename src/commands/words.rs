@@ -1,10 +1,11 @@
-//! Owns the pieces of a word: what quotes and backslashes leave of it, and what only the run shows.
+//! The pieces of a word: its value without quotes and backslashes, and the parts that are known
+//! only at run time.
 
 use tree_sitter::Node;
 
 use crate::commands::line::{ShellWord, WordPiece};
 
-/// The word that stands at a node.
+/// Returns the word at a node.
 pub(super) fn shell_word(node: Node<'_>, source: &str) -> ShellWord {
     let raw = text_of(node, source).trim_start();
     let mut pieces = Vec::new();
@@ -23,12 +24,12 @@ pub(super) fn shell_word(node: Node<'_>, source: &str) -> ShellWord {
     }
 }
 
-/// The text of a node.
+/// Returns the text of a node.
 pub(super) fn text_of<'s>(node: Node<'_>, source: &'s str) -> &'s str {
     source.get(node.byte_range()).unwrap_or_default()
 }
 
-/// Two words that stand side by side without a space are one.
+/// Appends a word that follows another one without a space: together they are one word.
 pub(super) fn append_word(word: &mut ShellWord, next: ShellWord) {
     if is_translated(&word.raw, &next.raw) {
         without_dollar(&mut word.pieces);
@@ -38,7 +39,8 @@ pub(super) fn append_word(word: &mut ShellWord, next: ShellWord) {
     word.pieces = merge_pieces(std::mem::take(&mut word.pieces));
 }
 
-/// Words nest no deeper than a concatenation of strings, so this does not go far.
+/// Collects the pieces of a node. The recursion is shallow: words nest no deeper than a
+/// concatenation of strings.
 fn pieces_of(node: Node<'_>, source: &str, out: &mut Vec<WordPiece>) {
     let raw = text_of(node, source);
     match node.kind() {
@@ -77,7 +79,7 @@ fn pieces_of(node: Node<'_>, source: &str, out: &mut Vec<WordPiece>) {
     }
 }
 
-/// `NAME=value`; what an array holds, only the run shows.
+/// Collects the pieces of `NAME=value`; the content of an array is known only at run time.
 fn assignment(node: Node<'_>, source: &str, out: &mut Vec<WordPiece>) {
     let value = node.child_by_field_name("value");
     let name_end = value.map_or(node.end_byte(), |value| value.start_byte());
@@ -88,7 +90,7 @@ fn assignment(node: Node<'_>, source: &str, out: &mut Vec<WordPiece>) {
     }
 }
 
-/// A text in double quotes: between its expansions, all of it is text.
+/// Collects the pieces of a double-quoted string: everything between its expansions is text.
 fn quoted_pieces(node: Node<'_>, source: &str, out: &mut Vec<WordPiece>) {
     let raw = text_of(node, source);
     let opening = raw.find('"').unwrap_or(0).saturating_add(1);
@@ -111,8 +113,8 @@ fn quoted_pieces(node: Node<'_>, source: &str, out: &mut Vec<WordPiece>) {
     )));
 }
 
-/// Whether a `$` at the end of `before` belongs to the double quotes that follow it: `$"…"` is a text
-/// that is looked up in the language of the user, and stays as it is where there is none.
+/// Returns whether a `$` at the end of `before` belongs to the double quotes that follow: `$"…"` is
+/// translated to the user's language, and unchanged if there is no translation.
 fn is_translated(before: &str, next: &str) -> bool {
     let escapes = before.strip_suffix('$').map(|rest| {
         let escapes = rest.chars().rev().take_while(|c| *c == '\\');
@@ -129,7 +131,7 @@ fn without_dollar(pieces: &mut [WordPiece]) {
     }
 }
 
-/// Text outside of quotes. A pattern of file names can become anything.
+/// Returns the piece for unquoted text. A glob can expand to anything.
 fn unquoted_piece(raw: &str) -> WordPiece {
     let mut text = String::with_capacity(raw.len());
     let mut chars = raw.chars();
@@ -149,13 +151,13 @@ fn unquoted_piece(raw: &str) -> WordPiece {
     WordPiece::Text(text)
 }
 
-/// Text in double quotes.
+/// Unescapes double-quoted text.
 fn unescape_double_quoted(raw: &str) -> String {
     unescape(raw, "$`\"\\\n")
 }
 
-/// The text without the backslashes before these characters; others stay. A line that goes on behind
-/// such a backslash is one line.
+/// Removes the backslashes before these characters and keeps others. An escaped line break is
+/// removed as well.
 pub(super) fn unescape(raw: &str, before: &str) -> String {
     let mut text = String::with_capacity(raw.len());
     let mut chars = raw.chars().peekable();
@@ -170,7 +172,7 @@ pub(super) fn unescape(raw: &str, before: &str) -> String {
     text
 }
 
-/// Text in `$'…'`.
+/// Decodes the text of `$'…'`.
 fn decode_ansi_c(raw: &str) -> String {
     let mut text = String::with_capacity(raw.len());
     let mut rest = raw;
@@ -184,7 +186,8 @@ fn decode_ansi_c(raw: &str) -> String {
     text
 }
 
-/// What the text after a backslash in `$'…'` stands for, and how many bytes of it.
+/// Decodes what follows a backslash in `$'…'`. Returns the character and the number of bytes it
+/// takes.
 fn decode_escape(after: &str) -> (Option<char>, usize) {
     let digits = |skip: usize, radix: u32, most: usize| {
         let text = after.get(skip..).unwrap_or_default();
@@ -219,18 +222,18 @@ fn decode_escape(after: &str) -> (Option<char>, usize) {
     (Some(plain), first.len_utf8())
 }
 
-/// The text between an opening and a closing.
+/// Returns the text between two delimiters.
 fn strip_delimiters<'a>(raw: &'a str, open: &str, close: &str) -> &'a str {
     let inner = raw.trim_start().strip_prefix(open).unwrap_or(raw);
     inner.strip_suffix(close).unwrap_or(inner)
 }
 
-/// Whether the shell puts a home directory for the beginning of the word.
+/// Returns whether the shell expands the beginning of the word to a home directory.
 fn is_tilde(raw: &str) -> bool {
     raw.starts_with('~')
 }
 
-/// The pieces without empty ones, neighbours of the same kind as one.
+/// Drops empty pieces and merges neighbours of the same kind.
 fn merge_pieces(pieces: Vec<WordPiece>) -> Vec<WordPiece> {
     let mut out: Vec<WordPiece> = Vec::with_capacity(pieces.len());
     for piece in pieces {

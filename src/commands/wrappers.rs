@@ -1,32 +1,32 @@
-//! Owns the programs that start other programs which their arguments or their input name: shells,
-//! `env`, `xargs`, `sudo` and the like. A program that is not in the table starts nothing.
+//! Programs that run other programs named by their arguments or input: shells, `env`, `xargs`,
+//! `sudo` and similar. A program that is not in the table is assumed to run nothing.
 
 use crate::commands::line::{ShellWord, SimpleCommand, WordPiece, WrappedKind};
 
-/// What a command starts.
+/// What a command runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum WrappedCommand {
     /// Nothing.
     Nothing,
     /// Commands with these words.
     Commands(Vec<Vec<ShellWord>>),
-    /// A command with these words, and with arguments that its input gives.
+    /// A command with these words, and with further arguments from its input.
     WithExtraArguments(Vec<ShellWord>),
-    /// This one command, and the starter does nothing else.
+    /// This one command; the wrapper does nothing else.
     Only(Vec<ShellWord>),
-    /// What a shell reads in this text.
+    /// This script, in a shell.
     Script {
-        /// The text; what only the run shows stands in it as written.
+        /// The source; parts that are known only at run time appear as written.
         text: String,
         /// Whether all of it is known.
         is_whole: bool,
     },
-    /// Something that only the run shows.
+    /// Something that is known only at run time.
     Unknown,
 }
 
 impl WrappedCommand {
-    /// What is kept of it with the command.
+    /// Returns the kind that is recorded with the command.
     pub(super) fn kind(&self) -> WrappedKind {
         match self {
             WrappedCommand::Nothing => WrappedKind::Nothing,
@@ -42,42 +42,43 @@ impl WrappedCommand {
     }
 }
 
-/// Programs that start others in the same way.
+/// Programs that run others in the same way.
 struct WrapperProgram {
     names: &'static [&'static str],
     style: WrapperStyle,
-    /// Letters of options that take a value.
+    /// Short options that take a value.
     letters: &'static str,
     /// Long options that take a value in the next word.
     long: &'static [&'static str],
-    /// Operands before the command.
+    /// The number of operands before the command.
     operands: usize,
-    /// Options whose value is a command line, by letter and by name.
+    /// Short and long options whose value is a command line.
     script: (&'static str, &'static [&'static str]),
-    /// Letters of options with which nothing is started.
+    /// Short options with which it runs nothing.
     asks: &'static str,
 }
 
-/// How a program starts others.
+/// How a program runs others.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum WrapperStyle {
     /// The words after its options are the command, and it does nothing else.
     Instead,
     /// The words after its options are the command.
     Words,
-    /// As `Words`, and its input gives further arguments, or what stands for a mark in them.
+    /// Like `Words`, and its input gives further arguments, or the replacement of a placeholder in
+    /// them.
     Given,
-    /// As `Instead`, and the command may be the first one in braces, with a name before them.
+    /// Like `Instead`, and the command may be the first one in braces, with a name before them.
     Coprocess,
     /// It is a shell: `-c`, a file, or its input.
     Shell,
     /// The words after its options, joined by spaces, are read by a shell.
     Joined,
-    /// As `Joined`, with more words that only the run shows.
+    /// Like `Joined`, with more words that are known only at run time.
     JoinedWithMore,
     /// The first word after its options is read by a shell.
     First,
-    /// `-exec` and its like.
+    /// `-exec` and similar options.
     Find,
 }
 
@@ -327,7 +328,7 @@ static STARTERS: &[WrapperProgram] = &[
     },
 ];
 
-/// What a command starts, given whether its input is the output of another.
+/// Returns what a command runs; `is_fed` says whether its input is the output of another command.
 pub(super) fn wrapped_command(command: &SimpleCommand, is_fed: bool) -> WrappedCommand {
     let Some(program) = command.program() else {
         return WrappedCommand::Nothing;
@@ -386,13 +387,14 @@ pub(super) fn wrapped_command(command: &SimpleCommand, is_fed: bool) -> WrappedC
     }
 }
 
-/// What is left of a starter's words after its options.
+/// A wrapper's parsed arguments.
 struct WrapperArguments<'a> {
-    /// The letters of its options.
+    /// The short options given.
     letters: String,
-    /// The command line that an option holds.
+    /// The command line given as the value of an option.
     script: Option<ShellWord>,
-    /// What `xargs` puts its input in the place of, if not behind the other words.
+    /// The placeholder that `xargs` replaces with its input, if it does not append the input to the
+    /// words.
     mark: Option<String>,
     /// The words after options and operands.
     words: &'a [ShellWord],
@@ -427,7 +429,7 @@ impl<'a> WrapperArguments<'a> {
         rest
     }
 
-    /// Takes an option, and its value if that is in the next word.
+    /// Consumes an option, and its value if that is the next word.
     fn option(&mut self, starter: &WrapperProgram, written: &str) {
         if let Some(long) = written.strip_prefix("--") {
             let (name, value) = long.split_once('=').unwrap_or((long, ""));
@@ -482,10 +484,10 @@ impl<'a> WrapperArguments<'a> {
     }
 }
 
-/// What `find` and `xargs` put something in the place of, unless another mark is named.
+/// The placeholder that `find` and `xargs` replace by default.
 const MARK: &str = "{}";
 
-/// The mark that an option of `xargs` names.
+/// Returns the placeholder that an option of `xargs` names.
 fn placeholder(named: &str) -> String {
     Some(named)
         .filter(|named| !named.is_empty())
@@ -493,7 +495,7 @@ fn placeholder(named: &str) -> String {
         .to_owned()
 }
 
-/// The words with what only the run shows in the place of each mark.
+/// Marks each placeholder in the words as unknown.
 fn replace_placeholders(words: &[ShellWord], mark: &str) -> Vec<ShellWord> {
     words
         .iter()
@@ -501,7 +503,7 @@ fn replace_placeholders(words: &[ShellWord], mark: &str) -> Vec<ShellWord> {
         .collect()
 }
 
-/// What a shell runs: the text of `-c`, or its input if it is given no file.
+/// Returns what a shell runs: the string of `-c`, or its input if it has no file argument.
 fn shell_script(
     command: &SimpleCommand,
     letters: &str,
@@ -516,7 +518,7 @@ fn shell_script(
     }
     let file = words.first().filter(|_| !letters.contains('s'));
     if let Some(file) = file.filter(|file| !is_input(file)) {
-        // A substitution stands for what its commands print.
+        // The file is the output of a process substitution.
         return if file.raw.starts_with("<(") {
             WrappedCommand::Unknown
         } else {
@@ -535,14 +537,14 @@ fn shell_script(
     }
 }
 
-/// Whether a shell that is given this file reads its input.
+/// Returns whether a shell that is given this file reads its standard input.
 fn is_input(file: &ShellWord) -> bool {
     const NAMES: [&str; 4] = ["-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"];
     file.known_text()
         .is_some_and(|value| NAMES.contains(&value.as_str()))
 }
 
-/// The words as a shell reads them, joined by spaces.
+/// Returns the script that the words form for a shell, joined by spaces.
 pub(super) fn joined_script(words: &[ShellWord]) -> WrappedCommand {
     let texts: Vec<String> = words.iter().map(ShellWord::display_text).collect();
     let mut pieces = words.iter().flat_map(|word| &word.pieces);
@@ -555,7 +557,7 @@ pub(super) fn joined_script(words: &[ShellWord]) -> WrappedCommand {
     }
 }
 
-/// The commands of `find`: from `-exec` to `;` or `+`.
+/// Returns the commands of `find`: from `-exec` to `;` or `+`.
 fn find_commands(words: &[ShellWord]) -> WrappedCommand {
     let is = |word: &ShellWord, names: &[&str]| {
         names.contains(&word.known_text().unwrap_or_default().as_str())

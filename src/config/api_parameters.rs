@@ -1,16 +1,16 @@
-//! Owns the table of parameters that not every model's API has. A key that is not in it goes to every
-//! API.
+//! The table of parameters that only some models' APIs have. A key that is not in it is sent to
+//! every API.
 
 use crate::config::vendors::{
     GeminiGeneration, Vendor, VendorConnection, WireFormat, gemini_generation,
 };
 
-/// The APIs as far as they differ in their parameters.
+/// The APIs, as far as they differ in their parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ModelApi {
     /// Chat Completions of any server.
     Chat,
-    /// Chat Completions of `OpenRouter`, which has what all have and more.
+    /// Chat Completions of `OpenRouter`, which has all common parameters and more.
     OpenRouter,
     /// OpenAI's Responses.
     Responses,
@@ -20,12 +20,12 @@ pub enum ModelApi {
     GenerateContent,
 }
 
-/// Keys that the same APIs have.
+/// Keys that the same APIs support.
 #[derive(Debug)]
 pub struct ApiParameters {
     /// The keys.
     pub keys: &'static [&'static str],
-    /// Who has them.
+    /// The APIs that support them.
     pub apis: &'static [ModelApi],
     /// What happens without them.
     pub instead: &'static str,
@@ -51,11 +51,11 @@ const NO_PARAMETER: &str = "it has no such parameter";
 const NO_SEARCH: &str = "the agent works without a search of the vendor's";
 const NO_CODE: &str = "the agent works without programs that run at the vendor";
 
-/// Which API has what: <https://platform.openai.com/docs/api-reference/responses/create>,
+/// Which API supports what: <https://platform.openai.com/docs/api-reference/responses/create>,
 /// <https://docs.claude.com/en/api/messages>, <https://ai.google.dev/api/generate-content>,
-/// <https://openrouter.ai/docs/features/web-search>. Servers of Chat Completions differ so much that
-/// they are sent whatever some of them have; but they have no tools of a vendor's (xAI answers its
-/// `search_parameters` with 410: <https://docs.x.ai/docs/guides/live-search>).
+/// <https://openrouter.ai/docs/features/web-search>. Servers of Chat Completions differ so much
+/// that they are sent every parameter that some of them support; but they have no vendor tools (xAI
+/// answers its `search_parameters` with 410: <https://docs.x.ai/docs/guides/live-search>).
 pub static EXTRAS: &[ApiParameters] = &[
     row(&["top_k"], NOT_RESPONSES, NO_SAMPLING),
     row(
@@ -155,7 +155,7 @@ const fn row(
     }
 }
 
-/// Why a key is not sent to a model, in words that can follow on a colon; nothing if it is.
+/// Returns why a key is not sent to a model, worded to follow a colon; `None` if it is sent.
 pub fn unsent_reason(key: &str, vendor: &Vendor, model: &str) -> Option<&'static str> {
     if let VendorConnection::ExternalAgent(_) = vendor.connection {
         return Some("the program asks its model in its own way");
@@ -174,7 +174,7 @@ pub fn unsent_reason(key: &str, vendor: &Vendor, model: &str) -> Option<&'static
 }
 
 impl ModelApi {
-    /// The API of a vendor; a script has none.
+    /// Returns the API of a vendor; a scripted backend has none.
     pub fn from_vendor(vendor: &Vendor) -> Option<Self> {
         match vendor.connection {
             VendorConnection::Remote(WireFormat::ChatCompletions)
@@ -194,7 +194,7 @@ impl ModelApi {
         }
     }
 
-    /// The API as the reference names it.
+    /// Returns the API's name in the reference.
     pub fn describe(self) -> &'static str {
         match self {
             ModelApi::Chat => "other types",
@@ -213,7 +213,7 @@ mod tests {
     use crate::config::keys::agents::BACKEND;
     use crate::config::vendors::find_vendor;
 
-    /// Checks which of these vendors are sent a key.
+    /// Checks to which of these vendors a key is sent.
     #[track_caller]
     fn check(key: &str, expected: &[&str]) {
         let vendors = [

@@ -1,4 +1,4 @@
-//! Owns how the programs of an agent are run that works by them, as its config gives it.
+//! How the programs of an agent that writes programs are run, as configured.
 
 use crate::code_mode::language::ProgramDialect;
 use crate::config::command_line::{CommandBounds, CommandLineConfig};
@@ -8,18 +8,19 @@ use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 /// How the programs of one agent are run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CodeModeConfig {
-    /// What they are written in (`code_language`), with what they import (`code_libraries`).
+    /// Their language (`code_language`) and additional libraries (`code_libraries`).
     pub dialect: ProgramDialect,
-    /// How they are held (`command_line_sandbox`).
+    /// The sandbox level (`command_line_sandbox`).
     pub sandbox: SandboxLevelChoice,
-    /// What one may use up (`command_line_limits`).
+    /// The resource limits of a program (`command_line_limits`).
     pub limits: ResourceLimits,
-    /// How long one may run, and how much is kept of its output (`command_line_limits`).
+    /// The timeout and the size of the output that is kept (`command_line_limits`).
     pub bounds: CommandBounds,
 }
 
 impl CodeModeConfig {
-    /// What their sandbox is made from: no network, no variables of the user's, and never no sandbox.
+    /// Returns the configuration of their sandbox: no network, none of the user's variables, and
+    /// always a sandbox.
     pub fn sandbox_config(&self) -> CommandLineConfig {
         CommandLineConfig {
             sandbox: match self.sandbox {

@@ -1,5 +1,4 @@
-//! Owns how the commands of an agent are run, as its config gives it. Where nothing is written, the
-//! defaults are the closed ones.
+//! How the commands of an agent are run, as configured. The defaults are the closed ones.
 
 use std::collections::BTreeMap;
 
@@ -14,12 +13,11 @@ use crate::sandbox_policy::limits::ResourceLimits;
 use crate::sandbox_policy::network::NetworkPolicy;
 use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 
-/// How long a command may run where neither the config nor the call says it, in seconds.
+/// The default timeout of a command, in seconds.
 pub const TIMEOUT_SECONDS_DEFAULT: u64 = 60;
-/// The longest that a call may let its command run, in seconds, unless the config lets all run
-/// longer.
+/// The longest timeout that a call can request, in seconds, unless the config's own is longer.
 pub const TIMEOUT_SECONDS_MAX: u64 = 60 * 60;
-/// How much is kept of what a command writes where the config does not say it, in bytes.
+/// The default size of a command's output that is kept, in bytes.
 pub const OUTPUT_BYTES_DEFAULT: u64 = 1024 * 1024;
 
 /// How the commands of one agent are run.
@@ -27,30 +25,31 @@ pub const OUTPUT_BYTES_DEFAULT: u64 = 1024 * 1024;
 pub struct CommandLineConfig {
     /// Where they run (`command_line_execution_mode`).
     pub mode: ExecutionMode,
-    /// How much is refused by text where something enforces (`command_policy`).
+    /// How much is refused by the text rules where a sandbox enforces the grants
+    /// (`command_policy`).
     pub policy: CommandPolicy,
-    /// The only commands (`command_line_allowed_commands`).
+    /// If set, the only allowed commands (`command_line_allowed_commands`).
     pub allowed: Option<Vec<CommandRegex>>,
-    /// Never these (`command_line_blocked_commands`).
+    /// Blocked commands (`command_line_blocked_commands`).
     pub blocked: Vec<CommandRegex>,
-    /// How local commands are held to their grants (`command_line_sandbox`).
+    /// The sandbox level of local commands (`command_line_sandbox`).
     pub sandbox: SandboxLevelChoice,
-    /// What local commands reach of the network (`command_line_network`).
+    /// The network access of local commands (`command_line_network`).
     pub network: NetworkPolicy,
-    /// What one command may use up (`command_line_limits`).
+    /// The resource limits of a command (`command_line_limits`).
     pub limits: ResourceLimits,
-    /// How long a command may run and how much is kept of its output (`command_line_limits`).
+    /// The timeout of a command and the size of the output that is kept (`command_line_limits`).
     pub bounds: CommandBounds,
-    /// Variables besides those that every command has (`env`).
+    /// Variables in addition to those that every command has (`env`).
     pub env: BTreeMap<String, EnvVariable>,
 }
 
-/// How long a command may run, and how much is kept of its output.
+/// The timeout of a command, and the size of the output that is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommandBounds {
-    /// How long it may run unless its call says it, in seconds.
+    /// The timeout, in seconds, unless the call gives one.
     pub timeout_seconds: u64,
-    /// How much is kept of each of its two outputs, in bytes.
+    /// The size that is kept of each of its two outputs, in bytes.
     pub output_bytes_max: u64,
 }
 
@@ -69,18 +68,18 @@ pub enum ExecutionMode {
     /// On this machine, in massgen's sandbox.
     #[default]
     Local,
-    /// In a container of the agent's own.
+    /// In the agent's own container.
     Docker(Box<DockerConfig>),
 }
 
-/// A variable that commands are given.
+/// A variable for commands.
 #[derive(Clone, Debug)]
 pub enum EnvVariable {
-    /// With the value that it has in massgen's environment, or else in a `.env` file.
+    /// With its value in massgen's environment, or else in a `.env` file.
     Inherited,
-    /// With a value that stands in the config.
+    /// With a value from the config.
     Literal(String),
-    /// With a value that the config makes from variables of massgen's environment.
+    /// With a value that the config expands from variables of massgen's environment.
     Expanded(SecretString),
 }
 
@@ -99,8 +98,8 @@ impl PartialEq for EnvVariable {
     }
 }
 
-/// What of variables of processes must reach no record: values into which others were filled, and
-/// those whose names say so. `own` is where the user's are looked for.
+/// Returns the values of variables that must not appear in any record: expanded values, and those
+/// whose names indicate a secret. Inherited values are looked up in `own`.
 pub fn variable_secrets(
     variables: &BTreeMap<String, EnvVariable>,
     own: &ConfigVariables,
@@ -114,8 +113,8 @@ pub fn variable_secrets(
 }
 
 impl CommandLineConfig {
-    /// The variables besides those that every command has, with their values. One that is passed
-    /// on and has no value in `own`, where the user's are looked for, is not there.
+    /// Returns the variables in addition to those that every command has. An inherited variable
+    /// without a value in `own` is omitted.
     pub fn added_env(&self, own: &ConfigVariables) -> BTreeMap<String, String> {
         let value = |(name, variable): (&String, &EnvVariable)| {
             let value = match variable {
@@ -128,7 +127,8 @@ impl CommandLineConfig {
         self.env.iter().filter_map(value).collect()
     }
 
-    /// What of the variables must reach no record. `own` is where the user's are looked for.
+    /// Returns the values of variables that must not appear in any record. Inherited values are
+    /// looked up in `own`.
     pub fn secrets(&self, own: &ConfigVariables) -> Vec<SecretString> {
         let docker = match &self.mode {
             ExecutionMode::Docker(docker) => Some(&docker.credentials.env_vars),
@@ -140,8 +140,8 @@ impl CommandLineConfig {
         variable_secrets(&self.env, own).chain(passed).collect()
     }
 
-    /// The text rules, when local commands are held to their grants by `tier`. Without anything
-    /// that enforces they are strict, unless the user switched the sandbox off in words.
+    /// Returns the text rules for local commands in a sandbox of `tier`. If nothing enforces the
+    /// grants they are strict, unless the user explicitly disabled the sandbox.
     pub fn rules(&self, tier: SandboxLevel) -> CommandRules {
         let policy = match (&self.mode, tier) {
             (ExecutionMode::Local, SandboxLevel::D) => CommandPolicy::Strict,

@@ -1,5 +1,5 @@
-//! Owns what is said about a config: one finding with its place in the text, as lines for a person
-//! and as JSON for scripts. It never decides what is wrong.
+//! Diagnostics about a config: a finding with its location in the text, rendered as lines for a
+//! person and as JSON for scripts. It never decides what is wrong.
 
 use std::ops::Range;
 
@@ -9,20 +9,21 @@ use serde_json::{Value, json};
 
 use crate::text::{escape_name, truncate};
 
-/// The longest line that is shown with its finding, in bytes; of longer ones only the place is said.
+/// The longest line that is shown with its finding, in bytes; of longer lines only the location is
+/// shown.
 const LINE_BYTES_MAX: usize = 240;
-/// The longest piece of the user's text that a message repeats, in characters.
+/// The longest part of the user's text that a message quotes, in characters.
 const QUOTE_CHARS_MAX: usize = 60;
 
 /// A range of bytes in the text of a config.
 pub type Span = Range<usize>;
 
-/// Whether a finding keeps the config from being run.
+/// Whether a finding prevents the config from being run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
     /// The config cannot be run.
     Error,
-    /// The config can be run, and something in it will not happen as written.
+    /// The config can be run, but something in it will not happen as written.
     Warning,
 }
 
@@ -35,18 +36,18 @@ pub struct Diagnostic {
     pub message: String,
     /// The path of the key in the YAML, such as `agents[0].backend.type`; empty for the whole file.
     pub key: String,
-    /// Where it stands in the text, if it stands anywhere.
+    /// Its location in the text, if it has one.
     pub span: Option<Span>,
-    /// What could stand there, shown under the line.
+    /// What is expected there, shown under the line.
     pub expected: Option<String>,
-    /// The next action.
+    /// The suggested next step.
     pub suggestion: Option<String>,
-    /// In how many more places the same was found.
+    /// The number of further places with the same finding.
     pub repeats: usize,
 }
 
 impl Diagnostic {
-    /// A finding that keeps the config from being run.
+    /// Creates a finding that prevents the config from being run.
     pub fn error(key: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             severity: Severity::Error,
@@ -59,7 +60,7 @@ impl Diagnostic {
         }
     }
 
-    /// A finding that is worth a word.
+    /// Creates a warning.
     pub fn warning(key: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             severity: Severity::Warning,
@@ -67,21 +68,21 @@ impl Diagnostic {
         }
     }
 
-    /// Adds where it stands.
+    /// Adds the location.
     #[must_use]
     pub fn with_span(mut self, span: &Span) -> Self {
         self.span = Some(span.clone());
         self
     }
 
-    /// Adds what could stand there.
+    /// Adds what is expected there.
     #[must_use]
     pub fn with_expected(mut self, expected: impl Into<String>) -> Self {
         self.expected = Some(expected.into());
         self
     }
 
-    /// Adds the next action.
+    /// Adds the suggested next step.
     #[must_use]
     pub fn with_suggestion(mut self, suggestion: impl Into<String>) -> Self {
         self.suggestion = Some(suggestion.into());
@@ -89,7 +90,7 @@ impl Diagnostic {
     }
 }
 
-/// The text that findings point into, under the name that the user knows it by.
+/// The text that findings refer to, under the name by which the user knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigSource {
     name: String,
@@ -97,7 +98,7 @@ pub struct ConfigSource {
 }
 
 impl ConfigSource {
-    /// Names a text.
+    /// Creates a source with a name.
     pub fn new(name: impl Into<String>, text: String) -> Self {
         Self {
             name: name.into(),
@@ -105,12 +106,12 @@ impl ConfigSource {
         }
     }
 
-    /// The text, without keys.
+    /// Returns the text, without keys.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The line and column, both from 1, of a byte; the column counts characters.
+    /// Returns the line and column of a byte, both from 1; the column counts characters.
     fn line_and_column(&self, byte: usize) -> (usize, usize) {
         let before = self.text.get(..byte).unwrap_or(&self.text);
         let line = before.matches('\n').count().saturating_add(1);
@@ -119,8 +120,8 @@ impl ConfigSource {
         (line, column.saturating_add(1))
     }
 
-    /// The line that holds `span`, and where in it the span lies; `None` for a line that is too long
-    /// to be read.
+    /// Returns the line that contains `span`, and the span within it; `None` if the line is too
+    /// long to show.
     fn line_of(&self, span: &Span) -> Option<(&str, Span)> {
         let before = self.text.get(..span.start)?;
         let start = before.rfind('\n').map_or(0, |newline| newline + 1);
@@ -131,13 +132,13 @@ impl ConfigSource {
     }
 }
 
-/// The user's own text as messages repeat it: short, in backticks, without control characters.
+/// Quotes the user's own text for messages: short, in backticks, without control characters.
 pub fn quote(text: &str) -> String {
     let shown = escape_name(&truncate(text, QUOTE_CHARS_MAX));
     format!("`{shown}`")
 }
 
-/// All findings for a person, errors and warnings in the order given, each with its line.
+/// Renders all findings for a person, errors and warnings in the order given, each with its line.
 pub fn render(source: &ConfigSource, diagnostics: &[Diagnostic]) -> String {
     let renderer = Renderer::plain().decor_style(DecorStyle::Ascii);
     let texts: Vec<String> = diagnostics
@@ -147,7 +148,7 @@ pub fn render(source: &ConfigSource, diagnostics: &[Diagnostic]) -> String {
     texts.join("\n\n")
 }
 
-/// Each finding in one line, for the start of a run.
+/// Renders each finding in one line, for the start of a run.
 pub fn render_lines(source: &ConfigSource, diagnostics: &[Diagnostic]) -> Vec<String> {
     let line = |diagnostic: &Diagnostic| {
         let place = diagnostic.span.as_ref().map(|span| {
@@ -164,7 +165,7 @@ pub fn render_lines(source: &ConfigSource, diagnostics: &[Diagnostic]) -> Vec<St
     diagnostics.iter().map(line).collect()
 }
 
-/// The result of a check for scripts.
+/// Returns the result of a check for scripts.
 pub fn to_json(source: &ConfigSource, diagnostics: &[Diagnostic]) -> Value {
     let of = |severity| {
         let rows = diagnostics
@@ -232,7 +233,7 @@ fn group<'a>(source: &'a ConfigSource, diagnostic: &'a Diagnostic) -> Group<'a> 
     }
 }
 
-/// The place of a finding whose line is not shown.
+/// Returns the location of a finding whose line is not shown.
 fn origin<'a>(source: &'a ConfigSource, diagnostic: &Diagnostic) -> SourceOrigin<'a> {
     let origin = SourceOrigin::path(source.name.as_str());
     match &diagnostic.span {

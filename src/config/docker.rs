@@ -1,33 +1,33 @@
-//! Owns how the container of an agent is made, as its config gives it. Where nothing is written, the
-//! container has no network, no credentials and nobody who is root.
+//! The container of an agent, as configured. By default it has no network, no credentials and no
+//! root user.
 
 use std::collections::BTreeMap;
 
 use crate::path::AbsPath;
 
-/// The image of a container, which `massgen docker build` makes.
+/// The default image, which `massgen docker build` builds.
 pub const IMAGE: &str = "massgen/mcp-runtime:latest";
-/// The image of a container in which the agent may become root.
+/// The default image for containers in which the agent may become root.
 pub const SUDO_IMAGE: &str = "massgen/mcp-runtime-sudo:latest";
-/// The home directory of whoever runs commands in a container.
+/// The home directory of the container's user.
 pub const CONTAINER_HOME: &str = "/home/massgen";
 
-/// How the container of one agent is made.
+/// The configuration of an agent's container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DockerConfig {
-    /// What it is made from (`command_line_docker_image`).
+    /// The image (`command_line_docker_image`).
     pub image: String,
     /// Memory of all its processes, in bytes (`command_line_docker_memory_limit`).
     pub memory_bytes: Option<u64>,
-    /// Processor time, in billionths of one processor (`command_line_docker_cpu_limit`).
+    /// CPU time, in billionths of one CPU (`command_line_docker_cpu_limit`).
     pub nano_cpus: Option<u64>,
-    /// What it reaches of the network (`command_line_docker_network_mode`).
+    /// The network access (`command_line_docker_network_mode`).
     pub network: ContainerNetwork,
     /// Whether the agent may become root in it (`command_line_docker_enable_sudo`).
     pub root: RootAccess,
-    /// What it is given of the user's secrets (`command_line_docker_credentials`).
+    /// The user's secrets that it is given (`command_line_docker_credentials`).
     pub credentials: CredentialsConfig,
-    /// What is installed in it (`command_line_docker_packages`).
+    /// The packages that are installed in it (`command_line_docker_packages`).
     pub packages: PackagesConfig,
 }
 
@@ -45,20 +45,20 @@ impl Default for DockerConfig {
     }
 }
 
-/// What a container reaches of the network.
+/// The network access of a container.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ContainerNetwork {
-    /// Nothing but its own loopback.
+    /// Only its own loopback.
     #[default]
     None,
-    /// What the engine's own network leads to.
+    /// The engine's bridge network.
     Bridge,
-    /// All that the machine reaches, with what listens on the machine itself.
+    /// The machine's network, including services that listen on the machine itself.
     Host,
 }
 
 impl ContainerNetwork {
-    /// The name that engines know it by.
+    /// Returns its name in container engines.
     pub fn name(self) -> &'static str {
         match self {
             ContainerNetwork::None => "none",
@@ -71,37 +71,37 @@ impl ContainerNetwork {
 /// Whether an agent may become root in its container.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RootAccess {
-    /// Nothing there gains rights.
+    /// No process in it can gain privileges.
     #[default]
     Never,
-    /// By `sudo`. What is root inside is root in the mounted directories too.
+    /// By `sudo`. Root in the container is root in the mounted directories as well.
     BySudo,
 }
 
-/// What a container is given of the user's secrets, all of it read-only.
+/// The user's secrets that a container is given, all read-only.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CredentialsConfig {
-    /// Well-known files of the user's home.
+    /// Well-known files in the user's home.
     pub mount: Vec<HostCredential>,
     /// Other files and directories, each with its path in the container.
     pub additional_mounts: BTreeMap<AbsPath, AbsPath>,
     /// A file of variables.
     pub env_file: Option<AbsPath>,
-    /// The only variables that are taken from the file, if there are any listed.
+    /// If not empty, the only variables taken from that file.
     pub env_vars_from_file: Vec<String>,
-    /// Variables of massgen's own environment, or else of a `.env` file.
+    /// Variables from massgen's own environment, or else from a `.env` file.
     pub env_vars: Vec<String>,
-    /// Whether all of them are passed.
+    /// Whether massgen's whole environment is passed.
     pub environment: PassedEnvironment,
 }
 
 /// How much of massgen's environment a container is given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PassedEnvironment {
-    /// The variables that are listed.
+    /// Only the listed variables.
     #[default]
     Listed,
-    /// All of them (`pass_all_env`).
+    /// All variables (`pass_all_env`).
     All,
 }
 
@@ -121,7 +121,7 @@ pub enum HostCredential {
 }
 
 impl HostCredential {
-    /// All of them, with their names in YAML and where they lie below a home directory.
+    /// All of them, with their names in YAML and their paths below a home directory.
     pub const ALL: &[(HostCredential, &'static str, &'static str)] = &[
         (HostCredential::SshKeys, "ssh_keys", ".ssh"),
         (HostCredential::GitConfig, "git_config", ".gitconfig"),
@@ -130,13 +130,13 @@ impl HostCredential {
         (HostCredential::PypiConfig, "pypi_config", ".pypirc"),
     ];
 
-    /// The one with this name in YAML.
+    /// Returns the one with this name in YAML.
     pub fn from_name(name: &str) -> Option<Self> {
         let found = Self::ALL.iter().find(|(_, own, _)| *own == name);
         found.map(|(credential, ..)| *credential)
     }
 
-    /// Where it lies below a home directory.
+    /// Returns its path below a home directory.
     pub fn home_path(self) -> &'static str {
         let found = Self::ALL.iter().find(|(own, ..)| *own == self);
         found.map_or("", |(_, _, place)| place)
@@ -144,7 +144,8 @@ impl HostCredential {
 }
 
 impl CredentialsConfig {
-    /// What of the user's every command of the agent can read, as a list of names; empty if nothing.
+    /// Returns the names of the user's secrets that every command of the agent can read; empty if
+    /// there are none.
     pub fn exposed_names(&self) -> Vec<String> {
         let places = self.mount.iter().map(|credential| credential.home_path());
         let mut exposed: Vec<String> = places.map(|place| format!("`~/{place}`")).collect();
@@ -169,32 +170,32 @@ fn variables(names: &[String]) -> String {
     names.join(", ")
 }
 
-/// What is installed in a container.
+/// The packages that are installed in a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PackagesConfig {
     /// Packages of the image's distribution, installed first, as root.
     pub system: Vec<String>,
-    /// Packages of Python, installed after those.
+    /// Python packages, installed after the system's.
     pub python: Vec<String>,
-    /// Packages of npm, installed last.
+    /// npm packages, installed last.
     pub npm: Vec<String>,
-    /// Whether what the workspace depends on is installed.
+    /// Whether the workspace's dependencies are installed.
     pub dependencies: DependencyInstall,
 }
 
-/// Whether what a workspace depends on is installed by massgen.
+/// Whether massgen installs a workspace's dependencies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DependencyInstall {
-    /// The agent does so itself.
+    /// The agent installs them itself.
     #[default]
     Manual,
-    /// Before a command, if `requirements.txt`, `pyproject.toml` or `package.json` of the workspace
+    /// Before a command, if the workspace's `requirements.txt`, `pyproject.toml` or `package.json`
     /// is new or was changed (`auto_install_deps`).
     Automatic,
 }
 
 impl PackagesConfig {
-    /// Whether anything would have to be fetched.
+    /// Returns whether any package must be downloaded.
     pub fn needs_network(&self) -> bool {
         let lists = [&self.system, &self.python, &self.npm];
         self.dependencies == DependencyInstall::Automatic

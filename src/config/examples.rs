@@ -1,19 +1,19 @@
-//! Owns the configs that are built into the binary, under the names that their users know.
+//! The example configs that are built into the binary, under the names that users know.
 
 use crate::config::keys::nearest;
 use crate::config::lookup::EXAMPLE_PREFIX;
 
-/// A config that is built in.
+/// A built-in config.
 #[derive(Debug)]
 pub struct ExampleConfig {
     /// Its path below `configs/`, such as `basic/single_agent.yaml`.
     pub name: &'static str,
-    /// Its text.
+    /// Its source.
     pub text: &'static str,
 }
 
 impl ExampleConfig {
-    /// What it is for: its first line, which is a comment.
+    /// Returns its purpose: the comment in its first line.
     pub fn summary(&self) -> &'static str {
         let line = self.text.lines().next().unwrap_or_default();
         line.trim_start_matches('#').trim()
@@ -29,7 +29,7 @@ macro_rules! examples {
     };
 }
 
-/// Every example, in the order in which they are listed.
+/// Every example, in listing order.
 pub static EXAMPLES: &[ExampleConfig] = examples![
     "basic/offline_demo.yaml",
     "basic/single_agent.yaml",
@@ -55,7 +55,7 @@ pub static EXAMPLES: &[ExampleConfig] = examples![
     "pipeline/dev_loop.yaml",
 ];
 
-/// The example of this exact name, with or without `.yaml` and `@examples/`.
+/// Returns the example of this exact name, with or without `.yaml` and `@examples/`.
 pub fn find_example(name: &str) -> Option<&'static ExampleConfig> {
     let name = bare_name(name);
     EXAMPLES
@@ -63,7 +63,7 @@ pub fn find_example(name: &str) -> Option<&'static ExampleConfig> {
         .find(|example| bare_name(example.name) == name)
 }
 
-/// The name of the example that `name` was probably meant to be.
+/// Returns the name of the example that `name` probably means.
 pub fn nearest_name(name: &str) -> Option<&'static str> {
     let wanted = bare_name(name);
     let last = |name| bare_name(name).rsplit('/').next().unwrap_or(name);

@@ -1,5 +1,5 @@
-//! Owns the guests: agents that are programs of their own, such as Claude Code, as a config names
-//! them. Where nothing is written, the defaults are the closed ones.
+//! External agents, which are programs such as Claude Code, as configured. The defaults are the
+//! closed ones.
 
 use secrecy::SecretString;
 
@@ -7,48 +7,49 @@ use crate::config::command_line::CommandLineConfig;
 use crate::config::vendors::AgentProtocolKind;
 use crate::dotenv::ConfigVariables;
 
-/// A guest as an agent's config describes it.
+/// An external agent as configured.
 #[derive(Clone, Debug)]
 pub struct ExternalAgentConfig {
     /// The name after `type:`.
     pub vendor: &'static str,
-    /// How it is spoken with.
+    /// Its protocol.
     pub protocol: AgentProtocolKind,
     /// The program and its first arguments (`command`).
     pub command: Vec<String>,
-    /// The package that has the program, where the type has one.
+    /// The package that provides the program, if the type has one.
     pub package: Option<&'static str>,
-    /// The model that it is told to ask; its own choice without one.
+    /// The model it is told to use; `None` leaves the choice to the program.
     pub model: Option<String>,
-    /// How it is held: its network, its variables and its limits.
+    /// Its restrictions: network, variables and limits.
     pub sandbox: CommandLineConfig,
 }
 
 impl ExternalAgentConfig {
-    /// What of its variables must reach no record. `own` is where the user's are looked for.
+    /// Returns the values of its variables that must not appear in any record. Inherited values are
+    /// looked up in `own`.
     pub fn secrets(&self, own: &ConfigVariables) -> Vec<SecretString> {
         self.sandbox.secrets(own)
     }
 }
 
-/// What a type of guests is, where its config says nothing else.
+/// A type of external agent, with its defaults.
 #[derive(Debug)]
 pub struct ExternalAgentKind {
     /// The name after `type:`.
     pub vendor: &'static str,
-    /// The program and its first arguments; empty where the config has to name it.
+    /// The program and its first arguments; empty if the config has to name it.
     pub command: &'static [&'static str],
-    /// The package that has it.
+    /// The package that provides it.
     pub package: Option<&'static str>,
-    /// The variable by which it takes its key.
+    /// The variable from which it reads its key.
     pub key: Option<&'static str>,
-    /// The hosts that it has to reach.
+    /// The hosts that it needs to reach.
     pub hosts: &'static [&'static str],
     /// Variables that are set for it.
     pub env: &'static [(&'static str, &'static str)],
 }
 
-/// The types of guests.
+/// The types of external agents.
 pub static KINDS: &[ExternalAgentKind] = &[
     // https://code.claude.com/docs/en/settings and https://code.claude.com/docs/en/network-config
     ExternalAgentKind {
@@ -93,7 +94,7 @@ pub static KINDS: &[ExternalAgentKind] = &[
     },
 ];
 
-/// The row of the table with this name.
+/// Returns the type of this name.
 pub fn find_kind(vendor: &str) -> Option<&'static ExternalAgentKind> {
     KINDS.iter().find(|kind| kind.vendor == vendor)
 }

@@ -1,30 +1,29 @@
-//! Owns what a config says that a found config may not: one that lies in the project and that the
-//! user did not name. What is looked at is listed here without the disk; where paths lie is for the
-//! caller to find out.
+//! The uses that a found config must not have: one that is in the project and that the user did not
+//! name. They are listed here without accessing the disk; the caller resolves where the paths are.
 
 use crate::path::AbsPath;
 
-/// Something that only a config may say that the user named, as far as the text tells.
+/// A use that only a named config may have, as far as the text shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RestrictedUse {
-    /// It says so whatever the disk holds. The text is what the config would do.
+    /// A use that does not depend on the disk. The string describes what the config would do.
     Always(String),
-    /// It says so unless the path lies in the project.
+    /// A use of a path, which is allowed inside the project.
     Path {
-        /// The path, before links are followed.
+        /// The path, before symlinks are resolved.
         path: AbsPath,
-        /// What happens there.
+        /// How the path is accessed.
         access: PathUseAccess,
     },
 }
 
-/// What happens at a path that a config names.
+/// How a path named in a config is accessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathUseAccess {
     /// Agents or massgen read it.
     Read,
     /// Agents write to it: protected names stay protected.
     AgentWrites,
-    /// massgen writes to it: of the protected names only its own directory is open.
+    /// massgen writes to it: of the protected names only its own directory is writable.
     MassgenWrites,
 }

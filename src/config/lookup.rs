@@ -1,19 +1,20 @@
-//! Owns where configs and `.env` files are looked for. It names places; the caller reads the files.
+//! Where configs and `.env` files are looked for. It returns paths; the caller reads the files.
 
 use crate::config::storage_path::STATE_DIR;
 use crate::path::AbsPath;
 
-/// What a config file is called when the user names none.
+/// The name of a config file when the user gives none.
 const CONFIG_NAME: &str = "config.yaml";
-/// The file that holds variables.
+/// The name of a file with variables.
 const ENV_NAME: &str = ".env";
-/// The endings of files that are read as configs.
+/// The extensions of files that are read as configs.
 const CONFIG_ENDINGS: &[&str] = &[".yaml", ".yml", ".json"];
-/// What the argument of `--config` begins with that names a built-in example and no file.
+/// The prefix of a `--config` argument that names a built-in example instead of a file.
 pub const EXAMPLE_PREFIX: &str = "@examples/";
 
-/// The files to try for `--config ARGUMENT`, or without it, first come first served. After them come
-/// the built-in examples of that name. An argument that begins with [`EXAMPLE_PREFIX`] has no files.
+/// Returns the files to try for `--config ARGUMENT`, or without it; the first that exists is used.
+/// After them come the built-in examples of that name. An argument that starts with
+/// [`EXAMPLE_PREFIX`] has no files.
 pub fn config_candidates(
     argument: Option<&str>,
     base: &AbsPath,
@@ -67,27 +68,27 @@ fn config_folders(base: &AbsPath, home: Option<&AbsPath>) -> Vec<AbsPath> {
         .collect()
 }
 
-/// A `.env` file that is read if it is there.
+/// A `.env` file that is read if it exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DotenvLocation {
     /// The file.
     pub file: AbsPath,
-    /// Whose words it holds.
+    /// Its author.
     pub author: DotenvAuthor,
 }
 
-/// Who wrote a `.env` file.
+/// The author of a `.env` file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DotenvAuthor {
-    /// The user: it lies where only their own settings do.
+    /// The user: it is in a directory that contains only their own settings.
     User,
-    /// Whoever made the directory, such as the author of a cloned repository.
+    /// Whoever created the directory, such as the author of a cloned repository.
     Stranger,
 }
 
-/// The `.env` files to read. What an earlier one sets, a later one does not change. Only that of the
-/// state directory in the home is the user's own: the current directory may be anybody's project, and
-/// the executable may lie inside one.
+/// Returns the `.env` files to read. The first file that sets a variable wins. Only the one in the
+/// state directory of the home directory is trusted as the user's: the current directory may be
+/// anyone's project, and the executable may be inside one.
 pub fn dotenv_locations(
     base: &AbsPath,
     home: Option<&AbsPath>,
@@ -107,8 +108,8 @@ pub fn dotenv_locations(
     places.into_iter().flatten().collect()
 }
 
-/// Whether `name` counts only in the process's own environment: what a run tells about itself goes
-/// where its user says, and its containers are made by whom they say, and nowhere that a file says.
+/// Returns whether `name` is read only from the process's own environment. The destination of
+/// telemetry and the container engine are the user's choice, never a file's.
 pub fn is_process_only(name: &str) -> bool {
     name.starts_with("OTEL_") || name.starts_with("DOCKER_")
 }
@@ -196,7 +197,7 @@ mod tests {
             ["/p/.env Stranger", own, "/bin/.env Stranger"]
         );
         assert_eq!(places("/p", None, None), ["/p/.env Stranger"]);
-        // Each file is read once, and the user's own stays the user's own.
+        // Each file is read once, and the user's own file keeps its author.
         assert_eq!(
             places("/h/.massgen", Some("/h"), Some("/h/.massgen")),
             [own]

@@ -1,5 +1,5 @@
-//! Owns what a run is configured to be. `Config` is made only by [`load`], from a parsed YAML tree,
-//! and by [`team`], and is valid by construction; it is no mirror of the YAML. Nothing here reads a
+//! Owns the configuration of a run. `Config` is created only by [`load`], from a parsed YAML tree,
+//! and by [`team`], and is valid by construction; it does not mirror the YAML. Nothing here reads a
 //! file.
 
 use std::collections::BTreeSet;
@@ -60,78 +60,78 @@ pub mod team;
 pub mod vendors;
 pub mod workflow;
 
-/// Where the text of a config comes from.
+/// The origin of a config's text.
 #[derive(Clone, Debug)]
 pub struct ConfigOrigin {
-    /// The name that diagnostics show: the file as the user wrote it, or the name of an example.
+    /// The name in diagnostics: the file as the user wrote it, or the name of an example.
     pub name: String,
-    /// The directory that holds the file; a built-in example has none.
+    /// The directory that contains the file; `None` for a built-in example.
     pub directory: Option<AbsPath>,
 }
 
-/// What a config is checked against besides its own text.
+/// The context that a config is checked in.
 #[derive(Clone, Copy, Debug)]
 pub struct ConfigContext<'a> {
-    /// The directory that the user stands in; relative context paths start there.
+    /// The user's current directory; relative context paths start there.
     pub base: &'a AbsPath,
     /// The user's home directory, for `~`.
     pub home: Option<&'a AbsPath>,
-    /// The variables that the text may name.
+    /// The variables that the text can refer to.
     pub env: &'a ConfigVariables,
 }
 
-/// A config that can be run, with what is worth a word about it.
+/// A config that can be run, with its warnings.
 #[derive(Clone, Debug)]
 pub struct LoadedConfig {
-    /// The checked team.
+    /// The validated config.
     pub config: Config,
-    /// What was written and will not happen, or not as written.
+    /// Settings that have no effect, or not the effect as written.
     pub warnings: Vec<Diagnostic>,
-    /// What in it only a config may say that the user named.
+    /// The uses that only a named config may have.
     pub restricted_uses: Vec<RestrictedUse>,
-    /// The text that was read, without keys.
+    /// The text of the config, without keys.
     pub source: ConfigSource,
 }
 
 impl LoadedConfig {
-    /// The warnings as text for a person, each with its line; empty if there are none.
+    /// Renders the warnings for a person, each with its line; empty if there are none.
     pub fn render(&self) -> String {
         diagnostic::render(&self.source, &self.warnings)
     }
 
-    /// Each warning in one line.
+    /// Renders each warning in one line.
     pub fn warning_lines(&self) -> Vec<String> {
         diagnostic::render_lines(&self.source, &self.warnings)
     }
 
-    /// The result of the check for scripts.
+    /// Returns the result of the check for scripts.
     pub fn to_json(&self) -> Value {
         diagnostic::to_json(&self.source, &self.warnings)
     }
 }
 
-/// Why a config cannot be run: all that is wrong with it at once.
+/// The reason why a config cannot be run: all findings together.
 #[derive(Clone, Debug)]
 pub struct InvalidConfig {
     /// Errors and warnings in the order of the file; at least one is an error.
     pub diagnostics: Vec<Diagnostic>,
-    /// The text that was read, without keys.
+    /// The text of the config, without keys.
     pub source: ConfigSource,
 }
 
 impl InvalidConfig {
-    /// The diagnostics as text for a person, each with its line.
+    /// Renders the diagnostics for a person, each with its line.
     pub fn render(&self) -> String {
         diagnostic::render(&self.source, &self.diagnostics)
     }
 
-    /// The result of the check for scripts.
+    /// Returns the result of the check for scripts.
     pub fn to_json(&self) -> Value {
         diagnostic::to_json(&self.source, &self.diagnostics)
     }
 }
 
-/// Reads the text of a config (YAML or JSON) and checks all of it.
+/// Parses the text of a config (YAML or JSON) and checks all of it.
 pub fn load(
     text: &[u8],
     origin: &ConfigOrigin,
@@ -163,8 +163,8 @@ pub fn load(
     }
 }
 
-/// Reads the text of a file of models (YAML or JSON) and checks all of it. Gives the rows with what
-/// is worth a word about them, or all that is wrong.
+/// Parses the text of a file of models (YAML or JSON) and checks all of it. Returns the rows with
+/// any warnings, or all errors.
 pub fn load_models(
     text: &[u8],
     origin: &ConfigOrigin,
@@ -186,45 +186,46 @@ pub fn load_models(
     }
 }
 
-/// A checked team: who takes part, by which rules, within which limits.
+/// A validated config: the agents, the rules and the limits of a run.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The agents in the order of the file, which breaks ties. Never empty; ids are unique.
     pub agents: Vec<AgentConfig>,
-    /// How the agents work together, and on what.
+    /// How the agents work together, and on which paths.
     pub orchestrator: OrchestratorConfig,
-    /// How long things may take.
+    /// The timeouts.
     pub timeouts: TimeoutConfig,
-    /// How often vendors may be asked.
+    /// The rate limits of vendors.
     pub rate_limits: Vec<RateLimit>,
-    /// How much the whole run may use.
+    /// The limits of the whole run.
     pub limits: BudgetLimits,
-    /// Whether the user looks at what is delivered before it is.
+    /// Whether the user reviews a delivery before it is applied.
     pub delivery: DeliveryMode,
-    /// What is kept of the project's runs and sessions.
+    /// The retention of the project's runs and sessions.
     pub retention: RetentionConfig,
-    /// The session that a run goes on with, unless the command line says otherwise.
+    /// The session that a run continues, unless the command line names another.
     pub session_id: Option<String>,
-    /// What tells whether answers hold.
+    /// The checks of answers.
     pub checks: ChecksConfig,
-    /// What is denied and asked of every agent.
+    /// The permission rules for every agent.
     pub permissions: PermissionsConfig,
-    /// The pipeline that the agents work in; without one, all have the same task at once.
+    /// The pipeline that the agents work in; `None` gives all of them the same task at the same
+    /// time.
     pub workflow: Option<WorkflowConfig>,
 }
 
-/// Whether the user looks at what is delivered before it is.
+/// Whether the user reviews a delivery before it is applied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DeliveryMode {
-    /// Everything is applied that may be.
+    /// Everything that may be applied is applied.
     #[default]
     Auto,
-    /// On a terminal, the user is shown what would change and chooses. Elsewhere as `Auto`.
+    /// On a terminal, the user is shown the changes and chooses. Elsewhere like `Auto`.
     Review,
 }
 
 impl Config {
-    /// Every path of the user's that is opened to an agent: context paths and folder guards.
+    /// Returns every path of the user that is open to an agent: context paths and folder guards.
     pub fn opened_paths(&self) -> impl Iterator<Item = &AbsPath> {
         let own = self.agents.iter().flat_map(|agent| &agent.context_paths);
         let listed = self.orchestrator.context_paths.iter().chain(own);
@@ -235,7 +236,7 @@ impl Config {
         listed.map(|context| &context.path).chain(guarded)
     }
 
-    /// Every path of the user's that is open to an agent for writing in the final phase.
+    /// Returns every path of the user that an agent can write to in the final phase.
     pub fn write_paths(&self) -> impl Iterator<Item = &AbsPath> {
         let own = self.agents.iter().flat_map(|agent| &agent.context_paths);
         let listed = self.orchestrator.context_paths.iter().chain(own);
@@ -250,8 +251,8 @@ impl Config {
         listed.map(|context| &context.path).chain(guarded)
     }
 
-    /// Holds a found config to the project at `project` and to the vendors' own hosts, where that is
-    /// only seen when the run goes on.
+    /// Restricts a found config to the project at `project` and to the vendors' own hosts, in the
+    /// respects that can only be checked during the run.
     pub fn restrict_to_project(&mut self, project: &AbsPath) {
         for agent in &mut self.agents {
             let backend = &mut agent.backend;
@@ -265,7 +266,7 @@ impl Config {
         }
     }
 
-    /// From now on local commands of all agents are held so, whatever their keys say.
+    /// Overrides the sandbox level of local commands for all agents and checks.
     pub fn override_sandbox(&mut self, choice: SandboxLevelChoice) {
         for agent in &mut self.agents {
             if let Some(commands) = &mut agent.commands {
@@ -281,7 +282,8 @@ impl Config {
         self.checks.sandbox = Some(choice);
     }
 
-    /// Whether an agent's commands write to the user's paths themselves, because nothing holds them.
+    /// Returns whether an agent's commands write directly to the user's paths, because they run
+    /// without a sandbox.
     pub fn writes_in_place(&self) -> bool {
         let agents = self.agents.iter();
         let mut commands = agents.filter_map(|agent| agent.commands.as_ref());
@@ -292,7 +294,7 @@ impl Config {
         commands.any(is_off)
     }
 
-    /// Whether an agent may run commands or programs on this machine itself.
+    /// Returns whether an agent may run commands or programs on this machine itself.
     pub fn has_local_commands(&self) -> bool {
         let is_local = |commands: &CommandLineConfig| match commands.mode {
             ExecutionMode::Local => true,
@@ -305,7 +307,7 @@ impl Config {
         })
     }
 
-    /// The images that containers of the agents are made from, each once.
+    /// Returns the images of the agents' containers, without duplicates.
     pub fn images(&self) -> Vec<&str> {
         let commands = self
             .agents
@@ -320,57 +322,58 @@ impl Config {
     }
 }
 
-/// One agent.
+/// An agent.
 #[derive(Clone, Debug)]
 pub struct AgentConfig {
     /// Its name in logs and directories.
     pub id: AgentId,
-    /// What the user tells this agent beside the task.
+    /// The user's instructions for this agent, in addition to the task.
     pub system_message: Option<String>,
-    /// The model that speaks for it.
+    /// Its model.
     pub backend: BackendConfig,
-    /// Its workspace (relative ones lie below `.massgen/workspaces`); without one it has no file
+    /// Its workspace (relative paths start at `.massgen/workspaces`); `None` leaves it without file
     /// tools.
     pub cwd: Option<StoragePath>,
-    /// Paths that only this agent is given.
+    /// Paths that are opened to this agent only.
     pub context_paths: Vec<ContextPath>,
-    /// Whether it is held to listed directories.
+    /// Whether it is restricted to listed directories.
     pub folder_guard: FolderGuard,
     /// Whether it must read a file before deleting or overwriting it.
     pub read_before_delete: ReadBeforeDelete,
-    /// Which of the tools it is offered.
+    /// The tools that it is offered.
     pub tools: ToolFilter,
-    /// How its commands are run; without it, it runs none.
+    /// How its commands are run; `None` if it may run none.
     pub commands: Option<CommandLineConfig>,
-    /// How its programs are run; with it, the agent works by them and by nothing else.
+    /// How its programs are run; if set, the agent makes all its calls through programs.
     pub programs: Option<CodeModeConfig>,
-    /// The servers whose tools it may use.
+    /// The servers with tools that it may use.
     pub servers: Vec<Arc<ServerConfig>>,
-    /// The file that its model's replies are recorded in.
+    /// The file to which its model's replies are recorded.
     pub record: Option<AbsPath>,
-    /// How much it may use, within what the run may use.
+    /// Its limits, within those of the run.
     pub limits: BudgetLimits,
-    /// What is denied and asked of it, with what is of every agent.
+    /// The permission rules for it, including those for every agent.
     pub permissions: PermissionsConfig,
-    /// What is asked about what it does, with what is about every agent.
+    /// The hooks for it, including those for every agent.
     pub hooks: HookList,
-    /// Requests to its model in one round or presentation, so that it does not go on forever.
+    /// The maximum number of requests to its model in one round or presentation, which stops an
+    /// endless loop.
     pub steps_per_round_max: u32,
 }
 
-/// Requests in one round or presentation where the config says nothing.
+/// The default maximum of requests in one round or presentation.
 const STEPS_PER_ROUND_DEFAULT: u32 = 200;
 
-/// Which tools an agent is offered, by name.
+/// The tools that an agent is offered, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolFilter {
-    /// Only these, if given (`allowed_tools`).
+    /// If set, only these tools (`allowed_tools`).
     pub allowed: Option<Vec<String>>,
-    /// Never these (`exclude_tools`, `disallowed_tools`).
+    /// Tools that are excluded (`exclude_tools`, `disallowed_tools`).
     pub excluded: Vec<String>,
 }
 
-/// Where a model is asked, and how.
+/// The model of an agent, and how it is reached.
 #[derive(Clone, Debug)]
 pub struct BackendConfig {
     /// The row of the vendor table that `type` names.
@@ -379,57 +382,57 @@ pub struct BackendConfig {
     pub model: String,
     /// The endpoint; the vendor's own unless the YAML or the environment names another.
     pub base_url: Option<String>,
-    /// The key from the YAML; without one the vendor's environment variables are asked.
+    /// The key from the YAML; `None` uses the vendor's environment variables.
     pub api_key: Option<SecretString>,
-    /// Which hosts the user's keys go to.
+    /// The hosts that the user's keys are sent to.
     pub key_hosts: KeyHosts,
-    /// Keys that belong to the model's API and go into every request as they are.
+    /// Keys for the model's API, sent in every request unchanged.
     pub parameters: Map<String, Value>,
     /// The replies of a `scripted` backend.
     pub script: Option<ScriptSource>,
-    /// The program that speaks in the place of a model, if the type is one.
+    /// The external agent that replaces a model, if the type is one.
     pub external_agent: Option<Arc<ExternalAgentConfig>>,
-    /// Whether the model is given images.
+    /// Whether the model accepts images.
     pub image_input: ImageInput,
-    /// How long a reply may take.
+    /// The timeouts of a reply.
     pub timeouts: ReplyTimeouts,
-    /// The models that are asked when this one cannot go on, in this order; they have no fallback
-    /// of their own.
+    /// The models that are used when this one fails, in this order; they have no fallback of their
+    /// own.
     pub fallback: Vec<BackendConfig>,
 }
 
 impl BackendConfig {
-    /// This model, and then those that are asked when it cannot go on.
+    /// Returns this model, followed by its fallback models.
     pub fn with_fallbacks(&self) -> impl Iterator<Item = &BackendConfig> {
         std::iter::once(self).chain(&self.fallback)
     }
 }
 
-/// Which hosts the keys of the user's environment go to.
+/// The hosts that the keys in the user's environment are sent to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KeyHosts {
-    /// Those that the config names: it is the user's own, or they named it.
+    /// Those that the config names: the config is the user's own, or the user named it.
     #[default]
     Configured,
-    /// The vendors' own.
+    /// Only the vendors' own.
     OfVendors,
 }
 
-/// How long a model's reply may take, in whole seconds.
+/// The timeouts of a model's reply, in whole seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplyTimeouts {
-    /// Until anything comes.
+    /// Until the first byte.
     pub first_byte_seconds: u64,
-    /// How long nothing may come after that.
+    /// Between two bytes after that.
     pub idle_seconds: u64,
     /// Until it is complete.
     pub total_seconds: u64,
 }
 
-/// Vendors are silent for up to four minutes while a model reasons or writes a long call, and local
-/// servers while they load one.
+/// The default silence timeout, in seconds. Vendors are silent for up to four minutes while a model
+/// reasons or writes a long call, and local servers while they load a model.
 const SILENCE_SECONDS_DEFAULT: u64 = 300;
-/// How long a reply may take, in seconds.
+/// The default timeout of a complete reply, in seconds.
 const REPLY_SECONDS_DEFAULT: u64 = 3_600;
 
 impl Default for ReplyTimeouts {
@@ -442,32 +445,32 @@ impl Default for ReplyTimeouts {
     }
 }
 
-/// Where the replies of a scripted backend stand.
+/// The source of a scripted backend's replies.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ScriptSource {
     /// In the config itself, under `replies`.
     Inline(Value),
-    /// In a YAML file of its own.
+    /// In a separate YAML file.
     File(AbsPath),
 }
 
-/// A path of the user's that agents are given.
+/// A path of the user that agents are given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContextPath {
-    /// Where it is.
+    /// The path.
     pub path: AbsPath,
-    /// What the final agent may do there; every agent may read while coordinating.
+    /// The permission of the final agent; every agent may read during coordination.
     pub permission: Permission,
     /// Paths inside that stay read-only.
     pub protected: Vec<RelPath>,
-    /// Paths inside that are closed for reading too.
+    /// Paths inside that cannot be read either.
     pub hidden: Vec<RelPath>,
-    /// Protected names that are open here.
+    /// Names that are removed from the protected ones here.
     pub unprotected: Vec<String>,
 }
 
 impl ContextPath {
-    /// A path that may be read and nothing else.
+    /// Creates a read-only context path.
     pub fn read_only(path: AbsPath) -> Self {
         Self {
             path,
@@ -482,25 +485,25 @@ impl ContextPath {
 /// The rules of coordination and delivery.
 #[derive(Clone, Debug)]
 pub struct OrchestratorConfig {
-    /// Paths that every agent is given.
+    /// Paths that are opened to every agent.
     pub context_paths: Vec<ContextPath>,
-    /// Where the latest snapshot of each agent is found.
+    /// The directory of the latest snapshot of each agent.
     pub snapshot_storage: StoragePath,
-    /// Where agents see each other's snapshots.
+    /// The directory in which agents see each other's snapshots.
     pub agent_temporary_workspace: StoragePath,
-    /// Where sessions are kept.
+    /// The directory of sessions.
     pub session_storage: StoragePath,
     /// How critical voters are asked to be.
     pub voting_sensitivity: VotingSensitivity,
-    /// How many answers one agent may give.
+    /// The maximum number of answers per agent.
     pub max_new_answers_per_agent: Option<u32>,
     /// How different a new answer must be from all others.
     pub answer_novelty: NoveltyRequirement,
-    /// Whether the first answer is taken without voting.
+    /// Whether the first answer wins without a vote.
     pub coordination: CoordinationMode,
-    /// Whether agents only plan until the final phase, and with which words.
+    /// Whether agents only plan until the final phase, and the instruction for it.
     pub planning: PlanningMode,
-    /// How often the whole coordination may be started again after the final answer was judged.
+    /// The maximum number of restarts of the whole coordination after the final answer was judged.
     pub max_orchestration_restarts: u32,
 }
 
@@ -516,7 +519,7 @@ pub enum VotingSensitivity {
     Strict,
 }
 
-/// How different a new answer must be from each existing one, as overlap of words.
+/// How different a new answer must be from each existing one, measured as word overlap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NoveltyRequirement {
     /// Only an exact repetition is refused.
@@ -534,7 +537,7 @@ pub enum CoordinationMode {
     /// Agents answer, see each other's answers and vote.
     #[default]
     Vote,
-    /// The first agent presents at once (`skip_coordination_rounds`).
+    /// The first agent presents immediately (`skip_coordination_rounds`).
     Skip,
 }
 
@@ -544,29 +547,29 @@ pub enum PlanningMode {
     /// Agents do the work while coordinating.
     #[default]
     Off,
-    /// Agents describe the work; the text is the config's, or massgen's own if it gives none.
+    /// Agents describe the work; the instruction is the config's, or massgen's default.
     On {
         /// `planning_mode_instruction`.
         instruction: Option<String>,
     },
 }
 
-/// How long things may take, in whole seconds.
+/// Timeouts, in whole seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeoutConfig {
     /// The whole coordination.
     pub orchestrator_seconds: u64,
-    /// An agent's first round, before it is told to finish.
+    /// An agent's first round, after which it is told to finish.
     pub initial_round_seconds: Option<u64>,
-    /// Every later round, before the agent is told to finish.
+    /// Every later round, after which the agent is told to finish.
     pub subsequent_round_seconds: Option<u64>,
-    /// How long after that the agent may still use tools.
+    /// The grace period after that in which the agent may still use tools.
     pub round_grace_seconds: u64,
 }
 
-/// How long the whole coordination may take, in seconds: MassGen's own default.
+/// The default timeout of the whole coordination, in seconds: the same as MassGen's.
 const ORCHESTRATOR_SECONDS_DEFAULT: u64 = 1_800;
-/// How long an agent may use tools after its round is over, in seconds: MassGen's own default.
+/// The default grace period after a round, in seconds: the same as MassGen's.
 const ROUND_GRACE_SECONDS_DEFAULT: u64 = 120;
 
 impl Default for OrchestratorConfig {

@@ -1,21 +1,21 @@
-//! Owns what a config says under `permissions`.
+//! The `permissions` of a config.
 
 use crate::call_rules::CallRules;
 
-/// How long a question waits where the config says nothing, in seconds.
+/// The default timeout of an approval request, in seconds.
 pub const ASK_SECONDS_DEFAULT: u64 = 300;
 
-/// The rules of one place of a config, and how long questions wait.
+/// The rules of one `permissions` section, and the timeout of approval requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PermissionsConfig {
     /// The rules.
     pub rules: CallRules,
-    /// How long a question waits for its answer, in seconds; as usual without a number.
+    /// The timeout of an approval request, in seconds; `None` uses the default.
     pub ask_timeout_seconds: Option<u64>,
 }
 
 impl PermissionsConfig {
-    /// These and `others`: the rules add up, and the shorter time counts.
+    /// Merges the rules with those of `others`; the shorter timeout applies.
     #[must_use]
     pub fn merged_with(&self, others: &Self) -> Self {
         let times = [self.ask_timeout_seconds, others.ask_timeout_seconds];
@@ -25,7 +25,7 @@ impl PermissionsConfig {
         }
     }
 
-    /// How long a question waits for its answer, in seconds.
+    /// Returns the timeout of an approval request, in seconds.
     pub fn approval_timeout_seconds(&self) -> u64 {
         self.ask_timeout_seconds.unwrap_or(ASK_SECONDS_DEFAULT)
     }

@@ -1,5 +1,5 @@
-//! Owns who is paid for a model's work: the host of its endpoint tells. What it costs is the
-//! business of `spending`.
+//! The vendor that is paid for a model's work, determined by the host of its endpoint. Prices are
+//! in `spending`.
 
 use url::{Host, Url};
 
@@ -7,7 +7,7 @@ use crate::config::BackendConfig;
 use crate::config::vendors::{VendorConnection, is_this_machine, is_within};
 use crate::spending::models::{ModelQuery, PricingVendor};
 
-/// Hosts and the vendors that are paid there, as the table of prices names them.
+/// Domains and the vendors that are paid there, by their names in the price table.
 const SELLERS_OF_HOSTS: &[(&str, &str)] = &[
     ("aliyuncs.com", "qwen"),
     ("anthropic.com", "claude"),
@@ -30,7 +30,7 @@ const SELLERS_OF_HOSTS: &[(&str, &str)] = &[
     ("z.ai", "zai"),
 ];
 
-/// The model of `backend` as its price is looked up; its fallback models are others.
+/// Returns the query for the price of `backend`'s model, not of its fallback models.
 pub fn model_query(backend: &BackendConfig) -> ModelQuery<'_> {
     ModelQuery {
         backend: backend.vendor.name,

@@ -1,26 +1,26 @@
-//! Owns the limits of how often vendors are asked: what the YAML and the command line write, and
-//! which models each limit holds for.
+//! Rate limits of vendors: how the YAML and the command line write them, and which models each
+//! applies to.
 
 use crate::config::vendors::{self, Vendor};
 
-/// How often the models that it holds for may be asked, all agents of a run together.
+/// A rate limit for the models it applies to, shared by all agents of a run.
 #[derive(Clone, Debug)]
 pub struct RateLimit {
-    /// The vendor that it holds for; for all without one.
+    /// The vendor it applies to; `None` for all.
     pub vendor: Option<&'static Vendor>,
-    /// The model that it holds for; for all of the vendor without one.
+    /// The model it applies to; `None` for all of the vendor.
     pub model: Option<String>,
-    /// Requests in any minute.
+    /// Requests per minute.
     pub requests_per_minute: Option<u64>,
-    /// Tokens of requests and replies in any minute.
+    /// Tokens of requests and replies per minute.
     pub tokens_per_minute: Option<u64>,
 }
 
 impl RateLimit {
-    /// Reads `[TYPE[/MODEL]=]NUMBER[rpm|tpm]`, as it is written on the command line.
+    /// Parses `[TYPE[/MODEL]=]NUMBER[rpm|tpm]`, as written on the command line.
     ///
     /// # Errors
-    /// What is wrong with the text, as one sentence.
+    /// The cause, as one sentence.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (name, amount) = match text.split_once('=') {
             Some((name, amount)) => (Some(name), amount),
@@ -61,7 +61,7 @@ impl RateLimit {
         })
     }
 
-    /// Whether it holds for this model of this vendor.
+    /// Returns whether it applies to this model of this vendor.
     pub fn holds_for(&self, vendor: &Vendor, model: &str) -> bool {
         self.vendor.is_none_or(|own| own.name == vendor.name)
             && self.model.as_deref().is_none_or(|own| own == model)

@@ -1,6 +1,6 @@
-//! Owns how a team is written down so that a run of it can be played again: as a config of scripted
-//! agents with the same rules, paths and tools. What models are told is left out, because recorded
-//! models do not read. It must never hold a key.
+//! Writes a team as a config for replaying its run: scripted agents with the same rules, paths and
+//! tools. Instructions to models are left out, because recorded models do not read them. It must
+//! never contain a key.
 
 use serde_json::{Map, Value, json};
 
@@ -9,7 +9,7 @@ use crate::path::RelPath;
 use crate::permissions::guard::{DownloadsAccess, FolderGuard, GuardPreset};
 use crate::permissions::history::ReadBeforeDelete;
 
-/// The config of `config`'s team with recorded replies. Workspaces are massgen's own, named after
+/// Returns a config of `config`'s team with recorded replies. Workspaces are massgen's, named after
 /// their agents.
 pub fn recorded_config(config: &Config) -> Value {
     let orchestrator = &config.orchestrator;

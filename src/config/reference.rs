@@ -1,5 +1,5 @@
-//! Owns `docs/config.md`, the reference of all keys. It is made from the table of keys, so that it
-//! cannot differ from what is checked.
+//! Generates `docs/config.md`, the reference of all keys, from the table of keys, so that it always
+//! matches the checks.
 
 use std::fmt::Write;
 
@@ -9,10 +9,10 @@ use crate::config::keys::{ConfigKey, IgnoredEffect, KeySection, KeyStatus, SECTI
 use crate::config::vendors::{VENDORS, Vendor};
 use crate::config::yaml::{ALIASES_MAX, CONFIG_BYTES_MAX, DEPTH_MAX, NODES_MAX};
 
-/// The part of the reference that is about the file as a whole.
+/// The part of the reference about the file as a whole.
 const INTRODUCTION: &str = include_str!("reference_introduction.md");
 
-/// The whole reference as Markdown.
+/// Returns the whole reference as Markdown.
 pub fn reference() -> String {
     let mut out = String::from(INTRODUCTION);
     limits(&mut out);
@@ -93,7 +93,8 @@ fn section_reference(out: &mut String, section: &KeySection) {
     }
 }
 
-/// The keys that massgen does not act on: those that are errors, and those that get a warning.
+/// Writes the keys that massgen does not act on: those that are errors, and those that get a
+/// warning.
 fn unserved_reference(out: &mut String, section: &KeySection) {
     let unserved = |is_meant: fn(IgnoredEffect) -> bool| -> Vec<&ConfigKey> {
         let keys = section.keys.iter();
@@ -200,7 +201,7 @@ fn vendor_reference(out: &mut String) {
     }
 }
 
-/// The shape of a value, with a link to the section that it leads to.
+/// Returns the shape of a value, with a link to its section.
 fn linked_shape(shape: &ValueShape) -> String {
     let link = |text: &str, section: &KeySection| format!("[{text}](#{})", anchor(section));
     match shape {
@@ -232,7 +233,7 @@ fn linked_shape(shape: &ValueShape) -> String {
     }
 }
 
-/// What GitHub makes of a section's heading.
+/// Returns the anchor that GitHub generates for a section's heading.
 fn anchor(section: &KeySection) -> String {
     let kept = |c: &char| c.is_alphanumeric() || *c == '_';
     section.path.chars().filter(kept).collect()
@@ -252,7 +253,7 @@ fn table(out: &mut String, columns: &[&str]) {
     push(out, format_args!("|{}\n", "---|".repeat(columns.len())));
 }
 
-/// Writing to a text cannot fail.
+/// Appends text; writing to a string cannot fail.
 fn push(out: &mut String, arguments: std::fmt::Arguments<'_>) {
     let _: std::fmt::Result = out.write_fmt(arguments);
 }

@@ -1,27 +1,27 @@
-//! Owns what is kept of a project's runs and sessions, as a config or the command line gives it.
+//! The retention of a project's runs and sessions, as set in a config or on the command line.
 
 /// One day, in seconds.
 pub const DAY_SECONDS: u64 = 24 * HOUR_SECONDS;
 /// One hour, in seconds.
 const HOUR_SECONDS: u64 = 60 * 60;
 
-/// What may be removed; nothing without a limit.
+/// What may be removed; nothing if there is no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RetentionConfig {
-    /// How long something is kept that is not used, in seconds.
+    /// How long something unused is kept, in seconds.
     pub unused_seconds: Option<u64>,
-    /// How many bytes all of it may take up.
+    /// The maximum size of everything together, in bytes.
     pub bytes: Option<u64>,
 }
 
 impl RetentionConfig {
-    /// Whether anything may be removed at all.
+    /// Returns whether anything may be removed.
     pub fn is_limited(&self) -> bool {
         self.unused_seconds.is_some() || self.bytes.is_some()
     }
 }
 
-/// The seconds of a time as it is typed: `30d`, `12h` or `2w`.
+/// Parses a duration, such as `30d`, `12h` or `2w`, into seconds.
 pub fn seconds(text: &str) -> Option<u64> {
     let units = [
         ("h", HOUR_SECONDS),

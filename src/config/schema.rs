@@ -1,4 +1,4 @@
-//! Owns the JSON Schema of a config, for editors. It is made from the table of keys.
+//! Generates the JSON Schema of a config, for editors, from the table of keys.
 
 use serde_json::{Map, Value, json};
 
@@ -8,10 +8,10 @@ use crate::config::keys::{
 };
 use crate::config::vendors::VENDORS;
 
-/// The dialect that the schema is written in.
+/// The dialect of the schema.
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 
-/// The schema of the whole YAML.
+/// Returns the schema of the whole YAML.
 pub fn schema() -> Value {
     let sections = SECTIONS.iter().filter(|section| !section.path.is_empty());
     let definitions: Map<String, Value> = sections
@@ -80,7 +80,7 @@ fn key_schema(section: &KeySection, name: &str, key: &ConfigKey) -> Value {
     schema.into()
 }
 
-/// The schema of a shape. `${NAME}` can stand for any single value, and nothing for every value.
+/// Returns the schema of a shape. `${NAME}` is valid for any scalar, and null for any value.
 fn shape_schema(shape: &ValueShape) -> Value {
     let variable = json!({ "type": "string", "pattern": "\\$\\{[A-Z_][A-Z0-9_]*\\}" });
     let nothing = json!({ "type": "null" });
@@ -137,7 +137,7 @@ fn reference(section: &KeySection) -> Value {
     json!({ "$ref": format!("#/$defs/{}", definition_name(section)) })
 }
 
-/// The last name of a section's path: `backend` of `agents[].backend`.
+/// Returns the last component of a section's path: `backend` of `agents[].backend`.
 fn definition_name(section: &KeySection) -> String {
     let last = section.path.rsplit('.').next().unwrap_or_default();
     last.trim_end_matches("[]").to_owned()

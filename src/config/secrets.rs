@@ -1,7 +1,8 @@
-//! Owns hiding keys that stand in a config's text, so that neither a diagnostic nor a record of the
-//! run shows them. It works on lines, for texts that do not parse too.
+//! Redacts keys in a config's text, so that they appear neither in a diagnostic nor in a record of
+//! the run. It works line by line, also on text that does not parse.
 
-/// Names whose value is not shown. A name ends with one of them, whatever its case.
+/// Names whose value is redacted. A variable matches if its name ends with one of them, ignoring
+/// case.
 const SECRET_NAMES: &[&str] = &[
     "api_key",
     "apikey",
@@ -11,15 +12,15 @@ const SECRET_NAMES: &[&str] = &[
     "_token",
 ];
 
-/// Whether a variable of this name holds a secret, as far as its name says so.
+/// Returns whether a variable holds a secret, judging by its name.
 pub fn is_secret(variable: &str) -> bool {
     let name = variable.to_ascii_lowercase();
     let mut endings = SECRET_NAMES.iter().chain(&["_key"]);
     name == "token" || endings.any(|ending| name.ends_with(ending))
 }
 
-/// The text with every value of a secret key replaced by asterisks of the same length in bytes.
-/// References such as `${OPENAI_API_KEY}` stay: they name a key and do not hold it.
+/// Replaces every value of a secret key with asterisks of the same length in bytes. References such
+/// as `${OPENAI_API_KEY}` stay: they name a key and do not contain it.
 pub fn redact(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut block_of: Option<usize> = None;
@@ -46,7 +47,7 @@ pub fn redact(text: &str) -> String {
     out
 }
 
-/// Where the value of the first secret key of a line begins, unless it is a reference.
+/// Returns the start of the value of the first secret key in a line, unless it is a reference.
 fn secret_value_start(line: &str) -> Option<usize> {
     let lower = line.to_ascii_lowercase();
     let ends = SECRET_NAMES.iter().flat_map(|name| {

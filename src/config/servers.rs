@@ -1,5 +1,4 @@
-//! Owns the foreign servers of tools that a config names (`mcp_servers`). Where nothing is written,
-//! the defaults are the closed ones.
+//! The MCP servers of a config (`mcp_servers`). The defaults are the closed ones.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::collections::BTreeMap;
@@ -18,22 +17,22 @@ use crate::sandbox_policy::network::NetworkPolicy;
 use crate::sandbox_policy::public::{is_in, is_public};
 use crate::tools::served::{ServerName, ServerRules};
 
-/// How long a call may take where the config does not say it, in seconds.
+/// The default timeout of a call, in seconds.
 pub const CALL_SECONDS_DEFAULT: u64 = 120;
 
-/// One server.
+/// A server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerConfig {
-    /// What the user says about its tools, its name among it.
+    /// The user's rules for its tools, including its name.
     pub rules: ServerRules,
-    /// How it is reached.
+    /// Its transport.
     pub link: ServerTransport,
-    /// How long one call may take, in seconds (`timeout_seconds`).
+    /// The timeout of a call, in seconds (`timeout_seconds`).
     pub call_seconds: u64,
 }
 
 impl ServerConfig {
-    /// Whether one connection serves all agents that have this server.
+    /// Returns whether all agents with this server share one connection.
     pub fn is_shared(&self) -> bool {
         match &self.link {
             ServerTransport::Remote(_) => true,
@@ -41,7 +40,7 @@ impl ServerConfig {
         }
     }
 
-    /// What the config says of its single tools (`tools`), as rules.
+    /// Returns the config's settings for single tools (`tools`) as rules.
     pub fn call_rules(&self) -> CallRules {
         let server = self.name();
         let rule = |(tool, ruling): (&String, &RuleAction)| {
@@ -54,14 +53,13 @@ impl ServerConfig {
         CallRules::new(self.rules.ruled.iter().filter_map(rule).collect())
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(&self) -> &ServerName {
         &self.rules.server
     }
 
-    /// What of it must reach no record: headers, variables that others were filled into, and those
-    /// whose names say so. `own` is where the user's
-    /// are looked for.
+    /// Returns the values that must not appear in any record: headers, expanded variables, and
+    /// those whose names indicate a secret. Inherited values are looked up in `own`.
     pub fn secrets(&self, own: &ConfigVariables) -> Vec<SecretString> {
         let copy = |secret: &SecretString| SecretString::from(secret.expose_secret());
         match &self.link {
@@ -80,7 +78,7 @@ impl ServerConfig {
     }
 }
 
-/// How a server is reached.
+/// The transport of a server.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ServerTransport {
     /// A program that massgen starts for an agent, in the agent's sandbox (`type: stdio`).
@@ -94,45 +92,46 @@ pub enum ServerTransport {
 pub struct ServerProgram {
     /// The program and its arguments.
     pub command: Vec<String>,
-    /// The directory that it begins in; the agent's workspace without one.
+    /// The working directory; `None` is the agent's workspace.
     pub cwd: Option<AbsPath>,
-    /// Variables besides those that every command has.
+    /// Variables in addition to those that every command has.
     pub env: BTreeMap<String, EnvVariable>,
-    /// What it reaches of the network.
+    /// Its network access.
     pub network: NetworkPolicy,
-    /// Who has an instance.
+    /// Which agents share an instance.
     pub instances: InstanceSharing,
 }
 
-/// How many instances of a program there are.
+/// The number of instances of a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InstanceSharing {
     /// Each agent has its own.
     #[default]
     PerAgent,
-    /// All agents with this server share one, which may do what all of them may (`shared`).
+    /// All agents with this server share one instance, which may do what any of them may
+    /// (`shared`).
     One,
 }
 
-/// What stands in the arguments of a program for the directory that it begins in.
+/// The placeholder for the working directory in the arguments of a program.
 pub const CWD_OF_SERVER: &str = "${cwd}";
 
 /// A server on the network.
 #[derive(Clone, Debug)]
 pub struct RemoteServer {
-    /// Where it is.
+    /// Its URL.
     pub url: Url,
-    /// What it is spoken with in.
+    /// Its protocol.
     pub protocol: RemoteProtocol,
-    /// What every request carries besides.
+    /// Headers that are added to every request.
     pub headers: BTreeMap<String, SecretString>,
-    /// Which addresses that are not public it may have.
+    /// Which non-public addresses it may have.
     pub addresses: AddressPolicy,
-    /// How massgen signs in there, if the server wants that.
+    /// How massgen signs in, if the server requires it.
     pub oauth: OauthConfig,
 }
 
-/// What the name of a header holds that tells the server who asks.
+/// Parts of the names of headers that identify the client.
 const NAMES_OF_CREDENTIALS: &[&str] = &[
     "auth",
     "cookie",
@@ -145,12 +144,12 @@ const NAMES_OF_CREDENTIALS: &[&str] = &[
 ];
 
 impl RemoteServer {
-    /// All values in `headers`, also without the scheme of credentials.
+    /// Returns all values in `headers`, with and without their authentication scheme.
     pub fn header_values(&self) -> Vec<SecretString> {
         self.headers.values().flat_map(spellings).collect()
     }
 
-    /// The values in `headers` whose names say that they tell the server who asks.
+    /// Returns the values of the headers that identify the client, judging by their names.
     pub fn credentials(&self) -> Vec<SecretString> {
         let tells = |name: &str| NAMES_OF_CREDENTIALS.iter().any(|part| name.contains(part));
         let headers = self.headers.iter();
@@ -159,8 +158,8 @@ impl RemoteServer {
     }
 }
 
-/// The value of a header, what stands in it behind the scheme of credentials, as in `Bearer …`, and the
-/// name and password of `Basic …`.
+/// Returns the value of a header, the credentials after an authentication scheme such as `Bearer
+/// …`, and the decoded `Basic …` pair and its password.
 fn spellings(value: &SecretString) -> Vec<SecretString> {
     let value = value.expose_secret();
     let mut all = vec![SecretString::from(value)];
@@ -181,31 +180,31 @@ fn spellings(value: &SecretString) -> Vec<SecretString> {
     all
 }
 
-/// The protocols in which servers on the network are spoken with.
+/// The protocols of remote servers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RemoteProtocol {
-    /// Streamable HTTP; a server that does not know it is tried with the older one.
+    /// Streamable HTTP; if a server does not support it, the older one is tried.
     #[default]
     Streamable,
-    /// The older one, over one stream of events (`type: sse`).
+    /// The older protocol, with one stream of events (`type: sse`).
     Sse,
 }
 
-/// How massgen signs in at a server that wants to know who asks (`oauth`).
+/// How massgen signs in to a server that requires it (`oauth`).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OauthConfig {
-    /// What massgen is known as; without it, massgen registers itself.
+    /// The registered client; `None` makes massgen register itself.
     pub client: Option<OauthClient>,
-    /// What is asked for; without any, what the server says.
+    /// The requested scopes; if empty, those that the server names.
     pub scopes: Vec<String>,
 }
 
-/// What an authorization server knows massgen as.
+/// The client that massgen is registered as at an authorization server.
 #[derive(Clone, Debug)]
 pub struct OauthClient {
-    /// Its name there (`client_id`).
+    /// Its id (`client_id`).
     pub id: String,
-    /// What proves it (`client_secret`).
+    /// Its secret (`client_secret`).
     pub secret: Option<SecretString>,
 }
 
@@ -236,12 +235,12 @@ impl PartialEq for OauthClient {
     }
 }
 
-/// Which addresses that are not public a server on the network may have.
+/// Which non-public addresses a remote server may have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AddressPolicy {
-    /// Those of this machine (`allow_localhost`).
+    /// Addresses of this machine (`allow_localhost`).
     pub this_machine: AddressAllowance,
-    /// Those of private networks (`allow_private_ips`).
+    /// Addresses of private networks (`allow_private_ips`).
     pub private: AddressAllowance,
 }
 
@@ -256,7 +255,7 @@ pub enum AddressAllowance {
 }
 
 impl AddressPolicy {
-    /// Why a server may not have an address; `None` if it may.
+    /// Returns why a server may not have an address; `None` if it may.
     pub fn address_fault(self, address: IpAddr) -> Option<&'static str> {
         let address = address.to_canonical();
         if is_public(address) {
@@ -271,7 +270,8 @@ impl AddressPolicy {
         }
     }
 
-    /// Why `url` may not be connected to, as far as it says so itself. Names are looked up when it is.
+    /// Returns why `url` may not be connected to, judging by the URL alone. Host names are resolved
+    /// and checked on connection.
     pub fn url_fault(self, url: &Url) -> Option<&'static str> {
         match url.host() {
             None => Some("`url` names no server"),
@@ -287,10 +287,9 @@ impl AddressPolicy {
     }
 }
 
-/// Where clouds serve metadata inside private networks of version 6, as an address and the number of
-/// bits that count.
+/// Cloud metadata services in private IPv6 networks, as an address and a prefix length in bits.
 const METADATA_V6: &[(Ipv6Addr, u32)] = &[
-    // AWS, with what hands out keys to containers (`fd00:ec2::23`).
+    // AWS, including the service that issues credentials to containers (`fd00:ec2::23`).
     (Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0), 32),
     // Google Cloud.
     (Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254), 128),
@@ -302,7 +301,7 @@ const METADATA_V6: &[(Ipv6Addr, u32)] = &[
     (Ipv6Addr::new(0xfd00, 0x100, 0, 0, 0, 0, 0x100, 0x200), 128),
 ];
 
-/// Where clouds serve metadata besides the addresses of a link, in version 4.
+/// Cloud metadata services outside of the link-local addresses, in IPv4.
 const METADATA_V4: &[Ipv4Addr] = &[
     // Alibaba Cloud.
     Ipv4Addr::new(100, 100, 100, 200),
@@ -312,13 +311,13 @@ const METADATA_V4: &[Ipv4Addr] = &[
     Ipv4Addr::new(192, 0, 0, 192),
 ];
 
-/// Whether an address belongs to a private network; what serves a cloud's metadata does not.
+/// Returns whether an address is in a private network and is not a cloud's metadata service.
 fn is_private(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => address.is_private(),
         IpAddr::V6(address) => {
-            // A network may translate to version 4, and the end is the address there. Oracle Cloud
-            // serves metadata at such a one.
+            // The network may translate to IPv4 (NAT64), with the IPv4 address at the end. Oracle
+            // Cloud has its metadata service at such an address.
             let [.., a, b, c, d] = address.octets();
             let ends_in = Ipv4Addr::new(a, b, c, d);
             let is_metadata = is_in(address, METADATA_V6)
@@ -333,7 +332,7 @@ fn is_private(address: IpAddr) -> bool {
 mod tests {
     use super::*;
 
-    /// Checks what leads to `host` where private addresses are allowed, and this machine is too.
+    /// Checks the fault of `host` where private addresses and this machine are allowed.
     #[track_caller]
     fn check(host: &str, is_allowed: bool) {
         let addresses = AddressPolicy {

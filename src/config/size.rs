@@ -1,7 +1,7 @@
-//! Owns sizes as a config writes them: `2g`, `512m`, or a number of bytes.
+//! Sizes in a config: `2g`, `512m`, or a number of bytes.
 
-/// The number of bytes of a size. `k`, `m`, `g` and `t` stand for powers of 1024, in either case,
-/// with or without a `b` after them.
+/// Parses a size into bytes. `k`, `m`, `g` and `t` are powers of 1024, in either case, with an
+/// optional `b` after them.
 pub fn bytes(written: &str) -> Option<u64> {
     let lower = written.trim().to_ascii_lowercase();
     let text = lower.strip_suffix('b').unwrap_or(&lower);
@@ -15,7 +15,7 @@ pub fn bytes(written: &str) -> Option<u64> {
     number.checked_mul(1_u64.checked_shl(shift)?)
 }
 
-/// A size with the largest unit that it is a whole number of.
+/// Formats a size with the largest unit that divides it.
 pub fn describe(bytes: u64) -> String {
     let units = [("t", 40), ("g", 30), ("m", 20), ("k", 10)];
     let fits = |shift: u32| bytes >> shift > 0 && (bytes >> shift) << shift == bytes;

@@ -1,43 +1,43 @@
-//! Owns where a directory of massgen's lies: below `.massgen/`, or where the user says. A place is
-//! made only by [`StoragePath::parse`], so that no text can lead out of the state directory again.
+//! Where massgen's directories are: below `.massgen/`, or where the user chose. A path is created
+//! only by [`StoragePath::parse`], so that no string can lead out of the state directory.
 
 use std::fmt;
 use std::path::Path;
 
 use crate::path::{AbsPath, RelPath};
 
-/// The directory that holds all state of massgen's, below the directory that it is started in.
+/// The directory of all of massgen's state, below the directory in which massgen is started.
 pub const STATE_DIR: &str = ".massgen";
-/// Where relative workspaces lie below the state directory.
+/// The directory of relative workspaces, below the state directory.
 const WORKSPACES: &str = "workspaces";
-/// Where the log of each run lies below the state directory.
+/// The directory of runs' logs, below the state directory.
 pub const LOGS: &str = "massgen_logs";
-/// The directories of agents' commands, below the state directory.
+/// The directory of agents' commands, below the state directory.
 pub const SANDBOXES: &str = "sandboxes";
-/// What was and could be delivered of each run, below the state directory.
+/// The directory of each run's applied and pending delivery, below the state directory.
 pub const DELIVERIES: &str = "deliveries";
-/// Pipelines of roles, below the state directory.
+/// The directory of pipelines, below the state directory.
 pub const PIPELINES: &str = "pipelines";
-/// Where the latest snapshot of each agent is found unless the config names another place.
+/// The default directory of the latest snapshot of each agent.
 pub const SNAPSHOTS: &str = "snapshots";
-/// Where agents see each other's snapshots unless the config names another place.
+/// The default directory in which agents see each other's snapshots.
 pub const TEMP_WORKSPACES: &str = "temp_workspaces";
-/// Where sessions are kept unless the config names another place.
+/// The default directory of sessions.
 pub const SESSIONS: &str = "sessions";
 
-/// A directory of massgen's or of the user's, as the config names it.
+/// A directory of massgen's or the user's, as the config names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoragePath {
-    /// A relative path: it moves below the state directory.
+    /// A relative path, which is moved below the state directory.
     Relocated(RelPath),
-    /// A relative path that begins with `.massgen/`: the rest of it, below the state directory.
+    /// A relative path that starts with `.massgen/`: the rest of it, below the state directory.
     InState(RelPath),
-    /// A path of the user's own.
+    /// An absolute path chosen by the user.
     Absolute(AbsPath),
 }
 
 impl StoragePath {
-    /// Reads a directory's name; `None` if it is empty or a relative one climbs with `..`.
+    /// Parses a directory's path; `None` if it is empty, or relative with `..`.
     pub fn parse(text: &str) -> Option<Self> {
         if let Some(absolute) = AbsPath::new(text) {
             return Some(StoragePath::Absolute(absolute));
@@ -50,12 +50,12 @@ impl StoragePath {
         (!place.is_empty()).then_some(place)
     }
 
-    /// A place of massgen's own choice; `name` is a plain name.
+    /// Creates a path of massgen's choice; `name` is a plain name.
     pub fn relocated(name: &str) -> Self {
         StoragePath::Relocated(RelPath::new(name).unwrap_or_default())
     }
 
-    /// The path that the user chose in full; `None` below the state directory.
+    /// Returns the absolute path that the user chose; `None` below the state directory.
     pub fn absolute(&self) -> Option<&AbsPath> {
         match self {
             StoragePath::Absolute(path) => Some(path),
@@ -63,8 +63,8 @@ impl StoragePath {
         }
     }
 
-    /// Where it is for somebody who stands in `base`; relocated ones lie in `section` of the state
-    /// directory, or directly in it.
+    /// Resolves the path for the current directory `base`; a relocated one is in `section` of the
+    /// state directory, or directly in it.
     pub fn resolve(&self, base: &AbsPath, section: Option<&str>) -> AbsPath {
         let state = base.join(STATE_DIR);
         match self {
@@ -77,8 +77,8 @@ impl StoragePath {
         }
     }
 
-    /// Where an agent's workspace is in one run: massgen's own ones end with the name of the run, so
-    /// that two runs in one directory never share a workspace.
+    /// Resolves an agent's workspace in one run. massgen's own workspaces end with the name of the
+    /// run, so that two runs in one directory never share one.
     pub fn resolve_workspace(&self, base: &AbsPath, run: &str) -> AbsPath {
         let path = self.resolve(base, Some(WORKSPACES));
         let name = path.as_path().file_name().unwrap_or_default();

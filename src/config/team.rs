@@ -1,5 +1,5 @@
-//! Owns teams that no file describes: one agent from the command line, or several from the keys and
-//! local servers that are there.
+//! Teams without a config file: one agent from the command line, or several from the available keys
+//! and local servers.
 
 use serde_json::Map;
 
@@ -23,24 +23,24 @@ use crate::permissions::history::ReadBeforeDelete;
 use crate::spending::limits::BudgetLimits;
 use crate::text::list_names;
 
-/// The most agents of a team that is made from what is there: each of them costs the user money.
+/// The maximum number of agents in an automatic team: each of them costs the user money.
 const TEAM_AGENTS_MAX: usize = 3;
-/// The id of the one agent of quick mode.
+/// The id of the single agent in quick mode.
 const QUICK_ID: &str = "agent1";
 
-/// Models of one maker, and how they are reached.
+/// The models of one maker, and how they are reached.
 struct ModelFamily {
-    /// The backend type that is named after the maker; it knows the key and a default model.
+    /// The backend type named after the maker; it has the key and a default model.
     maker: &'static str,
-    /// What the names of its models begin with.
+    /// The prefixes of its models' names.
     prefixes: &'static [&'static str],
-    /// The backend type that is asked.
+    /// The backend type that is used.
     through: &'static str,
-    /// The endpoint, where it is not the type's own.
+    /// The endpoint, if it is not that of the type.
     base_url: Option<&'static str>,
 }
 
-/// The families, in the order in which a team is made of them.
+/// The families, in the order of preference for a team.
 const FAMILIES: &[ModelFamily] = &[
     ModelFamily {
         maker: "openai",
@@ -74,7 +74,7 @@ const FAMILIES: &[ModelFamily] = &[
     },
 ];
 
-/// What the command line says about the one agent of quick mode.
+/// The command line's settings for the single agent of quick mode.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SingleAgentOptions<'a> {
     /// `--model`.
@@ -87,7 +87,7 @@ pub struct SingleAgentOptions<'a> {
     pub system_message: Option<&'a str>,
 }
 
-/// A server on this machine that answered, with its models.
+/// A server on this machine that responded, with its models.
 #[derive(Clone, Debug)]
 pub struct LocalServer {
     /// The backend type, such as `ollama`.
@@ -98,26 +98,26 @@ pub struct LocalServer {
     pub models: Vec<String>,
 }
 
-/// Whether agents are given a workspace, and with it the file tools.
+/// Whether agents get a workspace, and with it the file tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkspaceMode {
-    /// Each agent has one.
+    /// Each agent gets one.
     Given,
     /// The agents only talk.
     None,
 }
 
-/// A team that was made from what is there.
+/// A team that was formed automatically.
 #[derive(Clone, Debug)]
 pub struct DetectedTeam {
     /// The team.
     pub config: Config,
-    /// The team in one line for the user.
+    /// A one-line summary of the team for the user.
     pub summary: String,
 }
 
-/// The team of one agent that the command line describes. Without `--backend`, the name of the model
-/// says whose it is.
+/// Returns the team of one agent that the command line describes. Without `--backend`, the name of
+/// the model determines the vendor.
 pub fn single_agent_team(
     quick: &SingleAgentOptions<'_>,
     workspaces: WorkspaceMode,
@@ -142,7 +142,8 @@ pub fn single_agent_team(
     Ok(config(vec![agent]))
 }
 
-/// A team of one agent for each key that is set and each local server that answered, at most three.
+/// Returns a team with one agent for each key that is set and each local server that responded, at
+/// most three.
 pub fn team_from_environment(
     env: &ConfigVariables,
     servers: &[LocalServer],
@@ -173,10 +174,10 @@ pub fn team_from_environment(
     })
 }
 
-/// A backend with the name of the agent and of the variable that holds its key.
+/// The agent's name, its backend, and the variable that holds its key.
 type KeyedBackend<'a> = (&'static str, BackendConfig, &'a str);
 
-/// The makers and vendors whose key is set, makers first.
+/// Returns the makers and vendors whose key is set, makers first.
 fn keyed_backends(env: &ConfigVariables) -> Vec<KeyedBackend<'static>> {
     let key_of = |vendor: &Vendor| {
         let is_set = |name: &&str| env.get_non_empty(name).is_some();

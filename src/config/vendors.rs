@@ -1,4 +1,4 @@
-//! Owns the table of backend types: which wire each speaks, where, with which key. It must never
+//! The table of backend types: the wire format, endpoint and key variables of each. It must never
 //! hold a key or ask for one.
 
 use url::{Host, Url};
@@ -6,54 +6,54 @@ use url::{Host, Url};
 /// The format of requests and replies over HTTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WireFormat {
-    /// Chat Completions, which most vendors and all local servers speak.
+    /// Chat Completions, which most vendors and all local servers use.
     ChatCompletions,
-    /// Responses, OpenAI's own.
+    /// Responses, by OpenAI.
     Responses,
-    /// Messages, which Anthropic and servers of Claude's kind speak.
+    /// Messages, used by Anthropic and compatible servers.
     Messages,
     /// Google's `generateContent`.
     GenerateContent,
 }
 
-/// How a vendor is spoken to.
+/// How a vendor is connected to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VendorConnection {
     /// Over HTTP.
     Remote(WireFormat),
     /// Replies from a file; no network.
     Scripted,
-    /// By a program of the vendor's that massgen starts, and that works with tools of its own.
+    /// Through a program of the vendor that massgen starts, and that has its own tools.
     ExternalAgent(AgentProtocolKind),
-    /// Known to exist, not served by this version.
+    /// Known, but not supported by this version.
     Unserved,
 }
 
-/// How a guest is spoken with: an agent that is a program of its own.
+/// The protocol of an external agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AgentProtocolKind {
     /// The Agent Client Protocol.
     Acp,
     /// Claude Code's stream of JSON.
     ClaudeCode,
-    /// Codex's events, one process for each turn.
+    /// Codex's events, with one process per turn.
     Codex,
 }
 
-/// Where a request goes and how the key travels with it.
+/// The URL of a request, and how the key is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndpointStyle {
-    /// Below `{base_url}`, the key as a bearer token.
+    /// Below `{base_url}`, with the key as a bearer token.
     Standard,
-    /// The deployment is in the path, the version in the query, the key in `api-key`.
+    /// With the deployment in the path, the version in the query, and the key in `api-key`.
     Azure,
-    /// `{base_url}/v1/messages`, the version in a header, the key in `x-api-key`.
+    /// `{base_url}/v1/messages`, with the version in a header and the key in `x-api-key`.
     Anthropic,
-    /// The model is in the path, the key in `x-goog-api-key`.
+    /// With the model in the path and the key in `x-goog-api-key`.
     Google,
 }
 
-/// Whether a vendor answers without a key.
+/// Whether a vendor requires a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyRequirement {
     /// A missing key is an error before the first request.
@@ -62,61 +62,61 @@ pub enum KeyRequirement {
     Optional,
 }
 
-/// Whether a vendor wants the reasoning before a tool call back.
+/// Whether a vendor wants the reasoning before a tool call sent back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReasoningEcho {
-    /// The conversation cannot go on without it.
+    /// The conversation cannot continue without it.
     Wanted,
-    /// A request that holds it may be refused.
+    /// A request that contains it may be refused.
     Refused,
 }
 
-/// Whether a model is given images.
+/// Whether a model accepts images.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImageInput {
-    /// It takes them.
+    /// It accepts them.
     Taken,
-    /// It takes none, or nobody knows.
+    /// It accepts none, or that is unknown.
     Refused,
 }
 
-/// What a model of Google's takes.
+/// The features of a Google model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GeminiGeneration {
-    /// Before Gemini 3, and all that is not called Gemini: effort is a number of tokens, and Google's
-    /// own tools are refused beside other tools.
+    /// Before Gemini 3, and all models not called Gemini: effort is a number of tokens, and
+    /// Google's own tools cannot be combined with other tools.
     Early,
-    /// Since Gemini 3: effort is a level, Google's tools go with others, and a call without the
-    /// signature of the thoughts before it is refused.
+    /// Since Gemini 3: effort is a level, Google's tools can be combined with others, and a call
+    /// without the signature of the preceding thoughts is refused.
     Current,
 }
 
-/// One backend type.
+/// A backend type.
 #[derive(Debug)]
 pub struct Vendor {
     /// The name after `type:`.
     pub name: &'static str,
-    /// How it is spoken to.
+    /// How it is connected to.
     pub connection: VendorConnection,
-    /// Where requests go and how the key travels.
+    /// The URL of requests, and how the key is sent.
     pub endpoint_style: EndpointStyle,
-    /// Whether it answers without a key.
+    /// Whether it requires a key.
     pub key: KeyRequirement,
-    /// Environment variables that may hold the key, in the order in which they are asked.
+    /// Environment variables that may hold the key, in order of precedence.
     pub key_variables: &'static [&'static str],
-    /// The model that is used when the config names none.
+    /// The default model.
     pub default_model: Option<&'static str>,
-    /// The endpoint that is used when neither the config nor the environment names one.
+    /// The default endpoint.
     pub base_url: Option<&'static str>,
-    /// The environment variable that may name the endpoint when the config does not.
+    /// The environment variable that may give the endpoint when the config does not.
     pub base_url_variable: Option<&'static str>,
-    /// Whether its models take images, unless a config says otherwise.
+    /// Whether its models accept images, unless a config says otherwise.
     pub image_input: ImageInput,
-    /// What can be used instead of a type that is not served.
+    /// The alternative to an unsupported type.
     pub instead: Option<&'static str>,
 }
 
-/// What most vendors of Chat Completions have in common.
+/// The common properties of most Chat Completions vendors.
 const CHAT: Vendor = Vendor {
     name: "",
     connection: VendorConnection::Remote(WireFormat::ChatCompletions),
@@ -136,14 +136,14 @@ const LOCAL: Vendor = Vendor {
     ..CHAT
 };
 
-/// A type that this version does not serve.
+/// A type that this version does not support.
 const UNSERVED: Vendor = Vendor {
     connection: VendorConnection::Unserved,
     instead: Some("use `type: openrouter`, which reaches most models with one key"),
     ..CHAT
 };
 
-/// Every backend type, served or not, in the order in which they are listed to the user.
+/// Every backend type, supported or not, in the order in which they are listed to the user.
 pub static VENDORS: &[Vendor] = &[
     Vendor {
         name: "chatcompletion",
@@ -352,7 +352,7 @@ pub static VENDORS: &[Vendor] = &[
     },
 ];
 
-/// Whose key a host takes, for `chatcompletion` with a `base_url`: a domain and the variables.
+/// The key variables for `chatcompletion` with a `base_url`, by the domain of the host.
 const KEYS_OF_HOSTS: &[(&str, &[&str])] = &[
     ("aliyuncs.com", &["QWEN_API_KEY", "DASHSCOPE_API_KEY"]),
     ("anthropic.com", &["ANTHROPIC_API_KEY"]),
@@ -375,8 +375,8 @@ const KEYS_OF_HOSTS: &[(&str, &[&str])] = &[
     ("z.ai", &["ZAI_API_KEY"]),
 ];
 
-/// The hosts of vendors' APIs, and the variables that hold the keys they take. Below some of the vendors'
-/// domains anybody can run a server, so a host counts as a whole.
+/// The hosts of vendors' APIs, and the variables with their keys. Below some of the vendors'
+/// domains anyone can run a server, so a host must match exactly.
 const OWN_HOSTS: &[(&str, &[&str])] = &[
     ("api.anthropic.com", &["ANTHROPIC_API_KEY"]),
     ("api.cerebras.ai", &["CEREBRAS_API_KEY"]),
@@ -413,17 +413,17 @@ const OWN_HOSTS: &[(&str, &[&str])] = &[
     ("openrouter.ai", &["OPENROUTER_API_KEY"]),
 ];
 
-/// Domains whose models refuse to go on after a tool call unless they get their reasoning back.
-/// Other vendors refuse requests that hold it.
+/// Domains whose models refuse to continue after a tool call unless they get their reasoning back.
+/// Other vendors refuse requests that contain it.
 const WANT_REASONING_BACK: &[&str] = &["deepseek.com", "moonshot.ai", "moonshot.cn"];
 
-/// The row of the table with this name.
+/// Returns the vendor of this name.
 pub fn find_vendor(name: &str) -> Option<&'static Vendor> {
     VENDORS.iter().find(|vendor| vendor.name == name)
 }
 
 impl Vendor {
-    /// Whether this version can speak to it.
+    /// Returns whether this version supports it.
     pub fn is_served(&self) -> bool {
         match self.connection {
             VendorConnection::Remote(_)
@@ -433,7 +433,7 @@ impl Vendor {
         }
     }
 
-    /// Where it is asked: at `written`, else where its variable says, else at its own endpoint.
+    /// Returns its endpoint: `written`, else the value of its variable, else its default.
     pub fn endpoint(
         &self,
         written: Option<&str>,
@@ -444,8 +444,8 @@ impl Vendor {
         written.map(str::to_owned).or_else(from_env).or_else(own)
     }
 
-    /// The variables that may hold the key for `base_url`, in the order in which they are asked.
-    /// Only `chatcompletion` goes to hosts of others, and takes the key of the host it goes to.
+    /// Returns the variables that may hold the key for `base_url`, in order of precedence. Only
+    /// `chatcompletion` is used with hosts of other vendors, and uses the key of the host.
     pub fn key_variables_at(&self, base_url: &Url) -> &'static [&'static str] {
         if self.name != "chatcompletion" {
             return self.key_variables;
@@ -459,7 +459,7 @@ impl Vendor {
             .map_or(self.key_variables, |(_, variables)| variables)
     }
 
-    /// Whether a request to `base_url` needs a key; servers on this machine do not.
+    /// Returns whether a request to `base_url` needs a key; servers on this machine do not.
     pub fn key_need_at(&self, base_url: &Url) -> KeyRequirement {
         if is_this_machine(base_url) {
             KeyRequirement::Optional
@@ -469,7 +469,7 @@ impl Vendor {
     }
 }
 
-/// Whether the host of `url` wants the reasoning before a tool call back.
+/// Returns whether the host of `url` wants the reasoning before a tool call back.
 pub fn reasoning_echo_at(url: &Url) -> ReasoningEcho {
     let within = |host| {
         WANT_REASONING_BACK
@@ -482,7 +482,7 @@ pub fn reasoning_echo_at(url: &Url) -> ReasoningEcho {
     }
 }
 
-/// What the model of Google's with this name takes.
+/// Returns the generation of the Google model with this name.
 pub fn gemini_generation(model: &str) -> GeminiGeneration {
     let name = model.rsplit('/').next().unwrap_or(model);
     match name.strip_prefix("gemini-") {
@@ -491,18 +491,19 @@ pub fn gemini_generation(model: &str) -> GeminiGeneration {
     }
 }
 
-/// Where a URL leads, as far as keys are concerned.
+/// The destination of a URL, as far as keys are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UrlDestination {
-    /// To a loopback address, whatever DNS says.
+    /// A loopback address, independent of DNS.
     ThisMachine,
-    /// To a vendor's own host, encrypted; these variables hold the keys that it takes.
+    /// A vendor's own host, encrypted; these variables hold the keys that it accepts.
     Vendor(&'static [&'static str]),
-    /// Anywhere else. The text goes on after the URL and "which".
+    /// Anywhere else. The string continues a sentence after the URL and "which".
     Elsewhere(&'static str),
 }
 
-/// Where `url` leads. A host is a vendor's own only if it is written as the vendor writes it.
+/// Returns the destination of `url`. A host is a vendor's own only if it is spelled exactly as in
+/// the table.
 pub fn destination(url: &Url) -> UrlDestination {
     if !url.username().is_empty() || url.password().is_some() {
         return UrlDestination::Elsewhere("names a user");
@@ -521,27 +522,27 @@ pub fn destination(url: &Url) -> UrlDestination {
     }
 }
 
-/// Every variable that may hold a key.
+/// Returns every variable that may hold a key.
 pub fn key_variables() -> impl Iterator<Item = &'static str> {
     let of_types = VENDORS.iter().map(|vendor| vendor.key_variables);
     let of_hosts = KEYS_OF_HOSTS.iter().map(|(_, variables)| *variables);
     of_types.chain(of_hosts).flatten().copied()
 }
 
-/// Whether `name` is a variable that may hold a key: all that a config or a `.env` file may set that
-/// came with a project.
+/// Returns whether `name` is a variable that may hold a key. A config or a `.env` file that came
+/// with a project may set no other variable.
 pub fn is_key_variable(name: &str) -> bool {
     key_variables().any(|variable| variable == name)
 }
 
-/// Whether `host` is `domain` or a name below it; `notgroq.com` is not below `groq.com`.
+/// Returns whether `host` is `domain` or a name below it; `notgroq.com` is not below `groq.com`.
 pub(crate) fn is_within(host: &str, domain: &str) -> bool {
     host.strip_suffix(domain)
         .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }
 
-/// Whether the URL goes to a loopback address. The unspecified address leads there too, and names in
-/// `localhost` are never asked of DNS.
+/// Returns whether the URL's host is a loopback address. The unspecified address leads there as
+/// well, and names in `localhost` are never resolved by DNS.
 pub(crate) fn is_this_machine(url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => is_local_name(name),
@@ -554,7 +555,8 @@ pub(crate) fn is_this_machine(url: &Url) -> bool {
     }
 }
 
-/// Whether a name stands for this machine: `localhost`, or one below it (RFC 6761, section 6.3).
+/// Returns whether a name refers to this machine: `localhost`, or a name below it (RFC 6761,
+/// section 6.3).
 pub(crate) fn is_local_name(name: &str) -> bool {
     is_within(name.strip_suffix('.').unwrap_or(name), "localhost")
 }
@@ -714,7 +716,7 @@ mod tests {
         let (written, set) = ("https://a.example", "https://b.example");
         check("azure_openai", Some(written), set, Some(written));
         check("azure_openai", None, set, Some(set));
-        // An empty variable is as good as none.
+        // An empty variable counts as unset.
         check("azure_openai", None, "", None);
         check("grok", None, set, Some("https://api.x.ai/v1"));
         check("grok", Some(written), set, Some(written));

@@ -1,5 +1,5 @@
-//! Owns the step from bytes to a tree in which every key and value knows its place in the text.
-//! It knows nothing about which keys exist, and bounds what a hostile file can cost.
+//! Parses bytes into a tree in which every key and value knows its location in the text. It has no
+//! knowledge of which keys exist, and bounds what a hostile file can cost.
 
 use std::fmt;
 
@@ -8,32 +8,32 @@ use serde_yaml::{Location, MessageFormatter, Spanned, UserMessageFormatter};
 
 use crate::config::diagnostic::{Diagnostic, Span, quote};
 
-/// The longest config that is read, in bytes.
+/// The longest config that is parsed, in bytes.
 pub const CONFIG_BYTES_MAX: usize = 1024 * 1024;
-/// The most scalars, lists and mappings of a config, aliases replayed.
+/// The maximum number of scalars, lists and mappings in a config, with aliases expanded.
 pub const NODES_MAX: usize = 20_000;
-/// The most aliases (`*name`) of a config.
+/// The maximum number of aliases (`*name`) in a config.
 pub const ALIASES_MAX: usize = 1_000;
-/// The deepest nesting of a config.
+/// The maximum nesting depth of a config.
 pub const DEPTH_MAX: usize = 32;
-/// The most text in all scalars, aliases replayed, in bytes.
+/// The maximum size of all scalars, with aliases expanded, in bytes.
 const SCALAR_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// A value and where it stands.
+/// A value and its location.
 #[derive(Clone, Debug, PartialEq)]
 pub struct YamlNode {
-    /// Where it stands; for an alias, where it is used.
+    /// Its location; for an alias, where it is used.
     pub span: Span,
-    /// What it is.
+    /// The value.
     pub value: YamlValue,
 }
 
-/// What stands at a place of the tree.
+/// A value in the tree.
 #[derive(Clone, Debug, PartialEq)]
 pub enum YamlValue {
     /// Nothing, `~` or `null`.
     Null,
-    /// A single value.
+    /// A scalar.
     Scalar(YamlScalar),
     /// A list.
     List(Vec<YamlNode>),
@@ -46,36 +46,36 @@ pub enum YamlValue {
 pub struct YamlEntry {
     /// The key.
     pub key: String,
-    /// Where the key stands.
+    /// The location of the key.
     pub key_span: Span,
     /// The value.
     pub value: YamlNode,
 }
 
-/// A single value: its text, and what YAML takes the text for.
+/// A scalar: its text, and the type that YAML infers from it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct YamlScalar {
-    /// The text; of an unquoted number or truth value, as it was written.
+    /// The text; of an unquoted number or boolean, as it was written.
     pub text: String,
-    /// What the text stands for.
+    /// The inferred value.
     pub literal: YamlLiteral,
 }
 
-/// What YAML 1.2 takes a scalar for.
+/// The value that YAML 1.2 infers for a scalar.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum YamlLiteral {
     /// `true` or `false`.
     Flag(bool),
-    /// A whole number.
+    /// An integer.
     Integer(i64),
-    /// A finite number that is not whole, or too large to be exact.
+    /// A finite number that is not an integer, or too large to be exact.
     Number(f64),
     /// Text, quoted or not.
     Text,
 }
 
 impl YamlScalar {
-    /// Reads `text` as YAML would read it unquoted.
+    /// Interprets `text` as an unquoted YAML scalar.
     pub fn infer(text: String) -> Self {
         let literal = if let Ok(flag) = text.parse::<bool>() {
             YamlLiteral::Flag(flag)
@@ -90,7 +90,8 @@ impl YamlScalar {
         Self { text, literal }
     }
 
-    /// The truth value, where one is expected: YAML 1.1 has `yes`, `no`, `on` and `off` besides.
+    /// Returns the boolean, where one is expected: YAML 1.1 has `yes`, `no`, `on` and `off` as
+    /// well.
     pub fn as_flag(&self) -> Option<bool> {
         match (self.literal, self.text.to_ascii_lowercase().as_str()) {
             (YamlLiteral::Flag(flag), _) => Some(flag),
@@ -102,7 +103,7 @@ impl YamlScalar {
 }
 
 impl YamlNode {
-    /// The entries of a mapping; none for anything else.
+    /// Returns the entries of a mapping; empty for anything else.
     pub fn entries(&self) -> &[YamlEntry] {
         match &self.value {
             YamlValue::Mapping(entries) => entries,
@@ -110,12 +111,12 @@ impl YamlNode {
         }
     }
 
-    /// The entry of a mapping under `key`.
+    /// Returns the entry of a mapping with the key `key`.
     pub fn entry(&self, key: &str) -> Option<&YamlEntry> {
         self.entries().iter().find(|entry| entry.key == key)
     }
 
-    /// The value as messages name it.
+    /// Describes the value for messages.
     pub fn describe(&self) -> String {
         match &self.value {
             YamlValue::Null => "empty".to_owned(),
@@ -125,7 +126,7 @@ impl YamlNode {
         }
     }
 
-    /// The value as JSON.
+    /// Converts the value to JSON.
     pub fn to_json(&self) -> serde_json::Value {
         match &self.value {
             YamlValue::Null => serde_json::Value::Null,
@@ -144,7 +145,8 @@ impl YamlNode {
     }
 }
 
-/// The bytes of a file as text without a byte-order mark, if they are short enough and UTF-8.
+/// Decodes the bytes of a file as text without a byte-order mark, if they are short enough and
+/// valid UTF-8.
 pub fn decode(bytes: &[u8]) -> Result<&str, Box<Diagnostic>> {
     if bytes.len() > CONFIG_BYTES_MAX {
         let mebibytes = CONFIG_BYTES_MAX / (1024 * 1024);
@@ -164,7 +166,7 @@ pub fn decode(bytes: &[u8]) -> Result<&str, Box<Diagnostic>> {
     Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
 }
 
-/// Reads the tree of a text, within the limits of this module.
+/// Parses a text into a tree, within the limits of this module.
 pub fn parse(text: &str) -> Result<YamlNode, Box<Diagnostic>> {
     let options = serde_yaml::options! {
         strict_booleans: true,
@@ -184,7 +186,8 @@ pub fn parse(text: &str) -> Result<YamlNode, Box<Diagnostic>> {
     }
 }
 
-/// The parser's own words about what is no YAML, and where. Limits and doubled keys get ours.
+/// Returns the parser's message about invalid YAML, with its location. Exceeded limits and
+/// duplicate keys get messages of our own.
 fn syntax_error(error: &serde_yaml::Error, text: &str) -> Diagnostic {
     let error = error.without_snippet();
     let cause = root_cause(error);
@@ -214,7 +217,7 @@ fn syntax_error(error: &serde_yaml::Error, text: &str) -> Diagnostic {
     }
 }
 
-/// The error beneath the parser's notes on aliases and snippets.
+/// Returns the error beneath the parser's notes on aliases and snippets.
 fn root_cause(error: &serde_yaml::Error) -> &serde_yaml::Error {
     if let serde_yaml::Error::AliasError { error, .. } = error {
         root_cause(error.without_snippet())
@@ -223,7 +226,7 @@ fn root_cause(error: &serde_yaml::Error) -> &serde_yaml::Error {
     }
 }
 
-/// What the parser hands over: typed values, each with its place.
+/// The parser's output: typed values, each with its location.
 enum RawYaml {
     Null,
     Flag(bool),
@@ -334,7 +337,7 @@ fn build_node(raw: Spanned<RawYaml>, text: &str) -> YamlNode {
     }
 }
 
-/// The bytes of a value or key.
+/// Returns the byte range of a value or key.
 fn span_of(location: Location) -> Span {
     let number = |value: Option<u64>| value.and_then(|value| usize::try_from(value).ok());
     let span = location.span();
@@ -342,7 +345,7 @@ fn span_of(location: Location) -> Span {
     start..start.saturating_add(number(span.byte_len()).unwrap_or(0))
 }
 
-/// The bytes of an error; the parser may know it only in characters.
+/// Returns the byte range of an error; the parser may know it only in characters.
 fn span_of_error(location: Location, text: &str) -> Span {
     if location.span().byte_offset().is_some() {
         return span_of(location);
@@ -359,7 +362,7 @@ fn span_of_error(location: Location, text: &str) -> Span {
 mod tests {
     use super::*;
 
-    /// Every value with its path as `path = text @ source`.
+    /// Lists every value with its path as `path = text @ source`.
     fn walk(node: &YamlNode, path: &str, text: &str, out: &mut Vec<String>) {
         let source = text.get(node.span.clone()).unwrap();
         match &node.value {

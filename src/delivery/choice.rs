@@ -1,31 +1,31 @@
-//! Owns what follows from a choice: a file that is taken brings its new directories along, and a
-//! directory goes only when all that is in it goes.
+//! Derives the consequences of a selection: a file that is applied brings its new directories with
+//! it, and a directory is removed only if everything in it is.
 
 use std::collections::BTreeSet;
 
 use crate::delivery::plan::{DeliveryEntry, DeliveryPlan};
 use crate::path::RelPath;
 
-/// What becomes of one entry of a plan.
+/// Choice about one entry of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeliveryChoice {
     /// It is applied.
     Taken,
-    /// It stays as the user has it.
+    /// It stays as it is in the user's tree.
     Left,
 }
 
-/// A name below one of the roots.
+/// A path below one of the roots.
 type RootedPath = (usize, RelPath);
 
 impl DeliveryPlan {
-    /// The choice of everything that does not clash with what the user did.
+    /// Returns the selection of everything that does not conflict with the user's changes.
     pub fn everything(&self) -> Vec<DeliveryChoice> {
         resolve_choices(self, &vec![DeliveryChoice::Taken; self.entries.len()])
     }
 
-    /// The entries that a user is asked about, by their place in the plan: not the directories that
-    /// come and go with what is in them, and not what clashes.
+    /// Returns the indices of the entries that a user is asked about: not the directories that are
+    /// created and removed with their content, and not what conflicts.
     pub fn items(&self) -> Vec<usize> {
         let mut holding = BTreeSet::new();
         for entry in &self.entries {
@@ -44,8 +44,8 @@ impl DeliveryPlan {
     }
 }
 
-/// What comes of `wanted`, one for each entry: nothing that clashes is taken, no directory goes while
-/// something stays in it, and nothing comes to a directory that does not come.
+/// Resolves `wanted`, one choice for each entry: nothing that conflicts is applied, no directory is
+/// removed while something in it stays, and nothing is created in a directory that is not.
 pub fn resolve_choices(plan: &DeliveryPlan, wanted: &[DeliveryChoice]) -> Vec<DeliveryChoice> {
     let wanted = |index: usize| wanted.get(index).copied().unwrap_or(DeliveryChoice::Left);
     let mut takes: Vec<DeliveryChoice> = plan
@@ -60,7 +60,7 @@ pub fn resolve_choices(plan: &DeliveryPlan, wanted: &[DeliveryChoice]) -> Vec<De
             }
         })
         .collect();
-    // What only makes way for a file goes if the file comes.
+    // What a file replaces is removed if the file is applied.
     let replaced = replaced_directories(plan);
     let taken_over: BTreeSet<RootedPath> = with_choice(plan, &takes, DeliveryChoice::Taken)
         .map(rooted_path)
@@ -76,14 +76,14 @@ pub fn resolve_choices(plan: &DeliveryPlan, wanted: &[DeliveryChoice]) -> Vec<De
             };
         }
     }
-    // A directory stays if anything stays in it.
+    // A directory stays if anything in it stays.
     let mut staying = BTreeSet::new();
     for entry in with_choice(plan, &takes, DeliveryChoice::Left) {
         if !entry.theirs.is_absent() {
             staying.extend(ancestors(entry));
         }
     }
-    // A directory comes with what is in it.
+    // A directory is created with its content.
     let mut needed = BTreeSet::new();
     for entry in with_choice(plan, &takes, DeliveryChoice::Taken) {
         if !entry.ours.is_absent() {
@@ -122,7 +122,7 @@ fn with_choice<'a>(
         .map(|(entry, _)| entry)
 }
 
-/// Directories in whose place a file or a link is to stand.
+/// Returns the directories that a file or a symlink is to replace.
 fn replaced_directories(plan: &DeliveryPlan) -> BTreeSet<RootedPath> {
     let replaced = plan.entries.iter().filter(|entry| {
         entry.theirs.is_directory() && !entry.ours.is_directory() && !entry.ours.is_absent()
@@ -134,7 +134,7 @@ fn rooted_path(entry: &DeliveryEntry) -> RootedPath {
     (entry.root, entry.rel.clone())
 }
 
-/// The names above `entry`, up to the root.
+/// Returns the paths above `entry`, up to the root.
 fn ancestors(entry: &DeliveryEntry) -> impl Iterator<Item = RootedPath> + use<> {
     let root = entry.root;
     let above = std::iter::successors(entry.rel.parent(), RelPath::parent);
@@ -161,7 +161,8 @@ mod tests {
         }
     }
 
-    /// A plan of lines such as `df a/b` (a directory becomes a file); `!` at the end is a clash.
+    /// Returns a plan of lines such as `df a/b` (a directory becomes a file); `!` after the letters
+    /// is a conflict.
     fn plan(lines: &[&str]) -> DeliveryPlan {
         let entry = |line: &&str| {
             let (kinds, path) = line.split_once(' ').unwrap();

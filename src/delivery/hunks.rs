@@ -1,51 +1,51 @@
-//! Owns the parts in which two texts differ, and the text that comes of taking some of them.
+//! The hunks in which two texts differ, and the text that results from applying some of them.
 
 use std::ops::Range;
 
 use similar::{DiffOp, DiffTag, TextDiff};
 
-/// How many equal lines are shown around a difference, as `git` does.
+/// Number of equal lines around a difference, as in `git`.
 pub const CONTEXT_LINES: usize = 3;
 
-/// What a line of a hunk is.
+/// Origin of a line in a hunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineSide {
-    /// It stands in both texts.
+    /// It is in both texts.
     Both,
-    /// It stands only in the old one.
+    /// It is only in the old one.
     Old,
-    /// It stands only in the new one.
+    /// It is only in the new one.
     New,
 }
 
-/// A part in which two texts differ, with the lines around it.
+/// A part in which two texts differ, with the context around it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiffHunk {
     /// The lines of the old text, from 0.
     pub old: Range<usize>,
     /// The lines of the new text, from 0.
     pub new: Range<usize>,
-    /// All its lines without their ends; a line that lacks its end is said to.
+    /// All its lines without their line breaks; a line without one is marked.
     pub lines: Vec<(LineSide, String)>,
 }
 
-/// What follows a last line that has no end.
+/// Mark after a last line without a line break.
 const NO_END: &str = "\n\\ No newline at end of file";
 
 impl DiffHunk {
-    /// The line that stands before it, as in a unified diff.
+    /// Returns its header, as in a unified diff.
     pub fn header(&self) -> String {
         format!("@@ -{} +{} @@", span(&self.old), span(&self.new))
     }
 
-    /// How many lines it adds and removes.
+    /// Returns how many lines it adds and removes.
     pub fn counts(&self) -> (usize, usize) {
         let count = |side| self.lines.iter().filter(|(of, _)| *of == side).count();
         (count(LineSide::New), count(LineSide::Old))
     }
 }
 
-/// Lines as a header of a unified diff writes them, from 1.
+/// Formats lines as in a header of a unified diff, from 1.
 fn span(lines: &Range<usize>) -> String {
     match lines.len() {
         0 => format!("{},0", lines.start),
@@ -54,7 +54,7 @@ fn span(lines: &Range<usize>) -> String {
     }
 }
 
-/// The parts in which the texts of `diff` differ.
+/// Returns the hunks of `diff`.
 pub fn hunks(diff: &TextDiff<'_, '_, str>) -> Vec<DiffHunk> {
     let groups = diff.grouped_ops(CONTEXT_LINES);
     let hunk = |ops: &Vec<DiffOp>| {
@@ -82,7 +82,7 @@ pub fn hunks(diff: &TextDiff<'_, '_, str>) -> Vec<DiffHunk> {
     groups.iter().filter_map(hunk).collect()
 }
 
-/// The old text of `diff` with those of its hunks that are `taken`, in their order.
+/// Returns the old text of `diff` with those hunks applied that are `taken`, in their order.
 pub fn apply_hunks(diff: &TextDiff<'_, '_, str>, taken: &[bool]) -> String {
     let mut text = String::new();
     let mut numbers = diff.grouped_ops(CONTEXT_LINES).into_iter().enumerate();

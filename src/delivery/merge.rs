@@ -1,11 +1,11 @@
-//! Owns how the user's version of a text and ours become one: only where the two changed different
-//! parts of the same base.
+//! Merges the user's version of a text with massgen's: only if the two changed different parts of
+//! the same base.
 
-/// The longest text that is merged, in bytes.
+/// Maximum length of a text that is merged, in bytes.
 pub const MERGE_BYTES_MAX: usize = 512 * 1024;
 
-/// Both changes of `base` in one text; `None` where they meet, or where one of the three is no text
-/// or is too long.
+/// Merges both changes of `base` into one text; `None` if they conflict, or if one of the three is
+/// not text or is too long.
 pub fn merge_texts(base: &[u8], theirs: &[u8], ours: &[u8]) -> Option<Vec<u8>> {
     let text = |bytes| as_text(bytes);
     let (base, theirs, ours) = (text(base)?, text(theirs)?, text(ours)?);
@@ -14,7 +14,7 @@ pub fn merge_texts(base: &[u8], theirs: &[u8], ours: &[u8]) -> Option<Vec<u8>> {
         .map(String::into_bytes)
 }
 
-/// `bytes` as a text that can be compared line by line.
+/// Returns `bytes` as a text that can be compared line by line.
 pub fn as_text(bytes: &[u8]) -> Option<&str> {
     let fits = bytes.len() <= MERGE_BYTES_MAX && !bytes.contains(&0);
     if fits {

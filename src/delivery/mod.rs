@@ -1,5 +1,5 @@
-//! Owns what a delivery is, as values: which names it would change and how, what the user takes of
-//! it, and how two versions of a text become one. Nothing here touches the disk.
+//! Deliveries as values: which names one would change and how, which changes the user selects, and
+//! how two versions of a text are merged. Nothing here touches the disk.
 
 pub mod path_state;
 pub mod plan;

@@ -1,5 +1,5 @@
-//! Owns what can stand at a name of the user's tree, precisely enough to tell whether somebody has
-//! changed it since it was looked at.
+//! The state of a path in the user's tree, precise enough to detect whether it has changed since it
+//! was recorded.
 
 use std::path::PathBuf;
 
@@ -7,43 +7,43 @@ use serde::{Deserialize, Serialize};
 
 use crate::path::as_text;
 
-/// What stands at a name.
+/// State of a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum PathState {
-    /// Nothing.
+    /// It does not exist.
     Nothing,
     /// A regular file.
     File(RegularFileState),
-    /// A link with this text.
+    /// A symlink.
     Link {
-        /// What it holds.
+        /// Its target.
         #[serde(with = "as_text")]
         target: PathBuf,
     },
-    /// A directory; what is in it has names of its own.
+    /// A directory; its content has paths of its own.
     Directory {
         /// Its permission bits.
         mode: u32,
     },
 }
 
-/// A regular file as the kernel tells of it.
+/// A regular file, as `stat` reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RegularFileState {
-    /// Its number on its file system; none where the file is a copy that got another one.
+    /// Its inode number; `None` if the file is a copy that got another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inode: Option<u64>,
     /// Its length in bytes.
     pub size_bytes: u64,
-    /// When its content last changed, in nanoseconds since 1970.
+    /// Its modification time, in nanoseconds since 1970.
     pub modified_ns: i64,
     /// Its permission bits.
     pub mode: u32,
 }
 
 impl PathState {
-    /// Whether what was looked at as `self` still stands where `other` is found now.
+    /// Returns whether `other`, the current state, is unchanged since `self`.
     pub fn is_unchanged(&self, other: &PathState) -> bool {
         match (self, other) {
             (PathState::File(one), PathState::File(two)) => one.is_unchanged(two),
@@ -51,17 +51,17 @@ impl PathState {
         }
     }
 
-    /// Whether nothing stands there.
+    /// Returns whether nothing exists there.
     pub fn is_absent(&self) -> bool {
         *self == PathState::Nothing
     }
 
-    /// Whether a directory stands there.
+    /// Returns whether it is a directory.
     pub fn is_directory(&self) -> bool {
         matches!(self, PathState::Directory { .. })
     }
 
-    /// The same without the number of the file, for a name that is reached only by copies.
+    /// Returns the state without the inode number, for a path that is reached only by copies.
     #[must_use]
     pub fn without_inode(self) -> Self {
         match self {

@@ -1,77 +1,78 @@
-//! Owns the plan of a delivery: the list of what would change in the user's trees, with what may not
-//! be changed and what the user has changed meanwhile. It holds no content.
+//! The plan of a delivery: the changes to the user's trees, the paths that may not be changed, and
+//! the user's changes meanwhile. It holds no content.
 
 use std::collections::BTreeSet;
 
 use crate::delivery::path_state::PathState;
 use crate::path::{AbsPath, RealPath, RelPath};
 
-/// What a delivery would change in the user's trees.
+/// The planned changes to the user's trees.
 #[derive(Clone, Debug, Default)]
 pub struct DeliveryPlan {
-    /// The directories that the entries lie below.
+    /// The directories that contain the entries.
     pub roots: Vec<AbsPath>,
-    /// For each of them, the directory that holds what is to come there.
+    /// For each of them, the directory with the new content.
     pub origins: Vec<Option<AbsPath>>,
-    /// One for each name that would change, by root and path.
+    /// One for each path that would change, by root and path.
     pub entries: Vec<DeliveryEntry>,
-    /// Names that may not be changed. Of a directory that is closed as a whole, only it is named.
+    /// Paths that may not be changed. If a whole directory is closed, only the directory is listed.
     pub refused: Vec<DeliveryRefusal>,
-    /// Names that nobody misses in the user's tree, such as what tools generate under a closed name.
+    /// Paths that are left out without being missed in the user's tree, such as what tools generate
+    /// under a protected name.
     pub left_out: Vec<DeliveryRefusal>,
 }
 
-/// One name that would change.
+/// A path that would change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeliveryEntry {
-    /// Below which of the roots.
+    /// The index of its root.
     pub root: usize,
-    /// Where, seen from the root.
+    /// The path relative to the root.
     pub rel: RelPath,
-    /// What stands there.
+    /// The current state.
     pub theirs: PathState,
-    /// What is to stand there.
+    /// The planned state.
     pub ours: PathState,
-    /// Where the content of our file is.
+    /// Where the content of massgen's file is.
     pub source: ContentSource,
-    /// What the user did there meanwhile, if that forbids the change.
+    /// The user's change since, if it prevents this change.
     pub conflict: Option<DeliveryConflict>,
 }
 
-/// Where the content of a file is that is to be delivered.
+/// Location of the content of a file to deliver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContentSource {
-    /// In the layer, under its own name.
+    /// In the layer, at its own path.
     Layer,
-    /// Beside the layer, made of the layer's content and the user's: merged, or chosen in parts.
+    /// Outside the layer, made of the layer's content and the user's: merged, or chosen in parts.
     Made {
-        /// Which of the files that were made.
+        /// The number of the file among those that were made.
         number: u32,
-        /// How.
+        /// How it was made.
         how: ContentOrigin,
     },
 }
 
-/// How a content came to be that neither the user nor an agent wrote as a whole.
+/// Origin of a content that neither the user nor an agent wrote as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContentOrigin {
-    /// The user's changes and ours did not touch each other.
+    /// The user's changes were merged with massgen's.
     Merged,
-    /// The user took a part of ours.
+    /// The user selected a part of massgen's changes.
     Chosen,
 }
 
-/// What the user did at a name while the run went on.
+/// The user's change to a path during the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeliveryConflict {
-    /// They changed or made what stands there.
+    /// They changed or created it.
     Changed,
-    /// They removed what stood there.
+    /// They removed it.
     Removed,
 }
 
 impl DeliveryConflict {
-    /// Why the name is left alone, as the end of a sentence.
+    /// Returns why the path is left alone, as the end of a sentence.
     pub fn reason(self) -> &'static str {
         match self {
             DeliveryConflict::Changed => "you changed it since the run began",
@@ -80,18 +81,18 @@ impl DeliveryConflict {
     }
 }
 
-/// A name that is left as it is, and why.
+/// A path that is left as it is, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeliveryRefusal {
-    /// Where it is.
+    /// The path.
     pub path: RealPath,
-    /// Why, as the end of a sentence.
+    /// The reason, as the end of a sentence.
     pub reason: String,
-    /// What says so.
+    /// The source of the refusal.
     pub by: RefusalSource,
 }
 
-/// What says that a name is left as it is.
+/// Source of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusalSource {
     /// A rule.
@@ -100,19 +101,19 @@ pub enum RefusalSource {
     Disk,
 }
 
-/// What happens at a name, in one word.
+/// The action at a path, in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryAction {
-    /// Nothing stood there before.
+    /// It did not exist before.
     Create,
-    /// Something else stands there after.
+    /// It is different afterwards.
     Change,
-    /// Nothing stands there after.
+    /// It does not exist afterwards.
     Delete,
 }
 
 impl DeliveryEntry {
-    /// What happens there.
+    /// Returns the action.
     pub fn action(&self) -> EntryAction {
         match (&self.theirs, &self.ours) {
             (_, PathState::Nothing) => EntryAction::Delete,
@@ -121,13 +122,14 @@ impl DeliveryEntry {
         }
     }
 
-    /// Whether it is told by name: every file and link, and a directory that gets other permission bits.
+    /// Returns whether it is listed: every file and symlink, and a directory whose permission bits
+    /// change.
     pub fn is_listed(&self) -> bool {
         let is_mode = self.theirs.is_directory() && self.ours.is_directory();
         self.is_file() || is_mode
     }
 
-    /// Whether a file or link comes, goes or changes, and not only a directory.
+    /// Returns whether a file or symlink is created, removed or changed, and not only a directory.
     pub fn is_file(&self) -> bool {
         let counts =
             |stand: &PathState| matches!(stand, PathState::File(_) | PathState::Link { .. });
@@ -136,27 +138,27 @@ impl DeliveryEntry {
 }
 
 impl DeliveryPlan {
-    /// Where an entry lies.
+    /// Returns the path of an entry.
     pub fn path(&self, entry: &DeliveryEntry) -> AbsPath {
         let root = self.roots.get(entry.root).cloned();
         let root = root.unwrap_or_else(AbsPath::top);
         root.join(entry.rel.as_path())
     }
 
-    /// Every path of it, of what may not be changed too.
+    /// Returns every path in it, including those that may not be changed.
     pub fn paths(&self) -> BTreeSet<AbsPath> {
         let refused = self.refused.iter().map(|refusal| refusal.path.to_abs());
         let entries = self.entries.iter().map(|entry| self.path(entry));
         entries.chain(refused).collect()
     }
 
-    /// Whether there is nothing to decide and nothing to tell.
+    /// Returns whether there is nothing to decide and nothing to report.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty() && self.refused.is_empty()
     }
 
-    /// The order in which entries are applied: what goes, the deepest first, then what comes or
-    /// changes, parents first. The other way round takes them back.
+    /// Returns the order in which entries are applied: removals, the deepest first, then creations
+    /// and changes, parents first. The reverse order reverts them.
     pub fn order(&self) -> Vec<usize> {
         let goes = |index: &usize| self.entries.get(*index).is_some_and(|e| e.ours.is_absent());
         let all = || 0..self.entries.len();

@@ -1,5 +1,5 @@
-//! Owns what a hook's exit status and output mean. Whatever is not understood is a failure, and whoever
-//! asked decides what that comes to.
+//! Parses a hook's exit status and output into a decision. Anything unexpected is a failure; the
+//! caller decides what a failure means.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -8,30 +8,30 @@ use serde_json::{Map, Value};
 use crate::hooks::HookEvent;
 use crate::text::{escape_line, single_line, truncate};
 
-/// The longest reason that is told, in characters.
+/// The longest reason that is passed on, in characters.
 const REASON_CHARS_MAX: usize = 2000;
-/// The longest text that is added to what a model reads, in characters.
+/// The longest context that a hook can add to what a model reads, in characters.
 const CONTEXT_CHARS_MAX: usize = 10_000;
-/// How much of what a hook wrote on its standard error is told to people, in characters.
+/// How much of a hook's standard error is shown to the user, in characters.
 const STDERR_CHARS_MAX: usize = 300;
 /// The exit status that denies, with standard error as the reason.
 const DENIES: i32 = 2;
 
-/// What a hook decides, from the mildest to the strictest.
+/// A hook's decision, ordered from the mildest to the strictest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HookDecision {
-    /// It has nothing against it.
+    /// The hook has no objection.
     Allow,
-    /// A person is to be asked.
+    /// Ask a person for approval.
     Ask,
-    /// Somebody else is to decide; a person is asked.
+    /// Leave the decision to someone else; a person is asked.
     Defer,
-    /// It must not happen.
+    /// Deny the event.
     Deny,
 }
 
 impl HookDecision {
-    /// Its word in answers.
+    /// Returns its name in hook output.
     pub fn name(self) -> &'static str {
         match self {
             Self::Allow => "allow",
@@ -42,30 +42,30 @@ impl HookDecision {
     }
 }
 
-/// What a hook has said.
+/// A hook's answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HookAnswer {
-    /// Its decision, if it took one.
+    /// Its decision, if it made one.
     pub decision: Option<HookDecision>,
-    /// Why; made safe to be shown.
+    /// The reason, with control characters escaped.
     pub reason: Option<String>,
-    /// What the tool shall be given instead.
+    /// The input that replaces the tool's.
     pub updated_input: Option<Map<String, Value>>,
-    /// What the model shall read besides; made safe to be shown.
+    /// Additional context for the model, with control characters escaped.
     pub context: Option<String>,
 }
 
-/// Why a hook has not answered.
+/// The reason why a hook gave no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HookFailure {
-    /// What happened, as the end of a sentence. It holds nothing of what the hook wrote.
+    /// What happened, as the end of a sentence. It contains nothing that the hook wrote.
     pub cause: String,
-    /// What it wrote on its standard error, for people.
+    /// The hook's standard error, for people.
     pub stderr: String,
 }
 
 impl HookFailure {
-    /// A failure with this cause and what a hook wrote on its standard error.
+    /// Returns a failure with this cause and the hook's standard error.
     pub fn new(cause: impl Into<String>, stderr: &str) -> Self {
         Self {
             cause: cause.into(),
@@ -74,8 +74,8 @@ impl HookFailure {
     }
 }
 
-/// An answer as it is written. A field that is not known may be one that denies, misspelled or in the
-/// wrong place, so that it is a failure.
+/// The raw JSON output. An unknown field may be a denial that is misspelled or in the wrong place,
+/// so it is a failure.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct HookOutput {
@@ -87,10 +87,10 @@ struct HookOutput {
     reason: Option<String>,
     #[serde(rename = "hookSpecificOutput")]
     specific: Option<HookSpecificOutput>,
-    /// What other programs show to their user.
+    /// Shown to the user by other programs; ignored here.
     #[serde(rename = "systemMessage")]
     _system_message: Option<IgnoredAny>,
-    /// Whether other programs show the output to their user.
+    /// Whether other programs hide the output from their user; ignored here.
     #[serde(rename = "suppressOutput")]
     _suppress_output: Option<IgnoredAny>,
 }
@@ -105,7 +105,7 @@ struct HookSpecificOutput {
     additional_context: Option<String>,
 }
 
-/// What a hook has said that was asked on `event`, ended with `status` and wrote this.
+/// Parses the exit status, standard output and standard error of a hook that ran on `event`.
 pub fn parse_answer(
     event: HookEvent,
     status: i32,
@@ -157,7 +157,7 @@ fn parse_output(event: HookEvent, stdout: &str) -> Result<HookAnswer, String> {
         answer.updated_input = specific.updated_input;
         answer.context = sanitize_text(specific.additional_context.as_deref(), CONTEXT_CHARS_MAX);
     }
-    // Of equals, the first counts.
+    // Among equal decisions the first counts; `max_by_key` returns the last.
     decisions.reverse();
     if let Some((decision, reason)) = decisions.into_iter().max_by_key(|(decision, _)| *decision) {
         answer.decision = Some(decision);
@@ -172,7 +172,8 @@ fn parse_decision(word: &str) -> Option<HookDecision> {
     all.into_iter().find(|decision| decision.name() == word)
 }
 
-/// A text of a hook's with control characters written out, if there is anything in it.
+/// Trims and truncates a hook's text and escapes its control characters. Returns `None` if it is
+/// empty.
 fn sanitize_text(text: Option<&str>, chars_max: usize) -> Option<String> {
     let text = text?.trim();
     let lines: Vec<String> = text.lines().map(escape_line).collect();
@@ -183,7 +184,7 @@ fn sanitize_text(text: Option<&str>, chars_max: usize) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// What an answer to a question before a call comes to: its decision, reason, input and context.
+    /// Checks the answer to `PreToolUse` output: its decision, reason, input and context.
     #[track_caller]
     fn check(status: i32, stdout: &str, stderr: &str, expected: &str) {
         let read = parse_answer(HookEvent::PreToolUse, status, (stdout, stderr));

@@ -1,27 +1,27 @@
-//! Owns which tools a hook is about: an expression that fits the whole name of a tool, or the name
-//! that other programs have for the same.
+//! Tool matchers of hooks: a regular expression that must match the whole name of a tool, or the
+//! name that other programs use for the same tool.
 
 use regex::{Regex, RegexBuilder};
 
 use crate::tools::aliases::names_of;
 
-/// The longest expression, in characters.
+/// The longest regular expression, in characters.
 const EXPRESSION_CHARS_MAX: usize = 1000;
-/// How much an expression may take up once it is compiled, in bytes.
+/// The largest compiled regular expression, in bytes.
 const COMPILED_BYTES_MAX: usize = 1 << 20;
 
-/// Which tools a hook is about.
+/// The tools that a hook applies to.
 #[derive(Clone, Debug)]
 pub enum ToolMatcher {
-    /// All.
+    /// All tools.
     All,
-    /// Those that one of the names of fits.
+    /// Tools with a name that this expression matches.
     Named(Regex),
 }
 
 impl ToolMatcher {
-    /// The matcher of a text: an expression for whole names; nothing and `*` stand for all tools. The
-    /// error says what is wrong with it, as the end of a sentence.
+    /// Parses a matcher: an expression for whole names; an empty string or `*` matches all tools.
+    /// The error gives the cause as the end of a sentence.
     pub fn parse(text: &str) -> Result<Self, String> {
         if matches!(text, "" | "*") {
             return Ok(Self::All);
@@ -36,7 +36,8 @@ impl ToolMatcher {
         let compiled = RegexBuilder::new(&whole)
             .size_limit(COMPILED_BYTES_MAX)
             .build();
-        // Alone it says where in the text it is wrong, and it must not end the group early.
+        // Compiling `text` alone gives an error position within it, and rejects a `)` that would
+        // close the group early.
         match (Regex::new(text), compiled) {
             (Ok(_), Ok(whole)) => Ok(Self::Named(whole)),
             (Err(error), _) | (_, Err(error)) => {
@@ -47,7 +48,7 @@ impl ToolMatcher {
         }
     }
 
-    /// Whether it is about the tool of this name.
+    /// Returns whether it matches the tool of this name.
     pub fn matches(&self, tool: &str) -> bool {
         match self {
             Self::All => true,

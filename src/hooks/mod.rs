@@ -1,5 +1,5 @@
-//! Owns the user's hooks as the config gives them: which command is asked on which event, and about
-//! which tools; what it is told, and what its answer means. Nothing is started here.
+//! The user's hooks as configured: which command runs on which event and for which tools, what it
+//! reads, and how its answer is interpreted. Nothing is started here.
 
 pub mod answer;
 pub mod matcher;
@@ -11,32 +11,32 @@ use std::fmt;
 use crate::hooks::matcher::ToolMatcher;
 use crate::sandbox_policy::network::NetworkPolicy;
 
-/// The most hooks of one event for one agent; all that fit run at the same time.
+/// The maximum number of hooks per event and agent; all that match run at the same time.
 pub const HOOKS_MAX: usize = 16;
-/// How long a hook may take where the config says nothing, in seconds.
+/// The default timeout of a hook, in seconds.
 pub const TIMEOUT_SECONDS_DEFAULT: u64 = 60;
-/// The longest that the config can let a hook take, in seconds.
+/// The longest timeout that the config can set, in seconds.
 pub const TIMEOUT_SECONDS_MAX: u64 = 600;
 
-/// What hooks are asked about or told of.
+/// The events on which hooks run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HookEvent {
-    /// A call of a tool is about to be carried out.
+    /// Before a tool call.
     PreToolUse,
-    /// A call of a tool was carried out.
+    /// After a tool call.
     PostToolUse,
-    /// An agent hands an answer in.
+    /// When an agent submits an answer.
     AnswerSubmitted,
-    /// An agent votes.
+    /// When an agent votes.
     VoteCast,
-    /// Files are about to be delivered.
+    /// Before files are delivered.
     BeforeDelivery,
-    /// Files were delivered, or were not.
+    /// After files were delivered, or were not.
     AfterDelivery,
 }
 
 impl HookEvent {
-    /// All of them.
+    /// All events.
     pub const ALL: [Self; 6] = [
         Self::PreToolUse,
         Self::PostToolUse,
@@ -46,7 +46,7 @@ impl HookEvent {
         Self::AfterDelivery,
     ];
 
-    /// Its name in configs and requests.
+    /// Returns its name in configs and requests.
     pub fn name(self) -> &'static str {
         match self {
             Self::PreToolUse => "PreToolUse",
@@ -58,7 +58,7 @@ impl HookEvent {
         }
     }
 
-    /// Whether something waits for a hook's word, so that one that fails keeps it from happening.
+    /// Returns whether the event waits for its hooks, so that a hook that fails blocks it.
     pub fn is_blocking(self) -> bool {
         match self {
             Self::PreToolUse | Self::AnswerSubmitted | Self::VoteCast | Self::BeforeDelivery => {
@@ -75,48 +75,48 @@ impl fmt::Display for HookEvent {
     }
 }
 
-/// A command of the user's that is asked on an event.
+/// A user's command that runs on an event.
 #[derive(Clone, Debug)]
 pub struct Hook {
-    /// When.
+    /// The event.
     pub event: HookEvent,
-    /// About which tools; the events that are about no tool have the one that takes all.
+    /// The tools it applies to; hooks of events that concern no tool match all.
     pub matcher: ToolMatcher,
-    /// What is given to the shell.
+    /// The command line passed to the shell.
     pub command: String,
-    /// How long it may take, in seconds.
+    /// The timeout, in seconds.
     pub timeout_seconds: u64,
-    /// What it reaches of the network.
+    /// Its network access.
     pub network: NetworkPolicy,
 }
 
-/// The hooks of one agent. Those for all agents and its own add up.
+/// The hooks of one agent: those for all agents and its own.
 #[derive(Clone, Debug, Default)]
 pub struct HookList(Vec<Hook>);
 
 impl HookList {
-    /// These hooks.
+    /// Creates a list of these hooks.
     pub fn new(hooks: Vec<Hook>) -> Self {
         Self(hooks)
     }
 
-    /// These hooks and `others`.
+    /// Returns these hooks followed by `others`.
     #[must_use]
     pub fn with(&self, others: &Self) -> Self {
         Self(self.0.iter().chain(&others.0).cloned().collect())
     }
 
-    /// The hooks.
+    /// Iterates over the hooks.
     pub fn iter(&self) -> impl Iterator<Item = &Hook> {
         self.0.iter()
     }
 
-    /// Whether there are none.
+    /// Returns whether the list is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Those for an event, about a call of `tool` if it is about one.
+    /// Returns the hooks for `event`, only those that match `tool` if it concerns a tool call.
     pub fn matching(&self, event: HookEvent, tool: Option<&str>) -> Vec<&Hook> {
         let fits = |hook: &&Hook| {
             hook.event == event && tool.is_none_or(|tool| hook.matcher.matches(tool))

@@ -1,5 +1,5 @@
-//! Owns what a hook reads on its standard input: the JSON that Claude Code gives its hooks, with what
-//! only massgen has. It speaks to the user's own programs, and so it names agents as they are.
+//! The JSON that a hook reads on its standard input: the fields that Claude Code gives its hooks,
+//! plus massgen's own. The reader is the user's own program, so agents appear under their real ids.
 
 use serde_json::{Map, Value, json};
 
@@ -8,61 +8,62 @@ use crate::id::{AgentId, AnswerLabel};
 use crate::path::AbsPath;
 use crate::permissions::grant::Phase;
 
-/// The version of what hooks read; it rises when a field changes its meaning.
+/// The version of this format; it rises when the meaning of a field changes.
 const SCHEMA_VERSION: u32 = 1;
-/// The mode in the words of the contract. There is no other here: the grants say what is open.
+/// The permission mode, as the contract names it. There is no other mode here: access is decided by
+/// the grants.
 const PERMISSION_MODE: &str = "default";
 
-/// What stays the same for all questions about one agent.
+/// The part that is the same in all requests about one agent.
 #[derive(Clone, Debug)]
 pub struct HookContext {
-    /// The session of the run; of a single call, none.
+    /// The session of the run; `None` for a single call.
     pub session_id: Option<String>,
-    /// The directory that massgen was started in.
+    /// The directory in which massgen was started.
     pub project: AbsPath,
-    /// The agent; whoever calls with the grants of a file is none.
+    /// The agent; `None` for a caller that has its grants from a file.
     pub agent: Option<AgentId>,
-    /// Its workspace.
+    /// The agent's workspace.
     pub workspace: Option<AbsPath>,
 }
 
-/// What a hook is asked about or told of.
+/// The subject of a request.
 #[derive(Clone, Copy, Debug)]
 pub enum HookSubject<'a> {
-    /// A call of a tool, before it is carried out.
+    /// A tool call before it is carried out.
     Call(HookToolCall<'a>),
-    /// A call that was carried out, and what came of it.
+    /// A tool call that was carried out, and its result.
     Result(HookToolCall<'a>, &'a str),
-    /// An answer with the name that it would have.
+    /// An answer, with the label that it would get.
     Answer(AnswerLabel, &'a str),
     /// A vote.
     Vote {
-        /// For whom.
+        /// The agent voted for.
         candidate: &'a AgentId,
-        /// For which of the candidate's answers.
+        /// The answer voted for.
         label: AnswerLabel,
-        /// Why, in the voter's words.
+        /// The reason, in the voter's words.
         reason: &'a str,
     },
-    /// Files that are to be delivered, each with what would become of it.
+    /// Files to be delivered, each with its planned change.
     Delivery(&'a [(String, String)]),
-    /// Files that were delivered or not, each with what became of it.
+    /// Files that were delivered or not, each with its outcome.
     Delivered(&'a [(String, String)]),
 }
 
-/// A call of a tool.
+/// A tool call.
 #[derive(Clone, Copy, Debug)]
 pub struct HookToolCall<'a> {
-    /// The tool.
+    /// The name of the tool.
     pub tool: &'a str,
-    /// What it is given.
+    /// Its input.
     pub input: &'a Value,
     /// The id of the call in its conversation, if it has one.
     pub id: Option<&'a str>,
 }
 
 impl HookSubject<'_> {
-    /// The event that is about it.
+    /// Returns the event of this subject.
     pub fn event(&self) -> HookEvent {
         match self {
             Self::Call(_) => HookEvent::PreToolUse,
@@ -74,7 +75,7 @@ impl HookSubject<'_> {
         }
     }
 
-    /// The call that it is about, if it is about one.
+    /// Returns the tool call, if the subject is one.
     pub fn call(&self) -> Option<&HookToolCall<'_>> {
         match self {
             Self::Call(call) | Self::Result(call, _) => Some(call),
@@ -82,7 +83,7 @@ impl HookSubject<'_> {
         }
     }
 
-    /// What only this event has.
+    /// Returns the fields that only this event has.
     fn fields(&self) -> Value {
         match self {
             Self::Call(call) => call.fields(),
@@ -114,8 +115,8 @@ impl HookToolCall<'_> {
     }
 }
 
-/// What the hooks of an agent read about `subject` in `phase`; rounds are counted while agents
-/// coordinate.
+/// Returns the request for an agent's hooks about `subject` in `phase`; the round is `None` outside
+/// of coordination.
 pub fn request(
     setting: &HookContext,
     (phase, round): (Phase, Option<u32>),

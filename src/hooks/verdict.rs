@@ -1,27 +1,27 @@
-//! Owns what the answers of several hooks come to: the strictest speaks, and where something waits for
-//! their word, one that fails has said no.
+//! Combines the answers of several hooks: the strictest decision wins, and a hook that fails denies
+//! an event that waits for it.
 
 use serde_json::{Map, Value};
 
 use crate::hooks::HookEvent;
 use crate::hooks::answer::{HookAnswer, HookDecision, HookFailure};
 
-/// What a hook has said, or why it has said nothing.
+/// A hook's answer, or why it gave none.
 pub type HookReply = Result<HookAnswer, HookFailure>;
 
-/// What hooks have decided together.
+/// The combined decision of several hooks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HookVerdict {
-    /// The strictest decision, if one was taken, and why, as a sentence that a model may read.
+    /// The strictest decision, if any, and its reason as a sentence that a model may read.
     pub decision: Option<(HookDecision, String)>,
-    /// What the tool shall be given instead.
+    /// The input that replaces the tool's.
     pub updated_input: Option<Map<String, Value>>,
-    /// What the model shall read besides, one text for each hook.
+    /// Additional context for the model, one string per hook.
     pub context: Vec<String>,
 }
 
 impl HookVerdict {
-    /// What these hooks have said on `event`, in the order of the config.
+    /// Combines the replies of hooks to `event`, in the order of the config.
     pub fn from_outcomes(event: HookEvent, outcomes: Vec<HookReply>) -> Self {
         let mut verdict = Self::default();
         for outcome in outcomes {
@@ -37,7 +37,7 @@ impl HookVerdict {
         verdict
     }
 
-    /// Why it must not happen, if so.
+    /// Returns the reason if the hooks deny.
     pub fn denial(&self) -> Option<&str> {
         match &self.decision {
             Some((HookDecision::Deny, why)) => Some(why),
@@ -45,7 +45,8 @@ impl HookVerdict {
         }
     }
 
-    /// Why it must not happen where nobody is asked, if so: then whatever is no consent is a no.
+    /// Returns the reason if the hooks do not allow. This is for events about which no person is
+    /// asked, where `ask` and `defer` count as denials.
     pub fn refusal(&self) -> Option<&str> {
         match &self.decision {
             Some((HookDecision::Deny | HookDecision::Ask | HookDecision::Defer, why)) => Some(why),
@@ -53,7 +54,7 @@ impl HookVerdict {
         }
     }
 
-    /// Why a person is asked first, if so.
+    /// Returns the reason if a person must be asked first.
     pub fn ask_reason(&self) -> Option<&str> {
         match &self.decision {
             Some((HookDecision::Ask | HookDecision::Defer, why)) => Some(why),
@@ -92,7 +93,7 @@ impl HookVerdict {
         self.context.extend(context);
     }
 
-    /// A stricter decision replaces a milder one.
+    /// Replaces a milder decision with a stricter one.
     fn decide(&mut self, decision: HookDecision, why: String) {
         let known = self.decision.as_ref().map(|(known, _)| *known);
         if known.is_none_or(|known| known < decision) {

@@ -1,36 +1,37 @@
-//! Owns where a mention begins and ends in a text: which texts after an `@` may be the path that
-//! somebody meant. Whether any of them exists is not known here.
+//! Finds where a mention may begin and end in a text: the strings after an `@` that may be the path
+//! that is meant. It does not know whether any of them exists.
 
 use crate::permissions::grant::Permission;
 use crate::tools::call::USER_PATH_BYTES_MAX;
 
-/// The most ends that are tried for one mention. It keeps hostile prompts cheap.
+/// Maximum number of ends that are tried for one mention. This keeps hostile prompts cheap.
 const ENDS_MAX: usize = 6;
 
-/// The longest ending that makes a bare name a file's (`notes.ipynb`, but not `@pytest.fixture`).
+/// Maximum length of an extension that makes a bare name a file's (`notes.ipynb`, but not
+/// `@pytest.fixture`).
 const BARE_EXTENSION_CHARS_MAX: usize = 5;
 
-/// The longest ending that makes a name with a directory a file's.
+/// Maximum length of an extension that makes a name with a directory a file's.
 const EXTENSION_CHARS_MAX: usize = 16;
 
-/// Characters that belong to the sentence if nothing of a name follows them.
+/// Characters that belong to the sentence if they end the name.
 const SOFT: &[char] = &['.', '-', '*'];
 
-/// One way to read what follows an `@`.
+/// One way to parse what follows an `@`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MentionCandidate<'a> {
     /// The path as written, without quotes and `:w`. Never empty.
     pub name: &'a str,
-    /// What was asked for by `:w` or its absence.
+    /// The permission that `:w` or its absence asks for.
     pub permission: Permission,
     /// The text after it.
     pub rest: &'a str,
 }
 
-/// What stands directly before an `@`.
+/// Kind of the text directly before an `@`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PrecedingText {
-    /// Something after which a mention may begin: nothing, a space, a bracket, another mention.
+    /// Something before a mention: nothing, a space, a bracket, another mention.
     Gap,
     /// A letter or digit, as in an e-mail address.
     Word,
@@ -39,8 +40,8 @@ pub(crate) enum PrecedingText {
 }
 
 impl PrecedingText {
-    /// What `previous`, the character before the `@`, means for it. Letters beyond ASCII count as
-    /// gaps: some scripts put no spaces between words.
+    /// Classifies `previous`, the character before the `@`. Letters beyond ASCII count as gaps:
+    /// some scripts put no spaces between words.
     pub(crate) fn from_previous(previous: Option<char>) -> Self {
         match previous {
             Some('/') => PrecedingText::Slash,
@@ -66,8 +67,8 @@ impl<'a> MentionCandidate<'a> {
         }
     }
 
-    /// Whether nobody would write this unless they meant a path, so that it is worth a word if
-    /// there is nothing there. `@alice`, `@types/node` and `@property` are not such texts.
+    /// Returns whether this can only be meant as a path, so that a missing file is worth a warning.
+    /// `@alice`, `@types/node` and `@property` are not such strings.
     pub(crate) fn is_certainly_path(&self) -> bool {
         let name = self.name;
         let begins = ["/", "./", "../", "~"];
@@ -78,7 +79,7 @@ impl<'a> MentionCandidate<'a> {
             || has_extension(name)
     }
 
-    /// Whether it may be a mention though a word stands before it: `see@src/main.rs` may,
+    /// Returns whether it may be a mention even directly after a word: `see@src/main.rs` may,
     /// `x@a.py` and `user@host` are addresses.
     pub(crate) fn is_path_after_word(&self) -> bool {
         self.name.contains('/') && self.name.starts_with(|c: char| c.is_alphanumeric())
@@ -93,7 +94,7 @@ fn has_extension(name: &str) -> bool {
         EXTENSION_CHARS_MAX
     };
     file.rsplit_once('.').is_some_and(|(stem, extension)| {
-        // a hidden file (`.env`) has no stem, and any ending will do
+        // a hidden file (`.env`) has no stem, and may have any extension
         let chars_max = if stem.is_empty() {
             EXTENSION_CHARS_MAX
         } else {
@@ -105,8 +106,8 @@ fn has_extension(name: &str) -> bool {
     })
 }
 
-/// The ways to read `after`, the text after an `@`, shortest name first. There is none where no
-/// name follows.
+/// Returns the ways to parse `after`, the text after an `@`, shortest name first; none if no name
+/// follows.
 pub(crate) fn candidates(after: &str) -> Vec<MentionCandidate<'_>> {
     let mut candidates = match after.strip_prefix('"') {
         Some(quoted) => quoted_name(quoted).into_iter().collect(),
@@ -131,7 +132,7 @@ fn bare_names(after: &str) -> Vec<MentionCandidate<'_>> {
         if let (true, Some(rest)) = (trimmed.len() < name.len(), after.get(trimmed.len()..)) {
             candidates.push(MentionCandidate::new(trimmed, rest));
         }
-        // `a.py:w` asks to write `a.py`; a file with such a name needs quotes
+        // `a.py:w` asks to write `a.py`; a file with that name needs quotes
         if !name.ends_with(":w") {
             candidates.push(MentionCandidate::new(name, rest));
         }
@@ -139,7 +140,7 @@ fn bare_names(after: &str) -> Vec<MentionCandidate<'_>> {
     candidates
 }
 
-/// Where a bare name may end: before a space, before what divides words, at the end of the text.
+/// Returns where a bare name may end: before a space, before a separator, at the end of the text.
 fn bare_name_ends(after: &str) -> Vec<usize> {
     let mut ends = Vec::new();
     let mut previous = None;
@@ -160,7 +161,7 @@ fn bare_name_ends(after: &str) -> Vec<usize> {
     ends
 }
 
-/// Whether `rest`, the text after `:w`, leaves it a word of its own.
+/// Returns whether `:w` is a separate word, given the text `rest` after it.
 fn is_separate_suffix(rest: &str) -> bool {
     let next = rest.trim_start_matches(SOFT).chars().next();
     next.is_none_or(|c| is_space(c) || may_end_name(Some('w'), c))
@@ -170,8 +171,8 @@ fn is_space(c: char) -> bool {
     c.is_whitespace() || c.is_control()
 }
 
-/// Whether a name may end between `previous` and `c`. A name may also go on: the longest one that
-/// exists is taken.
+/// Returns whether a name may end between `previous` and `c`. It may also continue: the longest
+/// name that exists is used.
 fn may_end_name(previous: Option<char>, c: char) -> bool {
     match c {
         // `node_modules/@types` is one name

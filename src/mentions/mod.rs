@@ -1,7 +1,7 @@
-//! Owns the mentions in a prompt: which `@path` and `@path:w` a user wrote, what they ask for, and
-//! the prompt with the paths put in. A mention counts only in text that the user typed, never in
-//! piped or pasted text, a file, a tool's output or a model's words. Nothing is opened: a mention is
-//! a wish that becomes a grant elsewhere.
+//! Parses the mentions in a prompt: finds each `@path` and `@path:w` that a user wrote, what they
+//! ask for, and the prompt with the paths filled in. A mention counts only in text that the user
+//! typed, never in piped or pasted text, a file, a tool's output or a model's words. Nothing is
+//! opened: a mention is a request that becomes a grant elsewhere.
 
 use std::collections::BTreeMap;
 
@@ -16,23 +16,23 @@ pub mod opened_paths;
 pub mod pasted_mentions;
 pub mod partial_mention;
 
-/// This many mentioned files of one directory are worth the suggestion to name the directory.
+/// Number of mentioned files of one directory from which on naming the directory is suggested.
 const FILES_FOR_SUGGESTION_MIN: usize = 3;
 
-/// The most `@` of piped text that are looked up to tell the user what they name.
+/// Maximum number of `@` in piped text that are looked up to show the user what they name.
 const PIPED_MENTIONS_MAX: usize = 256;
 
-/// The text of a task, by where it came from.
+/// The text of a task, by origin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskText {
-    /// What the user typed. Its mentions open what they name.
+    /// The text that the user typed. Its mentions open what they name.
     pub typed: String,
-    /// What came from standard input. It follows what was typed and opens nothing.
+    /// The text from standard input. It follows the typed text and opens nothing.
     pub piped: Option<String>,
 }
 
 impl TaskText {
-    /// A task that was typed as a whole.
+    /// Creates a task that was typed as a whole.
     pub fn from_typed(text: impl Into<String>) -> Self {
         Self {
             typed: text.into(),
@@ -40,7 +40,8 @@ impl TaskText {
         }
     }
 
-    /// All of it, as the agents' task: piped text follows what was typed after an empty line.
+    /// Returns the whole text, as the agents' task: piped text follows the typed text after an
+    /// empty line.
     pub fn full_text(&self) -> String {
         match &self.piped {
             None => self.typed.clone(),
@@ -50,17 +51,17 @@ impl TaskText {
     }
 }
 
-/// What stands between typed and piped text.
+/// Separator between typed and piped text.
 const PIPED_GAP: &str = "\n\n";
 
-/// Where the paths of a prompt are looked up.
+/// Context for looking up the paths of a prompt.
 #[derive(Clone, Copy)]
 pub struct MentionLookup<'a> {
-    /// What relative paths are below.
+    /// The directory that relative paths start from.
     pub base: &'a AbsPath,
-    /// What `~/` stands for.
+    /// The directory that `~/` stands for.
     pub home: Option<&'a AbsPath>,
-    /// Asks the disk.
+    /// Looks up a path on disk.
     pub look: &'a dyn Fn(&AbsPath) -> LookupResult,
 }
 
@@ -72,21 +73,21 @@ impl std::fmt::Debug for MentionLookup<'_> {
     }
 }
 
-/// What the disk says about a path, links followed.
+/// Result of looking up a path, with symlinks followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LookupResult {
     /// A regular file that can be read.
     File,
     /// A directory that can be read.
     Directory,
-    /// Nothing; the name is free, or a link leads nowhere.
+    /// Nothing: the name does not exist, or a symlink is dangling.
     Missing,
-    /// Something that cannot be read as a file or directory: the right is missing, links go round
-    /// in circles, or it is a socket, a pipe or a device.
+    /// Something that cannot be read as a file or directory: permission is denied, symlinks form a
+    /// loop, or it is a socket, a pipe or a device.
     Unreadable,
 }
 
-/// How much a mention would open.
+/// Extent of what a mention would open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MentionReach {
     /// Something in the base directory.
@@ -94,44 +95,42 @@ pub enum MentionReach {
     /// Something elsewhere.
     Outside,
     /// `/`, the home directory or a directory above it, or one above the base directory: more than
-    /// anybody should open by two characters.
+    /// two characters should open.
     Broad,
 }
 
 /// One path that the user mentioned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mention {
-    /// Where it is.
+    /// The path.
     pub path: AbsPath,
-    /// What is asked for: the most of all its mentions.
+    /// The permission that is asked for: the highest of all its mentions.
     pub permission: Permission,
-    /// What is there.
+    /// The lookup result.
     pub found: LookupResult,
     /// How much it would open.
     pub reach: MentionReach,
 }
 
-/// A prompt with what its mentions ask for.
+/// A prompt, and what its mentions ask for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParsedPrompt {
     /// What the user wrote.
     pub original_prompt: String,
-    /// The same with absolute paths in place of the mentions, and nothing else changed but `\@`,
-    /// which is `@`.
+    /// The same with mentions replaced by absolute paths; otherwise only `\@` is changed, to `@`.
     pub cleaned_prompt: String,
-    /// The files and directories that are there, in the order of their first mention.
+    /// The files and directories that exist, in the order of their first mention.
     pub mentions: Vec<Mention>,
-    /// What was written as a path and is missing or unreadable; the prompt still shows it as it was
-    /// written.
+    /// Paths that are missing or unreadable; the prompt still shows them as they were written.
     pub missing: Vec<Mention>,
-    /// What piped text names and what is there. It is not opened.
+    /// What piped text names and what exists. It is not opened.
     pub piped: Vec<Mention>,
     /// What the user could have written instead.
     pub suggestions: Vec<String>,
 }
 
 impl ParsedPrompt {
-    /// The mentions that ask for far too much.
+    /// Returns the mentions that ask for far too much.
     pub fn broad(&self) -> impl Iterator<Item = &Mention> {
         self.mentions
             .iter()
@@ -139,8 +138,8 @@ impl ParsedPrompt {
     }
 }
 
-/// Finds the mentions in `task`. The longest name that exists is taken. One that does not exist is
-/// plain text unless it is surely meant as a path. Piped text stays as it is.
+/// Finds the mentions in `task`. The longest name that exists is used. One that does not exist is
+/// plain text unless it can only be meant as a path. Piped text stays as it is.
 pub fn parse_mentions(task: &TaskText, lookup: MentionLookup<'_>) -> ParsedPrompt {
     let mut reader = MentionParser::new(lookup);
     reader.read(&task.typed);
@@ -166,7 +165,7 @@ pub fn parse_mentions(task: &TaskText, lookup: MentionLookup<'_>) -> ParsedPromp
     }
 }
 
-/// The parts of `prompt` that other programs read, as one JSON object.
+/// Returns the parts of `prompt` that other programs read, as one JSON object.
 pub fn to_json(prompt: &ParsedPrompt) -> Value {
     let context_paths: Vec<Value> = prompt
         .mentions
@@ -192,7 +191,7 @@ pub fn to_json(prompt: &ParsedPrompt) -> Value {
     })
 }
 
-/// Mentions in the order in which they came, each path once.
+/// Mentions in the order of their appearance, each path once.
 #[derive(Default)]
 struct MentionList {
     list: Vec<Mention>,
@@ -213,19 +212,19 @@ impl MentionList {
 
 struct MentionParser<'a> {
     lookup: MentionLookup<'a>,
-    /// How many `@` may still be looked up; what follows is plain text.
+    /// How many more `@` may be looked up; later ones are plain text.
     lookups_left: usize,
     cleaned: String,
-    /// Where each mention that names something begins, in bytes, and what it names.
+    /// Each mention that names something, with its start in bytes.
     occurrences: Vec<MentionOccurrence>,
     mentions: MentionList,
     missing: MentionList,
 }
 
-/// A mention at its place in a text.
+/// A mention at its position in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct MentionOccurrence {
-    /// Where its `@` stands, in bytes.
+    /// The position of its `@`, in bytes.
     at: usize,
     /// What it names.
     mention: Mention,
@@ -268,7 +267,7 @@ impl<'a> MentionParser<'a> {
         self.cleaned.push_str(rest);
     }
 
-    /// Reads the mention after an `@` if there is one, and returns the text behind it.
+    /// Parses the mention after an `@` if there is one, and returns the text after it.
     fn mention<'p>(&mut self, before: PrecedingText, at: usize, after: &'p str) -> Option<&'p str> {
         self.lookups_left = self.lookups_left.checked_sub(1)?;
         let mut candidates = match before {
@@ -327,7 +326,8 @@ impl<'a> MentionParser<'a> {
         }
     }
 
-    /// Writes `path` in place of a mention, in quotes if it needs them and has none around it.
+    /// Writes `path` in place of a mention, in quotes if it needs them and is not in quotes
+    /// already.
     fn push_path(&mut self, path: &AbsPath, rest: &str) {
         let path = path.to_string();
         let quoted = ['"', '\'', '`']

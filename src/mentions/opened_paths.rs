@@ -1,5 +1,6 @@
-//! Owns what the prompts of a session open together: each turn adds the paths that it mentions, a
-//! later `:w` raises one, and nothing lowers any. Nothing is opened here; it is what a user asked for.
+//! The paths that the prompts of a session open together: each turn adds the paths that it
+//! mentions, a later `:w` raises the permission, and nothing lowers it. Nothing is opened here;
+//! this is what a user asked for.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,15 +11,15 @@ use crate::permissions::grant::Permission;
 /// A path that the user asked to open.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenedPath {
-    /// Where it is; a directory or a single file.
+    /// The path of a directory or of a single file.
     pub path: AbsPath,
-    /// What was asked for.
+    /// The permission that was asked for.
     pub permission: Permission,
     /// The turn that gave this permission, from 1.
     pub turn: u32,
 }
 
-/// Adds what the user asks for in `turn` to what was `opened` before.
+/// Adds the path that the user asks for in `turn` to those that were `opened` before.
 pub fn open_path(opened: &mut Vec<OpenedPath>, path: &AbsPath, permission: Permission, turn: u32) {
     match opened.iter_mut().find(|known| known.path == *path) {
         Some(known) if known.permission < permission => {
@@ -34,7 +35,7 @@ pub fn open_path(opened: &mut Vec<OpenedPath>, path: &AbsPath, permission: Permi
     }
 }
 
-/// Adds the paths that `prompt` mentions and that are there.
+/// Adds the paths that `prompt` mentions and that exist.
 pub fn open_mentions(opened: &mut Vec<OpenedPath>, prompt: &ParsedPrompt, turn: u32) {
     for mention in &prompt.mentions {
         open_path(opened, &mention.path, mention.permission, turn);
@@ -45,7 +46,7 @@ pub fn open_mentions(opened: &mut Vec<OpenedPath>, prompt: &ParsedPrompt, turn: 
 mod tests {
     use super::*;
 
-    /// `words` are turns with what they ask for: `1r:/a` reads `/a`, `2w:/a` also writes it.
+    /// `words` are turns and what they ask for: `1r:/a` reads `/a`, `2w:/a` also writes it.
     #[track_caller]
     fn check(words: &str, expected: &str) {
         let mut opened = Vec::new();

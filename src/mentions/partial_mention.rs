@@ -1,28 +1,28 @@
-//! Owns the mention that is being typed: where it begins in the line, what of it stands there, and how
-//! a whole one is written. Whether anything of that name exists is not known here.
+//! The mention that is being typed: where it begins in the line, how much of it has been typed, and
+//! how a complete one is written. It does not know whether anything of that name exists.
 
 use crate::mentions::mention_candidate::PrecedingText;
 use crate::permissions::grant::Permission;
 use crate::tools::call::USER_PATH_BYTES_MAX;
 
-/// How many `@` before the cursor are looked at. It keeps hostile lines cheap.
+/// Maximum number of `@` before the cursor that are examined. This keeps hostile lines cheap.
 const SIGNS_MAX: usize = 8;
-/// From here on letters may end a bare name: some scripts put no spaces between words.
+/// From this character on, letters may end a bare name: some scripts put no spaces between words.
 const UNSPACED: char = '\u{2e80}';
 
-/// A mention whose end is the cursor.
+/// A mention that ends at the cursor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartialMention<'l> {
-    /// Where its `@` stands in the line, in bytes.
+    /// The position of its `@` in the line, in bytes.
     pub start: usize,
     /// The name so far, without quotes and `:w`.
     pub name: &'l str,
-    /// What is asked for so far.
+    /// The permission that is asked for so far.
     pub permission: Permission,
 }
 
-/// The mention that ends at `cursor`, a place in `line` in bytes. There is none in an e-mail address,
-/// after a backslash, or where a quoted name is closed.
+/// Returns the mention that ends at `cursor`, a position in `line` in bytes. There is none in an
+/// e-mail address, after a backslash, or after a closing quote.
 pub fn mention_at(line: &str, cursor: usize) -> Option<PartialMention<'_>> {
     let before = line.get(..cursor)?;
     let signs = before.rmatch_indices('@').take(SIGNS_MAX);
@@ -41,7 +41,7 @@ pub fn mention_at(line: &str, cursor: usize) -> Option<PartialMention<'_>> {
                 });
             }
             None if name.contains(|c: char| c.is_whitespace() || c.is_control()) => {}
-            // in a bare name the sign stands only after a slash, as in `node_modules/@types`
+            // in a bare name, `@` appears only after a slash, as in `node_modules/@types`
             None if name.replace("/@", "").contains('@') => {}
             None => return Some(unquoted_mention(start, name)),
         }
@@ -61,14 +61,15 @@ fn unquoted_mention(start: usize, name: &str) -> PartialMention<'_> {
     }
 }
 
-/// Whether a mention may begin after `text`.
+/// Returns whether a mention may begin after `text`.
 fn may_begin_after(text: &str) -> bool {
     let previous = text.chars().next_back();
     PrecedingText::from_previous(previous) == PrecedingText::Gap
         && !matches!(previous, Some('\\' | '@'))
 }
 
-/// The mention of `name` as it is typed, in quotes if it needs them; nothing if no mention can name it.
+/// Returns the mention of `name` as it is typed, in quotes if it needs them; `None` if no mention
+/// can name it.
 pub fn format_mention(name: &str, permission: Permission) -> Option<String> {
     if name.is_empty() || name.contains('"') || name.contains(char::is_control) {
         return None;
@@ -84,7 +85,7 @@ pub fn format_mention(name: &str, permission: Permission) -> Option<String> {
     })
 }
 
-/// Whether nothing in `name` could end it early.
+/// Returns whether no character in `name` could end it early.
 fn is_bare(name: &str) -> bool {
     let goes_on = |c: char| {
         matches!(c, '/' | '.' | '_' | '-' | '+' | '~' | '=' | '%')
@@ -99,7 +100,7 @@ mod tests {
     use crate::mentions::{LookupResult, MentionLookup, TaskText, parse_mentions};
     use crate::path::AbsPath;
 
-    /// `line` holds the cursor as `|`; expected are the name and whether it is to be written.
+    /// `line` has `|` as its cursor; expected are the name and the permission.
     #[track_caller]
     fn check(line: &str, expected: Option<(&str, Permission)>) {
         let cursor = line.find('|').unwrap();

@@ -1,5 +1,5 @@
-//! Owns mentions that were pasted: which mentions of a line came with pasted text, and the line with
-//! those as plain text. Somebody else may have written what the user pastes.
+//! Pasted mentions: finds the mentions of a line that came with pasted text, and turns them into
+//! plain text. Text that the user pastes may have been written by someone else.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use crate::mentions::{Mention, MentionLookup, MentionOccurrence, MentionParser};
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
 
-/// What a mention ends with that asks for writing.
+/// The suffix of a mention that asks for write permission.
 const WRITE_SUFFIX: &str = ":w";
 
 /// The mentions of a line that came with pasted text.
@@ -16,9 +16,9 @@ pub struct PastedMentions(Vec<MentionOccurrence>);
 
 impl PastedMentions {
     /// Finds the mentions of `line` that name something and came with one of the `pasted` texts,
-    /// wherever these were put and whatever was changed in them since: a path that a pasted text
-    /// mentions counts as pasted everywhere in the line. Where a pasted text holds `:w`, every
-    /// mention that asks for writing counts as pasted.
+    /// wherever these were inserted and however they were edited since: a path that a pasted text
+    /// mentions counts as pasted everywhere in the line. If a pasted text contains `:w`, every
+    /// mention that asks for write permission counts as pasted.
     pub fn find(line: &str, pasted: &[String], lookup: MentionLookup<'_>) -> Self {
         if pasted.is_empty() {
             return Self::default();
@@ -37,7 +37,7 @@ impl PastedMentions {
         Self(found)
     }
 
-    /// What they name, each place once.
+    /// Returns the mentions, each path and permission once.
     pub fn mentions(&self) -> Vec<&Mention> {
         let mut seen = BTreeSet::new();
         let all = self.0.iter().map(|occurrence| &occurrence.mention);
@@ -45,8 +45,8 @@ impl PastedMentions {
             .collect()
     }
 
-    /// `line`, in which they were found, with a backslash before each of them: plain text, which
-    /// opens nothing when the line is read now or taken from the history later.
+    /// Returns `line`, in which they were found, with a backslash before each of them: plain text,
+    /// which opens nothing when the line is read now or recalled from the history later.
     pub fn escape(&self, line: &str) -> String {
         let mut escaped = String::with_capacity(line.len().saturating_add(self.0.len()));
         let mut done = 0;
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
     use crate::mentions::tests::{lookup, parsed};
 
-    /// The line with its pasted mentions escaped; `pasted` has a bar between texts.
+    /// Checks the line with its pasted mentions escaped; `pasted` has a bar between texts.
     #[track_caller]
     fn check(line: &str, pasted: &str, expected: &str) {
         let pasted: Vec<String> = pasted
@@ -97,9 +97,9 @@ mod tests {
         check("@b.py see @a.py", "see @a.py", "@b.py see \\@a.py");
         check("fix @nothing.py", "fix @nothing.py", "fix @nothing.py");
         check("mail bob@host", "mail bob@host", "mail bob@host");
-        // The path alone was pasted, behind an `@` that the user typed.
+        // Only the path was pasted, after an `@` that the user typed.
         check("see @a.py", "a.py", "see @a.py");
-        // The paste was changed afterwards.
+        // The pasted text was edited afterwards.
         check("now see @a.py!", "see @a.py", "now see \\@a.py!");
     }
 

@@ -1,4 +1,4 @@
-//! What users write and what it opens.
+//! Tests what users write and what it opens.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::path::AbsPath;
 
-/// What is on the disk of these tests; the user stands in `/home/u/p`.
+/// The files on the disk of these tests; the current directory is `/home/u/p`.
 const FILES: &[&str] = &[
     "a.py",
     "b.py",
@@ -57,7 +57,7 @@ fn disk(path: &AbsPath) -> LookupResult {
     }
 }
 
-/// The lookup of a user who stands in `/home/u/p` and has [`disk`].
+/// Returns the lookup of a user in `/home/u/p`, with the files of [`disk`].
 pub(super) fn lookup() -> MentionLookup<'static> {
     static PLACES: LazyLock<[AbsPath; 2]> = LazyLock::new(|| [abs("/home/u/p"), abs("/home/u")]);
     let [base, home] = &*PLACES;
@@ -72,8 +72,8 @@ pub(super) fn parsed(prompt: &str) -> ParsedPrompt {
     parse_mentions(&TaskText::from_typed(prompt), lookup())
 }
 
-/// `opened` lists the mentions as `r PATH` or `w PATH`, `missing` the missing paths, both with `; `
-/// between. `~` in all three stands for the directory that the user stands in.
+/// `opened` lists the mentions as `r PATH` or `w PATH`, `missing` the missing paths, both separated
+/// by `; `. `~` in all three stands for the current directory.
 #[track_caller]
 fn check(prompt: &str, cleaned: &str, opened: &str, missing: &str) {
     let got = parsed(prompt);
@@ -92,7 +92,7 @@ fn check(prompt: &str, cleaned: &str, opened: &str, missing: &str) {
     assert_eq!(got.original_prompt, prompt);
 }
 
-/// The prompt stays as it is and opens nothing.
+/// Checks that the prompt stays as it is and opens nothing.
 #[track_caller]
 fn check_plain(prompt: &str) {
     let got = parsed(prompt);
@@ -201,7 +201,7 @@ fn the_longest_name_that_exists_is_taken() {
         "r ~/node_modules/@types/node/index.d.ts",
         "",
     );
-    // never a directory for a mistyped file below or beside it
+    // a mistyped file never opens the directory above or next to it
     check("@src/missing.py", "@src/missing.py", "", "~/src/missing.py");
     check("@src.py", "@src.py", "", "~/src.py");
     check("@src-new.py", "@src-new.py", "", "~/src-new.py");
@@ -368,7 +368,7 @@ fn broad_mentions_are_told_from_others() {
             "{prompt}"
         );
     }
-    // whoever stands in the home directory mentions it by `@.`
+    // a user in the home directory mentions it as `@.`
     let home = abs("/home/u");
     let lookup = MentionLookup {
         base: &home,
@@ -398,7 +398,7 @@ fn other_programs_read_json() {
     assert_eq!(to_json(&prompt).to_string(), expected);
 }
 
-/// The disk is asked a few times for each `@`, however long the prompt.
+/// Checks that each `@` costs only a few lookups, however long the prompt is.
 #[track_caller]
 fn check_linear(piece: &str, found: LookupResult) {
     let looks = |bytes: usize| {
@@ -452,7 +452,7 @@ fn hostile_prompts_are_read_in_linear_time() {
     }
 }
 
-/// Text that can stand before or after a mention and holds none.
+/// Returns text that can precede or follow a mention and contains none.
 fn filler() -> impl Strategy<Value = String> {
     "[ \t\r\n]([a-zA-Zäß数(){}'\"`.,;:!?*#<>|\\\\-]{0,12}[ \t\r\n])?"
 }
@@ -530,7 +530,7 @@ fn piped_text_opens_nothing_and_stays_as_it_is() {
     );
     assert_eq!(got.original_prompt, task.full_text());
     assert_eq!(got.missing, []);
-    // A mention does not reach from typed into piped text.
+    // A mention does not extend from typed into piped text.
     let task = TaskText {
         typed: "see @".to_owned(),
         piped: Some("a.py".to_owned()),

@@ -1,6 +1,6 @@
-//! Owns the questions of a run to a person about calls: one at a time, to whoever was named, and none
-//! that was answered before. It decides nothing: the rules say what is asked, and without a yes there
-//! is a no.
+//! Requests a person's approval of calls: one at a time, from the configured channel, and never
+//! twice for the same call. It decides nothing: the rules say what needs approval, and without
+//! approval a call is denied.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,25 +20,25 @@ use crate::event::{ApprovalAnswer, Event};
 use crate::id::AgentId;
 use crate::orchestrator::review::{Reviewer, UserQuestion};
 use crate::path::AbsPath;
+use crate::world::approval::socket::{request_approval, request_elicitation};
 use crate::world::approval::{
     ApprovalDecision, ApprovalRequest, CallApprover, ElicitationResponder,
 };
-use crate::world::approval_socket;
 use crate::world::store::approvals::{ApprovalFile, PersistentApproval};
 
-/// Who is asked.
+/// Channel for approval requests.
 #[derive(Clone, Debug, Default)]
 pub enum ApprovalChannel {
-    /// Nobody: every question is answered with no.
+    /// Nowhere: every request is denied.
     #[default]
     Nobody,
-    /// Whoever sits at the terminal.
+    /// From the user at the terminal.
     Terminal(Reviewer),
-    /// A program that listens at this socket.
+    /// From a program that listens on this socket.
     Socket(AbsPath),
 }
 
-/// What was agreed to for as long as the process lives. A clone is the same memory.
+/// Approvals that last as long as the process. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct SessionApprovals(Arc<Mutex<BTreeSet<PersistentApproval>>>);
 
@@ -48,39 +48,39 @@ impl SessionApprovals {
     }
 }
 
-/// Who answers the questions of a run, and what they have answered.
+/// Configuration of approvals in a run, with the approvals so far.
 #[derive(Clone, Debug, Default)]
 pub struct ApprovalConfig {
-    /// Who is asked.
+    /// The channel for requests.
     pub channel: ApprovalChannel,
-    /// What they agreed to for the session.
+    /// The approvals for the session.
     pub session: SessionApprovals,
-    /// Where what they agree to for always is kept; without it, it holds for the session.
+    /// The file for persistent approvals; without it, they last for the session.
     pub persistent: Option<ApprovalFile>,
 }
 
-/// Asks the people of a run. A clone asks the same ones.
+/// Requests approvals for a run. Clones share its state.
 #[derive(Clone, Debug)]
 pub struct ApprovalBroker(Arc<ApprovalBrokerState>);
 
 #[derive(Debug)]
 struct ApprovalBrokerState {
     config: ApprovalConfig,
-    /// The directory that what is agreed to for always holds for.
+    /// The directory that persistent approvals apply to.
     project: AbsPath,
-    /// What was said of calls before the run was broken off.
+    /// The answers that were given before the run was interrupted.
     recorded: BTreeMap<(AgentId, String, PersistentApproval), ApprovalAnswer>,
-    /// The agents whose questions wait, one behind the other.
+    /// Queue of the agents whose requests wait.
     queue: Line<()>,
     events: WeakSender<Event>,
-    /// The user wants the run to end; then nothing more is asked.
+    /// Cancelled when the user wants the run to end; then no further approval is requested.
     stop: CancellationToken,
 }
 
 impl ApprovalBroker {
-    /// Asks `people` about calls in a project, until `stop` says that the user wants the run to end.
-    /// Events go to `events`, which it keeps nobody listening at. What `told` says was answered before is
-    /// not asked again.
+    /// Creates a broker that requests approval of calls in `project` over the channel of `people`,
+    /// until `stop` is cancelled. It sends events to `events`, of which it holds only a weak
+    /// sender. Requests that events in `told` answered are not repeated.
     pub fn new(
         people: ApprovalConfig,
         (project, events, stop): (&AbsPath, &Sender<Event>, &CancellationToken),
@@ -117,7 +117,7 @@ impl ApprovalBroker {
         }))
     }
 
-    /// The socket where the answers come from, if they come from one.
+    /// Returns the socket that answers come from, if the channel is a socket.
     pub fn socket(&self) -> Option<&AbsPath> {
         match &self.0.config.channel {
             ApprovalChannel::Socket(socket) => Some(socket),
@@ -125,8 +125,8 @@ impl ApprovalBroker {
         }
     }
 
-    /// Asks what servers want to know, if there is anybody to ask; each question waits so many seconds for
-    /// its answer.
+    /// Returns a responder for questions of servers, if there is a channel; each question waits so
+    /// many seconds for its answer.
     pub fn elicitation_responder(&self, seconds: u64) -> Option<Arc<dyn ElicitationResponder>> {
         match self.0.config.channel {
             ApprovalChannel::Nobody => None,
@@ -145,7 +145,8 @@ impl ApprovalBroker {
         }
     }
 
-    /// Asks about the calls of `agent`; each question waits so many seconds for its answer.
+    /// Returns an approver for the calls of `agent`; each request waits so many seconds for its
+    /// answer.
     pub fn approver_for(&self, agent: &AgentId, seconds: u64) -> Arc<dyn CallApprover> {
         Arc::new(AgentApprover {
             broker: self.clone(),
@@ -155,7 +156,7 @@ impl ApprovalBroker {
     }
 }
 
-/// Asks what servers want to know.
+/// Asks the user what servers want to know.
 #[derive(Debug)]
 struct ElicitationBroker {
     broker: ApprovalBroker,
@@ -200,7 +201,7 @@ impl ElicitationBroker {
         });
         let told = told.to_string();
         let said = tokio::select! {
-            said = approval_socket::request_elicitation(socket, &told) => said,
+            said = request_elicitation(socket, &told) => said,
             () = stop.cancelled() => return None,
         };
         match said {
@@ -214,7 +215,7 @@ impl ElicitationBroker {
     }
 }
 
-/// Asks about the calls of one agent.
+/// Requests approval of one agent's calls.
 #[derive(Debug)]
 struct AgentApprover {
     broker: ApprovalBroker,
@@ -222,7 +223,7 @@ struct AgentApprover {
     time_max: Duration,
 }
 
-/// What somebody who was asked says, and why if they do not agree.
+/// The answer, and the reason if it is no.
 type AnswerWithReason = (ApprovalAnswer, String);
 
 impl CallApprover for AgentApprover {
@@ -231,7 +232,7 @@ impl CallApprover for AgentApprover {
         question: ApprovalRequest,
         ended: &CancellationToken,
     ) -> ApprovalDecision {
-        // The gate asks on a thread that may block.
+        // The gate calls this on a thread that may block.
         match Handle::try_current() {
             Ok(runtime) => runtime.block_on(self.decide(&question, ended)),
             Err(_) => ApprovalDecision::Denied("nobody can be asked here".to_owned()),
@@ -285,7 +286,7 @@ impl AgentApprover {
         }
     }
 
-    /// What was said of the call before, if anything was.
+    /// Returns the earlier decision about the call, if there is one.
     fn previous_decision(
         &self,
         question: &ApprovalRequest,
@@ -306,7 +307,8 @@ impl AgentApprover {
         is_agreed.then_some(ApprovalDecision::Approved)
     }
 
-    /// What cannot be written down holds for the session, and the user is told.
+    /// Stores an approval. If it cannot be saved persistently, it lasts for the session, and the
+    /// user is warned.
     async fn store_answer(&self, said: ApprovalAnswer, consent: PersistentApproval) {
         let people = &self.broker.0.config;
         if said == ApprovalAnswer::Always
@@ -364,7 +366,7 @@ impl AgentApprover {
             "deeds": question.deeds,
             "reason": question.reason,
         });
-        match approval_socket::request_approval(socket, &told.to_string()).await {
+        match request_approval(socket, &told.to_string()).await {
             Ok(reply) if reply.answer == ApprovalAnswer::No => {
                 let why = reply
                     .reason
@@ -376,7 +378,7 @@ impl AgentApprover {
         }
     }
 
-    /// Where an answer for always is kept.
+    /// Returns the path of the file for persistent approvals.
     fn approval_file_path(&self) -> Option<AbsPath> {
         let always = self.broker.0.config.persistent.as_ref();
         always.map(|file| file.path().clone())

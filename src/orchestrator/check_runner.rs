@@ -1,6 +1,6 @@
-//! Owns the examination of what agents made: the checks of the config are run in the user's trees as
-//! an answer would leave them, or as the delivery has left them. They run on a stage of their own,
-//! held as the agent's commands are, and nothing that they write stays. It judges nothing.
+//! Runs the config's checks on agents' work: in the user's trees as an answer would leave them, or
+//! as the delivery has left them. Checks run in an overlay of their own and in the sandbox of the
+//! agent's commands, and nothing that they write is kept. It judges nothing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,24 +23,24 @@ use crate::path::RealPath;
 use crate::permissions::grant::{Grant, GrantKind, GrantScope, Permission, Phase};
 use crate::text::single_line;
 use crate::tools::call::{ToolCall, UserPath};
-use crate::world::clock::milliseconds;
+use crate::world::access::gate::Gate;
+use crate::world::access::policy::GatePolicy;
 use crate::world::exec::check_command::{CheckCommandOutcome, run_check};
 use crate::world::exec::diffstat::diffstat;
 use crate::world::exec::{self, ActionOutcome};
-use crate::world::exec_environment::ExecEnvironment;
-use crate::world::file_change::FileChange;
-use crate::world::gate::Gate;
-use crate::world::policy::GatePolicy;
+use crate::world::io::clock::milliseconds;
+use crate::world::io::file_change::FileChange;
+use crate::world::sandbox::exec_environment::ExecEnvironment;
 use crate::world::sandbox::interrupt::CommandInterrupt;
 
-/// How much of what a check wrote is kept, in lines and in characters of each.
+/// Maximum length of a check's output that is kept: lines, and characters of each line.
 const TAIL_LINES_MAX: usize = 20;
 const TAIL_CHARS_MAX: usize = 400;
 
-/// Why a path cannot be named to a tool.
+/// Reason why a path cannot be passed to a tool.
 const NO_TEXT: &str = "its path is no text";
 
-/// The examiner of a run. A clone is the same.
+/// The check runner of a run. Clones share its state.
 #[derive(Clone, Debug)]
 pub struct CheckRunner(Arc<CheckRunnerState>);
 
@@ -52,34 +52,35 @@ struct CheckRunnerState {
     overlay_count: AtomicUsize,
 }
 
-/// An agent whose work is examined.
+/// An agent whose work is checked.
 #[derive(Debug)]
 pub struct CheckedAgent {
-    /// All that is opened for it.
+    /// All its grants.
     pub grants: Vec<Grant>,
-    /// What holds the checks; nothing where nothing on this machine can.
+    /// The environment in which checks run; `None` if no sandbox is available on this machine.
     pub commands: Option<ExecEnvironment>,
 }
 
-/// What is examined.
+/// Target of a check.
 #[derive(Clone, Debug)]
 pub enum CheckTarget {
-    /// The trees as an answer would leave them, with the files that belong to it.
+    /// The trees as an answer would leave them, with the answer's files.
     Answer(Option<RealPath>),
     /// The trees as they are.
     Delivery,
 }
 
-/// A place in which checks run.
+/// Environment in which checks run.
 struct CheckEnvironment {
     gate: Gate,
     dir: UserPath,
-    /// The user's own trees, and what the answer puts there; nothing where nothing is delivered.
+    /// A gate to the user's own trees, and the answer's changes to them; `None` if nothing is
+    /// delivered.
     user_trees: Option<(Gate, Vec<FileChange>)>,
 }
 
 impl CheckRunner {
-    /// Examines the work of `candidates` by `checks`.
+    /// Creates a runner of `checks` on the work of `candidates`.
     pub fn new(
         checks: Vec<CheckConfig>,
         candidates: BTreeMap<AgentId, CheckedAgent>,
@@ -93,7 +94,7 @@ impl CheckRunner {
         }))
     }
 
-    /// Runs all checks on the work of `agent`, one after the other, and tells of each.
+    /// Runs all checks on the work of `agent`, one after the other, and emits events about each.
     pub async fn run_checks(
         &self,
         agent: &AgentId,
@@ -114,7 +115,7 @@ impl CheckRunner {
             };
             emit(events, begins).await;
             let begun = Instant::now();
-            // Each on a stage of its own: what one runs must not put right what another looks at.
+            // Each check has an overlay of its own: one must not fix what another checks.
             let bench = self.open_environment(agent, examined.clone()).await;
             if let (None, Ok(bench)) = (&changes, &bench) {
                 changes = bench.changed_counts().await;
@@ -149,7 +150,7 @@ impl CheckRunner {
         }
     }
 
-    /// Throws away what the checks wrote. What cannot go now goes at the end of the run.
+    /// Removes what the checks wrote. What cannot be removed now is removed at the end of the run.
     async fn clear_overlays(&self) {
         let wings = self.0.overlays.clone();
         let cleared = tokio::task::spawn_blocking(move || wings.clear_checks()).await;
@@ -168,7 +169,7 @@ impl CheckRunner {
         let commands = candidate.commands.clone();
         let commands =
             commands.ok_or_else(|| check_error("nothing on this machine can hold checks"))?;
-        // What a check writes into the agent's workspace would stay there.
+        // What a check writes to the agent's workspace would persist.
         let is_kept =
             |grant: &&Grant| !matches!(grant.kind, GrantKind::Workspace | GrantKind::BuiltIn);
         let mut grants: Vec<Grant> = candidate.grants.iter().filter(is_kept).cloned().collect();
@@ -222,7 +223,7 @@ impl CheckRunner {
 }
 
 impl CheckEnvironment {
-    /// How much the answer would change in the user's trees.
+    /// Returns how much the answer would change in the user's trees.
     async fn changed_counts(&self) -> Option<ChangeCounts> {
         let (users, carried) = self.user_trees.clone()?;
         let stage = self.gate.clone();
@@ -273,7 +274,7 @@ impl CheckEnvironment {
     }
 }
 
-/// Lays the files of an answer over the tree that they would be delivered to.
+/// Copies the files of an answer over the tree that they would be delivered to.
 fn copy_snapshot(gate: &Gate, snapshot: &RealPath, target: &RealPath) -> Result<Vec<FileChange>> {
     let call = copy_all_call(&snapshot.to_abs(), target).ok_or_else(|| check_error(NO_TEXT))?;
     let permitted = gate
@@ -296,7 +297,7 @@ fn check_error(why: &str) -> Error {
     Error::new(ErrorKind::Environment, why)
 }
 
-/// The end of `output`.
+/// Returns the end of `output`.
 fn output_tail(output: &str) -> String {
     let lines: Vec<&str> = output
         .lines()

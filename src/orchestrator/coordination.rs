@@ -1,4 +1,4 @@
-//! Owns the coordination of one attempt: takes what agents hand in, asks the ballot, and performs
+//! Coordinates one attempt: receives agents' submissions, passes them to the ballot, and performs
 //! its effects. It decides nothing itself.
 
 use std::collections::BTreeMap;
@@ -27,23 +27,24 @@ use crate::orchestrator::snapshots::SnapshotStore;
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::Phase;
 use crate::prompts::{self, AnswerView};
-use crate::world::hook_runner::HookRunner;
+use crate::world::access::hook_runner::HookRunner;
 
-/// Submissions that may wait for the desk; agents wait for their verdict, so there is one each.
+/// Maximum number of queued submissions; each agent waits for the response, so there is at most one
+/// per agent.
 const SUBMISSIONS_MAX: usize = 64;
 
-/// One agent that takes part.
+/// An agent that takes part.
 #[derive(Debug)]
 pub struct Participant {
     /// Its own name.
     pub id: AgentId,
-    /// Its anonymous name.
+    /// Its anonymous number.
     pub number: AgentNumber,
     /// Its workspace, if it has one.
     pub workspace: Option<AbsPath>,
-    /// What is asked about its answers and votes, if anything.
+    /// The hooks for its answers and votes, if there are any.
     pub hooks: Option<HookRunner>,
-    /// Its conversation, with the task told.
+    /// Its conversation, which already contains the task.
     pub session: ModelSession,
 }
 
@@ -52,47 +53,47 @@ pub struct Participant {
 pub struct AcceptedAnswer {
     /// Its name.
     pub label: AnswerLabel,
-    /// As the agent gave it.
+    /// The text that the agent gave.
     pub content: Arc<str>,
     /// The files that belong to it.
     pub snapshot: Option<RealPath>,
-    /// How the checks ended on it, if there are any.
+    /// The results of the checks on it, if there are checks.
     pub evidence: Option<CheckResults>,
 }
 
 /// A vote that counts.
 #[derive(Clone, Debug)]
 pub struct CountedVote {
-    /// For whom.
+    /// The agent that it is for.
     pub candidate: AgentNumber,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
-/// How a coordination ended.
+/// End of a coordination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CoordinationEnd {
-    /// Every agent that is still there has voted.
+    /// Every remaining agent has voted.
     Agreed,
-    /// It could not go on.
+    /// It was stopped.
     Over(StopCause),
 }
 
-/// What a coordination came to.
+/// Result of a coordination.
 #[derive(Debug)]
 pub struct CoordinationResult {
     /// How it ended.
     pub end: CoordinationEnd,
-    /// Who won; without one nobody answered.
+    /// The tally; `None` if there are no answers.
     pub tally: Option<VoteTally>,
-    /// The latest answer of each agent that gave one.
+    /// The latest answer of each agent that submitted one.
     pub answers: BTreeMap<AgentNumber, AcceptedAnswer>,
     /// The votes that counted at the end, by voter.
     pub votes: BTreeMap<AgentNumber, CountedVote>,
 }
 
 impl CoordinationResult {
-    /// One in which nobody has answered.
+    /// Returns a result without answers.
     pub fn without_answers(end: CoordinationEnd) -> Self {
         Self {
             end,
@@ -103,21 +104,21 @@ impl CoordinationResult {
     }
 }
 
-/// What limits a coordination.
+/// Limits of a coordination.
 #[derive(Debug)]
 pub struct CoordinationLimits {
     /// The rules of the ballot.
     pub ballot: BallotRules,
-    /// How long rounds may take.
+    /// The time limits of rounds.
     pub rounds: RoundLimits,
-    /// Until when it may go on; then it is closed as it stands.
+    /// The deadline; then the ballot is closed with what there is.
     pub deadline: RunDeadline,
-    /// What looks at answers before anybody else does, if the config has checks.
+    /// Runs checks on answers before any agent sees them, if the config has checks.
     pub check_runner: Option<CheckRunner>,
 }
 
-/// Lets `participants`, given in registration order, work until the ballot is closed; on the course
-/// of a record if one is `followed`.
+/// Lets `participants`, given in registration order, work until the ballot is closed; in the order
+/// of a recording if one is `followed`.
 pub async fn run(
     participants: Vec<Participant>,
     limits: CoordinationLimits,
@@ -192,7 +193,8 @@ pub async fn run(
 }
 
 impl Participant {
-    /// Who takes part, what the table knows of it, and what goes on its own way.
+    /// Splits the participant into its number, its record for the coordinator, and its session,
+    /// which runs as a task.
     fn into_parts(self) -> (AgentNumber, ParticipantRecord, ModelSession) {
         let person = ParticipantRecord {
             id: self.id,
@@ -209,13 +211,13 @@ struct ParticipantRecord {
     hooks: Option<HookRunner>,
 }
 
-/// An agent that waits for its verdict.
+/// An agent that waits for a response.
 struct WaitingAgent {
     response: oneshot::Sender<SubmissionResponse>,
     recorded: Option<AnswerLabel>,
 }
 
-/// Where one coordination happens.
+/// State of one coordination.
 struct Coordinator<'a> {
     ballot: Ballot,
     participants: BTreeMap<AgentNumber, ParticipantRecord>,
@@ -225,13 +227,13 @@ struct Coordinator<'a> {
     votes: BTreeMap<AgentNumber, CountedVote>,
     snapshots: &'a mut SnapshotStore,
     check_runner: Option<&'a CheckRunner>,
-    /// What a record tells of answers that will be given.
+    /// The recorded check results for answers that are still to come.
     recorded_results: BTreeMap<AnswerLabel, CheckResults>,
     deadline: &'a RunDeadline,
     events: &'a mpsc::Sender<Event>,
 }
 
-/// What an agent handed in, kept until the ballot has said whether it counts.
+/// A submission, kept until the ballot has decided whether it counts.
 enum UnconfirmedSubmission {
     Answer(String),
     Vote(String),
@@ -292,7 +294,7 @@ impl Coordinator<'_> {
         self.apply_outcome(agent, outcome, pending).await
     }
 
-    /// Why the user's hooks refuse what an agent hands in, if they do.
+    /// Returns why the user's hooks reject a submission, if they do.
     async fn hook_refusal(
         &self,
         agent: AgentNumber,
@@ -323,7 +325,7 @@ impl Coordinator<'_> {
         }
     }
 
-    /// An agent whose task broke has left like any other; the run goes on without it.
+    /// Treats an agent whose task failed as dropped out; the run continues without it.
     async fn handle_agent_exit(
         &mut self,
         agent: AgentNumber,
@@ -414,7 +416,7 @@ impl Coordinator<'_> {
             self.ballot.apply_check_standing(label, evidence.standing());
         }
         let content: Arc<str> = content.into();
-        // Told before anyone can be shown it.
+        // Emitted before any agent can be shown the answer.
         self.emit(Event::Answered {
             agent: id,
             label,
@@ -440,7 +442,8 @@ impl Coordinator<'_> {
             .send_modify(|board| board.answers.extend(view));
     }
 
-    /// What is known of the answer: what a record tells, or how the checks end on it now.
+    /// Returns the check results for the answer: the recorded ones, or those of checks that run
+    /// now.
     async fn check_results(
         &mut self,
         agent: &AgentId,
@@ -520,12 +523,13 @@ impl Coordinator<'_> {
             recorded,
         }) = self.waiting.remove(&agent)
         {
-            // An agent that no longer listens has ended; its seat is cleared when its task is seen.
+            // An agent that no longer receives has ended; its participant is removed when its task
+            // is joined.
             let _gone = to.send(verdict(recorded));
         }
     }
 
-    /// The answer of `agent` as the others read it.
+    /// Returns the answer of `agent` as the others read it.
     fn view(&self, agent: AgentNumber) -> Option<AnswerView> {
         let answer = self.answers.get(&agent)?;
         Some(answer.view(self.workspace(agent)))
@@ -566,7 +570,8 @@ impl Coordinator<'_> {
 }
 
 impl AcceptedAnswer {
-    /// The answer as someone else reads it: paths of the author's `workspace` lead to the snapshot.
+    /// Returns the answer as other agents read it: paths in the author's `workspace` are rewritten
+    /// to the snapshot.
     pub fn view(&self, workspace: Option<&AbsPath>) -> AnswerView {
         let files = self.snapshot.as_ref().map(ToString::to_string);
         let content = match (workspace, &files) {

@@ -1,5 +1,5 @@
-//! Owns the preparation of what agents run commands in: what can hold them is found out, and each
-//! agent that may run commands gets directories, and perhaps a container, of its own.
+//! Prepares the environments in which agents' commands run: determines the available sandboxes, and
+//! creates directories and perhaps a container for each agent that may run commands.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,22 +21,24 @@ use crate::permissions::grant::{Grant, GrantScope, Phase};
 use crate::sandbox_policy::compile::reachable_paths;
 use crate::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel, SandboxLevelChoice};
 use crate::tools::served::ServerName;
-use crate::world::docker::container::{AgentContainer, ContainerOwner};
-use crate::world::docker::credentials::HostUser;
-use crate::world::docker::engine::ContainerEngine;
-use crate::world::docker::mounts::ReachablePaths;
 use crate::world::exec::agent_launcher::find_program;
 use crate::world::exec::program::check_language;
-use crate::world::exec_environment::agent_directories::AgentDirectories;
-use crate::world::exec_environment::{ExecBackend, ExecEnvironment, ExecEnvironmentConfig};
-use crate::world::program_environment::ProgramEnvironment;
 use crate::world::sandbox::Sandbox;
+use crate::world::sandbox::docker::container::{AgentContainer, ContainerOwner};
+use crate::world::sandbox::docker::credentials::HostUser;
+use crate::world::sandbox::docker::engine::ContainerEngine;
+use crate::world::sandbox::docker::mounts::ReachablePaths;
+use crate::world::sandbox::exec_environment::agent_directories::AgentDirectories;
+use crate::world::sandbox::exec_environment::{
+    ExecBackend, ExecEnvironment, ExecEnvironmentConfig,
+};
+use crate::world::sandbox::program_environment::ProgramEnvironment;
 use crate::world::store::sandboxes::SandboxDirs;
 
-/// What commands need to know about the process.
+/// Facts about the massgen process that commands depend on.
 #[derive(Clone, Debug)]
 pub struct HostEnvironment {
-    /// The program that is started as the helper of a sandbox.
+    /// The executable that is started as the sandbox helper.
     pub executable: AbsPath,
     /// The environment of the process.
     pub env: BTreeMap<String, String>,
@@ -46,70 +48,70 @@ pub struct HostEnvironment {
     pub home: Option<AbsPath>,
 }
 
-/// The commands of those agents of a run that may run some.
+/// The environments of a run's processes.
 #[derive(Debug, Default)]
 pub struct AgentEnvironments {
     ready: BTreeMap<AgentId, ExecEnvironment>,
     rejected: BTreeMap<AgentId, ExecutionIsolation>,
-    /// What checks run in on the work of an agent.
+    /// The environments of checks on an agent's work.
     check_environments: BTreeMap<AgentId, ExecEnvironment>,
-    /// What the programs of an agent run in.
+    /// The environments of an agent's programs.
     programs: BTreeMap<AgentId, ProgramEnvironment>,
-    /// What the servers of an agent run in.
+    /// The environments of an agent's servers.
     server_environments: BTreeMap<(AgentId, ServerName), ExecEnvironment>,
-    /// What the program runs in that speaks for an agent, and how it is started.
+    /// The environments of external agents, and the commands that start them.
     external_agents: BTreeMap<AgentId, (ExecEnvironment, Vec<String>)>,
-    /// What the hooks of an agent run in.
+    /// The environments of an agent's hooks.
     hooks: BTreeMap<AgentId, ExecEnvironment>,
-    /// On whose work checks cannot be run, and why.
+    /// The agents on whose work checks cannot run, and why.
     unsupported_checks: BTreeMap<AgentId, &'static str>,
-    /// Their directories, which go at the end of the run.
+    /// The directories of the environments, which are removed at the end of the run.
     directories: Option<SandboxDirs>,
 }
 
 /// An agent that may run commands.
 #[derive(Clone, Copy, Debug)]
 pub struct EnvironmentSpec<'a> {
-    /// Who.
+    /// The agent.
     pub id: &'a AgentId,
-    /// How its commands are run.
+    /// How its commands run.
     pub config: &'a CommandLineConfig,
-    /// All that is opened for it.
+    /// All its grants.
     pub grants: &'a [Grant],
     /// Its workspace.
     pub workspace: &'a AbsPath,
 }
 
-/// An agent that works by programs.
+/// An agent in code mode.
 #[derive(Clone, Copy, Debug)]
 pub struct CodeModeSpec<'a> {
-    /// Who, and how its programs are held.
+    /// The agent, and how its programs run.
     pub environment: EnvironmentSpec<'a>,
-    /// What they are written in.
+    /// The language of the programs.
     pub dialect: ProgramDialect,
-    /// Which tools they may call.
+    /// The tools that they may call.
     pub tools: &'a ToolFilter,
 }
 
-/// Whose processes need something to run in.
+/// The processes that need environments.
 #[derive(Debug, Default)]
 pub struct EnvironmentSpecs<'a> {
-    /// Those that may run commands.
+    /// The commands of agents.
     pub commands: Vec<EnvironmentSpec<'a>>,
-    /// Those whose work is checked.
+    /// The checks on agents' work.
     pub checks: Vec<EnvironmentSpec<'a>>,
-    /// Those that work by programs.
+    /// The programs of agents.
     pub programs: Vec<CodeModeSpec<'a>>,
-    /// The servers that are programs, and those whom they serve.
+    /// The servers that are programs, each with the agent that it serves.
     pub servers: Vec<(&'a ServerName, EnvironmentSpec<'a>)>,
-    /// The agents that are programs of their own.
+    /// The external agents.
     pub external_agents: Vec<(&'a ExternalAgentConfig, EnvironmentSpec<'a>)>,
-    /// Those that the user's hooks are asked about.
+    /// The user's hooks about agents.
     pub hooks: Vec<EnvironmentSpec<'a>>,
 }
 
 impl EnvironmentSpecs<'_> {
-    /// Whether nobody needs anything.
+    /// Returns whether no environment is needed.
     fn is_empty(&self) -> bool {
         let agents = self.commands.is_empty() && self.checks.is_empty();
         let others =
@@ -119,9 +121,10 @@ impl EnvironmentSpecs<'_> {
 }
 
 impl AgentEnvironments {
-    /// Finds out what can hold what `runners` run, and makes directories and containers. What the
-    /// config names and cannot be had is an error; where nothing can enforce, commands are refused,
-    /// an agent that works by programs is an error, for it could do nothing, and so is a server.
+    /// Determines the available sandboxes for `runners`, and creates directories and containers.
+    /// Fails if what the config names is not available. If no sandbox can enforce the policy,
+    /// commands are rejected; an agent in code mode, which could do nothing then, is an error, and
+    /// so is a server.
     pub fn prepare(
         runners: EnvironmentSpecs<'_>,
         layout: &RunLayout,
@@ -197,12 +200,12 @@ impl AgentEnvironments {
         Ok(shells)
     }
 
-    /// What the programs of an agent run in; `None` where it works by none.
+    /// Returns the environment of an agent's programs; `None` if it has none.
     pub fn program_environment(&self, agent: &AgentId) -> Option<&ProgramEnvironment> {
         self.programs.get(agent)
     }
 
-    /// What a server of an agent runs in; `None` if it is no program.
+    /// Returns the environment of an agent's server; `None` if the server is not a program.
     pub fn server_environment(
         &self,
         agent: &AgentId,
@@ -212,38 +215,42 @@ impl AgentEnvironments {
             .get(&(agent.clone(), server.clone()))
     }
 
-    /// What the program of an agent runs in and how it is started; `None` if it is none.
+    /// Returns the environment of an external agent and the command that starts it; `None` for
+    /// other agents.
     pub fn external_agent(&self, agent: &AgentId) -> Option<&(ExecEnvironment, Vec<String>)> {
         self.external_agents.get(agent)
     }
 
-    /// What the hooks about an agent run in; `None` where there are none.
+    /// Returns the environment of the hooks about an agent; `None` if there are none.
     pub fn hook_environment(&self, agent: &AgentId) -> Option<&ExecEnvironment> {
         self.hooks.get(agent)
     }
 
-    /// What checks on the work of an agent run in; `None` where nothing on this machine can hold them.
+    /// Returns the environment of checks on an agent's work; `None` if no sandbox is available on
+    /// this machine.
     pub fn check_environment(&self, agent: &AgentId) -> Option<&ExecEnvironment> {
         self.check_environments.get(agent)
     }
 
-    /// The first agent on whose work checks cannot be run, and why.
+    /// Returns the first agent on whose work checks cannot run, and why.
     pub fn unsupported_check(&self) -> Option<(&AgentId, &'static str)> {
         let first = self.unsupported_checks.first_key_value();
         first.map(|(agent, why)| (agent, *why))
     }
 
-    /// What the commands of an agent run in; `None` where it may run none.
+    /// Returns the environment of an agent's commands; `None` if it may run none.
     pub fn command_environment(&self, agent: &AgentId) -> Option<&ExecEnvironment> {
         self.ready.get(agent)
     }
 
-    /// Whether nothing on this machine can hold the commands of an agent.
+    /// Returns whether an agent's commands are rejected because no sandbox is available on this
+    /// machine.
     pub fn is_rejected(&self, agent: &AgentId) -> bool {
         self.rejected.contains_key(agent)
     }
 
-    /// What the user should know: one event for each kind of hold, and what could not be had.
+    /// Returns the events that report to the user: one for each kind of isolation, and warnings
+    /// about what is not available.
     pub fn sandbox_events(&self) -> Vec<Event> {
         let ready = self.ready.iter();
         let ready = ready.map(|(agent, commands)| (agent, commands.isolation()));
@@ -278,7 +285,7 @@ impl AgentEnvironments {
     }
 }
 
-/// The programs of an agent, once one of them has run.
+/// Prepares the programs of an agent, after a test run of one.
 fn prepare_programs(
     programmer: CodeModeSpec<'_>,
     held: ExecEnvironment,
@@ -307,7 +314,7 @@ fn prepare_programs(
     Ok(programs)
 }
 
-/// That something cannot be started, because it could do whatever the user may do.
+/// Returns the error that something cannot start, because it could do whatever the user may do.
 fn no_sandbox_error(what: &str, by: &ExecutionIsolation) -> Error {
     let reasons = match by {
         ExecutionIsolation::Sandbox { reasons, .. } => reasons.join("; "),
@@ -318,7 +325,8 @@ fn no_sandbox_error(what: &str, by: &ExecutionIsolation) -> Error {
         .with_hint("see `massgen doctor` for what is missing, or remove them from the config")
 }
 
-/// Why an agent's program cannot be started: nothing would hold it, or it could not reach the run.
+/// Returns why an external agent cannot start: there is no sandbox for it, or it could not reach
+/// the run.
 fn external_agent_error(agent: &AgentId, commands: &ExecEnvironment) -> Option<Error> {
     let (why, hint) = match (commands.sandbox_level(), commands.isolation()) {
         (SandboxLevel::D, ExecutionIsolation::Sandbox { reasons, .. }) => (
@@ -341,8 +349,9 @@ fn external_agent_error(agent: &AgentId, commands: &ExecEnvironment) -> Option<E
     Some(Error::new(ErrorKind::Environment, why).with_hint(hint))
 }
 
-/// Why checks cannot be run in `tier` on the work of an agent with these grants. Where it has no
-/// directory to write to, they look at a copy of its files, which every tier can hold.
+/// Returns why checks cannot run in `tier` on the work of an agent with these grants. If the agent
+/// has no write directory, checks run on a copy of its files, which every tier except D can
+/// isolate.
 fn check_obstacle(tier: SandboxLevel, grants: &[Grant]) -> Option<&'static str> {
     let roots = grants::write_roots(grants);
     let has_tree = roots.iter().any(|grant| grant.scope == GrantScope::Tree);
@@ -358,7 +367,8 @@ fn check_obstacle(tier: SandboxLevel, grants: &[Grant]) -> Option<&'static str> 
     }
 }
 
-/// Makes what commands run in; agents that are held alike share a sandbox.
+/// Builds environments; agents with the same sandbox settings and write directories share a
+/// sandbox.
 struct EnvironmentBuilder<'b> {
     directories: SandboxDirs,
     sandboxes: Vec<((SandboxLevelChoice, Vec<AbsPath>), Sandbox)>,
@@ -392,7 +402,7 @@ impl EnvironmentBuilder<'_> {
         }))
     }
 
-    /// What a guest runs in, and its command as it is found.
+    /// Returns the environment of an external agent, and its command as it is found.
     fn build_external_agent(
         &mut self,
         guest: &ExternalAgentConfig,
@@ -408,7 +418,7 @@ impl EnvironmentBuilder<'_> {
         }
     }
 
-    /// What the hooks about an agent run in.
+    /// Returns the environment of the hooks about an agent.
     fn build_hooks(&mut self, runner: EnvironmentSpec<'_>) -> Result<ExecEnvironment> {
         let room = self.directories.hooks_of(runner.id)?;
         let commands = self.build_commands(runner, &room)?;
@@ -438,8 +448,8 @@ impl EnvironmentBuilder<'_> {
     }
 }
 
-/// The container of one agent in a run whose state lies in a directory. The engine is spoken with on
-/// a thread of its own, because the caller may be part of an event loop.
+/// Creates the container of one agent, in a run with this state directory. Talks to the engine on a
+/// separate thread, because the caller may be part of an event loop.
 pub fn build_container(
     runner: EnvironmentSpec<'_>,
     docker: &DockerConfig,

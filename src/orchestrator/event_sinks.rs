@@ -1,5 +1,5 @@
-//! Owns the telling of events: each is recorded before it is shown, and what stands in the log already
-//! of a run that is gone on with is told to nobody again.
+//! Fans events out to the log, telemetry and the UI. An event is logged before it is shown. On
+//! resume, events that are already in the log are not emitted again.
 
 use std::time::Duration;
 
@@ -10,25 +10,24 @@ use crate::error::Error;
 use crate::event::Event;
 use crate::id::AgentId;
 use crate::orchestrator::resumed_turn::AlreadyLoggedEvents;
+use crate::world::diagnostics::telemetry::RunTelemetry;
 use crate::world::store::records::Recorder;
-use crate::world::telemetry::RunTelemetry;
 
-/// All who are told what happens.
+/// All receivers of a run's events.
 #[derive(Debug)]
 pub(super) struct EventSinks {
-    /// The records.
+    /// The recorder, which writes the log.
     pub(super) recorder: Recorder,
-    /// The spans.
+    /// The telemetry spans.
     pub(super) telemetry: Option<RunTelemetry>,
-    /// Whoever watches.
+    /// The UI.
     pub(super) display: Sender<Event>,
-    /// What stands in the log already.
+    /// The events that are already in the log.
     pub(super) already_logged: AlreadyLoggedEvents,
 }
 
 impl EventSinks {
-    /// Tells events until the turn is over. In the silence between them `status.json` is brought up
-    /// to date.
+    /// Forwards events until the turn is over. Updates `status.json` while there are none.
     pub(super) async fn forward(&mut self, events: &mut Receiver<Event>) {
         loop {
             let due = self.recorder.status_due();
@@ -46,7 +45,7 @@ impl EventSinks {
         }
     }
 
-    /// Tells `event` unless it stands in the log already.
+    /// Emits `event` unless it is already in the log.
     pub(super) async fn emit(&mut self, event: Event) {
         log(&event);
         if let Some(telemetry) = &mut self.telemetry {
@@ -60,7 +59,8 @@ impl EventSinks {
         warn(&self.display, fault).await;
     }
 
-    /// Tells the last event. What became of the spans is told before it, because nothing follows it.
+    /// Emits the last event. A warning about the spans is emitted before it, because no event
+    /// follows it.
     pub(super) async fn finish(mut self, ended: Event) {
         if let Some(mut telemetry) = self.telemetry.take() {
             telemetry.event(&ended);
@@ -73,7 +73,7 @@ impl EventSinks {
         warn(&self.display, fault).await;
     }
 
-    /// Ends the records and the spans of a run that broke off. Why it did is told by the caller.
+    /// Ends the records and the spans of a run that failed. The caller reports the error.
     pub(super) async fn abort(mut self, error: &Error) {
         let ended = Event::RunEnded {
             status: error.kind().exit_status(),
@@ -98,7 +98,7 @@ async fn warn(shown: &Sender<Event>, fault: Option<Error>) {
     }
 }
 
-/// Puts what may be a fault into the diagnostic log; what went well stands in the event log.
+/// Writes possible faults to the diagnostic log; everything else is in the event log.
 fn log(event: &Event) {
     let agent = event.agent().map_or("-", AgentId::as_str);
     if let Event::Retrying { reason, .. } = event {

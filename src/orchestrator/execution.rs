@@ -1,5 +1,5 @@
-//! Owns the frame of a run: makes its directories, opens its session and records, lets the turn run
-//! while every event is recorded before it is shown, and saves what it came to.
+//! Executes a run: creates its directories, opens its session and records, runs the turn while
+//! every event is recorded before it is shown, and saves the result.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
@@ -41,11 +41,14 @@ use crate::permissions::grant::{Grant, GrantKind, Phase};
 use crate::prompts::TaskPrompt;
 use crate::spending::ledger::BudgetLedger;
 use crate::spending::totals::UsageTotals;
+use crate::world::access::merge_bases::MergeBases;
+use crate::world::access::policy::ConflictPolicy;
 use crate::world::delivery::store::BASES;
+use crate::world::diagnostics::telemetry::RunTelemetry;
+use crate::world::diagnostics::telemetry::conventions::ProviderNames;
+use crate::world::diagnostics::telemetry::settings::TelemetrySettings;
+use crate::world::io::secrets::readable_secrets;
 use crate::world::mcp::tokens::TokenFile;
-use crate::world::merge_bases::MergeBases;
-use crate::world::policy::ConflictPolicy;
-use crate::world::secrets::readable_secrets;
 use crate::world::store::diagnostic_log::{self, DiagnosticLog, LogDetail};
 use crate::world::store::prepare_state_dir;
 use crate::world::store::records::Recorder;
@@ -54,89 +57,86 @@ use crate::world::store::records::record_paths::{AttemptLayout, RunRecordPaths};
 use crate::world::store::redact::Redactor;
 use crate::world::store::sessions::session::{FinishedTurn, LiveWorkspace, Session, TurnContext};
 use crate::world::store::workspace::RunWorkspace;
-use crate::world::telemetry::RunTelemetry;
-use crate::world::telemetry::conventions::ProviderNames;
-use crate::world::telemetry::settings::TelemetrySettings;
 
-/// Events that may wait to be recorded and shown; whoever has more waits. What waits when the time of a
-/// run is over is still recorded before the run ends.
+/// Maximum number of queued events; senders wait when it is reached. Events that are queued when
+/// the time of a run is over are still recorded before the run ends.
 const EVENTS_WAITING_MAX: usize = 256;
-/// The directory of what servers write on their standard error, in that of a run's logs.
+/// The directory for the servers' standard error, within that of a run's logs.
 const SERVER_LOGS: &str = "servers";
 
-/// What a run is made from.
+/// The input of a run.
 #[derive(Debug)]
 pub struct RunRequest {
-    /// Who takes part, by which rules.
+    /// The agents and the rules.
     pub config: Config,
-    /// Where everything lies.
+    /// The paths of the run.
     pub layout: RunLayout,
-    /// The directory that the user stands in.
+    /// The user's current directory.
     pub base: AbsPath,
     /// The task as the user wrote it.
     pub task: String,
     /// The task as agents read it, with mentions replaced by paths.
     pub question: Arc<str>,
-    /// What the prompts of the session open, this one's among them.
+    /// The paths that the prompts of the session opened, including this one.
     pub opened: Vec<OpenedPath>,
-    /// The session that the run goes on with; without one it begins one.
+    /// The session that the run continues; without one it begins one.
     pub session: Option<Session>,
-    /// The models.
+    /// The models of the agents.
     pub models: ModelsByAgent,
-    /// What the records must never hold.
+    /// Removes the secrets that the records must never hold.
     pub redactor: Redactor,
     /// Where the run's spans are sent, if anywhere.
     pub telemetry: Option<TelemetrySettings>,
-    /// What the run was started with, for the records.
+    /// How the run was started, for the records.
     pub invocation: RunInvocation,
-    /// What the run follows, where it is played again, and then delivers nothing, or gone on with.
+    /// The recording that a replay, which delivers nothing, or a resumed run follows.
     pub replay: Option<ReplayInput>,
-    /// The turn that was broken off, where the run goes on with it.
+    /// The interrupted turn, if the run resumes one.
     pub resumed: Option<ResumedTurn>,
-    /// What commands need to know about the process.
+    /// What commands need to know about the massgen process.
     pub host: HostEnvironment,
-    /// Who is asked what of the delivery is applied; without one, everything is.
+    /// Reviews the delivery before it is applied. `None` applies everything.
     pub reviewer: Option<Reviewer>,
-    /// Who is asked about calls.
+    /// Where approval of calls is requested.
     pub approvals: ApprovalConfig,
-    /// What becomes of the files of the agents.
+    /// Whether the files of the agents are copied.
     pub snapshot_mode: SnapshotMode,
 }
 
-/// What becomes of the files that agents make in their workspaces.
+/// Handling of the files that agents create in their workspaces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SnapshotMode {
-    /// A copy goes with each answer and stays in the session.
+    /// A copy is made with each answer and stays in the session.
     #[default]
     Copied,
-    /// They stay where they are, for whoever gave the order; agents that see each other's answers see
-    /// copies all the same.
+    /// They stay where they are, for the caller of massgen; agents that see each other's answers
+    /// see copies all the same.
     InPlace,
 }
 
-/// How the user ends a run.
+/// Tokens by which the user ends a run.
 #[derive(Clone, Debug, Default)]
 pub struct ShutdownSignal {
-    /// It is to end with what it has.
+    /// Cancelled to end it with what it has.
     pub graceful: CancellationToken,
-    /// It is to be given up.
+    /// Cancelled to abort it.
     pub immediate: CancellationToken,
 }
 
-/// What a run was started with.
+/// Command line and config with which a run was started.
 #[derive(Clone, Debug)]
 pub struct RunInvocation {
     /// The config file, if there was one.
     pub config_path: Option<AbsPath>,
-    /// The config's text, before variables were put in.
+    /// The config's text, before variables were expanded.
     pub config_text: Option<String>,
-    /// The words of the command line.
+    /// The command-line arguments.
     pub arguments: Vec<String>,
     /// How much is logged.
     pub detail: LogDetail,
 }
 
-/// A run whose directories are made and whose records are open.
+/// A run whose directories exist and whose records are open.
 #[derive(Debug)]
 pub struct RunExecution {
     turn: PreparedTurn,
@@ -147,32 +147,32 @@ pub struct RunExecution {
     turn_context: TurnContext,
     task: String,
     events: Receiver<Event>,
-    /// What was told before the run was broken off, if it was.
+    /// The events that were recorded before the run was interrupted, if it was.
     recorded_events: Vec<Event>,
-    /// What of it the turn tells again.
+    /// Those of them that the turn emits again.
     already_logged: AlreadyLoggedEvents,
-    /// What is told first: among it what holds the agents' commands.
+    /// The first events, including those about the sandboxes of the agents' commands.
     opening_events: Vec<Event>,
     abort: CancellationToken,
     snapshot_mode: SnapshotMode,
-    /// Users' own workspaces stay locked as long as this lives.
+    /// The user's own workspaces are locked until this is dropped.
     _workspaces: Vec<RunWorkspace>,
     _trace: DiagnosticLog,
 }
 
-/// Where a run leaves its results.
+/// The paths of a run's results.
 #[derive(Clone, Debug)]
 pub struct RunOutputPaths {
     /// The directory of the run's logs.
     pub log_dir: AbsPath,
-    /// The file that tells how the run stands.
+    /// The file with the status of the run.
     pub status_file: AbsPath,
     /// The file that will hold the final answer.
     pub answer_file: AbsPath,
 }
 
 impl RunExecution {
-    /// Makes the directories, puts the team together, and opens session and records. No model is
+    /// Creates the directories, assembles the team, and opens session and records. No model is
     /// asked.
     pub fn prepare(order: RunRequest, stop: ShutdownSignal) -> Result<Self> {
         let (config, layout) = (order.config, order.layout);
@@ -259,12 +259,12 @@ impl RunExecution {
         })
     }
 
-    /// The name of its session.
+    /// Returns the id of its session.
     pub fn session_id(&self) -> String {
         self.session.id()
     }
 
-    /// Where the run will leave its results.
+    /// Returns where the run will leave its results.
     pub fn output_paths(&self) -> RunOutputPaths {
         let turn_dir = self.session.turn_dir();
         RunOutputPaths {
@@ -274,7 +274,7 @@ impl RunExecution {
         }
     }
 
-    /// Runs the turn to its end, showing every event to `shown`, and saves what it came to.
+    /// Runs the turn to its end, sends every event to `shown`, and saves the result.
     pub async fn execute(self, shown: Sender<Event>) -> Result<TurnResult> {
         let Self {
             turn,
@@ -304,7 +304,7 @@ impl RunExecution {
         };
         let playing = async {
             tokio::select! {
-                // A run that is given up before it begins is recorded as begun.
+                // A run that is aborted before it begins is recorded as begun.
                 biased;
                 played = run_turn(turn) => played,
                 () = given_up.cancelled() => Err(interrupted_twice_error()),
@@ -348,7 +348,8 @@ impl RunExecution {
     }
 }
 
-/// The team of a run, with what prompts opened and earlier turns left.
+/// Assembles the team of a run, with the paths that prompts opened and the workspaces of earlier
+/// turns.
 fn assemble_team(
     (config, layout): (&Config, &RunLayout),
     base: &AbsPath,
@@ -358,7 +359,7 @@ fn assemble_team(
     AgentTeam::assemble(config, layout, base, inherited)
 }
 
-/// The last event of a run.
+/// Returns the last event of a run.
 fn run_ended_event(result: &TurnResult, workspace: Option<&AbsPath>) -> Event {
     let summary = match workspace {
         Some(workspace) if result.rows.is_empty() => {
@@ -384,7 +385,8 @@ fn turn_context(
     }
 }
 
-/// The workspaces of a run: those that it was broken off in, or new ones that begin with `seed`.
+/// Opens the workspaces of a run: those of the interrupted run, or new ones that are initialized
+/// from `seed`.
 fn open_workspaces(
     config: &Config,
     layout: &RunLayout,
@@ -397,7 +399,7 @@ fn open_workspaces(
     }
 }
 
-/// The snapshots of a run that begins in `workspaces`, or goes on in them.
+/// Returns the snapshots of a run that starts or resumes in `workspaces`.
 fn snapshot_store(
     (layout, config, files): (&RunLayout, &Config, SnapshotMode),
     workspaces: &mut [RunWorkspace],
@@ -415,7 +417,7 @@ fn snapshot_store(
     Ok(snapshots)
 }
 
-/// A run that begins or goes on, for its records.
+/// Context of a run for its records.
 #[derive(Clone, Copy)]
 struct RecordContext<'a> {
     run: (&'a Config, &'a RunLayout),
@@ -424,7 +426,7 @@ struct RecordContext<'a> {
 }
 
 impl RecordContext<'_> {
-    /// Begins the records, or goes on with those of the turn that was broken off.
+    /// Starts the records, or resumes those of the interrupted turn.
     fn open_records(
         self,
         places: RunRecordPaths,
@@ -437,7 +439,7 @@ impl RecordContext<'_> {
         }
     }
 
-    /// Begins the records.
+    /// Starts the records.
     fn start_records(
         self,
         places: RunRecordPaths,
@@ -460,7 +462,7 @@ impl RecordContext<'_> {
         Ok((recorder, trace))
     }
 
-    /// Goes on with those of the turn that was broken off.
+    /// Resumes the records of the interrupted turn.
     fn resume_records(
         self,
         places: RunRecordPaths,
@@ -478,7 +480,7 @@ impl RecordContext<'_> {
     }
 }
 
-/// Where the records of the run go; they are made, unless it goes on.
+/// Returns the paths of the run's records; creates them, unless the run is resumed.
 fn record_paths(
     config: &Config,
     layout: &RunLayout,
@@ -492,7 +494,7 @@ fn record_paths(
     }
 }
 
-/// The session that the run is a turn of.
+/// Returns the session that the run is a turn of.
 fn session_or_new(
     session: Option<Session>,
     layout: &RunLayout,
@@ -502,7 +504,7 @@ fn session_or_new(
     session.map_or_else(anew, Ok)
 }
 
-/// Tells the team where its stages lie in the run of these records, and what its servers leave.
+/// Configures where the team's overlays and the logs of its servers are.
 fn configure_team(
     team: &mut AgentTeam,
     (layout, places): (&RunLayout, &RunRecordPaths),
@@ -521,8 +523,8 @@ fn configure_team(
     });
 }
 
-/// How the run of this name delivers. Agents of one that goes on are told again what they had read
-/// `until_ns`.
+/// Returns how the run delivers. In a resumed run, files that changed after `until_ns` count as
+/// unread by its agents.
 fn delivery_settings(
     (layout, places): (&RunLayout, &RunRecordPaths),
     config: &Config,
@@ -541,9 +543,9 @@ fn delivery_settings(
     }
 }
 
-/// Gives the team what only exists now: where our versions of files go that the user changes, and what
-/// holds its commands, which is told.
-/// Where that cannot be had, the session ends as one in which nothing was saved.
+/// Gives the team what exists only now: where massgen's versions of files go that the user changes
+/// too, and the environments of its commands. Returns the events about these. If it fails, the
+/// session ends as one in which nothing was saved.
 fn attach_environments(
     team: &mut AgentTeam,
     session: Session,
@@ -570,7 +572,8 @@ fn attach_environments(
     }
 }
 
-/// Refuses required checks that could not be run, before any model is paid; of others it is said.
+/// Rejects required checks that cannot run, before any model is paid; returns a warning if optional
+/// ones cannot.
 pub fn validate_checks(
     shells: &AgentEnvironments,
     checks: &ChecksConfig,
@@ -603,15 +606,15 @@ fn attempt_layout(config: &Config) -> AttemptLayout {
     }
 }
 
-/// A turn that has been played to its end.
+/// A turn that has run to its end.
 struct CompletedTurn {
     result: TurnResult,
     team: AgentTeam,
     snapshots: SnapshotStore,
 }
 
-/// Plays `turn`; a panic in it ends it with an error. The last sender of events goes with the turn,
-/// and ends the recording.
+/// Runs `turn`; a panic in it becomes an error. The last sender of events is dropped with the turn,
+/// and that ends the recording.
 async fn run_turn(mut turn: PreparedTurn) -> Result<CompletedTurn> {
     let playing = async {
         let result = run(&mut turn).await?;
@@ -634,7 +637,7 @@ fn interrupted_twice_error() -> Error {
         .with_hint("what was recorded is under `.massgen/massgen_logs`")
 }
 
-/// A ledger with the limits of the config, in which `books` are spent.
+/// Creates a ledger with the limits of the config, in which `books` are already spent.
 fn ledger(config: &Config, books: UsageTotals) -> Arc<Mutex<BudgetLedger>> {
     let agents = config.agents.iter();
     let limits = agents.map(|agent| (agent.id.clone(), agent.limits));
@@ -642,7 +645,7 @@ fn ledger(config: &Config, books: UsageTotals) -> Arc<Mutex<BudgetLedger>> {
     Arc::new(Mutex::new(empty.with_totals(books)))
 }
 
-/// What the user should know about what the run opens.
+/// Returns the notices for the user about what the run opens.
 fn notices(team: &AgentTeam) -> Vec<String> {
     let mut grants: Vec<Grant> = Vec::new();
     for grant in team.members.iter().flat_map(|member| &member.grants) {
@@ -670,14 +673,14 @@ fn notices(team: &AgentTeam) -> Vec<String> {
     notices
 }
 
-/// What is left of a turn beside its answer.
+/// Result of saving a turn, in addition to its answer.
 #[derive(Debug, Default)]
 struct SaveOutcome {
     workspace: Option<AbsPath>,
     notes: Vec<String>,
 }
 
-/// Saves the turn in its session; what did not work is said, the answer is shown in any case.
+/// Saves the turn in its session; failures become notes, and the answer is shown in any case.
 fn save_turn(
     session: &mut Session,
     played: &mut CompletedTurn,

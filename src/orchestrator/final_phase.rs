@@ -1,5 +1,5 @@
-//! Owns the end of a turn: the winner presents with a gate of its own, and if it leaves its files in
-//! the workspace although a path is open, they are carried there through the same gate.
+//! The end of a turn: the winner presents with its own gate, and if it leaves its files in the
+//! workspace although a path is open for writing, they are copied there through the same gate.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -28,36 +28,36 @@ use crate::prompts::untrusted_text::UntrustedText;
 use crate::prompts::{self, AnswerView, TaskPrompt};
 use crate::text::single_line;
 use crate::tools::call::{ExistingTarget, FileSelection, ToolCall, UserPath};
+use crate::world::access::gate::Gate;
+use crate::world::access::verdict::DeniedSubject;
 use crate::world::delivery::store::{DeliverySource, OpenDelivery, SourceDirectory, SourceLayout};
 use crate::world::exec::fingerprint::fingerprint;
 use crate::world::exec::{self, ActionOutcome, Observation};
-use crate::world::exec_environment::ExecEnvironment;
-use crate::world::file_change::{ChangeKind, FileChange};
-use crate::world::gate::Gate;
-use crate::world::overlay::WriteOverlay;
-use crate::world::verdict::DeniedSubject;
+use crate::world::io::file_change::{ChangeKind, FileChange};
+use crate::world::sandbox::exec_environment::ExecEnvironment;
+use crate::world::sandbox::overlay::WriteOverlay;
 
-/// How much is told of why hooks stop a delivery, in characters.
+/// Maximum length of the reason, in a warning, why hooks stop a delivery, in characters.
 const WHY_CHARS_MAX: usize = 300;
-/// What the user is told where the final agent has left it to massgen to deliver.
+/// Warning if the final agent left it to massgen to deliver its workspace.
 const CARRIED: &str = "the winner wrote nothing to your paths itself: the files of its workspace are \
                        delivered";
 
-/// What the final phase came to.
+/// Result of the final phase.
 #[derive(Debug)]
 pub struct FinalPhaseResult {
     /// The final answer.
     pub text: Arc<str>,
-    /// What became of files outside the workspace.
+    /// The outcomes for files outside the workspace.
     pub rows: Vec<DeliveryRow>,
     /// How it ended.
     pub end: CoordinationEnd,
-    /// The conversation, for the judgement of the result; without one there is none to judge.
+    /// The conversation, for the evaluation of the result; `None` if there is nothing to evaluate.
     pub session: Option<ModelSession>,
 }
 
 impl FinalPhaseResult {
-    /// One in which nothing was presented: the answer is the one that is stored.
+    /// Returns the result if nothing was presented: the stored answer.
     pub fn from_stored_answer(stored: Arc<str>, end: CoordinationEnd) -> Self {
         Self {
             text: stored,
@@ -68,26 +68,26 @@ impl FinalPhaseResult {
     }
 }
 
-/// What the final agent is to present.
+/// Input of the final phase.
 #[derive(Debug)]
 pub struct FinalPhaseInput<'a> {
-    /// Who presents.
+    /// The agent that presents.
     pub member: &'a TeamMember,
     /// How its model is reached.
     pub connection: ModelConnection,
-    /// What the user wants.
+    /// The user's task.
     pub task: &'a TaskPrompt,
     /// All answers and votes.
     pub coordination: &'a CoordinationResult,
-    /// What is presented if the model gives no text.
+    /// The answer to use if the model gives no text.
     pub stored: Arc<str>,
-    /// Which attempt it ends.
+    /// The number of the attempt that it ends.
     pub attempt: u32,
-    /// Until when it may go on.
+    /// The deadline.
     pub deadline: &'a RunDeadline,
 }
 
-/// What there is where the final agent never began, which is told.
+/// Returns the result when the final phase never started. Emits `CutShort`.
 async fn unstarted_result(
     stored: Arc<str>,
     over: StopCause,
@@ -98,7 +98,7 @@ async fn unstarted_result(
     FinalPhaseResult::from_stored_answer(stored, CoordinationEnd::Over(over))
 }
 
-/// Begins the conversation of the final agent: `message` is told.
+/// Begins the conversation of the final agent with `message`.
 async fn start_conversation(
     team: &AgentTeam,
     member: &TeamMember,
@@ -116,7 +116,7 @@ async fn start_conversation(
     Ok(mind)
 }
 
-/// Lets the winner present and deliver.
+/// Runs the winner's presentation and delivers its files.
 pub async fn present_and_deliver(
     team: &AgentTeam,
     assignment: FinalPhaseInput<'_>,
@@ -202,7 +202,7 @@ pub async fn present_and_deliver(
     })
 }
 
-/// Tells the user's hooks what became of the files, if there were any.
+/// Informs the user's hooks about the outcomes for the files, if there are any.
 async fn run_delivered_hooks(
     team: &AgentTeam,
     member: &TeamMember,
@@ -211,14 +211,14 @@ async fn run_delivered_hooks(
     let hooks = team.hooks(member)?.filter(|_| !rows.is_empty());
     if let Some(hooks) = hooks {
         let asked = HookEventPayload::Delivered(rows.to_vec());
-        // What they say changes nothing any more.
+        // Their answer has no effect any more.
         let _said = hooks::hook_refusal(&hooks, asked, (Phase::Final, None), &patience.stop).await;
     }
     Ok(())
 }
 
-/// What the final phase came to, where the run was broken off after it had delivered and before it told
-/// so.
+/// Returns the result of a final phase that was interrupted after it had delivered and before it
+/// reported so.
 async fn recover_result(
     team: &AgentTeam,
     member: &TeamMember,
@@ -256,7 +256,7 @@ async fn recover_result(
     }))
 }
 
-/// Tells why the presentation ended early, and what is used of it.
+/// Reports why the presentation ended early, and what of it is used.
 async fn report_interruption(
     mind: &ModelSession,
     why: PresentationStop,
@@ -322,7 +322,7 @@ fn presentation_prompt(
     prompts::present_answers(task, me.number, &votes, &answers)
 }
 
-/// Ends the commands that the agent has left running, and gives what they changed.
+/// Ends the background commands of the agent, and returns their changes.
 async fn end_background(gate: Option<Gate>) -> Result<ToolEffects> {
     let work = move || {
         let commands = gate.as_ref().and_then(Gate::commands);
@@ -332,7 +332,7 @@ async fn end_background(gate: Option<Gate>) -> Result<ToolEffects> {
     done.map_err(|_| Error::bug("the background commands could not be ended"))
 }
 
-/// Where more may have changed than the rows tell.
+/// Returns warnings about changes that may not be listed in the rows.
 fn unlisted_change_notes(
     worked: &ToolEffects,
     permissions: &PathPermissionManager,
@@ -351,7 +351,7 @@ fn unlisted_change_notes(
         .collect()
 }
 
-/// The way of the winner's files to the user.
+/// Delivery of the winner's files to the user.
 struct FinalDelivery<'a> {
     team: &'a AgentTeam,
     member: &'a TeamMember,
@@ -363,8 +363,7 @@ struct FinalDelivery<'a> {
 }
 
 impl FinalDelivery<'_> {
-    /// Delivers what was changed on the stage. What `worked` tells of changes there is replaced by what
-    /// came of them.
+    /// Delivers the changes in the overlay. In `worked`, their outcomes replace the changes.
     async fn apply_overlay(&mut self, worked: &mut ToolEffects) -> Result<()> {
         let Some(stage) = self.overlay.clone() else {
             return Ok(());
@@ -383,7 +382,7 @@ impl FinalDelivery<'_> {
         Ok(())
     }
 
-    /// Has the checks look at what was delivered, and takes it back if they say so.
+    /// Runs the checks on what was delivered, and reverts it if they require that.
     async fn verify(
         mut self,
         worked: &mut ToolEffects,
@@ -393,7 +392,7 @@ impl FinalDelivery<'_> {
         let Some(examiner) = self.team.check_runner() else {
             return Ok(());
         };
-        // What was changed on the stage is in the user's trees now.
+        // The overlay's changes are in the user's trees now.
         self.overlay = None;
         let agent = &self.member.id;
         let evidence = examiner.run_checks(agent, CheckTarget::Delivery, patience, events);
@@ -425,7 +424,7 @@ impl FinalDelivery<'_> {
         Ok(())
     }
 
-    /// Delivers what the agent left in its workspace, and says so.
+    /// Delivers the files in the agent's workspace, and reports that.
     async fn deliver_workspace(
         &mut self,
         worked: &mut ToolEffects,
@@ -440,8 +439,8 @@ impl FinalDelivery<'_> {
         Ok(())
     }
 
-    /// Copies the workspace to the first write path that is a directory: to the stage, or without one
-    /// to the user's own.
+    /// Copies the workspace to the first write path that is a directory: in the overlay, or without
+    /// one in the user's own tree.
     async fn copy_workspace(&mut self) -> Result<ToolEffects> {
         let roots = write_roots(&self.member.grants);
         let target = roots.iter().find(|grant| grant.scope == GrantScope::Tree);
@@ -476,7 +475,7 @@ impl FinalDelivery<'_> {
         done.map_err(|_| Error::bug("the delivery broke off"))
     }
 
-    /// Delivers what lies where `origin` says for each write path.
+    /// Delivers the source directory that `origin` returns for each write path.
     async fn deliver(
         &self,
         origin: impl Fn(&Grant, &mut BTreeSet<AbsPath>) -> Option<SourceDirectory>,
@@ -515,8 +514,8 @@ impl FinalDelivery<'_> {
         }
     }
 
-    /// What was changed on the stage of the directory that `grant` opens, or in which it opens a file.
-    /// Files of the same directory are staged with it, once.
+    /// Returns the upper directory of the overlay for the directory that `grant` opens, or in which
+    /// it opens a file. Files of the same directory share one, which is returned once.
     fn source_directory(
         &self,
         grant: &Grant,
@@ -535,7 +534,7 @@ impl FinalDelivery<'_> {
     }
 }
 
-/// Whether a final agent whose presentation ended so has done all that it wanted.
+/// Returns whether a final agent whose presentation ended in this way did all that it wanted.
 fn presentation_state(end: CoordinationEnd) -> PresentationState {
     match end {
         CoordinationEnd::Agreed => PresentationState::Complete,
@@ -543,8 +542,8 @@ fn presentation_state(end: CoordinationEnd) -> PresentationState {
     }
 }
 
-/// How a final phase ends that went to its end: stopped, if the user stopped it while they were asked or
-/// while a check ran, so that something is not delivered.
+/// Returns how a completed final phase ends: interrupted, if the user stopped it during a question
+/// or a check, so that something is not delivered.
 fn end_after_interrupt(
     end: CoordinationEnd,
     rows: &[DeliveryRow],
@@ -560,7 +559,7 @@ fn end_after_interrupt(
     }
 }
 
-/// What is said of a final phase that was cut short, whose delivery has this `name`.
+/// Returns the note about a final phase that was interrupted, whose delivery has this `name`.
 fn undelivered_note(rows: &[DeliveryRow], name: Option<&str>) -> Option<String> {
     let is_left = |row: &DeliveryRow| matches!(row.outcome, DeliveryOutcome::Declined);
     let name = name.filter(|_| rows.iter().any(is_left))?;
@@ -570,7 +569,7 @@ fn undelivered_note(rows: &[DeliveryRow], name: Option<&str>) -> Option<String> 
     ))
 }
 
-/// What is said of files that could not be written.
+/// Returns the note about files that could not be written.
 fn failed_delivery_note(rows: &[DeliveryRow], member: &TeamMember) -> Option<String> {
     let failed = |row: &DeliveryRow| matches!(row.outcome, DeliveryOutcome::Failed { .. });
     let workspace = member.workspace.as_ref();
@@ -580,13 +579,13 @@ fn failed_delivery_note(rows: &[DeliveryRow], member: &TeamMember) -> Option<Str
     ))
 }
 
-/// Whether a file was changed where it stands, on the stage or at the user's.
+/// Returns whether a file was changed in place, in the overlay or in the user's tree.
 fn is_in_place(change: &FileChange) -> bool {
     use ChangeKind::{Changed, Created, Deleted, Mode};
     matches!(change.kind, Created | Changed | Deleted | Mode { .. })
 }
 
-/// A delivery of which nothing came: the roots stand for all of it.
+/// Returns the changes of a delivery that failed as a whole: one for each root.
 fn failed_changes(roots: &[&Grant], error: &Error) -> Vec<FileChange> {
     let change = |grant: &&Grant| FileChange {
         path: grant.root.clone(),
@@ -597,8 +596,8 @@ fn failed_changes(roots: &[&Grant], error: &Error) -> Vec<FileChange> {
     roots.iter().map(change).collect()
 }
 
-/// What `observation` changed. If it failed before it came to a single file, the `root` stands for
-/// all of them.
+/// Returns the changes of `observation`. If it failed before it changed a file, one change of
+/// `root` represents them all.
 fn observed_changes(observation: Observation, root: RealPath) -> Vec<FileChange> {
     let Observation {
         outcome,
@@ -613,7 +612,7 @@ fn observed_changes(observation: Observation, root: RealPath) -> Vec<FileChange>
     vec![FileChange { path: root, kind }]
 }
 
-/// The call that copies all that is in a directory over what is in another.
+/// Returns the call that copies the content of a directory over that of another.
 pub(super) fn copy_all_call(from: &AbsPath, to: &RealPath) -> Option<ToolCall> {
     Some(ToolCall::CopyFilesBatch {
         source: UserPath::parse(from.as_path().to_str()?).ok()?,
@@ -626,8 +625,8 @@ pub(super) fn copy_all_call(from: &AbsPath, to: &RealPath) -> Option<ToolCall> {
     })
 }
 
-/// The changes in the user's own paths. A workspace inside such a path is not one of them: there
-/// the workspace's grant is the deeper one, and speaks.
+/// Returns the changes in the user's own paths. A workspace inside such a path is excluded: the
+/// workspace's grant is the deeper one, and decides.
 fn user_path_changes<'a>(
     changes: &'a [FileChange],
     permissions: &PathPermissionManager,
@@ -642,7 +641,7 @@ fn user_path_changes<'a>(
     changes.iter().filter(users)
 }
 
-/// Whether the file was written or removed, or left alone for the user's sake.
+/// Returns whether the file was written or removed, or left alone for the user's sake.
 fn is_done(change: &FileChange) -> bool {
     !matches!(
         change.kind,
@@ -653,7 +652,7 @@ fn is_done(change: &FileChange) -> bool {
     )
 }
 
-/// One row a file: what the whole phase came to, not each step on the way. A refused write counts
+/// Returns one row per file: the result of the whole phase, not each step. A denied write counts
 /// unless the same path was written in the end.
 fn delivery_rows(worked: &ToolEffects, permissions: &PathPermissionManager) -> Vec<DeliveryRow> {
     let mut outcomes: BTreeMap<String, Option<DeliveryOutcome>> = BTreeMap::new();
@@ -676,7 +675,8 @@ fn delivery_rows(worked: &ToolEffects, permissions: &PathPermissionManager) -> V
     outcomes.into_iter().filter_map(row).collect()
 }
 
-/// The `rows` with what now stands on the disk, as the final agent's gate lets it be read.
+/// Adds sizes and hashes of the files on disk to the `rows`, as far as the final agent's gate lets
+/// them be read.
 async fn with_fingerprints(
     mut rows: Vec<DeliveryRow>,
     gate: Option<Gate>,
@@ -696,12 +696,12 @@ async fn with_fingerprints(
     done.map_err(|_| Error::bug("the delivered files could not be looked at"))
 }
 
-/// What one change comes to.
+/// Returns the outcome of one change.
 pub fn change_outcome(kind: &ChangeKind) -> Option<DeliveryOutcome> {
     combine_outcomes(None, kind)
 }
 
-/// What two changes of the same file come to; `None` if it is as it was.
+/// Combines two changes of the same file; `None` if it is as it was.
 fn combine_outcomes(
     before: Option<DeliveryOutcome>,
     after: &ChangeKind,

@@ -1,5 +1,5 @@
-//! Owns the lowering of a turn's paths to grants: workspaces, context paths, mentions and folder
-//! guards become grants here, and nothing else does. It opens nothing; the gate does.
+//! Converts a turn's paths to grants: workspaces, context paths, mentions and folder guards become
+//! grants here, and nothing else does. It opens nothing; the gate does.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,18 +16,18 @@ use crate::permissions::grant::{Grant, GrantKind, GrantScope, Permission, Phase,
 use crate::permissions::guard::{ContextPathAccess, FolderGuard, GuardedDirectories};
 use crate::permissions::path_rules::PathRule;
 use crate::prompts::DescribedPath;
-use crate::world::locate::{LocatedPath, locate};
+use crate::world::io::locate::{LocatedPath, locate};
 
-/// What a turn takes over from its session.
+/// The paths that a turn inherits from its session.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InheritedPaths<'a> {
-    /// What the prompts opened, that of this turn among them.
+    /// The paths that the prompts opened, including this turn's.
     pub opened: &'a [OpenedPath],
-    /// The workspaces that earlier turns left.
+    /// The workspaces of earlier turns.
     pub workspaces: &'a [AbsPath],
 }
 
-/// The context paths of a whole run, followed once and known to be there.
+/// The context paths of a whole run, resolved once and known to exist.
 #[derive(Clone, Debug)]
 pub struct ContextGrants {
     shared: Vec<Grant>,
@@ -36,8 +36,9 @@ pub struct ContextGrants {
 }
 
 impl ContextGrants {
-    /// Follows the context paths that all agents share, and what the user's prompts opened; what folder
-    /// guards list must be there. All that are missing, and all that are no directories, are named in one error.
+    /// Resolves the context paths that all agents share, and the paths that the user's prompts
+    /// opened; directories of folder guards must exist. One error lists all paths that are missing,
+    /// and one all that are not directories.
     pub fn resolve(
         config: &Config,
         layout: &RunLayout,
@@ -69,7 +70,8 @@ impl ContextGrants {
         })
     }
 
-    /// All grants of one agent. `workspace` is its own tree, `temp` the snapshots of all agents.
+    /// Returns all grants of one agent. `workspace` is its own tree, `temp` the snapshots of all
+    /// agents.
     pub fn agent_grants(
         &self,
         agent: &AgentConfig,
@@ -120,8 +122,9 @@ impl ContextGrants {
         Ok(grants)
     }
 
-    /// Adds what a folder guard opens. What lies in the agent's own workspace is made there; the rest
-    /// is the user's and must exist, but for `Downloads/`, which is open where it is.
+    /// Adds the grants of a folder guard. Directories in the agent's own workspace are created
+    /// there; the others are the user's and must exist, except `Downloads/`, which is opened only
+    /// if it exists.
     fn add_folder_guard_grants(
         &self,
         grants: &mut Vec<Grant>,
@@ -159,8 +162,8 @@ impl ContextGrants {
         Ok(())
     }
 
-    /// A directory of a folder guard: part of the agent's own tree if it lies there, else of the
-    /// user's files, where writing waits for the final phase.
+    /// Returns the grant for a directory of a folder guard: part of the agent's own tree if it is
+    /// in there, otherwise one of the user's paths, which are writable only in the final phase.
     fn folder_guard_grant(
         &self,
         path: &AbsPath,
@@ -184,8 +187,8 @@ impl ContextGrants {
     }
 }
 
-/// `grants` held to what `rules` say about paths. Globs that are not absolute begin in every tree that is
-/// open, and in `base`, where mentions begin.
+/// Restricts `grants` by what `rules` say about paths. Relative globs apply in every open tree, and
+/// in `base`, which mentions are relative to.
 pub fn apply_path_rules(
     mut grants: Vec<Grant>,
     rules: &CallRules,
@@ -218,7 +221,7 @@ pub fn apply_path_rules(
     Ok(grants)
 }
 
-/// The directories of the user's that the folder guards of all agents list, each once.
+/// Returns the user's directories that the folder guards of all agents list, each once.
 fn folder_guard_directories(config: &Config, layout: &RunLayout) -> Vec<AbsPath> {
     let users = config.agents.iter().flat_map(|agent| {
         let workspace = layout.workspaces.get(&agent.id);
@@ -230,8 +233,8 @@ fn folder_guard_directories(config: &Config, layout: &RunLayout) -> Vec<AbsPath>
     users.into_iter().cloned().collect()
 }
 
-/// The directories that must be made before the grants of `agent` can be opened.
-/// Those of a role are part of the tree that it works in.
+/// Returns the directories that must be created before the grants of `agent` can be opened. Those
+/// of a role are part of the tree that it works in.
 pub fn directories_to_create(agent: &AgentConfig, workspace: Option<&AbsPath>) -> Vec<AbsPath> {
     if matches!(agent.folder_guard, FolderGuard::Role { .. }) {
         return Vec::new();
@@ -259,7 +262,7 @@ fn resolve_context_paths(paths: &[ContextPath], state_dir: &RealPath) -> Result<
         .collect()
 }
 
-/// All that is missing is named in one error, and so is all that is no directory.
+/// Fails if paths are missing or are not directories. One error lists all of a kind.
 fn require_directories(paths: &[AbsPath], what: &str) -> Result<()> {
     let mut missing = Vec::new();
     let mut no_directories = Vec::new();
@@ -295,8 +298,8 @@ fn context_grant(context: &ContextPath, state_dir: &RealPath) -> Result<Grant> {
     Ok(grant)
 }
 
-/// Refuses a path of the user's that would let agents write to massgen's own state: its journals say
-/// what is done to files.
+/// Rejects one of the user's paths that would let agents write to massgen's own state: its journals
+/// determine what is done to files.
 fn reject_state_access(grant: &Grant, state_dir: &RealPath) -> Result<()> {
     let is_open = grant.kind == GrantKind::Context && grant.permission == Permission::Write;
     let is_in_state = below_folded(grant.root.as_path(), state_dir.as_path()).is_some();
@@ -308,7 +311,7 @@ fn reject_state_access(grant: &Grant, state_dir: &RealPath) -> Result<()> {
     Ok(())
 }
 
-/// Closes massgen's own state inside a grant: other agents' workspaces, sessions and logs.
+/// Hides massgen's own state inside a grant: other agents' workspaces, sessions and logs.
 pub fn hide_state(grant: &mut Grant, state_dir: &RealPath) {
     if grant.scope == GrantScope::Tree && grant.kind == GrantKind::Context {
         grant.hidden.extend(
@@ -317,12 +320,12 @@ pub fn hide_state(grant: &mut Grant, state_dir: &RealPath) {
     }
 }
 
-/// Where `path` leads, whether or not something is there.
+/// Resolves `path`, whether or not it exists.
 pub fn real_path(path: &AbsPath) -> Result<RealPath> {
     locate(path).map(LocatedPath::into_real)
 }
 
-/// The grants as the model is told about them in the system message of this phase.
+/// Returns the descriptions of the grants for the model's system message in this phase.
 pub fn describe_grants(manager: &PathPermissionManager) -> Vec<DescribedPath> {
     let place = |grant: &Grant| {
         let note = match (grant.kind, manager.phase()) {
@@ -355,14 +358,14 @@ pub fn describe_grants(manager: &PathPermissionManager) -> Vec<DescribedPath> {
     places
 }
 
-/// The roots of the user's paths that are open for writing in the final phase.
+/// Returns the user's paths that are open for writing in the final phase.
 pub fn write_roots(grants: &[Grant]) -> Vec<&Grant> {
     let open =
         |grant: &&Grant| grant.kind == GrantKind::Context && grant.permission == Permission::Write;
     grants.iter().filter(open).collect()
 }
 
-/// A gate's manager for one phase.
+/// Creates the permission manager of a gate for one phase.
 pub fn permission_manager(grants: &[Grant], phase: Phase) -> PathPermissionManager {
     PathPermissionManager::new(grants.to_vec(), phase)
 }

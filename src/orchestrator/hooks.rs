@@ -1,5 +1,5 @@
-//! Owns how the user's hooks take part in a run: that they can be run and are the user's own, how the
-//! run hears of them, and what they say of answers, votes and deliveries.
+//! The user's hooks in a run: checks that they can run and that no agent can write to them, reports
+//! their runs as events, and collects their verdicts on answers, votes and deliveries.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,23 +26,23 @@ use crate::orchestrator::team::TeamMember;
 use crate::path::AbsPath;
 use crate::permissions::grant::{Permission, Phase};
 use crate::text::{single_line, truncate};
-use crate::world::files::inspect;
-use crate::world::hook_runner::{HookInvocation, HookObserver, HookRun, HookRunner};
-use crate::world::locate::{LocatedPath, locate};
-use crate::world::overlay::WriteOverlay;
+use crate::world::access::hook_runner::{HookInvocation, HookObserver, HookRun, HookRunner};
+use crate::world::io::files::inspect;
+use crate::world::io::locate::{LocatedPath, locate};
+use crate::world::sandbox::overlay::WriteOverlay;
 
-/// How much of a command, a reason and an input events carry, in characters.
+/// Maximum length of commands, reasons and inputs in events, in characters.
 const SHOWN_CHARS_MAX: usize = 300;
-/// What the shell knows itself.
+/// The shell's builtins.
 const BUILT_IN: &[&str] = &[
     ".", ":", "[", "[[", "alias", "builtin", "cd", "command", "declare", "echo", "eval", "exec",
     "exit", "export", "false", "getopts", "hash", "kill", "let", "local", "mapfile", "printf",
     "pwd", "read", "readonly", "return", "set", "shift", "shopt", "source", "test", "times",
     "trap", "true", "type", "typeset", "ulimit", "umask", "unset", "wait",
 ];
-/// The most directories that are looked at for the names in one command.
+/// Maximum number of directories in which the names in one command are looked up.
 const DIRS_MAX: usize = 16;
-/// How commands name the directory that massgen is started in.
+/// Spellings in commands of the directory in which massgen is started.
 const PROJECT: &[&str] = &[
     "${CLAUDE_PROJECT_DIR}",
     "$CLAUDE_PROJECT_DIR",
@@ -52,7 +52,7 @@ const PROJECT: &[&str] = &[
     "$PWD",
 ];
 
-/// Where the hooks of a run are told of.
+/// Context for reports about hooks in a run.
 #[derive(Clone, Debug)]
 pub struct HookRunContext {
     /// The session of the run.
@@ -61,14 +61,14 @@ pub struct HookRunContext {
 }
 
 impl HookRunContext {
-    /// The hooks of a run of this session; what they say goes to `events`, which it keeps nobody
-    /// listening at.
+    /// Creates the context for a run of this session; events go to `events`, of which it holds only
+    /// a weak sender.
     pub fn new(session_id: String, events: &Sender<Event>) -> Self {
         let events = events.downgrade();
         Self { session_id, events }
     }
 
-    /// Who hears of the hooks of `agent`.
+    /// Returns the observer of the hooks of `agent`.
     pub fn observer(&self, agent: &AgentId) -> Arc<dyn HookObserver> {
         Arc::new(EventHookObserver {
             agent: agent.clone(),
@@ -77,7 +77,7 @@ impl HookRunContext {
     }
 }
 
-/// Tells a run of the hooks of one agent.
+/// Emits events about the hooks of one agent.
 #[derive(Debug)]
 struct EventHookObserver {
     agent: AgentId,
@@ -87,7 +87,7 @@ struct EventHookObserver {
 impl HookObserver for EventHookObserver {
     fn on_run(&self, ran: &HookRun<'_>) {
         if let Some(events) = self.events.upgrade() {
-            // Whoever does not listen any more does not have to be told.
+            // A closed channel is not an error.
             events
                 .blocking_send(hook_ran_event(&self.agent, ran))
                 .unwrap_or_default();
@@ -95,7 +95,7 @@ impl HookObserver for EventHookObserver {
     }
 }
 
-/// Hears of hooks outside a run.
+/// Logs hooks outside a run.
 #[derive(Debug)]
 pub struct LoggingHookObserver;
 
@@ -124,7 +124,7 @@ fn hook_ran_event(agent: &AgentId, ran: &HookRun<'_>) -> Event {
     }
 }
 
-/// The decision of a hook, why it took it, and what it had the tool given instead.
+/// Returns a hook's decision, its reason, and its replacement for the tool's input.
 fn describe_outcome(outcome: &HookReply) -> (&'static str, Option<String>, Option<String>) {
     match outcome {
         Err(HookFailure { cause, stderr }) if stderr.is_empty() => {
@@ -147,7 +147,7 @@ fn describe_outcome(outcome: &HookReply) -> (&'static str, Option<String>, Optio
     }
 }
 
-/// Refuses hooks that could not be run or are not the user's own, before any model is paid.
+/// Rejects hooks that cannot run or that an agent can write to, before any model is paid.
 pub fn validate(members: &[TeamMember], base: &AbsPath, machine: &HostEnvironment) -> Result<()> {
     let hooks = || members.iter().flat_map(|member| member.config.hooks.iter());
     let Some(first) = hooks().next() else {
@@ -172,7 +172,7 @@ pub fn validate(members: &[TeamMember], base: &AbsPath, machine: &HostEnvironmen
     Ok(())
 }
 
-/// Refuses a config with a hook whose program is known and not there.
+/// Rejects a config with a hook whose program is known and does not exist.
 pub fn require_programs(
     config: &Config,
     base: &AbsPath,
@@ -210,8 +210,8 @@ fn require_program(hook: &Hook, base: &AbsPath, env: &BTreeMap<String, String>) 
     ))
 }
 
-/// A hook that an agent could rewrite would say what the agent wants. Only names that stand in the
-/// command are looked at, and not what the shell makes of patterns and variables.
+/// Rejects a hook that an agent could rewrite: it would decide what the agent wants. Only names
+/// that appear in the command are checked, not what the shell expands from patterns and variables.
 fn reject_agent_writable(hook: &Hook, base: &AbsPath, members: &[TeamMember]) -> Result<()> {
     let line = parse(&project_command(&hook.command, base));
     let begins_in = begins_in(&line, base);
@@ -241,7 +241,8 @@ fn reject_agent_writable(hook: &Hook, base: &AbsPath, members: &[TeamMember]) ->
     Ok(())
 }
 
-/// The directories in which the commands of a line may begin: the project, and where it changes to.
+/// Returns the directories in which the commands of a line may start: the project, and the targets
+/// of `cd`.
 fn begins_in(line: &ParsedCommandLine, base: &AbsPath) -> Vec<AbsPath> {
     let mut dirs = vec![base.clone()];
     for command in &line.commands {
@@ -262,8 +263,8 @@ fn begins_in(line: &ParsedCommandLine, base: &AbsPath) -> Vec<AbsPath> {
     dirs
 }
 
-/// The files that a command may name: its words, what options and variables are set to, and what it
-/// reads from.
+/// Returns the files that a command may name: its words, the values of options and variables, and
+/// its inputs.
 fn named(command: &SimpleCommand) -> Vec<String> {
     let words = command.words.iter().chain(&command.assignments);
     let words: Vec<String> = words.filter_map(ShellWord::known_text).collect();
@@ -277,23 +278,23 @@ fn named(command: &SimpleCommand) -> Vec<String> {
     words.into_iter().chain(set).chain(inputs).collect()
 }
 
-/// The command with the project's directory in the place of the variables that name it.
+/// Returns the command with the project's directory in place of the variables that name it.
 fn project_command(command: &str, base: &AbsPath) -> String {
     let base = base.to_string();
     let put_in = |text: String, name: &&str| text.replace(name, &base);
     PROJECT.iter().fold(command.to_owned(), put_in)
 }
 
-/// What hooks are asked about beside calls.
+/// Events, other than calls, that hooks are asked about.
 #[derive(Clone, Debug)]
 pub enum HookEventPayload {
-    /// An answer, with the name that it would have.
+    /// An answer, with the label that it would get.
     Answer(AnswerLabel, String),
-    /// A vote for an answer of this agent, and why.
+    /// A vote for this answer of this agent, with the reason.
     Vote(AgentId, AnswerLabel, String),
-    /// What a delivery would change.
+    /// The plan of a delivery.
     Delivery(Arc<DeliveryPlan>),
-    /// What became of a delivery.
+    /// The outcomes of a delivery.
     Delivered(Vec<DeliveryRow>),
 }
 
@@ -327,8 +328,8 @@ impl HookEventPayload {
     }
 }
 
-/// Asks hooks in `phase`, until `stop` says that the user wants the run to end. Gives why it must not
-/// happen, if so.
+/// Asks hooks in `phase`, until `stop` is cancelled because the user wants the run to end. Returns
+/// the reason if they reject the event.
 pub async fn hook_refusal(
     hooks: &HookRunner,
     asked: HookEventPayload,

@@ -1,5 +1,6 @@
-//! Owns one turn, from the task to the delivered files: coordinate, present, deliver, and where the
-//! config asks for it judge and begin again. It performs what `ballot` decides and holds no rules.
+//! Orchestrates one turn, from the task to the delivered files: coordinate, present, deliver, and
+//! if the config asks for it evaluate and start again. It performs what `ballot` decides and holds
+//! no rules.
 
 pub mod approvals;
 pub mod execution;
@@ -54,61 +55,60 @@ use crate::spending::ledger::BudgetLedger;
 use crate::text::count_noun;
 use crate::tools::workflow;
 
-/// The models of a run by agent: each one's own, and after it those that are asked when it cannot
-/// go on.
+/// The models of a run by agent: each agent's own, followed by its fallbacks.
 pub type ModelsByAgent = BTreeMap<AgentId, Vec<AvailableModel>>;
 
-/// One turn that is ready to run.
+/// A turn that is ready to run.
 #[derive(Debug)]
 pub struct PreparedTurn {
-    /// Who takes part, by which rules.
+    /// The agents and the rules.
     pub config: Config,
-    /// The members with their grants.
+    /// The members and their grants.
     pub team: AgentTeam,
-    /// Their models.
+    /// The models of the agents.
     pub models: ModelsByAgent,
-    /// What the user wants.
+    /// The user's task.
     pub task: TaskPrompt,
-    /// What is spent, and how much may be.
+    /// What is spent, and the limits.
     pub ledger: Arc<Mutex<BudgetLedger>>,
-    /// Where snapshots of answers go.
+    /// Takes the snapshots of answers.
     pub snapshots: SnapshotStore,
-    /// Where events go.
+    /// The event channel.
     pub events: Sender<Event>,
-    /// Says that the user wants to stop.
+    /// Cancelled when the user wants to stop.
     pub stop: CancellationToken,
-    /// What the turn follows, where it is played again or gone on with.
+    /// The recording that a replay or a resumed run follows.
     pub replay: Option<ReplayInput>,
-    /// What is recorded of its conversations, where it is gone on with.
+    /// The recorded parts of the conversations, in a resumed run.
     pub recorded_conversations: RecordedConversations,
-    /// What it came to, where only its end was missing.
+    /// The recorded conclusion, if only the end of the turn was missing.
     pub recorded_conclusion: Option<RecordedConclusion>,
 }
 
-/// What a turn came to.
+/// Result of a turn.
 #[derive(Debug)]
 pub struct TurnResult {
-    /// How the process should end.
+    /// The exit status of the process.
     pub status: ExitStatus,
-    /// One sentence for people.
+    /// One sentence for the user.
     pub summary: String,
-    /// The winner and the final answer, if anyone answered.
+    /// The winner and the final answer, if there is any answer.
     pub answer: Option<FinalAnswer>,
-    /// What became of files outside the workspaces.
+    /// The outcomes for files outside the workspaces.
     pub rows: Vec<DeliveryRow>,
 }
 
 /// The answer that a turn ends with.
 #[derive(Clone, Debug)]
 pub struct FinalAnswer {
-    /// Who presented it.
+    /// The agent that presented it.
     pub agent: AgentId,
     /// The answer.
     pub text: Arc<str>,
 }
 
-/// Runs `turn` to its end. Faults of single agents are part of the result; an error means that the
-/// turn could not go on at all.
+/// Runs `turn` to its end. Errors of single agents are part of the result; `Err` means that the
+/// turn could not continue at all.
 pub async fn run(turn: &mut PreparedTurn) -> Result<TurnResult> {
     if let Some(concluded) = turn.recorded_conclusion.take() {
         return Ok(concluded.into());
@@ -125,7 +125,7 @@ pub async fn run(turn: &mut PreparedTurn) -> Result<TurnResult> {
     let mut task = prompts::task(&turn.task);
     let mut attempt = 1;
     let mut rows = Vec::new();
-    // What the newest attempt that came to something came to.
+    // The result of the newest attempt that had one.
     let mut answer: Option<(AgentNumber, Arc<str>)> = None;
     loop {
         turn.emit_run_started(attempt).await;
@@ -177,7 +177,8 @@ impl PreparedTurn {
         .await;
     }
 
-    /// What the final agent would have different about its own result, if anything.
+    /// Returns the final agent's reason to start again and its instructions, if it rejects its own
+    /// result.
     async fn self_evaluate(
         &self,
         mut mind: ModelSession,
@@ -232,7 +233,7 @@ impl PreparedTurn {
                 stop: self.stop.clone(),
             })
         });
-        // What ended the recorded coordination from outside ends this one too.
+        // What interrupted the recorded coordination interrupts this one too.
         let was_cut = followed
             .as_ref()
             .is_some_and(|followed| followed.remaining.ending == RecordedEnding::Interrupted);
@@ -252,7 +253,7 @@ impl PreparedTurn {
         Ok(coordinated)
     }
 
-    /// The members with their conversations begun.
+    /// Returns the members with their conversations started.
     async fn participants(&self, task: &str) -> Result<Vec<Participant>> {
         let mut participants = Vec::new();
         for member in &self.team.members {
@@ -262,7 +263,7 @@ impl PreparedTurn {
         Ok(participants)
     }
 
-    /// Says who won.
+    /// Emits the event that announces the winner.
     async fn announce_winner(&self, coordinated: &CoordinationResult) -> Option<AnswerLabel> {
         let tally = coordinated.tally.as_ref()?;
         let id = |number| self.team.member(number).map(|member| member.id.clone());
@@ -279,8 +280,8 @@ impl PreparedTurn {
         Some(tally.winner)
     }
 
-    /// The final phase. Where the time is over or the user wants to stop, or where an agent that is
-    /// alone has nowhere to deliver to, the stored answer is the result.
+    /// Runs the final phase. If the time is over or the user wants to stop, or if a single agent
+    /// has nowhere to deliver to, the stored answer is the result.
     async fn run_final_phase(
         &self,
         coordinated: &CoordinationResult,
@@ -318,7 +319,7 @@ impl PreparedTurn {
         present_and_deliver(&self.team, assignment).await
     }
 
-    /// Tells the answer and what became of the files, and how the process should end.
+    /// Emits the answer and the outcomes for the files, and returns the turn's result.
     async fn conclude(
         &self,
         winner: AgentNumber,
@@ -415,8 +416,8 @@ impl PreparedTurn {
     }
 }
 
-/// What is left of a final phase that was broken off. What it wrote to the user's paths is not known,
-/// so where there are any it is begun again.
+/// Returns whether the effects of an interrupted final phase persist. What it wrote to the user's
+/// paths is unknown, so if there are any it starts again.
 pub fn final_effect_persistence(grants: &[Grant]) -> EffectPersistence {
     if write_roots(grants).is_empty() {
         EffectPersistence::Present
@@ -450,7 +451,8 @@ impl From<RecordedConclusion> for TurnResult {
     }
 }
 
-/// The coordination of a config that skips it: the first agent presents, nothing was said before.
+/// Returns the coordination of a config that skips it: the first agent presents, and there are no
+/// answers.
 fn skip_coordination(team: &AgentTeam) -> CoordinationResult {
     let first = team.members.first();
     let winner = first.map(|member| AnswerLabel {
@@ -466,7 +468,7 @@ fn skip_coordination(team: &AgentTeam) -> CoordinationResult {
     }
 }
 
-/// How the process should end after a whole presentation, and why, in one sentence.
+/// Returns the exit status after a complete presentation, and a sentence that explains it.
 fn delivery_status(agent: &AgentId, rows: &[DeliveryRow]) -> (ExitStatus, String) {
     let count = |wanted: fn(&DeliveryOutcome) -> bool| {
         rows.iter().filter(|row| wanted(&row.outcome)).count()

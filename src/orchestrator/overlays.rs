@@ -1,4 +1,4 @@
-//! Owns what the stages of a run are made from: one for each final phase, beside the user's trees.
+//! Creates the overlays of a run, outside the user's trees: one per final phase and one per check.
 
 use std::time::{Duration, Instant};
 
@@ -7,37 +7,39 @@ use crate::layout::RunLayout;
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::Grant;
 use crate::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel};
-use crate::world::exec_environment::ExecEnvironment;
-use crate::world::locate::{LocatedPath, locate};
-use crate::world::overlay::{self, OverlayAudience, OverlayCleanup, OverlaySpec, WriteOverlay};
+use crate::world::io::locate::{LocatedPath, locate};
+use crate::world::sandbox::exec_environment::ExecEnvironment;
+use crate::world::sandbox::overlay::{
+    self, OverlayAudience, OverlayCleanup, OverlaySpec, WriteOverlay,
+};
 use crate::world::store::workspace::make_new;
 
-/// How long a stage may take to open, in which agents without commands work, without a word.
+/// If an overlay for agents without commands takes longer than this to open, a note says so.
 const SILENT_MAX: Duration = Duration::from_secs(1);
 
-/// What the names of the directories of stages begin with; a number follows.
+/// Prefixes of overlay directory names; a number follows.
 const FINAL: &str = "stage";
 const CHECK: &str = "check";
 
-/// Who works on a stage.
+/// Purpose of an overlay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OverlayPurpose {
-    /// The final agent of an attempt.
+    /// The final phase of this attempt.
     Final(u32),
-    /// Checks; what they write is thrown away.
+    /// A check; its changes are discarded.
     Check(usize),
 }
 
-/// What is left of a run's deliveries that can still be taken.
+/// Undelivered changes in a run's deliveries that can still be applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PendingDelivery {
-    /// Nothing.
+    /// There are none.
     Nothing,
-    /// Something.
+    /// There are some.
     Undelivered,
 }
 
-/// What every stage of a run is made from.
+/// Creates all overlays of a run.
 #[derive(Clone, Debug)]
 pub struct OverlayFactory {
     executable: AbsPath,
@@ -46,7 +48,7 @@ pub struct OverlayFactory {
 }
 
 impl OverlayFactory {
-    /// For the run of this name and layout; `executable` is massgen itself.
+    /// Creates the factory for the run of this name and layout; `executable` is massgen itself.
     pub fn new((layout, run): (&RunLayout, &str), executable: &AbsPath) -> Self {
         Self {
             executable: executable.clone(),
@@ -55,8 +57,8 @@ impl OverlayFactory {
         }
     }
 
-    /// Removes what nobody needs any more: all that was delivered, and in any case what only served
-    /// while somebody worked.
+    /// Removes overlays that are no longer needed: everything if all was delivered, and in any case
+    /// what only served running processes.
     pub fn clear(&self, rest: PendingDelivery) -> Result<()> {
         let what = match rest {
             PendingDelivery::Nothing => OverlayCleanup::All,
@@ -66,14 +68,14 @@ impl OverlayFactory {
         self.clear_checks()
     }
 
-    /// Removes what checks wrote; none of them runs any more.
+    /// Removes the overlays of checks; none of them runs any more.
     pub fn clear_checks(&self) -> Result<()> {
         overlay::clear_overlays(&self.directory, CHECK, OverlayCleanup::All)
     }
 
-    /// Opens a stage for an agent with these grants and commands in the final phase, and
-    /// says what the user should know. Where nothing holds commands, there is none: they write to the
-    /// user's paths, and so do the file tools, or they would not see each other's files.
+    /// Opens an overlay for an agent with these grants and commands in the final phase, and returns
+    /// notes for the user. With the sandbox off there is none: commands write to the user's paths,
+    /// and so do the file tools, or they would not see each other's files.
     pub async fn open(
         &self,
         performance: OverlayPurpose,
@@ -120,7 +122,7 @@ impl OverlayFactory {
         Ok((stage, notes))
     }
 
-    /// Makes an empty directory in the place of a stage.
+    /// Creates an empty directory in place of an overlay.
     pub fn create_directory(&self, performance: OverlayPurpose) -> Result<RealPath> {
         let path = self.overlay_directory(performance);
         make_new(&path)?;

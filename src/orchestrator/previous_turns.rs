@@ -1,14 +1,14 @@
-//! Owns what a turn takes over from those before it in its session: what agents are told of them, and
-//! which of their files agents may read.
+//! Parts of earlier turns that a turn inherits in its session: their description for agents, and
+//! the files of theirs that agents may read.
 
 use crate::path::AbsPath;
 use crate::prompts::previous_turns::{self, describe_previous_turns};
 use crate::world::store::sessions::turn::PreviousTurn;
 
-/// How many workspaces of earlier turns agents may read, the newest first.
+/// Maximum number of workspaces of earlier turns that agents may read, the newest first.
 const WORKSPACES_MAX: usize = 20;
 
-/// What agents are told of `turns`.
+/// Describes `turns` for agents.
 pub fn describe(turns: &[PreviousTurn]) -> String {
     let turn = |turn: &PreviousTurn| previous_turns::PreviousTurnSummary {
         number: turn.metadata.turn,
@@ -19,7 +19,7 @@ pub fn describe(turns: &[PreviousTurn]) -> String {
     describe_previous_turns(&turns.iter().map(turn).collect::<Vec<_>>())
 }
 
-/// The workspaces that `turns` left, the newest first.
+/// Returns the workspaces of `turns`, the newest first.
 pub fn previous_workspaces(turns: &[PreviousTurn]) -> Vec<AbsPath> {
     let workspaces = turns.iter().rev();
     let workspaces = workspaces.filter_map(|turn| turn.workspace.clone());

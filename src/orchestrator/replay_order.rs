@@ -1,5 +1,5 @@
-//! Owns the order in which a table takes what agents hand in: as it comes, or, where a run is played
-//! again, as the record tells. It decides nothing about what is handed in.
+//! The order in which the coordinator takes agents' submissions: as they arrive, or, during replay,
+//! as they were recorded. It decides nothing about submissions.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -13,90 +13,90 @@ use crate::agent::round::{AgentSubmission, SubmissionResponse};
 use crate::check_results::CheckResults;
 use crate::id::{AgentNumber, AnswerLabel};
 
-/// How long the agent is waited for that handed in next. Its model answers at once, and no call to a
-/// tool takes that long.
+/// Maximum wait for the agent whose submission comes next in the recording. Its model answers
+/// immediately, and no call to a tool takes that long.
 const NEXT_WAIT_MAX: Duration = Duration::from_mins(2);
 
-/// What an agent hands in, and where it waits for the verdict.
+/// A submission, and the sender for its response.
 pub(super) type QueuedSubmission = (
     AgentNumber,
     AgentSubmission,
     oneshot::Sender<SubmissionResponse>,
 );
 
-/// The course that a recorded coordination took.
+/// The course of a recorded coordination.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecordedCoordination {
-    /// What was handed in, in the order in which it was taken.
+    /// The submissions, in the order in which they were taken.
     pub submissions: VecDeque<RecordedSubmission>,
-    /// What each agent saw, and when.
+    /// Which answers each agent saw, and when.
     pub visibility: BTreeMap<AgentNumber, VisibilityTimeline>,
-    /// How checks ended on answers.
+    /// The check results for answers.
     pub check_results: BTreeMap<AnswerLabel, CheckResults>,
-    /// What came after the last of them.
+    /// What comes after the last submission.
     pub ending: RecordedEnding,
 }
 
-/// Something that was handed in.
+/// A recorded submission.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordedSubmission {
-    /// By whom.
+    /// The agent.
     pub agent: AgentNumber,
-    /// Why hooks refused it, if they did.
+    /// Why hooks rejected it, if they did.
     pub hook_refusal: Option<String>,
 }
 
-/// What hooks have said of something that is handed in.
+/// The hooks' decision about a submission.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum RecordedHookRefusal {
-    /// They are to be asked.
+    /// Unknown: they are to be asked.
     Unknown,
-    /// What the record tells: why they refused it, if they did.
+    /// The recorded one: why they rejected it, if they did.
     Recorded(Option<String>),
 }
 
-/// What comes after all that was handed in.
+/// The end of a recorded coordination.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RecordedEnding {
     /// The ballot closed by itself.
     #[default]
     Closed,
-    /// It was cut short, or the record breaks off.
+    /// It was interrupted, or the recording is truncated.
     Interrupted,
 }
 
-/// What a run that is played again follows.
+/// The recording that a replay follows.
 #[derive(Debug)]
 pub struct ReplayInput {
     /// The course of each attempt.
     pub coordinations: VecDeque<RecordedCoordination>,
-    /// Says that the run goes another way than the record; it then goes on by itself.
+    /// Cancelled when the run diverges from the recording; it then continues by itself.
     pub diverged: CancellationToken,
 }
 
-/// A course on its way through a coordination.
+/// The position of a replay in a recorded coordination.
 #[derive(Debug)]
 pub struct ReplayCursor {
-    /// What is left of it.
+    /// The rest of it.
     pub remaining: RecordedCoordination,
-    /// Says that the run goes another way.
+    /// Cancelled when the run diverges.
     pub diverged: CancellationToken,
-    /// Ends the run where the record ends.
+    /// Ends the run where the recording ends.
     pub stop: CancellationToken,
 }
 
-/// Where a table takes submissions from.
+/// The queue from which the coordinator takes submissions.
 #[derive(Debug)]
 pub(super) struct SubmissionQueue {
     incoming: mpsc::Receiver<QueuedSubmission>,
     replay: Option<ReplayCursor>,
-    /// What was handed in sooner than in the record.
+    /// The submissions that arrived earlier than in the recording.
     early: BTreeMap<AgentNumber, QueuedSubmission>,
     awaited: watch::Sender<Option<AgentNumber>>,
 }
 
 impl SubmissionQueue {
-    /// Takes from `handed`, in the order of `followed` if there is one.
+    /// Creates a queue that takes from `handed`, in the order of `followed` if there is one.
     pub(super) fn new(
         handed: mpsc::Receiver<QueuedSubmission>,
         followed: Option<ReplayCursor>,
@@ -109,7 +109,7 @@ impl SubmissionQueue {
         }
     }
 
-    /// The cues of `agent`, if there is a course.
+    /// Returns the visibility timeline of `agent`, during replay.
     pub(super) fn visibility_cursor(&mut self, agent: AgentNumber) -> Option<VisibilityCursor> {
         let followed = self.replay.as_mut()?;
         Some(VisibilityCursor {
@@ -123,8 +123,8 @@ impl SubmissionQueue {
         })
     }
 
-    /// The next submission. `is_at_work` tells who can hand something in at all. Nothing is lost if
-    /// the waiting is given up.
+    /// Returns the next submission. `is_at_work` returns whether an agent can still submit
+    /// anything. Cancel-safe: nothing is lost if the future is dropped.
     pub(super) async fn next_submission(
         &mut self,
         is_at_work: impl Fn(AgentNumber) -> bool,

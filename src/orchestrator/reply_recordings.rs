@@ -1,5 +1,5 @@
-//! Owns the files that `record` names: at the end of a run each becomes the recording of its agent's
-//! replies, in one step. A file that is no recording of massgen's is never replaced.
+//! The files that `record` names: at the end of a run each is atomically replaced by the recording
+//! of its agent's replies. A file that is not a recording of massgen's is never replaced.
 
 use crate::config::Config;
 use crate::error::Result;
@@ -8,12 +8,12 @@ use crate::path::AbsPath;
 use crate::world::store::records::Recorder;
 use crate::world::store::records::recording;
 
-/// Where the replies of each agent go that is to be recorded.
+/// The recorded agents, and the files for their replies.
 #[derive(Debug)]
 pub struct ReplyRecordings(Vec<(AgentId, AbsPath)>);
 
 impl ReplyRecordings {
-    /// Takes the files that `config` names, or refuses one that must not or cannot be written.
+    /// Collects the files that `config` names; fails if one must not or cannot be written.
     pub fn validate(config: &Config) -> Result<Self> {
         let named = config.agents.iter().filter_map(|agent| {
             let path = agent.record.clone()?;
@@ -26,7 +26,7 @@ impl ReplyRecordings {
         Ok(Self(named))
     }
 
-    /// Writes the files. Gives what could not be written, one sentence each.
+    /// Writes the files. Returns one sentence for each that could not be written.
     pub fn publish(&self, recorder: &Recorder) -> Vec<String> {
         let publish = |(agent, to): &(AgentId, AbsPath)| match recorder.replies_of(agent) {
             None => Some(format!("`{to}` is not written: {agent} gave no reply")),

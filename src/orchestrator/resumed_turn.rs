@@ -1,5 +1,5 @@
-//! Owns what a turn is given that was broken off and is gone on with: what its log tells, as values
-//! in the place of an empty beginning. Pure. It asks nobody and repeats nothing.
+//! Initial state of a resumed turn, reconstructed from its event log. Pure: it asks no model and
+//! repeats nothing.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::mem::discriminant;
@@ -21,51 +21,51 @@ use crate::permissions::grant::Phase;
 use crate::spending::TokenUsage;
 use crate::spending::money::Money;
 use crate::spending::totals::UsageTotals;
-use crate::world::clock::LocalDateTime;
+use crate::world::io::clock::LocalDateTime;
 use crate::world::store::event_log::EventLog;
 use crate::world::store::sessions::session::Session;
 
-/// A turn that was broken off.
+/// An interrupted turn.
 #[derive(Debug)]
 pub struct ResumedTurn {
-    /// Its event log, which ends with the last of `told`.
+    /// Its event log, which ends with the last of `events`.
     pub log: EventLog,
     /// The directory of its records.
     pub log_dir: AbsPath,
-    /// What it has told, in order. Replies have their text.
+    /// Its recorded events, in order. Replies have their text.
     pub events: Vec<(Event, LocalDateTime)>,
 }
 
 impl ResumedTurn {
-    /// What it has told.
+    /// Returns its recorded events.
     pub fn events(&self) -> impl Iterator<Item = &Event> + Clone {
         self.events.iter().map(|(event, _)| event)
     }
 }
 
-/// What a run begins with; nothing, unless it goes on with a turn that was broken off.
+/// The initial state of a run; empty, unless it resumes an interrupted turn.
 #[derive(Debug, Default)]
 pub(super) struct InitialTurnState {
-    /// What was told before.
+    /// The recorded events.
     pub(super) events: Vec<Event>,
-    /// What of it is told again.
+    /// Those of them that the turn emits again.
     pub(super) already_logged: AlreadyLoggedEvents,
-    /// When the last of it was told, in nanoseconds since 1970.
+    /// The time of the last recorded event, in nanoseconds since 1970.
     pub(super) until_ns: Option<i128>,
-    /// The ends of requests that were under way, and what is to be said first.
+    /// The end events of requests that were in progress, and warnings to emit first.
     pub(super) interrupted_requests: Vec<Event>,
-    /// What was used.
+    /// The usage so far.
     pub(super) usage: UsageTotals,
-    /// What is recorded of all conversations.
+    /// The recorded parts of all conversations.
     pub(super) recorded_conversations: RecordedConversations,
-    /// What it came to, where only its end was missing.
+    /// The recorded conclusion, if only the end of the turn was missing.
     pub(super) recorded_conclusion: Option<RecordedConclusion>,
-    /// Whether its final phase had begun to write to the user's paths, and begins again.
+    /// Whether its final phase had begun to write to the user's paths, and starts again.
     restarts_final_phase: bool,
 }
 
 impl InitialTurnState {
-    /// What `team` goes on with, if it does.
+    /// Returns the state with which `team` resumes, if it does.
     pub(super) fn from_resumed(
         resumed: Option<&ResumedTurn>,
         team: &AgentTeam,
@@ -100,9 +100,10 @@ impl InitialTurnState {
         }
     }
 
-    /// Where commands write to the user's paths themselves, a final phase that begins again would take
-    /// for the user's what it wrote itself: the time from which on that counts is forgotten, and told.
-    /// Elsewhere all was written to a stage, and what the user has changed since stays the user's.
+    /// Forgets the baseline for conflicts, and warns, if commands write to the user's paths
+    /// directly: otherwise a final phase that starts again would take its own earlier changes for
+    /// the user's. If there are overlays, nothing is forgotten: all changes went there, and what
+    /// the user has changed since is respected.
     pub(super) fn forget_conflicts(&mut self, session: &Session, config: &Config) {
         if !self.restarts_final_phase || !config.writes_in_place() {
             return;
@@ -115,7 +116,7 @@ impl InitialTurnState {
         });
     }
 
-    /// Throws away the stages of a final phase that begins again.
+    /// Discards the overlays of a final phase that starts again.
     pub(super) fn discard_overlays(&self, team: &AgentTeam) -> Result<()> {
         if self.restarts_final_phase {
             team.clear_overlays(PendingDelivery::Nothing)?;
@@ -124,12 +125,12 @@ impl InitialTurnState {
     }
 }
 
-/// What is recorded of all conversations of a turn.
+/// The recorded parts of all conversations of a turn.
 #[derive(Debug, Default)]
 pub struct RecordedConversations(Mutex<BTreeMap<AgentId, VecDeque<(Phase, RecordedConversation)>>>);
 
 impl RecordedConversations {
-    /// What `events` tell of them.
+    /// Reconstructs them from `events`.
     pub fn from_events<'e>(events: impl IntoIterator<Item = &'e Event>) -> Self {
         let mut by_agent: BTreeMap<AgentId, VecDeque<(Phase, RecordedConversation)>> =
             BTreeMap::new();
@@ -151,7 +152,8 @@ impl RecordedConversations {
         Self(Mutex::new(by_agent))
     }
 
-    /// What is recorded of the next conversation of `agent` in `phase`; `None` if it was never begun.
+    /// Returns the recorded part of the next conversation of `agent` in `phase`; `None` if it never
+    /// began.
     pub fn take(&self, agent: &AgentId, phase: Phase) -> Option<RecordedConversation> {
         let mut by_agent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let talks = by_agent.get_mut(agent)?;
@@ -164,7 +166,7 @@ impl RecordedConversations {
     }
 }
 
-/// Adds to `memory` what `event` tells of its conversation.
+/// Adds `event` to `memory`, the record of its conversation.
 fn append_event(memory: &mut RecordedConversation, event: &Event) {
     if let Event::Replied {
         text,
@@ -212,7 +214,7 @@ fn append_event(memory: &mut RecordedConversation, event: &Event) {
     }
 }
 
-/// The answers that were accepted, with their snapshots.
+/// Returns the accepted answers, with their snapshots.
 pub fn recorded_answers<'e>(
     events: impl IntoIterator<Item = &'e Event>,
 ) -> VecDeque<RecordedAnswer> {
@@ -231,7 +233,7 @@ pub fn recorded_answers<'e>(
     events.into_iter().filter_map(answer).collect()
 }
 
-/// What was used.
+/// Returns the recorded usage.
 fn recorded_usage<'e>(events: impl IntoIterator<Item = &'e Event>) -> UsageTotals {
     let mut books = UsageTotals::default();
     for event in events {
@@ -240,8 +242,8 @@ fn recorded_usage<'e>(events: impl IntoIterator<Item = &'e Event>) -> UsageTotal
     books
 }
 
-/// The ends of the requests that were under way when the turn was broken off: nobody knows what they
-/// cost, unless it is nothing.
+/// Returns the end events of the requests that were in progress when the turn was interrupted:
+/// their cost is unknown, unless the model is free.
 fn interrupted_requests<'e>(
     events: impl IntoIterator<Item = &'e Event>,
     models: &ModelsByAgent,
@@ -270,21 +272,21 @@ fn interrupted_requests<'e>(
     open.into_iter().map(asked).collect()
 }
 
-/// What a turn came to that was broken off after all was delivered.
+/// The conclusion of a turn that was interrupted after everything was delivered.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordedConclusion {
-    /// Who presented.
+    /// The agent that presented.
     pub agent: AgentId,
     /// The final answer.
     pub text: Arc<str>,
-    /// What became of files outside the workspaces.
+    /// The outcomes for files outside the workspaces.
     pub rows: Vec<DeliveryRow>,
-    /// How the process will end, if the turn was cut short.
+    /// The exit status, if the turn was cut short.
     pub cut_short: Option<ExitStatus>,
 }
 
 impl RecordedConclusion {
-    /// What `events` tell of it, if they tell of the delivery.
+    /// Reconstructs it from `events`, if they include the delivery.
     pub fn from_events<'e>(events: impl IntoIterator<Item = &'e Event>) -> Option<Self> {
         let (mut answer, mut delivered, mut cut_short) = (None, None, None);
         for event in events {
@@ -306,13 +308,14 @@ impl RecordedConclusion {
     }
 }
 
-/// What stands in the log already of what a turn tells that is gone on with. It tells again what
-/// happened beside the requests to models; each of that is told once here.
+/// The events of a resumed turn that are already in the log. A resumed turn emits again what
+/// happened outside the requests to models; each such event is in here once.
 #[derive(Debug, Default)]
 pub struct AlreadyLoggedEvents(Vec<Event>);
 
 impl AlreadyLoggedEvents {
-    /// What `events` tell; `of_final` says what is left of the calls of the final phase.
+    /// Collects them from `events`; `of_final` says whether the effects of the final phase's calls
+    /// persist.
     pub fn from_events<'e>(
         events: impl IntoIterator<Item = &'e Event> + Clone,
         of_final: EffectPersistence,
@@ -376,7 +379,7 @@ impl AlreadyLoggedEvents {
         Self(again.map(|(_, event)| event.clone()).collect())
     }
 
-    /// Whether `event` stands in the log already; it does so once.
+    /// Returns whether `event` is already in the log, and removes one match.
     pub fn take_matching(&mut self, event: &Event) -> bool {
         let place = self.0.iter().position(|known| is_same_event(known, event));
         place.is_some_and(|place| {
@@ -386,7 +389,8 @@ impl AlreadyLoggedEvents {
     }
 }
 
-/// Whether two events tell the same thing. Times, and what hangs on the moment, may differ.
+/// Returns whether two events report the same thing. Times and other details of the moment may
+/// differ.
 fn is_same_event(known: &Event, event: &Event) -> bool {
     if let (Event::ToolCalled { call_id: a, .. }, Event::ToolCalled { call_id: b, .. })
     | (Event::ToolFinished { call_id: a, .. }, Event::ToolFinished { call_id: b, .. }) =
@@ -405,14 +409,14 @@ fn is_same_event(known: &Event, event: &Event) -> bool {
     }
 }
 
-/// Which conversations an event falls into.
+/// The conversation that an event belongs to.
 #[derive(Clone, Copy, Debug)]
 struct ConversationKey {
     phase: Phase,
     number: usize,
 }
 
-/// All events with the conversations that they fall into.
+/// Returns all events, each with the conversation that it belongs to.
 fn with_conversation_keys<'e>(
     events: impl IntoIterator<Item = &'e Event>,
 ) -> impl Iterator<Item = (ConversationKey, &'e Event)> {

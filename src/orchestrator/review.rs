@@ -1,5 +1,5 @@
-//! Owns the question what of a delivery is applied, and the delivering itself: whoever conducts the
-//! run answers it, or everything is applied that may be.
+//! Delivers, and asks which changes of a delivery are applied: the caller of the run answers, or
+//! everything is applied that may be.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,69 +17,70 @@ use crate::id::AgentId;
 use crate::orchestrator::hooks::{self, HookEventPayload};
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::Phase;
+use crate::world::access::hook_runner::HookRunner;
+use crate::world::access::merge_bases::MergeBases;
 use crate::world::approval::ApprovalRequest;
 use crate::world::delivery::merging::merge;
 use crate::world::delivery::planning::{ConflictBaseline, plan};
 use crate::world::delivery::retention::{DELIVERIES_MAX, RetentionLimits, prune};
-use crate::world::delivery::store::{DeliverySource, OpenDelivery, names_of};
+use crate::world::delivery::store::{DeliverySource, OpenDelivery};
 use crate::world::delivery::transaction::{apply, select_hunks};
 use crate::world::delivery::undo::{
     AppliedDelivery, ChangedFilePolicy, DeliveredState, UndoDirection, UndoOutcome, UndoRow,
 };
-use crate::world::file_change::{ChangeKind, FileChange};
-use crate::world::hook_runner::HookRunner;
-use crate::world::locate::locate;
-use crate::world::merge_bases::MergeBases;
-use crate::world::overlay::WriteOverlay;
+use crate::world::io::file_change::{ChangeKind, FileChange};
+use crate::world::io::locate::locate;
+use crate::world::sandbox::overlay::WriteOverlay;
+use crate::world::store::delivery_names::names_of;
 
-/// Who is asked what of a delivery is applied. A clone asks the same one.
+/// Channel to the user, for questions about a run. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Reviewer(pub(crate) mpsc::Sender<UserQuestion>);
 
-/// What is to be answered.
+/// A question to the user.
 #[derive(Debug)]
 pub enum UserQuestion {
-    /// What of a delivery is applied.
+    /// Which changes of a delivery are applied.
     Apply {
-        /// The delivery, whose files can be looked at.
+        /// The delivery, whose files can be inspected.
         delivery: Arc<OpenDelivery>,
-        /// What it would change.
+        /// Its planned changes.
         plan: Arc<DeliveryPlan>,
-        /// Where the answer goes. Without one, nothing is applied.
+        /// Channel for the answer. If it is dropped, nothing is applied.
         answer: oneshot::Sender<DeliverySelection>,
     },
-    /// Whether an agent may make a call.
+    /// Whether an agent's call is approved.
     Call {
-        /// Who.
+        /// The agent.
         agent: AgentId,
-        /// What it would do, and why it is asked.
+        /// What it would do, and why approval is needed.
         question: ApprovalRequest,
-        /// The file that keeps what is agreed to for always; without one, there is no such answer.
+        /// The file for persistent approvals; without one, there is no such answer.
         always: Option<AbsPath>,
-        /// Where the answer goes. Nobody waits for it any more when it is closed.
+        /// Channel for the answer. When it is closed, nothing waits for the answer any more.
         answer: oneshot::Sender<ApprovalAnswer>,
     },
-    /// What becomes of a delivery whose checks do not pass.
+    /// Whether a delivery whose checks fail is kept.
     FailedCheck {
-        /// Which checks, as the beginning of a sentence.
+        /// The failed checks, as the beginning of a sentence.
         reason: String,
-        /// Where the answer goes. Without one, the delivery is taken back.
+        /// Channel for the answer. If it is dropped, the delivery is reverted.
         answer: oneshot::Sender<FailedCheckDecision>,
     },
-    /// Something that only a person knows.
+    /// An open question to a person.
     Open {
-        /// Who wants to know, and what, as one sentence.
+        /// Who asks what, as one sentence.
         question: String,
-        /// What happens if the person says nothing.
+        /// What happens without an answer.
         otherwise: String,
-        /// Where the answer goes; an empty one says nothing.
+        /// Channel for the answer; an empty string means no answer.
         answer: oneshot::Sender<String>,
     },
 }
 
 impl Reviewer {
-    /// What a person answers to an open question; `None` if they say nothing, have gone, or want to
-    /// stop.
+    /// Returns a person's answer to an open question; `None` if they give none, are gone, or want
+    /// to stop.
     pub async fn ask_open_question(
         &self,
         (question, otherwise): (String, String),
@@ -104,26 +105,26 @@ impl Reviewer {
     }
 }
 
-/// What becomes of a delivery whose checks do not pass.
+/// Decision about a delivery whose checks fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailedCheckDecision {
     /// It stays.
     Keep,
-    /// It is taken back.
+    /// It is reverted.
     Revert,
 }
 
-/// What of a plan is applied.
+/// The changes of a plan that are applied.
 #[derive(Clone, Debug, Default)]
 pub struct DeliverySelection {
-    /// One for each entry.
+    /// One choice for each entry.
     pub takes: Vec<DeliveryChoice>,
-    /// Of files that are not taken as a whole: which of their hunks are.
+    /// For files that are applied in part: which of their hunks are applied.
     pub parts: BTreeMap<usize, Vec<bool>>,
 }
 
 impl DeliverySelection {
-    /// Everything that may be applied.
+    /// Selects everything that may be applied.
     pub fn take_all(plan: &DeliveryPlan) -> Self {
         Self {
             takes: plan.everything(),
@@ -131,7 +132,7 @@ impl DeliverySelection {
         }
     }
 
-    /// Nothing.
+    /// Selects nothing.
     pub fn take_none(plan: &DeliveryPlan) -> Self {
         Self {
             takes: vec![DeliveryChoice::Left; plan.entries.len()],
@@ -140,43 +141,43 @@ impl DeliverySelection {
     }
 }
 
-/// A reviewer, and where the questions to it arrive.
+/// Creates a reviewer, and the receiver of its questions.
 pub fn reviewer_channel() -> (Reviewer, mpsc::Receiver<UserQuestion>) {
     let (sender, questions) = mpsc::channel(1);
     (Reviewer(sender), questions)
 }
 
-/// How a run delivers.
+/// Settings of a run's deliveries.
 #[derive(Clone, Debug)]
 pub struct DeliverySettings {
-    /// Where deliveries are kept.
+    /// The directory of deliveries.
     pub dir: AbsPath,
     /// The name of the run.
     pub run: String,
-    /// What agents read of the user's files.
+    /// The versions of the user's files that agents read.
     pub merge_bases: MergeBases,
-    /// Whether it is asked what is applied.
+    /// Whether the user is asked which changes are applied.
     pub mode: DeliveryMode,
-    /// What becomes of a delivery whose checks do not pass.
+    /// What happens to a delivery whose checks fail.
     pub on_failed_check: FailedCheckPolicy,
-    /// Who is asked; without one, everything is applied.
+    /// Reviews the delivery before it is applied. `None` applies everything.
     pub reviewer: Option<Reviewer>,
-    /// Says that the user wants to stop; then nothing more is asked.
+    /// Cancelled when the user wants to stop; then no further question is asked.
     pub stop: CancellationToken,
 }
 
-/// Whether the final agent has done all that it wanted.
+/// Completeness of the final agent's work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PresentationState {
-    /// It has.
+    /// It did all that it wanted.
     Complete,
-    /// It was cut short: nothing is applied by itself, and what there is can be taken later.
+    /// It was interrupted: nothing is applied automatically, and its changes can be applied later.
     Interrupted,
 }
 
-/// Delivers what `offer` tells of: plans it, asks, and applies what is taken. Our versions of files that
-/// the user changed meanwhile go to `kept_in`. The hooks that are `asked` first see the stage; gives why
-/// they refuse the delivery, if they do.
+/// Delivers the changes in `offer`: plans, asks, and applies what is selected. massgen's versions
+/// of files that the user changed meanwhile go to `kept_in`. The hooks in `asked` see the overlay
+/// first; returns why they reject the delivery, if they do.
 pub async fn deliver(
     deliveries: &DeliverySettings,
     delivery: &Arc<OpenDelivery>,
@@ -229,8 +230,8 @@ pub async fn deliver(
     Ok((run_blocking(applying).await?, refused))
 }
 
-/// What an `attempt` of a run had delivered that was broken off after that and is gone on with, with the
-/// name of the delivery; `None` if it had not come so far.
+/// Returns what an `attempt` of a resumed run had delivered before it was interrupted, with the
+/// name of the delivery; `None` if it had not delivered.
 pub async fn recover_delivery(
     deliveries: &DeliverySettings,
     attempt: u32,
@@ -255,7 +256,7 @@ pub async fn recover_delivery(
     run_blocking(looking).await
 }
 
-/// What of a delivery stands as it was delivered.
+/// Returns the changes of a delivery that are still as it delivered them.
 fn applied_changes(delivered: &AppliedDelivery) -> Result<Vec<FileChange>> {
     let names = delivered
         .names()
@@ -272,7 +273,7 @@ fn applied_changes(delivered: &AppliedDelivery) -> Result<Vec<FileChange>> {
     names.map(change).collect()
 }
 
-/// The delivery `name` of the run, which another process made.
+/// Opens the delivery `name` of the run, which another process created.
 pub async fn reopen_delivery(
     deliveries: &DeliverySettings,
     name: String,
@@ -281,8 +282,8 @@ pub async fn reopen_delivery(
     run_blocking(move || OpenDelivery::open(&dir, &name).map(Arc::new)).await
 }
 
-/// Takes back what was delivered, but for what somebody has changed since. Gives the paths that are as
-/// they were before.
+/// Reverts a delivery, except for files that were changed since. Returns the paths that are as they
+/// were before.
 pub async fn revert_delivery(delivery: Arc<OpenDelivery>) -> Result<BTreeSet<AbsPath>> {
     let delivery = Arc::try_unwrap(delivery);
     let delivery = delivery.map_err(|_| Error::bug("the delivery is still under way"))?;
@@ -300,7 +301,7 @@ pub async fn revert_delivery(delivery: Arc<OpenDelivery>) -> Result<BTreeSet<Abs
 }
 
 impl DeliverySettings {
-    /// Whether the user keeps a delivery that does not hold, for this `reason`.
+    /// Returns whether a delivery whose checks fail is kept; `reason` is shown to the user.
     pub async fn keeps_failed_delivery(&self, reason: &str) -> bool {
         let Some(Reviewer(questions)) = &self.reviewer else {
             return self.on_failed_check == FailedCheckPolicy::Keep;
@@ -323,7 +324,7 @@ impl DeliverySettings {
         }
     }
 
-    /// Begins a delivery of the run. What is too much of older ones goes.
+    /// Starts a delivery of the run. Prunes excess older ones.
     pub async fn start_delivery(&self) -> Result<Arc<OpenDelivery>> {
         let (dir, run) = (self.dir.clone(), self.run.clone());
         let beginning = move || {
@@ -331,7 +332,7 @@ impl DeliverySettings {
                 count: DELIVERIES_MAX,
                 bytes: None,
             };
-            // Held, it is not taken for an old one.
+            // Held open, it is not pruned as an old one.
             let delivery = OpenDelivery::create(&dir, &run)?;
             prune(&dir, limits)?;
             Ok(Arc::new(delivery))

@@ -1,4 +1,4 @@
-//! Owns the directories that a run begins in or goes on in, and what its records say of how it began.
+//! The directories in which a run starts or resumes, and the manifest that records how it started.
 
 use crate::config::Config;
 use crate::config::recorded::recorded_config;
@@ -8,13 +8,13 @@ use crate::layout::{RunLayout, WorkspaceOwner};
 use crate::mentions::opened_paths::OpenedPath;
 use crate::orchestrator::grants::{directories_to_create, real_path};
 use crate::path::{AbsPath, RealPath};
-use crate::world::locate::{LocatedPath, locate};
+use crate::world::io::locate::{LocatedPath, locate};
 use crate::world::store::records::metadata::RunMetadata;
 use crate::world::store::records::replay_manifest::ReplayManifest;
 use crate::world::store::snapshot::WorkspaceSeed;
 use crate::world::store::workspace::{RunWorkspace, make_new};
 
-/// Takes the workspaces that a run was broken off in.
+/// Reopens the workspaces of an interrupted run.
 pub(super) fn reopen_workspaces(layout: &RunLayout) -> Result<Vec<RunWorkspace>> {
     let workspaces = layout.workspaces.values();
     let taken = workspaces.map(|workspace| match workspace.owner {
@@ -24,7 +24,7 @@ pub(super) fn reopen_workspaces(layout: &RunLayout) -> Result<Vec<RunWorkspace>>
     taken.collect()
 }
 
-/// Makes the workspaces. Those of massgen's own begin with what is in `seed`.
+/// Creates the workspaces. Those that massgen owns are initialized from `seed`.
 pub(super) fn create_workspaces(
     config: &Config,
     layout: &RunLayout,
@@ -51,7 +51,7 @@ pub(super) fn create_workspaces(
     Ok(made)
 }
 
-/// What the workspaces of agents began with, where that is stored.
+/// Returns the initial contents of agents' workspaces, where they are stored.
 pub(super) fn workspace_seeds(
     layout: &RunLayout,
     workspaces: &mut [RunWorkspace],
@@ -63,7 +63,7 @@ pub(super) fn workspace_seeds(
     agents.filter_map(seed).collect()
 }
 
-/// How the run begins.
+/// Returns the manifest that records how the run starts.
 pub(super) fn replay_manifest(
     meta: &RunMetadata,
     layout: &RunLayout,
@@ -85,14 +85,14 @@ pub(super) fn replay_manifest(
     })
 }
 
-/// `path` as it is written, and as the kernel knows it where that differs.
+/// Returns the spellings of `path`: as written, and as resolved if that differs.
 fn spellings(path: &AbsPath) -> Result<Vec<String>> {
     let mut spellings = vec![path.to_string(), real_path(path)?.to_string()];
     spellings.dedup();
     Ok(spellings)
 }
 
-/// The directory at `path`, which must be there.
+/// Returns the directory at `path`, which must exist.
 pub(super) fn existing_directory(path: &AbsPath) -> Result<RealPath> {
     match locate(path)? {
         LocatedPath::Directory(real) => Ok(real),

@@ -1,12 +1,12 @@
-//! Owns the snapshots of a run: one for each answer, taken while its author waits for its verdict,
-//! so that nobody writes to the workspace meanwhile.
+//! Snapshots of a run: one for each answer, taken while its author waits for the response, so that
+//! the workspace does not change meanwhile.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::{AgentId, AnswerLabel};
 use crate::path::{AbsPath, RealPath};
-use crate::world::locate::{LocatedPath, locate};
+use crate::world::io::locate::{LocatedPath, locate};
 use crate::world::store::snapshot::{AgentSnapshots, Snapshot, WorkspaceSeed, keep_only};
 
 /// The snapshots of all agents of a run.
@@ -16,31 +16,31 @@ pub struct SnapshotStore {
     storage: AbsPath,
     by_agent: BTreeMap<AgentId, AgentSnapshots>,
     recorded: VecDeque<RecordedAnswer>,
-    /// Whether none is ever taken.
+    /// Whether snapshots are disabled.
     is_disabled: bool,
 }
 
-/// An answer that is recorded, with the snapshot that was taken then.
+/// A recorded answer, with its snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordedAnswer {
     /// The answer.
     pub label: AnswerLabel,
-    /// Where its snapshot is, if there is one.
+    /// The path of its snapshot, if there is one.
     pub snapshot: Option<AbsPath>,
 }
 
 /// The snapshot of an answer.
 #[derive(Debug)]
 pub struct AnswerSnapshot {
-    /// Where it is.
+    /// Its path.
     pub path: RealPath,
-    /// What the user should know about it, one sentence each.
+    /// Notes for the user about it, one sentence each.
     pub notes: Vec<String>,
 }
 
 impl SnapshotStore {
-    /// Begins with none. They will lie in `shared`, which must exist; in `storage` each agent's id
-    /// leads to its newest.
+    /// Creates an empty store. Snapshots go to `shared`, which must exist; in `storage` each
+    /// agent's id links to its newest one.
     pub fn new(shared: AbsPath, storage: AbsPath) -> Self {
         Self {
             shared,
@@ -51,7 +51,7 @@ impl SnapshotStore {
         }
     }
 
-    /// Takes none: nobody else looks at the files.
+    /// Creates a store that takes no snapshots, for files that no other agent reads.
     pub fn disabled() -> Self {
         Self {
             is_disabled: true,
@@ -59,7 +59,8 @@ impl SnapshotStore {
         }
     }
 
-    /// Lets what stays as it was when the workspaces began be stored once with what they began with.
+    /// Sets the initial contents of the workspaces, so that files that have not changed since are
+    /// stored only once.
     pub fn set_seeds(&mut self, seeds: Vec<(AgentId, WorkspaceSeed)>) {
         for (agent, seed) in seeds {
             let mut snapshots = self.agent_snapshots(&agent);
@@ -68,8 +69,8 @@ impl SnapshotStore {
         }
     }
 
-    /// Goes on with those of the answers that are `recorded`. Others were taken for answers that
-    /// nobody has accepted; they are removed.
+    /// Restores the snapshots of the `recorded` answers. Others were taken for answers that were
+    /// never accepted; they are removed.
     pub fn restore(&mut self, recorded: VecDeque<RecordedAnswer>) -> Result<()> {
         let known = recorded.iter();
         let known: BTreeSet<String> = known.map(|answer| answer.label.to_string()).collect();
@@ -78,8 +79,8 @@ impl SnapshotStore {
         Ok(())
     }
 
-    /// The snapshot that belongs to the answer `label`, taken unless it is recorded; `None` if the
-    /// workspace is empty.
+    /// Returns the snapshot for the answer `label`: the recorded one, or one that is taken now;
+    /// `None` if the workspace is empty.
     pub async fn take(
         &mut self,
         agent: &AgentId,
@@ -104,7 +105,7 @@ impl SnapshotStore {
         Ok(taken?.map(|Snapshot { path, notes, .. }| AnswerSnapshot { path, notes }))
     }
 
-    /// The snapshots of one agent, taken out for use.
+    /// Takes the snapshots of one agent out of the store for use.
     pub fn agent_snapshots(&mut self, agent: &AgentId) -> AgentSnapshots {
         self.by_agent.remove(agent).unwrap_or_else(|| {
             AgentSnapshots::new(agent.clone(), self.shared.clone(), self.storage.clone())

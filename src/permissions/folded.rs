@@ -1,5 +1,5 @@
-//! Owns the comparison of whole paths by folded names: some disks take `VENDOR` for `vendor`, so the
-//! rules take both for one name on every disk. See `fold_name` in `protected` for what is folded.
+//! Compares whole paths by their folded names: some file systems treat `VENDOR` and `vendor` as the
+//! same name, so the rules do so on every disk. `fold_name` in `protected` defines the folding.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use crate::path::{AbsPath, RealPath, RelPath};
 use crate::permissions::grant::{Grant, GrantScope};
 use crate::permissions::protected::fold_name;
 
-/// The folded names of a path, from the top down.
+/// The folded names of a path, from the root down.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct FoldedPath(Vec<String>);
 
@@ -18,13 +18,13 @@ impl FoldedPath {
         Self(names.map(|name| fold_name(name).into_owned()).collect())
     }
 
-    /// Whether this is `root` or inside it.
+    /// Returns whether this path is `root` or below it.
     pub(crate) fn is_within(&self, root: &Self) -> bool {
         self.0.starts_with(&root.0)
     }
 }
 
-/// Where `path` lies below `root`, with its own spelling; `None` if it is not inside.
+/// Returns `path` relative to `root`, in its own spelling; `None` if it is not below `root`.
 pub fn below_folded(path: &Path, root: &Path) -> Option<RelPath> {
     let mut names = path.iter();
     let mut above = root.iter();
@@ -36,24 +36,24 @@ pub fn below_folded(path: &Path, root: &Path) -> Option<RelPath> {
     leads_here.then(|| RelPath::new(names.as_path())).flatten()
 }
 
-/// Whether `path` is one of `dirs` or inside one.
+/// Returns whether `path` is one of `dirs` or below one.
 pub fn is_within_any(path: &AbsPath, dirs: &[RealPath]) -> bool {
     let mut dirs = dirs.iter();
     dirs.any(|dir| below_folded(path.as_path(), dir.as_path()).is_some())
 }
 
-/// A grant inside another one that the same path may belong to, spelled otherwise.
+/// A grant inside another grant, which a path may belong to under a different spelling.
 #[derive(Clone, Debug)]
 pub(crate) struct NestedGrant {
-    /// Its place among the manager's grants.
+    /// Its index in the manager's grants.
     pub(crate) index: usize,
     scope: GrantScope,
-    /// The folded names that lead from the root of the outer grant to its root.
+    /// The folded names from the root of the outer grant to its own.
     below: Vec<String>,
 }
 
 impl NestedGrant {
-    /// The grants inside `grants[outer]`, by folded names.
+    /// Returns the grants inside `grants[outer]`, compared by folded names.
     pub(crate) fn all_inside(outer: usize, grants: &[Grant], roots: &[FoldedPath]) -> Vec<Self> {
         let (Some(grant), Some(root)) = (grants.get(outer), roots.get(outer)) else {
             return Vec::new();
@@ -69,7 +69,7 @@ impl NestedGrant {
         nested.collect()
     }
 
-    /// Whether it reaches `rel`, a path below the root of the outer grant.
+    /// Returns whether it covers `rel`, a path below the root of the outer grant.
     pub(crate) fn reaches(&self, rel: &RelPath) -> bool {
         let mut names = rel.names();
         let mut wanted = self.below.iter();

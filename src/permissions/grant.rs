@@ -1,5 +1,5 @@
 //! Owns the grant, the only unit of access. Workspaces, context paths, mentions and folder guards
-//! all lower to grants; nothing else opens a path to an agent.
+//! are all lowered to grants; nothing else opens a path to an agent.
 
 use std::fmt;
 use std::sync::Arc;
@@ -51,18 +51,18 @@ impl fmt::Display for Phase {
     }
 }
 
-/// What a grant is for; the rules differ by it.
+/// The purpose of a grant; the rules depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum GrantKind {
-    /// The agent's own tree. Protected names do not apply in it.
+    /// The agent's own workspace. Protected names do not apply in it.
     Workspace,
     /// Read-only snapshots of all agents' work.
     TempWorkspace,
-    /// The workspace that an earlier turn left; read-only.
+    /// The workspace of an earlier turn; read-only.
     PreviousTurn,
-    /// A path of the user's, from the config, the command line or a mention.
+    /// A path of the user, from the config, the command line or a mention.
     Context,
-    /// A directory that massgen opens by itself, such as `Downloads/` of the folder guard.
+    /// A directory that massgen opens on its own, such as `Downloads/` of the folder guard.
     BuiltIn,
 }
 
@@ -78,39 +78,39 @@ impl fmt::Display for GrantKind {
     }
 }
 
-/// How far a grant reaches.
+/// The extent of a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum GrantScope {
-    /// The directory and all below it.
+    /// The directory and everything below it.
     Tree,
     /// That one file; its siblings and its directory stay closed.
     File,
 }
 
-/// One opened path: a root, what may be done there, and what stays closed inside.
+/// One opened path: its root, the permission, and what stays closed inside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// The directory, or for [`GrantScope::File`] the file, that is opened.
+    /// The opened directory, or file for [`GrantScope::File`].
     pub root: RealPath,
     /// Whether the root is a tree or one file.
     pub scope: GrantScope,
-    /// What the grant is for.
+    /// The purpose of the grant.
     pub kind: GrantKind,
-    /// The most that the grant gives, in the final phase.
+    /// The highest permission that it gives, in the final phase.
     pub permission: Permission,
     /// Paths below the root that stay read-only (`protected_paths` in YAML).
     pub protected: Vec<RelPath>,
-    /// Paths below the root that may not even be read (`hidden_paths` in YAML, and massgen's own
+    /// Paths below the root that cannot even be read (`hidden_paths` in YAML, and massgen's own
     /// state inside a context path).
     pub hidden: Vec<RelPath>,
-    /// Protected names that this context path takes out of the list (`unprotected` in YAML).
+    /// Names that this context path removes from the protected ones (`unprotected` in YAML).
     pub unprotected: Vec<String>,
-    /// What `permissions` of the config says about paths; all grants of an agent share it.
+    /// The path rules of `permissions` in the config, shared by all grants of an agent.
     pub ruled: Arc<[PathRule]>,
 }
 
 impl Grant {
-    /// A grant of a whole tree, without exceptions.
+    /// Creates a grant of a whole tree, without exceptions.
     pub fn tree(root: RealPath, kind: GrantKind, permission: Permission) -> Self {
         Self {
             root,
@@ -124,7 +124,7 @@ impl Grant {
         }
     }
 
-    /// A grant of one file of the user's.
+    /// Creates a grant of one of the user's files.
     pub fn file(root: RealPath, permission: Permission) -> Self {
         Self {
             scope: GrantScope::File,
@@ -132,8 +132,8 @@ impl Grant {
         }
     }
 
-    /// Where `path` lies below the root, if the grant reaches it. The path of a granted file is the
-    /// root itself.
+    /// Returns `path` relative to the root, if the grant covers it. The path of a granted file is
+    /// the root itself.
     pub fn relative_path(&self, path: &RealPath) -> Option<RelPath> {
         match self.scope {
             GrantScope::Tree => path.below(&self.root),
@@ -142,7 +142,7 @@ impl Grant {
     }
 }
 
-/// Adds `new` to `grants`. A grant of the same root, scope and kind is raised to the higher
+/// Adds `new` to `grants`. A grant with the same root, scope and kind is raised to the higher
 /// permission and never lowered; its exceptions are kept.
 pub fn merge(grants: &mut Vec<Grant>, new: Grant) {
     let same =
@@ -153,8 +153,8 @@ pub fn merge(grants: &mut Vec<Grant>, new: Grant) {
     }
 }
 
-/// Lets every context tree keep the exceptions that a context tree around it makes for paths inside
-/// it: a mention of `src/` opens nothing that the config closes below `src/`.
+/// Makes every context tree inherit the exceptions that an enclosing context tree has for paths
+/// inside it: a mention of `src/` opens nothing that the config closes below `src/`.
 pub fn inherit_exceptions(grants: &mut [Grant]) {
     let is_context =
         |grant: &Grant| grant.kind == GrantKind::Context && grant.scope == GrantScope::Tree;

@@ -1,69 +1,70 @@
-//! Owns the folder guard: two lists of directories that replace an agent's other grants on the
-//! user's files, and the named presets of such lists. It is no second engine; it lowers to grants.
+//! The folder guard: two lists of directories that replace an agent's other grants on the user's
+//! files, and named presets of such lists. It is not a second engine; it is lowered to grants.
 
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
 
-/// The directory below the root of a guard that it opens unless it is dropped.
+/// The directory below the root of a guard that is open unless the config drops it.
 pub const DOWNLOADS: &str = "Downloads";
 
-/// Whether an agent is held to listed directories. `Off` and two empty lists are different things:
-/// the second opens none of them.
+/// Whether an agent is restricted to listed directories. `Off` differs from two empty lists, which
+/// open no directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum FolderGuard {
     /// The agent has its workspace and the context paths.
     #[default]
     Off,
-    /// The agent has these directories and nothing else.
+    /// The agent has only these directories.
     On {
-        /// Where relative paths begin; the agent's workspace without one.
+        /// The base of relative paths; `None` is the agent's workspace.
         root: Option<AbsPath>,
-        /// Directories that may be read.
+        /// Readable directories.
         read: Vec<AbsPath>,
-        /// Directories that may be read and written.
+        /// Readable and writable directories.
         write: Vec<AbsPath>,
-        /// A preset whose directories lie in the agent's workspace. One below `root` is part of the
-        /// lists.
+        /// A preset whose directories are in the agent's workspace. One below `root` is already
+        /// part of the lists.
         own: Option<GuardPreset>,
-        /// Whether the built-in grant of `Downloads/` is there.
+        /// Whether the built-in grant of `Downloads/` exists.
         downloads: DownloadsAccess,
     },
-    /// The agent has a role in a pipeline: it reads its workspace and what the user opened, and writes
-    /// only to these.
+    /// The agent has a role in a pipeline: it reads its workspace and what the user opened, and
+    /// writes only to these directories.
     Role {
-        /// Directories that may be read beside the workspace, and parts of `write` that may only be read.
+        /// Directories that are readable in addition to the workspace, and parts of `write` that
+        /// are read-only.
         read: Vec<AbsPath>,
-        /// Directories of the workspace that may be read and written.
+        /// Writable directories of the workspace.
         write: Vec<AbsPath>,
     },
 }
 
-/// What a guard opens for an agent with a certain workspace.
+/// What a guard opens for an agent with a particular workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuardedDirectories {
-    /// Where relative paths begin, if the guard or the workspace says so.
+    /// The base of relative paths, if the guard or the workspace gives one.
     pub root: Option<AbsPath>,
-    /// Directories that may be read.
+    /// Readable directories.
     pub read: Vec<AbsPath>,
-    /// Directories that may be read and written.
+    /// Readable and writable directories.
     pub write: Vec<AbsPath>,
-    /// `Downloads/` with what may be done there: under a guard that lets nothing be written, reading.
+    /// `Downloads/` and its permission: read-only under a guard without writable directories.
     pub downloads: Option<(AbsPath, Permission)>,
-    /// What becomes of the context paths.
+    /// How the context paths are treated.
     pub context: ContextPathAccess,
 }
 
-/// What becomes of context paths under a guard.
+/// How context paths are treated under a guard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContextPathAccess {
     /// They are closed.
     Closed,
-    /// They may be read.
+    /// They are read-only.
     ReadOnly,
 }
 
 impl FolderGuard {
-    /// The directories of the user's that it lists; none without a guard.
+    /// Returns the user's directories that it lists; none without a guard.
     pub fn directories(&self) -> impl Iterator<Item = &AbsPath> {
         let (read, write): (&[AbsPath], &[AbsPath]) = match self {
             FolderGuard::Off | FolderGuard::Role { .. } => (&[], &[]),
@@ -72,7 +73,7 @@ impl FolderGuard {
         read.iter().chain(write)
     }
 
-    /// What it opens for an agent with this workspace; `None` without a guard.
+    /// Returns what it opens for an agent with this workspace; `None` without a guard.
     pub fn resolve(&self, workspace: Option<&AbsPath>) -> Option<GuardedDirectories> {
         let (root, read, write, own, downloads) = match self {
             FolderGuard::Off => return None,
@@ -116,25 +117,25 @@ impl FolderGuard {
     }
 }
 
-/// The lists of an agent's part in a workflow, by name.
+/// The directory lists for an agent's part in a workflow, by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GuardPreset {
-    /// Does the work: reads what was learned, writes what it does.
+    /// Does the work: reads what was learned, writes results.
     Execution,
     /// Plans the work: reads what was learned, writes plans.
     Planning,
-    /// Judges the work: reads what was done, writes reports.
+    /// Judges the work: reads results, writes reports.
     Validation,
-    /// Looks on: reads what was learned and writes nothing.
+    /// Observes: reads what was learned and writes nothing.
     ReadOnly,
 }
 
 impl GuardPreset {
-    /// What presets are called in a config.
+    /// The names of presets in a config.
     pub const NAMES: &'static [&'static str] =
         &["execution", "planning", "validation", "read_only"];
 
-    /// The preset of this name.
+    /// Returns the preset of this name.
     pub fn from_name(name: &str) -> Option<Self> {
         match name {
             "execution" => Some(GuardPreset::Execution),
@@ -145,7 +146,7 @@ impl GuardPreset {
         }
     }
 
-    /// What it is called.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             GuardPreset::Execution => "execution",
@@ -155,7 +156,7 @@ impl GuardPreset {
         }
     }
 
-    /// The directories below the root that may be read.
+    /// Returns the readable directories below the root.
     pub fn read(self) -> &'static [&'static str] {
         match self {
             GuardPreset::Execution | GuardPreset::Planning | GuardPreset::ReadOnly => {
@@ -165,7 +166,7 @@ impl GuardPreset {
         }
     }
 
-    /// The directories below the root that may be read and written.
+    /// Returns the readable and writable directories below the root.
     pub fn write(self) -> &'static [&'static str] {
         match self {
             GuardPreset::Execution => &["execution"],
@@ -179,7 +180,7 @@ impl GuardPreset {
 /// Whether `Downloads/` is open under a guard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DownloadsAccess {
-    /// Open for reading, and for writing where anything is.
+    /// Readable, and writable if any directory is.
     #[default]
     Open,
     /// Dropped by the config.
@@ -190,7 +191,7 @@ pub enum DownloadsAccess {
 mod tests {
     use super::*;
 
-    /// What an agent with the workspace `/w` is given: its root, then each directory.
+    /// Resolves a guard for an agent with the workspace `/w`: its root, then each directory.
     #[track_caller]
     fn check(guard: &FolderGuard, expected: &str) {
         let opened = guard.resolve(AbsPath::new("/w").as_ref()).unwrap();

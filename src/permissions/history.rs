@@ -1,5 +1,5 @@
-//! Owns what an agent has seen and made, and with it the rule that nothing is deleted or
-//! overwritten unread. Pure: the caller says what happened and which version of a file it was.
+//! What an agent has seen and made, and the rule based on it that no file is deleted or overwritten
+//! unread. Pure: the caller reports what happened and to which version of a file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::path::{AbsPath, RealPath, RelPath};
 
-/// A file's identity and state as the kernel reports them; two equal versions have equal content
-/// unless someone set the clock back.
+/// The identity and state of a file as the kernel reports them; two equal versions have equal
+/// content unless someone set the clock back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct FileFingerprint {
     /// The device that holds the file.
@@ -20,13 +20,13 @@ pub struct FileFingerprint {
     pub size_bytes: u64,
     /// When its content last changed, in nanoseconds since 1970.
     pub modified_ns: i128,
-    /// When its content or metadata last changed, in nanoseconds since 1970; nobody can set it.
+    /// When its content or metadata last changed, in nanoseconds since 1970; no program can set it.
     pub changed_ns: i128,
 }
 
 impl FileFingerprint {
-    /// Whether this is the same file with the content of `other`; a rename in between changes only
-    /// [`FileFingerprint::changed_ns`].
+    /// Returns whether this is the same file with the content of `other`; a rename in between
+    /// changes only [`FileFingerprint::changed_ns`].
     pub fn has_content_of(&self, other: &FileFingerprint) -> bool {
         let renamed = FileFingerprint {
             changed_ns: self.changed_ns,
@@ -36,16 +36,16 @@ impl FileFingerprint {
     }
 }
 
-/// Whether the rule is on (`enforce_read_before_delete` in YAML).
+/// Whether the rule is enforced (`enforce_read_before_delete` in YAML).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadBeforeDelete {
-    /// Unread files may not be deleted or overwritten.
+    /// Unread files cannot be deleted or overwritten.
     Enforced,
-    /// The config switched the rule off, or a single call has no history.
+    /// The config disabled the rule, or a single call has no history.
     Off,
 }
 
-/// Names that tools generate; they may be deleted and overwritten unread.
+/// Names of generated files, which may be deleted and overwritten unread.
 const GENERATED_NAMES: &[&str] = &[
     "__pycache__",
     ".pytest_cache",
@@ -65,63 +65,64 @@ const GENERATED_NAMES: &[&str] = &[
 ];
 const GENERATED_SUFFIXES: &[&str] = &[".pyc", ".pyo", ".egg-info", ".log", ".swp", ".swo", "~"];
 
-/// What one agent has read, written and made during a run.
+/// The files that one agent has read, written and created during a run.
 #[derive(Clone, Debug, Default)]
 pub struct AccessHistory {
     seen: BTreeMap<RealPath, FileFingerprint>,
     made: BTreeMap<RealPath, FileFingerprint>,
     bases: BTreeMap<RealPath, FileFingerprint>,
-    /// What the agent has moved without having seen its content.
+    /// Paths that the agent moved without having seen their content.
     moved_unread: BTreeSet<RealPath>,
     approved: BTreeSet<RealPath>,
 }
 
 impl AccessHistory {
-    /// Notes that a person has agreed to a call that writes to `path`.
+    /// Records that a person approved a call that writes to `path`.
     pub fn record_approval(&mut self, path: RealPath) {
         self.approved.insert(path);
     }
 
-    /// What people have agreed to.
+    /// Returns the paths for which a person approved a write.
     pub fn approved_paths(&self) -> Vec<AbsPath> {
         self.approved.iter().map(RealPath::to_abs).collect()
     }
 
-    /// Notes that the agent has read `path` in this version.
+    /// Records that the agent has read `path` in this version.
     pub fn record_read(&mut self, path: RealPath, version: FileFingerprint) {
         self.moved_unread.remove(&path);
         self.seen.insert(path, version);
     }
 
-    /// Notes that the agent has created or replaced `path`, which now is in this version.
+    /// Records that the agent has created or replaced `path`, which is now in this version.
     pub fn record_write(&mut self, path: RealPath, version: FileFingerprint) {
         self.made.insert(path.clone(), version);
         self.record_read(path, version);
     }
 
-    /// Notes that what a call has put at `path` was moved there, and that the agent had not seen it.
+    /// Records that a call moved a file that the agent had not seen to `path`.
     pub fn moved_unread(&mut self, path: RealPath) {
         self.moved_unread.insert(path);
     }
 
-    /// Notes that what the agent makes of `path` on a stage begins with this version of the user's.
+    /// Records the user's version that the agent's copy of `path` in an overlay started from.
     pub fn record_base(&mut self, path: RealPath, users: FileFingerprint) {
         self.bases.insert(path, users);
     }
 
-    /// The version of the user's that the agent's own `path` on a stage began with, if that is known.
+    /// Returns the user's version that the agent's copy of `path` in an overlay started from, if
+    /// known.
     pub fn base_version(&self, path: &RealPath) -> Option<FileFingerprint> {
         self.bases.get(path).copied()
     }
 
-    /// Notes that `path`, and all below it, is gone.
+    /// Records that `path` and everything below it was removed.
     pub fn record_removal(&mut self, path: &RealPath) {
         self.seen.retain(|seen, _| !seen.is_within(path));
         self.made.retain(|made, _| !made.is_within(path));
         self.moved_unread.retain(|unread| !unread.is_within(path));
     }
 
-    /// Notes that what was at `from` is at `to` now, with all below it.
+    /// Records that `from` and everything below it was moved to `to`.
     pub fn record_move(&mut self, from: &RealPath, to: &RealPath) {
         for versions in [&mut self.seen, &mut self.made] {
             let moved: Vec<(RealPath, FileFingerprint)> = versions
@@ -139,24 +140,25 @@ impl AccessHistory {
         self.moved_unread.extend(moved);
     }
 
-    /// The version in which the agent itself last left `path`; someone may have changed it since.
+    /// Returns the version in which the agent itself last left `path`; it may have been changed
+    /// since.
     pub fn made_version(&self, path: &RealPath) -> Option<FileFingerprint> {
         self.made.get(path).copied()
     }
 
-    /// The version of `path` that the agent last saw or made.
+    /// Returns the version of `path` that the agent last saw or made.
     pub fn known_version(&self, path: &RealPath) -> Option<FileFingerprint> {
         self.seen.get(path).copied()
     }
 
-    /// Whether the agent made `path` itself, or read it.
+    /// Returns whether the agent made `path` itself or has read it.
     pub fn may_destroy(&self, path: &RealPath) -> bool {
         let is_known = self.made.contains_key(path) || self.seen.contains_key(path);
         is_known && !self.moved_unread.contains(path)
     }
 }
 
-/// Whether a file is generated, judged only by the names below its grant's root.
+/// Returns whether a file is generated, judging only by the names below its grant's root.
 pub fn is_generated(rel: &RelPath) -> bool {
     let named = |name: &OsStr| {
         let name = name.to_string_lossy();

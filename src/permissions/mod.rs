@@ -1,4 +1,5 @@
-//! Owns the decision about every access: pure, total, and the only one. No IO, no clock, no async.
+//! Decides about every access: pure, total, and the only place that does. No IO, no clock, no
+//! async.
 
 pub mod folded;
 pub mod grant;
@@ -20,33 +21,33 @@ pub struct PathPermissionManager {
     grants: Vec<Grant>,
     /// The folded root of each grant.
     roots: Vec<FoldedPath>,
-    /// For each grant, those inside it by folded names.
+    /// For each grant, the grants inside it by folded names.
     nested: Vec<Vec<NestedGrant>>,
     phase: Phase,
 }
 
-/// The answer to "may this path be read, or written?", with what it rests on.
+/// The decision whether a path may be read or written, with its basis.
 #[derive(Clone, Copy, Debug)]
 pub enum PermissionDecision<'a> {
     /// The access is allowed by `grant`.
     Allow {
-        /// The grant that speaks for the path.
+        /// The grant that applies to the path.
         grant: &'a Grant,
     },
     /// The access is denied.
     Deny(DenyReason<'a>),
 }
 
-/// Why an access is denied.
+/// The reason why an access is denied.
 #[derive(Clone, Copy, Debug)]
 pub enum DenyReason<'a> {
-    /// No grant reaches the path.
+    /// No grant covers the path.
     OutsideGrants,
-    /// `grant` reaches it, and `rule` lowers it below what was wanted.
+    /// `grant` covers it, and `rule` lowers it below the wanted permission.
     Lowered {
-        /// The grant that speaks for the path.
+        /// The grant that applies to the path.
         grant: &'a Grant,
-        /// The first of the rules that allow the least.
+        /// The first of the rules with the lowest ceiling.
         rule: &'static PermissionRule,
         /// What is still allowed: `Some(Read)`, or `None` for nothing.
         remaining: PermissionCeiling,
@@ -54,7 +55,7 @@ pub enum DenyReason<'a> {
 }
 
 impl<'a> PermissionDecision<'a> {
-    /// The grant that decides, if one reaches the path.
+    /// Returns the grant that decides, if one covers the path.
     pub fn grant(self) -> Option<&'a Grant> {
         match self {
             Self::Allow { grant } | Self::Deny(DenyReason::Lowered { grant, .. }) => Some(grant),
@@ -64,10 +65,10 @@ impl<'a> PermissionDecision<'a> {
 }
 
 impl PathPermissionManager {
-    /// Sorts `grants` so that an exact file beats a tree and a deeper root beats a shallower one.
-    /// Of two grants with the same root and scope, the one of the agent's own kind comes first
-    /// (workspace before context), then the one that was listed first. Trees inside a context path
-    /// keep its exceptions.
+    /// Sorts `grants` so that an exact file precedes a tree and a deeper root a shallower one. Of
+    /// two grants with the same root and scope, the one with the kind closest to the agent comes
+    /// first (workspace before context), then the one listed first. Trees inside a context path
+    /// inherit its exceptions.
     pub fn new(mut grants: Vec<Grant>, phase: Phase) -> Self {
         inherit_exceptions(&mut grants);
         grants.sort_by_key(|grant| {
@@ -89,7 +90,7 @@ impl PathPermissionManager {
         }
     }
 
-    /// The same grants in another phase.
+    /// Returns the same grants in another phase.
     #[must_use]
     pub fn in_phase(&self, phase: Phase) -> Self {
         Self {
@@ -98,14 +99,14 @@ impl PathPermissionManager {
         }
     }
 
-    /// Decides about one followed path, as long as nobody was asked.
+    /// Decides about one resolved path without an approval.
     pub fn decide(&self, path: &RealPath, wanted: Permission) -> PermissionDecision<'_> {
         self.decide_with_approval(path, wanted, CallApproval::Missing)
     }
 
-    /// Decides about one followed path of a call that a person may have agreed to. Where the path is
-    /// inside a nested grant too once its names are folded, both have to allow the access: whether
-    /// the disk takes both spellings for one is not known here.
+    /// Decides about one resolved path of a call that a person may have approved. If the path is
+    /// also inside a nested grant when its names are folded, both grants must allow the access,
+    /// because it is unknown here whether the disk treats both spellings as the same name.
     pub fn decide_with_approval(
         &self,
         path: &RealPath,
@@ -126,7 +127,7 @@ impl PathPermissionManager {
         self.decide_by(grant, &rel, (wanted, consent))
     }
 
-    /// Decides about the path `rel` of `grant`.
+    /// Decides about the path `rel` below the root of `grant`.
     fn decide_by<'a>(
         &self,
         grant: &'a Grant,
@@ -158,15 +159,15 @@ impl PathPermissionManager {
         }
     }
 
-    /// The grants inside the one that speaks for `path` that it belongs to only in another spelling: an
-    /// access has to be allowed by each of them too.
+    /// Returns the nested grants that `path` belongs to only in another spelling: each of them has to
+    /// allow an access too.
     pub fn grants_in_other_spelling(&self, path: &RealPath) -> Vec<&Grant> {
         let reached = self.most_specific(path);
         let inside = reached.map(|(_, nested, rel)| self.reaching(nested, &rel).collect());
         inside.unwrap_or_default()
     }
 
-    /// The grant that speaks for `path` by its exact names, those inside it, and the path below its root.
+    /// Returns the grant that covers `path` by exact names, its nested grants, and the path below its root.
     fn most_specific(&self, path: &RealPath) -> Option<(&Grant, &[NestedGrant], RelPath)> {
         let mut grants = self.grants.iter().zip(&self.nested);
         grants.find_map(|(grant, nested)| {
@@ -174,44 +175,44 @@ impl PathPermissionManager {
         })
     }
 
-    /// Those of `nested` that reach `rel` by folded names.
+    /// Returns the grants among `nested` that cover `rel` by folded names.
     fn reaching(&self, nested: &[NestedGrant], rel: &RelPath) -> impl Iterator<Item = &Grant> {
         let reaching = nested.iter().filter(|nested| nested.reaches(rel));
         reaching.filter_map(|nested| self.grants.get(nested.index))
     }
 
-    /// Whether the access is allowed.
+    /// Returns whether the access is allowed.
     pub fn allows(&self, path: &RealPath, wanted: Permission) -> bool {
         matches!(self.decide(path, wanted), PermissionDecision::Allow { .. })
     }
 
-    /// The grants, most specific first.
+    /// Returns the grants, most specific first.
     pub fn grants(&self) -> &[Grant] {
         &self.grants
     }
 
-    /// The phase that the decisions are made for.
+    /// Returns the phase that the decisions are made for.
     pub fn phase(&self) -> Phase {
         self.phase
     }
 
-    /// Whether a grant has its root at `path`, in any spelling.
+    /// Returns whether a grant has its root at `path`, in any spelling.
     pub fn is_a_root(&self, path: &RealPath) -> bool {
         let folded = FoldedPath::of(path.as_path());
         self.roots.contains(&folded)
     }
 
-    /// Whether another grant has its root strictly inside `path`, in any spelling. Whoever would
-    /// delete or move `path` would take that grant's root away.
+    /// Returns whether another grant has its root strictly inside `path`, in any spelling. Deleting
+    /// or moving `path` would remove that grant's root.
     pub fn contains_grant_root(&self, path: &RealPath) -> bool {
         let folded = FoldedPath::of(path.as_path());
         let mut roots = self.roots.iter();
         roots.any(|root| root.is_within(&folded) && *root != folded)
     }
 
-    /// Whether anything at all can be written in this phase.
+    /// Returns whether anything can be written in this phase.
     pub fn can_write(&self) -> bool {
-        // What a person can agree to may be asked for.
+        // A path that needs approval counts: it can be asked for.
         let opens = |grant: &Grant| {
             let decision =
                 self.decide_with_approval(&grant.root, Permission::Write, CallApproval::Given);

@@ -1,6 +1,6 @@
-//! Owns the rules of `permissions:` about paths: a glob, where it begins, and what is left of a grant
-//! where it matches. A rule never opens anything. Names are compared as the protected ones are, so
-//! that no spelling leads past a rule.
+//! The path rules of `permissions:`: a glob, its anchor, and what they leave of a grant where the
+//! glob matches. A rule never opens anything. Names are compared like protected names, so that no
+//! other spelling evades a rule.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -15,18 +15,18 @@ use crate::permissions::protected::fold_name;
 
 /// The longest glob, in bytes.
 pub const GLOB_BYTES_MAX: usize = 1024;
-/// What stands for any number of directories.
+/// The wildcard for any number of directories.
 const ANY_DEPTH: &str = "**";
 
-/// What a rule of `permissions:` says, the weakest first.
+/// The action of a rule of `permissions:`, from the weakest to the strongest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RuleAction {
-    /// It is meant to go unasked. What no rule names does so too.
+    /// Allow without asking. That is also the default for paths that no rule matches.
     Allow,
-    /// A person is asked.
+    /// Ask a person for approval.
     Ask,
-    /// It does not happen.
+    /// Deny.
     Deny,
 }
 
@@ -40,31 +40,31 @@ impl fmt::Display for RuleAction {
     }
 }
 
-/// Whether a person has agreed to what is done.
+/// Whether a person approved the call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CallApproval {
-    /// Nobody has.
+    /// No approval was given.
     #[default]
     Missing,
-    /// Somebody has, to this call.
+    /// A person approved this call.
     Given,
 }
 
-/// A glob as the config writes it. It matches a path, and with it all that is below.
+/// A glob as in the config. It matches a path and everything below it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathGlob {
-    /// As it is written.
+    /// The glob as written.
     written: String,
-    /// The plain names that an absolute one begins with; `None` for one that begins in the trees
-    /// that are open.
+    /// The literal components that an absolute glob starts with; `None` for a glob relative to the
+    /// open trees.
     prefix: Option<AbsPath>,
-    /// What follows, compared from there on; nothing matches all that is there.
+    /// The rest, matched from there on; an empty string matches everything below.
     rest: String,
 }
 
 impl PathGlob {
-    /// Reads a glob; `~/` stands for `home`. Relative ones without `/` match at any depth. The error
-    /// says what is wrong, as the end of a sentence.
+    /// Parses a glob; `~/` expands to `home`. Relative globs without `/` match at any depth. The
+    /// error gives the cause as the end of a sentence.
     pub fn parse(written: &str, home: Option<&AbsPath>) -> Result<Self, String> {
         if written.is_empty() || written.contains('\0') || written.len() > GLOB_BYTES_MAX {
             return Err(format!("expected 1 to {GLOB_BYTES_MAX} bytes without NUL"));
@@ -108,12 +108,12 @@ impl PathGlob {
         matcher(&glob.rest).map(|_| glob)
     }
 
-    /// The plain names that an absolute glob begins with.
+    /// Returns the literal components that an absolute glob starts with.
     pub fn prefix(&self) -> Option<&AbsPath> {
         self.prefix.as_ref()
     }
 
-    /// Whether the glob matches the path of an example: both relative, or both absolute.
+    /// Returns whether the glob matches the path of an example: both relative, or both absolute.
     pub fn matches_written(&self, path: &str) -> bool {
         let is_absolute = path.starts_with('/');
         let anchor = match &self.prefix {
@@ -132,12 +132,13 @@ impl fmt::Display for PathGlob {
     }
 }
 
-/// Whether a part of a glob can match several names.
+/// Returns whether a part of a glob can match several names.
 fn has_meta(text: &str) -> bool {
     text.contains(['*', '?', '[', ']', '{', '}', '\\'])
 }
 
-/// What compares names with a glob, whose names are folded as those are.
+/// Compiles a glob with folded names, to match against folded names. Returns `None` for an empty
+/// one.
 fn matcher(rest: &str) -> Result<Option<GlobMatcher>, String> {
     if rest.is_empty() {
         return Ok(None);
@@ -158,16 +159,16 @@ fn matcher(rest: &str) -> Result<Option<GlobMatcher>, String> {
     }
 }
 
-/// One rule where it holds for an agent.
+/// A rule anchored at the directory where it applies to an agent.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(from = "StoredPathRule", into = "StoredPathRule")]
 pub struct PathRule {
     filed: StoredPathRule,
-    /// `None` matches all that is below the anchor, and the anchor.
+    /// `None` matches the anchor and everything below it.
     glob: Option<GlobMatcher>,
 }
 
-/// A rule as it is kept beside a delivery.
+/// A rule as stored with a delivery.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct StoredPathRule {
     ruling: RuleAction,
@@ -175,7 +176,7 @@ struct StoredPathRule {
     written: String,
     anchor: AbsPath,
     rest: String,
-    /// What a person has agreed to, of what a question is about.
+    /// The paths that a person approved, for an `ask` rule.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     agreed: Vec<AbsPath>,
 }
@@ -189,7 +190,8 @@ impl PartialEq for PathRule {
 impl Eq for PathRule {}
 
 impl From<StoredPathRule> for PathRule {
-    /// What is no glob matches everything: it was one when it was filed.
+    /// Compiles the stored glob. One that no longer compiles matches everything; it was valid when
+    /// it was stored.
     fn from(filed: StoredPathRule) -> Self {
         let glob = matcher(&filed.rest).unwrap_or_default();
         Self { filed, glob }
@@ -203,7 +205,7 @@ impl From<PathRule> for StoredPathRule {
 }
 
 impl PathRule {
-    /// What `glob` says of those who want to do `wanted`, below `anchor`.
+    /// Creates the rule for accesses of kind `wanted` that match `glob` below `anchor`.
     pub fn new(ruling: RuleAction, wanted: Permission, glob: &PathGlob, anchor: AbsPath) -> Self {
         Self::from(StoredPathRule {
             ruling,
@@ -215,7 +217,7 @@ impl PathRule {
         })
     }
 
-    /// The same rule; a question is none any more where a person has agreed.
+    /// Returns the same rule; an `ask` rule no longer applies to the approved paths.
     #[must_use]
     pub fn with_approvals(&self, agreed: &[AbsPath]) -> Self {
         let mut rule = self.clone();
@@ -225,12 +227,13 @@ impl PathRule {
         rule
     }
 
-    /// What it says.
+    /// Returns its action.
     pub fn action(&self) -> RuleAction {
         self.filed.ruling
     }
 
-    /// What is left of a grant where it matches: who may not read may not write either.
+    /// Returns what it leaves of a grant where it matches: a path that cannot be read cannot be
+    /// written either.
     pub fn ceiling(&self) -> Option<Permission> {
         match self.filed.wanted {
             Permission::Read => None,
@@ -238,17 +241,18 @@ impl PathRule {
         }
     }
 
-    /// Whether it keeps somebody from `wanted` who has asked nobody.
+    /// Returns whether it blocks `wanted` without an approval.
     pub fn blocks(&self, wanted: Permission) -> bool {
         self.action() != RuleAction::Allow && self.ceiling() < Some(wanted)
     }
 
-    /// Whether the rule is about `path`: it matches it, or a directory that it is in.
+    /// Returns whether the rule applies to `path`: it matches the path or one of its parents.
     pub fn matches(&self, path: &RealPath) -> bool {
         self.matches_at(path.as_path())
     }
 
-    /// The one path that the rule is about, with what is below; `None` if it could be several.
+    /// Returns the single path that the rule applies to, along with everything below it; `None` if
+    /// the glob could match several.
     pub fn single_path(&self) -> Option<AbsPath> {
         let plain = !has_meta(&self.filed.rest);
         plain.then(|| self.filed.anchor.join(&self.filed.rest))
@@ -296,7 +300,7 @@ fn plain_component(component: Component<'_>) -> Option<&OsStr> {
     }
 }
 
-/// The rule as the config would write it.
+/// Writes the rule as in the config.
 impl fmt::Display for PathRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let StoredPathRule {
@@ -309,7 +313,7 @@ impl fmt::Display for PathRule {
     }
 }
 
-/// The most that rules with this `ruling` leave of `path`.
+/// Returns the highest permission that rules with this `ruling` leave for `path`.
 pub fn remaining_permission(
     rules: &[PathRule],
     ruling: RuleAction,
@@ -324,7 +328,7 @@ pub fn remaining_permission(
         .unwrap_or(Some(Permission::Write))
 }
 
-/// The first rule with this `ruling` by which `path` may not be touched as `wanted`.
+/// Returns the first rule with this `ruling` that forbids `wanted` access to `path`.
 pub fn matching_rule<'r>(
     rules: &'r [PathRule],
     ruling: RuleAction,

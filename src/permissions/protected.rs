@@ -1,5 +1,5 @@
-//! Owns the names that no agent may write in a context path, at any depth and whenever they are
-//! made. Everything here is a comparison of names; nothing looks at the disk.
+//! The names that no agent may write in a context path, at any depth and no matter when they are
+//! created. Everything here compares names; nothing accesses the disk.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::path::RelPath;
 
-/// The protected names. A name with `/` protects that sequence of directories.
+/// The protected names. A name with `/` protects that sequence of path components.
 pub const PROTECTED: &[&str] = &[
     ".massgen",
     ".env",
@@ -39,10 +39,10 @@ pub const PROTECTED: &[&str] = &[
     ".cargo/config.toml",
 ];
 
-/// Files that look like `.env.NAME` and hold no secrets by convention.
+/// Files that resemble `.env.NAME` but hold no secrets by convention.
 const ENV_SAMPLES: &[&str] = &[".env.example", ".env.sample", ".env.template"];
 
-/// Names that hold secrets by convention; a context path with one of them is worth a word.
+/// Names that hold secrets by convention; the user is warned about a context path that has one.
 const SECRETS: &[&str] = &[
     ".env",
     ".npmrc",
@@ -59,8 +59,8 @@ const SECRETS: &[&str] = &[
     "secrets.yml",
 ];
 
-/// The first protected name on the way from a context path's root down to `rel`, as it stands in
-/// [`PROTECTED`]; `unprotected` lists the names that the context path has taken out.
+/// Returns the first protected name between a context path's root and `rel`, as spelled in
+/// [`PROTECTED`]. `unprotected` lists the names that the context path removes from that list.
 pub fn protected_name(rel: &RelPath, unprotected: &[String]) -> Option<&'static str> {
     let open = |found: &&str| {
         unprotected
@@ -79,8 +79,8 @@ pub fn protected_name(rel: &RelPath, unprotected: &[String]) -> Option<&'static 
     None
 }
 
-/// Whether `rel` is `place` or lies below it, in any disguise of its names that some file system
-/// takes for the same.
+/// Returns whether `rel` is `place` or below it, in any spelling that some file system treats as
+/// the same.
 pub fn is_within(rel: &RelPath, place: &RelPath) -> bool {
     let mut names = rel.names();
     place.names().all(|wanted| {
@@ -90,7 +90,8 @@ pub fn is_within(rel: &RelPath, place: &RelPath) -> bool {
     })
 }
 
-/// Whether a file of this name holds secrets by convention (`.env*`, private keys, `.npmrc`, …).
+/// Returns whether a file of this name holds secrets by convention (`.env*`, private keys,
+/// `.npmrc`, …).
 pub fn looks_secret(name: &OsStr) -> bool {
     let folded = fold_name(name);
     let is_env = folded.starts_with(".env.") && !ENV_SAMPLES.contains(&folded.as_ref());
@@ -101,7 +102,7 @@ pub fn looks_secret(name: &OsStr) -> bool {
     is_env || is_key || SECRETS.contains(&folded.as_ref())
 }
 
-/// The entry of [`PROTECTED`] that `name`, which lies in `parent`, stands for.
+/// Returns the entry of [`PROTECTED`] that `name` in the directory `parent` matches.
 fn protected_entry(parent: &str, name: &str) -> Option<&'static str> {
     let dotenv = name.starts_with(".env.") && !ENV_SAMPLES.contains(&name);
     let short = name.contains('~');
@@ -114,7 +115,7 @@ fn protected_entry(parent: &str, name: &str) -> Option<&'static str> {
     PROTECTED.iter().copied().find(names)
 }
 
-/// Whether `entry` is `parent/name`. Most entries differ in length already.
+/// Returns whether `entry` is `parent/name`. Most entries already differ in length.
 fn names_both(entry: &str, parent: &str, name: &str) -> bool {
     let length = parent.len().saturating_add(name.len()).saturating_add(1);
     entry.len() == length
@@ -123,10 +124,10 @@ fn names_both(entry: &str, parent: &str, name: &str) -> bool {
         })
 }
 
-/// The name as other file systems would see it: they ignore case, characters that are ignorable,
-/// trailing dots and blanks, and what follows a colon. ext4 with `casefold`, HFS+ and NTFS take
-/// `.g\u{200c}it`, `.\u{17f}vn`, `.cargo/con\u{fb01}g`, `.git.` and `.git::$DATA` for names of this
-/// list (CVE-2014-9390, CVE-2019-1352).
+/// Returns the name as other file systems see it: they ignore case, default-ignorable characters,
+/// trailing dots and blanks, and everything after a colon. ext4 with `casefold`, HFS+ and NTFS
+/// treat `.g\u{200c}it`, `.\u{17f}vn`, `.cargo/con\u{fb01}g`, `.git.` and `.git::$DATA` as names of
+/// this list (CVE-2014-9390, CVE-2019-1352).
 pub(crate) fn fold_name(name: &OsStr) -> Cow<'_, str> {
     let name = name.to_string_lossy();
     let is_plain = |b: u8| b.is_ascii() && !b.is_ascii_uppercase() && b != b':';
@@ -139,7 +140,7 @@ pub(crate) fn fold_name(name: &OsStr) -> Cow<'_, str> {
     };
     let mut folded = String::new();
     for c in before_stream.chars().filter(|c| !is_ignorable(*c)) {
-        // What differs in case alone, or by a ligature, has the same capitals.
+        // Names that differ only in case or by a ligature have the same capitals.
         let capitals = c.to_lowercase().flat_map(char::to_uppercase);
         folded.extend(capitals.flat_map(char::to_lowercase));
     }
@@ -147,7 +148,7 @@ pub(crate) fn fold_name(name: &OsStr) -> Cow<'_, str> {
     Cow::Owned(folded)
 }
 
-/// Whether a character has Unicode's property `Default_Ignorable_Code_Point`.
+/// Returns whether a character has the Unicode property `Default_Ignorable_Code_Point`.
 fn is_ignorable(c: char) -> bool {
     matches!(c, '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'
         | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
@@ -156,11 +157,11 @@ fn is_ignorable(c: char) -> bool {
         | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// How many letters of a name a short name keeps.
+/// The number of letters of a name that a short name keeps.
 const SHORT_NAME_LETTERS: usize = 6;
 
-/// Whether `folded` is a short name that Windows may have given to `entry`, such as `git~1` to
-/// `.git`: it leads to the same file (CVE-2019-1353).
+/// Returns whether `folded` is a short name that Windows may have given to `entry`, such as `git~1`
+/// for `.git`, which opens the same file (CVE-2019-1353).
 fn is_short_name(folded: &str, entry: &str) -> bool {
     let Some((stem, number)) = folded.split_once('~') else {
         return false;

@@ -1,54 +1,54 @@
-//! Owns the rules that lower what a grant gives, as one table. The most specific grant speaks
-//! first; then every rule here is asked in order, and the lowest answer holds. No rule can raise.
+//! The rules that lower what a grant gives, as one table. The most specific grant applies first;
+//! then every rule here is evaluated in order, and the lowest ceiling holds. No rule can raise it.
 
 use crate::path::RelPath;
 use crate::permissions::grant::{Grant, GrantKind, GrantScope, Permission, Phase};
 use crate::permissions::path_rules::{CallApproval, RuleAction, remaining_permission};
 use crate::permissions::protected::{is_within, protected_name};
 
-/// What a rule looks at: one path, as the grant that reaches it sees it.
+/// The subject of a rule: one path, relative to the grant that covers it.
 #[derive(Clone, Copy, Debug)]
 pub struct RuleSubject<'a> {
-    /// The grant that speaks for the path.
+    /// The grant that applies to the path.
     pub grant: &'a Grant,
     /// The path below the grant's root.
     pub rel: &'a RelPath,
-    /// The phase that the asking agent is in.
+    /// The phase of the agent.
     pub phase: Phase,
-    /// Whether a person has agreed to the call.
+    /// Whether a person approved the call.
     pub approval: CallApproval,
 }
 
-/// The most that is allowed: `None` is nothing, and less than `Some(Read)`.
+/// The highest permission allowed; `None` is no access and ranks below `Some(Read)`.
 pub type PermissionCeiling = Option<Permission>;
 
 /// A case that documents a rule; a test runs all of them.
 #[derive(Clone, Copy, Debug)]
 pub struct RuleExample {
-    /// The kind of the grant that reaches the path.
+    /// The kind of the grant that covers the path.
     pub kind: GrantKind,
-    /// What the grant gives.
+    /// The permission that the grant gives.
     pub granted: Permission,
     /// The phase of the agent.
     pub phase: Phase,
     /// The path below the grant's root.
     pub rel: &'static str,
-    /// What the agent wants to do.
+    /// The access that the agent wants.
     pub wanted: Permission,
 }
 
-/// One rule. It may only lower: its answer is taken together with all others by minimum.
+/// One rule. It can only lower: the minimum of all rules' ceilings holds.
 #[derive(Clone, Copy, Debug)]
 pub struct PermissionRule {
-    /// The name that `massgen explain` and the logs use.
+    /// The name in `massgen explain` and the logs.
     pub name: &'static str,
-    /// Why it denies, as the end of the sentence "… is denied: …".
+    /// The reason for a denial, as the end of the sentence "… is denied: …".
     pub because: &'static str,
-    /// The most that this rule allows for the subject.
+    /// Returns the highest permission that this rule allows for the subject.
     pub ceiling: fn(&RuleSubject<'_>) -> PermissionCeiling,
-    /// Cases that this rule leaves open.
+    /// Cases that this rule allows.
     pub allows: &'static [RuleExample],
-    /// Cases that this rule, and no earlier one, closes.
+    /// Cases that this rule denies and no earlier rule does.
     pub denies: &'static [RuleExample],
 }
 
@@ -71,14 +71,14 @@ const fn example(
     }
 }
 
-/// The rule by which `permissions:` of the config denies an access.
+/// The rule by which `permissions:` in the config denies an access.
 pub const DENIED_BY_CONFIG: &str = "permissions-deny";
-/// The rule by which `permissions:` of the config has a person asked.
+/// The rule by which `permissions:` in the config asks for approval.
 pub const ASKED_BY_CONFIG: &str = "permissions-ask";
 
-/// All rules; the examples' grants hide `secrets` and protect `LICENSE`, deny writing to `*.lock` and
-/// reading `keys`, and have a person asked about writing to `deploy`. They stand in the order in which
-/// a tie is explained.
+/// All rules. The grants of the examples hide `secrets`, protect `LICENSE`, deny writing to
+/// `*.lock` and reading `keys`, and ask about writing to `deploy`. The order decides which rule
+/// explains a tie.
 pub const RULES: &[PermissionRule] = &[
     PermissionRule {
         name: "hidden-path",
@@ -408,7 +408,7 @@ pub const RULES: &[PermissionRule] = &[
     },
 ];
 
-/// What the rules of `permissions:` with this ruling leave of a path.
+/// Returns what the `permissions:` rules with this ruling leave of a path.
 fn ceiling_of_path_rules(subject: &RuleSubject<'_>, ruling: RuleAction) -> PermissionCeiling {
     let rules = &subject.grant.ruled;
     if rules.is_empty() {
@@ -417,7 +417,8 @@ fn ceiling_of_path_rules(subject: &RuleSubject<'_>, ruling: RuleAction) -> Permi
     remaining_permission(rules, ruling, &subject.grant.root.join(subject.rel))
 }
 
-/// A granted file lies at its own root, so its protected name is the root's last name.
+/// Returns the protected name on the path. A granted file is its own root, so its protected name is
+/// the root's last component.
 fn protected_below(subject: &RuleSubject<'_>) -> Option<&'static str> {
     let open = &subject.grant.unprotected;
     match subject.grant.scope {

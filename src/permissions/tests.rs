@@ -1,4 +1,4 @@
-//! Tables over the decision: each denial stands beside its control.
+//! Tables over the decision: each denial has a control next to it.
 
 use super::grant::{Grant, GrantKind, GrantScope, Permission, Phase};
 use super::path_rules::{CallApproval, PathGlob, PathRule, RuleAction};
@@ -38,7 +38,7 @@ fn grants() -> Vec<Grant> {
     ]
 }
 
-/// `expected` is `allow KIND` or the name of the rule that denies.
+/// Checks a decision: `expected` is `allow KIND`, or the name of the rule that denies.
 #[track_caller]
 fn check(path: &str, phase: Phase, wanted: Permission, expected: &str) {
     let manager = PathPermissionManager::new(grants(), phase);
@@ -164,7 +164,8 @@ fn a_grant_inside_another_one_speaks_in_every_spelling() {
     check("/p/vendors/a", Some(Write));
     check("/p/src/VENDOR/a", Some(Write));
     check("/p/vendor/made/a", Some(Write));
-    // Which parts of a path the disk folds is not known, so every grant around has to allow it.
+    // It is unknown which components of a path the disk folds, so every enclosing grant must allow
+    // it.
     check("/p/VENDOR/made/a", Some(Read));
     check("/p/vendor/MADE/a", Some(Read));
     check("/p/lib/a", Some(Write));

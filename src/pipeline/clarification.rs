@@ -1,5 +1,6 @@
-//! Owns what people add to a pipeline: answers to what is unclear before anybody works, and a way on
-//! where a role cannot merge its work. Where nobody is there, assumptions hold and are written down.
+//! Questions to the user in a pipeline: clarifies the task before any role works on it, and asks
+//! for advice when a role cannot merge its work. If there is no reviewer, the assumptions apply and
+//! are written down.
 
 use crate::orchestrator::approvals::ApprovalChannel;
 use crate::orchestrator::review::Reviewer;
@@ -15,7 +16,7 @@ impl PipelineRun {
         }
     }
 
-    /// What everybody shall understand of the task: what `answer` says of it, with the answers to its
+    /// Returns the shared understanding of the task: the text of `answer`, with the answers to its
     /// open questions.
     pub(super) async fn clarify_task(&self, answer: &str) -> String {
         let text = format!("# Shared understanding\n\n{}\n", answer.trim());
@@ -49,7 +50,7 @@ impl PipelineRun {
         parts.concat()
     }
 
-    /// What a person tells a role that cannot merge its work, if anything.
+    /// Asks the user for advice for a role that cannot merge its work; returns it if there is any.
     pub(super) async fn ask_for_advice(&self, role: &RoleName, why: &str) -> Option<String> {
         let question =
             format!("the work of {role} still cannot be merged: {why}. What shall it do?");

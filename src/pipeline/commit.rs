@@ -1,5 +1,5 @@
-//! Owns the taking up of what a part made: its files are committed to the branch of its role. What git
-//! cannot hold stays on the disk, and the commit says so: with such a commit nothing is merged.
+//! Commits the work of a stage run: its files go to the branch of its role instance. Files that git
+//! cannot store stay on disk, and the commit names them: such a commit is never merged.
 
 use crate::error::{Error, Result};
 use crate::path::RelPath;
@@ -10,19 +10,20 @@ use crate::world::git::checkout::{CapturedTree, ForcedDirectory};
 use crate::world::git::hub::NewCommit;
 use crate::world::git::object::ObjectId;
 
-/// The longest subject of a commit, in characters.
+/// Maximum length of a commit's subject, in characters.
 const SUBJECT_CHARS_MAX: usize = 72;
-/// The most of an answer that its commit holds, in characters.
+/// Maximum length of the answer in a commit, in characters.
 pub(super) const ANSWER_CHARS_MAX: usize = 64 * 1024;
-/// The subject of a commit that lacks files. No role can begin one like that: it has its own name there.
+/// The subject of a commit that lacks files. No role's commit can begin with it: its subject begins
+/// with the role's name.
 const LEFT_OUT: &str = "[supervisor] files are left out";
-/// The most faults that a commit names.
+/// Maximum number of faults that a commit names.
 const FAULTS_MAX: usize = 20;
-/// The longest fault that is named, in characters.
+/// Maximum length of a fault, in characters.
 const FAULT_CHARS_MAX: usize = 300;
 
 impl StageMerger<'_> {
-    /// Commits what a part made to its branch, unless that is done.
+    /// Commits the files of a stage run to its branch, unless the branch already has them.
     pub(super) async fn commit_work(&self, whole: &StageResult, tried: u32) -> Result<ObjectId> {
         let ground = &self.pipeline.repository;
         let branch = ground.branch(&self.stage_run.instance.name)?;
@@ -72,7 +73,8 @@ impl StageMerger<'_> {
         whole.checkout.capture(Some(own)).await
     }
 
-    /// Why files are left out of a commit of the branch, a line for each; `None` if none are.
+    /// Returns why files are left out of a commit of the branch, one line for each; `None` if none
+    /// are.
     pub(super) async fn excluded_files(&self, commit: &ObjectId) -> Result<Option<String>> {
         let commit = self.pipeline.repository.hub.read_commit(commit).await?;
         if commit.subject() != LEFT_OUT {
@@ -82,7 +84,7 @@ impl StageMerger<'_> {
         Ok(Some(faults.unwrap_or_default().to_owned()))
     }
 
-    /// The subject of a commit of the role, after its first words.
+    /// Returns the subject of a commit of the role, which contains the beginning of its answer.
     pub(super) fn commit_subject(&self, whole: &StageResult) -> String {
         let role = &self.stage_run.stage.role.name;
         let lines = whole

@@ -1,6 +1,6 @@
-//! Owns the way of what a pipeline made into the user's directory: what is merged with what the user has
-//! committed meanwhile, laid out as a delivery, and, where it is wanted, committed for the user. The files
-//! themselves are applied by the delivery, as those of every run are.
+//! Delivers what a pipeline made to the user's directory: merges it with what the user has
+//! committed meanwhile, writes it out as a delivery, and, if requested, commits it for the user.
+//! The files themselves are applied by the delivery, like those of every run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,48 +8,49 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RelPath};
 use crate::pipeline::repository::{PipelineRepository, supervisor_author};
 use crate::text::{count_noun, list_first, single_line};
-use crate::world::delivery::store::{OpenDelivery, name_for_pipeline};
+use crate::world::delivery::store::OpenDelivery;
 use crate::world::delivery::tree::{made_ns, remove_from_layer};
 use crate::world::git::hub::{MergeResult, NewCommit};
 use crate::world::git::import::{ImportChanges, LineEndings, WorkingTree};
 use crate::world::git::object::ObjectId;
 use crate::world::git::project::ProjectRepository;
 use crate::world::git::receiver::CommitReceiver;
+use crate::world::store::delivery_names::name_for_pipeline;
 
-/// How many files an error names.
+/// Maximum number of files that an error names.
 const NAMED_MAX: usize = 10;
-/// The longest subject of a commit, in characters.
+/// Maximum length of a commit's subject, in characters.
 const SUBJECT_CHARS_MAX: usize = 60;
 
-/// The branch of a pipeline that holds what was last delivered of it.
+/// The branch of a pipeline that points to what was delivered last.
 const DELIVERED: &str = "delivered";
 
-/// What becomes of the history of a pipeline.
+/// Form in which the history of a pipeline is delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HistoryMode {
-    /// Only files are delivered; nothing of git is touched.
+    /// Only files are delivered; git is not touched.
     Files,
-    /// One commit holds all of it.
+    /// One commit contains everything.
     Squash,
-    /// A merge leads to all of its commits.
+    /// A merge commit makes all of its commits reachable.
     Merge,
 }
 
-/// What a pipeline delivers now.
+/// The current delivery of a pipeline.
 #[derive(Debug)]
 pub struct PipelineDelivery {
     repository: PipelineRepository,
-    /// The tree of the user's commit and the merged one.
+    /// The tree that results from merging the pipeline's work into the user's commit.
     tree: ObjectId,
     changes: ImportChanges,
     line_endings: LineEndings,
 }
 
 impl PipelineDelivery {
-    /// Finds out what the pipeline on `ground` delivers.
+    /// Determines what the pipeline of `ground` delivers.
     ///
     /// # Errors
-    /// It does not go together with what the user has committed meanwhile; nothing is touched.
+    /// It conflicts with what the user has committed meanwhile; nothing is touched.
     pub async fn prepare(ground: PipelineRepository, shape: HistoryMode) -> Result<Self> {
         let hub = &ground.hub;
         let mut line_ends = LineEndings::default();
@@ -92,12 +93,12 @@ impl PipelineDelivery {
         })
     }
 
-    /// Whether nothing is left to deliver.
+    /// Returns whether nothing is left to deliver.
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty()
     }
 
-    /// Where it is delivered to.
+    /// Returns the directory that it is delivered to.
     pub fn root(&self) -> &AbsPath {
         match &self.repository.project {
             Some(project) => &project.root,
@@ -105,13 +106,13 @@ impl PipelineDelivery {
         }
     }
 
-    /// The name of a delivery of it, at this moment.
+    /// Returns the name of a delivery of it, at this time.
     pub fn delivery_name(&self) -> String {
         name_for_pipeline(&self.repository.dir.short())
     }
 
-    /// Lays what changes out as the first layer of `delivery`. Gives when that was, by the clock that stamps
-    /// files, in nanoseconds since 1970.
+    /// Writes the changes to the first layer of `delivery`. Returns the time of that, by the clock
+    /// of file timestamps, in nanoseconds since 1970.
     pub async fn write_files(&self, delivery: &OpenDelivery) -> Result<i64> {
         let upper = delivery.layer(0).join("upper");
         let to = self.working_tree(&upper);
@@ -126,10 +127,10 @@ impl PipelineDelivery {
         made_ns(&upper)
     }
 
-    /// Commits for the user what was delivered. Gives the commit and the branch that it is on.
+    /// Commits for the user what was delivered. Returns the commit and the branch that it is on.
     ///
     /// # Errors
-    /// Not all of it stands on the disk: then nothing is committed.
+    /// Not all of it is on disk: then nothing is committed.
     pub async fn commit(&self, shape: HistoryMode) -> Result<(ObjectId, &str)> {
         let no_branch = || Error::bug("there is no branch to commit to");
         let project = self.repository.project.as_ref().ok_or_else(no_branch)?;
@@ -197,10 +198,11 @@ impl PipelineDelivery {
         }
     }
 
-    /// Refuses what would replace files that the user has changed, or staged where a commit follows.
+    /// Fails if it would replace files that the user has changed, or has staged if a commit
+    /// follows.
     ///
     /// # Errors
-    /// It would, or something stands in the way; nothing is touched.
+    /// It would, or a file or symlink blocks a directory; nothing is touched.
     pub async fn require_unchanged(&self, shape: HistoryMode) -> Result<()> {
         let obstacles = self.repository.hub.obstacles(self.root(), &self.changes);
         if !obstacles.is_empty() {
@@ -238,7 +240,7 @@ impl PipelineDelivery {
     }
 }
 
-/// A commit needs a branch to be on.
+/// Fails if there is no branch to commit to.
 fn require_branch(project: Option<&ProjectRepository>) -> Result<()> {
     let message = match project {
         None => "the pipeline began without a project, so there is nothing to commit to",

@@ -1,5 +1,5 @@
-//! Owns the look at a pipeline from outside, whether or not somebody works on it: its branches, and all
-//! that was committed to the shared one. Nothing is changed by it.
+//! Inspects a pipeline from outside, whether or not it is running: its branches, and all commits of
+//! the shared one. It changes nothing.
 
 use std::collections::BTreeMap;
 
@@ -13,28 +13,28 @@ use crate::world::git::hub::{ChangedFile, Hub};
 use crate::world::git::object::{BranchName, ObjectId};
 use crate::world::store::pipelines::{PipelineDir, PipelineRecord};
 
-/// A pipeline that is looked at.
+/// A pipeline that is inspected.
 #[derive(Debug)]
 pub struct PipelineView {
     /// Its directory.
     pub dir: PipelineDir,
-    /// How it began.
+    /// The record of its start.
     pub record: PipelineRecord,
     hub: Hub,
 }
 
-/// A branch beside the shared one.
+/// A branch, compared with the shared one.
 #[derive(Clone, Debug)]
 pub struct BranchStatus {
     /// Its name.
     pub branch: BranchName,
     /// Its newest commit.
     pub tip: GitCommit,
-    /// How many commits it has that the shared branch has not.
+    /// The number of commits that it has and the shared branch does not.
     pub ahead: u64,
-    /// How many commits of the shared branch it lacks.
+    /// The number of commits of the shared branch that it lacks.
     pub behind: u64,
-    /// Where its files lie: one directory for each agent that works on it.
+    /// Its checkouts: one directory for each agent that works on it.
     pub checkouts: Vec<AbsPath>,
 }
 
@@ -43,16 +43,16 @@ pub struct BranchStatus {
 pub struct PipelineCommit {
     /// What was committed.
     pub commit: GitCommit,
-    /// What massgen says with it of the course; `None` for a commit of a role's.
+    /// The journal entry that massgen wrote with it; `None` for a commit of a role.
     pub entry: Option<JournalEntry>,
-    /// In which iteration it belongs; `None` before the first.
+    /// The iteration that it belongs to; `None` before the first.
     pub iteration: Option<u32>,
     /// The files that it changed.
     pub changed: Vec<ChangedFile>,
 }
 
 impl PipelineView {
-    /// Opens what there is of a pipeline.
+    /// Opens a pipeline for inspection.
     pub async fn open(dir: PipelineDir, env: &BTreeMap<String, String>) -> Result<Self> {
         let record = dir.record()?;
         let git = GitProgram::find(env).await?;
@@ -63,7 +63,7 @@ impl PipelineView {
         })
     }
 
-    /// All its branches by name, the shared one among them.
+    /// Returns all its branches by name, including the shared one.
     pub async fn branches(&self) -> Result<Vec<BranchStatus>> {
         let branches = self.hub.branches().await?;
         let shared = main_branch()?;
@@ -90,7 +90,8 @@ impl PipelineView {
         Ok(standings)
     }
 
-    /// All that was committed since it began, newest first. What a merge brought follows it.
+    /// Returns all commits since the pipeline began, newest first. The commits of a merge follow
+    /// it.
     pub async fn commits(&self) -> Result<Vec<PipelineCommit>> {
         let shared = main_branch()?;
         if self.hub.tip(&shared).await?.is_none() {
@@ -98,7 +99,7 @@ impl PipelineView {
         }
         let before = base_commit(&self.record);
         let history = |line| self.hub.history(&shared, before.as_ref(), line);
-        // A role writes its own messages, so what it says there of the course is not believed.
+        // A role writes its own commit messages, so journal entries in them are not trusted.
         let own = history(HistoryTraversal::First).await?;
         let own: BTreeMap<&ObjectId, Option<(JournalEntry, &str)>> = own
             .iter()
@@ -134,7 +135,8 @@ impl PipelineView {
     }
 }
 
-/// The seat that a checkout belongs to: one of several agents has its number behind a dot.
+/// Returns the role instance that a checkout belongs to: if it has several agents, their number
+/// follows a dot.
 pub(super) fn instance_name(checkout: &str) -> &str {
     checkout.split_once('.').map_or(checkout, |(seat, _)| seat)
 }

@@ -1,5 +1,5 @@
-//! Owns what a role is told of its own part: who it is, where it may write, and how its answer ends. What
-//! others have left is told beside it.
+//! Instructions for a role about its own part: who it is, where it may write, and how its answer
+//! ends. What other roles have left is added elsewhere.
 
 use crate::path::RelPath;
 use crate::pipeline::role_instance::{RoleInstance, WriteScope};
@@ -8,7 +8,8 @@ use crate::roles::built_in::UNDERSTAND;
 use crate::roles::sections::{ASSUMPTION, OPEN_QUESTIONS, PART, SELF_REVIEW};
 use crate::roles::{PipelineRole, PipelineSpec, PipelineStage};
 
-/// Who a role is, what it is for, and, if several work at the same time, what is its own of the plan.
+/// Describes who a role is, what it is for, and, if several copies work at the same time, its part
+/// of the plan.
 pub(super) fn role_instructions(
     pipeline: &PipelineSpec,
     (stage, seat): (&PipelineStage, &RoleInstance),
@@ -54,7 +55,7 @@ pub(super) fn role_instructions(
     told
 }
 
-/// Says where a role may write.
+/// Describes where a role may write.
 pub(super) fn write_instructions(reach: &WriteScope, has_commands: bool) -> String {
     let name = |dir: &RelPath| {
         if dir.is_root() {
@@ -85,7 +86,7 @@ pub(super) fn write_instructions(reach: &WriteScope, has_commands: bool) -> Stri
     )
 }
 
-/// Says how an answer begins and ends.
+/// Describes how an answer begins and ends.
 pub(super) fn answer_instructions(role: &PipelineRole, pipeline: &PipelineSpec) -> String {
     let mut told = Vec::new();
     if role.name.as_str() == UNDERSTAND {

@@ -1,5 +1,5 @@
-//! Owns the way of a role's work into the shared branch: its files are taken up and committed, merged, and
-//! checked; then the branch moves, at once and whole. What does not merge goes back to the role.
+//! Merges a role's work into the shared branch: its files are committed, merged, and checked; then
+//! the branch moves, atomically. Work that does not merge goes back to the role.
 
 use std::collections::BTreeMap;
 
@@ -33,33 +33,33 @@ use crate::text::{count_noun, list_first, single_line, truncate};
 use crate::world::git::hub::{ChangedFile, MergeResult};
 use crate::world::git::object::ObjectId;
 
-/// The largest file that is looked through for the marks of a conflict, in bytes.
+/// Maximum size of a file that is searched for conflict markers, in bytes.
 const MARKED_BYTES_MAX: u64 = 16 * 1024 * 1024;
-/// The most files that a reason names.
+/// Maximum number of files that a reason names.
 const NAMED_MAX: usize = 5;
-/// How much of what git says of files is told as a reason, in characters.
+/// Maximum length of git's messages about files in a reason, in characters.
 const FAULTS_CHARS_MAX: usize = 300;
-/// The checkout in which checks run.
+/// The directory of the checks' overlays, in place of a run's name.
 const CHECKED: &str = "merge";
 
-/// The merging of a part.
+/// Merges the work of a stage run.
 #[derive(Debug)]
 pub(super) struct StageMerger<'a> {
     pub(super) pipeline: &'a PipelineRun,
     pub(super) stage_run: &'a StageRun<'a>,
 }
 
-/// Why work cannot be merged, and how it is put right.
+/// Rejection of work that cannot be merged, with the task to repair it.
 struct MergeRejection {
-    /// Why, in one sentence.
+    /// The reason, in one sentence.
     reason: String,
-    /// What the role is told.
+    /// The task for the role.
     task: String,
-    /// What it begins with.
+    /// The tree that the repair starts from.
     tree: ObjectId,
 }
 
-/// What came of a try to merge.
+/// Result of an attempt to merge.
 enum MergeAttempt {
     Merged,
     Rejected(MergeRejection),
@@ -67,13 +67,13 @@ enum MergeAttempt {
 }
 
 impl StageMerger<'_> {
-    /// Merges what a part made, and lets its role put right what does not merge. Gives why the pipeline
-    /// ends there, if it does.
+    /// Merges the work of a stage run, and lets its role repair what does not merge. Returns why
+    /// the pipeline ends there, if it does.
     pub(super) async fn run(&self, first: StageResult) -> Result<Option<PipelineStop>> {
         let begun = self.pipeline.attempts_so_far(&self.stage_run.instance)?;
         let tries_max = self.pipeline.workflow.merge_tries_max;
         let mut bound = begun.saturating_add(tries_max);
-        // What was tried before is committed; its files have made way for the newest try.
+        // Earlier attempts are committed; the newest attempt has replaced their files.
         let mut tried = begun.saturating_sub(1);
         let mut commit = match begun {
             0 => self.commit_work(&first, 0).await?,
@@ -83,7 +83,8 @@ impl StageMerger<'_> {
         loop {
             let refusal = match self.try_to_merge((&commit, tried), &whole).await? {
                 MergeAttempt::Merged => {
-                    // Whoever looks around there with git shall meet nothing that an agent made.
+                    // The user may run git there, so nothing in its repository may come from an
+                    // agent.
                     whole.checkout.remove_private()?;
                     return Ok(None);
                 }
@@ -189,7 +190,7 @@ impl StageMerger<'_> {
         Ok(MergeAttempt::Merged)
     }
 
-    /// Why the pipeline ends, if a role has changed what is not its own.
+    /// Returns why the pipeline ends, if a role has changed files outside its scope.
     fn check_write_scope(&self, changed: &[ChangedFile]) -> Option<PipelineStop> {
         let role = &self.stage_run.stage.role;
         let reach = WriteScope::for_role(role, &self.pipeline.repository.record.directory);
@@ -212,7 +213,7 @@ impl StageMerger<'_> {
         })
     }
 
-    /// The files that still hold marks of a conflict.
+    /// Returns the files that still contain conflict markers.
     async fn files_with_conflict_markers(
         &self,
         tree: &ObjectId,
@@ -235,8 +236,8 @@ impl StageMerger<'_> {
         Ok(marked)
     }
 
-    /// The tree with what massgen writes into it; and the name of the tree without what roles leave to each
-    /// other, by which progress is known.
+    /// Returns the tree with the documents that massgen writes to it, and the id of the tree
+    /// without the files that roles leave to each other, which shows whether there is progress.
     async fn with_documents(
         &self,
         tree: &ObjectId,
@@ -271,7 +272,7 @@ impl StageMerger<'_> {
         Ok((with, work))
     }
 
-    /// Why the checks of the config do not let this tree be merged, if they do not.
+    /// Returns why the config's checks reject this tree, if they do.
     async fn failed_check_rejection(
         &self,
         tree: &ObjectId,
@@ -283,7 +284,7 @@ impl StageMerger<'_> {
         }
         let checkout = pipeline.repository.checks_checkout();
         checkout.show(tree).await?;
-        // The place of the checks stays as long as they run.
+        // The environment of the checks must exist as long as they run.
         let (examiner, _shells) = pipeline.check_runner(&whole.agent, checkout.dir())?;
         let patience = RunDeadline {
             deadline: check_deadline(),
@@ -354,7 +355,7 @@ impl StageMerger<'_> {
 }
 
 impl PipelineRun {
-    /// What runs the checks on the checkout in `dir`, for the work of `agent`.
+    /// Returns the runner of the checks in the checkout `dir`, for the work of `agent`.
     fn check_runner(
         &self,
         agent: &AgentId,
@@ -399,7 +400,8 @@ impl PipelineRun {
         Ok((shells, grants, layout))
     }
 
-    /// Refuses required checks that could not be run, before any model is paid; of others it is said.
+    /// Rejects required checks that cannot run, before any model is paid; emits a warning if
+    /// optional ones cannot.
     pub(super) async fn validate_checks(&self) -> Result<()> {
         let checks = &self.config.checks;
         let agent = self.config.agents.first().map(|agent| &agent.id);
@@ -416,7 +418,7 @@ impl PipelineRun {
     }
 }
 
-/// A moment that no pipeline waits for: a check has a limit of its own.
+/// Returns a deadline that is never reached: a check has its own timeout.
 fn check_deadline() -> Instant {
     const DAYS: u64 = 365;
     let now = Instant::now();

@@ -1,6 +1,6 @@
-//! Owns a pipeline from its task to its end: which role works next, and when it is over. A role works in
-//! an ordinary run; what it made becomes part of the shared branch, whose history alone says what was
-//! done. So a pipeline that is killed goes on where it was.
+//! Runs a pipeline from its task to its end: selects the role that works next, and decides when the
+//! pipeline is over. A role works in an ordinary run; its result becomes part of the shared branch,
+//! whose history is the only record of progress. So a pipeline that is killed can be resumed.
 
 pub mod delivery;
 pub mod repository;
@@ -41,25 +41,25 @@ use crate::roles::journal::{JournalEntry, completed_stages, merged_copies};
 use crate::roles::progress::{NextStep, PipelineEnd, next_step};
 use crate::roles::{PipelineSpec, PipelineStage};
 use crate::spending::totals::UsageTotals;
+use crate::world::diagnostics::telemetry::settings::TelemetrySettings;
 use crate::world::store::redact::Redactor;
-use crate::world::telemetry::settings::TelemetrySettings;
 
-/// Who plays in a pipeline, and what they need of the process.
+/// The models of a pipeline, and what it needs of the process.
 #[derive(Debug)]
 pub struct PipelineContext {
     /// The models of all agents.
     pub models: ModelsByAgent,
-    /// What the records must never hold.
+    /// Removes the secrets that the records must never hold.
     pub redactor: Redactor,
     /// Where spans are sent, if anywhere.
     pub telemetry: Option<TelemetrySettings>,
-    /// What the pipeline was started with, for the records.
+    /// How the pipeline was started, for the records.
     pub invocation: RunInvocation,
-    /// What commands need to know about the process.
+    /// What commands need to know about the massgen process.
     pub host: HostEnvironment,
-    /// Who is asked about calls.
+    /// Where approval of calls is requested.
     pub approvals: ApprovalConfig,
-    /// What the person who is asked about the task has answered before.
+    /// The user's answers to questions about the task, if they were given in advance.
     pub answers: Option<String>,
 }
 
@@ -75,22 +75,22 @@ pub struct PipelineRun {
     stop: ShutdownSignal,
     events: Sender<Event>,
     usage: Mutex<UsageTotals>,
-    /// What was said of the sandboxes of agents.
+    /// The sandbox reports that have been emitted.
     reported_sandboxes: Mutex<BTreeSet<String>>,
 }
 
-/// What a pipeline came to.
+/// Result of a pipeline.
 #[derive(Debug)]
 pub struct PipelineResult {
-    /// How the process should end.
+    /// The exit status of the process.
     pub status: ExitStatus,
-    /// One sentence for people.
+    /// One sentence for the user.
     pub summary: String,
-    /// What its last role said, if any did.
+    /// The answer of its last role, if there is one.
     pub answer: Option<FinalAnswer>,
 }
 
-/// Why a pipeline does not go on.
+/// Reason why a pipeline stops.
 #[derive(Debug)]
 struct PipelineStop {
     status: ExitStatus,
@@ -98,18 +98,18 @@ struct PipelineStop {
     finality: StopFinality,
 }
 
-/// What can be done with a pipeline that has stopped.
+/// Whether a stop is final.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum StopFinality {
-    /// It has come to its end.
+    /// It is at its end.
     Final,
-    /// It can be gone on with.
+    /// It can be resumed.
     Resumable,
 }
 
 impl PipelineRun {
-    /// The pipeline of `config` on `ground`, by a user who stands in `base` and whose prompt opened
-    /// `opened`. It is an error if the config has none.
+    /// Creates the run of the pipeline in `config` on `ground`, for a user in the directory `base`
+    /// whose prompt opened `opened`. Fails if the config has no pipeline.
     pub fn new(
         config: Config,
         (base, opened): (AbsPath, Vec<OpenedPath>),
@@ -133,8 +133,8 @@ impl PipelineRun {
         })
     }
 
-    /// Runs it to its end. What goes wrong in a role is part of the result; an error means that it could
-    /// not go on at all.
+    /// Runs it to its end. A failure of a role is part of the result; an error means that it could
+    /// not continue at all.
     pub async fn run(self) -> Result<PipelineResult> {
         self.load_usage()?;
         self.emit_start().await;
@@ -182,7 +182,8 @@ impl PipelineRun {
         emit(&self.events, begun).await;
     }
 
-    /// Says on the shared branch that an iteration begins, and before that, that another has ended.
+    /// Records on the shared branch that an iteration begins, and before that, that the previous
+    /// one has ended.
     async fn begin_iteration(
         &self,
         iteration: u32,
@@ -197,7 +198,7 @@ impl PipelineRun {
         self.commit_entry(&begun, &subject).await
     }
 
-    /// Says on the shared branch that the last iteration has ended, unless it is said.
+    /// Records on the shared branch that the last iteration has ended, unless that is recorded.
     async fn end_iteration(&self, trail: &[(JournalEntry, String)]) -> Result<()> {
         let last = trail.iter().rev().find_map(|(entry, _)| {
             if let JournalEntry::Begin { iteration } = entry {
@@ -225,8 +226,8 @@ impl PipelineRun {
         made.map(drop)
     }
 
-    /// Lets a stage work and merges what it made; `trail` tells of all that was merged before. Gives why
-    /// the pipeline ends there, if it does.
+    /// Runs a stage and merges its work; `trail` is the journal so far. Returns why the pipeline
+    /// ends there, if it does.
     async fn run_stage(
         &self,
         (iteration, number): (u32, usize),
@@ -291,7 +292,7 @@ impl PipelineRun {
                 .map(|part| self.run_stage_instance(part, &tip)),
         )
         .await;
-        // One after the other, in the order of the copies, so that it is the same every time.
+        // One after the other, in the order of the copies, so that the result is deterministic.
         for (part, played) in playing.iter().zip(played) {
             let halt = match played? {
                 StageOutcome::Completed(whole) => {
@@ -310,7 +311,7 @@ impl PipelineRun {
         Ok(None)
     }
 
-    /// Why no stage may begin any more, if so.
+    /// Returns why no further stage may begin, if none may.
     fn stop_before_stage(&self, stage: &PipelineStage) -> Option<PipelineStop> {
         if self.stop.graceful.is_cancelled() {
             return Some(PipelineStop {
@@ -371,7 +372,7 @@ impl PipelineRun {
         }
     }
 
-    /// Tells how it ended.
+    /// Emits the end, and returns the result.
     async fn conclude(self, halt: PipelineStop) -> Result<PipelineResult> {
         let name = self.repository.dir.name();
         let trail = self.repository.journal().await?;
@@ -389,7 +390,8 @@ impl PipelineRun {
                 text: Arc::from(text.as_str()),
             })
         });
-        // What a stage before said is no answer of a pipeline that did not come to its end.
+        // The answer of an earlier stage is not the answer of a pipeline that did not reach its
+        // end.
         let answer = answer.filter(|_| halt.finality == StopFinality::Final);
         if let Some(answer) = &answer {
             let told = Event::FinalAnswer {
@@ -426,7 +428,7 @@ impl PipelineRun {
     }
 }
 
-/// The entries of a trail, with the texts beside them.
+/// Returns the entries of a trail by reference, each with its text.
 fn entry_refs(trail: &[(JournalEntry, String)]) -> impl Iterator<Item = (&JournalEntry, &str)> {
     trail.iter().map(|(entry, text)| (entry, text.as_str()))
 }

@@ -1,5 +1,5 @@
-//! Owns what a pipeline stands on: its directory, its repository and the project that it works on, made
-//! once at its beginning and found again when it is gone on with.
+//! The directory, the repository and the project of a pipeline, created once at its start and
+//! reopened when it is resumed.
 
 use std::collections::BTreeMap;
 
@@ -10,75 +10,76 @@ use crate::path::{AbsPath, RelPath};
 use crate::roles::journal::JournalEntry;
 use crate::roles::{RoleName, RoleRight};
 use crate::text::{count_noun, list_first, single_line};
-use crate::world::clock;
 use crate::world::git::GitProgram;
 use crate::world::git::checkout::Checkout;
 use crate::world::git::history::HistoryTraversal;
 use crate::world::git::hub::{Hub, NewCommit};
 use crate::world::git::object::{BranchName, CommitAuthor, ObjectId};
 use crate::world::git::project::ProjectRepository;
-use crate::world::locate::locate;
+use crate::world::io::clock;
+use crate::world::io::locate::locate;
 use crate::world::store::pipelines::{
     PipelineDir, PipelineLock, PipelineRecord, ProjectOrigin, clear_unstarted,
 };
 use crate::world::store::redact::Redactor;
 
-/// What is said of a project whose objects are not all its own.
+/// Warning about a project that borrows objects from another repository.
 const BORROWS: &str = "some objects of the project are in another repository, which roles may not read: \
     git fails in their checkouts; `git repack -a -d` and the removal of `.git/objects/info/alternates` end that";
-/// The directory of the tree in which the roles have theirs, where a pipeline works on a project.
+/// The directory in the tree for the roles' directories, if a pipeline works on a project.
 const IN_PROJECT: &str = ".pipeline";
-/// What everybody may read of the task.
+/// The file with the task.
 pub(super) const TASK: &str = "TASK.md";
-/// What is understood of the task.
+/// The file with the shared understanding of the task.
 pub(super) const SHARED: &str = "SHARED_UNDERSTANDING.md";
-/// What the roles have thought of their own work.
+/// The file with the roles' reviews of their own work.
 pub(super) const CUMULATIVE: &str = "CUMULATIVE_UNDERSTANDING.md";
-/// The longest subject of a commit, in characters.
+/// Maximum length of a commit's subject, in characters.
 const SUBJECT_CHARS_MAX: usize = 72;
-/// How many uncommitted files a warning names.
+/// Maximum number of uncommitted files that a warning names.
 const NAMED_MAX: usize = 3;
 
-/// What a pipeline stands on.
+/// The directory, the repository and the project of a pipeline.
 #[derive(Debug)]
 pub struct PipelineRepository {
     /// Its directory.
     pub dir: PipelineDir,
-    /// How it began.
+    /// The record of its start.
     pub record: PipelineRecord,
     /// Its repository.
     pub hub: Hub,
-    /// Its project as it is now, if it works on one.
+    /// The current state of its project, if it works on one.
     pub(super) project: Option<ProjectRepository>,
     _lock: PipelineLock,
 }
 
-/// A pipeline that begins.
+/// Input for a new pipeline.
 #[derive(Clone, Copy, Debug)]
 pub struct NewPipeline<'a> {
-    /// What the config says of it.
+    /// Its config.
     pub workflow: &'a WorkflowConfig,
     /// The task as the user wrote it, and as roles read it, with mentions replaced by paths.
     pub task: (&'a str, &'a str),
-    /// What the prompt opened.
+    /// The paths that the prompt opened.
     pub opened: &'a [OpenedPath],
-    /// The directory that the user stands in.
+    /// The user's current directory.
     pub base: &'a AbsPath,
-    /// Where pipelines lie.
+    /// The directory of all pipelines.
     pub pipelines: &'a AbsPath,
     /// The user's environment.
     pub env: &'a BTreeMap<String, String>,
-    /// The config file, its text, and the words of the command line.
+    /// The config file, its text, and the command-line arguments.
     pub invocation: (Option<&'a AbsPath>, Option<&'a str>, &'a [String]),
-    /// What the record must never hold.
+    /// Removes the secrets that the record must never hold.
     pub redactor: &'a Redactor,
 }
 
 impl PipelineRepository {
-    /// Makes what a pipeline stands on. Gives it with what the user should know, one sentence each.
+    /// Creates the directory and the repository of a pipeline. Returns them with notes for the
+    /// user, one sentence each.
     ///
     /// # Errors
-    /// There is no git that will do, or the project cannot be worked on.
+    /// There is no usable git, or the project cannot be worked on.
     pub async fn create(beginning: NewPipeline<'_>) -> Result<(Self, Vec<String>)> {
         let NewPipeline { workflow, base, .. } = beginning;
         let git = GitProgram::find(beginning.env).await?;
@@ -139,10 +140,11 @@ impl PipelineRepository {
         Ok((ground, notes))
     }
 
-    /// Finds what the pipeline in `dir` stands on.
+    /// Reopens the pipeline in `dir`.
     pub async fn reopen(dir: PipelineDir, env: &BTreeMap<String, String>) -> Result<Self> {
         let held = dir.lock()?;
-        // What was not made here is not believed, and nothing in it is touched.
+        // A record that massgen did not create in this directory is rejected, and nothing in it is
+        // touched.
         let record = dir.record()?;
         dir.clear_stale()?;
         let git = GitProgram::find(env).await?;
@@ -167,7 +169,7 @@ impl PipelineRepository {
         })
     }
 
-    /// Refuses a user who stands elsewhere than where the pipeline was begun.
+    /// Fails if the user is in another directory than the one in which the pipeline began.
     pub fn require_start_directory(&self, cwd: &AbsPath, hint: &str) -> Result<()> {
         let begun = &self.record.cwd;
         if begun == cwd {
@@ -177,7 +179,8 @@ impl PipelineRepository {
         Err(Error::new(ErrorKind::Environment, message).with_hint(hint))
     }
 
-    /// Whether the shared branch holds other files than it began with, beside those of the roles.
+    /// Returns whether the shared branch has changed files since the start, other than those of the
+    /// roles.
     pub(super) async fn has_deliverable_changes(&self) -> Result<bool> {
         let origin = self.record.project.as_ref();
         let head = origin.and_then(|origin| ObjectId::parse(origin.head.as_deref()?));
@@ -194,7 +197,7 @@ impl PipelineRepository {
         Ok(changed.iter().any(|changed| !is_ours(&changed.path)))
     }
 
-    /// The first commit of the shared branch: what is there, and the task.
+    /// Creates the first commit of the shared branch: the project's files, and the task.
     async fn commit_start(&self, head: Option<ObjectId>, task: &str) -> Result<()> {
         let tree = match &head {
             Some(head) => self.hub.tree_of(head).await?,
@@ -216,7 +219,7 @@ impl PipelineRepository {
         self.hub.move_branch(&main_branch()?, &commit, None).await
     }
 
-    /// The newest commit of the shared branch.
+    /// Returns the newest commit of the shared branch.
     pub async fn tip(&self) -> Result<ObjectId> {
         let tip = self.hub.tip(&main_branch()?).await?;
         tip.ok_or_else(|| {
@@ -249,7 +252,8 @@ impl PipelineRepository {
         Ok(commit)
     }
 
-    /// The commits of the shared branch since the pipeline began, and what each says of its course.
+    /// Returns the journal entries in the commits of the shared branch since the pipeline began,
+    /// each with its text.
     pub(super) async fn journal(&self) -> Result<Vec<(JournalEntry, String)>> {
         let head = base_commit(&self.record);
         let commits = self
@@ -263,64 +267,64 @@ impl PipelineRepository {
         Ok(entries.collect())
     }
 
-    /// Where a file that massgen alone writes stands in the tree.
+    /// Returns the path in the tree of a file that only massgen writes.
     pub(super) fn shared_file(&self, name: &str) -> RelPath {
         self.record
             .directory
             .join(&RelPath::new(name).unwrap_or_default())
     }
 
-    /// The directory of a role in the tree.
+    /// Returns the directory of a role in the tree.
     pub(super) fn role_directory(&self, role: &RoleName) -> RelPath {
         self.shared_file(role.as_str())
     }
 
-    /// The branch of a seat.
+    /// Returns the branch of a role instance.
     pub(super) fn branch(&self, seat: &str) -> Result<BranchName> {
         let name = format!("massgen/{}/{seat}", self.dir.short());
         BranchName::parse(&name).ok_or_else(|| Error::bug(format!("`{name}` is no branch")))
     }
 
-    /// The checkout in which checks run on what would be merged.
+    /// Returns the checkout in which checks run on what would be merged.
     pub(super) fn checks_checkout(&self) -> Checkout {
         let (dir, index) = (self.dir.merge(), self.dir.index("merge"));
         Checkout::new(self.hub.clone(), dir, index)
     }
 
-    /// The checkout of this name.
+    /// Returns the checkout of this name.
     pub(super) fn checkout(&self, name: &str) -> Checkout {
         let dir = self.record.workspace.join(name);
         Checkout::new(self.hub.clone(), dir, self.dir.index(name))
     }
 }
 
-/// The commit of the project on which the shared branch began, if there was one.
+/// Returns the commit of the project on which the shared branch began, if there was one.
 pub(super) fn base_commit(record: &PipelineRecord) -> Option<ObjectId> {
     let project = record.project.as_ref()?;
     ObjectId::parse(project.head.as_ref()?)
 }
 
-/// The shared branch.
+/// Returns the name of the shared branch.
 pub(super) fn main_branch() -> Result<BranchName> {
     BranchName::parse("main").ok_or_else(|| Error::bug("`main` is no branch"))
 }
 
-/// Who massgen's own commits are by.
+/// Returns the author of massgen's own commits.
 pub(super) fn supervisor_author() -> CommitAuthor {
     CommitAuthor::new("supervisor (massgen)", "supervisor@massgen.invalid")
 }
 
-/// What a pipeline would be set in.
+/// The project and the directory that a pipeline would use.
 #[derive(Debug)]
 pub struct PipelinePreview {
     /// The project that it works on, if it works on one.
     pub project: Option<ProjectRepository>,
-    /// The directory of the tree in which the roles have theirs.
+    /// The directory in the tree for the roles' directories.
     pub directory: RelPath,
 }
 
 impl PipelinePreview {
-    /// That of `workflow`, for somebody who stands in `base`.
+    /// Returns the preview of `workflow`, for a user in the directory `base`.
     ///
     /// # Errors
     /// The project cannot be worked on.
@@ -340,7 +344,7 @@ impl PipelinePreview {
     }
 }
 
-/// Refuses a project that lies outside of the directory that it has to lie in.
+/// Rejects a project that is outside the directory that it has to be in.
 fn require_within(project: Option<&ProjectRepository>, within: Option<&AbsPath>) -> Result<()> {
     let (Some(project), Some(within)) = (project, within) else {
         return Ok(());
@@ -357,7 +361,7 @@ fn require_within(project: Option<&ProjectRepository>, within: Option<&AbsPath>)
         .with_hint("or begin in the root of the repository"))
 }
 
-/// What is to be worked on.
+/// Finds the project to work on.
 async fn find_project(
     git: &GitProgram,
     choice: &ProjectChoice,
@@ -378,7 +382,7 @@ async fn find_project(
     }
 }
 
-/// Says what the user should know of a project before anybody works on it.
+/// Checks a project before any role works on it. Returns notes for the user.
 async fn validate_project(
     project: &ProjectRepository,
     hub: &Hub,

@@ -1,5 +1,5 @@
-//! Owns what a person takes back of a pipeline that nobody works on: the work of a role, or all that was
-//! kept for it. Each becomes one commit of the shared branch.
+//! Reverts parts of a pipeline that is not running, on the user's request: the work of a role, or
+//! everything that is stored for it. Each becomes one commit of the shared branch.
 
 use crate::config::keys::nearest;
 use crate::error::{Error, ErrorKind, Result};
@@ -16,8 +16,9 @@ use crate::world::git::object::ObjectId;
 use crate::world::git::tree::TreeEdit;
 
 impl PipelineRepository {
-    /// Takes all merged work of a role out of the shared branch; what massgen wrote down stays. Gives the
-    /// merges, newest first, or none if nothing is left of them: then nothing is committed.
+    /// Reverts all merged work of a role on the shared branch; massgen's own documents stay.
+    /// Returns the merges, newest first, or none if nothing is left of them: then nothing is
+    /// committed.
     ///
     /// # Errors
     /// Later work changed the same files. Nothing is changed then.
@@ -40,8 +41,8 @@ impl PipelineRepository {
         Ok(merges.into_iter().map(|(merge, _)| merge).collect())
     }
 
-    /// Has a role start afresh: its branches, checkouts and sessions are removed, and its directory of the
-    /// tree. What it did elsewhere in the tree stays.
+    /// Resets a role: removes its branches, checkouts and sessions, and its directory in the tree.
+    /// Its changes elsewhere in the tree stay.
     pub async fn reset_role(&self, role: &RoleName) -> Result<()> {
         self.require_role(role)?;
         let roles = self.record.roles.as_slice();
@@ -55,7 +56,7 @@ impl PipelineRepository {
         }
         let is_its = |name: &str| is_instance_of(role, roles, instance_name(name));
         self.dir.remove_checkouts(&self.record.workspace, is_its)?;
-        // Last: until it stands there, all of this can be done again.
+        // This comes last: until the commit exists, the reset can be repeated.
         let tip = self.tip().await?;
         let tree = self.hub.tree_of(&tip).await?;
         let without = [(self.role_directory(role), None)];
@@ -66,8 +67,8 @@ impl PipelineRepository {
         self.commit((&tip, &[], &tree), &message).await.map(drop)
     }
 
-    /// The merges of a role's work since it was taken out last, newest first. With each, what stays as it
-    /// is when the merge is taken out.
+    /// Returns the merges of a role's work since it was last reverted, newest first. Each comes
+    /// with the edits to exclude from its revert.
     async fn role_merges(&self, role: &RoleName) -> Result<Vec<(GitCommit, Vec<TreeEdit>)>> {
         let before = base_commit(&self.record);
         let shared = main_branch()?;
@@ -81,7 +82,7 @@ impl PipelineRepository {
         for commit in commits.await?.into_iter().rev() {
             match JournalEntry::parse(&commit.message) {
                 Some((JournalEntry::Revert { role: of }, _)) if of == *role => break,
-                // What was there before is gone already.
+                // The reset has already removed what was there before.
                 Some((JournalEntry::Reset { role: of }, _)) if of == *role => {
                     stays.push((self.role_directory(role), None));
                 }
@@ -94,7 +95,7 @@ impl PipelineRepository {
         Ok(merges)
     }
 
-    /// `tree` without what a merge brought into it, but for what stays.
+    /// Returns `tree` without the changes of a merge, except for those that stay.
     async fn tree_without(
         &self,
         (merge, stays): &(GitCommit, Vec<TreeEdit>),
@@ -136,7 +137,8 @@ impl PipelineRepository {
     }
 }
 
-/// Whether a seat is the role's, or that of one of its copies, in a pipeline of these roles.
+/// Returns whether a role instance is the role's, or that of one of its copies, in a pipeline of
+/// these roles.
 fn is_instance_of(role: &RoleName, roles: &[RoleName], seat: &str) -> bool {
     let is_other = |other: &RoleName| other != role && other.as_str() == seat;
     match seat.strip_prefix(role.as_str()) {

@@ -1,5 +1,5 @@
-//! Owns the lowering of a role to what an ordinary run knows: agents with a workspace, grants, tools and
-//! limits. It is the one place where rights become something that is enforced.
+//! Converts a role to what an ordinary run knows: agents with a workspace, grants, tools and
+//! limits. Only here do rights become something that is enforced.
 
 use crate::config::storage_path::StoragePath;
 use crate::config::vendors::AgentProtocolKind;
@@ -12,29 +12,29 @@ use crate::roles::{PipelineRole, PipelineStage, RoleRight, RoleWriteAccess};
 use crate::spending::totals::UsageTotals;
 use crate::world::git::checkout::PRIVATE;
 
-/// The tool of a role that may change parts of files.
+/// The tool of roles with the right `edit`.
 const EDIT: &str = "edit_file";
-/// The tools of a role that may run commands. Without the right there is nothing to run them in; the names
-/// are for agents that are programs with tools of their own.
+/// The tools of roles with the right `bash`. Without the right there is no environment for
+/// commands; the names are for external agents, which have native tools.
 const BASH: [&str; 2] = ["execute_command", "start_background_command"];
 
-/// A place in a stage: the role, or one of several copies of it.
+/// A role at work in a stage, or one of several copies of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RoleInstance {
-    /// In which iteration, from 1.
+    /// The iteration, from 1.
     pub(super) iteration: u32,
-    /// Which stage, from 0.
+    /// The index of the stage, from 0.
     pub(super) stage: usize,
-    /// Which copy of the role, from 1.
+    /// The number of the copy, from 1.
     pub(super) copy: u32,
-    /// How many copies work at the same time.
+    /// The number of copies that work at the same time.
     pub(super) copies: u32,
     /// The name of its branch and of its directories.
     pub(super) name: String,
 }
 
 impl RoleInstance {
-    /// A seat of `role`.
+    /// Creates an instance of `role`.
     pub(super) fn new(
         role: &PipelineRole,
         (iteration, stage): (u32, usize),
@@ -53,7 +53,7 @@ impl RoleInstance {
         }
     }
 
-    /// The name of the checkout of one of its agents, of which it has `agents`.
+    /// Returns the name of the checkout of one of its agents, of which it has `agents`.
     pub(super) fn checkout_name(&self, number: usize, agents: usize) -> String {
         match agents {
             1 => self.name.clone(),
@@ -61,7 +61,7 @@ impl RoleInstance {
         }
     }
 
-    /// The file that it leaves for others, if its role leaves one.
+    /// Returns the path of the file that it leaves for others, if its role leaves one.
     pub(super) fn output_path(&self, role: &PipelineRole) -> Option<String> {
         let output = role.output.as_ref()?;
         Some(match (self.copies, output.rsplit_once('.')) {
@@ -72,9 +72,8 @@ impl RoleInstance {
     }
 }
 
-/// Refuses agents that are programs of their own in roles whose rights they cannot be held to: what they run
-/// by themselves is held by the sandbox, but whether they may run anything is their own affair, unless they
-/// ask first.
+/// Rejects external agents in roles whose rights cannot be enforced on them: the sandbox contains
+/// the commands that they run, but it cannot stop them from running any, unless they ask first.
 pub(super) fn reject_unsupported_agents(config: &Config, stages: &[PipelineStage]) -> Result<()> {
     for stage in stages
         .iter()
@@ -99,7 +98,8 @@ pub(super) fn reject_unsupported_agents(config: &Config, stages: &[PipelineStage
     Ok(())
 }
 
-/// What a role may write in the tree, and which parts of that it may only read.
+/// The directories in the tree that a role may write to, and those within them that it may only
+/// read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct WriteScope {
     /// Directories that it may write to.
@@ -109,7 +109,7 @@ pub(super) struct WriteScope {
 }
 
 impl WriteScope {
-    /// That of `role`, whose directories lie in `directory` of the tree.
+    /// Returns the write scope of `role`, whose directory is in `directory` of the tree.
     pub(super) fn for_role(role: &PipelineRole, directory: &RelPath) -> Self {
         let own = directory.join(&RelPath::new(role.name.as_str()).unwrap_or_default());
         let nothing = Vec::new();
@@ -135,7 +135,7 @@ impl WriteScope {
         }
     }
 
-    /// Whether it may write to `path`: the deepest directory that is listed speaks.
+    /// Returns whether it may write to `path`: the deepest listed directory decides.
     pub(super) fn allows(&self, path: &RelPath) -> bool {
         let deepest = |listed: &[RelPath]| {
             let around = listed.iter().filter(|dir| path.is_within(dir));
@@ -149,22 +149,23 @@ impl WriteScope {
     }
 }
 
-/// Where the agents of a seat work.
+/// The directories of an instance's agents.
 #[derive(Clone, Debug)]
 pub(super) struct InstanceDirectories<'a> {
-    /// The directory in the tree in which roles have theirs.
+    /// The directory in the tree for the roles' directories.
     pub(super) directory: &'a RelPath,
     /// A checkout for each agent, in their order.
     pub(super) checkouts: &'a [AbsPath],
-    /// What git needs to read beside a checkout: the objects of the pipeline and of its project.
+    /// What git needs to read in addition to a checkout: the objects of the pipeline and of its
+    /// project.
     pub(super) objects: &'a [AbsPath],
-    /// Where the sessions of this part are kept.
+    /// The directory for the sessions of this stage run.
     pub(super) sessions: AbsPath,
-    /// What the pipeline has used by now.
+    /// The usage of the pipeline so far.
     pub(super) usage: &'a UsageTotals,
 }
 
-/// The config of the run in which the agents of a seat work.
+/// Returns the config of the run in which the agents of an instance work.
 pub(super) fn instance_config(
     config: &Config,
     (stage, seat): (&PipelineStage, &RoleInstance),
@@ -186,7 +187,7 @@ pub(super) fn instance_config(
     config.agents = agents;
     config.workflow = None;
     config.session_id = None;
-    // They say whether work is merged, not which answer wins.
+    // Checks decide whether work is merged, not which answer wins.
     config.checks.list.clear();
     config.orchestrator.session_storage = StoragePath::Absolute(desk.sessions.clone());
     let used = desk.usage;
@@ -233,7 +234,7 @@ fn instance_agent(
     Ok(lowered)
 }
 
-/// The name of an agent in a seat: agents of further copies have a number behind theirs.
+/// Returns the id of an agent in an instance: in further copies, the number of the copy follows.
 pub(super) fn instance_agent_id(agent: &AgentId, seat: &RoleInstance) -> Result<AgentId> {
     match seat.copy {
         1 => Ok(agent.clone()),

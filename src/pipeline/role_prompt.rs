@@ -1,5 +1,5 @@
-//! Owns what a seat is told: its part, where it may write, what it is to leave, and what earlier roles
-//! have left, within a budget. It is the same text whenever the same part begins.
+//! The prompt of a role instance: its part, where it may write, what it is to leave, and what
+//! earlier roles have left, within a budget. It is identical whenever the same stage run starts.
 
 use crate::config::Config;
 use crate::error::Result;
@@ -15,14 +15,14 @@ use crate::roles::sections::plan_parts;
 use crate::roles::{PipelineRole, PipelineSpec, PipelineStage, RoleRight};
 use crate::world::git::object::ObjectId;
 
-/// The largest file that is told, in bytes.
+/// Maximum size of a file that is included, in bytes.
 const DOCUMENT_BYTES_MAX: u64 = 256 * 1024;
-/// The most files of a role that are told or named.
+/// Maximum number of files of a role that are included or named.
 const FILES_MAX: usize = 200;
-/// The most files that are named of what the pipeline has changed.
+/// Maximum number of files changed by the pipeline that are named.
 const CHANGED_NAMED_MAX: usize = 200;
 
-/// What a pipeline has come to when a part begins.
+/// The state of a pipeline when a stage run starts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PipelineState<'a> {
     pub(super) repository: &'a PipelineRepository,
@@ -30,12 +30,13 @@ pub(super) struct PipelineState<'a> {
     /// The newest commit of the shared branch, and its tree.
     pub(super) tip: &'a ObjectId,
     pub(super) tree: &'a ObjectId,
-    /// What that branch says of the course.
+    /// The journal entries of that branch.
     pub(super) journal: &'a [(JournalEntry, String)],
 }
 
 impl PipelineState<'_> {
-    /// The parts of the plan that copies of a role work on at the same time; empty if there are none.
+    /// Returns the parts of the plan that copies of a role work on at the same time; empty if there
+    /// are none.
     pub(super) async fn plan_parts(&self, stage: usize) -> Result<Vec<String>> {
         for earlier in self.pipeline.context_stages(stage) {
             if let Some(plan) = self.role_output(&earlier.role).await? {
@@ -48,7 +49,7 @@ impl PipelineState<'_> {
         Ok(Vec::new())
     }
 
-    /// What `role` has left for others, if it has.
+    /// Returns the file that `role` has left for others, if there is one.
     async fn role_output(&self, role: &PipelineRole) -> Result<Option<String>> {
         let Some(output) = &role.output else {
             return Ok(None);
@@ -64,7 +65,8 @@ impl PipelineState<'_> {
         Ok(bytes.and_then(|bytes| String::from_utf8(bytes).ok()))
     }
 
-    /// What the agents of a seat are told in the place of a task; `part` is its part of the plan.
+    /// Returns the prompt of an instance's agents, in place of a task; `part` is its part of the
+    /// plan.
     pub(super) async fn question(
         &self,
         (stage, seat): (&PipelineStage, &RoleInstance),
@@ -101,7 +103,7 @@ impl PipelineState<'_> {
         Ok(told.join("\n\n"))
     }
 
-    /// What earlier roles have left, the most important first.
+    /// Returns what earlier roles have left, the most important first.
     async fn documents(&self, seat: &RoleInstance) -> Result<String> {
         let mut documents = Vec::new();
         for name in [TASK, SHARED] {
@@ -150,7 +152,8 @@ impl PipelineState<'_> {
         ))
     }
 
-    /// What the role whose word ends the pipeline said at the end of the last iteration.
+    /// Returns the answer, at the end of the last iteration, of the role that decides about the end
+    /// of the pipeline.
     fn feedback(&self, iteration: u32) -> Option<(u32, &str)> {
         let before = iteration.checked_sub(1)?;
         let until = self.pipeline.until.as_ref()?;
@@ -171,7 +174,7 @@ impl PipelineState<'_> {
         Ok(())
     }
 
-    /// Adds what `role` leaves; of one that leaves no file, what it answered last.
+    /// Adds the file that `role` leaves, or its last answer if it leaves none.
     async fn add_output(
         &self,
         role: &PipelineRole,
@@ -210,7 +213,8 @@ impl PipelineState<'_> {
         Ok(())
     }
 
-    /// The names of files outside the roles' directories that the pipeline has changed in a project.
+    /// Returns the names of the project's files outside the roles' directories that the pipeline
+    /// has changed.
     async fn describe_changes(&self) -> Result<String> {
         let Some(head) = base_commit(&self.repository.record) else {
             return Ok(String::new());

@@ -1,5 +1,5 @@
-//! Owns one part of a pipeline: a seat at work in a run of its own. A part that was broken off is gone on
-//! with, and one that has ended is not played again.
+//! One stage run of a pipeline: a role instance at work in an ordinary run. An interrupted one is
+//! resumed, and a completed one is not repeated.
 
 use std::sync::{Arc, PoisonError};
 
@@ -32,12 +32,12 @@ use crate::world::store::runs::{self, RunDir};
 use crate::world::store::sessions::session::Session;
 use crate::world::store::sessions::{self, find};
 
-/// The longest task in what a part is called, in characters.
+/// Maximum length of the task in the heading of a stage run, in characters.
 const HEADING_CHARS_MAX: usize = 200;
-/// Events that may wait to be passed on.
+/// Maximum number of queued events.
 const EVENTS_WAITING_MAX: usize = 256;
 
-/// A part to be played.
+/// A stage run.
 #[derive(Debug)]
 pub(super) struct StageRun<'a> {
     pub(super) stage: &'a PipelineStage,
@@ -45,31 +45,31 @@ pub(super) struct StageRun<'a> {
     pub(super) task: StageTask,
 }
 
-/// What is to be done.
+/// The task of a stage run.
 #[derive(Debug)]
 pub(super) enum StageTask {
     /// The role's own work.
     Initial {
-        /// What its agents are told.
+        /// The prompt of its agents.
         question: String,
     },
-    /// Work that did not merge is put right.
+    /// The repair of work that did not merge.
     Repair {
-        /// What its agents are told.
+        /// The prompt of its agents.
         question: String,
-        /// Which try it is, from 1.
+        /// The number of the attempt, from 1.
         attempt: u32,
-        /// What they begin with.
+        /// The tree that they start from.
         tree: ObjectId,
     },
 }
 
-/// What a part came to.
+/// Outcome of a stage run.
 #[derive(Debug)]
 pub(super) enum StageOutcome {
-    /// It was played to its end.
+    /// It ran to its end.
     Completed(Box<StageResult>),
-    /// It was not, and the pipeline ends there.
+    /// It did not, and the pipeline ends there.
     Stopped(PipelineStop),
 }
 
@@ -77,20 +77,20 @@ fn completed(whole: StageResult) -> StageOutcome {
     StageOutcome::Completed(Box::new(whole))
 }
 
-/// A part that was played to its end.
+/// Result of a completed stage run.
 #[derive(Debug)]
 pub(super) struct StageResult {
-    /// The files.
+    /// The checkout with the files.
     pub(super) checkout: Checkout,
-    /// Who they are by.
+    /// The author of the files.
     pub(super) author: CommitAuthor,
-    /// Whose answer counts.
+    /// The agent whose answer counts.
     pub(super) agent: AgentId,
     /// The answer.
     pub(super) answer: Arc<str>,
 }
 
-/// What is left of a part that was begun before.
+/// State of an earlier start of the same stage run.
 enum PreviousAttempt {
     Nothing,
     Interrupted(Box<InterruptedRun>, AbsPath),
@@ -104,7 +104,7 @@ impl StageTask {
         }
     }
 
-    /// Which try it is; the role's own work is none.
+    /// Returns the number of the repair attempt; 0 for the role's own work.
     pub(super) fn attempt(&self) -> u32 {
         match self {
             StageTask::Initial { .. } => 0,
@@ -114,7 +114,7 @@ impl StageTask {
 }
 
 impl PipelineRun {
-    /// Plays a part whose branch begins at `tip` of the shared branch.
+    /// Runs a stage run whose branch starts at `tip` of the shared branch.
     pub(super) async fn run_stage_instance(
         &self,
         part: &StageRun<'_>,
@@ -142,7 +142,7 @@ impl PipelineRun {
         }
     }
 
-    /// Whose files count, and who they are by.
+    /// Returns the result, with the files of the agent whose answer counts, and their author.
     fn stage_result(
         &self,
         part: &StageRun<'_>,
@@ -185,7 +185,7 @@ impl PipelineRun {
         (0..agents).map(checkout).collect()
     }
 
-    /// Where the sessions of a part are kept.
+    /// Returns the directory for the sessions of a stage run.
     fn sessions(&self, seat: &RoleInstance, tried: u32) -> AbsPath {
         let name = match tried {
             0 => seat.iteration.to_string(),
@@ -194,7 +194,7 @@ impl PipelineRun {
         self.repository.dir.sessions(&seat.name).join(name)
     }
 
-    /// The newest try of a seat that was begun before; 0 if it has not mended anything yet.
+    /// Returns the number of the newest repair attempt of an instance; 0 if there is none.
     pub(super) fn attempts_so_far(&self, seat: &RoleInstance) -> Result<u32> {
         let mut tried = 0;
         for next in 1..u32::MAX {
@@ -214,7 +214,8 @@ impl PipelineRun {
                 let ended = run_end(&read_events(&unfinished.run)?);
                 return Ok(match ended {
                     RunEnd::Unfinished => PreviousAttempt::Interrupted(Box::new(unfinished), place),
-                    // Its end was written down in its log and nowhere else: the disk was full, say.
+                    // Its end is in its log and nowhere else, for example because the disk was
+                    // full.
                     RunEnd::Answered { agent, answer } => PreviousAttempt::Ended { agent, answer },
                     RunEnd::Failed => PreviousAttempt::Nothing,
                 });
@@ -234,16 +235,16 @@ impl PipelineRun {
         Ok(PreviousAttempt::Nothing)
     }
 
-    /// Enters into the books what parts used that have ended before.
+    /// Adds the usage of earlier stage runs that have ended to the totals.
     pub(super) fn load_usage(&self) -> Result<()> {
         let mut books = UsageTotals::default();
         let logs = RunLayout::plan(&self.config, &self.base, RunName::new(0)).logs;
         let known = self.repository.dir.runs()?;
-        // Records that were removed tell nothing any more.
+        // Runs whose records were removed no longer count.
         let own = runs::list(&logs)?.into_iter();
         for run in own.filter(|run| known.contains(&run.name())) {
             let events = read_events(&run)?;
-            // What has not ended is gone on with, and counts for itself.
+            // An unfinished run is resumed, and adds its own usage.
             if let RunEnd::Answered { .. } | RunEnd::Failed = run_end(&events) {
                 for event in &events {
                     event.add_to_totals(&mut books);
@@ -254,7 +255,7 @@ impl PipelineRun {
         Ok(())
     }
 
-    /// Makes the checkouts of a seat what it begins with.
+    /// Prepares the checkouts of an instance.
     async fn prepare_checkouts(
         &self,
         part: &StageRun<'_>,
@@ -323,7 +324,7 @@ impl PipelineRun {
         Ok(models)
     }
 
-    /// What a part is called in the lists of runs.
+    /// Returns the heading of a stage run in the lists of runs.
     pub(super) fn heading(&self, seat: &RoleInstance) -> String {
         let RoleInstance {
             iteration, name, ..
@@ -332,7 +333,7 @@ impl PipelineRun {
         format!("[{name}, iteration {iteration}] {task}")
     }
 
-    /// The order of a part that begins.
+    /// Returns the request for a new run.
     fn run_request(&self, part: &StageRun<'_>, config: Config) -> Result<RunRequest> {
         let run = RunName::new(Uuid::new_v4().as_fields().0);
         let company = &self.context;
@@ -357,7 +358,7 @@ impl PipelineRun {
         })
     }
 
-    /// The order of a part that was broken off.
+    /// Returns the request for resuming an interrupted run.
     fn resumed_run(
         &self,
         part: &StageRun<'_>,
@@ -382,7 +383,8 @@ impl PipelineRun {
         })
     }
 
-    /// Whether an event says what was not said before: the sandbox of an agent is the same in every part.
+    /// Returns whether an event is new: the sandbox report of an agent is the same in every stage
+    /// run.
     fn is_new(&self, event: &Event) -> bool {
         let Event::Confined { agents, by, .. } = event else {
             return true;
@@ -394,8 +396,8 @@ impl PipelineRun {
             .insert(said)
     }
 
-    /// Carries out a part and passes on what happens in it. Gives whose answer counts, or why the pipeline
-    /// ends there.
+    /// Executes a run and forwards its events. Returns the answer that counts and its agent, or why
+    /// the pipeline ends there.
     async fn execute(
         &self,
         role: &str,
@@ -445,11 +447,11 @@ fn read_events(run: &RunDir) -> Result<Vec<Event>> {
     Ok(read.filter_map(|entry| entry.event()).collect())
 }
 
-/// How a run ended.
+/// End of a run.
 enum RunEnd {
-    /// It has not.
+    /// It has not ended.
     Unfinished,
-    /// As it was meant to, with an answer.
+    /// It ended normally, with an answer.
     Answered {
         agent: AgentId,
         answer: String,
@@ -457,7 +459,7 @@ enum RunEnd {
     Failed,
 }
 
-/// How a run ended by its log.
+/// Returns how a run ended, according to its log.
 fn run_end(events: &[Event]) -> RunEnd {
     let mut said = None;
     let mut end = RunEnd::Unfinished;
@@ -476,7 +478,8 @@ fn run_end(events: &[Event]) -> RunEnd {
     end
 }
 
-/// Whether an event of a part is told of the whole pipeline: how a part begins and ends is told otherwise.
+/// Returns whether an event of a stage run is forwarded as one of the pipeline: the pipeline
+/// reports the starts and ends of stage runs in another way.
 fn is_pipeline_event(event: &Event) -> bool {
     !matches!(
         event,

@@ -1,5 +1,5 @@
-//! Owns what models are told about the user's checks: which there are, and how they ended on an
-//! answer. What a check wrote is quoted and shortened: it is an agent's work that speaks there.
+//! Texts for models about the user's checks: their list, and their results for an answer. The
+//! output of a check is quoted and shortened: it comes from an agent's work.
 
 use std::fmt::Write;
 
@@ -9,10 +9,10 @@ use crate::id::AnswerLabel;
 use crate::prompts::untrusted_text::UntrustedText;
 use crate::text::single_line;
 
-/// The longest command that is shown, in characters.
+/// Maximum length of a displayed command, in characters.
 const COMMAND_CHARS_MAX: usize = 200;
 
-/// Says by what answers will be checked.
+/// Lists the checks on answers.
 pub(super) fn announce_checks(out: &mut String, checks: &[CheckConfig]) {
     if checks.is_empty() {
         return;
@@ -33,7 +33,7 @@ pub(super) fn announce_checks(out: &mut String, checks: &[CheckConfig]) {
     out.push_str("An answer that fails a required one cannot win while another one passes.\n");
 }
 
-/// Says how the checks ended on an answer.
+/// Describes the results of the checks on an answer.
 pub(super) fn describe_check_results(
     out: &mut String,
     label: AnswerLabel,

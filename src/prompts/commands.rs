@@ -1,4 +1,4 @@
-//! Owns what a model is told about the commands that it may run.
+//! Texts for models about the commands that they may run.
 
 use std::fmt::Write as _;
 
@@ -6,29 +6,29 @@ use crate::permissions::grant::Phase;
 use crate::sandbox_policy::network::NetworkPolicy;
 use crate::text::join_with_commas;
 
-/// What the commands of an agent may do, as it is told.
+/// The abilities of an agent's commands, as described to its model.
 #[derive(Clone, Copy, Debug)]
 pub struct CommandAccess<'a> {
-    /// What they reach of the network.
+    /// Their network access.
     pub network: &'a NetworkPolicy,
-    /// What holds them.
+    /// Their isolation.
     pub isolation: IsolationKind,
 }
 
-/// What holds commands, as far as it makes a difference to who writes them.
+/// Isolation of commands, as far as it matters to the model that writes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IsolationKind {
-    /// A sandbox with a `/tmp` and a loopback of its own (tiers A and B).
+    /// A sandbox with its own `/tmp` and loopback (tiers A and B).
     PrivateNamespaces,
-    /// A sandbox that shares both with the machine, and closes them (tier C).
+    /// A sandbox that shares both with the host, and denies access to them (tier C).
     SharedWithHost,
-    /// A container of the agent's own, which lasts.
+    /// The agent's own container, which lasts.
     Container,
     /// Nothing.
     Unsandboxed,
 }
 
-/// Tells about commands in the system message of `phase`.
+/// Describes the commands in the system message of `phase`.
 pub(super) fn describe_commands(out: &mut String, shell: &CommandAccess<'_>, phase: Phase) {
     let network = match (shell.isolation, shell.network) {
         (IsolationKind::Unsandboxed, _) | (_, NetworkPolicy::On) => "with network".to_owned(),
@@ -81,7 +81,7 @@ pub(super) fn describe_commands(out: &mut String, shell: &CommandAccess<'_>, pha
 mod tests {
     use super::*;
 
-    /// What is told beside the last sentence, which is always the same.
+    /// Checks the text before the last sentence, which is always the same.
     #[track_caller]
     fn check(held: IsolationKind, network: &NetworkPolicy, phase: Phase, expected: &str) {
         let mut told = String::new();

@@ -1,17 +1,17 @@
-//! Owns what a model reads where its conversation was shortened. It must say that something is
-//! missing and how to get it again, so that the model does not take the rest for all.
+//! Texts for models in a conversation that was compacted. They must say that something is missing
+//! and how to get it again, so that the model does not take the rest for everything.
 
 use crate::prompts::untrusted_text::{UntrustedText, note};
 use crate::text::{count_noun, single_line};
 
-/// Characters of a call's arguments that a summary keeps.
+/// Number of characters of a call's arguments that a summary keeps.
 const ARGUMENTS_CHARS_MAX: usize = 80;
-/// Characters of a reply or a result that a summary keeps.
+/// Number of characters of a reply or a result that a summary keeps.
 const SAID_CHARS_MAX: usize = 100;
-/// Steps that a summary lists; of more, the newest.
+/// Maximum number of steps that a summary lists, the newest ones.
 const STEPS_LISTED_MAX: usize = 40;
 
-/// The result of a call, of which only `kept` is left.
+/// Returns the text for a call's result of which only `kept` is left.
 pub fn truncated_result(kept: &str, characters: usize) -> String {
     let note = note(format_args!(
         "shortened: {} of this result were left out because the conversation is too long for the \
@@ -24,13 +24,13 @@ pub fn truncated_result(kept: &str, characters: usize) -> String {
 /// One of an agent's earlier steps, in a line or two.
 #[derive(Debug)]
 pub struct CompactedStep<'a> {
-    /// What the model said.
+    /// The model's text.
     pub text: &'a str,
     /// Each call with its arguments and its result.
     pub calls: Vec<(&'a str, &'a str, &'a str)>,
 }
 
-/// What stands in the place of earlier steps.
+/// Returns the text that replaces earlier steps.
 pub fn compacted_steps(steps: &[CompactedStep<'_>]) -> String {
     let left_out = steps.len().saturating_sub(STEPS_LISTED_MAX);
     let mut lines = vec![format!(

@@ -1,40 +1,40 @@
-//! Owns what agents read that are programs of their own: which tools massgen gives them, and a
-//! conversation that they were not part of, told as one text.
+//! Texts for external agents: which tools massgen gives them, and a conversation that they were not
+//! part of, as one text.
 
 use std::fmt::Write;
 
 use crate::prompts::untrusted_text::{TextFrame, UntrustedText, result_in_frame};
 
-/// How such an agent works with massgen, for its system text.
+/// Instructions for working with massgen, for the system text of such an agent.
 pub const MANNERS: &str = "You work with tools of your own, in your workspace. What you do elsewhere \
     is refused. The tools of the server `massgen` are how you take part: those that a text here names, \
     such as `new_answer` and `vote`, are among them. After a call of one of these two, end your turn: \
     what became of it comes with the next message.\n";
 
-/// Answers a decision: its verdict comes later.
+/// Answer to a decision, whose response comes later.
 pub const HANDED_IN: &str =
     "handed in; end your turn now, what became of it comes with the next message";
 
-/// Refuses what comes after a decision in the same turn.
+/// Answer to calls after a decision in the same turn.
 pub const HAS_DECIDED: &str =
     "not carried out: you have handed in your decision; end your turn now";
 
-/// What is said where there is nothing new to say.
+/// Prompt if there is no new message.
 pub const GO_ON: &str = "Go on.";
 
-/// Refuses a tool that is not there.
+/// Returns the answer to a call of an unknown tool.
 pub fn no_such_tool(name: &str) -> String {
     let name = UntrustedText::from(name).in_backticks();
     format!("there is no tool {name} here: see `tools/list`")
 }
 
-/// Refuses a call when nobody waits for it any more.
+/// Answer to a call for which nothing waits any more.
 pub const NOBODY_WAITS: &str = "not carried out: the run does not wait for this any more";
 
-/// Refuses more calls than can wait.
+/// Answer to a call that exceeds the number of waiting calls.
 pub const TOO_MANY_CALLS: &str = "not carried out: too many calls wait: wait for one to end";
 
-/// Begins the part of a conversation that the agent itself has said before.
+/// Renders an earlier reply of the agent itself.
 pub fn previous_reply(text: &str, calls: &[(&str, &str)]) -> String {
     let mut said = format!("{}\n", text.trim());
     for (name, arguments) in calls {
@@ -44,7 +44,7 @@ pub fn previous_reply(text: &str, calls: &[(&str, &str)]) -> String {
     UntrustedText::from(said).in_frame(TextFrame::PreviousReply, " from=\"you\"")
 }
 
-/// What came of a call that the agent made in an earlier turn.
+/// Renders the result of a call that the agent made in an earlier turn.
 pub fn previous_result(content: &str) -> String {
     result_in_frame(content)
 }

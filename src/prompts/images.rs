@@ -1,9 +1,9 @@
-//! Owns what a model reads beside images, and in their place.
+//! Texts for models before images, and in place of them.
 
 use crate::prompts::untrusted_text::{UntrustedText, note};
 use crate::text::count_noun;
 
-/// Stands before the images that a tool gave.
+/// Returns the text before the images that a tool returned.
 pub fn images_follow(tool: &str, count: usize) -> String {
     let tool = UntrustedText::from(tool).in_backticks();
     match count {
@@ -14,7 +14,7 @@ pub fn images_follow(tool: &str, count: usize) -> String {
     }
 }
 
-/// Ends a result whose images are not passed on.
+/// Returns the end of a result whose images are not passed on.
 pub fn images_not_shown(count: usize) -> String {
     let images = count_noun(count, "image");
     let note = note(format_args!(
@@ -23,7 +23,7 @@ pub fn images_not_shown(count: usize) -> String {
     format!("\n{note}")
 }
 
-/// Stands where images were.
+/// Returns the text that replaces images.
 pub fn images_left_out(count: usize) -> String {
     let images = count_noun(count, "image");
     note(format_args!(

@@ -1,6 +1,6 @@
-//! Owns every word of massgen's own that a model reads, except tool descriptions and denials.
-//! Texts are short, and the system message is the same in every request of a phase, so that vendors
-//! can cache it: no clock, no counter, nothing that changes.
+//! All of massgen's own texts that a model reads, except tool descriptions and denials. Texts are
+//! short, and the system message is the same in every request of a phase, so that vendors can cache
+//! it: no clock, no counter, nothing that changes.
 
 pub mod checks;
 pub mod commands;
@@ -25,61 +25,61 @@ use crate::prompts::commands::{CommandAccess, describe_commands};
 use crate::prompts::untrusted_text::{TextFrame, UntrustedText, task_in_frame};
 use crate::text::{escape_name, join_with_commas, list_names};
 
-/// One place that an agent may use, as it is told about it.
+/// A path that an agent may use, as it is described to the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DescribedPath {
     /// The absolute path.
     pub path: String,
-    /// What it is, and what may be done there now and later.
+    /// What it is, and what the agent may do there now and later.
     pub note: &'static str,
 }
 
-/// What the system message of an agent is made from.
+/// Input for the system message of an agent.
 #[derive(Clone, Copy, Debug)]
 pub struct SystemPromptInput<'a> {
-    /// The user's own words to this agent.
+    /// The user's own system message for this agent.
     pub system_message: Option<&'a str>,
-    /// The agent's anonymous name.
+    /// The agent's anonymous number.
     pub me: AgentNumber,
-    /// How many agents take part.
+    /// The number of agents.
     pub agents: usize,
-    /// How critical voters shall be.
+    /// How critical voters should be.
     pub sensitivity: VotingSensitivity,
     /// Whether agents only plan for now.
     pub planning: &'a PlanningMode,
-    /// Where the agent may read and write; empty without file access.
+    /// The paths that the agent may read and write; empty without file access.
     pub places: &'a [DescribedPath],
-    /// Where relative paths begin, if that is not the agent's workspace.
+    /// The directory that relative paths start from, if that is not the agent's workspace.
     pub begin: Option<&'a str>,
     /// The agent's workspace, if it has one.
     pub workspace: Option<&'a str>,
-    /// Whether it can make files there.
+    /// Whether it can create files there.
     pub output: WorkspaceOutput,
     /// What its commands may do, if it may run any.
     pub shell: Option<CommandAccess<'a>>,
-    /// Whether it works by programs.
+    /// How it works.
     pub work: WorkMode,
-    /// What answers are checked by.
+    /// The checks on answers.
     pub checks: &'a [CheckConfig],
 }
 
-/// What an agent can make in its workspace.
+/// The kind of output that an agent can create in its workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkspaceOutput {
-    /// Files, there or in directories of it.
+    /// Files, in it or in its subdirectories.
     Files,
-    /// Nothing: it has none, or its folder guard opens nothing there for writing.
+    /// Nothing: it has no workspace, or its folder guard opens nothing there for writing.
     Nothing,
 }
 
-/// How an agent does its work.
+/// The means by which an agent works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkMode {
-    /// By calls of its tools, one by one.
+    /// With tool calls, one by one.
     ToolCalls,
-    /// By programs that make the calls.
+    /// With programs that make the calls.
     Programs,
-    /// By tools of its own: it is a program.
+    /// With native tools: it is an external agent.
     NativeTools,
 }
 
@@ -90,13 +90,13 @@ pub struct AnswerView {
     pub label: AnswerLabel,
     /// Its text, with paths rewritten for the reader.
     pub content: UntrustedText,
-    /// Where the reader finds its files.
+    /// The directory in which the reader finds its files.
     pub files: Option<String>,
-    /// What is known of it beside its text.
+    /// Its check results.
     pub evidence: Option<CheckResults>,
 }
 
-/// The system message while agents answer and vote.
+/// Returns the system message for the coordination phase.
 pub fn coordination_system(standing: &SystemPromptInput<'_>) -> String {
     let mut out = identity(standing);
     if standing.agents > 1 {
@@ -141,7 +141,7 @@ pub fn coordination_system(standing: &SystemPromptInput<'_>) -> String {
     out
 }
 
-/// The system message of the final agent.
+/// Returns the system message of the final agent.
 pub fn final_system(standing: &SystemPromptInput<'_>, write_paths: &[String]) -> String {
     let mut out = identity(standing);
     let _ = writeln!(
@@ -202,23 +202,23 @@ fn places(out: &mut String, standing: &SystemPromptInput<'_>) {
     }
 }
 
-/// What the user wants, as agents read it.
+/// The user's task, as agents read it.
 #[derive(Clone, Debug, Default)]
 pub struct TaskPrompt {
     /// The task of this turn, with mentions replaced by paths.
     pub question: Arc<str>,
-    /// What the turns before it were about; empty in the first one.
+    /// The description of earlier turns; empty in the first one.
     pub earlier: Arc<str>,
 }
 
-/// The first message of an agent: the task.
+/// Returns the first message of an agent: the task.
 pub fn task(task: &TaskPrompt) -> String {
     let TaskPrompt { question, earlier } = task;
     let gap = if earlier.is_empty() { "" } else { "\n" };
     format!("{earlier}{gap}{}", task_in_frame(question))
 }
 
-/// The task of an attempt that follows a restart.
+/// Returns the task of an attempt that follows a restart.
 pub fn restarted_task(
     original: &TaskPrompt,
     reason: &str,
@@ -235,7 +235,7 @@ pub fn restarted_task(
     )
 }
 
-/// Tells an agent that is at work about answers that it has not seen.
+/// Informs a working agent of answers that it has not seen.
 pub fn new_answers(answers: &[AnswerView]) -> String {
     let mut out = String::from("New from the other agents:\n");
     list_answers(&mut out, answers, None);
@@ -243,7 +243,7 @@ pub fn new_answers(answers: &[AnswerView]) -> String {
     out
 }
 
-/// Asks an agent to judge: every other agent has answered or left.
+/// Asks an agent to judge: every other agent has answered or dropped out.
 pub fn judge_answers(answers: &[AnswerView], me: AgentNumber) -> String {
     let mut out = String::from("These are the answers that you have not seen yet:\n");
     if answers.is_empty() {
@@ -280,7 +280,7 @@ fn list_answers(out: &mut String, answers: &[AnswerView], me: Option<AgentNumber
     }
 }
 
-/// The message of the final phase: the task, the votes, all answers.
+/// Returns the message of the final phase: the task, the votes, all answers.
 pub fn present_answers(
     original: &TaskPrompt,
     me: AgentNumber,
@@ -322,12 +322,12 @@ pub fn decide_now(agents: usize) -> &'static str {
     }
 }
 
-/// Tells an agent that its time for this round is nearly over.
+/// Informs an agent that its time for this round is nearly over.
 pub fn finish_soon() -> &'static str {
     "Time is nearly over. Finish now: call `new_answer` with what you have, or `vote`."
 }
 
-/// Tells an agent that its servers have other tools now.
+/// Informs an agent that its servers have other tools now.
 pub fn served_tools_changed(names: &[&str]) -> String {
     match names {
         [] => "The tools of your servers have changed: there are none now.".to_owned(),
@@ -343,7 +343,7 @@ pub fn tools_closed() -> &'static str {
     "not carried out: the time for this round is over; call `new_answer` or `vote`"
 }
 
-/// Answers a tool call that a limit of tool calls does not let through.
+/// Answers a tool call that exceeds a limit of tool calls.
 pub fn no_calls_left(phase: Phase) -> &'static str {
     match phase {
         Phase::Coordination => {
@@ -368,7 +368,7 @@ pub fn voting_is_over() -> &'static str {
     "not counted: voting is over; present the final result as text"
 }
 
-/// Answers a judgement that comes before the final phase.
+/// Answers an evaluation that comes before the final phase.
 pub fn nothing_to_judge() -> &'static str {
     "not counted: there is no result to judge yet"
 }
@@ -379,7 +379,7 @@ pub fn not_offered(tool: &str) -> String {
     format!("denied: you do not have the tool {tool}")
 }
 
-/// Answers a call that broke off through a fault of massgen's own.
+/// Answers a call that failed because of a bug in massgen.
 pub fn call_interrupted() -> &'static str {
     "denied: the call failed inside massgen"
 }
@@ -389,7 +389,7 @@ pub fn one_decision() -> &'static str {
     "not counted: make exactly one `new_answer` or `vote` call in a reply"
 }
 
-/// Says why an answer or a vote does not count.
+/// Explains why an answer or a vote does not count.
 pub fn submission_refused(refusal: &BallotRefusal) -> String {
     match refusal {
         BallotRefusal::EmptyAnswer => {
@@ -425,14 +425,14 @@ pub fn submission_refused(refusal: &BallotRefusal) -> String {
     }
 }
 
-/// Asks the final agent to judge what it presented.
+/// Asks the final agent to evaluate what it presented.
 pub fn post_evaluation() -> &'static str {
     "Judge the result that you presented against the task. Call `submit` if it does the task, or \
      `restart_orchestration` with the reason and instructions if all agents should start again."
 }
 
-/// Replaces the author's workspace in an answer by `replacement`, so that paths in it hold for the
-/// reader. A path that only begins with the same letters stays.
+/// Replaces the author's workspace in an answer by `replacement`, so that paths in it are valid for
+/// the reader. A path that merely begins with the same characters stays.
 pub fn rewrite_paths(content: &str, workspace: &AbsPath, replacement: &str) -> String {
     let workspace = workspace.to_string();
     let goes_on = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');

@@ -1,32 +1,33 @@
-//! Owns how agents are told of the turns before theirs: the newest as a whole, older ones shorter the
-//! older they are, all of them within a fixed room.
+//! Describes earlier turns to agents: the newest as a whole, older ones shorter the older they are,
+//! all within a fixed budget.
 
 use std::fmt::Write;
 
 use crate::prompts::untrusted_text::{TextFrame, UntrustedText, wrap_frames};
 use crate::text::{count_noun, escape_name, single_line};
 
-/// How much of all earlier turns is told, in bytes: at about four bytes a token, 16,000 tokens.
+/// Maximum length of the description of all earlier turns, in bytes: at about four bytes a token,
+/// 16,000 tokens.
 const EARLIER_BYTES_MAX: usize = 64 * 1024;
-/// How much of the answer of one turn before the last is told, in characters.
+/// Maximum length of the answer of a turn before the last, in characters.
 const OLDER_ANSWER_CHARS_MAX: usize = 4 * 1024;
-/// How much of a task is told where nothing of its answer is, in characters.
+/// Maximum length of a task whose answer is left out, in characters.
 const TASK_LINE_CHARS_MAX: usize = 200;
 
-/// A turn before the present one.
+/// A turn before the current one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PreviousTurnSummary {
-    /// Which one, from 1.
+    /// Its number, from 1.
     pub number: u32,
-    /// What the user asked.
+    /// The user's task.
     pub task: String,
     /// The final answer.
     pub answer: String,
-    /// Where its files are, if it left some.
+    /// The directory with its files, if it left some.
     pub files: Option<String>,
 }
 
-/// What agents are told about `turns`, oldest first; nothing if there is none.
+/// Describes `turns`, oldest first; an empty text if there are none.
 pub fn describe_previous_turns(turns: &[PreviousTurnSummary]) -> String {
     let mut room = EARLIER_BYTES_MAX;
     let mut told: Vec<String> = Vec::new();

@@ -1,6 +1,6 @@
-//! Owns how the words of others stand in what a model reads: in frames that their content cannot close,
-//! and without anything that is not seen. Others are agents, tools, files, servers, and users whose
-//! words come by way of these. See `docs/decisions/0030-words-of-others-are-escaped.md`.
+//! Untrusted text in what a model reads: it is put into frames that its content cannot close, with
+//! all hidden characters escaped. It comes from agents, tools, files, servers, and users whose
+//! words arrive by way of these. See `docs/decisions/0030-words-of-others-are-escaped.md`.
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -10,26 +10,26 @@ use regex::{Captures, Regex};
 
 use crate::text::{escape_name, escape_text, single_line, truncate, unescape_text};
 
-/// A tag of massgen's own, between which the words of others stand.
+/// A tag of massgen's, which encloses untrusted text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextFrame {
     /// An answer of an agent.
     Answer,
     /// A file, or an answer, that a role of a pipeline has left.
     Document,
-    /// What an agent said itself, in an earlier process.
+    /// The agent's own reply in an earlier process.
     PreviousReply,
-    /// The part of a plan that one copy of a role does.
+    /// The part of a plan for one copy of a role.
     PlanPart,
     /// The answer of an attempt that was not good enough.
     PreviousAnswer,
-    /// What the next attempt shall do differently.
+    /// What the next attempt should do differently.
     RestartInstructions,
     /// Why an attempt was not good enough.
     RestartReason,
-    /// What a user wants.
+    /// The user's task.
     Task,
-    /// The result of a tool, where it is no message of its own.
+    /// The result of a tool, if it is not a separate message.
     ToolResult,
     /// A turn before this one, with its task and its answer.
     Turn,
@@ -50,7 +50,7 @@ impl TextFrame {
         TextFrame::Turn,
     ];
 
-    /// The name of its tag.
+    /// Returns the name of its tag.
     pub const fn name(self) -> &'static str {
         match self {
             TextFrame::Answer => "answer",
@@ -66,38 +66,39 @@ impl TextFrame {
         }
     }
 
-    /// `content` between the tags of the frame. `attributes` are massgen's own words, each with a space
-    /// before it.
+    /// Returns `content` between the tags of the frame. `attributes` are massgen's own words, each
+    /// with a space before it.
     fn wrap(self, attributes: &str, content: &str) -> String {
         let name = self.name();
         format!("<{name}{attributes}>\n{content}\n</{name}>")
     }
 }
 
-/// What begins a note of massgen's own in the result of a tool.
+/// The beginning of massgen's notes in the result of a tool.
 const NOTE: &str = "[massgen: ";
 
-/// What stands for the bracket of what only looks like a note.
+/// Replacement for the bracket of what merely looks like a note.
 const NOTE_BRACKET: &str = "&#91;";
 
-/// What may stand between a bracket and the name behind it, so that a model still takes both for a tag.
+/// Pattern of what may be between a bracket and the name after it, so that a model still takes both
+/// for a tag.
 const BETWEEN: &str = r"(?:[\s/\\]|\\u\{[0-9a-f]+\})*";
 
-/// What looks like a tag of massgen's own, and what looks like a note.
+/// Patterns of what looks like one of massgen's tags or notes.
 struct MarkupPatterns {
     tag: Regex,
-    /// The tags that massgen does not itself put into a task.
+    /// The tags that massgen itself never puts into a task.
     tag_in_task: Regex,
     note: Regex,
     escaped_note: Regex,
 }
 
-/// `None` only if a pattern were wrong, which a test would show.
+/// `None` only if a pattern were invalid, which a test would show.
 static MARKS: LazyLock<Option<MarkupPatterns>> = LazyLock::new(|| {
     let tag = |frames: &[TextFrame]| {
         let names: Vec<&str> = frames.iter().map(|frame| frame.name()).collect();
         let names = names.join("|");
-        // Brackets that are read as `<` count as `<`.
+        // Brackets that look like `<` count as `<`.
         let bracket = r"[<\x{FF1C}\x{FE64}\x{2039}\x{3008}\x{27E8}]";
         Regex::new(&format!(r"(?i){bracket}({BETWEEN}(?:{names})\b)")).ok()
     };
@@ -119,7 +120,7 @@ static MARKS: LazyLock<Option<MarkupPatterns>> = LazyLock::new(|| {
     })
 });
 
-/// Words of others on their way to a model. They have no form but those below, so that they cannot get
+/// Untrusted text for a model. It can be used only in the forms below, so that it cannot get
 /// between massgen's own words by accident.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UntrustedText(String);
@@ -131,20 +132,20 @@ impl<T: Into<String>> From<T> for UntrustedText {
 }
 
 impl UntrustedText {
-    /// The text in `frame`, without blanks around it. `attributes` are massgen's own words, each with a
+    /// Returns the text in `frame`, trimmed. `attributes` are massgen's own words, each with a
     /// space before it.
     pub fn in_frame(&self, frame: TextFrame, attributes: &str) -> String {
         let text = escape_text(self.0.trim());
         frame.wrap(attributes, &escape_notes(&escape_tags(&text)))
     }
 
-    /// The beginning of the text, with `…` where something was cut off.
+    /// Returns the beginning of the text, with `…` if something was cut off.
     #[must_use]
     pub fn truncate(&self, chars_max: usize) -> Self {
         Self(truncate(self.0.trim(), chars_max))
     }
 
-    /// The text on one line, in quotation marks.
+    /// Returns the text on one line, in quotation marks.
     pub fn in_quotes(&self) -> String {
         let escaped = single_line(&self.0, usize::MAX)
             .replace('\\', r"\\")
@@ -152,18 +153,19 @@ impl UntrustedText {
         format!("\"{}\"", escape_line(&escaped))
     }
 
-    /// The text on one line, in backticks.
+    /// Returns the text in backticks, with line breaks escaped.
     pub fn in_backticks(&self) -> String {
         let spelled = escape_line(&self.0);
         format!("`{}`", spelled.replace('`', r"\u{60}"))
     }
 
-    /// The text on one line, without marks around it. It must end what massgen says in its line.
+    /// Returns the text on one line, without quotation marks. It must be at the end of massgen's
+    /// own line.
     pub fn to_end_of_line(&self) -> String {
         escape_line(&single_line(&self.0, usize::MAX))
     }
 
-    /// The text with `prefix` before each of its lines, and a line break behind each.
+    /// Returns the text with `prefix` before each of its lines, and a line break after each.
     pub fn with_line_prefix(&self, prefix: &str) -> String {
         let text = escape_text(&self.0);
         let text = escape_notes(&escape_tags(&text)).into_owned();
@@ -172,38 +174,38 @@ impl UntrustedText {
     }
 }
 
-/// The task of a turn in its frame. What massgen has put into it itself stays: the documents and the
-/// part of a plan that a role of a pipeline is given.
+/// Returns the task of a turn in its frame. Tags that massgen itself has put into it stay: the
+/// documents and the part of a plan that a role of a pipeline is given.
 pub(super) fn task_in_frame(task: &str) -> String {
     let text = escape_text(task.trim());
     let marks = MARKS.as_ref().map(|marks| &marks.tag_in_task);
     TextFrame::Task.wrap("", &escape_notes(&escape_matches(&text, marks, "&lt;")))
 }
 
-/// The result of a tool in its frame, with the notes that massgen has put into it.
+/// Returns the result of a tool in its frame, with massgen's notes in it.
 pub(super) fn result_in_frame(content: &str) -> String {
     let text = escape_text(content.trim());
     TextFrame::ToolResult.wrap("", &escape_tags(&text))
 }
 
-/// Several frames inside another one.
+/// Returns several frames inside another one.
 pub(super) fn wrap_frames(frame: TextFrame, attributes: &str, frames: &str) -> String {
     frame.wrap(attributes, frames)
 }
 
-/// A note of massgen's own in the result of a tool. Nothing else there looks like it: whoever puts the
-/// words of others into a result takes [`escape_notes`] of them.
+/// Returns a note of massgen's for the result of a tool. Nothing else there may look like it: code
+/// that puts untrusted text into a result must apply [`escape_notes`] to it.
 pub fn note(text: impl Display) -> String {
     format!("{NOTE}{text}]")
 }
 
-/// `text` with the first bracket of everything escaped that looks like a note of massgen's own.
+/// Escapes the first bracket of everything in `text` that looks like a note of massgen's.
 pub fn escape_notes(text: &str) -> Cow<'_, str> {
     escape_matches(text, MARKS.as_ref().map(|marks| &marks.note), NOTE_BRACKET)
 }
 
-/// A piece of a tool's result as it stands in the file that it is from: what [`tool_result`] and
-/// [`escape_notes`] write otherwise is taken back.
+/// Returns a piece of a tool's result as it is in the original file: reverses the escapes of
+/// [`tool_result`] and [`escape_notes`].
 pub fn unescape(piece: &str) -> String {
     let piece = unescape_text(piece).unwrap_or_else(|| piece.to_owned());
     let mark = MARKS.as_ref().map(|marks| &marks.escaped_note);
@@ -213,7 +215,8 @@ pub fn unescape(piece: &str) -> String {
     }
 }
 
-/// The result of a tool as a model reads it: what is not seen is written out, and a note says so.
+/// Returns the result of a tool as a model reads it: hidden characters are escaped, and a note says
+/// so.
 pub fn tool_result(content: String) -> String {
     match escape_text(&content) {
         Cow::Borrowed(_) => content,
@@ -228,7 +231,7 @@ pub fn tool_result(content: String) -> String {
     }
 }
 
-/// `text` with the bracket of everything escaped that looks like a tag of massgen's own.
+/// Escapes the bracket of everything in `text` that looks like a tag of massgen's.
 fn escape_tags(text: &str) -> Cow<'_, str> {
     escape_matches(text, MARKS.as_ref().map(|marks| &marks.tag), "&lt;")
 }
@@ -238,14 +241,14 @@ fn escape_line(line: &str) -> String {
     escape_notes(&escape_tags(&line)).into_owned()
 }
 
-/// `text` with `bracket` in place of the first character of every `mark`.
+/// Replaces the first character of every `mark` in `text` by `bracket`.
 fn escape_matches<'t>(text: &'t str, mark: Option<&Regex>, bracket: &str) -> Cow<'t, str> {
     match mark {
         Some(mark) => mark.replace_all(text, |mark: &Captures<'_>| {
             let rest = mark.get(1).map_or("", |rest| rest.as_str());
             format!("{bracket}{rest}")
         }),
-        // Without the patterns every bracket may be one of massgen's.
+        // Without the patterns, every bracket may be part of a tag or a note.
         None => Cow::Owned(text.replace(['<', '['], bracket)),
     }
 }
@@ -336,7 +339,7 @@ mod tests {
         assert!(told.starts_with("a\\u{200b}\n[massgen: "), "{told}");
     }
 
-    /// Text that is made from what frames are made of, and from anything else.
+    /// Generates text from the parts of frames, and from anything else.
     fn text() -> impl Strategy<Value = String> {
         let pieces = prop_oneof![
             proptest::sample::select(TextFrame::ALL.to_vec())
@@ -372,7 +375,7 @@ mod tests {
         proptest::collection::vec(pieces, 0..24).prop_map(|pieces| pieces.concat())
     }
 
-    /// Where a reader sees tags of massgen's own.
+    /// Returns what a reader takes for massgen's tags.
     fn tags(text: &str) -> Vec<String> {
         let names: Vec<&str> = TextFrame::ALL.iter().map(|frame| frame.name()).collect();
         let tag = Regex::new(&format!("(?i)<\\s*/?\\s*(?:{})\\b[^>]*>", names.join("|"))).unwrap();
@@ -380,7 +383,8 @@ mod tests {
         found.map(|found| found.as_str().to_owned()).collect()
     }
 
-    /// Whether `text` begins with a quotation mark and ends with the next one that is not escaped.
+    /// Returns whether `text` begins with a quotation mark and ends with the next one that is not
+    /// escaped.
     fn is_quoted_once(text: &str) -> bool {
         let mut rest = text.strip_prefix('"').unwrap().chars();
         while let Some(c) = rest.next() {

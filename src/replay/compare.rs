@@ -1,5 +1,6 @@
-//! Owns what counts as the same run: the same decisions in the same order, each by an agent that had
-//! been shown the same answers before. Pure. Times, tokens, tool calls and deliveries do not count.
+//! Compares two runs: they are the same if they made the same decisions in the same order, each by
+//! an agent that had been shown the same answers before. Pure. Times, tokens, tool calls and
+//! deliveries do not count.
 
 use std::collections::BTreeMap;
 
@@ -11,34 +12,34 @@ use crate::id::{AgentId, AnswerLabel};
 use crate::path::AbsPath;
 use crate::prompts::rewrite_paths;
 
-/// Something that counts.
+/// An event that counts.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ComparedEvent {
-    /// What happened.
+    /// The event.
     #[serde(flatten)]
     pub event: Event,
-    /// The answers that the agent was shown since the last thing it did.
+    /// The answers that the agent was shown since its previous event that counts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub shown: Vec<AnswerLabel>,
 }
 
-/// Where two runs differ first.
+/// The first difference between two runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ReplayDifference {
-    /// Which of the happenings it is, from 1.
+    /// The number of the event among those that count, from 1.
     pub place: usize,
-    /// What happened in the record; nothing if it had ended.
+    /// The event in the record; `None` if the record had ended.
     pub recorded: Option<ComparedEvent>,
-    /// What happened now; nothing if it has ended.
+    /// The event in the replay; `None` if the replay has ended.
     pub replayed: Option<ComparedEvent>,
 }
 
-/// Paths that differ from run to run, each with the name that stands for it in all runs.
+/// Paths that differ from run to run, each with a name that replaces it in all runs.
 #[derive(Clone, Debug, Default)]
 pub struct PathAliases(pub Vec<(AbsPath, String)>);
 
 impl PathAliases {
-    /// `text` with the names in place of the paths.
+    /// Returns `text` with the paths replaced by the names.
     fn replace_paths(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for (path, name) in &self.0 {
@@ -48,7 +49,7 @@ impl PathAliases {
     }
 }
 
-/// What of `events` counts.
+/// Returns those of `events` that count.
 pub fn compared_events<'e>(
     events: impl IntoIterator<Item = &'e Event>,
     names: &PathAliases,
@@ -68,7 +69,7 @@ pub fn compared_events<'e>(
                 shown: shown.unwrap_or_default(),
             });
         }
-        // Who is shown something and then does nothing more has decided nothing by it.
+        // Answers that an agent was shown before it did nothing more have influenced no decision.
         if let Event::RunStarted { .. } | Event::CutShort { .. } = event {
             shown.clear();
         }
@@ -76,7 +77,8 @@ pub fn compared_events<'e>(
     happenings
 }
 
-/// The first difference; what goes beyond a record that is not `complete` is none.
+/// Returns the first difference. Events after the end of an interrupted record are not a
+/// difference.
 pub fn first_difference(
     recorded: &[ComparedEvent],
     replayed: &[ComparedEvent],
@@ -95,16 +97,17 @@ pub fn first_difference(
     })
 }
 
-/// Whether a record goes to the end of its run.
+/// Completeness of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordCompleteness {
     /// It does.
     Complete,
-    /// It breaks off.
+    /// It is truncated.
     Interrupted,
 }
 
-/// `event` as it counts, if it does: without what differs from run to run.
+/// Returns the form of `event` that is compared, if it counts: without what differs from run to
+/// run.
 fn compared_form(event: &Event, names: &PathAliases) -> Option<Event> {
     let mut event = event.clone();
     match &mut event {
@@ -136,7 +139,7 @@ fn compared_form(event: &Event, names: &PathAliases) -> Option<Event> {
         | Event::Replied { .. }
         | Event::Failed { .. }
         | Event::Retrying { .. }
-        // What they say stands in the answers.
+        // Their results are part of the answers.
         | Event::Checking { .. }
         | Event::Checked { .. }
         | Event::Held { .. }
@@ -163,8 +166,8 @@ fn compared_form(event: &Event, names: &PathAliases) -> Option<Event> {
 mod tests {
     use super::*;
 
-    /// Whether the winner of a run has been shown something that counts, if `between` happens after
-    /// it was shown the answer of another.
+    /// Checks whether the winner of a run counts as informed of another's answer, if `between`
+    /// happens after it was shown that answer.
     #[track_caller]
     fn check(between: &str, expected: bool) {
         let lines = [

@@ -1,6 +1,5 @@
-//! Owns the playing again of a recorded run: today's code with the recorded replies, in the order of
-//! the record and in a place of its own. It must never reach a model, and writes nothing of the
-//! user's.
+//! Replays a recorded run: runs today's code with the recorded replies, in the order of the record
+//! and in scratch directories. It must never reach a model, and writes to none of the user's paths.
 
 pub mod compare;
 pub mod plan;
@@ -43,23 +42,24 @@ use crate::world::store::prepare_state_dir;
 use crate::world::store::redact::Redactor;
 use crate::world::store::scratch::ScratchDir;
 
-/// Events that may wait to be looked at.
+/// Maximum number of queued events.
 const EVENTS_WAITING_MAX: usize = 1024;
-/// What the name of a directory begins with in which a run is played again.
+/// Prefix of the scratch directories of replays.
 const SCRATCH_PREFIX: &str = "replay_";
 
-/// What a run came to that was played again.
+/// Outcome of a replay.
 #[derive(Debug)]
 pub struct ReplayOutcome {
-    /// How many of the things that count were compared.
+    /// The number of recorded events that were compared.
     pub compared: usize,
     /// Where it first differs from the record, if it does.
     pub difference: Option<ReplayDifference>,
-    /// The workspaces and records of the second run; they go with this value unless they are kept.
+    /// The workspaces and records of the replay; they are removed when this is dropped, unless they
+    /// are kept.
     pub scratch: ScratchDir,
 }
 
-/// Plays `record` again for a user whose state lies in `state`. `stop` ends it early.
+/// Replays `record` for a user whose state directory is `state`. `stop` ends it early.
 pub async fn play(
     record: RecordedRun,
     state: &AbsPath,
@@ -101,7 +101,7 @@ pub async fn play(
     })
 }
 
-/// All places of the second run, inside `scratch`.
+/// Returns the paths of the replay, inside `scratch`.
 fn layout(config: &Config, state: &AbsPath, scratch: &AbsPath) -> RunLayout {
     let with_workspace = config.agents.iter().filter(|agent| agent.cwd.is_some());
     let workspaces = with_workspace.map(|agent| {
@@ -124,7 +124,7 @@ fn layout(config: &Config, state: &AbsPath, scratch: &AbsPath) -> RunLayout {
     }
 }
 
-/// Each path of the first run with the one of the second.
+/// Returns each path of the recorded run with its path in the replay.
 fn path_moves(record: &RecordedRun, layout: &RunLayout) -> Vec<(AbsPath, String)> {
     let workspaces = record.workspaces.iter().filter_map(|(agent, old)| {
         let new = &layout.workspaces.get(agent)?.path;
@@ -136,7 +136,7 @@ fn path_moves(record: &RecordedRun, layout: &RunLayout) -> Vec<(AbsPath, String)
         .collect()
 }
 
-/// Names for the paths of both runs.
+/// Returns the names for the paths of both runs.
 fn path_aliases(record: &RecordedRun, layout: &RunLayout) -> PathAliases {
     let mut names = Vec::new();
     for (agent, old) in &record.workspaces {
@@ -195,7 +195,7 @@ fn run_request(
     }
 }
 
-/// The models: each gives the replies of its agent, with the paths of the second run.
+/// Returns the models: each gives the replies of its agent, with the paths of the replay.
 fn models(
     replies: BTreeMap<AgentId, ScriptedReplies>,
     talks: &BTreeMap<AgentId, Vec<ConversationPlan>>,

@@ -1,5 +1,5 @@
-//! Owns what the events of a recorded run say about how to play it again: the course of each
-//! coordination, and how many replies each agent got in each conversation. Pure.
+//! Derives from the events of a recorded run how to replay it: the course of each coordination, and
+//! how many replies each agent got in each conversation. Pure.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -9,38 +9,38 @@ use crate::event::{Event, StopReason};
 use crate::id::{AgentId, AgentNumber};
 use crate::orchestrator::replay_order::{RecordedCoordination, RecordedEnding, RecordedSubmission};
 
-/// How to play a run again.
+/// Plan for the replay of a run.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct ReplayPlan {
     /// The course of each attempt's coordination.
     pub courses: VecDeque<RecordedCoordination>,
     /// The conversations of each agent, in order.
     pub talks: BTreeMap<AgentId, Vec<ConversationPlan>>,
-    /// Whether the record goes to the end of its run.
+    /// Whether the record covers its run to the end.
     pub is_complete: bool,
 }
 
 /// One conversation of an agent with its model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConversationPlan {
-    /// How many recorded replies belong to it; a request that failed for good counts too.
+    /// The number of recorded replies that belong to it, including requests that finally failed.
     pub replies: usize,
-    /// What became of a request after them.
+    /// What happens to a request after them.
     pub then: MissingReply,
 }
 
-/// What becomes of a request for which there is no recorded reply.
+/// Behaviour of a request without a recorded reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MissingReply {
-    /// The record has none: the request fails.
+    /// It fails: the record has no such request.
     Fails,
-    /// It was never answered: something else ended the conversation.
+    /// It gets no answer: something else ended the conversation.
     Waits,
-    /// It was never answered, and the run ended there.
+    /// It gets no answer, and the run ended there.
     Ends,
 }
 
-/// Where in a run an event happens.
+/// The phase of a run in which an event happens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum EventPhase {
     #[default]
@@ -49,8 +49,8 @@ enum EventPhase {
     Final,
 }
 
-/// Whether a run came to its own end, so that nothing but the word about it can follow. One that was
-/// given up, or that a bug ended, did not.
+/// Whether a run reached its conclusion, so that only the report of its end can follow. A run that
+/// was aborted, or that a bug ended, did not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum RunConclusion {
     #[default]
@@ -58,33 +58,33 @@ enum RunConclusion {
     Yes,
 }
 
-/// What the last event was.
+/// The kind of the last event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum LastEvent {
-    /// A request failed for good.
+    /// A request finally failed.
     Failure,
     #[default]
     Another,
 }
 
-/// A plan that is being made.
+/// Builds a plan.
 #[derive(Default)]
 struct ReplayPlanner {
     plan: ReplayPlan,
     place: EventPhase,
     numbers: BTreeMap<AgentId, AgentNumber>,
-    /// Steps of each agent in the present coordination.
+    /// The number of steps of each agent in the current coordination.
     steps: BTreeMap<AgentId, u32>,
     presents: Option<AgentId>,
     concluded: RunConclusion,
     has_answer: bool,
     last: LastEvent,
-    /// Conversations in which nothing has happened yet; one that stays so was never begun.
+    /// Conversations without events so far; one that stays so never began.
     untouched: BTreeMap<AgentId, ConversationPlan>,
 }
 
 impl ReplayPlan {
-    /// Reads `events` in their order.
+    /// Derives a plan from `events`, in their order.
     pub fn from_events<'e>(events: impl IntoIterator<Item = &'e Event>) -> Self {
         let mut planning = ReplayPlanner::default();
         for event in events {
@@ -163,7 +163,7 @@ impl ReplayPlanner {
         }
     }
 
-    /// Counts what belongs to a conversation.
+    /// Counts an event in its conversation.
     fn apply_to_conversation(&mut self, event: &Event) {
         let (replies, agent) =
             if let Event::Replied { agent, .. } | Event::Failed { agent, .. } = event {
@@ -214,7 +214,7 @@ impl ReplayPlanner {
         self.untouched.insert(agent.clone(), talk);
     }
 
-    /// The coordination ends by itself, unless it was cut short before.
+    /// Ends the coordination as closed, unless it was interrupted before.
     fn close(&mut self) {
         if self.place == EventPhase::Coordination
             && let Some(course) = self.plan.courses.back_mut()
@@ -224,7 +224,7 @@ impl ReplayPlanner {
         self.place = EventPhase::Outside;
     }
 
-    /// What has not ended by now has no end of its own.
+    /// Marks what has not ended so far as interrupted.
     fn close_unfinished(&mut self) {
         match self.place {
             EventPhase::Outside => {}
@@ -237,7 +237,7 @@ impl ReplayPlanner {
                 let presents = self.presents.take();
                 let talks = presents.and_then(|agent| self.plan.talks.get_mut(&agent));
                 if let Some(talk) = talks.and_then(|talks| talks.last_mut()) {
-                    // A limit refused the request: it was never made.
+                    // A limit refused the request, so it was never sent.
                     let refused = usize::from(self.last == LastEvent::Failure);
                     talk.replies = talk.replies.saturating_sub(refused);
                     talk.then = MissingReply::Ends;
@@ -278,7 +278,7 @@ mod tests {
         AgentId::parse(id).unwrap()
     }
 
-    /// An event from its type, whom it is about, and whatever else it has in JSON.
+    /// Returns an event with this type, agent and further JSON fields.
     fn event(kind: &str, id: &str, rest: &str) -> Event {
         let text = format!("{{\"type\":\"{kind}\",\"agent\":\"{id}\"{rest}}}");
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{text}: {error}"))
@@ -342,7 +342,7 @@ mod tests {
         }
     }
 
-    /// `expected` is the ending of each coordination, and each agent's conversations: how many
+    /// `expected` is the ending of each coordination, and each agent's conversations: the number of
     /// replies, and what follows them.
     #[track_caller]
     fn check(events: &[Event], expected: &str) {

@@ -1,5 +1,5 @@
-//! Owns the model of an agent whose run is played again: it gives the recorded replies, each in the
-//! conversation that it belongs to, whatever it is asked.
+//! The model of an agent in a replay: it returns the recorded replies, each in the conversation
+//! that it belongs to, whatever the request says.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -13,7 +13,7 @@ use crate::backend::scripted::script::ScriptedReplies;
 use crate::backend::{Backend, BackendError, BackendErrorKind, ModelRequest, ReplyStream};
 use crate::replay::plan::{ConversationPlan, MissingReply};
 
-/// A model that says what it said before.
+/// A model that repeats its recorded replies.
 #[derive(Debug)]
 pub(super) struct PlaybackBackend {
     talks: Vec<PlayedConversation>,
@@ -21,12 +21,12 @@ pub(super) struct PlaybackBackend {
     ends: PlaybackCancellation,
 }
 
-/// How the wait for a reply ends that was never given.
+/// Tokens that end the wait for a reply that was never given.
 #[derive(Clone, Debug)]
 pub(super) struct PlaybackCancellation {
-    /// The run goes another way than the record.
+    /// Cancelled when the run diverges from the record.
     pub(super) departed: CancellationToken,
-    /// The record ends: so does the run.
+    /// Cancelled at the end of the record, which ends the run too.
     pub(super) stop: CancellationToken,
 }
 
@@ -37,17 +37,17 @@ struct PlayedConversation {
     then: MissingReply,
 }
 
-/// Which conversation goes on, and how often it was asked for a reply.
+/// The current conversation, and the number of its requests so far.
 #[derive(Debug, Default)]
 struct PlaybackPosition {
     conversation: Option<ConversationVersion>,
-    /// How many conversations have been begun.
+    /// The number of conversations that have begun.
     begun: usize,
     asked: usize,
 }
 
 impl PlaybackBackend {
-    /// Gives `replies`, which belong to `talks` in their order.
+    /// Creates the backend for `replies`, which belong to `talks` in their order.
     pub(super) fn new(
         mut replies: ScriptedReplies,
         talks: &[ConversationPlan],
@@ -68,7 +68,7 @@ impl PlaybackBackend {
         }
     }
 
-    /// The conversation of `request`, and which of its requests this is, from 0.
+    /// Returns the conversation of `request`, and the index of the request in it, from 0.
     fn conversation(&self, request: &ModelRequest<'_>) -> Option<(&PlayedConversation, usize)> {
         let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
         let version = request.conversation.version();

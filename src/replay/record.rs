@@ -1,5 +1,5 @@
-//! Owns what a log directory holds of a run, read so that it can be played again. Damage is said and
-//! passed over as far as possible.
+//! Reads the records of a run in its log directory, so that it can be replayed. Damage is reported
+//! and skipped as far as possible.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,29 +16,29 @@ use crate::mentions::opened_paths::OpenedPath;
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::guard::FolderGuard;
 use crate::replay::plan::ReplayPlan;
-use crate::world::files::inspect;
-use crate::world::locate::locate;
+use crate::world::io::files::inspect;
+use crate::world::io::locate::locate;
 use crate::world::store::records::replay_manifest::ReplayManifest;
 use crate::world::store::runs::{RunDir, RunStatus};
 
 /// A recorded run.
 #[derive(Debug)]
 pub struct RecordedRun {
-    /// What it came to and how, without what streamed.
+    /// Its events, except for streamed text.
     pub events: Vec<Event>,
-    /// How to play it again.
+    /// How to replay it.
     pub plan: ReplayPlan,
     /// The team.
     pub config: Config,
     /// The task as the user wrote it.
     pub task: String,
-    /// The directory that the user stood in.
+    /// The user's current directory at that time.
     pub cwd: AbsPath,
-    /// The workspace of each agent that had one, by every path that leads there.
+    /// The workspace of each agent that had one, with every path that leads to it.
     pub workspaces: BTreeMap<AgentId, Vec<AbsPath>>,
-    /// Where the agents saw each other's snapshots, by every path that leads there.
+    /// The directory of the snapshots that the agents saw, with every path that leads to it.
     pub temp_workspaces: Vec<AbsPath>,
-    /// What the prompts of the session opened.
+    /// The paths that the prompts of the session opened.
     pub opened: Vec<OpenedPath>,
     /// The recorded replies of each agent.
     pub(crate) replies: BTreeMap<AgentId, ScriptedReplies>,
@@ -47,8 +47,8 @@ pub struct RecordedRun {
 }
 
 impl RecordedRun {
-    /// Reads the records of `run`. `home` is the user's home directory, `here` the one that they stand in:
-    /// records that were made elsewhere open nothing outside of it.
+    /// Reads the records of `run`. `home` is the user's home directory, `here` the current one:
+    /// records that were created elsewhere open nothing outside of it.
     pub fn read(run: &RunDir, home: Option<&AbsPath>, here: &AbsPath) -> Result<Self> {
         let outset = run.manifest()?;
         let mut notes = Vec::new();
@@ -98,7 +98,7 @@ impl RecordedRun {
         })
     }
 
-    /// The task as the agents read it.
+    /// Returns the task as the agents read it.
     pub fn question(&self) -> Arc<str> {
         let question = self.events.iter().find_map(|event| {
             if let Event::RunStarted { question, .. } = event {
@@ -111,7 +111,7 @@ impl RecordedRun {
     }
 }
 
-/// All events but those that stream.
+/// Returns all events except for streamed text.
 fn events(run: &RunDir, notes: &mut Vec<String>) -> Result<Vec<Event>> {
     let mut events = Vec::new();
     for entry in run.events()? {
@@ -139,17 +139,17 @@ fn replies_of(run: &RunDir, agent: &AgentId, notes: &mut Vec<String>) -> Result<
     Ok(list)
 }
 
-/// Which paths a record opens.
+/// The paths that a record may open.
 #[derive(Clone, Debug)]
 enum Reach {
-    /// Those that the run had, which was made here.
+    /// All paths of the run, which was recorded here.
     Everywhere,
-    /// Those in this directory.
+    /// Only paths in this directory.
     Within(RealPath),
 }
 
 impl Reach {
-    /// Whether `path` is opened; if it is not, a note says why.
+    /// Returns whether `path` is opened; if it is not, adds a note that says why.
     fn keeps(&self, path: &AbsPath, is_there: bool, notes: &mut Vec<String>) -> bool {
         if !is_there {
             notes.push(format!("`{path}` is gone; the agents do not see it"));
@@ -171,8 +171,8 @@ impl Reach {
     }
 }
 
-/// The team as it was, with recorded replies. It holds what massgen writes of one, and nothing else:
-/// whoever wrote the record may want commands, servers or hooks.
+/// Returns the recorded team. It contains only what massgen writes into a record, and nothing else:
+/// a manipulated record might add commands, servers or hooks.
 fn team(outset: &ReplayManifest, cwd: &AbsPath, home: Option<&AbsPath>) -> Result<Config> {
     let origin = ConfigOrigin {
         name: "replay.yaml".to_owned(),
@@ -196,7 +196,8 @@ fn team(outset: &ReplayManifest, cwd: &AbsPath, home: Option<&AbsPath>) -> Resul
         .with_hint("it may have been written by another version, or changed since"))
 }
 
-/// Leaves out what the config opens and is no directory any more, or lies beyond `reach`.
+/// Removes paths that the config opens and that are no directories any more, or are outside of
+/// `reach`.
 fn close_paths(config: &mut Config, reach: &Reach, notes: &mut Vec<String>) {
     let opened: BTreeSet<AbsPath> = config.opened_paths().cloned().collect();
     let is_closed =

@@ -1,5 +1,5 @@
-//! Owns the reading of a run that was broken off, so that it can be gone on with from its last
-//! recorded event: which run that is, and what its log tells. It asks nobody and repeats nothing.
+//! Reads an interrupted run, so that it can be resumed from its last recorded event: finds the run,
+//! and decodes its log. It asks no model and repeats nothing.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -12,29 +12,29 @@ use crate::orchestrator::replay_order::{RecordedCoordination, RecordedEnding};
 use crate::orchestrator::resumed_turn::ResumedTurn;
 use crate::path::AbsPath;
 use crate::replay::plan::ReplayPlan;
-use crate::world::clock::LocalDateTime;
+use crate::world::io::clock::LocalDateTime;
 use crate::world::store::event_log::{EventLog, LogEntry};
 use crate::world::store::records::metadata::RecordedRunMetadata;
 use crate::world::store::records::replay_manifest::ReplayManifest;
 use crate::world::store::runs::{RunDir, RunStatus, list};
 
-/// How many runs are looked at, the newest first, to find the last one of a session.
+/// Maximum number of runs that are examined, the newest first, to find the last one of a session.
 const RUNS_LOOKED_AT_MAX: usize = 10_000;
 
-/// A run whose process is gone and never said how it ended.
+/// A run whose process is gone and that did not record its end.
 #[derive(Clone, Debug)]
 pub struct InterruptedRun {
     /// The run.
     pub run: RunDir,
-    /// What it was started with.
+    /// How it was started.
     pub started: RecordedRunMetadata,
-    /// Which turn of its session it is.
+    /// The number of the turn in its session.
     pub turn: u32,
 }
 
-/// The last run in `logs`, of the session `session` if one is named, if it was broken off. Runs that
-/// go on, those that had not begun to ask, those whose session is gone by `is_there`, and those whose
-/// records came along with the project, do not count.
+/// Returns the last run in `logs`, of the session `session` if one is named, if it was interrupted.
+/// Skips runs that are in progress, that had not begun to ask, whose session does not exist
+/// according to `is_there`, or whose records were copied along with the project.
 pub fn find_interrupted(
     logs: &AbsPath,
     session: Option<&str>,
@@ -59,23 +59,24 @@ pub fn find_interrupted(
     Ok(None)
 }
 
-/// What is known of a run that is gone on with.
+/// State of a run that is to be resumed.
 #[derive(Debug)]
 pub struct ResumeState {
     /// The turn.
     pub resumed: ResumedTurn,
     /// The course of each of its coordinations.
     pub courses: VecDeque<RecordedCoordination>,
-    /// How it began.
+    /// The manifest of its start.
     pub outset: ReplayManifest,
     /// Its name.
     pub name: RunName,
-    /// Why its log was cut, if it was.
+    /// Why its log was truncated, if it was.
     pub cut: Option<String>,
 }
 
 impl ResumeState {
-    /// Reads the records of `run` and holds its log. What is torn or follows damage is cut off.
+    /// Reads the records of `run` and locks its log. Torn lines, and everything after damage, are
+    /// cut off.
     pub fn read(run: &RunDir) -> Result<Self> {
         let outset = run.manifest()?;
         let last = outset.temp_workspaces.first().and_then(AbsPath::new);
@@ -109,7 +110,7 @@ impl ResumeState {
         })
     }
 
-    /// The task as the agents read it, if the run came to tell it.
+    /// Returns the task as the agents read it, if the run recorded it.
     pub fn question(&self) -> Option<Arc<str>> {
         self.resumed.events().find_map(|event| {
             let Event::RunStarted { question, .. } = event else {
@@ -125,7 +126,8 @@ fn resume_error(run: &RunDir, why: &str) -> Error {
     Error::new(ErrorKind::Environment, message).with_hint("begin its task again")
 }
 
-/// What the lines of a log tell, with the text of each reply in it; `None` if one of them is not known.
+/// Decodes the lines of a log, and adds the streamed text to each reply; `None` if one of them is
+/// unknown.
 fn decode_events(entries: Vec<LogEntry>) -> Option<Vec<(Event, LocalDateTime)>> {
     let mut said: BTreeMap<AgentId, String> = BTreeMap::new();
     let told = entries.into_iter().map(|entry| {
@@ -142,7 +144,8 @@ fn decode_events(entries: Vec<LogEntry>) -> Option<Vec<(Event, LocalDateTime)>> 
     told.collect()
 }
 
-/// The course of each coordination. The last one is open where the record only breaks off.
+/// Returns the course of each coordination. The last one stays open if the record is merely
+/// truncated.
 fn courses<'e>(events: impl Iterator<Item = &'e Event> + Clone) -> VecDeque<RecordedCoordination> {
     let mut courses = ReplayPlan::from_events(events.clone()).courses;
     let mut is_open = false;

@@ -1,38 +1,38 @@
-//! Owns the table of the roles that every config has: what each is for, what it may do and what it
-//! leaves to others.
+//! The table of built-in roles, which every config has: what each is for, what it may do and what
+//! it leaves to others.
 
 use crate::roles::{PipelineRole, RoleName, RoleReadAccess, RoleRight, RoleWriteAccess, prompts};
 
-/// A role of the table.
+/// A built-in role.
 #[derive(Clone, Copy, Debug)]
 pub struct BuiltInRole {
     /// Its name.
     pub name: &'static str,
-    /// What it is for, for people.
+    /// Its purpose, for people.
     pub purpose: &'static str,
-    /// What it may do beside reading.
+    /// Its rights in addition to reading.
     pub rights: &'static [RoleRight],
-    /// Where it may do that.
+    /// Where it may use them.
     pub location: RoleLocation,
-    /// The file that it leaves in its directory; for `understand`, one that massgen writes.
+    /// The file that it leaves in its directory; massgen writes that of `understand`.
     pub output: Option<&'static str>,
 }
 
-/// Where a role of the table works.
+/// Where a built-in role works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RoleLocation {
-    /// In the directory that has its name.
+    /// In its own directory, named after the role.
     OwnDirectory,
-    /// In a project, where the work is.
+    /// In the project, where the work is.
     Project,
 }
 
-/// The role that asks before anybody works.
+/// The role that asks questions before any other works.
 pub const UNDERSTAND: &str = "understand";
-/// The role that uses what was made, and whose word ends a pipeline.
+/// The role that uses the result, and whose verdict ends a pipeline.
 pub const USER: &str = "user";
 
-/// The roles in the order in which they work where a config does not say otherwise.
+/// The built-in roles in their default order.
 pub const ROLES: &[BuiltInRole] = &[
     BuiltInRole {
         name: UNDERSTAND,
@@ -78,7 +78,7 @@ pub const ROLES: &[BuiltInRole] = &[
     },
 ];
 
-/// The role of this name in the table.
+/// Returns the built-in role of this name.
 pub fn built_in(name: &RoleName) -> Option<PipelineRole> {
     let row = ROLES.iter().find(|row| row.name == name.as_str())?;
     Some(PipelineRole {

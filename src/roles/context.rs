@@ -1,33 +1,34 @@
-//! Owns what a stage is told of what earlier ones left, within a budget of tokens. What does not fit
-//! is named, so that the agent reads it itself: everything is readable for everyone.
+//! Selects the output of earlier stages that goes into a stage's prompt, within a token budget. A
+//! document that does not fit is named, so that the agent can read it itself: all roles can read
+//! everything.
 
-/// How many bytes of text count as one token: what vendors give as the usual size for English.
+/// Bytes of text per token, the usual size that vendors give for English.
 const BYTES_PER_TOKEN: usize = 4;
-/// The least that is worth telling of a document that does not fit, in bytes.
+/// The smallest excerpt worth including, in bytes.
 const PIECE_BYTES_MIN: usize = 400;
 
-/// A text that an earlier stage left.
+/// A document that an earlier stage left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StageDocument {
-    /// Where it stands in the shared tree.
+    /// Its path in the shared tree.
     pub path: String,
-    /// What it says.
+    /// Its content.
     pub text: String,
 }
 
-/// How much of a document is told.
+/// How much of a document is included.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DocumentInclusion {
-    /// All of it.
+    /// The whole document.
     Full(StageDocument),
     /// Its beginning.
     Excerpt(StageDocument),
-    /// That it is there.
+    /// Only its path.
     Omitted(String),
 }
 
-/// What is told of `documents`, which stand in their order, the most important first. What comes
-/// earlier is told before what comes later.
+/// Selects what to include of `documents`, which are in order of importance. Earlier documents use
+/// up the budget first.
 pub fn select_documents(documents: Vec<StageDocument>, tokens_max: u64) -> Vec<DocumentInclusion> {
     let tokens_max = usize::try_from(tokens_max).unwrap_or(usize::MAX);
     let mut left = tokens_max.saturating_mul(BYTES_PER_TOKEN);
@@ -82,7 +83,7 @@ mod tests {
         check(&[400, 400], 200, &["0 whole", "1 whole"]);
         check(&[400, 1002], 200, &["0 whole", "1 400"]);
         check(&[400, 1002, 2], 199, &["0 whole", "1 named", "2 named"]);
-        // A character is not cut.
+        // Characters are not split.
         check(&[2002], 250, &["0 1000"]);
         check(&[2], 0, &["0 named"]);
     }

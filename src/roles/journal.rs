@@ -1,65 +1,66 @@
-//! Owns what the commits on the shared branch of a pipeline say of its course. The last paragraph of
-//! each is massgen's; what stands before it is text of a role's, and says nothing of the course.
+//! Commit messages on a pipeline's shared branch, from which its progress is read. The last
+//! paragraph of each message is massgen's; the text before it is a role's and has no effect on
+//! progress.
 
 use crate::roles::RoleName;
 use crate::roles::progress::CompletedStage;
 use crate::roles::verdict::RoleVerdict;
 
-/// What the lines of massgen's paragraph begin with.
+/// The prefix of the trailers in massgen's paragraph.
 const PREFIX: &str = "Massgen-";
-/// What the word of a role that is satisfied is written as, and any other.
+/// The trailer values for a satisfied role and for any other.
 const SATISFIED: &str = "satisfied";
 const FEEDBACK: &str = "feedback";
 
-/// What a commit on the shared branch was made for.
+/// The reason for a commit on the shared branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JournalEntry {
-    /// The pipeline began.
+    /// The pipeline started.
     Start,
-    /// An iteration began.
+    /// An iteration started.
     Begin {
-        /// Which, from 1.
+        /// Its number, from 1.
         iteration: u32,
     },
-    /// The work of a role was merged.
+    /// A role's work was merged.
     Merge(MergeEntry),
     /// An iteration ended.
     End {
-        /// Which, from 1.
+        /// Its number, from 1.
         iteration: u32,
     },
-    /// All work of a role was taken out.
+    /// All work of a role was reverted.
     Revert {
-        /// Whose.
+        /// The role.
         role: RoleName,
     },
-    /// A role begins afresh.
+    /// A role starts over.
     Reset {
-        /// Which.
+        /// The role.
         role: RoleName,
     },
 }
 
-/// Work that was merged.
+/// A role's work that was merged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MergeEntry {
-    /// In which iteration, from 1.
+    /// The iteration, from 1.
     pub iteration: u32,
-    /// Whose.
+    /// The role.
     pub role: RoleName,
-    /// Which copy of the role, from 1.
+    /// The copy of the role, from 1.
     pub copy: u32,
-    /// How many copies worked at the same time.
+    /// The number of copies that worked at the same time.
     pub copies: u32,
     /// Whether the role is satisfied with the work.
     pub satisfied: bool,
-    /// The state of the tree without what roles leave to each other, as a name that is the same for the
-    /// same state.
+    /// An identifier of the tree's state without the documents that roles leave for each other;
+    /// equal states have equal identifiers.
     pub work: String,
 }
 
 impl JournalEntry {
-    /// What was merged, if something was.
+    /// Returns the merge, if the entry is one.
     pub fn merge(&self) -> Option<&MergeEntry> {
         match self {
             JournalEntry::Merge(merge) => Some(merge),
@@ -71,7 +72,7 @@ impl JournalEntry {
         }
     }
 
-    /// The message of a commit: its subject, the role's own text, and what it says of the course.
+    /// Returns the commit message: subject, the role's text, and massgen's trailers.
     pub fn message(&self, subject: &str, text: &str) -> String {
         let lines: Vec<String> = self
             .trailers()
@@ -86,8 +87,8 @@ impl JournalEntry {
         message
     }
 
-    /// What a message says of the course, with the text of the role before it; `None` if it is not of
-    /// massgen's making.
+    /// Parses a commit message into its entry and the role's text. Returns `None` if massgen did
+    /// not write it.
     pub fn parse(message: &str) -> Option<(Self, &str)> {
         let message = message.trim_end();
         let (before, last) = message.rsplit_once("\n\n")?;
@@ -125,7 +126,7 @@ impl JournalEntry {
         Some((entry, text))
     }
 
-    /// What it is called.
+    /// Returns the name of the event.
     pub fn event_name(&self) -> &'static str {
         match self {
             JournalEntry::Start => "start",
@@ -137,7 +138,7 @@ impl JournalEntry {
         }
     }
 
-    /// The iteration that it names.
+    /// Returns the iteration that it names.
     pub fn iteration(&self) -> Option<u32> {
         match self {
             JournalEntry::Begin { iteration } | JournalEntry::End { iteration } => Some(*iteration),
@@ -146,7 +147,7 @@ impl JournalEntry {
         }
     }
 
-    /// The role that it names.
+    /// Returns the role that it names.
     pub fn role(&self) -> Option<&RoleName> {
         match self {
             JournalEntry::Merge(merge) => Some(&merge.role),
@@ -172,7 +173,7 @@ impl JournalEntry {
     }
 }
 
-/// The lines of massgen's paragraph.
+/// The trailers of massgen's paragraph.
 struct TrailerLines<'a>(&'a str);
 
 impl<'a> TrailerLines<'a> {
@@ -188,8 +189,9 @@ impl<'a> TrailerLines<'a> {
     }
 }
 
-/// What was done, by what the shared branch says of it from its beginning on. `roles` are those of the
-/// stages, in their order; the number of copies of a stage is what its newest merge says.
+/// Returns the completed stages, according to the entries of the shared branch from its start.
+/// `roles` are the roles of the stages, in order; a stage is complete when its last copy is merged,
+/// and its newest merge gives the number of copies.
 pub fn completed_stages<'a>(
     roles: &[RoleName],
     entries: impl IntoIterator<Item = (&'a JournalEntry, &'a str)>,
@@ -212,7 +214,7 @@ pub fn completed_stages<'a>(
     stages.collect()
 }
 
-/// The copies of a role whose work of an iteration is merged.
+/// Returns the copies of a role whose work in an iteration is merged.
 pub fn merged_copies<'a>(
     entries: impl IntoIterator<Item = (&'a JournalEntry, &'a str)>,
     (iteration, role): (u32, &RoleName),
@@ -222,8 +224,8 @@ pub fn merged_copies<'a>(
     its.map(|(merge, _)| merge.copy).collect()
 }
 
-/// The merges that count, with the text of each: a role that begins afresh takes the newest work of its
-/// own out of the course, and all that followed it.
+/// Returns the merges that count, each with its text: a reset of a role drops the role's newest
+/// work and everything that followed it.
 fn effective_merges<'a>(
     entries: impl IntoIterator<Item = (&'a JournalEntry, &'a str)>,
 ) -> Vec<(&'a MergeEntry, &'a str)> {

@@ -1,5 +1,6 @@
-//! Owns the parts of a pipeline: who may do what, in which order, who reads what of whom, and when it
-//! is over. It holds no agents and starts nothing; roles lower to grants like everything else.
+//! The roles of a pipeline: who may do what, in which order, who reads whose output, and when the
+//! pipeline ends. This module holds no agents and starts nothing; roles are lowered to grants like
+//! everything else.
 
 pub mod context;
 pub mod progress;
@@ -20,16 +21,16 @@ use crate::roles::built_in::UNDERSTAND;
 
 /// The longest name of a role, in bytes.
 const NAME_BYTES_MAX: usize = 32;
-/// Names in a pipeline that are no role's.
+/// Names that are reserved in a pipeline and cannot be a role's.
 const RESERVED: &[&str] = &["main", "supervisor", "head", "shared"];
 
-/// The name of a role, which its directory and its branch have too: lower-case letters, digits and
-/// `-`, beginning with a letter.
+/// The name of a role, also used for its directory and branch: lower-case letters, digits and `-`,
+/// beginning with a letter.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct RoleName(String);
 
-/// Why a text is no name of a role.
+/// The reason why a string is not a valid role name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "it is no name for a role: expected 1 to {NAME_BYTES_MAX} lower-case letters, digits and `-`, \
@@ -38,7 +39,7 @@ pub struct RoleName(String);
 pub struct InvalidRoleName;
 
 impl RoleName {
-    /// Accepts a name that a directory and a branch can have.
+    /// Parses a name that is valid for a directory and a branch.
     pub fn parse(text: &str) -> Result<Self, InvalidRoleName> {
         let is_known = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         let is_name = text.len() <= NAME_BYTES_MAX
@@ -53,7 +54,7 @@ impl RoleName {
         }
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -79,22 +80,22 @@ impl fmt::Display for RoleName {
     }
 }
 
-/// What a role may do. It may always read.
+/// What a role may do in addition to reading, which it always may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RoleRight {
-    /// Make and replace files in its own directories.
+    /// Create and replace files in its own directories.
     Write,
-    /// Change parts of files there.
+    /// Edit files there.
     Edit,
     /// Run commands.
     Bash,
 }
 
 impl RoleRight {
-    /// All of them, in the order of tables.
+    /// All rights, in the order of tables.
     pub const ALL: [RoleRight; 3] = [RoleRight::Write, RoleRight::Edit, RoleRight::Bash];
 
-    /// What it is called.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             RoleRight::Write => "write",
@@ -103,54 +104,55 @@ impl RoleRight {
         }
     }
 
-    /// The right of this name.
+    /// Returns the right of this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|right| right.name() == name)
     }
 }
 
-/// Where a role writes.
+/// Where a role may write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RoleWriteAccess {
-    /// In the directory that has its name.
+    /// In its own directory, named after the role.
     OwnDirectory,
-    /// In that, and in these directories of the shared tree.
+    /// In its own directory and in these directories of the shared tree.
     OwnAndListed(Vec<RelPath>),
-    /// Where the pipeline works on a project, everywhere in it but in the directories of other roles;
-    /// where it began empty, in its own.
+    /// In a pipeline on a project, everywhere except in the directories of other roles; in a
+    /// pipeline that started empty, in its own directory.
     Project,
 }
 
-/// Whose outputs a role is told.
+/// The roles whose output a role reads in its prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RoleReadAccess {
-    /// Those of all stages before its own.
+    /// The roles of all earlier stages.
     AllEarlier,
-    /// Those of these roles.
+    /// These roles.
     Only(Vec<RoleName>),
 }
 
-/// A part in a pipeline.
+/// A role in a pipeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PipelineRole {
     /// Its name.
     pub name: RoleName,
-    /// What it is for, in a few words for people.
+    /// Its purpose, in a few words for people.
     pub purpose: String,
-    /// What its agents are told of their part; that of the table of the same name, without one.
+    /// The prompt for its agents; `None` uses that of the built-in role of the same name.
     pub prompt: Option<String>,
-    /// What it may do beside reading.
+    /// Its rights in addition to reading.
     pub rights: BTreeSet<RoleRight>,
-    /// Where it may do that.
+    /// Where it may use them.
     pub writes: RoleWriteAccess,
-    /// Whose outputs it is told.
+    /// The roles whose output it reads in its prompt.
     pub reads: RoleReadAccess,
-    /// The file in its own directory that later stages read; none if its answer is all that it gives.
+    /// The file in its own directory that later stages read; `None` if its answer is its only
+    /// output.
     pub output: Option<String>,
 }
 
 impl PipelineRole {
-    /// A role that only reads, and leaves nothing but its answer.
+    /// Returns a role that only reads, and whose answer is its only output.
     pub fn empty(name: RoleName) -> Self {
         Self {
             purpose: format!("does the part of {name}"),
@@ -163,52 +165,52 @@ impl PipelineRole {
         }
     }
 
-    /// Whether it may do this.
+    /// Returns whether it has this right.
     pub fn has_right(&self, right: RoleRight) -> bool {
         self.rights.contains(&right)
     }
 }
 
-/// A place in the order of a pipeline.
+/// A stage of a pipeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PipelineStage {
     /// The role that works.
     pub role: PipelineRole,
-    /// The agents that work in it; several vote on whose work counts. Never empty.
+    /// Its agents; several vote on whose work counts. Never empty.
     pub agents: Vec<AgentId>,
-    /// How many copies of the role work at the same time, each on a part of the plan and on a branch
-    /// of its own. At least one.
+    /// The number of copies of the role that work at the same time, each on one part of the plan
+    /// and on its own branch. At least one.
     pub copies: u32,
 }
 
-/// What a pipeline is made of.
+/// The definition of a pipeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PipelineSpec {
-    /// The stages in their order; no role stands in two of them. Never empty.
+    /// The stages in order; each role occurs once. Never empty.
     pub stages: Vec<PipelineStage>,
-    /// How often the stages may be gone through. At least once.
+    /// The maximum number of iterations. At least one.
     pub iterations_max: u32,
-    /// The role whose word ends it; without one, it ends after one iteration.
+    /// The role whose verdict ends the pipeline; `None` ends it after one iteration.
     pub until: Option<RoleName>,
-    /// How much of earlier outputs a stage is told, in tokens.
+    /// The token budget for earlier output in a stage's prompt.
     pub context_tokens_max: u64,
 }
 
 impl PipelineSpec {
-    /// The stage of this number, from 0.
+    /// Returns the stage of this number, from 0.
     pub fn stage(&self, number: usize) -> Option<&PipelineStage> {
         self.stages.get(number)
     }
 
-    /// The stage with which another iteration begins: the first, unless that only finds out what is
-    /// asked.
+    /// Returns the stage at which further iterations start: the first, or the one after
+    /// `understand`.
     pub fn loop_start(&self) -> usize {
         let mut stages = self.stages.iter();
         let works = |stage: &PipelineStage| stage.role.name.as_str() != UNDERSTAND;
         stages.position(works).unwrap_or_default()
     }
 
-    /// The stages whose outputs the stage of this number is told, in their order.
+    /// Returns the stages whose output the stage of this number reads, in order.
     pub fn context_stages(&self, number: usize) -> Vec<&PipelineStage> {
         let Some(stage) = self.stage(number) else {
             return Vec::new();

@@ -1,51 +1,51 @@
-//! Owns the order of a pipeline's work as a function of what was done: the same records always give
-//! the same next step, so that a pipeline that was broken off goes on where it was.
+//! The order of a pipeline's work, as a function of what was done: the same records always give the
+//! same next step, so that an interrupted pipeline resumes where it was.
 
 use crate::roles::PipelineSpec;
 use crate::roles::verdict::RoleVerdict;
 
-/// How many iterations may bring nothing new until the pipeline ends.
+/// The number of iterations without progress after which the pipeline ends.
 const ITERATIONS_WITHOUT_PROGRESS_MAX: usize = 2;
 
-/// A stage that was gone through, with its work merged.
+/// A completed stage, whose work is merged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompletedStage {
-    /// In which iteration, from 1.
+    /// The iteration, from 1.
     pub iteration: u32,
-    /// Which stage, from 0.
+    /// The number of the stage, from 0.
     pub stage: usize,
-    /// The state of the shared tree after it, as a name that is the same for the same state.
+    /// An identifier of the shared tree's state after it; equal states have equal identifiers.
     pub state: String,
-    /// What its answer says of the work; only that of the role that ends the pipeline counts.
+    /// The verdict of its answer; only that of the role that ends the pipeline counts.
     pub verdict: RoleVerdict,
 }
 
-/// What comes next.
+/// The next step of a pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NextStep {
     /// This stage works.
     Work {
-        /// In which iteration, from 1.
+        /// The iteration, from 1.
         iteration: u32,
-        /// Which stage, from 0.
+        /// The number of the stage, from 0.
         stage: usize,
     },
-    /// It is over.
+    /// The pipeline has ended.
     Over(PipelineEnd),
 }
 
-/// Why a pipeline is over.
+/// The reason why a pipeline ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PipelineEnd {
-    /// Its last role is satisfied, or nobody is to be asked and all stages were gone through.
+    /// The role that ends it is satisfied, or there is none and all stages are complete.
     Finished,
-    /// There may be no more iterations.
+    /// The maximum number of iterations is reached.
     OutOfIterations,
-    /// Whole iterations have left the shared tree as it was, or brought the same feedback.
+    /// Whole iterations left the shared tree unchanged, or produced the same feedback.
     NoProgress,
 }
 
-/// What comes after `done`, whose stages are in the order in which they were gone through.
+/// Returns the step after `done`, whose stages are in the order of completion.
 pub fn next_step(pipeline: &PipelineSpec, done: &[CompletedStage]) -> NextStep {
     let Some(last) = done.last() else {
         return NextStep::Work {
@@ -74,7 +74,7 @@ pub fn next_step(pipeline: &PipelineSpec, done: &[CompletedStage]) -> NextStep {
     }
 }
 
-/// Another iteration, if there may be one and there is a reason to hope.
+/// Starts another iteration, unless the maximum is reached or the pipeline is stuck.
 fn next_iteration(pipeline: &PipelineSpec, done: &[CompletedStage], iteration: u32) -> NextStep {
     if iteration >= pipeline.iterations_max {
         NextStep::Over(PipelineEnd::OutOfIterations)
@@ -83,13 +83,13 @@ fn next_iteration(pipeline: &PipelineSpec, done: &[CompletedStage], iteration: u
     } else {
         NextStep::Work {
             iteration: iteration.saturating_add(1),
-            // What is asked does not change: it is understood once.
+            // The task does not change, so `understand` runs only once.
             stage: pipeline.loop_start(),
         }
     }
 }
 
-/// Whether the last iterations ended alike: in the same state, or with the same feedback.
+/// Returns whether the last iterations ended alike: in the same state, or with the same feedback.
 fn is_stuck(done: &[CompletedStage]) -> bool {
     let Some(last) = done.last() else {
         return false;
@@ -125,8 +125,8 @@ mod tests {
 
     const ALL: &[&str] = &["understand", "planner", "implementer", "user"];
 
-    /// Goes through a whole pipeline in which the user says `words` and the state of the tree after
-    /// each iteration is as in `states`. Gives the stages by number, and the end.
+    /// Runs a whole pipeline in which the `user` role answers with `words` and the tree has
+    /// `states` after the iterations. Returns the stage numbers and the end.
     fn walked(pipeline: &PipelineSpec, words: &[&str], states: &[&str]) -> (String, PipelineEnd) {
         let mut done = Vec::new();
         let mut way = Vec::new();
@@ -189,7 +189,7 @@ mod tests {
         let second = format!("{first} 2.1 2.2 2.3");
         check((Some("user"), 2), (words, states), &second, over);
         let third = format!("{second} 3.1 3.2 3.3");
-        // The same state three times, and the same words three times.
+        // The same state three times, and the same feedback three times.
         check(
             (Some("user"), 9),
             (words, &["a", "a", "a"]),

@@ -1,7 +1,7 @@
-//! Owns what the agents of the roles that every config has are told of their part. Where they write, what
-//! they leave and how their answer ends is told beside it.
+//! The prompts of the built-in roles. Where they write, what they leave and how their answer ends
+//! is added elsewhere.
 
-/// The text of a role of the table.
+/// Returns the prompt of a built-in role.
 pub(super) fn built_in_prompt(name: &str) -> Option<&'static str> {
     PROMPTS
         .iter()

@@ -1,28 +1,29 @@
-//! Owns the reading of what roles write in sections: the parts of a plan, the questions of whoever
-//! wants to understand a task, and what a role thinks of its own work. What is not written so is no
-//! error: it counts as not said.
+//! Parses the Markdown sections that roles write: the parts of a plan, the open questions about a
+//! task, and a role's review of its own work. Text in another form is not an error: it counts as
+//! absent.
 
-/// The heading of what a role thinks of its own work.
+/// The heading of a role's review of its own work.
 pub const SELF_REVIEW: &str = "Self-review";
-/// The heading of what is unclear.
+/// The heading of the open questions.
 pub const OPEN_QUESTIONS: &str = "Open questions";
-/// What the heading of a part of a plan begins with; its number follows.
+/// The first word of the heading of a plan's part; its number follows.
 pub const PART: &str = "Part";
-/// The word before what is assumed if nobody answers.
+/// The word before what is assumed if a question stays unanswered.
 pub const ASSUMPTION: &str = "assumption:";
-/// How many questions a person is asked.
+/// The maximum number of questions put to the user.
 const QUESTIONS_MAX: usize = 12;
 
-/// Something that is unclear.
+/// An open question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenQuestion {
     /// The question.
     pub text: String,
-    /// What is assumed if nobody answers; empty if nothing was said of it.
+    /// The assumption if the question stays unanswered; empty if none was given.
     pub assumption: String,
 }
 
-/// The parts of a plan, in the order of their numbers, each with its heading. Empty if the plan has none.
+/// Returns the parts of a plan in the order of their numbers, each with its heading. Empty if the
+/// plan has none.
 pub fn plan_parts(plan: &str) -> Vec<String> {
     let mut numbered: Vec<(u32, String)> = Vec::new();
     for section in sections(plan) {
@@ -39,7 +40,7 @@ pub fn plan_parts(plan: &str) -> Vec<String> {
     numbered.into_iter().map(|(_, text)| text).collect()
 }
 
-/// What a role thinks of its own work, as it ends its answer with it.
+/// Returns the role's review of its own work at the end of its answer.
 pub fn self_review(answer: &str) -> Option<&str> {
     let mut found = sections(answer);
     found.retain(|section| section.heading.eq_ignore_ascii_case(SELF_REVIEW));
@@ -47,7 +48,7 @@ pub fn self_review(answer: &str) -> Option<&str> {
     (!body.is_empty()).then_some(body)
 }
 
-/// What is unclear, as an answer lists it: `- question`, and below it `assumption: …`.
+/// Returns the open questions that an answer lists: `- question`, and below it `assumption: …`.
 pub fn open_questions(answer: &str) -> Vec<OpenQuestion> {
     let all = sections(answer);
     let is_it =
@@ -74,25 +75,25 @@ pub fn open_questions(answer: &str) -> Vec<OpenQuestion> {
     questions
 }
 
-/// A section of a text in Markdown.
+/// A section of a Markdown document.
 struct MarkdownSection<'a> {
     heading: &'a str,
     body: &'a str,
     whole: &'a str,
 }
 
-/// A line that begins a section.
+/// A heading line.
 #[derive(Clone, Copy)]
 struct MarkdownHeading<'a> {
-    /// How many `#` it has.
+    /// Its number of `#`.
     level: usize,
     text: &'a str,
-    /// Where its line begins and ends.
+    /// The start and end of its line.
     start: usize,
     end: usize,
 }
 
-/// The sections of `text`. One ends where another of its level or a higher one begins.
+/// Returns the sections of `text`. A section ends at the next heading of its level or a higher one.
 fn sections(text: &str) -> Vec<MarkdownSection<'_>> {
     let headings = headings(text);
     let mut found = Vec::new();
@@ -113,7 +114,7 @@ fn sections(text: &str) -> Vec<MarkdownSection<'_>> {
     found
 }
 
-/// The headings of `text`; in fenced code there are none.
+/// Returns the headings of `text`, except in fenced code.
 fn headings(text: &str) -> Vec<MarkdownHeading<'_>> {
     let mut found = Vec::new();
     let mut start: usize = 0;
@@ -138,7 +139,7 @@ fn headings(text: &str) -> Vec<MarkdownHeading<'_>> {
     found
 }
 
-/// The number at the beginning of what follows the word for a part: ` 2: the parser`.
+/// Parses the number after the word for a part: ` 2: the parser`.
 fn part_number(rest: &str) -> Option<u32> {
     let digits: String = rest
         .strip_prefix(' ')?
@@ -148,7 +149,7 @@ fn part_number(rest: &str) -> Option<u32> {
     digits.parse().ok()
 }
 
-/// The text of an item of a list that is not part of another.
+/// Returns the text of a top-level list item.
 fn list_item(line: &str) -> Option<&str> {
     let number = |line: &str| line.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let text = match line.strip_prefix(['-', '*']) {
@@ -163,7 +164,7 @@ fn list_item(line: &str) -> Option<&str> {
     (!text.is_empty()).then_some(text)
 }
 
-/// What follows `word`, whatever its case, with emphasis around the word passed over.
+/// Returns what follows `word`, ignoring case and any emphasis around the word.
 fn strip_word<'a>(line: &'a str, word: &str) -> Option<&'a str> {
     let line = line.trim_start_matches(['*', '_']);
     let head = line.get(..word.len())?;

@@ -1,20 +1,20 @@
-//! Owns what the role that ends a pipeline says at the end of an iteration, read from its answer.
+//! The verdict of the role that ends a pipeline, read from its answer at the end of an iteration.
 
 /// The word that ends a pipeline.
 pub const SATISFIED: &str = "SATISFIED";
 
-/// What the last role says of an iteration.
+/// The verdict of the last role on an iteration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RoleVerdict {
-    /// The work is good.
+    /// The work is accepted.
     Satisfied,
-    /// It is not, and this is to be done about it.
+    /// The work is not accepted; this feedback says what to change.
     Feedback(String),
 }
 
 impl RoleVerdict {
-    /// Reads an answer. It is good only if its first line with anything on it is the word alone,
-    /// whatever marks of emphasis stand around it: a text that speaks about the word says nothing.
+    /// Parses an answer. The work is accepted only if the first non-empty line is the word alone,
+    /// possibly with emphasis marks around it; a text that merely mentions the word does not count.
     pub fn parse(answer: &str) -> Self {
         let mut lines = answer.lines().map(str::trim);
         let first = lines.find(|line| !line.is_empty()).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Owns the way from an agent's grants to what its commands are held to. It asks the same manager
-//! that decides about files, so that a command may never do what a file tool may not.
+//! Derives the sandbox policy of an agent's commands from its grants. It asks the same permission
+//! manager that decides about files, so that a command can never do what a file tool may not.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,60 +13,61 @@ use crate::sandbox_policy::network::NetworkAccess;
 use crate::sandbox_policy::sandbox_level::SandboxLevel;
 use crate::sandbox_policy::{AccessiblePath, FileIdentity, OverlayLayer, SandboxPolicy};
 
-/// What a command is besides the grants.
+/// What a command's policy needs in addition to the grants.
 #[derive(Clone, Debug)]
 pub struct CommandContext {
-    /// The directory that it begins in.
+    /// The working directory.
     pub dir: AbsPath,
-    /// Its private home.
+    /// The private home directory.
     pub home: AbsPath,
-    /// Its private directory for temporary files.
+    /// The private directory for temporary files.
     pub scratch: AbsPath,
-    /// What toolchains are read from.
+    /// Paths that toolchains are read from.
     pub toolchains: Vec<AbsPath>,
-    /// All of its environment.
+    /// The complete environment.
     pub env: BTreeMap<String, String>,
-    /// What it may use up.
+    /// The resource limits.
     pub limits: ResourceLimits,
-    /// What it reaches of the network.
+    /// The network access.
     pub reach: NetworkAccess,
-    /// Where the changes to writable openings go in tier A.
+    /// Where changes to writable paths go in tier A.
     pub written: WriteTarget,
-    /// What stood at directories when grants were opened there.
+    /// The identity of each directory when grants were opened there.
     pub identities: BTreeMap<AbsPath, FileIdentity>,
     /// Existing paths that no command may change.
     pub masked: Vec<AbsPath>,
-    /// Existing paths that no command may read, beside those that the grants hide.
+    /// Existing paths that no command may read, in addition to those that the grants hide.
     pub hidden: Vec<AbsPath>,
     /// The program and its arguments.
     pub program: Vec<String>,
 }
 
-/// Where what a command writes to the user's paths goes in tier A. In the others it goes there.
+/// Where a command's writes to the user's paths go in tier A. In other tiers they go to the paths
+/// themselves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WriteTarget {
-    /// To these layers; those that belong to no writable opening are passed over.
+    /// To these overlay layers; layers that belong to no writable path are ignored.
     Layers(Vec<OverlayLayer>),
-    /// To the paths: what is seen there is a stage.
+    /// To the paths: they already show an overlay.
     Overlay,
 }
 
-/// Why there is no such confinement.
+/// The reason why no policy can be made.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SandboxPolicyError {
-    /// Nothing can enforce it.
+    /// Nothing on this machine can enforce it.
     #[error("nothing on this machine can hold a command to its grants")]
     NothingEnforces,
-    /// The command would begin where it may not read.
+    /// The working directory is not readable.
     #[error("`{dir}` is not inside your directories")]
     DirectoryNotAccessible {
         /// The directory.
         dir: AbsPath,
     },
-    /// In tier A every path of the user's that is written to needs a layer.
+    /// In tier A every writable path of the user needs a layer.
     #[error("the writable `{root}` has no layer of its own")]
     NoLayer {
-        /// The opening.
+        /// The writable path.
         root: AbsPath,
     },
     /// There is no program.
@@ -74,7 +75,7 @@ pub enum SandboxPolicyError {
     NoProgram,
 }
 
-/// What a command may do for an agent with the grants of `manager`, in its phase.
+/// Compiles the policy for a command of an agent with the grants of `manager`, in its phase.
 ///
 /// # Errors
 /// See [`SandboxPolicyError`].
@@ -124,8 +125,8 @@ pub fn compile(
     })
 }
 
-/// What of the user's would be open to a command of an agent with the grants of `manager`, and what
-/// of that would show nothing.
+/// Returns the user's paths that are open to a command of an agent with the grants of `manager`,
+/// and the paths among them that are hidden.
 pub fn reachable_paths(
     manager: &PathPermissionManager,
     tier: SandboxLevel,
@@ -136,8 +137,8 @@ pub fn reachable_paths(
     )
 }
 
-/// One opening for each root that may be read, shallower before deeper. Of several grants of one root,
-/// the manager's first speaks, as it does for files.
+/// Returns one accessible path for each readable root, shallower before deeper. Of several grants
+/// with the same root the manager's first applies, as it does for files.
 fn accessible_paths(manager: &PathPermissionManager, tier: SandboxLevel) -> Vec<AccessiblePath> {
     let mut open: BTreeMap<AbsPath, AccessiblePath> = BTreeMap::new();
     for grant in manager.grants() {
@@ -154,8 +155,9 @@ fn accessible_paths(manager: &PathPermissionManager, tier: SandboxLevel) -> Vec<
     open.into_values().collect()
 }
 
-/// A single file is replaced by renaming, which no opening of a file allows; and where nothing can
-/// keep protected names from appearing (tier C), the user's paths stay as they are.
+/// Returns the permission that commands get for a grant. A single file is read-only, because files
+/// are replaced by renaming, which a mount of one file does not allow. Where nothing can stop
+/// protected names from being created (tier C), the user's paths are read-only.
 fn effective_permission(
     manager: &PathPermissionManager,
     grant: &Grant,
@@ -171,8 +173,8 @@ fn effective_permission(
     }
 }
 
-/// What may not be read of all that the grants name: their roots, which lie inside another tree that
-/// is open perhaps, and what they hide; with what else was found.
+/// Returns the unreadable paths among those that the grants name: their roots, which may be inside
+/// another open tree, and what they hide; plus the paths in `found`.
 fn hidden_paths(manager: &PathPermissionManager, found: Vec<AbsPath>) -> Vec<AbsPath> {
     let of_grant = |grant: &Grant| {
         let paths = grant.hidden.iter().map(|rel| grant.root.join(rel));
@@ -185,7 +187,8 @@ fn hidden_paths(manager: &PathPermissionManager, found: Vec<AbsPath>) -> Vec<Abs
     all.into_iter().collect()
 }
 
-/// The layers of writable openings. Only an agent's own workspace is written to directly.
+/// Returns the overlay layers of writable paths. Only an agent's own workspace is written to
+/// directly.
 fn overlay_layers(
     manager: &PathPermissionManager,
     tier: SandboxLevel,
@@ -224,7 +227,7 @@ fn overlay_layers(
     }
 }
 
-/// Whether a process may stand in `dir`: in a tree that is open, and not in what is hidden there.
+/// Returns whether `dir` can be a working directory: inside an open tree and not hidden there.
 fn is_open(dir: &AbsPath, open: &[AccessiblePath], hidden: &[AbsPath]) -> bool {
     let Some(speaking) = deepest_accessible(dir, open) else {
         return false;
@@ -233,7 +236,7 @@ fn is_open(dir: &AbsPath, open: &[AccessiblePath], hidden: &[AbsPath]) -> bool {
     !hidden.iter().any(closes)
 }
 
-/// The opening that speaks for `path`.
+/// Returns the accessible path that applies to `path`, the deepest one.
 fn deepest_accessible<'a>(
     path: &AbsPath,
     open: &'a [AccessiblePath],
@@ -320,7 +323,7 @@ mod tests {
         )
     }
 
-    /// What is open, hidden and layered, one on a line.
+    /// Lists what is open, hidden and layered, one entry per line.
     #[track_caller]
     fn check(grants: Vec<Grant>, phase: Phase, tier: SandboxLevel, expected: &[&str]) {
         let made = of(grants, phase, tier).unwrap();
@@ -425,7 +428,7 @@ mod tests {
         check(vec![own, outer], Phase::Final, SandboxLevel::B, &expected);
     }
 
-    /// `grants` under rules of `permissions`, in the words of a config.
+    /// Returns `grants` under rules of `permissions`, written as in a config.
     fn under(grants: Vec<Grant>, rules: &[(Permission, &str)]) -> Vec<Grant> {
         let rule = |(wanted, glob): &(Permission, &str)| {
             let glob = PathGlob::parse(glob, None).unwrap();

@@ -1,5 +1,5 @@
-//! Owns the environment of commands: made from nothing, so that no key of the user's and no switch
-//! of the loader ever gets in by being forgotten.
+//! The environment of commands, built from scratch, so that no key of the user and no variable of
+//! the dynamic loader is ever passed on by mistake.
 
 use std::collections::BTreeMap;
 
@@ -8,31 +8,31 @@ use crate::sandbox_policy::network::NetworkAccess;
 use crate::sandbox_policy::sandbox_level::SandboxLevel;
 use crate::sandbox_policy::toolchains::UserToolchains;
 
-/// What the environment of a command is made from.
+/// The inputs for a command's environment.
 #[derive(Clone, Copy, Debug)]
 pub struct EnvironmentInputs<'a> {
-    /// The environment of massgen itself; only what is listed here is taken over.
+    /// massgen's own environment; only the listed variables are passed on.
     pub own: &'a BTreeMap<String, String>,
     /// The user's toolchains.
     pub toolchains: &'a UserToolchains,
-    /// What the user adds in words (`env`); it stands in the place of anything here.
+    /// Variables that the user adds explicitly (`env`); they override all others.
     pub added: &'a BTreeMap<String, String>,
-    /// The private home.
+    /// The private home directory.
     pub home: &'a AbsPath,
-    /// The private directory for temporary files, where `/tmp` does not show it.
+    /// The private directory for temporary files, used where `/tmp` does not show it.
     pub scratch: &'a AbsPath,
-    /// The Python environment that the working directory holds (`.venv`), if it does.
+    /// The Python environment (`.venv`) of the working directory, if there is one.
     pub venv: Option<&'a AbsPath>,
-    /// How the command is held.
+    /// The sandbox level of the command.
     pub tier: SandboxLevel,
-    /// What it reaches of the network.
+    /// Its network access.
     pub reach: NetworkAccess,
 }
 
-/// Variables that are taken over; with `*` all that begin so.
+/// Variables that are passed on; a trailing `*` matches any suffix.
 const TAKEN_OVER: &[&str] = &["LANG", "LANGUAGE", "LC_*", "LOGNAME", "TZ", "USER"];
 
-/// Variables that always have these values: no colours, no pager, no questions.
+/// Variables with fixed values: no colours, no pager, no prompts.
 const FIXED: &[(&str, &str)] = &[
     ("DEBIAN_FRONTEND", "noninteractive"),
     ("GIT_PAGER", "cat"),
@@ -44,8 +44,8 @@ const FIXED: &[(&str, &str)] = &[
     ("TERM", "dumb"),
 ];
 
-/// Where there is no network, package managers look at what is there and fail at once, instead of
-/// trying for a minute.
+/// Without network access, package managers use what is installed and fail immediately instead of
+/// retrying for a minute.
 const OFFLINE: &[(&str, &str)] = &[
     ("CARGO_NET_OFFLINE", "true"),
     ("GOPROXY", "off"),
@@ -56,7 +56,7 @@ const OFFLINE: &[(&str, &str)] = &[
     ("npm_config_offline", "true"),
 ];
 
-/// Where programs are looked for in any case, after what the user's `PATH` names.
+/// Directories that are always searched for programs, after those of the user's `PATH`.
 const SYSTEM_PATH: &[&str] = &[
     "/usr/local/sbin",
     "/usr/local/bin",
@@ -66,7 +66,7 @@ const SYSTEM_PATH: &[&str] = &[
     "/bin",
 ];
 
-/// Variables by which programs find a proxy. Some know only one way to write them.
+/// Variables by which programs find a proxy. Some programs know only one spelling.
 const PROXY: &[&str] = &[
     "ALL_PROXY",
     "HTTPS_PROXY",
@@ -75,10 +75,10 @@ const PROXY: &[&str] = &[
     "http_proxy",
     "https_proxy",
 ];
-/// Variables that name what is reached without it.
+/// Variables that list the hosts reached without the proxy.
 const NO_PROXY: &[&str] = &["NO_PROXY", "no_proxy"];
 
-/// All variables of a command.
+/// Returns all variables of a command.
 pub fn command_environment(around: &EnvironmentInputs<'_>) -> BTreeMap<String, String> {
     let mut env: BTreeMap<String, String> = around
         .own
@@ -89,7 +89,7 @@ pub fn command_environment(around: &EnvironmentInputs<'_>) -> BTreeMap<String, S
     let mut set = |name: &str, value: String| {
         env.insert(name.to_owned(), value);
     };
-    // Without a sandbox, nothing keeps the network from commands.
+    // Without a sandbox, nothing blocks the network for commands.
     let is_offline = around.reach == NetworkAccess::None && around.tier != SandboxLevel::Off;
     for (name, value) in FIXED.iter().chain(OFFLINE.iter().filter(|_| is_offline)) {
         set(name, (*value).to_owned());
@@ -100,7 +100,7 @@ pub fn command_environment(around: &EnvironmentInputs<'_>) -> BTreeMap<String, S
     set("HOME", around.home.to_string());
     set("TMPDIR", temporary_directory(around));
     set("PATH", search_path(around));
-    // Python's own files stay out of the trees that it only reads.
+    // Keeps compiled Python files out of trees that Python only reads.
     let compiled = around.home.join(".cache/pycache");
     set("PYTHONPYCACHEPREFIX", compiled.to_string());
     if let Some(venv) = around.venv {
@@ -132,8 +132,8 @@ fn temporary_directory(around: &EnvironmentInputs<'_>) -> String {
     }
 }
 
-/// The absolute directories of the user's `PATH`, each once. Relative ones are passed over: they
-/// mean whatever the project at hand has put there.
+/// Returns the absolute directories of the user's `PATH`, without duplicates. Relative ones are
+/// skipped: the project would decide what they contain.
 fn search_path(around: &EnvironmentInputs<'_>) -> String {
     let own = around.own.get("PATH").map(String::as_str);
     let own = own.unwrap_or_default().split(':');
@@ -160,7 +160,7 @@ mod tests {
         pairs.iter().map(owned).collect()
     }
 
-    /// What a command gets from `own`, with the user's `added`.
+    /// Returns the environment of a command, given massgen's `own` and the user's `added`.
     fn made(
         own: &[(&str, &str)],
         added: &[(&str, &str)],

@@ -1,49 +1,49 @@
-//! Owns what the process that builds a sandbox tells massgen, and how both of them frame what they
-//! say on the socket between them: four bytes of length, little endian, then JSON.
+//! Messages from the sandbox helper to massgen, and the framing that both use on the socket between
+//! them: four bytes of length, little endian, followed by JSON.
 
 use serde::{Deserialize, Serialize};
 
-/// The longest frame, in bytes without its head.
+/// The longest frame, in bytes without its header.
 pub const FRAME_BYTES_MAX: u32 = 16 * 1024 * 1024;
 
-/// The length of a frame's head, in bytes.
+/// The length of a frame's header, in bytes.
 pub const HEAD_BYTES: usize = 4;
 
-/// What massgen is told, in this order; `Refused` or `Ended` is the last.
+/// A message to massgen. They are sent in this order, and `Refused` or `Ended` is the last.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HelperReport {
-    /// The sandbox listens for connections to the proxy; the listener comes with this.
+    /// The sandbox listens for connections to the proxy; the listening socket is attached.
     Listening,
-    /// The program runs.
+    /// The program is running.
     Started,
     /// The sandbox could not be built; the program never ran.
     Refused {
-        /// What was being done.
+        /// The step that failed.
         step: String,
-        /// What the system said.
+        /// The system's error message.
         why: String,
     },
-    /// The program has ended, and something that it had started has not: it is ended now.
+    /// The program has exited but left processes behind, which are now killed.
     LeftBehind,
-    /// The program has ended, and all that it had started is gone.
+    /// The program and every process that it started have exited.
     Ended {
-        /// Its exit status, unless a signal ended it.
+        /// Its exit status, unless a signal killed it.
         code: Option<i32>,
-        /// The signal that ended it.
+        /// The signal that killed it.
         signal: Option<i32>,
     },
 }
 
-/// `value` as a frame; `None` if it is too long for one.
+/// Encodes `value` as a frame; `None` if it is too long.
 pub fn encode_frame(value: &impl Serialize) -> Option<Vec<u8>> {
     let body = serde_json::to_vec(value).ok()?;
     let length = u32::try_from(body.len()).ok()?;
     (length <= FRAME_BYTES_MAX).then(|| [&length.to_le_bytes(), body.as_slice()].concat())
 }
 
-/// The length of the frame that begins with `head`, in bytes without its head; `None` if it is too
-/// long.
+/// Returns the length that the header `head` gives, in bytes without the header; `None` if it is
+/// too long.
 pub fn frame_body_bytes(head: [u8; HEAD_BYTES]) -> Option<usize> {
     let length = u32::from_le_bytes(head);
     let length = (length <= FRAME_BYTES_MAX).then_some(length)?;

@@ -1,27 +1,27 @@
-//! Owns what a command may use up (`command_line_limits`).
+//! Resource limits of commands (`command_line_limits`).
 
 use serde::{Deserialize, Serialize};
 
-/// The most that one command, with all that it starts, may use.
+/// The resources that one command may use, including all processes that it starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResourceLimits {
-    /// Memory of all its processes, in bytes; none without a number.
+    /// Memory of all its processes, in bytes; `None` is unlimited.
     pub memory_bytes: Option<u64>,
-    /// Processes and threads at the same time.
+    /// Number of processes and threads at the same time.
     pub processes: u64,
     /// The longest file that it may write, in bytes.
     pub file_bytes: u64,
-    /// Processor time of each process, in seconds; none without a number.
+    /// CPU time of each process, in seconds; `None` is unlimited.
     pub cpu_seconds: Option<u64>,
-    /// File descriptors that each of its processes may have open at the same time. The descriptors that
-    /// the user's processes have in flight between Unix sockets are counted together, and a process
-    /// sends none while there are more of them than this limit of its own: so it stays below the 1024
-    /// that the user's other programs usually have.
+    /// Open file descriptors of each process. The kernel counts the descriptors that all of the
+    /// user's processes have in flight over Unix sockets together, and lets a process send none
+    /// while there are more than this limit of its own. The limit is therefore below 1024, the
+    /// usual one of the user's other programs.
     pub open_files: u64,
-    /// What stays free on the disk that it writes to, in bytes: below that it is ended.
+    /// Free space to keep on the disk that it writes to, in bytes; with less it is killed.
     pub disk_free_bytes: u64,
-    /// How many more files could still be made there (inodes): below that it is ended. On a small file
-    /// system a part of all that it can hold is enough.
+    /// Free inodes to keep on that file system; with fewer the command is killed. On a small file
+    /// system, a fraction of its inodes is enough.
     pub disk_free_files: u64,
 }
 

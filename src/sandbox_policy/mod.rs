@@ -1,6 +1,6 @@
-//! Owns [`SandboxPolicy`]: all that a process which an agent starts may do, as a value. It is made
-//! from the same grants as the gate, handed to the helper process that builds the sandbox, and
-//! never changed after that. Nothing here touches the machine.
+//! Owns [`SandboxPolicy`]: everything that a process started by an agent may do, as a value. It is
+//! compiled from the same grants that the gate uses, passed to the helper process that builds the
+//! sandbox, and never changed afterwards. Nothing here touches the machine.
 
 pub mod limits;
 pub mod network;
@@ -21,76 +21,78 @@ use crate::sandbox_policy::limits::ResourceLimits;
 use crate::sandbox_policy::network::NetworkAccess;
 use crate::sandbox_policy::sandbox_level::SandboxLevel;
 
-/// What one process, with all that it starts, is held to.
+/// The restrictions on one process and everything that it starts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SandboxPolicy {
-    /// How it is enforced.
+    /// The level at which it is enforced.
     pub tier: SandboxLevel,
-    /// What is open, and nothing else of the user's. The deepest one speaks for a path.
+    /// The accessible paths; nothing else of the user is accessible. The deepest one applies to a
+    /// path.
     pub open: Vec<AccessiblePath>,
-    /// What stood at directories when grants were opened there. Where something else stands now, the
-    /// program is not started.
+    /// The identity of each directory when grants were opened there. If another directory has
+    /// replaced one, the program is not started.
     pub identities: BTreeMap<AbsPath, FileIdentity>,
-    /// Existing paths inside writable openings that stay as they are.
+    /// Existing paths inside writable paths that stay read-only.
     pub masked: Vec<AbsPath>,
-    /// Existing paths inside openings that show nothing.
+    /// Existing paths inside accessible paths that are hidden.
     pub hidden: Vec<AbsPath>,
-    /// Openings whose changes go to a layer of their own (tier A).
+    /// Overlay layers that receive changes (tier A).
     pub layers: Vec<OverlayLayer>,
-    /// Places outside every grant that toolchains are read from, such as `~/.cargo/bin`. What is
-    /// not there is passed over.
+    /// Paths outside every grant that toolchains are read from, such as `~/.cargo/bin`. Missing
+    /// ones are skipped.
     pub toolchains: Vec<AbsPath>,
-    /// A private directory, writable, which `HOME` names.
+    /// A private, writable directory, set as `HOME`.
     pub home: AbsPath,
-    /// A private directory, writable, which is what `/tmp` shows in tiers A and B, and which `TMPDIR`
-    /// names where `/tmp` is the machine's (tier C).
+    /// A private, writable directory, mounted at `/tmp` in tiers A and B, and set as `TMPDIR` where
+    /// `/tmp` is the machine's (tier C).
     pub scratch: AbsPath,
-    /// The directory that the program begins in.
+    /// The working directory.
     pub dir: AbsPath,
-    /// What it reaches of the network.
+    /// The network access.
     pub reach: NetworkAccess,
-    /// All of its environment.
+    /// The complete environment.
     pub env: BTreeMap<String, String>,
-    /// What it may use up.
+    /// The resource limits.
     pub limits: ResourceLimits,
-    /// The program and its arguments; the program is looked for in `PATH` of `env`, and where
-    /// programs usually are.
+    /// The program and its arguments; the program is searched for in `PATH` of `env` and in the
+    /// usual directories.
     pub program: Vec<String>,
 }
 
-/// What tells one directory from all others, whatever its path.
+/// The identity of a directory, independent of its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileIdentity {
     /// The device that holds it.
     pub device: u64,
-    /// Its number there.
+    /// Its inode number.
     pub inode: u64,
 }
 
-/// A path that is open to the process.
+/// A path that is accessible to the process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AccessiblePath {
-    /// The directory or file. No part of it is a link.
+    /// The directory or file. No component of it is a symlink.
     pub path: AbsPath,
-    /// What may be done there.
+    /// The permission.
     pub permission: Permission,
     /// Whether it is a tree or one file.
     pub scope: GrantScope,
 }
 
-/// Where the changes to an opening go instead of into it (an overlay).
+/// An overlay that receives changes instead of the writable path itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OverlayLayer {
-    /// The opening.
+    /// The writable path.
     pub root: AbsPath,
-    /// Holds what was changed; it is carried into `root` afterwards, through the gate.
+    /// The upper directory, which holds the changes; they are applied to `root` afterwards, through
+    /// the gate.
     pub upper: AbsPath,
-    /// The kernel's own, on the same file system as `upper`.
+    /// The kernel's work directory, on the same file system as `upper`.
     pub work: AbsPath,
 }
 
 impl OverlayLayer {
-    /// The layer over `root` whose directories are in `place`.
+    /// Returns the layer over `root` whose directories are in `place`.
     pub fn new(root: AbsPath, place: &AbsPath) -> Self {
         Self {
             root,

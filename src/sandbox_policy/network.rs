@@ -1,16 +1,16 @@
-//! Owns what commands may reach of the network.
+//! The network access of commands.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What the user allows (`command_line_network`).
+/// The network access that the user allows (`command_line_network`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum NetworkPolicy {
-    /// Nothing but the sandbox's own loopback.
+    /// Only the sandbox's own loopback.
     #[default]
     Off,
-    /// All that massgen itself reaches.
+    /// Everything that massgen itself can reach.
     On,
     /// Hosts of these domains, through a proxy that resolves and checks names.
     Domains(Vec<DomainPattern>),
@@ -20,16 +20,16 @@ pub enum NetworkPolicy {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DomainPattern(String);
 
-/// The name of a host as a request gives it: ASCII in lower case, and no address.
+/// A host name in a request: lower-case ASCII, and not an address.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HostName(String);
 
-/// The longest name of a host, in bytes: <https://www.rfc-editor.org/rfc/rfc1035#section-2.3.4>.
+/// The longest host name, in bytes: <https://www.rfc-editor.org/rfc/rfc1035#section-2.3.4>.
 const NAME_BYTES_MAX: usize = 253;
 
 impl DomainPattern {
-    /// Reads `example.org`, `.example.org`, or `*.example.org`, which is the same as the second.
-    /// Addresses, ports and anything but letters, digits, `-` and `_` are not taken.
+    /// Parses `example.org`, `.example.org`, or `*.example.org`, which is equivalent to the second.
+    /// Addresses, ports and characters other than letters, digits, `-` and `_` are rejected.
     pub fn parse(written: &str) -> Option<Self> {
         let text = written
             .strip_prefix('*')
@@ -43,7 +43,7 @@ impl DomainPattern {
         Some(Self(format!("{dot}{name}")))
     }
 
-    /// Whether `host` is this host, or one of the names below it.
+    /// Returns whether `host` is this host or a name below it.
     pub fn matches(&self, host: &HostName) -> bool {
         if self.0.starts_with('.') {
             host.0.len() > self.0.len() && host.0.ends_with(&self.0)
@@ -54,9 +54,9 @@ impl DomainPattern {
 }
 
 impl HostName {
-    /// Reads a name. An address is none, in whatever way it is written, and neither is what has
-    /// another character in it than letters, digits, `-`, `_` and single dots: there is one reading
-    /// of it, here and wherever it is resolved.
+    /// Parses a host name. Rejects addresses in any notation, and characters other than letters,
+    /// digits, `-`, `_` and single dots, so that a name is read the same way here and wherever it
+    /// is resolved.
     pub fn parse(written: &str) -> Option<Self> {
         let name = written.to_ascii_lowercase();
         let is_byte = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
@@ -66,13 +66,14 @@ impl HostName {
         (is_name && !is_number(last)).then_some(Self(name))
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// Whether a name that ends so is read as an address: <https://url.spec.whatwg.org/#ends-in-a-number-checker>.
+/// Returns whether a name with this last label is parsed as an address:
+/// <https://url.spec.whatwg.org/#ends-in-a-number-checker>.
 fn is_number(label: &str) -> bool {
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     let hexadecimal = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -85,16 +86,16 @@ impl fmt::Display for DomainPattern {
     }
 }
 
-/// What the sandbox is built for.
+/// The network access that the sandbox is built with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NetworkAccess {
     /// No network.
     None,
     /// The machine's network.
     Host,
-    /// Only massgen's proxy. In tiers A and B the sandbox opens a listener on its own loopback and
-    /// hands it to massgen, which answers there; in tier C it may connect to this port of the
-    /// machine's loopback.
+    /// Only massgen's proxy. In tiers A and B the sandbox opens a listening socket on its own
+    /// loopback and passes it to massgen, which serves it; in tier C the process may connect to
+    /// this port of the machine's loopback.
     Proxy {
         /// The port of the proxy, on 127.0.0.1 of the sandbox or of the machine.
         port: u16,

@@ -1,18 +1,19 @@
-//! Owns which addresses are public: those that the whole Internet could reach, and nothing that
-//! listens on a machine or beside it.
+//! Decides which addresses are public: reachable from the whole Internet, and not local to the
+//! machine or its network.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Networks that are not the Internet, as an address and the number of bits that count:
-/// <https://www.iana.org/assignments/iana-ipv4-special-registry>, multicast and what is reserved.
+/// Networks that are not public, as an address and a prefix length in bits:
+/// <https://www.iana.org/assignments/iana-ipv4-special-registry>, multicast and reserved ones.
 const NOT_PUBLIC_V4: &[(Ipv4Addr, u32)] = &[
     (Ipv4Addr::UNSPECIFIED, 8),
     (Ipv4Addr::new(10, 0, 0, 0), 8),
     (Ipv4Addr::new(100, 64, 0, 0), 10),
     (Ipv4Addr::new(127, 0, 0, 0), 8),
-    // Azure serves metadata there: <https://learn.microsoft.com/azure/virtual-network/what-is-ip-address-168-63-129-16>.
+    // Azure's metadata service:
+    // <https://learn.microsoft.com/azure/virtual-network/what-is-ip-address-168-63-129-16>.
     (Ipv4Addr::new(168, 63, 129, 16), 32),
-    // Most clouds serve metadata at 169.254.169.254.
+    // Most clouds have their metadata service at 169.254.169.254.
     (Ipv4Addr::new(169, 254, 0, 0), 16),
     (Ipv4Addr::new(172, 16, 0, 0), 12),
     (Ipv4Addr::new(192, 0, 0, 0), 24),
@@ -25,20 +26,20 @@ const NOT_PUBLIC_V4: &[(Ipv4Addr, u32)] = &[
     (Ipv4Addr::new(224, 0, 0, 0), 3),
 ];
 
-/// Networks inside `2000::/3`, which is all that is public, that are not:
+/// Networks that are not public inside `2000::/3`; nothing outside of it is:
 /// <https://www.iana.org/assignments/iana-ipv6-special-registry>.
 const NOT_PUBLIC_V6: &[(Ipv6Addr, u32)] = &[
     (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 23),
     (Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0), 32),
-    // It holds addresses of version 4, private ones too.
+    // It embeds IPv4 addresses, including private ones.
     (Ipv6Addr::new(0x2002, 0, 0, 0, 0, 0, 0, 0), 16),
     (Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 0), 20),
 ];
 
-/// What the Internet has of version 6.
+/// The public range of IPv6.
 const PUBLIC_V6: (Ipv6Addr, u32) = (Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3);
 
-/// Whether the whole Internet could reach an address.
+/// Returns whether an address is reachable from the whole Internet.
 pub fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => {
@@ -57,8 +58,8 @@ pub fn is_public(address: IpAddr) -> bool {
     }
 }
 
-/// Whether an address of version 6 is in one of these networks, each an address and the number of
-/// bits that count.
+/// Returns whether an IPv6 address is in one of these networks, each an address and a prefix length
+/// in bits.
 pub fn is_in(address: Ipv6Addr, networks: &[(Ipv6Addr, u32)]) -> bool {
     let is_in = |(network, bits): &(Ipv6Addr, u32)| {
         let differs = address.to_bits() ^ network.to_bits();

@@ -1,4 +1,4 @@
-//! Owns the tiers of enforcement and the user's choice among them.
+//! The levels (tiers) of sandbox enforcement, and the user's choice among them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -35,7 +35,7 @@ impl fmt::Display for SandboxLevel {
     }
 }
 
-/// What a choice of a tier may be, as it is typed.
+/// The choices of a tier, as the user types them.
 pub const CHOICES: &[&str] = &["auto", "A", "B", "C", "off"];
 
 impl FromStr for SandboxLevelChoice {
@@ -53,18 +53,18 @@ impl FromStr for SandboxLevelChoice {
     }
 }
 
-/// What the user wants (`command_line_sandbox`).
+/// The user's choice (`command_line_sandbox`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SandboxLevelChoice {
-    /// The strongest that the machine can do.
+    /// The strongest level that the machine supports.
     #[default]
     Auto,
-    /// This one or an error.
+    /// This level, or an error.
     Only(SandboxLevel),
 }
 
 impl SandboxLevel {
-    /// What enforces, in a few words.
+    /// Describes in a few words what enforces it.
     pub fn description(self) -> &'static str {
         match self {
             SandboxLevel::A => "namespaces, with an overlay on each write path",
@@ -75,7 +75,8 @@ impl SandboxLevel {
         }
     }
 
-    /// What is left open, one thing each; a person should know before relying on it.
+    /// Returns what it does not protect against, one item each, for a person to know before relying
+    /// on it.
     pub fn leaves_open(self) -> &'static [&'static str] {
         match self {
             SandboxLevel::A | SandboxLevel::B => &[
@@ -113,14 +114,14 @@ pub enum ExecutionIsolation {
     },
 }
 
-/// What a container leaves open.
+/// What a container does not protect against.
 pub const CONTAINER_LEAVES_OPEN: &[&str] = &[
     "Unix sockets and pipes inside the open paths can be connected to and written",
     "whatever the engine, its daemon and the image leave open",
 ];
 
 impl ExecutionIsolation {
-    /// What it is called where many things are listed that it holds.
+    /// Returns its short name for lists.
     pub fn label(&self) -> String {
         match self {
             ExecutionIsolation::Sandbox { tier, .. } => format!("tier {tier}"),
@@ -128,7 +129,7 @@ impl ExecutionIsolation {
         }
     }
 
-    /// What is left open, one thing each.
+    /// Returns what it does not protect against, one item each.
     pub fn leaves_open(&self) -> &'static [&'static str] {
         match self {
             ExecutionIsolation::Sandbox { tier, .. } => tier.leaves_open(),

@@ -1,6 +1,6 @@
-//! Owns what is opened outside every grant so that the user's own toolchains work: of each one that
-//! `PATH` or its variable names, the narrowest directories that it needs, for reading. Their
-//! settings and credentials, which often lie beside them, stay closed.
+//! Paths outside every grant that are opened so that the user's own toolchains work: for each
+//! toolchain that `PATH` or its variable names, the narrowest directories that it needs, read-only.
+//! Settings and credentials, which are often next to them, stay closed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,27 +9,28 @@ use crate::path::AbsPath;
 /// The toolchains of a user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UserToolchains {
-    /// What they are read from, shallower before deeper. It need not be there.
+    /// The paths that they are read from, shallower before deeper. They need not exist.
     pub places: Vec<AbsPath>,
-    /// The variables that tell them where they lie; `HOME` names another directory in a sandbox.
+    /// The variables that point to the toolchains, since `HOME` is another directory in a sandbox.
     pub variables: BTreeMap<String, String>,
 }
 
-/// A toolchain as its own documentation describes it.
+/// A toolchain, according to its own documentation.
 struct KnownToolchain {
-    /// Where it lies, below the user's home unless the path is absolute.
+    /// Its location, below the user's home unless absolute.
     place: &'static str,
-    /// The variable that names another place, and without which it looks in `HOME`.
+    /// The variable that names another location; without it the toolchain looks in `HOME`.
     variable: Option<&'static str>,
-    /// It is in use if a directory of `PATH` is one of these or below it, in the same way.
+    /// It is in use if a directory of `PATH` is one of these or below one. Relative to the user's
+    /// home unless absolute.
     named_by: &'static [&'static str],
-    /// What is opened below its place.
+    /// The directories below its location that are opened.
     opened: &'static [&'static str],
 }
 
 const WHOLE: &[&str] = &[""];
 
-/// The toolchains that are known. Whatever else `PATH` names is opened as that one directory.
+/// The known toolchains. Any other directory in `PATH` is opened on its own.
 const TOOLCHAINS: &[KnownToolchain] = &[
     known_toolchain(
         ".cargo",
@@ -90,13 +91,13 @@ const TOOLCHAINS: &[KnownToolchain] = &[
     ),
 ];
 
-/// Variables that name a toolchain which has no usual place.
+/// Variables that name a toolchain without a usual location.
 const NAMING: &[&str] = &["JAVA_HOME", "GOROOT", "VIRTUAL_ENV"];
 
-/// What every sandbox opens of the system anyway.
+/// System directories that every sandbox opens anyway.
 const SYSTEM: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt"];
 
-/// The fewest names in a path that is opened: a whole `/home` or `/data` is no toolchain.
+/// The minimum depth of an opened path: a whole `/home` or `/data` is not a toolchain.
 const DEPTH_MIN: usize = 2;
 
 const fn known_toolchain(
@@ -114,7 +115,7 @@ const fn known_toolchain(
 }
 
 impl UserToolchains {
-    /// The toolchains that `env`, the environment of a user with this home, names.
+    /// Finds the toolchains that `env` names, the environment of a user with this home.
     pub fn from_environment(env: &BTreeMap<String, String>, home: Option<&AbsPath>) -> Self {
         let path = env.get("PATH").map(String::as_str).unwrap_or_default();
         let directories: Vec<AbsPath> = path.split(':').filter_map(AbsPath::new).collect();
@@ -151,8 +152,8 @@ impl UserToolchains {
     }
 }
 
-/// Whether a place may be opened as a toolchain: the system is open anyway, and nothing that holds
-/// the user's home, or is it, ever is.
+/// Returns whether a path may be opened as a toolchain. System directories are open anyway, and the
+/// user's home and its parents never are.
 fn is_openable(place: &AbsPath, home: Option<&AbsPath>) -> bool {
     let names = place.as_path().components().count().saturating_sub(1);
     let is_system = |dir: &str| place.as_path().starts_with(dir);
@@ -161,7 +162,7 @@ fn is_openable(place: &AbsPath, home: Option<&AbsPath>) -> bool {
         && !home.is_some_and(|home| home.is_within(place))
 }
 
-/// Leaves out what lies inside another of them. They come shallower before deeper.
+/// Leaves out paths inside another of them. The input is sorted shallower before deeper.
 fn outermost_paths(places: impl Iterator<Item = AbsPath>) -> Vec<AbsPath> {
     let mut outer: Vec<AbsPath> = Vec::new();
     for place in places {

@@ -1,6 +1,6 @@
-//! Owns whether an agent may go on asking its model and calling tools: the sums of a run held
-//! against its limits. A limit is looked at before each request and each call, so that it is
-//! exceeded by no more than the requests that were under way.
+//! Decides whether an agent may make further requests and tool calls: compares the totals of a run
+//! with its limits. Limits are checked before each request and each call, so that they are exceeded
+//! at most by the requests that were in progress.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,17 +11,17 @@ use crate::spending::money::Money;
 use crate::spending::totals::{UsageKey, UsageTotals};
 use crate::text::list_names;
 
-/// The sums and limits of a run and of its agents.
+/// The totals and limits of a run and of its agents.
 #[derive(Clone, Debug, Default)]
 pub struct BudgetLedger {
     books: UsageTotals,
     run: TrackedLimits,
     agents: BTreeMap<AgentId, TrackedLimits>,
-    /// Whose requests somebody has not counted.
+    /// The agents with requests that a vendor did not count.
     uncounted: BTreeSet<AgentId>,
 }
 
-/// The limits of a run or an agent, and which of them has refused something.
+/// The limits of a run or an agent, and those that have been reached.
 #[derive(Clone, Debug, Default)]
 struct TrackedLimits {
     limits: BudgetLimits,
@@ -29,18 +29,18 @@ struct TrackedLimits {
     tool_call_limit: Option<ReachedLimit>,
 }
 
-/// Why an agent may not go on.
+/// Refusal because of a reached limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BudgetRefusal {
-    /// Whose limit is met; the run's if it is nobody's.
+    /// The agent whose limit is reached; `None` for the run's.
     pub agent: Option<AgentId>,
-    /// Which limit, in one sentence.
+    /// The limit, in one sentence.
     pub limit: String,
-    /// Whether that was known before.
+    /// Whether the limit was reached before.
     pub novelty: RefusalNovelty,
 }
 
-/// Whether something is told for the first time.
+/// Novelty of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusalNovelty {
     /// For the first time.
@@ -50,7 +50,7 @@ pub enum RefusalNovelty {
 }
 
 impl BudgetLedger {
-    /// An empty ledger with these limits.
+    /// Creates an empty ledger with these limits.
     pub fn new(
         run: BudgetLimits,
         agents: impl IntoIterator<Item = (AgentId, BudgetLimits)>,
@@ -66,13 +66,13 @@ impl BudgetLedger {
         }
     }
 
-    /// The same with what was used before the run was broken off.
+    /// Returns the ledger with the usage before the run was interrupted.
     #[must_use]
     pub fn with_totals(self, books: UsageTotals) -> Self {
         Self { books, ..self }
     }
 
-    /// Whether `agent` may ask its model once more.
+    /// Checks whether `agent` may ask its model once more.
     pub fn may_ask(&mut self, agent: &AgentId) -> Result<(), BudgetRefusal> {
         let refused = |(met, news), whose| Err(refusal(whose, met, news));
         if let Some(met) = self.run.tool_call_limit {
@@ -90,7 +90,7 @@ impl BudgetLedger {
         }
     }
 
-    /// Whether `agent` may call a tool once more; if so, the call is counted.
+    /// Checks whether `agent` may call a tool once more; if so, the call is counted.
     pub fn may_call_tool(&mut self, agent: &AgentId) -> Result<(), BudgetRefusal> {
         let met = self
             .run
@@ -110,13 +110,14 @@ impl BudgetLedger {
         Ok(())
     }
 
-    /// Adds a request.
+    /// Charges a request.
     pub fn charge(&mut self, post: UsageKey, usage: TokenUsage, cost: Option<Money>) {
         self.books.charge(post, usage, cost);
     }
 
-    /// The limits that do not hold `agent`, of whom a whole request was not counted and cost `cost`, if that
-    /// is known all the same; `None` where there are none, or that was said before.
+    /// Names the limits that cannot be enforced for `agent`, because a complete request of its own
+    /// was not counted; the `cost` of that may be known all the same. Returns `None` if there are
+    /// none or the user was already warned.
     pub fn take_unenforceable_limits(
         &mut self,
         agent: &AgentId,
@@ -135,18 +136,18 @@ impl BudgetLedger {
         is_news.then(|| list_names(&names, "and"))
     }
 
-    /// The sums.
+    /// Returns the totals.
     pub fn totals(&self) -> &UsageTotals {
         &self.books
     }
 
-    /// The limit that ended the run, in one sentence, if one did.
+    /// Returns the limit that ended the run, in one sentence, if one did.
     pub fn run_exhausted_limit(&self) -> Option<String> {
         let met = self.run.request_limit.or(self.run.tool_call_limit)?;
         Some(format!("the run {met}"))
     }
 
-    /// The limit that keeps the run or anybody in it from asking, in one sentence.
+    /// Returns the limit that stops the requests of the run or of any agent, in one sentence.
     pub fn any_exhausted_limit(&self) -> Option<String> {
         let anybody = || {
             self.agents
@@ -156,7 +157,8 @@ impl BudgetLedger {
         self.run_exhausted_limit().or_else(anybody)
     }
 
-    /// The limit that keeps `agent` from asking, in one sentence: the run's, or its own.
+    /// Returns the limit that stops the requests of `agent`, in one sentence: the run's, or its
+    /// own.
     pub fn agent_exhausted_limit(&self, agent: &AgentId) -> Option<String> {
         let own = || self.agents.get(agent)?.request_limit;
         let told = |met| format!("{agent} {met}");
@@ -174,7 +176,7 @@ impl TrackedLimits {
     }
 }
 
-/// Keeps the first limit that was met; gives the one that is met now, if any.
+/// Records the first limit that was reached; returns the one that is reached now, if any.
 fn record_limit(
     first: &mut Option<ReachedLimit>,
     met: Option<ReachedLimit>,
@@ -218,7 +220,8 @@ mod tests {
         }
     }
 
-    /// A ledger of agents `a` and `b`, of which `a` has asked once for 100 tokens and a dime.
+    /// Returns a ledger of agents `a` and `b`, in which `a` has made one request for 100 tokens and
+    /// a dime.
     fn charged(run: BudgetLimits, a: BudgetLimits) -> BudgetLedger {
         let mut ledger = BudgetLedger::new(run, [(id("a"), a), (id("b"), BudgetLimits::default())]);
         assert_eq!(ledger.may_ask(&id("a")), Ok(()));
@@ -236,7 +239,7 @@ mod tests {
         ledger
     }
 
-    /// What is said to `a` and to `b` when they ask again, each with whether it is news.
+    /// Checks the refusals that `a` and `b` get when they ask again, each with its novelty.
     #[track_caller]
     fn check(run: BudgetLimits, a: BudgetLimits, expected: [Option<(&str, RefusalNovelty)>; 2]) {
         let mut ledger = charged(run, a);

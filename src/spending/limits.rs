@@ -1,22 +1,22 @@
-//! Owns how much a run or an agent may use, and how a limit that is met is told.
+//! Limits on what a run or an agent may use, and the messages when one is reached.
 
 use std::fmt;
 
 use crate::spending::money::Money;
 use crate::spending::totals::RequestTotals;
 
-/// How much may be used; where nothing stands, any amount.
+/// Limits on usage; `None` means any amount.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BudgetLimits {
     /// Money (`max_cost_usd`).
     pub cost: Option<Money>,
-    /// Tokens of requests and replies together (`max_tokens_total`).
+    /// Tokens of requests and replies combined (`max_tokens_total`).
     pub tokens: Option<u64>,
-    /// Calls of tools; answers and votes are none (`max_tool_calls`).
+    /// Tool calls, not including answers and votes (`max_tool_calls`).
     pub tool_calls: Option<u64>,
 }
 
-/// A limit that is met, with what was used.
+/// A limit that is reached, with what was used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReachedLimit {
     /// Of money.
@@ -41,7 +41,7 @@ pub enum ReachedLimit {
 }
 
 impl BudgetLimits {
-    /// What is left of them after that was used.
+    /// Returns what is left of them after this usage.
     #[must_use]
     pub fn remaining_after(self, spent: &RequestTotals, tool_calls: u64) -> Self {
         let tokens = spent.usage.total_tokens();
@@ -54,7 +54,7 @@ impl BudgetLimits {
         }
     }
 
-    /// The share of each of so many who use them at the same time.
+    /// Returns the share of each of `count` users at the same time.
     #[must_use]
     pub fn divided_by(self, count: u32) -> Self {
         let share = |whole: u64| whole.checked_div(u64::from(count)).unwrap_or(whole);
@@ -65,8 +65,8 @@ impl BudgetLimits {
         }
     }
 
-    /// The limit that keeps a model from being asked again. As long as nothing was spent, a limit
-    /// of nothing is not met: it is for models that cost nothing.
+    /// Returns the limit that prevents further requests to models. As long as nothing was spent, a
+    /// cost limit of zero is not reached: it allows models that cost nothing.
     pub fn reached_by(&self, spent: &RequestTotals) -> Option<ReachedLimit> {
         let cost = self
             .cost
@@ -83,14 +83,14 @@ impl BudgetLimits {
         }
     }
 
-    /// The limit that keeps a further tool from being called.
+    /// Returns the limit that prevents further tool calls.
     pub fn reached_by_tool_calls(&self, tool_calls: u64) -> Option<ReachedLimit> {
         let max = self.tool_calls.filter(|max| tool_calls >= *max)?;
         Some(ReachedLimit::ToolCalls { max })
     }
 }
 
-/// What was used of how much, after the words for whose limit it is.
+/// Prints what was used and the limit; the name of the run or the agent comes before it.
 impl fmt::Display for ReachedLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

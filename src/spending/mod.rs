@@ -1,5 +1,5 @@
-//! Owns what a run uses up: tokens as vendors count them, what models cost, and how much of both may
-//! be used. It must never ask anybody: prices are those of its table and of the user's file.
+//! Usage of a run: tokens as vendors count them, the prices of models, and the limits on both. It
+//! must never query anything: prices come from its table and from the user's file.
 
 pub mod totals;
 pub mod ledger;
@@ -28,8 +28,8 @@ pub struct TokenUsage {
     pub reasoning_tokens: u64,
 }
 
-/// A count of tokens as others write it; `None` for what is no count. One that is larger than can be
-/// counted is the largest that can, so that it meets every limit.
+/// Parses a token count as others write it; `None` if it is not a count. One that exceeds the
+/// type's range becomes its maximum, so that it reaches every limit.
 pub fn token_count(value: &Value) -> Option<u64> {
     let written = value.as_number()?;
     if let Some(count) = written.as_u64() {
@@ -41,7 +41,7 @@ pub fn token_count(value: &Value) -> Option<u64> {
 }
 
 impl TokenUsage {
-    /// Both together.
+    /// Returns the sum.
     #[must_use]
     pub fn saturating_add(self, other: Self) -> Self {
         Self {
@@ -55,8 +55,8 @@ impl TokenUsage {
         }
     }
 
-    /// What was added to `earlier`, which a count that goes on began with. One that is smaller has begun
-    /// anew.
+    /// Returns the difference to `earlier`, an earlier value of the same running count. A count
+    /// that is smaller has been reset, and is returned as it is.
     #[must_use]
     pub fn added_since(self, earlier: Self) -> Self {
         let less = || {
@@ -75,7 +75,7 @@ impl TokenUsage {
         less().unwrap_or(self)
     }
 
-    /// Tokens of request and reply.
+    /// Returns the tokens of request and reply.
     pub fn total_tokens(self) -> u64 {
         self.input_tokens.saturating_add(self.output_tokens)
     }

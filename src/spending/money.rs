@@ -1,4 +1,4 @@
-//! Owns amounts of money. They are whole numbers, so that sums are exact.
+//! Amounts of money. They are whole numbers, so that sums are exact.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,29 +6,29 @@ use std::fmt;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// How many parts a dollar has.
+/// The number of parts in a dollar.
 const PARTS_PER_DOLLAR: u64 = 1_000_000_000_000;
-/// How many decimals of a dollar there are.
+/// The number of decimals of a dollar.
 const DECIMALS: usize = 12;
-/// The parts of a ten-thousandth of a dollar, to which amounts are rounded for people.
+/// The parts in a ten-thousandth of a dollar, to which displayed amounts are rounded.
 const PARTS_PER_TEN_THOUSANDTH: u64 = PARTS_PER_DOLLAR / 10_000;
 
 /// An amount in US dollars. Its parts are so small that a price of one millionth of a dollar for a
-/// million tokens is a whole number for one token; at most 18 million dollars.
+/// million tokens is a whole number for one token. The maximum is 18 million dollars.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Money(u64);
 
 impl Money {
-    /// Nothing.
+    /// Zero.
     pub const ZERO: Self = Self(0);
 
-    /// An amount in millionths of a millionth of a dollar.
+    /// Creates an amount from millionths of a millionth of a dollar.
     pub const fn from_picodollars(parts: u64) -> Self {
         Self(parts)
     }
 
-    /// Dollars as a plain decimal number such as `0.25`; `None` for anything else, for more than 12
-    /// decimals and for more than there can be.
+    /// Parses dollars as a plain decimal number such as `0.25`; `None` for anything else, for more
+    /// than 12 decimals and for more than the maximum.
     pub fn from_dollars(text: &str) -> Option<Self> {
         let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
         let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
@@ -42,38 +42,39 @@ impl Money {
         dollars.checked_add(parts).map(Self)
     }
 
-    /// The price of one token, from dollars for a million of them; `None` where that is no amount.
+    /// Returns the price of one token, from dollars for a million of them; `None` if that is not an
+    /// amount.
     pub fn per_token(dollars_per_million: &str) -> Option<Self> {
         let Self(parts) = Self::from_dollars(dollars_per_million)?;
         let million = 1_000_000;
         (parts % million == 0).then(|| Self(parts / million))
     }
 
-    /// Both amounts together, or the greatest amount that there is.
+    /// Returns the sum, or the maximum amount.
     #[must_use]
     pub fn saturating_add(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
 
-    /// What is left of it without `other`; nothing if that is more.
+    /// Returns the difference, or zero if `other` is more.
     #[must_use]
     pub fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
 
-    /// The share of each of so many.
+    /// Returns the share of each of `count`.
     #[must_use]
     pub fn divided_by(self, count: u32) -> Self {
         Self(self.0.checked_div(u64::from(count)).unwrap_or(self.0))
     }
 
-    /// So many of it, or the greatest amount that there is.
+    /// Returns the product, or the maximum amount.
     #[must_use]
     pub fn saturating_mul(self, count: u64) -> Self {
         Self(self.0.saturating_mul(count))
     }
 
-    /// The amount for people: rounded up to four decimals.
+    /// Returns the amount for display: rounded up to four decimals.
     #[must_use]
     pub fn round_up(self) -> Self {
         let steps = self.0.div_ceil(PARTS_PER_TEN_THOUSANDTH);
@@ -81,7 +82,7 @@ impl Money {
     }
 }
 
-/// Dollars with all their decimals but the zeros at the end, for example `0.00125`.
+/// Prints dollars with all their decimals except trailing zeros, for example `0.00125`.
 impl fmt::Display for Money {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let dollars = self.0 / PARTS_PER_DOLLAR;
@@ -93,7 +94,7 @@ impl fmt::Display for Money {
     }
 }
 
-/// A number of dollars.
+/// Writes a number of dollars.
 impl Serialize for Money {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let dollars: f64 = self
@@ -104,7 +105,7 @@ impl Serialize for Money {
     }
 }
 
-/// A number of dollars, to the nearest part.
+/// Reads a number of dollars, to the nearest part.
 impl<'de> Deserialize<'de> for Money {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let dollars = f64::deserialize(deserializer)?;

@@ -1,38 +1,38 @@
-//! Owns what a model costs, and with it the cost of one request.
+//! The price of a model, and from it the cost of one request.
 
 use crate::spending::TokenUsage;
 use crate::spending::money::Money;
 
-/// What one token costs, by what became of it.
+/// Prices of one token, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TokenRates {
-    /// A token of the request that was read anew.
+    /// A token of the request that was not cached.
     pub input: Money,
     /// A token of the request that came from the vendor's cache.
     pub cached: Money,
-    /// A token of the request that was put into the vendor's cache.
+    /// A token of the request that was written to the vendor's cache.
     pub cache_write: Money,
-    /// A token of the reply; reasoning is part of it.
+    /// A token of the reply, including reasoning.
     pub output: Money,
 }
 
-/// What a model costs.
+/// The price of a model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ModelPrice {
-    /// What its tokens cost in most requests.
+    /// The prices of its tokens in most requests.
     pub rates: TokenRates,
-    /// What all tokens of a request cost if it has more input tokens than this; the greatest number
-    /// last.
+    /// The prices of all tokens of a request that has more input tokens than this number, in
+    /// ascending order of the numbers.
     pub long: Vec<(u64, TokenRates)>,
 }
 
 impl ModelPrice {
-    /// Whether no token costs anything.
+    /// Returns whether all tokens are free.
     pub fn is_free(&self) -> bool {
         *self == Self::default()
     }
 
-    /// What the request cost that used `usage`.
+    /// Returns the cost of a request with this `usage`.
     pub fn cost(&self, usage: &TokenUsage) -> Money {
         let long = self.long.iter().rev();
         let mut reached = long.filter(|(above, _)| usage.input_tokens > *above);

@@ -1,4 +1,4 @@
-//! Owns the sums of what was used: of the run, of each agent, and of each model in each phase.
+//! Totals of what was used: by the run, by each agent, and by each model in each phase.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub struct RequestTotals {
 }
 
 impl Default for RequestTotals {
-    /// No request costs nothing, and that is all of it.
+    /// Returns the total of no requests, whose cost is zero and complete.
     fn default() -> Self {
         Self {
             requests: 0,
@@ -38,12 +38,12 @@ impl Default for RequestTotals {
 }
 
 impl RequestTotals {
-    /// What they cost, as far as it is known.
+    /// Returns the cost, as far as it is known.
     pub fn known_cost(&self) -> Money {
         self.cost_usd.unwrap_or_default()
     }
 
-    /// Both together.
+    /// Returns the sum.
     #[must_use]
     pub fn saturating_add(self, other: Self) -> Self {
         let (first, second) = match (self.requests, other.requests) {
@@ -72,18 +72,18 @@ impl RequestTotals {
     }
 }
 
-/// What a request is charged to.
+/// The account that a request is charged to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct UsageKey {
-    /// Who asked.
+    /// The agent that asked.
     pub agent: AgentId,
     /// The model that was asked.
     pub model: Arc<str>,
-    /// In which phase.
+    /// The phase.
     pub phase: Phase,
 }
 
-/// The sums of a run.
+/// The totals of a run.
 #[derive(Clone, Debug, Default)]
 pub struct UsageTotals {
     run: RequestTotals,
@@ -93,7 +93,7 @@ pub struct UsageTotals {
 }
 
 impl UsageTotals {
-    /// Adds a request.
+    /// Charges a request.
     pub fn charge(&mut self, post: UsageKey, usage: TokenUsage, cost: Option<Money>) {
         self.run.add(usage, cost);
         let agent = self.agents.entry(post.agent.clone()).or_default();
@@ -101,33 +101,33 @@ impl UsageTotals {
         self.entries.entry(post).or_default().add(usage, cost);
     }
 
-    /// Adds a tool call, carried out or refused. Answers and votes are none.
+    /// Counts a tool call, executed or rejected. Answers and votes are not tool calls.
     pub fn count_tool_call(&mut self, agent: &AgentId) {
         let calls = self.tool_calls.entry(agent.clone()).or_default();
         *calls = calls.saturating_add(1);
     }
 
-    /// What the run used.
+    /// Returns the totals of the run.
     pub fn run(&self) -> RequestTotals {
         self.run
     }
 
-    /// What an agent used.
+    /// Returns the totals of an agent.
     pub fn agent(&self, agent: &AgentId) -> RequestTotals {
         self.agents.get(agent).copied().unwrap_or_default()
     }
 
-    /// The requests of each agent to each model in each phase.
+    /// Returns the requests of each agent to each model in each phase.
     pub fn entries(&self) -> impl Iterator<Item = (&UsageKey, &RequestTotals)> {
         self.entries.iter()
     }
 
-    /// The tool calls of the run.
+    /// Returns the number of tool calls of the run.
     pub fn tool_calls(&self) -> u64 {
         self.tool_calls.values().sum()
     }
 
-    /// The tool calls of an agent.
+    /// Returns the number of tool calls of an agent.
     pub fn tool_calls_of(&self, agent: &AgentId) -> u64 {
         self.tool_calls.get(agent).copied().unwrap_or_default()
     }

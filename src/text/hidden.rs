@@ -1,4 +1,4 @@
-//! Owns which characters of a text are not seen as what they are, and how they are written out. The
+//! Finds the characters of a text that are not displayed as what they are, and escapes them. The
 //! Unicode properties of a character decide, not a list of characters.
 
 use std::borrow::Cow;
@@ -6,19 +6,19 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// Control and format characters, line and paragraph separators, everything that Unicode lets a
-/// reader ignore (tags, variation selectors, fillers), and what is no character at all. The marks that
-/// stand before Arabic numbers are format characters too, but they are seen.
+/// Control and format characters, line and paragraph separators, everything that Unicode allows
+/// readers to ignore (tags, variation selectors, fillers), and noncharacters. The signs before
+/// Arabic numbers are format characters too, but they are visible.
 const HIDDEN: &str = r"[[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\p{Noncharacter_Code_Point}]--\p{Prepended_Concatenation_Mark}]";
 
-/// The end of an emoji that a joiner can bind to the next one.
+/// The end of an emoji that a joiner can connect to the next one.
 const EMOJI_END: &str = r"\p{Extended_Pictographic}[\x{FE0F}\p{Emoji_Modifier}]?$";
 /// The beginning of an emoji.
 const EMOJI_START: &str = r"^\p{Extended_Pictographic}";
-/// What may stand as a picture or as a letter, as the selector behind it says.
+/// A character that is displayed as a picture or as a letter, depending on the selector after it.
 const SELECTABLE: &str = r"\p{Emoji}$";
-/// The letters and marks of scripts that need joiners: Arabic and its kin, and those of India and
-/// South-East Asia.
+/// Letters and marks of scripts that need joiners: Arabic and related scripts, and those of India
+/// and South-East Asia.
 const JOINED: &str = r"[[\p{L}\p{M}]&&[\p{scx=Arabic}\p{scx=Syriac}\p{scx=Mongolian}\p{scx=Nko}\p{scx=Mandaic}\p{scx=Devanagari}\p{scx=Bengali}\p{scx=Gurmukhi}\p{scx=Gujarati}\p{scx=Oriya}\p{scx=Tamil}\p{scx=Telugu}\p{scx=Kannada}\p{scx=Malayalam}\p{scx=Sinhala}\p{scx=Khmer}\p{scx=Myanmar}]]";
 
 const ZERO_WIDTH_NON_JOINER: char = '\u{200c}';
@@ -27,7 +27,7 @@ const TEXT_SELECTOR: char = '\u{fe0e}';
 const EMOJI_SELECTOR: char = '\u{fe0f}';
 const KEYCAP: char = '\u{20e3}';
 
-/// The longest piece of text before a character that decides about it, in characters.
+/// Maximum number of characters before a character that decide about it.
 const BEFORE_CHARS: usize = 2;
 
 /// The patterns, compiled once.
@@ -40,7 +40,7 @@ struct HiddenPatterns {
     joined_start: Regex,
 }
 
-/// `None` only if the patterns above were wrong, which a test would show.
+/// `None` only if the patterns above were invalid, which a test would show.
 static PATTERNS: LazyLock<Option<HiddenPatterns>> = LazyLock::new(|| {
     let compile = |pattern: &str| Regex::new(pattern).ok();
     Some(HiddenPatterns {
@@ -53,7 +53,7 @@ static PATTERNS: LazyLock<Option<HiddenPatterns>> = LazyLock::new(|| {
     })
 });
 
-/// Which of the hidden characters that lay a text out stay as they are.
+/// The hidden layout characters that are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AllowedLayout {
     /// None: the text is a name.
@@ -64,8 +64,8 @@ pub(super) enum AllowedLayout {
     Text,
 }
 
-/// `text` with every hidden character replaced by what `write` makes of it, but for those that
-/// `layout` keeps and those that ordinary writing needs: a selector behind an emoji, and a joiner
+/// Replaces every hidden character of `text` by the output of `write`, except for those that
+/// `layout` keeps and those that ordinary writing needs: a selector after an emoji, and a joiner
 /// between two emoji or between two letters of a script that has joiners.
 pub(super) fn replace_hidden(
     text: &str,
@@ -93,7 +93,7 @@ pub(super) fn replace_hidden(
     Cow::Owned(out)
 }
 
-/// Whether `c` is not seen as what it is, somewhere at least.
+/// Returns whether `c` is not displayed as what it is, at least in some contexts.
 pub fn is_hidden(c: char) -> bool {
     let mut bytes = [0; 4];
     hidden_characters(c.encode_utf8(&mut bytes))
@@ -101,7 +101,7 @@ pub fn is_hidden(c: char) -> bool {
         .is_some()
 }
 
-/// Every hidden character of `text` with its place in bytes.
+/// Returns every hidden character of `text`, with its position in bytes.
 fn hidden_characters(text: &str) -> Box<dyn Iterator<Item = (usize, char)> + '_> {
     match PATTERNS.as_ref() {
         Some(patterns) => {
@@ -110,7 +110,7 @@ fn hidden_characters(text: &str) -> Box<dyn Iterator<Item = (usize, char)> + '_>
                 found.filter_map(|found| Some((found.start(), found.as_str().chars().next()?))),
             )
         }
-        // Without the properties, only plain ASCII is beyond doubt.
+        // Without the properties, only plain ASCII is certain.
         None => Box::new(text.char_indices().filter(|(_, c)| !matches!(c, ' '..='~'))),
     }
 }
@@ -123,7 +123,7 @@ fn is_layout(c: char, after: &str, layout: AllowedLayout) -> bool {
     }
 }
 
-/// Whether ordinary writing needs the character `c` between `before` and `after`.
+/// Returns whether ordinary writing needs the character `c` between `before` and `after`.
 fn is_needed(before: &str, c: char, after: &str) -> bool {
     let Some(patterns) = PATTERNS.as_ref() else {
         return false;
@@ -198,7 +198,7 @@ mod tests {
             "\u{2028}\u{2029}\u{85}\u{fff9}\u{1d173}",
             "\\u{2028}\\u{2029}\\u{85}\\u{fff9}\\u{1d173}",
         );
-        // Not assigned yet, but to be ignored whenever it is.
+        // Not assigned yet, but default-ignorable even so.
         check("\u{e0fff}\u{2065}\u{fff0}", "\\u{e0fff}\\u{2065}\\u{fff0}");
         check("\u{fdd0}\u{10ffff}", "\\u{fdd0}\\u{10ffff}");
     }

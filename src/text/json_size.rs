@@ -1,18 +1,16 @@
-//! Counts the values of JSON without parsing it: parsed, a small value takes a hundred times the memory of
-//! its text.
+//! Counts JSON values without parsing: a small value takes a hundred times the memory of its text.
 
-/// The most values that a message of another program may have. Text and images are one value each, however
-/// long they are.
+/// The most values in a message from another program. A text or an image is one value of any length.
 pub(crate) const JSON_VALUES_MAX: usize = 100_000;
 
-/// Counts the values of a text that comes in pieces. Names count too; what is no JSON gives any number.
+/// Counts the values, including object keys, of a text that comes in pieces.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct JsonValueCounter {
     count: usize,
     position: JsonPosition,
 }
 
-/// Where in a text a counter stands.
+/// The position of a counter in a text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum JsonPosition {
     #[default]
@@ -38,13 +36,13 @@ impl JsonValueCounter {
         };
     }
 
-    /// Whether there are more than [`JSON_VALUES_MAX`].
+    /// Returns whether there are more than [`JSON_VALUES_MAX`].
     pub(crate) fn is_over(self) -> bool {
         self.count > JSON_VALUES_MAX
     }
 }
 
-/// Whether `text` has more than [`JSON_VALUES_MAX`] values.
+/// Returns whether `text` has more than [`JSON_VALUES_MAX`] values.
 pub(crate) fn has_too_many_values(text: &[u8]) -> bool {
     let mut counter = JsonValueCounter::default();
     text.iter().any(|byte| {

@@ -1,4 +1,4 @@
-//! Owns how values become parts of a sentence: texts cut to a length, lists and counts. It knows no
+//! Converts values to parts of a sentence: truncated texts, lists and counts. It contains no
 //! sentence itself.
 
 mod hidden;
@@ -13,7 +13,7 @@ use crate::text::hidden::{AllowedLayout, replace_hidden};
 
 pub use crate::text::hidden::is_hidden;
 
-/// The beginning of `text`, with `…` where something was cut off.
+/// Returns the beginning of `text`, with `…` if something was cut off.
 pub fn truncate(text: &str, chars_max: usize) -> String {
     match text.char_indices().nth(chars_max) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
@@ -21,30 +21,29 @@ pub fn truncate(text: &str, chars_max: usize) -> String {
     }
 }
 
-/// `text` as a single line of at most `chars_max` characters.
+/// Returns `text` as a single line, cut with `…` after `chars_max` characters.
 pub fn single_line(text: &str, chars_max: usize) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     truncate(&words.join(" "), chars_max)
 }
 
-/// A name with every character written out that is not seen as what it is, as `\n`: nothing in it looks
-/// like a line of its own.
+/// Escapes every hidden character of a name, as `\n`: nothing in it looks like a separate line.
 pub fn escape_name(name: &str) -> String {
     escape_hidden(name, AllowedLayout::Name).into_owned()
 }
 
-/// A line of somebody's text as [`escape_name`] has it, but for its tabs.
+/// Escapes a foreign line like [`escape_name`], except for its tabs.
 pub fn escape_line(line: &str) -> String {
     escape_hidden(line, AllowedLayout::Line).into_owned()
 }
 
-/// Somebody's text as [`escape_name`] has it, but for its tabs and line breaks.
+/// Escapes a foreign text like [`escape_name`], except for its tabs and line breaks.
 pub fn escape_text(text: &str) -> Cow<'_, str> {
     escape_hidden(text, AllowedLayout::Text)
 }
 
-/// JSON with the same values, in which every character that is not seen as what it is stands as
-/// `\u200b` does. Line breaks and tabs between the values stay.
+/// Returns JSON with the same values, in which every hidden character is escaped, for example as
+/// `\u200b`. Line breaks and tabs between the values stay.
 pub fn escape_json(json: &str) -> Cow<'_, str> {
     replace_hidden(json, AllowedLayout::Text, |out, c| {
         for unit in c.encode_utf16(&mut [0; 2]) {
@@ -54,7 +53,7 @@ pub fn escape_json(json: &str) -> Cow<'_, str> {
     })
 }
 
-/// `value` with every string and every field name in it changed by `change`.
+/// Returns `value` with every string and every field name in it changed by `change`.
 pub fn map_json_strings(value: Value, change: &impl Fn(&str) -> String) -> Value {
     match value {
         Value::String(text) => Value::String(change(&text)),
@@ -70,8 +69,7 @@ pub fn map_json_strings(value: Value, change: &impl Fn(&str) -> String) -> Value
     }
 }
 
-/// `text` without the escape sequences by which programs colour what they write (SGR: `ESC [ … m`). Every
-/// other sequence stays.
+/// Removes the escape sequences for colours from `text` (SGR: `ESC [ … m`). All others stay.
 pub fn without_colours(text: &str) -> Cow<'_, str> {
     let mut pieces = text.split("\u{1b}[");
     let mut out = pieces.next().unwrap_or_default().to_owned();
@@ -91,8 +89,7 @@ pub fn without_colours(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Text in which [`escape_text`] has written characters out, with those characters again; `None`
-/// where it holds none that it could have written.
+/// Reverses [`escape_text`]; `None` if the text contains nothing that it could have escaped.
 pub fn unescape_text(text: &str) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -119,7 +116,7 @@ fn escape_hidden(text: &str, layout: AllowedLayout) -> Cow<'_, str> {
     replace_hidden(text, layout, |out, c| out.extend(c.escape_default()))
 }
 
-/// A count with its noun: `1 error`, `2 errors`, `2 deliveries`.
+/// Returns a count with its noun: `1 error`, `2 errors`, `2 deliveries`.
 pub fn count_noun(count: usize, noun: &str) -> String {
     match noun.strip_suffix('y') {
         _ if count == 1 => format!("{count} {noun}"),
@@ -128,13 +125,13 @@ pub fn count_noun(count: usize, noun: &str) -> String {
     }
 }
 
-/// Items with commas between them.
+/// Joins items with commas.
 pub fn join_with_commas<T: ToString>(items: &[T]) -> String {
     let items: Vec<String> = items.iter().map(ToString::to_string).collect();
     items.join(", ")
 }
 
-/// Names as a sentence lists them: in backticks, the last two joined by `conjunction`.
+/// Lists names as in a sentence: in backticks, the last two joined by `conjunction`.
 pub fn list_names(names: &[&str], conjunction: &str) -> String {
     let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
     match quoted.split_last() {
@@ -144,7 +141,7 @@ pub fn list_names(names: &[&str], conjunction: &str) -> String {
     }
 }
 
-/// The first names of a list, in backticks, and how many more there are.
+/// Lists the first names, in backticks, and the number of others.
 pub fn list_first<T: ToString>(names: &[T], count_max: usize) -> String {
     let shown = names.iter().take(count_max);
     let shown: Vec<String> = shown
@@ -156,7 +153,7 @@ pub fn list_first<T: ToString>(names: &[T], count_max: usize) -> String {
     }
 }
 
-/// Bytes as lower-case hexadecimal digits, two for each.
+/// Returns bytes as lower-case hexadecimal digits, two for each.
 pub fn to_hex(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len().saturating_mul(2));
     for byte in bytes {

@@ -1,6 +1,6 @@
-//! Owns the names that other programs have for tools that do the same as massgen's.
+//! The names that other programs use for tools equivalent to massgen's.
 
-/// Each tool with the names that others have for it.
+/// Each tool with its names in other programs.
 const TWINS: &[(&str, &[&str])] = &[
     ("read_text_file", &["Read"]),
     ("read_multiple_files", &["Read"]),
@@ -14,12 +14,12 @@ const TWINS: &[(&str, &[&str])] = &[
     ("start_background_command", &["Bash"]),
 ];
 
-/// Whether another program has a name of its own for the tool that is called `tool`, or is it massgen's.
+/// Returns whether `tool` is a tool of massgen with an alias in another program, or such an alias.
 pub fn is_known_tool(tool: &str) -> bool {
     names_of(tool).nth(1).is_some()
 }
 
-/// All names of the tool that is called `tool` by massgen or by another program.
+/// Returns all names of a tool, given its name in massgen or in another program.
 pub fn names_of(tool: &str) -> impl Iterator<Item = &str> {
     let twins = TWINS
         .iter()

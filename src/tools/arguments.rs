@@ -1,5 +1,5 @@
-//! Owns the arguments of one call: bounded JSON, taken apart parameter by parameter. It forgives
-//! what can be meant in one way only (`"10"` for 10, one text for a list) and nothing else.
+//! The arguments of one call: bounded JSON, read parameter by parameter. It accepts unambiguous
+//! deviations (`"10"` for 10, a single string for a list) and no others.
 
 use std::collections::BTreeMap;
 
@@ -13,23 +13,24 @@ use crate::tools::call::{FileEdit, UserPath, WORKSPACE};
 use crate::tools::error::{CallParseError, excerpt};
 use crate::tools::spec::ToolSpec;
 
-/// The longest arguments that are read, in bytes. `serde_json` itself refuses more than 128 levels.
+/// The longest arguments that are parsed, in bytes. `serde_json` itself refuses more than 128
+/// levels of nesting.
 pub const ARGUMENTS_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// The most items in one list of paths, patterns or edits.
+/// The maximum number of items in a list of paths, patterns or edits.
 pub const LIST_ITEMS_MAX: usize = 256;
 
 /// The longest glob or regular expression, in bytes.
 pub const PATTERN_BYTES_MAX: usize = 1024;
 
-/// The arguments that are still to be taken, of a tool whose parameters are known.
+/// The arguments not yet read, for a tool whose parameters are known.
 #[derive(Debug)]
 pub(crate) struct ToolCallArguments {
     tool: &'static ToolSpec,
     values: BTreeMap<String, Box<RawValue>>,
 }
 
-/// One text or several.
+/// One string or several.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum OneOrManyTexts {
@@ -37,7 +38,7 @@ enum OneOrManyTexts {
     One(String),
 }
 
-/// A number or a yes-or-no, perhaps written as a text.
+/// A number or a boolean, possibly written as a string.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum LenientScalar {
@@ -46,7 +47,7 @@ enum LenientScalar {
     Text(String),
 }
 
-/// One replacement or several, perhaps written as a text.
+/// One replacement or several, possibly written as a string.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum LenientEdits {
@@ -65,8 +66,8 @@ struct EditFields {
 }
 
 impl ToolCallArguments {
-    /// Reads the JSON that a model wrote. Nothing and `null` are an empty object; an object that
-    /// was written as a JSON text is read as well.
+    /// Parses the JSON that a model wrote. An empty text and `null` are an empty object; an object
+    /// encoded as a JSON string is accepted as well.
     pub(crate) fn read(tool: &'static ToolSpec, text: &str) -> Result<Self, CallParseError> {
         if text.len() > ARGUMENTS_BYTES_MAX {
             return Err(CallParseError::TooLong { bytes: text.len() });
@@ -84,7 +85,7 @@ impl ToolCallArguments {
         }
     }
 
-    /// Takes a parameter; `null` is none.
+    /// Removes and returns a parameter; `null` counts as absent.
     fn take_value<T: DeserializeOwned>(
         &mut self,
         name: &'static str,
@@ -95,7 +96,7 @@ impl ToolCallArguments {
         serde_json::from_str(raw.get()).map_err(|_| self.wrong_type(name, raw.get()))
     }
 
-    /// That `parameter` is not there.
+    /// Returns the error that `parameter` is missing.
     pub(crate) fn missing_parameter(&self, parameter: &'static str) -> CallParseError {
         CallParseError::Missing {
             tool: self.tool,
@@ -104,7 +105,7 @@ impl ToolCallArguments {
         }
     }
 
-    /// That `parameter` is `found` and so not of its kind.
+    /// Returns the error that `parameter` has the wrong type; `found` is its value.
     fn wrong_type(&self, parameter: &'static str, found: &str) -> CallParseError {
         self.invalid_value(parameter, found, self.expected(parameter))
     }
@@ -115,7 +116,7 @@ impl ToolCallArguments {
             .map_or("nothing", |parameter| parameter.kind.expected())
     }
 
-    /// That `parameter` is `found`, where only what is `expected` makes sense.
+    /// Returns the error that `parameter` has the value `found`, where only `expected` makes sense.
     pub(crate) fn invalid_value(
         &self,
         parameter: &'static str,
@@ -130,7 +131,7 @@ impl ToolCallArguments {
         }
     }
 
-    /// That two parameters contradict each other.
+    /// Returns the error that two parameters contradict each other.
     pub(crate) fn conflicting_parameters(
         &self,
         first: &'static str,
@@ -143,7 +144,7 @@ impl ToolCallArguments {
         }
     }
 
-    /// A text that may be absent.
+    /// Reads an optional string.
     pub(crate) fn optional_text(
         &mut self,
         name: &'static str,
@@ -151,19 +152,19 @@ impl ToolCallArguments {
         self.take_value(name)
     }
 
-    /// A text that must be there; it may be empty.
+    /// Reads a required string; it may be empty.
     pub(crate) fn text(&mut self, name: &'static str) -> Result<String, CallParseError> {
         self.take_value(name)?
             .ok_or_else(|| self.missing_parameter(name))
     }
 
-    /// A path that must be there.
+    /// Reads a required path.
     pub(crate) fn path(&mut self, name: &'static str) -> Result<UserPath, CallParseError> {
         let text = self.text(name)?;
         self.checked_path(name, text)
     }
 
-    /// A path; without one, the agent's workspace.
+    /// Reads an optional path; the default is the agent's workspace.
     pub(crate) fn path_or_workspace(
         &mut self,
         name: &'static str,
@@ -184,7 +185,7 @@ impl ToolCallArguments {
         })
     }
 
-    /// Paths, of which there must be one at least.
+    /// Reads a list of paths with at least one.
     pub(crate) fn paths(&mut self, name: &'static str) -> Result<Vec<UserPath>, CallParseError> {
         let texts = self.texts(name)?.unwrap_or_default();
         if texts.is_empty() {
@@ -196,8 +197,8 @@ impl ToolCallArguments {
             .collect()
     }
 
-    /// A list of texts that may be absent. One text is a list of one; a list that was written as a
-    /// JSON text is read as well.
+    /// Reads an optional list of strings. A single string is a list of one; a list encoded as a
+    /// JSON string is accepted as well.
     fn texts(&mut self, name: &'static str) -> Result<Option<Vec<String>>, CallParseError> {
         let texts = match self.take_value(name)? {
             None => return Ok(None),
@@ -219,7 +220,7 @@ impl ToolCallArguments {
         Err(self.invalid_value(name, &found, expected))
     }
 
-    /// Globs that may be absent, each valid.
+    /// Reads an optional list of valid globs.
     pub(crate) fn globs(
         &mut self,
         name: &'static str,
@@ -231,14 +232,14 @@ impl ToolCallArguments {
         Ok(globs)
     }
 
-    /// A valid glob that must be there.
+    /// Reads a required, valid glob.
     pub(crate) fn glob(&mut self, name: &'static str) -> Result<String, CallParseError> {
         let glob = self.text(name)?;
         self.check_glob(name, &glob)?;
         Ok(glob)
     }
 
-    /// A pattern that must be there, of whatever syntax, neither empty nor over-long.
+    /// Reads a required pattern of any syntax, neither empty nor too long.
     pub(crate) fn pattern(&mut self, name: &'static str) -> Result<String, CallParseError> {
         let pattern = self.text(name)?;
         self.check_length(name, &pattern)?;
@@ -265,7 +266,7 @@ impl ToolCallArguments {
         Err(self.invalid_value(parameter, pattern, expected))
     }
 
-    /// A whole number that may be absent; `"10"` and `10.0` are 10.
+    /// Reads an optional integer; `"10"` and `10.0` are 10.
     pub(crate) fn count(&mut self, name: &'static str) -> Result<Option<u64>, CallParseError> {
         let text = match self.take_value(name)? {
             None => return Ok(None),
@@ -280,7 +281,7 @@ impl ToolCallArguments {
         }
     }
 
-    /// A line number or a number of lines: at least 1, may be absent.
+    /// Reads an optional line number or number of lines, at least 1.
     pub(crate) fn lines(&mut self, name: &'static str) -> Result<Option<u64>, CallParseError> {
         match self.count(name)? {
             Some(0) => Err(self.invalid_value(name, "0", "a whole number from 1")),
@@ -288,7 +289,7 @@ impl ToolCallArguments {
         }
     }
 
-    /// Yes or no, which may be absent; `"true"` is yes.
+    /// Reads an optional boolean; `"true"` is true.
     pub(crate) fn flag(&mut self, name: &'static str) -> Result<Option<bool>, CallParseError> {
         let text = match self.take_value(name)? {
             None => return Ok(None),
@@ -302,7 +303,7 @@ impl ToolCallArguments {
         }
     }
 
-    /// Replacements, of which there must be one at least. A single one needs no list.
+    /// Reads a list of replacements with at least one. A single one needs no list.
     pub(crate) fn edits(&mut self, name: &'static str) -> Result<Vec<FileEdit>, CallParseError> {
         let edits = match self
             .take_value(name)?
@@ -326,7 +327,7 @@ impl ToolCallArguments {
     }
 }
 
-/// The fields of a JSON object, none of which is looked into yet.
+/// Parses the fields of a JSON object, leaving their values unparsed.
 fn object(
     tool: &'static ToolSpec,
     text: &str,

@@ -1,4 +1,4 @@
-//! Owns [`ToolCall`]: what a model asked for, parsed and complete, and which paths that touches.
+//! Owns [`ToolCall`]: a model's request, parsed and complete, and the paths that it touches.
 
 use std::fmt;
 
@@ -6,32 +6,32 @@ use crate::permissions::grant::Permission;
 use crate::tools::served::ServerCall;
 
 /// A path as a model wrote it: relative to its workspace or absolute. Never empty, without NUL, at
-/// most [`USER_PATH_BYTES_MAX`] long. `~`, `$`, globs, `%` and URIs mean nothing in it.
+/// most [`USER_PATH_BYTES_MAX`] long. `~`, `$`, globs, `%` and URIs have no special meaning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UserPath(String);
 
 /// The agent's workspace, as a relative path.
 pub const WORKSPACE: &str = ".";
 
-/// The longest path that the kernel takes (`PATH_MAX` of Linux, without the final NUL).
+/// The longest path that the kernel accepts (`PATH_MAX` of Linux, without the final NUL).
 pub const USER_PATH_BYTES_MAX: usize = 4095;
 
-/// Why a text is no path.
+/// The reason why a string is not a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidUserPath {
-    /// There is nothing in it.
+    /// It is empty.
     #[error("the path is empty")]
     Empty,
-    /// It holds a NUL byte.
+    /// It contains a NUL byte.
     #[error("the path holds a NUL byte")]
     Nul,
-    /// The kernel would not take it.
+    /// It is too long for the kernel.
     #[error("the path is longer than {USER_PATH_BYTES_MAX} bytes")]
     TooLong,
 }
 
 impl UserPath {
-    /// Accepts any text that the kernel would accept as a path.
+    /// Accepts any string that the kernel would accept as a path.
     pub fn parse(text: impl Into<String>) -> Result<Self, InvalidUserPath> {
         let text = text.into();
         if text.is_empty() {
@@ -45,26 +45,26 @@ impl UserPath {
         }
     }
 
-    /// The path as written.
+    /// Returns the path as written.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// Which lines of a text file are read; both ends are counted from 1 and included.
+/// The lines of a text file to read; line numbers start at 1, and ranges include both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineRange {
-    /// All of them.
+    /// All lines.
     All,
-    /// The first so many.
+    /// The first lines, this many.
     Head(u64),
-    /// The last so many.
+    /// The last lines, this many.
     Tail(u64),
-    /// From the first number to the second, or to the end.
+    /// A range of lines.
     Range {
         /// The first line.
         first: u64,
-        /// The last line; to the end without one.
+        /// The last line; `None` is the end of the file.
         last: Option<u64>,
     },
 }
@@ -72,13 +72,13 @@ pub enum LineRange {
 /// One replacement of an edit: `old` must occur exactly once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileEdit {
-    /// The text to be replaced.
+    /// The text to replace.
     pub old: String,
-    /// What takes its place.
+    /// The replacement.
     pub new: String,
 }
 
-/// Whether an edit is carried out or only shown.
+/// Whether an edit is applied or only shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EditMode {
     /// The file is changed.
@@ -87,84 +87,84 @@ pub enum EditMode {
     DryRun,
 }
 
-/// What happens to a destination that exists.
+/// How an existing destination is treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExistingTarget {
-    /// It stays, and the call fails or skips it.
+    /// It is kept, and the call fails or skips it.
     Keep,
     /// It is replaced.
     Overwrite,
 }
 
-/// Which files of a tree a call is about: glob patterns on the path below the tree's root. `*`
-/// crosses `/`, so that `*.py` matches at any depth.
+/// The files of a tree that a call is about: glob patterns on the path relative to the tree's root.
+/// `*` also matches `/`, so that `*.py` matches at any depth.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileSelection {
     /// A file must match one of these.
     pub include: Vec<String>,
-    /// And none of these.
+    /// A file must match none of these.
     pub exclude: Vec<String>,
 }
 
-/// A search for text in files.
+/// A text search in files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GrepQuery {
     /// A regular expression in ripgrep's syntax.
     pub pattern: String,
-    /// Whether upper and lower case differ.
+    /// Whether the search is case-sensitive.
     pub case: CaseSensitivity,
     /// Lines shown before and after each match.
     pub context_lines: u32,
     /// Which files are searched.
     pub selection: FileSelection,
-    /// The most matching lines that are shown.
+    /// The maximum number of matching lines to show.
     pub results_max: u32,
 }
 
-/// Whether upper and lower case differ in a search.
+/// Whether a search is case-sensitive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CaseSensitivity {
-    /// They differ.
+    /// Case-sensitive.
     Sensitive,
-    /// They do not.
+    /// Case-insensitive.
     Insensitive,
 }
 
-/// What a model asked for, with its paths as the model wrote them; the gate turns them into places
-/// on the disk. A new variant breaks every match on purpose.
+/// A model's request, with paths as the model wrote them; the gate resolves them. A new variant
+/// breaks every `match` on purpose.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToolCall<P = UserPath> {
     /// `read_text_file`
     ReadTextFile {
         /// The file.
         path: P,
-        /// Which of its lines.
+        /// The lines to read.
         lines: LineRange,
     },
     /// `read_multiple_files`
     ReadMultipleFiles {
-        /// The files, in the order in which they are answered.
+        /// The files, in the order of the results.
         paths: Vec<P>,
     },
     /// `write_file`
     WriteFile {
-        /// The file; its directories are made.
+        /// The file; its parent directories are created.
         path: P,
-        /// All that it will hold.
+        /// The complete new content.
         content: String,
     },
     /// `edit_file`
     EditFile {
         /// The file.
         path: P,
-        /// The replacements, each on the result of the one before.
+        /// The replacements, each applied to the result of the previous one.
         edits: Vec<FileEdit>,
         /// Whether the file is changed.
         mode: EditMode,
     },
     /// `create_directory`
     CreateDirectory {
-        /// The directory; its parents are made.
+        /// The directory; its parents are created.
         path: P,
     },
     /// `list_directory`
@@ -176,30 +176,30 @@ pub enum ToolCall<P = UserPath> {
     DirectoryTree {
         /// The directory.
         path: P,
-        /// Which entries are shown.
+        /// Entries to leave out.
         exclude: Vec<String>,
     },
     /// `move_file`
     MoveFile {
-        /// What is moved.
+        /// The file or directory to move.
         source: P,
-        /// Where it will be; must not exist.
+        /// Its new path, which must not exist.
         destination: P,
     },
     /// `search_files`
     SearchFiles {
-        /// Where to begin.
+        /// The directory to start in.
         path: P,
         /// A glob on names and paths.
         pattern: String,
-        /// Which entries are left out.
+        /// Entries to leave out.
         exclude: Vec<String>,
     },
     /// `grep_files`
     GrepFiles {
         /// The file or directory to search.
         path: P,
-        /// What to search for.
+        /// The search.
         grep: GrepQuery,
     },
     /// `get_file_info`
@@ -211,50 +211,50 @@ pub enum ToolCall<P = UserPath> {
     CopyFile {
         /// The file or directory.
         source: P,
-        /// Where the copy will be; its directories are made.
+        /// The path of the copy; its parent directories are created.
         destination: P,
-        /// What happens if that exists.
+        /// How an existing destination is treated.
         existing: ExistingTarget,
     },
     /// `copy_files_batch`
     CopyFilesBatch {
-        /// The directory that is copied from.
+        /// The source directory.
         source: P,
-        /// The directory that is copied to.
+        /// The destination directory.
         destination: P,
-        /// Which files.
+        /// The files to copy.
         selection: FileSelection,
-        /// What happens to files that exist.
+        /// How existing files are treated.
         existing: ExistingTarget,
     },
     /// `delete_file`
     DeleteFile {
         /// The file or directory.
         path: P,
-        /// Whether a directory with content is removed.
+        /// Whether a non-empty directory is removed.
         recursion: DeleteRecursion,
     },
     /// `delete_files_batch`
     DeleteFilesBatch {
         /// The directory.
         path: P,
-        /// Which files below it.
+        /// The files below it to delete.
         selection: FileSelection,
     },
     /// `compare_files`
     CompareFiles {
-        /// The one file.
+        /// The first file.
         first: P,
-        /// The other.
+        /// The second file.
         second: P,
-        /// Lines shown around each difference.
+        /// The number of context lines around each difference.
         context_lines: u32,
     },
     /// `compare_directories`
     CompareDirectories {
-        /// The one directory.
+        /// The first directory.
         first: P,
-        /// The other.
+        /// The second directory.
         second: P,
         /// Whether the differing lines are shown.
         content: ContentDiff,
@@ -263,35 +263,35 @@ pub enum ToolCall<P = UserPath> {
     ListAllowedDirectories,
     /// `execute_command`
     ExecuteCommand {
-        /// For the shell.
+        /// The command line for the shell.
         command: String,
-        /// How long it may take, in seconds; as the config says without a number.
+        /// The timeout in seconds; `None` uses the config's.
         timeout_seconds: Option<u64>,
-        /// The directory that it begins in.
+        /// The working directory.
         dir: P,
     },
     /// `start_background_command`
     StartBackgroundCommand {
-        /// For the shell.
+        /// The command line for the shell.
         command: String,
-        /// The directory that it begins in.
+        /// The working directory.
         dir: P,
     },
     /// `get_background_output`
     GetBackgroundOutput {
-        /// Which one.
+        /// The command.
         id: BackgroundCommandId,
-        /// How many bytes of the output the model has already read.
+        /// The number of bytes of output that the model has already read.
         offset: u64,
     },
     /// `get_background_status`
     GetBackgroundStatus {
-        /// Which one.
+        /// The command.
         id: BackgroundCommandId,
     },
     /// `stop_background_command`
     StopBackgroundCommand {
-        /// Which one.
+        /// The command.
         id: BackgroundCommandId,
     },
     /// `list_background_commands`
@@ -300,14 +300,14 @@ pub enum ToolCall<P = UserPath> {
     ExecuteCode {
         /// The program.
         code: String,
-        /// How long it may take, in seconds; as the config says without a number.
+        /// The timeout in seconds; `None` uses the config's.
         timeout_seconds: Option<u64>,
     },
-    /// A tool of a foreign server.
+    /// A tool of an MCP server.
     CallServer(ServerCall<P>),
 }
 
-/// The number of a background command: its agent's first is 1.
+/// The number of a background command: an agent's first is 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BackgroundCommandId(pub u64);
 
@@ -317,46 +317,46 @@ impl fmt::Display for BackgroundCommandId {
     }
 }
 
-/// Whether a directory with content is removed.
+/// Whether a non-empty directory is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeleteRecursion {
-    /// With all that is in it.
+    /// It is removed with its content.
     Whole,
-    /// Only if it is empty.
+    /// Only an empty directory is removed.
     EmptyOnly,
 }
 
-/// Whether a comparison of directories shows the differing lines.
+/// Whether a comparison of directories shows differing lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContentDiff {
     /// Only names.
     Names,
-    /// Lines too.
+    /// Names and lines.
     Lines,
 }
 
-/// Whether a link at the end of a path stands for itself or for what it points to.
+/// Whether a symlink at the end of a path is followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FinalLink {
-    /// The call is about what it points to.
+    /// It is followed: the call applies to its target.
     Followed,
-    /// The call is about the link.
+    /// It is not followed: the call applies to the symlink itself.
     Itself,
 }
 
-/// One path that a call touches.
+/// A path that a call touches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestedAccess<'a> {
     /// The path as written.
     pub path: &'a UserPath,
-    /// What the call does to it.
+    /// The access that the call needs.
     pub wanted: Permission,
-    /// What a link at its end means.
+    /// How a symlink at its end is treated.
     pub link: FinalLink,
 }
 
 impl ToolCall {
-    /// The name of the tool.
+    /// Returns the name of the tool.
     pub fn name(&self) -> &str {
         match self {
             ToolCall::CallServer(call) => &call.full_name,
@@ -388,7 +388,8 @@ impl ToolCall {
         }
     }
 
-    /// Whether the call leaves everything as it is, so that it may run beside others of its kind.
+    /// Returns whether the call changes nothing, so that it can run concurrently with others that
+    /// change nothing.
     pub fn only_reads(&self) -> bool {
         let starts_or_stops = matches!(
             self,
@@ -402,7 +403,8 @@ impl ToolCall {
         !starts_or_stops && self.accesses().iter().all(reads)
     }
 
-    /// Every path that the call names, in the order of its parameters, with what it does there.
+    /// Returns every path that the call names, in the order of its parameters, with the access that
+    /// it needs.
     pub fn accesses(&self) -> Vec<RequestedAccess<'_>> {
         use FinalLink::{Followed, Itself};
         use Permission::{Read, Write};
@@ -477,7 +479,7 @@ impl ToolCall {
 }
 
 impl<P> ToolCall<P> {
-    /// Whether the call is one of those that run commands or are about them.
+    /// Returns whether the call runs or manages commands.
     pub fn is_about_commands(&self) -> bool {
         matches!(
             self,
@@ -490,7 +492,8 @@ impl<P> ToolCall<P> {
         )
     }
 
-    /// The operation that the answer names, where it is one JSON object; the others are text.
+    /// Returns the operation that the result names, if the result is a JSON object; other results
+    /// are text.
     pub fn json_operation(&self) -> Option<&'static str> {
         match self {
             ToolCall::CopyFile { .. } => Some("copy_file"),
@@ -522,7 +525,7 @@ impl<P> ToolCall<P> {
         }
     }
 
-    /// What the call gives to the shell, if it does.
+    /// Returns the command line that the call passes to the shell, if any.
     pub fn command(&self) -> Option<&str> {
         if let ToolCall::ExecuteCommand { command, .. }
         | ToolCall::StartBackgroundCommand { command, .. } = self
@@ -533,16 +536,17 @@ impl<P> ToolCall<P> {
         }
     }
 
-    /// Whether the call may take long, and ends early when nobody waits for it any more.
+    /// Returns whether the call may run for long, and is cancelled when its caller stops waiting
+    /// for it.
     pub fn is_long_running(&self) -> bool {
         let is_foreign = matches!(self, ToolCall::ExecuteCode { .. } | ToolCall::CallServer(_));
         is_foreign || self.command().is_some()
     }
 
-    /// The same call with every path replaced by what `place` makes of it, in the order of
-    /// [`ToolCall::accesses`]. The first error ends it.
+    /// Replaces every path with the result of `place`, in the order of [`ToolCall::accesses`].
+    /// Returns the first error.
     pub fn try_map<Q, E>(self, mut place: impl FnMut(P) -> Result<Q, E>) -> Result<ToolCall<Q>, E> {
-        /// Each row: a variant, its paths in brackets, then what stays as it is.
+        /// Each row: a variant, its paths in brackets, then the fields that are kept unchanged.
         macro_rules! mapped {
             ($($variant:ident [$($path:ident)*] $($rest:ident)*;)*) => {
                 match self {

@@ -1,4 +1,4 @@
-//! Owns why a call cannot be understood, in words from which a model can learn what to send instead.
+//! Errors of calls that cannot be parsed, worded so that a model learns what to send instead.
 
 use std::fmt::Write as _;
 
@@ -9,10 +9,10 @@ use crate::tools::served::SERVED_PREFIX;
 use crate::tools::served::arguments::ArgumentFault;
 use crate::tools::spec::{ParameterNeed, ToolSpec};
 
-/// How much of a model's own words an error repeats, in characters.
+/// The longest part of a model's own text that an error quotes, in characters.
 const EXCERPT_CHARS_MAX: usize = 60;
 
-/// Why a call cannot be understood. The text is for the model that made it.
+/// The reason why a call cannot be parsed. The message is for the model that made the call.
 #[derive(Debug, thiserror::Error)]
 pub enum CallParseError {
     /// No tool has this name.
@@ -23,7 +23,7 @@ pub enum CallParseError {
         /// The tool with the most similar name.
         nearest: Option<&'static str>,
     },
-    /// There is more than anybody should send.
+    /// The arguments are too long.
     #[error(
         "the arguments have {bytes} bytes: expected at most {ARGUMENTS_BYTES_MAX}; \
          divide the work into several calls"
@@ -32,10 +32,10 @@ pub enum CallParseError {
         /// Their length.
         bytes: usize,
     },
-    /// They are not JSON, or nested too deeply.
+    /// The arguments are not JSON, or nested too deeply.
     #[error("the arguments are not valid JSON: {0}")]
     Malformed(#[source] serde_json::Error),
-    /// They are JSON, but no object.
+    /// The arguments are JSON, but not an object.
     #[error("the arguments of `{tool}` are no JSON object: expected {}", parameters(.tool))]
     NotAnObject {
         /// The tool.
@@ -49,46 +49,46 @@ pub enum CallParseError {
         /// The parameter, shortened.
         parameter: String,
     },
-    /// A parameter that the tool needs is not there.
+    /// A required parameter is missing.
     #[error("`{tool}` lacks its parameter `{parameter}`: expected {expected}")]
     Missing {
         /// The tool.
         tool: &'static ToolSpec,
         /// The parameter.
         parameter: &'static str,
-        /// What it takes.
+        /// The expected value.
         expected: &'static str,
     },
-    /// A parameter holds something that it cannot.
+    /// A parameter has an invalid value.
     #[error("`{parameter}` of `{tool}` is `{found}`: expected {expected}")]
     Refused {
         /// The tool.
         tool: &'static ToolSpec,
         /// The parameter.
         parameter: &'static str,
-        /// What it holds, shortened.
+        /// Its value, shortened.
         found: String,
-        /// What it takes.
+        /// The expected value.
         expected: String,
     },
-    /// A path is none.
+    /// A parameter is not a valid path.
     #[error("`{parameter}` of `{tool}` is no path: {source}")]
     Path {
         /// The tool.
         tool: &'static ToolSpec,
         /// The parameter.
         parameter: &'static str,
-        /// What is wrong with it.
+        /// The cause.
         source: InvalidUserPath,
     },
-    /// A glob is none.
+    /// A parameter is not a valid glob.
     #[error("`{parameter}` of `{tool}` is no glob: {source}")]
     Glob {
         /// The tool.
         tool: &'static ToolSpec,
         /// The parameter.
         parameter: &'static str,
-        /// What is wrong with it.
+        /// The cause.
         source: globset::Error,
     },
     /// The arguments of a server's tool cannot be passed on.
@@ -96,7 +96,7 @@ pub enum CallParseError {
     Served {
         /// The tool.
         tool: String,
-        /// What is wrong with them.
+        /// The cause.
         fault: ArgumentFault,
     },
     /// Two parameters contradict each other.
@@ -104,9 +104,9 @@ pub enum CallParseError {
     Conflict {
         /// The tool.
         tool: &'static ToolSpec,
-        /// The one parameter.
+        /// The first parameter.
         first: &'static str,
-        /// The other.
+        /// The second parameter.
         second: &'static str,
     },
 }
@@ -129,7 +129,7 @@ fn parameters(tool: &ToolSpec) -> String {
             ParameterNeed::Required => "",
             ParameterNeed::Optional => " (optional)",
         };
-        // writing into a `String` cannot fail
+        // Writing to a `String` cannot fail.
         let _ = write!(out, "{separator}`{}`{need}", parameter.name);
     }
     if out.is_empty() {
@@ -138,7 +138,7 @@ fn parameters(tool: &ToolSpec) -> String {
     out
 }
 
-/// The beginning of `text`, for an error, without control characters.
+/// Returns the beginning of `text` for an error message, without control characters.
 pub(crate) fn excerpt(text: &str) -> String {
     truncate(text, EXCERPT_CHARS_MAX).replace(char::is_control, " ")
 }

@@ -1,5 +1,5 @@
-//! Owns what the tools of other programs mean as calls of massgen's own: Claude Code's names and
-//! parameters, which others have taken over. A tool that is not known is an error; nothing is guessed.
+//! Translates tools of other programs into massgen's calls: Claude Code's names and parameters,
+//! which other programs have adopted. An unknown tool is an error; nothing is guessed.
 
 use std::path::{Component, Path};
 
@@ -14,21 +14,21 @@ use crate::tools::call::{
 /// What another program's tool would do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExternalToolAction {
-    /// What this call does.
+    /// The equivalent of this call.
     Call(ToolCall),
-    /// It runs this command line, beginning in this directory.
+    /// Run this command line in this directory.
     Command {
-        /// For the shell.
+        /// The command line for the shell.
         line: String,
         /// The directory.
         dir: UserPath,
     },
-    /// Nothing to files, processes or the network.
+    /// Nothing that concerns files, processes or the network.
     Nothing,
 }
 
-/// Tools that keep lists, plan, or speak of what was started before. What an agent below does is asked
-/// about when it does it.
+/// Tools that manage lists or plans, or refer to something that was started earlier. The actions of
+/// a subagent are checked when they happen.
 const HARMLESS: &[&str] = &[
     "TodoWrite",
     "TodoRead",
@@ -104,8 +104,8 @@ struct BashInput {
     command: String,
 }
 
-/// What the tool `name` would do with `input`; relative paths begin at `cwd`. The error says why that is
-/// not known, as a sentence.
+/// Returns what the tool `name` would do with `input`; relative paths start at `cwd`. If that is
+/// unknown, the error gives the reason as a sentence.
 pub fn parse_external_tool(
     name: &str,
     input: &Value,
@@ -126,7 +126,7 @@ pub fn parse_external_tool(
     Ok(ExternalToolAction::Call(call))
 }
 
-/// A tool that another program asks about.
+/// A call of a tool that another program asks about.
 struct ExternalToolCall<'a> {
     name: &'a str,
     input: &'a Value,
@@ -204,8 +204,8 @@ impl ExternalToolCall<'_> {
         })
     }
 
-    /// Where a search with `glob` looks at all: in `path`, below the names that the glob begins with;
-    /// and what is left of the glob.
+    /// Returns the directory that a search with `glob` is confined to (`path` joined with the
+    /// literal components that the glob starts with), and the rest of the glob.
     fn search_root(&self, path: Option<&String>, glob: &str) -> Result<(UserPath, String), String> {
         check_glob_root(self.name, glob)?;
         let names: Vec<&str> = glob.split('/').collect();
@@ -221,8 +221,8 @@ impl ExternalToolCall<'_> {
         Ok((place, rest.join("/")))
     }
 
-    /// A path that the other program could read in another way is refused: it may expand `~`, or take
-    /// blanks off.
+    /// Resolves a path. A path that the other program could interpret differently is refused: it
+    /// may expand `~` or trim blanks.
     fn path(&self, text: &str) -> Result<UserPath, String> {
         if text.starts_with('~') || text.trim() != text {
             return Err(format!(
@@ -244,7 +244,7 @@ impl ExternalToolCall<'_> {
     }
 }
 
-/// Where a search looks decides, and not what it finds.
+/// Returns a search call. Only its path matters for the decision, not what it finds.
 fn grep(path: UserPath, pattern: String) -> ToolCall {
     ToolCall::GrepFiles {
         path,
@@ -261,8 +261,8 @@ fn grep(path: UserPath, pattern: String) -> ToolCall {
     }
 }
 
-/// A glob that leads elsewhere than below the directory that is searched is about that place. It may
-/// do so by a choice: `{.,x}{.,y}/*`.
+/// Refuses a glob that can match outside of the directory that is searched. It can do so through
+/// alternatives: `{.,x}{.,y}/*`.
 fn check_glob_root(name: &str, glob: &str) -> Result<(), String> {
     let is_plain = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
     let starts_elsewhere = glob.starts_with('~') || glob.trim() != glob || glob.contains('\\');
@@ -275,8 +275,9 @@ fn check_glob_root(name: &str, glob: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether a choice of a glob could come to dots or slashes: one of `[…]` that is not made of letters
-/// and digits, or one of `{…}` that is nothing, only dots, or begins as a path elsewhere.
+/// Returns whether an alternative of a glob could match dots or slashes: a `[…]` that is not made
+/// of letters and digits, or a `{…}` with an alternative that is empty, only dots, or starts like a
+/// path elsewhere.
 fn may_leave_root(glob: &str) -> bool {
     let leads_away = |choice: &str| {
         choice.trim_matches('.').is_empty() || choice.starts_with('/') || choice.starts_with("./")

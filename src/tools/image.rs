@@ -1,5 +1,5 @@
-//! Owns images as tools give them and models take them: of a kind that their bytes show, whatever
-//! anybody says of them, and within the bounds of the vendors. Pure.
+//! Images that tools return and models accept: of a type detected from their bytes, whatever they
+//! are declared to be, and within the vendors' limits. Pure.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,17 +9,18 @@ use base64::engine::general_purpose::STANDARD;
 use imagesize::{ImageSize, ImageType};
 use serde::{Deserialize, Serialize};
 
-/// The longest image, in bytes of base64. Of the vendors that publish a bound Anthropic has the
-/// narrowest, with 5 MB: <https://platform.claude.com/docs/en/build-with-claude/vision>.
+/// The longest image, in bytes of base64. Of the vendors that publish a limit, Anthropic has the
+/// lowest, 5 MB: <https://platform.claude.com/docs/en/build-with-claude/vision>.
 const BASE64_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// The most pixels that an image may be wide or high: <https://platform.claude.com/docs/en/build-with-claude/vision>.
+/// The maximum width or height of an image, in pixels:
+/// <https://platform.claude.com/docs/en/build-with-claude/vision>.
 const SIDE_PIXELS_MAX: usize = 8_000;
-/// The most images of one answer.
+/// The maximum number of images in one result.
 const IMAGES_MAX: usize = 8;
-/// How long all images of one answer may be, in bytes of base64.
+/// The maximum length of all images in one result, in bytes of base64.
 const ALL_BASE64_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// An image that models can be given. Records hold its base64.
+/// An image that can be sent to models. Records contain its base64.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Arc<str>", into = "Arc<str>")]
 pub struct ModelImage {
@@ -28,7 +29,7 @@ pub struct ModelImage {
     base64: Arc<str>,
 }
 
-/// The kinds that models take.
+/// The image types that models accept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImageKind {
     /// Portable Network Graphics.
@@ -41,28 +42,28 @@ pub enum ImageKind {
     Webp,
 }
 
-/// Why something is not passed on as an image.
+/// The reason why something is not passed on as an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ImageRejection {
-    /// It is something else, or damaged.
+    /// It is not such an image, or damaged.
     #[error("it is no PNG, JPEG, GIF or WebP image")]
     Kind,
-    /// It has too many bytes.
+    /// It is too large.
     #[error("it is larger than {} MiB in base64", BASE64_BYTES_MAX >> 20)]
     Bytes,
-    /// It has too many pixels.
+    /// It is too wide or too high.
     #[error("it is more than {SIDE_PIXELS_MAX} pixels wide or high")]
     Pixels,
-    /// There are many others beside it.
+    /// The result contains too many images.
     #[error("the answer has more than {IMAGES_MAX} images, or more than {} MiB of them", ALL_BASE64_BYTES_MAX >> 20)]
     Others,
 }
 
 impl ModelImage {
-    /// The image that `base64` holds.
+    /// Parses an image in base64.
     ///
     /// # Errors
-    /// Models would not take it.
+    /// The image is not of a supported type, is damaged or exceeds a limit.
     pub fn parse(base64: Arc<str>) -> Result<Self, ImageRejection> {
         if base64.len() > BASE64_BYTES_MAX {
             return Err(ImageRejection::Bytes);
@@ -82,23 +83,23 @@ impl ModelImage {
         })
     }
 
-    /// What it is.
+    /// Returns its type.
     pub fn kind(&self) -> ImageKind {
         self.kind
     }
 
-    /// Its bytes in base64.
+    /// Returns its bytes in base64.
     pub fn base64(&self) -> &str {
         &self.base64
     }
 
-    /// It as a whole, as an address: `data:image/png;base64,…`.
+    /// Returns it as a data URL: `data:image/png;base64,…`.
     pub fn data_url(&self) -> String {
         format!("data:{};base64,{}", self.kind, self.base64)
     }
 }
 
-/// As people and models are told of it: `image/png, 20 x 10 pixels`.
+/// Describes it for people and models: `image/png, 20 x 10 pixels`.
 impl fmt::Display for ModelImage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ImageSize { width, height } = self.pixels;
@@ -106,7 +107,7 @@ impl fmt::Display for ModelImage {
     }
 }
 
-/// Without its bytes.
+/// Omits the bytes.
 impl fmt::Debug for ModelImage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Image({self})")
@@ -128,7 +129,7 @@ impl From<ModelImage> for Arc<str> {
 }
 
 impl ImageKind {
-    /// What `bytes` begin as.
+    /// Detects the type from the beginning of `bytes`.
     fn from_magic_bytes(bytes: &[u8]) -> Option<Self> {
         match imagesize::image_type(bytes).ok()? {
             ImageType::Png => Some(Self::Png),
@@ -140,7 +141,7 @@ impl ImageKind {
     }
 }
 
-/// Its name as a type of media.
+/// Writes its media type.
 impl fmt::Display for ImageKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -152,7 +153,7 @@ impl fmt::Display for ImageKind {
     }
 }
 
-/// The images of one answer.
+/// The images of one result.
 #[derive(Debug, Default)]
 pub struct ImageCollector {
     images: Vec<ModelImage>,
@@ -160,10 +161,10 @@ pub struct ImageCollector {
 }
 
 impl ImageCollector {
-    /// Takes the image that `base64` holds up, and tells which one it is, counted from 1.
+    /// Adds an image in base64, and returns it with its number, counted from 1.
     ///
     /// # Errors
-    /// It is not taken up.
+    /// The image is invalid or exceeds a limit.
     pub fn add(&mut self, base64: &str) -> Result<(usize, &ModelImage), ImageRejection> {
         if base64.len() > BASE64_BYTES_MAX {
             return Err(ImageRejection::Bytes);
@@ -182,7 +183,7 @@ impl ImageCollector {
             .ok_or(ImageRejection::Kind)
     }
 
-    /// All that were taken up, in their order.
+    /// Returns all images that were added, in order.
     pub fn into_images(self) -> Vec<ModelImage> {
         self.images
     }
@@ -192,7 +193,7 @@ impl ImageCollector {
 mod tests {
     use super::*;
 
-    /// The head of a PNG of so many pixels.
+    /// Returns the header of a PNG with these dimensions.
     fn png(width: u32, height: u32) -> String {
         let mut bytes = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".to_vec();
         bytes.extend(width.to_be_bytes());
@@ -244,7 +245,7 @@ mod tests {
             Err(ImageRejection::Others)
         );
         let mut album = ImageCollector::default();
-        // What follows the head of an image is for whoever shows it.
+        // The data after an image's header is not checked.
         let head = STANDARD.decode(png(1, 1)).unwrap();
         let long = STANDARD.encode([head, vec![0; 3 * 1024 * 1024 - 64]].concat());
         assert_eq!(album.add(&long).map(|taken| taken.0), Ok(1));

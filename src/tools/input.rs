@@ -1,5 +1,5 @@
-//! Owns the way back from a [`ToolCall`] to what a model would have written: the inverse of
-//! `tools::parse`, so that a call of any origin can be shown to people and programs.
+//! Converts a [`ToolCall`] back to what a model would have written: the inverse of `tools::parse`,
+//! so that a call of any origin can be shown to people and programs.
 
 use serde_json::{Map, Value, json};
 
@@ -9,7 +9,7 @@ use crate::tools::call::{
 };
 
 impl ToolCall {
-    /// The arguments, as the tool's parameters name them, with paths as they were written.
+    /// Returns the arguments under the names of the tool's parameters, with paths as written.
     pub fn input(&self) -> Value {
         match self {
             ToolCall::ReadTextFile { path, lines } => lines_of(path, *lines),

@@ -1,5 +1,5 @@
-//! Owns the tools as models know them: each call as a type, which paths it touches and how.
-//! Pure: a [`call::ToolCall`] says what a model asked for and nothing about whether it may.
+//! The tools as models know them: each call as a type, which paths it touches and how. Pure: a
+//! [`call::ToolCall`] describes what a model asked for, not whether it is allowed.
 
 pub mod arguments;
 pub mod call;

@@ -1,5 +1,5 @@
-//! Owns the way from what a model wrote to a [`ToolCall`]. Whatever is not known is an error that
-//! says what is; nothing is guessed and nothing is looked up.
+//! Parses what a model wrote into a [`ToolCall`]. Anything unknown is an error that lists what is
+//! known; nothing is guessed or looked up.
 
 use crate::tools::arguments::ToolCallArguments;
 use crate::tools::call::{
@@ -10,26 +10,27 @@ use crate::tools::error::{CallParseError, excerpt};
 use crate::tools::served::ToolCatalogue;
 use crate::tools::spec::{COMMANDS, PROGRAMS, TOOLS, ToolSpec};
 
-/// The lines around each difference when a call names no number.
+/// The default number of context lines around each difference.
 const COMPARE_CONTEXT_LINES_DEFAULT: u32 = 3;
 
-/// The most lines of context around a match or a difference; a greater number counts as this.
+/// The maximum number of context lines around a match or a difference; a greater number is lowered
+/// to this.
 pub const CONTEXT_LINES_MAX: u32 = 100;
 
-/// The matching lines that a search shows when a call names no number.
+/// The default number of matching lines that a search shows.
 pub const GREP_RESULTS_DEFAULT: u32 = 200;
 
-/// The most matching lines that a search shows; a greater number counts as this.
+/// The maximum number of matching lines that a search shows; a greater number is lowered to this.
 pub const GREP_RESULTS_MAX: u32 = 2000;
 
-/// The longest command, in bytes: Linux hands a program no longer argument (`MAX_ARG_STRLEN`).
+/// The longest command line, in bytes: Linux accepts no longer argument (`MAX_ARG_STRLEN`).
 pub const COMMAND_BYTES_MAX: usize = 128 * 1024 - 1;
 
-/// A name at least this similar to a tool's (0 to 1, Jaro-Winkler) is taken for a mistyped one.
+/// The similarity (0 to 1, Jaro-Winkler) from which a name counts as a mistyped tool name.
 const SIMILARITY_MIN: f64 = 0.8;
 
-/// Reads one call of a file tool, of one that runs commands or programs, or of one of the servers' in
-/// `served`; `arguments` is the JSON text of the model.
+/// Parses a call of a file tool, of a tool that runs commands or programs, or of a server's tool in
+/// `served`; `arguments` is the model's JSON text.
 pub fn parse(
     name: &str,
     arguments: &str,
@@ -43,7 +44,7 @@ pub fn parse(
     build_call(tool, &mut arguments)
 }
 
-/// The tool that `name` stands for.
+/// Finds the tool called `name`.
 pub(crate) fn find_tool(
     name: &str,
     tables: &[&'static [ToolSpec]],
@@ -60,7 +61,7 @@ pub(crate) fn find_tool(
         })
 }
 
-/// The present name of a tool that had another one.
+/// Returns the current name of a renamed tool.
 pub(crate) fn canonical_name(name: &str) -> &str {
     match name {
         "read_file" => "read_text_file",
@@ -68,7 +69,8 @@ pub(crate) fn canonical_name(name: &str) -> &str {
     }
 }
 
-/// The tool whose name is most similar to `name`, read without a server's prefix, if any is.
+/// Returns the tool with the most similar name, ignoring a server's prefix in `name`, if any is
+/// similar enough.
 fn nearest(name: &str, tables: &[&'static [ToolSpec]]) -> Option<&'static str> {
     let name = name.rsplit("__").next().unwrap_or(name);
     let name = excerpt(canonical_name(name));
@@ -82,7 +84,7 @@ fn nearest(name: &str, tables: &[&'static [ToolSpec]]) -> Option<&'static str> {
         .map(|(_, name)| name)
 }
 
-/// Makes the call of a file tool. A row of the table without an arm here is unknown.
+/// Builds the call of a file tool. A row of the table without an arm here is unknown.
 pub(crate) fn build_call(
     tool: &'static ToolSpec,
     take: &mut ToolCallArguments,
@@ -218,7 +220,7 @@ fn build_command(
     }
 }
 
-/// A text that the shell can be given.
+/// Reads a command line that the shell can be given.
 fn command(take: &mut ToolCallArguments) -> Result<String, CallParseError> {
     let command = take.text("command")?;
     if command.trim().is_empty() {
@@ -292,7 +294,8 @@ fn at_most(number: u64, most: u32) -> u32 {
     u32::try_from(number).map_or(most, |number| number.min(most))
 }
 
-/// An empty list of patterns is refused: for a deletion, nothing and everything must not be one.
+/// Reads a file selection. An empty list of patterns is refused: a deletion must not confuse
+/// nothing with everything.
 fn selection(take: &mut ToolCallArguments) -> Result<FileSelection, CallParseError> {
     let include = match take.globs("include_patterns")? {
         None => vec!["*".to_owned()],

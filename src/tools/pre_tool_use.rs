@@ -1,5 +1,5 @@
-//! Owns the JSON contract of Claude Code's `PreToolUse` hook: what another program asks before it calls
-//! a tool of its own, and the answer. It decides nothing.
+//! The JSON contract of Claude Code's `PreToolUse` hook: the request that another program sends
+//! before it calls one of its own tools, and the response. It decides nothing.
 
 use std::path::Path;
 
@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use crate::tools::external_tools::{ExternalToolAction, parse_external_tool};
 
-/// The event that is answered.
+/// The event of the request and the response.
 const EVENT: &str = "PreToolUse";
 
-/// What is asked. There may be more in it.
+/// The request. Other fields are ignored.
 #[derive(Debug, Deserialize)]
 struct PreToolUsePayload {
     hook_event_name: String,
@@ -23,16 +23,16 @@ struct PreToolUsePayload {
 /// A call that another program asks about.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PreToolUseRequest {
-    /// The tool, as the program calls it.
+    /// The tool's name in that program.
     pub tool: String,
-    /// What it is given.
+    /// Its input.
     pub input: Value,
     /// The absolute directory in which the program calls it.
     pub cwd: String,
 }
 
 impl PreToolUseRequest {
-    /// Reads a request. The error says why it is none.
+    /// Parses a request. The error gives the reason why it is invalid.
     pub fn parse(text: &str) -> Result<Self, String> {
         let request: PreToolUsePayload = serde_json::from_str(text)
             .map_err(|error| format!("the request is not what was expected: {error}"))?;
@@ -50,13 +50,13 @@ impl PreToolUseRequest {
         })
     }
 
-    /// What the call would do. The error says why that is not known.
+    /// Returns what the call would do. If that is unknown, the error gives the reason.
     pub fn tool_action(&self) -> Result<ExternalToolAction, String> {
         parse_external_tool(&self.tool, &self.input, Path::new(&self.cwd))
     }
 }
 
-/// The answer, as the contract has it: the error of `decision` is why the call is denied.
+/// Encodes the response; an error in `decision` is the reason for a denial.
 pub fn encode_response(decision: Result<(), String>) -> Value {
     let (decision, reason) = match decision {
         Ok(()) => ("allow", "the grants allow it".to_owned()),

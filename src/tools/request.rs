@@ -1,4 +1,4 @@
-//! Owns a tool call as a model wrote it. Nothing about it has been checked.
+//! A tool call as a model wrote it, entirely unchecked.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,8 +16,8 @@ pub struct CallRequest {
 }
 
 impl CallRequest {
-    /// The arguments as text that every server can read back: many refuse a whole conversation for
-    /// one call whose arguments are no JSON object.
+    /// Returns the arguments as text that every server can parse: many reject a whole conversation
+    /// for one call whose arguments are not a JSON object.
     pub fn well_formed_arguments(&self) -> String {
         match serde_json::from_str::<Map<String, Value>>(&self.arguments) {
             Ok(_) => self.arguments.clone(),

@@ -1,5 +1,5 @@
-//! Owns the table of the tools: what each is called, takes, does and returns. What models are
-//! offered, what the parser accepts and what the documentation says all come from it.
+//! The table of tools: the name, parameters, purpose and result of each. What models are offered,
+//! what the parser accepts and what the documentation lists all come from it.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,66 +8,66 @@ use serde_json::{Map, Value, json};
 
 use crate::permissions::grant::Permission;
 
-/// One tool.
+/// A tool.
 #[derive(Debug)]
 pub struct ToolSpec {
-    /// The name that calls carry.
+    /// The name in calls.
     pub name: &'static str,
-    /// What it does, for models: every byte is sent with every request.
+    /// Its purpose, for models: every byte is sent with every request.
     pub purpose: &'static str,
-    /// What it needs: a tool that writes is of no use where nothing is writable.
+    /// The permission it needs: a tool that writes is useless where nothing is writable.
     pub permission: Permission,
-    /// What it takes, in the order in which it is offered.
+    /// Its parameters, in the order in which they are offered.
     pub parameters: &'static [ToolParameter],
-    /// What it returns, for people.
+    /// Its result, for people.
     pub result: &'static str,
 }
 
-/// One parameter of a tool.
+/// A parameter of a tool.
 #[derive(Debug)]
 pub struct ToolParameter {
     /// Its name.
     pub name: &'static str,
-    /// What it holds.
+    /// The type of its value.
     pub kind: ParameterType,
-    /// Whether a call must carry it.
+    /// Whether it is required.
     pub need: ParameterNeed,
-    /// What the name leaves open; may be empty.
+    /// What the name does not say; may be empty.
     pub note: &'static str,
 }
 
-/// A tool as a model is offered it.
+/// The offer of a tool to a model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolOffer {
-    /// The name that calls carry.
+    /// The name in calls.
     pub name: Cow<'static, str>,
-    /// What it does, for the model.
+    /// Its purpose, for the model.
     pub description: String,
     /// The JSON Schema of its arguments.
     pub parameters: Value,
 }
 
-/// What a parameter holds.
+/// The type of a parameter's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParameterType {
-    /// A text.
+    /// A string.
     Text,
-    /// A whole number that is not negative.
+    /// A non-negative integer.
     Count,
-    /// Yes or no.
+    /// A boolean.
     Flag,
-    /// A list of texts.
+    /// A list of strings.
     Texts,
     /// A list of replacements.
     Edits,
 }
 
-/// Whether a call must carry a parameter.
+/// Whether a parameter is required.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParameterNeed {
-    /// It must.
+    /// Required.
     Required,
-    /// It may.
+    /// Optional.
     Optional,
 }
 
@@ -86,7 +86,7 @@ impl ParameterType {
         }
     }
 
-    /// What a model is told to send.
+    /// Describes to a model what to send.
     pub fn expected(self) -> &'static str {
         match self {
             ParameterType::Text => "a text",
@@ -99,14 +99,14 @@ impl ParameterType {
 }
 
 impl ToolSpec {
-    /// The parameter with this name.
+    /// Returns the parameter of this name.
     pub fn parameter(&self, name: &str) -> Option<&ToolParameter> {
         self.parameters
             .iter()
             .find(|parameter| parameter.name == name)
     }
 
-    /// The tool as a model is offered it.
+    /// Returns the offer of the tool to a model.
     pub fn offer(&self) -> ToolOffer {
         ToolOffer {
             name: Cow::Borrowed(self.name),
@@ -115,7 +115,7 @@ impl ToolSpec {
         }
     }
 
-    /// The JSON Schema of the arguments. It says nothing that a default says.
+    /// Returns the JSON Schema of the arguments, without keywords that repeat a default.
     fn schema(&self) -> Value {
         let properties: Map<String, Value> = self
             .parameters
@@ -425,7 +425,7 @@ pub const COMMANDS: &[ToolSpec] = &[
     },
 ];
 
-/// The tool of agents that write programs instead of single calls.
+/// The tool for agents that write programs instead of single calls.
 pub const PROGRAMS: &[ToolSpec] = &[ToolSpec {
     name: "execute_code",
     purpose: "Run a program that works by the functions of `workspace_tools`, and wait for it.",

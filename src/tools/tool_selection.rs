@@ -1,23 +1,23 @@
-//! Owns the choice of the tools for files and commands that an agent is offered. It opens nothing: what a call may
-//! touch is for the gate to decide.
+//! Selects the file and command tools that an agent is offered. This opens nothing: the gate
+//! decides what a call may touch.
 
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, Permission};
 use crate::tools::parse;
 use crate::tools::spec::{COMMANDS, TOOLS, ToolOffer, ToolSpec};
 
-/// The most directories that a description names.
+/// The maximum number of directories that a description names.
 const DIRECTORIES_NAMED_MAX: usize = 8;
 
-/// What decides which tools for files and commands an agent is offered.
+/// The inputs that determine which file and command tools an agent is offered.
 #[derive(Clone, Copy, Debug)]
 pub struct ToolSelection<'a> {
-    /// Only these, if given. Here and in `excluded` a name may carry a server's prefix
+    /// If set, only these tools. Here and in `excluded` a name may have a server's prefix
     /// (`mcp__filesystem__read_file`).
     pub allowed: Option<&'a [String]>,
-    /// Never these.
+    /// Tools that are excluded.
     pub excluded: &'a [String],
-    /// What the agent may do in its phase.
+    /// The agent's permissions in its phase.
     pub permissions: &'a PathPermissionManager,
     /// Whether the descriptions name the directories.
     pub directories: DirectoryNaming,
@@ -25,17 +25,17 @@ pub struct ToolSelection<'a> {
     pub commands: CommandOffering,
 }
 
-/// Whether an agent may run commands.
+/// Whether an agent is offered the command tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandOffering {
-    /// It may.
+    /// It is offered them.
     Offered,
-    /// It is not offered the tools.
+    /// It is not offered them.
     NotOffered,
 }
 
 impl CommandOffering {
-    /// They are offered where there is something to run them in.
+    /// Returns `Offered` if there is an environment to run commands in.
     pub fn from_environment<T>(place: Option<&T>) -> Self {
         match place {
             Some(_) => Self::Offered,
@@ -44,17 +44,17 @@ impl CommandOffering {
     }
 }
 
-/// Whether the descriptions of tools name the directories that are open.
+/// Whether the descriptions of tools name the open directories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DirectoryNaming {
-    /// The agent is told elsewhere.
+    /// The agent learns about them elsewhere.
     Unnamed,
-    /// Each tool says where it works, as a folder guard asks for.
+    /// Each tool lists its directories, as a folder guard requires.
     Named,
 }
 
 impl ToolSelection<'_> {
-    /// The tools that the agent is offered, in the order of the tables.
+    /// Returns the offered tools, in the order of the tables.
     pub fn offers(&self) -> Vec<ToolOffer> {
         let writable = self.permissions.can_write();
         let readable = !self.permissions.grants().is_empty();
@@ -116,7 +116,7 @@ impl ToolSelection<'_> {
     }
 }
 
-/// Whether an entry of a list of tools names this one.
+/// Returns whether an entry of a list of tools names this one.
 pub(crate) fn names_tool(entry: &str, tool: &ToolSpec) -> bool {
     let name = entry.rsplit("__").next().unwrap_or(entry);
     parse::canonical_name(name) == tool.name

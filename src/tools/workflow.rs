@@ -1,5 +1,5 @@
-//! Owns the calls by which an agent takes part in the coordination, and the one door through which
-//! every call of a model comes in.
+//! The calls by which an agent takes part in the coordination, and the single entry point for every
+//! call of a model.
 
 use crate::id::AgentNumber;
 use crate::permissions::grant::Permission;
@@ -12,31 +12,31 @@ use crate::tools::spec::{
     COMMANDS, PROGRAMS, ParameterNeed, ParameterType, TOOLS, ToolOffer, ToolParameter, ToolSpec,
 };
 
-/// Whatever a model may call.
+/// Any call that a model can make.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ModelCall {
-    /// A file tool; whether it is carried out is for the gate to decide.
+    /// A call of a tool; the gate decides whether it is carried out.
     File(ToolCall),
-    /// A word in the coordination; it touches no file.
+    /// A call to the coordination; it touches no file.
     Workflow(WorkflowCall),
 }
 
-/// A word in the coordination.
+/// A call to the coordination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WorkflowCall {
     /// `new_answer`
     NewAnswer {
-        /// The answer; without it, the text of the reply is the answer. Never blank.
+        /// The answer; `None` takes the text of the reply. Never blank.
         content: Option<String>,
     },
     /// `vote`
     Vote {
-        /// Whose answer is the best.
+        /// The agent with the best answer.
         agent: AgentNumber,
-        /// Which answer of that agent was meant, if the vote named one (`agent2.1`): a later one
+        /// The number of that agent's answer, if the vote named one (`agent2.1`): a later answer
         /// makes the vote outdated.
         ordinal: Option<u32>,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// `submit`
@@ -59,7 +59,7 @@ const fn text(name: &'static str, need: ParameterNeed) -> ToolParameter {
     }
 }
 
-/// The tools that are offered while agents answer and judge.
+/// The tools offered while agents answer and vote.
 pub const COORDINATION: &[ToolSpec] = &[
     ToolSpec {
         name: "new_answer",
@@ -83,7 +83,7 @@ pub const COORDINATION: &[ToolSpec] = &[
     },
 ];
 
-/// The tools that are offered to whoever judges the final answer.
+/// The tools offered to the agent that judges the final answer.
 pub const EVALUATION: &[ToolSpec] = &[
     ToolSpec {
         name: "submit",
@@ -115,7 +115,7 @@ pub const EVALUATION: &[ToolSpec] = &[
     },
 ];
 
-/// The coordination tools that each of `agents` agents is offered: one agent alone has nobody to
+/// Returns the coordination tools offered to each of `agents` agents: a single agent has no one to
 /// vote for.
 pub fn coordination_offers(agents: usize) -> Vec<ToolOffer> {
     let offered = if agents > 1 { COORDINATION.len() } else { 1 };
@@ -126,13 +126,13 @@ pub fn coordination_offers(agents: usize) -> Vec<ToolOffer> {
         .collect()
 }
 
-/// The tools that the judge of the final answer is offered.
+/// Returns the tools offered to the agent that judges the final answer.
 pub fn evaluation_offers() -> Vec<ToolOffer> {
     EVALUATION.iter().map(ToolSpec::offer).collect()
 }
 
-/// Reads one call of any tool, those of the servers in `served` among them; `arguments` is the JSON
-/// text of the model.
+/// Parses a call of any tool, including the servers' tools in `served`; `arguments` is the model's
+/// JSON text.
 pub fn parse_model_call(
     name: &str,
     arguments: &str,
@@ -172,7 +172,7 @@ fn vote(arguments: &mut ToolCallArguments) -> Result<WorkflowCall, CallParseErro
     })
 }
 
-/// Reads `agent2`, or the label of one of its answers, `agent2.1`.
+/// Parses `agent2`, or the label of one of its answers, `agent2.1`.
 fn vote_target(text: &str) -> Option<(AgentNumber, Option<u32>)> {
     let text = text.trim().to_ascii_lowercase();
     match text.split_once('.') {

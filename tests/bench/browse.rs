@@ -12,7 +12,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use massgen::path::AbsPath;
-use massgen::world::file_finder::{FileFinder, SearchExtent};
+use massgen::world::io::file_finder::{FileFinder, SearchExtent};
 
 /// The size of the tree that the figures are about.
 const DIRECTORIES: usize = 1500;

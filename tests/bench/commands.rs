@@ -37,15 +37,17 @@ use massgen::sandbox_policy::limits::ResourceLimits;
 use massgen::sandbox_policy::sandbox_level::SandboxLevel;
 use massgen::tools::parse::parse;
 use massgen::tools::served::ToolCatalogue;
-use massgen::world::docker::container::{AgentContainer, ContainerOwner};
-use massgen::world::docker::credentials::HostUser;
-use massgen::world::docker::engine::ContainerEngine;
-use massgen::world::docker::mounts::ReachablePaths;
+use massgen::world::access::gate::Gate;
+use massgen::world::access::policy::GatePolicy;
 use massgen::world::exec::{self, ActionOutcome};
-use massgen::world::exec_environment::agent_directories::AgentDirectories;
-use massgen::world::exec_environment::{ExecBackend, ExecEnvironment, ExecEnvironmentConfig};
-use massgen::world::gate::Gate;
-use massgen::world::policy::GatePolicy;
+use massgen::world::sandbox::docker::container::{AgentContainer, ContainerOwner};
+use massgen::world::sandbox::docker::credentials::HostUser;
+use massgen::world::sandbox::docker::engine::ContainerEngine;
+use massgen::world::sandbox::docker::mounts::ReachablePaths;
+use massgen::world::sandbox::exec_environment::agent_directories::AgentDirectories;
+use massgen::world::sandbox::exec_environment::{
+    ExecBackend, ExecEnvironment, ExecEnvironmentConfig,
+};
 use massgen::world::sandbox::interrupt::CommandInterrupt;
 use massgen::world::sandbox::{ENFORCING, ExitReason, Sandbox};
 

@@ -14,8 +14,8 @@ use massgen::path::RealPath;
 use massgen::permissions::PathPermissionManager;
 use massgen::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use massgen::tools::call::{LineRange, ToolCall, UserPath};
-use massgen::world::gate::Gate;
-use massgen::world::policy::GatePolicy;
+use massgen::world::access::gate::Gate;
+use massgen::world::access::policy::GatePolicy;
 
 fn main() {
     divan::main();

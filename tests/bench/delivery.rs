@@ -22,7 +22,7 @@ use massgen::world::delivery::store::{
     DeliverySource, OpenDelivery, SourceDirectory, SourceLayout,
 };
 use massgen::world::delivery::transaction::apply;
-use massgen::world::locate::locate;
+use massgen::world::io::locate::locate;
 
 const FILES: u32 = 10_000;
 const FILES_PER_DIRECTORY: u32 = 100;

@@ -11,7 +11,7 @@ use std::fs;
 
 use divan::Bencher;
 use massgen::path::{AbsPath, RealPath};
-use massgen::world::locate::locate;
+use massgen::world::io::locate::locate;
 use massgen::world::store::redact::Redactor;
 use massgen::world::store::sessions::find;
 use massgen::world::store::sessions::session::Session;

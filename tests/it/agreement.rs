@@ -1,5 +1,5 @@
-//! Random trees and paths: what the gate decides is what then happens on the disk. The oracle is the
-//! kernel's own resolution of the same path, asked through the standard library.
+//! Property tests with random trees and paths: what the gate decides is what happens on disk. The
+//! oracle is the kernel's own resolution of the same path, through the standard library.
 
 use std::path::{Path, PathBuf};
 
@@ -11,10 +11,10 @@ use serde_json::json;
 
 use crate::disk::{Disk, act};
 
-/// Names that a file system or a check may stumble over.
+/// Names that a file system or a check may mishandle.
 const NAMES: &[&str] = &["a", "b", "ä", "\u{2025}", ".git", "A", "a b", "…\u{200c}"];
 
-/// Where links point: inside, outside, up, nowhere, in circles.
+/// Symlink targets: inside, outside, parent directories, missing paths and cycles.
 const TARGETS: &[&str] = &[
     "a",
     "b",
@@ -31,7 +31,7 @@ const TARGETS: &[&str] = &[
     "a/b",
 ];
 
-/// One thing that a tree is made of, below `ws` or `rw`.
+/// One entry of a random tree, below `ws` or `rw`.
 #[derive(Clone, Debug)]
 enum Thing {
     File(PathBuf),
@@ -54,7 +54,7 @@ fn thing() -> impl Strategy<Value = Thing> {
     ]
 }
 
-/// A path as a model might write it.
+/// Generates a path as a model might write it.
 fn written() -> impl Strategy<Value = String> {
     let step = prop_oneof![
         4 => prop::sample::select(NAMES),
@@ -69,7 +69,7 @@ fn written() -> impl Strategy<Value = String> {
         .prop_filter("an empty path is no path", |path| !path.is_empty())
 }
 
-/// Makes what the tree allows; a thing whose place is taken is left out.
+/// Creates the entries of the tree; skips one whose path is already used.
 fn build(disk: &Disk, things: &[Thing]) {
     for thing in things {
         let (Thing::File(path) | Thing::Directory(path) | Thing::Link(path, _)) = thing;
@@ -87,12 +87,12 @@ fn build(disk: &Disk, things: &[Thing]) {
     }
 }
 
-/// Where the kernel goes with the path, if anything is there.
+/// Returns where the kernel resolves the path to, if it exists.
 fn kernel(disk: &Disk, path: &str) -> Option<PathBuf> {
     disk.path("ws").join(disk.filled(path)).canonicalize().ok()
 }
 
-/// The path without the `/` and `/.` at its end: a new file is made without them.
+/// Returns the path without trailing `/` and `/.`, which a new file cannot have.
 fn without_end(mut path: &str) -> &str {
     while let Some(shorter) = path.strip_suffix('/').or_else(|| path.strip_suffix("/.")) {
         path = shorter;
@@ -146,7 +146,8 @@ proptest! {
     }
 }
 
-/// Whether a link of the tree points into `/proc`, where the kernel goes and the gate does not.
+/// Returns whether a symlink of the tree points into `/proc`, which the kernel follows and the gate
+/// does not.
 fn leads_through_proc(disk: &Disk) -> bool {
     let links = ["ws", "rw"].map(|root| disk.state(root));
     links

@@ -1,4 +1,4 @@
-//! Calls that a person is asked about: on a real terminal, over a socket, and where nobody is.
+//! Approval of calls: on a real terminal, over a socket, and without anyone to ask.
 
 #![expect(
     clippy::disallowed_methods,
@@ -27,12 +27,12 @@ const WRITES_TWICE: &str = "
 - calls: [{name: new_answer, arguments: {content: done}}]
 - {text: done, repeat: true}
 ";
-/// What the terminal asks, for its end.
+/// End of the terminal's approval prompt.
 const OFFERED: &str = "[o]nce, for this [s]ession, [a]lways";
-/// Where what is agreed to for always is kept, in the home directory.
+/// File of persistent approvals, in the home directory.
 const KEPT: &str = ".massgen/consents.json";
 
-/// A project whose one agent replies so, and whose files `*.txt` are asked about.
+/// Returns a project with one agent that gives these replies, and an `ask` rule for `*.txt`.
 fn project(replies: &str) -> Project {
     let rest = "permissions: {ask: ['write_file(*.txt)'], ask_timeout_seconds: 30}
 orchestrator: {skip_coordination_rounds: true}";
@@ -44,7 +44,7 @@ orchestrator: {skip_coordination_rounds: true}";
         .args(["task"])
 }
 
-/// What stands in the agent's workspace after the run.
+/// Returns the content of the agent's file in the workspace after the run.
 fn written(project: &Project) -> String {
     let workspaces = project.path(".massgen/workspaces");
     let mut found = String::new();
@@ -55,12 +55,12 @@ fn written(project: &Project) -> String {
     found
 }
 
-/// How often `text` was written to a terminal.
+/// Returns how often `text` was written to a terminal.
 fn times(terminal: &Terminal, text: &str) -> usize {
     terminal.written().matches(text).count()
 }
 
-/// Every line of the event log that tells of a question that was answered.
+/// Returns all events of the log about an approval request that was answered.
 fn answers(project: &Project) -> Vec<Value> {
     let mut logs = Vec::new();
     find(&project.path(".massgen"), &mut logs);
@@ -77,7 +77,7 @@ fn answers(project: &Project) -> Vec<Value> {
         .collect()
 }
 
-/// What was answered to each question, in their order.
+/// Returns the answers to all approval requests, in order.
 fn said(project: &Project) -> Vec<Value> {
     let answers = answers(project);
     let answers = answers.iter();
@@ -86,7 +86,7 @@ fn said(project: &Project) -> Vec<Value> {
         .collect()
 }
 
-/// A field of an event, wherever the log keeps it.
+/// Returns a field of an event, wherever the log stores it.
 fn field<'e>(event: &'e Value, name: &str) -> &'e Value {
     match event.get(name) {
         Some(value) => value,
@@ -134,7 +134,7 @@ fn what_is_typed_before_a_question_answers_nothing() {
     terminal.says("waiting for a");
     terminal.types("a\ro\ro");
     terminal.says(OFFERED);
-    // two answers at once: the second is none to the next question
+    // Two answers at once: the second must not answer the next question.
     terminal.types("o\rs\r");
     terminal.wait(
         || times(&terminal, OFFERED) == 2,
@@ -226,18 +226,18 @@ fn ctrl_c_ends_a_question() {
     terminal.says("ended: ");
 }
 
-/// A program that answers questions at a socket, one after the other, and remembers them.
+/// A program that answers approval requests at a socket, one after another, and records them.
 pub(crate) struct Answering {
     pub(crate) asked: Arc<Mutex<Vec<Value>>>,
     overlaps: Arc<Mutex<bool>>,
 }
 
-/// Answers with `reply` after a moment.
+/// Answers with `reply` after a short delay.
 fn answering(socket: &Path, reply: &'static str) -> Answering {
     answering_by(socket, move |_| reply)
 }
 
-/// Answers with what `reply` says of the question, after a moment.
+/// Answers with what `reply` returns for the request, after a short delay.
 pub(crate) fn answering_by(
     socket: &Path,
     reply: impl Fn(&Value) -> &'static str + Send + 'static,
@@ -265,12 +265,12 @@ pub(crate) fn answering_by(
     Answering { asked, overlaps }
 }
 
-/// Massgen may have gone away.
+/// Sends an answer; massgen may have closed the connection.
 fn answer(mut stream: UnixStream, reply: &str) {
     let _gone = stream.write_all(reply.as_bytes());
 }
 
-/// A run whose questions are answered with `reply`.
+/// Runs a project whose approval requests are answered with `reply`.
 fn with_socket(replies: &str, reply: &'static str) -> (Finished, Answering) {
     let project = project(replies);
     let socket = project.home("ask.sock");
@@ -311,7 +311,7 @@ fn what_is_agreed_to_for_always_holds_in_the_workspace_of_the_next_run() {
     assert_eq!(*no.asked.lock().unwrap(), Vec::<Value>::new());
 }
 
-/// Writes a file by a program, and then answers.
+/// Writes a file with a program, and then answers.
 const BY_PROGRAM: &str = "
 - calls:
     - name: execute_code
@@ -326,7 +326,7 @@ const BY_PROGRAM: &str = "
 - {text: done, repeat: true}
 ";
 
-/// A run of a program whose call is asked about and answered with `reply`.
+/// Runs a program whose call needs approval, which is answered with `reply`.
 #[track_caller]
 fn check_program(reply: &'static str, expected: &str, denials: &[&str]) {
     let rest = "permissions: {ask: ['write_file(*.txt)']}

@@ -1,5 +1,4 @@
-//! Runs that break off, by a fault of massgen's own or because the user gives them up: the records
-//! say how they ended.
+//! Runs that are interrupted by a bug in massgen or by the user: the records show how they ended.
 
 use std::fs;
 use std::sync::Arc;
@@ -28,7 +27,7 @@ use tokio::sync::mpsc;
 
 use crate::project::machine;
 
-/// A backend that breaks.
+/// A backend that panics.
 #[derive(Debug)]
 struct Breaks;
 
@@ -48,7 +47,7 @@ impl Backend for Silent {
     }
 }
 
-/// A run of one agent that presents at once.
+/// Prepares a run of one agent that presents immediately.
 fn run(dir: &TempDir, backend: impl Backend + 'static, stop: ShutdownSignal) -> RunExecution {
     let asked = SingleAgentOptions {
         backend: Some("ollama"),
@@ -94,7 +93,7 @@ fn run(dir: &TempDir, backend: impl Backend + 'static, stop: ShutdownSignal) -> 
     RunExecution::prepare(order, stop).unwrap()
 }
 
-/// Conducts `run` to its end; `seen` looks at each event that it shows.
+/// Executes `run` to its end, and passes each event to `seen`.
 async fn conducted(run: RunExecution, mut seen: impl FnMut(&Event)) -> Error {
     let (shown, mut events) = mpsc::channel(8);
     let looking = async {
@@ -106,7 +105,7 @@ async fn conducted(run: RunExecution, mut seen: impl FnMut(&Event)) -> Error {
     ended.expect_err("the run breaks off")
 }
 
-/// The status that the run left, and the last event of its log.
+/// Returns the run's status, and the last event of its log.
 fn records(log_dir: &AbsPath) -> (Value, Value) {
     let turn = log_dir.join("turn_1");
     let status = fs::read_to_string(turn.join("status.json").as_path()).unwrap();

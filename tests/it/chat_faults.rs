@@ -1,5 +1,5 @@
-//! What becomes of a Chat Completions request when something goes wrong: a fault in the vendor's
-//! words, the right advice about asking again, never the key, never a wait without end.
+//! Failing Chat Completions requests: the error is in the vendor's words, the advice about retrying
+//! is right, the key is never shown, and no wait is endless.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use crate::decoding::connect;
 use crate::http_server::{Answer, Server};
 use crate::wire::{KEY, collect, config, event, fault_line, serve, simple_request, text};
 
-/// Limits under which nothing waits for long.
+/// Returns limits under which nothing waits for long.
 fn tight_limits() -> ReplyLimits {
     ReplyLimits {
         first_byte: Duration::from_millis(150),
@@ -25,7 +25,7 @@ fn tight_limits() -> ReplyLimits {
     }
 }
 
-/// The fault that a reply ends with; nothing before it may look like an end.
+/// Returns the error that a reply ends with; no earlier event may look like an end.
 async fn fault_of(backend: &RemoteBackend) -> BackendError {
     let mut events = collect(backend, simple_request()).await;
     let last = events.pop().unwrap();
@@ -39,7 +39,7 @@ async fn fault_of(backend: &RemoteBackend) -> BackendError {
     last.unwrap_err()
 }
 
-/// A fault as one line, with the address of the server taken out.
+/// Returns an error as one line, without the address of the server.
 async fn line_of(answer: Answer) -> String {
     let (server, backend) = serve(answer).await;
     let fault = fault_of(&backend.with_limits(tight_limits())).await;
@@ -57,7 +57,7 @@ async fn a_connection_may_break_anywhere() {
         .position(|window| window == done)
         .unwrap()
         + done.len();
-    // In the head, in pieces of the stream, and in what HTTP writes around them.
+    // In the headers, in events of the stream, and in HTTP chunk framing.
     let cuts: Vec<usize> = (0..end).step_by(31).chain(end - 3..bytes.len()).collect();
     let answers = cuts.iter().map(|&cut| Answer::raw(&bytes[..cut])).collect();
     let server = Server::start(answers).await;
@@ -74,12 +74,12 @@ async fn a_connection_may_break_anywhere() {
     }
 }
 
-/// An error as OpenAI writes it.
+/// Formats an error as OpenAI does.
 fn openai(message: &str, kind: &str) -> String {
     json!({"error": {"message": message, "type": kind, "param": null, "code": null}}).to_string()
 }
 
-/// The faults that answers of this status, these headers and this body become.
+/// Returns the errors for answers with this status, these headers and this body.
 async fn refusals(rows: &[(&str, &[&str], String)]) -> String {
     let mut lines = Vec::new();
     for (status, headers, body) in rows {
@@ -204,7 +204,7 @@ async fn a_refusal_that_may_heal_says_when_to_ask_again() {
     ");
 }
 
-/// The faults that these answers become.
+/// Returns the errors for these answers.
 async fn lines_of(answers: Vec<Answer>) -> String {
     let mut lines = Vec::new();
     for answer in answers {
@@ -213,7 +213,7 @@ async fn lines_of(answers: Vec<Answer>) -> String {
     lines.join("\n")
 }
 
-/// A stream that has begun with some text.
+/// Returns a stream that has begun with some text.
 fn hello() -> Answer {
     Answer::stream().piece(delta(&json!({"content": "Hi"})))
 }
@@ -377,7 +377,7 @@ async fn a_reply_is_bounded() {
     transient: `groq` sent a reply of more than 12288 bytes
     ");
 
-    // The control: the limits hold a reply of their own size.
+    // Control: the limits allow a reply of exactly their size.
     let (_server, backend) = serve(
         Answer::stream()
             .piece(content.repeat(8))

@@ -1,4 +1,4 @@
-//! Chat Completions over real HTTP: what is sent, and what becomes of the replies that vendors send.
+//! Chat Completions over real HTTP: the requests, and how the vendors' replies are decoded.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,14 +9,14 @@ use massgen::backend::{Backend, BackendError, ReplyEvent};
 use massgen::event::StopReason;
 use massgen::spending::TokenUsage;
 use massgen::tools::request::CallRequest;
-use massgen::world::http::HttpClient;
+use massgen::world::io::http::HttpClient;
 use serde_json::{Value, json};
 
 use crate::decoding::connect;
 use crate::http_server::{Answer, Server};
 use crate::wire::{KEY, call, collect, config, event, read_tool, serve, simple_request, text};
 
-/// An event whose choice holds this delta.
+/// Formats an event whose choice has this delta.
 pub(crate) fn delta(delta: &Value) -> String {
     event(&json!({
         "id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1_700_000_000,
@@ -25,15 +25,15 @@ pub(crate) fn delta(delta: &Value) -> String {
     }))
 }
 
-/// The event that says why the model stopped, and the end of the stream.
+/// Formats the event with the finish reason, and the end of the stream.
 pub(crate) fn finish(reason: &str) -> String {
     let choice = json!({"index": 0, "delta": {}, "finish_reason": reason});
     let last = event(&json!({"object": "chat.completion.chunk", "choices": [choice]}));
     last + "data: [DONE]\n\n"
 }
 
-/// A stream as OpenAI documents it: text, two calls in pieces that alternate, usage without
-/// choices, the end.
+/// Returns a stream as documented by OpenAI: text, two calls with interleaved pieces, usage without
+/// choices, and the end.
 pub(crate) fn published_stream() -> Vec<String> {
     let piece = |index: u64, arguments: &str| json!({"tool_calls": [{"index": index, "function": {"arguments": arguments}}]});
     let opening = |index: u64, id: &str, name: &str| {
@@ -61,7 +61,7 @@ pub(crate) fn published_stream() -> Vec<String> {
     ]
 }
 
-/// What the published stream says.
+/// Returns the events of the published stream.
 pub(crate) fn published_events() -> Vec<Result<ReplyEvent, BackendError>> {
     vec![
         Ok(text("I read b\u{e9}d\u{1f600}.")),
@@ -186,7 +186,7 @@ async fn a_conversation_grows_only_at_its_end() {
         },
         result("a", "hello"),
         result("b", "error: malformed"),
-        // Some vendors refuse an empty message.
+        // Some vendors reject an empty message.
         ChatMessage::Assistant {
             text: String::new(),
             calls: Vec::new(),
@@ -214,7 +214,7 @@ async fn a_conversation_grows_only_at_its_end() {
         [
             json!({"role": "assistant", "content": null, "tool_calls": [
                 wire_call("a", r#"{"path":"x"}"#),
-                // Servers that read arguments refuse a conversation with broken ones.
+                // Servers that parse arguments reject a conversation with malformed ones.
                 wire_call("b", r#"{"malformed_arguments":"{\"path\": "}"#),
             ]}),
             json!({"role": "tool", "tool_call_id": "a", "content": "hello"}),
@@ -282,9 +282,9 @@ async fn the_way_a_stream_is_sent_does_not_matter() {
     let one_by_one = stream.as_bytes().chunks(1);
     let answers = [
         one_by_one.fold(Answer::stream(), Answer::piece).end(),
-        // Without a content type, and without a length: the end of the connection is the end.
+        // Without a content type or length: the end of the connection is the end of the body.
         Answer::raw(format!("HTTP/1.1 200 OK\r\n\r\n{stream}")),
-        // Without `[DONE]`, as some servers stop after they said why.
+        // Without `[DONE]`, as some servers stop after the finish reason.
         Answer::stream()
             .piece(stream.replace("data: [DONE]\n\n", ""))
             .end(),

@@ -1,5 +1,5 @@
-//! Checks of the config: they run on every answer in the tree as it would be delivered, decide who
-//! can win, and leave nothing behind.
+//! Checks in the config: they run on every answer in the tree as it would be delivered, decide
+//! which agents can win, and leave nothing behind.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -14,7 +14,8 @@ const WRITE_HERE: &str = "orchestrator:
   context_paths: [{path: ., permission: write}]
 ";
 
-/// Writes `app.sh`, answers, votes for `candidate` as often as it is asked, then presents.
+/// Returns replies that write `app.sh`, answer, vote for `candidate` as often as asked, and then
+/// present.
 fn works(script: &str, candidate: &str) -> String {
     format!(
         r#"
@@ -30,7 +31,8 @@ fn works(script: &str, candidate: &str) -> String {
     )
 }
 
-/// A team of two of whom the first gives an answer that does not hold, and is voted for by both.
+/// Returns a project with a team of two; the answer of the first fails the check, and both vote for
+/// it.
 fn project(checks: &str, keys: &str) -> Project {
     let keys = format!("cwd: w\n{keys}");
     let agents = [
@@ -213,7 +215,8 @@ fn a_check_that_takes_too_long_fails() {
     assert_eq!(how, "it took too long and was killed");
 }
 
-/// A check that holds for every answer, and not for what is delivered: the final agent writes more.
+/// Returns a project whose check passes for every answer but not for the delivery, because the
+/// final agent writes more.
 fn red(on_red: &str) -> Project {
     let replies = format!(
         r#"

@@ -1,5 +1,5 @@
-//! What becomes of a request to Anthropic when something goes wrong: a fault in the vendor's words and
-//! the right advice about asking again, never half a reply.
+//! Failing requests to Anthropic: the error is in the vendor's words, the advice about retrying is
+//! right, and half a reply never counts.
 
 use massgen::backend::ReplyEvent;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::claude_wire::{call_block, event, message_start, serve, stream, text_b
 use crate::http_server::Answer;
 use crate::wire::{collect, fault_line, simple_request, text};
 
-/// A fault as one line; nothing before it may look like a whole reply.
+/// Returns an error as one line; no earlier event may look like a complete reply.
 async fn line_of(answer: Answer) -> String {
     let (server, backend) = serve(answer).await;
     let mut events = collect(&backend, simple_request()).await;
@@ -29,7 +29,7 @@ async fn lines_of(answers: Vec<Answer>) -> String {
     lines.join("\n")
 }
 
-/// An error as Anthropic writes it.
+/// Formats an error as Anthropic does.
 fn error(kind: &str, message: &str) -> Value {
     json!({"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_1"})
 }

@@ -1,5 +1,5 @@
-//! A whole run of the real binary with a team of Claudes, who play by simple rules: they write a
-//! file, answer, vote for the first agent and present.
+//! Runs of the real binary with a team of simulated Claude models that follow simple rules: they
+//! write a file, answer, vote for the first agent and present.
 
 use serde_json::{Value, json};
 
@@ -7,8 +7,8 @@ use crate::claude_wire::{block, call_block, message_end, message_start, text_blo
 use crate::http_server::{Answer, Endpoint, Recorded};
 use crate::project::Project;
 
-/// What a model says. It thinks before each call, and refuses to go on unless it is given back what
-/// it thought.
+/// Plays the model. It thinks before each call, and refuses to continue unless its thinking is sent
+/// back.
 fn play(request: &Recorded) -> Answer {
     let body = request.json();
     let model = body["model"].as_str().unwrap();
@@ -65,7 +65,7 @@ fn answer(text: &str, call: Option<(&str, &str)>) -> Answer {
     events.iter().fold(Answer::stream(), Answer::piece).end()
 }
 
-/// The requests of a run of a team whose agents have these models and this beside.
+/// Returns the requests of a run of a team whose agents have these models, with `more` keys.
 fn requests_of(models: &[&str], more: &str) -> Vec<Recorded> {
     let endpoint = Endpoint::answering(play);
     let url = &endpoint.server.url;

@@ -1,4 +1,4 @@
-//! Messages over real HTTP: what is sent to Anthropic, and what becomes of the replies that it sends.
+//! Anthropic's Messages API over real HTTP: the requests, and how replies are decoded.
 
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ use crate::decoding::connect;
 use crate::http_server::{Answer, Server};
 use crate::wire::{KEY, call, collect, config, read_tool, simple_request, text};
 
-/// One event of a stream, with its name as the vendor writes it.
+/// Formats one event of a stream, with its name as the vendor writes it.
 pub(crate) fn event(data: &Value) -> String {
     let name = data["type"].as_str().unwrap();
     format!("event: {name}\ndata: {data}\n\n")
 }
 
-/// The beginning of a stream.
+/// Formats the beginning of a stream.
 pub(crate) fn message_start(usage: &Value) -> String {
     event(&json!({"type": "message_start", "message": {
         "id": "msg_01XFDUDYJgAACzvnptvVoYEL", "type": "message", "role": "assistant",
@@ -29,7 +29,7 @@ pub(crate) fn message_start(usage: &Value) -> String {
     }}))
 }
 
-/// The beginning of a block, its pieces, its end.
+/// Formats the start of a block, its deltas and its end.
 pub(crate) fn block(index: u64, start: &Value, deltas: &[Value]) -> Vec<String> {
     let start = json!({"type": "content_block_start", "index": index, "content_block": start});
     let deltas = deltas.iter().map(|delta| {
@@ -42,7 +42,7 @@ pub(crate) fn block(index: u64, start: &Value, deltas: &[Value]) -> Vec<String> 
         .collect()
 }
 
-/// A block of text in these pieces.
+/// Formats a text block in these pieces.
 pub(crate) fn text_block(index: u64, pieces: &[&str]) -> Vec<String> {
     let deltas = pieces
         .iter()
@@ -51,7 +51,7 @@ pub(crate) fn text_block(index: u64, pieces: &[&str]) -> Vec<String> {
     block(index, &start, &deltas.collect::<Vec<_>>())
 }
 
-/// A call whose arguments come in these pieces.
+/// Formats a call whose arguments come in these pieces.
 pub(crate) fn call_block(index: u64, id: &str, name: &str, pieces: &[&str]) -> Vec<String> {
     let start = json!({"type": "tool_use", "id": id, "name": name, "input": {}});
     block(index, &start, &input_deltas(pieces))
@@ -62,7 +62,7 @@ fn input_deltas(pieces: &[&str]) -> Vec<Value> {
     pieces.iter().map(delta).collect()
 }
 
-/// The end of a stream.
+/// Formats the end of a stream.
 pub(crate) fn message_end(stop_reason: &str, usage: &Value) -> Vec<String> {
     let delta = json!({"stop_reason": stop_reason, "stop_sequence": null});
     vec![
@@ -71,7 +71,7 @@ pub(crate) fn message_end(stop_reason: &str, usage: &Value) -> Vec<String> {
     ]
 }
 
-/// A whole stream of these blocks.
+/// Returns a complete stream of these blocks.
 pub(crate) fn stream(blocks: &[Vec<String>], stop_reason: &str) -> Answer {
     let usage = json!({"input_tokens": 10, "output_tokens": 1});
     let end = message_end(stop_reason, &json!({"output_tokens": 5}));
@@ -81,7 +81,7 @@ pub(crate) fn stream(blocks: &[Vec<String>], stop_reason: &str) -> Answer {
     events.fold(Answer::stream(), Answer::piece).end()
 }
 
-/// What every stream of [`stream`] has cost at its beginning and at its end.
+/// Returns the usage of every stream of [`stream`], at its beginning and its end.
 pub(crate) fn usage(output_tokens: u64) -> ReplyEvent {
     ReplyEvent::Usage(TokenUsage {
         input_tokens: 10,
@@ -100,7 +100,7 @@ pub(crate) async fn serve(answer: Answer) -> (Server, RemoteBackend) {
     (server, backend)
 }
 
-/// What a stream of these blocks becomes, without its first and its last count of tokens.
+/// Returns the events of a stream of these blocks, without the first and the last usage.
 async fn events_of(blocks: &[Vec<String>], stop_reason: &str) -> Vec<ReplyEvent> {
     let (_server, backend) = serve(stream(blocks, stop_reason)).await;
     let events = collect(&backend, simple_request()).await;
@@ -111,7 +111,7 @@ async fn events_of(blocks: &[Vec<String>], stop_reason: &str) -> Vec<ReplyEvent>
     events
 }
 
-/// The request that follows when the model has said `events` and this was said to it then.
+/// Returns the request after a reply with these `events` and the messages that followed it.
 async fn next_request(
     server: &Server,
     backend: &RemoteBackend,
@@ -151,8 +151,8 @@ fn result(id: &str, content: &str) -> ChatMessage {
     }
 }
 
-/// A stream as the vendor documents it: thinking with its signature, text, two calls, the counts of
-/// tokens at both ends, a ping between.
+/// Returns a stream as documented by the vendor: thinking with its signature, text, two calls,
+/// usage at both ends, and a ping.
 pub(crate) fn published_stream() -> Vec<String> {
     let thinking = json!({"type": "thinking", "thinking": "", "signature": ""});
     let thoughts = [
@@ -181,7 +181,7 @@ pub(crate) fn published_stream() -> Vec<String> {
     events
 }
 
-/// What the published stream says.
+/// Returns the events of the published stream.
 pub(crate) fn published_events() -> Vec<Result<ReplyEvent, BackendError>> {
     let usage = |output_tokens, reasoning_tokens| {
         ReplyEvent::Usage(TokenUsage {
@@ -207,7 +207,7 @@ pub(crate) fn published_events() -> Vec<Result<ReplyEvent, BackendError>> {
     events.into_iter().map(Ok).collect()
 }
 
-/// What goes back of the published stream.
+/// Returns the part of the published stream that is sent back.
 fn published_echo() -> Value {
     json!([
         {
@@ -276,7 +276,7 @@ async fn a_first_request_is_sent_whole() {
             {"type": "text", "text": "Go.", "cache_control": {"type": "ephemeral"}},
         ]}],
     });
-    // As text: the order decides what the vendor can cache.
+    // Compared as text: the order decides what the vendor can cache.
     assert_eq!(request.body, expected.to_string());
 }
 
@@ -341,7 +341,7 @@ async fn thinking_goes_back_unchanged_with_the_results() {
     let first = "toolu_01T1x1fJ34qAmk2tNTrN7Up6";
     let then = [
         result(first, "hello"),
-        // The API wants results first, whatever else was said to the model.
+        // The API requires results first, whatever else was said to the model.
         ChatMessage::User("An answer is there.".into()),
         result("toolu_02", ""),
         ChatMessage::User(" \n".into()),
@@ -373,7 +373,7 @@ async fn what_was_settled_is_sent_again_byte_for_byte() {
         calls: (0..)
             .zip(arguments)
             .map(|(n, arguments)| CallRequest {
-                // Ids and names of other vendors, who were asked before.
+                // Ids and names of other vendors that were asked before.
                 id: format!("functions.f:{n}"),
                 name: "multi tool".to_owned(),
                 arguments: (*arguments).to_owned(),
@@ -407,7 +407,7 @@ async fn what_was_settled_is_sent_again_byte_for_byte() {
         };
         collect(&backend, request).await;
         let body = server.requests().pop().unwrap().body;
-        // Marks move on: they are not part of what the vendor compares.
+        // Cache marks move with each request: the vendor does not compare them.
         let unmarked = body.replace(",\"cache_control\":{\"type\":\"ephemeral\"}", "");
         let begun = settled.strip_suffix("]}]}").unwrap_or_default();
         assert!(unmarked.starts_with(begun), "{settled}\n{unmarked}");
@@ -434,7 +434,7 @@ async fn what_was_settled_is_sent_again_byte_for_byte() {
                     "content": "error: malformed",
                 },
             ]},
-            // The reply without anything in it is left out.
+            // The empty reply is left out.
             {"role": "user", "content": [{"type": "text", "text": "Go on."}]},
             {"role": "assistant", "content": [{"type": "text", "text": "Done."}]},
             {"role": "user", "content": [{"type": "text", "text": "Present."}]},
@@ -490,7 +490,7 @@ async fn a_reply_ends_for_one_of_four_reasons() {
     }
 }
 
-/// A search of the web as the vendor streams it, and what goes back of it.
+/// Returns a web search as the vendor streams it, and the part that is sent back.
 fn web_search() -> (Vec<Vec<String>>, Value) {
     let query = "{\"query\": \"weather NYC today\"}";
     let search = json!({
@@ -567,7 +567,7 @@ async fn a_paused_reply_goes_back_as_it_stands() {
 
 #[tokio::test]
 async fn what_the_api_refuses_does_not_go_back() {
-    /// Checks what goes back of a reply that ended in this way.
+    /// Checks the part of a reply with this stop reason that is sent back.
     async fn check(blocks: &[Vec<String>], stop_reason: &str, expected: Value) {
         let (server, backend) = serve(stream(&[], "end_turn")).await;
         let events = events_of(blocks, stop_reason).await;
@@ -597,7 +597,7 @@ async fn what_the_api_refuses_does_not_go_back() {
         json!([thought, hidden, so]),
     )
     .await;
-    // Thinking is never the last block, and a cut one has no signature.
+    // Thinking is never the last block, and a truncated one has no signature.
     check(&[block(0, &thought, &[])], "end_turn", Value::Null).await;
     check(
         &[block(0, &so, &[]), block(1, &thought, &[])],
@@ -611,14 +611,14 @@ async fn what_the_api_refuses_does_not_go_back() {
         json!([so]),
     )
     .await;
-    // A search that was never carried out would be waited for.
+    // A search that never ran would be waited for.
     check(
         &[block(0, &so, &[]), block(1, &search, &[])],
         "max_tokens",
         json!([so]),
     )
     .await;
-    // Text without anything to be read in it.
+    // Text that is only whitespace.
     check(
         &[
             text_block(0, &["\n\n"]),
@@ -629,7 +629,7 @@ async fn what_the_api_refuses_does_not_go_back() {
         json!([thought, so]),
     )
     .await;
-    // Arguments that are cut off, an id and a name that are not as the API wants them.
+    // Truncated arguments, and an id and a name that the API does not accept.
     check(
         &[
             block(0, &thought, &[]),

@@ -1,5 +1,5 @@
 //! The command line: help, usage errors, exit statuses, and streams that are terminals, pipes or
-//! nothing.
+//! closed.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};

@@ -1,4 +1,4 @@
-//! Programs that agents write instead of single calls: ordinary work, what comes back, and what ends
+//! Programs that agents write instead of single calls: ordinary work, the result, and what ends
 //! them.
 
 use std::fs;
@@ -10,9 +10,9 @@ use massgen::tools::parse::parse;
 use massgen::tools::served::ToolCatalogue;
 use massgen::world::exec::program::check_language;
 use massgen::world::exec::{self, ActionOutcome};
-use massgen::world::file_change::ChangeKind;
-use massgen::world::program_environment::ProgramSafeguards;
+use massgen::world::io::file_change::ChangeKind;
 use massgen::world::sandbox::interrupt::CommandInterrupt;
+use massgen::world::sandbox::program_environment::ProgramSafeguards;
 use serde_json::json;
 
 use crate::program_scene::{Given, PANDAS, PYTHON, Row, Scene, rows, run_at, sandbox_of, told};
@@ -24,7 +24,7 @@ const LAYERS: ProgramSafeguards = ProgramSafeguards {
     package: PathChecks::Enabled,
 };
 
-/// Runs ordinary programs one after the other, each on a disk of its own with one package cache.
+/// Runs ordinary programs one after another, each on its own disk, with one package cache.
 fn check_ordinary(dialect: ProgramDialect, count_min: usize) {
     let ordinary = |row: &Row| row.dialect == dialect;
     let rows: Vec<Row> = rows(TABLE).into_iter().filter(ordinary).collect();

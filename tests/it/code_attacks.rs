@@ -1,22 +1,22 @@
-//! Programs that try to get round what holds them. Each is tried against all layers, against every
-//! layer alone that is said to hold it, and where nothing holds it.
+//! Programs that try to escape their restrictions. Each is tested against all layers, against every
+//! single layer that is said to stop it, and without any, where it must do harm.
 
 use massgen::code_mode::language::ProgramDialect;
 use massgen::code_mode::lint_program;
 use massgen::code_mode::package::PathChecks;
 use massgen::tools::tool_selection::CommandOffering;
-use massgen::world::program_environment::ProgramSafeguards;
+use massgen::world::sandbox::program_environment::ProgramSafeguards;
 
 use crate::program_scene::{CANARY, Given, PANDAS, PYTHON, Row, Scene, rows, told};
 
 const TABLE: &str = include_str!("../cases/programs/attacks.txt");
 
-/// Neither the program nor the paths are looked at before the gate.
+/// Neither the program nor the paths are checked before the gate.
 const ONLY_GATE_AND_SANDBOX: ProgramSafeguards = ProgramSafeguards {
     analysis: PathChecks::Disabled,
     package: PathChecks::Disabled,
 };
-/// What the package does is not hidden by what is done before.
+/// Without the analysis, which would otherwise mask what the package does.
 const WITHOUT_ANALYSIS: ProgramSafeguards = ProgramSafeguards {
     analysis: PathChecks::Disabled,
     package: PathChecks::Enabled,
@@ -27,14 +27,14 @@ fn attacks(dialect: ProgramDialect) -> Vec<Row> {
     rows.filter(|row| row.dialect == dialect).collect()
 }
 
-/// Whether `attack` does harm when `run` runs it, and what it wrote.
+/// Returns whether `attack` does harm when `run` runs it, and its output.
 fn does_harm(scene: &Scene, run: impl FnOnce(&Scene) -> String) -> (bool, String) {
     let before = scene.state();
     let wrote = run(scene);
     (wrote.contains(CANARY) || scene.state() != before, wrote)
 }
 
-/// What a program wrote, or why it was not run.
+/// Returns the output of a program, or why it was not run.
 fn wrote(scene: &Scene, attack: &Row, layers: ProgramSafeguards, given: Given) -> String {
     match scene.run(attack.dialect, layers, given, &attack.text) {
         Ok(observation) => observation.content,
@@ -76,7 +76,7 @@ fn check_gate_and_sandbox(dialect: ProgramDialect) {
     }
 }
 
-/// The package alone: nothing but the calls of tools that it looks at itself reaches massgen.
+/// Checks the package alone: only the tool calls that it checks itself reach massgen.
 fn check_package(dialect: ProgramDialect) {
     let held = |row: &Row| row.rest[0].contains("package");
     let attacks: Vec<Row> = attacks(dialect).into_iter().filter(held).collect();

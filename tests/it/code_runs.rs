@@ -1,5 +1,5 @@
-//! Whole runs of agents that work by programs: what is sent, what is delivered, and what is missing
-//! before any model is asked.
+//! Runs of agents that work with programs: the requests, the delivery, and missing requirements
+//! that are reported before any model is asked.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ use crate::program_scene::environment_of_tables;
 use crate::project::{Finished, Project};
 use crate::scripted_team::{FINAL, agent, team};
 
-/// How many files are edited.
+/// Number of files that are edited.
 const EDITS: usize = 30;
 
 const PROGRAM: &str = "import workspace_tools\n\nfor n in range(30):\n    edits = [{\"oldText\": \"old\", \"newText\": \"new\"}]\n    \
@@ -23,7 +23,7 @@ fn called(id: usize, name: &str, arguments: &Value) -> Answer {
     streamed(&[completed(&json!([call]))])
 }
 
-/// A model that edits the files by its next call or by one program, and then answers.
+/// Plays a model that edits the files with single calls or with one program, and then answers.
 fn edits(request: &Recorded) -> Answer {
     let body = request.json();
     let input = body["input"].as_array().unwrap().iter();
@@ -44,7 +44,8 @@ fn edits(request: &Recorded) -> Answer {
     }
 }
 
-/// How many requests a run makes whose agent has these keys, and how many bytes they have.
+/// Returns the number of requests of a run whose agent has these keys, and their total size in
+/// bytes.
 fn measured(keys: &str) -> (usize, usize) {
     let endpoint = Endpoint::answering(edits);
     let mut project = Project::new();
@@ -83,7 +84,7 @@ fn many_edits_are_one_program() {
     );
 }
 
-/// A run of one agent that works by programs in the final phase alone, with `context` open.
+/// Runs one agent that works with programs in the final phase only, with `context` open.
 fn run(keys: &str, replies: &str, rest: &str) -> Finished {
     let keys = format!("cwd: w1\nenable_code_based_tools: true\n{keys}");
     Project::new()
@@ -158,8 +159,8 @@ fn a_missing_language_is_an_error_before_any_model_is_asked() {
     let replies = "\n- text: asked\n";
     for (language, remedy) in [("python", "install `python3`"), ("go", "install Go")] {
         let keys = format!("cwd: w1\nenable_code_based_tools: true\ncode_language: {language}");
-        // The command line of the sandbox finds programs where the system has them, whatever `PATH`
-        // says; so the tool is hidden by one of its name that fails.
+        // Commands are looked up in the system's directories, whatever `PATH` is; so the tool is
+        // hidden by one with the same name that fails.
         let project = Project::new()
             .file("team.yaml", team(&[agent("one", &keys, replies)], ""))
             .file("bin/python3", "#!/bin/sh\necho no python >&2\nexit 1\n")
@@ -212,8 +213,8 @@ fn a_missing_library_is_an_error_before_any_model_is_asked() {
     }
 }
 
-/// What one program of an agent with commands comes to, in the coordination. `$SRC` is open to it for
-/// writing at the end.
+/// Returns the result of a program of an agent with commands, during coordination. `$SRC` will be
+/// writable for it in the final phase.
 fn program(code: &str) -> Value {
     let keys = "cwd: w1\nenable_code_based_tools: true\nenable_mcp_command_line: true";
     let rest = "orchestrator: {context_paths: [{path: src, permission: write}]}\n";

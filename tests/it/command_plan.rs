@@ -1,5 +1,5 @@
-//! What commands reach where rules close the root of a grant that lies inside another tree which is
-//! open: the same as the file tools, in every tier.
+//! What commands can access if rules close the root of a grant inside another open tree: the same
+//! as the file tools, in every tier.
 
 use massgen::sandbox_policy::sandbox_level::SandboxLevel;
 use serde_json::json;
@@ -7,7 +7,8 @@ use serde_json::json;
 use crate::command_runs::has;
 use crate::project::Project;
 
-/// A project whose file of grants opens `src` with a directory and a file in it, under these rules.
+/// Returns a project whose grants file opens `src` with a directory and a file in it, under these
+/// rules.
 fn project(rules: &[&str]) -> Project {
     let grants = json!({
         "workspace": "ws",
@@ -29,7 +30,8 @@ fn project(rules: &[&str]) -> Project {
         .file("src/.MASSGEN/old", "CANARY-STATE\n")
 }
 
-/// What `script` prints in the directory of the project, and what `src/docs/b.txt` holds afterwards.
+/// Returns what `script` prints in the project's directory, and the content of `src/docs/b.txt`
+/// afterwards.
 fn run(rules: &[&str], tier: SandboxLevel, phase: &str, script: &str) -> (String, String) {
     let project = project(rules);
     let script = script.replace("SRC", &project.path("src").display().to_string());
@@ -45,7 +47,7 @@ fn run(rules: &[&str], tier: SandboxLevel, phase: &str, script: &str) -> (String
     (finished.stdout().to_owned(), docs.unwrap())
 }
 
-/// Whether a file tool reads `path` under these rules.
+/// Returns whether a file tool reads `path` under these rules.
 fn is_read(rules: &[&str], path: &str) -> bool {
     let project = project(rules);
     let arguments = json!({"path": project.path(path)}).to_string();

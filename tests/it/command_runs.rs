@@ -1,5 +1,5 @@
-//! Whole runs whose agents run commands: what these change in the user's own paths is delivered and
-//! told, in each tier that this machine has.
+//! Runs whose agents run commands: changes to the user's paths are delivered and reported, in each
+//! tier that this machine supports.
 #![expect(clippy::print_stdout, reason = "a test says why it has nothing to do")]
 
 use std::collections::BTreeMap;
@@ -18,12 +18,14 @@ use massgen::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use massgen::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use massgen::tools::parse::parse;
 use massgen::tools::served::ToolCatalogue;
+use massgen::world::access::gate::Gate;
+use massgen::world::access::policy::GatePolicy;
 use massgen::world::exec;
-use massgen::world::exec_environment::agent_directories::AgentDirectories;
-use massgen::world::exec_environment::{ExecBackend, ExecEnvironment, ExecEnvironmentConfig};
-use massgen::world::gate::Gate;
-use massgen::world::policy::GatePolicy;
 use massgen::world::sandbox::Sandbox;
+use massgen::world::sandbox::exec_environment::agent_directories::AgentDirectories;
+use massgen::world::sandbox::exec_environment::{
+    ExecBackend, ExecEnvironment, ExecEnvironmentConfig,
+};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::project::{Finished, Project, binary};
@@ -35,7 +37,7 @@ const WRITE_HERE: &str = "orchestrator:
   context_paths: [{path: ., permission: write}]
 ";
 
-/// What holds commands so, if this machine can.
+/// Returns the sandbox of this tier, if the machine supports it.
 fn sandbox(tier: SandboxLevel) -> Option<Sandbox> {
     let place = tempfile::tempdir().unwrap();
     let place = AbsPath::new(place.path()).unwrap();
@@ -48,7 +50,8 @@ pub(crate) fn has(tier: SandboxLevel) -> bool {
     sandbox(tier).is_some()
 }
 
-/// What a run needs of one agent that may run commands held by `choice`; the final phase alone.
+/// Returns a project with one agent that may run commands in the sandbox `choice`; final phase
+/// only.
 fn project(choice: &str, replies: &str) -> Project {
     let keys = format!("cwd: w1\nenable_mcp_command_line: true\ncommand_line_sandbox: '{choice}'");
     Project::new()
@@ -66,7 +69,7 @@ fn run(tier: SandboxLevel, replies: &str) -> Finished {
     project(&tier.to_string(), replies).run()
 }
 
-/// What is told of each delivered file, by its name.
+/// Returns the outcome of each delivered file, by name.
 fn rows(finished: &Finished) -> BTreeMap<String, String> {
     let status = status(finished);
     let rows = status["results"]["delivered"].as_array().unwrap();
@@ -238,7 +241,7 @@ fn where_a_file_system_is_mounted_in_a_write_path_tier_a_cannot_be_had() {
       arguments: {command: "echo new > '{{cwd}}/src/new.txt'; echo new > '{{cwd}}/src/mounted/new.txt'"}
 - text: "done"
 "#;
-    // The mount goes with the shell that makes it.
+    // The mount disappears with the shell that creates it.
     let run = |choice: &str| {
         let project = project(choice, replies).dir("src/mounted");
         let script = "mount -t tmpfs none src/mounted && \"$0\" --config team.yaml build; code=$?; cat src/mounted/*; exit $code";

@@ -1,5 +1,5 @@
-//! Configs as files: every example loads, hostile texts end fast, and the reference in `docs/` is
-//! the one that the table of keys gives.
+//! Config files: every example loads, hostile input is rejected quickly, and the reference in
+//! `docs/` matches the table of keys.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ fn try_load(name: &str, text: &[u8]) -> Result<LoadedConfig, Box<InvalidConfig>>
     load(text, &origin, &context)
 }
 
-/// All findings about a text, as the user sees them.
+/// Returns all findings about a text, as the user sees them.
 fn findings(name: &str, text: &[u8]) -> String {
     match try_load(name, text) {
         Ok(loaded) => loaded.render(),
@@ -135,7 +135,7 @@ fn the_reference_is_what_the_table_gives() {
     );
 }
 
-/// A text that must be refused within the time limit, for a reason that is told.
+/// Checks that a text is rejected within the time limit, for the expected reason.
 #[track_caller]
 fn check_hostile(text: &[u8], expected: &str) {
     let invalid = try_load("hostile.yaml", text).unwrap_err();
@@ -148,13 +148,13 @@ fn check_hostile(text: &[u8], expected: &str) {
     );
 }
 
-/// As many lines as asked for.
+/// Returns `count` lines.
 fn lines(count: usize, line: impl Fn(usize) -> String) -> String {
     let lines: Vec<String> = (0..count).map(line).collect();
     lines.join("\n")
 }
 
-/// `a` is a list of texts; each next anchor is a list of ten of the one before.
+/// `a` is a list of strings; each further anchor is a list of ten of the one before.
 fn alias_bomb(levels: u8) -> String {
     let mut text = "a: &a [x,x,x,x,x,x,x,x,x,x]\n".to_owned();
     for level in 1..levels {
@@ -310,7 +310,7 @@ fn every_key_of_a_section_is_there_once() {
     }
 }
 
-/// Pieces that YAML is made of, and pieces that the table knows.
+/// Generates pieces of YAML syntax, and keys of the table.
 fn piece() -> impl Strategy<Value = String> {
     prop_oneof![
         prop::sample::select(vec![

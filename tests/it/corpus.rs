@@ -1,9 +1,11 @@
 //! Attacks on the file tools and ordinary calls of them, each against a fresh disk: those of the
-//! self test, and those of `cases/attacks.jsonl`, one a line, that need more than one call can do.
+//! self-test, and those of `cases/attacks.jsonl`, one per line, which need more than one call can
+//! do.
 //!
 //! `setup` runs in bash before the grants are opened (after that with `after_open`), `holds` after
-//! the call, with the answer in the file `$RESULT`; what is listed under `unchanged` must be as it
-//! was. An `exchange` names two paths that are exchanged all the time while the call is repeated.
+//! the call, with the answer in the file `$RESULT`; what is listed under `unchanged` must not
+//! change. An `exchange` names two paths that are exchanged continuously while the call is
+//! repeated.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,9 +15,9 @@ use massgen::permissions::PathPermissionManager;
 use massgen::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use massgen::tools::parse::parse;
 use massgen::tools::served::ToolCatalogue;
+use massgen::world::access::gate::Gate;
+use massgen::world::access::policy::GatePolicy;
 use massgen::world::exec::{self, ActionOutcome};
-use massgen::world::gate::Gate;
-use massgen::world::policy::GatePolicy;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -23,13 +25,13 @@ use crate::disk::{Disk, Exchange};
 
 const CASES: &str = include_str!("../cases/attacks.jsonl");
 
-/// Fewer cases mean that the file is damaged.
+/// With fewer cases, the file is damaged.
 const CASES_MIN: usize = 90;
 
-/// The class of the self test's cases that are calls of file tools.
+/// Class of the self-test's cases that are calls of file tools.
 const FILES: &str = "files";
 
-/// How often a call is repeated against an exchange.
+/// Number of calls during an exchange.
 const RACED_CALLS: usize = 500;
 
 #[derive(Deserialize)]
@@ -137,7 +139,7 @@ fn run(case: &Case) -> Result<(), String> {
     Ok(())
 }
 
-/// The outcome of the call, if it was let through, and what the model reads.
+/// Returns the outcome of the call, if it was allowed, and what the model reads.
 fn call(disk: &Disk, gate: &Gate, case: &Case) -> (Option<ActionOutcome>, String) {
     let arguments = filled(disk, &case.args).to_string();
     let call = match parse(&case.tool, &arguments, &ToolCatalogue::default()) {

@@ -1,5 +1,5 @@
-//! What servers on the network are sent so that they know who asks: it goes to them alone, and nothing
-//! that they say brings it back to models, people or records, however it is spelled.
+//! Credentials for remote servers: they are sent to these servers only, and no reply can bring them
+//! back to models, people or records, however they are encoded.
 
 use serde_json::{Value, json};
 
@@ -10,10 +10,10 @@ use crate::oauth_server::{Manner, OauthServer, TOKEN};
 use crate::project::{Finished, Project, events};
 use crate::scripted_team::{agent, team};
 
-/// What the config sends behind `Bearer`.
+/// The secret that the config sends after `Bearer`.
 const SECRET: &str = "ticket/secret+of=the-user";
 
-/// Where a server says what it was sent.
+/// Place where a server echoes its credentials.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Nowhere,
@@ -41,7 +41,7 @@ const PLACES: [Place; 10] = [
     Place::ErrorOfCall,
 ];
 
-/// Answers as a server that says `words` in `place`.
+/// Answers as a server that sends `words` in `place`.
 fn answer(asked: &Recorded, place: Place, words: &str) -> Answer {
     let json_type = "content-type: application/json".to_owned();
     let whole = |kind: String, message: &Value| {
@@ -100,7 +100,7 @@ fn answer(asked: &Recorded, place: Place, words: &str) -> Answer {
     }
 }
 
-/// A run with a server that says in `place` what `spell` makes of the value of its header.
+/// Runs with a server that sends in `place` the value of its header, encoded by `spell`.
 fn run_with(place: Place, spell: fn(&str) -> String) -> Finished {
     let server = Endpoint::answering(move |asked| {
         let sent = if asked.line.starts_with("POST") {
@@ -124,7 +124,7 @@ fn run_with(place: Place, spell: fn(&str) -> String) -> Finished {
         .run()
 }
 
-/// The value of the header without its scheme.
+/// Returns the value of the header without its scheme.
 fn bare(sent: &str) -> String {
     sent.trim_start_matches("Bearer ").to_owned()
 }
@@ -170,7 +170,7 @@ fn a_record_holds_no_spelling_of_what_was_sent() {
     }
 }
 
-/// A place that gives a token to whoever asks.
+/// Starts a token endpoint that gives a token to any client.
 fn token_giver() -> Endpoint {
     Endpoint::answering(|_| {
         let given = json!({
@@ -185,7 +185,7 @@ fn token_giver() -> Endpoint {
     })
 }
 
-/// Signs in at a server, and expects that a run wants that once more after `change`.
+/// Signs in at a server, and checks that a run requires another sign-in after `change`.
 #[track_caller]
 fn signs_in_once_more(server: &OauthServer, change: impl FnOnce()) {
     let finished = mcp_login::project(&server.url(), "").args(LOGIN).success();
@@ -209,7 +209,7 @@ fn what_renews_a_token_goes_where_the_user_signed_in_and_nowhere_else() {
     assert_eq!(asked.len(), 0, "{asked:?}");
     assert_eq!(server.requests("POST /token").len(), 1);
 
-    // Without a word of its own, a server would be taken for the place where one signs in.
+    // Without its own metadata, a server would be taken for the authorization server.
     let server = OauthServer::start(Manner {
         tokens_at: Some(format!("{}/token", other.server.url)),
         ..Manner::default()

@@ -1,5 +1,5 @@
-//! Owns what holds of every reply, whatever its bytes are. Tests and fuzz targets share it; there is
-//! no network in it.
+//! Invariants of every decoded reply, whatever its bytes are. Tests and fuzz targets share them; no
+//! network is involved.
 
 use futures_util::{FutureExt, StreamExt, TryStreamExt, stream};
 use massgen::backend::connect::ConnectContext;
@@ -12,22 +12,22 @@ use massgen::config::{BackendConfig, KeyHosts, ReplyTimeouts};
 use massgen::path::AbsPath;
 use massgen::spending::models::ModelList;
 use massgen::tools::request::CallRequest;
-use massgen::world::http::HttpClient;
+use massgen::world::io::http::HttpClient;
 use serde_json::Map;
 
-/// The type of a body that is streamed.
+/// Content type of a streamed body.
 pub(crate) const STREAMED: &str = "text/event-stream";
-/// The type of a body that comes whole.
+/// Content type of a complete body.
 const WHOLE: &str = "application/json";
-/// An id that a call has which was made before.
+/// Id of an earlier call.
 const TAKEN_ID: &str = "taken";
-/// What decoders put between two texts, in bytes.
+/// Length of the separator that decoders insert between two texts, in bytes.
 const BREAK_BYTES: usize = "\n\n".len();
 
-/// One reply, as far as it could be read.
+/// One reply, as far as it could be decoded.
 type Events = Vec<Result<ReplyEvent, BackendError>>;
 
-/// The backend that `config` describes, with an environment that is empty.
+/// Returns the backend that `config` describes, with an empty environment.
 pub(crate) fn connect(config: &BackendConfig) -> RemoteBackend {
     let around = ConnectContext {
         env: &|_| None,
@@ -43,7 +43,7 @@ pub(crate) fn connect(config: &BackendConfig) -> RemoteBackend {
     RemoteBackend::connect(config, format, around).unwrap()
 }
 
-/// The decoder of one wire format, for replies to a conversation in which a call was made.
+/// Decoder of one wire format, for replies to a conversation with an earlier call.
 #[derive(Debug)]
 pub(crate) struct Decoding {
     remote: RemoteBackend,
@@ -51,7 +51,7 @@ pub(crate) struct Decoding {
 }
 
 impl Decoding {
-    /// The decoder of what `vendor` sends.
+    /// Returns the decoder for `vendor`.
     pub(crate) fn of(vendor: &str) -> Self {
         let config = BackendConfig {
             vendor: find_vendor(vendor).unwrap(),
@@ -82,7 +82,7 @@ impl Decoding {
         }
     }
 
-    /// The events of a body that comes in these chunks.
+    /// Returns the events of a body that arrives in these chunks.
     pub(crate) fn events<'c>(
         &self,
         content_type: &str,
@@ -100,7 +100,7 @@ impl Decoding {
         events.now_or_never().expect("all bytes are there")
     }
 
-    /// Checks what must hold of every body.
+    /// Checks the invariants of every body.
     #[track_caller]
     pub(crate) fn check(&self, body: &[u8]) {
         Self::check_sound(body, &self.events(WHOLE, [body]));
@@ -120,8 +120,8 @@ impl Decoding {
         }
     }
 
-    /// Checks that what was read is a reply or none: one end and nothing after it, calls only before
-    /// it and fit to be made, and no more text than came.
+    /// Checks that the events are a reply or an error: one end and nothing after it, only valid
+    /// calls and only before the end, and no more text than was received.
     #[track_caller]
     fn check_sound(body: &[u8], events: &Events) {
         let (last, told) = events.split_last().expect("a reply ends");

@@ -1,6 +1,6 @@
-//! Deliveries from a layer over the user's tree: what would change, what is applied as a whole, and
-//! what becomes of the user's own work meanwhile. Layers are overlays that the kernel writes, where the
-//! machine has them, or plain directories of the same form.
+//! Deliveries from an overlay's upper layer to the user's tree: what would change, what is applied
+//! as a transaction, and what happens to concurrent work of the user. Layers are real overlays if
+//! the machine supports them, or plain directories of the same format.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,6 +14,9 @@ use massgen::delivery::choice::DeliveryChoice;
 use massgen::delivery::plan::{DeliveryConflict, DeliveryPlan, EntryAction};
 use massgen::path::{AbsPath, RelPath};
 use massgen::permissions::grant::{Grant, GrantKind, Permission};
+use massgen::world::access::gate::Gate;
+use massgen::world::access::merge_bases::MergeBases;
+use massgen::world::access::policy::GatePolicy;
 use massgen::world::delivery::merging::merge;
 use massgen::world::delivery::planning::{ConflictBaseline, plan};
 use massgen::world::delivery::recovery::recover;
@@ -24,21 +27,18 @@ use massgen::world::delivery::transaction::{apply, select_hunks};
 use massgen::world::delivery::undo::{
     AppliedDelivery, ChangedFilePolicy, DeliveredState, UndoDirection, UndoOutcome,
 };
-use massgen::world::file_change::ChangeKind;
-use massgen::world::gate::Gate;
-use massgen::world::locate::{LocatedPath, locate};
-use massgen::world::merge_bases::MergeBases;
-use massgen::world::policy::GatePolicy;
+use massgen::world::io::file_change::ChangeKind;
+use massgen::world::io::locate::{LocatedPath, locate};
 use serde_json::json;
 use tempfile::TempDir;
 
 use crate::disk::done;
 use crate::project::binary;
 
-/// Longer than the clock that stamps files lags behind the time of day.
+/// Longer than the lag of file timestamps behind the time of day.
 const TICK: Duration = Duration::from_millis(20);
 
-/// Lays the layer over `rw`, runs the script in it, and ends.
+/// Mounts the layer over `rw`, runs the script in it, and ends.
 const OVERLAY: &str = r#"
 cd "$1"
 mount -t overlay overlay -o userxattr,lowerdir=rw,upperdir=layer/upper,workdir=layer/work seen
@@ -95,7 +95,8 @@ impl Scene {
         fs::read_to_string(self.path(rel)).unwrap_or_else(|error| panic!("{rel}: {error}"))
     }
 
-    /// The real binary with these words, in the directory that holds the tree.
+    /// Returns a command of the real binary with these arguments, in the directory that contains
+    /// the tree.
     pub(crate) fn massgen(&self, words: &[&str]) -> Command {
         let mut command = Command::new(binary());
         command.args(words).current_dir(self.path("")).env_clear();
@@ -109,7 +110,7 @@ impl Scene {
         fs::symlink_metadata(self.path(rel)).is_ok()
     }
 
-    /// Runs `script` in an overlay over `rw`; without overlays the test has nothing to look at.
+    /// Runs `script` in an overlay over `rw`; without overlays the test has nothing to check.
     #[track_caller]
     pub(crate) fn run(&self, script: &str) {
         let overlay = Command::new("unshare")
@@ -150,7 +151,7 @@ impl Scene {
         AppliedDelivery::open(delivery).unwrap().unwrap()
     }
 
-    /// Plans and applies everything; one line a change.
+    /// Plans and applies everything; returns one line per change.
     #[track_caller]
     pub(crate) fn deliver(&self) -> Vec<String> {
         let delivery = self.delivery();
@@ -158,7 +159,7 @@ impl Scene {
         self.lines(&apply(&delivery, &plan, &plan.everything(), None).unwrap())
     }
 
-    fn lines(&self, changes: &[massgen::world::file_change::FileChange]) -> Vec<String> {
+    fn lines(&self, changes: &[massgen::world::io::file_change::FileChange]) -> Vec<String> {
         let root = self.path("rw");
         let lines = changes.iter().map(|change| {
             let path = change.path.as_path().strip_prefix(&root).unwrap();
@@ -180,7 +181,7 @@ impl Scene {
         lines.collect()
     }
 
-    /// Everything below `rel` by its path: kind, bits, times of files, and content.
+    /// Returns everything below `rel` by its path: kind, mode, mtime of files, and content.
     pub(crate) fn state(&self, rel: &str) -> BTreeMap<PathBuf, String> {
         let mut state = BTreeMap::new();
         let mut left = vec![self.path(rel)];
@@ -205,7 +206,7 @@ impl Scene {
     }
 }
 
-/// A script that does everything that can happen to a tree.
+/// A script that makes every kind of change to a tree.
 pub(crate) const EVERYTHING: &str = "echo y >> src/app.py; echo new > src/new.py; mkdir -m 700 d; \
     echo 1 > d/1; rm README.md; ln -sf src/app.py link; ln -s nowhere other; mkdir empty; \
     chmod +x run.sh; rm -r plain; touch src/old.py; chmod 750 src; echo f > plain";
@@ -277,7 +278,7 @@ fn a_part_is_taken_back_alone() {
         .unwrap();
     let outcomes: Vec<_> = rows.iter().map(|row| row.outcome.clone()).collect();
     assert_eq!(scene.text("rw/README.md"), "readme\n");
-    // The file that stands where its directory was goes with it.
+    // The file that replaced its directory is removed with it.
     assert_eq!(outcomes, vec![UndoOutcome::Restored; 3]);
     assert_eq!(scene.text("rw/plain/deep/one"), "1\n");
     assert_eq!(scene.text("rw/src/app.py"), "x = 1\ny\n");
@@ -346,7 +347,7 @@ fn protected_names_are_refused_at_any_depth_and_named_once() {
     assert!(scene.has("rw/LICENSE") && !scene.has("rw/.env") && !scene.has("rw/a/.git"));
 }
 
-/// Plans with the user's work since the run began, which is now.
+/// Plans with the changes that the user makes since the run began, which is now.
 fn planned_since(scene: &Scene, delivery: &OpenDelivery, meanwhile: impl FnOnce()) -> DeliveryPlan {
     let mark = scene.path("mark");
     thread::sleep(TICK);
@@ -591,8 +592,8 @@ fn a_run_that_goes_on_is_left_alone() {
     assert!(OpenDelivery::open(&deliveries, "log_1").is_ok());
 }
 
-/// What comes of a file that the agent read as `1` to `9` on a line each, changed to `ours`, and that
-/// the user changed to `theirs` meanwhile.
+/// Checks the merge of a file that the agent read as `1` to `9`, one per line, and changed to
+/// `ours`, while the user changed it to `theirs`.
 #[track_caller]
 fn check_merged(theirs: &str, ours: &str, expected: &str) {
     let scene = Scene::new();
@@ -635,7 +636,7 @@ fn changes_of_both_become_one_text_where_they_do_not_meet() {
     check_merged(base, &nine, &nine);
 }
 
-/// So many lines, each with its number.
+/// Returns this many numbered lines.
 pub(crate) fn numbered(lines: usize) -> String {
     let lines: Vec<String> = (1..=lines).map(|line| line.to_string()).collect();
     lines.join("\n") + "\n"

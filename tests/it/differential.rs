@@ -1,7 +1,8 @@
-//! Random grants, rules, mentions, hidden and protected names over a small real tree: what the rules
-//! decide about each path, what `explain` says, what the file tools do and what a command can really
-//! do is the same, in every tier that this machine has. What `docs/rules.md` says is different for
-//! commands stands in [`Scene::command_reads`] and [`Scene::command_writes`], and nowhere else.
+//! Differential tests with random grants, rules, mentions, hidden and protected names over a small
+//! real tree: the decision of the rules about each path, the output of `explain`, the effect of the
+//! file tools and that of a command are the same, in every tier that this machine supports. The
+//! differences for commands that `docs/rules.md` documents are in [`Scene::command_reads`] and
+//! [`Scene::command_writes`] only.
 #![expect(clippy::print_stdout, reason = "a test says how much it compared")]
 
 use std::collections::BTreeMap;
@@ -26,26 +27,28 @@ use massgen::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use massgen::tools::call::ToolCall;
 use massgen::tools::parse::parse;
 use massgen::tools::served::ToolCatalogue;
+use massgen::world::access::gate::Gate;
+use massgen::world::access::policy::GatePolicy;
 use massgen::world::exec::{self, ActionOutcome};
-use massgen::world::exec_environment::agent_directories::AgentDirectories;
-use massgen::world::exec_environment::{ExecBackend, ExecEnvironment, ExecEnvironmentConfig};
-use massgen::world::gate::Gate;
-use massgen::world::policy::GatePolicy;
 use massgen::world::sandbox::Sandbox;
+use massgen::world::sandbox::exec_environment::agent_directories::AgentDirectories;
+use massgen::world::sandbox::exec_environment::{
+    ExecBackend, ExecEnvironment, ExecEnvironmentConfig,
+};
 use serde_json::json;
 use tempfile::TempDir;
 
 use crate::project::binary;
 
-/// How many cases are tried; without it, as many as fit into [`SHORT`].
+/// Number of cases; unset, as many as fit into [`SHORT`].
 const CASES: &str = "MASSGEN_TEST_DIFFERENTIAL_CASES";
-/// The number that the first case is made from; the ones after it take the numbers that follow.
+/// Seed of the first case; the next cases use the numbers that follow.
 const SEED: &str = "MASSGEN_TEST_DIFFERENTIAL_SEED";
 const SHORT: Duration = Duration::from_secs(18);
-/// How many differences are shown.
+/// Maximum number of differences that are shown.
 const SHOWN_MAX: usize = 12;
 
-/// The user's files; `WS` stands for the workspace, which may lie among them.
+/// The user's files; `WS` is replaced by the workspace, which may be among them.
 const FILES: &[&str] = &[
     "p/x.txt",
     "p/k.pem",
@@ -73,7 +76,7 @@ const FILES: &[&str] = &[
     "WS/docs/.git/config",
 ];
 const WORKSPACES: &[&str] = &["ws", "p/ws", "p/a/ws", "p/.massgen/ws", "p/keys/ws"];
-/// What context paths and mentions of directories open.
+/// Directories that context paths and mentions open.
 const DIRECTORIES: &[&str] = &[
     "p",
     "p",
@@ -87,7 +90,7 @@ const DIRECTORIES: &[&str] = &[
     "q/keys",
     "WS/keys",
 ];
-/// What is hidden or protected below a context path.
+/// Paths that are hidden or protected below a context path.
 const EXCEPTIONS: &[&str] = &[
     "keys", "KEYS", "a", "a/c", "a/k.pem", "docs", "x.txt", ".massgen", "k.PEM", "deep", "a/ws",
 ];
@@ -114,7 +117,7 @@ const GLOBS: &[&str] = &[
     "ROOT/WS/**",
 ];
 
-/// A sequence that looks random and is the same for the same seed (`SplitMix64`).
+/// Deterministic pseudorandom sequence (`SplitMix64`).
 struct Chance(u64);
 
 impl Chance {
@@ -140,17 +143,17 @@ impl Chance {
     }
 }
 
-/// A tree on the disk, and what is open of it.
+/// A tree on disk, and what is open in it.
 struct Scene {
     root: PathBuf,
     workspace: RealPath,
-    /// The files with what they hold.
+    /// The files with their content.
     files: Vec<(PathBuf, String)>,
-    /// The directories that hold them.
+    /// The directories that contain them.
     directories: Vec<PathBuf>,
     manager: PathPermissionManager,
     tier: SandboxLevel,
-    /// The case in words, for a person.
+    /// Description of the case for people.
     told: String,
     _disk: TempDir,
 }
@@ -247,15 +250,15 @@ impl Scene {
         self.manager.allows(&RealPath::vouch(path), wanted)
     }
 
-    /// The grant that speaks for a path.
+    /// Returns the grant that applies to a path.
     fn speaking(&self, path: &std::path::Path) -> Option<&Grant> {
         let path = RealPath::vouch(path);
         let mut grants = self.manager.grants().iter();
         grants.find(|grant| grant.relative_path(&path).is_some())
     }
 
-    /// Whether no command can run: it would begin nowhere, or in tier C, something in a workspace that
-    /// it may write to is closed.
+    /// Returns whether no command can run: it would have no working directory, or, in tier C,
+    /// something in a writable workspace is closed.
     fn refuses_commands(&self) -> bool {
         let grants = || self.manager.grants().iter();
         let is_open = |grant: &Grant| self.may(grant.root.as_path(), Permission::Read);
@@ -271,25 +274,26 @@ impl Scene {
         !begins || is_narrowed
     }
 
-    /// Whether a command reads a file: exactly where the rules let the agent.
+    /// Returns whether a command can read a file: exactly if the rules allow it to the agent.
     fn command_reads(&self, file: &std::path::Path) -> bool {
         self.may(file, Permission::Read)
     }
 
-    /// Whether a command changes the file `path` that is there, or with `new_in` makes it in that
-    /// directory.
+    /// Returns whether a command can change the existing file `path`, or, with `new_in`, create it
+    /// in that directory.
     fn command_writes(&self, path: &std::path::Path, new_in: Option<&std::path::Path>) -> bool {
         let Some(grant) = self.speaking(path) else {
             return false;
         };
         match (grant.kind, self.tier) {
-            // Rules about names in the workspace are not held in tier C.
+            // Rules about names in the workspace are not enforced in tier C.
             (GrantKind::Workspace, SandboxLevel::C) => {
                 self.may(self.workspace.as_path(), Permission::Write)
             }
-            // A new file is not held to rules about its own name.
+            // Rules about the name of a new file are not enforced.
             (GrantKind::Workspace, _) => self.may(new_in.unwrap_or(path), Permission::Write),
-            // Single files are written by the file tools, and in tier C so is all that is the user's.
+            // Single files are writable for the file tools only, as are all of the user's files in
+            // tier C.
             (GrantKind::Context, SandboxLevel::A | SandboxLevel::B)
                 if grant.scope == GrantScope::Tree =>
             {
@@ -299,7 +303,7 @@ impl Scene {
         }
     }
 
-    /// Puts the tree back to what it was, and gives what had been changed.
+    /// Restores the tree, and returns the paths that had been changed.
     fn restored(&self) -> Vec<PathBuf> {
         let mut changed = Vec::new();
         for (path, text) in &self.files {
@@ -318,14 +322,14 @@ impl Scene {
     }
 }
 
-/// The name of files that are made.
+/// Name of files that are created.
 const NEW: &str = "zz.new";
 
 fn call(name: &str, arguments: &serde_json::Value) -> ToolCall {
     parse(name, &arguments.to_string(), &ToolCatalogue::default()).unwrap()
 }
 
-/// What differs in one scene, and how many answers were compared.
+/// Differences in one scene, and the number of answers that were compared.
 #[derive(Default)]
 struct Compared {
     answers: usize,
@@ -365,7 +369,7 @@ fn compared(scene: &Scene, sandbox: &Sandbox) -> Compared {
     compared
 }
 
-/// One command reads and writes everything.
+/// Reads and writes everything with one command.
 fn by_command(scene: &Scene, gate: &Gate, compared: &mut Compared) {
     let mut script = "exec 2>/dev/null; ".to_owned();
     for (path, _) in &scene.files {
@@ -415,7 +419,7 @@ fn by_command(scene: &Scene, gate: &Gate, compared: &mut Compared) {
     }
 }
 
-/// Each tool call by itself, and what `explain` says of it.
+/// Makes each tool call separately, and compares `explain`.
 fn by_tools(scene: &Scene, gate: &Gate, compared: &mut Compared) {
     for (path, text) in &scene.files {
         for (tool, wanted) in [

@@ -1,5 +1,5 @@
-//! A disk with a workspace, two context paths and what must never be touched, and the gates of an
-//! agent on it.
+//! A disk with a workspace, two context paths and files that must never be touched, and the gates
+//! of an agent on it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,23 +15,23 @@ use massgen::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use massgen::permissions::history::{AccessHistory, ReadBeforeDelete};
 use massgen::tools::parse::parse;
 use massgen::tools::served::ToolCatalogue;
+use massgen::world::access::gate::Gate;
+use massgen::world::access::policy::{ConflictPolicy, GatePolicy};
+use massgen::world::access::verdict::Denial;
 use massgen::world::exec::{self, ActionOutcome, Observation};
-use massgen::world::gate::Gate;
-use massgen::world::locate::{LocatedPath, locate};
-use massgen::world::policy::{ConflictPolicy, GatePolicy};
-use massgen::world::verdict::Denial;
+use massgen::world::io::locate::{LocatedPath, locate};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde_json::Value;
 use tempfile::TempDir;
 
 /// A fresh directory: `ws` is the workspace, `ro` and `rw` are context paths, `outside` and `home`
-/// belong to nobody.
+/// are not open.
 pub(crate) struct Disk {
     root: TempDir,
 }
 
 impl Disk {
-    /// The tree that the cases of `cases/attacks.jsonl` begin with.
+    /// Creates the tree with which the cases of `cases/attacks.jsonl` begin.
     pub(crate) fn new() -> Self {
         let root = tempfile::tempdir().expect("a temporary directory");
         let disk = Self { root };
@@ -57,12 +57,12 @@ impl Disk {
         disk
     }
 
-    /// Where `path` lies; the root itself is a real path.
+    /// Returns the absolute path of `path`; the root is a real path.
     pub(crate) fn path(&self, path: impl AsRef<Path>) -> PathBuf {
         self.root.path().canonicalize().unwrap().join(path)
     }
 
-    /// The real path of a directory or file that is there.
+    /// Returns the real path of an existing directory or file.
     pub(crate) fn real(&self, path: impl AsRef<Path>) -> RealPath {
         match locate(&AbsPath::new(self.path(path)).unwrap()).unwrap() {
             LocatedPath::Directory(real) | LocatedPath::File(real) => real,
@@ -70,30 +70,30 @@ impl Disk {
         }
     }
 
-    /// Makes a file, with its directories.
+    /// Creates a file with its parent directories.
     pub(crate) fn file(&self, path: &str, content: impl AsRef<[u8]>) {
         let path = self.path(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, content).unwrap();
     }
 
-    /// Makes a link that holds `target`, in which `$ROOT` stands for the disk.
+    /// Creates a symlink to `target`, in which `$ROOT` is replaced by the disk.
     pub(crate) fn link(&self, path: &str, target: &str) {
         let target = self.filled(target);
         std::os::unix::fs::symlink(target, self.path(path)).unwrap();
     }
 
-    /// What the file holds.
+    /// Returns the content of the file.
     pub(crate) fn text(&self, path: &str) -> String {
         fs::read_to_string(self.path(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
     }
 
-    /// Whether the name is there; a link is, wherever it leads.
+    /// Returns whether the name exists; a dangling symlink does.
     pub(crate) fn has(&self, path: &str) -> bool {
         fs::symlink_metadata(self.path(path)).is_ok()
     }
 
-    /// `text` with the disk's path for `$ROOT`.
+    /// Returns `text` with `$ROOT` replaced by the disk's path.
     pub(crate) fn filled(&self, text: &str) -> String {
         text.replace(
             "$ROOT",
@@ -101,14 +101,14 @@ impl Disk {
         )
     }
 
-    /// Everything below `path`, as it is.
+    /// Returns everything below `path`.
     pub(crate) fn state(&self, path: &str) -> BTreeMap<PathBuf, String> {
         let mut state = BTreeMap::new();
         collect(&self.path(path), &mut state);
         state
     }
 
-    /// The grants that every case begins with.
+    /// Returns the grants that every case begins with.
     pub(crate) fn grants(&self) -> Vec<Grant> {
         let mut context = Grant::tree(self.real("rw"), GrantKind::Context, Permission::Write);
         context.protected = vec![RelPath::new("LICENSE").unwrap()];
@@ -123,18 +123,18 @@ impl Disk {
         ]
     }
 
-    /// The gate of a single call in `phase`.
+    /// Opens the gate of a single call in `phase`.
     pub(crate) fn gate(&self, phase: Phase) -> Gate {
         self.gate_with(self.grants(), phase)
     }
 
-    /// The gate of a single call with these grants.
+    /// Opens the gate of a single call with these grants.
     pub(crate) fn gate_with(&self, grants: Vec<Grant>, phase: Phase) -> Gate {
         let manager = PathPermissionManager::new(grants, phase);
         Gate::open(manager, GatePolicy::single_call(self.real("ws"))).unwrap()
     }
 
-    /// The gate of a run that begins now.
+    /// Opens the gate of a run that begins now.
     pub(crate) fn run_gate_from_now(&self, phase: Phase) -> Gate {
         let kept_in = self.path("home/kept");
         let _missing = fs::remove_dir_all(&kept_in);
@@ -143,7 +143,7 @@ impl Disk {
         self.run_gate(phase, conflicts.run_started_ns)
     }
 
-    /// The gate of a run: what is unread may not be destroyed, and what changed since
+    /// Opens the gate of a run: unread files may not be destroyed, and what changed since
     /// `run_started_ns` belongs to the user.
     pub(crate) fn run_gate(&self, phase: Phase, run_started_ns: i128) -> Gate {
         let policy = GatePolicy {
@@ -179,13 +179,13 @@ fn collect(path: &Path, state: &mut BTreeMap<PathBuf, String>) {
     }
 }
 
-/// Lets `gate` decide about a call and carries it out if it may be.
+/// Makes a call through `gate`, and carries it out if it is permitted.
 pub(crate) fn act(gate: &Gate, tool: &str, arguments: &Value) -> Result<Observation, Denial> {
     let call = parse(tool, &arguments.to_string(), &ToolCatalogue::default()).unwrap();
     Ok(exec::run(gate.check(call)?))
 }
 
-/// As [`act`], for a call that has to succeed; returns what the model reads.
+/// Like [`act`], for a call that must succeed; returns what the model reads.
 #[track_caller]
 pub(crate) fn done(gate: &Gate, tool: &str, arguments: &Value) -> String {
     let observation = act(gate, tool, arguments).unwrap_or_else(|denial| panic!("{denial}"));
@@ -198,7 +198,7 @@ pub(crate) fn done(gate: &Gate, tool: &str, arguments: &Value) -> String {
     observation.content
 }
 
-/// As [`act`], for a call that must not succeed; returns what the model reads.
+/// Like [`act`], for a call that must not succeed; returns what the model reads.
 #[track_caller]
 pub(crate) fn refused(gate: &Gate, tool: &str, arguments: &Value) -> String {
     match act(gate, tool, arguments) {
@@ -215,20 +215,20 @@ pub(crate) fn refused(gate: &Gate, tool: &str, arguments: &Value) -> String {
     }
 }
 
-/// A thread that exchanges two names as fast as it can, until it is dropped.
+/// A thread that exchanges two names continuously until it is dropped.
 pub(crate) struct Exchange {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Exchange {
-    /// Begins to exchange `one` and `other`.
+    /// Starts to exchange `one` and `other`.
     pub(crate) fn of(one: PathBuf, other: PathBuf) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let thread = thread::spawn(move || {
             while !stopped.load(Ordering::Relaxed) {
-                // While a call has taken one of them away there is nothing to exchange.
+                // While a call has removed one of them, there is nothing to exchange.
                 let _raced = renameat_with(CWD, &one, CWD, &other, RenameFlags::EXCHANGE);
             }
         });

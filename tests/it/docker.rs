@@ -1,5 +1,5 @@
-//! Containers of a real engine: the suite installs Docker, starts a daemon of its own without any
-//! network, makes an image without a registry, and stops it all again. Only root can do so.
+//! Containers of a real engine: the suite installs Docker, starts its own daemon without any
+//! network, builds an image without a registry, and stops everything again. Requires root.
 #![expect(
     clippy::print_stderr,
     clippy::disallowed_types,
@@ -26,10 +26,10 @@ use massgen::path::AbsPath;
 use massgen::permissions::grant::{GrantScope, Permission};
 use massgen::sandbox_policy::AccessiblePath;
 use massgen::sandbox_policy::limits::ResourceLimits;
-use massgen::world::docker::container::{AgentContainer, ContainerOwner};
-use massgen::world::docker::credentials::HostUser;
-use massgen::world::docker::engine::ContainerEngine;
-use massgen::world::docker::mounts::ReachablePaths;
+use massgen::world::sandbox::docker::container::{AgentContainer, ContainerOwner};
+use massgen::world::sandbox::docker::credentials::HostUser;
+use massgen::world::sandbox::docker::engine::ContainerEngine;
+use massgen::world::sandbox::docker::mounts::ReachablePaths;
 use massgen::world::sandbox::interrupt::CommandInterrupt;
 use massgen::world::sandbox::{CommandOutput, CommandWaitLimits, ExitReason};
 use rustix::process::{geteuid, getgid, getuid};
@@ -37,21 +37,21 @@ use tempfile::TempDir;
 
 use crate::project::{Project, copy_program};
 
-/// How long a daemon may take to answer, and a slow command.
+/// Timeout of a daemon's answer, and of a slow command.
 pub(crate) const TIME_MAX: Duration = Duration::from_mins(1);
-/// The image of all tests: busybox, and programs that stand for those that install packages.
+/// Image of all tests: busybox, with stand-ins for package managers.
 pub(crate) const IMAGE: &str = "massgen-test/busybox:1";
-/// Has the tests run against Podman, which is not what they do by default: its containers are
-/// watched by processes that end after them.
+/// Runs the tests against Podman, which is off by default: its containers are monitored by
+/// processes that outlive them.
 const PODMAN: &str = "MASSGEN_TEST_PODMAN";
-/// What Podman needs in a machine that has no systemd.
+/// Config that Podman needs on a machine without systemd.
 const CONTAINERS_CONF: &str = "[containers]\ndefault_ulimits=[\"nofile=4096:4096\",\"nproc=4096:4096\"]\n\
                                [engine]\nruntime=\"runc\"\ncgroup_manager=\"cgroupfs\"\n\
                                events_logger=\"file\"\n";
-/// Tells a test that runs again as another user where the daemon of the first listens.
+/// Address of the daemon, for a test that runs itself again as another user.
 const SOCKET: &str = "MASSGEN_TEST_DOCKER_SOCKET";
 
-/// A daemon with one image. It ends with the last test that uses it, and with the process.
+/// A daemon with one image. It stops with the last test that uses it, or with the process.
 pub(crate) struct Daemon {
     dir: TempDir,
     process: Option<Child>,
@@ -59,7 +59,7 @@ pub(crate) struct Daemon {
 
 static SHARED: Mutex<Weak<Daemon>> = Mutex::new(Weak::new());
 
-/// The daemon of all tests that run now; `None` for whoever may start none.
+/// Returns the daemon of all running tests; `None` if this user cannot start one.
 pub(crate) fn daemon() -> Option<Arc<Daemon>> {
     if !geteuid().is_root() {
         eprintln!("skipped: only root can start a daemon of Docker");
@@ -86,15 +86,15 @@ impl Daemon {
         daemon
     }
 
-    /// A file of its own.
+    /// Returns the path of one of its files.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
-    /// Starts it again, after somebody has killed it.
+    /// Starts it again after it was killed.
     pub(crate) fn restart(&mut self) {
         self.end();
-        // What the killed one has said of itself would keep the next from starting.
+        // Stale files of the killed daemon would keep the next one from starting.
         for stale in ["pid", "exec/containerd/containerd.pid"] {
             fs::remove_file(self.path(stale)).unwrap_or_default();
         }
@@ -104,7 +104,7 @@ impl Daemon {
     fn begin(&mut self) {
         let place = |name: &str| self.path(name).display().to_string();
         let log = fs::File::create(place("log")).unwrap();
-        // Whatever ends this process closes the pipe, and that ends the daemon.
+        // If this process ends, the pipe closes, which stops the daemon.
         let mut process = Command::new("sh");
         if is_podman() {
             install("podman", "podman");
@@ -170,7 +170,7 @@ impl Daemon {
         client.output().unwrap()
     }
 
-    /// What Docker's own client says.
+    /// Returns the output of Docker's own client.
     #[track_caller]
     pub(crate) fn says(&self, words: &[&str]) -> String {
         let output = self.docker(words);
@@ -179,8 +179,8 @@ impl Daemon {
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 
-    /// Makes an image from busybox. What would install packages writes down how it was called, and
-    /// fails for those that are `refused`.
+    /// Builds an image from busybox. Its package managers record how they were called, and fail for
+    /// packages in `refused`.
     fn import(&self, name: &str, refused: &str) {
         let root = self.path("root");
         let dirs = [
@@ -197,7 +197,8 @@ impl Daemon {
         fs::set_permissions(root.join("tmp"), Permissions::from_mode(0o1777)).unwrap();
         fs::write(root.join("etc/passwd"), "root:x:0:0:root:/root:/bin/sh\n").unwrap();
         fs::copy("/bin/busybox", root.join("bin/busybox")).unwrap();
-        // The copy cannot be run as long as a process that another test has just started holds it open.
+        // The copy cannot be executed while a process that another test has just started holds it
+        // open.
         let applets = Command::new("/bin/busybox")
             .arg("--list")
             .output()
@@ -221,7 +222,7 @@ impl Daemon {
         self.import_dir(name, &root);
     }
 
-    /// Makes an image from a directory.
+    /// Builds an image from a directory.
     pub(crate) fn import_dir(&self, name: &str, root: &Path) {
         let script = format!(
             "tar -C '{}' -c . | docker -H '{}' import - {name}",
@@ -239,12 +240,12 @@ impl Drop for Daemon {
     }
 }
 
-/// Whether the suite was asked to start Podman.
+/// Returns whether the suite was asked to start Podman.
 pub(crate) fn is_podman() -> bool {
     std::env::var_os(PODMAN).is_some()
 }
 
-/// Makes sure that a program is there.
+/// Installs a program if it is missing.
 fn install(program: &str, package: &str) {
     let is_there = || {
         let found = Command::new("sh")
@@ -272,7 +273,7 @@ pub(crate) fn abs(path: impl AsRef<Path>) -> AbsPath {
     AbsPath::new(path).unwrap()
 }
 
-/// A user's directories, and what an agent of theirs reaches.
+/// A user's directories, and what their agent can access.
 pub(crate) struct Scene {
     root: TempDir,
     engine: ContainerEngine,
@@ -283,7 +284,7 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
-    /// A project with protected and hidden things, a workspace below it, and a home.
+    /// Creates a project with protected and hidden paths, a workspace below it, and a home.
     pub(crate) fn new(host: &str) -> Self {
         let root = tempfile::tempdir().unwrap();
         let file = |path: &str, text: &str| {
@@ -345,7 +346,7 @@ impl Scene {
         AgentContainer::open(&self.engine, purpose, &self.reachable(Permission::Read))
     }
 
-    /// What the agent reaches when the project may be read, or written.
+    /// Returns what the agent can access if the project is readable, or writable.
     pub(crate) fn reachable(&self, permission: Permission) -> ReachablePaths {
         let opening = |path: &str, permission| AccessiblePath {
             path: abs(self.path(path)),
@@ -371,7 +372,7 @@ impl Scene {
     }
 }
 
-/// A command in the workspace of a scene.
+/// Runs commands in the workspace of a scene.
 pub(crate) struct Inside<'a>(pub(crate) &'a Scene, pub(crate) &'a AgentContainer);
 
 impl Inside<'_> {
@@ -386,7 +387,7 @@ impl Inside<'_> {
         self.1.run(command, &self.0.workspace(), wait).unwrap()
     }
 
-    /// What a command writes on both streams, and its status if that is not 0.
+    /// Returns the output of a command on both streams, and its exit status if it is not 0.
     #[track_caller]
     fn says(&self, command: &str) -> String {
         let finished = self.run(command, TIME_MAX);
@@ -403,7 +404,7 @@ impl Inside<'_> {
         assert_eq!(self.says(command), expected, "{command}");
     }
 
-    /// Expects that a command fails with these words.
+    /// Checks that a command fails with these words.
     #[track_caller]
     fn fails(&self, command: &str, words: &str) {
         let said = self.says(command);
@@ -447,7 +448,7 @@ fn a_container_is_kept_across_commands_and_gone_at_the_end() {
         daemon.says(&["ps", "-aq", "--filter", &format!("name={name}")]),
         ""
     );
-    // One that is dropped is gone too.
+    // A dropped container is removed too.
     let dropped = scene.open().name().to_owned();
     assert_eq!(
         daemon.says(&["ps", "-aq", "--filter", &format!("name={dropped}")]),
@@ -518,7 +519,7 @@ fn the_final_phase_writes_what_is_not_protected_and_keeps_the_containers_state()
         "ws\n",
     );
     assert_eq!(fs::read_to_string(&source).unwrap(), "1\n");
-    // What a later turn adds is reached, and all else stays.
+    // Paths that a later turn adds are accessible, and everything else stays.
     fs::create_dir(scene.path("more")).unwrap();
     let mut more = scene.reachable(Permission::Write);
     more.open.push(AccessiblePath {
@@ -598,7 +599,7 @@ fn time_that_is_out_ends_everything_inside_and_nothing_else() {
         let finished = inside.run(hostile, Duration::from_secs(1));
         assert_eq!(finished.ended, ExitReason::TimedOut);
         assert_eq!(finished.stdout.text, "begun\n");
-        // The one in the background goes on.
+        // The background command keeps running.
         inside.check(left, "1\n");
         interrupt.raise();
         let (ended, heard) = follower.join().unwrap();
@@ -608,7 +609,7 @@ fn time_that_is_out_ends_everything_inside_and_nothing_else() {
     let finished = inside.run(hostile, Duration::from_secs(1));
     assert_eq!(finished.ended, ExitReason::TimedOut);
     inside.fails(left, "0\n");
-    // What a command leaves behind ends with it, and does not hold its output open.
+    // A process that a command leaves behind ends with it, and does not keep its output open.
     inside.check("sleep 126 & setsid sleep 127 & echo done", "done\n");
     inside.fails(left, "0\n");
 }
@@ -706,7 +707,7 @@ fn the_next_run_removes_what_a_dead_one_has_left_and_no_other() {
     plant(&dead, &state, "999999999999");
     plant(&foreign, "/elsewhere/.massgen", "999999999999");
     if !is_podman() {
-        // Docker's own client does not understand what Podman answers.
+        // Docker's own client does not understand Podman's answer.
         daemon.says(&["commit", &dead]);
     }
     let removed = scene.engine.remove_leftovers(&abs(&state)).unwrap();
@@ -747,7 +748,7 @@ fn credentials_are_given_when_they_are_listed_and_cannot_be_changed() {
     inside.fails("echo 1 >~/.ssh/id", "Read-only");
     inside.fails("echo 1 >/srv/secrets", "Read-only");
     inside.check("touch ~/.config/own", "");
-    // No secret is told by the engine to whoever asks about the container.
+    // `inspect` of the container shows no secret.
     let told = daemon.says(&["inspect", some.name()]);
     assert!(!told.contains("a a") && !told.contains("TOKEN"), "{told}");
     some.close().unwrap();
@@ -915,8 +916,8 @@ fn doctor_says_what_a_team_in_containers_lacks() {
     );
 }
 
-/// How long one command takes in a container, beside Docker's own client. What it comes to is for
-/// `docs/performance.md` to say.
+/// Measures one command in a container, compared with Docker's own client, for
+/// `docs/performance.md`.
 #[test]
 fn commands_are_timed_when_asked_for() {
     if std::env::var_os("MASSGEN_TEST_TIMES").is_none() {
@@ -967,7 +968,7 @@ fn commands_are_timed_when_asked_for() {
     eprintln!("timeout of 100 ms: {:?}", begin.elapsed());
 }
 
-/// The same as another user, whose files must be theirs afterwards.
+/// Runs the same as another user, who must own the files afterwards.
 #[test]
 fn files_belong_to_whoever_runs_massgen() {
     if let Ok(socket) = std::env::var(SOCKET) {
@@ -1018,7 +1019,7 @@ fn as_another_user(socket: &str) {
     inside.fails("ps -o args | grep '^sleep 12'", "");
 }
 
-/// A file system of its own at a place, until this goes.
+/// A file system mounted at a path until it is dropped.
 pub(crate) struct Mounted(pub(crate) PathBuf);
 
 impl Mounted {

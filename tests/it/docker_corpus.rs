@@ -1,5 +1,5 @@
-//! `massgen selftest` in containers: no attack does harm and no ordinary work is refused. The image is
-//! made from the files of packages that this machine has.
+//! `massgen selftest` in containers: no attack does harm and no ordinary work is refused. The image
+//! is built from files of packages on this machine.
 
 use std::process::Command;
 
@@ -9,7 +9,7 @@ use crate::selftest::check_report;
 
 /// The image.
 const IMAGE: &str = "massgen-test/tools:1";
-/// The packages that it is made from, with all that they need.
+/// Packages whose files it contains, with their dependencies.
 const PACKAGES: &[&str] = &[
     "bash",
     "coreutils",
@@ -32,13 +32,13 @@ const PACKAGES: &[&str] = &[
     "tar",
     "util-linux",
 ];
-/// Puts the files of packages into the directory `$1`.
+/// Copies the files of packages to the directory `$1`.
 const FILL: &str = include_str!("../cases/image_of_packages.sh");
-/// Has all cases tried, which takes some minutes.
+/// Runs all cases, which takes a few minutes.
 const ALL: &str = "MASSGEN_TEST_DOCKER_CORPUS";
-/// The cases that are tried in any case: whatever containers do otherwise than the sandbox does.
+/// Cases that always run: everything that differs between containers and the sandbox.
 const CHOSEN: &str = "^(protected|processes|environment)$|setuid|tiocsti|io-uring|vsock|exotic|fifo|work-git|work-system";
-/// Fewer cases mean that they were not tried.
+/// With fewer cases, the run is incomplete.
 const CASES_MIN: usize = 45;
 
 fn make_image(daemon: &Daemon) {

@@ -1,5 +1,5 @@
-//! What goes wrong with engines and containers: each fault is told with its remedy, the run goes on
-//! or ends, and nothing is left. With engines of the suite's own.
+//! Failures of engines and containers: each is reported with its remedy, the run continues or ends,
+//! and nothing is left behind. Uses the suite's own engines.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -10,8 +10,8 @@ use std::thread;
 use std::time::Duration;
 
 use massgen::permissions::grant::Permission;
-use massgen::world::docker::engine::ContainerEngine;
 use massgen::world::sandbox::disk_watch::DiskShortage;
+use massgen::world::sandbox::docker::engine::ContainerEngine;
 use massgen::world::sandbox::interrupt::CommandInterrupt;
 use massgen::world::sandbox::{CommandWaitLimits, ExitReason};
 
@@ -19,7 +19,7 @@ use crate::docker::{Daemon, IMAGE, Inside, Mounted, Scene, TIME_MAX, daemon};
 use crate::patience::wait_until;
 use crate::project::{Project, binary, copy_program};
 
-/// A team of one whose agent runs this in a container of `image`, answers, and presents.
+/// Returns a team of one whose agent runs this in a container of `image`, answers, and presents.
 fn team(image: &str, command: &str) -> String {
     format!(
         r#"
@@ -52,14 +52,14 @@ fn project(daemon: &Daemon, image: &str, command: &str) -> Project {
         .args(["--config", "team.yaml", "go"])
 }
 
-/// The containers of runs in a project, also those that do not run.
+/// Lists the containers of runs in a project, including stopped ones.
 fn containers(daemon: &Daemon, project: &Project) -> String {
     let state = project.path(".massgen").display().to_string();
     let label = format!("label=massgen.state={state}");
     daemon.says(&["ps", "-aq", "--filter", &label])
 }
 
-/// Starts a run, and waits until its agent's command runs.
+/// Starts a run, and waits until its agent's command is running.
 fn begun(project: &Project) -> Child {
     let mut command = project.command();
     let child = command
@@ -90,7 +90,7 @@ fn what_a_killed_run_leaves_is_removed_by_the_next_and_nothing_of_runs_that_go_o
     let second = second.file("quick.yaml", team(IMAGE, "echo 1")).success();
     let project = second.project();
     assert_eq!(containers(&daemon, project), of_first);
-    // A control: it is found by its label, and killing the run alone removes nothing.
+    // Control: it is found by its label, and killing only the run removes nothing.
     first.kill().unwrap();
     first.wait().unwrap();
     assert_eq!(containers(&daemon, project), of_first);
@@ -207,7 +207,7 @@ fn a_container_that_was_removed_from_outside_is_made_anew_and_the_agent_is_told(
         "{told}"
     );
     inside.check("ls -A ~; cat made", "made\n");
-    // The same when other directories are about to be shown.
+    // The same when other directories are about to be mounted.
     daemon.says(&["rm", "-f", container.name()]);
     let told = container
         .remount(&scene.reachable(Permission::Write))
@@ -247,7 +247,7 @@ fn nothing_goes_on_in_the_users_directories_after_a_command_that_may_write_there
         thread::sleep(Duration::from_millis(500));
         place.exists()
     };
-    // The control: in the workspace alone, such a process goes on until the container ends.
+    // Control: in the workspace alone, such a process runs until the container stops.
     let own = scene.path("project/.massgen/ws/late");
     inside.check(&leave(&own), "");
     let mut tries = 0..60;
@@ -289,7 +289,7 @@ fn an_engine_that_ends_during_a_run_leaves_clear_errors_and_a_run_that_ends() {
         .arg(going.path(".massgen"))
         .output();
     assert!(!told.unwrap().stdout.is_empty());
-    // The next engine finds what the run could not remove, and the next run removes it.
+    // The next engine lists what the run could not remove, and the next run removes it.
     own.restart();
     let next = going.retyped(["--config", "quick.yaml", "go"]);
     let next = next.file("quick.yaml", team(IMAGE, "echo 1")).success();

@@ -1,4 +1,4 @@
-//! The documentation says what is so: its commands run, and the names in it exist.
+//! The documentation is correct: its commands run, and the names in it exist.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(repository().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The blocks of a document in this language, whole.
+/// Returns the complete blocks of a document in this language.
 pub(crate) fn blocks(text: &'static str, language: &str) -> Vec<&'static str> {
     let fence = format!("```{language}\n");
     let begun = text.split(fence.as_str()).skip(1);
@@ -26,7 +26,7 @@ pub(crate) fn blocks(text: &'static str, language: &str) -> Vec<&'static str> {
         .collect()
 }
 
-/// The lines of a document's blocks that begin with `fence`.
+/// Returns the lines of a document's blocks that begin with `fence`.
 fn block_lines<'a>(text: &'a str, fence: &str) -> Vec<&'a str> {
     let mut inside = false;
     let mut lines = Vec::new();
@@ -42,7 +42,7 @@ fn block_lines<'a>(text: &'a str, fence: &str) -> Vec<&'a str> {
     lines
 }
 
-/// What stands between backticks, outside of blocks.
+/// Returns the code spans outside of blocks.
 fn quoted(text: &str) -> Vec<&str> {
     let prose = text.split("```").step_by(2);
     prose
@@ -60,7 +60,7 @@ fn commands_for_scripts_run() {
     check_commands("docs/scripts.md", 2);
 }
 
-/// The commands of a document, of which there are at least so many, run, one after the other in one place.
+/// Runs the commands of a document, at least `count_min`, one after another in one directory.
 #[track_caller]
 fn check_commands(document: &str, count_min: usize) {
     let text = read(document);
@@ -88,7 +88,7 @@ fn check_commands(document: &str, count_min: usize) {
     }
 }
 
-/// What the demo of the README delivers is a program that runs.
+/// The program that the README's demo delivers runs.
 #[test]
 fn the_demo_delivers_a_program() {
     let project = Project::new().file("README.md", "# Weather station\n");
@@ -120,7 +120,7 @@ fn readme_config_is_valid() {
     assert_eq!(finished.stdout(), "team.yaml: ok\n");
 }
 
-/// The words of a command line whose only quotes are double ones around a whole word.
+/// Splits a command line into words; the only quotes are double quotes around a whole word.
 fn shell_words(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     for (index, part) in line.split('"').enumerate() {

@@ -19,7 +19,7 @@ use crate::scripted_team::{agent, team};
 const KEY: &str = "sk-or-v1-0123456789abcdef";
 const SCRIPTED: &str = "agents:\n  - id: a\n    backend: {type: scripted, replies: [{text: hi}]}\n";
 
-/// A project whose team needs nothing, about to be looked at.
+/// Returns a project whose team needs nothing, with the doctor command.
 fn doctor() -> Project {
     Project::new()
         .file("team.yaml", SCRIPTED)
@@ -30,7 +30,7 @@ fn of_team(project: Project) -> Project {
     project.args(["--config", "team.yaml"])
 }
 
-/// What was found about one thing.
+/// The finding about one subject.
 #[derive(Debug)]
 struct Found {
     verdict: String,
@@ -38,7 +38,7 @@ struct Found {
     remedy: String,
 }
 
-/// All that was found about `subject`.
+/// Returns the finding about `subject`.
 #[track_caller]
 fn found(finished: &Finished, area: &str, subject: &str) -> Found {
     let told: Value = serde_json::from_str(finished.stdout()).unwrap();
@@ -56,7 +56,7 @@ fn found(finished: &Finished, area: &str, subject: &str) -> Found {
     }
 }
 
-/// Checks the verdict about one thing, and that what is no good comes with a remedy.
+/// Checks the verdict about one subject, and that a problem has a remedy.
 #[track_caller]
 fn check(finished: &Finished, (area, subject): (&str, &str), verdict: &str, message: &str) {
     let found = found(finished, area, subject);
@@ -179,7 +179,7 @@ fn without_a_config_one_way_to_a_model_is_enough() {
     let finished = doctor().env("OPENROUTER_API_KEY", KEY).success();
     check(&finished, ("config", "team"), "warning", "no default model");
     let finished = doctor().run();
-    // A local server of the machine that runs the tests is a way too.
+    // A local model server on the test machine counts too.
     if finished.code() != Some(0) {
         assert_eq!(finished.code(), Some(3));
         check(&finished, ("config", "team"), "missing", "no key is set");
@@ -244,7 +244,7 @@ fn a_limit_that_cannot_be_kept_is_missing() {
     let _control = team("limits: {max_tokens_total: 1000}\n").success();
 }
 
-/// A team of one agent at this endpoint, with a key.
+/// Returns a team of one agent at this endpoint, with a key.
 fn at(base_url: &str) -> Project {
     let team = format!(
         "agents:\n  - {{id: a, backend: {{type: chatcompletion, model: m1, base_url: '{base_url}'}}}}\n"
@@ -438,7 +438,7 @@ fn programs_are_started_and_not_believed() {
         "does not work: broken",
     );
 
-    // What lies in the project itself is never started.
+    // A program in the project itself is never started.
     let project = of_team(doctor()).env("PATH", ".:bin").dir("bin");
     program(&project.path("git"), "echo ran > started");
     program(&project.path("bin/git"), "echo ran > started");
@@ -509,7 +509,7 @@ fn a_directory_that_cannot_be_written_is_missing() {
     fs::set_permissions(dir, Permissions::from_mode(0o755)).unwrap();
 }
 
-/// A daemon at `docker.sock` of the project that answers each question with this, or never.
+/// Starts a daemon at `docker.sock` of the project that gives this answer to each request, or none.
 fn daemon(project: Project, answer: Option<fn(&str) -> String>) -> Project {
     let path = project.path("docker.sock");
     let listener = UnixListener::bind(&path).unwrap();
@@ -570,7 +570,7 @@ fn a_daemon_that_is_not_there_is_found() {
         .env("DOCKER_HOST", "tcp://10.0.0.1:2375")
         .success();
     check(&remote, daemons, "skipped", "no socket of this machine");
-    // A file of the project does not say where a daemon is asked.
+    // A file of the project does not decide where a daemon is asked.
     let planted = of_team(doctor().file(".env", "DOCKER_HOST=tcp://10.0.0.1:2375\n")).success();
     assert!(
         !found(&planted, "docker", "daemon")
@@ -584,7 +584,7 @@ fn a_daemon_that_is_not_there_is_found() {
     }
 }
 
-/// What this machine can enforce is not for a test to say; that a verdict rests on a trial is.
+/// The test cannot know what this machine can enforce, only that the verdict rests on a probe.
 #[test]
 fn commands_are_held_or_it_is_said_why_not() {
     let finished = of_team(doctor()).success();
@@ -643,7 +643,7 @@ fn what_cannot_be_read_in_the_home_is_told_and_stops_nothing() {
     assert!(ended.stderr().contains(told), "{}", ended.stderr());
 }
 
-/// A team whose agent writes programs in `language`.
+/// Returns a team whose agent writes programs in `language`.
 fn programmers(language: &str) -> String {
     let keys = format!("cwd: ws\nenable_code_based_tools: true\ncode_language: {language}");
     team(&[agent("a", &keys, "- {text: hi}")], "")

@@ -1,5 +1,5 @@
-//! What `.env` files can do: keys of models from any of them, other variables from the user's own, and
-//! nothing at all to the programs that massgen starts.
+//! Effects of `.env` files: keys of models from any of them, other variables only from the user's
+//! own, and no effect on the programs that massgen starts.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
@@ -8,7 +8,7 @@ use std::process::Command;
 
 use crate::project::{Finished, Project};
 
-/// A pipeline, for which massgen starts git, and an agent whose command shows its environment.
+/// A pipeline, for which massgen starts git, and an agent whose command prints its environment.
 const TEAM: &str = r#"
 workflow: {type: pipeline, stages: [planner]}
 agents:
@@ -21,8 +21,8 @@ agents:
         - {text: done, repeat: true}
 "#;
 
-/// Variables that change what programs run, where they look or whom they ask, with values that lead
-/// into the project.
+/// Variables that change what programs run, where they search or whom they ask, with values that
+/// point into the project.
 const HARMFUL: &[(&str, &str)] = &[
     ("LD_PRELOAD", "evil.so"),
     ("LD_AUDIT", "evil.so"),
@@ -67,7 +67,7 @@ const HARMFUL: &[(&str, &str)] = &[
     ("TZ", "${SECRET_OF_USER}"),
 ];
 
-/// A project with a repository, in which a trap leaves a file.
+/// Returns a project with a repository in which a trap leaves a file.
 fn trapped() -> Project {
     let project = Project::new()
         .file("a.txt", "one\n")
@@ -110,7 +110,7 @@ fn trapped() -> Project {
     project.config(TEAM)
 }
 
-/// A library that leaves a file in the home when a program is started with it.
+/// Installs a library that leaves a file in the home when a program is started with it.
 fn library(project: &Project) {
     let code = format!(
         "#include <stdio.h>\n__attribute__((constructor)) static void x(void)\n\
@@ -140,7 +140,7 @@ fn dotenv(project: &Project, variables: &[(&str, &str)]) -> String {
     variables.iter().map(line).collect()
 }
 
-/// Everything that was written below a directory, in one text.
+/// Returns everything that was written below a directory as one text.
 fn written(dir: &Path) -> String {
     let found = Command::new("grep")
         .args(["-rahs", "CANARY"])
@@ -159,7 +159,7 @@ fn expect_unsprung(finished: &Finished) {
 
 #[test]
 fn what_a_project_says_reaches_no_program() {
-    // The control: the user's own word counts.
+    // Control: the user's own environment counts.
     let project = trapped();
     library(&project);
     let evil = project.path("evil.so");
@@ -183,7 +183,7 @@ fn what_a_project_says_reaches_no_program() {
     );
     assert!(warnings[0].contains("`~/.massgen/.env`"), "{warnings:?}");
 
-    // The user's own file sets variables for configs, and none of a process either.
+    // The user's own file sets variables for configs, but not those of a process.
     let project = trapped();
     library(&project);
     let text = dotenv(&project, HARMFUL);
@@ -245,7 +245,7 @@ fn a_named_config_gets_variables_of_the_users_own_file_and_none_of_the_projects(
     assert!(checked.stdout().contains(hint), "{}", checked.stdout());
 }
 
-/// A project whose named config needs no variable, about to run.
+/// Returns a project whose named config needs no variable, ready to run.
 fn project() -> Project {
     let team =
         "agents: [{id: a, backend: {type: scripted, replies: [{text: done, repeat: true}]}}]";
@@ -269,7 +269,7 @@ fn a_link_out_of_the_project_is_not_read() {
         "{}",
         finished.stderr()
     );
-    // The control: a link inside the project is read.
+    // Control: a symlink inside the project is read.
     let inside = project()
         .file("settings", "GREETING=1\n")
         .link(".env", "settings")
@@ -329,8 +329,9 @@ agents:
     assert!(shown.status().unwrap().success());
 }
 
-/// The config of [`a_named_config_gets_variables_of_the_users_own_file_and_none_of_the_projects`], and the
-/// user's own file with the variable that it wants.
+/// Returns the config of
+/// [`a_named_config_gets_variables_of_the_users_own_file_and_none_of_the_projects`], and the user's
+/// own file with the variable that it needs.
 fn greeting() -> Project {
     let config = "agents:\n  - id: a\n    system_message: says ${GREETING}\n    \
                   backend: {type: scripted, replies: [{text: done, repeat: true}]}\n";
@@ -362,7 +363,7 @@ fn a_file_that_others_may_change_is_not_the_users_own() {
             refused.stdout()
         );
     }
-    // The control, and the check of a config reads the file as a run does.
+    // Control; and `config check` reads the file like a run.
     for mode in [0o600, 0o644, 0o664] {
         let read = with_mode(mode).success();
         assert_eq!(read.stderr(), "");

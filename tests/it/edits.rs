@@ -1,5 +1,5 @@
-//! A user who saves a file at the very moment at which a call replaces, moves or deletes it: what
-//! they saved is never lost. Each race goes through the whole time of a call in small steps.
+//! Concurrent edits: the user saves a file while a call replaces, moves or deletes it. Their
+//! version is never lost. Each race covers the whole duration of a call in small steps.
 
 use std::fs;
 use std::path::Path;
@@ -12,16 +12,16 @@ use serde_json::{Value, json};
 
 use crate::disk::{Disk, act, done};
 
-/// How many moments of a call the user saves at.
+/// Number of moments of a call at which the user saves.
 const MOMENTS: u32 = 80;
 
-/// Saves as editors do; `false` if the directory has gone.
+/// Saves like an editor; `false` if the directory is gone.
 fn save(path: &Path) -> bool {
     let beside = path.with_extension("saved");
     fs::write(&beside, "the user's words").is_ok() && fs::rename(&beside, path).is_ok()
 }
 
-/// Whether what the user saved is in one of the files.
+/// Returns whether the user's version is in one of the files.
 fn is_kept(disk: &Disk, paths: &[&str]) -> bool {
     let text = |path: &&str| fs::read_to_string(disk.path(path)).unwrap_or_default();
     paths
@@ -29,7 +29,7 @@ fn is_kept(disk: &Disk, paths: &[&str]) -> bool {
         .any(|path| text(path).contains("the user's words"))
 }
 
-/// The agent makes `rw/d/f` and calls `tool`, while the user saves `rw/d/f` once.
+/// The agent creates `rw/d/f` and calls `tool`, while the user saves `rw/d/f` once.
 #[track_caller]
 fn race(tool: &str, arguments: impl Fn(&Disk) -> Value) {
     let disk = Disk::new();

@@ -1,6 +1,6 @@
-//! The bytes of replies, for all wire formats alike and without HTTP: a published stream says the
-//! same however it is written and cut into chunks, says nothing for good when it is cut off, and
-//! holds to the rules of replies whatever is changed in it.
+//! Raw bytes of replies, for all wire formats and without HTTP: a published stream has the same
+//! meaning however it is encoded and split into chunks, is never accepted when truncated, and keeps
+//! the invariants of replies under any mutation.
 
 use std::path::Path;
 
@@ -13,9 +13,9 @@ use crate::decoding::{Decoding, STREAMED};
 use crate::wire::joined;
 use crate::{chat_wire, claude_wire, gemini_wire, openai_replies, openai_wire};
 
-/// How many changed streams of each format are read.
+/// Number of mutated streams that are tested per format.
 const CHANGED: u32 = 40;
-/// What a changed stream gets that bytes alone would hardly make.
+/// Fragments for mutations that random bytes would rarely produce.
 const TOKENS: &[&str] = &[
     "\n\n",
     "\r",
@@ -36,7 +36,7 @@ const TOKENS: &[&str] = &[
     "\\ud800",
 ];
 
-/// What the fuzz target of this name begins with. The first file holds the published stream.
+/// Seed corpus of the fuzz target with this name. The first file is the published stream.
 macro_rules! corpus {
     ($target:literal) => {
         (
@@ -56,7 +56,7 @@ struct Published {
     decoding: Decoding,
     stream: String,
     events: Vec<Result<ReplyEvent, BackendError>>,
-    /// Where the vendor has said how the reply ends.
+    /// Offset at which the vendor has sent the end of the reply.
     whole_at: usize,
 }
 
@@ -76,7 +76,7 @@ fn published(vendor: &str) -> Published {
             gemini_wire::published_events(),
         ),
     };
-    // Chat Completions says it before the counts; the others with the last event.
+    // Chat Completions sends it before the usage; the others with the last event.
     let after = if vendor == "groq" { 2 } else { 0 };
     Published {
         decoding: Decoding::of(vendor),
@@ -174,12 +174,12 @@ fn a_stream_may_be_cut_at_every_byte() {
     }
 }
 
-/// A change of a stream.
+/// A mutation of a stream.
 #[derive(Clone, Debug)]
 enum Change {
-    /// So many bytes from there on give way to others.
+    /// Replaces this many bytes at the offset with others.
     Replace(Index, usize, Vec<u8>),
-    /// So many bytes from there on come again elsewhere.
+    /// Inserts a copy of this many bytes from the offset elsewhere.
     Repeat(Index, usize, Index),
 }
 

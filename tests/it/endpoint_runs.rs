@@ -1,5 +1,5 @@
-//! Whole runs of the real binary against a real HTTP server on loopback, whose models play by
-//! simple rules: they read the conversation, use tools, answer, vote and present.
+//! Runs of the real binary against a real HTTP server on loopback, whose models follow simple
+//! rules: they read the conversation, use tools, answer, vote and present.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -10,21 +10,21 @@ use serde_json::{Value, json};
 use crate::http_server::{Answer, Endpoint, Recorded};
 use crate::project::{Finished, Project};
 
-/// The most that all requests of a two-agent question without files may hold, in bytes: a third of
+/// Maximum total size of all requests of a two-agent question without files, in bytes: a third of
 /// what the Python MassGen sends for it.
 const QUESTION_BYTES_MAX: usize = 35_000;
-/// The most that an agent's first request may hold beside the task without file access, in bytes.
+/// Maximum size of an agent's first request without the task and without file access, in bytes.
 const FIRST_BYTES_MAX: usize = 3 * 1024;
 /// The same with every file tool, in bytes.
 const FIRST_BYTES_WITH_TOOLS_MAX: usize = 12 * 1024;
 
 impl Endpoint {
-    /// A server whose every model plays by the rules.
+    /// Starts a server whose models all follow the rules.
     pub(crate) fn start() -> Self {
         Self::answering(play)
     }
 
-    /// A server that gives `first` once to every model, and then lets it play.
+    /// Starts a server that gives `first` once to every model, and then follows the rules.
     fn with_trouble(first: Answer) -> Self {
         let troubled = Mutex::new(BTreeSet::new());
         Self::answering(move |request| {
@@ -40,7 +40,7 @@ impl Endpoint {
         format!("{}/v1", self.server.url)
     }
 
-    /// One agent of a config; `more` is added to its backend.
+    /// Returns one agent of a config; `more` is added to its backend.
     pub(crate) fn agent(&self, id: &str, model: &str, more: &str) -> String {
         let base_url = self.base_url();
         format!(
@@ -49,7 +49,7 @@ impl Endpoint {
         )
     }
 
-    /// The bodies of the requests of each model, in order.
+    /// Returns the bodies of the requests of each model, in order.
     pub(crate) fn bodies(&self) -> BTreeMap<String, Vec<Value>> {
         let mut bodies: BTreeMap<String, Vec<Value>> = BTreeMap::new();
         for request in self.server.requests() {
@@ -66,8 +66,8 @@ pub(crate) fn model(request: &Recorded) -> String {
     request.json()["model"].as_str().unwrap().to_owned()
 }
 
-/// What a model says: `builder…` writes a file first, and all answer, vote for the first agent and
-/// present. The final `builder…` also writes where it is told that it may.
+/// Plays the model: `builder…` writes a file first, and all answer, vote for the first agent and
+/// present. The final `builder…` also writes to the path that is open for writing.
 pub(crate) fn play(request: &Recorded) -> Answer {
     let body = request.json();
     let model = body["model"].as_str().unwrap();
@@ -97,7 +97,7 @@ pub(crate) fn play(request: &Recorded) -> Answer {
     }
 }
 
-/// The path of the user's that the system message opens for writing.
+/// Returns the user's path that the system message opens for writing.
 fn writable(body: &Value) -> Option<&str> {
     body["messages"][0]["content"]
         .as_str()?
@@ -108,7 +108,7 @@ fn writable(body: &Value) -> Option<&str> {
         })
 }
 
-/// A reply as a stream: text word by word, a call in two pieces, the usage at the end.
+/// Returns a reply as a stream: text word by word, a call in two pieces, the usage at the end.
 pub(crate) fn streamed(text: &str, call: Option<(&str, &Value)>) -> Answer {
     let mut answer = Answer::stream();
     for word in text.split_inclusive(' ') {
@@ -145,7 +145,7 @@ pub(crate) fn refusal(status: &str, headers: &[&str], message: &str) -> Answer {
     )
 }
 
-/// A project with this team in `team.yaml`, about to be run with a question.
+/// Returns a project with this team in `team.yaml`, ready to run with a question.
 pub(crate) fn asks(agents: &[String], rest: &str) -> Project {
     Project::new()
         .file("team.yaml", format!("agents:\n{}{rest}\n", agents.concat()))
@@ -428,7 +428,7 @@ fn a_script_learns_how_a_run_went() {
     assert_eq!(keys(&refuses, 1), badly);
 }
 
-/// Everything that a run left under `.massgen`, as one text.
+/// Returns everything that a run left under `.massgen` as one text.
 fn state(finished: &Finished) -> String {
     let mut text = String::new();
     let mut directories = vec![finished.project().path(".massgen")];

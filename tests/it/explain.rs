@@ -29,7 +29,7 @@ fn project() -> Project {
     project.file("grants.json", GRANTS).file("team.yaml", TEAM)
 }
 
-/// Expects that a call ends with this status, and gives what was printed.
+/// Checks that a call ends with this status, and returns what was printed.
 #[track_caller]
 fn tool(name: &str, arguments: &Value, phase: &str, code: i32) -> Value {
     let words = [
@@ -196,7 +196,7 @@ orchestrator:
     );
     assert_eq!(early["holds"]["memory_bytes"], 1_u64 << 30);
     assert_eq!(early["holds"]["timeout_seconds"], 7);
-    // Nothing keeps it from the network: the sandbox is off.
+    // Nothing restricts the network: the sandbox is off.
     assert_eq!(early["holds"]["network"], json!(["on"]));
     let late = explained("ls | sort", "final", 4);
     assert_eq!(
@@ -222,7 +222,7 @@ fn explaining_a_command_makes_and_tries_nothing() {
     let explained = |keys: &str| {
         let project = project().dir("tmp").file("run.yaml", team(keys));
         let tmp = project.path("tmp");
-        // There is no engine: whoever asked one would fail.
+        // There is no engine: asking one would fail.
         let project = project.env("TMPDIR", &tmp).env(
             "DOCKER_HOST",
             format!("unix://{}", tmp.join("no.sock").display()),
@@ -250,7 +250,7 @@ fn explaining_a_command_makes_and_tries_nothing() {
     assert_eq!(explained(any), json!({"kind": "sandbox", "tier": null}));
 }
 
-/// All paths below a directory, with the time of the last change of each.
+/// Returns all paths below a directory, with their mtimes.
 fn tree(dir: &Path) -> BTreeMap<PathBuf, (i64, i64)> {
     let meta = fs::metadata(dir).unwrap();
     let mut found = BTreeMap::from([(dir.to_owned(), (meta.ctime(), meta.ctime_nsec()))]);

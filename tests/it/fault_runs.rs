@@ -1,5 +1,5 @@
-//! Whole runs of the real binary that come through trouble: failing requests, models that cannot go
-//! on, conversations that are too long, limits of how often a vendor may be asked.
+//! Runs of the real binary that survive trouble: failing requests, models that fail for good,
+//! conversations that are too long, and rate limits.
 
 use std::fs;
 use std::sync::Mutex;
@@ -13,16 +13,16 @@ use crate::http_server::{Answer, Endpoint, Recorded};
 use crate::project::Finished;
 use crate::repetition::repetitions;
 
-/// Runs of the fault plan.
+/// Number of runs of the fault plan.
 const RUNS: usize = 100;
-/// The same at every change.
+/// The same in the short suite.
 const RUNS_SHORT: usize = 25;
-/// Runs of the fault plan at the same time.
+/// Number of parallel runs of the fault plan.
 const RUNS_AT_ONCE: u64 = 25;
-/// How many of ten requests fail.
+/// Number of failing requests out of ten.
 const FAILING_OF_TEN: u64 = 3;
 
-/// The events of a run, each as JSON.
+/// Returns the events of a run as JSON.
 fn events(finished: &Finished) -> Vec<Value> {
     let logs = finished.project().path(".massgen/massgen_logs");
     let [run] = &fs::read_dir(logs)
@@ -42,7 +42,7 @@ fn count(events: &[Value], kind: &str) -> usize {
     events.iter().filter(|event| event["type"] == kind).count()
 }
 
-/// Numbers that look random and are the same in every run of the test.
+/// Deterministic pseudorandom numbers.
 struct Dice(u64);
 
 impl Dice {
@@ -54,7 +54,7 @@ impl Dice {
     }
 }
 
-/// Some kind of trouble.
+/// Returns a random failure.
 fn trouble(dice: &mut Dice) -> Answer {
     let half = event(&json!({"content": "forty-one, says a cut reply"}), None);
     match dice.roll(5) {
@@ -142,8 +142,8 @@ fn an_agent_goes_on_with_its_next_model_when_one_cannot() {
     check("404 Not Found", "[m1]", 1, "");
 }
 
-/// A model that reads a long file twenty times and then answers, at a vendor whose models can read
-/// so many bytes.
+/// Plays a model that reads a long file twenty times and then answers, at a vendor with a context
+/// window of this many bytes.
 fn reader(request: &Recorded, bytes_max: usize) -> Answer {
     let body = request.json();
     let messages = body["messages"].as_array().unwrap();
@@ -199,7 +199,7 @@ fn a_conversation_that_is_too_long_is_shortened_and_goes_on() {
 
     check(1 << 20, 0, "read all, shortened: false", 0..1);
     check(24_000, 0, "read all, shortened: true", 1..20);
-    // What is left when all is shortened is still too long: an end, not a loop.
+    // Even after everything is shortened it is too long: the run ends instead of looping.
     check(6_000, 1, "", 0..5);
 }
 
@@ -211,7 +211,7 @@ fn requests_wait_for_the_rate_limits_of_all_agents_together() {
         endpoint.agent("two", "m2", ""),
     ];
     let begun = Instant::now();
-    // Five requests are needed, and one that is not sent is never answered.
+    // Five requests are needed, and one that is never sent gets no reply.
     let finished = asks(&agents, "rate_limits: [{type: chatcompletion, rpm: 4}]\ntimeout_settings: {orchestrator_timeout_seconds: 3}\n").failure(5);
     assert!(begun.elapsed() < Duration::from_secs(30));
     assert_eq!(endpoint.server.requests().len(), 4);

@@ -1,5 +1,5 @@
-//! Models and programs that say more than anybody wants: the time of a run is over when it is over,
-//! whatever comes, and what is kept of a reply is bounded.
+//! Models and programs that produce endless output: a run ends at its timeout whatever arrives, and
+//! the stored part of a reply is bounded.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 
 use crate::project::{Finished, Project, events};
 
-/// How long a run may take, in seconds.
+/// Timeout of a run, in seconds.
 const LIMIT_SECONDS: u64 = 2;
-/// How much longer it takes at most on a machine under load.
+/// Maximum additional duration on a machine under load.
 const SLACK: Duration = Duration::from_secs(10);
-/// The most that one reply may say, in bytes.
+/// Maximum size of one reply, in bytes.
 const REPLY_BYTES_MAX: usize = 8 << 20;
 
 fn event(name: &str, data: &Value) -> String {
@@ -30,8 +30,8 @@ fn chunk(delta: &Value) -> String {
     format!("data: {chunk}\n\n")
 }
 
-/// A server that answers every request with `head`, and then `piece` again and again as long as
-/// somebody reads. Gives its address.
+/// Starts a server that answers every request with `head`, and then repeats `piece` as long as the
+/// client reads. Returns its address.
 fn flood(head: String, piece: &str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/v1", listener.local_addr().unwrap());
@@ -55,7 +55,7 @@ fn answer(mut stream: TcpStream, head: &str, pieces: &str) {
     }
 }
 
-/// Runs one agent whose model is of this type, and says how long that took.
+/// Runs one agent whose model is of this type, and returns the duration.
 fn run(kind: &str, url: &str, seconds: u64) -> (Finished, Duration) {
     let backend = format!("{{type: {kind}, model: m, api_key: key-1234567, base_url: '{url}'}}");
     let project = Project::new()
@@ -70,7 +70,8 @@ fn run(kind: &str, url: &str, seconds: u64) -> (Finished, Duration) {
     (finished, begun.elapsed())
 }
 
-/// A flood: its name, the type of the backend, what comes first, and what goes on.
+/// A flood: its name, the type of the backend, the beginning of the reply, and the part that is
+/// repeated.
 type Flood = (&'static str, &'static str, String, String);
 
 const CHAT: &str = "chatcompletion";
@@ -172,7 +173,7 @@ fn the_limit_of_time_cuts_every_reply() {
         let url = flood(head, &piece);
         thread::spawn(move || (name, run(kind, &url, LIMIT_SECONDS)))
     });
-    // A few at a time: each takes a processor.
+    // A few at a time: each uses a whole core.
     let mut floods = running.peekable();
     while floods.peek().is_some() {
         let some: Vec<_> = floods.by_ref().take(4).collect();
@@ -186,7 +187,7 @@ fn the_limit_of_time_cuts_every_reply() {
     }
 }
 
-/// How large the event log of a run is, in bytes.
+/// Returns the size of a run's event log, in bytes.
 fn log_bytes(finished: &Finished) -> u64 {
     let logs = finished.project().path(".massgen/massgen_logs");
     let mut folders = vec![logs];
@@ -219,7 +220,7 @@ fn a_reply_that_goes_on_is_given_up_at_its_longest() {
         let bytes = log_bytes(&finished);
         let most = u64::try_from(REPLY_BYTES_MAX * 2).unwrap();
         assert!(bytes < most, "{bytes}");
-        // It is not asked for again: it would be the same.
+        // It is not retried: the result would be the same.
         assert_eq!(events(&finished, "asking").len(), 1);
     }
 }

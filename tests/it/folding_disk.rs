@@ -1,6 +1,6 @@
-//! A disk that takes `SECRETS` for `secrets` while the kernel tells them apart, as FUSE does: what is
-//! hidden or narrower stays so in every spelling, and commands are refused where nothing could hold
-//! them. `tests/servers/folding_disk.py` is the disk; it is mounted in a namespace of its own.
+//! A case-insensitive disk (FUSE) that the kernel treats as case-sensitive: hidden or restricted
+//! paths stay so in every spelling, and commands are refused if nothing could enforce that.
+//! `tests/servers/folding_disk.py` implements the disk; it is mounted in its own namespace.
 #![expect(clippy::print_stdout, reason = "a test says why it has nothing to do")]
 
 use std::fs::OpenOptions;
@@ -15,7 +15,7 @@ use crate::scripted_team::{agent, team};
 
 const DISK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/servers/folding_disk.py");
 
-/// Mounts the disk at `disk`, with no name in the kernel's memory, and runs the rest.
+/// Mounts the disk at `disk`, without names in the kernel's dentry cache, and runs the rest.
 const MOUNTED: &str = r#"
 python3 "$1" "$PWD/disk" > ready &
 for _ in $(seq 100); do grep -q ready ready && break; sleep 0.05; done
@@ -28,7 +28,7 @@ wait
 exit $status
 "#;
 
-/// Whether the disk can be mounted; an ordinary user needs the device too.
+/// Returns whether the disk can be mounted; an ordinary user also needs access to the device.
 fn can_mount() -> bool {
     let device = OpenOptions::new().read(true).write(true).open("/dev/fuse");
     match device {
@@ -40,8 +40,8 @@ fn can_mount() -> bool {
     }
 }
 
-/// What massgen prints with these arguments, in a project with the disk, which `DISK` stands for; what
-/// `paths` opens of it is the text of `context_paths`.
+/// Returns the output of massgen with these arguments, in a project with the disk, which replaces
+/// `DISK`; `paths` is the value of `context_paths`.
 fn run(tier: &str, paths: &str, arguments: &[&str]) -> String {
     let keys = format!("cwd: ws\nenable_mcp_command_line: true\ncommand_line_sandbox: '{tier}'");
     let orchestrator = format!("orchestrator:\n  context_paths: {paths}\n");
@@ -85,7 +85,7 @@ fn read(paths: &str, path: &str) -> String {
     run("auto", paths, &words)
 }
 
-/// What `explain` says of writing there in the final phase.
+/// Returns what `explain` prints about writing there in the final phase.
 fn write(paths: &str, path: &str) -> String {
     let path = format!("disk/{path}");
     let words = [

@@ -1,4 +1,4 @@
-//! `massgen hook pre-tool-use`: requests of other programs as they are written, against real files.
+//! `massgen hook pre-tool-use`: requests as other programs send them, against real files.
 
 use std::process::Stdio;
 use std::time::Instant;
@@ -27,7 +27,7 @@ fn project() -> Project {
         .link("rw/way-in", "secrets")
 }
 
-/// A request to use a tool; `$` in its input is the project.
+/// Formats a request to use a tool; `$` in its input is replaced by the project.
 fn request(project: &Project, tool: &str, input: &Value) -> String {
     let root = project.path("");
     let root = root.to_str().unwrap().trim_end_matches('/');
@@ -41,7 +41,7 @@ fn request(project: &Project, tool: &str, input: &Value) -> String {
     .to_string()
 }
 
-/// The words that answer it.
+/// Arguments of the hook command.
 const WORDS: [&str; 7] = [
     "hook",
     "pre-tool-use",
@@ -58,7 +58,7 @@ fn answered(tool: &str, input: &Value) -> Finished {
     project.args(WORDS).stdin(request).run()
 }
 
-/// Expects this decision, and gives its reason.
+/// Checks the decision, and returns its reason.
 #[track_caller]
 fn check(tool: &str, input: &Value, expected: &str) -> String {
     let finished = answered(tool, input);
@@ -143,7 +143,7 @@ fn the_gate_answers_for_searches() {
         let finished = answered("Glob", &json!({"pattern": pattern}));
         assert_eq!(finished.code(), Some(2), "{pattern}: {}", finished.stdout());
     }
-    // A pattern begins where its names lead, also by a link.
+    // A pattern begins where its names resolve to, also through a symlink.
     let by_link = |pattern: &str, expected| {
         let search = json!({"path": "$/rw", "pattern": pattern});
         let _reason = check("Glob", &search, expected);
@@ -248,7 +248,7 @@ orchestrator: {context_paths: [ro]}
     }
 }
 
-/// Expects that nothing is printed, and that the status denies.
+/// Checks that nothing is printed, and that the exit status denies.
 #[track_caller]
 fn refused(project: Project, input: &str, why: &str) {
     let finished = project.stdin(input).run();

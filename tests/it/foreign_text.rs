@@ -1,5 +1,5 @@
-//! What models, people and scripts read of the words of others: of agents, files, servers and tools.
-//! Nothing in them speaks as massgen, and nothing in them is there that is not seen.
+//! Untrusted text from agents, files, servers and tools, as models, people and scripts read it:
+//! none of it can pose as massgen, and none of it is invisible.
 
 use std::fs;
 
@@ -10,14 +10,14 @@ use crate::http_server::{Answer, Endpoint, Recorded};
 use crate::project::{Finished, Project};
 use crate::runs::{FINAL, agent, team};
 
-/// What no text that anybody reads may hold: tags, selectors, joiners at the wrong place, marks of
-/// direction, fillers and control characters.
+/// Characters that no text may contain when it is read: tags, selectors, misplaced joiners,
+/// bidirectional marks, fillers and control characters.
 const HIDDEN: &str =
     "\u{e0053}\u{e0001}\u{fe01}\u{e0101}\u{61c}\u{180e}\u{202e}\u{200b}\u{3164}\u{1b}";
-/// What every text may hold.
+/// Characters that every text may contain.
 const ORDINARY: &str = "Grüße 👩\u{200d}💻 ❤\u{fe0f} می\u{200c}شود";
 
-/// A server whose tool says in every place that a model reads what the file `says` holds.
+/// A server whose tool sends the content of the file `says` in every place that a model reads.
 const SERVER: &str = r#"
 import json, sys
 T = open(sys.argv[1], newline="").read()
@@ -40,7 +40,7 @@ fn is_hidden(c: char) -> bool {
     HIDDEN.contains(c)
 }
 
-/// An endpoint that makes these calls, one in each reply, and then answers.
+/// Starts an endpoint that makes these calls, one in each reply, and then answers.
 fn model(calls: Vec<(&'static str, Value)>) -> Endpoint {
     Endpoint::answering(move |request: &Recorded| {
         let body = request.json();
@@ -64,7 +64,7 @@ fn model(calls: Vec<(&'static str, Value)>) -> Endpoint {
     })
 }
 
-/// A run of one agent that makes these calls, in a project with `files` and the server `x`.
+/// Runs one agent that makes these calls, in a project with `files` and the server `x`.
 fn run(calls: Vec<(&'static str, Value)>, files: &[(&str, &str)]) -> (Finished, Vec<Value>) {
     let endpoint = model(calls);
     let mut project = Project::new().file("server.py", SERVER);
@@ -88,7 +88,7 @@ fn run(calls: Vec<(&'static str, Value)>, files: &[(&str, &str)]) -> (Finished, 
     (finished, requests.iter().map(Recorded::json).collect())
 }
 
-/// The results that the last of these requests holds.
+/// Returns the tool results in the last of these requests.
 fn results(requests: &[Value]) -> Vec<String> {
     let messages = requests.last().unwrap()["messages"].as_array().unwrap();
     let results = messages.iter().filter(|said| said["role"] == "tool");
@@ -110,7 +110,7 @@ fn nothing_that_is_not_seen_reaches_a_model() {
         ("execute_command", json!({"command": "cat {cwd}/says"})),
     ];
     let files = [("says", says.as_str())];
-    // The project's path is known only when it is made.
+    // The project's path is known only after it is created.
     let (_, requests) = run_at(calls, &files);
     let results = results(&requests);
     for result in results.iter().take(4) {
@@ -133,7 +133,8 @@ fn nothing_that_is_not_seen_reaches_a_model() {
     }
 }
 
-/// As [`run`], with `{cwd}` in the calls replaced by the project's directory, as context path.
+/// Like [`run`], with `{cwd}` in the calls replaced by the project's directory, which is a context
+/// path.
 fn run_at(calls: Vec<(&'static str, Value)>, files: &[(&str, &str)]) -> (Finished, Vec<Value>) {
     // Relative paths begin in the workspace, which is `.massgen/workspaces/NAME` of the project.
     let resolve = |value: Value| -> Value {
@@ -153,7 +154,7 @@ fn a_file_with_hidden_characters_can_be_read_and_edited() {
     let calls = vec![
         ("write_file", json!({"path": "f.txt", "content": text})),
         ("read_text_file", json!({"path": "f.txt"})),
-        // As it was shown.
+        // As displayed.
         (
             "edit_file",
             json!({"path": "f.txt", "edits": [
@@ -161,7 +162,7 @@ fn a_file_with_hidden_characters_can_be_read_and_edited() {
                 {"oldText": "&#91;massgen: cut]", "newText": "&#91;massgen: cut off]"},
             ]}),
         ),
-        // As it is.
+        // As stored.
         (
             "edit_file",
             json!({"path": "f.txt", "edits": [
@@ -228,12 +229,12 @@ fn nothing_in_a_result_looks_like_a_note_of_massgens() {
     assert_eq!(notes(&results[0]), ["[massgenX]"], "{results:#?}");
     assert_eq!(notes(&results[1]), ["[massgenX]"], "{results:#?}");
     assert!(kept(&results[0]) && kept(&results[3]), "{results:#?}");
-    // Massgen's own notes are there.
+    // massgen's own notes are present.
     assert_eq!(notes(&results[2]).len(), 3, "{results:#?}");
     assert!(results[5].starts_with("[massgen: denied: "), "{results:#?}");
 }
 
-/// The frames of answers that a reader of tags sees.
+/// Returns the frames of answers as a reader of the tags sees them.
 fn frames(text: &str) -> Vec<(String, String)> {
     let frame = Regex::new(r#"(?s)<answer from="(\w+)" label="([\w.]+)"[^>]*>\n(.*?)\n</answer>"#);
     let frame = frame.unwrap();
@@ -295,7 +296,7 @@ fn a_reader_of_tags_sees_who_has_answered() {
                 assert_eq!(words == "HONEST", label == "agent1.1", "{text}");
                 seen += 1;
             }
-            // What massgen says of checks begins a line outside of every frame.
+            // massgen's report about checks begins a line outside of every frame.
             assert!(
                 !framed.replace_all(text, "").contains("Checks of"),
                 "{text}"

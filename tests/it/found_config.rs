@@ -1,5 +1,5 @@
-//! A config that lies in the project and that nobody named, run by the real binary: no key leaves for
-//! a server on this machine, and a pipeline stays in the directory that it is started in.
+//! A config that was discovered in the project rather than named, run by the real binary: no key is
+//! sent to a server on this machine, and a pipeline stays in the directory in which it is started.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,10 +7,10 @@ use std::process::Command;
 use crate::http_server::Endpoint;
 use crate::project::{Finished, Project};
 
-/// The key of the tests; nothing else holds these letters.
+/// The key of the tests; nothing else contains this string.
 const KEY: &str = "sk-the-users-own-key";
 
-/// A team of one agent that asks `endpoint`, with `more` in its backend.
+/// Returns a team of one agent that asks `endpoint`, with `more` in its backend.
 fn team(endpoint: &Endpoint, vendor: &str, host: &str, more: &str) -> String {
     let base_url = endpoint.base_url().replace("127.0.0.1", host);
     format!(
@@ -25,7 +25,7 @@ fn with_keys(project: Project) -> Project {
         .env("VLLM_API_KEY", KEY)
 }
 
-/// Whether any request to `endpoint` held the key, and that there was one.
+/// Returns whether any request to `endpoint` contained the key, and checks that there was one.
 #[track_caller]
 fn was_sent_the_key(endpoint: &Endpoint, finished: &Finished) -> bool {
     let requests = endpoint.server.requests();
@@ -90,7 +90,7 @@ fn git(directory: &Path, words: &[&str]) {
     assert!(done.status.success(), "{done:?}");
 }
 
-/// A pipeline of one role in `project`, whose config has `line` under `workflow`.
+/// Runs a pipeline of one role in `project`, whose config has `line` under `workflow`.
 fn pipeline(project: Project, line: &str) -> Finished {
     let yaml = format!(
         "workflow: {{type: pipeline, stages: [implementer], max_iterations: 1{line}}}\n\
@@ -163,18 +163,18 @@ fn a_file_of_a_project_does_not_take_the_name_of_a_users_own_config() {
             "{told}"
         );
         assert!(told.contains(&format!("--config ./{here}")), "{told}");
-        // Either is taken by its path.
+        // Either is selected by its path.
         let theirs = named(both(), &format!("./{here}")).success();
         assert_eq!(theirs.stdout(), "theirs\n");
         let own = named(both(), "~/.massgen/configs/team.yaml").success();
         assert_eq!(own.stdout(), "own\n");
     }
-    // The control: one alone is found by its name.
+    // Control: a single one is found by its name.
     let alone = Project::new().file("team.yaml", says("theirs"));
     assert_eq!(named(alone, "team").success().stdout(), "theirs\n");
     let alone = Project::new().home_file(".massgen/configs/team.yaml", says("own"));
     assert_eq!(named(alone, "team").success().stdout(), "own\n");
-    // Nor that of a built-in one.
+    // The name of a built-in config is ambiguous too.
     let built_in = Project::new().file(".massgen/basic/two_agents.yaml", says("theirs"));
     let refused = named(built_in, "basic/two_agents").failure(2);
     let told = refused.stderr();

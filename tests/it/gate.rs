@@ -1,4 +1,4 @@
-//! What the gate lets through: each denial stands beside a control that differs in one thing.
+//! Decisions of the gate: each denial is next to a control that differs in one thing.
 
 use std::fs;
 
@@ -7,20 +7,20 @@ use massgen::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use massgen::tools::call::UserPath;
 use massgen::tools::parse::parse;
 use massgen::tools::served::ToolCatalogue;
-use massgen::world::gate::Gate;
-use massgen::world::policy::{GatePolicy, ParentDirPolicy};
-use massgen::world::verdict::DeniedSubject;
+use massgen::world::access::gate::Gate;
+use massgen::world::access::policy::{GatePolicy, ParentDirPolicy};
+use massgen::world::access::verdict::DeniedSubject;
 use serde_json::{Value, json};
 
 use crate::disk::{Disk, act, done, refused};
 
 use Phase::{Coordination, Final};
 
-/// A gate on a disk. In paths, `$` stands for the disk.
+/// A gate on a disk. In paths, `$` is replaced by the disk.
 struct Asked<'a>(&'a Disk, Gate);
 
 impl Asked<'_> {
-    /// `expected` is `allow`, or the name of the rule that denies.
+    /// Checks the decision; `expected` is `allow`, or the name of the rule that denies.
     #[track_caller]
     fn check(&self, verb: &str, path: &str, expected: &str) {
         let Self(disk, gate) = self;

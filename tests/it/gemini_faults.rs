@@ -1,5 +1,5 @@
-//! What becomes of a request to Google's models when something goes wrong: a fault in the vendor's
-//! words, with the right advice about asking again.
+//! Failing requests to Google's models: the error is in the vendor's words, and the advice about
+//! retrying is right.
 
 use massgen::backend::ReplyEvent;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::gemini_wire::{finish, parts, serve};
 use crate::http_server::Answer;
 use crate::wire::{collect, event, simple_request};
 
-/// The fault that an answer becomes, in one line.
+/// Returns the error for an answer, as one line.
 async fn line_of(answer: Answer) -> String {
     let (server, backend) = serve(answer).await;
     let mut events = collect(&backend, simple_request()).await;
@@ -74,7 +74,7 @@ async fn a_reply_that_is_broken_is_no_reply() {
     "#);
 }
 
-/// An error as Google writes it; its status in HTTP is the code.
+/// An error as Google formats it; its status in HTTP is the code.
 struct Refusal {
     code: u16,
     status: &'static str,
@@ -108,7 +108,7 @@ impl Refusal {
     }
 }
 
-/// What Google says about a quota of this name that was exceeded.
+/// Formats Google's error about an exceeded quota with this name.
 fn quota(name: &str) -> Value {
     json!([
         {"@type": "type.googleapis.com/google.rpc.Help", "links": []},

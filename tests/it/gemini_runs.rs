@@ -1,5 +1,5 @@
-//! Whole runs of the real binary against a server of Google's models on loopback, which is as strict
-//! about calls, their results and their signatures as the vendor.
+//! Runs of the real binary against a simulated server of Google's models on loopback, which is as
+//! strict about calls, results and signatures as the vendor.
 
 use massgen::config::vendors::find_vendor;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use crate::project::Project;
 const KEY: &str = "AIza-of-the-tests";
 const SIGNATURE: &str = "c2lnbmF0dXJl";
 
-/// What a model says: it writes a file, answers, votes for the first agent and presents.
+/// Plays the model: it writes a file, answers, votes for the first agent and presents.
 fn play(request: &Recorded) -> Answer {
     assert_eq!(request.headers["x-goog-api-key"], KEY);
     let body = request.json();
@@ -48,7 +48,7 @@ fn signed(name: &str, arguments: &Value) -> Value {
     json!({"functionCall": call, "thoughtSignature": SIGNATURE})
 }
 
-/// A reply as a stream with a part in each event.
+/// Returns a reply as a stream with one part in each event.
 fn streamed(parts: &[Value]) -> Answer {
     let event = |candidate: Value| {
         let usage = json!({"promptTokenCount": 100, "candidatesTokenCount": 10});
@@ -62,7 +62,7 @@ fn streamed(parts: &[Value]) -> Answer {
     begun.piece(event(json!({"finishReason": "STOP"}))).end()
 }
 
-/// What the vendor would say about the contents of a request.
+/// Returns the vendor's objection to the contents of a request, if any.
 fn complaint(body: &Value) -> Option<String> {
     let contents = body["contents"].as_array().unwrap();
     let of_kind = |place: usize, kind: &str| -> Vec<Value> {

@@ -1,5 +1,5 @@
-//! Google's `generateContent` over real HTTP: what is sent, and what becomes of the replies that the
-//! vendor publishes.
+//! Google's `generateContent` over real HTTP: the requests, and how the published replies are
+//! decoded.
 
 use massgen::backend::conversation::{ChatMessage, Conversation};
 use massgen::backend::remote::RemoteBackend;
@@ -24,14 +24,14 @@ fn gemini(server: &Server, model: &str, parameters: &Value) -> BackendConfig {
     config
 }
 
-/// A backend of a server that gives this one answer.
+/// Starts a server that gives this one answer, and returns its backend.
 pub(crate) async fn serve(answer: Answer) -> (Server, RemoteBackend) {
     let server = Server::start(vec![answer]).await;
     let backend = connect(&gemini(&server, "gemini-3.8-flash", &json!({})));
     (server, backend)
 }
 
-/// An event with these parts.
+/// Formats an event with these parts.
 pub(crate) fn parts(parts: &Value) -> String {
     event(&json!({
         "candidates": [{"content": {"parts": parts, "role": "model"}, "index": 0}],
@@ -39,13 +39,13 @@ pub(crate) fn parts(parts: &Value) -> String {
     }))
 }
 
-/// An event that ends a reply.
+/// Formats an event that ends a reply.
 pub(crate) fn finish(reason: &str) -> String {
     let content = json!({"parts": [{"text": ""}], "role": "model"});
     event(&json!({"candidates": [{"content": content, "finishReason": reason, "index": 0}]}))
 }
 
-/// The parts of the published reply that go back.
+/// Returns the parts of the published reply that are sent back.
 fn published_parts() -> Value {
     let read = json!({"id": "x1y2", "name": "read_text_file", "args": {"path": "a.md"}});
     let list = json!({"id": "x1y3", "name": "list_directory", "args": {}});
@@ -57,8 +57,8 @@ fn published_parts() -> Value {
     ])
 }
 
-/// A stream as Google documents it: a thought, text, two calls of which the first is signed, an empty
-/// text with a signature, and the counts.
+/// Returns a stream as documented by Google: a thought, text, two calls of which the first is
+/// signed, an empty text with a signature, and the usage.
 pub(crate) fn published_stream() -> Vec<String> {
     let whole = published_parts();
     let candidate = json!({
@@ -83,7 +83,7 @@ pub(crate) fn published_stream() -> Vec<String> {
     ]
 }
 
-/// What the published stream says.
+/// Returns the events of the published stream.
 pub(crate) fn published_events() -> Vec<Result<ReplyEvent, BackendError>> {
     vec![
         Ok(ReplyEvent::Reasoning("**Reading**\n".to_owned())),
@@ -242,7 +242,7 @@ fn result(id: &str, content: &str) -> ChatMessage {
     }
 }
 
-/// The contents that a request for this conversation holds, after the first.
+/// Returns the contents of a request for this conversation, after the first.
 async fn contents(model: &str, more: Vec<ChatMessage>) -> Vec<Value> {
     let server = Server::start(vec![Answer::stream().piece(finish("STOP")).end()]).await;
     let backend = connect(&gemini(&server, model, &json!({})));
@@ -309,7 +309,7 @@ async fn calls_of_another_model_are_told_without_their_signature() {
     );
 }
 
-/// What a stream says, and the reply as the conversation keeps it.
+/// Returns the events of a stream, and the reply as the conversation stores it.
 async fn replied(stream: &[String]) -> (Vec<ReplyEvent>, ChatMessage) {
     let answer = stream.iter().fold(Answer::stream(), Answer::piece).end();
     let (_server, backend) = serve(answer).await;

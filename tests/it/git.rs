@@ -1,5 +1,5 @@
-//! What massgen does with git: a hub on top of a project, branches, merges, checkouts; and that
-//! nothing that a project or a tree brings along is run by it.
+//! massgen's use of git: a hub for a project, branches, merges and checkouts; and git never runs
+//! anything that a project or a tree brings along.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -13,7 +13,7 @@ use massgen::world::git::hub::{ChangedFile, DiffStatus, Hub, MergeResult, NewCom
 use massgen::world::git::object::{BranchName, CommitAuthor, ObjectId};
 use massgen::world::git::project::ProjectRepository;
 
-/// A directory with a hub in it, and perhaps a project beside it.
+/// A directory with a hub in it, and optionally a project.
 pub(crate) struct Scene {
     pub(crate) dir: tempfile::TempDir,
 }
@@ -37,12 +37,12 @@ impl Scene {
         self.dir.path().join("project")
     }
 
-    /// Runs the plain git that a user would run, in the project.
+    /// Runs plain git in the project, as a user would.
     pub(crate) fn user(&self, words: &[&str]) -> Output {
         user_git(&self.project(), self.dir.path(), words)
     }
 
-    /// A project of one commit with these files.
+    /// Creates a project with one commit of these files.
     pub(crate) fn committed(files: &[(&str, &str)]) -> Self {
         let scene = Self::new();
         scene.user(&["init", "-q", "-b", "trunk"]);
@@ -98,7 +98,7 @@ pub(crate) fn put(path: &Path, content: &str) {
     fs::write(path, content).unwrap();
 }
 
-/// Makes a commit of what is in the checkout, on top of `parents`.
+/// Commits the content of the checkout on top of `parents`.
 pub(crate) async fn commit(hub: &Hub, checkout: &Checkout, parents: &[ObjectId]) -> ObjectId {
     let tree = checkout.capture(None).await.unwrap().tree;
     let new = NewCommit {
@@ -118,7 +118,7 @@ fn changed(path: &str, how: DiffStatus) -> ChangedFile {
     }
 }
 
-/// All files of a directory with their content, for comparing it byte for byte.
+/// Returns all files of a directory with their content, to compare them byte for byte.
 fn listing(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut found = Vec::new();
     let mut open = vec![dir.to_owned()];
@@ -165,7 +165,7 @@ async fn a_hub_works_on_a_project_and_leaves_it_as_it_is() {
     assert!(!hub.is_descendant_of(&head, &made).await.unwrap());
     hub.move_branch(&main, &made, Some(&head)).await.unwrap();
     assert_eq!(hub.tip(&main).await.unwrap(), Some(made.clone()));
-    // Who comes too late does not take away what another has done.
+    // A late update does not overwrite another one.
     assert!(hub.move_branch(&main, &head, Some(&head)).await.is_err());
     assert!(hub.move_branch(&main, &head, None).await.is_err());
     assert_eq!(hub.tip(&main).await.unwrap(), Some(made));
@@ -251,7 +251,7 @@ async fn a_checkout_shows_another_commit_and_keeps_what_git_passes_over() {
     assert!(file("cache/big").exists());
 }
 
-/// Writes a program that leaves a file behind when it is run.
+/// Writes a program that leaves a file when it is run.
 pub(crate) fn trap(dir: &Path, name: &str) -> String {
     let (program, trace) = (dir.join(name), dir.join(format!("ran-{name}")));
     let script = format!("#!/bin/sh\necho \"$0\" >> {}\ncat\n", trace.display());
@@ -260,7 +260,7 @@ pub(crate) fn trap(dir: &Path, name: &str) -> String {
     program.display().to_string()
 }
 
-/// What of the traps in `dir` was run since this was asked last.
+/// Returns the traps in `dir` that were run since the last call.
 pub(crate) fn sprung(dir: &Path) -> Vec<String> {
     let entries = fs::read_dir(dir).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -273,7 +273,7 @@ pub(crate) fn sprung(dir: &Path) -> Vec<String> {
 }
 
 impl Scene {
-    /// A project whose repository and tree run programs wherever git lets them.
+    /// Creates a project whose repository and tree run programs wherever git allows it.
     fn trapped() -> Self {
         let scene = Self::committed(&[
             ("a.txt", "one\n"),
@@ -311,7 +311,7 @@ impl Scene {
 async fn nothing_is_run_that_a_project_brings_along() {
     let scene = Scene::trapped();
     let (dir, project_dir) = (scene.dir.path(), scene.project());
-    // The control: a plain git runs them.
+    // Control: plain git runs them.
     put(&project_dir.join("a.txt"), "two\n");
     scene.user(&["status"]);
     scene.user(&["diff"]);
@@ -326,7 +326,7 @@ async fn nothing_is_run_that_a_project_brings_along() {
     let work = scene.checkout(&hub, "work");
     work.show(&head).await.unwrap();
     put(&work.dir().as_path().join("a.txt"), "four\n");
-    // An agent may put a repository of its own into its tree, at the top and below.
+    // An agent may put its own repository into its tree, at the top and below.
     for inner in ["", "inner"] {
         let at = work.dir().as_path().join(inner);
         fs::create_dir_all(&at).unwrap();

@@ -163,7 +163,7 @@ const ROWS: &[Row] = &[
     ),
     (
         "instead-of",
-        "git config protocol.ext.allow always; git config url.ext::$T.insteadOf x:",
+        "git config protocol.ext.allow always; git config url.ext::$T.insteadOf x:y",
         "git ls-remote x:y",
     ),
     (
@@ -389,7 +389,7 @@ fn run_all(project: Project) -> Project {
         .success();
     let again = plain.then(["apply", "--yes"]).success();
     let typed = again
-        .then([] as [&str; 0])
+        .then::<&str>([])
         .env("TERM", "xterm")
         .env("NO_COLOR", "1");
     let mut terminal = Terminal::open(typed, 80);

@@ -1,5 +1,5 @@
-//! What massgen reads and makes in a hub beside merges: histories, trees, branches, what is taken back,
-//! and repositories that agents have for themselves. Names in trees are whatever agents make up.
+//! Other operations of massgen in a hub: histories, trees, branches, reverts, and nested
+//! repositories of agents. Agents may choose any names in trees.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -17,7 +17,7 @@ use massgen::world::git::object::{BranchName, CommitAuthor, ObjectId};
 use massgen::world::git::private_repository::PrivateRepositorySpec;
 use massgen::world::git::project::ProjectRepository;
 
-/// A hub in a directory of its own.
+/// A hub in its own directory.
 pub(crate) struct Scene {
     pub(crate) dir: tempfile::TempDir,
     pub(crate) hub: Hub,
@@ -43,7 +43,7 @@ pub(crate) async fn git() -> GitProgram {
     GitProgram::find(&std::env::vars().collect()).await.unwrap()
 }
 
-/// Runs the plain git of a user in `dir`; gives what it prints.
+/// Runs plain git in `dir` as a user would, and returns its output.
 fn plain_git(dir: &Path, words: &[&str]) -> String {
     let output = Command::new("git")
         .args(words)
@@ -64,7 +64,7 @@ impl Scene {
         Self { dir, hub }
     }
 
-    /// On top of a project whose objects have long names.
+    /// Creates the hub of a project whose objects have long (SHA-256) names.
     async fn of_long_names() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let format = "--object-format=sha256";
@@ -90,7 +90,7 @@ impl Scene {
         self.hub.commit(new).await.unwrap()
     }
 
-    /// A commit with these files changed on top of `on`.
+    /// Commits these changed files on top of `on`.
     async fn put(&self, on: Option<&ObjectId>, files: &[(&str, Option<&str>)]) -> ObjectId {
         let tree = match on {
             Some(commit) => self.hub.tree_of(commit).await.unwrap(),
@@ -210,7 +210,8 @@ async fn trees_of_any_names_are_changed_and_looked_into() {
         let begins = hub.file(&with_long, &rel("long"), 2).await.unwrap();
         assert_eq!(begins.as_deref(), Some(b"xx".as_slice()));
 
-        // A file takes the place of a directory, one goes, and a directory goes with all its names.
+        // A file replaces a directory, one file is removed, and a directory is removed with all its
+        // names.
         let changes = [
             (rel("-d/inner"), Some(b"now a file".to_vec())),
             (rel("directory"), None),
@@ -270,7 +271,7 @@ async fn branches_are_listed_measured_and_removed() {
     assert_eq!(hub.distance(&ours, &theirs).await.unwrap(), (2, 1));
     assert_eq!(hub.distance(&ours, &ours).await.unwrap(), (0, 0));
 
-    // Who comes too late does not take away what another has done.
+    // A late removal does not undo another update.
     assert!(hub.remove_branch(&role, &first).await.is_err());
     assert_eq!(hub.tip(&role).await.unwrap().as_ref(), Some(&theirs));
     hub.remove_branch(&role, &theirs).await.unwrap();
@@ -316,7 +317,7 @@ async fn an_agent_has_a_repository_that_is_its_own() {
         let work = scene.checkout("work");
         work.show(&tip).await.unwrap();
         let dir = work.dir().as_path().to_owned();
-        // What stands in its place leads out, and does not lead massgen out.
+        // The replacement is a symlink that leads out, and massgen does not follow it.
         let outside = scene.dir.path().join("outside");
         fs::create_dir(&outside).unwrap();
         fs::write(outside.join("kept"), "kept").unwrap();
@@ -350,7 +351,7 @@ async fn an_agent_has_a_repository_that_is_its_own() {
         assert_eq!(hub.tip(&main).await.unwrap().as_ref(), Some(&first));
         assert_eq!(hub.tip(&own).await.unwrap().as_ref(), Some(&tip));
 
-        // The files count; the repository does not, and another takes its place.
+        // The files count; the repository does not, and is replaced.
         let tree = work.capture(None).await.unwrap().tree;
         let files = hub.files_below(&tree, &RelPath::default()).await.unwrap();
         assert_eq!(files, ["a.txt", "b.txt"]);
@@ -374,8 +375,8 @@ async fn repositories_that_an_agent_makes_inside_are_taken_as_plain_files() {
     work.show(&first).await.unwrap();
     let dir = work.dir().as_path().to_owned();
     let who = ["-c", "user.name=x", "-c", "user.email=x@x"];
-    // One with a commit, one in it, one without a commit, one with nothing in it, one around files
-    // that are known, and one that is only said to be elsewhere.
+    // Repositories with a commit, inside another one, without a commit, empty, around known files,
+    // and one whose git directory is elsewhere.
     for (inner, commits) in [
         ("lib", true),
         ("lib/deep \"\n", true),
@@ -411,7 +412,7 @@ async fn repositories_that_an_agent_makes_inside_are_taken_as_plain_files() {
     let changed = hub.changed_files(&first, &tree).await.unwrap();
     assert!(changed.iter().all(|row| !row.is_submodule), "{changed:?}");
     assert!(dir.join("lib/.git/HEAD").exists());
-    // Once more, and after another commit was shown.
+    // Again, and after another commit was checked out.
     assert_eq!(work.capture(None).await.unwrap().tree, tree);
     work.show(&first).await.unwrap();
     let again = work.capture(None).await.unwrap().tree;

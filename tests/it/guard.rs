@@ -1,18 +1,18 @@
-//! Folder guards over real files: the four parts of a workflow by their presets, how paths are read
-//! under a guard, and what agents are offered.
+//! Folder guards over real files: the four roles of a workflow by their presets, path resolution
+//! under a guard, and the tools that agents are offered.
 
 use serde_json::{Value, json};
 
 use crate::project::Project;
 
-/// What one agent under a guard may do to a path, with the guard's keys.
+/// Access of one agent under a guard, with the guard's keys.
 struct Part {
     guard: &'static str,
     read: &'static [&'static str],
     write: &'static [&'static str],
 }
 
-/// The patterns: who reads what, and who writes what.
+/// The presets: which role may read and write what.
 const PARTS: &[Part] = &[
     Part {
         guard: "preset: execution",
@@ -49,7 +49,7 @@ const ALL: &[&str] = &[
     "Downloads",
 ];
 
-/// A project with a directory for each part, below `flow`.
+/// Returns a project with a directory for each role, below `flow`.
 fn project(guard: &str) -> Project {
     let mut project = Project::new();
     for dir in ALL {
@@ -62,7 +62,7 @@ fn project(guard: &str) -> Project {
     project.file("team.yaml", config)
 }
 
-/// Carries out one call of the agent in the final phase; gives what it reads, or why not.
+/// Makes one call of the agent in the final phase; returns what it reads, or why it was denied.
 fn call(project: Project, tool: &str, arguments: &Value) -> (Project, bool, String) {
     let arguments = arguments.to_string();
     let words = ["tool", tool, "--args", &arguments, "--config", "team.yaml"];
@@ -188,7 +188,7 @@ fn every_path_is_read_from_the_root_and_climbs_nowhere() {
         let (_, ok, told) = call(next, "list_directory", &path);
         assert!(!ok && told.contains("you may read under: "), "{told}");
     }
-    // Every path of a call is looked at, the second as the first.
+    // Every path of a call is checked, not only the first.
     let both = json!({"source_path": "execution/there.txt", "destination_path": "planning/x"});
     let (here, ok, told) = call(here, "copy_file", &both);
     assert!(!ok && told.contains("planning/x"), "{told}");

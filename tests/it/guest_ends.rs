@@ -1,5 +1,5 @@
-//! The end of agents that are programs before their time: each is asked first where its protocol has a
-//! word for that, and ended soon whatever it does.
+//! Early termination of external agents: each is first asked over its protocol to cancel, if that
+//! supports it, and is killed soon whatever it does.
 
 #![expect(
     clippy::disallowed_methods,
@@ -19,16 +19,16 @@ use crate::patience::wait_until;
 use crate::project::{Finished, Project, events};
 use crate::scripted_team::team;
 
-/// How soon a run ends whose guest would go on for a minute.
+/// Maximum time until a run ends whose external agent would continue for a minute.
 pub(crate) const ENDS_WITHIN: Duration = Duration::from_secs(30);
-/// Waits until it is asked to end its turn, and says so at once.
+/// Waits for a cancellation, and reacts immediately.
 const REACTS: &str = r#"["until_asked_to_end", "end.txt", 0]"#;
-/// The same, but it takes its time.
+/// Waits for a cancellation, and reacts slowly.
 const REACTS_SLOWLY: &str = r#"["until_asked_to_end", "end.txt", 1]"#;
-/// Does not hear that it is asked.
+/// Ignores cancellations.
 const IS_DEAF: &str = r#"["sleep", 60]"#;
 
-/// A project of one guest that takes this step and no other.
+/// Returns a project with one external agent that executes only this step.
 fn taking(kind: &str, step: &str, keys: &str, rest: &str) -> Project {
     let step: Value = serde_json::from_str(step).unwrap();
     let table = json!([{"when": "", "do": [["write", "begun.txt", "x"], step]}]);
@@ -39,12 +39,12 @@ fn taking(kind: &str, step: &str, keys: &str, rest: &str) -> Project {
         .args(["--config", "team.yaml"])
 }
 
-/// What the guest has written about its end.
+/// Returns what the external agent wrote about its cancellation.
 fn told(project: &Project) -> Option<String> {
     fs::read_to_string(project.path("w1/end.txt")).ok()
 }
 
-/// Lets the time of a run be over in the middle of a turn.
+/// Lets a run time out in the middle of a turn.
 fn out_of_time(project: Project, seconds: &str) -> Finished {
     let begun = Instant::now();
     let words = ["--orchestrator-timeout", seconds, "task"];
@@ -59,7 +59,7 @@ fn a_guest_is_asked_to_end_its_turn_before_it_is_ended() {
     for (kind, step, expected) in [
         ("acp", REACTS, Some("asked")),
         ("claude_code", REACTS, Some("asked")),
-        // Its protocol has no word for it.
+        // Its protocol has no cancellation.
         ("codex", REACTS, None),
         ("acp", IS_DEAF, None),
         ("claude_code", IS_DEAF, None),
@@ -76,7 +76,7 @@ fn a_question_that_is_open_then_is_answered_that_nobody_chooses() {
     let nobody = "permissions: {ask: ['command(make *)'], ask_timeout_seconds: 60}";
     let project = taking("acp", asks, "", nobody);
     let socket = project.path("asked.sock");
-    // Whoever listens there says nothing.
+    // The listener accepts connections and never answers.
     let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
     let ask = ["--ask-file".as_ref(), socket.as_os_str()];
     let finished = out_of_time(project.args(ask), "3");
@@ -102,7 +102,7 @@ fn what_a_turn_has_used_that_takes_too_long_is_counted_or_said_to_be_unknown() {
     }
 }
 
-/// Starts the run, and waits until its guest is in the middle of its turn.
+/// Starts the run, and waits until its external agent is in the middle of its turn.
 fn begun(project: &Project) -> Child {
     let mut command: Command = project.command();
     command.stdin(Stdio::null()).stdout(Stdio::null());

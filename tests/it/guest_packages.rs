@@ -1,6 +1,6 @@
-//! Agents that are the real programs of three vendors, asked by a server of each vendor's wire format:
-//! each finds the workflow tool over the relay, calls it, and its answer counts. `tests/all.sh`
-//! installs them.
+//! External agents that are the real programs of three vendors, each with a server of its vendor's
+//! wire format: each finds the workflow tool over the relay, calls it, and its answer counts.
+//! `tests/all.sh` installs them.
 
 use serde_json::{Value, json};
 
@@ -9,15 +9,15 @@ use crate::mcp::HOSTILE;
 use crate::mcp_servers::installed;
 use crate::project::{Finished, Project, events};
 
-/// How a PNG begins in base64.
+/// Beginning of a PNG in base64.
 const PNG: &str = "iVBORw0KGgo";
-/// What is handed in.
+/// The submitted answer.
 const ANSWER: &str = "forty-two";
 
-/// A call that a model makes: how the tool's name ends, and its arguments.
+/// A call of a model: the end of the tool's name, and its arguments.
 type Call = (&'static str, Value);
 
-/// Plays a model: it calls the tool that it finds for answers, and then says that it is done.
+/// Plays a model that calls the tool for answers, and then reports that it is done.
 fn play(request: &Recorded) -> Answer {
     let has_called = request.body.contains("handed in;");
     play_with(request, (!has_called).then(answer).as_ref())
@@ -27,7 +27,7 @@ fn answer() -> Call {
     ("new_answer", json!({"content": ANSWER}))
 }
 
-/// Plays a model that makes this call, or says that it is done.
+/// Plays a model that makes this call, or reports that it is done.
 fn play_with(request: &Recorded, call: Option<&Call>) -> Answer {
     let body: Value = serde_json::from_str(&request.body).unwrap_or_default();
     let events = if request.line.contains("/messages") && !request.line.contains("count_tokens") {
@@ -52,7 +52,7 @@ fn streamed(events: &[Value]) -> Answer {
     Answer::whole("200 OK", &["content-type: text/event-stream"], text)
 }
 
-/// The tool of a call among `tools`, with the arguments.
+/// Finds the tool of a call in `tools`, with the arguments.
 fn tool<'t>(tools: &'t Value, call: Option<&'t Call>) -> Option<(&'t Value, &'t Value)> {
     let (ending, arguments) = call?;
     let is_it = |tool: &&Value| {
@@ -63,7 +63,7 @@ fn tool<'t>(tools: &'t Value, call: Option<&'t Call>) -> Option<(&'t Value, &'t 
     Some((tools.as_array()?.iter().find(is_it)?, arguments))
 }
 
-/// The id of a call; each tool is called once.
+/// Returns the id of a call; each tool is called once.
 fn id_of(tool: &Value) -> String {
     format!("call_{}", tool["name"].as_str().unwrap())
 }
@@ -134,8 +134,8 @@ fn content(body: &Value, call: Option<&Call>) -> Vec<Value> {
     vec![json!({"candidates": [candidate], "usageMetadata": usage})]
 }
 
-/// Runs one agent that is the program of a vendor, whose model `play` is; `keys` say how it finds the server
-/// `{{url}}`.
+/// Runs one agent that is the program of a vendor, whose model is `play`; `keys` configure the
+/// address `{{url}}` of the server.
 #[track_caller]
 fn run(
     (kind, program): (&str, &str),
@@ -192,7 +192,7 @@ fn claude_code_answers_over_the_relay() {
     check("claude_code", "claude", keys);
 }
 
-/// How Codex finds the server.
+/// Returns the keys that configure the server for Codex.
 fn keys_of_codex() -> String {
     let provider = "model_providers.local={name=\"local\", base_url=\"{{url}}/v1\", \
                     wire_api=\"responses\", env_key=\"CODEX_API_KEY\"}";
@@ -206,7 +206,7 @@ fn codex_answers_over_the_relay() {
     check("codex", "codex", &keys_of_codex());
 }
 
-/// Answers only when it is told to, in the second turn of its thread.
+/// Plays a model that answers only when asked to, in the second turn of its thread.
 fn play_later(request: &Recorded) -> Answer {
     let is_told = request.body.contains("Hand in your complete answer");
     if !request.line.contains("/responses") || is_told {
@@ -233,7 +233,7 @@ fn gemini_cli_answers_over_the_relay() {
     check("gemini_cli", "gemini", keys);
 }
 
-/// Looks at a picture before it answers.
+/// Plays a model that reads an image before it answers.
 fn play_looking(request: &Recorded) -> Answer {
     let has_looked = request.body.contains("[massgen: the image that");
     let look = || ("mcp__h__pictures", json!({"count": 1, "width": 3}));

@@ -1,5 +1,5 @@
-//! Agents that are programs in runs of every kind: one that is killed and gone on with, one with a network of
-//! a few hosts, and a pipeline.
+//! External agents in different kinds of runs: one that is killed and resumed, one with restricted
+//! network access, and a pipeline.
 
 #![expect(
     clippy::disallowed_methods,
@@ -23,7 +23,8 @@ use crate::proxy::{PUBLIC, in_network_of};
 use crate::runs::walk;
 use crate::scripted_team::{FINAL, team};
 
-/// A project of one guest that stops in its first turn, and in the final phase, until it is begun again.
+/// Returns a project with one external agent that stops in its first turn, and in the final phase,
+/// until it is restarted.
 fn stopping(kind: &str) -> Project {
     let table = json!([
         {"when": FINAL, "do": [
@@ -42,7 +43,7 @@ fn stopping(kind: &str) -> Project {
     project.file("team.yaml", team(&[one], OPENED))
 }
 
-/// Whether any process was started with a path of the project.
+/// Returns whether any process was started with a path of the project.
 fn has_processes(project: &Project) -> bool {
     let place = project.path("").display().to_string();
     let processes = fs::read_dir("/proc").unwrap().flatten();
@@ -50,8 +51,8 @@ fn has_processes(project: &Project) -> bool {
     lines.any(|line| String::from_utf8_lossy(&line).contains(&place))
 }
 
-/// Kills a run of a guest when `mark` is there, goes on with it, and expects that the guest was prompted
-/// so often.
+/// Kills a run with an external agent when `mark` exists, resumes it, and checks how often the
+/// agent was prompted.
 #[track_caller]
 fn check_killed(project: &Project, mark: &str, prompts: &str) {
     let mut command = project.command();
@@ -86,13 +87,13 @@ fn a_run_of_a_guest_that_is_killed_is_gone_on_with() {
     for (kind, _) in TONGUES {
         let presents = stopping(kind).file("w1/second", "");
         check_killed(&presents, "first", "begun begun final");
-        // What it has answered is not asked again.
+        // A recorded answer is not requested again.
         let answers = stopping(kind).file("w1/first", "");
         check_killed(&answers, "second", "begun final final");
     }
 }
 
-/// Tries to reach a host by the proxy that its environment names, or an address without it.
+/// Tries to reach a host through the proxy in its environment, or an address directly.
 const REACH: &str = r#"
 import socket, sys, urllib.request
 try:
@@ -106,7 +107,7 @@ except Exception as error:
     print("not reached", error)
 "#;
 
-/// Answers every request with `reached`, and gives the port.
+/// Starts a server that answers every request with `reached`, and returns its port.
 fn answering() -> u16 {
     let listener = TcpListener::bind((PUBLIC, 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -122,7 +123,7 @@ fn answering() -> u16 {
     port
 }
 
-/// Whether this machine can hold a guest in the network that the test has made.
+/// Returns whether this machine can sandbox an external agent in the test's network.
 fn is_held_here() -> bool {
     let (project, one) = guest(project(), ("one", "acp"), "cwd: $/w1", &json!([]));
     let project = project.file("team.yaml", team(&[one], OPENED));
@@ -193,7 +194,7 @@ fn what_a_guest_uses_has_the_price_of_its_model_or_is_said_to_be_unknown() {
         let asked = &events(&finished, "asked")[0];
         assert!(asked["cost_usd"].as_f64().unwrap() > 0.0, "{asked}");
         assert!(!finished.stderr().contains(warned), "{}", finished.stderr());
-        // Without a model, there is nothing that a limit could be held against.
+        // Without a model, there is no price to apply the limit to.
         let refused = run(kind, "", "counts", limit);
         assert_eq!(refused.code(), Some(2), "{}", refused.stderr());
         let why = "the program of `one` chooses its model";
@@ -215,10 +216,10 @@ fn what_a_guest_uses_has_the_price_of_its_model_or_is_said_to_be_unknown() {
     assert!(!unlimited.stderr().contains("does not say what it uses"));
 }
 
-/// What a pipeline opens to all: the program that stands in.
+/// What a pipeline opens to all agents: the stand-in program.
 const GIVEN: &str = "orchestrator: {context_paths: [{path: given}]}";
 
-/// What the agent of a part said of each step.
+/// Returns what the agent of a stage reported for each step.
 fn said(events: &[Value]) -> Vec<String> {
     let texts = events.iter().filter(|event| event["type"] == "text");
     let all: String = texts.map(|event| event["text"].as_str().unwrap()).collect();

@@ -1,5 +1,5 @@
-//! Agents that are programs of their own: a stand-in speaks their protocols and does what a table
-//! says, also what no such program should do. Each attempt has a twin that works.
+//! External agents: a stand-in program speaks their protocols and executes the steps of a table,
+//! including forbidden ones. Each attempt has a counterpart that works.
 
 use serde_json::{Value, json};
 
@@ -7,17 +7,17 @@ use crate::mcp::HOSTILE;
 use crate::project::{Finished, Project, events};
 use crate::scripted_team::{FINAL, agent, answers, team};
 
-/// The program that stands in.
+/// The stand-in program.
 const STAND_IN: &str = include_str!("../guests/stand_in.py");
 
-/// How the stand-in speaks.
+/// Protocols of the stand-in.
 pub(crate) const TONGUES: &[(&str, &str)] = &[
     ("acp", "acp"),
     ("claude_code", "claude"),
     ("codex", "codex"),
 ];
 
-/// A project with files to read, to write and to leave alone, and the stand-in.
+/// Returns a project with files to read, to write and to leave alone, and the stand-in.
 pub(crate) fn project() -> Project {
     Project::new()
         .file("given/stand_in.py", STAND_IN)
@@ -29,13 +29,14 @@ pub(crate) fn project() -> Project {
         .file("w2/theirs.txt", "of another agent")
 }
 
-/// The root of a project, without a slash at the end.
+/// Returns the root of a project, without a trailing slash.
 pub(crate) fn root(project: &Project) -> String {
     let root = project.path("").display().to_string();
     root.trim_end_matches('/').to_owned()
 }
 
-/// Adds the table of a guest and gives the guest as an agent; `$` in both is the project.
+/// Writes the step table of an external agent and returns the agent's config; `$` in both is
+/// replaced by the project.
 pub(crate) fn guest(
     project: Project,
     (id, kind): (&str, &str),
@@ -54,11 +55,12 @@ pub(crate) fn guest(
     (project, yaml)
 }
 
-/// What the config opens to all.
+/// Paths that the config opens to all agents.
 pub(crate) const OPENED: &str =
     "orchestrator: {context_paths: [{path: given}, {path: out, permission: write}]}";
 
-/// Runs one guest that does `steps`, then answers; gives what it said of each step.
+/// Runs one external agent that executes `steps`, then answers; returns what it reported for each
+/// step.
 fn run_with(project: Project, kind: &str, keys: &str, steps: &[Value]) -> (Finished, Vec<String>) {
     let mut all = steps.to_vec();
     all.push(json!(["call", "new_answer", {"content": "done"}]));
@@ -80,7 +82,7 @@ fn run(kind: &str, steps: &[Value]) -> (Finished, Vec<String>) {
     run_with(project(), kind, "", steps)
 }
 
-/// The lines that an agent said.
+/// Returns the lines that an agent reported.
 pub(crate) fn said(finished: &Finished, id: &str) -> Vec<String> {
     let texts = events(finished, "text").into_iter();
     let texts = texts.filter(|event| event["agent"] == id);
@@ -90,7 +92,7 @@ pub(crate) fn said(finished: &Finished, id: &str) -> Vec<String> {
     all.lines().map(str::to_owned).collect()
 }
 
-/// Checks what a guest says of each step.
+/// Checks what an external agent reports for each step.
 #[track_caller]
 pub(crate) fn check_with(
     project: Project,
@@ -153,7 +155,7 @@ fn a_guest_reaches_what_its_agent_reaches() {
                 (json!(["read", "$/w2/theirs.txt"]), "failed"),
                 (json!(["write", "$/given/new.txt", "x"]), "failed"),
                 (json!(["write", "$/out/early.txt", "x"]), "failed"),
-                // Where nothing is granted, what it sees is its own.
+                // If nothing is granted, it sees its own private tree.
                 (json!(["write", "$/outside/new.txt", "x"]), ""),
                 (json!(["env", "HOME"]), "1.guest/home"),
                 (json!(["env", "NOT_FOR_GUESTS"]), "none"),
@@ -255,7 +257,7 @@ fn permissions_that_a_guest_asks_for_are_the_gates_to_give() {
                 "permission: no",
             ),
             (json!(["permission", "whatever", "a.txt"]), "permission: no"),
-            // One that does not care is held all the same.
+            // One that ignores the denial is blocked all the same.
             (
                 json!(["permission", "read", "$/outside/secret.txt"]),
                 "permission: no",
@@ -540,7 +542,7 @@ fn without_a_sandbox_a_guest_delivers_nothing_and_the_run_says_so() {
             .stderr()
             .contains("nothing holds the program of one");
         assert_eq!(warned, sandbox == "off", "{}", finished.stderr());
-        // With nothing to deliver, the answer is not presented by the program.
+        // With nothing to deliver, the program does not present the answer.
         assert!(is_said || sandbox == "off", "{said:#?}");
     }
 }

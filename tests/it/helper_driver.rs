@@ -1,5 +1,4 @@
-//! The process that builds a sandbox around one program, spoken to as massgen speaks to it; and the
-//! look for processes that it may have left.
+//! Drives the sandbox helper with massgen's protocol, and finds processes that it may have left.
 
 use std::fs;
 use std::io::{IoSlice, IoSliceMut, Read};
@@ -24,19 +23,19 @@ use rustix::net::{
 
 use crate::project::binary;
 
-/// What takes longer never happens.
+/// Timeout of everything; what takes longer never happens.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// An ordinary user that every machine has: `nobody`.
 pub(crate) const NOBODY: u32 = 65534;
 
-/// A helper at work.
+/// A running helper.
 pub(crate) struct Running {
     pub(crate) helper: Child,
     pub(crate) socket: UnixStream,
 }
 
-/// How it went.
+/// Outcome of a helper.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Ran {
     pub(crate) reports: Vec<HelperReport>,
@@ -44,12 +43,12 @@ pub(crate) struct Ran {
     pub(crate) stderr: String,
 }
 
-/// The user that the tests run as.
+/// Returns the user that runs the tests.
 pub(crate) fn own_user() -> u32 {
     fs::metadata("/proc/self").unwrap().uid()
 }
 
-/// Starts a helper as `user`, and gives it its order, with what the program is to read.
+/// Starts a helper as `user`, and sends it its policy, and standard input for the program.
 pub(crate) fn start(confinement: &SandboxPolicy, user: u32, input: Option<&OwnedFd>) -> Running {
     let (socket, theirs) = UnixStream::pair().unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -76,14 +75,14 @@ pub(crate) fn start(confinement: &SandboxPolicy, user: u32, input: Option<&Owned
 }
 
 impl Running {
-    /// The next report, with what came beside it.
+    /// Returns the next report, with the file descriptor that came with it.
     pub(crate) fn report(&mut self) -> Option<(HelperReport, Option<OwnedFd>)> {
         let mut head = [0; HEAD_BYTES];
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
         let mut beside = RecvAncillaryBuffer::new(&mut space);
         let into = &mut [IoSliceMut::new(&mut head)];
         let flags = RecvFlags::WAITALL;
-        // Signals of other tests' children come in between.
+        // Signals of other tests' children interrupt the call.
         let receive = || recvmsg(&self.socket, into, &mut beside, flags);
         let received = retry_on_intr(receive).unwrap();
         if received.bytes == 0 {
@@ -115,7 +114,7 @@ impl Running {
         }
     }
 
-    /// Waits until the program has said `word`.
+    /// Waits until the program has printed `word`.
     pub(crate) fn await_word(&mut self, word: &str) {
         let mut said = vec![0; word.len()];
         let stdout = self.helper.stdout.as_mut().unwrap();
@@ -124,7 +123,7 @@ impl Running {
     }
 }
 
-/// How many processes of the machine have `word` among their arguments.
+/// Returns how many processes of the machine have `word` among their arguments.
 pub(crate) fn processes_with(word: &str) -> usize {
     let entries = fs::read_dir("/proc").unwrap().flatten();
     let lines = entries.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());

@@ -1,5 +1,5 @@
-//! The user's hooks as real scripts: what each answer and each failure does to calls, answers, votes
-//! and deliveries, what the scripts reach, and what the config may say of them.
+//! The user's hooks as real scripts: the effect of each answer and each failure on calls, answers,
+//! votes and deliveries, what the scripts can access, and how they are configured.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -12,8 +12,8 @@ use crate::docs::blocks;
 use crate::project::{Finished, Project, events};
 use crate::scripted_team::{FINAL, agent, answers, team};
 
-/// A project whose one agent has these `hooks`, in one line, and may write to `src`. The script of the
-/// hook stands where no agent writes.
+/// Returns a project whose one agent has these `hooks`, on one line, and may write to `src`. The
+/// hook's script is outside of what the agent can write.
 fn project(hooks: &str, script: &str) -> Project {
     let config = format!(
         "agents:
@@ -30,7 +30,7 @@ hooks: {hooks}
         .file("hooks/check.sh", script)
 }
 
-/// A project with a hook before each `write_file`.
+/// Returns a project with a hook before each `write_file`.
 fn before_writes(script: &str) -> Project {
     let hooks = "{PreToolUse: [{matcher: write_file, hooks: ['sh hooks/check.sh']}]}";
     project(hooks, script)
@@ -50,7 +50,7 @@ fn write() -> Value {
 
 const OWN: &str = ".massgen/workspaces/ann_00000000/own.txt";
 
-/// Expects that a write with this hook is allowed or denied, and that what is printed says so.
+/// Checks that a write with this hook is allowed or denied, and that the output says so.
 #[track_caller]
 fn check(script: &str, is_allowed: bool, told: &str) -> Finished {
     let done = call(before_writes(script), "write_file", &write());
@@ -62,7 +62,7 @@ fn check(script: &str, is_allowed: bool, told: &str) -> Finished {
     done
 }
 
-/// A script that answers with these fields.
+/// Returns a script that answers with these fields.
 fn answering(fields: &Value) -> String {
     let mut answer = json!({"hookSpecificOutput": {"hookEventName": "PreToolUse"}});
     for (name, value) in fields.as_object().unwrap() {
@@ -152,7 +152,7 @@ fn a_hook_that_takes_too_long_denies_and_leaves_nothing() {
     assert_eq!(running("987654"), 0);
 }
 
-/// How many processes have this word on their command line.
+/// Returns how many processes have this word on their command line.
 fn running(word: &str) -> usize {
     let processes = fs::read_dir("/proc").unwrap().flatten();
     let lines = processes.filter_map(|process| fs::read(process.path().join("cmdline")).ok());
@@ -242,7 +242,7 @@ fn all_hooks_are_asked_at_once_and_the_strictest_speaks() {
         ("allow", "allow", 0),
     ] {
         let hooks = "{PreToolUse: ['sh hooks/check.sh', 'sh hooks/other.sh']}";
-        // Each waits for the other: one after the other, both would be late.
+        // Each waits for the other: if they ran one after another, both would time out.
         let project = project(hooks, &wait("one", "two", one))
             .file("hooks/other.sh", wait("two", "one", other));
         let done = call(project, "write_file", &write());
@@ -273,7 +273,7 @@ fn a_matcher_says_which_tools_a_hook_is_about() {
     }
 }
 
-/// Commands and hooks of the project are held in this tier.
+/// Runs commands and hooks of the project in this tier.
 fn held_in(project: Project, tier: SandboxLevel) -> Project {
     let config = fs::read_to_string(project.path("team.yaml")).unwrap();
     let key = "enable_mcp_command_line: true";
@@ -308,7 +308,7 @@ exit 0";
         assert_eq!(done.code(), Some(0), "{tier}: {out} {err}");
         done.has_file("src/a.txt", "plain\n").has_no("made.txt");
     }
-    // The control: with a network, the same connection is made.
+    // Control: with network access, the same connection succeeds.
     let connects = format!("exec 3<>/dev/tcp/127.0.0.1/{port}");
     for (network, code) in [("off", 4), ("on", 0)] {
         let hooks = format!(
@@ -496,7 +496,7 @@ fn a_hook_that_an_agent_could_rewrite_is_refused() {
         let refused = stderr.contains("which a hook is made of");
         assert!(refused, "{command}: {stderr}");
     }
-    // A protected name is nothing that an agent writes.
+    // An agent cannot write to a protected name.
     let protected = "{PreToolUse: ['sh src/.claude/check.sh']}";
     let done = call(
         project(protected, "").file("src/.claude/check.sh", "exit 0"),
@@ -559,8 +559,8 @@ fn a_run_tells_of_its_hooks_and_models_read_what_they_say() {
     assert_eq!(events(&done, "answered")[0]["content"], "I read it");
 }
 
-/// A team of two; each answers and both vote for the first. An answer that is refused is given again
-/// with the word `better`.
+/// Returns a team of two; each answers and both vote for the first. An answer that is refused is
+/// given again with the word `better`.
 fn voters(hooks: &str) -> Project {
     let replies = |me: &str| {
         let first = format!(
@@ -619,7 +619,7 @@ fn a_vote_counts_when_hooks_let_it() {
     assert_eq!(events(&allowed, "voted").len(), 2);
 }
 
-/// An agent that delivers `src/new.txt`.
+/// Returns an agent that delivers `src/new.txt`.
 fn delivers(hooks: &str, script: &str) -> Project {
     let replies = format!(
         r#"
@@ -665,7 +665,7 @@ fn a_delivery_happens_when_hooks_let_it() {
     assert!(told.contains("nothing is delivered"), "{told}");
     let rows = &events(&stopped, "delivered")[0]["rows"];
     assert_eq!(rows[0]["outcome"], "declined", "{rows}");
-    // What was stopped can be taken later.
+    // A stopped delivery can be applied later.
     let taken = stopped.then(["apply"]).success();
     taken.has_file("src/new.txt", "one");
 }
@@ -680,7 +680,7 @@ fn hooks_are_told_of_a_delivery() {
     .success();
     let ran = events(&told, "hook_ran");
     assert_eq!((ran.len(), &ran[0]["decision"]), (1, &json!("nothing")));
-    // One that fails changes nothing.
+    // A failing hook changes nothing.
     let failed = delivers(hooks, "exit 9").success();
     let failed = failed.has_file("src/new.txt", "one");
     assert_eq!(events(&failed, "hook_ran")[0]["decision"], "failed");
@@ -732,7 +732,7 @@ fn a_replay_runs_no_hook() {
     );
 }
 
-/// The blocks of `docs/hooks.md` in this language.
+/// Returns the blocks of `docs/hooks.md` in this language.
 fn documented(language: &str) -> Vec<&'static str> {
     blocks(include_str!("../../docs/hooks.md"), language)
 }
@@ -792,7 +792,7 @@ fn a_run_that_is_gone_on_with_asks_no_hook_again() {
         fs::remove_dir_all(&turn).unwrap();
         fs::create_dir(&turn).unwrap();
     }
-    // Now it would refuse everything.
+    // A later change of the hook would refuse everything.
     fs::write(done.project().path("hooks/check.sh"), "exit 1").unwrap();
     let words = ["--continue", "--config", "team.yaml"];
     let again = done.then(words).success();

@@ -1,5 +1,5 @@
-//! What a repository that the user has just fetched may bring along: links where massgen writes,
-//! and pipes where it reads. massgen ends at once, says why, and touches nothing elsewhere.
+//! Hostile contents of a repository that the user has just cloned: symlinks where massgen writes,
+//! and pipes where it reads. massgen fails quickly, reports why, and touches nothing elsewhere.
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
@@ -16,7 +16,7 @@ agents:
         - calls: [{name: new_answer, arguments: {content: "done"}}]
 "#;
 
-/// A project whose task is typed, and beside it a directory that is none of massgen's business.
+/// Returns a project with a task, and next to it an unrelated directory.
 fn project() -> Project {
     Project::new()
         .file("team.yaml", TEAM)

@@ -1,4 +1,4 @@
-//! Owns an HTTP server on loopback whose every byte and pause is decided by the test.
+//! HTTP server on loopback; the test controls every byte and pause.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// What the server does with a connection, step by step; then it closes it.
+/// Script of a connection, step by step; then the server closes it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Answer {
     steps: Vec<Step>,
@@ -28,7 +28,7 @@ enum Step {
     Follow(Feed),
 }
 
-/// What a test adds to a stream while it is open. Clones are one and the same.
+/// Pieces that a test adds to an open stream. Clones share them.
 #[derive(Clone, Debug)]
 pub(crate) struct Feed {
     told: UnboundedSender<Option<String>>,
@@ -36,7 +36,7 @@ pub(crate) struct Feed {
 }
 
 impl Feed {
-    /// One that nothing has been added to.
+    /// Creates an empty feed.
     pub(crate) fn new() -> Self {
         let (told, heard) = unbounded_channel();
         let heard = Arc::new(tokio::sync::Mutex::new(heard));
@@ -48,32 +48,32 @@ impl Feed {
         self.told.send(Some(piece.into())).unwrap();
     }
 
-    /// Ends the stream as it stands.
+    /// Ends the stream.
     pub(crate) fn end(&self) {
         self.told.send(None).unwrap();
     }
 }
 
-/// A request as it came.
+/// A received request.
 #[derive(Clone, Debug)]
 pub(crate) struct Recorded {
     /// Method and target, such as `POST /v1/chat/completions`.
     pub(crate) line: String,
-    /// Names in lower case.
+    /// The headers, with names in lower case.
     pub(crate) headers: BTreeMap<String, String>,
     /// The body as text.
     pub(crate) body: String,
-    /// The body as it came.
+    /// The raw body.
     pub(crate) bytes: Vec<u8>,
 }
 
-/// What a server answers to each request.
+/// Computes the answer to each request.
 type Answering = Box<dyn Fn(&Recorded) -> Answer + Send + Sync>;
 
-/// A server that keeps every request.
+/// A server that records every request.
 #[derive(Debug)]
 pub(crate) struct Server {
-    /// Where it listens, such as `http://127.0.0.1:4711`.
+    /// Its address, such as `http://127.0.0.1:4711`.
     pub(crate) url: String,
     requests: Arc<Mutex<Vec<Recorded>>>,
     closed: Arc<Mutex<usize>>,
@@ -81,12 +81,12 @@ pub(crate) struct Server {
 }
 
 impl Answer {
-    /// An answer that begins with these bytes.
+    /// Creates an answer that begins with these bytes.
     pub(crate) fn raw(bytes: impl AsRef<[u8]>) -> Self {
         Self::default().then(bytes)
     }
 
-    /// A status with a body; `headers` are whole lines.
+    /// Creates an answer with a status and a body; `headers` are whole lines.
     pub(crate) fn whole(status: &str, headers: &[&str], body: impl AsRef<[u8]>) -> Self {
         let body = body.as_ref();
         let mut head = format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n", body.len());
@@ -98,7 +98,7 @@ impl Answer {
         Self::raw(head).then(body)
     }
 
-    /// The head of a stream of events; pieces follow with [`Answer::piece`].
+    /// Creates the head of an event stream; pieces follow with [`Answer::piece`].
     pub(crate) fn stream() -> Self {
         Self::raw(
             "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\
@@ -106,7 +106,7 @@ impl Answer {
         )
     }
 
-    /// One piece of a stream.
+    /// Adds one piece of a stream.
     #[must_use]
     pub(crate) fn piece(self, bytes: impl AsRef<[u8]>) -> Self {
         let bytes = bytes.as_ref();
@@ -115,41 +115,41 @@ impl Answer {
             .then("\r\n")
     }
 
-    /// The regular end of a stream.
+    /// Adds the regular end of a stream.
     #[must_use]
     pub(crate) fn end(self) -> Self {
         self.then("0\r\n\r\n")
     }
 
-    /// More bytes, as they stand.
+    /// Adds raw bytes.
     #[must_use]
     pub(crate) fn then(mut self, bytes: impl AsRef<[u8]>) -> Self {
         self.steps.push(Step::Send(bytes.as_ref().to_vec()));
         self
     }
 
-    /// A pause.
+    /// Adds a pause.
     #[must_use]
     pub(crate) fn wait(mut self, pause: Duration) -> Self {
         self.steps.push(Step::Wait(pause));
         self
     }
 
-    /// Silence until the client goes away.
+    /// Waits until the client closes the connection.
     #[must_use]
     pub(crate) fn await_close(mut self) -> Self {
         self.steps.push(Step::AwaitClose);
         self
     }
 
-    /// More pieces of a stream, as the test adds them.
+    /// Adds pieces of a stream as the test supplies them.
     #[must_use]
     pub(crate) fn follow(mut self, feed: &Feed) -> Self {
         self.steps.push(Step::Follow(feed.clone()));
         self
     }
 
-    /// All its bytes.
+    /// Returns all its bytes.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let sent = |step: &Step| match step {
             Step::Send(bytes) => bytes.clone(),
@@ -160,14 +160,14 @@ impl Answer {
 }
 
 impl Recorded {
-    /// The body as JSON.
+    /// Parses the body as JSON.
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap()
     }
 }
 
 impl Server {
-    /// Gives its answers in order and then the last one for ever.
+    /// Starts a server that gives its answers in order and then repeats the last one.
     pub(crate) async fn start(answers: Vec<Answer>) -> Self {
         let next = AtomicUsize::new(0);
         Self::answering(move |_| {
@@ -177,7 +177,7 @@ impl Server {
         .await
     }
 
-    /// Answers each request as `answer` says; listens on a free port.
+    /// Starts a server on a free port that answers each request with `answer`.
     pub(crate) async fn answering(
         answer: impl Fn(&Recorded) -> Answer + Send + Sync + 'static,
     ) -> Self {
@@ -199,26 +199,26 @@ impl Server {
         }
     }
 
-    /// The requests so far.
+    /// Returns the requests so far.
     pub(crate) fn requests(&self) -> Vec<Recorded> {
         self.requests.lock().unwrap().clone()
     }
 
-    /// How many clients went away while the server waited for it.
+    /// Returns how many clients closed the connection while the server waited for it.
     pub(crate) fn closed(&self) -> usize {
         *self.closed.lock().unwrap()
     }
 }
 
-/// A server on a thread of its own, for tests that wait for a process.
+/// A server on its own thread, for tests that wait for a process.
 pub(crate) struct Endpoint {
     pub(crate) server: Server,
-    /// The server's thread ends when this is dropped.
+    /// Dropping it stops the server's thread.
     _serving: oneshot::Sender<()>,
 }
 
 impl Endpoint {
-    /// Answers each request as `answer` says.
+    /// Starts a server that answers each request with `answer`.
     pub(crate) fn answering(answer: impl Fn(&Recorded) -> Answer + Send + Sync + 'static) -> Self {
         let (started, starting) = mpsc::channel();
         let (serving, ended) = oneshot::channel::<()>();

@@ -1,4 +1,4 @@
-//! The session that is typed: turns, questions, commands, and what the keys do while a turn runs.
+//! The interactive session: turns, questions, commands, and the keys during a turn.
 
 #![expect(
     clippy::disallowed_methods,
@@ -15,26 +15,26 @@ use crate::scripted_team::{agent, team};
 use crate::sessions;
 use crate::terminal::{CTRL_C, CTRL_D, ENTER, ESCAPE, TAB, Terminal, UP};
 
-/// What an agent does that only answers.
+/// Replies of an agent that only answers.
 const ANSWERS: &str = "- {calls: [{name: new_answer, arguments: {content: done}}], repeat: true}";
 
-/// `project` on a terminal that shows no colours.
+/// Starts `project` on a terminal without colours.
 fn typed(project: Project) -> Project {
     project.env("TERM", "xterm").env("NO_COLOR", "1")
 }
 
-/// A project whose agent, which has no files, replies so.
+/// Returns a project whose agent has no files and gives these replies.
 fn project(replies: &str) -> Project {
     typed(Project::new().config(&team(&[agent("a", "", replies)], "")))
 }
 
-/// A project whose agent has files, and replies so.
+/// Returns a project whose agent has files and gives these replies.
 fn with_files(replies: &str) -> Project {
     let config = team(&[agent("a", "cwd: w", replies)], "");
     typed(Project::new().config(&config).file("src/main.rs", "main"))
 }
 
-/// A session whose prompt is ready.
+/// Starts a session and waits for its prompt.
 #[track_caller]
 fn session(project: Project) -> Terminal {
     let terminal = Terminal::open(project, 80);
@@ -42,7 +42,7 @@ fn session(project: Project) -> Terminal {
     terminal
 }
 
-/// A session in which the current directory stays closed.
+/// Starts a session in which the current directory stays closed.
 #[track_caller]
 fn closed_session(project: Project) -> Terminal {
     let mut terminal = Terminal::open(project, 80);
@@ -99,7 +99,7 @@ fn paths_accumulate_over_the_turns_that_are_typed() {
     assert!(shown.stdout().contains("5 turns"), "{}", shown.stdout());
 }
 
-/// What an agent does that writes `src/new.rs` when it presents.
+/// Replies of an agent that writes `src/new.rs` when it presents.
 const WRITES: &str = r#"
 - when: {system: "the final agent", last: "Write"}
   calls: [{name: write_file, arguments: {path: "{{cwd}}/src/new.rs", content: "written"}}]
@@ -219,7 +219,7 @@ fn a_pasted_text_is_one_prompt() {
     terminal.shows(&["> one\\", "two"]);
 }
 
-/// Sends what stands at the prompt, and waits for the next one.
+/// Submits the current line, and waits for the next prompt.
 #[track_caller]
 fn turn_as_it_stands(terminal: &mut Terminal) {
     terminal.types(ENTER);

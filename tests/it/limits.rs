@@ -1,5 +1,5 @@
-//! Limits of money, tokens and tool calls: whole runs of the real binary with scripted teams, whose
-//! replies say what they used and whose prices a file gives.
+//! Limits on cost, tokens and tool calls: runs of the real binary with scripted teams, whose
+//! replies state their usage, with prices from a file.
 
 use std::fs;
 
@@ -8,20 +8,20 @@ use serde_json::Value;
 use crate::docs::blocks;
 use crate::project::{Finished, Project};
 
-/// A dollar for each reply: every reply of these scripts writes a thousand tokens.
+/// A dollar for each reply: every scripted reply writes a thousand tokens.
 const PRICES: &str = "\
 models:
   - name: scripted
     usd_per_million_tokens: {input: 0, output: 1000}
 ";
-/// Looks around for ever; each reply costs a dollar and makes one tool call.
+/// Calls tools endlessly; each reply costs a dollar and makes one tool call.
 const WANDERS: &str = r#"
 - calls: [{name: list_directory, arguments: {path: "."}}]
   usage: {output_tokens: 1000}
   repeat: true
 "#;
 
-/// An agent with these limits and this script.
+/// Returns an agent with these limits and this script.
 fn agent(id: &str, limits: &str, replies: &str) -> String {
     let replies = replies.trim_matches('\n').replace('\n', "\n        ");
     format!(
@@ -30,8 +30,8 @@ fn agent(id: &str, limits: &str, replies: &str) -> String {
     )
 }
 
-/// An agent with these limits that gives an answer, votes for `agent1`, and presents; each reply
-/// costs a dollar.
+/// Returns an agent with these limits that gives an answer, votes for `agent1`, and presents; each
+/// reply costs a dollar.
 fn able(id: &str, limits: &str) -> String {
     let script = format!(
         r#"
@@ -48,7 +48,7 @@ fn able(id: &str, limits: &str) -> String {
     agent(id, limits, &script)
 }
 
-/// A project whose team has these limits as a whole, and a file with its prices.
+/// Returns a project whose team has these limits as a whole, and a file with its prices.
 fn project(limits: &str, agents: &[String]) -> Project {
     let team = format!("agents:\n{}limits: {{{limits}}}\n", agents.concat());
     Project::new()
@@ -57,7 +57,7 @@ fn project(limits: &str, agents: &[String]) -> Project {
         .args(["--models", "prices.yaml"])
 }
 
-/// All events of the run, in their order.
+/// Returns all events of the run, in order.
 fn events(finished: &Finished) -> Vec<Value> {
     let logs = finished.project().path(".massgen/massgen_logs");
     let run = fs::read_dir(logs).unwrap().next().unwrap().unwrap().path();
@@ -131,7 +131,7 @@ fn without_prices_a_scripted_team_costs_nothing() {
     assert!(told.contains("1000 written)"), "{told}");
 }
 
-/// `expected` is what a script reads of tokens and cost of one agent with this script.
+/// Checks the tokens and cost in the script output for one agent with this script.
 #[track_caller]
 fn check_cost(script: &str, code: i32, expected: &str) {
     let team = project("", &[agent("one", "", script)]);
@@ -146,13 +146,13 @@ fn what_a_vendor_does_not_count_leaves_the_cost_open() {
     check_cost(answer, 0, "\nTOKENS: 0\nCOST_AT_LEAST: 0\n");
     let counted = format!("{answer}\n  usage: {{input_tokens: 9, output_tokens: 2}}");
     check_cost(&counted, 0, "\nTOKENS: 11\nCOST: 0.002\n");
-    // What fails before anything was counted costs nothing.
+    // A failure before anything was counted costs nothing.
     check_cost("- error: {message: \"no\"}", 1, "\nTOKENS: 0\nCOST: 0\n");
     let cut = format!("- text: half\n  cut: true\n{counted}");
     check_cost(&cut, 0, "\nTOKENS: 11\nCOST: 0.002\n");
 }
 
-/// A run of two agents, which comes to `dollars` for both to answer and vote, and one to present.
+/// Runs two agents; a complete run costs five dollars: two to answer, two to vote, one to present.
 #[track_caller]
 fn check_run_limit(limits: &str, flags: &[&str], code: i32, answer: &str) -> Finished {
     let agents = [able("one", ""), able("two", "")];
@@ -181,7 +181,7 @@ fn a_run_that_meets_its_limit_ends_with_the_best_answer() {
 
 #[test]
 fn the_last_call_that_a_limit_allows_is_made() {
-    // Five requests cost five dollars. With as many, or more, nothing is cut.
+    // Five requests cost five dollars. With this limit or a higher one, nothing is cut short.
     let _whole = check_run_limit("max_cost_usd: 5", &[], 0, "presented\n");
     let _not_presented = check_run_limit("max_cost_usd: 4", &[], 5, "answer of one\n");
     let _whole = check_run_limit("max_tokens_total: 5000", &[], 0, "presented\n");
@@ -261,7 +261,7 @@ fn the_stored_answer_of_a_winner_that_may_not_present_is_the_result() {
     let summary = "ended: one has used 2000 tokens of at most 2000 (`max_tokens_total`); \
                    the best answer so far is one's";
     assert!(told.contains(summary), "{told}");
-    // The control: with a little more it presents.
+    // Control: with one token more it presents.
     let agents = [able("one", "max_tokens_total: 2001"), able("two", "")];
     let finished = project("", &agents).args(["go"]).success();
     assert_eq!(finished.stdout(), "presented\n");
@@ -279,7 +279,7 @@ fn a_run_in_which_limits_left_no_answer_says_so() {
     assert!(told.contains(summary), "{told}");
 }
 
-/// Calls two tools in a reply until it is told that none are left.
+/// Calls two tools in each reply until it is told that none are left.
 const CALLS_TOOLS: &str = r#"
 - when: {last: "you have no tool call left"}
   calls: [{name: new_answer, arguments: {content: "what I have"}}]
@@ -315,7 +315,7 @@ fn a_run_without_tool_calls_left_ends() {
     let told = finished.stderr();
     let summary = "ended: the run has no tool call left of 3 (`max_tool_calls`)";
     assert!(told.contains(summary), "{told}");
-    // The control: answers and votes are no tool calls.
+    // Control: answers and votes do not count as tool calls.
     let able = [able("one", ""), able("two", "")];
     let team = project("max_tool_calls: 0", &able).args(["go"]);
     assert_eq!(team.success().stdout(), "presented\n");
@@ -358,7 +358,7 @@ fn an_answer_of_an_earlier_attempt_is_not_lost() {
     assert_eq!(finished.stdout(), "presented\n");
 }
 
-/// A dry run of a team that may spend a dollar and whose one model is asked at `base_url`.
+/// Returns a dry run of a team that may spend a dollar and whose one model is at `base_url`.
 fn remote(model: &str, base_url: &str) -> Project {
     let team = format!(
         "agents:\n  - id: one\n    backend:\n      type: chatcompletion\n      model: {model}\n      \
@@ -369,7 +369,7 @@ fn remote(model: &str, base_url: &str) -> Project {
         .args(["--config", "team.yaml", "--dry-run", "go"])
 }
 
-/// `expected` is part of what a dry run says about a team that may spend a dollar.
+/// `expected` is part of the output of a dry run of a team that may spend a dollar.
 #[track_caller]
 fn check_price(project: Project, expected: &str) {
     let finished = project.success();
@@ -389,7 +389,7 @@ fn money_cannot_be_limited_where_a_price_is_not_known() {
         "{}",
         team.stdout()
     );
-    // The controls: a price in the user's file, a price in the table, a server on this machine.
+    // Controls: a price in the user's file, a price in the table, a server on this machine.
     let prices = "models: [{name: house-1, usd_per_million_tokens: {input: 0.5, output: 2}}]";
     let with_price = remote("house-1", url).home_file(".massgen/models.yaml", prices);
     let told = "price of house-1: $0.5 input, $0.5 cached, $2 output, a million tokens";
@@ -407,7 +407,7 @@ fn money_cannot_be_limited_where_a_price_is_not_known() {
         remote("gpt-5", "https://api.openai.com/v1"),
         "limits of the run: $1\n",
     );
-    // Models that are asked when another cannot go on have prices too.
+    // Fallback models need prices too.
     let fallback = "http://localhost:9/v1\n      fallback: [{model: house-2, base_url: 'https://m.example/v1'}]";
     check_price(
         remote("house-1", fallback),
@@ -458,7 +458,7 @@ fn a_project_cannot_say_what_models_cost() {
     );
 }
 
-/// `expected` is a line of what is said about a file of models.
+/// `expected` is a line of the report about a file of models.
 #[track_caller]
 fn check_file(yaml: &str, expected: &str) {
     let project = Project::new().file("m.yaml", yaml);

@@ -1,4 +1,4 @@
-//! The records of runs, listed, shown, followed and packed by the real binary.
+//! Records of runs: listed, shown, followed and exported by the real binary.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -28,7 +28,7 @@ fn finished_run(task: &str) -> Finished {
         .success()
 }
 
-/// The directories of all runs, oldest first.
+/// Returns the directories of all runs, oldest first.
 fn runs(project: &Project) -> Vec<PathBuf> {
     let logs = fs::read_dir(project.path(".massgen/massgen_logs"));
     let runs = logs.into_iter().flatten().map(|run| run.unwrap().path());
@@ -46,7 +46,7 @@ fn rows(listed: &str) -> Vec<Value> {
     rows.collect::<Result<_, _>>().unwrap()
 }
 
-/// Another process in the project.
+/// Returns a command of another process in the project.
 fn command(project: &Project, words: &[&str]) -> Command {
     let mut command = project.command();
     let plain = Command::new(command.get_program());
@@ -64,7 +64,7 @@ fn command(project: &Project, words: &[&str]) -> Command {
     other
 }
 
-/// Starts the run of `project` and waits until its log holds `text`.
+/// Starts the run of `project` and waits until its log contains `text`.
 fn started(project: &Project, text: &str) -> Child {
     let mut command = project.command();
     command
@@ -274,7 +274,7 @@ fn following_ends_when_nobody_reads() {
     child.wait().unwrap();
 }
 
-/// The paths of an archive with their content, in their order.
+/// Returns the paths of an archive with their content, in order.
 fn unpacked(path: &Path) -> Vec<(String, Vec<u8>)> {
     let file = fs::read(path).unwrap();
     let mut archive = tar::Archive::new(GzDecoder::new(file.as_slice()));
@@ -347,7 +347,7 @@ fn links_of_a_run_are_packed_as_links() {
     assert_eq!(links, ["attempt_1/final", "attempt_1/status.json"]);
 }
 
-/// Expects that `wanted` leads to exit status 2 and `expected`.
+/// Checks that `wanted` leads to exit status 2 and `expected`.
 #[track_caller]
 fn check_not_found(finished: Finished, wanted: &str, expected: &str) -> Finished {
     let refused = finished.then(["logs", "show", wanted]).failure(2);

@@ -1,4 +1,4 @@
-//! The one integration binary: each file has one subject; nothing here mocks massgen's own code.
+//! The only integration test binary: each file has one subject; massgen's own code is never mocked.
 
 #![expect(
     clippy::unwrap_used,

@@ -1,5 +1,5 @@
-//! Whole runs whose agents use tools of a foreign server: what reaches it, what it may do, and that
-//! whatever it does, the run goes on.
+//! Runs whose agents use tools of a hostile MCP server: what reaches it, what it can do, and that
+//! the run continues whatever it does.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,14 +16,14 @@ use serde_json::{Value, json};
 use crate::project::{Finished, Project, events};
 use crate::scripted_team::{FINAL, agent, team};
 
-/// A server that misbehaves where it is asked to.
+/// A server that misbehaves when asked to.
 pub(crate) const HOSTILE: &str = include_str!("../servers/hostile.py");
 
-/// Some key of the environment of massgen that no server is to see.
+/// A secret in massgen's environment that no server may see.
 const SECRET: &str = "secret-of-the-user-1";
 
-/// One agent with the hostile server, whose further keys are in `keys`; it makes the calls in
-/// `calls`, one a step, and answers. Then nothing is delivered.
+/// Returns a project with one agent and the hostile server, which has further `keys`; the agent
+/// makes one of the `calls` per step, and answers. Nothing is delivered.
 fn project(keys: &str, calls: &[(&str, Value)]) -> Project {
     let server = format!(
         "{{name: h, command: python3, args: ['{{{{cwd}}}}/hostile.py'], cwd: '{{{{cwd}}}}', {keys}}}"
@@ -31,7 +31,7 @@ fn project(keys: &str, calls: &[(&str, Value)]) -> Project {
     with_server(&server, calls, "orchestrator: {}")
 }
 
-/// The same with the whole mapping of the server, in which `{{cwd}}` is the project.
+/// The same with the complete config of the server, in which `{{cwd}}` is replaced by the project.
 pub(crate) fn with_server(server: &str, calls: &[(&str, Value)], rest: &str) -> Project {
     let project = Project::new();
     let cwd = project.path("").display().to_string();
@@ -53,7 +53,8 @@ pub(crate) fn with_server(server: &str, calls: &[(&str, Value)], rest: &str) -> 
         .args(["--config", "team.yaml", "task"])
 }
 
-/// Replies that make one call each, and then an answer and a vote for nobody: the agent is alone.
+/// Returns replies that make one call each, and then an answer; the agent is alone and does not
+/// vote.
 fn replies(calls: &[(&str, Value)]) -> String {
     let calls = calls_of(calls);
     format!(
@@ -62,7 +63,7 @@ fn replies(calls: &[(&str, Value)]) -> String {
     )
 }
 
-/// Replies that make one call each.
+/// Returns replies that make one call each.
 pub(crate) fn calls_of(calls: &[(&str, Value)]) -> String {
     calls
         .iter()
@@ -71,7 +72,7 @@ pub(crate) fn calls_of(calls: &[(&str, Value)]) -> String {
         })
 }
 
-/// What the model read of each of its calls, in their order: what was carried out, or why not.
+/// Returns what the model read for each of its calls, in order: the result, or why it was denied.
 pub(crate) fn read(finished: &Finished) -> Vec<String> {
     let called = events(finished, "tool_called").into_iter();
     let finished = events(finished, "tool_finished");
@@ -89,7 +90,7 @@ pub(crate) fn read(finished: &Finished) -> Vec<String> {
     called.map(answer).collect()
 }
 
-/// Runs these calls of the hostile server's tools and checks that each answer holds its text.
+/// Runs these calls of the hostile server's tools and checks that each answer contains its text.
 #[track_caller]
 fn check(keys: &str, calls: &[(&str, Value, &str)]) -> Finished {
     let made: Vec<(String, Value)> = calls
@@ -480,7 +481,7 @@ fn a_secret_of_a_server_reaches_it_and_nothing_else() {
     stands_nowhere(SECRET, finished.project().path(".massgen"));
 }
 
-/// Expects that no file in or below `dir` holds `secret`.
+/// Checks that no file in or below `dir` contains `secret`.
 #[track_caller]
 pub(crate) fn stands_nowhere(secret: &str, dir: PathBuf) {
     let mut dirs = vec![dir];
@@ -548,8 +549,8 @@ fn the_server_of_the_final_agent_writes_on_the_stage() {
         .has_no(".git/config");
 }
 
-/// Runs three agents with the hostile server, each of which makes these calls before it answers, and
-/// the final one once more. Gives what they read, and checks how many instances there were.
+/// Runs three agents with the hostile server, each of which makes these calls before it answers,
+/// and the final one again. Returns what they read, and checks how many instances there were.
 #[track_caller]
 fn check_instances(keys: &str, calls: &[(&str, Value)], expected: usize) -> Vec<String> {
     let calls: Vec<(&str, Value)> = [("mcp__h__where", json!({}))]
@@ -653,7 +654,7 @@ fn nothing_of_a_server_is_left_whatever_ends_massgen() {
     }
 }
 
-/// Whether a process runs whose command line holds `mark`.
+/// Returns whether a process is running whose command line contains `mark`.
 fn is_running(mark: &str) -> bool {
     let processes = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
     let lines = processes.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());

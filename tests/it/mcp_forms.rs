@@ -1,4 +1,5 @@
-//! Forms that a server asks a person to fill in, on a real terminal, or a program at a socket.
+//! Forms of a server (elicitation) that a person fills in on a real terminal, or a program at a
+//! socket.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -9,7 +10,8 @@ use crate::asking::answering_by;
 use crate::mcp::{read, with_server};
 use crate::terminal::Terminal;
 
-/// A run on a terminal whose agent calls the tool `form` of a server that waits a second for answers.
+/// Starts a run on a terminal whose agent calls the tool `form` of a server that waits a second for
+/// answers.
 fn asked() -> Terminal {
     let server = "{name: h, command: python3, args: ['{{cwd}}/hostile.py'], timeout_seconds: 1}";
     let project = with_server(server, &[("mcp__h__form", json!({}))], "orchestrator: {}");
@@ -23,7 +25,7 @@ fn asked() -> Terminal {
 #[test]
 fn a_person_fills_in_a_form_and_takes_their_time() {
     let mut terminal = asked();
-    // Longer than the server may take for an answer of its own.
+    // Longer than the server's own timeout for an answer.
     sleep(Duration::from_millis(1500));
     terminal.types("green\r");
     terminal.says("write `red` or `blue`");
@@ -43,7 +45,8 @@ fn a_person_who_says_nothing_tells_the_server_nothing() {
     terminal.says("\"action\": \"decline\"");
 }
 
-/// What a program answers for the two fields, how often it is asked then, and what the server hears.
+/// Checks the answers of a program for the two fields, how often it is asked, and what the server
+/// receives.
 #[track_caller]
 fn check(color: &'static str, count: &'static str, asked: usize, expected: &[&str]) {
     let server = "{name: h, command: python3, args: ['{{cwd}}/hostile.py']}";
@@ -89,7 +92,7 @@ fn a_program_fills_in_a_form() {
     check(blue, "{}\n", 2, &[accepted[0], accepted[1], "\"count\": 3"]);
     let declined = ["\"action\": \"decline\""];
     check("{}\n", blue, 1, &declined);
-    // What is no color is asked for again; one who agrees to everything has said nothing.
+    // An invalid color is asked for again; approving everything is not an answer.
     check("{\"text\": \"green\"}\n", blue, 3, &declined);
     check("{\"answer\": \"once\"}\n", blue, 1, &declined);
     check("\n", blue, 1, &declined);

@@ -1,5 +1,5 @@
-//! Whole runs whose models are shown the images of a server's tool, over each wire, or are not: as the
-//! vendor takes them, as the config says, and as many as a vendor takes.
+//! Runs whose models receive the images of a server's tool, over each wire format, or do not: as
+//! the vendor supports them, as the config says, and up to the vendor's maximum number.
 
 use std::collections::BTreeSet;
 use std::process::Stdio;
@@ -12,14 +12,14 @@ use crate::mcp::HOSTILE;
 use crate::patience::wait_until;
 use crate::project::{Finished, Project};
 
-/// How the data of the tests' images begins: a PNG, three pixels wide and one high.
+/// Beginning of the test images' data: a PNG, three pixels wide and one high.
 const DATA: &str = "iVBORw0KGgoAAAANSUhEUgAAAAMAAAABCAIAAA";
-/// The rest of one of that size.
+/// Rest of an image of that size.
 const REST: &str = "CUgoPjAAAAFUlEQVR4AQEKAPX/AAAAAAAAAAAAAAAKAAEHJylUAAAAAElFTkSuQmCC";
-/// How long a run may take to come as far as a test wants it.
+/// Timeout for a run to reach the state that a test needs.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// One wire: the vendor that speaks it, a reply that makes a call, and an image as it is sent.
+/// One wire format: its vendor, a reply that makes a call, and the format of an image.
 struct Wire {
     vendor: &'static str,
     reply: fn(&str, &Value) -> Value,
@@ -72,7 +72,7 @@ const GEMINI: Wire = Wire {
 };
 
 impl Wire {
-    /// A reply that asks for so many pictures.
+    /// Returns a reply that asks for this many images.
     fn asks_for(&self, count: usize) -> Answer {
         let arguments = json!({"count": count, "width": 3});
         self.calls("mcp__h__pictures", &arguments)
@@ -84,8 +84,8 @@ impl Wire {
     }
 }
 
-/// An endpoint whose model asks for so many pictures as often as `calls` says, and answers. To what
-/// `objects` to it answers so.
+/// Starts an endpoint whose model asks for images as often as `calls` says, and then answers.
+/// Requests to which `objects` applies get its answer.
 fn model(
     wire: &'static Wire,
     (calls, count): (usize, usize),
@@ -118,7 +118,7 @@ fn project(endpoint: &Endpoint, vendor: &str, keys: &str) -> Project {
         .args(["--config", "team.yaml", "task"])
 }
 
-/// All images in a request.
+/// Returns all images in a request.
 fn images<'v>(wire: &Wire, body: &'v Value) -> Vec<&'v Value> {
     let own = (wire.image)("");
     let keys = |value: &Value| -> BTreeSet<String> {
@@ -142,7 +142,7 @@ fn images<'v>(wire: &Wire, body: &'v Value) -> Vec<&'v Value> {
         .collect()
 }
 
-/// The images in each request of a run.
+/// Returns the number of images in each request of a run.
 fn shown(wire: &Wire, endpoint: &Endpoint) -> Vec<usize> {
     let requests = endpoint.server.requests();
     requests
@@ -155,7 +155,8 @@ fn takes_all(_: &str) -> Option<Answer> {
     None
 }
 
-/// Checks how many images each request holds, and what the last of these requests says about them.
+/// Checks the number of images in each request, and the text about them in the last of these
+/// requests.
 #[track_caller]
 fn check(
     wire: &'static Wire,
@@ -189,7 +190,7 @@ fn each_wire_shows_the_images_of_a_tool() {
 fn a_model_that_takes_none_is_told_so() {
     let words = "[massgen: 2 images not shown: whoever asked is given text alone]";
     check(&CLAUDE, ("claude", ", image_input: false"), &[0, 0], words);
-    // Nobody knows what a server of the user's own takes.
+    // The capabilities of a user's own server are unknown.
     check(&CHAT, ("chatcompletion", ""), &[0, 0], words);
     let words = "[massgen: the 2 images that";
     check(
@@ -220,7 +221,7 @@ fn a_vendor_that_refuses_images_is_asked_without() {
         "{}",
         finished.stderr()
     );
-    // A refusal that has nothing to do with images is one.
+    // A rejection that has nothing to do with images stays an error.
     let refuses = |body: &str| {
         let error = json!({"error": {"message": "bad key"}}).to_string();
         body.contains(DATA)
@@ -247,7 +248,7 @@ fn only_the_newest_images_stay() {
         "{}",
         finished.stderr()
     );
-    // Of one answer no more are taken up.
+    // No more than eight images of one answer are used.
     let endpoint = model(&CLAUDE, (1, 9), takes_all);
     project(&endpoint, "claude", "").success();
     assert_eq!(shown(&CLAUDE, &endpoint), [0, 8]);

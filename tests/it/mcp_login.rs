@@ -1,5 +1,5 @@
-//! Signing in at servers on the network: what is kept of it, where it goes, and what comes before a
-//! model is asked if it is missing.
+//! Sign-in at remote servers: what is stored, where it is sent, and what is reported before a model
+//! is asked if it is missing.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -15,15 +15,15 @@ use crate::oauth_server::{Manner, OauthServer, TOKEN};
 use crate::project::{Finished, Project, events};
 use crate::scripted_team::{FINAL, agent, team};
 
-/// Where what is given is kept.
+/// File with the tokens, in the home directory.
 const KEPT: &str = ".massgen/mcp/credentials.json";
-/// A browser that says yes to everything.
+/// A browser that agrees to everything.
 pub(crate) const BROWSER: &str = "#!/usr/bin/python3\n\
     import sys, urllib.request\n\
     urllib.request.urlopen(sys.argv[1]).read()\n";
 
-/// A project whose agent asks the server `t` at `url` who it is; `keys` are further keys of the
-/// server.
+/// Returns a project whose agent asks the server `t` at `url` who it is; `keys` are further keys of
+/// the server.
 pub(crate) fn project(url: &str, keys: &str) -> Project {
     let server = format!("{{name: t, url: '{url}', security: {{allow_localhost: true}}, {keys}}}");
     let calls = calls_of(&[("mcp__t__who", serde_json::json!({}))]);
@@ -40,13 +40,13 @@ pub(crate) fn project(url: &str, keys: &str) -> Project {
 pub(crate) const LOGIN: [&str; 5] = ["mcp", "login", "t", "--config", "team.yaml"];
 pub(crate) const RUN: [&str; 3] = ["--config", "team.yaml", "task"];
 
-/// Whether what is kept holds `text`.
+/// Returns whether the stored file contains `text`.
 fn is_kept(finished: &Finished, text: &str) -> bool {
     let kept = fs::read_to_string(finished.project().home(KEPT));
     kept.is_ok_and(|kept| kept.contains(text))
 }
 
-/// Expects that a run wants the user to sign in before it asks a model.
+/// Checks that a run requires the user to sign in before it asks a model.
 #[track_caller]
 fn wants_login(project: Project) -> Finished {
     let finished = project.retyped(RUN).failure(3);
@@ -173,8 +173,8 @@ fn who_says_no_is_not_signed_in() {
     assert!(!is_kept(&finished, "registered"));
 }
 
-/// Signs in at a server of this manner, and expects that it fails with `expected` and that nobody
-/// asked `other` for anything.
+/// Signs in at a server that behaves like this, and checks that it fails with `expected` and that
+/// `other` receives no request.
 #[track_caller]
 fn check_elsewhere(manner: Manner, other: &Endpoint, expected: &str) {
     let server = OauthServer::start(manner);
@@ -198,7 +198,7 @@ fn nobody_is_led_where_the_config_does_not_allow_it() {
         moved_to: Some(other.server.url.clone()),
         ..Manner::default()
     };
-    // What is said elsewhere is not looked at; what the server itself says is.
+    // Metadata from elsewhere is ignored; the server's own is used.
     let server = OauthServer::start(moved);
     project(&server.url(), "").args(LOGIN).run();
     assert_eq!(other.server.requests().len(), 0);

@@ -1,5 +1,5 @@
-//! `massgen mcp orchestrate`: a client of another project lets a team work, asks how it stands, and is
-//! held to what the user has said.
+//! `massgen mcp orchestrate`: an independent client runs a team, asks for its status, and is
+//! restricted to what the user has allowed.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -13,10 +13,11 @@ use crate::project::{Project, binary};
 use crate::scripted_team::{FINAL, agent, answers, team};
 
 const CLIENT: &str = include_str!("../servers/runs.cjs");
-/// What has not happened by then does not.
+/// Timeout of every step.
 const TIME_MAX: Duration = Duration::from_mins(1);
 
-/// A team of two, whose first agent wins and writes a file; each of its replies takes `delay_ms`.
+/// Returns a team of two, whose first agent wins and writes a file; each of its replies takes
+/// `delay_ms`.
 fn config(delay_ms: u32, rest: &str) -> String {
     let winner = format!(
         r#"
@@ -52,14 +53,14 @@ fn words<'a>(more: &[&'a str]) -> Vec<&'a str> {
     words.iter().chain(more).copied().collect()
 }
 
-/// Where `tests/all.sh` puts what others wrote.
+/// Returns where `tests/all.sh` installs third-party programs.
 fn others() -> PathBuf {
     let place = std::env::var_os("MASSGEN_TEST_SERVERS");
     let place = place.map_or_else(|| "/var/tmp/massgen-test-servers".into(), PathBuf::from);
     place.join("node_modules")
 }
 
-/// A client that is about to take `steps` with a server.
+/// Returns a client that will execute `steps` with a server.
 fn client(project: &Project, server: &Value, steps: &Value) -> Command {
     let mut asked = server.clone();
     asked["steps"] = steps.clone();
@@ -76,7 +77,7 @@ fn client(project: &Project, server: &Value, steps: &Value) -> Command {
     command
 }
 
-/// Takes `steps` with a server, and returns what came of each.
+/// Executes `steps` with a server, and returns their results.
 #[track_caller]
 fn taken(project: &Project, server: &Value, steps: &Value) -> Vec<Value> {
     let output = client(project, server, steps).output().unwrap();
@@ -89,21 +90,21 @@ fn taken(project: &Project, server: &Value, steps: &Value) -> Vec<Value> {
     told["taken"].as_array().unwrap().clone()
 }
 
-/// Takes `steps` with a server of its own, which is started with `more` words.
+/// Executes `steps` with its own server, which is started with the arguments `more`.
 #[track_caller]
 fn conducted(project: &Project, more: &[&str], steps: &Value) -> Vec<Value> {
     let server = json!({"command": binary(), "args": words(more)});
     taken(project, &server, steps)
 }
 
-/// What a step was answered.
+/// Returns the result of a step.
 #[track_caller]
 fn told(step: &Value) -> &Value {
     assert_eq!(step["result"]["isError"], false, "{step}");
     &step["result"]["structuredContent"]
 }
 
-/// Expects that a step was refused with these words.
+/// Checks that a step was refused with these words.
 #[track_caller]
 fn refused(step: &Value, why: &[&str]) {
     assert_eq!(step["result"]["isError"], true, "{step}");
@@ -306,7 +307,7 @@ fn no_more_runs_go_on_than_the_user_allows() {
     assert_ne!(told(&taken[0])["run"], told(&taken[1])["run"]);
 }
 
-/// A server on HTTP, which ends with the test.
+/// A server over HTTP, which stops with the test.
 struct Listening(Child, Value);
 
 impl Drop for Listening {

@@ -1,5 +1,5 @@
-//! `massgen mcp serve`: other programs list and call the guarded tools, over pipes and over HTTP, and
-//! are held to the grants as agents are.
+//! `massgen mcp serve`: other programs list and call the guarded tools, over pipes and HTTP, and
+//! are restricted to the grants like agents.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -16,25 +16,25 @@ use crate::patience::wait_until;
 use crate::program_scene::sandbox_of;
 use crate::project::Project;
 
-/// An answer that takes longer does not come.
+/// Timeout of an answer.
 const ANSWER_TIME_MAX: Duration = Duration::from_mins(1);
-/// How long processes may take to be waited for.
+/// Timeout for processes to be reaped.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The protocol that the clients of these tests speak.
+/// The protocol version of the clients in these tests.
 const PROTOCOL: &str = "2025-06-18";
 
-/// A server of its own process, with a client on its two streams.
+/// A server in its own process, with a client on its two streams.
 struct Served {
     project: Project,
     child: Child,
     input: Option<ChildStdin>,
     lines: Receiver<String>,
     sent: u64,
-    /// Notifications that came in the meantime.
+    /// Notifications that arrived in the meantime.
     told: Vec<Value>,
 }
 
-/// A project whose `open` may be read, `ws` written, and `closed` not reached.
+/// Returns a project in which `open` is readable, `ws` writable, and `closed` not accessible.
 fn guarded() -> Project {
     let project = Project::new()
         .dir("ws")
@@ -60,7 +60,7 @@ fn lines_of(stream: ChildStdout) -> Receiver<String> {
 }
 
 impl Served {
-    /// Starts the server with `words` after `mcp serve`, and shakes hands.
+    /// Starts the server with `words` after `mcp serve`, and performs the handshake.
     fn start(project: Project, words: &[&str]) -> Self {
         let project = project.args(["mcp", "serve"]).args(words);
         let mut child = project
@@ -109,7 +109,7 @@ impl Served {
         id
     }
 
-    /// The next message of the server. Every line must be one.
+    /// Returns the next message of the server. Every line must be one.
     fn next(&self) -> Value {
         let line = self.lines.recv_timeout(ANSWER_TIME_MAX).expect("a line");
         let message: Value = serde_json::from_str(&line).expect("a message");
@@ -143,7 +143,7 @@ impl Served {
         tools.into_iter().map(named).collect()
     }
 
-    /// Expects that a call is carried out, and returns what it answers.
+    /// Checks that a call is carried out, and returns its answer.
     #[track_caller]
     fn done(&mut self, tool: &str, arguments: &Value) -> String {
         let answer = self.call(tool, arguments);
@@ -151,7 +151,7 @@ impl Served {
         text(&answer)
     }
 
-    /// Expects that a call answers with an error that holds `why`.
+    /// Checks that a call answers with an error that contains `why`.
     #[track_caller]
     fn fails(&mut self, tool: &str, arguments: &Value, why: &str) {
         let answer = self.call(tool, arguments);
@@ -159,7 +159,7 @@ impl Served {
         assert!(text(&answer).contains(why), "{answer}");
     }
 
-    /// Closes the streams, and returns the exit status with what was told on standard error.
+    /// Closes the streams, and returns the exit status and standard error.
     fn end(mut self) -> (Option<i32>, String, Project) {
         drop(self.input.take());
         let mut told = String::new();
@@ -374,7 +374,7 @@ fn nothing_goes_on_when_the_client_has_gone() {
     assert!(!left.contains("sleep 3041"), "{left}");
 }
 
-/// The states of the processes that `parent` has started, as `ps` writes them.
+/// Returns the states of the child processes of `parent`, as `ps` prints them.
 fn children(parent: u32) -> Vec<String> {
     let listed = assert_cmd::Command::new("ps")
         .args(["-o", "stat=", "--ppid", &parent.to_string()])
@@ -399,7 +399,8 @@ fn processes_that_have_built_sandboxes_are_waited_for() {
             }
         }
         let parent = served.child.id();
-        // What stands by for the next command is there all the time: somebody is looked at.
+        // The process that is pre-forked for the next command always exists, so there is a child to
+        // check.
         wait_until("a few children, all alive", PATIENCE, || {
             let states = children(parent);
             (1..=2).contains(&states.len()) && !states.iter().any(|state| state.starts_with('Z'))
@@ -482,13 +483,14 @@ fn a_client_that_is_none_is_told_and_nothing_is_served() {
     );
 }
 
-/// Where `tests/all.sh` puts what others wrote.
+/// Returns where `tests/all.sh` installs third-party programs.
 fn others() -> String {
     std::env::var("MASSGEN_TEST_SERVERS")
         .unwrap_or_else(|_| "/var/tmp/massgen-test-servers".to_owned())
 }
 
-/// A project whose agent `writer` has more `keys` of its backend. `given` may be read, `ws` written.
+/// Returns a project whose agent `writer` has more `keys` of its backend. `given` is readable, `ws`
+/// writable.
 fn equipped(keys: &str) -> Project {
     let servers = others();
     let config = format!(
@@ -512,7 +514,7 @@ orchestrator:
         .file("team.yaml", config)
 }
 
-/// The keys of a server of others that reads and writes files, with `more`.
+/// Returns the keys of a third-party file server, with `more`.
 fn filesystem(project_keys: &str) -> String {
     let servers = others();
     format!(
@@ -655,7 +657,7 @@ fn images_of_servers_are_passed_on() {
     );
 }
 
-/// A project whose directory `src` may be written to in the final phase.
+/// Returns a project whose directory `src` is writable in the final phase.
 fn writable() -> Project {
     let project = Project::new()
         .dir("ws")
@@ -703,7 +705,8 @@ fn what_commands_change_is_in_the_users_tree_after_each_call() {
         let now = std::fs::read_to_string(path(&served, "a.txt")).unwrap();
         assert_eq!(now, "one\ntwo\n", "tier {tier}");
         assert!(!path(&served, "node_modules").exists());
-        // The next command finds what stayed private, what file tools wrote, and what the user saved.
+        // The next command sees what stayed private, what file tools wrote, and what the user
+        // saved.
         let written = json!({"path": "../src/b.txt", "content": "by a tool\n"});
         served.done("write_file", &written);
         std::fs::write(path(&served, "a.txt"), "saved\n").unwrap();
@@ -717,7 +720,8 @@ fn what_commands_change_is_in_the_users_tree_after_each_call() {
         );
         let now = std::fs::read_to_string(path(&served, "a.txt")).unwrap();
         assert_eq!(now, "saved\nthree\n", "tier {tier}");
-        // A background command is carried when it has ended, and keeps no other from being carried.
+        // The changes of a background command are transferred when it has ended, and do not delay
+        // those of others.
         let line = "cd ../src; echo b > late; mkdir -p d/.git; touch ../ws/begun; sleep 600";
         served.done("start_background_command", &json!({"command": line}));
         let begun = served.project.path("ws/begun");

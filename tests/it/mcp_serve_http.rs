@@ -1,5 +1,5 @@
-//! `massgen mcp serve --http`: who is let in, sessions beside each other, clients of other projects,
-//! and the conformance suite of the protocol for servers.
+//! `massgen mcp serve --http`: authorization, parallel sessions, third-party clients, and the
+//! conformance suite of the protocol for servers.
 
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -14,8 +14,8 @@ use crate::project::{Project, binary};
 
 const CLIENT: &str = include_str!("../servers/client.cjs");
 const BEARER: &str = include_str!("../servers/bearer.cjs");
-/// The scenarios of the conformance suite that are about what this server offers; `docs/mcp-server.md`
-/// says why the others are not.
+/// Scenarios of the conformance suite that concern what this server offers; `docs/mcp-server.md`
+/// says why the others do not.
 const SCENARIOS: &[&str] = &[
     "server-initialize",
     "ping",
@@ -24,7 +24,7 @@ const SCENARIOS: &[&str] = &[
     "dns-rebinding-protection",
 ];
 
-/// A server that listens, and ends with the test.
+/// A server that is listening, and stops with the test.
 struct Listening {
     project: Project,
     child: Child,
@@ -91,7 +91,8 @@ impl Listening {
         format!("http://127.0.0.1:{}/mcp", self.port)
     }
 
-    /// Sends one request; `headers` are whole lines. The head of the answer comes back with its body.
+    /// Sends one request; `headers` are whole lines. Returns the status and the head with the body
+    /// of the answer.
     fn send(&self, line: &str, headers: &[String], body: &str) -> (u16, String) {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         let mut head = format!(
@@ -154,7 +155,7 @@ fn hello() -> String {
     hello.to_string()
 }
 
-/// Where `tests/all.sh` puts what others wrote.
+/// Returns where `tests/all.sh` installs third-party programs.
 fn others() -> PathBuf {
     let place = std::env::var_os("MASSGEN_TEST_SERVERS");
     let place = place.map_or_else(|| "/var/tmp/massgen-test-servers".into(), PathBuf::from);

@@ -1,5 +1,5 @@
-//! Servers that others wrote, each at its ordinary work and at attempts to get outside the grants:
-//! by the gate, where an argument says so, and by the sandbox, where none does. `tests/all.sh`
+//! Third-party servers, each at its ordinary work and in attempts to get outside the grants:
+//! stopped by the gate if an argument names the path, and by the sandbox otherwise. `tests/all.sh`
 //! installs them.
 
 use std::fs;
@@ -16,17 +16,17 @@ use crate::mcp_login::BROWSER;
 use crate::project::{Finished, Project, binary, events};
 use crate::scripted_team::{agent, team};
 
-/// The variable that names the directory that the servers are installed in.
+/// Environment variable with the directory in which the servers are installed.
 const INSTALLED: &str = "MASSGEN_TEST_SERVERS";
 
-/// Where the servers are.
+/// Returns the directory of the servers.
 pub(crate) fn installed() -> String {
     std::env::var(INSTALLED).unwrap_or_else(|_| {
         panic!("`{INSTALLED}` names no directory with servers: `tests/all.sh` makes one")
     })
 }
 
-/// A project with some files, and a neighbour that nobody is given.
+/// Returns a project with some files, and a neighbour directory that is not open.
 fn project() -> Project {
     Project::new()
         .file("given/notes.txt", "of the project\n")
@@ -35,8 +35,8 @@ fn project() -> Project {
         .dir("ws")
 }
 
-/// Runs one agent with one server, which makes one call a step, and gives what it read of each.
-/// `{{cwd}}` is the project and `{{servers}}` where the servers are.
+/// Runs one agent with one server, which makes one call per step, and returns what it read for
+/// each. `{{cwd}}` is replaced by the project and `{{servers}}` by the directory of the servers.
 fn run(project: Project, server: &str, calls: &[(&str, Value)]) -> (Finished, Vec<String>) {
     run_with(project, (server, ""), calls)
 }
@@ -69,7 +69,7 @@ fn run_with(
     (finished, read)
 }
 
-/// Checks that each answer holds its text.
+/// Checks that each answer contains its text.
 #[track_caller]
 fn check(project: Project, server: &str, calls: &[(&str, Value, &str)]) -> Finished {
     let made: Vec<(&str, Value)> = calls
@@ -237,7 +237,7 @@ fn the_server_of_everything_does_what_it_has() {
 const GIT: &str = "{name: git, command: /usr/bin/python3, args: [-m, mcp_server_git], \
     env: {PYTHONPATH: '{{servers}}/python'}";
 
-/// Makes a repository with one commit in `given`, and another in `outside`.
+/// Creates a repository with one commit in `given`, and another in `outside`.
 fn with_repositories(project: Project) -> Project {
     for dir in ["given", "outside"] {
         let git = |arguments: &[&str]| {
@@ -287,7 +287,7 @@ fn the_git_server_reaches_what_its_agent_reaches() {
 fn the_git_server_is_held_where_the_gate_looks_away() {
     let project = with_repositories(project());
     let cwd = project.path("").display().to_string();
-    // Nothing in a call names these paths: the repository's own config does.
+    // These paths are not in a call but in the repository's own config.
     let spy = format!(
         "[core]\n\tfsmonitor = \"cat {cwd}outside/secret.txt {cwd}given/notes.txt > {cwd}ws/stolen.txt; \
          cat {cwd}given/notes.txt > {cwd}given/new.txt; false\"\n"
@@ -308,11 +308,11 @@ fn the_git_server_is_held_where_the_gate_looks_away() {
         .has_no("given/new.txt");
 }
 
-/// A server on the network, which ends with the test.
+/// A remote server, which stops with the test.
 struct Remote(Child, u16);
 
 impl Remote {
-    /// One that speaks this protocol.
+    /// Starts a server with this protocol.
     fn start(protocol: &str) -> Self {
         let port = TcpListener::bind("127.0.0.1:0")
             .unwrap()
@@ -331,7 +331,7 @@ impl Remote {
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let listens = lines.any(|line| line.unwrap().contains(" on port "));
         assert!(listens, "the server ended");
-        // One that can tell nobody what it does ends.
+        // A server whose output cannot be written would exit.
         spawn(move || lines.for_each(drop));
         Self(child, port)
     }
@@ -417,8 +417,8 @@ fn a_name_that_stands_for_this_machine_is_not_connected_to() {
     assert_eq!(events(&finished, "replied").len(), 0);
 }
 
-/// Runs one scenario of the official suite for clients: it starts a server of its own and then
-/// massgen, which is told where.
+/// Runs one scenario of the official suite for clients: it starts its own server and then massgen
+/// with the address.
 #[track_caller]
 fn conforms(scenario: &str, calls: &str) {
     let keys = "cwd: w1\nmcp_servers: [{name: t, url: '@URL@', security: {allow_localhost: true}}]";
@@ -455,7 +455,7 @@ fn the_scenarios_for_clients_that_apply_are_passed() {
     conforms("sse-retry", &call("test_reconnection", "{}"));
 }
 
-/// What the official suite is not passed in, each with its reason in `docs/mcp.md`.
+/// Scenarios of the official suite that fail, each with its reason in `docs/mcp.md`.
 const NOT_PASSED: &str = "client:
   - auth/metadata-var2
   - auth/metadata-var3
@@ -463,8 +463,8 @@ const NOT_PASSED: &str = "client:
   - auth/client-credentials-basic
 ";
 
-/// Signs in as a user would, runs, and signs in again for the rights that the run wants. What the
-/// suite tells of a client that is known is put into the config.
+/// Signs in as a user would, runs, and signs in again for the scopes that the run needs. The
+/// suite's data about a known client is put into the config.
 const SIGNS_IN: &str = r#"
 cd "$(mktemp -d "$(dirname "$0")/home.XXXXXX")" || exit 1
 oauth=$(python3 - <<'PYTHON'

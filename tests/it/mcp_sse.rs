@@ -1,5 +1,5 @@
-//! Servers on the network that speak the older protocol over HTTP: how they are found, where what
-//! they are told goes, and what they may not do.
+//! Remote servers with the older HTTP+SSE transport: how they are found, where messages are posted,
+//! and what they may not do.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,8 @@ use crate::oauth_server::{Manner, OauthServer, TOKEN};
 use crate::project::{Finished, Project, events};
 use crate::scripted_team::{agent, team};
 
-/// A project whose agent makes two calls of the server `t` at `url`; `keys` are further keys of it.
+/// Returns a project whose agent makes two calls of the server `t` at `url`; `keys` are further
+/// keys of it.
 fn project(url: &str, keys: &str) -> Project {
     let server = format!("{{name: t, url: '{url}', security: {{allow_localhost: true}}, {keys}}}");
     let who = ("mcp__t__who", json!({}));
@@ -22,16 +23,16 @@ fn project(url: &str, keys: &str) -> Project {
         .args(RUN)
 }
 
-/// How an older server behaves.
+/// Behaviour of an older server.
 #[derive(Clone)]
 struct Older {
-    /// Where it says that messages are to be sent; `{{host}}` is itself.
+    /// Endpoint that it announces for messages; `{{host}}` is replaced by itself.
     place: &'static str,
-    /// What it answers to a message that is posted to its stream.
+    /// Answer to a message that is posted to its stream.
     unknown: Answer,
-    /// What it answers to a message that is posted where it should be.
+    /// Answer to a message that is posted to its endpoint.
     taken: Answer,
-    /// What it does where it is called.
+    /// Reaction to a tool call.
     called: fn(&Feed, &Value),
 }
 
@@ -73,7 +74,7 @@ impl Older {
                 let id = &message["id"];
                 match message["method"].as_str().unwrap() {
                     "initialize" => {
-                        // What is no message is passed over.
+                        // Events that are not messages are skipped.
                         feed.piece("event: ping\ndata: {}\n\ndata: nonsense\n\n");
                         let greeting = json!({
                             "protocolVersion": "2024-11-05",
@@ -100,13 +101,13 @@ fn at(endpoint: &Endpoint) -> String {
     format!("{}/old/sse", endpoint.server.url)
 }
 
-/// The requests so far, one a line.
+/// Returns the requests so far, one per line.
 fn lines(endpoint: &Endpoint) -> Vec<String> {
     let requests = endpoint.server.requests().into_iter();
     requests.map(|asked| asked.line).collect()
 }
 
-/// Checks that the server is used, and gives the requests that it was sent.
+/// Checks that the server is used, and returns the requests that it received.
 #[track_caller]
 fn check(older: Older, keys: &str) -> Vec<Recorded> {
     let endpoint = older.start();
@@ -115,7 +116,7 @@ fn check(older: Older, keys: &str) -> Vec<Recorded> {
     endpoint.server.requests()
 }
 
-/// Expects that the server cannot be used, for this reason, and that no model is asked.
+/// Checks that the server cannot be used, for this reason, and that no model is asked.
 #[track_caller]
 fn refused(endpoint: &Endpoint, keys: &str, expected: &str) -> Finished {
     let finished = project(&at(endpoint), keys).failure(3);

@@ -1,4 +1,4 @@
-//! Whose mentions open a path: those that the user typed, and no others.
+//! Which mentions open a path: those that the user typed, and no others.
 
 #![expect(
     clippy::disallowed_methods,
@@ -11,10 +11,10 @@ use crate::project::{Finished, Project};
 use crate::scripted_team::{agent, team};
 use crate::terminal::{CTRL_C, CTRL_D, ENTER, Terminal, UP};
 
-/// What an agent does that only answers.
+/// Replies of an agent that only answers.
 const ANSWERS: &str = "- {calls: [{name: new_answer, arguments: {content: done}}], repeat: true}";
 
-/// A project with files that somebody may name, and a key in the user's home directory.
+/// Returns a project with files that can be mentioned, and a key in the user's home directory.
 fn project() -> Project {
     Project::new()
         .config(&team(&[agent("a", "cwd: w", ANSWERS)], ""))
@@ -23,7 +23,7 @@ fn project() -> Project {
         .home_file(".ssh/id_rsa", "KEY")
 }
 
-/// The plan of a run whose task is `words` and `piped`.
+/// Returns the dry run whose task is `words` and `piped`.
 fn plan(words: &[&str], piped: &str) -> Finished {
     let words = ["--dry-run"].iter().chain(words);
     project().args(words).stdin(piped).success()
@@ -48,7 +48,7 @@ fn piped_text_opens_nothing() {
         );
         assert!(told.contains("opens nothing"), "{words:?}: {told}");
     }
-    // What the user typed beside it opens what it names.
+    // What the user typed next to it opens what it names.
     let planned = plan(&["See @src/main.rs", "-"], piped);
     let is_opened = |line: &str| line.contains("read ") && line.contains("src/main.rs");
     assert!(
@@ -56,7 +56,7 @@ fn piped_text_opens_nothing() {
         "{}",
         planned.stdout()
     );
-    // Nothing is said about text that names nothing.
+    // Text without mentions causes no message.
     let planned = plan(&["Summarise", "-"], "mail bob@host about @property");
     assert!(
         !planned.stderr().contains("standard input"),
@@ -65,7 +65,7 @@ fn piped_text_opens_nothing() {
     );
 }
 
-/// A session in which the current directory stays closed.
+/// Starts a session in which the current directory stays closed.
 #[track_caller]
 fn session(project: Project) -> Terminal {
     let project = project.env("TERM", "xterm").env("NO_COLOR", "1");
@@ -76,12 +76,12 @@ fn session(project: Project) -> Terminal {
     terminal
 }
 
-/// `text` as a terminal marks what is pasted.
+/// Wraps `text` as a terminal marks pasted text.
 fn pasted(text: &str) -> String {
     format!("\u{1b}[200~{text}\u{1b}[201~")
 }
 
-/// What `/context` shows of the paths that the session has open.
+/// Returns what `/context` shows of the paths that the session has open.
 #[track_caller]
 fn open_paths(terminal: &mut Terminal) -> String {
     terminal.types("/context\r");
@@ -95,7 +95,7 @@ fn open_paths(terminal: &mut Terminal) -> String {
     lines[begin..].join("\n")
 }
 
-/// Waits until the line that is typed is `line`, whatever choices are below it.
+/// Waits until the edited line is `line`, whatever choices are below it.
 #[track_caller]
 fn holds(terminal: &Terminal, line: &str) {
     terminal.wait(
@@ -113,7 +113,7 @@ fn a_pasted_block_opens_nothing() {
     terminal.says("opens nothing");
     terminal.says("done: ");
     terminal.shows(&[">"]);
-    // Nor does it when the history brings it back.
+    // Recalled from the history, it opens nothing either.
     terminal.types(UP);
     terminal.types(ENTER);
     let ended = || terminal.written().matches("\ndone: ").count();

@@ -1,24 +1,24 @@
-//! How types are named: once in the crate, by noun phrases that say what a value is.
+//! Naming of types: unique in the crate, and noun phrases that say what a value is.
 
 use std::collections::BTreeMap;
 
 use crate::source_tree::{assert_none, sources};
 
-/// The most types, in percent, that may share their name with another type of the crate.
+/// Maximum percentage of types that share their name with another type of the crate.
 const SHARED_PERCENT_MAX: usize = 8;
-/// The most types, in percent, whose name is a single word.
+/// Maximum percentage of types whose name is a single word.
 const ONE_WORD_PERCENT_MAX: usize = 35;
-/// The least mean length of a type name, in letters.
+/// Minimum mean length of a type name, in letters.
 const MEAN_LENGTH_MIN: usize = 11;
-/// A test that has seen fewer types has looked in the wrong place.
+/// With fewer types, the test has looked in the wrong place.
 const TYPES_MIN: usize = 1000;
-/// Names that say nothing outside the module that they stand in.
+/// Names that mean nothing outside their module.
 const GENERAL: &[&str] = &[
     "Action", "Args", "Config", "Context", "Data", "Entry", "Error", "Info", "Inner", "Item",
     "Kind", "Limits", "Line", "Mode", "Options", "Outcome", "Output", "Part", "Place", "Reason",
     "Result", "Seat", "Source", "Stage", "State", "Status", "Step", "Target", "Turn", "Value",
 ];
-/// General names that are the whole name of the crate's own concept.
+/// General names that are the complete name of the crate's own concept.
 const CONCEPTS: &[&str] = &["Config", "Error"];
 /// Participles that do not end in `ed`.
 const IRREGULAR_PARTICIPLES: &[&str] = &[
@@ -41,7 +41,8 @@ struct Definition {
     place: String,
 }
 
-/// The name that a line of code defines as a struct, an enum or a trait, and whether others see it.
+/// Returns the name of the struct, enum or trait that a line of code defines, and whether it is
+/// public.
 fn defined_type(line: &str) -> Option<(String, bool)> {
     let mut words = line.split_whitespace();
     let mut is_public = false;
@@ -83,7 +84,7 @@ fn definitions() -> Vec<Definition> {
     definitions
 }
 
-/// How many words a name in camel case has; several capitals in a row are one word.
+/// Counts the words of a name in camel case; several capitals in a row are one word.
 fn words(name: &str) -> usize {
     let mut count = 0;
     let mut was_capital = false;
@@ -106,7 +107,7 @@ fn is_bare_participle(name: &str) -> bool {
         && (is_regular || IRREGULAR_PARTICIPLES.contains(&name))
 }
 
-/// Every name with the places that define it.
+/// Returns every name with the places that define it.
 fn by_name(definitions: &[Definition]) -> BTreeMap<&str, Vec<&Definition>> {
     let mut names: BTreeMap<&str, Vec<&Definition>> = BTreeMap::new();
     for definition in definitions {

@@ -1,5 +1,5 @@
-//! Repositories that agents make below the files of a checkout, also where a submodule is: what massgen's
-//! git does there runs nothing that such a repository names.
+//! Repositories that agents create below the files of a checkout, also in place of a submodule:
+//! massgen's git never runs anything that such a repository names.
 
 #![expect(
     clippy::disallowed_methods,
@@ -21,7 +21,7 @@ use crate::pipeline::{does, git, git_in, pipeline};
 use crate::project::Project;
 use crate::scripted_team::agent;
 
-/// A project of one commit, with the submodule `library`.
+/// Creates a project with one commit and the submodule `library`.
 fn with_submodule() -> Scene {
     let scene = Scene::committed(&[("file.txt", "one\n")]);
     add_submodule(&scene.project(), &scene.dir.path().join("original"));
@@ -40,13 +40,13 @@ fn add_submodule(project: &Path, original: &Path) {
     git_in(project, &["commit", "-q", "-m", "submodule"]);
 }
 
-/// Has the repository in `dir` run `program` on a file that it knows and that was changed.
+/// Makes the repository in `dir` run `program` on a tracked and modified file.
 fn set_filter(dir: &Path, program: &str) {
     put(&dir.join("code.txt"), "one\n");
     git_in(dir, &["add", "code.txt"]);
     git_in(dir, &["config", "filter.evil.clean", program]);
     put(&dir.join(".gitattributes"), "* filter=evil\n");
-    // Its size stays, so git has to look into it.
+    // Its size stays the same, so git has to read it.
     put(&dir.join("code.txt"), "two\n");
     let code = fs::File::options().write(true).open(dir.join("code.txt"));
     let code = code.unwrap();
@@ -54,8 +54,8 @@ fn set_filter(dir: &Path, program: &str) {
     code.set_modified(before + Duration::from_secs(5)).unwrap();
 }
 
-/// A repository in `dir` that runs `program` when git looks at its files. Its head is `head`, or a commit
-/// of its own.
+/// Creates a repository in `dir` that runs `program` when git reads its files. Its HEAD is `head`,
+/// or its own commit.
 fn make_trap(dir: &Path, program: &str, head: Option<&str>) {
     fs::create_dir_all(dir).unwrap();
     git_in(dir, &["init", "-q"]);
@@ -66,7 +66,7 @@ fn make_trap(dir: &Path, program: &str, head: Option<&str>) {
     }
 }
 
-/// Has a plain git look at all files of `work`, as massgen's must not.
+/// Adds all files of `work` with plain git, as massgen's git must not.
 fn add_plainly(hub: &Hub, work: &Checkout) {
     let (git_dir, tree) = (hub.dir().to_string(), work.dir().to_string());
     let index = format!("{git_dir}/work.index");
@@ -76,11 +76,11 @@ fn add_plainly(hub: &Hub, work: &Checkout) {
         .env("GIT_DIR", git_dir)
         .env("GIT_WORK_TREE", &tree)
         .env("GIT_INDEX_FILE", index);
-    // It fails where the trap has no commit.
+    // This fails if the trap has no commit.
     let _output = add.output().unwrap();
 }
 
-/// Takes back what massgen's git noted on the files of `work`.
+/// Reverts what massgen's git recorded about the files of `work`.
 fn forget_index(hub: &Hub) {
     fs::remove_file(hub.dir().as_path().join("work.index")).unwrap();
 }
@@ -113,7 +113,7 @@ async fn a_repository_in_the_place_of_a_submodule_runs_nothing_and_changes_nothi
         assert_eq!(rows, [("new.txt", DiffStatus::Added)]);
     }
     assert_eq!(sprung(scene.dir.path()), Vec::<String>::new());
-    // The control: without care, git runs what stands there.
+    // Control: without precautions, git runs the program.
     forget_index(&hub);
     work.show(&head).await.unwrap();
     add_plainly(&hub, &work);
@@ -151,7 +151,7 @@ async fn a_repository_in_the_place_of_a_file_is_taken_as_the_files_that_it_holds
         fs::remove_file(&at).unwrap();
         make_trap(&at, &program, None);
     }
-    // Git stumbles over this name, so that it looks at the files once more.
+    // git rejects this name, so that it reads the files again.
     put(&work.dir().as_path().join("src/.GIT"), "x");
     let mut tree = None;
     for _ in 0..2 {
@@ -167,7 +167,7 @@ async fn a_repository_in_the_place_of_a_file_is_taken_as_the_files_that_it_holds
         tree = Some(taken.tree);
     }
     assert_eq!(sprung(scene.dir.path()), Vec::<String>::new());
-    // The control: git takes the first for a submodule, and then looks into it.
+    // Control: plain git first adds it as a submodule, and then reads its files.
     fs::remove_file(work.dir().as_path().join("src/.GIT")).unwrap();
     forget_index(&hub);
     add_plainly(&hub, &work);
@@ -186,7 +186,7 @@ async fn a_submodule_of_the_user_runs_nothing_when_changes_are_looked_for() {
     let hub = scene.hub(Some(&project)).await;
     assert_eq!(project.uncommitted(&hub).await.unwrap(), ["file.txt"]);
     assert_eq!(sprung(scene.dir.path()), Vec::<String>::new());
-    // The control: the user's own git runs it.
+    // Control: the user's own git runs it.
     scene.user(&["status"]);
     assert_eq!(sprung(scene.dir.path()), ["ran-trap"]);
 }

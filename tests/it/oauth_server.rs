@@ -1,5 +1,6 @@
-//! A server of tools on loopback at which one has to sign in, with the place where that is done: it
-//! gives codes, tokens and new tokens as the protocol says, and misbehaves where the test wants it.
+//! MCP server on loopback that requires sign-in, together with its authorization server: it issues
+//! codes, tokens and refreshed tokens according to the protocol, and misbehaves if the test wants
+//! it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -11,40 +12,40 @@ use url::form_urlencoded::parse;
 
 use crate::http_server::{Answer, Endpoint, Feed, Recorded};
 
-/// What every token begins with, to look for in what is left behind.
+/// Prefix of every token, to search for in what is left behind.
 pub(crate) const TOKEN: &str = "token-of-the-user-";
 
-/// How the server behaves.
+/// Behaviour of the server.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Manner {
-    /// Where it says that tokens are given, in place of itself.
+    /// The token endpoint that it announces instead of its own.
     pub(crate) tokens_at: Option<String>,
-    /// Where it says that one signs in, in place of itself.
+    /// The authorization endpoint that it announces instead of its own.
     pub(crate) authorizes_at: Option<String>,
-    /// Where it sends whoever asks for what it says of itself.
+    /// Target of redirects for requests for its metadata.
     pub(crate) moved_to: Option<String>,
-    /// The user says no.
+    /// The user refuses.
     pub(crate) is_refused: bool,
     /// The only client that it knows, with its secret.
     pub(crate) client: Option<(&'static str, &'static str)>,
-    /// What a call needs a right of its own for.
+    /// The scope that a call requires.
     pub(crate) wants_scope: Option<&'static str>,
-    /// The stream that it answers in, if it speaks the older protocol over HTTP alone.
+    /// The stream for its answers, if it supports only the older HTTP+SSE transport.
     pub(crate) answers_in: Option<Feed>,
 }
 
-/// What it has given.
+/// Codes and tokens that it has issued.
 #[derive(Debug, Default)]
 struct State {
-    /// Codes, with the challenge and the scopes that they were asked for with.
+    /// Codes, with the challenge and the scopes of their requests.
     codes: BTreeMap<String, (String, String)>,
     /// The token that is valid, and its scopes.
     valid: Option<(String, String)>,
-    /// Whether tokens are given for that which is kept.
+    /// Whether refresh tokens are rejected.
     is_revoked: bool,
-    /// Where it says that tokens are given, since it has changed its mind.
+    /// The token endpoint that it announces since it was moved.
     tokens_moved_to: Option<String>,
-    /// Whether it says nothing of where one signs in any more.
+    /// Whether it no longer announces an authorization server.
     is_silent: bool,
     given: usize,
 }
@@ -56,7 +57,7 @@ pub(crate) struct OauthServer {
 }
 
 impl OauthServer {
-    /// Starts one.
+    /// Starts a server.
     pub(crate) fn start(manner: Manner) -> Self {
         let state: Arc<Mutex<State>> = Arc::default();
         let own = Arc::clone(&state);
@@ -65,33 +66,33 @@ impl OauthServer {
         Self { endpoint, state }
     }
 
-    /// Where its tools are.
+    /// Returns the address of its tools.
     pub(crate) fn url(&self) -> String {
         format!("{}/mcp", self.endpoint.server.url)
     }
 
-    /// The requests so far whose line begins so.
+    /// Returns the requests so far whose line begins with `line`.
     pub(crate) fn requests(&self, line: &str) -> Vec<Recorded> {
         let all = self.endpoint.server.requests().into_iter();
         all.filter(|asked| asked.line.starts_with(line)).collect()
     }
 
-    /// From now on the token that it gave is no longer taken.
+    /// Makes it reject the token that it issued.
     pub(crate) fn expire(&self) {
         self.state.lock().unwrap().valid = None;
     }
 
-    /// From now on it says that tokens are given there.
+    /// Makes it announce this token endpoint.
     pub(crate) fn move_tokens(&self, url: &str) {
         self.state.lock().unwrap().tokens_moved_to = Some(url.to_owned());
     }
 
-    /// From now on it says nothing of where one signs in.
+    /// Makes it no longer announce an authorization server.
     pub(crate) fn fall_silent(&self) {
         self.state.lock().unwrap().is_silent = true;
     }
 
-    /// From now on it gives nothing for what it gave before.
+    /// Makes it reject refresh tokens that it issued.
     pub(crate) fn revoke(&self) {
         self.state.lock().unwrap().is_revoked = true;
     }
@@ -214,7 +215,7 @@ fn token(asked: &Recorded, manner: &Manner, state: &mut State) -> Answer {
     }))
 }
 
-/// What somebody is answered whom the server does not know.
+/// Returns the answer to an unauthorized request.
 fn turned_away(asked: &Recorded, host: &str, state: &State) -> Option<Answer> {
     let sent = asked.headers.get("authorization").cloned();
     let valid = state.valid.as_ref();
@@ -224,7 +225,7 @@ fn turned_away(asked: &Recorded, host: &str, state: &State) -> Option<Answer> {
     (!is_known).then(|| Answer::whole("401 Unauthorized", &[&header], ""))
 }
 
-/// The message that answers one, if it wants one.
+/// Returns the answer to a message, if it requires one.
 fn tools(
     asked: &Recorded,
     host: &str,
@@ -268,7 +269,7 @@ fn json_answer(value: &Value) -> Answer {
     Answer::whole("200 OK", &headers, value.to_string())
 }
 
-/// Base64 for URLs, without padding (RFC 4648, section 5).
+/// Encodes in base64 for URLs, without padding (RFC 4648, section 5).
 fn base64_url(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let mut text = String::new();

@@ -1,4 +1,5 @@
-//! Responses over real HTTP: what becomes of the replies that OpenAI and servers like it send.
+//! OpenAI's Responses API over real HTTP: how the replies of OpenAI and compatible servers are
+//! decoded.
 
 use massgen::backend::{BackendError, ReplyEvent};
 use massgen::event::StopReason;
@@ -26,7 +27,7 @@ fn usage() -> ReplyEvent {
     })
 }
 
-/// What the published stream says.
+/// Returns the events of the published stream.
 pub(crate) fn published_events() -> Vec<Result<ReplyEvent, BackendError>> {
     let events = [
         reasoning("**Read"),
@@ -42,13 +43,13 @@ pub(crate) fn published_events() -> Vec<Result<ReplyEvent, BackendError>> {
     events.map(Ok).to_vec()
 }
 
-/// What a simple request gets from a server that answers so.
+/// Returns the events of a simple request to a server that gives this answer.
 async fn events_of(answer: Answer) -> Vec<Result<ReplyEvent, BackendError>> {
     let (_server, backend) = serve(answer).await;
     collect(&backend, simple_request()).await
 }
 
-/// Checks that a stream of these events has these texts and calls; what goes back is left out.
+/// Checks that a stream of these events has these texts and calls; data to send back is left out.
 async fn check_stream(stream: &[String], expected: &[ReplyEvent]) {
     let mut events = events_of(streamed(stream)).await;
     events.retain(|event| !matches!(event, Ok(ReplyEvent::Echo(_) | ReplyEvent::Usage(_))));
@@ -82,11 +83,11 @@ async fn what_servers_leave_out_or_add_does_not_matter() {
     let answers = [
         Answer::stream().piece(&with_strangers).end(),
         Answer::stream().piece(&nameless).end(),
-        // What other servers end their streams with.
+        // How other servers end their streams.
         Answer::stream()
             .piece(format!("{stream}data: [DONE]\n\n"))
             .end(),
-        // Without a content type, and without a length: the end of the connection is the end.
+        // Without a content type or length: the end of the connection is the end of the body.
         Answer::raw(format!("HTTP/1.1 200 OK\r\n\r\n{stream}")),
     ];
     for (row, answer) in answers.into_iter().enumerate() {
@@ -203,7 +204,7 @@ async fn a_text_is_heard_once_wherever_it_stands() {
     ] {
         check_stream(&stream, &hello).await;
     }
-    // Nothing was announced, and a call came before the whole reply.
+    // Nothing was announced, and a call came before the complete reply.
     let called = item("done", 1, &call_item("fc_a", "a", "f", "{}"));
     let stream = [
         delta("m", 0, "Hello."),
@@ -211,7 +212,7 @@ async fn a_text_is_heard_once_wherever_it_stands() {
         completed(&json!([message, call_item("fc_a", "a", "f", "{}")])),
     ];
     check_stream(&stream, &[text("Hello."), call("a", "f", "{}"), done()]).await;
-    // A second message is parted from the first.
+    // A second message is separated from the first.
     let stream = [
         item(
             "added",
@@ -355,7 +356,7 @@ async fn a_reply_may_end_before_it_is_whole() {
     }
 }
 
-/// The fault of an answer as one line.
+/// Returns the error for an answer, as one line.
 async fn line_of(answer: Answer) -> String {
     let mut events = events_of(answer).await;
     let fault = events.pop().unwrap().unwrap_err();

@@ -1,5 +1,5 @@
-//! Whole runs of the real binary against a server of Responses that is as strict as OpenAI's: what
-//! it has not stored it does not know.
+//! Runs of the real binary against a simulated Responses server that is as strict as OpenAI's: it
+//! does not know what it has not stored.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::http_server::{Answer, Endpoint, Recorded};
 use crate::openai_wire::{completed, streamed};
 use crate::project::Project;
 
-/// What a model says: it answers, votes for the first agent, and presents.
+/// Plays the model: it answers, votes for the first agent, and presents.
 fn play(request: &Recorded) -> Answer {
     let body = request.json();
     if let Err(message) = check_input(body["input"].as_array().unwrap()) {
@@ -33,8 +33,8 @@ fn play(request: &Recorded) -> Answer {
     }
 }
 
-/// What OpenAI refuses: items that refer to something that is not stored, or that lack what belongs
-/// to them.
+/// Checks the input like OpenAI: rejects items that refer to something that is not stored, or whose
+/// required companion is missing.
 fn check_input(input: &[Value]) -> Result<(), String> {
     for (place, item) in input.iter().enumerate() {
         let kind = item["type"].as_str().unwrap_or("message");
@@ -61,7 +61,7 @@ fn check_input(input: &[Value]) -> Result<(), String> {
     Ok(())
 }
 
-/// A reply that consists of reasoning and this item.
+/// Returns a reply that consists of reasoning and this item.
 fn replied(item: &Value) -> Answer {
     let reasoning = json!({"id": "rs_1", "type": "reasoning", "summary": [],
         "encrypted_content": "gAAAA"});

@@ -1,4 +1,4 @@
-//! Responses over real HTTP: what is sent, with every request whole.
+//! OpenAI's Responses API over real HTTP: the complete requests.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::decoding::connect;
 use crate::http_server::{Answer, Server};
 use crate::wire::{KEY, call, collect, config, read_tool, simple_request};
 
-/// One event of a stream as OpenAI writes it.
+/// Formats one event of a stream as OpenAI does.
 pub(crate) fn event(kind: &str, fields: &Value) -> String {
     let mut data = json!({"type": kind});
     data.as_object_mut()
@@ -22,20 +22,20 @@ pub(crate) fn event(kind: &str, fields: &Value) -> String {
     format!("event: {kind}\ndata: {data}\n\n")
 }
 
-/// An item of the output, announced or whole.
+/// Formats an item of the output, announced or complete.
 pub(crate) fn item(kind: &str, index: u64, item: &Value) -> String {
     let kind = format!("response.output_item.{kind}");
     event(&kind, &json!({"output_index": index, "item": item}))
 }
 
-/// A piece of the item at `index`, which carries `fields`.
+/// Formats a piece of the item at `index`, with these `fields`.
 pub(crate) fn piece(kind: &str, id: &str, index: u64, mut fields: Value) -> String {
     fields["item_id"] = json!(id);
     fields["output_index"] = json!(index);
     event(&format!("response.{kind}"), &fields)
 }
 
-/// The last event of a reply with this output.
+/// Formats the last event of a reply with this output.
 pub(crate) fn completed(output: &Value) -> String {
     let response = json!({
         "id": "resp_1", "object": "response", "status": "completed", "error": null,
@@ -67,7 +67,7 @@ pub(crate) fn call_item(id: &str, call_id: &str, name: &str, arguments: &str) ->
         "call_id": call_id, "name": name})
 }
 
-/// The whole output of the published stream.
+/// Returns the complete output of the published stream.
 pub(crate) fn published_output() -> Value {
     json!([
         reasoning_item("gAAAb", &["**Reading**", "Two files."]),
@@ -77,7 +77,7 @@ pub(crate) fn published_output() -> Value {
     ])
 }
 
-/// A stream as OpenAI publishes it: reasoning, text and two calls whose pieces alternate.
+/// Returns a stream as documented by OpenAI: reasoning, text and two calls with interleaved pieces.
 pub(crate) fn published_stream() -> Vec<String> {
     let output = published_output();
     let begun = json!({"response": {"id": "resp_1", "object": "response", "status": "in_progress",
@@ -144,7 +144,7 @@ pub(crate) fn published_stream() -> Vec<String> {
     ]
 }
 
-/// What of the published stream goes back.
+/// Returns the part of the published stream that is sent back.
 pub(crate) fn published_echo() -> Value {
     let mut echo = published_output();
     for (item, fields) in echo.as_array_mut().unwrap().iter_mut().zip([
@@ -160,12 +160,12 @@ pub(crate) fn published_echo() -> Value {
     echo
 }
 
-/// An answer that streams these events.
+/// Returns an answer that streams these events.
 pub(crate) fn streamed(stream: &[String]) -> Answer {
     stream.iter().fold(Answer::stream(), Answer::piece).end()
 }
 
-/// A config for a model that reasons, with these parameters.
+/// Returns a config for a model that reasons, with these parameters.
 pub(crate) fn openai(server: &Server, parameters: Value) -> BackendConfig {
     let mut config = config("openai", &format!("{}/v1", server.url));
     "gpt-5-mini".clone_into(&mut config.model);
@@ -274,7 +274,7 @@ async fn what_a_config_says_reaches_the_request() {
         })
     );
 
-    // A model that does not reason is not asked for its reasoning, and a choice of tools needs
+    // A model that does not reason is not asked for its reasoning, and a tool choice requires
     // tools.
     config.parameters = json!({"tool_choice": "auto", "parallel_tool_calls": true})
         .as_object()
@@ -313,7 +313,7 @@ async fn a_base_url_may_name_the_whole_way() {
     }
 }
 
-/// The conversation after a reply that consists of these events and after these results.
+/// Returns the conversation after a reply with these events and these results.
 fn after(
     earlier: &ModelRequest<'_>,
     reply: Vec<Result<ReplyEvent, BackendError>>,
@@ -424,7 +424,7 @@ async fn what_came_over_another_wire_is_told_without_its_marks() {
             {"role": "user", "content": "Go."},
             {"role": "assistant", "content": "I vote."},
             {"type": "function_call", "call_id": "a", "name": "vote", "arguments": "{\"x\":1}"},
-            // Arguments that are no object would be refused with every later request.
+            // Arguments that are not an object would be rejected in every later request.
             {"type": "function_call", "call_id": "b", "name": "vote",
                 "arguments": "{\"malformed_arguments\":\"{\\\"x\\\": \"}"},
             {"role": "assistant", "content": "Done."},

@@ -1,5 +1,5 @@
-//! What scripts read: runs of the real binary in both JSON formats, whatever ends them. Every line
-//! is checked against the schema that the binary prints.
+//! Output for scripts: runs of the real binary in both JSON formats, however they end. Every line
+//! is validated against the schema that the binary prints.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -14,9 +14,9 @@ use serde_json::{Value, json};
 use crate::project::Project;
 use crate::runs::{FAILS, FINAL, WRITE_HERE, agent, answers, builds, team, walk};
 
-/// A reply that does not come as long as a test lasts.
+/// A reply that does not arrive during a test.
 const NEVER: &str = "- delay_ms: 60000\n  text: late\n";
-/// How long a process may take that has been told to end.
+/// Maximum time until a process ends after a signal.
 const ENDS_WITHIN: Duration = Duration::from_secs(20);
 
 static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
@@ -29,8 +29,8 @@ static VALIDATOR: LazyLock<Validator> = LazyLock::new(|| {
     options.build(&SCHEMA).unwrap()
 });
 
-/// All lines of a process that has ended with the status `code`: each by the schema, numbered from
-/// 1, and the last of them, and only it, the result.
+/// Returns all lines of a process that has ended with the status `code`: each is valid, they are
+/// numbered from 1, and only the last one is the result.
 #[track_caller]
 fn told(stdout: &str, code: Option<i32>) -> Vec<Value> {
     let lines: Vec<Value> = stdout
@@ -54,7 +54,7 @@ fn check_line(line: &Value) {
     assert!(errors.is_empty(), "{errors:?}: {line}");
 }
 
-/// The events of the log, each by the schema.
+/// Returns the events of the log, all valid.
 #[track_caller]
 fn logged(project: &Project) -> Vec<Value> {
     let logs = walk(&project.path(".massgen/massgen_logs"));
@@ -76,7 +76,7 @@ fn status(project: &Project) -> Value {
     serde_json::from_str(&status).unwrap()
 }
 
-/// Runs in both formats; both end with `code` and tell the same result, which is returned.
+/// Runs in both formats; both must end with `code` and print the same result, which is returned.
 #[track_caller]
 fn result(project: impl Fn() -> Project, code: i32) -> Value {
     let of = |format: &str| {
@@ -224,7 +224,8 @@ fn delivered_files_are_told_with_their_hashes() {
             .args(["build"])
     };
     let result = result(project, 0);
-    // What `sha256sum` says of `second\n`.
+    // Output of `sha256sum` for `second
+    // `.
     let digest = "480c2336b410f1ad5f8bf1b28944490255804b65350c527787e74ebdd511e3a4";
     let files = result["delivered_files"].as_array().unwrap();
     let of = |name: &str| {
@@ -323,8 +324,8 @@ fn a_run_without_an_answer_has_failed() {
     assert_eq!(result(late, 5)["outcome"], "failed");
 }
 
-/// What is wrong before a run can begin is told like everything else; `expected` is the beginning
-/// of the error.
+/// Checks that an error before a run can begin is reported like any other; `expected` is the
+/// beginning of the error.
 #[track_caller]
 fn check_refused(project: impl Fn() -> Project, code: i32, expected: &str) {
     let result = result(project, code);
@@ -448,14 +449,14 @@ fn code(mut child: Child) -> Option<i32> {
     }
 }
 
-/// A run of `agents` that is told to end at `moment` by `signals` has its result, its records and
-/// its exit status.
+/// Checks that a run of `agents` that is stopped at `moment` by `signals` has its result, its
+/// records and its exit status.
 #[track_caller]
 fn check_cancelled(team: &str, moment: &str, signals: &[Signal]) -> Value {
     let project = Project::new().config(team).args(["wait"]);
     let (child, mut reader, mut stdout) = started(&project, moment);
     for signal in signals {
-        // A run may have ended before it is told to for the second time.
+        // A run may have ended before the second signal.
         let _gone = kill_process(Pid::from_child(&child), *signal);
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -502,7 +503,7 @@ fn a_run_that_is_told_to_end_is_cancelled_at_any_moment() {
     }
 }
 
-/// A run of a few short steps; `signals` may hit any of them.
+/// Executes a run of a few short steps; `signals` may hit any of them.
 fn short_run(delay: Duration, signals: &[Signal]) {
     let step = |calls: &str| format!("- delay_ms: 10\n  text: \"a b c\"\n  calls: [{calls}]\n");
     let write = "{name: write_file, arguments: {path: a.txt, content: x}}";
@@ -521,7 +522,7 @@ fn short_run(delay: Duration, signals: &[Signal]) {
     wait_until_signals_are_taken(&child);
     std::thread::sleep(delay);
     for signal in signals {
-        // The run may have ended by now.
+        // The run may have ended already.
         let _gone = kill_process(Pid::from_child(&child), *signal);
     }
     let mut stdout = String::new();
@@ -551,7 +552,7 @@ fn whenever_a_signal_comes_the_last_line_is_the_result() {
     });
 }
 
-/// Waits until the process has said which signals it takes.
+/// Waits until the process has installed its signal handlers.
 fn wait_until_signals_are_taken(child: &Child) {
     let begun = Instant::now();
     loop {
@@ -587,7 +588,7 @@ fn a_task_that_never_comes_can_be_given_up() {
     }
 }
 
-/// A shell that prepares itself and then becomes the process of `project`.
+/// Returns a shell that runs `preparation` and then becomes the process of `project`.
 fn shell(project: &Project, preparation: &str) -> Command {
     let command = project.command();
     let mut shell = Command::new("sh");
@@ -603,7 +604,7 @@ fn shell(project: &Project, preparation: &str) -> Command {
     shell
 }
 
-/// A run in a process whose limits are those of `preparation` fails for what the machine lacks.
+/// Checks the error of a run in a process whose limits are set by `preparation`.
 #[track_caller]
 fn check_lacking(preparation: &str, expected: &str) {
     let project = Project::new()

@@ -1,12 +1,12 @@
-//! Waiting for what has to come: as long as that may take, and with its name where it does not.
+//! Waiting for a condition, with a timeout and a name for the error.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How often it is looked for.
+/// Polling interval.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Waits until `what` is so, at most this long.
+/// Waits until `is_so` is true, at most `time_max`.
 #[track_caller]
 pub(crate) fn wait_until(what: &str, time_max: Duration, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();

@@ -1,13 +1,13 @@
-//! The choice of paths while a prompt is typed: what is on the screen.
+//! Path completion while a prompt is typed: what is on the screen.
 
 use crate::project::Project;
 use crate::scripted_team::{agent, team};
 use crate::terminal::{CTRL_C, CTRL_D, CTRL_W, DOWN, ENTER, ESCAPE, LEFT, TAB, Terminal, UP};
 
-/// What an agent does that only answers.
+/// Replies of an agent that only answers.
 const ANSWERS: &str = "- {calls: [{name: new_answer, arguments: {content: done}}], repeat: true}";
 
-/// A project with some files, whose agent has none.
+/// Returns a project with some files, whose agent has none.
 fn project() -> Project {
     Project::new()
         .config(&team(&[agent("a", "", ANSWERS)], ""))
@@ -20,7 +20,7 @@ fn project() -> Project {
         .file("README.md", "read me")
 }
 
-/// A session in it whose prompt is ready, on a terminal of this many columns.
+/// Starts a session in it and waits for its prompt, on a terminal of this many columns.
 fn session(project: Project, columns: u16) -> Terminal {
     let terminal = Terminal::open(project, columns);
     terminal.shows(&[">"]);

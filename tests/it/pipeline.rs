@@ -1,5 +1,5 @@
-//! Pipelines from end to end, with scripted models and real git: what each role is told, may do and leaves,
-//! what is merged, and how it ends.
+//! Pipelines end to end, with scripted models and real git: what each role is told, may do and
+//! leaves behind, what is merged, and how a pipeline ends.
 
 #![expect(
     clippy::disallowed_methods,
@@ -19,7 +19,7 @@ use crate::scripted_team::agent;
 
 const DEMO: &str = "@examples/pipeline/offline_demo";
 
-/// A config of a pipeline; `keys` stand under `workflow`, `rest` at the top level.
+/// Returns the config of a pipeline; `keys` go under `workflow`, `rest` to the top level.
 pub(crate) fn pipeline(keys: &str, agents: &[String], rest: &str) -> String {
     let keys: String = keys
         .trim()
@@ -30,7 +30,7 @@ pub(crate) fn pipeline(keys: &str, agents: &[String], rest: &str) -> String {
     format!("workflow:\n  type: pipeline\n{keys}agents:\n{agents}{rest}\n")
 }
 
-/// Replies of a role: its first reply makes `calls`, then it answers.
+/// Returns replies of a role: the first makes `calls`, then it answers.
 pub(crate) fn does(calls: &str, answer: &str) -> String {
     let first = match calls {
         "" => String::new(),
@@ -43,12 +43,12 @@ pub(crate) fn does(calls: &str, answer: &str) -> String {
     )
 }
 
-/// A call that writes a file.
+/// Returns a call that writes a file.
 pub(crate) fn writes(path: &str, content: &str) -> String {
     format!("{{name: write_file, arguments: {{path: \"{path}\", content: \"{content}\"}}}}")
 }
 
-/// The directory of the only pipeline.
+/// Returns the directory of the only pipeline.
 pub(crate) fn place(project: &Project) -> PathBuf {
     let all = fs::read_dir(project.path(".massgen/pipelines")).unwrap();
     let mut all: Vec<PathBuf> = all.map(|one| one.unwrap().path()).collect();
@@ -56,14 +56,15 @@ pub(crate) fn place(project: &Project) -> PathBuf {
     all.pop().unwrap()
 }
 
-/// What the git of a user says of the repository of the only pipeline.
+/// Returns the output of plain git in the repository of the only pipeline.
 #[track_caller]
 pub(crate) fn git(project: &Project, words: &[&str]) -> String {
     let hub = place(project).join("hub.git");
     git_in(&hub, words)
 }
 
-/// Runs massgen with `words` in the project, and kills it after this time, if it has not ended by itself.
+/// Runs massgen with `words` in the project, and kills it after `time` if it has not ended by
+/// itself.
 pub(crate) fn killed_after(project: &Project, words: &[&str], time: Duration) {
     let mut child = project
         .command()
@@ -108,7 +109,7 @@ fn subjects(project: &Project) -> Vec<String> {
     told.lines().map(str::to_owned).collect()
 }
 
-/// What happened in the runs of all parts, in the order in which they began.
+/// Returns the events of the runs of all stages, in the order in which they began.
 pub(crate) fn runs(finished: &Finished) -> Vec<Vec<Value>> {
     let logs = finished.project().path(".massgen/massgen_logs");
     let mut logs: Vec<PathBuf> = fs::read_dir(logs)
@@ -125,7 +126,7 @@ pub(crate) fn runs(finished: &Finished) -> Vec<Vec<Value>> {
     logs.iter().map(read).collect()
 }
 
-/// What the agents of each part were told, with the role first.
+/// Returns the tasks of the agents of each stage, with the role first.
 fn questions(finished: &Finished) -> Vec<(String, String)> {
     let told = runs(finished).into_iter().map(|events| {
         let first = events
@@ -296,7 +297,8 @@ fn each_role_is_told_what_came_before_it() {
     assert_eq!(told.len(), 11);
 }
 
-/// A planner whose plan has two parts, and two implementers that write what `first` and `second` say.
+/// Returns a planner whose plan has two parts, and two implementers that write what `first` and
+/// `second` say.
 fn two_implementers(first: &str, second: &str, mend: &str) -> Vec<String> {
     let plan = writes("planner/PLAN.md", "## Part 1\\none\\n## Part 2\\ntwo\\n");
     let works = format!(
@@ -462,7 +464,8 @@ fn what_never_merges_ends_the_pipeline_with_main_green() {
     assert_eq!(tree, "TASK.md\n");
 }
 
-/// A planner that plans something new each time, and a user that says these words.
+/// Returns a planner that plans something new each time, and a user role that answers with these
+/// words.
 fn user_says(words: &[&str]) -> Vec<String> {
     let reply = |word: &&str| {
         format!("- calls: [{{name: new_answer, arguments: {{content: \"{word}\"}}}}]\n")

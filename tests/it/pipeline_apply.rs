@@ -1,5 +1,5 @@
-//! What pipelines made is delivered by the real binary into real repositories: as files, as one commit, as a
-//! merge; and nothing of the user's is lost, whatever they did meanwhile.
+//! Delivery of pipelines by the real binary to real repositories: as files, as one commit, as a
+//! merge; and no concurrent work of the user is lost.
 
 #![expect(
     clippy::disallowed_methods,
@@ -13,7 +13,7 @@ use crate::pipeline::{does, git_in, pipeline, place, writes};
 use crate::project::{Finished, Project};
 use crate::scripted_team::agent;
 
-/// An implementer that changes, adds and removes files of a project.
+/// Returns an implementer that changes, adds and removes files of a project.
 fn works() -> String {
     let calls = [
         "{name: read_text_file, arguments: {path: src/old.txt}}".to_owned(),
@@ -30,7 +30,7 @@ fn works() -> String {
     format!("{read}{rest}")
 }
 
-/// A project of one commit, on which a pipeline has worked.
+/// Returns a project with one commit on which a pipeline has worked.
 fn worked() -> Finished {
     let agents = [agent("implementer", "", &works())];
     let project = Project::new()
@@ -44,7 +44,7 @@ fn worked() -> Finished {
     project.args(["change it"]).success()
 }
 
-/// What is on the disk and in the repository, after `apply`.
+/// Returns the files on disk and the state of the repository after `apply`.
 fn state(project: &Project) -> (String, String) {
     let root = project.path("");
     (
@@ -319,7 +319,7 @@ fn modes_links_and_protected_names_are_delivered_as_the_rules_say() {
             .to_str(),
         Some("run.sh")
     );
-    // A link by itself is no obstacle.
+    // A symlink alone is not an obstacle.
     symlink("run.sh", finished.project().path("src/other")).unwrap();
 }
 

@@ -1,5 +1,5 @@
-//! What is said and kept of a pipeline that has ended: what it would deliver, what an undo leaves, which
-//! pipelines are believed, and which are removed.
+//! Ended pipelines: what they would deliver, what an undo leaves, which of them are trusted, and
+//! which are removed.
 
 #![expect(
     clippy::disallowed_methods,
@@ -31,7 +31,7 @@ fn an_undo_names_the_commit_that_stays() {
         "{}",
         again.stderr()
     );
-    // Where nothing was committed, nothing is said of it.
+    // If nothing was committed, no commit is mentioned.
     let undone = worked()
         .then(["apply", "last", "--as", "files"])
         .success()
@@ -97,7 +97,7 @@ fn what_a_pipeline_would_be_is_shown_before_it_begins() {
     assert!(listed.stdout().contains(task), "{}", listed.stdout());
 }
 
-/// The repository of a pipeline says how git is run on it.
+/// The repository of a pipeline decides how git is run on it.
 #[test]
 fn a_pipeline_that_came_along_is_not_believed() {
     let worked = worked();

@@ -1,5 +1,5 @@
-//! Pipelines that are killed at any moment are gone on with by the real binary: the shared branch is never
-//! broken, and it comes to the same.
+//! Pipelines that are killed at any moment are resumed by the real binary: the shared branch is
+//! never broken, and the result is the same.
 
 #![expect(
     clippy::disallowed_methods,
@@ -16,15 +16,15 @@ use crate::project::Project;
 use crate::repetition::repetitions;
 use crate::scripted_team::agent;
 
-/// How many pipelines go on at once.
+/// Number of parallel pipelines.
 const AT_ONCE: usize = 4;
-/// At how many moments one is killed.
+/// Number of moments at which one is killed.
 const KILLS: usize = 100;
-/// The same at every change.
+/// The same in the short suite.
 const KILLS_SHORT: usize = 20;
 
-/// A plan of two parts that touch the same file, so that one copy has to put its work right, and a tester
-/// that runs a command.
+/// Returns a plan of two parts that touch the same file, so that one copy has to fix its work, and
+/// a tester that runs a command.
 fn project() -> Project {
     let plan = writes("planner/PLAN.md", "## Part 1\\none\\n## Part 2\\ntwo\\n");
     let (one, two) = (
@@ -63,7 +63,7 @@ fn project() -> Project {
     Project::new().config(&pipeline(keys, &agents, check))
 }
 
-/// What a pipeline came to: its steps, and its files.
+/// Returns the result of a pipeline: its steps, and its files.
 fn outcome(project: &Project) -> (String, String) {
     let steps = git(
         project,
@@ -72,7 +72,7 @@ fn outcome(project: &Project) -> (String, String) {
     (steps, git(project, &["ls-tree", "-r", "main"]))
 }
 
-/// Expects that the repository is whole and each state of the shared branch green.
+/// Checks that the repository is intact and that each state of the shared branch passes its check.
 fn expect_whole(project: &Project, note: &str) {
     git(project, &["fsck", "--strict", "--no-dangling"]);
     for commit in git(project, &["rev-list", "--first-parent", "main"]).lines() {
@@ -119,7 +119,7 @@ fn a_pipeline_that_is_killed_at_any_moment_is_gone_on_with() {
             scope.spawn(move || {
                 for number in (first..kills).step_by(AT_ONCE) {
                     let project = project();
-                    // What runs beside it makes each slower than the one that was timed.
+                    // Parallel pipelines make each slower than the one that was measured.
                     let part = u32::try_from(number).unwrap();
                     let time = whole * 3 * part / u32::try_from(kills).unwrap();
                     kill_and_go_on(&project, time);

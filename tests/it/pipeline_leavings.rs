@@ -1,5 +1,5 @@
-//! What roles leave behind in their checkouts, however odd, is taken up whole or sent back to them, and no
-//! pipeline ends for it.
+//! Unusual files that roles leave in their checkouts are committed completely or sent back to the
+//! role, and no pipeline ends because of them.
 
 #![expect(
     clippy::disallowed_methods,
@@ -12,7 +12,7 @@ use crate::pipeline::{does, git, git_in, pipeline, writes};
 use crate::project::Project;
 use crate::scripted_team::agent;
 
-/// A call of a command. Neither quotes nor backslashes may be in it.
+/// Returns a call of a command, which must not contain quotes or backslashes.
 fn runs(command: &str) -> String {
     format!("{{name: execute_command, arguments: {{command: \"{command}\"}}}}")
 }
@@ -20,14 +20,14 @@ fn runs(command: &str) -> String {
 const BASH: &str = "enable_mcp_command_line: true";
 const ROLES: &str = "roles:\n  one: {rights: [write, edit, bash], writes: project}\n  two: {rights: [write, edit, bash], writes: project}";
 
-/// A pipeline of a role `one` that works by `replies`, and then `two`.
+/// Returns a pipeline of a role `one` with these `replies`, and then `two`.
 fn project(replies: &str, two: &str) -> Project {
     let agents = [agent("one", BASH, replies), agent("two", BASH, two)];
     let keys = "stages: [one, two]\nuntil: none";
     committed(Project::new().config(&pipeline(keys, &agents, ROLES)))
 }
 
-/// The project with a repository of one commit.
+/// Turns the project into a repository with one commit.
 fn committed(project: Project) -> Project {
     let project = project.file("README", "r\n");
     let root = project.path("");
@@ -105,7 +105,7 @@ fn an_answer_may_hold_any_character() {
     assert!(log.contains("[one] did"), "{log}");
 }
 
-/// As an ordinary user, for whom modes count, this is another test than as root.
+/// For an ordinary user, to whom modes apply, this tests more than for root.
 #[test]
 fn closed_files_and_directories_are_taken_up_and_changed() {
     let first = "mkdir -p d && echo 1 > d/f && echo s > s && chmod 000 s && chmod 555 d . .git";
@@ -125,8 +125,8 @@ fn closed_files_and_directories_are_taken_up_and_changed() {
     assert_eq!(git(project, &["show", "main:d/f"]), "1\n2\n");
 }
 
-/// A project whose `.gitignore` holds `rules`, and two roles, the second of which is told what the first
-/// has left.
+/// Returns a project whose `.gitignore` contains `rules`, and two roles, the second of which is
+/// told what the first has left.
 fn ignoring(rules: &str, planner: &str) -> String {
     let told = "- when: {contains: \"THE PLAN\"}\n  calls: [{name: new_answer, arguments: {content: \"told\"}}]\n  repeat: true\n";
     let agents = [
@@ -194,7 +194,7 @@ fn a_role_that_starts_afresh_lets_those_after_it_work_again() {
     assert_eq!((merged("one"), merged("two")), (2, 2), "{log}");
 }
 
-/// A disk that was full when a stage ended may have taken up its log and nothing else.
+/// If the disk was full when a stage ended, its log may be the only record of that.
 #[test]
 fn a_stage_whose_end_only_its_log_tells_is_gone_on_from() {
     let stopped = project(
@@ -222,7 +222,7 @@ fn a_stage_whose_end_only_its_log_tells_is_gone_on_from() {
     assert_eq!(git(finished.project(), &["show", "main:g"]), "2\n");
 }
 
-/// What a stage used that came to nothing is used up all the same.
+/// The usage of a failed stage counts too.
 #[test]
 fn a_limit_holds_over_all_that_a_pipeline_has_used() {
     let three = ["echo 1 > f", "echo 2 > f", "echo 3 > f"]

@@ -1,4 +1,5 @@
-//! Pipelines in repositories in every state, several at once, and with a person at the terminal.
+//! Pipelines in repositories in every state, several in parallel, and with a person at the
+//! terminal.
 
 #![expect(
     clippy::disallowed_methods,
@@ -22,7 +23,7 @@ fn config() -> String {
     pipeline("stages: [implementer]", &agents, "")
 }
 
-/// A project of one commit with `src/old.txt`.
+/// Returns a project with one commit of `src/old.txt`.
 fn project() -> Project {
     let project = Project::new()
         .config(&config())
@@ -34,7 +35,7 @@ fn project() -> Project {
     project
 }
 
-/// Expects that a pipeline works on what `prepare` makes of a project, and that its work is applied.
+/// Checks that a pipeline works on a project after `prepare`, and that its work is applied.
 #[track_caller]
 fn works(prepare: impl Fn(&Path), form: &str) -> Finished {
     let project = project();
@@ -202,7 +203,7 @@ fn a_person_at_the_terminal_answers_what_is_unclear() {
     );
 }
 
-/// A check that only what the user says makes green.
+/// Only the user's answer makes this check pass.
 #[test]
 fn a_person_at_the_terminal_says_how_work_can_be_merged() {
     let works = format!(
@@ -219,7 +220,7 @@ fn a_person_at_the_terminal_says_how_work_can_be_merged() {
     assert_eq!(git(&project, &["show", "main:implementer/b"]), "b");
 }
 
-/// What is shown to somebody who types these answers, one to each question.
+/// Returns what is shown to a person who types these answers, one per question.
 #[track_caller]
 fn answered(project: &Project, answers: &[&str]) -> String {
     let pty = native_pty_system().openpty(PtySize::default()).unwrap();

@@ -1,5 +1,6 @@
-//! What `massgen apply` of a pipeline does to the repository of a user: the branch and the index move
-//! together or not at all, nothing that the repository brings along is run, and the user's settings hold.
+//! Effects of `massgen apply` for pipelines on the user's repository: the branch and the index are
+//! updated together or not at all, nothing that the repository brings along is run, and the user's
+//! settings apply.
 
 #![expect(
     clippy::disallowed_methods,
@@ -25,12 +26,13 @@ use crate::pipeline::{does, git_in, killed_after, pipeline, place, writes};
 use crate::project::{Finished, Project};
 use crate::scripted_team::agent;
 
-/// At how many moments an apply is killed.
+/// Number of moments at which an apply is killed.
 const KILLS: usize = 40;
-/// How many are killed at once.
+/// Number of parallel applies.
 const AT_ONCE: usize = 4;
 
-/// A project of one commit, and a pipeline for it that changes a file and makes one.
+/// Returns a project with one commit, and a pipeline for it that changes one file and creates
+/// another.
 pub(crate) fn project() -> Project {
     let read = "{name: read_text_file, arguments: {path: src/old.txt}}".to_owned();
     let calls = [
@@ -55,7 +57,7 @@ pub(crate) fn worked() -> Finished {
     project().args(["change it"]).success()
 }
 
-/// The commits of the user's branch, and what differs from it.
+/// Returns the commits of the user's branch, and the differences from it.
 fn state(project: &Project) -> (String, String) {
     let root = project.path("");
     let log = git_in(&root, &["log", "--format=%s", "--first-parent", "HEAD"]);
@@ -94,7 +96,7 @@ fn an_apply_that_is_killed_at_any_moment_is_finished_by_the_next() {
     let undisturbed = worked();
     let begun = Instant::now();
     expect_committed(undisturbed.then(["apply", "last"]).success().project());
-    // What runs beside it makes each slower than the one that was timed.
+    // Parallel applies make each slower than the one that was measured.
     let whole = begun.elapsed() * 3;
     scope(|scope| {
         for first in 0..AT_ONCE {
@@ -114,14 +116,14 @@ fn kill_and_apply(time: Duration) {
     killed_after(project, &["apply", "last"], time);
     let root = project.path("");
     if !root.join(".git/index.lock").exists() {
-        // What the user commits next takes nothing back.
+        // The user's next commit reverts nothing.
         let staged = git_in(&root, &["diff", "--cached", "--name-only"]);
         assert_eq!(staged, "", "killed after {time:?}");
     }
     expect_committed(worked.then(["apply", "last"]).success().project());
 }
 
-/// A lock that massgen has left is told from others by its second name.
+/// A lock that massgen has left is recognized by its second name.
 #[test]
 fn the_lock_of_a_process_that_was_killed_goes_and_the_branch_stays() {
     let worked = worked();
@@ -210,7 +212,7 @@ fn nothing_is_run_that_the_repository_brings_along() {
     }
     let attributes = "* filter=evil diff=evil merge=evil\n";
     fs::write(root.join(".git/info/attributes"), attributes).unwrap();
-    // The control: a plain git runs them.
+    // Control: plain git runs them.
     fs::write(root.join("src/other.txt"), "touched\n").unwrap();
     git_in(&root, &["status"]);
     assert_eq!(sprung(traps.path()), ["ran-trap"]);
@@ -326,7 +328,8 @@ fn a_tree_elsewhere_is_none_of_the_projects() {
     assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
 }
 
-/// Makes `private`, a repository with a secret, and `project` beside it, as `make` does.
+/// Creates `private`, a repository with a secret, and next to it `project`, with `make`; checks
+/// that it is rejected because of `why`.
 #[track_caller]
 fn check_stranger(make: fn(&Path, &Path), why: &str) {
     let place = tempfile::tempdir().unwrap();
@@ -345,7 +348,7 @@ fn check_stranger(make: fn(&Path, &Path), why: &str) {
     assert!(!refused.stderr().contains("TOPSECRET"));
 }
 
-/// A project names any repository of the user's: that repository has to name it too.
+/// A project may name any of the user's repositories: that repository has to name the project too.
 #[test]
 fn a_repository_that_belongs_elsewhere_is_not_worked_on() {
     check_stranger(
@@ -389,7 +392,7 @@ fn a_repository_that_belongs_elsewhere_is_not_worked_on() {
     );
 }
 
-/// The controls: trees that a repository lists, or names as its own.
+/// Controls: trees that a repository lists, or names as its own.
 #[test]
 fn a_repository_that_names_the_directory_is_worked_on() {
     let place = tempfile::tempdir().unwrap();
@@ -439,7 +442,7 @@ fn anothers_repository_has_to_be_trusted() {
         .success();
 }
 
-/// A repository of the user's, and a commit for it whose objects it has.
+/// The user's repository, and a commit for it whose objects it has.
 struct Receiving {
     _place: tempfile::TempDir,
     root: std::path::PathBuf,
@@ -585,7 +588,7 @@ fn what_stands_in_the_way_of_a_directory_is_named() {
     });
 }
 
-/// A pipeline whose role runs `command` in a project, when it is applied.
+/// Returns a pipeline whose role runs `command` in a project, ready to be applied.
 fn building(project: Project, command: &str) -> Project {
     let call = format!("{{name: execute_command, arguments: {{command: \"{command}\"}}}}");
     let agents = [agent(
@@ -623,7 +626,7 @@ fn a_directory_that_holds_more_does_not_become_a_file() {
     expect_committed(refused.then(["apply", "last"]).success().project());
 }
 
-/// Git tells a branch from a tag of the same name by its long name.
+/// git distinguishes a branch from a tag of the same name by its full name.
 #[test]
 fn a_tag_with_the_name_of_the_branch_changes_nothing() {
     let project = project();
@@ -649,7 +652,7 @@ fn many_objects_come_as_one_pack() {
         .filter(|end| end == "pack" || end == "idx")
         .collect();
     assert_eq!(ends.len(), 2, "{ends:?}");
-    // The user's repository stands by itself.
+    // The user's repository does not depend on the pipeline.
     fs::remove_dir_all(root.join(".massgen")).unwrap();
     let verified = Command::new("git")
         .args(["-c", "safe.directory=*", "fsck", "--full", "--strict"])

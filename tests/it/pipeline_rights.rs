@@ -1,5 +1,5 @@
-//! What each role of a pipeline may do, tried by scripted models with the real binary: file tools, commands
-//! and git, each refusal beside what is allowed.
+//! Rights of the roles of a pipeline, exercised by scripted models with the real binary: file
+//! tools, commands and git, each denial next to what is allowed.
 
 #![expect(
     clippy::disallowed_methods,
@@ -32,7 +32,7 @@ fn bash(line: &str) -> String {
     format!("{{name: {BASH}, arguments: {{command: \"{line}\"}}}}")
 }
 
-/// What each call of a run came to: the tool, and why it was refused, if it was.
+/// Returns the calls of a run: the tool, and why it was denied, if it was.
 fn calls(events: &[Value]) -> Vec<(String, Option<String>)> {
     let mut calls: Vec<(String, Option<String>)> = Vec::new();
     for event in events {
@@ -48,15 +48,15 @@ fn calls(events: &[Value]) -> Vec<(String, Option<String>)> {
     calls
 }
 
-/// A role that makes these calls; beside each, its tool and whether it is allowed.
+/// A role that makes these calls; each with its tool and whether it is allowed.
 type Tried<'a> = (&'a str, &'a [(String, &'static str, bool)]);
 
-/// Lets roles of a pipeline without a project make calls, one role after the other.
+/// Lets roles of a pipeline without a project make calls, one role after another.
 fn tried(roles: &[Tried<'_>]) -> Finished {
     tried_in("auto", roles)
 }
 
-/// As [`tried`], with commands in a sandbox of this tier.
+/// Like [`tried`], with commands in a sandbox of this tier.
 fn tried_in(tier: &str, roles: &[Tried<'_>]) -> Finished {
     let agents: Vec<String> = roles
         .iter()
@@ -210,7 +210,7 @@ fn commands_of_a_role_are_held_to_its_directory_and_to_its_own_repository() {
                 BASH,
                 false,
             ),
-            // What it makes there is in its own view of the disk.
+            // What it creates there is only in its own view of the disk.
             (bash(&format!("mkdir -p {hub}/hooks")), BASH, true),
             (
                 bash("git commit --allow-empty -q -m mine && git stash list && echo committed"),
@@ -244,7 +244,7 @@ fn commands_of_a_role_are_held_to_its_directory_and_to_its_own_repository() {
         fs::symlink_metadata(left).is_err(),
         "nothing that an agent made is left for git"
     );
-    // Nothing but the sandbox was in the way.
+    // Control: the same command succeeds without the sandbox.
     git(project, &["update-ref", "refs/heads/other", "main"]);
 }
 

@@ -1,5 +1,5 @@
-//! Sessions and runs that came along with a project: nothing in them runs, writes or opens anything. What
-//! was made in its place is believed, and so is what the user takes in.
+//! Sessions and runs that came with a project: nothing in them runs, writes or opens anything. What
+//! was created in this directory is trusted, and so is what the user imports.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,12 +11,12 @@ use crate::project::{Finished, Project, copy_tree};
 use crate::scripted_team::{FINAL, agent, team};
 use crate::sessions::sessions;
 
-/// What the error about planted records says.
+/// Part of the error about planted records.
 const REFUSED: &str = "was not made here, and is not believed";
-/// What is said instead where there is no task: no run counts that could be gone on with.
+/// Part of the error without a task: there is no run that could be resumed.
 const NOT_BROKEN_OFF: &str = "no run of the session was broken off";
 
-/// A project in which a run with these calls has ended, by a config that is named.
+/// Runs a project with these calls to its end, with a config that is named.
 fn ended(calls: &str) -> Finished {
     let replies = format!(
         "- when: {{system: \"{FINAL}\"}}\n  text: presented\n{calls}\
@@ -30,13 +30,13 @@ fn ended(calls: &str) -> Finished {
         .success()
 }
 
-/// A call in a reply, in YAML.
+/// Formats a call in a reply as YAML.
 fn call(tool: &str, arguments: &Value) -> String {
     format!("- calls: [{{name: {tool}, arguments: {arguments}}}]\n")
 }
 
-/// A project that has the state of `finished` without having made it. `forge` changes the text of its files
-/// of this name; paths lead to the new project.
+/// Returns a project that has the state of `finished` but did not create it. `forge` changes the
+/// content of its files with this name; paths are adapted to the new project.
 fn planted(finished: &Finished, name: &str, forge: impl Fn(&Project, &str) -> String) -> Project {
     let project = Project::new().file("notes.txt", "of the project\n");
     copy_tree(&finished.project().path(".massgen"), &project.path(""));
@@ -49,7 +49,7 @@ fn planted(finished: &Finished, name: &str, forge: impl Fn(&Project, &str) -> St
     project
 }
 
-/// The files of this name below `dir`.
+/// Returns the files with this name below `dir`.
 fn found(dir: &Path, name: &str) -> Vec<PathBuf> {
     let mut find = Command::new("find");
     let found = find
@@ -62,7 +62,7 @@ fn found(dir: &Path, name: &str) -> Vec<PathBuf> {
     found.lines().map(PathBuf::from).collect()
 }
 
-/// As it is.
+/// Leaves the content unchanged.
 fn unchanged(_: &Project, text: &str) -> String {
     text.to_owned()
 }
@@ -76,7 +76,7 @@ fn with_keys(text: &str, keys: &[String]) -> String {
     text.replace("type: scripted", &backend.join("\n      "))
 }
 
-/// What is forged, and the keys of a backend for it, of a command that must not run.
+/// A forgery: its name, and the backend keys that would run a command which must not run.
 type Forgery = (&'static str, fn(&str) -> Vec<String>);
 
 #[test]
@@ -125,7 +125,7 @@ fn a_planted_run_starts_nothing_when_it_is_played_again() {
             "{told}"
         );
     }
-    // The control: a run that massgen wrote is played again, also where it was not made.
+    // Control: a run that massgen wrote can be replayed elsewhere too.
     let run = ended("");
     let project = planted(&run, "replay.yaml", unchanged);
     let finished = project.args(["replay", "last"]).success();
@@ -150,7 +150,7 @@ fn a_planted_run_that_is_played_again_opens_and_writes_nothing() {
     let finished = project.args(["replay", "last"]).run();
     assert!(finished.stderr().contains(outside), "{}", finished.stderr());
 
-    // What the record opens in the project is read, and stays as it is.
+    // What the record opens in the project is readable, and does not change.
     let final_write = |project: &Project| {
         let arguments = json!({"path": project.path("new.txt"), "content": "planted"});
         format!("- {{\"calls\":[{{\"name\":\"write_file\",\"arguments\":{arguments}}}]}}\n")
@@ -175,14 +175,14 @@ fn a_planted_run_that_is_played_again_opens_and_writes_nothing() {
         .has_file("notes.txt", "of the project\n");
 }
 
-/// Has a session open the whole project for writing.
+/// Makes a session open the whole project for writing.
 fn opening_all(project: &Project, text: &str) -> String {
     let mut metadata: Value = serde_json::from_str(text).unwrap();
     metadata["opened"] = json!([{"path": project.path(""), "permission": "write", "turn": 1}]);
     metadata.to_string()
 }
 
-/// A config whose final agent writes `new.txt` into the project, if it may.
+/// Returns a config whose final agent writes `new.txt` into the project, if it may.
 fn writing(project: &Project) -> String {
     let arguments = json!({"path": project.path("new.txt"), "content": "new"});
     let replies = format!(
@@ -194,7 +194,7 @@ fn writing(project: &Project) -> String {
     team(&[agent("a", "cwd: w", &replies)], "")
 }
 
-/// `project` with the config of [`writing`], named `own.yaml`.
+/// Adds the config of [`writing`] to `project` and names it `own.yaml`.
 fn with_writer(project: Project) -> Project {
     let config = writing(&project);
     project.file("own.yaml", config)
@@ -226,7 +226,7 @@ fn a_planted_session_is_not_gone_on_with() {
         );
         project = finished.has_no("new.txt").then([""]);
     }
-    // The last session is the last that was made here.
+    // The last session is the last one that was created here.
     let own = ["--config", "own.yaml", "task"];
     let finished = project.retyped(own).success();
     let newest = sessions(finished.project());
@@ -237,7 +237,7 @@ fn a_planted_session_is_not_gone_on_with() {
     fs::write(planted.join("turn_1/metadata.json"), later).unwrap();
     let go_on = ["--continue", "--config", "own.yaml", "go on"];
     let finished = finished.then(go_on).success().has_no("new.txt");
-    // The control: what the user mentions stays open in their own session.
+    // Control: what the user mentions stays open in their own session.
     let mention = ["--continue", "--config", "own.yaml", "go on with @.:w"];
     let finished = finished.then(mention).success().has_file("new.txt", "new");
     fs::remove_file(finished.project().path("new.txt")).unwrap();
@@ -255,7 +255,7 @@ fn a_session_that_is_taken_in_opens_nothing() {
     let go_on = ["--session-id", &id, "--config", "own.yaml", "go on"];
     let finished = taken.then(go_on).success();
     let finished = finished.has_no("new.txt");
-    // The control: one that is forked opens what it did.
+    // Control: a forked one opens what the original did.
     let mention = [
         "--session-id",
         &id,
@@ -299,7 +299,7 @@ fn a_planted_run_that_was_broken_off_is_not_gone_on_with() {
     let _closed = finished.has_no("new.txt");
 }
 
-/// Makes something at a path that cannot be read as a file, or hardly.
+/// Creates something at a path that cannot be read as a file, or is hard to read.
 type Obstacle = (&'static str, fn(&Path));
 
 const OBSTACLES: [Obstacle; 6] = [
@@ -363,7 +363,7 @@ fn nothing_in_the_place_of_a_record_keeps_a_command_waiting() {
                 &["--continue", "go on"],
                 &["undo", "last"],
             ] {
-                // The harness ends what takes a minute; a panic is an error.
+                // The harness kills what takes a minute; a panic is an error.
                 let finished = project.retyped(words.iter().copied()).run();
                 let told = finished.stderr();
                 assert!(

@@ -1,4 +1,4 @@
-//! Records that came with the project, which whoever wrote it has planted: links in them lead nowhere.
+//! Planted records that came with the project: symlinks in them are never followed.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -7,19 +7,19 @@ use std::path::PathBuf;
 use crate::project::{Project, copy_tree};
 use crate::scripted_team::{agent, answers, team};
 
-/// What must not be told.
+/// Must not be printed.
 const PRIVATE: &str = "what-is-private";
-/// The run that is planted; its name is newer than that of any other.
+/// The planted run; its name is newer than that of any other.
 const PLANTED: &str = ".massgen/massgen_logs/log_20990101_000000_000000";
 
-/// A project in which one run has ended.
+/// Returns a project in which one run has ended.
 fn ended() -> Project {
     let config = team(&[agent("a", "", &answers(PRIVATE, "agent1", 0))], "");
     let run = Project::new().config(&config).args([PRIVATE]).success();
     run.then([""])
 }
 
-/// A home in which another project has a run, whose task is private.
+/// Adds to the home another project with a run whose task is private.
 fn with_other_run(project: Project) -> Project {
     let other = ended();
     fs::create_dir(project.home("other")).unwrap();
@@ -27,7 +27,7 @@ fn with_other_run(project: Project) -> Project {
     project
 }
 
-/// Every command that reads records, none of which tells what is private.
+/// Checks that no command that reads records prints what is private.
 #[track_caller]
 fn tells_nothing(mut project: Project) {
     for words in [

@@ -1,4 +1,4 @@
-//! A disk on which programs run as those of an agent do: in its sandbox, with its package, and with
+//! A disk on which programs run like those of an agent: in its sandbox, with its package, and with
 //! each call through its gate.
 
 use std::collections::BTreeMap;
@@ -19,29 +19,31 @@ use massgen::sandbox_policy::limits::ResourceLimits;
 use massgen::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use massgen::tools::parse::parse;
 use massgen::tools::served::ToolCatalogue;
+use massgen::world::access::gate::Gate;
+use massgen::world::access::policy::{GatePolicy, ParentDirPolicy};
+use massgen::world::access::verdict::Denial;
 use massgen::world::exec::{self, Observation};
-use massgen::world::exec_environment::agent_directories::AgentDirectories;
-use massgen::world::exec_environment::{ExecBackend, ExecEnvironment, ExecEnvironmentConfig};
-use massgen::world::gate::Gate;
-use massgen::world::policy::{GatePolicy, ParentDirPolicy};
-use massgen::world::program_environment::{ProgramEnvironment, ProgramSafeguards};
 use massgen::world::sandbox::Sandbox;
-use massgen::world::verdict::Denial;
+use massgen::world::sandbox::exec_environment::agent_directories::AgentDirectories;
+use massgen::world::sandbox::exec_environment::{
+    ExecBackend, ExecEnvironment, ExecEnvironmentConfig,
+};
+use massgen::world::sandbox::program_environment::{ProgramEnvironment, ProgramSafeguards};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::mcp_servers::installed;
 use crate::project::binary;
 
-/// Python with nothing beside.
+/// Python without libraries.
 pub(crate) const PYTHON: ProgramDialect = ProgramDialect::Python(PythonLibraries::Standard);
-/// Python with tables.
+/// Python with pandas.
 pub(crate) const PANDAS: ProgramDialect = ProgramDialect::Python(PythonLibraries::Pandas);
 
-/// What must never be seen.
+/// Must never be seen.
 pub(crate) const CANARY: &str = "CANARY-7261";
 
-/// A row of a table in `tests/cases/programs`: its title's parts, and all lines below.
+/// A row of a table in `tests/cases/programs`: the parts of its title, and all lines below.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub(crate) name: String,
@@ -50,7 +52,7 @@ pub(crate) struct Row {
     pub(crate) text: String,
 }
 
-/// The rows of a table.
+/// Parses the rows of a table.
 pub(crate) fn rows(table: &str) -> Vec<Row> {
     let cases = table
         .split("\n=== ")
@@ -78,26 +80,26 @@ fn dialect_named(name: &str) -> ProgramDialect {
     }
 }
 
-/// The virtual environment in which `pandas` is installed.
+/// Returns the virtual environment in which `pandas` is installed.
 pub(crate) fn environment_of_tables() -> PathBuf {
     Path::new(&installed()).join("tables")
 }
 
-/// `ws` may be written, `ro` may be read, the rest belongs to nobody.
+/// A disk: `ws` is writable, `ro` is readable, the rest is not open.
 pub(crate) struct Scene {
     root: TempDir,
 }
 
-/// What an agent is given of a scene.
+/// Access of an agent in a scene.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Given {
-    /// `ws` and `ro`, as a guard would.
+    /// `ws` and `ro`, as with a folder guard.
     Guarded,
     /// All of it.
     Everything,
 }
 
-/// The sandbox of this tier, if the machine has it.
+/// Returns the sandbox of this tier, if the machine supports it.
 pub(crate) fn sandbox_of(choice: SandboxLevelChoice) -> Option<Sandbox> {
     let place = tempfile::tempdir().unwrap();
     let place = AbsPath::new(place.path()).unwrap();
@@ -105,7 +107,7 @@ pub(crate) fn sandbox_of(choice: SandboxLevelChoice) -> Option<Sandbox> {
     Sandbox::open(choice, &executable, &place).ok()
 }
 
-/// The sandbox of this machine; it takes a while to find out which.
+/// Returns the sandbox of this machine; finding it takes a while.
 fn sandbox() -> Sandbox {
     static SANDBOX: OnceLock<Sandbox> = OnceLock::new();
     let open = || {
@@ -155,7 +157,7 @@ impl Scene {
         self.root.path().canonicalize().unwrap().join(path)
     }
 
-    /// `text` with its places filled in.
+    /// Replaces the placeholders in `text`.
     pub(crate) fn filled(&self, text: &str) -> String {
         let root = self.path("");
         let root = root.to_str().unwrap().trim_end_matches('/');
@@ -163,7 +165,7 @@ impl Scene {
             .replace("$ROOT", root)
     }
 
-    /// What is in all that is not the agent's.
+    /// Returns the content of everything that is not the agent's.
     pub(crate) fn state(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let mut state = BTreeMap::new();
         for dir in ["outside", "ro", "ws-other"] {
@@ -176,7 +178,8 @@ impl Scene {
         state
     }
 
-    /// The environment that massgen itself would have: an active virtual one for libraries.
+    /// Returns the environment that massgen itself would have: with an active virtual environment
+    /// for libraries.
     fn env(&self, dialect: ProgramDialect) -> BTreeMap<String, String> {
         let mut env = BTreeMap::from([
             ("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned()),
@@ -191,7 +194,7 @@ impl Scene {
         env
     }
 
-    /// The programs of an agent here.
+    /// Returns the program environment of an agent here.
     pub(crate) fn programs(
         &self,
         dialect: ProgramDialect,
@@ -225,7 +228,7 @@ impl Scene {
         ProgramEnvironment::with_layers(dialect, ToolFilter::default(), held, layers)
     }
 
-    /// The gate of an agent here.
+    /// Opens the gate of an agent here.
     pub(crate) fn gate(&self, programs: ProgramEnvironment, given: Given) -> Gate {
         let real = |path: &str| RealPath::vouch(self.path(path));
         let grants = match given {
@@ -262,7 +265,7 @@ impl Scene {
         run_at(&gate, &self.filled(program))
     }
 
-    /// Runs a program as a user would, with nothing that holds it; gives what it wrote.
+    /// Runs a program as a user would, without a sandbox; returns its output.
     pub(crate) fn run_plainly(&self, dialect: ProgramDialect, program: &str) -> String {
         let program = self.filled(program);
         let (file, words): (&str, &[&str]) = match dialect {
@@ -295,7 +298,7 @@ pub(crate) fn run_at(gate: &Gate, program: &str) -> Result<Observation, Denial> 
     gate.check(call).map(exec::run)
 }
 
-/// A part of what a model reads of a program.
+/// Returns one part of what a model reads about a program.
 pub(crate) fn told(observation: &Observation, part: &str) -> Value {
     let told: Value = serde_json::from_str(&observation.content)
         .unwrap_or_else(|_| panic!("{}", observation.content));

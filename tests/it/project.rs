@@ -1,5 +1,5 @@
-//! A directory of a user's own, with files, links, a home and a config, in which the real binary
-//! runs with nothing of the machine's environment.
+//! A user's directory with files, symlinks, a home and a config, in which the real binary runs
+//! without the machine's environment.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -16,10 +16,10 @@ use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// A run that takes longer hangs.
+/// Timeout of a run.
 const RUN_TIME_MAX: Duration = Duration::from_mins(1);
 
-/// A user's project, and what they are about to type in it.
+/// A user's project, and the command line that will be run in it.
 #[must_use]
 pub(crate) struct Project {
     root: TempDir,
@@ -37,7 +37,7 @@ pub(crate) struct Finished {
 }
 
 impl Project {
-    /// An empty project in an empty home.
+    /// Creates an empty project in an empty home.
     pub(crate) fn new() -> Self {
         let root = tempfile::tempdir().expect("a temporary directory");
         let project = Self {
@@ -51,7 +51,7 @@ impl Project {
         project
     }
 
-    /// Where `path` of the project lies. The root itself is a real path.
+    /// Returns the absolute path of `path` in the project. The root itself is a real path.
     pub(crate) fn path(&self, path: impl AsRef<Path>) -> PathBuf {
         self.root
             .path()
@@ -61,7 +61,7 @@ impl Project {
             .join(path)
     }
 
-    /// Where `path` of the home lies.
+    /// Returns the absolute path of `path` in the home.
     pub(crate) fn home(&self, path: impl AsRef<Path>) -> PathBuf {
         self.root
             .path()
@@ -89,7 +89,7 @@ impl Project {
         self
     }
 
-    /// Adds a link to the project; `target` stands in it as given.
+    /// Adds a symlink to the project, with `target` as given.
     pub(crate) fn link(self, path: &str, target: impl AsRef<Path>) -> Self {
         symlink(target, self.path(path)).unwrap();
         self
@@ -100,20 +100,20 @@ impl Project {
         self.file(".massgen/config.yaml", yaml)
     }
 
-    /// Sets a variable of the environment.
+    /// Sets an environment variable.
     pub(crate) fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.env.insert(name.into(), value.as_ref().to_owned());
         self
     }
 
-    /// Adds words to the command line.
+    /// Adds arguments to the command line.
     pub(crate) fn args<S: AsRef<OsStr>>(mut self, words: impl IntoIterator<Item = S>) -> Self {
         let words = words.into_iter().map(|word| word.as_ref().to_owned());
         self.arguments.extend(words);
         self
     }
 
-    /// Types these words instead of those so far.
+    /// Replaces the arguments.
     pub(crate) fn retyped<S: AsRef<OsStr>>(mut self, words: impl IntoIterator<Item = S>) -> Self {
         self.arguments.clear();
         self.args(words)
@@ -163,7 +163,7 @@ impl Project {
         }
     }
 
-    /// The process that is about to run, for tests that handle its streams themselves.
+    /// Returns the command, for tests that handle its streams themselves.
     pub(crate) fn command(&self) -> std::process::Command {
         let mut command = std::process::Command::new(binary());
         command
@@ -224,7 +224,8 @@ impl Project {
         env
     }
 
-    /// `bytes` as text, with the changing paths of this project as `[PROJECT]` and `[HOME]`.
+    /// Decodes `bytes`, with the changing paths of this project replaced by `[PROJECT]` and
+    /// `[HOME]`.
     fn named(&self, bytes: &[u8]) -> String {
         let mut text = String::from_utf8_lossy(bytes).into_owned();
         for (path, name) in [(self.path(""), "[PROJECT]"), (self.home(""), "[HOME]")] {
@@ -236,32 +237,32 @@ impl Project {
 }
 
 impl Finished {
-    /// What the run wrote to standard output, or showed on its terminal.
+    /// Returns what the run wrote to standard output, or showed on its terminal.
     pub(crate) fn stdout(&self) -> &str {
         &self.stdout
     }
 
-    /// What the run wrote to standard error.
+    /// Returns what the run wrote to standard error.
     pub(crate) fn stderr(&self) -> &str {
         &self.stderr
     }
 
-    /// The exit status, unless a signal ended the process.
+    /// Returns the exit status, unless a signal ended the process.
     pub(crate) fn code(&self) -> Option<i32> {
         self.code
     }
 
-    /// The project as the run left it, in which these words are about to be typed.
+    /// Returns the project as the run left it, with these arguments for the next command.
     pub(crate) fn then<S: AsRef<OsStr>>(self, words: impl IntoIterator<Item = S>) -> Project {
         self.project.retyped(words)
     }
 
-    /// The project as the run left it.
+    /// Returns the project as the run left it.
     pub(crate) fn project(&self) -> &Project {
         &self.project
     }
 
-    /// Expects that a file of the project has this content.
+    /// Checks that a file of the project has this content.
     #[track_caller]
     pub(crate) fn has_file(self, path: &str, content: &str) -> Self {
         let found = fs::read_to_string(self.project.path(path)).unwrap_or_default();
@@ -269,7 +270,7 @@ impl Finished {
         self
     }
 
-    /// Expects that nothing exists at a path of the project.
+    /// Checks that nothing exists at a path of the project.
     #[track_caller]
     pub(crate) fn has_no(self, path: &str) -> Self {
         let found = fs::symlink_metadata(self.project.path(path));
@@ -278,7 +279,7 @@ impl Finished {
     }
 }
 
-/// The events of a run of one type.
+/// Returns the events of a run of one type.
 pub(crate) fn events(finished: &Finished, kind: &str) -> Vec<Value> {
     let logs = finished.project().path(".massgen/massgen_logs");
     let log = fs::read_dir(logs).unwrap().next().unwrap().unwrap().path();
@@ -289,7 +290,7 @@ pub(crate) fn events(finished: &Finished, kind: &str) -> Vec<Value> {
     events.filter(|event| event["type"] == kind).collect()
 }
 
-/// The machine as commands of a run in this process would know it.
+/// Returns the host environment of commands of a run in this process.
 pub(crate) fn machine() -> HostEnvironment {
     HostEnvironment {
         executable: AbsPath::new(binary()).unwrap(),
@@ -299,7 +300,8 @@ pub(crate) fn machine() -> HostEnvironment {
     }
 }
 
-/// The binary under test. `tests/all.sh` names a copy where an unprivileged user can run it.
+/// Returns the binary under test. `tests/all.sh` names a copy where an unprivileged user can run
+/// it.
 pub(crate) fn binary() -> PathBuf {
     std::env::var_os("MASSGEN_TEST_BINARY").map_or_else(
         || PathBuf::from(env!("CARGO_BIN_EXE_massgen")),
@@ -307,9 +309,9 @@ pub(crate) fn binary() -> PathBuf {
     )
 }
 
-/// Copies a program that is started afterwards, by a process of its own. Were the copy open for writing
-/// in this one, a process that another test starts at the same moment could hold it open, and the kernel
-/// starts no program that is (`ETXTBSY`).
+/// Copies a program that will be started, in a separate process. If this process had the copy open
+/// for writing, a process that another test starts at the same moment could inherit it, and the
+/// kernel does not start a program that is open for writing (`ETXTBSY`).
 pub(crate) fn copy_program(program: &Path, to: &Path) {
     let status = std::process::Command::new("cp")
         .arg(program)
@@ -318,8 +320,8 @@ pub(crate) fn copy_program(program: &Path, to: &Path) {
     assert!(status.unwrap().success(), "{}", to.display());
 }
 
-/// Copies a directory with all that is in it, as somebody would who archives it: into `to` if that is
-/// a directory, or else as `to`.
+/// Copies a directory with everything in it, like `cp -a`: into `to` if that is a directory,
+/// otherwise as `to`.
 pub(crate) fn copy_tree(from: &Path, to: &Path) {
     let status = std::process::Command::new("cp")
         .arg("-a")

@@ -1,6 +1,6 @@
-//! The proxy of commands that may reach some domains only, with real sockets and real names. Each
-//! test starts itself again in a network of its own, in which a public address lies on the loopback
-//! and a file says which name has which address.
+//! The proxy of commands whose network access is limited to some domains, with real sockets and
+//! names. Each test runs itself again in its own network namespace, in which a public address is on
+//! loopback and a file maps names to addresses.
 #![expect(clippy::print_stdout, reason = "a test says why it has nothing to do")]
 
 use std::env;
@@ -13,13 +13,13 @@ use std::time::Duration;
 use massgen::sandbox_policy::network::DomainPattern;
 use massgen::world::sandbox::proxy::NetworkProxy;
 
-/// Says that the test runs in the network that was made for it.
+/// Set if the test runs in the network that was created for it.
 const INSIDE: &str = "MASSGEN_TEST_NETWORK";
 
-/// An address of the Internet, which nobody asks in here.
+/// An Internet address that is not contacted here.
 pub(crate) const PUBLIC: Ipv4Addr = Ipv4Addr::new(93, 184, 215, 14);
 
-/// Makes the network and starts its arguments in it.
+/// Creates the network and runs its arguments in it.
 const NETWORK: &str = "
 ip link set lo up
 ip address add 93.184.215.14/32 dev lo
@@ -34,13 +34,13 @@ rm $hosts
 exec \"$@\"
 ";
 
-/// Runs `test`, which is the whole of the test `name` of this file, in a network of its own.
+/// Runs `test`, which is the whole of the test `name` of this file, in its own network.
 #[track_caller]
 fn in_own_network(name: &str, test: impl FnOnce()) {
     in_network_of(&format!("proxy::{name}"), test);
 }
 
-/// Runs `test`, which is the whole of the test `name`, in a network of its own, where that can be.
+/// Runs `test`, which is the whole of the test `name`, in its own network, if that is possible.
 #[track_caller]
 pub(crate) fn in_network_of(name: &str, test: impl FnOnce()) {
     if env::var_os(INSIDE).is_some() {
@@ -55,7 +55,7 @@ pub(crate) fn in_network_of(name: &str, test: impl FnOnce()) {
         let output = unshare(how).args([NETWORK, "sh", "true"]).output();
         output.is_ok_and(|output| output.status.success())
     };
-    // Who is root needs to become nobody else for it, and keeps all that holds processes.
+    // Root needs no user namespace, and keeps all restrictions of processes.
     let Some(how) = ["-nm", "-rnm"].iter().find(can) else {
         return println!("skipped: no network of its own can be made here");
     };
@@ -72,7 +72,7 @@ pub(crate) fn in_network_of(name: &str, test: impl FnOnce()) {
     assert!(told.contains("1 passed"), "{told}");
 }
 
-/// A proxy to `*.public.example` and `public.example`, and its port.
+/// Starts a proxy to `*.public.example` and `public.example`, and returns its port.
 fn proxy() -> (NetworkProxy, u16) {
     let domains =
         ["public.example", "*.public.example"].map(|text| DomainPattern::parse(text).unwrap());
@@ -89,7 +89,7 @@ fn connected(port: u16) -> TcpStream {
     client
 }
 
-/// What the proxy answers to `request` until it ends the connection.
+/// Returns the proxy's answer to `request`, until it closes the connection.
 fn asked(port: u16, request: &str) -> String {
     let mut client = connected(port);
     client.write_all(request.as_bytes()).unwrap();
@@ -102,7 +102,7 @@ fn connect(host: &str, port: u16) -> String {
     format!("CONNECT {host}:{port} HTTP/1.1\r\nHost: {host}\r\n\r\n")
 }
 
-/// A server at the public address that sends back what it gets.
+/// Starts an echo server at the public address.
 fn echo() -> SocketAddr {
     let listener = TcpListener::bind((PUBLIC, 0)).unwrap();
     let address = listener.local_addr().unwrap();
@@ -117,7 +117,7 @@ fn echo() -> SocketAddr {
     address
 }
 
-/// Reads up to the end of the proxy's own answer.
+/// Reads to the end of the proxy's own answer.
 fn head(client: &mut TcpStream) -> String {
     let mut head = Vec::new();
     let mut byte = [0];
@@ -258,7 +258,7 @@ fn a_proxy_that_goes_takes_its_connections_along() {
         assert!(head(&mut client).starts_with("HTTP/1.1 200 "));
         drop(proxy);
         let mut rest = Vec::new();
-        // It is closed with or without a farewell.
+        // The connection is closed or reset.
         let ended = client.read_to_end(&mut rest).map_err(|error| error.kind());
         assert!(
             matches!(ended, Ok(0) | Err(io::ErrorKind::ConnectionReset)),

@@ -1,6 +1,6 @@
-//! A directory that is exchanged with a link to somewhere else while a call runs: nothing outside
-//! is ever read or changed. Each race goes on until calls have both got through and failed, so that
-//! it cannot pass by never racing.
+//! Races: a directory is exchanged with a symlink to elsewhere while a call runs; nothing outside
+//! is ever read or changed. Each race continues until calls have both succeeded and failed, so that
+//! it cannot pass without racing.
 
 use std::fs;
 use std::os::fd::AsRawFd;
@@ -14,22 +14,22 @@ use serde_json::{Value, json};
 
 use crate::disk::{Disk, Exchange, act};
 
-/// How long each race lasts at least.
+/// Minimum duration of each race.
 const RACE_TIME: Duration = Duration::from_millis(500);
 
-/// How long it may take until calls have both got through and failed.
+/// Timeout until calls have both succeeded and failed.
 const RACE_TIME_MAX: Duration = Duration::from_secs(20);
 
 /// The two sides of a race.
 struct Sides {
-    /// The disk; `ws/d` and the link `ws/x` to `outside` are exchanged on it.
+    /// The disk; `ws/d` and the symlink `ws/x` to `outside` are exchanged on it.
     disk: Disk,
-    /// The directory that began as `ws/d`, wherever it is now.
+    /// The directory that was initially `ws/d`, wherever it is now.
     inside: PathBuf,
 }
 
 impl Sides {
-    /// Makes a file in the directory inside, where the call will look for it.
+    /// Creates a file in the inside directory, where the call will look for it.
     fn make(&self, path: &str, text: &str) {
         let path = self.inside.join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -37,8 +37,8 @@ impl Sides {
     }
 }
 
-/// Repeats a call. `prepare` makes what a call uses up, and `escaped` says whether the answer or
-/// the workspace holds anything from outside.
+/// Repeats a call. `prepare` creates what each call consumes, and `escaped` returns whether the
+/// answer or the workspace contains anything from outside.
 #[track_caller]
 fn race(
     tool: &str,
@@ -90,7 +90,7 @@ fn is_shown(_: &Sides, answer: &str) -> bool {
     answer.contains("original") || answer.contains("CANARY")
 }
 
-/// Whether a file of the workspace holds what only files outside hold.
+/// Returns whether a file of the workspace contains what only files outside contain.
 fn is_copied(sides: &Sides, path: &str) -> bool {
     let copy = sides.disk.state(path);
     let texts = copy.values();

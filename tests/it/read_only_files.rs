@@ -1,5 +1,5 @@
-//! Files of the user that nobody may write to by their permission bits: they stay, also where the
-//! directory that holds them is deleted, moved away or replaced.
+//! Files of the user that are read-only by their permission bits: they stay, even if the directory
+//! that contains them is deleted, moved or replaced.
 
 #![expect(
     clippy::disallowed_methods,
@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 
 use crate::project::Project;
 
-/// A project with a write path in which `kept/file` has these permission bits. It is empty, so that it
-/// need not be read before it is deleted.
+/// Returns a project with a write path in which `kept/file` has these permission bits. The file is
+/// empty, so that it need not be read before it is deleted.
 fn project(mode: u32) -> Project {
     let grants = json!({
         "workspace": "ws",
@@ -29,7 +29,7 @@ fn project(mode: u32) -> Project {
     project
 }
 
-/// Makes a call in the final phase; gives what it said, and whether the file is still there.
+/// Makes a call in the final phase; returns its answer, and whether the file still exists.
 fn outcome(mode: u32, (tool, arguments): (&str, &Value)) -> (String, bool) {
     let project = project(mode);
     let mut call = project.command();
@@ -65,7 +65,7 @@ fn a_directory_with_a_read_only_file_is_neither_deleted_nor_moved_nor_replaced()
         let (said, is_kept) = outcome(0o444, (tool, arguments));
         assert!(is_kept, "{tool} {arguments}: {said}");
         assert!(said.contains("read-only"), "{tool} {arguments}: {said}");
-        // The control: one that may be written to goes.
+        // Control: a writable file is removed.
         let (said, is_kept) = outcome(0o644, (tool, arguments));
         assert!(!is_kept, "{tool} {arguments}: {said}");
     }

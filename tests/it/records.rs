@@ -1,5 +1,5 @@
-//! The records of a run on a real disk: what is in them, that no secret is, and what remains after
-//! crashes and full disks.
+//! Records of a run on a real disk: their content, that they contain no secret, and what remains
+//! after crashes and full disks.
 
 #![expect(
     clippy::disallowed_methods,
@@ -103,7 +103,8 @@ fn ended() -> Event {
     }
 }
 
-/// A whole run of two agents in which one gets the secret into everything it says.
+/// Returns the events of a run of two agents, one of which puts the secret into everything it
+/// writes.
 fn whole_run() -> Vec<Event> {
     let (first, second) = SECRET.split_at(9);
     vec![
@@ -174,7 +175,7 @@ fn record_all(recorder: &mut Recorder, events: &[Event]) {
     }
 }
 
-/// The records of a whole run, in the turn's directory.
+/// Writes the records of a run, and returns the turn's directory.
 fn recorded() -> (TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let mut recorder = recorder(dir.path(), AttemptLayout::One);
@@ -543,10 +544,10 @@ fn runs_that_begin_at_the_same_time_have_their_own_logs() {
     assert_eq!(names.len(), 16);
 }
 
-/// Where the child process of the two tests below writes; unset in an ordinary run.
+/// Directory of the child process of the two tests below; unset in an ordinary run.
 const CHILD_DIR: &str = "MASSGEN_TEST_FULL_DISK";
 
-/// Runs `child_that_writes_to_a_full_disk` behind `wrapper`, a shell script that ends in `"$@"`.
+/// Runs `child_that_writes_to_a_full_disk` in `wrapper`, a shell script that ends with `"$@"`.
 #[track_caller]
 fn run_child(program: &str, flags: &[&str], wrapper: &str, dir: &Path) {
     let child = "records::child_that_writes_to_a_full_disk";
@@ -623,7 +624,7 @@ fn child_that_writes_to_a_full_disk() {
     println!("the disk was full");
 }
 
-/// Writes a file until no more fits.
+/// Fills the disk with a file.
 fn fill(dir: &Path) -> PathBuf {
     let path = dir.join("filler");
     let mut file = fs::File::create(&path).unwrap();

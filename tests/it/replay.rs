@@ -1,5 +1,5 @@
-//! Recorded runs are played again by the real binary: the same decisions in the same order, whatever
-//! happened in the run, and a record that was changed is found out.
+//! Replay of recorded runs by the real binary: the same decisions in the same order, whatever
+//! happened in the run, and a modified record is detected.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,7 @@ use massgen::orchestrator::execution::ShutdownSignal;
 use massgen::path::AbsPath;
 use massgen::replay::play;
 use massgen::replay::record::RecordedRun;
-use massgen::world::clock;
+use massgen::world::io::clock;
 use massgen::world::store::event_log::EventLog;
 use massgen::world::store::redact::Redactor;
 use massgen::world::store::runs;
@@ -25,14 +25,14 @@ use crate::scripted_team::{FINAL, agent, answers, team};
 const WRITE_HERE: &str = "orchestrator:\n  context_paths:\n    - {path: ., permission: write}\n";
 const FAILS: &str = "- error: {message: \"invalid api key\"}\n  repeat: true\n";
 
-/// The directory of the newest run's records.
+/// Returns the directory of the newest run's records.
 fn turn(project: &Project) -> PathBuf {
     let logs = project.path(".massgen/massgen_logs");
     let runs = fs::read_dir(logs).unwrap().map(|run| run.unwrap().path());
     runs.max().unwrap().join("turn_1")
 }
 
-/// The types of the recorded events that are about what agents decide, in order.
+/// Returns the types of the recorded events about agents' decisions, in order.
 fn decisions(project: &Project) -> Vec<String> {
     let log = fs::read_to_string(turn(project).join("events.jsonl")).unwrap();
     let kinds = log.lines().map(|line| {
@@ -55,7 +55,7 @@ fn decisions(project: &Project) -> Vec<String> {
         .collect()
 }
 
-/// Plays the newest run again and expects it to be the same.
+/// Replays the newest run and checks that it is the same.
 #[track_caller]
 fn check_same(finished: Finished) -> Finished {
     let replayed = finished.then(["replay", "last"]).success();
@@ -65,7 +65,7 @@ fn check_same(finished: Finished) -> Finished {
     replayed
 }
 
-/// Runs `config`, expects the exit status and the `kinds` of decision, and plays the run again.
+/// Runs `config`, checks the exit status and the `kinds` of decisions, and replays the run.
 #[track_caller]
 fn check(config: &str, code: i32, kinds: &[&str]) {
     let finished = Project::new().config(config).args(["go"]).failure(code);
@@ -99,7 +99,7 @@ fn votes_that_come_too_late_are_refused_again() {
   calls: [{name: vote, arguments: {agent_id: agent2, reason: "mine"}}]
   repeat: true
 "#;
-    // Their votes are under way while the new answer comes.
+    // Their votes are pending when the new answer arrives.
     let agents = [
         agent("a", "", &answers("a", "agent1", 300)),
         agent("b", "", second_thoughts),
@@ -283,7 +283,7 @@ fn single_agents_and_skipped_rounds_are_replayed() {
     check(&team(&agents, skip), 0, &["final_answer"]);
 }
 
-/// A team that works with files: its paths are those of one run.
+/// Returns a team that works with files: its paths are those of one run.
 fn builders(own: &Path) -> String {
     let builder = |own: &str| {
         format!(
@@ -360,13 +360,13 @@ fn a_replay_runs_no_command() {
     );
     let left = tree(&replayed.project().path(""));
     let ran: Vec<_> = left.keys().filter(|path| path.ends_with("ran")).collect();
-    // The workspace of the run itself is gone or holds its own; that of the replay holds nothing.
+    // The run's own workspace is gone or unchanged; the replay leaves nothing in its own.
     let of_the_replay = |path: &&&PathBuf| path.to_string_lossy().contains("replay_");
     assert_eq!(ran.iter().find(of_the_replay), None);
     let _not_again = replayed.has_no("ran");
 }
 
-/// All that is below a directory: files with their content, links with their targets.
+/// Returns everything below a directory: files with their content, symlinks with their targets.
 fn tree(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(dir).unwrap() {
@@ -500,7 +500,7 @@ fn replays_of_racing_agents_are_all_the_same() {
     }
 }
 
-/// A finished run of two agents that look at files, and its `turn_1` directory.
+/// Runs two agents that read files, and returns the finished run with its `turn_1` directory.
 fn small_run() -> (Finished, PathBuf) {
     let looks = answers("a", "agent1", 0).replacen(
         "text: \"I think of a.\"",
@@ -519,7 +519,7 @@ fn small_run() -> (Finished, PathBuf) {
     (finished, turn)
 }
 
-/// Plays the run whose records lie in `turn`, in this process; `None` if it is the same.
+/// Replays the run with its records in `turn`, in this process; `None` if it is the same.
 fn played(project: &Project, turn: &Path) -> Option<String> {
     let path = |path: &Path| AbsPath::new(path).unwrap();
     let (logs, base) = (
@@ -617,7 +617,7 @@ fn a_recording_is_a_script() {
     );
 }
 
-/// Runs a team whose agent records into `file` and expects exit status 2 with `expected`.
+/// Runs a team whose agent records to `file` and checks for exit status 2 with `expected`.
 #[track_caller]
 fn check_refused(project: Project, file: &str, expected: &str) {
     let agents = [agent(

@@ -1,6 +1,6 @@
-//! What commands take of the numbers that the kernel counts for all processes of a user, or of the
-//! machine: an attack inside a sandbox leaves enough for the user's other programs. The control is
-//! the same attack where nothing holds it.
+//! Limits on resources that the kernel counts for all processes of a user, or for the machine: an
+//! attack in a sandbox leaves enough for the user's other programs. The control is the same attack
+//! without a sandbox.
 #![expect(clippy::print_stdout, reason = "a test says why it has nothing to do")]
 
 use std::fs;
@@ -15,9 +15,10 @@ use rustix::process::geteuid;
 use crate::command_runs::has;
 use crate::project::{Project, binary};
 
-/// Python at the place where every sandbox has it.
+/// Path of Python, the same in every sandbox.
 const PYTHON: &str = "/usr/bin/python3";
-/// Puts descriptors in flight until the kernel takes no more, says how many, and keeps them there.
+/// Puts as many file descriptors in flight as the kernel allows, prints the number, and keeps them
+/// there.
 const FLIGHT: &str = r#"
 import array, os, resource, socket, sys
 most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
@@ -43,7 +44,7 @@ one, other = socket.socketpair()
 one.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [0]))])
 print("passed")
 "#;
-/// Watches all files below the current directory and says how many that were.
+/// Watches all files below the current directory and prints their number.
 const WATCH: &str = r#"
 import ctypes, os, sys
 libc = ctypes.CDLL(None)
@@ -56,12 +57,12 @@ for directory, _, files in os.walk("."):
 print(count, flush=True)
 sys.stdin.read()
 "#;
-/// How many files are there to be watched: more than a command may watch.
+/// Number of files to watch: more than a command may watch.
 const FILES: usize = 9000;
-/// How many files a command may watch at most.
+/// Maximum number of files that a command may watch.
 const WATCHES_MAX: usize = 8192;
 
-/// A project with a workspace and a grants file, whose owner is `user` if that is another one.
+/// Returns a project with a workspace and a grants file, owned by `user` if given.
 fn project(user: Option<u32>, script: &str) -> Project {
     let project = Project::new().dir("ws").file("ws/attack.py", script);
     let workspace = project.path("ws").display().to_string();
@@ -83,7 +84,8 @@ fn give(path: &Path, user: u32) {
     }
 }
 
-/// A user whose counts no other test and no other program uses; none where nobody can become one.
+/// Returns a user whose resources no other test or program uses; `None` if the test cannot become
+/// one.
 fn user_of_its_own(number: u32) -> Option<u32> {
     let user = geteuid().is_root().then_some(number)?;
     let mut version = as_user(Some(user), binary().to_str().unwrap());
@@ -95,8 +97,8 @@ fn user_of_its_own(number: u32) -> Option<u32> {
     can_start.then_some(user)
 }
 
-/// The program as this user, with the limits that most users have: 1024 open files, which a program
-/// may raise to 20,000.
+/// Returns a command that runs the program as this user, with the limits that most users have: 1024
+/// open files, which a program may raise to 20,000.
 fn as_user(user: Option<u32>, program: &str) -> Command {
     let mut command = Command::new("prlimit");
     command.args(["--nofile=1024:20000", "--"]);
@@ -108,10 +110,10 @@ fn as_user(user: Option<u32>, program: &str) -> Command {
     command
 }
 
-/// An attack that goes on until its standard input is closed.
+/// An attack that continues until its standard input is closed.
 struct Attack {
     child: Child,
-    /// What it said first.
+    /// The first line that it printed.
     told: String,
 }
 
@@ -141,7 +143,7 @@ impl Drop for Attack {
     }
 }
 
-/// `massgen sandbox` in the project, in front of a command's words.
+/// Returns `massgen sandbox` in the project; the words of a command follow.
 fn sandboxed(project: &Project, user: Option<u32>, tier: SandboxLevel) -> Command {
     let mut command = as_user(user, binary().to_str().unwrap());
     command
@@ -155,7 +157,7 @@ fn sandboxed(project: &Project, user: Option<u32>, tier: SandboxLevel) -> Comman
     command
 }
 
-/// What a command says in a sandbox, or why it says nothing.
+/// Returns the output of a command in a sandbox, including errors.
 fn said(mut command: Command, words: &[&str]) -> String {
     let mut child = command
         .args(words)
@@ -172,7 +174,7 @@ fn said(mut command: Command, words: &[&str]) -> String {
     said.trim().to_owned()
 }
 
-/// What a script says outside of every sandbox.
+/// Returns the output of a script outside of every sandbox.
 fn outside(user: Option<u32>, script: &str) -> String {
     let mut command = as_user(user, PYTHON);
     command.current_dir("/");
@@ -200,7 +202,7 @@ fn descriptors_in_flight_leave_enough_for_others() {
         let other = said(sandboxed(&project, user, tier), &["echo", "starts"]);
         assert_eq!(other, "starts", "tier {tier}");
         drop(attack);
-        // Without the attack, commands pass descriptors to each other.
+        // Without the attack, commands can pass descriptors to each other.
         let passed = said(sandboxed(&project, user, tier), &[PYTHON, "-c", PASS]);
         assert_eq!(passed, "passed", "tier {tier}");
     }
@@ -229,7 +231,7 @@ fn massgen_passes_descriptors_where_other_programs_cannot() {
         .filter(|tier| has(*tier))
     {
         let project = project(Some(user), FLIGHT);
-        // With twice as many as other programs may see.
+        // Twice as many as other programs may have open.
         let limited = FLIGHT.replace(
             "setrlimit(resource.RLIMIT_NOFILE, (most, most))",
             "setrlimit(resource.RLIMIT_NOFILE, (2048, 2048))",
@@ -266,7 +268,7 @@ fn watches_over_files_leave_enough_for_others() {
     assert!(control.count() > WATCHES_MAX, "{}", control.told);
 }
 
-/// The hard limit of this name, as `/proc/self/limits` tells it.
+/// Returns the hard limit with this name from `/proc/self/limits`.
 fn hard_limit(limits: &str, name: &str) -> u64 {
     let line = limits.lines().find_map(|line| line.strip_prefix(name));
     let words = line.unwrap_or_else(|| panic!("no {name} in {limits}"));
@@ -313,7 +315,7 @@ fn a_config_may_open_more_files() {
     assert_eq!(finished.stdout(), "700\n700\n");
 }
 
-/// Asks for as many requests of asynchronous input and output as the machine has.
+/// Sets up as many asynchronous I/O requests as the machine allows.
 const REQUESTS: &str = r#"
 import ctypes, os, platform
 number = {"x86_64": 206, "aarch64": 0}[platform.machine()]
@@ -335,7 +337,7 @@ fn no_command_takes_requests_that_the_whole_machine_shares() {
     assert_eq!(outside(None, REQUESTS), "made");
 }
 
-/// Opens pseudo terminals until there are no more.
+/// Opens pseudoterminals until there are no more.
 const TERMINALS: &str = r#"
 import os
 kept = []
@@ -404,7 +406,7 @@ fn nothing_is_told_of_the_kernel_that_no_program_needs() {
     }
 }
 
-/// Makes files until there can be no more.
+/// Creates files until there can be no more.
 const MANY_FILES: &str = r#"
 import os, time
 number = 0
@@ -432,7 +434,7 @@ fn a_command_leaves_room_for_files_on_its_disk() {
         let project = project(None, "")
             .file("few.py", &few)
             .file("many.py", MANY_FILES);
-        // In a mount namespace of its own, so that nobody else sees the disk.
+        // In its own mount namespace, so that no other process sees the disk.
         let script = "mount -t tmpfs -o size=900m,nr_inodes=20k none ws && cp \"$1\" ws/attack.py && \
                       shift && \"$@\"; touch ws/more && echo there is room";
         let run = |attack: &str| {

@@ -1,5 +1,5 @@
-//! Runs that are broken off at any moment are gone on with by the real binary: the same winner, the
-//! same delivery, and nobody is asked again for what is recorded.
+//! Runs that are interrupted at any moment are resumed by the real binary: the same winner, the
+//! same delivery, and no recorded reply is requested again.
 
 #![expect(
     clippy::disallowed_methods,
@@ -22,9 +22,9 @@ use serde_json::{Value, json};
 use crate::project::{Project, copy_tree};
 use crate::scripted_team::{agent, team};
 
-/// How many runs go on at once.
+/// Number of parallel runs.
 const AT_ONCE: usize = 4;
-/// At how many moments a run is killed.
+/// Number of moments at which a run is killed.
 const KILLS: usize = 200;
 
 /// Works in its workspace, answers, votes, and delivers a file.
@@ -73,7 +73,7 @@ fn project() -> Project {
     Project::new().config(&team(&agents, DELIVERS)).dir("out")
 }
 
-/// What is typed in the directory of `project`.
+/// Returns a command with these arguments in the directory of `project`.
 fn massgen(project: &Project, words: &[&str]) -> Command {
     let mut command = project.command();
     command.args(words);
@@ -86,7 +86,7 @@ fn told(output: &Output) -> String {
     format!("{}\n{}{}", output.status, text(out), text(err))
 }
 
-/// The log of the only run.
+/// Returns the log of the only run.
 fn log(project: &Project) -> Option<PathBuf> {
     let runs = fs::read_dir(project.path(".massgen/massgen_logs")).ok()?;
     let mut runs: Vec<PathBuf> = runs.map(|run| run.unwrap().path()).collect();
@@ -102,7 +102,7 @@ fn events(log: &Path) -> Vec<Value> {
         .collect()
 }
 
-/// How often each agent did each thing.
+/// Counts the events of each type by agent.
 fn counts(events: &[Value]) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for event in events {
@@ -116,13 +116,14 @@ fn counts(events: &[Value]) -> BTreeMap<String, usize> {
     counts
 }
 
-/// What a run that nobody broke off does.
+/// Returns the counts of an uninterrupted run.
 fn undisturbed() -> BTreeMap<String, usize> {
     let finished = project().args(["go"]).success();
     counts(&events(&log(finished.project()).unwrap()))
 }
 
-/// Expects that the only run came to what it comes to undisturbed: nothing missing, nothing twice.
+/// Checks that the only run has the same result as an uninterrupted one: nothing missing, nothing
+/// twice.
 #[track_caller]
 fn check_ended(project: &Project, expected: &BTreeMap<String, usize>, note: &str) {
     let log = log(project).unwrap();
@@ -144,7 +145,7 @@ fn check_ended(project: &Project, expected: &BTreeMap<String, usize>, note: &str
     assert_eq!(answers, ["final: alpha"], "{note}");
 }
 
-/// A run that has ended, whose records can be cut.
+/// A run that has ended, whose records can be truncated.
 struct Whole {
     project: Project,
     log: PathBuf,
@@ -170,7 +171,7 @@ impl Whole {
         }
     }
 
-    /// Lets the log end after `len` bytes, and what else is on the disk fit.
+    /// Truncates the log after `len` bytes, and adapts the rest of the state on disk.
     fn cut(&self, len: usize) {
         let state = self.project.path(".massgen");
         fs::remove_dir_all(&state).unwrap();
@@ -194,8 +195,7 @@ impl Whole {
     }
 }
 
-/// Gives each sealed directory below `dir` the seal of the directory that it is now, since a copy is
-/// not believed.
+/// Renews the seal of each sealed directory below `dir`, because a copy is not trusted.
 fn seal_again(dir: &Path) {
     for entry in fs::read_dir(dir).unwrap() {
         let entry = entry.unwrap();
@@ -236,7 +236,7 @@ fn a_run_is_gone_on_with_from_every_record_of_its_log() {
     });
 }
 
-/// Has the first presentation begun again from the task, and delivers in the second.
+/// Restarts from the task after the first presentation, and delivers in the second.
 const BEGINS_AGAIN: &str = r#"
 - when: {offers: restart_orchestration}
   calls: [{name: restart_orchestration, arguments: {reason: "too short", instructions: "longer"}}]
@@ -322,7 +322,7 @@ fn a_log_cut_at_any_byte_is_written_on_after_its_last_whole_line() {
     let path = AbsPath::new(&whole.log).unwrap();
     for len in 0..whole.bytes.len() {
         fs::write(&whole.log, &whole.bytes[..len]).unwrap();
-        // A process that another test is just starting may have the log's handle for a moment.
+        // A process that another test is just starting may hold the log's handle for a moment.
         let opened = || EventLog::reopen(&path).ok();
         let kept = std::iter::repeat_with(opened).flatten().next().unwrap();
         drop(kept.log);
@@ -336,7 +336,7 @@ fn a_log_cut_at_any_byte_is_written_on_after_its_last_whole_line() {
     }
 }
 
-/// Runs until it is killed after `time`, and goes on with what there is until it ends.
+/// Starts a run, kills it after `time`, and resumes or restarts it until it ends.
 fn kill_and_go_on(project: &Project, time: Duration) -> String {
     let quiet = |words: &[&str]| {
         let mut command = massgen(project, words);
@@ -404,7 +404,7 @@ fn nobody_else_goes_on_with_a_run_that_goes_on() {
     assert!(told(&second).contains(expected), "{}", told(&second));
 }
 
-/// Goes on with a run whose log was cut in the middle, after `change`, and expects what is said.
+/// Resumes a run whose log was truncated in the middle, after `change`, and checks the output.
 #[track_caller]
 fn check_changed(change: impl FnOnce(&Project), words: &[&str], code: i32, expected: &str) {
     let whole = Whole::new();
@@ -454,8 +454,9 @@ fn a_session_without_a_broken_run_needs_a_task() {
     assert!(again.stderr().contains(expected), "{}", again.stderr());
 }
 
-/// The final agent reads a file of the user's, writes it, and the log is cut before it was delivered;
-/// then the user changes what `meanwhile` says. Gives the project after the run was gone on with.
+/// The final agent reads and writes a file of the user's, and the log is truncated before the
+/// delivery; then `meanwhile` makes the user's changes. Returns the project after the run was
+/// resumed.
 fn changed_before_going_on(meanwhile: impl FnOnce(&Project)) -> (Project, Output) {
     let replies = r#"
 - when: {system: "the final agent", last: "wrote"}

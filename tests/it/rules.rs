@@ -1,5 +1,5 @@
-//! The rules of `permissions:` as a user meets them: what they close to tools and to commands, what
-//! `config check` and `explain` say of them, and links that are swapped against them.
+//! The rules of `permissions:` as a user meets them: what they deny to tools and commands, the
+//! output of `config check` and `explain`, and symlinks that are swapped to evade them.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -22,7 +22,7 @@ use crate::docs::blocks;
 use crate::project::{Finished, Project};
 use crate::scripted_team::{agent, team};
 
-/// A project with files of all kinds, whose one agent has these `permissions`, in one line.
+/// Returns a project with files of all kinds, whose one agent has these `permissions`, on one line.
 fn project(permissions: &str) -> Project {
     let config = format!(
         "agents:
@@ -57,7 +57,7 @@ fn call_in(project: Project, tool: &str, arguments: &Value) -> Finished {
         .run()
 }
 
-/// Expects that a call is denied by a rule, and allowed without it.
+/// Checks that a call is denied by a rule, and allowed without it.
 #[track_caller]
 fn denied(permissions: &str, tool: &str, arguments: &Value, reason: &str) {
     let refused = call(permissions, tool, arguments);
@@ -68,7 +68,7 @@ fn denied(permissions: &str, tool: &str, arguments: &Value, reason: &str) {
     assert_eq!(control.code(), Some(0), "{}", control.stdout());
 }
 
-/// Where `path` of the project is, from the agent's workspace.
+/// Returns `path` of the project, relative to the agent's workspace.
 fn source(path: &str) -> String {
     format!("../../../src/{path}")
 }
@@ -225,7 +225,7 @@ fn commands_are_held_to_rules_about_commands() {
     assert_eq!(other.code(), Some(0), "{}", other.stdout());
 }
 
-/// What a shell finds in the project, whose agent has these `permissions`, in a tier.
+/// Runs a shell script in the project, whose agent has these `permissions`, in a tier.
 fn shell(tier: SandboxLevel, permissions: &str, script: &str) -> Finished {
     let project = project(permissions).file(".massgen/workspaces/ann_00000000/own.lock", "own\n");
     let arguments = json!({"command": script});
@@ -504,7 +504,7 @@ fn links_that_are_swapped_lead_past_no_rule() {
     }
 }
 
-/// The first block of `docs/rules.md` in this language.
+/// Returns the first block of `docs/rules.md` in this language.
 fn documented(language: &str) -> &'static str {
     blocks(include_str!("../../docs/rules.md"), language)[0]
 }

@@ -1,4 +1,4 @@
-//! Whole runs of the real binary, with scripted teams in directories of their own.
+//! Runs of the real binary, with scripted teams in their own directories.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -10,10 +10,10 @@ use serde_json::Value;
 
 use crate::project::{Finished, Project};
 
-/// What only the final phase's system message says.
+/// Text that only the final phase's system message contains.
 pub(crate) const FINAL: &str = "the final agent";
 
-/// A scripted agent; `replies` is YAML, indented as in the list under `replies:`.
+/// Returns a scripted agent; `replies` is YAML, indented as in the list under `replies:`.
 pub(crate) fn agent(id: &str, workspace: &str, replies: &str) -> String {
     let cwd = if workspace.is_empty() {
         String::new()
@@ -31,7 +31,7 @@ pub(crate) fn team(agents: &[String], rest: &str) -> String {
     format!("agents:\n{}{rest}\n", agents.concat())
 }
 
-/// Gives an answer, then votes for `candidate`, then presents.
+/// Returns replies that give an answer, vote for `candidate`, and present.
 pub(crate) fn answers(answer: &str, candidate: &str) -> String {
     format!(
         r#"
@@ -44,7 +44,8 @@ pub(crate) fn answers(answer: &str, candidate: &str) -> String {
     )
 }
 
-/// Writes a file into the workspace and answers; in the final phase does as `last` says.
+/// Returns replies that write a file to the workspace and answer; in the final phase, they do what
+/// `last` says.
 pub(crate) fn builds(file: &str, content: &str, last: &str) -> String {
     format!(
         r#"
@@ -377,7 +378,8 @@ fn protected_names_stay_as_they_are_and_the_run_says_4() {
         .has_file(".env", "KEY=mine");
 }
 
-/// What a run says at its start about a project that holds `file`, with `entry` as context path.
+/// Checks the output at the start of a run in a project that contains `file`, with `entry` as
+/// context path.
 #[track_caller]
 fn check_notice(file: &str, entry: &str, expected: &str) {
     let rest = format!("orchestrator:\n  context_paths:\n    - {entry}\n");
@@ -543,7 +545,7 @@ fn a_users_own_workspace_is_never_emptied() {
         .has_file("mine/new.txt", "n");
 }
 
-/// Starts a run, waits until its stderr shows `text`, and hands the process over.
+/// Starts a run, waits until its standard error contains `text`, and returns the process.
 fn started(project: &Project, text: &str) -> Child {
     let mut command = project.command();
     command
@@ -554,7 +556,7 @@ fn started(project: &Project, text: &str) -> Child {
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     let seen = lines.any(|line| line.unwrap_or_default().contains(text));
     assert!(seen, "the run never showed {text:?}");
-    // The rest is read away, so that the run never waits for us.
+    // Drain the rest, so that the run never blocks.
     std::thread::spawn(move || lines.for_each(drop));
     child
 }
@@ -616,7 +618,7 @@ fn what_the_user_changes_meanwhile_is_not_overwritten() {
     assert_eq!(std::fs::read_to_string(&kept[0]).unwrap(), "ours");
 }
 
-/// All files below a directory.
+/// Returns all files below a directory.
 pub(crate) fn walk(dir: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let below = |path: PathBuf| {

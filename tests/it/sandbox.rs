@@ -1,6 +1,6 @@
-//! Commands in a sandbox, as real processes: what is kept of their output, what ends them, and that
-//! nothing of them is ever left. What a sandbox keeps them from is shown elsewhere; here everything
-//! holds in each tier that the machine can enforce, and without one.
+//! Commands in a sandbox as real processes: the part of their output that is kept, what ends them,
+//! and that nothing of them is ever left. Other tests cover what a sandbox prevents; here
+//! everything holds in each tier that the machine supports, and without a sandbox.
 #![expect(clippy::print_stdout, reason = "a test says why it has nothing to do")]
 #![expect(
     clippy::disallowed_types,
@@ -37,12 +37,12 @@ use tempfile::TempDir;
 use crate::patience::wait_until;
 use crate::project::{Project, binary, copy_program};
 
-/// A command that should end by itself and takes longer hangs.
+/// Timeout of a command that should end by itself.
 const LONG: Duration = Duration::from_mins(1);
-/// What is kept of a stream unless a test is about that, in bytes.
+/// Number of bytes of a stream that are kept by default.
 const KEPT_BYTES: usize = 64 * 1024;
 
-/// An agent's directories, and what holds its commands.
+/// An agent's directories, and the sandbox of its commands.
 struct Room {
     dir: TempDir,
     sandbox: Sandbox,
@@ -75,7 +75,7 @@ impl Room {
         abs(&self.dir.path().canonicalize().unwrap().join(name))
     }
 
-    /// What `command` is held to, by a shell, in the final phase.
+    /// Returns the policy of `command`, run by a shell, in the final phase.
     fn confined(&self, command: &str, edit: impl FnOnce(&mut CommandContext)) -> SandboxPolicy {
         self.confined_in(Phase::Final, command, edit)
     }
@@ -150,7 +150,7 @@ fn abs(path: &Path) -> AbsPath {
     AbsPath::new(path).unwrap()
 }
 
-/// Does the same in every tier that the machine can enforce, and without one.
+/// Runs the test in every tier that the machine supports, and without a sandbox.
 fn in_each_tier(test: impl Fn(&Room)) {
     in_each_tier_by(&binary(), test);
 }
@@ -172,14 +172,14 @@ fn in_each_tier_by(executable: &Path, test: impl Fn(&Room)) {
     assert!(tried.contains(&SandboxLevel::Off), "{tried:?}");
 }
 
-/// A length of sleep in seconds that no other process on the machine has.
+/// Returns a sleep duration in seconds that no other process on the machine uses.
 fn unique_sleep() -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     format!("86400.{}{count:04}", process::id())
 }
 
-/// The processes of which a word of the command line is `word`.
+/// Returns the processes with the argument `word`.
 fn processes_with(word: &str) -> Vec<String> {
     let names = fs::read_dir("/proc").unwrap();
     let lines = names.filter_map(|entry| {
@@ -210,7 +210,7 @@ fn a_command_has_its_output_its_status_and_its_environment() {
             room.run("pwd").stdout.text,
             format!("{}\n", room.path("ws"))
         );
-        // Nothing is to be read, and nothing of massgen's is open.
+        // There is nothing to read, and none of massgen's files are open.
         assert_eq!(
             room.run("cat; ls /proc/self/fd").stdout.text,
             "0\n1\n2\n3\n"
@@ -279,7 +279,7 @@ fn the_limit_that_ended_a_command_is_told() {
                 limits.memory_bytes = Some(64 << 20);
             },
         );
-        // Where no control group holds it, memory is refused and nobody is killed.
+        // Without a control group, allocations fail and no process is killed.
         let notes = greedy.notes.concat();
         assert!(
             notes.is_empty() || notes.starts_with("its limit on memory was met"),
@@ -313,7 +313,7 @@ fn a_command_is_interrupted_from_another_thread() {
         watch.join().unwrap();
         assert_eq!(finished.ended, ExitReason::Interrupted);
         assert_eq!(processes_with(&time), Vec::<String>::new());
-        // One that is raised already lets nothing begin.
+        // An interrupt that was raised in advance prevents the start.
         fs::remove_file(begun.as_path()).unwrap();
         assert_eq!(
             room.sandbox.run(&confined, wait).unwrap().ended,
@@ -389,7 +389,7 @@ fn a_sandbox_that_cannot_be_built_runs_nothing_and_says_why() {
     }
 }
 
-/// The processes of `program`, in the order in which they were started.
+/// Returns the processes of `program`, in the order in which they were started.
 fn processes_of(program: &Path) -> Vec<Pid> {
     let is_one = |number: &i32| {
         fs::read_link(format!("/proc/{number}/exe")).is_ok_and(|found| found == program)
@@ -401,7 +401,8 @@ fn processes_of(program: &Path) -> Vec<Pid> {
     found.into_iter().filter_map(Pid::from_raw).collect()
 }
 
-/// Whether nothing of a process is left but its status. It has lost its program before its handles.
+/// Returns whether only the exit status of a process is left. It releases its program before its
+/// handles.
 fn has_ended(process: Pid) -> bool {
     let stat = fs::read_to_string(format!("/proc/{process}/stat"));
     let state = stat.map(|stat| stat.rsplit(") ").next().unwrap().starts_with('Z'));
@@ -411,7 +412,7 @@ fn has_ended(process: Pid) -> bool {
 #[test]
 fn whoever_kills_what_stands_by_ends_no_command() {
     let dir = tempfile::tempdir().unwrap();
-    // Its processes are told from those of other tests by their program.
+    // Its processes are distinguished from those of other tests by their program.
     let program = dir.path().canonicalize().unwrap().join("massgen");
     copy_program(&binary(), &program);
     in_each_tier_by(&program, |room| {
@@ -487,7 +488,7 @@ fn start(
     room: &Room,
     command: &str,
 ) -> Result<BackgroundCommandId, BackgroundStartError> {
-    // Several of them at once have no layer in common.
+    // Several parallel ones cannot share a layer.
     let confined = room.confined_in(Phase::Coordination, command, |_| ());
     background.start(&room.sandbox, command, &confined, None)
 }
@@ -548,7 +549,7 @@ fn background_commands_are_few_and_end_together() {
     });
 }
 
-/// A project in which the workspace and one path of the user's are granted.
+/// Returns a project that grants the workspace and one path of the user's.
 fn granted() -> Project {
     let project = Project::new().dir("ws").dir("src");
     let grants = serde_json::json!({
@@ -558,7 +559,7 @@ fn granted() -> Project {
     project.file("grants.json", grants.to_string())
 }
 
-/// `massgen sandbox` with these words after `--`.
+/// Returns `massgen sandbox` with these words after `--`.
 fn sandboxed(project: Project, words: &[&str]) -> Project {
     let options = [
         "sandbox",
@@ -630,13 +631,13 @@ fn one_command_writes_in_order_where_both_streams_are_one() {
     assert_eq!(written, "out 1\nerr 1\nout 2\nerr 2\nout 3\nerr 3\n");
 }
 
-/// The tiers that this machine has.
+/// Returns the tiers that this machine supports.
 fn tiers() -> impl Iterator<Item = &'static str> {
     let all = ["A", "B", "C", "off"].into_iter();
     all.filter(|tier| Room::new(tier_named(tier)).is_some())
 }
 
-/// A project whose command line is this one in a tier.
+/// Returns a project that runs this script in a tier.
 fn in_tier(tier: &str, script: &str) -> Project {
     let options = ["sandbox", "--grants", "grants.json", "--sandbox", tier];
     granted().args(options).args(["--", "sh", "-c", script])
@@ -738,7 +739,7 @@ fn one_command_is_asked_about_and_held_as_an_agents() {
         .has_file("src/new", "x\n");
 }
 
-/// Whether nothing of the command is left, and no directory of massgen's.
+/// Checks that nothing of the command is left, and no directory of massgen's.
 #[track_caller]
 fn check_gone(project: &Project, time: &str) {
     wait_until("the end of all processes", LONG, || {

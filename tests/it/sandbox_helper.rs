@@ -1,6 +1,6 @@
-//! The process that builds a sandbox around one program, spoken to as massgen speaks to it: what
-//! the walls let through and what they do not, in tiers A and B, as root and as another user. Each
-//! denial has its control: the same thing done where it is allowed.
+//! Tests of the sandbox helper with massgen's protocol: what the layers of isolation allow and
+//! deny, in tiers A and B, as root and as another user. Each denial has a control that does the
+//! same where it is allowed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,7 +24,7 @@ use tempfile::TempDir;
 use crate::helper_driver::{NOBODY, PATIENCE, Ran, Running, processes_with, start};
 use crate::patience::wait_until;
 
-/// A place on disk, and what a program may do there.
+/// Directories on disk, and what a program may do there.
 struct Cell {
     place: TempDir,
     user: u32,
@@ -32,8 +32,8 @@ struct Cell {
     input: Option<OwnedFd>,
 }
 
-/// Every kind of cell that this machine can build: both tiers, and both users if it is root that
-/// tests.
+/// Returns every kind of cell that this machine supports: both tiers, and both users if the tests
+/// run as root.
 fn cells() -> Vec<Cell> {
     let here = tempfile::tempdir().unwrap();
     let user = fs::metadata(here.path()).unwrap().uid();
@@ -55,7 +55,7 @@ fn cells() -> Vec<Cell> {
     cells
 }
 
-/// Makes the directories and files that a cell is about, which belong to `user`.
+/// Creates the directories and files of a cell, owned by `user`.
 fn furnish(root: &Path, user: u32) {
     let directories = [
         "workspace",
@@ -91,8 +91,8 @@ fn furnish(root: &Path, user: u32) {
 }
 
 impl Cell {
-    /// A workspace, notes that may be read, and a project that may be written to but for `.git` and
-    /// `deep/.git`, and of which `.env` and `secret` are hidden. `outside` is not opened.
+    /// Creates a workspace, readable notes, and a project that is writable except for `.git` and
+    /// `deep/.git`, with `.env` and `secret` hidden. `outside` is not open.
     fn new(tier: SandboxLevel, user: u32) -> Self {
         let place = tempfile::tempdir().unwrap();
         let root = place.path().canonicalize().unwrap();
@@ -165,7 +165,7 @@ impl Cell {
         self.start(script).end()
     }
 
-    /// What `script` says, which must end well.
+    /// Checks the output of `script`, which must succeed.
     #[track_caller]
     fn check(&self, script: &str, expected: &str) {
         let ran = self.ran(script);
@@ -181,7 +181,7 @@ impl Cell {
         assert_eq!(reports, whole, "{label}: {script}");
     }
 
-    /// `script` fails, and `control` does not.
+    /// Checks that `script` fails, and `control` does not.
     #[track_caller]
     fn check_denied(&self, script: &str, control: &str) {
         let script = format!("({script}) 2>/dev/null && echo done || echo denied");
@@ -190,7 +190,7 @@ impl Cell {
         self.check(&control, "done");
     }
 
-    /// The sandbox cannot be built, at this step.
+    /// Checks that the sandbox cannot be built, at this step.
     #[track_caller]
     fn check_refused(&self, expected_step: &str, expected_why: &str) {
         let ran = self.ran("echo it runs");
@@ -204,7 +204,7 @@ impl Cell {
     }
 }
 
-/// Everything below `root`, with what files hold, and `root` itself.
+/// Returns everything below `root`, with the content of files, and `root` itself.
 fn listed(root: &Path) -> Vec<PathBuf> {
     let mut found = vec![root.to_owned()];
     let mut next = 0;
@@ -219,7 +219,7 @@ fn listed(root: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// What a tree is like: names, kinds and what files hold.
+/// Returns a snapshot of a tree: names, modes and the content of files.
 fn pictured(root: &Path) -> Vec<(PathBuf, u32, Vec<u8>)> {
     let picture = |path: PathBuf| {
         let mode = path.symlink_metadata().unwrap().mode();
@@ -275,7 +275,8 @@ fn openings_can_be_used_and_the_rest_is_not_there() {
             "ln -s ../outside/key k; cat k",
             "ln -s ../notes/read l; cat l",
         );
-        // The way to an opening is the sandbox's own; of that, `/tmp` alone can be written to.
+        // The parent directories of an open path belong to the sandbox; only `/tmp` is writable
+        // among them.
         let beside = if cell.path("").starts_with("/tmp") {
             "made"
         } else {
@@ -408,7 +409,7 @@ fn tmp_stays_from_command_to_command_and_leads_nowhere_else() {
         cell.check("echo kept > /tmp/own; mkdir /tmp/deep", "");
         cell.check("cat /tmp/own", "kept");
         assert!(cell.path("scratch/own").is_file());
-        // Another agent's is another directory, and this one is not to be seen by its own path.
+        // Another agent has another directory, and this one is not visible by its own path.
         let other = Cell::new(cell.confinement.tier, cell.user);
         other.check("ls /tmp/own 2>/dev/null; echo none", "none");
         cell.check("ls $AT/scratch 2>/dev/null; echo none", "none");
@@ -489,7 +490,7 @@ fn no_command_takes_all_watches_of_the_user() {
     }
 }
 
-/// What `perl` says that a system call came to.
+/// Returns a `perl` command that prints the error number of a system call.
 fn call(number: i64, arguments: &str) -> String {
     format!("perl -e '$! = 0; syscall({number}, {arguments}); print $! + 0'")
 }
@@ -502,7 +503,7 @@ fn system_calls_that_reach_out_fail() {
         String::from_utf8(output.stdout).unwrap()
     };
     let all = cells();
-    // To others than root the kernel itself refuses some of them.
+    // For users other than root, the kernel itself refuses some of them.
     let is_root = all.iter().any(|cell| cell.user == 0);
     for cell in all {
         let calls = [
@@ -595,7 +596,7 @@ fn the_end_of_the_program_is_reported() {
             signal: Some(9),
         };
         assert_eq!(ended("kill -9 $$"), killed);
-        // Nobody in there can end the first process.
+        // No process inside can kill the first one.
         assert_eq!(ended("kill -9 1; exit 4"), exited(4));
     }
 }

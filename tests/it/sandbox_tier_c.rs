@@ -1,5 +1,5 @@
-//! Tier C against the real helper: what a command can and cannot do on a machine that it shares,
-//! as root and as an ordinary user. Each denial has its control.
+//! Tier C with the real helper: what a command can and cannot do on a machine that it shares, as
+//! root and as an ordinary user. Each denial has its control.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,14 +20,15 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::helper_driver::{NOBODY, PATIENCE, Ran, Running, own_user, processes_with, start};
 use crate::patience::wait_until;
 
-/// A user's disk in small: `ws` is the agent's, `ro` was opened for reading, `out` was not.
+/// A small disk of a user: `ws` is the agent's, `ro` is open for reading, `out` is not open.
 struct Room {
     dir: tempfile::TempDir,
     user: Option<u32>,
 }
 
 impl Room {
-    /// One for the user of the tests, and one for an ordinary user if the tests may become one.
+    /// Returns one for the user of the tests, and one for an ordinary user if the tests can become
+    /// one.
     fn each() -> Vec<Self> {
         let is_root = rustix::process::geteuid().is_root();
         let users = [Some(None), is_root.then_some(Some(NOBODY))];
@@ -84,7 +85,7 @@ impl Room {
         }
     }
 
-    /// What everything outside the workspace looks like: names, modes, times and content.
+    /// Returns a snapshot of everything outside the workspace: names, modes, times and content.
     fn rest(&self) -> Vec<(PathBuf, u32, i64, i64, Vec<u8>)> {
         use std::os::unix::fs::MetadataExt;
         let mut seen = Vec::new();
@@ -169,7 +170,7 @@ impl Room {
     }
 }
 
-/// What came of a command.
+/// Result of a command.
 #[derive(Debug)]
 struct Done {
     reports: Vec<HelperReport>,
@@ -184,8 +185,8 @@ fn ended(code: i32) -> Vec<HelperReport> {
     vec![HelperReport::Started, ended]
 }
 
-/// Runs `script` for every user; each line of it says something, and that is compared. Nothing
-/// outside the workspace may be different afterwards.
+/// Runs `script` for every user, and compares its output line by line. Nothing outside the
+/// workspace may be different afterwards.
 #[track_caller]
 fn check(script: &str, expected: &str) {
     check_with(|_, _| {}, script, expected);
@@ -204,7 +205,7 @@ fn check_with(prepare: impl Fn(&Room, &mut SandboxPolicy), script: &str, expecte
     }
 }
 
-/// Compares what came of each command with what is expected of all.
+/// Compares the result of each command with the expected one.
 #[track_caller]
 fn check_each(expected: &str, commands: &[&str]) {
     check_each_with(|_, _| {}, expected, commands);
@@ -220,7 +221,7 @@ fn check_each_with(prepare: impl Fn(&Room, &mut SandboxPolicy), expected: &str, 
     check_with(prepare, &script, &lines.collect::<Vec<_>>().join("\n"));
 }
 
-/// The same as a program of Python's, where a shell has no command for it.
+/// Returns a Python program that does what a shell has no command for.
 fn python(lines: &str) -> String {
     format!("python3 -c '\nimport os, socket, fcntl, resource\n{lines}'")
 }
@@ -339,7 +340,7 @@ fn rights_that_reach_beyond_the_user_are_not_given_away() {
         &[
             "os.setxattr(\"own\", \"security.capability\", b\"y\")",
             "os.setxattr(\"own\", \"trusted.x\", b\"y\")",
-            // FS_IOC_SETFLAGS needs a handle for reading alone.
+            // `FS_IOC_SETFLAGS` only needs a read-only handle.
             "fcntl.ioctl(os.open(\"../ro/known\", 0), 0x40086602, bytes([64, 0, 0, 0]))",
         ],
     );
@@ -488,7 +489,7 @@ fn what_this_tier_cannot_hold_is_refused_with_the_cause() {
 struct Others {
     tcp: TcpListener,
     other_tcp: TcpListener,
-    /// At the port of `tcp` and another address.
+    /// At the port of `tcp` on another address.
     _elsewhere: TcpListener,
     udp: UdpSocket,
     stream: UnixListener,
@@ -496,7 +497,8 @@ struct Others {
 }
 
 impl Others {
-    /// The sockets with paths lie in the workspace, where a command surely finds them.
+    /// Creates the sockets; those with paths are in the workspace, where a command certainly finds
+    /// them.
     fn new(room: &Room) -> Self {
         let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = tcp.local_addr().unwrap().port();
@@ -513,7 +515,7 @@ impl Others {
         others
     }
 
-    /// What a program says about each of them.
+    /// Returns a program that tries to reach each of them.
     fn attempts(&self) -> String {
         let port = |listener: &TcpListener| listener.local_addr().unwrap().port();
         let (tcp, other) = (port(&self.tcp), port(&self.other_tcp));
@@ -590,7 +592,8 @@ fn sockets_lead_only_where_the_network_is_open_to() {
     check_reach(|_| NetworkAccess::Host, &on_host);
 }
 
-/// Starts processes that leave their parents, sessions and groups, and ignore signals.
+/// Returns a script that starts processes which leave their parents, sessions and groups, and
+/// ignore signals.
 fn family(word: &str) -> String {
     format!(
         "sleep {word} & setsid sleep {word} & (setsid setsid sleep {word} &) ; nohup sleep {word} &
@@ -622,9 +625,9 @@ fn all_that_a_command_has_started_ends_when_massgen_goes() {
             room.path("ws/ready").exists()
         });
         assert!(processes_with(&word) >= 6);
-        // The kernel closes it whatever ends massgen.
+        // The kernel closes it, whatever ends massgen.
         drop(socket);
-        // It has nobody to tell how it went.
+        // It cannot report its outcome.
         helper.wait().unwrap();
         assert_eq!(processes_with(&word), 0);
     }
@@ -653,7 +656,7 @@ fn all_that_a_command_has_started_ends_when_its_supervisor_is_killed() {
     }
 }
 
-/// Each process of many starts another and ends, so that none is where it was just seen.
+/// Many processes each fork another and exit, so that none is where it was just seen.
 #[test]
 fn processes_that_run_away_are_all_ended() {
     let program = "import os, time\nfirst = os.getpid()\nfor i in range(6): os.fork()\n\
@@ -707,7 +710,7 @@ fn limits_of_each_process_hold() {
     );
 }
 
-/// What this tier does not promise, as `docs/sandbox.md` says.
+/// What this tier does not promise, as documented in `docs/sandbox.md`.
 #[test]
 fn what_stays_open_in_this_tier() {
     check_each(

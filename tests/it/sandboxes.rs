@@ -1,5 +1,5 @@
-//! The directories that the commands of a run write into: they go with the run, whatever commands
-//! made of them, and what a broken off run left goes with the next.
+//! Directories to which the commands of a run write: they are removed with the run, whatever
+//! commands created in them, and the next run removes those of an interrupted one.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -19,7 +19,7 @@ fn agent(name: &str) -> AgentId {
     AgentId::parse(name).unwrap()
 }
 
-/// How many directories of runs are below `parent`.
+/// Returns the number of runs' directories below `parent`.
 fn runs(parent: &Path) -> usize {
     fs::read_dir(parent).unwrap().count()
 }
@@ -59,7 +59,7 @@ fn whatever_commands_made_is_cleared_and_nothing_outside() {
     let shut = fs::Permissions::from_mode(0o000);
     fs::set_permissions(home.join("shut/inside"), shut.clone()).unwrap();
     fs::set_permissions(home.join("shut"), shut).unwrap();
-    // Deeper than a path can be long.
+    // Deeper than the maximum length of a path.
     let deep =
         "d=$(printf 'd/%.0s' $(seq 1500)); mkdir -p $d; mkdir e; mv d e; mkdir -p $d; mv e $d";
     let made = Command::new("sh")

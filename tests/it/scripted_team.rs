@@ -1,9 +1,10 @@
 //! Scripted teams for tests of what runs leave behind.
 
-/// What only the final phase's system message says.
+/// Text that only the final phase's system message contains.
 pub(crate) const FINAL: &str = "the final agent";
 
-/// An agent; `keys` are further keys of its backend, `replies` the list of its replies, both YAML.
+/// Returns an agent; `keys` are further keys of its backend, `replies` the list of its replies,
+/// both YAML.
 pub(crate) fn agent(id: &str, keys: &str, replies: &str) -> String {
     let mut out = format!("  - id: {id}\n    backend:\n      type: scripted\n");
     let indented = |text: &str, by: &str| -> String {
@@ -16,12 +17,12 @@ pub(crate) fn agent(id: &str, keys: &str, replies: &str) -> String {
     out
 }
 
-/// A config of these agents; `rest` stands at the top level.
+/// Returns a config of these agents; `rest` goes to the top level.
 pub(crate) fn team(agents: &[String], rest: &str) -> String {
     format!("agents:\n{}{rest}\n", agents.concat())
 }
 
-/// Waits, answers, then votes for `candidate`, as often as it is asked, then presents.
+/// Returns replies that wait, answer, vote for `candidate` as often as asked, and then present.
 pub(crate) fn answers(answer: &str, candidate: &str, delay_ms: u32) -> String {
     format!(
         r#"

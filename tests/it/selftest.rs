@@ -1,5 +1,5 @@
 //! `massgen selftest` on this machine: no attack does harm and no ordinary work is refused, in each
-//! tier that it has; and every attack does harm where nothing holds it.
+//! tier that it supports; and every attack does harm without a sandbox.
 #![expect(clippy::print_stdout, reason = "a test says why it has nothing to do")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,18 +19,18 @@ use tokio_util::sync::CancellationToken;
 
 use crate::project::binary;
 
-/// Fewer cases mean that a list is damaged.
+/// With fewer cases, a list is damaged.
 const CASES_MIN: usize = 300;
-/// Where the cases lie. Below `/tmp`, which commands have for themselves, Landlock could not keep
-/// the pipes and sockets of open paths closed.
+/// Parent of the cases' directories. Below `/tmp`, which is private for commands, Landlock could
+/// not protect the pipes and sockets of open paths.
 const PLACE: &str = "/var/tmp";
-/// How many cases are tried at once: most of them wait for processes.
+/// Number of parallel cases: most of them wait for processes.
 const JOBS: usize = 4;
-/// How often an attack that came to nothing beside others is tried by itself.
+/// Number of attempts alone for an attack that failed in parallel with others.
 const ATTEMPTS_ALONE: usize = 5;
-/// What stands in for massgen where an attack has to do harm.
+/// Replacement for massgen in which every attack has to do harm.
 const UNPROTECTED: &str = include_str!("../cases/unprotected.py");
-/// The classes whose attacks were shown to do harm elsewhere, or are calls of file tools.
+/// Classes whose attacks are shown to do harm elsewhere, or are calls of file tools.
 const GIVEN: &[&str] = &["files", "commands"];
 
 #[track_caller]
@@ -50,8 +50,8 @@ fn check(tier: SandboxLevel) {
     check_report(&output, place.path(), CASES_MIN / 2);
 }
 
-/// Expects of a self-test that no case failed, that at least so many were tried, and that nothing is
-/// left in its directory for temporary files.
+/// Checks that no case of a self-test failed, that at least `tried_min` were run, and that its
+/// directory for temporary files is empty.
 #[track_caller]
 pub(crate) fn check_report(output: &Output, place: &Path, tried_min: usize) {
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -92,7 +92,7 @@ fn tier_c_holds_attacks_and_lets_work_through() {
     check(SandboxLevel::C);
 }
 
-/// Whether the attack must do harm for the user of this test.
+/// Returns whether the attack must do harm for the user of this test.
 fn does_harm(case: &SelftestCase) -> bool {
     let by_user = match case.control {
         ControlUser::Anyone => true,
@@ -102,8 +102,8 @@ fn does_harm(case: &SelftestCase) -> bool {
     case.expect == ExpectedOutcome::Held && !GIVEN.contains(&case.class.as_str()) && by_user
 }
 
-/// Whether an attack does harm that did none beside others: what it starts may be late there, and
-/// one that is a race wins only now and then.
+/// Returns whether an attack that failed in parallel with others does harm alone: the processes
+/// that it starts may be late there, and a race succeeds only sometimes.
 async fn does_harm_alone(trials: &CaseRunner, case: &SelftestCase) -> bool {
     for _ in 0..ATTEMPTS_ALONE {
         let verdict = trials.run(case, &CancellationToken::new()).await.unwrap();

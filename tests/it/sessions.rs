@@ -1,4 +1,4 @@
-//! Sessions of several turns: what the next turn knows, has and may use, and what is done with whole
+//! Sessions with several turns: what the next turn knows, has and may use, and operations on whole
 //! sessions.
 
 #![expect(
@@ -18,8 +18,9 @@ use serde_json::Value;
 use crate::project::{Finished, Project};
 use crate::scripted_team::{agent, team};
 
-/// The turns of a session about a small project, newest first: the agent looks at a file and answers,
-/// and writes what it may write when it presents. Where it is denied, nothing fits its script.
+/// Replies for the turns of a session about a small project, newest first: the agent reads a file
+/// and answers, and writes a file if it may when it presents. After a denial, no reply of its
+/// script matches.
 const TURNS: &str = r#"
 - when: {system: "the final agent", last: "Raise"}
   calls: [{name: read_text_file, arguments: {path: "{{cwd}}/src/main.py"}}]
@@ -41,7 +42,7 @@ const TURNS: &str = r#"
   calls: [{name: new_answer, arguments: {content: "I have read it."}}]
 "#;
 
-/// A project with one agent that follows [`TURNS`].
+/// Returns a project with one agent that follows [`TURNS`].
 pub(crate) fn project() -> Project {
     Project::new()
         .config(&team(&[agent("a", "cwd: w", TURNS)], ""))
@@ -50,7 +51,7 @@ pub(crate) fn project() -> Project {
         .file("docs/README.md", "old\n")
 }
 
-/// The directories of the sessions of a project.
+/// Returns the directories of the sessions of a project.
 pub(crate) fn sessions(project: &Project) -> Vec<PathBuf> {
     let dir = fs::read_dir(project.path(".massgen/sessions"));
     let entries = dir.into_iter().flatten();
@@ -59,7 +60,7 @@ pub(crate) fn sessions(project: &Project) -> Vec<PathBuf> {
     found
 }
 
-/// The turns of the only session, as scripts read them.
+/// Returns the turns of the only session, as scripts read them.
 fn turns(finished: Finished) -> (Finished, Vec<Value>) {
     let shown = finished.then(["sessions", "show", "--json"]).success();
     let lines = shown.stdout().lines();
@@ -68,7 +69,7 @@ fn turns(finished: Finished) -> (Finished, Vec<Value>) {
     (shown, turns)
 }
 
-/// What is open after the last turn: `turn permission name`.
+/// Checks what is open after the last turn: `turn permission name`.
 #[track_caller]
 fn check_opened(finished: Finished, expected: &[&str]) -> Finished {
     let (finished, turns) = turns(finished);
@@ -122,7 +123,8 @@ fn paths_accumulate_over_the_turns_of_a_session() {
     assert_eq!(sessions(finished.project()).len(), 1);
 }
 
-/// What an agent does that only makes a file: `name` with this content, and `text` as its answer.
+/// Returns replies of an agent that only creates the file `name` with this content, and answers
+/// `text`.
 fn makes(name: &str, content: &str, text: &str) -> String {
     format!(
         r#"
@@ -133,14 +135,14 @@ fn makes(name: &str, content: &str, text: &str) -> String {
     )
 }
 
-/// A project whose first turn is over: its agent made `made.txt` and answered `red`.
+/// Returns a project after its first turn: its agent created `made.txt` and answered `red`.
 fn after_one_turn() -> Finished {
     let makes = makes("made.txt", "one", "red, see made.txt");
     let config = team(&[agent("a", "cwd: w", &makes)], "");
     Project::new().config(&config).args(["Choose"]).success()
 }
 
-/// The project with another team.
+/// Gives the project another team.
 fn with_team(finished: &Finished, replies: &str) {
     let config = team(&[agent("a", "cwd: w", replies)], "");
     fs::write(finished.project().path(".massgen/config.yaml"), config).unwrap();
@@ -403,7 +405,7 @@ fn a_session_that_is_not_there_is_an_error() {
     ");
 }
 
-/// The only id that a command printed.
+/// Returns the only id that a command printed.
 fn id(finished: &Finished) -> String {
     finished.stdout().trim().to_owned()
 }
@@ -444,7 +446,7 @@ fn a_session_that_was_packed_is_taken_in_elsewhere() {
     );
     let config = shown.project().path(".massgen/config.yaml");
     let config = config.to_str().unwrap().to_owned();
-    // A file that is younger than a few ticks of the clock is not trusted to be the same.
+    // A file younger than a few clock ticks is not trusted to be unchanged.
     std::thread::sleep(Duration::from_millis(60));
     let next = shown
         .then(["--session-id", &id, "--config", &config, "Go on"])
@@ -463,7 +465,7 @@ fn a_session_that_was_packed_is_taken_in_elsewhere() {
     );
 }
 
-/// Who puts what into an archive: a name, what it is, and its content or target.
+/// An archive entry: a name, a type, and the content or target.
 type Entry<'a> = (&'a str, tar::EntryType, &'a str);
 
 fn archive(entries: &[Entry<'_>]) -> Vec<u8> {
@@ -471,7 +473,7 @@ fn archive(entries: &[Entry<'_>]) -> Vec<u8> {
     let mut archive = tar::Builder::new(gzip);
     for (name, kind, content) in entries {
         let mut header = tar::Header::new_gnu();
-        // The name is written as it is: the library refuses what an attacker would not.
+        // The name is written directly: the library rejects what an attacker would use.
         header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
         header.set_entry_type(*kind);
         header.set_mode(0o644);
@@ -488,8 +490,8 @@ fn archive(entries: &[Entry<'_>]) -> Vec<u8> {
     archive.into_inner().unwrap().finish().unwrap()
 }
 
-/// Takes in an archive of these entries beside a good turn, and expects the status. Nothing may be
-/// written beside the session.
+/// Imports an archive of these entries and a valid turn, and checks the status. Nothing may be
+/// written outside the session.
 #[track_caller]
 fn check_hostile(entries: &[Entry<'_>], code: i32) {
     let cwd = Project::new();
@@ -565,21 +567,21 @@ fn a_hostile_archive_leads_nowhere() {
     check_hostile(&[("session_x/turn_1/workspace/l", E::Char, "")], 2);
 }
 
-/// Lets what lies at `path` look as if it was last used so many days ago.
+/// Makes the file or directory at `path` look as if it was last used `days` days ago.
 fn age(path: &Path, days: u64) {
     let then = std::time::SystemTime::now() - Duration::from_secs(days * 24 * 60 * 60);
     let file = fs::OpenOptions::new().read(true).open(path).unwrap();
     file.set_modified(then).unwrap();
 }
 
-/// The runs and workspaces of a project.
+/// Returns the numbers of sessions, runs and workspaces of a project.
 fn kept(project: &Project) -> Vec<usize> {
     let count = |dir: &str| fs::read_dir(project.path(dir)).map_or(0, Iterator::count);
     let dirs = ["sessions", "massgen_logs", "workspaces", "temp_workspaces"];
     dirs.map(|dir| count(&format!(".massgen/{dir}"))).to_vec()
 }
 
-/// Three sessions of one run each, the first two of which nobody has used for 40 days.
+/// Creates three sessions of one run each, the first two unused for 40 days.
 fn three_sessions() -> Finished {
     let mut finished = after_one_turn();
     for _ in 0..2 {
@@ -692,7 +694,8 @@ fn runs_side_by_side_never_mix() {
     assert_eq!(tasks.len(), RUNS);
 }
 
-/// A session with one turn, and a newer one whose first run was killed while it waited for its model.
+/// Creates a session with one turn, and a newer one whose first run was killed while it waited for
+/// its model.
 fn after_a_killed_run() -> (Finished, String) {
     let finished = after_one_turn();
     let old = sessions(finished.project());

@@ -1,5 +1,6 @@
-//! Commands of single calls in the final phase work beside the user's tree: what they changed is
-//! carried there when they have ended, name by name and never at or through a protected name.
+//! Commands of single calls in the final phase work on a staged copy of the user's tree: their
+//! changes are transferred when they have ended, name by name and never at or through a protected
+//! name.
 #![expect(clippy::print_stdout, reason = "a test says why it has nothing to do")]
 
 use std::collections::BTreeMap;
@@ -18,10 +19,10 @@ use crate::program_scene::sandbox_of;
 use crate::project::Project;
 use massgen::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 
-/// How long something may take to come about.
+/// Timeout of every wait.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// How commands are held, and how their write path is staged.
+/// Sandbox of a command, and how its write path is staged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Hold {
     OverlayInA,
@@ -41,14 +42,14 @@ impl Hold {
         }
     }
 
-    /// Whether this machine and user can hold commands so.
+    /// Returns whether this machine and user support it.
     fn can_be_had(self) -> bool {
         let tier = match self {
             Self::OverlayInA => SandboxLevel::A,
             Self::OverlayInB | Self::CopyInB => SandboxLevel::B,
             Self::Off => return true,
         };
-        // Only root can make a tree over which no overlay is laid.
+        // Only root can create a tree over which no overlay can be mounted.
         let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
         let has = sandbox_of(SandboxLevelChoice::Only(tier)).is_some()
             && (self != Self::CopyInB || is_root);
@@ -59,7 +60,7 @@ impl Hold {
     }
 }
 
-/// A project whose directory `src` may be written to.
+/// Returns a project whose directory `src` is writable.
 fn project(hold: Hold) -> Project {
     let project = Project::new()
         .dir("ws")
@@ -86,7 +87,7 @@ fn project(hold: Hold) -> Project {
         .env("TMPDIR", temporary)
 }
 
-/// A call that runs `line` in `src`.
+/// Returns a call that runs `line` in `src`.
 fn command(project: &Project, hold: Hold, line: &str) -> Command {
     let line = format!("cd ../src && {{ {line}\n}}");
     let mut call = project.command();
@@ -96,7 +97,7 @@ fn command(project: &Project, hold: Hold, line: &str) -> Command {
     call
 }
 
-/// What a call answers.
+/// Returns the answer of a call.
 #[track_caller]
 fn call(project: &Project, hold: Hold, line: &str) -> Value {
     let output = command(project, hold, line).output().unwrap();
@@ -120,7 +121,7 @@ fn text(project: &Project, path: &str) -> String {
     read.unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// All that stands at and below `path`, by its path from there.
+/// Returns everything at and below `path`, by relative path.
 fn names(path: &Path) -> BTreeMap<PathBuf, fs::Metadata> {
     let mut found = BTreeMap::new();
     let mut left = vec![path.to_owned()];
@@ -137,7 +138,7 @@ fn names(path: &Path) -> BTreeMap<PathBuf, fs::Metadata> {
     found
 }
 
-/// What stands at protected names: what it is, which file, whose, since when, and what is in it.
+/// Returns a snapshot of the protected names: kind, inode, owner, times and content.
 fn protected(project: &Project) -> BTreeMap<PathBuf, String> {
     let root = project.path("src");
     let is_protected = |path: &Path| {
@@ -171,10 +172,10 @@ fn protected(project: &Project) -> BTreeMap<PathBuf, String> {
 const EXCHANGE: &str = "python3 -c 'import ctypes; l = ctypes.CDLL(None); \
                         print(l.renameat2(-100, b\"app\", -100, b\"other\", 2))'";
 
-/// Puts an attribute on a file.
+/// Sets an extended attribute on a file.
 const MARK: &str = "python3 -c 'import os; os.setxattr(\"app/.env\", \"user.test\", b\"x\")'";
 
-/// What is done to the tree before, and what a command does then.
+/// Attacks: the preparation of the tree, and the command.
 const ATTACKS: &[(&str, &str)] = &[
     ("ln .git/hooks/pre-commit check.sh", "echo PWN >> check.sh"),
     ("ln app/.env plain/settings", "echo PWN > plain/settings"),
@@ -214,7 +215,7 @@ const ATTACKS: &[(&str, &str)] = &[
     ("true", "echo PWN > plain/.env; chmod 500 plain"),
 ];
 
-/// The tree is prepared, and the protected names as they are then.
+/// Returns a project with the prepared tree, and a snapshot of its protected names.
 fn prepared(hold: Hold, before: &str) -> (Project, BTreeMap<PathBuf, String>) {
     let project = project(hold);
     let done = Command::new("sh")
@@ -266,11 +267,11 @@ fn a_file_with_a_protected_second_name_is_told_and_new_names_are_written() {
         let answer = call(&project, hold, line);
         assert!(notes(&answer).contains("several names"), "{answer}");
         assert_eq!(text(&project, "src/check.sh"), "#!/bin/sh\n");
-        // No write goes through a link, whatever its other names are.
+        // No write goes through a hard link, whatever its other names are.
         assert_eq!(text(&project, "src/app/main.py"), "x = 1\n");
         assert_eq!(text(&project, "src/fresh.sh"), "new\n");
         assert!(!has(&project, "src/other/main.py"));
-        // Nobody knows which of the names was meant to go.
+        // It is unknown which of the names was to be removed.
         let answer = call(&project, hold, "rm check.sh");
         assert!(notes(&answer).contains("several names"), "{answer}");
         assert!(has(&project, "src/check.sh"));
@@ -352,7 +353,7 @@ fn in_tier_c_commands_of_a_single_call_change_nothing_of_the_users() {
     assert_eq!(after, before);
 }
 
-/// Ends a call without warning once `is_so`.
+/// Kills a call once `is_so` is true.
 fn kill_when(mut call: Child, what: &str, is_so: impl FnMut() -> bool) {
     wait_until(what, PATIENCE, is_so);
     call.kill().unwrap();
@@ -482,7 +483,7 @@ fn links_and_pipes_that_the_user_makes_while_a_command_runs_stay() {
         });
         let linked = ["app/main.py", "new", "link", "old"];
         for rel in linked {
-            // There is nothing to remove where the command makes a new name.
+            // There is nothing to remove if the command creates the name.
             fs::remove_file(path(rel)).unwrap_or_default();
             symlink(&users, path(rel)).unwrap();
         }
@@ -501,7 +502,7 @@ fn links_and_pipes_that_the_user_makes_while_a_command_runs_stay() {
         let kind = fs::symlink_metadata(path("gone.txt")).unwrap().file_type();
         assert!(kind.is_fifo(), "{hold:?}: {said}");
         assert!(said.contains("the user changed it"), "{said}");
-        // The control: the next command finds them as they are, and may replace them.
+        // Control: the next command finds them as they are, and may replace them.
         call(
             &project,
             hold,
@@ -512,7 +513,7 @@ fn links_and_pipes_that_the_user_makes_while_a_command_runs_stay() {
         for rel in ["link", "old"] {
             assert_eq!(target(rel).unwrap(), Path::new("agent"), "{hold:?} {rel}");
         }
-        // A copy of the tree holds no pipe that could be removed there.
+        // A copy of the tree contains no pipe that could be removed there.
         let is_left = hold == Hold::CopyInB;
         assert_eq!(has(&project, "src/gone.txt"), is_left, "{hold:?}");
     }

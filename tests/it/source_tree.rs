@@ -1,20 +1,20 @@
-//! Reads the Rust files of the repository, for tests of their shape.
+//! Reads the Rust files of the repository, for tests of the source's structure.
 
 use std::fs;
 use std::path::PathBuf;
 
-/// A test that has seen fewer files has looked in the wrong place.
+/// With fewer files, the test has looked in the wrong place.
 pub(crate) const FILES_MIN: usize = 30;
 
 /// A Rust file of the repository.
 pub(crate) struct Source {
-    /// Relative to the repository.
+    /// Path relative to the repository.
     pub(crate) path: PathBuf,
     pub(crate) text: String,
 }
 
 impl Source {
-    /// The module of `lib.rs` that the file belongs to: `world` for `src/world/sys/dir.rs`.
+    /// Returns the module of `lib.rs` that contains the file: `world` for `src/world/sys/dir.rs`.
     pub(crate) fn module(&self) -> Option<&str> {
         let below = self.path.strip_prefix("src").ok()?;
         let first = below.iter().next()?.to_str()?;
@@ -27,7 +27,7 @@ impl Source {
         below_tests || self.path.file_name().is_some_and(|name| name == "tests.rs")
     }
 
-    /// The lines before the file's own tests, without comments, each with its number.
+    /// Returns the lines before the file's own tests, without comments, each with its number.
     pub(crate) fn code(&self) -> Vec<(usize, String)> {
         let mut lines = Vec::new();
         for (index, line) in self.text.lines().enumerate() {
@@ -41,7 +41,7 @@ impl Source {
     }
 }
 
-/// Whether the line after `index` opens the file's test module.
+/// Returns whether the line after `index` opens the file's test module.
 fn ends_in_tests(text: &str, index: usize) -> bool {
     let next = text.lines().nth(index + 1).unwrap_or_default();
     next.trim_start().starts_with("mod tests")

@@ -1,5 +1,5 @@
-//! The stage of a final phase: whoever works on it sees what was changed there, nobody else does, and
-//! the user gets all of it at the end or nothing.
+//! Overlay of a final phase: the final agent and its commands see the changes, no other process
+//! does, and the user gets all of them at the end or none.
 #![expect(clippy::print_stdout, reason = "a test says why it has nothing to do")]
 
 use std::collections::BTreeMap;
@@ -18,19 +18,19 @@ use crate::patience::wait_until;
 use crate::project::{Finished, Project, binary};
 use crate::scripted_team::{agent, team};
 
-/// How long something may take to come about.
+/// Timeout of every wait.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The final phase alone, with everything open.
+/// The final phase only, with everything open.
 const WRITE_HERE: &str = "orchestrator:
   skip_coordination_rounds: true
   context_paths: [{path: ., permission: write}]
 ";
 
-/// Lets a program run where nobody can make namespaces.
+/// Runs a program without the ability to create namespaces.
 const NO_NAMESPACES: &str = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$0\" \"$@\"";
 
-/// Whether this machine can hold commands so.
+/// Returns whether this machine supports this tier.
 fn has(tier: SandboxLevel) -> bool {
     let place = tempfile::tempdir().unwrap();
     let place = AbsPath::new(place.path()).unwrap();
@@ -45,7 +45,7 @@ fn is_root() -> bool {
     fs::metadata("/proc/self").unwrap().uid() == 0
 }
 
-/// One agent whose commands are held by `choice`.
+/// Returns a project with one agent whose commands run in the sandbox `choice`.
 fn project_with(choice: &str, rest: &str, replies: &str) -> Project {
     let keys = format!("cwd: w1\nenable_mcp_command_line: true\ncommand_line_sandbox: '{choice}'");
     Project::new()
@@ -60,14 +60,14 @@ fn project(choice: &str, replies: &str) -> Project {
     project_with(choice, WRITE_HERE, replies)
 }
 
-/// Makes a directory of the project such that no overlay can be laid over it.
+/// Changes the group of a directory of the project, so that no overlay can be mounted over it.
 fn give_to_others(project: &Project) {
     for path in ["src", "src/old.txt"] {
         chown(project.path(path), None, Some(1234)).unwrap();
     }
 }
 
-/// All that stands below `root` but massgen's own: kind, mode, time of change and content.
+/// Returns everything below `root` except massgen's state: kind, mode, times and content.
 fn tree(root: &Path) -> BTreeMap<PathBuf, String> {
     let mut found = BTreeMap::new();
     let mut dirs = vec![root.to_owned()];
@@ -98,13 +98,13 @@ fn tree(root: &Path) -> BTreeMap<PathBuf, String> {
     found
 }
 
-/// The agent's workspace, once it is there.
+/// Returns the agent's workspace, which must exist.
 fn workspace(project: &Project) -> PathBuf {
     let mut dirs = fs::read_dir(project.path(".massgen/workspaces")).unwrap();
     dirs.next().unwrap().unwrap().path()
 }
 
-/// Starts a run, and gives it back when its command has made `begun` in the workspace.
+/// Starts a run, and returns it with its workspace when its command has created `begun` there.
 fn begun(project: &Project) -> (Child, PathBuf) {
     let run = project.command().spawn().unwrap();
     wait_until("there is a workspace", PATIENCE, || {
@@ -121,7 +121,7 @@ fn begun(project: &Project) -> (Child, PathBuf) {
     (run, workspace)
 }
 
-/// The processes, whose mounts lie in `project`, or which have it in their command line.
+/// Returns the processes with mounts in `project`, or with its path on their command line.
 fn holders(project: &Project) -> Vec<String> {
     let name = project.path("");
     let name = name.to_str().unwrap().trim_end_matches('/').to_owned();
@@ -141,7 +141,7 @@ fn holders(project: &Project) -> Vec<String> {
         .collect()
 }
 
-/// A tool writes, a command reads and writes, a tool reads that; the answer tells.
+/// A tool writes, a command reads and writes, a tool reads that; the answer shows it.
 const IN_TURNS: &str = r#"
 - calls:
     - {name: write_file, arguments: {path: "{{cwd}}/src/tool.txt", content: "of a tool\n"}}
@@ -207,7 +207,7 @@ fn where_no_overlay_can_be_laid_a_copy_stands_in_its_place() {
         .has_no("src/gone.txt");
 }
 
-/// Runs where no namespaces can be made.
+/// Runs without the ability to create namespaces.
 fn run_without_namespaces(project: &Project) -> Output {
     Command::new("unshare")
         .args(["-rm", "sh", "-c", NO_NAMESPACES])
@@ -252,7 +252,7 @@ fn without_namespaces_the_file_tools_work_on_a_copy() {
     assert!(!project.path("src/command.txt").exists());
 }
 
-/// Changes all there is to change, and then waits for `go`.
+/// Makes every kind of change, and then waits for `go`.
 const CHANGES_AND_WAITS: &str = r#"
 - calls:
     - {name: write_file, arguments: {path: "{{cwd}}/src/tool.txt", content: "new\n"}}
@@ -294,7 +294,7 @@ fn the_users_tree_stays_as_it_is_while_the_final_agent_works() {
     }
 }
 
-/// The layers of runs that are left.
+/// Returns the layers of runs that are left.
 fn layers(project: &Project) -> Vec<PathBuf> {
     let deliveries = fs::read_dir(project.path(".massgen/deliveries")).unwrap();
     let names = deliveries.flat_map(|run| fs::read_dir(run.unwrap().path()).unwrap());

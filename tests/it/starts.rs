@@ -1,5 +1,6 @@
-//! The environment of every program that massgen starts, in a project whose `.env` and config name another
-//! one. Each program says what it sees; `tests/it/dotenv.rs` and `tests/it/git.rs` do the same for git.
+//! Environment of every program that massgen starts, in a project whose `.env` and config set other
+//! values. Each program reports what it sees; `tests/it/dotenv.rs` and `tests/it/git.rs` do the
+//! same for git.
 
 use std::fs;
 use std::os::unix::net::UnixListener;
@@ -19,7 +20,7 @@ use crate::project::{Finished, Project};
 use crate::scripted_team::{FINAL, agent, team};
 use crate::terminal::{CTRL_D, Terminal};
 
-/// How long a program may take to leave its file.
+/// Timeout for a program to write its file.
 const LEAVES_WITHIN: Duration = Duration::from_secs(20);
 
 /// Variables that change what a program runs, loads, asks or trusts.
@@ -61,23 +62,23 @@ const HARMFUL: [&str; 36] = [
     "XDG_RUNTIME_DIR",
     "http_proxy",
 ];
-/// What the value of each of them holds.
+/// Part of the value of each of them.
 const CANARY: &str = "CANARY-OF-A-STRANGER";
 
-/// A line of a shell script that says whether it sees a variable of the stranger's. What it says does not
-/// stand in it.
+/// Returns a line of a shell script that reports whether it sees a variable of the attacker's. The
+/// line does not contain the reported text.
 fn witness(name: &str) -> String {
     format!("echo {name}-is-$(if env | grep -q {CANARY}; then echo deceived; else echo safe; fi)")
 }
 
-/// `project` with all those variables in its `.env`.
+/// Adds all those variables to the `.env` of `project`.
 fn deceived(project: Project) -> Project {
     let line = |name: &&str| format!("{name}='/{CANARY}/{name}'\n");
     let lines: String = HARMFUL.iter().map(line).collect();
     project.file(".env", format!("{lines}DOCKER_HOST=tcp://127.0.0.1:9\n"))
 }
 
-/// All texts that were recorded below a directory of the project's.
+/// Returns all texts that were recorded below a directory of the project's.
 fn recorded(finished: &Finished) -> String {
     let logs = finished.project().path(".massgen/massgen_logs");
     let mut cat = Command::new("grep");
@@ -85,7 +86,7 @@ fn recorded(finished: &Finished) -> String {
     String::from_utf8_lossy(&found.arg(logs).output().unwrap().stdout).into_owned()
 }
 
-/// A server whose tool tells what a shell of its own sees.
+/// A server whose tool reports what its own shell sees.
 const SERVER: &str = r#"
 import json, subprocess, sys
 for line in sys.stdin:
@@ -102,7 +103,7 @@ for line in sys.stdin:
         print(json.dumps({"jsonrpc": "2.0", "id": r["id"], "result": o}), flush=True)
 "#;
 
-/// A run that starts a command, a server, a hook and a check; `env` is the variables of commands, in YAML.
+/// Runs a command, a server, a hook and a check; `env` is the variables of commands, in YAML.
 fn run(project: Project, env: &str) -> Finished {
     let calls = calls_of(&[
         ("execute_command", json!({"command": witness("command")})),
@@ -144,7 +145,7 @@ fn what_an_agent_starts_sees_nothing_of_a_strangers_variables() {
         );
     }
     assert!(!told.contains("-is-deceived"), "{told}");
-    // The control: what a named config says is seen.
+    // Control: the variables of a named config are visible.
     let named = run(Project::new(), &format!("{{LD_AUDIT: '/{CANARY}'}}"));
     assert!(
         recorded(&named).contains("command-is-deceived"),
@@ -156,7 +157,7 @@ fn what_an_agent_starts_sees_nothing_of_a_strangers_variables() {
 #[test]
 fn a_guest_sees_nothing_of_a_strangers_variables() {
     for (kind, _) in TONGUES {
-        // Some of them massgen sets itself.
+        // massgen itself sets some of them.
         let own = |name: &str| {
             name.ends_with("PAGER")
                 || name.starts_with("SSL_")
@@ -185,7 +186,8 @@ fn a_guest_sees_nothing_of_a_strangers_variables() {
     }
 }
 
-/// A program that leaves what it sees in the file `seen` of the home, and goes on as a pager would.
+/// Installs a program that writes what it sees to the file `seen` in the home, and then acts as a
+/// pager.
 fn leaving(project: &Project) -> String {
     let seen = project.home("seen");
     format!(
@@ -194,8 +196,8 @@ fn leaving(project: &Project) -> String {
     )
 }
 
-/// Expects that the program of [`leaving`] was started, with the home of the user and nothing of the
-/// stranger's.
+/// Checks that the program of [`leaving`] was started with the user's home and none of the
+/// attacker's variables.
 #[track_caller]
 fn expect_safe(project: &Project) {
     let seen = project.home("seen");
@@ -266,7 +268,7 @@ fn the_browser_sees_nothing_of_a_strangers_variables() {
     login.wait().unwrap();
 }
 
-/// Whether `massgen doctor` asks for Docker at the socket that `project` is given the name of.
+/// Returns whether `massgen doctor` asks for Docker at the socket whose name `project` is given.
 fn is_asked(name: impl FnOnce(Project, &str) -> Project) -> bool {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("docker.sock");
@@ -285,7 +287,7 @@ fn the_client_of_docker_asks_nobody_whom_a_stranger_names() {
     assert!(!is_asked(|project, address| {
         project.home_file(".massgen/.env", format!("DOCKER_HOST={address}\n"))
     }));
-    // The control: the user's own word counts.
+    // Control: the user's own environment counts.
     assert!(is_asked(
         |project, address| project.env("DOCKER_HOST", address)
     ));
@@ -304,7 +306,7 @@ fn a_found_config_gives_no_program_a_variable() {
             .run();
     let told = finished.stderr();
     assert!(told.contains("found, not named"), "{told}");
-    // The control: the same config may be named.
+    // Control: the same config may be named.
     let check = ["config", "check", ".massgen/config.yaml"];
     let named = finished.then(check).success();
     assert!(named.stdout().contains("ok"), "{}", named.stdout());

@@ -17,7 +17,7 @@ use std::time::Duration;
 use massgen::id::{AgentId, AgentNumber, AnswerLabel};
 use massgen::mentions::LookupResult;
 use massgen::path::{AbsPath, RealPath};
-use massgen::world::files;
+use massgen::world::io::files;
 use massgen::world::store;
 use massgen::world::store::redact::Redactor;
 use massgen::world::store::sessions::session::{FinishedTurn, LiveWorkspace, Session, TurnContext};
@@ -26,7 +26,7 @@ use massgen::world::store::workspace::{self, RunWorkspace};
 use rustix::fs::{CWD, Mode, RenameFlags, mkfifoat, renameat_with};
 use tempfile::TempDir;
 
-/// A workspace, a place for its snapshots, and a directory outside that must not be touched.
+/// A workspace, a directory for its snapshots, and an outside directory that must not be touched.
 struct Ground {
     dir: TempDir,
     shared: AbsPath,
@@ -66,7 +66,7 @@ impl Ground {
         snapshots.take(&self.abs("ws"), label(ordinal)).unwrap()
     }
 
-    /// What lies outside has not changed, and none of it is inside a snapshot.
+    /// Checks that the outside directory has not changed, and that none of it is in a snapshot.
     #[track_caller]
     fn assert_held(&self) {
         let outside = tree(&self.path("outside"));
@@ -83,7 +83,7 @@ fn label(ordinal: u32) -> AnswerLabel {
     AnswerLabel { agent, ordinal }
 }
 
-/// Every entry below `dir` as a line, sorted: content of files, targets of links.
+/// Returns every entry below `dir` as a line, sorted: content of files, targets of symlinks.
 fn tree(dir: &Path) -> Vec<String> {
     fn collect(dir: &Path, root: &Path, lines: &mut Vec<String>) {
         for entry in fs::read_dir(dir).unwrap() {

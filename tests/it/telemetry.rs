@@ -1,5 +1,5 @@
-//! A run that is told to a collector: the real binary against a real HTTP server on loopback, whose
-//! requests are read with the messages that OpenTelemetry publishes.
+//! Telemetry export of a run: the real binary with a real HTTP collector on loopback, whose
+//! requests are decoded with the messages that OpenTelemetry publishes.
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;
@@ -13,12 +13,13 @@ use prost::Message as _;
 use crate::http_server::{Answer, Endpoint, Recorded};
 use crate::project::{Finished, Project};
 
-/// Stands in everything that a person or a model writes, and in nothing else.
+/// Part of everything that a person or a model writes, and of nothing else.
 const CANARY: &str = "CANARY";
 /// A key of the user's, which a model repeats.
 const KEY: &str = "sk-proj-x-0123456789abcdef";
 
-/// Two agents: `one` is busy at first, then works, is denied a file, answers, votes and presents.
+/// Two agents: `one` gets a transient error at first, then works, is denied a file, answers, votes
+/// and presents.
 const TEAM: &str = "\
 agents:
   - id: one
@@ -59,7 +60,7 @@ agents:
               arguments: {agent_id: agent1, reason: CANARY is better}
 ";
 
-/// The team with a task that holds the canary.
+/// Returns the team with a task that contains the canary.
 fn team() -> Project {
     Project::new()
         .file("team.yaml", TEAM)
@@ -71,10 +72,10 @@ fn taken(_: &Recorded) -> Answer {
     Answer::whole("200 OK", &[], "")
 }
 
-/// What a collector was told.
+/// Everything that a collector received.
 struct Told {
     requests: Vec<ExportTraceServiceRequest>,
-    /// Everything as text, also what is no span.
+    /// Everything as text, including what is not a span.
     text: String,
 }
 
@@ -100,8 +101,8 @@ impl Told {
         scopes.flat_map(|scope| &scope.spans).collect()
     }
 
-    /// Each span with its parents, for example `invoke_workflow massgen/invoke_agent one`, and its
-    /// attributes.
+    /// Returns each span with its parents, for example `invoke_workflow massgen/invoke_agent one`,
+    /// and its attributes.
     fn tree(&self) -> Vec<(String, BTreeMap<String, String>)> {
         let spans = self.spans();
         let by_id: BTreeMap<&[u8], &Span> = spans
@@ -124,7 +125,7 @@ impl Told {
         told.collect()
     }
 
-    /// The attributes of the spans at this place of the tree.
+    /// Returns the attributes of the spans at this place of the tree.
     #[track_caller]
     fn at(&self, way: &str) -> Vec<BTreeMap<String, String>> {
         let tree = self.tree();
@@ -138,7 +139,7 @@ impl Told {
         found
     }
 
-    /// The names of all moments, with their attributes.
+    /// Returns the names of all span events, with their attributes.
     fn moments(&self) -> Vec<(String, BTreeMap<String, String>)> {
         let spans = self.spans();
         let events = spans.iter().flat_map(|span| &span.events);
@@ -399,7 +400,7 @@ fn nothing_is_told_unless_the_environment_itself_asks_for_it() {
     assert!(!collector.server.requests().is_empty());
 }
 
-/// The run is what it is without a collector, but for one warning.
+/// Checks that the run is the same as without a collector, except for one warning.
 #[track_caller]
 fn check_unharmed(finished: &Finished, place: &str, why: &str) {
     assert_eq!(finished.stdout(), "CANARY, it is done.\n");

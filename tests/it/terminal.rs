@@ -1,4 +1,4 @@
-//! A terminal on which the real binary runs: keys go in, and what is on the screen is looked at.
+//! A terminal on which the real binary runs: tests type keys and check the screen.
 
 use std::io::{Read, Write};
 use std::sync::{Arc, Mutex};
@@ -10,14 +10,14 @@ use vt100::Parser;
 
 use crate::project::Project;
 
-/// A screen that does not come in this time never comes.
+/// Timeout for expected content of the screen.
 const SCREEN_TIME_MAX: Duration = Duration::from_secs(40);
-/// How often the screen is looked at.
+/// Polling interval of the screen.
 const LOOK: Duration = Duration::from_millis(5);
-/// Lines of a terminal.
+/// Number of lines of a terminal.
 const ROWS: u16 = 24;
 
-/// Keys that are no letters.
+/// Special keys.
 pub(crate) const ENTER: &str = "\r";
 pub(crate) const TAB: &str = "\t";
 pub(crate) const ESCAPE: &str = "\u{1b}";
@@ -28,7 +28,7 @@ pub(crate) const CTRL_C: &str = "\u{3}";
 pub(crate) const CTRL_D: &str = "\u{4}";
 pub(crate) const CTRL_W: &str = "\u{17}";
 
-/// A terminal with massgen on it.
+/// A terminal in which massgen runs.
 pub(crate) struct Terminal {
     project: Project,
     master: Box<dyn MasterPty + Send>,
@@ -37,7 +37,7 @@ pub(crate) struct Terminal {
     screen: Arc<Mutex<Seen>>,
 }
 
-/// What was shown.
+/// Content that was shown.
 struct Seen {
     parser: Parser,
     /// Every byte of it.
@@ -45,7 +45,7 @@ struct Seen {
 }
 
 impl Terminal {
-    /// Starts what is typed in `project`, on a terminal of this many columns.
+    /// Runs the command line of `project` on a terminal of this many columns.
     pub(crate) fn open(project: Project, columns: u16) -> Self {
         let size = PtySize {
             rows: ROWS,
@@ -88,7 +88,7 @@ impl Terminal {
         self.keys.flush().unwrap();
     }
 
-    /// Makes the terminal this wide.
+    /// Resizes the terminal to this width.
     pub(crate) fn resize(&mut self, columns: u16) {
         self.screen
             .lock()
@@ -105,7 +105,7 @@ impl Terminal {
         self.master.resize(size).unwrap();
     }
 
-    /// The lines on the screen, without spaces at their ends.
+    /// Returns the lines on the screen, without trailing spaces.
     pub(crate) fn lines(&self) -> Vec<String> {
         let seen = self.screen.lock().unwrap();
         let screen = seen.parser.screen();
@@ -118,7 +118,7 @@ impl Terminal {
             .collect()
     }
 
-    /// The last prompt on the screen and all below it.
+    /// Returns the last prompt on the screen and everything below it.
     pub(crate) fn prompt(&self) -> Vec<String> {
         let mut lines = self.lines();
         while lines.last().is_some_and(String::is_empty) {
@@ -128,12 +128,12 @@ impl Terminal {
         lines.split_off(begin.unwrap_or(lines.len()))
     }
 
-    /// Everything that was ever written to the terminal.
+    /// Returns everything that was ever written to the terminal.
     pub(crate) fn written(&self) -> String {
         String::from_utf8_lossy(&self.screen.lock().unwrap().bytes).into_owned()
     }
 
-    /// Waits until the last prompt and all below it are these lines.
+    /// Waits until the last prompt and everything below it are these lines.
     #[track_caller]
     pub(crate) fn shows(&self, expected: &[&str]) {
         self.wait(
@@ -156,7 +156,7 @@ impl Terminal {
         );
     }
 
-    /// Waits until something holds.
+    /// Waits until `holds` is true.
     #[track_caller]
     pub(crate) fn wait(&self, holds: impl Fn() -> bool, expected: impl Fn() -> String) {
         let begun = Instant::now();
@@ -171,7 +171,7 @@ impl Terminal {
         }
     }
 
-    /// Waits for the end of massgen, which ends with this status.
+    /// Waits until massgen ends, and checks its exit status.
     #[track_caller]
     pub(crate) fn ends(mut self, code: u32) -> Project {
         let begun = Instant::now();
@@ -190,12 +190,12 @@ impl Terminal {
         self.project
     }
 
-    /// The id of massgen's process.
+    /// Returns the id of massgen's process.
     pub(crate) fn process(&self) -> u32 {
         self.child.process_id().unwrap()
     }
 
-    /// The project in which massgen runs.
+    /// Returns the project in which massgen runs.
     pub(crate) fn project(&self) -> &Project {
         &self.project
     }

@@ -1,5 +1,5 @@
-//! The shape of the source: which module may name which, what rules modules must not reach, how
-//! long a file may be, and what stays out of it.
+//! Structure of the source: which module may use which, what pure modules must not access, the
+//! maximum length of a file, and forbidden content.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::source_tree::{FILES_MIN, Source, assert_none, repository, sources, sources_below};
 
-/// The longest file, in lines without tests.
+/// Maximum length of a file, in lines without tests.
 const LINES_MAX: usize = 800;
 
 /// Modules without side effects: the same arguments always give the same result.
@@ -31,7 +31,7 @@ const RULES: &[&str] = &[
     "prompts",
     "delivery",
 ];
-/// Paths that lead out of a rules module to the world.
+/// Paths that lead from a pure module to the outside world.
 const WORLDLY: &[&str] = &[
     "std::fs",
     "std::env",
@@ -51,81 +51,176 @@ const PROMISES: &[&str] = &["TODO", "FIXME", "XXX"];
 /// Code that stands for work that is not done, or hides a failing test.
 const UNFINISHED: &[&str] = &["todo!", "unimplemented!", "#[ignore", "dbg!"];
 
-/// The modules of `lib.rs` in their order.
-fn layers(lib: &str) -> Vec<String> {
+/// Returns the modules that a `lib.rs` or `mod.rs` lists, in its order, without tests.
+fn listed_modules(list: &str) -> Vec<String> {
     let name = |line: &str| {
-        let name = line
-            .trim()
-            .strip_prefix("pub mod ")
-            .or(line.trim().strip_prefix("mod "))?;
+        let visible = line.strip_prefix("pub").map_or(line, |rest| {
+            let restricted = rest.strip_prefix('(').and_then(|rest| rest.split_once(')'));
+            restricted.map_or(rest, |(_, rest)| rest)
+        });
+        let name = visible.trim_start().strip_prefix("mod ")?;
         name.strip_suffix(';').map(str::to_owned)
     };
-    lib.lines().filter_map(name).collect()
+    list.lines().filter_map(name).collect()
 }
 
-/// Every module that a line names by `crate::`.
-fn named_modules(line: &str) -> Vec<&str> {
-    let end = |text: &str| {
-        text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
-            .unwrap_or(text.len())
-    };
-    line.split("crate::")
-        .skip(1)
-        .map(|rest| rest.split_at(end(rest)).0)
-        .collect()
+/// A folder whose `mod.rs` or `lib.rs` lists its modules in an order in which each imports only those
+/// above it.
+struct OrderedFolder {
+    /// The folder, relative to the repository.
+    path: &'static str,
+    /// The prefix of paths to its modules.
+    prefix: &'static str,
+    /// Its modules, from the top.
+    modules: Vec<String>,
 }
 
-/// What in `sources` names a module that stands below it, or names modules in a way that hides it.
-fn downward_imports(layers: &[String], sources: &[Source]) -> Vec<String> {
-    let place = |name: &str| layers.iter().position(|layer| layer == name);
-    let mut findings = Vec::new();
-    for source in sources {
-        let Some(own) = source.module() else { continue };
-        let own_place = place(own).unwrap_or_else(|| panic!("`{own}` is not in lib.rs"));
-        for (number, line) in source.code() {
-            let at = format!("{}:{number}: {}", source.path.display(), line.trim());
-            let hides =
-                line.contains("crate::{") || (line.contains("super::") && !source.is_test());
-            if hides {
-                findings.push(format!("{at}: name modules one by one, with `crate::`"));
+impl OrderedFolder {
+    fn read(path: &'static str, file: &str, prefix: &'static str) -> Self {
+        let list = fs::read_to_string(repository().join(path).join(file)).unwrap();
+        Self {
+            path,
+            prefix,
+            modules: listed_modules(&list),
+        }
+    }
+
+    fn place(&self, name: &str) -> Option<usize> {
+        self.modules.iter().position(|module| module == name)
+    }
+
+    /// Returns the module of the folder that a file belongs to; `None` for the file with the list.
+    fn module_of(&self, path: &Path) -> Option<String> {
+        let below = path.strip_prefix(self.path).ok()?;
+        let first = below.iter().next()?.to_str()?;
+        let name = first.strip_suffix(".rs").unwrap_or(first);
+        (!matches!(name, "lib" | "main" | "mod" | "tests")).then(|| name.to_owned())
+    }
+
+    /// Returns every module that `code` names after the prefix, alone or in braces, with its line.
+    fn named_in<'c>(&self, code: &'c str) -> Vec<(usize, &'c str)> {
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let name = |text: &'c str| text.split(|c| !is_name(c)).next().unwrap_or_default();
+        let mut named = Vec::new();
+        let mut line = 1;
+        let mut parts = code.split(self.prefix);
+        line += parts.next().unwrap_or_default().matches('\n').count();
+        for rest in parts {
+            match rest.strip_prefix('{') {
+                None => named.push((line, name(rest))),
+                Some(list) => {
+                    let mut depth = 1_u32;
+                    let mut begins = true;
+                    for (offset, c) in list.char_indices() {
+                        match c {
+                            '{' => depth += 1,
+                            '}' => depth -= 1,
+                            ',' => begins = depth == 1,
+                            _ if begins && is_name(c) => {
+                                named.push((line, name(list.get(offset..).unwrap_or_default())));
+                                begins = false;
+                            }
+                            _ => {}
+                        }
+                        if depth == 0 {
+                            break;
+                        }
+                    }
+                }
             }
-            for name in named_modules(&line) {
-                match place(name) {
-                    Some(place) if place <= own_place => {}
-                    Some(_) => findings.push(format!("{at}: `{name}` is below `{own}`")),
-                    None if name.is_empty() => {}
-                    None => findings.push(format!("{at}: `{name}` is no module of lib.rs")),
+            line += rest.matches('\n').count();
+        }
+        named
+    }
+
+    /// Returns the places in `sources` that name a module below their own, or hide which module they
+    /// name.
+    fn downward_imports(&self, sources: &[Source]) -> Vec<String> {
+        let is_root = self.path == "src";
+        let mut findings = Vec::new();
+        for source in sources {
+            let Some(own) = self.module_of(&source.path) else {
+                continue;
+            };
+            let own_place = self.place(&own);
+            let own_place = own_place.unwrap_or_else(|| panic!("`{own}` is not in {}", self.path));
+            let lines = source.code();
+            for (number, line) in &lines {
+                let hides =
+                    line.contains("crate::{") || (line.contains("super::") && !source.is_test());
+                if is_root && hides {
+                    let at = format!("{}:{number}: {}", source.path.display(), line.trim());
+                    findings.push(format!("{at}: name modules one by one, with `crate::`"));
+                }
+            }
+            let code: Vec<&str> = lines.iter().map(|(_, line)| line.as_str()).collect();
+            let code = code.join("\n");
+            for (line, name) in self.named_in(&code) {
+                let at = format!("{}:{line}", source.path.display());
+                match self.place(name) {
+                    Some(place) if place > own_place => {
+                        findings.push(format!("{at}: `{name}` is below `{own}`"));
+                    }
+                    None if is_root => {
+                        findings.push(format!("{at}: `{name}` is no module of lib.rs"));
+                    }
+                    Some(_) | None => {}
                 }
             }
         }
+        findings
     }
-    findings
 }
 
 #[test]
 fn imports_point_up_the_page() {
-    let lib = fs::read_to_string(repository().join("src/lib.rs")).unwrap();
-    let layers = layers(&lib);
-    assert!(layers.len() >= 15, "lib.rs lists only {layers:?}");
-    assert_none(&downward_imports(&layers, &sources()));
+    let sources = sources();
+    let crate_root = OrderedFolder::read("src", "lib.rs", "crate::");
+    assert!(crate_root.modules.len() >= 15, "{:?}", crate_root.modules);
+    let mut findings = crate_root.downward_imports(&sources);
+    for (path, prefix, modules_min) in [
+        ("src/world", "crate::world::", 10),
+        ("src/world/sys", "crate::world::sys::", 20),
+        ("src/world/io", "crate::world::io::", 10),
+        ("src/world/sandbox", "crate::world::sandbox::", 15),
+        ("src/world/store", "crate::world::store::", 20),
+        ("src/world/git", "crate::world::git::", 12),
+        ("src/world/mcp", "crate::world::mcp::", 12),
+        ("src/world/access", "crate::world::access::", 8),
+        ("src/world/delivery", "crate::world::delivery::", 14),
+        ("src/world/diagnostics", "crate::world::diagnostics::", 3),
+    ] {
+        let folder = OrderedFolder::read(path, "mod.rs", prefix);
+        let count = folder.modules.len();
+        assert!(count >= modules_min, "{path} lists only {count} modules");
+        findings.extend(folder.downward_imports(&sources));
+    }
+    assert_none(&findings);
 }
 
 #[test]
 fn imports_that_point_down_are_found() {
-    let layers = ["error", "permissions", "world"].map(str::to_owned);
+    let folder = OrderedFolder {
+        path: "src",
+        prefix: "crate::",
+        modules: ["error", "permissions", "world"]
+            .map(str::to_owned)
+            .to_vec(),
+    };
     let check = |text: &str, count: usize| {
         let source = Source {
             path: "src/permissions/mod.rs".into(),
             text: text.to_owned(),
         };
-        assert_eq!(downward_imports(&layers, &[source]).len(), count, "{text}");
+        assert_eq!(folder.downward_imports(&[source]).len(), count, "{text}");
     };
     check("use crate::error::Error;", 0);
     check("use crate::permissions::grant::Grant;", 0);
     check("// crate::world\nlet a = 1; // crate::world", 0);
-    check("use crate::world::gate;", 1);
+    check("use crate::world::access::gate;", 1);
     check("fn f() -> crate::world::Gate {", 1);
-    check("use crate::{error, world};", 1);
+    check("use crate::{error, world};", 2);
+    check("use crate::{error, permissions::{grant, rules}};", 1);
     check("use super::grant;", 1);
     check("use crate::elsewhere::X;", 1);
     check("#[cfg(test)]\nmod tests {\n use super::*;", 0);
@@ -165,7 +260,10 @@ fn one_file_makes_permits_and_one_folder_opens_them() {
             }
         }
     }
-    assert_eq!(makers, BTreeSet::from([PathBuf::from("src/world/gate.rs")]));
+    assert_eq!(
+        makers,
+        BTreeSet::from([PathBuf::from("src/world/access/gate/mod.rs")])
+    );
     assert_eq!(openers, BTreeSet::from([PathBuf::from("src/world/exec")]));
 }
 
@@ -244,7 +342,7 @@ fn nothing_is_left_unfinished() {
 #[test]
 fn every_test_file_is_declared() {
     let main = fs::read_to_string(repository().join("tests/it/main.rs")).unwrap();
-    let declared = layers(&main);
+    let declared = listed_modules(&main);
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for entry in fs::read_dir(repository().join("tests/it")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();

@@ -1,4 +1,4 @@
-//! What the file tools do with real files, and what they answer.
+//! The file tools on real files, and their answers.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -8,9 +8,9 @@ use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant, SystemTime};
 
 use massgen::permissions::grant::Phase;
+use massgen::world::access::gate::Gate;
 use massgen::world::exec::ActionOutcome;
-use massgen::world::file_change::ChangeKind;
-use massgen::world::gate::Gate;
+use massgen::world::io::file_change::ChangeKind;
 use rustix::fs::{CWD, FileType, Mode, OFlags, ftruncate, mknodat, openat};
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ fn details(answer: &str) -> Value {
     serde_json::from_str::<Value>(answer).unwrap()["details"].clone()
 }
 
-/// The kinds of the changes that a call reports, with the last name of each path.
+/// Returns the kinds of the changes that a call reports, with the last name of each path.
 fn changes(gate: &Gate, tool: &str, arguments: &Value) -> Vec<(ChangeKind, String)> {
     let observation = act(gate, tool, arguments).unwrap();
     assert_eq!(
@@ -219,7 +219,7 @@ fn a_file_with_several_names_is_not_written() {
     assert_eq!(disk.state("ro"), before);
 }
 
-/// A rename asks only the directory, but the user's sign on the file holds.
+/// A rename needs only the directory's permissions, but massgen honours those of the file.
 #[test]
 fn a_users_file_that_is_marked_read_only_stays() {
     let disk = Disk::new();

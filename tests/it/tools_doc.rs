@@ -1,4 +1,4 @@
-//! `docs/tools.md` says the same as the tables and limits in the code.
+//! `docs/tools.md` agrees with the tables and limits in the code.
 
 use std::fmt::Write as _;
 

@@ -1,5 +1,5 @@
-//! The trail of a pipeline, told and taken back by the real binary: branches, what was committed, the work
-//! of a role taken out, and a role that starts afresh.
+//! History of a pipeline, shown and reverted by the real binary: branches, commits, the removed
+//! work of a role, and a role that is reset.
 
 use std::fs;
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ fn main() -> BranchName {
     BranchName::parse("main").unwrap()
 }
 
-/// A pipeline that began empty, as long as somebody works on it.
+/// A pipeline without a project, locked while this exists.
 struct Played {
     ground: PipelineRepository,
 }
@@ -93,12 +93,13 @@ impl Played {
         self.ground.hub.commit(new).await.unwrap()
     }
 
-    /// The work of a seat in an iteration, merged together with a line in massgen's document.
+    /// Commits the work of a seat in an iteration, merged together with a line in massgen's
+    /// document.
     async fn work(&self, (seat, iteration): (&str, u32), files: &[(&str, Option<&str>)]) {
         let hub = &self.ground.hub;
         let tip = self.ground.tip().await.unwrap();
         let tree = self.tree(&tip, files).await;
-        // What a role says of the course is its own idea.
+        // A role's own claims about the progress are not trusted.
         let forged = JournalEntry::End { iteration: 9 };
         let message = forged.message(&format!("[{seat}] did {iteration}"), "I am done.");
         let parents = std::slice::from_ref(&tip);
@@ -128,7 +129,7 @@ impl Played {
         hub.move_branch(&main(), &merged, Some(&tip)).await.unwrap();
     }
 
-    /// A file of what the roles share.
+    /// Returns a file of the shared branch.
     async fn text(&self, path: &str) -> Option<String> {
         let hub = &self.ground.hub;
         let tip = hub.tip(&main()).await.unwrap().unwrap();
@@ -138,7 +139,7 @@ impl Played {
         bytes.map(|bytes| String::from_utf8(bytes).unwrap())
     }
 
-    /// The binary's answer while nobody else works on the pipeline; it is looked at again after.
+    /// Runs the binary while the pipeline is not locked, and opens the pipeline again afterwards.
     async fn asked(self, project: Project, words: &[&str], code: i32) -> (Self, Finished) {
         let dir = self.ground.dir.clone();
         drop(self);
@@ -182,7 +183,7 @@ fn told<'a>(rows: &'a [Value], name: &str) -> Vec<&'a Value> {
 async fn the_log_tells_what_was_committed_and_believes_no_role() {
     let project = Project::new();
     let played = two_iterations(&project).await;
-    // It can be looked at while somebody works on it.
+    // It can be inspected while it is locked.
     let finished = project.retyped(["log", "--json"]).success();
     let log = rows(&finished);
     let merge = |seat: &str, n: u32| format!("[supervisor] merge {seat}: did {n}");
@@ -275,7 +276,7 @@ async fn the_work_of_a_role_is_taken_out_once() {
     let project = Project::new();
     let played = two_iterations(&project).await;
     let words = ["revert", "last", "--role", "implementer"];
-    // A running one is left alone.
+    // A running pipeline is not changed.
     let finished = project.retyped(words).failure(3);
     assert!(
         finished.stderr().contains("another process works on"),
@@ -314,7 +315,7 @@ async fn the_work_of_a_role_is_taken_out_once() {
     );
     assert_eq!(played.ground.tip().await.unwrap(), tip);
 
-    // Only what was merged since is taken out then.
+    // Only what was merged since is removed then.
     let again = [("implementer/game.py", Some("print(3)\n"))];
     played.work(("implementer", 3), &again).await;
     let (played, finished) = played.asked(finished.then([""]), &words, 0).await;
@@ -339,7 +340,7 @@ async fn work_that_later_work_stands_on_is_not_taken_out() {
         finished.stderr()
     );
     assert_eq!(played.ground.tip().await.unwrap(), tip);
-    // The control: the later work first.
+    // Control: the later work first.
     let words = ["revert", "--role", "user"];
     let (played, finished) = played.asked(finished.then([""]), &words, 0).await;
     assert_eq!(played.text("shared.txt").await.as_deref(), Some("a\n"));

@@ -1,5 +1,5 @@
-//! `massgen apply`, `undo` and `diff` as a user types them: on other file systems, on full and read-only
-//! disks, on a terminal, and killed at any moment.
+//! `massgen apply`, `undo` and `diff` as a user runs them: on other file systems, on full and
+//! read-only disks, on a terminal, and killed at any moment.
 
 use std::fs::{self, Permissions};
 use std::io::{Read, Write};
@@ -19,9 +19,9 @@ use crate::runs::{WRITE_HERE, builds};
 use crate::scripted_team::{agent, team};
 use crate::terminal::Terminal;
 
-/// How many processes are killed in a test run, unless `MASSGEN_TEST_KILLS` says otherwise.
+/// Number of processes that are killed, unless `MASSGEN_TEST_KILLS` sets another one.
 const KILLS: u32 = 10;
-/// How many random histories are played.
+/// Number of random histories.
 const HISTORIES: u32 = 12;
 
 #[track_caller]
@@ -36,7 +36,7 @@ fn check(output: &Output, code: i32) -> (String, String) {
     (out, err)
 }
 
-/// A scene with a layer that `script` wrote, which is offered.
+/// Returns a scene with a layer that `script` wrote, offered as a delivery.
 fn offered(script: &str) -> Scene {
     let scene = Scene::new();
     scene.run(script);
@@ -124,7 +124,7 @@ fn what_was_changed_since_is_told_by_the_exit_status() {
     assert_eq!(scene.text("rw/README.md"), "readme\n");
 }
 
-/// Runs `script` where `rw` is a disk of its own of this size with the same files; `$MASSGEN` is the
+/// Runs `script` with `rw` on its own disk of this size with the same files; `$MASSGEN` is the
 /// binary.
 fn on_own_disk(scene: &Scene, size: &str, script: &str) -> Output {
     let mount =
@@ -139,7 +139,7 @@ fn on_own_disk(scene: &Scene, size: &str, script: &str) -> Output {
     command.output().unwrap()
 }
 
-/// Prints all of a tree, with bits and times of files.
+/// Prints a tree, with modes and times of files.
 const LIST: &str = "find rw ! -path '*/.massgen-*' \\( -type d -printf '%P %m\\n' -o -printf '%P %m %T@ %l\\n' \\) | sort; \
     find rw -type f | sort | xargs sha256sum";
 
@@ -218,7 +218,7 @@ fn contents(scene: &Scene) -> Vec<String> {
 fn what_an_error_says_of_a_rollback_is_what_the_next_start_does() {
     const NOTHING: &str = "nothing was changed: what had been done was taken back";
     const BACK: &str = "the next start does it";
-    const FORWARD: &str = "the next start completes it";
+    const FORWARD: &str = "the next start completes the delivery";
     /// Less than the shortest line of the journal, in bytes.
     const STEP: usize = 16;
     let script = "echo 2 > run.sh; echo 3 > src/app.py; rm README.md";
@@ -366,7 +366,8 @@ fn any_history_of_commands_is_taken_back_byte_for_byte() {
     played.unwrap();
 }
 
-/// Types `keys` on a terminal to `massgen` with these words. Gives what is shown, and the exit status.
+/// Types `keys` on a terminal to `massgen` with these words. Returns what is shown, and the exit
+/// status.
 fn typed(scene: &Scene, words: &[&str], keys: &str) -> (String, u32) {
     let size = PtySize {
         rows: 40,
@@ -387,7 +388,7 @@ fn typed(scene: &Scene, words: &[&str], keys: &str) -> (String, u32) {
     let mut keyboard = pty.master.take_writer().unwrap();
     let mut screen = pty.master.try_clone_reader().unwrap();
     let mut shown = Vec::new();
-    // What is typed before the first question is thrown away.
+    // Input before the first question is discarded.
     while !String::from_utf8_lossy(&shown).contains("[n]othing?") {
         let mut piece = [0; 1024];
         let count = screen.read(&mut piece).unwrap();
@@ -400,7 +401,7 @@ fn typed(scene: &Scene, words: &[&str], keys: &str) -> (String, u32) {
     (String::from_utf8_lossy(&shown).into_owned(), status)
 }
 
-/// A long file in which two places change, and two more files.
+/// Returns a scene with a long file that changes in two places, and two more files.
 fn reviewed() -> (Scene, String) {
     let scene = Scene::new();
     let lines = numbered(30);
@@ -413,7 +414,7 @@ fn reviewed() -> (Scene, String) {
 #[test]
 fn files_and_hunks_are_chosen_on_a_terminal() {
     let (scene, lines) = reviewed();
-    // The files come in the order of their names: d/1, long, run.sh.
+    // The files are listed by name: d/1, long, run.sh.
     let (shown, status) = typed(&scene, &["apply"], "x\nc\ny\ns\nn\ny\nn\n");
     for line in [
         "This would change:",
@@ -452,7 +453,7 @@ fn all_or_nothing_is_taken_on_a_terminal() {
     assert!(!scene.has("rw/run.sh") && scene.has("rw/d/1"));
 }
 
-/// A run that leaves two files in its workspace and may write to the project.
+/// Returns a run that leaves two files in its workspace and may write to the project.
 fn run_with(delivery: &str) -> Project {
     let last = "text: \"all done\"";
     let builds = builds("out.txt", "made by one", last);

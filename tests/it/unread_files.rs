@@ -1,4 +1,4 @@
-//! Files of the user that an agent has not read: a move does not make them the agent's own.
+//! Files of the user that an agent has not read: moving them does not make them the agent's own.
 
 #![expect(
     clippy::disallowed_methods,
@@ -10,7 +10,7 @@ use std::fs;
 use crate::project::Project;
 use crate::scripted_team::{FINAL, agent, team};
 
-/// What stands in `src/new` after a run in which the final agent has made these calls.
+/// Returns the content of `src/new` after a run in which the final agent made these calls.
 fn left_by(calls: &[&str]) -> String {
     let calls = calls.join(", ");
     let replies = format!(

@@ -1,4 +1,4 @@
-//! Owns what tests of all wire formats share: a backend of a server on loopback, requests, and the
+//! Helpers for tests of all wire formats: backends of a server on loopback, requests, and the
 //! events of replies.
 
 use std::sync::{Arc, LazyLock};
@@ -16,10 +16,10 @@ use serde_json::{Map, Value, json};
 use crate::decoding::connect;
 use crate::http_server::{Answer, Server};
 
-/// The key that every backend here has; no error may show it.
+/// The key of every backend here; no error may show it.
 pub(crate) const KEY: &str = "sk-the-secret-key-of-the-tests";
 
-/// A config for the server at `base_url`.
+/// Returns a config for the server at `base_url`.
 pub(crate) fn config(vendor: &str, base_url: &str) -> BackendConfig {
     BackendConfig {
         vendor: find_vendor(vendor).unwrap(),
@@ -36,14 +36,14 @@ pub(crate) fn config(vendor: &str, base_url: &str) -> BackendConfig {
     }
 }
 
-/// A backend of a server that gives this one answer.
+/// Starts a server that gives this one answer, and returns its backend.
 pub(crate) async fn serve(answer: Answer) -> (Server, RemoteBackend) {
     let server = Server::start(vec![answer]).await;
     let backend = connect(&config("groq", &format!("{}/v1", server.url)));
     (server, backend)
 }
 
-/// A request with one message and no tools.
+/// Returns a request with one message and no tools.
 pub(crate) fn simple_request() -> ModelRequest<'static> {
     static GO: LazyLock<Conversation> =
         LazyLock::new(|| Conversation::from_messages(vec![ChatMessage::User("Go.".into())]));
@@ -54,7 +54,7 @@ pub(crate) fn simple_request() -> ModelRequest<'static> {
     }
 }
 
-/// Everything that a reply consists of; pieces of text that follow each other are put together.
+/// Returns all events of a reply; consecutive pieces of text are joined.
 pub(crate) async fn collect(
     backend: &RemoteBackend,
     request: ModelRequest<'_>,
@@ -62,7 +62,7 @@ pub(crate) async fn collect(
     joined(backend.ask(request).collect().await)
 }
 
-/// The events of a reply, with pieces of text that follow each other put together.
+/// Joins consecutive pieces of text in the events of a reply.
 pub(crate) fn joined(
     pieces: Vec<Result<ReplyEvent, BackendError>>,
 ) -> Vec<Result<ReplyEvent, BackendError>> {
@@ -76,7 +76,7 @@ pub(crate) fn joined(
     events
 }
 
-/// A fault as one line: whether asking again can help, and what happened.
+/// Formats an error as one line: whether a retry can help, and what happened.
 pub(crate) fn fault_line(fault: &BackendError) -> String {
     let kind = match fault.kind {
         BackendErrorKind::Permanent => "permanent".to_owned(),
@@ -91,17 +91,17 @@ pub(crate) fn fault_line(fault: &BackendError) -> String {
     format!("{kind}: {}", fault.message)
 }
 
-/// The data of one event of a stream.
+/// Formats the data of one event of a stream.
 pub(crate) fn event(data: &Value) -> String {
     format!("data: {data}\n\n")
 }
 
-/// A piece of text.
+/// Returns a piece of text.
 pub(crate) fn text(text: &str) -> ReplyEvent {
     ReplyEvent::Text(text.to_owned())
 }
 
-/// A whole call.
+/// Returns a complete call.
 pub(crate) fn call(id: &str, name: &str, arguments: &str) -> ReplyEvent {
     ReplyEvent::Call(CallRequest {
         id: id.to_owned(),
@@ -110,7 +110,7 @@ pub(crate) fn call(id: &str, name: &str, arguments: &str) -> ReplyEvent {
     })
 }
 
-/// A tool with one argument.
+/// Returns a tool with one argument.
 pub(crate) fn read_tool() -> ToolOffer {
     ToolOffer {
         name: "read_text_file".into(),

@@ -1,4 +1,4 @@
-//! Owns the assembly of tool calls from the pieces that vendors stream. Pure.
+//! Assembles tool calls from the pieces that vendors stream. Pure.
 //!
 //! A piece says by `index` which call it continues. Vendors deviate: no index, the same index for
 //! every call, an index that drifts, an id in the first piece only, in all pieces, or in none.
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use crate::backend::conversation::Conversation;
 use crate::tools::request::CallRequest;
 
-/// The most calls that one reply may make.
+/// Maximum number of calls in one reply.
 pub(super) const CALLS_MAX: usize = 128;
 
 /// The calls of one reply so far, in the order in which they began.
@@ -23,11 +23,11 @@ struct PartialCall {
     id: String,
     name: String,
     arguments: String,
-    /// The signature that Google's models demand back.
+    /// The thought signature that Google's models require back.
     extra_content: Option<Value>,
 }
 
-/// What is wrong with the calls of a reply.
+/// Error in the calls of a reply.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ToolCallFault {
     #[error("the reply makes more than {CALLS_MAX} tool calls")]
@@ -37,7 +37,7 @@ pub(super) enum ToolCallFault {
 }
 
 impl ToolCallAssembler {
-    /// Takes one piece of a call. Gives the number of bytes that it added.
+    /// Adds one piece of a call. Returns the number of bytes that it added.
     pub(super) fn add(&mut self, piece: &Value) -> Result<usize, ToolCallFault> {
         let text = |pointer| piece.pointer(pointer).and_then(Value::as_str);
         let index = piece.get("index").and_then(Value::as_u64);
@@ -71,14 +71,15 @@ impl ToolCallAssembler {
         Ok(id.len() + name.len() + arguments.len())
     }
 
-    /// The position of the call that a piece continues; `None` if the piece begins a new one.
+    /// Returns the position of the call that a piece continues; `None` if the piece begins a new
+    /// one.
     fn find_continued(&self, index: Option<u64>, id: &str, name: &str) -> Option<usize> {
         let newest = |holds: &dyn Fn(&PartialCall) -> bool| self.calls.iter().rposition(holds);
         let by_id = newest(&|call| {
             let index_fits = index.is_none() || call.index.is_none() || call.index == index;
             !id.is_empty() && call.id == id && index_fits
         });
-        // A piece with a name of its own, under another id or name, is another call.
+        // A piece that has a name, under another id or name, is another call.
         let by_index = newest(&|call| {
             let another = differ(&call.id, id) || differ(&call.name, name);
             index.is_some() && call.index == index && (name.is_empty() || !another)
@@ -91,8 +92,8 @@ impl ToolCallAssembler {
         by_id.or(by_index).or(last)
     }
 
-    /// The calls as they go to the agent, and what the vendor wants to have back with them, by id.
-    /// Each has an id that is in nobody else's use.
+    /// Returns the calls for the agent, and the fields that the vendor requires back with them, by
+    /// call id. Each id is unique in the conversation.
     pub(super) fn finish(
         &mut self,
         conversation: &Conversation,
@@ -122,12 +123,13 @@ impl ToolCallAssembler {
     }
 }
 
-/// Whether both are given and are not the same.
+/// Returns whether both are given and differ.
 fn differ(one: &str, other: &str) -> bool {
     !one.is_empty() && !other.is_empty() && one != other
 }
 
-/// Sets what is still empty; vendors repeat ids and names, or blank them, in later pieces.
+/// Sets the field if it is still empty; vendors repeat ids and names, or blank them, in later
+/// pieces.
 fn set_if_empty(field: &mut String, value: &str) {
     if field.is_empty() {
         value.clone_into(field);
@@ -140,7 +142,7 @@ mod tests {
 
     use super::*;
 
-    /// Checks that these pieces make these calls, each as `id name arguments`.
+    /// Checks that these pieces produce these calls, each as `id name arguments`.
     #[track_caller]
     fn check(pieces: &Value, expected: &[&str]) {
         let mut calls = ToolCallAssembler::default();
@@ -248,7 +250,7 @@ mod tests {
                 {"index": 1, "id": "b", "function": function("f", "")},
                 {"index": 2, "id": "c", "function": {"name": "f", "arguments": null}},
                 {"index": 3, "id": "d", "function": {"name": "f"}},
-                // Malformed ones are for the agent to judge.
+                // Malformed arguments are for the agent to reject.
                 {"index": 4, "id": "e", "function": function("f", "{\"x\": tru")},
             ]),
             &[

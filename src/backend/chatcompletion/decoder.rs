@@ -1,5 +1,6 @@
-//! Owns the reading of replies: each piece of JSON that a vendor sends becomes events. Pure; it
-//! takes every shape that vendors are known to send, because none of them keeps to the letter.
+//! Decodes Chat Completions replies: turns each piece of JSON that a vendor sends into events.
+//! Pure; it accepts every shape that vendors are known to send, because none of them follows the
+//! specification exactly.
 
 use serde_json::{Map, Value, json};
 
@@ -11,22 +12,22 @@ use crate::config::vendors::ReasoningEcho;
 use crate::event::StopReason;
 use crate::spending::{TokenUsage, token_count};
 
-/// The piece of a stream that ends it; it is no JSON.
+/// The piece that ends a stream; it is not JSON.
 const DONE: &str = "[DONE]";
 
-/// One reply as far as it has come.
+/// A reply that is being decoded.
 #[derive(Debug)]
 pub(super) struct ChatCompletionsDecoder<'a> {
     conversation: &'a Conversation,
     calls: ToolCallAssembler,
-    /// The reasoning, where the vendor wants it back.
+    /// The reasoning, if the vendor requires it back.
     reasoning: Option<String>,
     usage: TokenUsage,
     stop: Option<StopReason>,
 }
 
 impl<'a> ChatCompletionsDecoder<'a> {
-    /// Awaits the reply to `request`.
+    /// Creates a decoder for the reply to `request`.
     pub(super) fn new(request: &ModelRequest<'a>, echo: ReasoningEcho) -> Self {
         Self {
             conversation: request.conversation,
@@ -40,7 +41,7 @@ impl<'a> ChatCompletionsDecoder<'a> {
         }
     }
 
-    /// What a whole reply ends with: the calls, what goes back, the end.
+    /// Returns the last events of a complete reply: the calls, the echo, the end.
     fn finish_reply(&mut self) -> Result<Vec<ReplyEvent>, ReplyDecodeError> {
         let (calls, echo) = self.calls.finish(self.conversation)?;
         let reasoning = self.reasoning.take().filter(|text| !text.is_empty());
@@ -102,7 +103,8 @@ impl ReplyDecoder for ChatCompletionsDecoder<'_> {
         Ok(events)
     }
 
-    /// Some vendors end the stream without a word after they have said why they stopped.
+    /// Accepts a stream that ends without a terminator, as some vendors' do after they have sent
+    /// the stop reason.
     fn end(&mut self) -> Result<Vec<ReplyEvent>, ReplyDecodeError> {
         match self.stop {
             Some(_) => self.finish_reply(),
@@ -128,20 +130,21 @@ fn stop_reason(finish_reason: &str) -> Result<StopReason, ReplyDecodeError> {
     }
 }
 
-/// Most vendors send `error`; vLLM sends `object: error`.
+/// Returns whether a piece is an error. Most vendors send `error`; vLLM sends `object: error`.
 fn is_error(piece: &Value) -> bool {
     piece.get("error").is_some_and(|error| !error.is_null())
         || piece.get("object").and_then(Value::as_str) == Some("error")
 }
 
-/// The first of `keys` whose value is a text that is not empty.
+/// Returns the first of the fields `keys` that holds a string that is not empty.
 fn first_nonempty_text<'v>(object: &'v Value, keys: &[&str]) -> Option<&'v str> {
     keys.iter()
         .filter_map(|key| object.get(key)?.as_str())
         .find(|text| !text.is_empty())
 }
 
-/// The count of tokens, which Moonshot puts into the choice. Later counts include earlier ones.
+/// Returns the token counts, which Moonshot puts into the choice. Later counts include earlier
+/// ones.
 fn usage(piece: &Value) -> Option<TokenUsage> {
     let usage = [piece.get("usage"), piece.pointer("/choices/0/usage")]
         .into_iter()
@@ -152,7 +155,7 @@ fn usage(piece: &Value) -> Option<TokenUsage> {
         pointers.iter().find_map(number).unwrap_or_default()
     };
     let (input, output) = (count(&["/prompt_tokens"]), count(&["/completion_tokens"]));
-    // xAI, and Google under this format, leave reasoning out of the completion but not of the total:
+    // xAI, and Google in this format, leave reasoning out of the completion but not of the total:
     // <https://docs.x.ai/docs/key-information/consumption-and-rate-limits>.
     let whole_output = count(&["/total_tokens"]).saturating_sub(input).max(output);
     Some(TokenUsage {
@@ -174,7 +177,7 @@ mod tests {
 
     use super::*;
 
-    /// What a reply with reasoning and a call wants to have back.
+    /// Returns what must be sent back with a reply that has reasoning and a call.
     fn echo(wish: ReasoningEcho) -> Option<Value> {
         let conversation = Conversation::default();
         let request = ModelRequest {

@@ -1,4 +1,4 @@
-//! Owns the wire format Chat Completions, which most vendors and all local servers speak.
+//! The wire format Chat Completions, which most vendors and all local servers use.
 
 use std::ops::Range;
 
@@ -17,7 +17,7 @@ mod calls;
 mod decoder;
 mod request;
 
-/// Chat Completions of one model.
+/// Chat Completions codec of one model.
 #[derive(Debug)]
 pub(super) struct ChatCompletionsCodec {
     model: String,
@@ -26,7 +26,7 @@ pub(super) struct ChatCompletionsCodec {
 }
 
 impl ChatCompletionsCodec {
-    /// The format as the server at `url` wants it.
+    /// Creates the codec for the server at `url`.
     pub(super) fn new(config: &BackendConfig, url: &Url) -> Self {
         Self {
             model: config.model.clone(),

@@ -1,5 +1,6 @@
-//! Owns the body of a request. It is the same, byte for byte, up to the messages that are new, so
-//! that vendors can serve the rest from their caches. Nothing here knows keys or endpoints.
+//! Encodes the body of a Chat Completions request. It is identical, byte for byte, up to the new
+//! messages, so that vendors can serve the rest from their caches. Nothing here knows keys or
+//! endpoints.
 
 use serde_json::{Map, Value, json};
 
@@ -8,18 +9,18 @@ use crate::backend::conversation::ChatMessage;
 use crate::tools::request::CallRequest;
 use crate::tools::spec::ToolOffer;
 
-/// Keys that a config cannot set: the conversation depends on them, or they belong into the URL.
+/// Keys that a config cannot set: the conversation depends on them, or they belong in the URL.
 const OURS: &[&str] = &["model", "messages", "tools", "stream", "n", "api_version"];
-/// Parameters that vendors refuse in a request without tools.
+/// Parameters that vendors reject in a request without tools.
 const ONLY_WITH_TOOLS: &[&str] = &["tool_choice", "parallel_tool_calls"];
 
-/// The key that asks for `OpenRouter`'s search, and where that is asked for:
+/// The config key that enables `OpenRouter`'s web search, and the parameter that requests it:
 /// <https://openrouter.ai/docs/features/web-search>.
 const WEB_SEARCH: &str = "enable_web_search";
 const PLUGINS: &str = "plugins";
 
-/// The parameters of a config as every request carries them. Usage is asked for unless the config
-/// has its own `stream_options`; a parameter that is null is left out.
+/// Returns the parameters that every request carries. Usage is requested unless the config has its
+/// own `stream_options`; a parameter that is null is omitted.
 pub(super) fn request_parameters(parameters: &Map<String, Value>) -> Map<String, Value> {
     let mut settled = Map::new();
     settled.insert("stream_options".to_owned(), json!({"include_usage": true}));
@@ -39,7 +40,7 @@ pub(super) fn request_parameters(parameters: &Map<String, Value>) -> Map<String,
     settled
 }
 
-/// The body up to the conversation, which comes last because only it grows.
+/// Returns the body up to the conversation, which comes last because only it grows.
 pub(super) fn request_body(
     model: &str,
     parameters: &Map<String, Value>,
@@ -73,7 +74,8 @@ fn encode_tool(offer: &ToolOffer) -> Value {
     })
 }
 
-/// A message; a reply in which nothing was said has none, for some vendors refuse an empty one.
+/// Encodes a message. Returns `None` for an empty reply, because some vendors reject an empty
+/// message.
 pub(super) fn encode_message(message: &ChatMessage) -> Option<Value> {
     Some(match message {
         ChatMessage::User(text) => json!({"role": "user", "content": &**text}),
@@ -122,7 +124,7 @@ fn encode_call(request: &CallRequest, echo: Option<&Value>) -> Value {
     with_fields(wire_call, echo)
 }
 
-/// `object` with the fields that the vendor wants back in it.
+/// Returns `object` with the fields that the vendor requires back.
 fn with_fields(mut object: Value, fields: Option<&Value>) -> Value {
     if let (Some(Value::Object(fields)), Some(object)) = (fields, object.as_object_mut()) {
         object.extend(fields.clone());

@@ -1,6 +1,6 @@
-//! Owns the Agent Client Protocol, as its client: JSON-RPC in lines. Guests work with tools of their
-//! own; a permission that they ask for is answered by the gate, and files that they ask massgen for
-//! are read and written through it. <https://agentclientprotocol.com/protocol/overview>
+//! Client side of the Agent Client Protocol: JSON-RPC in lines. External agents work with their own
+//! tools; the gate answers their permission requests, and massgen reads and writes the files that
+//! they request through the gate. <https://agentclientprotocol.com/protocol/overview>
 
 use serde_json::{Value, json};
 
@@ -12,20 +12,20 @@ use crate::backend::external_agent::protocol::{
 use crate::spending::money::Money;
 use crate::spending::{TokenUsage, token_count};
 
-/// The version of the protocol that is spoken.
+/// The supported version of the protocol.
 const VERSION: u64 = 1;
-/// JSON-RPC: there is no such method; the arguments are wrong.
+/// JSON-RPC error codes: unknown method; invalid arguments.
 const NO_METHOD: i64 = -32601;
 const FAILED: i64 = -32000;
-/// The ids of what is asked of the guest.
+/// The ids of requests to the agent.
 const INITIALIZE: u64 = 0;
 const NEW_SESSION: u64 = 1;
 const FIRST_PROMPT: u64 = 2;
 
-/// A conversation with a guest that speaks it.
+/// A conversation with an agent over this protocol.
 #[derive(Debug)]
 pub(super) struct AcpProtocol {
-    /// What is started besides its command, for the vendor's own program.
+    /// Returns the launch options of the vendor's own program, in addition to its command.
     launch: fn(&LaunchContext) -> LaunchOptions,
     state: AcpState,
 }
@@ -33,19 +33,19 @@ pub(super) struct AcpProtocol {
 #[derive(Debug, Default)]
 struct AcpState {
     session: String,
-    /// What `session/new` is asked with.
+    /// The parameters of `session/new`.
     place: Value,
-    /// What waits until the session is there.
+    /// The first prompt, which waits until the session exists.
     first: Option<String>,
     prompt_id: u64,
-    /// What all turns of the session have cost that are charged.
+    /// The cost of all turns of the session that has already been charged.
     charged: Money,
-    /// What they have cost by now, if that was told in this turn.
+    /// The cost of all turns so far, if the agent reported it in this turn.
     reported: Option<Money>,
 }
 
 impl AcpProtocol {
-    /// A guest that is started with what `launch` says.
+    /// Creates the protocol for an agent that starts with the options that `launch` returns.
     pub(super) fn new(launch: fn(&LaunchContext) -> LaunchOptions) -> Self {
         Self {
             launch,
@@ -72,7 +72,7 @@ impl AcpProtocol {
         }
     }
 
-    /// What the end of a turn says.
+    /// Decodes the end of a turn.
     fn decode_turn_end(&mut self, result: &Value) -> Vec<AgentEvent> {
         let usage = usage(result);
         let counted = (usage != TokenUsage::default()).then_some(AgentEvent::Usage(usage));
@@ -84,7 +84,7 @@ impl AcpProtocol {
         heard.chain([AgentEvent::TurnEnded]).collect()
     }
 
-    /// What the answer to a request of massgen's says.
+    /// Decodes the response to one of massgen's requests.
     fn decode_response(
         &mut self,
         id: u64,
@@ -126,7 +126,7 @@ impl AcpProtocol {
     }
 }
 
-/// What a turn has used, as far as the end of a turn says so.
+/// Returns the token usage of a turn, as far as its end reports it.
 fn usage(result: &Value) -> TokenUsage {
     let at = |pointer: &str| result.pointer(pointer).and_then(token_count);
     let count = |name: &str| at(&format!("/usage/{name}")).unwrap_or_default();
@@ -137,7 +137,7 @@ fn usage(result: &Value) -> TokenUsage {
         count("thoughtTokens"),
     );
     if input == 0 && output == 0 {
-        // Google's program tells it in a place of its own.
+        // Google's program reports it in another place.
         let quota = |name: &str| at(&format!("/_meta/quota/token_count/{name}"));
         return TokenUsage {
             input_tokens: quota("input_tokens").unwrap_or_default(),
@@ -145,7 +145,8 @@ fn usage(result: &Value) -> TokenUsage {
             ..TokenUsage::default()
         };
     }
-    // Whether the parts are in the whole is not settled; the sum tells, where there is one.
+    // The specification does not settle whether the parts are included in the whole; the sum, where
+    // there is one, decides.
     let cache = cached.saturating_add(written);
     let beside = count("totalTokens").saturating_sub(input.saturating_add(output));
     let is_beside = |part: u64, other: u64| beside == part || beside == part.saturating_add(other);
@@ -160,7 +161,8 @@ fn usage(result: &Value) -> TokenUsage {
     }
 }
 
-/// What the session has cost by now, where a guest says so in the money that massgen counts.
+/// Returns the cost of the session so far, if the agent reports it in the currency that massgen
+/// uses.
 fn cost(update: &Value) -> Option<Money> {
     let dollars = update.pointer("/cost/amount").and_then(Value::as_f64);
     let dollars = dollars.filter(|_| text_at(update, "/cost/currency") == "USD");
@@ -205,7 +207,7 @@ impl AgentProtocol for AcpProtocol {
     }
 
     fn decode_line(&mut self, line: &str) -> Result<Vec<AgentEvent>, ExternalAgentError> {
-        // Programs greet people on the same stream.
+        // Programs print greetings for people on the same stream.
         let Some(message) = parse_line(line) else {
             return Ok(Vec::new());
         };
@@ -288,7 +290,7 @@ fn encode_failure(id: &Value, code: i64, message: &str) -> String {
     json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}}).to_string()
 }
 
-/// What Google's program is started with: its key, and nothing that was asked before.
+/// Returns the launch options of Google's program: its key, and no record of earlier prompts.
 pub(super) fn gemini_launch(around: &LaunchContext) -> LaunchOptions {
     let settings = json!({
         "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": false}},
@@ -304,7 +306,7 @@ pub(super) fn gemini_launch(around: &LaunchContext) -> LaunchOptions {
     }
 }
 
-/// What a program that nothing is known of is started with.
+/// Returns the launch options of a program that massgen knows nothing about.
 pub(super) fn plain_launch(_around: &LaunchContext) -> LaunchOptions {
     LaunchOptions::default()
 }

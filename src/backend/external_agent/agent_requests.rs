@@ -1,5 +1,5 @@
-//! Owns the answers to what a guest asks massgen for in the middle of its turn: whether it may use a
-//! tool of its own, and files that massgen reads and writes for it. The gate decides about each.
+//! Answers requests that an external agent makes during its turn: for permission to use one of its
+//! own tools, and for files that massgen reads and writes for it. The gate decides about each.
 
 use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
@@ -11,11 +11,11 @@ use crate::backend::external_agent::protocol::{
 };
 use crate::prompts::external_agents::NOBODY_WAITS;
 use crate::tools::call::{LineRange, ToolCall, UserPath};
+use crate::world::access::external_call::ExternalCaller;
 use crate::world::exec::agent_launcher::AgentLauncher;
 use crate::world::exec::{self, ActionOutcome};
-use crate::world::external_call::ExternalCaller;
 
-/// The line that answers a wish, if there is one, and what people are told of it.
+/// Returns the line that answers a request, if there is one, and the tool call to show to the user.
 pub(super) async fn handle_agent_request(
     tongue: &dyn AgentProtocol,
     lodging: AgentLauncher,
@@ -30,7 +30,7 @@ pub(super) async fn handle_agent_request(
                 &asked.no
             };
             let answer = tongue.encode_permission_response(id, option.as_deref());
-            // What it may do, it tells itself.
+            // The agent itself reports the calls that it may make.
             let told = decision.err().map(|why| NativeToolCall {
                 denied: Some(why),
                 ..native_tool_call(&asked.tool, &Value::Null)
@@ -53,7 +53,7 @@ pub(super) async fn handle_agent_request(
     }
 }
 
-/// The line that refuses a wish because the turn ends, if there is one.
+/// Returns the line that refuses a request because the turn ends, if there is one.
 pub(super) fn encode_rejection(
     tongue: &dyn AgentProtocol,
     id: &Value,
@@ -67,7 +67,7 @@ pub(super) fn encode_rejection(
     }
 }
 
-/// Carries out what the guest asks massgen to do with a file.
+/// Performs the file operation that the agent requests, if the gate permits it.
 async fn execute_through_gate(
     lodging: AgentLauncher,
     (tool, path): (&str, &str),
@@ -84,7 +84,7 @@ async fn execute_through_gate(
     (done, told)
 }
 
-/// What the gate says of a guest's question.
+/// Returns the gate's decision about a permission request.
 async fn decide_permission(
     foreigner: ExternalCaller,
     asked: ToolPermissionRequest,

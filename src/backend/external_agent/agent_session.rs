@@ -1,5 +1,5 @@
-//! Owns what of a guest lasts between two replies: its process, the relay, and how much of the
-//! conversation it knows.
+//! State of an external agent that lasts from one reply to the next: its process, the relay socket,
+//! and how much of the conversation it knows.
 
 use std::collections::BTreeMap;
 
@@ -17,33 +17,33 @@ use crate::backend::external_agent::socket_server::{
     AgentSocketServer, AnswerSender, ToolCallAnswer,
 };
 use crate::prompts::external_agents::GO_ON;
+use crate::world::access::external_call::{CallerIsolation, ExternalCaller};
 use crate::world::exec::agent_launcher::AgentLauncher;
-use crate::world::external_call::{CallerIsolation, ExternalCaller};
 
-/// What of a guest lasts between two replies.
+/// State of an external agent that lasts from one reply to the next.
 pub(super) struct ExternalAgentSession {
     pub(super) socket_server: AgentSocketServer,
     pub(super) protocol: Box<dyn AgentProtocol>,
     launch_context: LaunchContext,
     pub(super) process: Option<AgentConnection>,
-    /// How much of which conversation it knows.
+    /// The version of the conversation that the process knows, and how many of its messages.
     pub(super) known: Option<(ConversationVersion, usize)>,
-    /// The calls that it waits for in the middle of its turn.
+    /// The calls whose results the agent waits for during its turn.
     pub(super) waiting: BTreeMap<String, AnswerSender>,
-    /// Whether it is in the middle of its turn.
+    /// Whether a turn is in progress.
     pub(super) progress: TurnState,
-    /// What is told to it when its turn is to end while it waits for the answer to a question.
+    /// The refusal to send if the turn is to end while the agent waits for the answer to a request.
     pub(super) refusal: Option<String>,
 }
 
-/// How far a turn has come.
+/// Progress of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TurnState {
     Open,
     Ended,
 }
 
-/// Whether a process goes on from where it is.
+/// Result of trying to continue with the existing process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ProcessReuse {
     Reused,
@@ -51,7 +51,7 @@ pub(super) enum ProcessReuse {
 }
 
 impl ExternalAgentSession {
-    /// Ends the process; the next one knows nothing.
+    /// Ends the process; the next one knows nothing of the conversation.
     pub(super) fn discard_process(&mut self) {
         self.process = None;
         self.known = None;
@@ -60,18 +60,18 @@ impl ExternalAgentSession {
         self.progress = TurnState::Ended;
     }
 
-    /// Ends the process. One that is in the middle of its turn gets a moment to end that; what it has
-    /// counted by then is given.
+    /// Ends the process. A turn in progress gets a moment to end; returns the usage that the agent
+    /// has reported until then.
     pub(super) async fn stop(&mut self) -> Vec<AgentEvent> {
         let counted = cancel_turn(self).await;
         let process = self.process.take();
-        // It takes a moment to end.
+        // Ending the process takes a moment.
         let _ended = spawn_blocking(move || drop(process)).await;
         self.discard_process();
         counted
     }
 
-    /// Tells a process that knows the rest what is new.
+    /// Sends the new messages to a process that knows the rest.
     pub(super) async fn continue_turn(
         &mut self,
         seated: &SandboxedAgent,
@@ -103,7 +103,7 @@ impl ExternalAgentSession {
         }
     }
 
-    /// Answers the calls that the guest waits for. What is said besides goes with the last of them.
+    /// Answers the calls that the agent waits for. Other new messages go with the last answer.
     fn answer_calls(&mut self, news: &[ChatMessage]) -> ProcessReuse {
         let said = conversation_prompt::render_new(news, |id| self.waiting.contains_key(id));
         let mut results = Vec::new();
@@ -127,20 +127,20 @@ impl ExternalAgentSession {
         }
         last.images = shown;
         for (answer, answered) in results {
-            // Whoever has stopped waiting has said so to its own model.
+            // A receiver that stopped waiting has already told its own model so.
             let _told = answer.send(Ok(answered));
         }
         ProcessReuse::Reused
     }
 
-    /// Begins with a new process, which is told everything.
+    /// Starts a new process, and sends the whole conversation to it.
     pub(super) async fn restart(
         &mut self,
         seated: &SandboxedAgent,
         text: String,
     ) -> Result<(), ExternalAgentError> {
         self.stop().await;
-        // What an earlier process asked for nobody waits for any more.
+        // Discards the requests of an earlier process, which no longer waits for them.
         while self.socket_server.incoming.try_recv().is_ok() {}
         let lines = self.protocol.encode_first_turn(&self.launch_context, text);
         self.start(seated).await?;
@@ -166,7 +166,7 @@ impl ExternalAgentSession {
     }
 }
 
-/// What a guest needs once.
+/// Opens the relay socket and creates the session of an external agent.
 pub(super) fn open_session(
     seated: &SandboxedAgent,
 ) -> Result<ExternalAgentSession, ExternalAgentError> {
@@ -193,7 +193,7 @@ pub(super) fn open_session(
     })
 }
 
-/// Whose calls are decided about.
+/// Returns the caller for whose calls the gate decides.
 pub(super) fn external_caller(lodging: &AgentLauncher) -> ExternalCaller {
     ExternalCaller {
         gate: lodging.gate.for_external_program(),

@@ -1,5 +1,5 @@
-//! Owns the end of a guest's turn before its time: where the protocol has a word for it, the guest is asked
-//! to end the turn and gets a moment to do so. Whoever does not react is ended all the same.
+//! Cancels a turn of an external agent: where the protocol supports it, asks the agent to end the
+//! turn and waits a moment for it. An agent that does not react is ended all the same.
 
 use std::time::Duration;
 
@@ -9,16 +9,16 @@ use crate::backend::external_agent::agent_requests::encode_rejection;
 use crate::backend::external_agent::agent_session::{ExternalAgentSession, TurnState};
 use crate::backend::external_agent::protocol::{AgentEvent, ExternalAgentError, ProcessLifetime};
 
-/// How long a guest may take to end its turn once it is asked to.
+/// Maximum time that an agent gets to end its turn after a cancel request.
 const PARTING_TIME_MAX: Duration = Duration::from_secs(2);
 
-/// Asks a guest that is in the middle of its turn to end that, and waits a moment for it; gives what the
-/// guest has counted by then.
+/// Asks an agent to end the turn that is in progress, and waits a moment for it; returns the usage
+/// that the agent has reported until then.
 pub(super) async fn cancel_turn(held: &mut ExternalAgentSession) -> Vec<AgentEvent> {
     let mut counted = Vec::new();
     let asked = held.protocol.encode_cancel();
     if held.progress == TurnState::Open && !asked.is_empty() {
-        // It is asked once, whatever becomes of that.
+        // The agent is asked only once, whatever happens then.
         held.progress = TurnState::Ended;
         let _in_time = timeout(
             PARTING_TIME_MAX,
@@ -29,7 +29,7 @@ pub(super) async fn cancel_turn(held: &mut ExternalAgentSession) -> Vec<AgentEve
     counted
 }
 
-/// Waits for the end of the turn. What the guest asks for meanwhile is refused.
+/// Waits for the end of the turn, and refuses the agent's requests meanwhile.
 async fn wait_for_turn_end(
     held: &mut ExternalAgentSession,
     mut lines: Vec<String>,
@@ -39,7 +39,7 @@ async fn wait_for_turn_end(
         return Ok(());
     };
     lines.extend(held.refusal.take());
-    // Whoever made these calls reads that nobody waits for them.
+    // The callers read that no result will come.
     held.waiting.clear();
     loop {
         process

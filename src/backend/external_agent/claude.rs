@@ -1,5 +1,5 @@
-//! Owns Claude Code's own protocol: one JSON object a line, in both directions, for as long as the
-//! process lives. Calls of its tools are asked about by its hook, which comes over the relay.
+//! Claude Code's own protocol: one JSON object a line, in both directions, for the lifetime of the
+//! process. Its hook asks about calls of its tools, over the relay.
 //! <https://code.claude.com/docs/en/headless>
 
 use serde_json::{Value, json};
@@ -11,15 +11,15 @@ use crate::backend::external_agent::protocol::{
 use crate::spending::money::Money;
 use crate::spending::{TokenUsage, token_count};
 
-/// How long the hook may take, in seconds: a person may be asked.
+/// Maximum time that the hook may take, in seconds: a person may be asked.
 const HOOK_SECONDS_MAX: u64 = 600;
-/// The id of the one thing that is asked of it besides its turns.
+/// The id of the interrupt, the only request that is sent in addition to turns.
 const INTERRUPT: &str = "interrupt";
 
 /// A conversation with Claude Code.
 #[derive(Debug, Default)]
 pub(super) struct ClaudeCodeProtocol {
-    /// What all turns of the process have cost by its own reckoning.
+    /// The cost of all turns of the process, as it reports it.
     reported: Money,
 }
 
@@ -86,7 +86,7 @@ impl AgentProtocol for ClaudeCodeProtocol {
         };
         match text_at(&message, "/type") {
             "assistant" => {
-                // What an agent of its own says is that agent's.
+                // Messages of its subagents are not the agent's own.
                 let is_below = message
                     .get("parent_tool_use_id")
                     .is_some_and(Value::is_string);
@@ -113,7 +113,7 @@ impl AgentProtocol for ClaudeCodeProtocol {
 }
 
 impl ClaudeCodeProtocol {
-    /// What the end of a turn says. The costs that it tells are those of the whole process.
+    /// Decodes the end of a turn. The reported cost is that of the whole process.
     fn decode_turn_end(&mut self, message: &Value) -> Vec<AgentEvent> {
         let usage = usage(message.get("usage").unwrap_or(&Value::Null));
         let all = message.get("total_cost_usd").and_then(Value::as_f64);
@@ -134,7 +134,7 @@ impl ClaudeCodeProtocol {
     }
 }
 
-/// Why a turn has ended without what it was asked for, if it has.
+/// Returns why a turn failed, if it did.
 fn turn_error(message: &Value) -> Option<ExternalAgentError> {
     if message.get("is_error") != Some(&Value::Bool(true)) {
         return None;

@@ -1,6 +1,6 @@
-//! Owns Codex's own protocol: one process for each turn, which reads its prompt to the end and tells
-//! what it does in lines of JSON; the next turn goes on with the same thread. Its own sandbox is off:
-//! the agent's holds it. <https://developers.openai.com/codex/noninteractive>
+//! Codex's own protocol: one process for each turn, which reads its prompt until end of file and
+//! reports what it does in lines of JSON; the next turn resumes the same thread. Its own sandbox is
+//! off: the agent's sandbox contains it. <https://developers.openai.com/codex/noninteractive>
 
 use serde_json::{Value, json};
 
@@ -10,14 +10,14 @@ use crate::backend::external_agent::protocol::{
 };
 use crate::spending::{TokenUsage, token_count};
 
-/// How long a tool of the relay may take, in seconds: longer than any call of a server.
+/// Maximum time that a tool of the relay may take, in seconds: longer than any call of a server.
 const TOOL_SECONDS_MAX: u64 = 3_600;
 
 /// A conversation with Codex.
 #[derive(Debug, Default)]
 pub(super) struct CodexProtocol {
     thread: Option<String>,
-    /// What all turns of the thread have used.
+    /// The usage of all turns of the thread.
     reported: TokenUsage,
 }
 
@@ -99,7 +99,7 @@ impl AgentProtocol for CodexProtocol {
     }
 }
 
-/// What it says of something that it does: of texts when they are whole, of deeds when they begin.
+/// Decodes an item: texts when they are complete, actions when they begin.
 fn decode_item(item: &Value, is_over: bool) -> Option<AgentEvent> {
     let text = || text_at(item, "/text").to_owned();
     match (text_at(item, "/type"), is_over) {
@@ -130,7 +130,7 @@ fn decode_item(item: &Value, is_over: bool) -> Option<AgentEvent> {
     }
 }
 
-/// What it has counted: every turn tells the sum of its thread.
+/// Returns the usage that a turn reports, which is the sum of its thread.
 fn usage(told: &Value) -> TokenUsage {
     let count = |name: &str| told.get(name).and_then(token_count).unwrap_or_default();
     TokenUsage {

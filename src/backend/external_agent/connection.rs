@@ -1,4 +1,4 @@
-//! Owns one process of a guest: its lines in and out, each bounded in size and time.
+//! One process of an external agent: its input and output lines, each bounded in size and time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,29 +13,29 @@ use crate::backend::external_agent::protocol::{
 };
 use crate::text::json_size::{JSON_VALUES_MAX, JsonValueCounter};
 use crate::text::{escape_line, single_line};
-use crate::world::agent_socket::AgentSocket;
 use crate::world::exec::agent_launcher::{AgentLauncher, AgentProcess};
+use crate::world::exec::agent_socket::AgentSocket;
 
-/// The longest line, in bytes.
+/// Maximum length of a line, in bytes.
 const LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// How long it may take to read what it is told.
+/// Maximum time that the process may take to read its input.
 const WRITE_TIME_MAX: Duration = Duration::from_mins(1);
-/// How much of what it wrote last is told with a fault, in characters.
+/// Maximum length of the last output that is quoted in an error, in characters.
 const LAST_WORDS_CHARS_MAX: usize = 600;
 
-/// A process that runs.
+/// A running process.
 #[derive(Debug)]
 pub(super) struct AgentConnection {
     process: Option<AgentProcess>,
     input: Option<pipe::Sender>,
     output: BufReader<pipe::Receiver>,
-    /// What has come of the next line.
+    /// The part of the next line that has been read.
     line: Vec<u8>,
-    /// How many values that has.
+    /// Counts the values of that line.
     values: JsonValueCounter,
 }
 
-/// What was started when, and how.
+/// Writes the agent's files and starts its process.
 pub(super) async fn start_process(
     lodging: &AgentLauncher,
     command: &[String],
@@ -71,7 +71,7 @@ impl AgentConnection {
         })
     }
 
-    /// Writes lines. One whose process lasts one turn reads their end after them.
+    /// Writes lines. The input of a process that lasts one turn is closed after them.
     pub(super) async fn write_lines(
         &mut self,
         lines: &[String],
@@ -97,7 +97,7 @@ impl AgentConnection {
         Ok(())
     }
 
-    /// The next line. What has come of it stays where nobody waits any more.
+    /// Reads the next line. Cancel-safe: what has been read of the line is kept.
     pub(super) async fn read_line(&mut self) -> Result<String, ExternalAgentError> {
         loop {
             let piece = match self.output.fill_buf().await {
@@ -128,7 +128,7 @@ impl AgentConnection {
         }
     }
 
-    /// That the process is over, with how it ended and what it wrote last.
+    /// Returns the error that the process has ended, with its exit status and its last output.
     async fn exit_error(&mut self) -> ExternalAgentError {
         self.input = None;
         let words = match self.process.take() {

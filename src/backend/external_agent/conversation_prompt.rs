@@ -1,13 +1,13 @@
-//! Owns what a guest is told of a conversation: all of it as one text, or what it does not know yet.
+//! Renders the conversation as a prompt for an external agent: in full, or only the new messages.
 
 use crate::backend::conversation::ChatMessage;
 use crate::prompts::external_agents::{MANNERS, previous_reply, previous_result};
 use crate::prompts::images::images_left_out;
 
-/// What is between two messages.
+/// Separator between two messages.
 const BETWEEN: &str = "\n\n";
 
-/// The whole conversation, for a process that knows nothing of it.
+/// Renders the whole conversation, for a process that knows nothing of it.
 pub(super) fn render_all(system: &str, messages: &[ChatMessage]) -> String {
     let head = [system.trim().to_owned(), MANNERS.trim().to_owned()];
     let told = messages.iter().map(|message| match message {
@@ -26,8 +26,9 @@ pub(super) fn render_all(system: &str, messages: &[ChatMessage]) -> String {
     all.join(BETWEEN)
 }
 
-/// What massgen has said in `messages`, without the results of the calls that `is_waiting` says are
-/// answered otherwise, and images with them. Empty where there is nothing.
+/// Renders massgen's own messages among `messages`, without the results of calls for which
+/// `is_waiting` returns true, which are answered over the relay together with images. Returns an
+/// empty string if there are none.
 pub(super) fn render_new(messages: &[ChatMessage], is_waiting: impl Fn(&str) -> bool) -> String {
     let is_answer = |message: &ChatMessage| match message {
         ChatMessage::CallResult { call_id, .. } => is_waiting(call_id),

@@ -1,6 +1,7 @@
-//! Owns the guests: agents that are programs of their own, such as Claude Code. A guest works with its
-//! own tools in its agent's sandbox, reaches the run over a relay, and is asked like every model: its
-//! turn is a reply. It decides nothing; what its calls may do the gate says.
+//! Backend for external agents: agents that are separate programs, such as Claude Code. An external
+//! agent works with its own tools in its agent's sandbox, reaches the run over a relay, and is
+//! asked like every model: its turn is a reply. It decides nothing; the gate decides what its calls
+//! may do.
 
 mod acp;
 mod claude;
@@ -36,27 +37,27 @@ use crate::config::external_agents::ExternalAgentConfig;
 use crate::config::vendors::AgentProtocolKind;
 use crate::world::exec::agent_launcher::AgentLauncher;
 
-/// The type whose program takes its model by an argument of its own.
+/// The type whose program takes its model as a command-line argument.
 const GEMINI: &str = "gemini_cli";
 
-/// A guest that has no place yet: nothing holds it, so that it cannot be asked.
+/// An external agent without a sandbox, so that it cannot be asked.
 #[derive(Clone, Debug)]
 pub struct ExternalAgent {
     config: Arc<ExternalAgentConfig>,
     times: ReplyTimeouts,
 }
 
-/// Where a guest lives in one phase.
+/// Sandbox and command of an external agent in one phase.
 #[derive(Clone, Debug)]
 pub struct AgentLaunchSetup {
-    /// What holds it, and what it finds.
+    /// Starts its processes in the agent's sandbox.
     pub launcher: AgentLauncher,
-    /// Its program and the first arguments, as they are started.
+    /// Its program and the first arguments.
     pub command: Vec<String>,
 }
 
 impl ExternalAgent {
-    /// The guest that `config` describes.
+    /// Creates the external agent that `config` describes.
     pub fn new(config: Arc<ExternalAgentConfig>, times: ReplyTimeouts) -> Self {
         Self { config, times }
     }
@@ -81,12 +82,12 @@ impl Backend for ExternalAgent {
     }
 }
 
-/// A guest in its place.
+/// An external agent in its sandbox.
 struct SandboxedAgent {
     config: Arc<ExternalAgentConfig>,
     times: ReplyTimeouts,
     launch: AgentLaunchSetup,
-    /// What lasts between two replies.
+    /// State that lasts from one reply to the next.
     session: Mutex<Option<ExternalAgentSession>>,
 }
 
@@ -125,7 +126,7 @@ impl SandboxedAgent {
         self.session.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How it is spoken with.
+    /// Creates the protocol that the agent uses.
     fn protocol(&self) -> Box<dyn AgentProtocol> {
         match self.config.protocol {
             AgentProtocolKind::Acp if self.config.vendor == GEMINI => {
@@ -137,12 +138,12 @@ impl SandboxedAgent {
         }
     }
 
-    /// How long it may say nothing.
+    /// Returns the maximum time without output.
     fn silence_max(&self) -> Duration {
         Duration::from_secs(self.times.idle_seconds)
     }
 
-    /// How long a turn may take.
+    /// Returns the maximum time of a turn.
     fn time_max(&self) -> Duration {
         Duration::from_secs(self.times.total_seconds)
     }

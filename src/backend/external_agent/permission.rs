@@ -1,7 +1,6 @@
-//! Owns what a permission request of the Agent Client Protocol says that a tool would do. Kinds and
-//! places are the guest's own words, so that whatever is not clear is not known, and so is a request
-//! whose parts say different things.
-//! <https://agentclientprotocol.com/protocol/tool-calls>
+//! Parses permission requests of the Agent Client Protocol: what a tool would do. Kinds and
+//! locations are the agent's own words, so that anything unclear is treated as unknown, and so is a
+//! request whose parts contradict each other. <https://agentclientprotocol.com/protocol/tool-calls>
 
 use serde_json::{Map, Value};
 
@@ -13,13 +12,13 @@ use crate::text::single_line;
 use crate::tools::call::{DeleteRecursion, LineRange, ToolCall, UserPath};
 use crate::tools::external_tools::ExternalToolAction;
 
-/// The longest name of a tool that is told, in characters.
+/// Maximum length of a tool's name in events, in characters.
 const NAME_CHARS_MAX: usize = 100;
-/// What the id of a call begins with that goes to the relay, where the id names its tool.
+/// The character that ends the tool's name in the id of a call to the relay.
 const BEFORE_STAMP: char = '-';
-/// What guests call the directory that a command begins in.
+/// Argument names that agents use for the directory in which a command starts.
 const DIRECTORIES: &[&str] = &["cwd", "workdir", "dir_path", "directory"];
-/// What guests call the path that a tool is given.
+/// Argument names that agents use for the path of a tool.
 const PATHS: &[&str] = &[
     "path",
     "file_path",
@@ -30,7 +29,7 @@ const PATHS: &[&str] = &[
     "dir_path",
 ];
 
-/// What is asked, in a session that was begun with `place`.
+/// Parses a permission request, in a session that was begun with `place`.
 pub(super) fn parse_permission_request(request: &Value, place: &Value) -> ToolPermissionRequest {
     let call = request.get("toolCall").unwrap_or(&Value::Null);
     let kind = text_at(call, "/kind");
@@ -43,7 +42,7 @@ pub(super) fn parse_permission_request(request: &Value, place: &Value) -> ToolPe
     }
 }
 
-/// The option of this kind.
+/// Returns the id of the option of this kind.
 fn option_of_kind(request: &Value, kind: &str) -> Option<String> {
     let options = request.get("options")?.as_array()?;
     let option = options
@@ -52,7 +51,7 @@ fn option_of_kind(request: &Value, kind: &str) -> Option<String> {
     Some(text_at(option, "/optionId").to_owned())
 }
 
-/// What a call would do.
+/// Returns what a call would do.
 fn parse_tool_action(
     call: &Value,
     kind: &str,
@@ -87,7 +86,8 @@ fn parse_tool_action(
     }
 }
 
-/// The command line. Only a guest that gives no arguments at all has it in the title, which is for people.
+/// Returns the command line. It is in the title, which is for people, only if the agent gives no
+/// arguments at all.
 fn command<'v>(call: &'v Value, given: &'v Value) -> Result<&'v str, String> {
     let gives_nothing = given.is_null() || given.as_object().is_some_and(Map::is_empty);
     let line = match given.get("command") {
@@ -102,7 +102,8 @@ fn command<'v>(call: &'v Value, given: &'v Value) -> Result<&'v str, String> {
     Ok(line)
 }
 
-/// The directory that a command begins in, as the guest names it; that of the session is empty.
+/// Returns the directory in which a command starts, as the agent names it; empty for that of the
+/// session.
 fn begins_in(given: &Value) -> Result<&str, String> {
     let named = DIRECTORIES.iter().filter_map(|name| given.get(*name));
     let mut named = named.filter(|value| !value.is_null());
@@ -113,7 +114,7 @@ fn begins_in(given: &Value) -> Result<&str, String> {
     }
 }
 
-/// A call about the one path that the guest names.
+/// Returns a call about the one path that the agent names.
 fn single_path_call(
     call: &Value,
     dir: &AbsPath,

@@ -1,4 +1,4 @@
-//! Owns what the protocols of guests have in common: what is asked of one, and what one can say. A
+//! Common parts of the protocols of external agents: the requests to an agent and its messages. A
 //! protocol is a state machine over lines; it reads and writes nothing itself.
 
 use std::path::Path;
@@ -12,28 +12,28 @@ use crate::spending::money::Money;
 use crate::text::{single_line, truncate};
 use crate::tools::external_tools::ExternalToolAction;
 
-/// The name of the server by which guests reach the workflow tools.
+/// The name of the MCP server through which external agents reach the workflow tools.
 pub(super) const SERVER: &str = "massgen";
-/// Characters of what a guest gives its own tools that events carry.
+/// Maximum length of a native tool's input in events, in characters.
 const SHOWN_CHARS_MAX: usize = 500;
-/// The longest name of a tool that events carry, in characters.
+/// Maximum length of a tool's name in events, in characters.
 const NAME_CHARS_MAX: usize = 100;
 
-/// What a guest is started among.
+/// The environment in which an external agent is started.
 #[derive(Clone, Debug)]
 pub(super) struct LaunchContext {
-    /// The directory that it begins in.
+    /// Its working directory.
     pub(super) dir: AbsPath,
-    /// massgen's own program, as the guest finds it.
+    /// massgen's executable, at the path where the agent finds it.
     pub(super) massgen: AbsPath,
     /// The socket of the run.
     pub(super) socket: AbsPath,
-    /// The model that it is told to ask, if any.
+    /// The model that it is to use, if any.
     pub(super) model: Option<String>,
 }
 
 impl LaunchContext {
-    /// The arguments with which massgen passes on between a guest and the run.
+    /// Returns the arguments with which massgen acts as the relay from an agent to the run.
     pub(super) fn relay_arguments(&self) -> Vec<String> {
         let words = ["mcp", "workflow", "--socket"];
         let words = words.iter().map(|word| (*word).to_owned());
@@ -41,108 +41,109 @@ impl LaunchContext {
     }
 }
 
-/// How a guest's process is started.
+/// Options with which an external agent's process is started.
 #[derive(Debug, Default)]
 pub(super) struct LaunchOptions {
     /// The arguments after its command.
     pub(super) arguments: Vec<String>,
-    /// What it finds in its home.
+    /// The files in its home directory.
     pub(super) files: Vec<(&'static str, String)>,
 }
 
-/// One thing that a guest says.
+/// One message of an external agent.
 #[derive(Debug, PartialEq)]
 pub(super) enum AgentEvent {
     /// More of its text.
     Text(String),
     /// More of its reasoning.
     Reasoning(String),
-    /// It uses a tool of its own.
+    /// A call of one of its own tools.
     NativeToolCall(NativeToolCall),
-    /// What the turn has used so far.
+    /// The usage of the turn so far.
     Usage(TokenUsage),
-    /// What the turn has cost, as the guest reckons.
+    /// The cost of the turn, as the agent computes it.
     Cost(Money),
-    /// A line to write to it.
+    /// A line to write to the agent.
     Send(String),
-    /// It has ended its turn without having done what it was asked.
+    /// The turn ended, and failed.
     Failed(ExternalAgentError),
-    /// It asks for something, by this id.
+    /// A request with this id.
     Request(Value, Box<AgentRequest>),
     /// Its turn has ended.
     TurnEnded,
 }
 
-/// What a guest may ask for.
+/// A request of an external agent.
 #[derive(Debug, PartialEq)]
 pub(super) enum AgentRequest {
-    /// Whether it may use a tool of its own.
+    /// For permission to use one of its own tools.
     Permission(ToolPermissionRequest),
-    /// The text of a file: its path, the first line from 1, and how many lines.
+    /// For the text of a file: its path, the first line from 1, and how many lines.
     Read(String, Option<u64>, Option<u64>),
-    /// That a file gets this text.
+    /// To write this text to a file.
     Write(String, String),
 }
 
-/// A guest's question whether it may use a tool of its own.
+/// An external agent's request for permission to use one of its own tools.
 #[derive(Debug, PartialEq)]
 pub(super) struct ToolPermissionRequest {
-    /// The tool, for people and rules.
+    /// The tool, for the user and for rules.
     pub(super) tool: String,
-    /// What it would do; the error says why that is not known.
+    /// What it would do; the error says why that is unknown.
     pub(super) action: Result<ExternalToolAction, String>,
-    /// How to say yes once, if it can be said.
+    /// The option that allows it once, if there is one.
     pub(super) yes: Option<String>,
-    /// How to say no once, if it can be said.
+    /// The option that rejects it once, if there is one.
     pub(super) no: Option<String>,
 }
 
-/// Why a guest cannot go on.
+/// Error because of which an external agent cannot continue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ExternalAgentError {
-    /// It may heal.
+    /// A retry may help.
     Transient(String),
-    /// It will be the same again.
+    /// A retry will fail in the same way.
     Permanent(String),
 }
 
-/// A protocol.
+/// Protocol of an external agent.
 pub(super) trait AgentProtocol: Send + Sync + std::fmt::Debug {
-    /// How the process is started.
+    /// Returns how the process is started.
     fn launch(&self, around: &LaunchContext) -> LaunchOptions;
-    /// The lines that begin with a new process, whose first turn is about `text`.
+    /// Returns the lines that begin the first turn of a new process, with `text` as its prompt.
     fn encode_first_turn(&mut self, around: &LaunchContext, text: String) -> Vec<String>;
-    /// The lines that begin another turn.
+    /// Returns the lines that begin another turn.
     fn encode_turn(&mut self, text: String) -> Vec<String>;
-    /// What a line says.
+    /// Decodes a line.
     fn decode_line(&mut self, line: &str) -> Result<Vec<AgentEvent>, ExternalAgentError>;
-    /// The lines that ask it to end its turn; none where the protocol has no word for that.
+    /// Returns the lines that cancel the turn; none if the protocol does not support that.
     fn encode_cancel(&self) -> Vec<String> {
         Vec::new()
     }
-    /// The line that answers a question whether a tool may be used with one of its options, or says that
-    /// nobody chooses any more; none where nobody asks so.
+    /// Returns the line that answers a permission request with one of its options, or cancels it;
+    /// none if the protocol has no such requests.
     fn encode_permission_response(&self, _id: &Value, _option: Option<&str>) -> Option<String> {
         None
     }
-    /// The line that answers another wish; none where there are none.
+    /// Returns the line that answers a file request; none if the protocol has no such requests.
     fn encode_fs_response(&self, _id: &Value, _given: Result<Value, String>) -> Option<String> {
         None
     }
-    /// How long its process lives.
+    /// Returns how long its process lives.
     fn process_lifetime(&self) -> ProcessLifetime;
 }
 
-/// How long the process of a guest lives.
+/// Lifetime of an external agent's process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ProcessLifetime {
-    /// Over all turns.
+    /// All turns of a session.
     Session,
-    /// One turn, which begins when it can read no more; the next one goes on where this one was.
+    /// One turn, which begins at the end of its input; the next process resumes where this one
+    /// ended.
     SingleTurn,
 }
 
-/// A tool of a guest's own as people see it.
+/// Returns an external agent's tool call as it is shown to the user.
 pub(super) fn native_tool_call(tool: &str, input: &Value) -> NativeToolCall {
     let told = ["command", "file_path", "path", "pattern", "url", "title"];
     let told = told.iter().find_map(|key| input.get(key)?.as_str());
@@ -159,26 +160,26 @@ pub(super) fn native_tool_call(tool: &str, input: &Value) -> NativeToolCall {
     }
 }
 
-/// Whether a tool is one of the relay's, which the run sees when it is called.
+/// Returns whether a tool is one of the relay's, which the run sees when it is called.
 pub(super) fn is_massgen_tool(tool: &str) -> bool {
     let rest = tool.strip_prefix("mcp__").or(tool.strip_prefix("mcp_"));
     let rest = rest.and_then(|rest| rest.strip_prefix(SERVER));
     rest.is_some_and(|rest| rest.starts_with('_'))
 }
 
-/// A path that a guest gives; relative ones begin at `dir`.
+/// Returns a path that an agent gives as an absolute one; relative paths start at `dir`.
 pub(super) fn absolute_path(dir: &AbsPath, path: &str) -> String {
     let whole = dir.as_path().join(Path::new(path));
     whole.to_string_lossy().into_owned()
 }
 
-/// A line of JSON that a guest says.
+/// Parses a line of JSON from an agent.
 pub(super) fn parse_line(line: &str) -> Option<Value> {
     let value: Value = serde_json::from_str(line).ok()?;
     value.is_object().then_some(value)
 }
 
-/// A text in a message.
+/// Returns a string in a message.
 pub(super) fn text_at<'v>(value: &'v Value, pointer: &str) -> &'v str {
     let text = value.pointer(pointer).and_then(Value::as_str);
     text.unwrap_or_default()

@@ -1,6 +1,6 @@
-//! Owns the run's side of the relay: a guest's calls of the workflow tools and of servers come in here,
-//! over the Model Context Protocol, and so do its questions about tools of its own. A call waits until
-//! somebody answers it; a question is answered by the gate, and by nothing where anything goes wrong.
+//! The run's side of the relay: receives an external agent's calls of workflow tools and of servers
+//! over the Model Context Protocol, and the permission questions of its hooks. A call waits for its
+//! answer; the gate answers a question, and no answer is sent if anything goes wrong.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,25 +30,25 @@ use crate::tools::arguments::ARGUMENTS_BYTES_MAX;
 use crate::tools::image::ModelImage;
 use crate::tools::pre_tool_use::{PreToolUseRequest, encode_response};
 use crate::tools::spec::ToolOffer;
-use crate::world::agent_socket::{AgentSocket, ConnectionPurpose};
-use crate::world::external_call::ExternalCaller;
+use crate::world::access::external_call::ExternalCaller;
+use crate::world::exec::agent_socket::{AgentSocket, ConnectionPurpose};
 use crate::world::mcp::message_size::BoundedLines;
 use crate::world::mcp::tool_content::content;
 
-/// Connections at the same time; one more is closed.
+/// Maximum number of connections at the same time; further ones are closed.
 const CONNECTIONS_MAX: usize = 32;
-/// Calls that wait for an answer; one more is turned away.
+/// Maximum number of calls that wait for an answer; further ones are rejected.
 const CALLS_MAX: usize = 32;
-/// The longest message, and the longest question, in bytes: the arguments of a call with what is around
-/// them.
+/// Maximum length of a message and of a question, in bytes: the arguments of a call and their
+/// envelope.
 const MESSAGE_BYTES_MAX: usize = ARGUMENTS_BYTES_MAX + 64 * 1024;
-/// The questions that are read and decided at the same time, in bytes: what is read of a question may
-/// take 40 times as much memory as its text. More wait.
+/// Maximum size of the questions that are parsed and decided at the same time, in bytes: a parsed
+/// question may take 40 times as much memory as its text. Further ones wait.
 const QUESTION_BYTES_AT_ONCE: usize = 2 * MESSAGE_BYTES_MAX;
-/// How long a question may take to come.
+/// Maximum time to receive a question.
 const QUESTION_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// What comes in.
+/// Message that arrived over the relay.
 #[derive(Debug)]
 pub(super) enum AgentSocketMessage {
     /// A call that waits for its answer.
@@ -60,39 +60,39 @@ pub(super) enum AgentSocketMessage {
         /// Where the answer goes.
         answer: AnswerSender,
     },
-    /// It asked about a tool of its own and was refused.
+    /// The agent asked about one of its own tools and was refused.
     Refused(NativeToolCall),
 }
 
-/// Takes what a guest is answered, or why there is nothing.
+/// Sends the answer to an agent, or the reason why there is none.
 pub(super) type AnswerSender = oneshot::Sender<Result<ToolCallAnswer, String>>;
 
-/// What a guest's model is given for a call.
+/// Answer to a tool call of an external agent.
 #[derive(Debug)]
 pub(super) struct ToolCallAnswer {
-    /// What it reads.
+    /// The text that its model reads.
     pub(super) text: String,
-    /// What it is shown.
+    /// The images that its model sees.
     pub(super) images: Vec<ModelImage>,
 }
 
 impl ToolCallAnswer {
-    /// A text alone.
+    /// Creates an answer without images.
     pub(super) fn from_text(text: String) -> Self {
         let images = Vec::new();
         Self { text, images }
     }
 }
 
-/// The relay of one guest.
+/// The relay socket of one external agent.
 #[derive(Debug)]
 pub(super) struct AgentSocketServer {
-    /// What has come in.
+    /// The messages that have arrived.
     pub(super) incoming: mpsc::Receiver<AgentSocketMessage>,
     socket: AbsPath,
     handler: AgentSocketHandler,
     serving: JoinHandle<()>,
-    /// The guest finds the socket as long as this is there.
+    /// The socket exists for the agent as long as this is held.
     pub(super) agent_socket: Arc<AgentSocket>,
 }
 
@@ -102,7 +102,7 @@ impl Drop for AgentSocketServer {
     }
 }
 
-/// What all connections share. A clone is the same.
+/// State that all connections share. Clones share it too.
 #[derive(Clone, Debug)]
 struct AgentSocketHandler(Arc<AgentSocketState>);
 
@@ -118,7 +118,7 @@ struct AgentSocketState {
 }
 
 impl AgentSocketServer {
-    /// Serves whoever comes through `door`; questions are decided by `foreigner`.
+    /// Serves the connections to `door`; `foreigner` decides about questions.
     pub(super) fn open(door: AgentSocket, foreigner: ExternalCaller) -> Self {
         let (sender, incoming) = mpsc::channel(CALLS_MAX);
         let shelf = AgentSocketHandler(Arc::new(AgentSocketState {
@@ -141,12 +141,12 @@ impl AgentSocketServer {
         }
     }
 
-    /// The socket.
+    /// Returns the path of the socket.
     pub(super) fn socket(&self) -> &AbsPath {
         &self.socket
     }
 
-    /// From now on these tools are offered.
+    /// Replaces the tools that are offered.
     pub(super) async fn offer(&self, offers: &[&ToolOffer]) {
         let announced = |offer: &&ToolOffer| {
             let schema = offer.parameters.as_object().cloned().unwrap_or_default();
@@ -162,7 +162,7 @@ impl AgentSocketServer {
         if is_new {
             let peers = self.handler.peers().clone();
             for peer in peers {
-                // One that is gone needs no news.
+                // A peer that has disconnected needs no notification.
                 let _told = peer.notify_tool_list_changed().await;
             }
         }
@@ -196,12 +196,12 @@ async fn serve_connection(mut stream: UnixStream, shelf: AgentSocketHandler) {
             let transport = AsyncRwTransport::new_server(BoundedLines::new(reader), writer)
                 .with_max_line_length(MESSAGE_BYTES_MAX);
             if let Ok(serving) = serve_server(shelf, transport).await {
-                // However it ends, nobody is there any more.
+                // However it ends, the peer is gone.
                 let _ended = serving.waiting().await;
             }
         }
         Some(ConnectionPurpose::Question) => {
-            // Without an answer, whoever asks denies.
+            // Without an answer, the hook denies.
             let asked = timeout(QUESTION_TIME_MAX, read_hook_request(&mut stream)).await;
             if let Ok(Ok(text)) = asked
                 && !has_too_many_values(text.as_bytes())
@@ -217,7 +217,7 @@ async fn serve_connection(mut stream: UnixStream, shelf: AgentSocketHandler) {
 async fn read_hook_request(stream: &mut UnixStream) -> std::io::Result<String> {
     let mut text = String::new();
     let bytes_max = u64::try_from(MESSAGE_BYTES_MAX).unwrap_or(u64::MAX);
-    // One that is longer is cut, and then it is no question.
+    // A longer question is cut, and then it does not parse.
     stream.take(bytes_max).read_to_string(&mut text).await?;
     Ok(text)
 }
@@ -231,7 +231,7 @@ impl AgentSocketHandler {
         self.0.peers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The answer to a hook's question.
+    /// Returns the answer to a hook's question.
     async fn answer_hook_request(&self, text: String) -> Value {
         let bytes = u32::try_from(text.len()).unwrap_or(u32::MAX);
         let turn = self.0.question_bytes.acquire_many(bytes).await;
@@ -251,7 +251,7 @@ impl AgentSocketHandler {
         let decision = match decided.unwrap_or_else(|_| broke_off()) {
             Ok((decision, told)) => {
                 if told.denied.is_some() {
-                    // Where too much waits already, people are not told of this one.
+                    // If the queue is full, this refusal is not shown to the user.
                     let _told = self.0.incoming.try_send(AgentSocketMessage::Refused(told));
                 }
                 decision

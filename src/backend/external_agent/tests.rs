@@ -1,4 +1,4 @@
-//! What guests say, line by line, and what comes of it.
+//! Tests how lines from external agents are decoded.
 
 use serde_json::{Value, json};
 
@@ -36,7 +36,7 @@ fn sent(heard: &[AgentEvent]) -> Value {
     }
 }
 
-/// An ACP guest whose first prompt is on its way.
+/// Returns an ACP agent whose first prompt has been sent.
 fn begun() -> AcpProtocol {
     let mut acp = AcpProtocol::new(acp::plain_launch);
     let first: Vec<Value> = acp
@@ -148,7 +148,7 @@ fn an_acp_guest_counts_each_turn_in_one_of_several_ways() {
     check(&counts(100, 60, 5, 180), [160, 60, 20, 5]);
     check(&counts(100, 60, 5, 185), [160, 60, 25, 5]);
     check(&counts(100, 60, 5, 125), [100, 60, 25, 5]);
-    // Without a sum, the whole is what it says, unless that cannot be.
+    // Without a sum, the input and output are the whole, unless that is impossible.
     check(&counts(100, 60, 5, 0), [100, 60, 20, 5]);
     check(&counts(10, 60, 0, 0), [70, 60, 20, 0]);
     let quota = json!({"token_count": {"input_tokens": 7, "output_tokens": 2}});
@@ -396,7 +396,7 @@ fn codex_goes_on_with_its_thread() {
             other => panic!("{other:?}"),
         }
     };
-    // It counts the thread as a whole; what is less has begun anew.
+    // Codex counts the whole thread; a lower count belongs to a new one.
     assert_eq!([turn(10), turn(25), turn(7)], [10, 15, 7]);
     codex.encode_first_turn(&around(), "again".to_owned());
     assert!(!resumes(&codex));

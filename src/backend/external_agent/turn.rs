@@ -1,5 +1,5 @@
-//! Owns one reply of a guest: what it does not know yet is told to it, and what it says streams back,
-//! until its turn ends or a call of it has to be answered first.
+//! One reply of an external agent: sends the messages that it does not know yet, and streams its
+//! output until its turn ends or one of its calls has to be answered first.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -28,14 +28,14 @@ use crate::tools::served::SERVED_PREFIX;
 use crate::tools::spec::ToolOffer;
 use crate::tools::workflow::{COORDINATION, EVALUATION};
 
-/// How long a turn may go on after its decision.
+/// Maximum time that a turn may continue after its decision.
 const WIND_UP_MAX: Duration = Duration::from_mins(1);
-/// The most that one reply may say, in bytes.
+/// Maximum size of one reply, in bytes.
 const REPLY_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// The most deeds of one reply that people are told of.
+/// Maximum number of native tool calls of one reply that are shown to the user.
 const OWN_TOOLS_TOLD_MAX: usize = 2_000;
 
-/// How far a reply has come.
+/// Progress of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReplyState {
     New,
@@ -50,21 +50,21 @@ pub(super) struct AgentTurn<'a> {
     session: Option<ExternalAgentSession>,
     stage: ReplyState,
     ready: VecDeque<ReplyEvent>,
-    /// Why it has come to nothing, if it has.
+    /// Why the reply failed, if it did.
     failed: Option<BackendError>,
     calls: Vec<CallRequest>,
     has_submitted: bool,
-    /// Whether it has said what it used.
+    /// Whether the agent has reported its usage.
     is_counted: bool,
-    /// When it is cut.
+    /// The deadline of the turn.
     until: Instant,
-    /// Until when it may say nothing.
+    /// The deadline for the next output.
     silent_until: Instant,
     bytes: usize,
     own_tools: usize,
 }
 
-/// What happens next.
+/// The event that continues a turn.
 enum TurnWakeup {
     Line(Result<String, ExternalAgentError>),
     Incoming(AgentSocketMessage),
@@ -92,7 +92,7 @@ impl<'a> AgentTurn<'a> {
         }
     }
 
-    /// The next event of the reply; `None` after its end.
+    /// Returns the next event of the reply; `None` after its end.
     pub(super) async fn next_event(&mut self) -> Option<Result<ReplyEvent, BackendError>> {
         loop {
             if let Some(event) = self.ready.pop_front() {
@@ -110,7 +110,7 @@ impl<'a> AgentTurn<'a> {
         }
     }
 
-    /// Tells the guest what it does not know yet.
+    /// Sends the messages that the agent does not know yet.
     async fn begin(&mut self) -> Result<(), ExternalAgentError> {
         let kept = self.agent.session().take();
         let held = match kept {
@@ -189,7 +189,7 @@ impl<'a> AgentTurn<'a> {
                 return Err(ExternalAgentError::Transient(why));
             }
         }
-        // While it worked, a person may have been asked.
+        // A person may have been asked meanwhile, so the silence timeout starts again.
         self.silent_until = deadline_after(Instant::now(), self.agent.silence_max());
         Ok(())
     }
@@ -203,7 +203,7 @@ impl<'a> AgentTurn<'a> {
         Ok(())
     }
 
-    /// Takes what a line says.
+    /// Handles a line of the agent.
     async fn handle_line(&mut self, line: &str) -> Result<(), ExternalAgentError> {
         let Some(held) = &mut self.session else {
             return Ok(());
@@ -224,7 +224,7 @@ impl<'a> AgentTurn<'a> {
                     if let Some(held) = &mut self.session {
                         held.progress = TurnState::Ended;
                     }
-                    // What it has handed in counts, however it ended.
+                    // A submitted decision counts, however the turn ended.
                     if !self.has_submitted {
                         return Err(trouble);
                     }
@@ -249,7 +249,7 @@ impl<'a> AgentTurn<'a> {
         }
     }
 
-    /// Answers what the guest asks for.
+    /// Answers a request of the agent.
     async fn handle_request(
         &mut self,
         id: &Value,
@@ -271,7 +271,7 @@ impl<'a> AgentTurn<'a> {
         }
     }
 
-    /// Takes what comes over the relay.
+    /// Handles a message from the relay.
     fn handle_socket_message(&mut self, incoming: AgentSocketMessage) {
         let (name, arguments, answer) = match incoming {
             AgentSocketMessage::Refused(tool) => return self.push_native_tool_call(tool),
@@ -305,11 +305,11 @@ impl<'a> AgentTurn<'a> {
         self.end();
     }
 
-    /// The guest's turn has ended. In the final phase its process ends with it: nobody is to write on a
-    /// stage that is being delivered.
+    /// Ends the reply after the agent's turn has ended. In the final phase this ends the process
+    /// too: no process may write to an overlay that is being delivered.
     async fn finish_turn(&mut self) {
         if !self.is_counted {
-            // Nothing more is counted.
+            // No usage will be reported any more.
             self.ready
                 .push_back(ReplyEvent::Usage(TokenUsage::default()));
         }
@@ -319,20 +319,20 @@ impl<'a> AgentTurn<'a> {
             held.waiting.clear();
             if held.protocol.process_lifetime() == ProcessLifetime::SingleTurn || is_last {
                 let process = held.process.take();
-                // It takes a moment to end.
+                // Ending the process takes a moment.
                 let _ended = spawn_blocking(move || drop(process)).await;
             }
         }
         self.end();
     }
 
-    /// Ends a reply whose decision is handed in, and the process with it.
+    /// Ends a reply whose decision has been submitted, and the process with it.
     async fn end_after_decision(&mut self) {
         self.stop().await;
         self.end();
     }
 
-    /// Ends the process; the reply says nothing more than what was used by then.
+    /// Ends the process; only the usage until then is added to the reply.
     async fn stop(&mut self) {
         self.stage = ReplyState::Over;
         if let Some(held) = &mut self.session {
@@ -341,7 +341,7 @@ impl<'a> AgentTurn<'a> {
         }
     }
 
-    /// The reply is whole.
+    /// Completes the reply.
     fn end(&mut self) {
         self.stage = ReplyState::Over;
         self.ready.push_back(ReplyEvent::End(StopReason::Done));
@@ -349,7 +349,8 @@ impl<'a> AgentTurn<'a> {
     }
 }
 
-/// A reply that is given up: the process may be in the middle of its turn, and the next one begins anew.
+/// Handles a reply that is dropped: the process may be in the middle of its turn, so the next reply
+/// starts a new one.
 impl Drop for AgentTurn<'_> {
     fn drop(&mut self) {
         if let Some(mut held) = self.session.take() {
@@ -359,7 +360,7 @@ impl Drop for AgentTurn<'_> {
     }
 }
 
-/// What was used, as the reply tells it.
+/// Converts usage and cost to events of the reply.
 fn usage_event(heard: &AgentEvent) -> Option<ReplyEvent> {
     match heard {
         AgentEvent::Usage(usage) => Some(ReplyEvent::Usage(*usage)),
@@ -374,7 +375,8 @@ fn usage_event(heard: &AgentEvent) -> Option<ReplyEvent> {
     }
 }
 
-/// Whether a tool reaches guests: what massgen has for files and commands they have themselves.
+/// Returns whether a tool is offered to external agents: they have their own tools for files and
+/// commands.
 fn is_offered_to_agent(name: &str) -> bool {
     is_decision(name) || name.starts_with(SERVED_PREFIX)
 }

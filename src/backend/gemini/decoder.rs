@@ -1,4 +1,4 @@
-//! Owns the reading of replies: each `GenerateContentResponse` becomes events. Pure.
+//! Decodes `generateContent` replies: each `GenerateContentResponse` becomes events. Pure.
 
 use serde_json::Value;
 
@@ -10,9 +10,10 @@ use crate::event::StopReason;
 use crate::spending::{TokenUsage, token_count};
 use crate::tools::request::CallRequest;
 
-/// The most calls that one reply may make.
+/// Maximum number of calls in one reply.
 const CALLS_MAX: usize = 128;
-/// Why a reply was held back: <https://ai.google.dev/api/generate-content#FinishReason>.
+/// The finish reasons of a reply that was blocked:
+/// <https://ai.google.dev/api/generate-content#FinishReason>.
 const FILTERED: &[&str] = &[
     "BLOCKLIST",
     "IMAGE_PROHIBITED_CONTENT",
@@ -26,19 +27,19 @@ const FILTERED: &[&str] = &[
     "SPII",
 ];
 
-/// One reply as far as it has come.
+/// A reply that is being decoded.
 #[derive(Debug)]
 pub(super) struct GenerateContentDecoder<'a> {
     conversation: &'a Conversation,
-    /// What the vendor wants back: every part but the thoughts.
+    /// The parts that the vendor requires back: all but the thoughts.
     parts: Vec<Value>,
     usage: TokenUsage,
-    /// Why the model stopped, or the reason that makes the reply no reply.
+    /// The stop reason, or the reason for which the reply is an error.
     stop: Option<Result<StopReason, String>>,
 }
 
 impl<'a> GenerateContentDecoder<'a> {
-    /// Awaits the next reply of a conversation.
+    /// Creates a decoder for the next reply of a conversation.
     pub(super) fn new(conversation: &'a Conversation) -> Self {
         Self {
             conversation,
@@ -73,8 +74,8 @@ impl<'a> GenerateContentDecoder<'a> {
         Ok(events)
     }
 
-    /// Keeps a part for later requests. Text goes to the text before it; but a part with a signature
-    /// stays as it is.
+    /// Keeps a part for later requests. Text is appended to the text before it, but a part with a
+    /// signature stays as it is.
     fn append_part(&mut self, mut part: Value) {
         if is_thought(&part) && part.get("thoughtSignature").is_none() {
             return;
@@ -89,7 +90,7 @@ impl<'a> GenerateContentDecoder<'a> {
         self.parts.push(part);
     }
 
-    /// The calls of the reply, each with an id that is in nobody else's use.
+    /// Returns the calls of the reply, each with an id that is unique in the conversation.
     fn calls(&self) -> Result<Vec<CallRequest>, ReplyDecodeError> {
         let mut calls: Vec<CallRequest> = Vec::new();
         for call in calls_in(&self.parts) {
@@ -114,7 +115,7 @@ impl<'a> GenerateContentDecoder<'a> {
 }
 
 impl ReplyDecoder for GenerateContentDecoder<'_> {
-    /// A server that does not stream sends all responses as one list.
+    /// Accepts all responses as one list too, from a server that does not stream.
     fn decode_event(&mut self, piece: SseMessage<'_>) -> Result<Vec<ReplyEvent>, ReplyDecodeError> {
         let mut response: Value = serde_json::from_str(piece.data)
             .map_err(|error| ReplyDecodeError::Malformed(format!("{error}: {}", piece.data)))?;
@@ -129,20 +130,21 @@ impl ReplyDecoder for GenerateContentDecoder<'_> {
         Ok(events)
     }
 
-    /// A stream has no last event: it is whole if the model has said why it stopped.
+    /// Ends the reply. A stream has no last event: it is complete if the model has given a stop
+    /// reason.
     fn end(&mut self) -> Result<Vec<ReplyEvent>, ReplyDecodeError> {
         let stop = self.stop.take().ok_or(ReplyDecodeError::UnexpectedEnd)?;
         let stop = stop.map_err(ReplyDecodeError::GaveUp)?;
         let calls = self.calls()?.into_iter().map(ReplyEvent::Call);
         let mut parts = std::mem::take(&mut self.parts);
-        // What holds nothing but text can be written again from the text.
+        // Parts that hold only text can be rebuilt from the text.
         let is_special = parts.iter_mut().any(|part| plain_text(part).is_none());
         let echo = is_special.then(|| ReplyEvent::Echo(parts.into()));
         Ok(calls.chain(echo).chain([ReplyEvent::End(stop)]).collect())
     }
 }
 
-/// What a part tells at once.
+/// Returns the event that a part produces immediately.
 fn part_event(part: &Value) -> Option<ReplyEvent> {
     let text = part.get("text").and_then(Value::as_str);
     let text = text.filter(|text| !text.is_empty())?.to_owned();
@@ -157,7 +159,7 @@ fn is_thought(part: &Value) -> bool {
     part.get("thought") == Some(&Value::Bool(true))
 }
 
-/// The text of a part that is text and nothing else.
+/// Returns the text of a part that is text and nothing else.
 fn plain_text(part: &mut Value) -> Option<&mut String> {
     let fields = part.as_object_mut().filter(|fields| fields.len() == 1)?;
     match fields.get_mut("text") {
@@ -166,7 +168,7 @@ fn plain_text(part: &mut Value) -> Option<&mut String> {
     }
 }
 
-/// Why the model stopped, if a response says so. A prompt that is held back has no reply at all.
+/// Returns the stop reason, if a response has one. A prompt that is blocked has no reply at all.
 fn stop_reason(response: &Value) -> Option<Result<StopReason, String>> {
     let text = |place| response.pointer(place).and_then(Value::as_str);
     if text("/promptFeedback/blockReason").is_some() {
@@ -184,7 +186,7 @@ fn stop_reason(response: &Value) -> Option<Result<StopReason, String>> {
     }
 }
 
-/// The count of tokens. Later counts include earlier ones.
+/// Returns the token counts. Later counts include earlier ones.
 fn usage(response: &Value) -> Option<TokenUsage> {
     let counts = response.get("usageMetadata")?.as_object()?;
     let count = |name| counts.get(name).and_then(token_count).unwrap_or_default();

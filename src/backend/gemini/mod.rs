@@ -1,4 +1,4 @@
-//! Owns the wire format of Google's models, `generateContent`:
+//! The wire format of Google's models, `generateContent`:
 //! <https://ai.google.dev/api/generate-content>.
 
 use std::ops::Range;
@@ -19,7 +19,7 @@ mod parameters;
 mod request;
 mod schema;
 
-/// `generateContent` of one model.
+/// `generateContent` codec of one model.
 #[derive(Debug)]
 pub(super) struct GenerateContentCodec {
     line: GeminiGeneration,
@@ -27,7 +27,7 @@ pub(super) struct GenerateContentCodec {
 }
 
 impl GenerateContentCodec {
-    /// The format as the model of `config` wants it.
+    /// Creates the codec for the model of `config`.
     pub(super) fn new(config: &BackendConfig) -> Self {
         let line = gemini_generation(&config.model);
         Self {

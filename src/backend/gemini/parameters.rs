@@ -1,5 +1,5 @@
-//! Owns what a config says about requests to Google's models: which of the API's fields each of its
-//! keys sets. Keys that are not listed are fields already.
+//! Maps the request parameters of a config to the fields of Google's API. Keys that are not listed
+//! are fields already.
 
 use serde_json::{Map, Value, json};
 
@@ -16,7 +16,7 @@ const OURS: &[&str] = &[
     "stream",
     "n",
 ];
-/// Keys, and the fields of `generationConfig` that they set.
+/// Keys, and the `generationConfig` fields that they set.
 const GENERATION: &[(&str, &str)] = &[
     ("frequency_penalty", "frequencyPenalty"),
     ("max_completion_tokens", "maxOutputTokens"),
@@ -35,7 +35,7 @@ const GENERATION: &[(&str, &str)] = &[
     ("top_k", "topK"),
     ("top_p", "topP"),
 ];
-/// Keys, and the fields of `thinkingConfig` that they set.
+/// Keys, and the `thinkingConfig` fields that they set.
 const THINKING_FIELDS: &[(&str, &str)] = &[
     ("budget_tokens", BUDGET),
     ("include_thoughts", "includeThoughts"),
@@ -45,7 +45,7 @@ const THINKING_FIELDS: &[(&str, &str)] = &[
 const STOP: &str = "stopSequences";
 const THINKING: &str = "thinkingConfig";
 const BUDGET: &str = "thinkingBudget";
-/// Words for the effort, and the tokens that models before Gemini 3 may think:
+/// Effort levels, and the thinking budgets in tokens of models before Gemini 3:
 /// <https://ai.google.dev/gemini-api/docs/openai#thinking>.
 const EFFORT_TOKENS: &[(&str, u64)] = &[
     ("none", 0),
@@ -55,25 +55,25 @@ const EFFORT_TOKENS: &[(&str, u64)] = &[
     ("high", 24_576),
 ];
 
-/// The parameters of a config as every request carries them.
+/// The request parameters of a config, as every request carries them.
 #[derive(Debug, Default)]
 pub(super) struct GenerateContentParameters {
-    /// Fields of the body, `generationConfig` among them.
+    /// Fields of the body, including `generationConfig`.
     pub(super) body: Map<String, Value>,
     /// Tools that Google runs itself.
     pub(super) tools: Vec<Value>,
-    /// How the model chooses tools; for requests with tools of ours.
+    /// How the model chooses tools; for requests with massgen's tools.
     pub(super) tool_config: Map<String, Value>,
 }
 
 impl GenerateContentParameters {
-    /// The parameters for a model of this line. One that is null is left out.
+    /// Converts the parameters for a model of this generation. One that is null is omitted.
     pub(super) fn new(parameters: &Map<String, Value>, line: GeminiGeneration) -> Self {
         let mut settled = Self::default();
         let mut generation = Map::new();
         let mut thinking = Map::new();
         if line == GeminiGeneration::Current {
-            // Without it nothing is heard while the model thinks.
+            // Without it nothing arrives while the model thinks.
             thinking.insert("includeThoughts".to_owned(), json!(true));
         }
         for (name, value) in parameters {
@@ -134,7 +134,7 @@ fn set_generation_field(
     generation.insert(field.to_owned(), value);
 }
 
-/// The effort as a level, or as a number of tokens.
+/// Returns the effort as a level, or as a number of tokens.
 fn effort(word: &str, line: GeminiGeneration) -> (String, Value) {
     let tokens = EFFORT_TOKENS.iter().find(|(name, _)| *name == word);
     match (line, tokens) {
@@ -145,7 +145,7 @@ fn effort(word: &str, line: GeminiGeneration) -> (String, Value) {
     }
 }
 
-/// The fields of `thinkingConfig`, which may be written as for other vendors, as in
+/// Returns the `thinkingConfig` fields; they may be written as for other vendors, as in
 /// `{type: enabled, budget_tokens: 2048}`.
 fn thinking_fields(fields: &Map<String, Value>) -> Map<String, Value> {
     let mut thinking = Map::new();
@@ -162,7 +162,7 @@ fn thinking_fields(fields: &Map<String, Value>) -> Map<String, Value> {
     thinking
 }
 
-/// The field that a key sets. Fields can be named themselves too.
+/// Returns the field that a key sets. Keys can also be the names of fields.
 fn field(table: &[(&str, &'static str)], name: &str) -> Option<&'static str> {
     let sets = |row: &&(&str, &'static str)| row.0 == name || row.1 == name;
     table.iter().find(sets).map(|(_, field)| *field)
@@ -172,7 +172,7 @@ fn field(table: &[(&str, &'static str)], name: &str) -> Option<&'static str> {
 mod tests {
     use super::*;
 
-    /// Checks what the parameters of a config become: the body, Google's tools, the tool config.
+    /// Checks the conversion of a config's parameters: the body, Google's tools, the tool config.
     #[track_caller]
     fn check(line: GeminiGeneration, parameters: &Value, expected: &Value) {
         let settled = GenerateContentParameters::new(parameters.as_object().unwrap(), line);

@@ -1,5 +1,6 @@
-//! Owns the body of a request. It is the same, byte for byte, up to the contents that are new, so
-//! that the vendor can serve the rest from its cache. Nothing here knows keys or endpoints.
+//! Encodes the body of a `generateContent` request. It is identical, byte for byte, up to the new
+//! contents, so that the vendor can serve the rest from its cache. Nothing here knows keys or
+//! endpoints.
 
 use std::ops::Range;
 
@@ -14,11 +15,11 @@ use crate::tools::image::{ImageKind, ModelImage};
 use crate::tools::request::CallRequest;
 use crate::tools::spec::ToolOffer;
 
-/// What stands for the signature of a call that another model made; with it, a call without one is
-/// not refused: <https://ai.google.dev/gemini-api/docs/thought-signatures#faqs>.
+/// Placeholder for the signature of a call that another model made; a call that has it instead of a
+/// signature is accepted: <https://ai.google.dev/gemini-api/docs/thought-signatures#faqs>.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
-/// The body up to the conversation, which comes last because only it grows.
+/// Returns the body up to the conversation, which comes last because only it grows.
 pub(super) fn request_body(
     parameters: &GenerateContentParameters,
     request: &ModelRequest<'_>,
@@ -56,8 +57,8 @@ fn encode_tool(offer: &ToolOffer) -> Value {
     declaration.into()
 }
 
-/// The contents for the messages in `new`. The results of the calls of one reply are one content,
-/// as the vendor demands; what the user says stands for itself.
+/// Encodes the messages in `new`. The results of the calls of one reply form one content, as the
+/// vendor requires; each user message is a content by itself.
 pub(super) fn encode_messages(
     messages: &[ChatMessage],
     new: Range<usize>,
@@ -75,7 +76,7 @@ fn is_result(message: &ChatMessage) -> bool {
     matches!(message, ChatMessage::CallResult { .. })
 }
 
-/// A content; a reply in which nothing was said has none, for one without parts is refused.
+/// Encodes one content. Returns `None` for an empty reply, because one without parts is rejected.
 fn encode_group(
     known: &[ChatMessage],
     group: &[ChatMessage],
@@ -104,7 +105,7 @@ fn encode_group(
     (!parts.is_empty()).then(|| json!({"role": role, "parts": parts}))
 }
 
-/// An image; of the kinds that there are Google takes no GIF:
+/// Encodes an image; of the supported image types, Google rejects GIF:
 /// <https://ai.google.dev/gemini-api/docs/image-understanding#supported-formats>.
 fn image_part(image: &ModelImage) -> Value {
     match image.kind() {
@@ -115,7 +116,7 @@ fn image_part(image: &ModelImage) -> Value {
     }
 }
 
-/// The parts of a reply that another model gave.
+/// Encodes the parts of a reply from another model.
 fn encode_reply(text: &str, calls: &[CallRequest], line: GeminiGeneration) -> Vec<Value> {
     let text = Some(text).filter(|text| !text.is_empty());
     let mut parts: Vec<Value> = text.map(|text| json!({"text": text})).into_iter().collect();
@@ -123,7 +124,7 @@ fn encode_reply(text: &str, calls: &[CallRequest], line: GeminiGeneration) -> Ve
         let arguments = serde_json::from_str(&call.well_formed_arguments());
         let arguments: Value = arguments.unwrap_or_default();
         let call = json!({"id": call.id, "name": call.name, "args": arguments});
-        // Of the calls of one reply the first carries the signature.
+        // The first call of a reply carries the signature.
         parts.push(match (line, position) {
             (GeminiGeneration::Current, 0) => {
                 json!({"functionCall": call, "thoughtSignature": NO_SIGNATURE})
@@ -136,7 +137,7 @@ fn encode_reply(text: &str, calls: &[CallRequest], line: GeminiGeneration) -> Ve
     parts
 }
 
-/// What a call gave, under the id and the name that the vendor knows the call by.
+/// Encodes the result of a call, under the id and the name that the vendor knows the call by.
 fn encode_result(known: &[ChatMessage], result: &ChatMessage) -> Option<Value> {
     let ChatMessage::CallResult { call_id, content } = result else {
         return None;
@@ -150,7 +151,7 @@ fn encode_result(known: &[ChatMessage], result: &ChatMessage) -> Option<Value> {
     Some(json!({"functionResponse": response}))
 }
 
-/// Id and name of a call, if `message` made it.
+/// Returns id and name of a call, if `message` made it.
 fn find_call(message: &ChatMessage, call_id: &str) -> Option<Map<String, Value>> {
     let ChatMessage::Assistant { calls, echo, .. } = message else {
         return None;
@@ -166,7 +167,7 @@ fn find_call(message: &ChatMessage, call_id: &str) -> Option<Map<String, Value>>
     Some(id.into_iter().chain([name]).collect())
 }
 
-/// The calls among the parts of a reply.
+/// Returns the calls among the parts of a reply.
 pub(super) fn calls_in(parts: &[Value]) -> impl Iterator<Item = &Value> {
     parts.iter().filter_map(|part| part.get("functionCall"))
 }

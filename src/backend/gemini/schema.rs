@@ -1,8 +1,9 @@
-//! Owns the dialect of JSON Schema in which Google's models are told what a tool takes.
+//! Converts JSON Schema to the dialect in which Google's models are given the parameters of a tool.
 
 use serde_json::{Map, Value, json};
 
-/// What a schema may say: <https://ai.google.dev/api/generate-content#FIELDS.response_json_schema>.
+/// The supported keywords:
+/// <https://ai.google.dev/api/generate-content#FIELDS.response_json_schema>.
 const KEYWORDS: &[&str] = &[
     "$anchor",
     "$defs",
@@ -27,19 +28,19 @@ const KEYWORDS: &[&str] = &[
     "type",
 ];
 
-/// The schema of a tool's arguments; a tool that takes none has no schema.
+/// Returns the schema of a tool's arguments; a tool without arguments has no schema.
 pub(super) fn tool_parameters(schema: &Value) -> Option<Value> {
     let properties = schema.get("properties")?.as_object()?;
     (!properties.is_empty()).then(|| adapt_schema(schema))
 }
 
-/// A schema without what the dialect does not know. It then allows more than it did before, never
-/// less; what a call may hold is checked when it comes.
+/// Removes from a schema what the dialect does not support. It then allows more than before, never
+/// less; the arguments are checked when a call arrives.
 fn adapt_schema(schema: &Value) -> Value {
     let Value::Object(schema) = schema else {
         return schema.clone();
     };
-    // Beside a reference nothing else may stand.
+    // A reference must have no siblings.
     let is_reference = schema.contains_key("$ref");
     let kept = schema.iter().filter_map(|(keyword, value)| {
         if is_reference && !keyword.starts_with('$') {
@@ -58,7 +59,7 @@ fn adapt_schema(schema: &Value) -> Value {
     Value::Object(kept.collect())
 }
 
-/// The value of a keyword, with the schemas in it.
+/// Converts the value of a keyword, including the schemas in it.
 fn adapt_keyword(keyword: &str, value: &Value) -> Value {
     match (keyword, value) {
         ("properties" | "$defs", Value::Object(named)) => {
@@ -74,7 +75,7 @@ fn adapt_keyword(keyword: &str, value: &Value) -> Value {
     }
 }
 
-/// The values of an `enum`, which are texts and numbers.
+/// Returns the values of an `enum` that are strings or numbers.
 fn enum_values(values: &[Value]) -> Option<Value> {
     let fit = |value: &&Value| value.is_string() || value.is_number();
     let values: Vec<&Value> = values.iter().filter(fit).collect();
@@ -87,7 +88,7 @@ mod tests {
     use crate::tools::spec::{COMMANDS, PROGRAMS, TOOLS};
     use crate::tools::workflow::{COORDINATION, EVALUATION};
 
-    /// Every keyword of a schema is one of the dialect's, down to the last.
+    /// Asserts recursively that every keyword of a schema is one of the dialect's.
     fn holds_only_the_dialect(schema: &Value) {
         for (keyword, value) in schema.as_object().into_iter().flatten() {
             assert!(KEYWORDS.contains(&keyword.as_str()), "{keyword}");

@@ -1,5 +1,5 @@
-//! Owns the assembly of a reply's content from the pieces that stream in: what of it is told at
-//! once, which calls it makes, and what goes back to the vendor. Pure.
+//! Assembles a reply's content from the pieces that stream in: the events to emit immediately, the
+//! calls, and the blocks that go back to the vendor. Pure.
 
 use std::collections::BTreeMap;
 
@@ -14,14 +14,14 @@ use crate::backend::remote::wire::ReplyDecodeError;
 use crate::event::StopReason;
 use crate::tools::request::CallRequest;
 
-/// The most blocks that one reply may have.
+/// Maximum number of blocks in one reply.
 const BLOCKS_MAX: usize = 4096;
-/// The most calls that one reply may make.
+/// Maximum number of calls in one reply.
 const CALLS_MAX: usize = 128;
-/// What stands between two texts that have something else between them.
+/// Separator between two texts with another block between them.
 const BREAK: &str = "\n\n";
-/// Blocks that the API refuses at the end of a message. A call of a server tool there was never
-/// carried out, unless the reply was only paused.
+/// Blocks that the API rejects at the end of a message. A server tool's call at the end was never
+/// executed, unless the reply was only paused.
 const NEVER_LAST: &[&str] = &[
     "thinking",
     "redacted_thinking",
@@ -29,32 +29,32 @@ const NEVER_LAST: &[&str] = &[
     "mcp_tool_use",
 ];
 
-/// The blocks of one reply so far, by their index.
+/// The blocks of one reply so far, by index.
 #[derive(Debug, Default)]
 pub(super) struct ContentAssembler {
     blocks: BTreeMap<u64, ContentBlock>,
-    /// The index of the last block that had text in it.
+    /// The index of the last block with text.
     last_text: Option<u64>,
 }
 
-/// One block as the vendor began it, with everything that came after put into it.
+/// One block as the vendor began it, with all later pieces added.
 #[derive(Debug)]
 struct ContentBlock {
     fields: Map<String, Value>,
-    /// The JSON text of its input, where that came in pieces.
+    /// The JSON of its input, if that came in pieces.
     input: String,
 }
 
-/// A reply's content, complete.
+/// The complete content of a reply.
 #[derive(Debug)]
 pub(super) struct AssembledContent {
     pub(super) calls: Vec<CallRequest>,
-    /// All blocks as the vendor wants them back, if text and calls do not say it all.
+    /// All blocks as the vendor requires them back, if text and calls do not cover them.
     pub(super) echo: Option<Value>,
 }
 
 impl ContentAssembler {
-    /// Begins a block. Servers that do not stream give it whole.
+    /// Begins a block. Servers that do not stream send it whole.
     pub(super) fn begin_block(
         &mut self,
         index: u64,
@@ -118,7 +118,8 @@ impl ContentAssembler {
         }
     }
 
-    /// Text of the block at `index`, apart from earlier text if there is something else between.
+    /// Returns the text of the block at `index`, separated from earlier text if another block is
+    /// between them.
     fn text(&mut self, index: u64, text: &str) -> Option<ReplyEvent> {
         if text.is_empty() {
             return None;
@@ -129,7 +130,7 @@ impl ContentAssembler {
         Some(ReplyEvent::Text(format!("{separator}{text}")))
     }
 
-    /// The content as a whole, of a reply that ended for this reason.
+    /// Returns the complete content of a reply that ended for this reason.
     pub(super) fn finish(
         &mut self,
         stop: StopReason,
@@ -188,8 +189,8 @@ impl ContentBlock {
         }
     }
 
-    /// The call that the block is. Its id is in nobody else's use, and what the block says about it
-    /// is what the API takes back.
+    /// Returns the call that the block is. Its id is unique in the conversation, and its input is
+    /// normalized for the API.
     fn call(
         &mut self,
         earlier: &[CallRequest],
@@ -219,8 +220,8 @@ impl ContentBlock {
         })
     }
 
-    /// Whether the API takes the block back. It refuses text without anything to be read in it, and
-    /// thinking that it has not signed, which is so if the reply was cut in its middle.
+    /// Returns whether the API accepts the block back. It rejects blank text, and thinking without
+    /// a signature, which occurs if the reply was cut in its middle.
     fn is_sendable(&self) -> bool {
         match self.kind() {
             "text" => !self.text("text").trim().is_empty(),
@@ -229,7 +230,7 @@ impl ContentBlock {
         }
     }
 
-    /// The block as it goes back.
+    /// Returns the block in the form in which it is sent back.
     fn into_value(mut self) -> Value {
         if !self.input.trim().is_empty() {
             self.fields
@@ -239,7 +240,7 @@ impl ContentBlock {
     }
 }
 
-/// The type of a block, a piece or an event.
+/// Returns the type of a block, a piece or an event.
 pub(super) fn kind(object: &Value) -> &str {
     let kind = object.get("type").and_then(Value::as_str);
     kind.unwrap_or_default()

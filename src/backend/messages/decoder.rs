@@ -1,5 +1,5 @@
-//! Owns the reading of replies: each event that the vendor sends becomes events of ours. Pure; event
-//! types that it does not know are skipped, because the vendor adds some without notice.
+//! Decodes Messages replies: turns each event that the vendor sends into massgen's events. Pure;
+//! unknown event types are skipped, because the vendor adds some without notice.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use crate::backend::remote::wire::{ReplyDecodeError, ReplyDecoder, SseMessage};
 use crate::event::StopReason;
 use crate::spending::{TokenUsage, token_count};
 
-/// One reply as far as it has come.
+/// A reply that is being decoded.
 #[derive(Debug)]
 pub(super) struct MessagesDecoder<'a> {
     conversation: &'a Conversation,
@@ -19,7 +19,7 @@ pub(super) struct MessagesDecoder<'a> {
     stop: StopReason,
 }
 
-/// Tokens as the vendor counts them: what it read is in three parts.
+/// Token counts as the vendor reports them: the input is in three parts.
 #[derive(Debug, Default)]
 struct TokenCounts {
     fresh: u64,
@@ -30,7 +30,7 @@ struct TokenCounts {
 }
 
 impl<'a> MessagesDecoder<'a> {
-    /// Awaits the reply to `conversation`.
+    /// Creates a decoder for the reply to `conversation`.
     pub(super) fn new(conversation: &'a Conversation) -> Self {
         Self {
             conversation,
@@ -40,7 +40,7 @@ impl<'a> MessagesDecoder<'a> {
         }
     }
 
-    /// Takes what the vendor has counted so far.
+    /// Updates the counts from what the vendor reports.
     fn count(&mut self, usage: Option<&Value>) -> Option<ReplyEvent> {
         let usage = usage.filter(|usage| usage.is_object())?;
         self.counts.update(usage);
@@ -52,7 +52,7 @@ impl<'a> MessagesDecoder<'a> {
         self.stop = reason.map_or(self.stop, stop_reason);
     }
 
-    /// What a whole reply ends with: the calls, what goes back, the end.
+    /// Returns the last events of a complete reply: the calls, the echo, the end.
     fn finish_reply(&mut self) -> Result<Vec<ReplyEvent>, ReplyDecodeError> {
         let whole = self.content.finish(self.stop, self.conversation)?;
         let calls = whole.calls.into_iter().map(ReplyEvent::Call);
@@ -61,7 +61,7 @@ impl<'a> MessagesDecoder<'a> {
         Ok(calls.chain(echo).chain([end]).collect())
     }
 
-    /// A reply from a server that does not stream.
+    /// Decodes a reply from a server that does not stream.
     fn decode_whole(&mut self, message: &Value) -> Result<Vec<ReplyEvent>, ReplyDecodeError> {
         let blocks = message.get("content").and_then(Value::as_array);
         let mut events = Vec::new();
@@ -108,8 +108,8 @@ impl ReplyDecoder for MessagesDecoder<'_> {
 }
 
 impl TokenCounts {
-    /// Takes the counts that `usage` has. Each is of the whole reply so far; a later event may have
-    /// only some.
+    /// Updates the counts that `usage` has. Each covers the whole reply so far; a later event may
+    /// have only some of them.
     fn update(&mut self, usage: &Value) {
         for (count, pointer) in [
             (&mut self.fresh, "/input_tokens"),
@@ -135,6 +135,7 @@ impl TokenCounts {
     }
 }
 
+/// Converts a stop reason:
 /// <https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons>
 fn stop_reason(reason: &str) -> StopReason {
     match reason {
@@ -145,7 +146,7 @@ fn stop_reason(reason: &str) -> StopReason {
     }
 }
 
-/// Which block an event is about.
+/// Returns the index of the block that an event is about.
 fn block_index(event: &Value) -> Result<u64, ReplyDecodeError> {
     let index = event.get("index").and_then(Value::as_u64);
     index.ok_or_else(|| {

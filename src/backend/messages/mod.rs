@@ -1,4 +1,4 @@
-//! Owns the wire format Messages: Anthropic's own, with thinking, prompt caching and server tools.
+//! The wire format Messages: Anthropic's own, with thinking, prompt caching and server tools.
 
 use std::ops::Range;
 
@@ -17,7 +17,7 @@ mod decoder;
 mod parameters;
 mod request;
 
-/// Messages of one model.
+/// Messages codec of one model.
 #[derive(Debug)]
 pub(super) struct MessagesCodec {
     model: String,
@@ -25,7 +25,7 @@ pub(super) struct MessagesCodec {
 }
 
 impl MessagesCodec {
-    /// The format as `config` wants it.
+    /// Creates the codec for `config`.
     pub(super) fn new(config: &BackendConfig) -> Self {
         Self {
             model: config.model.clone(),

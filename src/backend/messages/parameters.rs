@@ -1,25 +1,26 @@
-//! Owns what a config says about requests, in the words of the Messages API. Pure.
+//! Converts the request parameters of a config to those of the Messages API. Pure.
 
 use serde_json::{Map, Value, json};
 
 use crate::backend::remote::endpoint::BETAS;
 
-/// How long a reply may be when the config does not say: the API wants a number, and every model
-/// since Claude 4 takes this one. <https://platform.claude.com/docs/en/about-claude/models/overview>
+/// Maximum length of a reply if the config sets none: the API requires a number, and every model
+/// since Claude 4 accepts this one.
+/// <https://platform.claude.com/docs/en/about-claude/models/overview>
 const MAX_TOKENS_DEFAULT: u32 = 32_000;
 /// Keys that a config cannot set: the conversation depends on them.
 const OURS: &[&str] = &["model", "messages", "system", "tools", "stream"];
-/// Keys that are not parameters: each is looked up where it is needed.
+/// Keys that are not parameters of the API; each is read where it is needed.
 const SWITCHES: &[&str] = &[CACHING, CACHE_TTL, WEB_SEARCH, CODE_EXECUTION];
-/// Whether what was sent before is to come from the vendor's cache.
+/// Key that enables the vendor's prompt cache.
 const CACHING: &str = "prompt_caching";
-/// How long the vendor's cache keeps it: `5m`, which is the default, or `1h`.
+/// Key that sets the lifetime of cache entries: `5m`, which is the default, or `1h`.
 const CACHE_TTL: &str = "cache_ttl";
-/// Whether the model may search the web.
+/// Key that allows the model to search the web.
 const WEB_SEARCH: &str = "enable_web_search";
-/// Whether the model may run programs at the vendor's.
+/// Key that allows the model to run programs on the vendor's servers.
 const CODE_EXECUTION: &str = "enable_code_execution";
-/// Keys that have another name here; a config may use either.
+/// Keys that have another name in this API; a config may use either.
 const RENAMED: &[&str] = &[
     "max_completion_tokens",
     "parallel_tool_calls",
@@ -28,19 +29,19 @@ const RENAMED: &[&str] = &[
     "user",
 ];
 
-/// What a config says about requests.
+/// The request parameters of a config.
 #[derive(Debug)]
 pub(super) struct MessagesParameters {
     /// The parameters that every request carries.
     pub(super) parameters: Map<String, Value>,
-    /// The tools that run at the vendor's.
+    /// The server tools, which the vendor runs.
     pub(super) server_tools: Vec<Value>,
-    /// What marks the end of something that the vendor is to cache, if it is to.
+    /// The value of the mark at the end of content to be cached, if there is to be one.
     pub(super) cache: Option<Value>,
 }
 
 impl MessagesParameters {
-    /// What these keys of a config mean. A key that is null is left out.
+    /// Converts the keys of a config. A key that is null is omitted.
     pub(super) fn from_config(config: &Map<String, Value>) -> Self {
         let given = || config.iter().filter(|(_, value)| !value.is_null());
         let is_own = |name: &str| {
@@ -64,7 +65,7 @@ impl MessagesParameters {
     }
 }
 
-/// Puts a key of another vendor under the name that it has here, unless the config has that too.
+/// Sets the parameter that another vendor's key stands for, unless the config has that too.
 fn set_renamed(parameters: &mut Map<String, Value>, name: &str, value: &Value) {
     let value = value.clone();
     let (place, key, value) = match (name, value) {
@@ -91,8 +92,9 @@ fn set_renamed(parameters: &mut Map<String, Value>, name: &str, value: &Value) {
     }
 }
 
-/// The versions are those that every current model takes without more. Later ones of the web search
-/// let the model filter by program what it found, which small models cannot.
+/// Returns the server tools. The versions are those that every current model supports without
+/// further settings. Later versions of the web search let the model filter its results by program,
+/// which small models cannot.
 /// <https://platform.claude.com/docs/en/agents-and-tools/tool-use/web-search-tool>
 fn server_tools(config: &Map<String, Value>) -> Vec<Value> {
     let tools = [

@@ -1,5 +1,5 @@
-//! Owns the body of a request. It is the same, byte for byte, up to the messages that are new; only
-//! the marks of what is to be cached move on. Nothing here knows keys or endpoints.
+//! Encodes the body of a Messages request. It is identical, byte for byte, up to the new messages;
+//! only the cache marks move. Nothing here knows keys or endpoints.
 
 use serde_json::{Map, Value, json};
 
@@ -10,15 +10,15 @@ use crate::tools::image::ModelImage;
 use crate::tools::request::CallRequest;
 use crate::tools::spec::ToolOffer;
 
-/// What says that a block is the end of something to be cached.
+/// The field that marks a block as the end of content to be cached.
 const CACHE_MARK: &str = "cache_control";
-/// Parameters that the API refuses in a request without tools.
+/// Parameters that the API rejects in a request without tools.
 const ONLY_WITH_TOOLS: &[&str] = &["tool_choice"];
-/// The longest name of a tool that the API takes.
+/// Maximum length of a tool's name in the API.
 const NAME_CHARS_MAX: usize = 128;
 
-/// The body up to the conversation. The API reads tools, system message and conversation in this
-/// order, so that the mark on the system message has the tools cached too.
+/// Returns the body up to the conversation. The API reads tools, system message and conversation in
+/// this order, so that the mark on the system message covers the tools too.
 pub(super) fn request_body(
     model: &str,
     settings: &MessagesParameters,
@@ -55,8 +55,8 @@ fn encode_tool(offer: &ToolOffer) -> Value {
     })
 }
 
-/// One element for each reply and one for all that is said to the model between two replies. A
-/// message without any block is left out: the API refuses it, and joins the two beside it.
+/// Returns one element for each reply, and one for all messages to the model between two replies. A
+/// message without blocks is omitted: the API rejects it, and merges its two neighbours.
 pub(super) fn encode_messages(messages: &[ChatMessage]) -> Vec<Value> {
     let is_reply = |message: &ChatMessage| matches!(message, ChatMessage::Assistant { .. });
     messages
@@ -71,7 +71,7 @@ fn encode_group(messages: &[ChatMessage]) -> Option<Value> {
         let content = echo.cloned().unwrap_or_else(|| encode_reply(text, calls));
         ("assistant", content)
     } else {
-        // The API wants results before everything else.
+        // The API requires results before everything else.
         let results = messages.iter().filter_map(encode_result);
         let said = messages.iter().flat_map(encode_message);
         ("user", results.chain(said).collect())
@@ -96,7 +96,7 @@ fn image_block(image: &ModelImage) -> Value {
     json!({"type": "image", "source": source})
 }
 
-/// A result without anything to be read in it has no content: the API refuses an empty one.
+/// Encodes a result. A blank result has no content: the API rejects an empty one.
 fn encode_result(message: &ChatMessage) -> Option<Value> {
     let ChatMessage::CallResult { call_id, content } = message else {
         return None;
@@ -109,7 +109,7 @@ fn encode_result(message: &ChatMessage) -> Option<Value> {
     })
 }
 
-/// A reply of which no more is known than its text and its calls.
+/// Encodes a reply of which only text and calls are known.
 pub(super) fn encode_reply(text: &str, calls: &[CallRequest]) -> Vec<Value> {
     let calls = calls.iter().map(|call| {
         json!({
@@ -122,25 +122,25 @@ pub(super) fn encode_reply(text: &str, calls: &[CallRequest]) -> Vec<Value> {
     text_block(text).into_iter().chain(calls).collect()
 }
 
-/// A block of text, if there is anything to be read in it: the API refuses others.
+/// Returns a block of text, unless it is blank: the API rejects blank ones.
 fn text_block(text: &str) -> Option<Value> {
     (!text.trim().is_empty()).then(|| json!({"type": "text", "text": text}))
 }
 
-/// Arguments as the object that the API wants.
+/// Returns arguments as the object that the API requires.
 pub(super) fn encode_input(arguments: &str) -> Value {
     let object: Result<Map<String, Value>, _> = serde_json::from_str(arguments);
     object.map_or_else(|_| json!({"malformed_arguments": arguments}), Value::from)
 }
 
-/// `name` as the API takes names. A model makes up the strangest ones, and one of them would have
-/// every later request refused.
+/// Returns `name` with only the characters that the API accepts. Models invent all sorts of names,
+/// and an invalid one would make every later request fail.
 pub(super) fn sanitize_tool_name(name: &str) -> String {
     sanitize_id(name).chars().take(NAME_CHARS_MAX).collect()
 }
 
-/// `id` with nothing in it but letters, digits, `_` and `-`, as the API wants it. Other vendors, who
-/// may have been asked before, are free in their ids.
+/// Returns `id` with only letters, digits, `_` and `-`, as the API requires. Other vendors, which
+/// may have been asked before, use other characters in their ids.
 pub(super) fn sanitize_id(id: &str) -> String {
     let is_plain = |sign: char| sign.is_ascii_alphanumeric() || matches!(sign, '_' | '-');
     id.chars()
@@ -155,8 +155,9 @@ pub(super) fn sanitize_id(id: &str) -> String {
 }
 
 /// Marks the newest message, so that the next request finds all before it in the cache. The vendor
-/// looks back 20 blocks from a mark: one on the first block too lets it find the last mark behind a
-/// reply with many calls. <https://platform.claude.com/docs/en/build-with-claude/prompt-caching>
+/// looks back 20 blocks from a mark: a mark on the first block too lets it find the previous mark
+/// after a reply with many calls.
+/// <https://platform.claude.com/docs/en/build-with-claude/prompt-caching>
 pub(super) fn set_cache_breakpoints(newest: &mut [Value], cache: &Value) {
     let content = newest
         .last_mut()

@@ -1,4 +1,4 @@
-//! Owns the making of a remote client: finds endpoint and key, chooses the wire. It must never open
+//! Creates a remote client: finds endpoint and key, and selects the wire format. It must never open
 //! a connection.
 
 use std::sync::Mutex;
@@ -16,13 +16,13 @@ use crate::backend::responses::ResponsesCodec;
 use crate::config::BackendConfig;
 use crate::config::vendors::WireFormat;
 use crate::error::Result;
-use crate::world::http::display_url;
+use crate::world::io::http::display_url;
 
 impl RemoteBackend {
-    /// Finds endpoint and key of the model that `config` describes, whose vendor speaks `format`.
+    /// Finds endpoint and key of the model that `config` describes, whose vendor uses `format`.
     ///
     /// # Errors
-    /// `Config` if the endpoint is missing or malformed, `Environment` if the key is.
+    /// `Config` if the endpoint is missing or malformed, `Environment` if the key is missing.
     pub fn connect(
         config: &BackendConfig,
         format: WireFormat,

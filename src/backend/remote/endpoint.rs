@@ -1,4 +1,4 @@
-//! Owns where requests go and what shows who sends them. Nothing here opens a connection.
+//! The URL of requests and their authentication. Nothing here opens a connection.
 
 use std::fmt;
 
@@ -13,30 +13,30 @@ use crate::config::{BackendConfig, KeyHosts};
 use crate::error::{Error, ErrorKind, Result};
 use crate::text::list_names;
 
-/// The parameter of a config that names the version of Azure's API; it goes into the URL.
+/// The config parameter for the version of Azure's API; it goes into the URL.
 const API_VERSION: &str = "api_version";
-/// The version of Azure's API that is asked for when nobody names one.
+/// The version of Azure's API that is used if the config names none.
 const API_VERSION_DEFAULT: &str = "2024-12-01-preview";
-/// The version of Anthropic's API: the only one since it is stable.
+/// The version of Anthropic's API: the only stable one so far.
 /// <https://platform.claude.com/docs/en/api/versioning>
 const ANTHROPIC_VERSION: &str = "2023-06-01";
-/// The parameters of a config that name beta features of Anthropic's API, as a list or as a text;
-/// they go into a header.
+/// The config parameters that name beta features of Anthropic's API, as a list or as a string; they
+/// go into a header.
 pub(crate) const BETAS: &[&str] = &["betas", "anthropic_beta"];
 
-/// A key and where it was found.
+/// A key and its origin.
 #[derive(Debug)]
 pub(crate) struct ApiKey {
     pub(crate) secret: SecretString,
     pub(crate) origin: KeyOrigin,
 }
 
-/// Where a key was found.
+/// Origin of a key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum KeyOrigin {
-    /// `api_key` of the config.
+    /// `api_key` in the config.
     Config,
-    /// This variable.
+    /// This environment variable.
     Variable(&'static str),
 }
 
@@ -46,7 +46,7 @@ impl fmt::Debug for KeyOrigin {
     }
 }
 
-/// The name of what holds the key, in backticks.
+/// Prints the name of the key's origin, in backticks.
 impl fmt::Display for KeyOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -56,7 +56,7 @@ impl fmt::Display for KeyOrigin {
     }
 }
 
-/// The endpoint as the user named it, before anything is added.
+/// Returns the endpoint as the user configured it, before anything is appended.
 pub(crate) fn base_url(config: &BackendConfig, around: ConnectContext<'_>) -> Result<Url> {
     let vendor = config.vendor;
     let text = vendor.endpoint(config.base_url.as_deref(), around.env);
@@ -79,7 +79,7 @@ fn missing_base_url_error(vendor: &Vendor) -> Error {
     }
 }
 
-/// The key from the config or, if it has none, from the environment.
+/// Returns the key from the config or, if it has none, from the environment.
 pub(crate) fn key(
     config: &BackendConfig,
     base_url: &Url,
@@ -119,14 +119,15 @@ fn missing_key_error(vendor: &Vendor, variables: &[&str]) -> Error {
         )
 }
 
-/// Where Chat Completions are asked for. A `base_url` that names the whole way is taken as it is.
+/// Returns the URL for Chat Completions. A `base_url` that already has the full path is used as it
+/// is.
 pub(crate) fn chat_url(
     base_url: &Url,
     config: &BackendConfig,
     around: ConnectContext<'_>,
 ) -> Result<Url> {
     let path = base_url.path().trim_end_matches('/');
-    // Azure's newer API ends in `/v1` and is like everybody else's.
+    // Azure's newer API ends in `/v1` and is like everyone else's.
     let classic_azure =
         config.vendor.endpoint_style == EndpointStyle::Azure && !path.ends_with("/v1");
     let mut way = Vec::new();
@@ -145,7 +146,7 @@ pub(crate) fn chat_url(
     Ok(url)
 }
 
-/// Where Responses are asked for. A `base_url` that names the whole way is taken as it is.
+/// Returns the URL for Responses. A `base_url` that already has the full path is used as it is.
 pub(crate) fn responses_url(base_url: &Url) -> Url {
     let path = base_url.path().trim_end_matches('/');
     if path.ends_with("/responses") {
@@ -169,8 +170,8 @@ fn api_version(parameters: &Map<String, Value>, around: ConnectContext<'_>) -> R
     }
 }
 
-/// Where a model of Google's is asked for a stream. A name with a slash says itself of which kind
-/// the model is, as in `tunedModels/mine`.
+/// Returns the URL for a stream from one of Google's models. A name with a slash includes the kind
+/// of the model, as in `tunedModels/mine`.
 pub(crate) fn generate_url(base_url: &Url, model: &str) -> Url {
     let kind = (!model.contains('/')).then_some("models");
     let method = format!("{model}:streamGenerateContent");
@@ -179,7 +180,7 @@ pub(crate) fn generate_url(base_url: &Url, model: &str) -> Url {
     url
 }
 
-/// Where Messages are asked for. A `base_url` that names the whole way is taken as it is.
+/// Returns the URL for Messages. A `base_url` that already has the full path is used as it is.
 pub(crate) fn messages_url(base_url: &Url) -> Url {
     let path = base_url.path().trim_end_matches('/');
     let way: &[&str] = if path.ends_with("/messages") {
@@ -192,7 +193,7 @@ pub(crate) fn messages_url(base_url: &Url) -> Url {
     append_path(base_url, way.iter().copied())
 }
 
-/// `base_url` with more on its path; its query stays.
+/// Appends to the path of `base_url`; its query stays.
 fn append_path<'w>(base_url: &Url, way: impl IntoIterator<Item = &'w str>) -> Url {
     let mut url = base_url.clone();
     if let Ok(mut segments) = url.path_segments_mut() {
@@ -201,7 +202,7 @@ fn append_path<'w>(base_url: &Url, way: impl IntoIterator<Item = &'w str>) -> Ur
     url
 }
 
-/// What each request carries beside its body.
+/// Returns the headers of each request.
 pub(crate) fn headers(config: &BackendConfig, key: Option<&ApiKey>) -> Result<HeaderMap> {
     let dialect = config.vendor.endpoint_style;
     let mut headers = HeaderMap::new();
@@ -229,7 +230,7 @@ pub(crate) fn headers(config: &BackendConfig, key: Option<&ApiKey>) -> Result<He
     Ok(headers)
 }
 
-/// The beta features that a config names, as one header.
+/// Returns the header for the beta features that a config names.
 fn beta_header(parameters: &Map<String, Value>) -> Result<Option<HeaderValue>> {
     let values = BETAS.iter().filter_map(|name| parameters.get(*name));
     let texts = values.flat_map(|value| match value.as_array() {

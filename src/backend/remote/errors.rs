@@ -1,5 +1,5 @@
-//! Owns every error that a vendor or the way to it can cause: in the vendor's own words, short,
-//! printable, without the key, and with the decision whether asking again can help.
+//! Errors of a vendor or of the connection to it: in the vendor's own words, short, printable,
+//! without the key, and classified by whether a retry can help.
 
 use std::time::Duration;
 
@@ -14,13 +14,13 @@ use crate::backend::remote::endpoint::{ApiKey, KeyOrigin};
 use crate::backend::remote::wire::ReplyDecodeError;
 use crate::backend::{BackendError, BackendErrorKind};
 use crate::text::{escape_name, truncate};
-use crate::world::http::{HttpSetupError, root_cause};
+use crate::world::io::http::{HttpSetupError, root_cause};
 
-/// How much of a vendor's words is shown.
+/// Maximum length of a vendor's message that is shown, in characters.
 const WORDS_CHARS_MAX: usize = 600;
-/// The longest wait that a vendor can ask for.
+/// Maximum wait that a vendor can ask for, in seconds.
 const RETRY_AFTER_SECONDS_MAX: f64 = 3600.0;
-/// Types and codes of errors that come again however often one asks.
+/// Types and codes of errors that persist however often the request is retried.
 const PERMANENT: &[&str] = &[
     "FAILED_PRECONDITION",
     "INVALID_ARGUMENT",
@@ -38,10 +38,10 @@ const PERMANENT: &[&str] = &[
     "permission_error",
 ];
 
-/// Types and codes of errors of a request that is too long.
+/// Types and codes of errors for a request that is too long.
 const TOO_LONG: &[&str] = &["context_length_exceeded", "request_too_large"];
 
-/// What vendors write, in lower case, when a conversation does not fit into the context of a model.
+/// What vendors write, in lower case, when a conversation does not fit into a model's context.
 const CONTEXT_TOO_LONG: &[&str] = &[
     "maximum context length",
     "context length exceeded",
@@ -56,40 +56,40 @@ const CONTEXT_TOO_LONG: &[&str] = &[
     "request too large for",
 ];
 
-/// What Google writes, in lower case, when a quota will not be there again before long. Every one of
-/// its 429s speaks of plan and billing, so these words alone say nothing.
+/// What Google writes, in lower case, when a quota will not be available again soon. Each of its
+/// 429s mentions plan and billing, so these words alone prove nothing.
 const SPENT: &[&str] = &["credits are depleted", "limit: 0,"];
-/// What the name of a quota holds that is given once a day.
+/// Part of the name of a quota that is renewed once a day.
 const DAILY_QUOTA: &str = "PerDay";
 
-/// What errors of one backend have in common.
+/// Common context of one backend's errors.
 #[derive(Debug)]
 pub(super) struct RemoteErrors {
     /// The backend's type.
     vendor: &'static str,
-    /// Where requests go, without query and credentials.
+    /// The endpoint, without query and credentials.
     place: String,
-    /// The key, so that it can be taken out of what others say.
+    /// The key, so that it can be redacted from messages.
     key: Option<ApiKey>,
 }
 
 impl RemoteErrors {
-    /// Faults of requests to `place` with `key`.
+    /// Creates the errors of requests to `place` with `key`.
     pub(super) fn new(vendor: &'static str, place: String, key: Option<ApiKey>) -> Self {
         Self { vendor, place, key }
     }
 
-    /// Where the key was found, if there is one.
+    /// Returns where the key was found, if there is one.
     pub(super) fn key_origin(&self) -> Option<KeyOrigin> {
         self.key.as_ref().map(|key| key.origin)
     }
 
-    /// The client could not be set up.
+    /// Returns the error that the client could not be set up.
     pub(super) fn client_setup_failed(&self, error: &HttpSetupError) -> BackendError {
         self.permanent(&error.to_string())
     }
 
-    /// No answer came, or the connection broke.
+    /// Returns the error that no response came, or the connection broke.
     pub(super) fn connection_failed(&self, error: reqwest::Error) -> BackendError {
         let error = error.without_url();
         let cause = self.quote(&root_cause(&error).to_string());
@@ -101,7 +101,7 @@ impl RemoteErrors {
         }
     }
 
-    /// The reply could not be read on.
+    /// Returns the error that the reply could not be decoded.
     pub(super) fn decode_failed(&self, unread: ReplyDecodeError) -> BackendError {
         match unread {
             ReplyDecodeError::Malformed(why) => self.malformed(&why),
@@ -111,7 +111,7 @@ impl RemoteErrors {
         }
     }
 
-    /// The reply went on for too long.
+    /// Returns the error that the reply took too long.
     pub(super) fn reply_timed_out(&self, total: Duration) -> BackendError {
         self.transient(&format!(
             "did not end its reply in {} s",
@@ -119,22 +119,22 @@ impl RemoteErrors {
         ))
     }
 
-    /// Nothing came for too long.
+    /// Returns the error that nothing arrived for too long.
     pub(super) fn idle_timed_out(&self, silence: Duration) -> BackendError {
         self.transient(&format!("sent nothing for {} s", silence.as_secs_f64()))
     }
 
-    /// More came than is kept.
+    /// Returns the error that more arrived than the limit allows.
     pub(super) fn too_long(&self, what: &str, bytes_max: usize) -> BackendError {
         self.transient(&format!("sent {what} of more than {bytes_max} bytes"))
     }
 
-    /// What came cannot be understood.
+    /// Returns the error that the response cannot be decoded.
     pub(super) fn malformed(&self, why: &str) -> BackendError {
         self.transient(&format!("sent a malformed reply: {}", self.quote(why)))
     }
 
-    /// A web page came where a reply was expected.
+    /// Returns the error that a web page came instead of a reply.
     pub(super) fn web_page(&self) -> BackendError {
         let place = &self.place;
         self.permanent(&format!(
@@ -147,7 +147,8 @@ impl RemoteErrors {
         self.transient(&format!("ended its reply with `{reason}`"))
     }
 
-    /// An HTTP status other than success, with the body as far as it was read.
+    /// Returns the error for an HTTP status other than success, with the body as far as it was
+    /// read.
     pub(super) fn http_status_error(
         &self,
         status: StatusCode,
@@ -184,8 +185,8 @@ impl RemoteErrors {
         self.error(kind, &message)
     }
 
-    /// An error in the place of a reply or of a piece of it. The request was accepted before, so
-    /// it may well heal.
+    /// Returns an error that the vendor sent instead of a reply or within it. The request was
+    /// accepted before, so it may well recover.
     fn vendor_error(&self, text: &str) -> BackendError {
         let error = VendorErrorBody::parse(text);
         let words = self.quote(&error.describe());
@@ -215,7 +216,7 @@ impl RemoteErrors {
         }
     }
 
-    /// What others said, fit to be shown.
+    /// Prepares a foreign message for display.
     fn quote(&self, words: &str) -> String {
         let secret = self.key.as_ref();
         let secret = secret.map_or("", |key| key.secret.expose_secret());
@@ -229,19 +230,19 @@ impl RemoteErrors {
     }
 }
 
-/// Whether a status means that the same request may be served later.
+/// Returns whether a status means that the same request may succeed later.
 fn is_transient_status(status: u16) -> bool {
-    // 499 is Google's own, for what it cancelled itself.
+    // 499 is Google's own, for requests that it cancelled itself.
     matches!(status, 408 | 409 | 425 | 429 | 499) || status >= 500
 }
 
-/// Whether a status means that something in the request is not as the vendor wants it. Vendors that pick
-/// a model by what it takes answer 404 where none takes images.
+/// Returns whether a status means that the vendor rejects something in the request. Vendors that
+/// select a model by its capabilities answer 404 if none accepts images.
 fn is_invalid_request_status(status: u16) -> bool {
     matches!(status, 400 | 404 | 413 | 415 | 422)
 }
 
-/// An error as a vendor writes it: JSON in one of many shapes, or plain text.
+/// An error body as vendors write it: JSON in one of many shapes, or plain text.
 struct VendorErrorBody {
     json: Value,
     text: String,
@@ -250,7 +251,7 @@ struct VendorErrorBody {
 impl VendorErrorBody {
     fn parse(text: &str) -> Self {
         let mut json: Value = serde_json::from_str(text).unwrap_or_default();
-        // Google wraps the error into a list.
+        // Google wraps the error in a list.
         if let Some(first) = json.get_mut(0) {
             json = first.take();
         }
@@ -258,7 +259,7 @@ impl VendorErrorBody {
         Self { json, text }
     }
 
-    /// The sentence for people, wherever it stands.
+    /// Returns the sentence for people, wherever it is.
     fn message(&self) -> String {
         const PLACES: &[&str] = &[
             "/error/message",
@@ -270,22 +271,22 @@ impl VendorErrorBody {
         ];
         let at = |place: &&str| self.json.pointer(place)?.as_str();
         let words = PLACES.iter().find_map(at).unwrap_or(&self.text);
-        // OpenRouter keeps there what the vendor behind it said.
+        // OpenRouter puts the message of the vendor behind it there.
         match at(&"/error/metadata/raw") {
             Some(raw) => format!("{words}: {raw}"),
             None => words.to_owned(),
         }
     }
 
-    /// What is shown of it: its words, and the name that the vendor has for the request.
+    /// Returns what is shown: its message, and the vendor's id of the request.
     fn describe(&self) -> String {
         let request = self.json.get("request_id").and_then(Value::as_str);
         let request = request.map(|id| format!(" (request `{id}`)"));
         self.message() + &request.unwrap_or_default()
     }
 
-    /// Whether asking again can help after an error with this status, with the wait that the headers
-    /// ask for; without one the error or its `words` may name a wait.
+    /// Returns whether a retry can help after an error with this status, with the wait from the
+    /// headers; without one the error or its `words` may name a wait.
     fn kind(&self, status: Option<u16>, wait: Option<Duration>, words: &str) -> BackendErrorKind {
         if self.is_context_too_long() {
             BackendErrorKind::ContextTooLong
@@ -304,19 +305,19 @@ impl VendorErrorBody {
         }
     }
 
-    /// Whether it says that the conversation does not fit into the model's context.
+    /// Returns whether it means that the conversation does not fit into the model's context.
     fn is_context_too_long(&self) -> bool {
         let words = self.message().to_lowercase();
         self.error_types().any(|kind| TOO_LONG.contains(&kind))
             || CONTEXT_TOO_LONG.iter().any(|sign| words.contains(sign))
     }
 
-    /// Whether it is of a type that comes again however often one asks.
+    /// Returns whether it is of a type that persists however often the request is retried.
     fn is_permanent(&self) -> bool {
         self.error_types().any(|kind| PERMANENT.contains(&kind)) || self.is_quota_exhausted()
     }
 
-    /// Whether a quota is used up that will not be there again before long.
+    /// Returns whether a quota is used up that will not be available again soon.
     fn is_quota_exhausted(&self) -> bool {
         let words = self.message().to_lowercase();
         let violations = self.details().filter_map(|detail| detail.get("violations"));
@@ -326,13 +327,13 @@ impl VendorErrorBody {
             || SPENT.iter().any(|sign| words.contains(sign))
     }
 
-    /// Whether Google refuses the key, which it does with a status that says nothing.
+    /// Returns whether Google rejects the key, which it reports with an ambiguous status.
     fn is_about_key(&self) -> bool {
         self.details()
             .any(|detail| detail.get("reason").and_then(Value::as_str) == Some("API_KEY_INVALID"))
     }
 
-    /// How long Google asks to wait, as in `17.5s`.
+    /// Returns the wait that Google asks for, as in `17.5s`.
     fn retry_delay(&self) -> Option<Duration> {
         let delay = self
             .details()
@@ -340,7 +341,7 @@ impl VendorErrorBody {
         duration(delay)
     }
 
-    /// What Google adds to an error.
+    /// Returns the details that Google adds to an error.
     fn details(&self) -> impl Iterator<Item = &Value> {
         let details = self
             .json
@@ -349,7 +350,7 @@ impl VendorErrorBody {
         details.into_iter().flatten()
     }
 
-    /// The types and codes that it names.
+    /// Returns the types and codes that it names.
     fn error_types(&self) -> impl Iterator<Item = &str> {
         [
             "/error/type",
@@ -362,7 +363,7 @@ impl VendorErrorBody {
         .filter_map(|place| self.json.pointer(place)?.as_str())
     }
 
-    /// The HTTP status that the error would have had on its own.
+    /// Returns the HTTP status that the error would have had by itself.
     fn status(&self) -> Option<u16> {
         let code = self.json.pointer("/error/code");
         match code.or_else(|| self.json.get("code"))? {
@@ -373,8 +374,8 @@ impl VendorErrorBody {
     }
 }
 
-/// How long the vendor asks to wait, in seconds or until a date. The date counts from the vendor's
-/// own clock, which stands in the same headers.
+/// Returns the wait that the vendor asks for, in seconds or until a date. The date is relative to
+/// the vendor's own clock, which is in the same headers.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?;
     let until_date = || {
@@ -384,18 +385,18 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     bounded_wait(text.trim().parse().ok().or_else(until_date)?)
 }
 
-/// A wait of so many seconds, within bounds.
+/// Returns a wait of so many seconds, clamped to the bounds.
 fn bounded_wait(seconds: f64) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds.clamp(0.0, RETRY_AFTER_SECONDS_MAX)).ok()
 }
 
-/// How long the vendor's words ask to wait: `Please try again in 1.2s.`
+/// Returns the wait that the vendor's message asks for: `Please try again in 1.2s.`
 fn parse_wait(words: &str) -> Option<Duration> {
     let (_, rest) = words.split_once("try again in ")?;
     duration(rest.split_whitespace().next()?.trim_end_matches('.'))
 }
 
-/// A wait as in `17.5s` or `1m30s`, within bounds.
+/// Parses a wait as in `17.5s` or `1m30s`, and clamps it to the bounds.
 fn duration(text: &str) -> Option<Duration> {
     let duration: SignedDuration = text.parse().ok()?;
     bounded_wait(duration.as_secs_f64())

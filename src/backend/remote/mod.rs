@@ -1,5 +1,5 @@
-//! Owns the way to models over HTTP, which is the same for every wire format: one request, and the
-//! events of its reply within limits. It asks once: whoever calls it decides whether to ask again.
+//! HTTP client for models, the same for every wire format: sends one request, and returns the
+//! events of its reply within limits. It does not retry: the caller decides about that.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
@@ -17,7 +17,7 @@ use crate::backend::remote::reply::{
 };
 use crate::backend::remote::wire::WireCodec;
 use crate::backend::{Backend, BackendError, ModelRequest, ReplyStream};
-use crate::world::http::HttpClient;
+use crate::world::io::http::HttpClient;
 
 pub mod connect;
 pub mod endpoint;
@@ -27,7 +27,7 @@ pub mod reply;
 pub mod wire;
 mod prefix_cache;
 
-/// How much of a refusal is read.
+/// How much of an error response is read, in bytes.
 const REFUSAL_BYTES_MAX: usize = 64 << 10;
 
 /// A client of one model at one endpoint.
@@ -43,7 +43,7 @@ pub struct RemoteBackend {
 
 impl fmt::Debug for RemoteBackend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Without the URL, whose query may hold a key, and without the headers.
+        // Omits the URL, whose query may hold a key, and the headers.
         f.debug_struct("Remote")
             .field("wire", &self.wire)
             .field("faults", &self.errors)
@@ -52,7 +52,7 @@ impl fmt::Debug for RemoteBackend {
 }
 
 impl RemoteBackend {
-    /// The same client with other limits.
+    /// Returns the same client with other limits.
     #[must_use]
     pub fn with_limits(mut self, limits: ReplyLimits) -> Self {
         self.limits = limits;
@@ -71,11 +71,11 @@ impl RemoteBackend {
             .await
     }
 
-    /// The events of a body that answers `request`, wherever it comes from. Nothing here waits for
-    /// anything but the body.
+    /// Decodes the events of a body that answers `request`, wherever it comes from. Waits for
+    /// nothing but the body.
     ///
     /// # Errors
-    /// If the body is no stream and holds no reply. What is wrong with a stream comes as its last
+    /// If the body is no stream and holds no reply. A fault within a stream comes as its last
     /// element.
     pub async fn decode_body<'a>(
         &'a self,

@@ -1,5 +1,5 @@
-//! Owns the one question to an endpoint that costs nothing: which models it has. It is asked where
-//! requests go, with the same key. Nothing here opens a connection.
+//! The one request to an endpoint that costs nothing: the list of its models. It goes to the same
+//! endpoint as other requests, with the same key. Nothing here opens a connection.
 
 use reqwest::header::HeaderMap;
 use url::{Url, form_urlencoded};
@@ -11,27 +11,27 @@ use crate::config::BackendConfig;
 use crate::config::vendors::WireFormat;
 use crate::error::Result;
 
-/// How requests end that ask a model, in the wire formats that name no model on the way.
+/// The path suffixes of model requests, in the wire formats that do not name the model in the path.
 const ASKING: &[&str] = &["/chat/completions", "/responses", "/messages"];
-/// How vendors that list their models page by page are asked for all of them, by what is on the way
-/// to a model: <https://docs.claude.com/en/api/models-list>, <https://ai.google.dev/api/models>.
+/// The query parameters that request the whole list from vendors that paginate, by a part of their
+/// model path: <https://docs.claude.com/en/api/models-list>, <https://ai.google.dev/api/models>.
 const ALL_ON_A_PAGE: &[(&str, (&str, &str))] = &[
     ("/messages", ("limit", "1000")),
     ("/models/", ("pageSize", "1000")),
 ];
 
-/// The question for the models of an endpoint.
+/// The request for the models of an endpoint.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ModelListRequest {
-    /// Where it is asked.
+    /// Its URL.
     pub url: Url,
-    /// What it carries; the key is among it.
+    /// Its headers, which include the key.
     pub headers: HeaderMap,
     /// Where the key was found, if there is one.
     pub key: Option<KeyOrigin>,
 }
 
-/// The question for the endpoint of `config`, whose vendor speaks `format`.
+/// Returns the request for the endpoint of `config`, whose vendor uses `format`.
 ///
 /// # Errors
 /// Those of [`RemoteBackend::connect`].
@@ -48,11 +48,11 @@ pub fn model_list_request(
     })
 }
 
-/// Where the models are listed of an endpoint that is asked at `url`.
+/// Returns the URL of the model list of an endpoint whose requests go to `url`.
 fn models_url(url: &Url) -> Url {
     let path = url.path().trim_end_matches('/');
     let before = ASKING.iter().find_map(|ending| path.strip_suffix(ending));
-    // Azure has the deployment on the way, Gemini the model.
+    // Azure has the deployment in the path, Gemini the model.
     let before = before.unwrap_or(path);
     let before = ["/deployments/", "/models/"]
         .iter()
@@ -60,7 +60,7 @@ fn models_url(url: &Url) -> Url {
         .unwrap_or(before);
     let mut models = url.clone();
     models.set_path(&format!("{before}/models"));
-    // A list is no stream.
+    // A list is not streamed.
     let kept = url.query_pairs().filter(|(name, _)| name != "alt");
     let mut query = form_urlencoded::Serializer::new(String::new());
     query.extend_pairs(kept);

@@ -1,6 +1,6 @@
-//! Owns the bodies of requests. The settled beginning of a conversation is written once and kept, so
-//! that a long conversation costs no more at each step than a short one, and vendors see the same
-//! bytes again.
+//! Encodes the bodies of requests. The stable beginning of a conversation is encoded once and
+//! cached, so that a step of a long conversation costs no more than one of a short conversation,
+//! and vendors receive the same bytes again.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use crate::backend::conversation::{ChatMessage, ConversationVersion};
 use crate::backend::remote::wire::WireCodec;
 use crate::tools::spec::ToolOffer;
 
-/// What a body ends with after the conversation: the list and the object.
+/// End of a body after the conversation: closes the list and the object.
 const CLOSING: &[u8] = b"]}";
 
-/// The beginning of the last body.
+/// The beginning of the previous body.
 #[derive(Debug, Default)]
 pub(super) struct RequestPrefixCache {
     frame: Option<CachedRequestHead>,
@@ -29,7 +29,7 @@ struct CachedRequestHead {
     text: Vec<u8>,
 }
 
-/// The elements of the first messages; later ones may still be joined to one element.
+/// The elements of the first messages; later messages may still be merged into one element.
 #[derive(Debug)]
 struct CachedMessages {
     version: ConversationVersion,
@@ -38,7 +38,7 @@ struct CachedMessages {
 }
 
 impl RequestPrefixCache {
-    /// The body of `request`.
+    /// Returns the body of `request`.
     pub(super) fn body(&mut self, wire: &dyn WireCodec, request: &ModelRequest<'_>) -> Vec<u8> {
         let messages = request.conversation.messages();
         let version = request.conversation.version();
@@ -71,8 +71,8 @@ impl RequestPrefixCache {
     }
 }
 
-/// How many messages stand up to and with the last reply of the model: what follows may still be
-/// joined to one element, what stands before cannot.
+/// Returns the number of messages up to and including the last reply of the model: messages after
+/// it may still be merged into one element, messages before it cannot.
 fn stable_length(messages: &[ChatMessage]) -> usize {
     let is_reply = |message: &ChatMessage| matches!(message, ChatMessage::Assistant { .. });
     messages
@@ -111,7 +111,7 @@ fn append_elements(text: &mut Vec<u8>, elements: &[Value]) {
     }
 }
 
-/// Puts a comma after an element that is already there.
+/// Appends a comma if there is an element before.
 fn push_separator(text: &mut Vec<u8>) {
     if !matches!(text.last(), None | Some(b'[')) {
         text.push(b',');

@@ -1,4 +1,4 @@
-//! Owns the way from the bytes of a response to events, within limits of size and silence.
+//! Turns the bytes of a response into events, within limits of size and idle time.
 
 use std::collections::VecDeque;
 use std::future::ready;
@@ -18,23 +18,23 @@ use crate::backend::remote::wire::{ReplyDecodeError, ReplyDecoder, SseMessage};
 use crate::backend::{BackendError, ReplyEvent, ReplyStream};
 use crate::config::ReplyTimeouts;
 
-/// How much and how slowly a vendor may send.
+/// Limits of a reply's size and time.
 #[derive(Clone, Copy, Debug)]
 pub struct ReplyLimits {
-    /// How long nothing may come after the request.
+    /// Timeout for the first byte after the request.
     pub first_byte: Duration,
-    /// How long nothing may come in the middle. Comments that keep a stream alive count.
+    /// Idle timeout within the reply. Keep-alive comments in a stream count as activity.
     pub idle: Duration,
-    /// How long the whole reply may take.
+    /// Timeout for the whole reply.
     pub total: Duration,
-    /// The longest event.
+    /// Maximum size of an event, in bytes.
     pub event_bytes_max: usize,
-    /// The longest reply, with all that its format adds.
+    /// Maximum size of a reply with all that its format adds, in bytes.
     pub reply_bytes_max: usize,
 }
 
 impl ReplyLimits {
-    /// Limits of time as a config sets them, and of size as they are for all.
+    /// Returns the timeouts of a config, with the size limits that apply to all.
     pub fn from_timeouts(times: ReplyTimeouts) -> Self {
         Self {
             first_byte: Duration::from_secs(times.first_byte_seconds),
@@ -46,7 +46,7 @@ impl ReplyLimits {
     }
 }
 
-/// A stream of events as far as it has come.
+/// A stream of events that is being decoded.
 struct EventDecoder<'a> {
     sse: BoxStream<'a, Result<Sse, SseError>>,
     decoder: Box<dyn ReplyDecoder + 'a>,
@@ -57,10 +57,10 @@ struct EventDecoder<'a> {
     is_over: bool,
 }
 
-/// The bytes of a response's body, in the pieces in which they come.
+/// The bytes of a response's body, in pieces as they arrive.
 pub type ResponseBody<'a> = BoxStream<'a, Result<Bytes, BackendError>>;
 
-/// The body of a response as it comes, within limits of silence and time.
+/// Returns the body of a response as it arrives, within the timeouts.
 pub(super) fn limited_body(
     response: Response,
     faults: &RemoteErrors,
@@ -82,7 +82,7 @@ pub(super) fn limited_body(
     bytes.boxed()
 }
 
-/// The events of a body that is streamed.
+/// Decodes the events of a streamed body.
 pub(super) fn decode_stream<'a>(
     body: ResponseBody<'a>,
     decoder: Box<dyn ReplyDecoder + 'a>,
@@ -115,7 +115,7 @@ pub(super) fn decode_stream<'a>(
     stream::try_unfold(decoding, EventDecoder::next).boxed()
 }
 
-/// The events of a body that came whole, from a server that does not stream.
+/// Decodes the events of a body that arrives whole, from a server that does not stream.
 pub(super) async fn decode_whole<'a>(
     body: ResponseBody<'a>,
     mut decoder: Box<dyn ReplyDecoder + 'a>,
@@ -146,7 +146,7 @@ pub(super) async fn decode_whole<'a>(
     Ok(stream::iter(events.into_iter().map(Ok)).boxed())
 }
 
-/// A body, read until it ends or has more than `bytes_max`.
+/// Reads a body until it ends or exceeds `bytes_max`.
 pub(super) async fn collect_body(
     mut body: ResponseBody<'_>,
     bytes_max: usize,
@@ -161,7 +161,7 @@ pub(super) async fn collect_body(
     Ok(bytes)
 }
 
-/// Waits for the vendor, but not for ever.
+/// Waits for the vendor, with a timeout.
 pub(super) async fn wait_for_vendor<T>(
     sound: impl Future<Output = reqwest::Result<T>>,
     silence_max: Duration,

@@ -1,5 +1,5 @@
-//! Owns what sets one vendor's wire format apart from another's: how a request is written and how a
-//! reply is read. Implementations are pure; the way over the network is the same for all.
+//! The interface of a wire format: how a request is encoded and how a reply is decoded.
+//! Implementations are pure; the HTTP client is the same for all.
 
 use std::fmt;
 use std::ops::Range;
@@ -9,31 +9,31 @@ use serde_json::{Map, Value};
 use crate::backend::conversation::ChatMessage;
 use crate::backend::{ModelRequest, ReplyEvent};
 
-/// A wire format, with what a config says about requests over it.
+/// A wire format, with the request parameters of a config.
 pub trait WireCodec: fmt::Debug + Send + Sync {
-    /// A request's body without the conversation. Its last entry is the list to which the elements
-    /// of the conversation are added; it may hold some already.
+    /// Returns a request's body without the conversation. Its last entry is the list to which the
+    /// elements of the conversation are appended; it may hold some already.
     fn request_body(&self, request: &ModelRequest<'_>) -> Map<String, Value>;
 
-    /// The elements for the messages in `new`. Earlier ones have been written and are there to be
-    /// looked up; no element may hold messages from both sides of an assistant's.
+    /// Encodes the messages in `new`. Earlier ones have been encoded and are passed for lookups; no
+    /// element may hold messages from both sides of an assistant message.
     fn encode_messages(&self, messages: &[ChatMessage], new: Range<usize>) -> Vec<Value>;
 
-    /// Changes the last elements of a request, which will be written again next time.
+    /// Changes the last elements of a request, which will be encoded again next time.
     fn set_cache_breakpoint(&self, _elements: &mut [Value]) {}
 
-    /// Begins to read the reply to a request.
+    /// Creates a decoder for the reply to a request.
     fn decoder<'a>(&'a self, request: ModelRequest<'a>) -> Box<dyn ReplyDecoder + 'a>;
 }
 
-/// A reply as far as it has come.
+/// A reply that is being decoded.
 pub trait ReplyDecoder: Send {
-    /// Reads one event of the stream. A body that is not streamed comes as one event without a
-    /// name. After [`ReplyEvent::End`] nothing more is given to it.
+    /// Decodes one event of the stream. A body that is not streamed comes as one event without a
+    /// name. It is not called again after [`ReplyEvent::End`].
     fn decode_event(&mut self, piece: SseMessage<'_>) -> Result<Vec<ReplyEvent>, ReplyDecodeError>;
 
-    /// The stream has ended without [`ReplyEvent::End`]: gives what completes the reply, if the
-    /// vendor has said enough.
+    /// Handles the end of a stream without [`ReplyEvent::End`]: returns the events that complete
+    /// the reply, if the vendor has sent enough.
     fn end(&mut self) -> Result<Vec<ReplyEvent>, ReplyDecodeError>;
 }
 
@@ -42,19 +42,19 @@ pub trait ReplyDecoder: Send {
 pub struct SseMessage<'a> {
     /// The event's name, empty if it has none.
     pub name: &'a str,
-    /// Its data, without space around it; never empty.
+    /// Its data, trimmed; never empty.
     pub data: &'a str,
 }
 
-/// Why a reply could not be read on.
+/// Error in the decoding of a reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplyDecodeError {
-    /// What came cannot be understood; says why.
+    /// The data cannot be decoded, for this reason.
     Malformed(String),
-    /// The vendor reported an error in the reply's place; this is its text, mostly JSON.
+    /// The vendor reported an error instead of a reply; this is its text, mostly JSON.
     VendorError(String),
     /// The vendor ended the reply for this reason, which is an error.
     GaveUp(String),
-    /// The stream ended where more had to come.
+    /// The stream ended too early.
     UnexpectedEnd,
 }

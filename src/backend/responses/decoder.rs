@@ -1,5 +1,5 @@
-//! Owns the reading of replies: each event of a stream, or a whole reply, becomes events. Pure.
-//! Events of types that are not named here tell nothing that the items do not tell too.
+//! Decodes Responses replies: turns each event of a stream, or a whole reply, into events. Pure.
+//! Event types that are not named here carry nothing that the items do not carry too.
 
 use serde_json::{Value, json};
 
@@ -13,12 +13,12 @@ use crate::backend::{ModelRequest, ReplyEvent};
 use crate::event::StopReason;
 use crate::spending::{TokenUsage, token_count};
 
-/// What some servers end a stream with, after its last event; it is no JSON.
+/// What some servers send at the end of a stream, after the last event; it is not JSON.
 const DONE: &str = "[DONE]";
-/// The type of the event that takes a reply's place.
+/// The type of the event that replaces a reply.
 const ERROR: &str = "error";
 
-/// One reply as far as it has come.
+/// A reply that is being decoded.
 #[derive(Debug)]
 pub(super) struct ResponsesDecoder<'a> {
     conversation: &'a Conversation,
@@ -29,7 +29,7 @@ pub(super) struct ResponsesDecoder<'a> {
 }
 
 impl<'a> ResponsesDecoder<'a> {
-    /// Awaits the reply to `request`.
+    /// Creates a decoder for the reply to `request`.
     pub(super) fn new(request: &ModelRequest<'a>, storage: ReplyStorage) -> Self {
         Self {
             conversation: request.conversation,
@@ -40,7 +40,7 @@ impl<'a> ResponsesDecoder<'a> {
         }
     }
 
-    /// Takes one event of a stream.
+    /// Handles one event of a stream.
     fn handle_event(
         &mut self,
         name: &str,
@@ -82,14 +82,14 @@ impl<'a> ResponsesDecoder<'a> {
         Ok(events)
     }
 
-    /// Which part of which item an event is about.
+    /// Returns the item and the part that an event is about.
     fn text_position(&mut self, event: &Value) -> Result<TextPosition, OutputFault> {
         let part = |field| event.get(field).and_then(Value::as_u64);
         let part = part("summary_index").or_else(|| part("content_index"));
         Ok((self.output.position(event)?, part.unwrap_or_default()))
     }
 
-    /// Takes a whole item, and what of its texts has not come in pieces.
+    /// Handles a whole item, and its texts that have not come in pieces.
     fn handle_item(
         &mut self,
         index: Option<u64>,
@@ -119,7 +119,8 @@ impl<'a> ResponsesDecoder<'a> {
         Ok(())
     }
 
-    /// What a whole reply ends with: what has not come before, the calls, what it cost, the end.
+    /// Returns the last events of a complete reply: what has not come before, the calls, the usage,
+    /// the end.
     fn finish_reply(
         &mut self,
         response: &Value,
@@ -161,14 +162,14 @@ impl ReplyDecoder for ResponsesDecoder<'_> {
             _ if response_error(&event).is_some() => {
                 Err(ReplyDecodeError::VendorError(data.to_owned()))
             }
-            // A whole reply, from a server that does not stream.
+            // This is a whole reply, from a server that does not stream.
             "" if event.get("output").is_some() => self.finish_reply(&event, "completed"),
             "" => self.handle_event(name, &event),
             kind => self.handle_event(kind, &event),
         }
     }
 
-    /// Every stream says how it ends.
+    /// Fails: every complete stream has an event that ends it.
     fn end(&mut self) -> Result<Vec<ReplyEvent>, ReplyDecodeError> {
         Err(ReplyDecodeError::UnexpectedEnd)
     }
@@ -180,7 +181,7 @@ impl From<OutputFault> for ReplyDecodeError {
     }
 }
 
-/// The text of a part, which a model that refuses writes elsewhere.
+/// Returns the text of a part; a model that refuses writes it to another field.
 fn part_text(part: &Value) -> &str {
     match text_field(part, "text") {
         "" => text_field(part, "refusal"),
@@ -192,7 +193,7 @@ fn response_error(response: &Value) -> Option<&Value> {
     response.get("error").filter(|error| !error.is_null())
 }
 
-/// Why a reply ended. `status` is what the event says, where the response itself says nothing.
+/// Returns why a reply ended. `status` is the event's, for responses that have none.
 fn stop_reason(response: &Value, status: &str) -> Result<StopReason, ReplyDecodeError> {
     let own = text_field(response, "status");
     let status = if own.is_empty() { status } else { own };

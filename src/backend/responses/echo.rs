@@ -1,7 +1,7 @@
-//! Owns what of a reply goes back in later requests: its output items, in their order, in a form
-//! that the vendor takes from one who has nothing stored. Pure.
+//! Prepares the output items of a reply for later requests: in their order, in a form that the
+//! vendor accepts if it has stored nothing. Pure.
 //!
-//! Reasoning goes back with the item that it led to; the vendor refuses it alone.
+//! Reasoning goes back with the item that it led to; the vendor rejects it alone.
 
 use serde_json::{Value, json};
 
@@ -9,8 +9,8 @@ use crate::backend::responses::output::{kind, text_field};
 use crate::backend::responses::parameters::ReplyStorage;
 use crate::tools::request::CallRequest;
 
-/// The items of a whole reply that go back, without the arguments of calls, which the message
-/// holds.
+/// Returns the items of a whole reply that go back, without the arguments of calls, which the
+/// message holds.
 pub(super) fn from_items(items: Vec<Value>, storage: ReplyStorage) -> Option<Value> {
     let mut kept = Vec::new();
     let mut reasoning = Vec::new();
@@ -28,8 +28,8 @@ pub(super) fn from_items(items: Vec<Value>, storage: ReplyStorage) -> Option<Val
             if kind == "function_call" {
                 fields.shift_remove("arguments");
             }
-            // Messages and calls are whole without their ids, and the vendor refuses ids that it
-            // has not stored. Other items are refused without them.
+            // Messages and calls are complete without their ids, and the vendor rejects ids that it
+            // has not stored. Other items are rejected without ids.
             if storage == ReplyStorage::None && matches!(&*kind, "message" | "function_call") {
                 fields.shift_remove("id");
             }
@@ -40,13 +40,13 @@ pub(super) fn from_items(items: Vec<Value>, storage: ReplyStorage) -> Option<Val
     (!kept.is_empty()).then_some(Value::Array(kept))
 }
 
-/// The items of an earlier reply as a request holds them.
+/// Returns the items of an earlier reply as a request holds them.
 pub(super) fn restore_items(echo: &Value, calls: &[CallRequest]) -> Vec<Value> {
     let items = echo.as_array().into_iter().flatten();
     items.filter_map(|item| restore_item(item, calls)).collect()
 }
 
-/// An item with what the message holds of it.
+/// Returns an item with the fields that the message holds.
 fn restore_item(item: &Value, calls: &[CallRequest]) -> Option<Value> {
     let mut item = item.clone();
     if kind(&item) == "function_call" {
@@ -59,7 +59,7 @@ fn restore_item(item: &Value, calls: &[CallRequest]) -> Option<Value> {
     Some(item)
 }
 
-/// Whether reasoning can be read without looking up what is stored under its id.
+/// Returns whether reasoning can be read without looking up what is stored under its id.
 fn is_self_contained(item: &Value, storage: ReplyStorage) -> bool {
     storage == ReplyStorage::Stored
         || !is_empty(item, "encrypted_content")
@@ -148,7 +148,7 @@ mod tests {
             &json!([without(message("msg_1"), &["id"])]),
         );
         check(items.clone(), ReplyStorage::Stored, &items);
-        // Servers of open models show it as it is.
+        // Servers of open models return it in plain text.
         let open = json!({"type": "reasoning", "id": "rs_1", "summary": [],
             "content": [{"type": "reasoning_text", "text": "Hm."}]});
         check(

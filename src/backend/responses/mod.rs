@@ -1,4 +1,4 @@
-//! Owns the wire format Responses, OpenAI's own.
+//! The wire format Responses, OpenAI's own.
 
 use std::ops::Range;
 
@@ -19,7 +19,7 @@ mod parameters;
 mod request;
 mod text_deduplicator;
 
-/// Responses of one model.
+/// Responses codec of one model.
 #[derive(Debug)]
 pub(super) struct ResponsesCodec {
     model: String,
@@ -27,7 +27,7 @@ pub(super) struct ResponsesCodec {
 }
 
 impl ResponsesCodec {
-    /// The format with what `config` says about requests.
+    /// Creates the codec with the request parameters of `config`.
     pub(super) fn new(config: &BackendConfig) -> Self {
         Self {
             model: config.model.clone(),

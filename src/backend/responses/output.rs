@@ -1,14 +1,14 @@
-//! Owns the output items of one reply, put together from what a vendor streams. Pure.
+//! Assembles the output items of one reply from what a vendor streams. Pure.
 //!
-//! An item is announced, comes in pieces, comes whole, and comes once more with the whole reply.
-//! Servers leave some of that out; an item counts once all the same.
+//! An item is announced, arrives in pieces, arrives whole, and arrives once more with the whole
+//! reply. Servers omit some of these; an item still counts once.
 
 use serde_json::{Value, json};
 
 use crate::backend::conversation::Conversation;
 use crate::tools::request::CallRequest;
 
-/// The most items that one reply may have.
+/// Maximum number of items in one reply.
 const ITEMS_MAX: usize = 512;
 
 /// The items so far, in the order in which they began.
@@ -19,14 +19,14 @@ pub(super) struct OutputAssembler {
 
 #[derive(Debug)]
 struct OutputItem {
-    /// The number under which it is streamed.
+    /// The index under which it is streamed.
     index: Option<u64>,
     value: Value,
-    /// What has come of a call's arguments outside the item.
+    /// The arguments of a call that arrived outside the item.
     arguments: String,
 }
 
-/// What is wrong with the items of a reply.
+/// Error in the items of a reply.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum OutputFault {
     #[error("the reply has more than {ITEMS_MAX} items")]
@@ -36,7 +36,7 @@ pub(super) enum OutputFault {
 }
 
 impl OutputAssembler {
-    /// Takes an item, as far as it is there; it replaces what was known of it. Gives its position.
+    /// Adds an item, as far as it is known, or replaces what was known of it. Returns its position.
     pub(super) fn upsert(
         &mut self,
         index: Option<u64>,
@@ -55,13 +55,14 @@ impl OutputAssembler {
         Ok(position)
     }
 
-    /// The position of the item that an event is about. One that has not been announced begins
-    /// with it.
+    /// Returns the position of the item that an event is about. Adds the item if it has not been
+    /// announced.
     pub(super) fn position(&mut self, event: &Value) -> Result<usize, OutputFault> {
         let id = text_field(event, "item_id");
         let index = event.get("output_index").and_then(Value::as_u64);
         let newest = |holds: &dyn Fn(&OutputItem) -> bool| self.items.iter().rposition(holds);
-        // Some servers give an item another id in every event, others the same index to all.
+        // Some servers use a new id for an item in every event, others the same index for all
+        // items.
         let by_id = newest(&|item| !id.is_empty() && text_field(&item.value, "id") == id);
         let by_index = newest(&|item| index.is_some() && item.index == index);
         let last = newest(&|_| id.is_empty() && index.is_none());
@@ -84,7 +85,7 @@ impl OutputAssembler {
         Ok(position)
     }
 
-    /// Takes more of a call's arguments.
+    /// Appends to a call's arguments.
     pub(super) fn add_arguments(&mut self, event: &Value) -> Result<(), OutputFault> {
         let position = self.position(event)?;
         if let Some(item) = self.items.get_mut(position) {
@@ -93,7 +94,7 @@ impl OutputAssembler {
         Ok(())
     }
 
-    /// Takes the whole of a call's arguments.
+    /// Sets a call's arguments.
     pub(super) fn set_arguments(&mut self, event: &Value) -> Result<(), OutputFault> {
         let position = self.position(event)?;
         if let Some(item) = self.items.get_mut(position) {
@@ -102,8 +103,8 @@ impl OutputAssembler {
         Ok(())
     }
 
-    /// The calls as they go to the agent, and all items. Each call has an id that is in nobody
-    /// else's use.
+    /// Returns the calls for the agent, and all items. Each call has an id that is unique in the
+    /// conversation.
     pub(super) fn finish(
         &mut self,
         conversation: &Conversation,
@@ -126,8 +127,8 @@ impl OutputAssembler {
 }
 
 impl OutputItem {
-    /// Whether `value` is this item: the same call, or else of the same id, or of the same number
-    /// and type, as far as the type is known.
+    /// Returns whether `value` is this item: the same call, or else an item with the same id, or
+    /// with the same index and type, as far as the type is known.
     fn is_same_item(&self, index: Option<u64>, value: &Value) -> bool {
         let call_ids = (
             text_field(&self.value, "call_id"),
@@ -158,7 +159,7 @@ impl OutputItem {
     }
 }
 
-/// The arguments in a call or an event; some servers write them as an object.
+/// Returns the arguments of a call or an event; some servers write them as an object.
 fn arguments(holder: &Value) -> String {
     match holder.get("arguments") {
         None | Some(Value::Null) => String::new(),
@@ -167,7 +168,7 @@ fn arguments(holder: &Value) -> String {
     }
 }
 
-/// A field that holds text; empty if it does not.
+/// Returns a string field; empty if it is missing or not a string.
 pub(super) fn text_field<'v>(object: &'v Value, field: &str) -> &'v str {
     object
         .get(field)
@@ -175,7 +176,7 @@ pub(super) fn text_field<'v>(object: &'v Value, field: &str) -> &'v str {
         .unwrap_or_default()
 }
 
-/// The type of an item or event.
+/// Returns the type of an item or event.
 pub(super) fn kind(object: &Value) -> &str {
     text_field(object, "type")
 }
@@ -185,9 +186,9 @@ mod tests {
     use super::*;
     use crate::backend::conversation::ChatMessage;
 
-    /// What happens to the items of a reply.
+    /// A step in the stream of a reply's items.
     enum Step {
-        /// An item comes, as a whole or in part.
+        /// An item arrives, in part or whole.
         Item(Option<u64>, Value),
         /// More arguments.
         Delta(Value),
@@ -205,7 +206,7 @@ mod tests {
         Delta(json!({"item_id": id, "output_index": index, "delta": delta}))
     }
 
-    /// Checks that these steps make these calls, each as `id arguments`.
+    /// Checks that these steps produce these calls, each as `id arguments`.
     #[track_caller]
     fn check(steps: Vec<Step>, expected: &[&str]) {
         let mut output = OutputAssembler::default();
@@ -299,7 +300,7 @@ mod tests {
             ],
             &["a {\"x\":1}"],
         );
-        // Ids that change, and a number that does not.
+        // The id changes and the index does not.
         let again = function("other", "a", "{\"x\":1}");
         check(
             vec![Item(Some(3), whole), Item(Some(0), again)],
@@ -317,12 +318,12 @@ mod tests {
         );
         check(vec![announced(), done(json!({"x": 1}))], &["a {\"x\":1}"]);
         check(vec![announced()], &["a {}"]);
-        // A whole item that has none does not take away those that came before.
+        // A whole item without arguments does not discard those that came before.
         check(
             vec![announced(), delta("fc_a", 0, "{\"x\":1}"), announced()],
             &["a {\"x\":1}"],
         );
-        // Malformed ones are for the agent to judge.
+        // Malformed arguments are for the agent to reject.
         check(
             vec![Item(Some(0), function("fc_a", "a", "{\"x\": tru"))],
             &["a {\"x\": tru"],

@@ -1,9 +1,9 @@
-//! Owns what a config says about requests, in the words of this API. Pure. What the API does not
-//! know under any name goes through as it is.
+//! Converts the request parameters of a config to those of the Responses API. Pure. Keys that the
+//! API does not know under any name pass through unchanged.
 
 use serde_json::{Map, Value, json};
 
-/// Keys that a config cannot set: the conversation depends on them, or they belong into the URL.
+/// Keys that a config cannot set: the conversation depends on them, or they belong in the URL.
 const OURS: &[&str] = &[
     "api_version",
     "conversation",
@@ -16,7 +16,7 @@ const OURS: &[&str] = &[
     "stream",
     "tools",
 ];
-/// What Chat Completions call a parameter, and where this API has it. Of two names for one place
+/// Chat Completions names of parameters, and their places in this API. If two names share a place,
 /// the first counts, and the API's own name before both.
 const RENAMED: &[(&str, &[&str])] = &[
     ("max_completion_tokens", &["max_output_tokens"]),
@@ -25,37 +25,37 @@ const RENAMED: &[(&str, &[&str])] = &[
     ("verbosity", &["text", "verbosity"]),
     ("response_format", &["text", "format"]),
 ];
-/// Parameters that are of no use in a request without tools.
+/// Parameters that have no effect in a request without tools.
 const ONLY_WITH_TOOLS: &[&str] = &["tool_choice", "parallel_tool_calls"];
-/// Keys of a config that offer the model one of the vendor's own tools.
+/// Config keys that enable the vendor's built-in tools.
 const WEB_SEARCH: &str = "enable_web_search";
 const CODE_INTERPRETER: &str = "enable_code_interpreter";
-/// What a reply holds only if it is asked for, and what must be there to go back.
+/// Fields that a reply contains only on request, and that must be sent back.
 const ENCRYPTED_REASONING: &str = "reasoning.encrypted_content";
 const CODE_OUTPUTS: &str = "code_interpreter_call.outputs";
 
-/// Whether the vendor keeps replies, so that later requests can name their parts.
+/// Storage of replies at the vendor, so that later requests can refer to their parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReplyStorage {
-    /// It keeps them.
+    /// It stores them.
     Stored,
-    /// Every request must hold all that it speaks of.
+    /// It stores nothing: every request must hold all that it refers to.
     None,
 }
 
-/// The parameters of a config as every request carries them.
+/// The request parameters of a config, as every request carries them.
 #[derive(Debug)]
 pub(super) struct ResponsesParameters {
     fields: Map<String, Value>,
-    /// The vendor's own tools that the model is offered.
+    /// The vendor's built-in tools that the model is offered.
     pub(super) tools: Vec<Value>,
-    /// Whether replies are kept.
+    /// Whether replies are stored.
     pub(super) storage: ReplyStorage,
 }
 
 impl ResponsesParameters {
-    /// What `config` says about requests to `model`. Nothing is stored unless it says so; a
-    /// parameter that is null is left out.
+    /// Converts the parameters of `config` for requests to `model`. Nothing is stored unless the
+    /// config says so; a parameter that is null is omitted.
     pub(super) fn from_config(model: &str, config: &Map<String, Value>) -> Self {
         let mut fields = Map::new();
         fields.insert("store".to_owned(), json!(false));
@@ -85,7 +85,7 @@ impl ResponsesParameters {
         }
     }
 
-    /// The fields of a request that offers this many tools.
+    /// Returns the fields of a request that offers this many tools.
     pub(super) fn fields(&self, tools: usize) -> impl Iterator<Item = (&String, &Value)> {
         let is_sent = move |name: &str| tools > 0 || !ONLY_WITH_TOOLS.contains(&name);
         self.fields.iter().filter(move |(name, _)| is_sent(name))
@@ -98,7 +98,7 @@ fn is_massgen_key(name: &str) -> bool {
         || RENAMED.iter().any(|(renamed, _)| *renamed == name)
 }
 
-/// The value of a key that is not null.
+/// Returns the value of a key that is not null.
 fn non_null<'c>(config: &'c Map<String, Value>, name: &str) -> Option<&'c Value> {
     config.get(name).filter(|value| !value.is_null())
 }
@@ -107,7 +107,8 @@ fn is_on(config: &Map<String, Value>, name: &str) -> bool {
     non_null(config, name) == Some(&Value::Bool(true))
 }
 
-/// What replies are to hold: what must go back in later requests, and what the config asks for.
+/// Returns the `include` list: what must be sent back in later requests, and what the config asks
+/// for.
 fn reply_includes(model: &str, config: &Map<String, Value>) -> Vec<Value> {
     let mut include = Vec::new();
     if is_reasoning_model(model, config) {
@@ -125,16 +126,16 @@ fn reply_includes(model: &str, config: &Map<String, Value>) -> Vec<Value> {
     include
 }
 
-/// Whether the model reasons, as far as one can tell. One that does not refuses every request that
-/// asks for its reasoning, so a model of an unknown name is only asked if the config says that it
-/// reasons.
+/// Returns whether the model reasons, as far as its name shows. A model that does not reason
+/// rejects every request for its reasoning, so a model with an unknown name is asked for it only if
+/// the config says that it reasons.
 fn is_reasoning_model(model: &str, config: &Map<String, Value>) -> bool {
     let is_told = ["reasoning", "reasoning_effort"].map(|name| non_null(config, name).is_some());
     is_told.contains(&true) || is_reasoning_name(model)
 }
 
-/// Whether it is called like OpenAI's models that reason: `o3`, `gpt-5-mini`, `codex-mini-latest`,
-/// but not `gpt-4.1` or `gpt-5-chat-latest`.
+/// Returns whether the name is one of OpenAI's reasoning models: `o3`, `gpt-5-mini`,
+/// `codex-mini-latest`, but not `gpt-4.1` or `gpt-5-chat-latest`.
 fn is_reasoning_name(model: &str) -> bool {
     let (_, name) = model.rsplit_once('/').unwrap_or(("", model));
     if let Some(version) = name.strip_prefix("gpt-") {
@@ -159,7 +160,7 @@ fn built_in_tools(config: &Map<String, Value>) -> Vec<Value> {
     offered.map(|(_, tool)| tool).collect()
 }
 
-/// Sets what stands at `place`, unless something does already.
+/// Sets the value at `place`, unless there is one already.
 fn set_if_absent(fields: &mut Map<String, Value>, place: &[&str], value: &Value) {
     let [name, inner @ ..] = place else {
         return;
@@ -171,7 +172,7 @@ fn set_if_absent(fields: &mut Map<String, Value>, place: &[&str], value: &Value)
     }
 }
 
-/// A format without the wrapping that Chat Completions want around its schema.
+/// Returns a response format without the wrapper that Chat Completions require around its schema.
 fn unwrap_format(value: &Value) -> Value {
     let mut value = value.clone();
     if let Some(format) = value.as_object_mut()
@@ -318,7 +319,7 @@ mod tests {
             (json!({}), ReplyStorage::None),
             (json!({"store": false}), ReplyStorage::None),
             (json!({"store": true}), ReplyStorage::Stored),
-            // The vendor keeps them unless it is told not to.
+            // The vendor stores replies by default.
             (json!({"store": null}), ReplyStorage::Stored),
         ] {
             let config = config.as_object().unwrap();

@@ -1,5 +1,5 @@
-//! Owns the body of a request. It is the same, byte for byte, up to the items that are new, so that
-//! the vendor can serve the rest from its cache. Nothing here knows keys or endpoints.
+//! Encodes the body of a Responses request. It is identical, byte for byte, up to the new items, so
+//! that the vendor can serve the rest from its cache. Nothing here knows keys or endpoints.
 
 use serde_json::{Map, Value, json};
 
@@ -11,7 +11,7 @@ use crate::backend::responses::parameters::ResponsesParameters;
 use crate::tools::request::CallRequest;
 use crate::tools::spec::ToolOffer;
 
-/// The body up to the conversation, which comes last because only it grows.
+/// Returns the body up to the conversation, which comes last because only it grows.
 pub(super) fn request_body(
     model: &str,
     parameters: &ResponsesParameters,
@@ -33,8 +33,8 @@ pub(super) fn request_body(
     frame
 }
 
-/// A tool. Strict mode, which the API chooses where nobody says, would demand every parameter that
-/// may be left out.
+/// Encodes a tool. Strict mode, which is the API's default, would make every optional parameter
+/// required.
 fn encode_tool(offer: &ToolOffer) -> Value {
     json!({
         "type": "function",
@@ -45,7 +45,7 @@ fn encode_tool(offer: &ToolOffer) -> Value {
     })
 }
 
-/// The items of one message.
+/// Encodes the items of one message.
 pub(super) fn encode_message(message: &ChatMessage) -> Vec<Value> {
     match message {
         ChatMessage::User(text) => vec![json!({"role": "user", "content": &**text})],

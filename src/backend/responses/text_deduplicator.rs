@@ -1,11 +1,12 @@
-//! Owns the texts of a reply. A text may come in pieces, whole, or both; it is heard once. Pure.
+//! Deduplicates the texts of a reply. A text may arrive in pieces, whole, or both; it is emitted
+//! once. Pure.
 
 use std::collections::BTreeSet;
 
-/// Where a text stands: the position of its item, and which of the item's parts it is.
+/// The position of a text: that of its item, and the index of the part within the item.
 pub(super) type TextPosition = (usize, u64);
 
-/// One kind of texts of a reply, as far as they have been heard.
+/// The texts of one kind in a reply that have been emitted so far.
 #[derive(Debug, Default)]
 pub(super) struct TextDeduplicator {
     seen: BTreeSet<TextPosition>,
@@ -13,7 +14,8 @@ pub(super) struct TextDeduplicator {
 }
 
 impl TextDeduplicator {
-    /// More of the text at `place`. A blank line parts it from the text before.
+    /// Returns more of the text at `place`, with a blank line before it if another text precedes
+    /// it.
     pub(super) fn take_piece(&mut self, place: TextPosition, text: &str) -> Option<String> {
         if text.is_empty() {
             return None;
@@ -28,7 +30,7 @@ impl TextDeduplicator {
         })
     }
 
-    /// The whole text at `place`, unless it has been heard in pieces.
+    /// Returns the whole text at `place`, unless it has been emitted in pieces.
     pub(super) fn take_whole(&mut self, place: TextPosition, text: &str) -> Option<String> {
         if self.seen.contains(&place) {
             None

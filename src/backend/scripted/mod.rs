@@ -1,5 +1,5 @@
-//! Owns the backend that replies from a script: for demonstrations and for tests of everything
-//! above it. It has no network, and it holds each request to what its callers promise.
+//! Backend that replies from a script: for demonstrations and for tests of everything above it. It
+//! uses no network, and checks that each request keeps the invariants that callers promise.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -18,10 +18,10 @@ use crate::tools::request::CallRequest;
 pub(crate) mod script;
 mod transcript;
 
-/// How much of a request an error quotes.
+/// Maximum length of a quotation from a request in an error, in characters.
 const QUOTE_CHARS_MAX: usize = 200;
 
-/// A model that says what a script tells it to.
+/// A model whose replies come from a script.
 #[derive(Debug)]
 pub(crate) struct ScriptedBackend {
     replies: Vec<ScriptedReply>,
@@ -37,7 +37,7 @@ struct TimedEvent {
 }
 
 impl ScriptedBackend {
-    /// Takes a script that has been checked.
+    /// Creates the backend for a script that has been checked.
     pub(crate) fn new(list: ScriptedReplies) -> Self {
         let given = Mutex::new(vec![false; list.replies.len()]);
         Self {
@@ -58,7 +58,7 @@ impl ScriptedBackend {
         Ok(timed_events(reply, request.conversation.messages().len()))
     }
 
-    /// The first reply that is still to be given and whose condition holds; it counts as given.
+    /// Returns the first unused reply whose condition holds, and marks it as used.
     fn take_reply(&self, request: &ModelRequest<'_>) -> Option<&ScriptedReply> {
         let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
         let (reply, given) = self
@@ -123,7 +123,7 @@ impl Backend for ScriptedBackend {
     }
 }
 
-/// Everything that `reply` makes happen. `turn` keeps the ids of calls unique in the conversation.
+/// Returns all events of `reply`. `turn` keeps the ids of calls unique in the conversation.
 fn timed_events(reply: &ScriptedReply, turn: usize) -> Vec<TimedEvent> {
     let mut events = Vec::new();
     if !reply.reasoning.is_empty() {
@@ -150,7 +150,7 @@ fn timed_events(reply: &ScriptedReply, turn: usize) -> Vec<TimedEvent> {
     pauses.zip(events).map(beat).collect()
 }
 
-/// What stands after the text of a reply that is whole.
+/// Returns the events after the text of a complete reply.
 fn closing_events(reply: &ScriptedReply, turn: usize) -> Vec<ReplyEvent> {
     let call = |(position, call): (usize, &ScriptedCall)| {
         ReplyEvent::Call(CallRequest {

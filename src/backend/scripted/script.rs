@@ -1,4 +1,4 @@
-//! Owns the format of scripts, as `docs/scripted.md` tells it. Nothing here reads a file.
+//! The format of scripts, which `docs/scripted.md` documents. Nothing here reads a file.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::event::StopReason;
 use crate::path::AbsPath;
 use crate::spending::TokenUsage;
 
-/// What a script writes for the directory that the user stands in.
+/// Placeholder for the user's current directory.
 const CWD_PLACEHOLDER: &str = "{{cwd}}";
 
 /// The replies that a scripted backend can give, in the order of the file.
@@ -23,7 +23,7 @@ pub(crate) struct ScriptedReplies {
     pub(super) replies: Vec<ScriptedReply>,
 }
 
-/// One reply and when it is given.
+/// One reply and its condition.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ScriptedReply {
@@ -40,7 +40,7 @@ pub(super) struct ScriptedReply {
     pub(super) repeat: bool,
 }
 
-/// What a request must look like; an empty condition always holds.
+/// Condition on a request; an empty condition always holds.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ReplyCondition {
@@ -51,7 +51,7 @@ pub(super) struct ReplyCondition {
     lacks: Option<String>,
 }
 
-/// A tool call. Arguments that are a text are sent as they stand, malformed or not.
+/// A tool call. Arguments given as a string are sent verbatim, malformed or not.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ScriptedCall {
@@ -60,7 +60,7 @@ pub(super) struct ScriptedCall {
     pub(super) arguments: Value,
 }
 
-/// A failure in place of a reply, or after its text.
+/// A failure instead of a reply, or after its text.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ScriptedError {
@@ -70,17 +70,17 @@ pub(super) struct ScriptedError {
     pub(super) retry_after_seconds: Option<u64>,
 }
 
-/// Whether a recording was written to its end.
+/// Completeness of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RecordingEnd {
-    /// Every reply in it is whole.
+    /// Every reply in it is complete.
     Whole,
-    /// It breaks off; what is left of its last reply was passed over.
+    /// It is truncated; the rest of its last reply was skipped.
     Cut,
 }
 
 impl ScriptedReplies {
-    /// Reads the text of a script file. `name` is what errors call it.
+    /// Parses a script file. `name` is its name in errors.
     pub(crate) fn parse(text: &str, name: &str, cwd: &AbsPath) -> Result<Self> {
         let list: Self = serde_yaml::from_str(text).map_err(|error| {
             malformed(format!(
@@ -91,8 +91,8 @@ impl ScriptedReplies {
         list.with_cwd(cwd)
     }
 
-    /// Reads what massgen itself recorded: to the letter, and as far as it is whole. A recording that
-    /// breaks off may be cut in its last reply.
+    /// Parses a recording that massgen wrote: verbatim, and as far as it is complete. A truncated
+    /// recording may be cut in its last reply.
     pub(crate) fn parse_recording(text: &str, name: &str) -> Result<(Self, RecordingEnd)> {
         let malformed = |error: serde_yaml::Error| {
             let what = error.without_snippet();
@@ -114,7 +114,7 @@ impl ScriptedReplies {
         Ok((list, RecordingEnd::Cut))
     }
 
-    /// Takes the first replies out, `count` of them at most.
+    /// Splits off the first replies, `count` of them at most.
     pub(crate) fn take_first(&mut self, count: usize) -> Self {
         let rest = self.replies.split_off(count.min(self.replies.len()));
         Self {
@@ -122,12 +122,12 @@ impl ScriptedReplies {
         }
     }
 
-    /// How many replies there are.
+    /// Returns the number of replies.
     pub(crate) fn len(&self) -> usize {
         self.replies.len()
     }
 
-    /// Changes every text that a model said or wrote into a call.
+    /// Applies `change` to every text that a model wrote, including those in calls.
     pub(crate) fn map_texts(&mut self, change: &impl Fn(&str) -> String) {
         for reply in &mut self.replies {
             reply.text = change(&reply.text);
@@ -137,7 +137,7 @@ impl ScriptedReplies {
         }
     }
 
-    /// Reads the list under `replies` of a config.
+    /// Parses the list under `replies` of a config.
     pub(crate) fn from_list(list: &Value, cwd: &AbsPath) -> Result<Self> {
         let Value::Array(items) = list else {
             return Err(malformed("`replies` is not a list".to_owned()));
@@ -152,7 +152,7 @@ impl ScriptedReplies {
         Self { replies }.with_cwd(cwd)
     }
 
-    /// Fills in where the user stands, and refuses a script that could never reply.
+    /// Fills in the user's current directory, and rejects a script that could never reply.
     fn with_cwd(mut self, cwd: &AbsPath) -> Result<Self> {
         if self.replies.is_empty() {
             return Err(malformed("the script has no replies".to_owned()));
@@ -164,7 +164,7 @@ impl ScriptedReplies {
 }
 
 impl ReplyCondition {
-    /// Whether `request` is one that the reply waits for.
+    /// Returns whether `request` satisfies the reply's condition.
     pub(super) fn matches(&self, request: &ModelRequest<'_>) -> bool {
         let offered = |name: &String| request.tools.iter().any(|tool| tool.name == *name);
         self.contains
@@ -201,7 +201,7 @@ impl fmt::Display for ReplyCondition {
 }
 
 impl ScriptedCall {
-    /// The arguments as a model would write them.
+    /// Returns the arguments as a model would write them.
     pub(super) fn arguments_text(&self) -> String {
         match &self.arguments {
             Value::Null => "{}".to_owned(),

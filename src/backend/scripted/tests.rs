@@ -1,4 +1,4 @@
-//! What scripts make happen, and how malformed ones are refused.
+//! Tests the replies of scripts, and the errors for malformed ones.
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ fn request(conversation: &Conversation) -> ModelRequest<'_> {
     }
 }
 
-/// The events of one reply, each as a line.
+/// Returns the events of one reply, each as a line.
 fn ask(backend: &ScriptedBackend, messages: &[ChatMessage]) -> Vec<String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()

@@ -1,12 +1,13 @@
-//! Owns what a scripted backend sees in a request: the parts that conditions look at, and the
-//! invariant that every tool call has exactly one result.
+//! The scripted backend's view of a request: the texts that conditions refer to, and the invariant
+//! that every tool call has exactly one result.
 
 use std::collections::BTreeSet;
 
 use crate::backend::ModelRequest;
 use crate::backend::conversation::ChatMessage;
 
-/// Whether any text of the request, the system message and call arguments too, satisfies `holds`.
+/// Returns whether any text of the request, including the system message and call arguments,
+/// satisfies `holds`.
 pub(super) fn any_text(request: &ModelRequest<'_>, holds: impl Fn(&str) -> bool) -> bool {
     holds(&request.system)
         || request
@@ -23,7 +24,7 @@ pub(super) fn any_text(request: &ModelRequest<'_>, holds: impl Fn(&str) -> bool)
             })
 }
 
-/// The texts that came after the model's last reply, newest first.
+/// Returns the texts after the model's last reply, newest first.
 pub(super) fn latest_texts<'a>(request: &ModelRequest<'a>) -> impl Iterator<Item = &'a str> {
     let messages = request.conversation.messages().iter();
     messages.rev().map_while(|message| match message {
@@ -34,8 +35,8 @@ pub(super) fn latest_texts<'a>(request: &ModelRequest<'a>) -> impl Iterator<Item
     })
 }
 
-/// What is wrong with the calls and results of a conversation; `None` if each call has exactly one
-/// result, before anything else is said.
+/// Returns the violation in a conversation's calls and results; `None` if each call has exactly one
+/// result, before any other message.
 pub(super) fn call_result_violation(messages: &[ChatMessage]) -> Option<String> {
     let mut seen = BTreeSet::new();
     let mut open = BTreeSet::new();

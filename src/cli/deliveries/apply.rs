@@ -1,5 +1,5 @@
-//! Owns `massgen apply`: what was not taken of a delivery is applied after all, or what was taken back
-//! once more, or the answer of another agent.
+//! Implements `massgen apply`: applies what was declined of a delivery, what was reverted, or the
+//! answer of another agent.
 
 use tokio_util::sync::CancellationToken;
 
@@ -31,9 +31,9 @@ use crate::world::delivery::transaction::{apply, select_hunks};
 use crate::world::delivery::undo::{
     AppliedDelivery, ChangedFilePolicy, DeliveredState, UndoDirection, refuse_outside,
 };
-use crate::world::file_change::FileChange;
+use crate::world::io::file_change::FileChange;
 
-/// Applies what is asked for.
+/// Runs `massgen apply`.
 pub(crate) fn run(
     host: &Host,
     asked: &ApplyArguments,
@@ -68,7 +68,7 @@ pub(crate) fn run(
     Ok(status)
 }
 
-/// Applies once more what was taken back, if anything was.
+/// Applies again what was reverted, if anything was; otherwise returns `None`.
 fn reapply(
     (host, asked): (&Host, &ApplyArguments),
     (deliveries, name): (&AbsPath, &str),
@@ -97,7 +97,7 @@ fn reapply(
     report((name, &host.cwd), &rows, UndoRemedy::None, output).map(Some)
 }
 
-/// Shows what was taken back, and asks whether it is applied once more.
+/// Shows what was reverted, and asks whether to apply it again.
 fn confirm_reapply(
     delivered: &AppliedDelivery,
     is_back: &dyn Fn(&(AbsPath, EntryAction, DeliveredState)) -> bool,
@@ -122,7 +122,8 @@ fn confirm_reapply(
     answer.is_some_and(|answer| matches!(answer.as_str(), "a" | "apply"))
 }
 
-/// The offer with the files of another agent's last answer in the place of what was offered.
+/// Returns the delivery source with the files of another agent's last answer instead of the offered
+/// ones.
 fn agent_source(
     name: &str,
     agent: &str,
@@ -179,19 +180,19 @@ fn agent_source(
     })
 }
 
-/// The run that a delivery is of: further ones of a run have a number behind its name.
+/// Returns the run of a delivery: further deliveries of a run have a number after its name.
 fn run_name(name: &str) -> &str {
     name.split_once('.').map_or(name, |(run, _)| run)
 }
 
-/// The files of `delivery` that were applied, whatever became of them since.
+/// Returns the files of `delivery` that were applied, whatever happened to them since.
 fn applied_paths(delivery: OpenDelivery) -> Result<Vec<AbsPath>> {
     let delivered = AppliedDelivery::open(delivery)?;
     let names = delivered.iter().flat_map(AppliedDelivery::names);
     Ok(names.map(|(path, ..)| path).collect())
 }
 
-/// Plans, asks and applies what is offered; `applied` was applied before.
+/// Plans, reviews and applies what is offered; `applied` are the paths that were applied before.
 pub(super) fn apply_delivery(
     (host, asked): (&Host, &ApplyArguments),
     delivery: &OpenDelivery,
@@ -239,7 +240,7 @@ pub(super) fn apply_delivery(
     report_changes(&changes, &host.cwd, output)
 }
 
-/// The entries that lie in `paths`, and the directories that hold them.
+/// Returns the entries inside `paths`, and the directories that contain them.
 fn entries_within(
     plan: &DeliveryPlan,
     entries: Vec<DeliveryEntry>,
@@ -253,7 +254,7 @@ fn entries_within(
     entries.into_iter().filter(is_needed).collect()
 }
 
-/// Says what became of every file.
+/// Prints the outcome of every file.
 fn report_changes(
     changes: &[FileChange],
     here: &AbsPath,

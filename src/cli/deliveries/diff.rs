@@ -1,4 +1,4 @@
-//! Owns `massgen diff`.
+//! Implements `massgen diff`.
 
 use crate::cli::args::DiffArguments;
 use crate::cli::deliveries::diff_text::{lines, pieces, stat, stat_line, stat_summary};
@@ -13,9 +13,10 @@ use crate::host::{Host, StreamTarget};
 use crate::path::AbsPath;
 use crate::world::delivery::contents::{DeliveryDifference, difference};
 use crate::world::delivery::planning::{ConflictBaseline, plan};
-use crate::world::delivery::store::{DeliveryUse, OpenDelivery, find, pipeline_of};
+use crate::world::delivery::store::{DeliveryUse, OpenDelivery, find};
 use crate::world::delivery::undo::AppliedDelivery;
-use crate::world::pager::PagerProcess;
+use crate::world::io::pager::PagerProcess;
+use crate::world::store::delivery_names::pipeline_of;
 
 /// Shows what a run delivered, or would deliver.
 pub(crate) fn run(
@@ -90,7 +91,7 @@ fn is_selected_difference(found: &Result<DeliveryDifference>, paths: &[AbsPath])
     }
 }
 
-/// On a terminal a pager shows it, as `git` does.
+/// Prints the result, on a terminal through a pager, as `git` does.
 fn print(
     host: &Host,
     asked: &DiffArguments,

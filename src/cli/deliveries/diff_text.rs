@@ -1,4 +1,4 @@
-//! Owns how changes look: as a unified diff, as `git` shows one, and as a list with counts.
+//! Formats changes: as a unified diff like that of `git`, and as a list with counts.
 
 use crate::cli::output::{StyledPiece, TextStyle};
 use crate::delivery::hunks::{DiffHunk, LineSide, hunks};
@@ -6,21 +6,21 @@ use crate::text::{count_noun, escape_line};
 use crate::world::delivery::contents::{DeliveryDifference, DiffSide};
 use crate::world::exec::compare::line_diff;
 
-/// One line, in pieces with their looks.
+/// One line, in pieces with their styles.
 pub(super) type StyledLine = Vec<(TextStyle, String)>;
 
-/// How a change looks on one line.
+/// Summary of a change on one line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct DiffStat {
-    /// Lines that come.
+    /// Number of added lines.
     pub(super) added: usize,
-    /// Lines that go.
+    /// Number of removed lines.
     pub(super) removed: usize,
-    /// What is to be said where there are no lines to count.
+    /// A word to print if there are no lines to count.
     pub(super) word: Option<&'static str>,
 }
 
-/// All lines of a change, under this name.
+/// Formats all lines of a change, under this name.
 pub(super) fn lines(difference: &DeliveryDifference, name: &str) -> Vec<StyledLine> {
     let mut lines = vec![strong(format!("diff --massgen a/{name} b/{name}"))];
     if let Some((before, after)) = difference.modes {
@@ -52,7 +52,7 @@ pub(super) fn lines(difference: &DeliveryDifference, name: &str) -> Vec<StyledLi
     lines
 }
 
-/// The lines of one hunk.
+/// Formats the lines of one hunk.
 pub(super) fn hunk_lines(hunk: &DiffHunk) -> Vec<StyledLine> {
     let mut lines = vec![vec![(TextStyle::Agent(0), hunk.header())]];
     for (side, text) in &hunk.lines {
@@ -62,7 +62,7 @@ pub(super) fn hunk_lines(hunk: &DiffHunk) -> Vec<StyledLine> {
             LineSide::New => (TextStyle::Good, '+'),
         };
         for (place, part) in text.split('\n').enumerate() {
-            // What follows a line break is the note that the line has no end.
+            // A second part is the note that the line does not end with a newline.
             let line = if place == 0 {
                 format!("{sign}{}", escape_line(part))
             } else {
@@ -74,7 +74,7 @@ pub(super) fn hunk_lines(hunk: &DiffHunk) -> Vec<StyledLine> {
     lines
 }
 
-/// The counts of a change.
+/// Counts the lines of a change.
 pub(super) fn stat(difference: &DeliveryDifference) -> DiffStat {
     match (side_text(&difference.before), side_text(&difference.after)) {
         (Some(old), Some(new)) => {
@@ -102,7 +102,7 @@ pub(super) fn stat(difference: &DeliveryDifference) -> DiffStat {
     }
 }
 
-/// One line of a list: the name and the counts.
+/// Formats one line of a list: the name and the counts.
 pub(super) fn stat_line(name: &str, stat: &DiffStat) -> StyledLine {
     let mut line = vec![(TextStyle::Plain, name.to_owned())];
     match stat.word {
@@ -115,7 +115,7 @@ pub(super) fn stat_line(name: &str, stat: &DiffStat) -> StyledLine {
     line
 }
 
-/// The pieces of `line` as the output takes them.
+/// Converts `line` to the pieces that the output expects.
 pub(super) fn pieces(line: &StyledLine) -> Vec<StyledPiece<'_>> {
     line.iter()
         .map(|(style, text)| (*style, text.as_str()))
@@ -126,7 +126,7 @@ fn strong(text: String) -> StyledLine {
     vec![(TextStyle::Strong, text)]
 }
 
-/// The line below a list.
+/// Formats the line below a list.
 pub(super) fn stat_summary(stats: &[DiffStat]) -> String {
     let add =
         |of: fn(&DiffStat) -> usize| stats.iter().map(of).fold(0_usize, usize::saturating_add);
@@ -138,7 +138,7 @@ pub(super) fn stat_summary(stats: &[DiffStat]) -> String {
     )
 }
 
-/// A side as a text that can be compared; nothing is an empty one.
+/// Returns the content of a side for a line diff; a missing file is empty.
 fn side_text(side: &DiffSide) -> Option<String> {
     match side {
         DiffSide::Nothing => Some(String::new()),

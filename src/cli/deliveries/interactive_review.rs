@@ -1,5 +1,5 @@
-//! Owns the review of a delivery on a terminal: what would change is listed, and the user takes all of
-//! it, nothing, or chooses file by file and hunk by hunk, as `git add -p` asks.
+//! Interactive review of a delivery on a terminal: lists what would change, and lets the user apply
+//! all of it, nothing, or choose file by file and hunk by hunk, as `git add -p` does.
 
 use std::time::Duration;
 
@@ -20,26 +20,26 @@ use crate::text::{count_noun, escape_name};
 use crate::world::delivery::contents::{DeliveryDifference, DiffSide, difference};
 use crate::world::delivery::store::OpenDelivery;
 use crate::world::exec::compare::line_diff;
-use crate::world::terminal_mode::{QuestionModeGuard, has_input, read_line};
+use crate::world::io::terminal_mode::{QuestionModeGuard, has_input, read_line};
 
-/// How often a question looks whether the user wants to stop.
+/// Interval at which a question checks whether the user wants to stop.
 const LOOK: Duration = Duration::from_millis(50);
-/// How many files the summary lists.
+/// Maximum number of files that the summary lists.
 const LISTED_MAX: usize = 100;
-/// How many refused names it lists.
+/// Maximum number of refused names that it lists.
 const REFUSED_MAX: usize = 20;
 
-/// The lines that the user types, one at a time.
+/// Reads the lines that the user types, one at a time.
 #[derive(Debug)]
 pub(crate) struct TerminalLines {
     stop: CancellationToken,
-    /// The terminal shows what is typed as long as this lives.
+    /// Keeps the terminal's echo on until it is dropped.
     _echo: Option<QuestionModeGuard>,
 }
 
 impl TerminalLines {
-    /// Reads standard input until somebody stops. Begun just before a question is shown: what was typed
-    /// before that goes.
+    /// Reads standard input until `stop` is cancelled. Must be created just before a question is
+    /// shown: earlier input is discarded.
     pub(crate) fn new(stop: CancellationToken) -> Self {
         Self {
             stop,
@@ -47,13 +47,13 @@ impl TerminalLines {
         }
     }
 
-    /// The next line; `None` at the end of the input, or if the user wants to stop. Nothing is read
-    /// before there is a line: what is typed after a stop is for others.
+    /// Returns the next line, or `None` at the end of the input or if the user wants to stop.
+    /// Nothing is read before a line is available: what is typed after a stop is left for others.
     pub(crate) fn next(&mut self) -> Option<String> {
         self.next_unless(&|| false)
     }
 
-    /// As [`TerminalLines::next`]; `None` too when nobody waits for the line any more.
+    /// Like [`TerminalLines::next`], but also returns `None` when `is_over` is true.
     pub(crate) fn next_unless(&mut self, is_over: &dyn Fn() -> bool) -> Option<String> {
         while !has_input(LOOK) {
             if self.stop.is_cancelled() || is_over() {
@@ -64,7 +64,7 @@ impl TerminalLines {
     }
 }
 
-/// Asks whether a delivery stays whose checks do not pass. `None` at the end of the input.
+/// Asks whether to keep a delivery whose checks failed. `None` at the end of the input.
 pub(crate) fn ask_after_failed_check(
     reason: &str,
     output: &mut CliOutput<'_>,
@@ -81,17 +81,17 @@ pub(crate) fn ask_after_failed_check(
     }
 }
 
-/// What the user answers about one file.
+/// The user's answer about one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum FileReviewAnswer {
     ThisFile(DeliveryChoice),
-    /// This one and all that follow.
+    /// For this file and all that follow.
     AllRemaining(DeliveryChoice),
     SelectedHunks(Vec<bool>),
 }
 
-/// Shows what `plan` would change and lets the user choose; `next` gives what they type. `None` if they
-/// went away without an answer.
+/// Shows what `plan` would change and lets the user choose; `next` returns what they type. `None`
+/// if the input ends without an answer.
 pub(crate) fn review(
     delivery: &OpenDelivery,
     plan: &DeliveryPlan,
@@ -199,7 +199,7 @@ fn ask_for_selection(
     next: &mut dyn FnMut() -> Option<String>,
 ) -> Result<Option<DeliverySelection>> {
     let mut choice = DeliverySelection::take_none(plan);
-    // Directories come and go with what is taken in them.
+    // Directories are created and removed together with the selected files in them.
     for (entry, take) in plan.entries.iter().zip(&mut choice.takes) {
         if entry.ours.is_absent() && !entry.is_file() {
             *take = DeliveryChoice::Taken;
@@ -303,7 +303,7 @@ fn ask_by_hunk(
     Some(FileReviewAnswer::SelectedHunks(taken))
 }
 
-/// Prints lines of pieces, each with its look, where progress is shown.
+/// Prints lines of styled pieces to the progress stream.
 fn show(output: &mut CliOutput<'_>, lines: &[StyledLine]) {
     for line in lines {
         output.line(&pieces(line));

@@ -1,5 +1,5 @@
-//! Owns `massgen diff`, `apply` and `undo`: what runs delivered or could deliver is shown, applied and
-//! taken back. It asks; what happens to files is decided elsewhere.
+//! Implements `massgen diff`, `apply` and `undo`: shows, applies and reverts what runs delivered or
+//! could deliver. It asks the user; other modules decide what happens to files.
 
 use std::collections::BTreeSet;
 
@@ -20,15 +20,16 @@ pub(crate) mod interactive_review;
 mod diff_text;
 pub(crate) mod undo;
 
-/// How many paths of a delivery an error names.
+/// Maximum number of paths of a delivery that an error names.
 const NAMED_MAX: usize = 5;
 
-/// Where what the runs of this directory delivered is kept.
+/// Returns the directory of the deliveries of this directory's runs.
 fn deliveries_directory(host: &Host) -> AbsPath {
     host.cwd.join(STATE_DIR).join(DELIVERIES)
 }
 
-/// Completes or takes back what an earlier process left open here, and says so.
+/// Completes or rolls back the deliveries that an earlier process left unfinished here, and warns
+/// about them.
 pub(crate) fn recover(host: &Host, output: &mut CliOutput<'_>) -> Result<()> {
     for note in recovery::recover(&deliveries_directory(host))? {
         output.warning(&note);
@@ -36,8 +37,8 @@ pub(crate) fn recover(host: &Host, output: &mut CliOutput<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The delivery that `wanted` means, after what an earlier process left open has been settled: where all
-/// of them are, and its name.
+/// Finds the delivery `wanted` after recovery from an earlier process. Returns the directory of all
+/// deliveries and its name.
 fn find_delivery(
     wanted: &str,
     usage: DeliveryUse,
@@ -50,18 +51,18 @@ fn find_delivery(
     Ok((deliveries, name))
 }
 
-/// The paths that were typed, from where the user stands.
+/// Resolves the typed paths against the current directory.
 fn resolve_paths(paths: &[String], host: &Host) -> Vec<AbsPath> {
     paths.iter().map(|path| host.cwd.join(path)).collect()
 }
 
-/// Whether `path` lies in one of `paths`, of which none means all.
+/// Returns whether `path` is inside one of `paths`; an empty list selects everything.
 fn is_selected(path: &AbsPath, paths: &[AbsPath]) -> bool {
     paths.is_empty() || paths.iter().any(|meant| path.is_within(meant))
 }
 
-/// It is an error if nothing that `name` delivers, which is `known`, lies in one of `paths`: a slip would
-/// look like a success.
+/// Returns an error if one of `paths` contains none of the `known` paths that `name` delivers: a
+/// typo would look like a success.
 fn require_known_path(
     paths: &[AbsPath],
     (name, known): (&str, &BTreeSet<AbsPath>),
@@ -89,7 +90,7 @@ fn require_known_path(
     })
 }
 
-/// A path as it is shown to somebody who stands in `here`.
+/// Formats a path for a user whose current directory is `here`.
 fn display_path(path: &AbsPath, here: &AbsPath) -> String {
     escape_name(&match path.below(here) {
         Some(rel) => rel.to_string(),

@@ -1,5 +1,5 @@
-//! Owns `massgen apply` for pipelines: what a pipeline made is laid out as a delivery and applied like any
-//! other, and committed for the user where that is wanted.
+//! Implements `massgen apply` for pipelines: writes what a pipeline produced as a delivery, applies
+//! it like any other, and commits it for the user if requested.
 
 use crate::cli::args::{ApplyArguments, HistoryModeArgument};
 use crate::cli::command_line::usage_error;
@@ -16,11 +16,13 @@ use crate::permissions::grant::{Grant, GrantKind, Permission};
 use crate::pipeline::delivery::{HistoryMode, PipelineDelivery};
 use crate::pipeline::repository::PipelineRepository;
 use crate::world::delivery::planning::plan;
-use crate::world::delivery::store::{DeliverySource, DeliveryUse, OpenDelivery, find, pipeline_of};
+use crate::world::delivery::store::{DeliverySource, DeliveryUse, OpenDelivery, find};
+use crate::world::store::delivery_names::pipeline_of;
 use crate::world::store::naming::LAST;
 use crate::world::store::pipelines::{PipelineDir, lookup};
 
-/// The pipeline that is meant, if one is: `last` is the newest of all that delivers something.
+/// Returns the pipeline that is meant, if any: `last` is the newest of everything that delivers
+/// something.
 pub(crate) fn resolve_pipeline(wanted: &str, host: &Host) -> Result<Option<PipelineDir>> {
     let found = lookup(wanted, &pipelines_directory(host))?;
     if wanted != LAST {
@@ -30,13 +32,13 @@ pub(crate) fn resolve_pipeline(wanted: &str, host: &Host) -> Result<Option<Pipel
         return Ok(found);
     };
     match pipeline_of(&newest) {
-        // What was applied of a pipeline may have been broken off.
+        // Applying a pipeline may have been interrupted.
         Some(short) => lookup(short, &pipelines_directory(host)),
         None => Ok(found.filter(|pipeline| pipeline.is_newer(&newest))),
     }
 }
 
-/// Applies what the pipeline in `dir` made.
+/// Applies what the pipeline in `dir` produced.
 pub(crate) fn run(
     dir: PipelineDir,
     (host, asked): (&Host, &ApplyArguments),
@@ -81,7 +83,7 @@ pub(crate) fn run(
     Ok(status)
 }
 
-/// Shows by `show` what would be applied of what the pipeline in `dir` made; `None` if nothing is left.
+/// Calls `show` with what would be applied of the pipeline in `dir`; `None` if nothing is left.
 pub(crate) fn show_pending(
     dir: PipelineDir,
     host: &Host,
@@ -109,7 +111,7 @@ async fn open_delivery(
     PipelineDelivery::prepare(ground, shape).await
 }
 
-/// Lays out what is delivered, and files it as an offer.
+/// Writes the delivered files, and records them as a delivery source.
 async fn file_source(
     delivering: &PipelineDelivery,
     delivery: &OpenDelivery,
@@ -129,7 +131,7 @@ async fn file_source(
     Ok(offer)
 }
 
-/// Applies what is laid out. Where a commit follows, all of it or nothing.
+/// Applies the recorded source. If a commit follows, applies all of it or nothing.
 fn apply(
     (offer, delivery, shape): (&DeliverySource, &OpenDelivery, HistoryMode),
     (host, asked): (&Host, &ApplyArguments),
@@ -146,7 +148,7 @@ fn apply(
     apply_delivery((host, asked), delivery, (offer, Vec::new()), output)
 }
 
-/// What becomes of the history of the pipeline.
+/// Decides how the history of the pipeline is delivered.
 fn history_mode(dir: &PipelineDir, asked: &ApplyArguments) -> Result<HistoryMode> {
     if asked.agent.is_some() {
         return Err(

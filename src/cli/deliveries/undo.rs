@@ -1,4 +1,4 @@
-//! Owns `massgen undo`.
+//! Implements `massgen undo`.
 
 use crate::cli::args::UndoArguments;
 use crate::cli::deliveries::{display_path, find_delivery, require_known_path, resolve_paths};
@@ -12,7 +12,7 @@ use crate::world::delivery::undo::{
     AppliedDelivery, ChangedFilePolicy, UndoDirection, UndoOutcome, UndoRow, refuse_outside,
 };
 
-/// Takes a delivery back.
+/// Reverts a delivery.
 pub(crate) fn run(
     host: &Host,
     asked: &UndoArguments,
@@ -49,16 +49,16 @@ pub(crate) fn run(
     report((&name, &host.cwd), &rows, remedy, output)
 }
 
-/// What the user can do about names that stayed.
+/// Advice about names that were not changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum UndoRemedy {
     /// `--force` replaces them.
     Force,
-    /// Nothing with this command.
+    /// This command has no option for it.
     None,
 }
 
-/// Says what was done, and what was not.
+/// Prints what was done, and what was not.
 pub(super) fn report(
     (name, here): (&str, &AbsPath),
     rows: &[UndoRow],

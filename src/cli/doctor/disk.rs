@@ -1,23 +1,26 @@
-//! Owns what is said about the disk: what a run does there, and what it does without.
+//! Doctor checks of the disk: the file system features that a run uses, and what it does without
+//! them.
 
 use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingLevel};
 use crate::config::storage_path::STATE_DIR;
 use crate::error::Result;
 use crate::host::Host;
 use crate::path::AbsPath;
-use crate::world::probe::disk::{DiskProbe, FileSystemFeature, FreeSpace, unusable_reason};
+use crate::world::diagnostics::probe::disk::{
+    DiskProbe, FileSystemFeature, FreeSpace, unusable_reason,
+};
 
-/// Less room than this may not last for a run with a few agents, in bytes.
+/// Free space below which a run with a few agents may run out, in bytes.
 const FREE_BYTES_GOOD: u64 = 1024 * MIB;
-/// With less room than this a run is not begun in earnest, in bytes.
+/// Free space below which a run cannot work, in bytes.
 const FREE_BYTES_MIN: u64 = 16 * MIB;
-/// Fewer files than this may not last for snapshots of a large workspace.
+/// Number of free files (inodes) below which snapshots of a large workspace may run out.
 const FREE_FILES_GOOD: u64 = 100_000;
-/// Each run makes about as many files of its own.
+/// Number of files that each run creates, roughly.
 const FREE_FILES_MIN: u64 = 100;
 const MIB: u64 = 1024 * 1024;
 
-/// What the file system of the state directory is good for.
+/// Checks the file system of the state directory.
 pub(crate) fn check(state: &AbsPath, disk: Result<DiskProbe>) -> Vec<DoctorFinding> {
     let disk = match disk {
         Ok(disk) => disk,
@@ -117,7 +120,7 @@ fn with_space_remedy(finding: DoctorFinding) -> DoctorFinding {
     }
 }
 
-/// Directories that may hold configs and cannot be read.
+/// Reports directories that may contain configs and cannot be read.
 pub(crate) fn config_directories(host: &Host) -> Vec<DoctorFinding> {
     let of_home = host.home.iter().flat_map(|home| {
         [

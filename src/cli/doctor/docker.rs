@@ -1,13 +1,13 @@
-//! Owns what is said about Docker and Podman, which commands may be run in.
+//! Doctor checks of Docker and Podman, in which commands may run.
 
 use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingLevel};
 use crate::config::Config;
 use crate::host::Host;
-use crate::world::docker::client::EngineClient;
-use crate::world::docker::socket::{DaemonStatus, EngineDiscovery, find_engine};
+use crate::world::sandbox::docker::client::EngineClient;
+use crate::world::sandbox::docker::socket::{DaemonStatus, EngineDiscovery, find_engine};
 
-/// Asks the engine that a run would use, and looks for the images that the team's containers are
-/// made from. A team that runs no commands in containers needs nothing of it.
+/// Checks the engine that a run would use and the images of the team's containers. A team that runs
+/// no commands in containers does not need it.
 pub(crate) async fn inspect(host: &Host, team: Option<&Config>) -> Vec<DoctorFinding> {
     let images = team.map(Config::images).unwrap_or_default();
     let named = host.env("DOCKER_HOST");

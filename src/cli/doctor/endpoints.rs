@@ -1,4 +1,4 @@
-//! Owns what is said about endpoints: each is asked once for its models, if the user wants that.
+//! Doctor checks of endpoints: requests each one's list of models once, if the user asks for it.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use crate::cli::doctor::team::ModelRequirement;
 use crate::config::keys::nearest;
 use crate::config::vendors::{VendorConnection, is_this_machine};
 use crate::config::{BackendConfig, Config};
-use crate::world::http::{HttpClient, display_url};
-use crate::world::probe::endpoint::{EndpointReply, probe_endpoint};
+use crate::world::diagnostics::probe::endpoint::{EndpointReply, probe_endpoint};
+use crate::world::io::http::{HttpClient, display_url};
 
-/// A model that an endpoint should have, and the question to the endpoint.
+/// A model that an endpoint should have, and the request to the endpoint.
 #[derive(Debug)]
 pub(crate) struct EndpointQuery {
     agent: String,
@@ -24,8 +24,8 @@ pub(crate) struct EndpointQuery {
     listing: ModelListRequest,
 }
 
-/// What there is to ask of the endpoints of a team. A model that could not be reached at all is not
-/// among it: its agent's key was found to be missing.
+/// Returns the requests to the endpoints of a team. Leaves out models that cannot be connected: the
+/// missing key of their agent is already reported.
 pub(crate) fn endpoint_queries(config: &Config, around: ConnectContext<'_>) -> Vec<EndpointQuery> {
     let agents = config.agents.iter();
     let models = agents.flat_map(|agent| {
@@ -46,7 +46,7 @@ pub(crate) fn endpoint_queries(config: &Config, around: ConnectContext<'_>) -> V
     models.filter_map(question).collect()
 }
 
-/// What is said when nobody is asked.
+/// Returns the findings if no endpoint is asked.
 pub(crate) fn skipped_findings(questions: &[EndpointQuery]) -> Vec<DoctorFinding> {
     let mut places: Vec<String> = questions
         .iter()
@@ -67,7 +67,7 @@ pub(crate) fn skipped_findings(questions: &[EndpointQuery]) -> Vec<DoctorFinding
     findings
 }
 
-/// Asks every endpoint once with each key, all at the same time, and says what each answered.
+/// Asks every endpoint once with each key, all at the same time, and reports the answers.
 pub(crate) async fn query_all(
     questions: Vec<EndpointQuery>,
     needs: ModelRequirement,
@@ -131,7 +131,7 @@ fn check_reply(question: &EndpointQuery, reached: &EndpointReply) -> DoctorFindi
                 .with_remedy("see whether `base_url` leads where it should: most end in `/v1`")
         }
         EndpointReply::Answered {
-            // Google says 400 of a key that is none.
+            // Google returns 400 for an invalid key.
             status: status @ (400 | 401 | 403),
             ..
         } => {
@@ -159,7 +159,7 @@ fn check_model_list(
 ) -> DoctorFinding {
     let ms = elapsed.as_millis();
     let model = &question.model;
-    // Ollama lists `qwen3:latest` for what is asked for as `qwen3`.
+    // Ollama lists the model `qwen3` as `qwen3:latest`.
     let is_it = |name: &String| name == model || name.strip_suffix(":latest") == Some(model);
     if models.iter().any(is_it) {
         let what = format!(

@@ -1,5 +1,5 @@
-//! Owns what a look at the machine comes to: a verdict with its cause and its remedy, and how a
-//! list of them is shown. It must never look at anything itself.
+//! Findings of `massgen doctor`: a verdict with its cause and remedy, and how a list of them is
+//! printed. It must never check anything itself.
 
 use serde::Serialize;
 
@@ -7,50 +7,50 @@ use crate::cli::output::{CliOutput, ReportFormat, StyledPiece, TextStyle};
 use crate::error::{Error, ExitStatus, Result};
 use crate::text::count_noun;
 
-/// The version of the JSON form.
+/// Version of the JSON format.
 const SCHEMA_VERSION: u32 = 1;
 
-/// How good something is.
+/// Verdict of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum FindingLevel {
-    /// It is there and works.
+    /// Present and working.
     Ok,
-    /// Nobody looked, and nothing depends on it.
+    /// Not checked, and nothing depends on it.
     Skipped,
-    /// A run goes without it, less well.
+    /// A run works without it, less well.
     Warning,
     /// A run needs it.
     Missing,
 }
 
-/// What is looked at.
+/// Area of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum DoctorArea {
     /// The team.
     Config,
-    /// What shows vendors who asks.
+    /// API keys of vendors.
     Keys,
-    /// Where models are asked.
+    /// Endpoints of models.
     Endpoints,
-    /// The history of the user's files.
+    /// Git, the history of the user's files.
     Git,
-    /// Where a run is shown.
+    /// The terminal.
     Terminal,
-    /// Where a run is kept.
+    /// The disk.
     Disk,
-    /// What could confine commands.
+    /// Sandboxes for commands.
     Sandbox,
-    /// What could run programs.
+    /// Programs that agents write.
     Programs,
-    /// What gives agents further tools.
+    /// MCP servers.
     Servers,
-    /// What could contain commands.
+    /// Containers for commands.
     Docker,
 }
 
-/// What was found about one thing.
+/// One finding about one subject.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct DoctorFinding {
     area: DoctorArea,
@@ -96,7 +96,7 @@ impl DoctorArea {
         }
     }
 
-    /// A finding about a thing of this area.
+    /// Creates a finding in this area.
     pub(crate) fn finding(
         self,
         verdict: FindingLevel,
@@ -112,7 +112,7 @@ impl DoctorArea {
         }
     }
 
-    /// An error that a run would end with.
+    /// Creates a finding for an error that would end a run.
     pub(crate) fn error_finding(self, subject: impl Into<String>, error: &Error) -> DoctorFinding {
         let finding = self.finding(FindingLevel::Missing, subject, format!("{error:#}"));
         error
@@ -123,19 +123,19 @@ impl DoctorArea {
 }
 
 impl DoctorFinding {
-    /// Adds what the user can do.
+    /// Adds advice for the user.
     #[must_use]
     pub(crate) fn with_remedy(mut self, remedy: impl Into<String>) -> Self {
         self.remedy.push(remedy.into());
         self
     }
 
-    /// The verdict.
+    /// Returns the verdict.
     pub(crate) fn verdict(&self) -> FindingLevel {
         self.verdict
     }
 
-    /// The same for those who look around: nothing that anybody has asked for needs it.
+    /// Lowers any problem to "skipped": nothing that was asked for needs it.
     #[must_use]
     pub(crate) fn skipped_if_missing(mut self) -> Self {
         if self.verdict != FindingLevel::Ok {
@@ -144,7 +144,7 @@ impl DoctorFinding {
         self
     }
 
-    /// The same with less weight: something else does instead.
+    /// Lowers a missing requirement to a warning: there is an alternative.
     #[must_use]
     pub(crate) fn warning_if_missing(mut self) -> Self {
         self.verdict = self.verdict.min(FindingLevel::Warning);
@@ -152,7 +152,7 @@ impl DoctorFinding {
     }
 }
 
-/// How the process ends after these findings.
+/// Returns the exit status for these findings.
 pub(crate) fn exit_status(findings: &[DoctorFinding]) -> ExitStatus {
     match worst_level(findings) {
         FindingLevel::Missing => ExitStatus::Environment,
@@ -193,7 +193,7 @@ fn to_json(findings: &[DoctorFinding]) -> Result<String> {
     Ok(format!("{text}\n"))
 }
 
-/// One line in columns, and one for each remedy below it.
+/// Prints one line in columns, and one line for each remedy below it.
 fn show_line(finding: &DoctorFinding, output: &mut CliOutput<'_>) -> Result<()> {
     let verdict = format!("{:<8}", finding.verdict.name());
     let area = format!("{:<10}", finding.area.name());

@@ -1,10 +1,11 @@
-//! Owns what is said about git. This version never starts it for a run; it is the user's way back.
+//! Doctor checks of git. This version never starts it for a run; it is how the user can restore
+//! files.
 
 use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingLevel};
-use crate::world::probe::ProgramReply;
-use crate::world::probe::git::GitProbe;
+use crate::world::diagnostics::probe::ProgramReply;
+use crate::world::diagnostics::probe::git::GitProbe;
 
-/// What git is good for here.
+/// Reports what git can be used for here.
 pub(crate) fn check(git: &GitProbe) -> DoctorFinding {
     let finds = |verdict, message: String| DoctorArea::Git.finding(verdict, "git", message);
     match git {

@@ -1,5 +1,5 @@
-//! Owns what is said about keys: which are set and where they come from. Nothing of a key itself is
-//! ever told.
+//! Doctor checks of keys: which are set and where they come from. No part of a key must ever be
+//! printed.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::text::list_names;
 use crate::world::exec::agent_launcher::find_program;
 
-/// What is said of the keys that are set, whether or not the team needs them.
+/// Reports the keys that are set, whether or not the team needs them.
 pub(crate) fn configured_keys(completed: &LoadedEnvironment) -> Vec<DoctorFinding> {
     let set = configured_variables(completed).into_iter();
     let found = set.map(|(variable, vendors)| {
@@ -31,7 +31,7 @@ pub(crate) fn configured_keys(completed: &LoadedEnvironment) -> Vec<DoctorFindin
     findings
 }
 
-/// The variables that hold a key, with the vendors that take it.
+/// Returns the variables that hold a key, with the vendors that use it.
 pub(crate) fn configured_variables(
     completed: &LoadedEnvironment,
 ) -> BTreeMap<&'static str, Vec<&'static str>> {
@@ -57,7 +57,7 @@ fn variable_source(variable: &str, completed: &LoadedEnvironment) -> String {
     }
 }
 
-/// What each agent's models are reached with.
+/// Reports the credentials of each agent's models.
 pub(crate) fn team_keys(config: &Config, completed: &LoadedEnvironment) -> Vec<DoctorFinding> {
     let agents = config.agents.iter();
     let judged = agents.map(|agent| {
@@ -70,8 +70,8 @@ pub(crate) fn team_keys(config: &Config, completed: &LoadedEnvironment) -> Vec<D
     judged.collect()
 }
 
-/// What the models of `backend` are reached with. What ends a run before its first request ends
-/// this too, with the same words.
+/// Returns the credentials of the models of `backend`. Fails with the same error as a run would
+/// before its first request.
 fn backend_credentials(
     backend: &BackendConfig,
     completed: &LoadedEnvironment,
@@ -86,7 +86,7 @@ fn backend_credentials(
     with_connect_context(&completed.host, means)
 }
 
-/// The program of a guest.
+/// Returns the program of an external agent.
 fn external_agent_program(model: &BackendConfig, completed: &LoadedEnvironment) -> Result<String> {
     let Some(guest) = &model.external_agent else {
         return Ok("no program".to_owned());

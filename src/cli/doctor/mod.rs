@@ -1,5 +1,5 @@
-//! Owns `massgen doctor`: looks at what a run needs, one area after another. What is there is found
-//! out by `world::probe`; what it means is said here.
+//! Implements `massgen doctor`: checks what a run needs, one area after another.
+//! `world::diagnostics::probe` examines the machine; this module judges the results.
 
 mod docker;
 mod disk;
@@ -28,10 +28,10 @@ use crate::error::{ExitStatus, Result};
 use crate::host::Host;
 use crate::path::AbsPath;
 use crate::spending::models::ModelList;
-use crate::world::http::HttpClient;
-use crate::world::probe;
+use crate::world::diagnostics::probe;
+use crate::world::io::http::HttpClient;
 
-/// Looks at everything, shows what was found, and ends with what it comes to.
+/// Runs all checks, prints the findings, and returns the exit status.
 pub(crate) fn run(
     host: &Host,
     arguments: &DoctorArguments,
@@ -71,7 +71,8 @@ async fn inspect(
             endpoints::skipped_findings(&asked)
         });
     }
-    // Which programs are started and where a daemon is asked is the user's to say, and no file's.
+    // Only the user's own environment, not a `.env` file, decides which programs are started and
+    // which daemon is asked.
     let around = probe::ProbeContext {
         path: started.env("PATH").unwrap_or_default(),
         home: started.home.as_ref(),
@@ -99,7 +100,7 @@ async fn inspect(
     Ok(findings)
 }
 
-/// Calls `with` with what the way to a backend needs. No connection is opened by it.
+/// Calls `with` with what connecting a backend needs. Opens no connection.
 fn with_connect_context<T>(host: &Host, with: impl FnOnce(ConnectContext<'_>) -> T) -> T {
     let variables = host.config_variables();
     let env = |name: &str| variables.get_non_empty(name).map(str::to_owned);

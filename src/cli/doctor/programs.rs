@@ -1,5 +1,5 @@
-//! Owns what is said about the programs that agents write (`execute_code`): whether what runs them is
-//! there, and whether one runs in the sandbox that would hold it.
+//! Doctor checks of the programs that agents write (`execute_code`): whether the language's
+//! toolchain is installed, and whether a program runs in the sandbox.
 
 use tokio::task::spawn_blocking;
 
@@ -11,12 +11,12 @@ use crate::code_mode::language::{ProgramDialect, PythonLibraries};
 use crate::config::{Config, ToolFilter};
 use crate::error::Error;
 use crate::host::Host;
+use crate::world::diagnostics::probe::toolchain::{ToolchainProbe, probe_toolchain};
+use crate::world::diagnostics::probe::{ProbeContext, ProgramReply};
 use crate::world::exec::program::check_language;
-use crate::world::probe::toolchain::{ToolchainProbe, probe_toolchain};
-use crate::world::probe::{ProbeContext, ProgramReply};
-use crate::world::program_environment::ProgramEnvironment;
+use crate::world::sandbox::program_environment::ProgramEnvironment;
 
-/// Looks at the languages that `config` uses; where the user has named no team, at all.
+/// Checks the languages that `config` uses; all languages if the user has not named a team.
 pub(crate) async fn inspect(
     host: &Host,
     around: ProbeContext<'_>,
@@ -63,7 +63,7 @@ pub(crate) async fn inspect(
     findings
 }
 
-/// The one of them that imports the most.
+/// Returns the dialect that can import the most.
 fn most_capable(dialects: &[ProgramDialect]) -> Option<ProgramDialect> {
     let imports = |dialect: &&ProgramDialect| match dialect {
         ProgramDialect::Python(libraries) => *libraries,
@@ -78,7 +78,7 @@ fn missing_toolchain(dialect: ProgramDialect, message: String) -> DoctorFinding 
     finding.with_remedy(dialect.remedy())
 }
 
-/// Runs a program that does nothing. What it takes goes again.
+/// Runs a program that does nothing, and removes its directories afterwards.
 async fn run_test_program(dialect: ProgramDialect, host: Host) -> Result<(), String> {
     let trying = spawn_blocking(move || {
         let shell =

@@ -1,20 +1,20 @@
-//! Owns what is said about what holds agents to their grants: the tier that is in force for their
-//! commands, what it does not promise, and why no stronger one is.
+//! Doctor checks of the sandbox: the tier that is in force for commands, what it does not promise,
+//! and why no stronger one is available.
 
 use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingLevel};
 use crate::config::Config;
 use crate::config::command_line::ExecutionMode;
 use crate::error::Result;
 use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
-use crate::world::probe::sandbox::{
+use crate::world::diagnostics::probe::sandbox::{
     CgroupAccess, LandlockSupport, SandboxCapabilities, SandboxSelection,
 };
 
-/// The tiers that hold also without Landlock.
+/// Tiers that also work without Landlock.
 const STANDS_ALONE: &[SandboxLevel] = &[SandboxLevel::A, SandboxLevel::B];
 
-/// The sandboxes that the local commands of a team ask for, each once; without any, what a team
-/// would get that does not say.
+/// Returns the sandboxes that the local commands of a team ask for, each once; without any, the one
+/// that a team gets by default.
 pub(crate) fn requested_levels(config: Option<&Config>) -> Vec<SandboxLevelChoice> {
     let mut choices = Vec::new();
     for choice in config.map(config_levels).unwrap_or_default() {
@@ -37,7 +37,8 @@ fn config_levels(config: &Config) -> Vec<SandboxLevelChoice> {
     local.map(|commands| commands.sandbox).collect()
 }
 
-/// What the machine is good for. The commands of `config`, if it has any, need what it asks for.
+/// Checks what the machine supports. A missing sandbox is an error only if the commands of `config`
+/// ask for it.
 pub(crate) fn check(found: &SandboxCapabilities, config: Option<&Config>) -> Vec<DoctorFinding> {
     let needs = config.map(config_levels).unwrap_or_default();
     let mut findings = vec![check_gate(found.gate.as_deref())];
@@ -84,7 +85,7 @@ fn check_gate(fault: Option<&str>) -> DoctorFinding {
     }
 }
 
-/// The tier in force for commands.
+/// Reports the tier in force for commands.
 fn check_commands(choice: SandboxLevelChoice, tried: &Result<SandboxSelection>) -> DoctorFinding {
     let subject = match choice {
         SandboxLevelChoice::Auto => "commands".to_owned(),
@@ -127,7 +128,7 @@ fn check_commands(choice: SandboxLevelChoice, tried: &Result<SandboxSelection>) 
     }
 }
 
-/// Why no stronger tier than the one in force is.
+/// Reports why no stronger tier is in force.
 fn stronger_levels(tried: &SandboxSelection, found: &SandboxCapabilities) -> Vec<DoctorFinding> {
     if tried.reasons.is_empty() {
         return Vec::new();
@@ -144,7 +145,7 @@ fn stronger_levels(tried: &SandboxSelection, found: &SandboxCapabilities) -> Vec
     vec![finding]
 }
 
-/// That a tier has one wall where it should have two.
+/// Reports that a tier has only one layer of isolation instead of two.
 fn missing_landlock(tier: SandboxLevel, found: &SandboxCapabilities) -> DoctorFinding {
     let message = format!(
         "the kernel does not offer it: in tier {tier} namespaces and seccomp hold alone. It would be \
@@ -163,7 +164,7 @@ fn missing_landlock(tier: SandboxLevel, found: &SandboxCapabilities) -> DoctorFi
     }
 }
 
-/// Whether limits hold for a whole command.
+/// Reports whether resource limits apply to a whole command.
 fn check_cgroups(found: &SandboxCapabilities) -> DoctorFinding {
     let finds = |verdict, message: &str| DoctorArea::Sandbox.finding(verdict, "cgroups", message);
     let loose = match (found.together.memory, found.together.processes) {
@@ -196,9 +197,9 @@ fn check_cgroups(found: &SandboxCapabilities) -> DoctorFinding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::world::probe::sandbox::SharedLimits;
+    use crate::world::diagnostics::probe::sandbox::SharedLimits;
 
-    /// What is said about a machine that holds commands in `tier`, one line a finding.
+    /// `expected` are the findings about a machine that sandboxes commands in `tier`, one per line.
     #[track_caller]
     fn check(
         tier: SandboxLevel,

@@ -1,5 +1,5 @@
-//! Owns what is said about the servers of a team: whether the programs are there that a run starts.
-//! Nothing is started, and nobody on the network is asked.
+//! Doctor checks of a team's servers: whether the programs exist that a run starts. Nothing is
+//! started, and no server on the network is asked.
 
 use std::sync::Arc;
 
@@ -7,9 +7,9 @@ use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingLevel};
 use crate::config::Config;
 use crate::config::servers::{ServerConfig, ServerTransport};
 use crate::world::exec::agent_launcher::find_program;
-use crate::world::http::display_url;
+use crate::world::io::http::display_url;
 
-/// Looks for what the servers of `config` need in the directories of `path`.
+/// Checks the servers of `config`, whose programs are looked up in the directories of `path`.
 pub(crate) fn inspect(config: &Config, path: &str) -> Vec<DoctorFinding> {
     let mut servers: Vec<&Arc<ServerConfig>> = Vec::new();
     for server in config.agents.iter().flat_map(|agent| &agent.servers) {

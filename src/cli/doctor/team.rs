@@ -1,4 +1,4 @@
-//! Owns whose needs count: those of the team that a run with the same words would have.
+//! Finds the team that doctor checks: the one that a run with the same arguments would have.
 
 use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingLevel};
 use crate::cli::doctor::keys::configured_variables;
@@ -13,29 +13,29 @@ use crate::error::Result;
 use crate::host::Host;
 use crate::text::count_noun;
 
-/// How many of a team's models a run needs.
+/// Number of a team's models that a run needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ModelRequirement {
     /// All: the user has named them.
     All,
-    /// Any: massgen has put the team together.
+    /// Any: massgen has assembled the team.
     Any,
 }
 
-/// The team, as far as there is one, and what was found about it.
+/// The team, if there is one, and the findings about it.
 pub(crate) struct DoctorTeam {
     /// The team.
     pub(crate) config: Option<Config>,
-    /// How many of its models a run needs.
+    /// Number of its models that a run needs.
     pub(crate) needs: ModelRequirement,
-    /// What was found about it.
+    /// The findings about it.
     pub(crate) findings: Vec<DoctorFinding>,
 }
 
-/// The team of a run with `--config argument`, or without it.
+/// Finds the team of a run with `--config argument`, or without it.
 ///
 /// # Errors
-/// There is no config of this name, or it cannot be read.
+/// There is no config with this name, or it cannot be read.
 pub(crate) async fn find_team(
     completed: &LoadedEnvironment,
     argument: Option<&str>,

@@ -1,11 +1,11 @@
-//! Owns what is said about the terminal. A run needs none.
+//! Doctor checks of the terminal. A run does not need one.
 
 use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingLevel};
 use crate::cli::output::ColourChoice;
 use crate::host::{Host, StreamTarget};
-use crate::world::probe::terminal::TerminalSize;
+use crate::world::diagnostics::probe::terminal::TerminalSize;
 
-/// What the two streams lead to and what can be shown there.
+/// Reports where the two streams lead and what can be displayed there.
 pub(crate) fn check(host: &Host, size: Option<TerminalSize>) -> Vec<DoctorFinding> {
     let colours = match ColourChoice::from_host(host) {
         ColourChoice::Terminals => "colours",
@@ -28,7 +28,8 @@ pub(crate) fn check(host: &Host, size: Option<TerminalSize>) -> Vec<DoctorFindin
     ]
 }
 
-/// Whether letters beyond ASCII can be shown: the first variable that is set says so (locale(7)).
+/// Checks whether characters beyond ASCII can be displayed: the first variable that is set decides
+/// (`locale(7)`).
 fn check_encoding(host: &Host) -> DoctorFinding {
     let set = ["LC_ALL", "LC_CTYPE", "LANG"]
         .into_iter()

@@ -1,21 +1,21 @@
-//! Owns how the choices look below the line that is typed: one line each, none longer than the terminal
-//! is wide, and what the keys do. Pure.
+//! Renders the completion choices below the line being edited: one line each, no wider than the
+//! terminal, and a footer with the keys. Pure.
 
 use crate::cli::editor::choices::{CompletionChoice, CompletionChoices};
 use crate::cli::terminal_text::strip_control_sequences;
 use crate::permissions::grant::Permission;
-use crate::world::file_finder::SearchExtent;
+use crate::world::io::file_finder::SearchExtent;
 
-/// What stands before the choice that Enter takes.
+/// Prefix of the choice that Enter accepts.
 pub(crate) const CHOSEN: &str = " > ";
-/// What stands before the others.
+/// Prefix of the others.
 const OTHER: &str = "   ";
-/// The narrowest terminal on which there is a note beside each choice, in columns.
+/// Minimum width of a terminal that shows a note next to each choice, in columns.
 const NOTE_COLUMNS_MIN: usize = 30;
-/// The widest that a label gets before its note, in columns.
+/// Maximum width of a label before its note, in columns.
 const LABEL_COLUMNS_MAX: usize = 60;
 
-/// The lines below the typed one, for a terminal of this many columns.
+/// Renders the lines below the edited one, for a terminal of this many columns.
 pub(crate) fn draw(choices: &CompletionChoices, chosen: usize, columns: usize) -> String {
     let width = columns.saturating_sub(1).max(1);
     let longest = choices
@@ -71,7 +71,7 @@ fn footer(choices: &CompletionChoices, width: usize) -> String {
     fits.or(lines.last()).cloned().unwrap_or_default()
 }
 
-/// The end of `text` in this many columns: of a path, it tells most.
+/// Returns the end of `text` in this many columns: it is the most informative part of a path.
 fn truncate_start(text: &str, columns: usize) -> String {
     if text_columns(text) <= columns {
         return text.to_owned();
@@ -80,7 +80,7 @@ fn truncate_start(text: &str, columns: usize) -> String {
     kept.iter().rev().collect()
 }
 
-/// The beginning of `text` in this many columns.
+/// Returns the beginning of `text` in this many columns.
 fn truncate_end(text: &str, columns: usize) -> String {
     if text_columns(text) <= columns {
         return text.to_owned();
@@ -88,7 +88,7 @@ fn truncate_end(text: &str, columns: usize) -> String {
     fit_columns(text.chars(), columns).iter().collect()
 }
 
-/// The first of `chars` that take fewer than this many columns, and a sign that more follow.
+/// Returns the first of `chars` that take fewer than this many columns, followed by an ellipsis.
 fn fit_columns(chars: impl Iterator<Item = char>, columns: usize) -> Vec<char> {
     let mut left = columns.saturating_sub(1);
     let mut kept = Vec::new();
@@ -108,8 +108,8 @@ fn text_columns(text: &str) -> usize {
     text.chars().map(char_columns).sum()
 }
 
-/// The columns of a character, near enough to shorten by: the scripts of East Asia and pictures take
-/// two. A line that is a little too long wraps, and nothing else happens.
+/// Returns the approximate width of a character in columns: East Asian scripts and pictures take
+/// two. A line that is a little too long wraps, which is harmless.
 fn char_columns(c: char) -> usize {
     match c {
         '\u{1100}'..='\u{115f}'

@@ -1,51 +1,51 @@
-//! Owns what the text before the cursor could become: the path of a mention, or a command of the
+//! Finds completions for the text before the cursor: the path of a mention, or a command of the
 //! session.
 
 use std::time::Duration;
 
 use crate::mentions::partial_mention::{format_mention, mention_at};
 use crate::permissions::grant::Permission;
-use crate::world::file_finder::entry::IndexEntryKind;
-use crate::world::file_finder::{FileFinder, SearchExtent};
+use crate::world::io::file_finder::IndexEntryKind;
+use crate::world::io::file_finder::{FileFinder, SearchExtent};
 
-/// A command of the session, for whoever types it.
+/// A command of the session, as shown to the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SlashCommand {
     /// Its name, with the slash.
     pub(crate) name: &'static str,
-    /// What it does.
+    /// Summary for the list of commands.
     pub(crate) summary: &'static str,
 }
 
-/// One thing that the text could become.
+/// One completion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CompletionChoice {
-    /// What is shown.
+    /// The label.
     pub(crate) label: String,
-    /// What is shown beside it.
+    /// A note next to the label.
     pub(crate) note: String,
-    /// What is put in the place of the text.
+    /// The replacement text.
     pub(crate) text: String,
-    /// The same, so that it may be written; only a path has it.
+    /// The replacement that asks for write access; only for a path.
     pub(crate) writable: Option<String>,
 }
 
-/// All that the text could become.
+/// All completions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CompletionChoices {
-    /// Where the text begins that is replaced, in bytes.
+    /// Start of the text that is replaced, in bytes.
     pub(crate) start: usize,
-    /// The likeliest first.
+    /// The completions, the most likely first.
     pub(crate) list: Vec<CompletionChoice>,
-    /// How many there are in all.
+    /// Total number of matches.
     pub(crate) matched: usize,
-    /// Whether there may be more.
+    /// Whether the search is complete.
     pub(crate) extent: SearchExtent,
-    /// What is asked for so far.
+    /// The permission that the text asks for so far.
     pub(crate) permission: Permission,
 }
 
-/// What could stand before `cursor`, at most `count_max`; nothing if nothing there is begun.
+/// Returns completions at `cursor`, at most `count_max`; `None` if there is nothing to complete.
 pub(crate) fn choices(
     (line, cursor): (&str, usize),
     (browser, commands): (&FileFinder, &[SlashCommand]),
@@ -114,7 +114,7 @@ fn command_choices(
     })
 }
 
-/// A size as people read it.
+/// Formats a size for people.
 pub(crate) fn human_size(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["kB", "MB", "GB", "TB"];
     if bytes < 1000 {

@@ -1,5 +1,5 @@
-//! Owns what the line editor asks for while a line is typed: what to show below it, what to put into it,
-//! and whether it has ended.
+//! Callbacks of the line editor while a line is typed: hints below the line, completion, and
+//! whether the line is complete.
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -17,37 +17,37 @@ use crate::cli::editor::choices::{CompletionChoices, SlashCommand, choices};
 use crate::cli::editor::state::{InterruptState, SharedEditorState};
 use crate::cli::output::ColourChoice;
 use crate::permissions::grant::Permission;
-use crate::world::file_finder::{FileFinder, SearchExtent};
-use crate::world::probe::terminal;
+use crate::world::diagnostics::probe::terminal;
+use crate::world::io::file_finder::{FileFinder, SearchExtent};
 
-/// The most choices that are shown at once.
+/// Maximum number of choices that are shown.
 const SHOWN_MAX: usize = 8;
-/// The most choices that a terminal without them lists after Tab.
+/// Maximum number of choices that are listed after Tab if none are shown while typing.
 const LISTED_MAX: usize = 100;
-/// Lines of a terminal that are left for the line that is typed and what stands below the choices.
+/// Terminal lines that are reserved for the edited line and what is below the choices.
 const LINES_LEFT: usize = 4;
-/// The width of a terminal that does not know its own, in columns.
+/// Assumed width of a terminal of unknown width, in columns.
 const COLUMNS_DEFAULT: u16 = 80;
-/// How long a key waits for the first choices: less than a frame of the screen.
+/// Timeout of a key press for the first choices: less than a frame of the screen.
 const FIRST_PATIENCE: Duration = Duration::from_millis(14);
-/// How long Tab waits for a list.
+/// Timeout of Tab for a list.
 const LIST_PATIENCE: Duration = Duration::from_millis(500);
-/// How often all choices are looked for in the background, and for how long each time.
+/// Number of background searches for all choices, and the timeout of each.
 const LATER_TRIES: usize = 20;
 const LATER_PATIENCE: Duration = Duration::from_secs(1);
-/// What is told after the first Ctrl-C.
+/// Hint after the first Ctrl-C.
 const AGAIN: &str = "  Ctrl-C again leaves";
-/// Has the editor draw its lines anew where they are.
+/// Makes the editor redraw its lines in place.
 const REDRAW: &str = "\u{1b}[A\n";
 
 const STRONG: &str = "\u{1b}[1m";
 const FAINT: &str = "\u{1b}[2m";
 const RESET: &str = "\u{1b}[0m";
 
-/// Draws the line anew from another thread.
+/// Redraws the line from another thread.
 type RedrawCallback = Arc<Mutex<Option<Box<dyn FnMut(String) + Send>>>>;
 
-/// What helps with a line.
+/// Helper of the line editor.
 pub(crate) struct LineEditorHelper {
     pub(super) shared: SharedEditorState,
     pub(super) browser: Arc<FileFinder>,
@@ -58,20 +58,20 @@ pub(crate) struct LineEditorHelper {
     pub(super) redraw: RedrawCallback,
 }
 
-/// Whether choices are shown while a line is typed.
+/// When choices are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChoiceDisplay {
-    /// They are.
+    /// While a line is typed.
     WhileTyping,
-    /// They are listed after Tab.
+    /// As a list after Tab.
     AfterTab,
 }
 
-/// What stands below the line.
+/// Hint below the line.
 #[derive(Debug)]
 pub(crate) struct ChoiceHint {
     first: String,
-    /// What stands there once all choices are known.
+    /// The final hint, once all choices are known.
     later: Arc<OnceLock<String>>,
 }
 
@@ -111,8 +111,8 @@ impl LineEditorHelper {
         }
     }
 
-    /// Looks for the rest of the choices in the background, and shows them in as many lines as are shown
-    /// now.
+    /// Searches the remaining choices in the background, and shows them in as many lines as are
+    /// shown now.
     fn complete_in_background(
         &self,
         (line, cursor): (&str, usize),
@@ -190,7 +190,7 @@ impl Hinter for LineEditorHelper {
     }
 }
 
-/// `drawn` in as many lines as are to be overwritten.
+/// Pads `drawn` to the number of lines that must be overwritten.
 fn pad_to_lines(drawn: &str, lines: usize) -> String {
     let begun = drawn.matches('\n').count();
     let missing = "\n".repeat(lines.saturating_sub(begun));
@@ -267,7 +267,8 @@ impl Highlighter for LineEditorHelper {
 
 impl Validator for LineEditorHelper {
     fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
-        // A backslash at the end goes on in another line, where no text can be pasted as a whole.
+        // A backslash at the end continues on another line, where a paste is not recognized as a
+        // whole.
         Ok(if context.input().ends_with('\\') {
             ValidationResult::Incomplete
         } else {

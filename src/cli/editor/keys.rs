@@ -1,5 +1,5 @@
-//! Owns what keys do beside their usual work: while choices are open they choose, a colon behind one that
-//! was taken joins it, and Ctrl-C clears the line before it leaves.
+//! Key bindings of the line editor: keys that select while choices are shown, a colon that attaches
+//! to an accepted choice, and Ctrl-C, which clears the line first and leaves second.
 
 use rustyline::history::History;
 use rustyline::{
@@ -10,7 +10,7 @@ use rustyline::{
 use crate::cli::editor::state::{InterruptState, SelectionMove, SharedEditorState};
 use crate::mentions::partial_mention::mention_at;
 
-/// A key that does something of its own.
+/// A key with a special meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum EditorKey {
     Up,
@@ -23,13 +23,13 @@ enum EditorKey {
     Interrupt,
 }
 
-/// A key with what it changes.
+/// A key with the state that it changes.
 struct KeyBinding {
     key: EditorKey,
     shared: SharedEditorState,
 }
 
-/// Binds the keys that choose, and Ctrl-C.
+/// Binds the keys for choices, and Ctrl-C.
 pub(super) fn bind<H: Helper, I: History>(editor: &mut Editor<H, I>, shared: &SharedEditorState) {
     let plain = |code| KeyEvent(code, Modifiers::NONE);
     let keys = [
@@ -93,7 +93,7 @@ impl ConditionalEventHandler for KeyBinding {
                 state.request_write();
                 Some(Cmd::Complete)
             }
-            // the colon of `:w` belongs to the path, not behind the space that came with it
+            // The colon of `:w` belongs to the path, before the space that was inserted after it.
             EditorKey::Colon if state.is_after_accepted(line, cursor) => {
                 state.join_colon();
                 Some(Cmd::Complete)

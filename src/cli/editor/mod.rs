@@ -1,6 +1,5 @@
-//! Owns the line that a person types on a terminal: a line editor on a thread of its own, with a history,
-//! choices of paths while they are typed, and pasted text as one piece. It knows nothing of what is done
-//! with a line.
+//! Line editor for a person at a terminal: runs on its own thread, with a history, completion of
+//! paths while typing, and detection of pasted text. It must not know what is done with a line.
 
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
@@ -15,8 +14,8 @@ use crate::cli::editor::helper::{ChoiceDisplay, LineEditorHelper};
 use crate::cli::editor::state::SharedEditorState;
 use crate::cli::output::ColourChoice;
 use crate::error::{Error, ErrorKind};
-use crate::world::file_finder::FileFinder;
-use crate::world::terminal_mode::has_input;
+use crate::world::io::file_finder::FileFinder;
+use crate::world::io::terminal_mode::has_input;
 
 mod helper;
 pub(crate) mod choices;
@@ -25,41 +24,41 @@ mod paste;
 mod choice_list;
 mod state;
 
-/// How long a lone Escape waits for the rest of a key's sequence, in milliseconds.
+/// Timeout after a lone Escape for the rest of a key sequence, in milliseconds.
 const ESCAPE_MILLISECONDS: u16 = 50;
-/// How long after a line the next one comes where text is pasted into a simple terminal.
+/// Maximum delay between lines that count as pasted on a simple terminal.
 const PASTE_PAUSE_MAX: Duration = Duration::from_millis(20);
-/// How many lines the history of the editor holds.
+/// Maximum number of lines in the editor's history.
 const HISTORY_MAX: usize = 1000;
 
-/// What is typed.
+/// Purpose of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LinePurpose {
     /// A prompt or a command, which the history keeps.
     Prompt,
-    /// The answer to a question of massgen's.
+    /// The answer to a question from massgen.
     Question,
 }
 
-/// A line that is to be typed.
+/// A request for a line.
 #[derive(Clone, Debug)]
 pub(crate) struct LineRequest {
-    /// What stands before it.
+    /// The prompt before the line.
     pub(crate) prompt: &'static str,
-    /// What stands in it already.
+    /// The initial content of the line.
     pub(crate) initial: String,
-    /// What it is.
+    /// Its purpose.
     pub(crate) purpose: LinePurpose,
 }
 
-/// What came of asking for a line.
+/// Result of requesting a line.
 #[derive(Debug)]
 pub(crate) enum LineOutcome {
-    /// This was typed.
+    /// A line was typed.
     Text(TypedLine),
-    /// Ctrl-C was typed, which ended the line.
+    /// Ctrl-C ended the line.
     Interrupted,
-    /// Ctrl-C was typed, and the line is still asked for.
+    /// Ctrl-C was typed, and the line is still requested.
     InterruptSignal,
     /// The user wants to leave.
     Quit,
@@ -72,47 +71,47 @@ pub(crate) enum LineOutcome {
 pub(crate) struct TypedLine {
     /// All of the line.
     pub(crate) text: String,
-    /// Every text that was pasted while it was typed, as the terminal told. A terminal that does not
-    /// mark pasted text tells of none.
+    /// Every text that was pasted into it, as reported by the terminal. A terminal that does not
+    /// mark pasted text reports none.
     pub(crate) pasted: Vec<String>,
 }
 
-/// What the thread of the editor does next.
+/// A request to the editor thread.
 #[derive(Debug)]
 enum EditorRequest {
-    /// It asks for a line.
+    /// Request a line.
     Ask(LineRequest),
-    /// It adds a line to the history.
+    /// Add a line to the history.
     Remember(String),
 }
 
-/// How the editor shows itself.
+/// Display style of the editor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EditorStyle {
-    /// With choices while a line is typed.
+    /// With choices while typing.
     Full,
-    /// In plain lines that are never drawn anew, for screen readers.
+    /// In plain lines that are never redrawn, for screen readers.
     Plain,
-    /// In lines that the terminal itself edits, because it can do nothing else.
+    /// In lines that the terminal itself edits, because it supports nothing else.
     Simple,
 }
 
-/// What the editor is made from.
+/// Configuration of the editor.
 #[derive(Debug)]
 pub(crate) struct EditorConfig {
-    /// How it shows itself.
+    /// The display style.
     pub(crate) style: EditorStyle,
     /// Whether it uses colours.
     pub(crate) colours: ColourChoice,
-    /// Where paths are found.
+    /// The source of path completions.
     pub(crate) browser: Arc<FileFinder>,
     /// The commands of the session.
     pub(crate) commands: &'static [SlashCommand],
-    /// What was typed in earlier sessions, the oldest first.
+    /// The lines of earlier sessions, the oldest first.
     pub(crate) history: Vec<String>,
 }
 
-/// A line editor. It ends with the process, or when this goes.
+/// A line editor. It stops with the process, or when dropped.
 #[derive(Debug)]
 pub(crate) struct PromptEditor {
     requests: mpsc::Sender<EditorRequest>,
@@ -126,7 +125,7 @@ impl PromptEditor {
         let (tell, typed) = unbounded_channel();
         std::thread::spawn(move || {
             if let Err(error) = run(setup, &ordered, &tell) {
-                // Whoever asked has gone when it cannot be told.
+                // If sending fails, the receiver no longer exists.
                 tell.send(LineOutcome::Failed(readline_error(error)))
                     .unwrap_or_default();
             }
@@ -137,9 +136,9 @@ impl PromptEditor {
         }
     }
 
-    /// Asks for a line.
+    /// Requests a line.
     pub(crate) fn request_line(&self, ask: LineRequest) {
-        // An editor that has ended is found out by whoever waits for the line.
+        // If the editor has stopped, waiting for the line reports it.
         self.requests
             .send(EditorRequest::Ask(ask))
             .unwrap_or_default();
@@ -151,7 +150,7 @@ impl PromptEditor {
         self.requests.send(order).unwrap_or_default();
     }
 
-    /// Waits for a line that was asked for.
+    /// Waits for the requested line.
     pub(crate) async fn next_outcome(&mut self) -> LineOutcome {
         let ended = || LineOutcome::Failed(Error::bug("the line editor has ended"));
         self.typed.recv().await.unwrap_or_else(ended)
@@ -164,7 +163,7 @@ fn readline_error(error: ReadlineError) -> Error {
         .with_hint("give the task on the command line: massgen \"…\"")
 }
 
-/// Reads one line for each that is asked for.
+/// Reads one line for each request.
 fn run(
     setup: EditorConfig,
     ordered: &mpsc::Receiver<EditorRequest>,
@@ -190,7 +189,8 @@ fn run(
                     .helper_mut()
                     .map(|assist| assist.shared.lock().pastes.take(&text))
                     .unwrap_or_default();
-                // Such a terminal marks nothing: lines that come at once were pasted.
+                // A simple terminal does not mark pasted text: lines that arrive without a pause
+                // were pasted.
                 let mut comes_at_once = false;
                 while style == EditorStyle::Simple && has_input(PASTE_PAUSE_MAX) {
                     text.push('\n');

@@ -1,5 +1,5 @@
-//! Owns what was pasted into the line that is typed, as far as the terminal marks it (bracketed
-//! paste): text that the user may not have written.
+//! Tracks text pasted into the edited line, as far as the terminal marks it (bracketed paste). The
+//! user may not have written such text.
 
 use rustyline::history::History;
 use rustyline::{
@@ -25,7 +25,7 @@ struct LineBeforePaste {
 }
 
 impl PastedTexts {
-    /// Notes that text is pasted into `line` at `cursor`, in bytes.
+    /// Records that text is about to be pasted into `line` at `cursor`, in bytes.
     fn begin(&mut self, line: &str, cursor: usize) {
         self.end(line);
         self.open = Some(LineBeforePaste {
@@ -34,7 +34,7 @@ impl PastedTexts {
         });
     }
 
-    /// Notes the text of the paste that has begun, which made `line`.
+    /// Records the text of the paste that has begun, which resulted in `line`.
     pub(crate) fn end(&mut self, line: &str) {
         let Some(LineBeforePaste { line: old, cursor }) = self.open.take() else {
             return;
@@ -43,22 +43,22 @@ impl PastedTexts {
         let inserted = line
             .strip_prefix(head)
             .and_then(|rest| rest.strip_suffix(tail));
-        // A line that became something else is as a whole not known to be typed.
+        // If the rest of the line changed too, all of it counts as pasted.
         let inserted = inserted.unwrap_or(line);
         if !inserted.is_empty() {
             self.texts.push(inserted.to_owned());
         }
     }
 
-    /// Everything that was pasted into the line, which is now complete.
+    /// Returns everything that was pasted into the line, which is now complete.
     pub(crate) fn take(&mut self, line: &str) -> Vec<String> {
         self.end(line);
         std::mem::take(&mut self.texts)
     }
 }
 
-/// Has `editor` note what is pasted: by the terminal, or with Ctrl-Y and Alt-Y from what was cut
-/// before, which may have been pasted then.
+/// Makes `editor` record pastes: from the terminal, and with Ctrl-Y and Alt-Y from text that was
+/// cut before, which may have been pasted then.
 pub(super) fn bind<H: Helper, I: History>(editor: &mut Editor<H, I>, shared: &SharedEditorState) {
     let keys = [
         KeyEvent(KeyCode::BracketedPasteStart, Modifiers::NONE),
@@ -71,7 +71,7 @@ pub(super) fn bind<H: Helper, I: History>(editor: &mut Editor<H, I>, shared: &Sh
     }
 }
 
-/// Notes that a paste begins, and leaves it to the editor to put its text into the line.
+/// Records that a paste begins, and lets the editor insert its text.
 struct PasteHandler(SharedEditorState);
 
 impl ConditionalEventHandler for PasteHandler {

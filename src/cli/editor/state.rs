@@ -1,5 +1,5 @@
-//! Owns what the line editor shows beside the line: the choices, which of them is chosen, whether they
-//! were closed, and whether the next Ctrl-C leaves. Keys change it, and drawing reads it.
+//! Shared state of the line editor: the choices, the selected one, whether they were closed, and
+//! whether the next Ctrl-C leaves. Key handlers change it, and drawing reads it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -7,26 +7,26 @@ use crate::cli::editor::choices::{CompletionChoice, CompletionChoices};
 use crate::cli::editor::paste::PastedTexts;
 use crate::permissions::grant::Permission;
 
-/// What keys and drawing share.
+/// State that key handlers and drawing share.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SharedEditorState(Arc<Mutex<EditorState>>);
 
-/// What is shown beside the line.
+/// State of what is shown with the line.
 #[derive(Debug, Default)]
 pub(crate) struct EditorState {
-    /// The choices for a line and a place in it.
+    /// The choices for a line and a cursor position.
     open: Option<OpenChoices>,
-    /// Where the user wants none.
+    /// Where the user does not want choices.
     dismissed: DismissedChoices,
-    /// What the choice that is taken next asks for, if a key said so.
+    /// The permission of the next accepted choice, if a key set it.
     wanted: Option<Permission>,
-    /// Whether a colon is to take the place of the space behind what was taken.
+    /// Whether a colon will replace the space after an accepted choice.
     colon: ColonJoin,
     /// Whether Ctrl-C was the last key.
     pub(crate) interrupted: InterruptState,
-    /// What was pasted into the line.
+    /// The texts that were pasted into the line.
     pub(crate) pastes: PastedTexts,
-    /// How often the choices were made anew.
+    /// Incremented whenever the choices change.
     pub(crate) generation: u64,
 }
 
@@ -38,61 +38,61 @@ struct OpenChoices {
     chosen: usize,
 }
 
-/// Where the user wants no choices.
+/// Where the user does not want choices.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 enum DismissedChoices {
-    /// They are wanted everywhere.
+    /// Choices are wanted everywhere.
     #[default]
     Nowhere,
     /// They were closed for the word that begins here.
     Word(usize),
-    /// One was taken, which made this line.
+    /// A choice was accepted, which resulted in this line.
     Line {
         /// The line.
         made: String,
-        /// Where what was put there ends, in bytes, the space behind it included.
+        /// End of the inserted text including the space after it, in bytes.
         end: usize,
     },
 }
 
-/// Whether a colon is to take the place of the space behind what was taken.
+/// Whether a colon will replace the space after an accepted choice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum ColonJoin {
-    /// It is not.
+    /// No.
     #[default]
     No,
-    /// It is.
+    /// The next insertion is the colon.
     Pending,
 }
 
 /// Whether Ctrl-C was the last key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum InterruptState {
-    /// It was not.
+    /// No.
     #[default]
     No,
-    /// It was: the next one leaves.
+    /// Yes: the next one leaves.
     Once,
 }
 
-/// Which way the choice moves.
+/// Direction in which the selection moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SelectionMove {
-    /// To the one above.
+    /// To the choice above.
     Up,
-    /// To the one below.
+    /// To the choice below.
     Down,
 }
 
 impl SharedEditorState {
-    /// The state, for as long as this lives.
+    /// Locks the state.
     pub(crate) fn lock(&self) -> MutexGuard<'_, EditorState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl EditorState {
-    /// Forgets everything, for another line.
+    /// Resets everything for another line.
     pub(crate) fn reset(&mut self) {
         let generation = self.generation;
         *self = Self {
@@ -101,8 +101,8 @@ impl EditorState {
         };
     }
 
-    /// Opens what was found for `line`, unless the user closed it. The choice stays at its place while
-    /// the same is shown. Gives what is open, and which is chosen.
+    /// Opens the choices `found` for `line`, unless the user closed them. The selection is kept
+    /// while the same line is shown. Returns the open choices and the index of the selected one.
     pub(crate) fn open(
         &mut self,
         (line, cursor): (&str, usize),
@@ -132,7 +132,7 @@ impl EditorState {
         Some((&open.choices, open.chosen))
     }
 
-    /// Puts `found` in the place of what is open, if nothing else was opened since.
+    /// Replaces the open choices by `found`, unless others were opened since.
     pub(crate) fn replace_choices(
         &mut self,
         generation: u64,
@@ -147,18 +147,18 @@ impl EditorState {
         Some(open.chosen)
     }
 
-    /// Whether choices are open for `line` with the cursor here, and there is something to choose.
+    /// Returns whether choices are open for `line` at this cursor, and there is at least one.
     pub(crate) fn is_open(&self, line: &str, cursor: usize) -> bool {
         self.open_choices_at(line, cursor)
             .is_some_and(|open| !open.choices.list.is_empty())
     }
 
-    /// Whether any choices are shown.
+    /// Returns whether choices are shown.
     pub(crate) fn is_shown(&self) -> bool {
         self.open.is_some()
     }
 
-    /// Whether the line already says all that the choice would make of it.
+    /// Returns whether the line already contains one of the choices in full.
     pub(crate) fn is_complete(&self, line: &str, cursor: usize) -> bool {
         let Some(open) = self.open_choices_at(line, cursor) else {
             return false;
@@ -170,7 +170,7 @@ impl EditorState {
         open.choices.list.iter().any(says)
     }
 
-    /// Moves the choice, around the ends.
+    /// Moves the selection, wrapping around at the ends.
     pub(crate) fn move_selection(&mut self, step: SelectionMove) {
         if let Some(open) = &mut self.open {
             let count = open.choices.list.len();
@@ -187,19 +187,19 @@ impl EditorState {
         }
     }
 
-    /// Says that the next choice that is taken shall be written.
+    /// Makes the next accepted choice ask for write access.
     pub(crate) fn request_write(&mut self) {
         self.wanted = Some(Permission::Write);
     }
 
-    /// Closes the choices for the word that is typed.
+    /// Closes the choices for the current word.
     pub(crate) fn close(&mut self) {
         if let Some(open) = self.open.take() {
             self.dismissed = DismissedChoices::Word(open.choices.start);
         }
     }
 
-    /// Lets choices open again where the user closed them.
+    /// Allows choices where the user closed them.
     pub(crate) fn reopen(&mut self) {
         self.dismissed = DismissedChoices::Nowhere;
     }
@@ -209,8 +209,8 @@ impl EditorState {
         self.open = None;
     }
 
-    /// Takes the choice: where it begins, and what is put there. The line that it makes gets no choices
-    /// until it is changed.
+    /// Accepts the selected choice. Returns where the replacement begins, and its text. The
+    /// resulting line gets no choices until it changes.
     pub(crate) fn accept_choice(&mut self, line: &str, cursor: usize) -> Option<(usize, String)> {
         if std::mem::take(&mut self.colon) == ColonJoin::Pending {
             return Some((cursor.checked_sub(1)?, ":".to_owned()));
@@ -236,12 +236,13 @@ impl EditorState {
         Some((start, text))
     }
 
-    /// Says that what is put in next is a colon, in the place of the space before the cursor.
+    /// Makes the next insertion a colon that replaces the space before the cursor.
     pub(crate) fn join_colon(&mut self) {
         self.colon = ColonJoin::Pending;
     }
 
-    /// Whether a choice was taken just now, and the cursor stands behind the space that came with it.
+    /// Returns whether a choice was just accepted, and the cursor is after the space that was
+    /// inserted with it.
     pub(crate) fn is_after_accepted(&self, line: &str, cursor: usize) -> bool {
         let DismissedChoices::Line { made, end } = &self.dismissed else {
             return false;
@@ -260,7 +261,7 @@ impl EditorState {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::world::file_finder::SearchExtent;
+    use crate::world::io::file_finder::SearchExtent;
 
     fn found(start: usize) -> CompletionChoices {
         let choice = |name: &str| CompletionChoice {

@@ -1,4 +1,5 @@
-//! Owns `massgen explain calls`: one tool call a line goes in, one decision a line comes out.
+//! Implements `massgen explain calls`: reads one tool call per line and prints one decision per
+//! line.
 
 use std::borrow::Cow;
 use std::io::{self, BufRead, Read as _, Write};
@@ -16,10 +17,10 @@ use crate::permissions::rules::{ASKED_BY_CONFIG, DENIED_BY_CONFIG};
 use crate::tools::error::CallParseError;
 use crate::tools::parse::parse;
 use crate::tools::served::ToolCatalogue;
-use crate::world::hook_runner::HookRunner;
-use crate::world::verdict::{AccessRefusal, PathVerdict};
+use crate::world::access::hook_runner::HookRunner;
+use crate::world::access::verdict::{AccessRefusal, PathVerdict};
 
-/// The longest line, in bytes: a call with the longest arguments fits.
+/// Maximum length of a line, in bytes: a call with the longest arguments fits.
 const LINE_BYTES_MAX: u64 = 5 * 1024 * 1024;
 
 /// One line of the input.
@@ -43,7 +44,7 @@ struct ExplainReply<'a> {
     rule: &'a str,
     reason: Cow<'a, str>,
     paths: Vec<ExplainedPath<'a>>,
-    /// The commands of the hooks that would be asked; they are not.
+    /// The commands of the hooks that would be asked; they are not run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     hooks: Vec<&'a str>,
 }
@@ -55,8 +56,8 @@ struct ExplainedPath<'a> {
     grant: Option<Cow<'a, str>>,
 }
 
-/// Answers one line of JSON for each line of `input`, in order and flushed at once. A line that is
-/// no question gets `{"error": …}`, and the next goes on. A reader that goes away ends it in peace.
+/// Answers each line of `input` with one line of JSON, in order and flushed immediately. An invalid
+/// line gets `{"error": …}`, and the next one is processed. A closed output is not an error.
 pub fn explain_calls(
     agents: &[AgentGates],
     mut input: impl BufRead,
@@ -95,7 +96,7 @@ pub fn explain_calls(
     }
 }
 
-/// What was read of the input.
+/// Result of reading a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LineReadOutcome {
     Whole,
@@ -103,7 +104,7 @@ enum LineReadOutcome {
     End,
 }
 
-/// Reads the next line into `line`; of one that is too long only the beginning.
+/// Reads the next line into `line`; if it is too long, only its beginning.
 fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<LineReadOutcome> {
     line.clear();
     if input
@@ -122,7 +123,7 @@ fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<LineRea
     Ok(LineReadOutcome::Whole)
 }
 
-/// Writes the decision about the call in `line`, or says why there is no call in it.
+/// Writes the decision about the call in `line`, or why it is not a call.
 fn reply(
     agents: &[AgentGates],
     line: &[u8],
@@ -182,8 +183,8 @@ fn parse_error_reply(error: &CallParseError) -> ExplainReply<'static> {
     }
 }
 
-/// What the rules about tools and commands say, and then what is said of each path: a denial before a
-/// question.
+/// Combines the decision of the rules about tools and commands with that about each path: a denial
+/// takes precedence over an approval request.
 fn decision_reply<'v>(judged: &'v CallJudgement, verdicts: &'v [PathVerdict]) -> ExplainReply<'v> {
     let mut refusals = verdicts
         .iter()

@@ -1,6 +1,6 @@
-//! Owns `massgen explain command`: the commands that a line is made of, what each check says about
-//! them, and what would hold them if they ran. Nothing of the line is run, and nothing is made or
-//! tried: all of it follows from the config and the grants.
+//! Implements `massgen explain command`: the commands that a command line consists of, the result
+//! of each check, and how they would be isolated if they ran. Nothing of the line is run, and
+//! nothing is created or tested: everything follows from the config and the grants.
 
 use std::fmt;
 
@@ -26,16 +26,16 @@ use crate::sandbox_policy::sandbox_level::{
     CONTAINER_LEAVES_OPEN, SandboxLevel, SandboxLevelChoice,
 };
 
-/// The tool that runs a line.
+/// The tool that runs a command line.
 const EXECUTE_COMMAND: &str = "execute_command";
 /// The decision that refuses a command.
 const DENY: &str = "deny";
-/// What a check says that refuses.
+/// The result of a check that refuses.
 const REFUSE: &str = "refuse";
-/// What a check, and the decision, says where a person is asked.
+/// The result of a check, and the decision, that asks for approval.
 const ASK: &str = "ask";
 
-/// What is explained about one command line, for one agent in one phase.
+/// Explanation of one command line, for one agent in one phase.
 #[derive(Debug, Serialize)]
 pub struct CommandReport {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -44,14 +44,14 @@ pub struct CommandReport {
     command: String,
     decision: &'static str,
     policy: &'static str,
-    /// Why the line could not be read, or not in full.
+    /// Why the line could not be parsed, or not completely.
     unread: Option<String>,
-    /// The checks of the line as a whole.
+    /// The checks of the whole line.
     checks: Vec<CheckPart>,
     commands: Vec<CommandPart>,
-    /// What would hold it.
+    /// Its isolation and limits.
     holds: Option<SandboxReport>,
-    /// Why nothing is said about what would hold it.
+    /// Why its isolation is not reported.
     #[serde(skip_serializing_if = "Option::is_none")]
     unheld: Option<&'static str>,
 }
@@ -60,15 +60,15 @@ pub struct CommandReport {
 #[derive(Debug, Serialize)]
 struct CommandPart {
     text: String,
-    /// What stands in the place of its name.
+    /// The expression in the position of its name.
     #[serde(skip)]
     name_as_written: Option<String>,
-    /// Its name; none if only the run shows it.
+    /// Its name; `None` if it is known only at run time.
     name: Option<String>,
     arguments: Vec<String>,
-    /// How it is reached, from the outside in.
+    /// The steps by which it is reached, from the outside in.
     reached: Vec<String>,
-    /// What it starts.
+    /// The commands that it starts in turn.
     starts: Option<&'static str>,
     checks: Vec<CheckPart>,
 }
@@ -84,36 +84,36 @@ struct CheckPart {
     way_out: Option<String>,
 }
 
-/// Whose command it is.
+/// The caller of a command.
 #[derive(Debug)]
 pub struct CommandCaller<'a> {
     /// The agent.
     pub agent: String,
-    /// What the agent may do in the phase.
+    /// The agent's permissions in the phase.
     pub permissions: &'a PathPermissionManager,
-    /// What `permissions` of the config says.
+    /// The rules in `permissions` of the config.
     pub rules: &'a CallRules,
-    /// How its commands are run; `None` if it may run none.
+    /// Its command settings; `None` if it may run none.
     pub commands: Option<&'a CommandLineConfig>,
 }
 
-/// What holds commands.
+/// Isolation of commands.
 #[derive(Debug, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 enum CommandEnclosure {
     /// massgen's own sandbox.
     Sandbox {
-        /// The tier; none where a run takes the strongest that holds.
+        /// The tier; `None` if a run uses the strongest one available.
         tier: Option<SandboxLevel>,
     },
-    /// A container of the agent's own.
+    /// The agent's own container.
     Container {
         /// The image.
         image: String,
     },
 }
 
-/// What would hold a command.
+/// Isolation and limits of a command.
 #[derive(Debug, Serialize)]
 struct SandboxReport {
     by: CommandEnclosure,
@@ -128,11 +128,11 @@ struct SandboxReport {
     cpu_seconds: Option<u64>,
     timeout_seconds: u64,
     output_bytes: u64,
-    /// The names of variables besides those that every command has.
+    /// The names of variables in addition to those that every command has.
     env: Vec<String>,
 }
 
-/// A path that would be open.
+/// A path that the command could access.
 #[derive(Debug, Serialize)]
 struct SandboxOpenPath {
     path: String,
@@ -140,8 +140,8 @@ struct SandboxOpenPath {
 }
 
 impl CommandReport {
-    /// Reads `line` and asks every check about it. Without a runner, the rules are those of a config
-    /// that says nothing.
+    /// Parses `line` and runs every check on it. Without a runner, the rules are those of an empty
+    /// config.
     pub fn new(line: &str, phase: Phase, runner: Option<&CommandCaller<'_>>) -> Self {
         let commands = runner.and_then(|runner| runner.commands);
         let rules = commands.map_or_else(CommandRules::default, |config| {
@@ -187,14 +187,14 @@ impl CommandReport {
         }
     }
 
-    /// Whether the command would be refused.
+    /// Returns whether the command would be refused.
     pub fn is_refused(&self) -> bool {
         self.decision == DENY
     }
 
-    /// One line of JSON.
+    /// Returns one line of JSON.
     pub fn to_json(&self) -> String {
-        // Texts always have a form in JSON.
+        // Strings can always be serialized to JSON.
         serde_json::to_string(self).unwrap_or_default() + "\n"
     }
 }
@@ -226,7 +226,7 @@ impl CommandPart {
 }
 
 impl CheckPart {
-    /// What `permissions` of the config says of a line; nothing where it says nothing of commands.
+    /// Returns the decision of `permissions` about a line; `None` if no rule is about commands.
     fn from_rules(rules: &CallRules, line: &str) -> Option<Self> {
         let part = |rule, outcome, reason| Self {
             rule,
@@ -270,7 +270,7 @@ impl CommandEnclosure {
         }
     }
 
-    /// The tier whose openings are shown. A container opens what tier B does.
+    /// Returns the tier whose accessible paths are shown. A container has those of tier B.
     fn assumed_level(&self) -> SandboxLevel {
         match self {
             CommandEnclosure::Sandbox { tier } => tier.unwrap_or(SandboxLevel::A),
@@ -326,7 +326,7 @@ impl SandboxReport {
         })
     }
 
-    /// What would hold commands, whatever is open to them.
+    /// Describes how commands would be isolated, without the paths that they could access.
     fn from_limits(config: &CommandLineConfig) -> Self {
         let CommandLineConfig {
             network,
@@ -374,7 +374,7 @@ impl SandboxReport {
         }
     }
 
-    /// What a command may use up, for people.
+    /// Describes the resource limits of a command for people.
     fn limits(&self) -> String {
         let mut limits = vec![
             format!("{} processes", self.processes),
@@ -391,7 +391,7 @@ impl SandboxReport {
     }
 }
 
-/// What would hold the commands of an agent, and what they may use up, in a line.
+/// Describes the isolation and resource limits of an agent's commands in one line.
 pub(crate) fn describe_limits(config: &CommandLineConfig) -> String {
     let hold = SandboxReport::from_limits(config);
     let (by, network, limits) = (&hold.by, hold.network.join(", "), hold.limits());

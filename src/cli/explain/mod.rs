@@ -1,5 +1,5 @@
-//! Owns `massgen explain path`, `command` and `calls`: what the gate would decide, by which grant
-//! and rule, without carrying anything out.
+//! Implements `massgen explain path`, `command` and `calls`: reports what the gate would decide, by
+//! which grant and rule, without carrying anything out.
 
 pub mod calls;
 pub mod command;
@@ -7,15 +7,15 @@ pub mod path;
 
 use crate::id::AgentId;
 use crate::permissions::grant::Phase;
-use crate::world::gate::Gate;
+use crate::world::access::gate::Gate;
 
-/// The rule that is named where none denies.
+/// The rule that is named if nothing denies.
 const GRANTED: &str = "granted";
 
 /// The gates of one agent, opened once for all questions.
 #[derive(Debug)]
 pub struct AgentGates {
-    /// The agent; `None` for grants that belong to whoever asks.
+    /// The agent; `None` for grants that belong to the caller.
     pub agent: Option<AgentId>,
     /// Its gate while all agents work.
     pub coordination: Gate,
@@ -24,7 +24,7 @@ pub struct AgentGates {
 }
 
 impl AgentGates {
-    /// The gate of a phase.
+    /// Returns the gate of a phase.
     pub fn gate(&self, phase: Phase) -> &Gate {
         match phase {
             Phase::Coordination => &self.coordination,

@@ -1,5 +1,5 @@
-//! Owns `massgen explain path`: what may be done to one path, by which grant and rule, and what
-//! would change it.
+//! Implements `massgen explain path`: what is allowed for one path, by which grant and rule, and
+//! what would change it.
 
 use std::fmt;
 
@@ -11,9 +11,9 @@ use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::{GrantKind, Permission, Phase};
 use crate::permissions::rules::{ASKED_BY_CONFIG, DENIED_BY_CONFIG};
 use crate::tools::call::{FinalLink, RequestedAccess, UserPath};
-use crate::world::verdict::PathVerdict;
+use crate::world::access::verdict::PathVerdict;
 
-/// The rule of a path that no grant reaches.
+/// The rule for a path that no grant covers.
 const OUTSIDE_GRANTS: &str = "outside-grants";
 
 /// The decisions about one path, for one agent in one phase.
@@ -34,17 +34,17 @@ struct AccessDecision {
     rule: &'static str,
     reason: String,
     grant: Option<String>,
-    /// What would change a denial.
+    /// Change that would lift a denial.
     #[serde(skip_serializing_if = "Option::is_none")]
     change: Option<String>,
 }
 
-/// The decisions about one path, for every agent and phase that was asked about.
+/// The decisions about one path, for every requested agent and phase.
 #[derive(Debug)]
 pub struct PathReport(Vec<PathDecision>);
 
 impl PathReport {
-    /// Decides whether `path`, which begins at `cwd` unless it is absolute, may be read and written.
+    /// Decides whether `path`, relative to `cwd` unless it is absolute, may be read and written.
     pub fn new(agents: &[AgentGates], phases: &[Phase], path: &str, cwd: &AbsPath) -> Result<Self> {
         let absolute = cwd.as_path().join(path);
         let path = UserPath::parse(absolute.to_string_lossy()).map_err(|error| {
@@ -59,9 +59,9 @@ impl PathReport {
         Ok(Self(decisions))
     }
 
-    /// One line of JSON: a list with one object for each agent and phase.
+    /// Returns one line of JSON: a list with one object for each agent and phase.
     pub fn to_json(&self) -> String {
-        // Texts always have a form in JSON.
+        // Strings can always be serialized to JSON.
         serde_json::to_string(&self.0).unwrap_or_default() + "\n"
     }
 }
@@ -116,12 +116,12 @@ fn path_decision(gates: &AgentGates, phase: Phase, path: &UserPath) -> PathDecis
     }
 }
 
-/// What opens paths to an agent.
+/// Source of an agent's access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AccessBasis {
     /// Context paths and mentions.
     ByGrants,
-    /// The lists of its folder guard, and nothing else.
+    /// The lists of its folder guard only.
     ByGuard,
 }
 
@@ -148,7 +148,7 @@ impl AccessDecision {
                 rule: refusal.rule,
                 change: suggest_change(refusal.rule, (wanted, held), &named),
                 reason: match refusal.rule {
-                    // The gate says it to the agent, about the agent's directories.
+                    // The gate's own message is for the agent, and names the agent's directories.
                     OUTSIDE_GRANTS => "nothing that is open to the agent leads there".to_owned(),
                     _ => refusal.reason,
                 },
@@ -158,7 +158,7 @@ impl AccessDecision {
     }
 }
 
-/// Which grant allows an access, and which others have to.
+/// Returns which grant allows an access, and which others have to.
 fn granted_reason(named: &str, agreeing: &[(RealPath, GrantKind)]) -> String {
     let others: Vec<String> = agreeing
         .iter()
@@ -173,7 +173,7 @@ fn granted_reason(named: &str, agreeing: &[(RealPath, GrantKind)]) -> String {
     )
 }
 
-/// What the user could do so that the access is allowed; `None` where nothing helps.
+/// Returns what the user could do to allow the access; `None` if nothing helps.
 fn suggest_change(
     rule: &str,
     (wanted, held): (Permission, AccessBasis),

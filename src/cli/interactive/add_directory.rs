@@ -1,4 +1,4 @@
-//! Owns the asking whether the current directory, or another one, is opened to the agents.
+//! Asks whether the current directory, or another one, is opened to the agents.
 
 use crate::cli::editor::LinePurpose;
 use crate::cli::interactive::directory_question::{
@@ -12,10 +12,10 @@ use crate::error::Result;
 use crate::mentions::LookupResult;
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
-use crate::world::files::inspect;
+use crate::world::io::files::inspect;
 
 impl InteractiveSession {
-    /// Asks until there is an answer, and does what it says.
+    /// Asks until there is an answer, and opens the chosen directory.
     pub(super) async fn add_directory(&mut self) -> Result<LoopControl> {
         let cwd = self.state.host.cwd.clone();
         self.output.line(&[(
@@ -68,7 +68,7 @@ impl InteractiveSession {
         Ok(LoopControl::Continue)
     }
 
-    /// A directory of the user's choice, and what may be done there; nothing if they leave.
+    /// Asks for a directory and the permission there; `None` if the user leaves.
     async fn ask_custom_directory(&mut self) -> Result<Option<(AbsPath, Permission)>> {
         let path = loop {
             let UserInput::Text(line) = self

@@ -1,5 +1,5 @@
-//! Owns what each command of a session does. What it shows comes from the session itself, or from the code
-//! of the subcommand that shows the same.
+//! Handlers of the session's commands. What they print comes from the session itself, or from the
+//! code of the corresponding subcommand.
 
 use crate::cli::args::{DiffArguments, SessionsCommand, UndoArguments};
 use crate::cli::command_line::usage_error;
@@ -16,20 +16,20 @@ use crate::host::Host;
 use crate::path::AbsPath;
 use crate::sandbox_policy::sandbox_level::SandboxLevelChoice;
 use crate::text::join_with_commas;
-use crate::world::probe::sandbox::select_sandbox;
+use crate::world::diagnostics::probe::sandbox::select_sandbox;
 use crate::world::store::naming::LAST;
 
-/// What the keys do, for people.
+/// Description of the keys for `/help`.
 const KEYS: &str = "\
 @ offers paths: Up and Down choose, Tab or Enter inserts, Ctrl-W inserts with `:w`, Esc closes.
 A line that ends with `\\` goes on in the next one; pasted text stays one prompt.
 Ctrl-C clears the line, stops a run and keeps what it has, and leaves when typed twice.";
 
-/// What shows something of a recorded run.
+/// Prints something about a recorded run.
 type RunPrinter = fn(&str, &Host, &mut CliOutput<'_>) -> Result<()>;
 
 impl InteractiveSession {
-    /// Says where the session stands, in a few lines.
+    /// Prints the state of the session in a few lines.
     pub(super) fn greet(&mut self) {
         self.output.line(&[
             (TextStyle::Strong, "massgen "),
@@ -83,7 +83,7 @@ impl InteractiveSession {
         }
     }
 
-    /// Does what a command asks for. An error is shown, and ends nothing.
+    /// Executes a command. An error is shown, and does not end the session.
     pub(super) fn run_command(&mut self, command: InteractiveCommand, rest: &str) -> LoopControl {
         let done = match command {
             InteractiveCommand::Quit => return LoopControl::Leave,
@@ -162,7 +162,7 @@ impl InteractiveSession {
         }
     }
 
-    /// Does what a subcommand does with the delivery of a run, by default the newest one.
+    /// Runs a subcommand on the delivery of a run, by default the newest one.
     fn run_delivery_command(
         &mut self,
         rest: &str,
@@ -179,7 +179,7 @@ impl InteractiveSession {
         Ok(())
     }
 
-    /// Shows what is open, or closes some of it.
+    /// Lists the open paths, or closes one.
     fn context(&mut self, rest: &str) -> Result<()> {
         match rest.split_whitespace().collect::<Vec<_>>().as_slice() {
             [] => {
@@ -236,7 +236,7 @@ impl InteractiveSession {
     }
 }
 
-/// The tier that a choice of the config leads to on this machine, for people.
+/// Returns a description of the tier that a choice of the config selects on this machine.
 fn level_name(choice: SandboxLevelChoice, host: &Host, trees: &[AbsPath]) -> String {
     let state = host.cwd.join(STATE_DIR);
     match select_sandbox(choice, &host.executable, &state, trees) {

@@ -1,17 +1,18 @@
-//! Owns the commands of a session: what can be typed after a slash, and what a typed line means. Pure.
+//! Commands of an interactive session: what can be typed after a slash, and how a typed line is
+//! interpreted. Pure.
 
 use crate::cli::command_line::usage_error;
 use crate::cli::editor::choices::SlashCommand;
 use crate::error::{Error, Result};
 
-/// What a line of a session asks for.
+/// Meaning of a typed line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum InteractiveInput<'l> {
     /// Nothing.
     Empty,
     /// A turn with this prompt.
     Prompt(&'l str),
-    /// A command, with what follows it.
+    /// A command, with its arguments.
     Command(InteractiveCommand, &'l str),
 }
 
@@ -20,31 +21,31 @@ pub(crate) enum InteractiveInput<'l> {
 pub(crate) enum InteractiveCommand {
     /// Lists the commands.
     Help,
-    /// Shows how the session stands.
+    /// Shows the state of the session.
     Status,
-    /// Shows what is open to agents, or closes it.
+    /// Shows the paths that are open to agents, or closes one.
     Context,
     /// Shows the config.
     Config,
-    /// Tells the last turn again.
+    /// Shows the last turn again.
     Inspect,
-    /// Shows what was used.
+    /// Shows the usage of the last turn.
     Cost,
-    /// Shows who voted for whom.
+    /// Shows the votes.
     Votes,
     /// Shows what was delivered.
     Files,
     /// Shows the lines that a delivery changed.
     Diff,
-    /// Takes a delivery back.
+    /// Reverts a delivery.
     Undo,
     /// Lists sessions.
     Sessions,
-    /// Goes on with another session.
+    /// Continues another session.
     Resume,
     /// Begins a new session.
     Reset,
-    /// Says how a run is stopped.
+    /// Explains how a run is stopped.
     Cancel,
     /// Leaves.
     Quit,
@@ -78,7 +79,7 @@ pub(crate) const OFFERED: &[SlashCommand] = &[
     slash_command("/quit", "leaves; so do Ctrl-D and Ctrl-C twice"),
 ];
 
-/// Each name with what it means; the short ones and the bare words too.
+/// All names of commands, including short ones and bare words.
 const NAMES: &[(&str, InteractiveCommand)] = &[
     ("/help", InteractiveCommand::Help),
     ("/h", InteractiveCommand::Help),
@@ -109,8 +110,8 @@ const fn slash_command(name: &'static str, summary: &'static str) -> SlashComman
     SlashCommand { name, summary }
 }
 
-/// What `text` asks for. A slash with a plain word that is no command is an error: a prompt may cost
-/// money. Text that begins with a path is a prompt.
+/// Parses a typed line. An unknown command (a slash followed by letters) is an error, because a
+/// prompt may cost money. Text that begins with a path is a prompt.
 pub(crate) fn parse_input(text: &str) -> Result<InteractiveInput<'_>> {
     let text = text.trim();
     let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));

@@ -1,35 +1,35 @@
-//! Owns the question whether the current directory is opened to the agents: when it is asked, what is
-//! asked, and what an answer means. Pure.
+//! The question whether the current directory is opened to the agents: when it is asked, its text,
+//! and how an answer is parsed. Pure.
 
 use crate::config::{Config, ContextPath};
 use crate::mentions::opened_paths::OpenedPath;
 use crate::path::{AbsPath, RelPath};
 use crate::permissions::grant::Permission;
 
-/// What is asked about the current directory.
+/// Question about the current directory.
 pub(crate) const QUESTION: &str =
     "   [Y]es (default) / [N]o / [C]ustom path / yes, and [P]rotect paths in it: ";
-/// What is asked about a path of the user's choice.
+/// Question for a path of the user's choice.
 pub(crate) const WHICH: &str = "   path: ";
-/// What is asked about its permission.
+/// Question about its permission.
 pub(crate) const HOW: &str = "   [W]rite (default) / [R]ead: ";
-/// What is asked about what stays as it is in it.
+/// Question about the protected paths in it.
 pub(crate) const PROTECTED: &str = "   paths in it that nobody may write, with commas between: ";
 
 /// An answer to [`QUESTION`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DirectoryAnswer {
-    /// The directory is opened.
+    /// Open the directory.
     Yes,
-    /// It is not.
+    /// Open nothing.
     No,
-    /// Another one is.
+    /// Open another directory.
     Custom,
-    /// It is, and some of it stays as it is.
+    /// Open it, with protected paths.
     Protect,
 }
 
-/// What `text` answers; nothing if it is no answer.
+/// Parses an answer to [`QUESTION`]; `None` if it is invalid.
 pub(crate) fn parse_answer(text: &str) -> Option<DirectoryAnswer> {
     match text.trim().to_lowercase().as_str() {
         "" | "y" | "yes" => Some(DirectoryAnswer::Yes),
@@ -40,7 +40,7 @@ pub(crate) fn parse_answer(text: &str) -> Option<DirectoryAnswer> {
     }
 }
 
-/// The permission that `text` answers to [`HOW`]; nothing if it is no answer.
+/// Parses an answer to [`HOW`]; `None` if it is invalid.
 pub(crate) fn parse_permission(text: &str) -> Option<Permission> {
     match text.trim().to_lowercase().as_str() {
         "" | "w" | "write" => Some(Permission::Write),
@@ -49,7 +49,7 @@ pub(crate) fn parse_permission(text: &str) -> Option<Permission> {
     }
 }
 
-/// The paths that `text` names inside `root`; the first one that leads nowhere inside is an error.
+/// Parses the paths in `text`, which must be inside `root`; the first one that is not is an error.
 pub(crate) fn parse_protected_paths(text: &str, root: &AbsPath) -> Result<Vec<RelPath>, String> {
     let names = text
         .split(',')
@@ -62,7 +62,7 @@ pub(crate) fn parse_protected_paths(text: &str, root: &AbsPath) -> Result<Vec<Re
     names.map(inside).collect()
 }
 
-/// Whether agents have files and nothing opens `cwd` to them yet.
+/// Returns whether agents have files and nothing opens `cwd` to them yet.
 pub(crate) fn needs_directory_question(
     config: &Config,
     opened: &[OpenedPath],
@@ -78,7 +78,7 @@ pub(crate) fn needs_directory_question(
     has_files && !covering.any(|path| cwd.is_within(path))
 }
 
-/// The line that confirms what was opened.
+/// Returns the line that confirms what was opened.
 pub(crate) fn confirmation(added: &ContextPath) -> String {
     let names: Vec<String> = added.protected.iter().map(ToString::to_string).collect();
     let protected = match names.as_slice() {

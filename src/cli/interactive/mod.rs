@@ -1,6 +1,6 @@
-//! Owns the session that is typed on a terminal: prompts become turns of one session, commands show how it
-//! stands, and no error of a turn ends it. It holds no rules about access; a turn is prepared and
-//! conducted as a single run is.
+//! Interactive session on a terminal: prompts become turns of one session, commands show its state,
+//! and no error of a turn ends it. It must hold no rules about access; a turn is prepared and
+//! executed like a single run.
 
 use std::sync::Arc;
 
@@ -25,9 +25,9 @@ use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::{Host, StreamTarget};
 use crate::orchestrator::execution::ShutdownSignal;
 use crate::resume::InterruptedRun;
-use crate::world::file_finder::FileFinder;
+use crate::world::io::file_finder::FileFinder;
+use crate::world::io::terminal_mode::TerminalModeGuard;
 use crate::world::store::input_history::InputHistory;
-use crate::world::terminal_mode::TerminalModeGuard;
 
 mod add_directory;
 mod command_handlers;
@@ -37,15 +37,15 @@ mod directory_question;
 mod run_reports;
 mod session_state;
 
-/// What stands before the line that is typed.
+/// Prompt of the line editor.
 const BEFORE: &str = "> ";
-/// The variable that asks for plain lines.
+/// Environment variable that asks for plain lines.
 const SCREEN_READER: &str = "MASSGEN_SCREEN_READER";
-/// Terminals that can do nothing but show one line after the other.
+/// Terminals that can only print one line after another.
 const SIMPLE_TERMINALS: [&str; 3] = ["dumb", "cons25", "emacs"];
 
-/// Whether the command line asks for a session: there is no task, a person sits at the terminal, and
-/// nothing asks for what only a single run has.
+/// Returns whether the command line asks for an interactive session: there is no task, the streams
+/// are a terminal, and no flag applies only to a single run.
 pub(crate) fn is_wanted(host: &Host, arguments: &RunArguments) -> bool {
     let is_terminal = host.stdin == StreamTarget::Terminal && host.stdout == StreamTarget::Terminal;
     let is_single = arguments.automation
@@ -55,7 +55,7 @@ pub(crate) fn is_wanted(host: &Host, arguments: &RunArguments) -> bool {
     is_terminal && arguments.task.is_empty() && !is_single
 }
 
-/// Holds a session until the user leaves.
+/// Runs a session until the user leaves.
 pub(crate) fn run(host: &Host, arguments: &RunArguments) -> Result<ExitStatus> {
     let runtime = runtime()?;
     let ended = runtime.block_on(Box::pin(run_session(host, arguments)));
@@ -99,7 +99,7 @@ async fn run_session(host: &Host, arguments: &RunArguments) -> Result<ExitStatus
     conversation.run_loop().await
 }
 
-/// How the line editor is to show itself.
+/// Chooses the style of the line editor.
 fn style(host: &Host, arguments: &RunArguments) -> EditorStyle {
     let is_simple = host
         .env("TERM")
@@ -113,7 +113,7 @@ fn style(host: &Host, arguments: &RunArguments) -> EditorStyle {
     }
 }
 
-/// A session that is typed.
+/// An interactive session.
 #[derive(Debug)]
 struct InteractiveSession {
     style: EditorStyle,
@@ -125,27 +125,27 @@ struct InteractiveSession {
     history: InputHistory,
     keyboard: TerminalModeGuard,
     interrupts: Arc<Mutex<SignalListener>>,
-    /// What was typed while a turn went on. The terminal did not mark what of it was pasted.
+    /// Text that was typed during a turn. The terminal did not mark which of it was pasted.
     typed_ahead: String,
 }
 
-/// What runs next.
+/// Input of the next turn.
 #[derive(Debug)]
 enum TurnInput<'p> {
-    /// What was typed.
+    /// A prompt that was typed.
     Typed(&'p str),
-    /// A run of the session that was broken off.
+    /// An interrupted run of the session.
     Interrupted(InterruptedRun),
 }
 
-/// Whether the session goes on.
+/// Whether the session continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LoopControl {
     Continue,
     Leave,
 }
 
-/// A line that was typed, or that none will be.
+/// Result of reading a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum UserInput {
     Text(TypedLine),
@@ -205,7 +205,7 @@ impl InteractiveSession {
         }
     }
 
-    /// Keeps what was typed for this session and for later ones.
+    /// Saves a line in the history of this session and of later ones.
     fn remember_line(&mut self, text: &str) {
         self.editor.remember(text.trim());
         if let Err(error) = self.history.add(text.trim()) {
@@ -214,7 +214,8 @@ impl InteractiveSession {
         }
     }
 
-    /// Has a line typed after `before`. Where the terminal itself edits it, it shows what is typed.
+    /// Reads a line after the prompt `before`. If the terminal itself edits the line, its echo is
+    /// on meanwhile.
     async fn read_input(
         &mut self,
         before: &'static str,
@@ -229,7 +230,7 @@ impl InteractiveSession {
         heard
     }
 
-    /// A first Ctrl-C says that the next one leaves.
+    /// Reads a line. A first Ctrl-C only warns that the next one leaves.
     async fn next_line(
         &mut self,
         before: &'static str,
@@ -269,7 +270,7 @@ impl InteractiveSession {
         }
     }
 
-    /// Lets a turn run. What is typed meanwhile waits for the next prompt.
+    /// Runs a turn. Input during the turn becomes the beginning of the next prompt.
     async fn run_turn(&mut self, turn: TurnInput<'_>) -> LoopControl {
         let ended = self.execute_turn(turn).await;
         let ahead = self.keyboard.read_typed_ahead();
@@ -290,13 +291,15 @@ impl InteractiveSession {
         }
     }
 
-    /// A first signal ends the turn with what it has; a second one gives it up and leaves.
+    /// Executes a turn. A first signal stops it gracefully and keeps its results; a second one
+    /// stops it immediately and leaves.
     async fn execute_turn(&mut self, turn: TurnInput<'_>) -> Result<LoopControl> {
         let stop = ShutdownSignal::default();
         let (output, standing) = (&mut self.output, &mut self.state);
         let arguments = &self.arguments;
         let leave = CancellationToken::new();
-        // A task of its own: while the user is asked something, this one waits for the keyboard.
+        // In a separate task, because this one blocks on the keyboard while the user is asked
+        // something.
         let watching = watch_signals(Arc::clone(&self.interrupts), stop.clone(), leave.clone());
         let watching = tokio::spawn(watching);
         let was_broken_off = matches!(turn, TurnInput::Interrupted(_));
@@ -338,8 +341,8 @@ async fn next_signal(interrupts: &Mutex<SignalListener>) -> SignalRequest {
     interrupts.lock().await.next_request().await
 }
 
-/// While a turn runs: the first Ctrl-C stops it with what it has; whatever follows, and the end of the
-/// terminal, gives it up and says that the user wants to `leave`.
+/// Watches for signals during a turn: the first Ctrl-C stops it gracefully. A second signal stops
+/// it immediately and cancels `leave`; the end of the terminal also cancels `leave`.
 async fn watch_signals(
     interrupts: Arc<Mutex<SignalListener>>,
     stop: ShutdownSignal,

@@ -1,4 +1,4 @@
-//! Owns the question whether a mention that was pasted into a prompt opens what it names. Mentions in a
+//! The question whether mentions that were pasted into a prompt open what they name. Mentions in a
 //! pasted block of several lines never do.
 
 use crate::cli::editor::LinePurpose;
@@ -9,13 +9,13 @@ use crate::mentions::Mention;
 use crate::mentions::pasted_mentions::PastedMentions;
 use crate::permissions::grant::Permission;
 
-/// What is asked about pasted mentions.
+/// Question about pasted mentions.
 const QUESTION: &str = "   open what the pasted text mentions? [y]es / [N]o (default): ";
 
 impl InteractiveSession {
-    /// The prompt with every pasted mention as plain text, unless the user agrees that they open what
-    /// they name; nothing if the user leaves. `pasted` is what came into the line by other ways than
-    /// typing.
+    /// Returns the prompt with every pasted mention escaped, unless the user agrees to open what
+    /// they name; `None` if the user leaves. `pasted` is text that came into the line by other
+    /// means than typing.
     pub(super) async fn confirm_pasted_mentions(
         &mut self,
         prompt: &str,
@@ -57,7 +57,7 @@ impl InteractiveSession {
     }
 }
 
-/// What the pasted mentions ask for, one line for each permission.
+/// Formats what the pasted mentions ask for, one line per permission.
 fn requested_permissions(mentions: &[&Mention]) -> Vec<String> {
     let kinds = [
         (Permission::Read, "to read"),
@@ -74,7 +74,7 @@ fn requested_permissions(mentions: &[&Mention]) -> Vec<String> {
     lines.collect()
 }
 
-/// What `text` answers to [`QUESTION`]; nothing if it is no answer.
+/// Parses an answer to [`QUESTION`]; `None` if it is invalid.
 fn parse_answer(text: &str) -> Option<bool> {
     match text.trim().to_lowercase().as_str() {
         "y" | "yes" => Some(true),

@@ -1,5 +1,5 @@
-//! Owns what a session tells about its last turn: it is read from the turn's records, with the words that
-//! the run itself uses.
+//! Reports of a session about its last turn, read from the turn's records and worded like the
+//! output of the run itself.
 
 use crate::cli::args::LogsCommand;
 use crate::cli::logs;
@@ -11,7 +11,7 @@ use crate::host::Host;
 use crate::id::AgentId;
 use crate::spending::totals::UsageTotals;
 
-/// Tells the run again that is recorded as `name`.
+/// Shows the recorded run `name` again.
 pub(crate) fn show_run(name: &str, host: &Host, output: &mut CliOutput<'_>) -> Result<()> {
     let show = LogsCommand::Show {
         run: name.to_owned(),
@@ -20,7 +20,7 @@ pub(crate) fn show_run(name: &str, host: &Host, output: &mut CliOutput<'_>) -> R
     logs::run(host, &show, output).map(drop)
 }
 
-/// Says what the run used, and each agent's part of it.
+/// Prints what the run used, in total and by agent.
 pub(crate) fn show_cost(name: &str, host: &Host, output: &mut CliOutput<'_>) -> Result<()> {
     let mut books = UsageTotals::default();
     let mut agents: Vec<AgentId> = Vec::new();
@@ -48,7 +48,7 @@ pub(crate) fn show_cost(name: &str, host: &Host, output: &mut CliOutput<'_>) -> 
     Ok(())
 }
 
-/// Says who voted for whom, and who won.
+/// Prints the votes and the winner.
 pub(crate) fn show_votes(name: &str, host: &Host, output: &mut CliOutput<'_>) -> Result<()> {
     let mut voted = false;
     for event in read_events(name, host)? {
@@ -78,7 +78,7 @@ pub(crate) fn show_votes(name: &str, host: &Host, output: &mut CliOutput<'_>) ->
     Ok(())
 }
 
-/// Says what became of each file that was to be delivered.
+/// Prints the outcome of each file that was to be delivered.
 pub(crate) fn show_files(name: &str, host: &Host, output: &mut CliOutput<'_>) -> Result<()> {
     let mut delivered = Vec::new();
     for event in read_events(name, host)? {
@@ -97,7 +97,7 @@ pub(crate) fn show_files(name: &str, host: &Host, output: &mut CliOutput<'_>) ->
     Ok(())
 }
 
-/// The events of a run, as far as its log can be read.
+/// Returns the events of a run, as far as its log can be read.
 fn read_events(name: &str, host: &Host) -> Result<Vec<Event>> {
     let log = logs::find_run(name, host)?.events()?;
     Ok(log.filter_map(|entry| entry.ok()?.event()).collect())

@@ -1,5 +1,5 @@
-//! Owns what a session holds between its turns: the team, what is open to it, and the session on disk. It
-//! prepares each turn from that, as the command line prepares a single run.
+//! State of a session between its turns: the team, the open paths, and the session on disk.
+//! Prepares each turn from it, as the command line prepares a single run.
 
 use crate::cli::args::RunArguments;
 use crate::cli::command_line::usage_error;
@@ -23,23 +23,23 @@ use crate::mentions::opened_paths::{OpenedPath, open_mentions, open_path};
 use crate::orchestrator::approvals::SessionApprovals;
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
+use crate::world::diagnostics::telemetry::settings::TelemetrySettings;
 use crate::world::store::sessions::{OpenSession, SessionDir, find};
-use crate::world::telemetry::settings::TelemetrySettings;
 
-/// What a session holds between its turns.
+/// State of a session between its turns.
 #[derive(Debug)]
 pub(crate) struct SessionState {
-    /// The process, and what `.env` files set.
+    /// The process, and the variables of `.env` files.
     pub(crate) host: Host,
     arguments: RunArguments,
     telemetry: Option<TelemetrySettings>,
-    /// What was agreed to.
+    /// The approvals that the user gave.
     consents: SessionApprovals,
-    /// The team; one that is made of what answers is known from the first turn on.
+    /// The team; one that is built from keys and local servers is known from the first turn on.
     team: Option<ChosenTeam>,
-    /// What the prompts of the session have opened.
+    /// The paths that the prompts of the session have opened.
     opened: Vec<OpenedPath>,
-    /// What the user added that the records of a session cannot hold.
+    /// Directories added by the user that the records of a session cannot hold.
     added: Vec<ContextPath>,
     session: Option<SessionDir>,
     /// Keeps the session from being removed between two turns.
@@ -48,18 +48,18 @@ pub(crate) struct SessionState {
     last_run: Option<String>,
 }
 
-/// Something that agents may use, and where it comes from.
+/// A path that is open to agents, and its origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OpenPath {
-    /// Where it is.
+    /// The path.
     pub(crate) path: AbsPath,
-    /// What the final agent may do there.
+    /// The permission of the final agent.
     pub(crate) permission: Permission,
-    /// Who opened it.
+    /// Its origin.
     pub(crate) source: OpenPathOrigin,
 }
 
-/// Who opened a path.
+/// Origin of an open path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OpenPathOrigin {
     /// A prompt, or an answer before it: the turn, from 1.
@@ -71,7 +71,8 @@ pub(crate) enum OpenPathOrigin {
 }
 
 impl SessionState {
-    /// Finds the team and the session that the command line means. Nobody is asked.
+    /// Finds the team and the session that the command line selects, without asking the user or a
+    /// server.
     pub(crate) fn open(
         host: &Host,
         arguments: &RunArguments,
@@ -136,7 +137,7 @@ impl SessionState {
         Ok(())
     }
 
-    /// Goes on with a session: what its prompts opened is open again.
+    /// Continues a session: the paths that its prompts opened are open again.
     fn continue_session(
         &mut self,
         going_on: ContinuedSession,
@@ -156,8 +157,7 @@ impl SessionState {
         self.session = session;
     }
 
-    /// Begins a new session where somebody has removed the one before, and says so. What was open stays
-    /// open.
+    /// Begins a new session with a warning if the current one was removed. Open paths stay open.
     fn recover_missing_session(&mut self, output: &mut CliOutput<'_>) {
         if let Some(gone) = self.session.take_if(|session| !session.exists()) {
             self.session_lock = None;
@@ -168,57 +168,57 @@ impl SessionState {
         }
     }
 
-    /// Goes on with the session that `wanted` means.
+    /// Continues the session `wanted`.
     pub(crate) fn resume(&mut self, wanted: &str, output: &mut CliOutput<'_>) -> Result<()> {
         let going_on = ContinuedSession::find(wanted, &self.sessions())?;
         self.added.clear();
         self.continue_session(going_on, output)
     }
 
-    /// Begins a new session, in which nothing is open but what the config opens.
+    /// Begins a new session, in which only the config's paths are open.
     pub(crate) fn reset(&mut self) {
         self.set_session(None);
         self.opened.clear();
         self.added.clear();
     }
 
-    /// The team, if it is known by now.
+    /// Returns the config of the team, if it is known already.
     pub(crate) fn config(&self) -> Option<&Config> {
         self.team.as_ref().map(|team| &team.config)
     }
 
-    /// The config as the user knows it, with its text, if there is one.
+    /// Returns the config's name for the user and its text, if there is one.
     pub(crate) fn config_file(&self) -> Option<(String, String)> {
         let file = self.team.as_ref()?.file.as_ref()?;
         Some((file.name().to_owned(), file.text()))
     }
 
-    /// The id of the session, once it has a turn.
+    /// Returns the id of the session, once it has a turn.
     pub(crate) fn session_id(&self) -> Option<String> {
         self.session.as_ref().map(SessionDir::id)
     }
 
-    /// The turn to come, from 1.
+    /// Returns the number of the next turn, from 1.
     pub(crate) fn turn(&self) -> u32 {
         self.session.as_ref().map_or(1, SessionDir::next_turn)
     }
 
-    /// The name of the last run's log.
+    /// Returns the name of the last run's log.
     pub(crate) fn last_run(&self) -> Option<&str> {
         self.last_run.as_deref()
     }
 
-    /// Whether it is to be asked if the current directory shall be open. A home directory is not
-    /// offered: that would open far more than a project.
+    /// Returns whether to ask about opening the current directory. It is not offered if it contains
+    /// the home directory: that would open far more than a project.
     pub(crate) fn needs_directory_question(&self) -> bool {
         let cwd = &self.host.cwd;
         let asks = |config: &Config| needs_directory_question(config, &self.opened, cwd);
-        // a team that is made of what answers has files
+        // A team that is built from keys and local servers has files.
         let asks = self.config().map_or_else(|| self.opened.is_empty(), asks);
         asks && !self.is_broad(cwd)
     }
 
-    /// The path that the user means by `text`.
+    /// Resolves a path that the user typed.
     pub(crate) fn path(&self, text: &str) -> AbsPath {
         match (text.strip_prefix("~/"), &self.host.home) {
             (Some(below), Some(home)) => home.join(below),
@@ -226,14 +226,14 @@ impl SessionState {
         }
     }
 
-    /// Whether `path` holds the home directory, and with it far more than a project.
+    /// Returns whether `path` contains the home directory, and with it far more than a project.
     pub(crate) fn is_broad(&self, path: &AbsPath) -> bool {
         let home = self.host.home.as_ref();
         path.parent().is_none() || home.is_some_and(|home| home.is_within(path))
     }
 
-    /// Opens what the user added. What has protected paths is not remembered with the session, because
-    /// its records cannot say which.
+    /// Opens a directory that the user added. One with protected paths is not saved with the
+    /// session, because its records cannot hold them.
     pub(crate) fn add(&mut self, added: ContextPath) {
         let turn = self.turn();
         if added.protected.is_empty() {
@@ -243,7 +243,7 @@ impl SessionState {
         }
     }
 
-    /// All that is open, first what can be closed.
+    /// Returns all open paths, first those that can be closed.
     pub(crate) fn open_paths(&self) -> Vec<OpenPath> {
         let of_turns = self.opened.iter().map(|opened| OpenPath {
             path: opened.path.clone(),
@@ -268,8 +268,8 @@ impl SessionState {
         of_turns.chain(added).chain(of_config).collect()
     }
 
-    /// Closes what stands at `place` of [`SessionState::open_paths`], from 0; nothing if the config opened
-    /// it or there is no such place.
+    /// Closes the path at index `place` of [`SessionState::open_paths`]; `None` if the config
+    /// opened it or there is no such path.
     pub(crate) fn close_path(&mut self, place: usize) -> Option<AbsPath> {
         if place < self.opened.len() {
             return Some(self.opened.remove(place).path);
@@ -278,7 +278,7 @@ impl SessionState {
         (place < self.added.len()).then(|| self.added.remove(place).path)
     }
 
-    /// Prepares a turn with what the user typed.
+    /// Prepares a turn with the typed prompt.
     pub(crate) async fn prepare(
         &mut self,
         text: &str,
@@ -315,7 +315,7 @@ impl SessionState {
         })
     }
 
-    /// The team; one that is made of what answers is made now.
+    /// Returns the team; builds it from keys and local servers if necessary.
     async fn team(&mut self, output: &mut CliOutput<'_>) -> Result<ChosenTeam> {
         if let Some(team) = &self.team {
             return Ok(team.clone());
@@ -331,7 +331,7 @@ impl SessionState {
         Ok(self.team.insert(made).clone())
     }
 
-    /// Takes in what came of a turn. A session in which nothing was saved is gone.
+    /// Records the outcome of a turn. A session in which nothing was saved has been removed.
     pub(crate) fn record_outcome(&mut self, conducted: &RunOutcome) {
         let name = conducted.log_dir.as_path().file_name().unwrap_or_default();
         self.last_run = Some(name.to_string_lossy().into_owned());
@@ -340,7 +340,7 @@ impl SessionState {
         }
     }
 
-    /// Takes in what came of a turn that had been broken off: its session is gone on with.
+    /// Records the outcome of a resumed turn, and continues its session.
     pub(crate) fn record_resumed_outcome(
         &mut self,
         conducted: &RunOutcome,

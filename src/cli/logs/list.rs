@@ -1,4 +1,5 @@
-//! Owns `massgen logs list`: one line a run. Of each run only the small summary is read.
+//! Implements `massgen logs list`: prints one line per run. Of each run only its small summary is
+//! read.
 
 use std::time::Duration;
 
@@ -11,13 +12,13 @@ use crate::error::Result;
 use crate::event::Event;
 use crate::host::Host;
 use crate::text::{count_noun, single_line};
-use crate::world::clock::LocalDateTime;
+use crate::world::io::clock::LocalDateTime;
 use crate::world::store::runs::{self, RunDir, RunStatus};
 
-/// The most of a task that a line shows, in characters.
+/// Maximum length of a task on one line, in characters.
 const TASK_CHARS_MAX: usize = 60;
 
-/// What a line tells of a run.
+/// Summary of a run on one line.
 #[derive(Debug, Default)]
 struct RunSummary {
     started: Option<String>,
@@ -57,7 +58,7 @@ pub(super) fn list(host: &Host, form: ReportFormat, output: &mut CliOutput<'_>) 
 }
 
 impl RunSummary {
-    /// What `status.json` says.
+    /// Reads the summary from `status.json`.
     fn from_status(status: &Value) -> Self {
         let text = |pointer: &str| status.pointer(pointer)?.as_str().map(str::to_owned);
         let agents = status.get("agents").and_then(Value::as_object);
@@ -80,7 +81,7 @@ impl RunSummary {
         }
     }
 
-    /// What the beginning of the event log says, of a run that has no summary.
+    /// Reads the summary of a run without `status.json` from the first event of its log.
     fn from_first_events(run: &RunDir) -> Self {
         match run.first_event() {
             Some(Event::RunStarted {

@@ -1,5 +1,5 @@
-//! Owns the telling of a run from its event log, with the code that shows it while it goes on. All of
-//! it goes to standard output, damage too: it is what was asked for.
+//! Prints a run from its event log, with the same renderer as a live run. Everything goes to
+//! standard output, including reports of damage: it is what was asked for.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::cli::render::RunRenderer;
 use crate::error::Result;
 use crate::event::Event;
 use crate::host::Host;
-use crate::world::clock::LocalDateTime;
+use crate::world::io::clock::LocalDateTime;
 use crate::world::store::event_log::{LogEntry, LogReadError};
 use crate::world::store::runs::RunDir;
 use crate::world::store::tail::LogTail;
@@ -18,19 +18,19 @@ use crate::world::store::tail::LogTail;
 /// A line of the log, or why it cannot be used.
 type LogLine = std::result::Result<LogEntry, LogReadError>;
 
-/// Whether a run has told how it ended.
+/// Whether a log contains the end of its run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LogCompleteness {
     Complete,
     Partial,
 }
 
-/// Tells `run` as far as its log goes.
+/// Prints `run` as far as its log goes.
 pub(super) fn show(run: &RunDir, form: ReportFormat, host: &Host) -> Result<()> {
     print_lines(run.events()?, form, host).map(drop)
 }
 
-/// Tells `run` and goes on until it ends.
+/// Prints `run`, and follows it until it ends.
 pub(super) fn follow(run: &RunDir, form: ReportFormat, host: &Host) -> Result<()> {
     if print_lines(LogTail::open(run)?, form, host)? == LogCompleteness::Partial {
         let mut output = CliOutput::from_host(host);
@@ -52,7 +52,7 @@ fn print_lines(
     }
 }
 
-/// Each event as it stands in the log; what is damaged is said on standard error.
+/// Prints each event as it is in the log, and reports damage on standard error.
 fn print_json(
     lines: impl Iterator<Item = LogLine>,
     output: &mut CliOutput<'_>,

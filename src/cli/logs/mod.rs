@@ -1,4 +1,5 @@
-//! Owns `massgen logs …`: what the records of runs tell. It reads them and changes none.
+//! The `massgen logs` commands: list, show, follow and export the records of runs. It must only
+//! read them.
 
 use crate::cli::args::LogsCommand;
 use crate::cli::output::{CliOutput, ReportFormat};
@@ -12,7 +13,7 @@ use crate::world::store::runs::{self, RunDir, RunStatus};
 mod list;
 mod log_output;
 
-/// Carries out what follows `massgen logs`.
+/// Runs a `massgen logs` subcommand.
 pub(crate) fn run(
     host: &Host,
     command: &LogsCommand,
@@ -33,12 +34,12 @@ pub(crate) fn run(
     Ok(ExitStatus::Delivered)
 }
 
-/// The run that `wanted` means here.
+/// Finds the run `wanted` of this directory.
 pub(crate) fn find_run(wanted: &str, host: &Host) -> Result<RunDir> {
     runs::find(wanted, &logs_directory(host), &host.cwd)
 }
 
-/// Where the records of the runs of this directory lie.
+/// Returns the directory of the records of this directory's runs.
 fn logs_directory(host: &Host) -> AbsPath {
     host.cwd.join(STATE_DIR).join(LOGS)
 }

@@ -1,5 +1,6 @@
-//! Owns a server on HTTP: the address that it listens on, who is let in, and how many at once. What
-//! is let in becomes messages of the protocol; nothing else is answered.
+//! HTTP transport of an MCP server: its address, authorization, and limits on connections and
+//! sessions. Authorized requests are passed to the protocol; everything else is answered with an
+//! error.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -27,42 +28,42 @@ use crate::cli::mcp::token::BearerToken;
 use crate::cli::mcp::transport::MESSAGE_BYTES_MAX;
 use crate::error::{Error, ErrorKind, Result};
 
-/// The path that the protocol is spoken at.
+/// Path of the MCP endpoint.
 pub(crate) const PATH: &str = "/mcp";
-/// Connections that are open at the same time; the next one waits.
+/// Maximum number of open connections; the next one waits.
 const CONNECTIONS_MAX: usize = 64;
-/// Sessions that are open at the same time; more are turned away.
+/// Maximum number of open sessions; more are rejected.
 const SESSIONS_MAX: usize = 32;
-/// A session that nobody uses for so long is closed.
+/// Idle time after which a session is closed.
 const SESSION_IDLE_MAX: Duration = Duration::from_mins(30);
-/// How long the head of a request may take.
+/// Timeout for the head of a request.
 const HEAD_TIME_MAX: Duration = Duration::from_secs(10);
-/// How long the server waits after a connection could not be accepted.
+/// Delay after a connection could not be accepted.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
-/// How long connections have to end when the server does.
+/// Timeout for open connections when the server stops.
 const CLOSE_TIME_MAX: Duration = Duration::from_secs(5);
-/// The header that names the session of a request.
+/// Header that names the session of a request.
 const SESSION_HEADER: &str = "mcp-session-id";
-/// The names by which a machine reaches itself.
+/// Names by which a machine reaches itself.
 const LOOPBACK_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
-/// The web pages that a machine serves itself; `*` is any port.
+/// Origins of web pages that the machine itself serves; `*` is any port.
 const LOOPBACK_ORIGINS: [&str; 3] = ["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"];
 
-/// Where a server listens, and by which names others reach it.
+/// Address of a server, and the names by which other machines reach it.
 #[derive(Clone, Debug)]
 pub(crate) struct ListenAddress {
     address: SocketAddr,
     names: Vec<String>,
 }
 
-/// A server that listens and answers nobody yet.
+/// A server that is listening and answers no requests yet.
 #[derive(Debug)]
 pub(crate) struct HttpListener {
     listener: TcpListener,
     place: ListenAddress,
 }
 
-/// What all connections share.
+/// State that all connections share.
 struct HttpServerState<S> {
     protocol: StreamableHttpService<S, LocalSessionManager>,
     sessions: Arc<LocalSessionManager>,
@@ -70,7 +71,8 @@ struct HttpServerState<S> {
 }
 
 impl ListenAddress {
-    /// An address on loopback, or one that others reach by `names`, as the user has said in words.
+    /// Accepts a loopback address, or one that other machines reach by `names`, which the user must
+    /// have given explicitly.
     pub(crate) fn new(address: SocketAddr, names: Vec<String>) -> Result<Self> {
         if !address.ip().is_loopback() && names.is_empty() {
             let message = format!("`--http {address}` would be open to other machines");
@@ -81,7 +83,7 @@ impl ListenAddress {
         Ok(Self { address, names })
     }
 
-    /// Listens there.
+    /// Starts to listen.
     pub(crate) async fn listen(self) -> Result<HttpListener> {
         let listener = TcpListener::bind(self.address).await.map_err(|error| {
             let message = format!("cannot listen on `{}`", self.address);
@@ -97,14 +99,14 @@ impl ListenAddress {
 }
 
 impl HttpListener {
-    /// Where clients find it.
+    /// Returns the URL for clients.
     pub(crate) fn url(&self) -> Result<String> {
         let address = self.listener.local_addr();
         let address = address.map_err(|error| Error::io("cannot listen", error))?;
         Ok(format!("http://{address}{PATH}"))
     }
 
-    /// Answers whoever has the token, until `stop` is cancelled.
+    /// Answers clients that have the token, until `stop` is cancelled.
     pub(crate) async fn serve<S>(self, tools: S, token: BearerToken, stop: &CancellationToken)
     where
         S: ServerHandler + Clone,
@@ -124,12 +126,12 @@ impl HttpListener {
             while open.try_join_next().is_some() {}
         }
         let all = async { while open.join_next().await.is_some() {} };
-        // What has not ended by then is broken off with the runtime.
+        // The runtime aborts connections that are still open after the timeout.
         let _ended = tokio::time::timeout(CLOSE_TIME_MAX, all).await;
     }
 }
 
-/// The next connection, once there is room for one; `None` when the server is to end.
+/// Waits for capacity and returns the next connection; `None` when `stop` is cancelled.
 async fn accept_connection(
     listener: &TcpListener,
     room: &Semaphore,
@@ -167,7 +169,7 @@ async fn serve_connection<S>(
         .header_read_timeout(HEAD_TIME_MAX)
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
-    // A connection that breaks is the client's business.
+    // An error of the connection is the client's problem.
     let _broken = tokio::select! {
         ended = connection.as_mut() => ended,
         () = stop.cancelled() => {
@@ -233,8 +235,9 @@ impl<S: ServerHandler> HttpServerState<S> {
     }
 }
 
-/// Whether a request names the server, or the page that it comes from, more than once: only one of the
-/// names would be looked at. A target with a host, which is for proxies, names it once more.
+/// Returns whether a request names the server or its origin more than once, in which case only one
+/// of the names would be checked. A target with a host, as sent to proxies, counts as one more
+/// name.
 fn names_several_servers(request: &Request<Incoming>) -> bool {
     let count = |name| request.headers().get_all(name).iter().count();
     request.uri().authority().is_some() || count(HOST) > 1 || count(ORIGIN) > 1

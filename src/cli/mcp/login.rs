@@ -1,5 +1,5 @@
-//! Owns `massgen mcp login` and `massgen mcp logout`: which server of a config is meant, and the
-//! conversation with the user while they sign in. What is given is kept elsewhere and never shown.
+//! Implements `massgen mcp login` and `massgen mcp logout`: finds the server in a config, and talks
+//! to the user during sign-in. Another module stores the tokens; they must never be shown.
 
 use std::time::Duration;
 
@@ -17,14 +17,14 @@ use crate::cli::team_file::TeamFile;
 use crate::config::servers::{RemoteServer, ServerTransport};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
-use crate::world::http::display_url;
+use crate::world::io::http::display_url;
+use crate::world::io::web_browser::WebBrowser;
 use crate::world::mcp::sign_in::PendingSignIn;
 use crate::world::mcp::tokens::{TokenFile, TokenRemoval};
-use crate::world::web_browser::WebBrowser;
 
-/// How long somebody may take to sign in.
+/// Timeout of a sign-in.
 const LOGIN_TIME_MAX: Duration = Duration::from_mins(10);
-/// The longest line that is pasted, in bytes; what is longer is no address.
+/// Maximum length of a pasted line, in bytes; a longer one is not an address.
 const PASTED_BYTES_MAX: usize = 16 * 1024;
 
 /// Signs the user in.
@@ -46,7 +46,7 @@ pub(crate) fn login(
             }
         }
     });
-    // A line that nobody types is waited for by a thread that cannot be woken.
+    // A thread that blocks on reading standard input cannot be woken.
     runtime.shutdown_background();
     signed_in?;
     let name = &asked.server.name;
@@ -57,7 +57,7 @@ pub(crate) fn login(
     Ok(ExitStatus::Delivered)
 }
 
-/// Forgets how the user is signed in.
+/// Deletes the tokens of a server.
 pub(crate) fn logout(
     host: &Host,
     asked: &LogoutArguments,
@@ -101,7 +101,8 @@ async fn sign_in(
     signing_in.finish(&redirected).await
 }
 
-/// Waits for the address that the browser ended at, typed; for ever where nobody types.
+/// Waits until the user pastes the address at which the browser ended; forever at the end of the
+/// input.
 async fn read_pasted_url(is_answer: impl Fn(&Url) -> bool, output: &mut CliOutput<'_>) -> Url {
     let mut lines = BufReader::new(stdin());
     while let Some(line) = read_line(&mut lines).await {
@@ -115,7 +116,7 @@ async fn read_pasted_url(is_answer: impl Fn(&Url) -> bool, output: &mut CliOutpu
     std::future::pending().await
 }
 
-/// The next line that is typed; `None` if there is none, or one that is no line.
+/// Reads the next line; `None` at the end of the input, or if the line is too long or not UTF-8.
 async fn read_line(lines: &mut BufReader<Stdin>) -> Option<String> {
     let mut line = Vec::new();
     loop {
@@ -134,7 +135,7 @@ async fn read_line(lines: &mut BufReader<Stdin>) -> Option<String> {
     }
 }
 
-/// The server on the network that is meant.
+/// Finds the remote server that is meant.
 fn find_server(
     asked: &NamedServer,
     host: &Host,

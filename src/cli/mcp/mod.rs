@@ -1,6 +1,5 @@
-//! Owns `massgen mcp`: what massgen offers to other agents as a server of the Model Context Protocol,
-//! and how the user signs in at servers of others. It decides about no call; the gate does, as for
-//! every other caller.
+//! Implements `massgen mcp`: massgen as an MCP server for other agents, and the user's sign-in at
+//! other MCP servers. It must not decide about any call; the gate does, as for every other caller.
 
 pub(crate) mod tracked_run;
 mod oauth_callback;

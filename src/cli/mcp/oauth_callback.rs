@@ -1,5 +1,5 @@
-//! Owns the port on loopback that a browser comes back to when somebody has signed in. It gives away
-//! the address that the browser asks for, and answers with a word.
+//! Loopback HTTP listener for the OAuth redirect after a sign-in. It returns the address that the
+//! browser requests, and answers the browser with a short text.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -12,22 +12,22 @@ use url::Url;
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// The path that browsers come back to.
+/// Path of the redirect.
 const PATH: &str = "/callback";
-/// How long the head of a request may take.
+/// Timeout for the head of a request.
 const HEAD_TIME_MAX: Duration = Duration::from_secs(10);
-/// The longest head of a request that is read, in bytes.
+/// Maximum size of the head of a request, in bytes.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
-/// Connections that are open at the same time; more are closed at once.
+/// Maximum number of open connections; more are closed immediately.
 const CONNECTIONS_MAX: usize = 16;
-/// How long it is waited after a connection could not be accepted.
+/// Delay after a connection could not be accepted.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
-/// What a browser is told that has come back.
+/// Response to a browser that was redirected here.
 const WELCOME: &str = "massgen has heard of it. You can close this page.\n";
-/// What everybody else is told.
+/// Response to any other request.
 const NOTHING: &str = "There is nothing here.\n";
 
-/// The port that a browser comes back to.
+/// Listener for the redirect.
 #[derive(Debug)]
 pub(crate) struct CallbackListener {
     listener: TcpListener,
@@ -35,7 +35,7 @@ pub(crate) struct CallbackListener {
 }
 
 impl CallbackListener {
-    /// Listens on `port` of loopback, or on a free one if it is 0.
+    /// Listens on `port` of loopback, or on a free port if it is 0.
     pub(crate) async fn listen(port: u16) -> Result<Self> {
         let failed = |error| {
             Error::new(
@@ -53,13 +53,12 @@ impl CallbackListener {
         Ok(Self { listener, own })
     }
 
-    /// Where browsers are to be sent.
+    /// Returns the redirect address.
     pub(crate) fn url(&self) -> &Url {
         &self.own
     }
 
-    /// Waits for a browser that comes back with what `is_wanted`, and gives the address with all that
-    /// it was sent with.
+    /// Waits for a redirect that `is_wanted` accepts, and returns its address with the query.
     pub(crate) async fn wait_for_redirect(&self, is_wanted: impl Fn(&Url) -> bool) -> Url {
         let mut open = JoinSet::new();
         loop {
@@ -78,7 +77,7 @@ impl CallbackListener {
                     let found = url.filter(|url| is_wanted(url));
                     let text = found.as_ref().map_or(NOTHING, |_| WELCOME);
                     let status = found.as_ref().map_or("404 Not Found", |_| "200 OK");
-                    // Whoever does not read the answer has asked all the same.
+                    // The request counts even if the client does not read the response.
                     drop(timeout(HEAD_TIME_MAX, write_response(stream, status, text)).await);
                     if let Some(url) = found {
                         return url;
@@ -89,7 +88,7 @@ impl CallbackListener {
     }
 }
 
-/// Reads what a connection asks for: the whole address if it is below `own`.
+/// Reads a request and returns the requested address if it is below `own`.
 async fn read_request(mut stream: TcpStream, own: Url) -> Option<(TcpStream, Option<Url>)> {
     let mut head = Vec::new();
     let reading = async {
@@ -106,7 +105,7 @@ async fn read_request(mut stream: TcpStream, own: Url) -> Option<(TcpStream, Opt
     Some((stream, requested_url(&head, &own)))
 }
 
-/// The address in the head of a request, if it is a `GET` of the path that is waited for.
+/// Returns the address in the head of a request, if it is a `GET` of the redirect path.
 fn requested_url(head: &[u8], own: &Url) -> Option<Url> {
     let head = std::str::from_utf8(head).ok()?;
     let mut words = head.lines().next()?.split(' ');

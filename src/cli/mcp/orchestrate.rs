@@ -1,5 +1,5 @@
-//! Owns `massgen mcp orchestrate`: the team is read once, and whoever comes may let it run. The user
-//! decides by the config and the command line; a caller gives a task.
+//! Implements `massgen mcp orchestrate`: the team is read once, and clients may run it. The user
+//! decides by the config and the command line; a client only gives a task.
 
 use crate::cli::args::RunArguments;
 use crate::cli::environment;
@@ -18,7 +18,7 @@ use crate::error::{ExitStatus, Result};
 use crate::host::Host;
 use crate::text::count_noun;
 
-/// Offers runs until the client or the user ends it; what goes on then ends in order.
+/// Serves runs until the client or the user ends it; then stops active runs gracefully.
 pub(crate) fn serve_runs(
     host: &Host,
     asked: &OrchestrateArguments,
@@ -45,7 +45,7 @@ pub(crate) fn serve_runs(
     served.map(|()| ExitStatus::Delivered)
 }
 
-/// What every run is made from. A key that is missing is told now, and not to the first caller.
+/// Prepares the template of every run. A missing key is reported now, not to the first client.
 fn run_template(
     host: &Host,
     asked: &OrchestrateArguments,

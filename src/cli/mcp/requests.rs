@@ -1,5 +1,4 @@
-//! Owns the tools by which agents of others let runs go on: their names, what they take, and how they
-//! are announced.
+//! MCP tools by which clients start and inspect runs: their names, arguments and descriptions.
 
 use rmcp::model::{Tool, ToolAnnotations};
 use schemars::{JsonSchema, schema_for};
@@ -54,10 +53,10 @@ pub(crate) struct ApplyRequest {
     pub(crate) paths: Vec<String>,
 }
 
-/// Reads the arguments of a call.
+/// Parses the arguments of a call.
 ///
 /// # Errors
-/// What is wrong with them.
+/// The arguments do not fit; the error says why.
 pub(crate) fn parse_arguments<T: DeserializeOwned>(
     arguments: Option<Map<String, Value>>,
 ) -> Result<T, String> {
@@ -65,7 +64,7 @@ pub(crate) fn parse_arguments<T: DeserializeOwned>(
     serde_json::from_value(arguments).map_err(|error| format!("the arguments do not fit: {error}"))
 }
 
-/// All tools, as a client lists them.
+/// Returns all tools, as a client lists them.
 pub(crate) fn tool_list() -> Vec<Tool> {
     let acts = || ToolAnnotations::new().read_only(false).open_world(true);
     let reads = || ToolAnnotations::new().read_only(true).open_world(false);

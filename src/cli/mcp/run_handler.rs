@@ -1,4 +1,4 @@
-//! Owns the calls of agents of others about runs: each is understood, carried out or waited for, and
+//! Handles tool calls of MCP clients about runs: each is parsed, executed or waited for, and
 //! answered. All sessions of a server share its runs.
 
 use std::future::Future;
@@ -24,32 +24,33 @@ use crate::cli::mcp::requests::{
 use crate::cli::mcp::run_registry::{RunRegistry, StartedRun};
 use crate::error::{Error, ErrorKind, ExitStatus};
 
-/// Calls that wait for the end of a run at the same time; more are turned away.
+/// Maximum number of calls that wait for the end of a run; more are rejected.
 const WAITING_MAX: usize = 16;
-/// How often a client that asked for it hears of a run in which nothing happens.
+/// Interval of progress notifications to a client that asked for them if nothing happens in the
+/// run.
 const PROGRESS_EVERY: Duration = Duration::from_secs(10);
-/// What clients tell their models about the server.
+/// Instructions that clients pass to their models.
 const INSTRUCTIONS: &str = "Whole runs of a team of agents. `run_task` begins one and answers with its \
 name; `status` with `wait` answers when it has ended. What a run may read, write and spend is set by \
 the user, and no call changes it.";
 
-/// The runs, for all that come to them. A clone is the same.
+/// Handler of one server's runs. Clones share the runs.
 #[derive(Clone, Debug)]
 pub(crate) struct RunHandler {
     runs: RunRegistry,
     waiting: Arc<Semaphore>,
 }
 
-/// What becomes of a run for which a call waits that is cancelled.
+/// Effect on the run if a call that waits for it is cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CancelPolicy {
-    /// It ends with what it has.
+    /// The run stops gracefully and keeps its results.
     EndsRun,
-    /// Nothing.
+    /// The run continues.
     LeavesRun,
 }
 
-/// Why a call is not answered with a result: an error for its caller, or one of the protocol.
+/// Error of a call: reported to the caller as a tool result, or as a protocol error.
 enum ToolCallError {
     Reported(Error),
     Protocol(ErrorData),
@@ -62,7 +63,7 @@ impl From<Error> for ToolCallError {
 }
 
 impl RunHandler {
-    /// Lets callers begin `runs` and ask about them.
+    /// Lets clients start `runs` and inspect them.
     pub(crate) fn new(runs: RunRegistry) -> Self {
         Self {
             runs,
@@ -144,7 +145,7 @@ impl RunHandler {
         Ok(success_result(board.status()))
     }
 
-    /// Waits until a run has ended, and tells what happens in it if the client asked for that.
+    /// Waits until a run has ended, and sends progress notifications if the client asked for them.
     async fn wait(
         &self,
         (board, mut news): StartedRun,
@@ -188,7 +189,7 @@ impl RunHandler {
     }
 }
 
-/// What a client is told while it waits.
+/// Sends progress notifications to a waiting client.
 struct ProgressNotifier<'a> {
     token: Option<ProgressToken>,
     steps: u32,
@@ -201,7 +202,7 @@ impl ProgressNotifier<'_> {
         if let Some(token) = self.token.clone() {
             let progress = ProgressNotificationParam::new(token, f64::from(self.steps));
             let progress = progress.with_message(sentence);
-            // A client that is gone is noticed where its answer is sent.
+            // A closed client is noticed when its answer is sent.
             let _told = self.context.peer.notify_progress(progress).await;
         }
     }
@@ -219,7 +220,7 @@ fn success_result(told: Value) -> CallToolResult {
     result
 }
 
-/// An error as a caller reads it: what happened, what led to it, and what to do.
+/// Formats an error for a client: the error, its causes and its hints.
 fn error_result(error: &Error) -> CallToolResult {
     let hints = error.hints().iter();
     let lines =

@@ -1,5 +1,6 @@
-//! Owns the runs that agents of others have asked for: how many go on, what a task may mention, and
-//! which of them are still known. The config was read before, and nothing that a caller says changes it.
+//! Registry of the runs that MCP clients have started: limits their number, checks what a task
+//! mentions, and keeps ended runs for a while. The config is read in advance, and no client may
+//! change it.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,41 +28,41 @@ use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
 use crate::spending::models::ModelList;
 use crate::text::count_noun;
-use crate::world::locate::{LocatedPath, locate};
-use crate::world::telemetry::settings::TelemetrySettings;
+use crate::world::diagnostics::telemetry::settings::TelemetrySettings;
+use crate::world::io::locate::{LocatedPath, locate};
 
-/// The longest task, in bytes.
+/// Maximum length of a task, in bytes.
 const TASK_BYTES_MAX: usize = 256 * 1024;
-/// Runs that have ended and can still be asked about; the oldest are forgotten first.
+/// Maximum number of runs that are kept; the oldest ended one is forgotten first.
 const KNOWN_MAX: usize = 64;
 
-/// What every run is made from.
+/// Template of every run.
 #[derive(Debug)]
 pub(crate) struct RunTemplate {
-    /// The process, and what `.env` files set.
+    /// The process, and the variables of `.env` files.
     pub(crate) host: Host,
     /// The team.
     pub(crate) team: ChosenTeam,
-    /// The models that are known, with their prices.
+    /// The known models, with their prices.
     pub(crate) models: ModelList,
-    /// Where spans are sent, if anywhere.
+    /// The settings of the telemetry export, if it is enabled.
     pub(crate) telemetry: Option<TelemetrySettings>,
-    /// What the user said of all runs.
+    /// The user's flags for all runs.
     pub(crate) arguments: RunArguments,
-    /// Who decides what is applied that a run did not deliver.
+    /// Authority to apply what a run did not deliver.
     pub(crate) applying: ApplyAuthority,
 }
 
-/// Who decides what is applied that a run did not deliver.
+/// Authority to apply what a run did not deliver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ApplyAuthority {
-    /// The config does.
+    /// The config decides.
     Config,
-    /// The callers do: the user has said so.
+    /// Clients may apply it: the user has allowed it with a flag.
     Callers,
 }
 
-/// The runs. A clone is the same.
+/// The runs. Clones share them.
 #[derive(Clone, Debug)]
 pub(crate) struct RunRegistry(Arc<RunRegistryState>);
 
@@ -75,11 +76,12 @@ struct RunRegistryState {
     apply_lock: tokio::sync::Mutex<()>,
 }
 
-/// A run that has begun, with what happens in it.
+/// A run that has started, with its updates.
 pub(crate) type StartedRun = (Arc<TrackedRun>, broadcast::Receiver<Arc<str>>);
 
 impl RunRegistry {
-    /// No run yet; at most `parallel` go on at the same time, and all end with `stop`.
+    /// Creates a registry without runs; at most `parallel` run at the same time, and `stop` stops
+    /// them all.
     pub(crate) fn new(ground: RunTemplate, parallel: u32, stop: ShutdownSignal) -> Self {
         Self(Arc::new(RunRegistryState {
             template: ground,
@@ -91,10 +93,10 @@ impl RunRegistry {
         }))
     }
 
-    /// Begins a run and waits until it has a name.
+    /// Starts a run and waits until it has a name.
     ///
     /// # Errors
-    /// The task cannot be taken, or the run cannot begin.
+    /// The task is not accepted, or the run cannot start.
     pub(crate) async fn begin(&self, task: &str) -> Result<StartedRun> {
         let slot = Arc::clone(&self.0.slots).try_acquire_owned();
         let slot = slot.map_err(|_| self.busy_error())?;
@@ -117,7 +119,7 @@ impl RunRegistry {
         Ok((board, news))
     }
 
-    /// The run of this name.
+    /// Returns the run with this name.
     pub(crate) fn find(&self, name: &str) -> Result<Arc<TrackedRun>> {
         let known = self.lock_runs();
         let mut named = known
@@ -130,10 +132,10 @@ impl RunRegistry {
         })
     }
 
-    /// Applies what a run did not deliver, and tells what became of it.
+    /// Applies what a run did not deliver, and returns the exit status and the report.
     ///
     /// # Errors
-    /// It may not be applied, or not yet.
+    /// Applying is not allowed, or the run has not ended.
     pub(crate) async fn apply(&self, asked: ApplyRequest) -> Result<(ExitStatus, String)> {
         if !self.find(&asked.run)?.is_ended() {
             let message = format!("the run `{}` has not ended", asked.run);
@@ -170,12 +172,12 @@ impl RunRegistry {
         applied.await.map_err(broke_off)?
     }
 
-    /// Waits until no run goes on any more.
+    /// Waits until no run is active.
     pub(crate) async fn end(&self) {
         let _all = self.0.slots.acquire_many(self.0.parallel).await;
     }
 
-    /// Carries out a run to its end, which its board shows whatever happens.
+    /// Executes a run to its end, which is recorded in `board` even if the run panics.
     async fn execute(
         self,
         prompt: ParsedPrompt,
@@ -189,8 +191,8 @@ impl RunRegistry {
         drop(slot);
     }
 
-    /// Carries out a run, as the command line does one. What the user should know comes back with its
-    /// end.
+    /// Executes a run as the command line does. Warnings for the user are returned with its
+    /// outcome.
     async fn execute_run(
         self,
         prompt: ParsedPrompt,
@@ -220,7 +222,7 @@ impl RunRegistry {
         (conducted, output.warned().to_vec())
     }
 
-    /// Reads a task. Its mentions open nothing: they name what is open already.
+    /// Parses a task. Its mentions open nothing: they may only name what is open already.
     fn parse_task(&self, task: &str) -> Result<ParsedPrompt> {
         if task.trim().is_empty() {
             return Err(usage_error("there is no task"));
@@ -238,7 +240,7 @@ impl RunRegistry {
         Ok(prompt)
     }
 
-    /// Refuses a mention of what the config does not open, whether it is there or not.
+    /// Rejects a mention of a path that the config does not open, whether it exists or not.
     fn require_open(&self, mention: &Mention) -> Result<()> {
         let config = &self.0.template.team.config;
         let is_open = match mention.permission {
@@ -292,14 +294,15 @@ impl RunRegistry {
     }
 }
 
-/// Whether `path`, with its links followed, lies below one of `open`. What cannot be followed does not.
+/// Returns whether `path`, with symlinks resolved, is inside one of `open`. A path that cannot be
+/// resolved is not.
 fn is_below<'a>(path: &AbsPath, mut open: impl Iterator<Item = &'a AbsPath>) -> bool {
     let real = |path: &AbsPath| locate(path).ok().map(LocatedPath::into_real);
     real(path)
         .is_some_and(|path| open.any(|open| real(open).is_some_and(|open| path.is_within(&open))))
 }
 
-/// Why a run did not begin.
+/// Returns the error of a run that did not start.
 fn not_started_error(failure: Option<ErrorReport>) -> Error {
     let Some(failure) = failure else {
         return Error::new(ErrorKind::Interrupted, "the run was ended before it began");

@@ -1,5 +1,5 @@
-//! Owns `massgen mcp serve`: the tools of one gate, offered until the client or the user ends it.
-//! Whatever is told to the user goes to standard error.
+//! Implements `massgen mcp serve`: serves the tools of one gate until the client or the user ends
+//! it. Messages to the user go to standard error.
 
 use crate::cli::interrupts::listen;
 use crate::cli::mcp::tool_handler::ToolHandler;
@@ -11,7 +11,7 @@ use crate::host::Host;
 use crate::orchestrator::execution::ShutdownSignal;
 use crate::text::count_noun;
 use crate::tools::spec::ToolOffer;
-use crate::world::gate::Gate;
+use crate::world::access::gate::Gate;
 
 /// Serves the tools in `offers` and those of the servers of `gate`, which decides about all calls.
 pub(crate) fn serve_tools(
@@ -28,7 +28,7 @@ pub(crate) fn serve_tools(
         let served = way.serve((&tools, &count), &stop, output).await;
         stop.graceful.cancel();
         wait_for_calls(&tools, &stop, output).await;
-        // The programs of servers end with it, as long as there is something that waits for them.
+        // Dropping this ends the programs of MCP servers while the runtime can still wait for them.
         drop(tools);
         served
     });
@@ -36,7 +36,7 @@ pub(crate) fn serve_tools(
     served.map(|()| ExitStatus::Delivered)
 }
 
-/// Waits for the calls that are carried out; whoever does not want to wait says so a second time.
+/// Waits for the calls that are being executed; a second signal ends the wait.
 async fn wait_for_calls(tools: &ToolHandler, stop: &ShutdownSignal, output: &mut CliOutput<'_>) {
     let late = tokio::select! {
         late = tools.end() => late,

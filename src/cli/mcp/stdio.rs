@@ -1,4 +1,4 @@
-//! Owns a server on the two standard streams: standard output carries the protocol alone.
+//! Stdio transport of an MCP server: standard output must carry only the protocol.
 
 use rmcp::ServerHandler;
 use rmcp::service::{ServerInitializeError, serve_server_with_ct};

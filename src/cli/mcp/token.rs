@@ -1,5 +1,5 @@
-//! Owns the bearer token of a server on HTTP: a secret that whoever calls must know. Only its digest
-//! is kept, so that a comparison tells nothing about how much of a guess is right.
+//! Bearer token of an HTTP server: a secret that clients must send. Only its digest is kept, so
+//! that the time of a comparison does not reveal how much of a guess is right.
 
 use std::fmt;
 
@@ -9,19 +9,19 @@ use uuid::Uuid;
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// The shortest token that is taken, in bytes.
+/// Minimum length of a token, in bytes.
 const TOKEN_BYTES_MIN: usize = 16;
-/// The longest, in bytes.
+/// Maximum length of a token file, in bytes.
 pub(crate) const TOKEN_BYTES_MAX: u64 = 4096;
-/// What stands before the token in the header.
+/// Prefix of the token in the header.
 const SCHEME: &str = "bearer ";
 
-/// A token that requests are held against.
+/// Token that requests are checked against.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct BearerToken([u8; 32]);
 
 impl BearerToken {
-    /// The token in a file of the user's; spaces around it do not count.
+    /// Parses the token in the user's file; surrounding whitespace is ignored.
     pub(crate) fn parse(text: &str) -> Result<Self> {
         let token = text.trim();
         let is_plain = token.bytes().all(|byte| byte.is_ascii_graphic());
@@ -36,13 +36,13 @@ impl BearerToken {
         Ok(Self(digest(token)))
     }
 
-    /// A new one that nobody can guess, with its text.
+    /// Generates a new random token, and returns it with its text.
     pub(crate) fn random() -> (Self, String) {
         let text = format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple());
         (Self(digest(&text)), text)
     }
 
-    /// Whether a request with these headers carries it.
+    /// Returns whether a request with these headers carries the token.
     pub(crate) fn is_authorized(&self, headers: &HeaderMap) -> bool {
         let mut values = headers.get_all(AUTHORIZATION).iter();
         let (Some(value), None) = (values.next(), values.next()) else {
@@ -59,7 +59,7 @@ impl BearerToken {
     }
 }
 
-/// The digest is nobody's business either.
+/// Hides the digest too.
 impl fmt::Debug for BearerToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Token")

@@ -1,28 +1,28 @@
-//! Owns how a tool is announced to a client: its name, description and schema as agents have them,
-//! and what it may do to files and to the world.
+//! MCP description of a tool: its name, description and schema as agents see them, and annotations
+//! about its effects on files and the outside world.
 
 use rmcp::model::{Tool, ToolAnnotations};
 
 use crate::permissions::grant::Permission;
 use crate::tools::spec::{COMMANDS, TOOLS, ToolOffer};
 
-/// Tools that write and take nothing away.
+/// Tools that write and remove nothing.
 const ONLY_ADD: &[&str] = &["create_directory"];
-/// Tools about commands that start or end something.
+/// Tools about commands that start or stop something.
 const ACT: &[&str] = &[
     "execute_command",
     "start_background_command",
     "stop_background_command",
 ];
 
-/// The tool as a client lists it.
+/// Returns the tool as a client lists it.
 pub(crate) fn tool_description(offer: &ToolOffer) -> Tool {
     let schema = offer.parameters.as_object().cloned().unwrap_or_default();
     Tool::new(offer.name.clone(), offer.description.clone(), schema)
         .with_annotations(tool_annotations(offer))
 }
 
-/// A tool that is in no table may do anything.
+/// Returns the annotations of a tool. One that is in no table may do anything.
 fn tool_annotations(offer: &ToolOffer) -> ToolAnnotations {
     let name = offer.name.as_ref();
     let is_about_commands = COMMANDS.iter().any(|tool| tool.name == name);

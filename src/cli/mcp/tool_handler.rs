@@ -1,5 +1,5 @@
-//! Owns the way of one call from a client to the gate and back: understood, asked about, carried out
-//! in the blocking pool, answered. All sessions of a server share one gate and its bounds.
+//! Handles tool calls of MCP clients: each is parsed, checked by the gate, executed in the blocking
+//! pool and answered. All sessions of a server share one gate and its limits.
 
 use std::io;
 use std::sync::Arc;
@@ -24,41 +24,42 @@ use crate::prompts::untrusted_text::tool_result;
 use crate::tools::call::ToolCall;
 use crate::tools::parse::{canonical_name, parse};
 use crate::tools::spec::ToolOffer;
+use crate::world::access::gate::Gate;
 use crate::world::exec::{self, ActionOutcome, Observation, program, server_calls};
-use crate::world::file_change::FileChange;
-use crate::world::gate::Gate;
+use crate::world::io::file_change::FileChange;
 use crate::world::mcp::tool_content::content;
 use crate::world::sandbox::interrupt::CommandInterrupt;
 
-/// Calls that are carried out at the same time.
+/// Maximum number of calls that are executed at the same time.
 const RUNNING_MAX: u32 = 8;
-/// Calls that are carried out or wait for it; more are turned away.
+/// Maximum number of calls that are executed or queued; more are rejected.
 const ADMITTED_MAX: usize = 64;
-/// How often a client that asked for it hears that a command still runs.
+/// Interval of progress notifications about a running command to a client that asked for them.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
-/// What clients tell their models about the server.
+/// Instructions that clients pass to their models.
 const INSTRUCTIONS: &str = "Tools, each held to grants. The descriptions name \
 the directories that are open. A call that is denied says why, and what is open instead.";
 
-/// The tools of one gate, for all that come to it. A clone is the same.
+/// Handler of the tools of one gate. Clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct ToolHandler(Arc<ToolHandlerState>);
 
 #[derive(Debug)]
 struct ToolHandlerState {
     gate: Gate,
-    /// The tools that there are whatever servers say.
+    /// The tools that do not come from MCP servers.
     built_in: Vec<ToolOffer>,
-    /// Whether the agent's servers have told their tools.
+    /// Set once the agent's servers have listed their tools.
     server_tools_loaded: OnceCell<()>,
     admission_slots: Semaphore,
     running_slots: Semaphore,
-    /// Calls that change files are carried out one after another.
+    /// Serializes calls that change files.
     write_lock: Mutex<()>,
 }
 
 impl ToolHandler {
-    /// The tools in `own`, and those of the servers of `gate`, which decides about all calls.
+    /// Offers the tools in `own`, and those of the servers of `gate`, which decides about all
+    /// calls.
     pub(crate) fn new(gate: Gate, own: Vec<ToolOffer>) -> Self {
         Self(Arc::new(ToolHandlerState {
             gate,
@@ -70,12 +71,13 @@ impl ToolHandler {
         }))
     }
 
-    /// How many tools there are beside those of servers.
+    /// Returns the number of tools that do not come from MCP servers.
     pub(crate) fn count(&self) -> usize {
         self.0.built_in.len()
     }
 
-    /// Starts the servers that have not told their tools yet, and tells the user what stays out.
+    /// Starts the servers that have not listed their tools yet, and warns about tools that are left
+    /// out.
     async fn load_server_tools(&self) -> OurResult<()> {
         let gate = &self.0.gate;
         if !gate.has_servers() {
@@ -92,14 +94,14 @@ impl ToolHandler {
             .copied()
     }
 
-    /// The tools that there are now. A server that says that its tools are others is asked anew.
+    /// Returns the current tools. A server that has announced a change is asked for its list again.
     async fn tools(&self) -> OurResult<Vec<ToolOffer>> {
         self.load_server_tools().await?;
         let gate = &self.0.gate;
         if let Some((_, notes)) = server_calls::refresh_tools(gate).await {
             log_warnings(&notes);
         }
-        // Programs call the tools of servers themselves.
+        // If programs are offered, they call the tools of servers themselves.
         let of_programs = program::tool_offers(gate);
         let single = || {
             let own = self.0.built_in.iter().cloned();
@@ -108,8 +110,8 @@ impl ToolHandler {
         Ok(of_programs.unwrap_or_else(single))
     }
 
-    /// Whether there is a tool of this name. Servers are asked only where one of theirs is meant, or
-    /// where a program may call them.
+    /// Returns whether there is a tool with this name. Servers are started only if the name is not
+    /// a built-in tool, or if a program may call them.
     async fn has_tool(&self, name: &str) -> OurResult<bool> {
         let named = |tools: &[ToolOffer]| tools.iter().any(|tool| tool.name == name);
         let is_own = named(&self.0.built_in);
@@ -119,8 +121,8 @@ impl ToolHandler {
         Ok(named(&self.tools().await?))
     }
 
-    /// Waits until no call is carried out any more, and ends the commands that go on in the
-    /// background. What they changed that nobody waited for comes back.
+    /// Waits until no call is being executed, and ends background commands. Returns their changes
+    /// that no call has reported.
     pub(crate) async fn end(&self) -> Vec<FileChange> {
         self.0.admission_slots.close();
         let _all = self.0.running_slots.acquire_many(RUNNING_MAX).await;
@@ -195,7 +197,7 @@ impl ToolHandler {
     }
 }
 
-/// Waits for a call; a cancellation ends its command, and progress is told if it was asked for.
+/// Waits for a call; a cancellation ends its command, and progress is sent if it was asked for.
 async fn wait_for_result(
     mut working: JoinHandle<Observation>,
     interrupt: &CommandInterrupt,
@@ -215,7 +217,7 @@ async fn wait_for_result(
                 if let Some(token) = token.clone() {
                     let progress = ProgressNotificationParam::new(token, f64::from(beats))
                         .with_message(format!("running for {beats} s"));
-                    // A client that is gone is noticed where its answer is sent.
+                    // A closed client is noticed when its answer is sent.
                     let _told = context.peer.notify_progress(progress).await;
                 }
             }
@@ -223,7 +225,7 @@ async fn wait_for_result(
     }
 }
 
-/// Tells the user what ends nothing.
+/// Prints warnings to the user.
 fn log_warnings(notes: &[String]) {
     let mut output = CliOutput::with_writers(io::sink(), io::stderr());
     for note in notes {
@@ -231,7 +233,7 @@ fn log_warnings(notes: &[String]) {
     }
 }
 
-/// What a client reads of what came of a call.
+/// Converts the result of a call for the client.
 fn call_result(observation: Observation, is_json: bool) -> CallToolResult {
     let structured = is_json
         .then(|| serde_json::from_str::<Value>(&observation.content).ok())

@@ -1,6 +1,6 @@
-//! Owns how one run stands for agents of others: its events go in, and what they are told comes out.
-//! Everything that goes out passes the redactor of the run's records, and what cannot be seen in it is
-//! written out. Agents are told anonymous names.
+//! State of one run for MCP clients: receives its events, and returns status, answers and progress.
+//! All output passes the redactor of the run's records, with invisible characters escaped. Clients
+//! see only anonymous names of agents.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -17,23 +17,23 @@ use crate::event::Event;
 use crate::id::AnswerLabel;
 use crate::orchestrator::execution::ShutdownSignal;
 use crate::text::{count_noun, escape_text, map_json_strings, truncate};
-use crate::world::clock::Stopwatch;
+use crate::world::io::clock::Stopwatch;
 use crate::world::store::redact::Redactor;
 
-/// Sentences of progress that may wait for a client; one that is slower misses the oldest.
+/// Maximum number of progress messages that wait for a client; a slower one misses the oldest.
 const NEWS_WAITING_MAX: usize = 64;
-/// The most characters of the final answer that are told.
+/// Maximum length of the final answer, in characters.
 const ANSWER_CHARS_MAX: usize = 100_000;
-/// The most characters of each of the answers that are told.
+/// Maximum length of each of the answers, in characters.
 const EACH_ANSWER_CHARS_MAX: usize = 20_000;
-/// The most characters of the reason of a vote.
+/// Maximum length of the reason of a vote, in characters.
 const REASON_CHARS_MAX: usize = 1000;
-/// The most files that are listed; the rest is counted.
+/// Maximum number of files that are listed; the rest are counted.
 const FILES_MAX: usize = 500;
-/// The most warnings that are told.
+/// Maximum number of warnings that are listed.
 const WARNINGS_MAX: usize = 20;
 
-/// A run, from the moment that somebody asked for it.
+/// A run, from the moment that a client asked for it.
 #[derive(Debug)]
 pub(crate) struct TrackedRun {
     state: Mutex<TrackedRunState>,
@@ -55,7 +55,7 @@ struct TrackedRunState {
     result: Option<RunResult>,
 }
 
-/// How far a run is.
+/// Phase of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum RunPhase {
     #[default]
@@ -75,7 +75,7 @@ impl RunPhase {
 }
 
 impl TrackedRun {
-    /// A run of which nothing is known yet, and which ends with `stop`.
+    /// Creates a run of which nothing is known yet, and which `stop` stops.
     pub(crate) fn new(stop: ShutdownSignal) -> Self {
         Self {
             state: Mutex::default(),
@@ -87,17 +87,17 @@ impl TrackedRun {
         }
     }
 
-    /// How the run is ended from outside.
+    /// Returns the signal that stops the run.
     pub(crate) fn stop(&self) -> &ShutdownSignal {
         &self.stop
     }
 
-    /// What happens from now on, in sentences.
+    /// Returns a receiver of progress messages from now on.
     pub(crate) fn subscribe(&self) -> broadcast::Receiver<Arc<str>> {
         self.updates.subscribe()
     }
 
-    /// The run has its records, and its models are about to be asked.
+    /// Records that the run has its records, and that its models are about to be asked.
     pub(crate) fn begin(&self, begun: RunStart, redactor: Redactor) {
         let mut state = self.lock();
         let name = begun.log_dir.rsplit('/').next().unwrap_or_default();
@@ -108,18 +108,18 @@ impl TrackedRun {
         self.begun.cancel();
     }
 
-    /// Takes in the next event.
+    /// Adds the next event.
     pub(crate) fn on_event(&self, event: &Event) {
         let mut state = self.lock();
         state.apply(event);
         if let Some(sentence) = describe_event(event) {
             let sentence = escape_text(&state.redactor.text(&sentence)).into_owned();
-            // Nobody may be listening.
+            // Sending fails if no client is listening.
             let _listeners = self.updates.send(sentence.into());
         }
     }
 
-    /// The run has ended so, with these warnings.
+    /// Records the outcome of the run, with its warnings.
     pub(crate) fn end(&self, conducted: &Result<RunOutcome>, warnings: &[String]) {
         let mut state = self.lock();
         let (status, error) = match conducted {
@@ -138,7 +138,8 @@ impl TrackedRun {
         self.ended.cancel();
     }
 
-    /// Waits until the run has its records, or has ended without. Gives its name, or why it has none.
+    /// Waits until the run has its records, or has ended without them. Returns its name, or why it
+    /// has none.
     pub(crate) async fn wait_for_name(&self) -> std::result::Result<String, Option<ErrorReport>> {
         tokio::select! {
             () = self.begun.cancelled() => {}
@@ -159,23 +160,23 @@ impl TrackedRun {
         self.ended.cancelled().await;
     }
 
-    /// Whether the run has ended.
+    /// Returns whether the run has ended.
     pub(crate) fn is_ended(&self) -> bool {
         self.ended.is_cancelled()
     }
 
-    /// The name of the run, once it has one.
+    /// Returns the name of the run, once it has one.
     pub(crate) fn name(&self) -> Option<String> {
         self.lock().name.clone()
     }
 
-    /// How far the run is and since when, in one sentence.
+    /// Describes the phase and the elapsed time in one sentence.
     pub(crate) fn describe_progress(&self) -> String {
         let seconds = self.since_start.elapsed().as_secs();
         format!("{} for {seconds} s", self.lock().phase.name())
     }
 
-    /// How the run stands, or how it ended.
+    /// Returns the status of the run, and its result if it has ended.
     pub(crate) fn status(&self) -> Value {
         let state = self.lock();
         let result = self.partial_result(&state);
@@ -199,7 +200,8 @@ impl TrackedRun {
         outward(&state.redactor, told)
     }
 
-    /// The answers of the last attempt under their anonymous names, and the votes that count.
+    /// Returns the answers of the last attempt under their anonymous names, and the votes that
+    /// count.
     pub(crate) fn answers(&self) -> Value {
         let state = self.lock();
         let result = self.partial_result(&state);
@@ -234,7 +236,7 @@ impl TrackedRun {
         outward(&state.redactor, told)
     }
 
-    /// What the run came to, or would come to if nothing more happened.
+    /// Returns the result of the run, or the one that it would have if it ended now.
     fn partial_result(&self, state: &TrackedRunState) -> RunResult {
         let now = || {
             state.result_builder.clone().build(&ProcessEnd {
@@ -266,12 +268,12 @@ impl TrackedRunState {
     }
 }
 
-/// What goes out: without secrets, and with what cannot be seen written out, because a model reads it.
+/// Redacts secrets and escapes invisible characters, because a model reads the output.
 fn outward(redactor: &Redactor, told: Value) -> Value {
     map_json_strings(told, &|text| escape_text(&redactor.text(text)).into_owned())
 }
 
-/// What only a run has that has ended.
+/// Returns the fields that only an ended run has.
 fn ended_fields(result: &RunResult) -> Value {
     let files = result.delivered_files.iter();
     let (done, left): (Vec<_>, Vec<_>) = files
@@ -294,7 +296,7 @@ fn ended_fields(result: &RunResult) -> Value {
     })
 }
 
-/// What a client is told of `event` while it waits.
+/// Describes `event` for a client that is waiting.
 fn describe_event(event: &Event) -> Option<String> {
     if let Event::RunStarted {
         agents, attempt, ..

@@ -1,5 +1,5 @@
-//! Owns the ways on which clients come to a server: the two standard streams, or HTTP. Standard output
-//! carries the protocol alone; where the server is found goes to standard error.
+//! Transports of an MCP server: the two standard streams, or HTTP. Standard output must carry only
+//! the protocol; the server's address goes to standard error.
 
 use rmcp::ServerHandler;
 
@@ -11,30 +11,30 @@ use crate::cli::output::CliOutput;
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::orchestrator::execution::ShutdownSignal;
-use crate::world::files::read_secret;
+use crate::world::io::files::read_secret;
 
-/// The longest message of a client, in bytes. Arguments that are too long but fit in here are told so;
-/// a longer message is dropped.
+/// Maximum size of a client's message, in bytes. Arguments that exceed their own limit but fit in
+/// here get an error; a longer message is dropped.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// How clients come to a server.
+/// Transport of a server.
 #[derive(Debug)]
 pub(crate) enum McpTransport {
     /// One client, on the two standard streams.
     Streams,
-    /// Whoever has the token, on HTTP.
+    /// All clients that have the token, over HTTP.
     Http {
-        /// Where.
+        /// The address.
         address: ListenAddress,
-        /// What is asked for.
+        /// The required token.
         token: BearerToken,
-        /// The token, if the user does not know it yet.
+        /// The text of a generated token, which must be shown to the user.
         new_token: Option<String>,
     },
 }
 
 impl McpTransport {
-    /// What the user asked for.
+    /// Returns the transport that the user asked for.
     pub(crate) fn from_arguments(asked: &TransportArguments, host: &Host) -> Result<Self> {
         let Some(address) = asked.http else {
             return Ok(McpTransport::Streams);
@@ -62,7 +62,7 @@ impl McpTransport {
         })
     }
 
-    /// Lets clients use `server`, which offers `what`, until the client or the user ends it.
+    /// Serves clients with `server`, which offers `what`, until the client or the user ends it.
     pub(crate) async fn serve<S>(
         self,
         (server, what): (&S, &str),

@@ -1,5 +1,5 @@
-//! Owns `massgen branches`: one line a branch of a pipeline, with its newest commit and how far it is from
-//! the shared one.
+//! Implements `massgen branches`: prints one line per branch of a pipeline, with its newest commit
+//! and its distance from the shared branch.
 
 use serde_json::json;
 
@@ -12,12 +12,12 @@ use crate::host::Host;
 use crate::pipeline::inspect::{BranchStatus, PipelineView};
 use crate::text::{escape_name, single_line};
 
-/// How many digits of a commit's name people see.
+/// Number of digits of a commit id that are shown.
 pub(super) const DIGITS_SHOWN: usize = 8;
-/// The most of a subject that a line shows, in characters.
+/// Maximum length of a commit subject on one line, in characters.
 const SUBJECT_CHARS_MAX: usize = 60;
 
-/// Shows the branches.
+/// Prints the branches.
 pub(crate) fn show(
     host: &Host,
     asked: &PipelineArguments,

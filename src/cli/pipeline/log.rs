@@ -1,4 +1,4 @@
-//! Owns `massgen log`: one line for each commit of a pipeline, newest first.
+//! Implements `massgen log`: prints one line per commit of a pipeline, newest first.
 
 use serde_json::{Value, json};
 
@@ -12,15 +12,15 @@ use crate::host::Host;
 use crate::pipeline::inspect::{PipelineCommit, PipelineView};
 use crate::roles::journal::JournalEntry;
 use crate::text::{count_noun, escape_name, single_line};
-use crate::world::clock::LocalDateTime;
 use crate::world::git::hub::{ChangedFile, DiffStatus};
+use crate::world::io::clock::LocalDateTime;
 
-/// The most of a subject that a line shows, in characters.
+/// Maximum length of a commit subject on one line, in characters.
 const SUBJECT_CHARS_MAX: usize = 90;
-/// The most of an author's name that a line shows, in characters.
+/// Maximum length of an author's name on one line, in characters.
 const AUTHOR_CHARS_MAX: usize = 40;
 
-/// Shows what was committed.
+/// Prints the commits.
 pub(crate) fn show(
     host: &Host,
     asked: &PipelineArguments,

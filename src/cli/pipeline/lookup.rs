@@ -1,4 +1,4 @@
-//! Owns which pipeline is meant by what was typed.
+//! Resolves the name of a pipeline that was typed.
 
 use crate::cli::pipeline::run::pipelines_directory;
 use crate::config::storage_path::{LOGS, STATE_DIR};
@@ -7,7 +7,7 @@ use crate::host::Host;
 use crate::world::store::pipelines::{PipelineDir, find};
 use crate::world::store::runs;
 
-/// The pipeline that `wanted` means here.
+/// Finds the pipeline `wanted` of this directory.
 pub(super) fn resolve_pipeline(wanted: &str, host: &Host) -> Result<PipelineDir> {
     find(wanted, &pipelines_directory(host)).map_err(|error| {
         let logs = host.cwd.join(STATE_DIR).join(LOGS);

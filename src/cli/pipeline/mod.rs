@@ -1,4 +1,4 @@
-//! Owns what the command line knows of pipelines: they are begun, gone on with, looked at and taken back.
+//! Commands that run, resume, inspect and revert pipelines.
 
 use crate::cli::output::CliOutput;
 use crate::cli::pipeline_arguments::PipelineCommand;
@@ -12,7 +12,7 @@ pub(crate) mod roles;
 pub(crate) mod run;
 mod revert;
 
-/// Carries out a command about a pipeline.
+/// Runs a command about a pipeline.
 pub(crate) fn run_command(
     host: &Host,
     command: &PipelineCommand,

@@ -1,5 +1,5 @@
-//! Owns `massgen revert` and `massgen reset`: the work of a role is taken out of a pipeline, or a role
-//! starts afresh in it.
+//! Implements `massgen revert`, which removes the work of a role from a pipeline, and `massgen
+//! reset`, which restarts a role in it.
 
 use crate::cli::output::CliOutput;
 use crate::cli::pipeline::branches::DIGITS_SHOWN;
@@ -11,10 +11,10 @@ use crate::host::Host;
 use crate::pipeline::repository::PipelineRepository;
 use crate::text::{count_noun, escape_name, single_line};
 
-/// The most of a subject that a line shows, in characters.
+/// Maximum length of a commit subject on one line, in characters.
 const SUBJECT_CHARS_MAX: usize = 90;
 
-/// Takes the work of a role out.
+/// Removes the merged work of a role.
 pub(crate) fn revert(host: &Host, asked: &RoleArguments, output: &mut CliOutput<'_>) -> Result<()> {
     let dir = resolve_pipeline(&asked.run, host)?;
     let (name, role) = (dir.name(), &asked.role);
@@ -39,7 +39,7 @@ pub(crate) fn revert(host: &Host, asked: &RoleArguments, output: &mut CliOutput<
     Ok(())
 }
 
-/// Has a role start afresh.
+/// Resets a role.
 pub(crate) fn reset(host: &Host, asked: &RoleArguments, output: &mut CliOutput<'_>) -> Result<()> {
     let dir = resolve_pipeline(&asked.run, host)?;
     let (name, role) = (dir.name(), &asked.role);

@@ -1,4 +1,5 @@
-//! Owns `massgen roles`: what each role of a pipeline may do, where it writes, and who plays it.
+//! Implements `massgen roles`: prints what each role of a pipeline may do, where it writes, and
+//! which agents play it.
 
 use serde_json::json;
 
@@ -19,7 +20,7 @@ use crate::text::{count_noun, escape_name};
 use crate::world::git::GitProgram;
 use crate::world::git::object::ObjectId;
 
-/// What stands above the columns.
+/// Column titles.
 const TITLES: [&str; COLUMNS] = [
     "ROLE",
     "READ",
@@ -31,19 +32,19 @@ const TITLES: [&str; COLUMNS] = [
     "AGENTS",
     "PURPOSE",
 ];
-/// How many columns there are.
+/// Number of columns.
 const COLUMNS: usize = 9;
-/// What stands where there is nothing.
+/// Placeholder for an empty cell.
 const NONE: &str = "-";
 
-/// A role with those who play it.
+/// A role with the agents that play it.
 struct RoleRow {
     role: PipelineRole,
     agents: Vec<AgentId>,
     copies: u32,
 }
 
-/// Prints the roles of a config, or those that every config has.
+/// Prints the roles of a config, or the built-in ones.
 pub(super) fn show(host: &Host, asked: &RolesArguments, output: &mut CliOutput<'_>) -> Result<()> {
     let (rows, directory) = match &asked.config {
         None => (built_in_rows(), RelPath::default()),
@@ -61,7 +62,7 @@ pub(super) fn show(host: &Host, asked: &RolesArguments, output: &mut CliOutput<'
     }
 }
 
-/// What a pipeline would be set in that began here.
+/// Returns the project and directory of a pipeline that would begin here.
 async fn pipeline_preview(workflow: &WorkflowConfig, host: &Host) -> Result<PipelinePreview> {
     let git = GitProgram::find(&host.env).await?;
     PipelinePreview::inspect(workflow, &git, &host.cwd).await
@@ -99,7 +100,7 @@ fn workflow_rows(workflow: &WorkflowConfig) -> Vec<RoleRow> {
     workflow.pipeline.stages.iter().map(row).collect()
 }
 
-/// Prints the roles of a pipeline that would begin, what it would work on, and its course.
+/// Prints the roles of a pipeline that would begin, its project and the order of its stages.
 pub(crate) async fn show_preview(
     (workflow, checks): (&WorkflowConfig, usize),
     host: &Host,
@@ -204,7 +205,7 @@ fn or_none(text: String) -> String {
     }
 }
 
-/// The directories that a role writes to.
+/// Returns the directories that a role writes to.
 fn write_directories(role: &PipelineRole, directory: &RelPath) -> Vec<String> {
     let own = directory.as_path().join(role.name.as_str());
     let own = escape_name(&format!("{}/", own.display()));

@@ -1,5 +1,5 @@
-//! Owns how the command line runs a pipeline: begins one from what is prepared, or goes on with one that
-//! was broken off, and shows what happens while it happens.
+//! Runs a pipeline from the command line: starts a prepared one or resumes an interrupted one, and
+//! shows events as they happen.
 
 use tokio::sync::mpsc;
 
@@ -31,23 +31,23 @@ use crate::permissions::grant::Permission;
 use crate::pipeline::repository::{NewPipeline, PipelineRepository};
 use crate::pipeline::{PipelineContext, PipelineRun};
 use crate::spending::models::ModelList;
-use crate::world::files::{expect_output_file, read_capped, write_output_file};
+use crate::world::diagnostics::telemetry::settings::TelemetrySettings;
+use crate::world::io::files::{expect_output_file, read_capped, write_output_file};
 use crate::world::store::pipelines::{PipelineDir, list, lookup};
 use crate::world::store::prepare_state_dir;
 use crate::world::store::prune::ProjectStore;
 use crate::world::store::redact::Redactor;
-use crate::world::telemetry::settings::TelemetrySettings;
 
-/// The longest file of answers, in bytes.
+/// Maximum size of an answers file, in bytes.
 const ANSWERS_BYTES_MAX: u64 = 1024 * 1024;
 
-/// Where the pipelines of this directory lie.
+/// Returns the directory of the pipelines of this directory.
 pub(crate) fn pipelines_directory(host: &Host) -> AbsPath {
     host.cwd.join(STATE_DIR).join(PIPELINES)
 }
 
-/// The pipeline of this directory that goes on where no task is given: the one that is named, or the last
-/// one, if nobody works on it. One that has come to its end says so again.
+/// Finds the pipeline of this directory to resume if no task is given: the one that is named, or
+/// the last one, unless it is running. One that has ended reports its result again.
 pub(crate) fn find_unfinished(wanted: Option<&str>, host: &Host) -> Result<Option<PipelineDir>> {
     let pipelines = pipelines_directory(host);
     let meant = match wanted {
@@ -57,7 +57,7 @@ pub(crate) fn find_unfinished(wanted: Option<&str>, host: &Host) -> Result<Optio
     Ok(meant.filter(|pipeline| !pipeline.is_running()))
 }
 
-/// What a pipeline is played with.
+/// Everything that a pipeline is started with.
 struct PipelineLaunch<'a> {
     host: Host,
     config: Config,
@@ -69,7 +69,7 @@ struct PipelineLaunch<'a> {
     arguments: &'a RunArguments,
 }
 
-/// Begins the pipeline of what is prepared, and shows it.
+/// Starts the pipeline of a prepared run, and shows it.
 pub(crate) async fn begin(
     prepared: PreparedRun,
     arguments: &RunArguments,
@@ -129,7 +129,7 @@ pub(crate) async fn begin(
     Box::pin(stage.run((company, ground), stop, output, reader)).await
 }
 
-/// Goes on with the pipeline in `dir`, and shows it.
+/// Resumes the pipeline in `dir`, and shows it.
 pub(crate) async fn resume(
     dir: PipelineDir,
     (host, now): (&Host, &RunArguments),
@@ -191,7 +191,8 @@ pub(crate) async fn resume(
     Box::pin(stage.run((company, ground), stop, output, reader)).await
 }
 
-/// The flags of now, and for limits that are missing what the pipeline was begun with.
+/// Merges the current flags with the config, models, answers and limits that the pipeline was
+/// started with; current flags win.
 fn merge_arguments(now: &RunArguments, words: &[String]) -> RunArguments {
     use clap::Parser as _;
     let words = std::iter::once("massgen").chain(words.iter().map(String::as_str));
@@ -209,7 +210,7 @@ fn merge_arguments(now: &RunArguments, words: &[String]) -> RunArguments {
 }
 
 impl PipelineLaunch<'_> {
-    /// Who plays. Who is asked is known when it is known who reads.
+    /// Returns the pipeline's context. Approvals are set later, once the reader is known.
     fn pipeline_context(&self) -> Result<PipelineContext> {
         let host = &self.host;
         Ok(PipelineContext {
@@ -223,7 +224,7 @@ impl PipelineLaunch<'_> {
         })
     }
 
-    /// What the user has answered in a file.
+    /// Reads the user's answers from the file of `--answers`.
     fn clarifications(&self) -> Result<Option<String>> {
         let Some(name) = &self.arguments.answers else {
             return Ok(None);

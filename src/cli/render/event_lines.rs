@@ -1,4 +1,4 @@
-//! Owns the words and looks for what agents did and what became of files. Pure.
+//! Wording and styles of events of agents and of outcomes of files. Pure.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use crate::spending::money::Money;
 use crate::spending::totals::RequestTotals;
 use crate::text::{join_with_commas, single_line};
 
-/// The most of a tool's arguments or result that is shown, in characters.
+/// Maximum length of a tool's arguments or result, in characters.
 const SUMMARY_CHARS_MAX: usize = 160;
 
-/// The look of a verb, the verb, and the rest of the sentence.
+/// The style of a verb, the verb, and the rest of the sentence.
 pub(crate) type EventLine = (TextStyle, &'static str, String);
 
-/// What an agent did, as a verb with its look and the rest of the sentence; `None` for what is no
-/// deed of one agent or is shown in another way.
+/// Describes what an agent did, as a verb with its style and the rest of the sentence; `None` for
+/// an event that is not an action of one agent or is shown in another way.
 pub(crate) fn event_line(event: &Event) -> Option<EventLine> {
     Some(match event {
         Event::Retrying { .. }
@@ -92,7 +92,7 @@ pub(crate) fn event_line(event: &Event) -> Option<EventLine> {
     })
 }
 
-/// That a person is asked about a call, or what they say.
+/// Describes an approval request, or its answer.
 fn approval_line(tool: &str, answer: Option<ApprovalAnswer>) -> EventLine {
     match answer {
         None => (
@@ -105,7 +105,7 @@ fn approval_line(tool: &str, answer: Option<ApprovalAnswer>) -> EventLine {
     }
 }
 
-/// What a hook said.
+/// Describes the decision of a hook.
 fn hook_line(event: &Event) -> Option<EventLine> {
     let Event::HookRan {
         event,
@@ -128,7 +128,7 @@ fn hook_line(event: &Event) -> Option<EventLine> {
     Some((style, verb, format!("the hook `{command}` ({event}){why}")))
 }
 
-/// How a check ended on an agent's work.
+/// Describes the result of a check of an agent's work.
 fn check_line(finding: &CheckResult) -> EventLine {
     let CheckResult {
         check,
@@ -151,7 +151,7 @@ fn check_line(finding: &CheckResult) -> EventLine {
     }
 }
 
-/// What keeps an agent from going on as it was.
+/// Describes a problem of an agent, such as a retry or a limit.
 fn problem_line(event: &Event) -> Option<EventLine> {
     let in_a_while = |ms: &u64| format_duration(Duration::from_millis(*ms));
     if let Event::Retrying {
@@ -195,7 +195,7 @@ fn problem_line(event: &Event) -> Option<EventLine> {
     Some((TextStyle::Bad, verb, reason.clone()))
 }
 
-/// A duration for people: `9.4 s`, then `2 min 5 s`.
+/// Formats a duration for people: `9.4 s`, then `2 min 5 s`.
 pub(crate) fn format_duration(elapsed: Duration) -> String {
     match elapsed.as_secs() {
         0..60 => format!("{:.1} s", elapsed.as_secs_f64()),
@@ -203,7 +203,7 @@ pub(crate) fn format_duration(elapsed: Duration) -> String {
     }
 }
 
-/// What was used: tokens as the vendors counted them, and money; `None` where there is neither.
+/// Formats usage: tokens as counted by the vendors, and cost; `None` if there is neither.
 pub(crate) fn usage_text(spent: &RequestTotals) -> Option<String> {
     let TokenUsage {
         input_tokens,
@@ -217,7 +217,7 @@ pub(crate) fn usage_text(spent: &RequestTotals) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
-/// What it cost, as far as that is known; `None` where it cost nothing.
+/// Formats the cost, as far as it is known; `None` if it is zero.
 fn cost_text(spent: &RequestTotals) -> Option<String> {
     let dollars = spent.known_cost().round_up();
     match (dollars, spent.cost_is_complete) {
@@ -243,7 +243,7 @@ fn tool_call_line(tool: &str, arguments: &str, denied: Option<&str>) -> EventLin
     }
 }
 
-/// What became of one file: the look of a word, the word, and what is to be said after the path.
+/// Describes the outcome of one file: the style of a word, the word, and a note after the path.
 pub(crate) fn delivery_outcome(outcome: &DeliveryOutcome) -> (TextStyle, &'static str, String) {
     match outcome {
         DeliveryOutcome::Created => (TextStyle::Good, "created", String::new()),
@@ -261,7 +261,8 @@ pub(crate) fn delivery_outcome(outcome: &DeliveryOutcome) -> (TextStyle, &'stati
     }
 }
 
-/// Other permission bits of a directory. That everybody may write there is said in words.
+/// Describes changed permission bits of a directory. A directory that becomes world-writable is a
+/// warning.
 fn mode_change(before: Option<&str>, after: &str) -> (TextStyle, &'static str, String) {
     const EVERYBODY_WRITES: u32 = 0o002;
     let opens =

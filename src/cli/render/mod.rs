@@ -1,7 +1,7 @@
-//! Owns how a person follows a run: every event as plain lines on standard error, each with the
-//! name of the agent that it is about, and the final answer alone on standard output. Where both are
-//! the same terminal, the final answer is shown once, as it is spoken. It decides nothing and keeps
-//! only what it needs to print whole lines.
+//! Shows a run to a person: every event as plain lines on standard error, each with the name of its
+//! agent, and the final answer alone on standard output. If both are the same terminal, the final
+//! answer is shown once, as it is streamed. It decides nothing and keeps only the state that it
+//! needs to print complete lines.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,34 +19,35 @@ use crate::text::{count_noun, escape_name, join_with_commas, single_line};
 
 pub(crate) mod event_lines;
 
-/// How long nothing may be shown before the terminal says who is being waited for.
+/// Time without output after which the terminal shows which agents the run is waiting for.
 const QUIET_MAX: Duration = Duration::from_secs(1);
-/// The most of what an agent did that is shown on its line, in characters.
+/// Maximum length of the description of an agent's action, in characters.
 const DEED_CHARS_MAX: usize = 240;
-/// The most lines of an answer that are shown while agents still coordinate.
+/// Maximum number of lines of an answer that are shown during coordination.
 const ANSWER_LINES_MAX: usize = 20;
-/// How many digits of a commit are shown.
+/// Number of digits of a commit id that are shown.
 const COMMIT_DIGITS_SHOWN: usize = 10;
-/// The longest line that tells who is being waited for, in characters; it must not wrap.
+/// Maximum length of the line that shows which agents the run is waiting for, in characters; it
+/// must not wrap.
 const WAITING_CHARS_MAX: usize = 78;
 
-/// A run as a person sees it.
+/// Renderer of a run for a person.
 #[derive(Debug)]
 pub(crate) struct RunRenderer<'o, 'w> {
     output: &'o mut CliOutput<'w>,
     agents: Vec<AgentId>,
     speech: BTreeMap<AgentId, AgentReplyBuffer>,
     asked: BTreeSet<AgentId>,
-    /// Whose answers fail a required check.
+    /// Agents whose answers fail a required check.
     failing: BTreeSet<AgentId>,
     usage: UsageTotals,
-    /// What the final agent has said since it was last asked, where that is shown as the final answer.
+    /// Text of the final agent since its last request, if it is shown as the final answer.
     presented: Option<(AgentId, String)>,
     activity: DisplayActivity,
     quiet_since: Duration,
 }
 
-/// What an agent is saying at the moment.
+/// The current reply of an agent.
 #[derive(Debug)]
 struct AgentReplyBuffer {
     voice: ReplyTextKind,
@@ -61,12 +62,12 @@ enum DisplayActivity {
 }
 
 impl<'o, 'w> RunRenderer<'o, 'w> {
-    /// What the run is shown on, for something else.
+    /// Returns the output of the run, for other use.
     pub(crate) fn output(&mut self) -> &mut CliOutput<'w> {
         self.output
     }
 
-    /// A run of which nothing has been shown yet.
+    /// Creates the renderer of a run of which nothing has been shown yet.
     pub(crate) fn new(output: &'o mut CliOutput<'w>) -> Self {
         Self {
             output,
@@ -81,7 +82,7 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
         }
     }
 
-    /// Shows one event, which happened `elapsed` after the start of the run.
+    /// Shows one event that happened `elapsed` after the start of the run.
     pub(crate) fn on_event(&mut self, event: &Event, elapsed: Duration) -> Result<()> {
         event.add_to_totals(&mut self.usage);
         match event {
@@ -178,14 +179,14 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
         self.append_reply(agent, ReplyTextKind::Text, text);
     }
 
-    /// Keeps what `agent` says, where that is shown beside the answer.
+    /// Starts to collect what `agent` says, if it is shown next to the answer.
     fn start_presentation(&mut self, agent: &AgentId) {
         if self.output.is_one_terminal() {
             self.presented = Some((agent.clone(), String::new()));
         }
     }
 
-    /// What is kept of the words of `agent`, if it presents.
+    /// Returns the collected text of `agent`, if it presents.
     fn presented_text(&mut self, agent: &AgentId) -> Option<&mut (AgentId, String)> {
         self.presented.as_mut().filter(|(by, _)| by == agent)
     }
@@ -205,23 +206,23 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
         self.show_quote(agent, content);
     }
 
-    /// Shows something that is not an event.
+    /// Shows a message that is not an event.
     pub(crate) fn show_note(&mut self, message: &str) {
         self.activity = DisplayActivity::Shown;
         self.output.warning(message);
     }
 
-    /// Whether nobody looks any more.
+    /// Returns whether the output is closed.
     pub(crate) fn is_closed(&self) -> bool {
         self.output.is_closed()
     }
 
-    /// Shows what was begun, of a run that says no more.
+    /// Shows incomplete lines, for a run without further events.
     pub(crate) fn flush_partial(&mut self) {
         self.finish_all_speech();
     }
 
-    /// Lets the terminal say who is being waited for, when nothing was shown for a while.
+    /// Shows which agents the run is waiting for, if nothing was shown for a while.
     pub(crate) fn on_tick(&mut self, elapsed: Duration) {
         if self.activity == DisplayActivity::Shown {
             self.activity = DisplayActivity::Quiet;
@@ -246,7 +247,7 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
         self.show_line("agents", TextStyle::Strong, &join_with_commas(agents));
     }
 
-    /// Says how a pipeline has got further.
+    /// Shows a step of a pipeline.
     fn show_pipeline_step(&mut self, step: &PipelineStep) {
         self.finish_all_speech();
         match step {
@@ -291,7 +292,7 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
         }
     }
 
-    /// Says what holds the commands of `agents`, and what that does not promise.
+    /// Shows how the commands of `agents` are isolated, and what that does not promise.
     fn show_sandbox(
         &mut self,
         agents: &[AgentId],
@@ -327,7 +328,7 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
         self.show_line("votes void", TextStyle::Faint, &text);
     }
 
-    /// Says who won; an agent that is alone was not chosen.
+    /// Shows the winner, unless there is only one agent.
     fn show_winner(&mut self, agent: &AgentId, label: AnswerLabel, votes: &[(AgentId, u32)]) {
         self.finish_all_speech();
         if self.agents.len() == 1 {
@@ -399,7 +400,7 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
         }
     }
 
-    /// Shows what an agent did.
+    /// Shows an action of an agent.
     fn show_event_line(&mut self, agent: &AgentId, event: &Event) {
         self.finish_speech(agent);
         if let Some((style, verb, text)) = event_line(event) {
@@ -415,7 +416,7 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
         }
     }
 
-    /// Shows the beginning of an answer, which may not have been in the stream.
+    /// Shows the beginning of an answer, which may not have been streamed.
     fn show_quote(&mut self, agent: &AgentId, content: &str) {
         let lines: Vec<&str> = content
             .lines()
@@ -511,7 +512,7 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
         self.show_line(label, style, &format!("{summary} ({})", facts.join(", ")));
     }
 
-    /// Says what each agent used, if anything was counted.
+    /// Shows what each agent used, if anything was counted.
     fn show_usage(&mut self) {
         let share = |agent: &AgentId| {
             let used = usage_text(&self.usage.agent(agent))?;

@@ -1,4 +1,4 @@
-//! What a person reads while a run goes on.
+//! Tests of what a person reads during a run.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::permissions::grant::Phase;
 use crate::spending::TokenUsage;
 use crate::spending::money::Money;
 
-/// What an event is told with: the seconds since the start of the run.
+/// Time since the start of the run at which the events happen.
 const AT: Duration = Duration::from_millis(2_501);
 
 fn id(name: &str) -> AgentId {
@@ -49,7 +49,7 @@ fn a_name_in_a_warning_makes_no_line_of_its_own() {
     );
 }
 
-/// What is written for these events.
+/// Returns what is written for these events.
 fn shown(events: &[Event]) -> (String, String) {
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let mut output = CliOutput::with_writers(&mut out, &mut err);
@@ -280,7 +280,7 @@ fn the_final_answer_alone_goes_to_standard_output() {
     ");
 }
 
-/// `requests` are tokens read, tokens written and cost; `expected` is what the last lines say.
+/// `requests` are input tokens, output tokens and cost; `expected` is what the last lines say.
 #[track_caller]
 fn check_used(requests: &[(&str, u64, u64, Option<&str>)], expected: &str) {
     let mut events = vec![started()];

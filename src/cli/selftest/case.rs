@@ -1,5 +1,5 @@
-//! Owns the cases of the self test: attacks that must come to nothing, and ordinary work that must
-//! go through. They are data, built into the program.
+//! Cases of the self-test: attacks that must fail, and ordinary work that must succeed. They are
+//! data, built into the program.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::permissions::grant::Phase;
 use crate::sandbox_policy::sandbox_level::SandboxLevel;
 use crate::world::sandbox::ENFORCING;
 
-/// The lists of cases, each of one subject.
+/// The lists of cases, each about one subject.
 const LISTS: &[&str] = &[
     include_str!("cases/files.yaml"),
     include_str!("cases/commands.yaml"),
@@ -32,67 +32,68 @@ const LISTS: &[&str] = &[
 
 /// The tool that runs commands.
 const COMMAND: &str = "execute_command";
-/// How long a call may take that says nothing about it, in seconds. Machines are slow and busy.
+/// Default timeout of a call, in seconds. Machines are slow and busy.
 const SECONDS_MAX: u64 = 60;
 
-/// What has to become of a call.
+/// Expected outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ExpectedOutcome {
-    /// It does no harm, whether it is refused or comes to nothing.
+    /// It does no harm: it is refused or has no effect.
     Held,
-    /// It does what it is for.
+    /// It does what it is meant to do.
     Works,
 }
 
-/// Who can show that an attack does harm where nothing holds it.
+/// The user as whom an attack demonstrably does harm without a sandbox.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ControlUser {
-    /// Every user.
+    /// Any user.
     #[default]
     Anyone,
     /// The superuser.
     Root,
-    /// Nobody on every machine, or not without harm to it.
+    /// No user: it does not work on every machine, or would damage the machine.
     Nobody,
 }
 
-/// One call and what has to become of it. In `args`, `command`, `grants` and `env` every `$ROOT`
-/// stands for the case's directory.
+/// One call and its expected outcome. In `args`, `command`, `grants` and `env`, `$ROOT` stands for
+/// the case's directory.
 #[derive(Clone, Debug)]
 pub struct SelftestCase {
-    /// What it is called; no other case has this name.
+    /// Unique name.
     pub id: String,
-    /// What it belongs to.
+    /// Class of the case.
     pub class: String,
-    /// What is tried.
+    /// Description of the test.
     pub why: String,
-    /// What has to become of it.
+    /// Expected outcome.
     pub expect: ExpectedOutcome,
-    /// The phase that the agent calls in.
+    /// Phase in which the agent calls.
     pub phase: Phase,
     /// The tool.
     pub tool: String,
     /// Its arguments.
     pub args: Value,
-    /// What bash does before the call, after the common ground is laid.
+    /// Bash script that runs before the call, after the common setup.
     pub setup: String,
-    /// What bash finds true after the call; `$RESULT` is a file of what the agent was told.
+    /// Bash script that must succeed after the call; `$RESULT` is a file with the output that the
+    /// agent received.
     pub holds: String,
-    /// What is the same after the call, relative to the case's directory.
+    /// Files that must not change, relative to the case's directory.
     pub unchanged: Vec<String>,
-    /// Programs without which it says nothing, on the machine and in a container.
+    /// Programs without which the case is meaningless, on the machine and in a container.
     pub needs: Vec<String>,
     /// The tiers that promise it.
     pub tiers: Vec<SandboxLevel>,
     /// Why a container does not promise it, although tier B does.
     pub not_in_containers: Option<String>,
-    /// What massgen finds in its environment, beside what every case has.
+    /// Additional environment of massgen.
     pub env: BTreeMap<String, String>,
-    /// How long the call may take, in seconds.
+    /// Timeout of the call, in seconds.
     pub seconds: u64,
-    /// Who can show that it does harm where nothing holds it.
+    /// The user as whom it demonstrably does harm without a sandbox.
     pub control: ControlUser,
 }
 
@@ -113,7 +114,7 @@ struct CaseEntry {
     why: String,
     phase: Option<Phase>,
     expect: Option<ExpectedOutcome>,
-    /// A call of `execute_command`; otherwise `tool` and `args` say what is called.
+    /// A call of `execute_command`; otherwise `tool` and `args` describe the call.
     command: Option<String>,
     timeout: Option<u64>,
     work_dir: Option<String>,
@@ -135,10 +136,10 @@ struct CaseEntry {
     control: ControlUser,
 }
 
-/// All cases.
+/// Parses all cases.
 ///
 /// # Errors
-/// Their lists are damaged, which is a bug.
+/// The lists are damaged, which is a bug.
 pub fn all_cases() -> Result<Vec<SelftestCase>> {
     let mut cases = Vec::new();
     for text in LISTS {
@@ -151,7 +152,7 @@ pub fn all_cases() -> Result<Vec<SelftestCase>> {
     Ok(cases)
 }
 
-/// What no attack may change in this phase, unless it says more.
+/// Returns the files that no attack may change in this phase, unless the case lists others.
 fn protected_files(phase: Phase) -> &'static [&'static str] {
     match phase {
         Phase::Coordination => &["outside", "home", "other", "ro", "rw"],

@@ -1,5 +1,5 @@
-//! Owns the trial of one case: the ground is laid, massgen is called as an agent would call it, and
-//! bash looks at what came of it, outside of every sandbox.
+//! Runs one case: prepares its directory, calls massgen as an agent would, and checks the effects
+//! with bash outside of every sandbox.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,11 +13,11 @@ use crate::error::Result;
 use crate::path::AbsPath;
 use crate::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel};
 use crate::text::single_line;
-use crate::world::script_runner::{ScriptOutcome, ScriptRunner, find_program};
+use crate::world::diagnostics::script_runner::{ScriptOutcome, ScriptRunner, find_program};
 
-/// The directories in which programs are found: those of the system, the same on every machine.
+/// Directories in which programs are looked up: those of the system, the same on every machine.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-/// What massgen has in its environment during each call; none of the canaries may come out.
+/// Environment of massgen during each call; none of the canaries may leak.
 const ENV: &[(&str, &str)] = &[
     ("PATH", PATH),
     ("LANG", "C.UTF-8"),
@@ -28,54 +28,54 @@ const ENV: &[(&str, &str)] = &[
     ("AWS_SECRET_ACCESS_KEY", "CANARY-AWS"),
     ("GITHUB_TOKEN", "CANARY-TOKEN"),
 ];
-/// How the directory of a case is called.
+/// Prefix of the directories of cases.
 const PREFIX: &str = "massgen-selftest-";
-/// How long the laying of the ground and the look afterwards may take.
+/// Timeout of the setup script and of the check script.
 const SCRIPT_TIME_MAX: Duration = Duration::from_mins(1);
-/// The longest answer of a call that is read, in bytes.
+/// Maximum size of a call's answer, in bytes.
 const ANSWER_BYTES_MAX: u64 = 16 * 1024 * 1024;
-/// How much of what a script or a call said is told of a failure, in characters.
+/// Maximum length of output that is quoted in a failure, in characters.
 const TOLD_CHARS_MAX: usize = 300;
 
-/// What is done before the call, and what is found out after it.
+/// Shell functions for the setup and the check.
 const FUNCTIONS: &str = include_str!("state.sh");
 const LAY: &str = include_str!("lay.sh");
-/// Whoever starts massgen may have files open: none may come through.
+/// Opens files before massgen starts: a command must not inherit them.
 const CALL: &str = r#"exec 7< outside 8>> outside/victim.txt 9< outside/secret.txt
 cd ws && exec "$0" "$@" < ../.call > ../.answer 2> ../.errors"#;
-/// The agent was told no secret, nor that something worked which must not.
+/// Fails if the agent received a secret, or a sign that a forbidden action worked.
 const NOTHING_TOLD: &str =
     r#"if grep -aqE 'CANARY-|ESCAPED' "$RESULT"; then echo told: "$(cat "$RESULT")"; exit 1; fi"#;
 
-/// What came of a case.
+/// Verdict about a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CaseVerdict {
-    /// An attack came to nothing.
+    /// An attack failed.
     Held,
-    /// Ordinary work went through.
+    /// Ordinary work succeeded.
     Worked,
-    /// It was not tried, for this reason.
+    /// It was not run, for this reason.
     Skipped(String),
-    /// An attack did harm, or ordinary work did not go through.
+    /// An attack did harm, or ordinary work did not succeed.
     Failed(String),
 }
 
-/// What cases are tried with.
+/// Settings for running cases.
 #[derive(Clone, Debug)]
 pub struct CaseRunner {
-    /// massgen, or what is called in its place.
+    /// The massgen executable, or a replacement.
     pub executable: AbsPath,
-    /// What holds commands.
+    /// Isolation of commands.
     pub enclosure: ExecutionIsolation,
-    /// What of massgen's environment does not depend on the case, last of all.
+    /// Environment of massgen that does not depend on the case; it takes precedence.
     pub env: BTreeMap<String, String>,
-    /// Programs that commands do not find, although they are on this machine.
+    /// Programs that commands do not find although they are on this machine.
     pub missing: BTreeSet<String>,
-    /// Where the directories of the cases are made.
+    /// Parent of the cases' directories.
     pub place: AbsPath,
 }
 
-/// What `massgen tool` prints.
+/// Output of `massgen tool`.
 #[derive(Deserialize)]
 struct ToolReply {
     ok: bool,
@@ -83,10 +83,10 @@ struct ToolReply {
 }
 
 impl CaseRunner {
-    /// Tries a case, or breaks off when `stop` says so. Nothing of it is left.
+    /// Runs a case, or interrupts it when `stop` is cancelled. Removes its directory afterwards.
     ///
     /// # Errors
-    /// The machine does not let a case be tried: no directory, no bash.
+    /// The machine cannot run a case: no directory can be created, or bash is missing.
     pub async fn run(&self, case: &SelftestCase, stop: &CancellationToken) -> Result<CaseVerdict> {
         if let Some(why) = self.skip_reason(case) {
             return Ok(CaseVerdict::Skipped(why));
@@ -111,7 +111,7 @@ impl CaseRunner {
         verdict
     }
 
-    /// Why what holds commands does not promise a case.
+    /// Returns why the isolation does not promise this case.
     fn skip_reason(&self, case: &SelftestCase) -> Option<String> {
         match &self.enclosure {
             ExecutionIsolation::Sandbox {
@@ -247,7 +247,7 @@ fn grants_json(ground: &ScriptRunner) -> String {
     .to_string()
 }
 
-/// What a call tells of itself, without the command that the agent wrote.
+/// Returns the output of a call without the command line that the agent wrote.
 fn describe_result(output: &str) -> String {
     match serde_json::from_str::<Value>(output) {
         Ok(Value::Object(mut answer)) if answer.contains_key("stdout") => {

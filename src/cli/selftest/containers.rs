@@ -1,5 +1,5 @@
-//! Owns what a self test in containers needs to know beforehand: that there is an engine, that a
-//! container of the image starts, and which programs it lacks.
+//! Preparation of a self-test in containers: finds the engine, checks that a container of the image
+//! starts, and which programs it lacks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,19 +14,19 @@ use crate::sandbox_policy::sandbox_level::ExecutionIsolation;
 use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sandbox::{CommandWaitLimits, ExitReason};
 
-/// The variable that says where the engine listens.
+/// Environment variable with the address of the engine.
 const ENGINE: &str = "DOCKER_HOST";
-/// Who has the image looked at.
+/// Caller name of the container that inspects the image.
 const CALLER: &str = "selftest";
-/// Where the look at the image begins: every container has it.
+/// Working directory of the inspection: every container has it.
 const ROOT: &str = "/";
-/// How long the look may take.
+/// Timeout of the inspection.
 const LOOK_TIME_MAX: Duration = Duration::from_mins(1);
-/// Says which of its arguments are not found.
+/// Prints the programs that are not found.
 const LOOK: &str =
     "set -f; for name in $NAMES; do command -v \"$name\" >/dev/null || echo \"$name\"; done";
 
-/// Which of these programs a container of `image` lacks.
+/// Returns which of these programs a container of `image` lacks.
 pub(super) fn missing_programs(
     host: &Host,
     image: &str,
@@ -61,7 +61,7 @@ pub(super) fn missing_programs(
     }
 }
 
-/// What massgen finds in its environment in every case: where the user's engine is.
+/// Returns the environment of massgen in every case: the address of the user's engine.
 pub(super) fn container_env(
     host: &Host,
     enclosure: &ExecutionIsolation,

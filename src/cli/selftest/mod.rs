@@ -1,5 +1,6 @@
-//! Owns `massgen selftest`: attacks and ordinary work, tried against massgen itself on the user's
-//! own machine, in every tier that it has, or in containers. Nothing outside the directories of the cases is touched.
+//! Implements `massgen selftest`: runs attacks and ordinary work against massgen itself on the
+//! user's own machine, in every available tier or in containers. It must touch nothing outside the
+//! directories of the cases.
 
 pub mod case;
 mod containers;
@@ -27,11 +28,11 @@ use crate::path::AbsPath;
 use crate::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel, SandboxLevelChoice};
 use crate::world::sandbox::{ENFORCING, Sandbox};
 
-/// Where the directories of the cases are made unless `TMPDIR` names another place: on a disk, and
-/// not where a sandbox has its own.
+/// Parent of the cases' directories unless `TMPDIR` is set: on a disk, and not in a directory that
+/// a sandbox replaces by its own.
 const PLACE: &str = "/var/tmp";
 
-/// Tries the cases that were asked for, and shows what came of them.
+/// Runs the selected cases and shows their verdicts.
 pub(crate) fn run(
     host: &Host,
     arguments: &SelftestArguments,
@@ -92,7 +93,7 @@ pub(crate) fn run(
     })
 }
 
-/// The cases whose names match.
+/// Returns the cases whose name or class matches.
 fn matching_cases(only: Option<&str>) -> Result<Vec<SelftestCase>> {
     let mut cases = case::all_cases()?;
     if let Some(pattern) = only {
@@ -110,7 +111,7 @@ fn matching_cases(only: Option<&str>) -> Result<Vec<SelftestCase>> {
     Ok(cases)
 }
 
-/// The tiers that are tried, and why the others are not.
+/// Returns the tiers to test, and why the others are not available.
 fn tested_levels(
     host: &Host,
     choice: Option<SandboxLevelChoice>,
@@ -156,7 +157,7 @@ fn no_sandbox_error(reasons: &[String]) -> Error {
         .with_hint("see what `massgen doctor` says about the sandbox")
 }
 
-/// This program under a name that other processes can start it by, also when its file is replaced.
+/// Returns a path by which other processes can start this program, even if its file is replaced.
 fn executable() -> Result<AbsPath> {
     let path = format!("/proc/{}/exe", std::process::id());
     AbsPath::new(path).ok_or_else(|| Error::bug("no name for the program"))
@@ -166,7 +167,7 @@ fn processor_count() -> usize {
     std::thread::available_parallelism().map_or(1, NonZero::get)
 }
 
-/// Tries all cases, `jobs` at once, in one tier or in containers.
+/// Runs all cases, `jobs` at a time, in one tier or in containers.
 async fn run_all<'a>(
     trials: &CaseRunner,
     cases: &'a [SelftestCase],

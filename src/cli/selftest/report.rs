@@ -1,4 +1,4 @@
-//! Owns how the outcome of a self test is shown: a table and every failure, or JSON.
+//! Report of a self-test: a table and every failure, or JSON.
 
 use std::collections::BTreeMap;
 
@@ -11,22 +11,22 @@ use crate::error::Result;
 use crate::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel};
 use crate::text::count_noun;
 
-/// The version of the JSON form.
+/// Version of the JSON format.
 const SCHEMA_VERSION: u32 = 1;
 /// The columns of the table after the first.
 const COLUMNS: [&str; 5] = ["CASES", "HELD", "WORKED", "SKIPPED", "FAILED"];
 
-/// What is told when there is no failure.
+/// Printed if there is no failure.
 const CLEAN: &str = "nothing escaped, and nothing ordinary was refused";
 
-/// What came of every case in one tier, or in containers.
+/// Verdicts of all cases in one tier, or in containers.
 #[derive(Debug)]
 pub(super) struct SelftestOutcome<'a> {
     pub(super) enclosure: ExecutionIsolation,
     pub(super) verdicts: Vec<(&'a SelftestCase, CaseVerdict)>,
 }
 
-/// How often each verdict came, as the columns of the table.
+/// Number of cases and of each verdict, in the order of the table's columns.
 #[derive(Clone, Copy, Default)]
 struct VerdictCounts([usize; COLUMNS.len()]);
 
@@ -56,7 +56,7 @@ impl VerdictCounts {
 }
 
 impl SelftestOutcome<'_> {
-    /// The cases that did not come out as they should, with the reason.
+    /// Returns the failed cases with their reasons.
     fn failures(&self) -> impl Iterator<Item = (&SelftestCase, &str)> {
         self.verdicts
             .iter()
@@ -66,12 +66,12 @@ impl SelftestOutcome<'_> {
             })
     }
 
-    /// Whether everything came out as it should.
+    /// Returns whether no case failed.
     pub(super) fn is_clean(&self) -> bool {
         self.failures().next().is_none()
     }
 
-    /// The table, what was skipped and why, and every failure.
+    /// Prints the table, the skipped cases with their reasons, and every failure.
     pub(super) fn show(&self, output: &mut CliOutput<'_>) -> Result<()> {
         let mut classes: BTreeMap<&str, VerdictCounts> = BTreeMap::new();
         for (case, verdict) in &self.verdicts {
@@ -148,10 +148,10 @@ impl SelftestOutcome<'_> {
     }
 }
 
-/// The name of the last row.
+/// Name of the last row.
 const TOTAL: &str = "all";
 
-/// All outcomes, and the tiers that could not be tried with the reasons, as one line.
+/// Formats all outcomes, and the tiers that could not be tested with the reasons, as one line.
 pub(super) fn to_json(
     outcomes: &[SelftestOutcome<'_>],
     without: &BTreeMap<SandboxLevel, String>,

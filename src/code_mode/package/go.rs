@@ -1,5 +1,5 @@
-//! Owns the package as Go: the fixed part is `workspace_tools.go.in`, and the rest is a structure of
-//! parameters and a function for each tool.
+//! The package for Go: a fixed part, `workspace_tools.go.in`, plus a function for each tool and a
+//! struct for its parameters.
 
 use std::fmt::Write as _;
 
@@ -12,16 +12,16 @@ use crate::code_mode::package::{
 use crate::code_mode::protocol::FRAME_BYTES_MAX;
 use crate::permissions::grant::Permission;
 
-/// What every package holds.
+/// The part that all packages share.
 const FIXED: &str = include_str!("workspace_tools.go.in");
 
-/// The module of the program, which finds the package beside it.
+/// The module of the program, which finds the package next to it.
 const PROGRAM_MODULE: &str = "module program\n\ngo 1.18\n\nrequire workspace_tools v0.0.0\n\n\
                               replace workspace_tools => ./workspace_tools\n";
 /// The module of the package.
 const PACKAGE_MODULE: &str = "module workspace_tools\n\ngo 1.18\n";
 
-/// The files of a program with its package.
+/// Returns the files of a program and its package.
 pub(super) fn files(
     program: &str,
     functions: &[PackageFunction],
@@ -65,7 +65,7 @@ fn texts(items: &[String]) -> String {
     format!("[]string{{{}}}", items.collect::<Vec<_>>().join(", "))
 }
 
-/// A function as a model is told about it.
+/// Returns the signature of a function, as shown to a model.
 pub(super) fn signature(function: &PackageFunction) -> String {
     let PackageFunction {
         name,
@@ -139,14 +139,14 @@ fn definition(function: &PackageFunction) -> String {
     text
 }
 
-/// Whether the tag of a field can hold the name of a parameter: Go passes over names with other
+/// Returns whether a struct tag can hold the name of a parameter: Go ignores names with other
 /// characters, and a quote would end the tag (`isValidTag` of `encoding/json`).
 pub(super) fn is_tag(wire: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-.:$@/ ".contains(c);
     !wire.is_empty() && wire != "-" && wire.chars().all(is_plain)
 }
 
-/// A text that stays in its comment.
+/// Returns text that cannot end its comment.
 fn comment(text: &str) -> String {
     let lines = text.split(['\n', '\r', '\u{2028}', '\u{2029}']);
     lines.collect::<Vec<_>>().join("\n// ")
@@ -158,7 +158,7 @@ fn type_name(parameter: &FunctionParameter) -> &'static str {
         (FunctionParameterType::Integer, _) => "int64",
         (FunctionParameterType::Number, _) => "float64",
         (FunctionParameterType::Flag, true) => "bool",
-        // What is left out and what is false are two things.
+        // An omitted value differs from `false`.
         (FunctionParameterType::Flag, false) => "*bool",
         (FunctionParameterType::Texts, _) => "[]string",
         (FunctionParameterType::Objects, _) => "[]map[string]any",

@@ -1,6 +1,6 @@
-//! Owns the package `workspace_tools` as text: a typed function for each tool that the agent is
-//! offered, made from what a model would be offered, with the directories of the moment. It looks at
-//! paths before it asks; that spares a question and decides nothing.
+//! Generates the source of the package `workspace_tools`: a typed function for each tool that the
+//! agent would be offered, with its current directories. The package checks paths before it makes a
+//! call; that saves a call and decides nothing.
 
 mod go;
 mod names;
@@ -18,52 +18,51 @@ use crate::tools::spec::ToolOffer;
 /// A file that is written before a program runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceFile {
-    /// Its path below the directory of the package.
+    /// Its path relative to the package's directory.
     pub path: &'static str,
-    /// All that is in it.
+    /// Its content.
     pub content: String,
 }
 
-/// The directories that a package holds paths to.
+/// The directories that a package restricts paths to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PackageRoots {
-    /// Where relative paths begin.
+    /// The base of relative paths.
     pub base: String,
-    /// What may be read.
+    /// Readable directories.
     pub read: Vec<String>,
-    /// What may be written.
+    /// Writable directories.
     pub write: Vec<String>,
-    /// Whether `..` may stand in a path.
+    /// Whether paths may contain `..`.
     pub parents: ParentPaths,
-    /// Whether functions look at paths at all.
+    /// Whether functions check paths at all.
     pub checks: PathChecks,
 }
 
-/// Whether `..` may stand in a path.
+/// Whether paths may contain `..`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ParentPaths {
-    /// It may.
+    /// They may.
     Allowed,
-    /// It may not.
+    /// They may not.
     #[default]
     Refused,
 }
 
-/// Whether the functions of a package look at paths.
+/// Whether the functions of a package check paths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PathChecks {
     /// They do.
     #[default]
     Enabled,
-    /// They do not, so that the layers behind them can be seen at work.
+    /// They do not, so that the layers behind them can be tested.
     Disabled,
 }
 
-/// Parameters that are called otherwise: our name, and the other.
+/// Renamed parameters: massgen's name and the alias.
 type ParameterAliases = &'static [(&'static str, &'static str)];
 
-/// The names that other systems have for some of our tools: the name, ours, and parameters that are
-/// called otherwise.
+/// Aliases of some tools in other systems: the alias, massgen's name, and the renamed parameters.
 const ALIASES: &[(&str, &str, ParameterAliases)] = &[
     (
         "delete_workspace_file",
@@ -94,32 +93,32 @@ const ALIASES: &[(&str, &str, ParameterAliases)] = &[
 /// A function of the package.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct PackageFunction {
-    /// What programs call it.
+    /// Its name in programs.
     name: String,
-    /// The tool that it stands for.
+    /// The tool that it calls.
     tool: String,
-    /// What it does, and where.
+    /// Its purpose, and its directories.
     purpose: String,
-    /// Those that must be given come first.
+    /// The parameters, required ones first.
     parameters: Vec<FunctionParameter>,
 }
 
 /// A parameter of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct FunctionParameter {
-    /// What programs call it.
+    /// Its name in programs.
     name: String,
-    /// What the tool calls it.
+    /// Its name in the tool's arguments.
     wire: String,
     kind: FunctionParameterType,
     is_required: bool,
-    /// What the name leaves open; may be empty.
+    /// What the name does not say; may be empty.
     note: String,
-    /// What the tool does at the path that it holds, if it holds one.
+    /// The access that the tool needs to the path in this parameter, if it is a path.
     path: Option<Permission>,
 }
 
-/// What a parameter holds.
+/// The type of a parameter's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FunctionParameterType {
     Text,
@@ -131,7 +130,7 @@ enum FunctionParameterType {
     Any,
 }
 
-/// The files of a program with its package, for an agent that is offered `tools`.
+/// Returns the files of a program and its package, for an agent that is offered `tools`.
 pub fn files(
     language: ProgramLanguage,
     program: &str,
@@ -145,7 +144,7 @@ pub fn files(
     }
 }
 
-/// The functions as a model is told about them: a line for each.
+/// Returns the signatures of the functions, as shown to a model: one per line.
 pub fn signatures(language: ProgramLanguage, tools: &[ToolOffer]) -> String {
     let functions = functions(language, tools, AliasMode::Omitted);
     let lines = functions.iter().map(|function| match language {

@@ -1,9 +1,9 @@
-//! Owns how tools and parameters are called in programs: each name becomes one that the language
-//! takes, and no two become the same.
+//! The names of tools and parameters in programs: each becomes a valid identifier of the language,
+//! and all are unique.
 
 use std::collections::BTreeSet;
 
-/// Words that Python takes for itself.
+/// Reserved words of Python.
 const PYTHON_WORDS: &[&str] = &[
     "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue",
     "def", "del", "elif", "else", "except", "finally", "for", "from", "global", "if", "import",
@@ -11,7 +11,7 @@ const PYTHON_WORDS: &[&str] = &[
     "with", "yield",
 ];
 
-/// A name as Python takes it.
+/// Returns a name as a valid Python identifier.
 pub(super) fn python_name(name: &str) -> String {
     let name: String = name.chars().map(word).collect();
     let name = name.trim_matches('_').to_owned();
@@ -24,7 +24,7 @@ pub(super) fn python_name(name: &str) -> String {
     }
 }
 
-/// A name as Go takes it, open to other packages: `write_file` is `WriteFile`.
+/// Returns a name as an exported Go identifier: `write_file` becomes `WriteFile`.
 pub(super) fn go_name(name: &str) -> String {
     let words = name.split(|letter| word(letter) == '_');
     let capital = |part: &str| {
@@ -40,8 +40,8 @@ pub(super) fn go_name(name: &str) -> String {
     }
 }
 
-/// The name of a function as Go takes it. What the package itself calls so ends in `_` here, which no
-/// other name does.
+/// Returns the name of a Go function. A name that the package itself uses gets a trailing `_`,
+/// which no other name has.
 pub(super) fn go_function_name(name: &str) -> String {
     let name = go_name(name);
     if name.ends_with("Params") || name == "Bool" {
@@ -51,7 +51,7 @@ pub(super) fn go_function_name(name: &str) -> String {
     }
 }
 
-/// Gives every name but the first of its kind a number.
+/// Appends a number to every duplicate of a name.
 pub(super) fn unique<'n>(names: impl Iterator<Item = &'n mut String>) {
     let mut taken: BTreeSet<String> = BTreeSet::new();
     for name in names {

@@ -1,10 +1,10 @@
-//! Owns which parameters of massgen's own tools hold paths, and what is done there, as far as the
-//! package looks at them. Tools of servers are left to the gate.
+//! Which parameters of massgen's own tools are paths, and the access that they need, as far as the
+//! package checks them. Tools of MCP servers are left to the gate.
 
 use crate::permissions::grant::Permission;
 use crate::tools::spec::{COMMANDS, TOOLS};
 
-/// Parameters that hold a path at which a tool only reads, whatever else it does.
+/// Path parameters that a tool only reads from, even if it writes elsewhere.
 const READ: &[&str] = &[
     "source_path",
     "source_base_path",
@@ -14,7 +14,7 @@ const READ: &[&str] = &[
     "dir2",
     "work_dir",
 ];
-/// Parameters that hold a path at which a tool does what it is for.
+/// Path parameters that need the tool's own permission.
 const WORKED_AT: &[&str] = &[
     "path",
     "paths",
@@ -25,7 +25,8 @@ const WORKED_AT: &[&str] = &[
     "destination_base_path",
 ];
 
-/// What a tool does at the path in `parameter`; `None` if it holds none, or nobody here knows.
+/// Returns the access that a tool needs to the path in `parameter`; `None` if it is not a path, or
+/// not known to be one.
 pub(super) fn path_permission(tool: &str, parameter: &str) -> Option<Permission> {
     let tool = TOOLS.iter().chain(COMMANDS).find(|row| row.name == tool)?;
     if READ.contains(&parameter) {
@@ -40,7 +41,7 @@ mod tests {
     use super::*;
     use crate::tools::spec::ParameterType;
 
-    /// Parameters that hold texts and no paths.
+    /// Parameters that are text and not paths.
     const OTHERS: &[&str] = &[
         "pattern",
         "content",

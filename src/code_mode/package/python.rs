@@ -1,5 +1,5 @@
-//! Owns the package as Python: the fixed part is `workspace_tools.py`, the program is run by
-//! `run.py`, and the rest is one function for each tool.
+//! The package for Python: a fixed part, `workspace_tools.py`, the launcher `run.py`, and one
+//! function for each tool.
 
 use std::fmt::Write as _;
 
@@ -12,12 +12,12 @@ use crate::code_mode::package::{
 use crate::code_mode::protocol::FRAME_BYTES_MAX;
 use crate::permissions::grant::Permission;
 
-/// What every package holds.
+/// The part that all packages share.
 const FIXED: &str = include_str!("workspace_tools.py");
-/// What runs the program.
+/// The launcher of the program.
 const RUN: &str = include_str!("run.py");
 
-/// The files of a program with its package.
+/// Returns the files of a program and its package.
 pub(super) fn files(
     program: &str,
     functions: &[PackageFunction],
@@ -51,7 +51,7 @@ fn python_bool(flag: bool) -> &'static str {
     if flag { "True" } else { "False" }
 }
 
-/// A function as a model is told about it.
+/// Returns the signature of a function, as shown to a model.
 pub(super) fn signature(function: &PackageFunction) -> String {
     let PackageFunction {
         name,

@@ -1,4 +1,4 @@
-//! What packages hold: a function for each tool, under names that the language takes.
+//! The content of packages: a function for each tool, under valid identifiers.
 
 use std::borrow::Cow;
 

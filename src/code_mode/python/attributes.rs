@@ -1,30 +1,30 @@
-//! Owns which attributes a Python program may name: what leads from values to frames, classes and
-//! modules is refused, and so are the members that a module's entry closes.
+//! Checks the attributes that a Python program uses: those that lead from values to frames, classes
+//! and modules are refused, and so are the closed members of a module.
 
 use crate::code_mode::language::PythonLibraries;
 use crate::code_mode::lint::excerpt;
 use crate::code_mode::python::modules::find_module;
 use crate::code_mode::python::names::{HELD, LEADING_AWAY, PLAIN, PUBLIC, WALKS};
 
-/// What is said of a name that is refused.
+/// The objection to a refused name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LintObjection {
-    /// What stands there, and why that is refused.
+    /// What was found, and why it is refused.
     pub(super) found: String,
     /// What to write instead.
     pub(super) instead: &'static str,
 }
 
-/// Whose attribute it is.
+/// The object that an attribute belongs to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum AttributeOwner {
-    /// Of the object whose own method asks.
+    /// The object whose own method accesses it.
     SelfObject,
-    /// Of any other.
+    /// Any other object.
     Other,
 }
 
-/// What is wrong with an attribute of this name.
+/// Returns the objection to an attribute of this name, if any.
 pub(super) fn attribute_objection(name: &str, owner: AttributeOwner) -> Option<LintObjection> {
     let special = is_special(name);
     let why = if special && !PLAIN.contains(&name) || LEADING_AWAY.contains(&name) {
@@ -46,7 +46,7 @@ pub(super) fn attribute_objection(name: &str, owner: AttributeOwner) -> Option<L
     })
 }
 
-/// What is wrong with `member` of a listed module.
+/// Returns the objection to `member` of a listed module, if any.
 pub(super) fn member_objection(
     libraries: PythonLibraries,
     module: &str,
@@ -63,7 +63,7 @@ pub(super) fn member_objection(
     attribute_objection(member, AttributeOwner::Other)
 }
 
-/// Whether Python gives a name a meaning of its own.
+/// Returns whether a name has a special meaning in Python (`__name__`).
 pub(super) fn is_special(name: &str) -> bool {
     name.len() > 4 && name.starts_with("__") && name.ends_with("__")
 }

@@ -1,5 +1,5 @@
-//! Owns what the imports of a Python program bring: modules that are listed, under names that stand
-//! for one thing each.
+//! Collects the imports of a Python program: listed modules, under names that refer to one thing
+//! each.
 
 use std::collections::BTreeMap;
 
@@ -13,30 +13,30 @@ use crate::code_mode::python::names::{COMMANDS, FILES, MODULES_LISTED, NETWORK, 
 use crate::code_mode::python::table_libraries;
 use crate::code_mode::source::{NodeWithParent, ProgramSource};
 
-/// The module whose classes hold texts and bytes like files.
+/// The module with the classes for in-memory files.
 const BUFFERS: &str = "io";
 
-/// What the imports of a program bind.
+/// The names that a program's imports bind.
 #[derive(Debug)]
 pub(super) struct ImportBindings<'p> {
     libraries: PythonLibraries,
-    /// What names stand for.
+    /// What each name refers to.
     bound: BTreeMap<&'p str, ImportBinding<'p>>,
     has_tables: bool,
     findings: Vec<LintFinding>,
 }
 
-/// What a name stands for.
+/// What a name refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum ImportBinding<'p> {
     /// A module.
     Module(&'p str),
-    /// A member of one, with all its parts.
+    /// A member of a module, by its full dotted name.
     Member(String),
 }
 
 impl ImportBinding<'_> {
-    /// With all its parts.
+    /// Returns the full dotted name.
     fn full_name(&self) -> &str {
         match self {
             ImportBinding::Module(whole) => whole,
@@ -46,7 +46,7 @@ impl ImportBinding<'_> {
 }
 
 impl<'p> ImportBindings<'p> {
-    /// Reads those among `nodes`, with what is wrong with them.
+    /// Collects the imports among `nodes`, and the findings about them.
     pub(super) fn collect(
         source: &ProgramSource<'p>,
         nodes: &[NodeWithParent<'_>],
@@ -74,12 +74,12 @@ impl<'p> ImportBindings<'p> {
         (imports, findings)
     }
 
-    /// What the program may import besides.
+    /// Returns the additional libraries that the program may import.
     pub(super) fn libraries(&self) -> PythonLibraries {
         self.libraries
     }
 
-    /// The module that a name stands for.
+    /// Returns the module that a name refers to.
     pub(super) fn module_named(&self, name: &str) -> Option<&'p str> {
         match self.bound.get(name)? {
             ImportBinding::Module(module) => Some(module),
@@ -87,12 +87,12 @@ impl<'p> ImportBindings<'p> {
         }
     }
 
-    /// Whether a library for tables is among them.
+    /// Returns whether one of the imports is from a table library.
     pub(super) fn have_tables(&self) -> bool {
         self.has_tables
     }
 
-    /// Whether a name stands for a class whose values are texts or bytes in memory.
+    /// Returns whether a name refers to a class for in-memory files.
     pub(super) fn is_buffer_class(&self, name: &str) -> bool {
         matches!(self.bound.get(name), Some(ImportBinding::Member(whole)) if is_buffer(whole))
     }
@@ -143,7 +143,8 @@ impl<'p> ImportBindings<'p> {
         }
     }
 
-    /// Takes down what a name stands for, which is one thing: each use is judged by it.
+    /// Records what a name refers to. A second meaning is refused, because each use is judged by
+    /// a single one.
     fn bind(&mut self, node: Node<'_>, bound: &'p str, now: ImportBinding<'p>) {
         let before = self.bound.get(bound).filter(|before| **before != now);
         if let Some(before) = before {
@@ -158,7 +159,7 @@ impl<'p> ImportBindings<'p> {
         self.bound.insert(bound, now);
     }
 
-    /// Whether a module may be imported; says so if not.
+    /// Returns whether a module may be imported, and adds a finding if not.
     fn check_importable(&mut self, node: Node<'_>, module: &str) -> bool {
         if let Some(found) = find_module(self.libraries, module) {
             self.has_tables |= found.library != PythonLibraries::Standard;
@@ -186,7 +187,7 @@ impl<'p> ImportBindings<'p> {
     }
 }
 
-/// Whether a member with all its parts is a class of texts or bytes in memory.
+/// Returns whether a full dotted name is a class for in-memory files.
 pub(super) fn is_buffer(whole: &str) -> bool {
     let parts = whole.split_once('.');
     parts.is_some_and(|(module, _)| module == BUFFERS)

@@ -1,7 +1,7 @@
-//! Owns what is open of the libraries that a config may add. Only members that are listed are:
-//! both libraries hold modules that open files, run texts and import by name.
+//! The open members of the libraries that a config can add. Only listed members are open: both
+//! libraries contain modules that open files, run strings as code and import by name.
 
-/// Of `numpy`.
+/// Members of `numpy`.
 #[rustfmt::skip]
 pub(super) const NUMPY: &[&str] = &[
     "__version__", "abs", "absolute", "add", "all", "allclose", "amax", "amin", "angle", "any",
@@ -40,21 +40,21 @@ pub(super) const NUMPY: &[&str] = &[
     "vander", "var", "vdot", "vectorize", "vsplit", "vstack", "where", "zeros", "zeros_like",
 ];
 
-/// Of `numpy.fft`.
+/// Members of `numpy.fft`.
 #[rustfmt::skip]
 pub(super) const FFT: &[&str] = &[
     "fft", "fft2", "fftfreq", "fftn", "fftshift", "ifft", "ifft2", "ifftn", "ifftshift", "irfft",
     "rfft", "rfftfreq",
 ];
 
-/// Of `numpy.linalg`.
+/// Members of `numpy.linalg`.
 #[rustfmt::skip]
 pub(super) const LINALG: &[&str] = &[
     "LinAlgError", "cholesky", "cond", "det", "eig", "eigh", "eigvals", "eigvalsh", "inv", "lstsq",
     "matrix_power", "matrix_rank", "multi_dot", "norm", "pinv", "qr", "slogdet", "solve", "svd",
 ];
 
-/// Of `numpy.random`.
+/// Members of `numpy.random`.
 #[rustfmt::skip]
 pub(super) const RANDOM: &[&str] = &[
     "Generator", "RandomState", "beta", "binomial", "choice", "default_rng", "exponential",
@@ -62,7 +62,7 @@ pub(super) const RANDOM: &[&str] = &[
     "randint", "randn", "random", "random_sample", "seed", "shuffle", "standard_normal", "uniform",
 ];
 
-/// Of `pandas`.
+/// Members of `pandas`.
 #[rustfmt::skip]
 pub(super) const PANDAS: &[&str] = &[
     "Categorical", "CategoricalDtype", "CategoricalIndex", "DataFrame", "DateOffset",
@@ -76,7 +76,7 @@ pub(super) const PANDAS: &[&str] = &[
     "to_datetime", "to_numeric", "to_timedelta", "unique", "value_counts", "wide_to_long",
 ];
 
-/// Of `pandas.api.types`.
+/// Members of `pandas.api.types`.
 #[rustfmt::skip]
 pub(super) const TYPES: &[&str] = &[
     "is_bool_dtype", "is_datetime64_any_dtype", "is_dict_like", "is_float_dtype",

@@ -1,6 +1,6 @@
-//! Owns what a Python program must not do: it imports what is listed, calls nothing that opens files
-//! or runs texts as code, and does not walk from objects to what lies behind them. All of it is read
-//! off the tree.
+//! Checks Python programs: they import only listed modules, call nothing that opens files or runs
+//! strings as code, and do not walk from objects to their internals. Everything is decided from the
+//! syntax tree.
 
 pub(super) mod names;
 mod libraries;
@@ -27,10 +27,11 @@ use crate::code_mode::python::table_libraries::{
 };
 use crate::code_mode::source::{NodeWithParent, ProgramSource};
 
-/// How many names lead from a module to one within it at most; a program can chain any number.
+/// The maximum number of names that lead from a module to a submodule; a program can chain any
+/// number.
 const MODULE_DEPTH_MAX: usize = 8;
 
-/// Looks through a program that may import these libraries.
+/// Checks a program that may import these libraries.
 pub(super) fn lint_python(libraries: PythonLibraries, program: &str) -> Result<(), LintRefusal> {
     let source = ProgramSource::parse(program, &tree_sitter_python::LANGUAGE.into())?;
     let nodes = source.nodes();
@@ -110,7 +111,7 @@ impl<'p> PythonLinter<'_, 'p> {
     fn check_identifier(&mut self, node: Node<'_>, role: ExpressionRole) {
         let name = self.text(node);
         if !name.is_ascii() {
-            // Python reads such letters as the ASCII ones that they resemble.
+            // Python normalizes such letters to the ASCII letters that they resemble.
             let message = format!("the name {} has letters outside ASCII", excerpt(name));
             self.refuse(node, message, "name it otherwise");
             return;
@@ -193,13 +194,14 @@ impl<'p> PythonLinter<'_, 'p> {
         }
     }
 
-    /// An attribute that is named where it is not used.
+    /// Checks an attribute that is named without being accessed.
     fn check_attribute_name(&mut self, node: Node<'_>, name: &str) {
         self.report_objection(node, attribute_objection(name, AttributeOwner::Other));
         self.check_table_usage(node, method_check(name), None);
     }
 
-    /// Looks at what needs it in programs with tables: at how it is called, or that it is not.
+    /// Checks a use that is restricted in programs with tables: the call and its arguments, or the
+    /// use without a call.
     fn check_table_usage(
         &mut self,
         name: Node<'_>,
@@ -218,7 +220,7 @@ impl<'p> PythonLinter<'_, 'p> {
         }
     }
 
-    /// Whether an expression makes a text or bytes in memory.
+    /// Returns whether an expression creates an in-memory file.
     fn makes_buffer(&self, node: Node<'_>) -> bool {
         let called = node.child_by_field_name("function");
         let Some(class) = called.filter(|_| node.kind() == "call") else {
@@ -236,7 +238,8 @@ impl<'p> PythonLinter<'_, 'p> {
         }
     }
 
-    /// What readers are given must be what it seems.
+    /// Refuses an in-memory file class as a value: readers must be given what they seem to be
+    /// given.
     fn check_buffer_value(&mut self, node: Node<'_>) {
         if self.imports.have_tables() {
             let message = format!("{} is used as a value", excerpt(self.text(node)));
@@ -248,7 +251,7 @@ impl<'p> PythonLinter<'_, 'p> {
         }
     }
 
-    /// A pattern that is nothing but a name gives that name another meaning.
+    /// Checks a pattern that is only a name: it binds that name to something else.
     fn check_capture(&mut self, node: Node<'_>) {
         let name = self.text(node);
         if self.imports.module_named(name).is_some() || self.imports.is_buffer_class(name) {
@@ -257,7 +260,7 @@ impl<'p> PythonLinter<'_, 'p> {
         }
     }
 
-    /// The module that an expression stands for.
+    /// Returns the module that an expression refers to.
     fn module_of(&self, node: Node<'_>) -> Option<String> {
         let mut members = Vec::new();
         let mut first = node;
@@ -278,7 +281,7 @@ impl<'p> PythonLinter<'_, 'p> {
         Some(module)
     }
 
-    /// A call that takes the name of an attribute must have it written out.
+    /// Checks a call of a function that takes the name of an attribute: the name must be a literal.
     fn check_call(&mut self, node: Node<'_>) {
         let function = node.child_by_field_name("function");
         let Some(function) = function.filter(|function| {
@@ -302,7 +305,7 @@ impl<'p> PythonLinter<'_, 'p> {
         );
     }
 
-    /// The content of a plain text: no prefix, no escape, no part that is computed.
+    /// Returns the content of a plain string literal: no prefix, no escape, no interpolation.
     fn plain_literal(&self, node: Node<'_>) -> Option<&'p str> {
         let mut cursor = node.walk();
         let parts: Vec<Node<'_>> = node.named_children(&mut cursor).collect();
@@ -320,18 +323,18 @@ impl<'p> PythonLinter<'_, 'p> {
     }
 }
 
-/// What part an expression plays where it stands.
+/// The role of an expression in its context.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ExpressionRole {
     /// It is the name of an attribute.
     Attribute,
-    /// It is what an attribute is taken of.
+    /// The object of an attribute access.
     Object,
-    /// It stands in an import.
+    /// It is in an import.
     Import,
-    /// It names an argument.
+    /// The name of a keyword argument.
     Keyword,
-    /// It is called.
+    /// The function of a call.
     Called,
     /// Anything else.
     Value,

@@ -1,6 +1,6 @@
-//! Owns the list of the modules that Python programs may import, and what of each is closed. A
-//! module is listed if data work needs it and nothing in it opens files, starts processes, reaches
-//! the network, or runs a text as code; single members that do are closed.
+//! The modules that Python programs may import, and which of their members are closed. A module is
+//! listed if data work needs it and nothing in it opens files, starts processes, reaches the
+//! network or runs a string as code; single members that do are closed.
 
 use crate::code_mode::PACKAGE;
 use crate::code_mode::language::PythonLibraries;
@@ -9,14 +9,14 @@ use crate::code_mode::python::libraries::{FFT, LINALG, NUMPY, PANDAS, RANDOM, TY
 /// A module that programs may import.
 #[derive(Debug)]
 pub(super) struct AllowedModule {
-    /// Its name with all parts.
+    /// Its full dotted name.
     pub(super) name: &'static str,
     members: ModuleMembers,
-    /// The fewest libraries that bring it.
+    /// The smallest set of libraries that includes it.
     pub(super) library: PythonLibraries,
 }
 
-/// Which members of a module are open. Names that begin with `_` never are.
+/// The open members of a module. Names that begin with `_` never are.
 #[derive(Debug)]
 enum ModuleMembers {
     All,
@@ -64,7 +64,7 @@ const MODULES: &[AllowedModule] = &[
     module("contextlib", All),
     module("copy", All),
     module("csv", All),
-    // It runs a text as code that is made of its arguments.
+    // It builds code from its arguments and runs it.
     module("dataclasses", AllBut(&["make_dataclass"])),
     module("datetime", All),
     module("decimal", All),
@@ -92,7 +92,7 @@ const MODULES: &[AllowedModule] = &[
     library_module(PythonLibraries::Numpy, "numpy.fft", Only(FFT)),
     library_module(PythonLibraries::Numpy, "numpy.linalg", Only(LINALG)),
     library_module(PythonLibraries::Numpy, "numpy.random", Only(RANDOM)),
-    // They walk attributes by name.
+    // They access attributes by name.
     module("operator", AllBut(&["attrgetter", "methodcaller"])),
     library_module(PythonLibraries::Pandas, "pandas", Only(PANDAS)),
     library_module(PythonLibraries::Pandas, "pandas.api.types", Only(TYPES)),
@@ -102,7 +102,7 @@ const MODULES: &[AllowedModule] = &[
     module("re", All),
     module("secrets", All),
     module("statistics", All),
-    // It walks attributes by name.
+    // It accesses attributes by name.
     module("string", AllBut(&["Formatter"])),
     module("struct", All),
     module("textwrap", All),
@@ -131,13 +131,13 @@ const MODULES: &[AllowedModule] = &[
     module(PACKAGE, All),
 ];
 
-/// The modules that programs with these libraries may import.
+/// Returns the modules that programs with these libraries may import.
 fn importable_modules(libraries: PythonLibraries) -> impl Iterator<Item = &'static AllowedModule> {
     let is_open = move |module: &&AllowedModule| module.library <= libraries;
     MODULES.iter().filter(is_open)
 }
 
-/// The module of this name, if programs with these libraries may import it.
+/// Returns the module of this name, if programs with these libraries may import it.
 pub(super) fn find_module(
     libraries: PythonLibraries,
     name: &str,
@@ -145,7 +145,7 @@ pub(super) fn find_module(
     importable_modules(libraries).find(|module| module.name == name)
 }
 
-/// Whether it is such a module, or one of them is inside the package of this name.
+/// Returns whether this is such a module, or a package that contains one.
 pub(super) fn is_module(libraries: PythonLibraries, name: &str) -> bool {
     importable_modules(libraries).any(|module| {
         let inside = module.name.strip_prefix(name);
@@ -154,7 +154,7 @@ pub(super) fn is_module(libraries: PythonLibraries, name: &str) -> bool {
 }
 
 impl AllowedModule {
-    /// Whether a member is open.
+    /// Returns whether a member is open.
     pub(super) fn has_open_member(&self, member: &str) -> bool {
         match self.members {
             All => true,

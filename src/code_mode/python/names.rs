@@ -1,23 +1,24 @@
-//! Owns the names that mean something to the look through Python programs: what is closed, what leads
-//! behind objects, what is open although it looks alike, and what is said instead.
+//! Names with a meaning for the checks of Python programs: those that are closed, those that lead
+//! to the internals of objects, those that are open although they look similar, and the advice for
+//! each.
 
-/// What is said instead of things that open files.
+/// The advice for anything that opens files.
 pub(super) const FILES: &str =
     "use `workspace_tools.read_text_file` and `workspace_tools.write_file`";
-/// What is said instead of things that start processes.
+/// The advice for anything that starts processes.
 pub(in crate::code_mode) const COMMANDS: &str = "use `workspace_tools.execute_command`";
-/// What is said instead of things that run texts.
+/// The advice for anything that runs strings as code.
 pub(super) const TEXTS: &str =
     "write the code itself, or take data apart with `json` or `ast.literal_eval`";
-/// What is said instead of attribute walks.
+/// The advice for walks along attributes.
 pub(super) const WALKS: &str = "work with values; files are reached by `workspace_tools` alone";
-/// What is said of the network.
+/// The message about the network.
 pub(super) const NETWORK: &str = "programs have no network";
-/// What is said of modules that are not listed.
+/// The advice for modules that are not listed.
 pub(super) const MODULES_LISTED: &str = "use the modules for data (`json`, `csv`, `re`, `math`, `datetime`, \
                               `collections`, …); what touches files is in `workspace_tools`";
 
-/// Names of Python's own that are closed, and what to use instead.
+/// Built-in names that are closed, with the advice for each.
 pub(super) const NAMES: &[(&str, &str)] = &[
     ("breakpoint", WALKS),
     ("compile", TEXTS),
@@ -32,10 +33,10 @@ pub(super) const NAMES: &[(&str, &str)] = &[
     ("vars", WALKS),
 ];
 
-/// Functions that take the name of an attribute as a text.
+/// Functions that take the name of an attribute as a string.
 pub(super) const BY_NAME: &[&str] = &["delattr", "getattr", "hasattr", "setattr"];
 
-/// Attributes by which objects lead to frames, code and classes.
+/// Attributes that lead from objects to frames, code and classes.
 pub(super) const LEADING_AWAY: &[&str] = &[
     "ag_code",
     "ag_frame",
@@ -58,7 +59,7 @@ pub(super) const LEADING_AWAY: &[&str] = &[
     "tb_next",
 ];
 
-/// Modules that others hold as attributes.
+/// Modules that other modules hold as attributes.
 pub(super) const HELD: &[&str] = &[
     "builtins",
     "codecs",
@@ -80,8 +81,8 @@ pub(super) const HELD: &[&str] = &[
     "tempfile",
 ];
 
-/// Names with two underscores on both sides that stand for nothing but themselves: those of methods
-/// that a class may define.
+/// Names with two underscores on both sides that give access to nothing else: those of methods that
+/// a class may define.
 pub(super) const PLAIN: &[&str] = &[
     "__abs__",
     "__add__",
@@ -145,5 +146,5 @@ pub(super) const PLAIN: &[&str] = &[
     "__xor__",
 ];
 
-/// Attributes that begin with `_` and are meant for everybody: those of named tuples.
+/// Public attributes that begin with `_`: those of named tuples.
 pub(super) const PUBLIC: &[&str] = &["_asdict", "_fields", "_field_defaults", "_make", "_replace"];

@@ -1,44 +1,45 @@
-//! Owns how programs use what the libraries for tables bring and files could be reached by: readers
-//! take texts in memory, writers give texts, and functions that a text names get no arguments. It
-//! saves a model time; what values hold cannot be read off a program, so the sandbox is what holds.
+//! Restricts how programs use APIs of the table libraries that can open files: readers take
+//! in-memory files, writers return strings, and functions given by name get no arguments. This
+//! saves a model a failed run; a program's values cannot be known from its source, so the sandbox
+//! is the actual boundary.
 
 use tree_sitter::Node;
 
-/// What has to be looked at where something is used.
+/// The check that a use needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TableUsageCheck {
-    /// It opens what its first argument names, unless that is a text or bytes in memory.
+    /// It opens its first argument, unless that is an in-memory file.
     Reads,
-    /// It writes to what its first argument names, and gives a text without one.
+    /// It writes to its first argument, and without one returns a string.
     Writes,
-    /// It calls what a text names, with the arguments that it does not take itself.
+    /// It calls a function given by name, with the arguments that it does not use itself.
     CallsByName,
-    /// It calls what a text names, with what its keywords hold that it does not take itself.
+    /// It calls a function given by name, with the keyword arguments that it does not use itself.
     CallsByKeyword,
-    /// It sets an option, and some options name modules that are imported.
+    /// It sets an option; some options name modules that are then imported.
     SetsOption,
-    /// It is never used; what to do instead.
+    /// It is closed; the text says what to do instead.
     Closed(&'static str),
 }
 
-/// What is wrong with a use.
+/// The problem with a use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TableUsageFault {
-    /// What it does, after its name.
+    /// What it does, to follow its name.
     pub(super) does: &'static str,
     /// What to write instead.
     pub(super) instead: &'static str,
 }
 
-/// What is said instead of methods that write files.
+/// The advice for methods that write files.
 const NO_FILES: &str =
     "make a text by `to_csv()` or `to_json()`, and write it by `workspace_tools.write_file`";
-/// What is said instead of methods that run texts.
+/// The advice for methods that run strings as code.
 const NO_TEXTS: &str = "select by values: `table[table[\"x\"] > 1]`";
-/// What is said instead of methods that draw.
+/// The advice for methods that draw.
 const NO_PICTURES: &str = "write the values themselves";
 
-/// Methods that are never used, by what is said instead.
+/// Closed methods, grouped by advice.
 const CLOSED: &[(&str, &[&str])] = &[
     (
         NO_FILES,
@@ -65,14 +66,14 @@ const CLOSED: &[(&str, &[&str])] = &[
     ("work with values", &["cffi"]),
 ];
 
-/// Methods that give a text.
+/// Methods that return a string.
 const GIVING: &[&str] = &["to_csv", "to_html", "to_json", "to_markdown", "to_string"];
-/// What their first parameter is called.
+/// The name of their first parameter.
 const TARGETS: &[&str] = &["buf", "path_or_buf"];
 
-/// What is given to methods that take functions, beside a function.
+/// Keyword arguments, other than the function, of methods that take functions.
 const OF_FUNCTIONS: &[&str] = &["axis", "by_row", "convert_dtype", "raw", "result_type"];
-/// What is given to pivot tables.
+/// Keyword arguments of pivot tables.
 const OF_PIVOTS: &[&str] = &[
     "aggfunc",
     "columns",
@@ -86,13 +87,13 @@ const OF_PIVOTS: &[&str] = &[
     "sort",
     "values",
 ];
-/// Keywords by which methods that take functions take them, or arguments for them.
+/// Keyword arguments through which methods take functions, or pass arguments to them.
 const FUNCTION_KEYWORDS: &[&str] = &["arg", "args", "engine", "engine_kwargs", "func", "kwargs"];
 
-/// Options that change nothing but what is printed begin so.
+/// The prefix of options that affect only what is printed.
 const DISPLAY: &str = "display.";
 
-/// What has to be looked at in a member of a module.
+/// Returns the check that a member of a module needs.
 pub(super) fn function_check(module: &str, member: &str) -> Option<TableUsageCheck> {
     match (module, member) {
         ("pandas", "read_csv" | "read_fwf" | "read_json" | "read_table")
@@ -103,7 +104,7 @@ pub(super) fn function_check(module: &str, member: &str) -> Option<TableUsageChe
     }
 }
 
-/// What has to be looked at in an attribute of any value.
+/// Returns the check that an attribute of any value needs.
 pub(super) fn method_check(name: &str) -> Option<TableUsageCheck> {
     let closed = CLOSED.iter().find(|(_, names)| names.contains(&name));
     match name {
@@ -114,8 +115,8 @@ pub(super) fn method_check(name: &str) -> Option<TableUsageCheck> {
     }
 }
 
-/// What is wrong with a use: with `arguments` where it is called, as a value without. `is_buffer`
-/// tells what makes a text or bytes in memory.
+/// Returns the problem with a use: a call if `arguments` is given, otherwise a value. `is_buffer`
+/// returns whether an expression creates an in-memory file.
 pub(super) fn usage_fault<'t>(
     care: TableUsageCheck,
     arguments: Option<&PythonCallArguments<'t, '_>>,
@@ -153,20 +154,20 @@ pub(super) fn usage_fault<'t>(
     (!is_fine).then_some(TableUsageFault { does, instead })
 }
 
-/// What stands in the parentheses of a call.
+/// The arguments of a call.
 #[derive(Debug)]
 pub(super) struct PythonCallArguments<'t, 'p> {
     positional: Vec<Node<'t>>,
-    /// The names of those that are named.
+    /// The names of the keyword arguments.
     keywords: Vec<&'p str>,
-    /// The content of the first, if it is a plain text.
+    /// The content of the first argument, if it is a plain string literal.
     literal: Option<&'p str>,
-    /// Whether a list or a mapping is taken apart into arguments.
+    /// Whether a list or a mapping is unpacked into arguments (`*` or `**`).
     has_splat: bool,
 }
 
 impl<'t, 'p> PythonCallArguments<'t, 'p> {
-    /// Those of `call`; `text` and `literal` read nodes.
+    /// Collects the arguments of `call`; `text` and `literal` read nodes.
     pub(super) fn from_call(
         call: Node<'t>,
         text: impl Fn(Node<'t>) -> &'p str,
@@ -200,7 +201,7 @@ impl<'t, 'p> PythonCallArguments<'t, 'p> {
         given
     }
 
-    /// The first that has no name, unless others may come before it.
+    /// Returns the first positional argument, unless unpacked arguments could precede it.
     fn first(&self) -> Option<Node<'t>> {
         self.positional.first().copied().filter(|_| !self.has_splat)
     }
@@ -210,13 +211,13 @@ impl<'t, 'p> PythonCallArguments<'t, 'p> {
         self.positional.is_empty() && !self.has_splat && !self.keywords.iter().any(is_target)
     }
 
-    /// Whether a function that a text names would get nothing but what it works on.
+    /// Returns whether a function given by name would get nothing but its data.
     fn has_only_function(&self) -> bool {
         let is_known = |name: &&str| OF_FUNCTIONS.contains(name);
         let passes_on = |name: &&str| FUNCTION_KEYWORDS.contains(name);
         match self.positional.as_slice() {
             _ if self.has_splat => false,
-            // Each names a column with a function for it.
+            // Each keyword names a column and gives a function for it.
             [] => !self.keywords.iter().any(passes_on),
             [function, ..] if function.kind() == "lambda" => true,
             [_] => self.keywords.iter().all(is_known),

@@ -1,8 +1,8 @@
-//! What programs may do with tables, and what is refused where a config opens the libraries for them.
+//! What programs may do with tables, and what is refused when a config adds the table libraries.
 
 use super::*;
 
-/// Whether `program` may run with these libraries, below imports of them.
+/// Returns whether `program`, preceded by imports of these libraries, is refused.
 fn is_refused(libraries: PythonLibraries, program: &str) -> bool {
     let imports = match libraries {
         PythonLibraries::Standard => "import io",

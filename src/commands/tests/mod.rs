@@ -1,4 +1,4 @@
-//! What is read of command lines, and what is said about them: what is here holds for all of it.
+//! Helpers for the tests of parsing and judging command lines.
 
 mod properties;
 mod reading;
@@ -23,7 +23,7 @@ fn patterns(written: &[&str]) -> Vec<CommandRegex> {
     patterns.collect()
 }
 
-/// The rule that refuses a line, or nothing.
+/// Returns the rule that refuses a line, if any.
 fn refusal(rules: &CommandRules, line: &str) -> Option<&'static str> {
     judge(rules, line).err().map(|refused| refused.rule)
 }

@@ -1,11 +1,11 @@
-//! What holds for every line.
+//! Properties that hold for every line.
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::commands::line::UnparsedReason;
 
-/// Words that say nothing to a shell, and words that would at another place.
+/// Words without meaning for a shell in this position, and words that would have one elsewhere.
 fn data_word() -> impl Strategy<Value = String> {
     const WORDS: &[&str] = &[
         "rm", "sudo", "a", "mkfs", "-rf", "x.txt", "dd", "su", "chmod", "E",
@@ -13,7 +13,7 @@ fn data_word() -> impl Strategy<Value = String> {
     prop::sample::select(WORDS).prop_map(str::to_owned)
 }
 
-/// The ways to quote a word.
+/// Returns all ways to quote a word.
 fn quotings(word: &str) -> [String; 5] {
     let first = word.chars().next().unwrap();
     let rest = word.get(first.len_utf8()..).unwrap_or_default();
@@ -26,7 +26,7 @@ fn quotings(word: &str) -> [String; 5] {
     ]
 }
 
-/// Pieces of shell that fit together or not.
+/// Pieces of shell syntax that may or may not fit together.
 fn fragment() -> impl Strategy<Value = String> {
     const PIECES: &[&str] = &[
         "<<E",

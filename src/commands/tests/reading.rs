@@ -1,11 +1,11 @@
-//! The parse: which commands there are, how each is reached, what its words are.
+//! The parser: which commands it finds, how each is reached, and what its words are.
 
 use crate::commands::line::{
     ExtraArguments, ShellWord, SimpleCommand, UnparsedReason, WrappedKind,
 };
 use crate::commands::parse::{LINE_BYTES_MAX, parse};
 
-/// Every simple command of a line as `text <- step, step`.
+/// Lists every simple command of a line as `text <- step, step`.
 #[track_caller]
 fn check_commands(line: &str, expected: &[&str]) {
     let parsed = parse(line);

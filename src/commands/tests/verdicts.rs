@@ -1,4 +1,4 @@
-//! What the rules and the lists say.
+//! The verdicts of the rules and the lists.
 
 use super::*;
 use crate::commands::line::UnparsedReason;
@@ -181,8 +181,8 @@ fn a_refusal_names_the_command_the_rule_and_the_way_out() {
     );
 }
 
-/// What MassGen decides about these lines by looking for words in them, and what the parse makes of
-/// them: refused in `standard`, refused in `strict`, or neither.
+/// Lines that MassGen judges by searching for words, and the verdicts after parsing: refused in
+/// `standard`, refused in `strict`, or neither.
 #[test]
 fn lines_that_were_misjudged_by_their_words_are_judged_by_their_commands() {
     const BENIGN: &[&str] = &[

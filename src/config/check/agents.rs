@@ -1,4 +1,4 @@
-//! Owns the agents of a config: their names, what they are told and what they may touch.
+//! Checks the agents of a config: their names, their instructions and their access.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::tools::served::SERVED_PREFIX;
 use crate::tools::spec::{COMMANDS, TOOLS};
 use crate::tools::tool_selection::names_tool;
 
-/// What the whole config says and every agent shares.
+/// The settings that all agents share.
 #[derive(Clone, Copy)]
 struct SharedSettings<'a> {
     context_paths: &'a [ContextPath],
@@ -34,7 +34,7 @@ struct SharedSettings<'a> {
 }
 
 impl ConfigChecker<'_> {
-    /// The whole config, as far as it can be made.
+    /// Builds the whole config, as far as it is valid.
     pub(super) fn build_config(&mut self, tree: &YamlNode) -> Option<Config> {
         let root = MappingView {
             node: tree,
@@ -118,7 +118,7 @@ impl ConfigChecker<'_> {
         (agents.len() == views.len()).then_some(agents)
     }
 
-    /// The mappings of the agents: `agents`, or the one of `agent`.
+    /// Returns the mappings of the agents: those of `agents`, or the single one of `agent`.
     fn agent_views<'n>(&mut self, root: &MappingView<'n>) -> Option<Vec<MappingView<'n>>> {
         let error = |message: &str| Diagnostic::error("agents", message);
         let finding = match (root.get("agents"), root.section("agent")) {
@@ -222,7 +222,7 @@ impl ConfigChecker<'_> {
         })
     }
 
-    /// Two agents would overwrite each other's recording.
+    /// Refuses a `record` file that another agent has: they would overwrite each other's recording.
     fn refuse_shared_record(
         &mut self,
         view: &MappingView<'_>,
@@ -254,7 +254,7 @@ impl ConfigChecker<'_> {
             .ok()
     }
 
-    /// The context paths of one agent that `orchestrator` does not list too.
+    /// Returns the context paths of one agent that `orchestrator` does not list.
     fn own_context_paths(
         &mut self,
         backend: &MappingView<'_>,
@@ -304,7 +304,8 @@ impl ConfigChecker<'_> {
         ToolFilter { allowed, excluded }
     }
 
-    /// The tools that a list names. A name with a typing error would open what it should close.
+    /// Returns the tools that a list names. An unknown name similar to a known one is an error: a
+    /// typing error would open a tool that should be closed.
     fn tool_names(&mut self, backend: &MappingView<'_>, key: &str) -> Vec<String> {
         let texts = backend.texts(key);
         for text in &texts {
@@ -328,13 +329,13 @@ impl ConfigChecker<'_> {
     }
 }
 
-/// Whether two ids would name the same directory on a file system that ignores case.
+/// Returns whether two ids would share a directory on a case-insensitive file system.
 fn same_name(a: &AgentId, b: &AgentId) -> bool {
     a.as_str().eq_ignore_ascii_case(b.as_str())
 }
 
-/// `agent`, whose servers are the same values as those of `earlier` agents where they are written the
-/// same: what is known of one is known of the other, and what is shared is.
+/// Makes `agent` share its servers with `earlier` agents that configure the same: they are then the
+/// same value, so that a connection and everything known about a server can be shared.
 fn with_servers_of(mut agent: AgentConfig, earlier: &[AgentConfig]) -> AgentConfig {
     for server in &mut agent.servers {
         let mut known = earlier.iter().flat_map(|earlier| &earlier.servers);

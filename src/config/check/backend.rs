@@ -1,4 +1,4 @@
-//! Owns the backend of an agent: which vendor is asked, where, for which model, with what.
+//! Checks the backend of an agent: its vendor, endpoint, model and parameters.
 
 use std::sync::Arc;
 
@@ -16,11 +16,12 @@ use crate::config::{BackendConfig, KeyHosts, ReplyTimeouts, ScriptSource};
 use crate::path::AbsPath;
 use crate::text::list_names;
 
-/// How long a guest may say nothing, in seconds: longer than the commands that such programs run.
+/// The default time that an external agent may be silent, in seconds: longer than the commands that
+/// such programs run.
 const GUEST_SILENCE_SECONDS_DEFAULT: u64 = 1_200;
 
 impl ConfigChecker<'_> {
-    /// The backend of one agent.
+    /// Builds the backend of one agent.
     pub(super) fn backend(&mut self, view: &MappingView<'_>) -> Option<BackendConfig> {
         let vendor = view.text("type").and_then(|text| self.vendor(&text));
         let api_key = view.text("api_key").and_then(|text| self.api_key(&text));
@@ -51,7 +52,7 @@ impl ConfigChecker<'_> {
         Some(backend)
     }
 
-    /// The models that are asked after `first`.
+    /// Builds the fallback models of `first`.
     fn fallback(
         &mut self,
         view: &MappingView<'_>,
@@ -71,7 +72,7 @@ impl ConfigChecker<'_> {
             .collect()
     }
 
-    /// One model after `first` that is described by itself.
+    /// Builds a fallback model that has its own mapping.
     fn described_fallback(
         &mut self,
         view: &MappingView<'_>,
@@ -117,7 +118,7 @@ impl ConfigChecker<'_> {
         })
     }
 
-    /// How often vendors may be asked.
+    /// Builds the rate limits.
     pub(super) fn rate_limits(&mut self, root: &MappingView<'_>) -> Vec<RateLimit> {
         let items = root.items("rate_limits").into_iter();
         items
@@ -188,7 +189,8 @@ impl ConfigChecker<'_> {
         model
     }
 
-    /// The endpoint from the config, else from the vendor's variable, else the vendor's own.
+    /// Returns the endpoint from the config, else from the vendor's variable, else the vendor's
+    /// own.
     fn base_url(&mut self, view: &MappingView<'_>, vendor: &Vendor) -> Option<String> {
         if let Some(text) = view.text("base_url") {
             if let Some(fault) = url_fault(text.written) {
@@ -219,7 +221,7 @@ impl ConfigChecker<'_> {
         found
     }
 
-    /// The replies of a scripted backend; other types have none.
+    /// Returns the source of a scripted backend's replies; other types have none.
     fn script(&mut self, view: &MappingView<'_>, vendor: &Vendor) -> Option<ScriptSource> {
         let replies = view
             .get("replies")
@@ -256,7 +258,7 @@ impl ConfigChecker<'_> {
         None
     }
 
-    /// A file that a text names; a relative one lies beside the config.
+    /// Resolves a file name; a relative one is resolved against the config's directory.
     pub(super) fn path_beside_config(&mut self, text: &TextValue<'_>) -> Option<AbsPath> {
         let path = self.path(text)?;
         let is_relative = !text.written.starts_with(['/', '~']);
@@ -268,7 +270,7 @@ impl ConfigChecker<'_> {
     }
 }
 
-/// Whether the model is given images: as it is written, else as it is `known`.
+/// Returns whether the model accepts images: as configured, otherwise as it is `known`.
 fn image_input(view: &MappingView<'_>, known: ImageInput) -> ImageInput {
     match view.flag("image_input") {
         Some(true) => ImageInput::Taken,
@@ -277,7 +279,7 @@ fn image_input(view: &MappingView<'_>, known: ImageInput) -> ImageInput {
     }
 }
 
-/// How long replies may take.
+/// Returns the timeouts of replies.
 fn reply_timeouts(view: &MappingView<'_>, vendor: &Vendor) -> ReplyTimeouts {
     let default = match vendor.connection {
         VendorConnection::ExternalAgent(_) => ReplyTimeouts {
@@ -296,7 +298,7 @@ fn reply_timeouts(view: &MappingView<'_>, vendor: &Vendor) -> ReplyTimeouts {
     }
 }
 
-/// What keeps a text from being the address of a model's API.
+/// Returns why a string cannot be the address of a model's API; `None` if it can.
 fn url_fault(text: &str) -> Option<&'static str> {
     let Ok(url) = Url::parse(text) else {
         return Some("is not an address");

@@ -1,4 +1,4 @@
-//! Owns the checks of a config: each is a command and a name, by which voters know it.
+//! Builds the checks of a config: each is a command with a name that voters see.
 
 use crate::check_results::CheckRequirement;
 use crate::config::check::ConfigChecker;
@@ -8,13 +8,13 @@ use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::yaml::{YamlNode, YamlValue};
 use crate::text::single_line;
 
-/// The most checks; every answer waits for all of them.
+/// The maximum number of checks; every answer waits for all of them.
 const CHECKS_MAX: usize = 32;
-/// The longest name that a command gives to its check, in characters.
+/// The longest name that is derived from a check's command, in characters.
 const NAME_CHARS_MAX: usize = 60;
 
 impl ConfigChecker<'_> {
-    /// The checks of the config; none if it has none.
+    /// Returns the checks of the config; empty if it has none.
     pub(super) fn checks(&mut self, root: &MappingView<'_>) -> ChecksConfig {
         let items = root.items("checks");
         if items.len() > CHECKS_MAX {

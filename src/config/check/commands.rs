@@ -1,4 +1,5 @@
-//! Owns the keys of an agent about commands: which it may run, in what, and what they may use.
+//! Checks the keys of an agent about commands: which ones it may run, in what environment, and
+//! their resource limits.
 
 use std::collections::BTreeMap;
 
@@ -23,11 +24,11 @@ use crate::sandbox_policy::limits::ResourceLimits;
 use crate::sandbox_policy::network::{DomainPattern, NetworkPolicy};
 use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 
-/// The most patterns or domains of one list.
+/// The maximum number of patterns or domains in one list.
 const ENTRIES_MAX: usize = 256;
 
 impl ConfigChecker<'_> {
-    /// How an agent's commands are run, if it may run any.
+    /// Returns how an agent's commands are run, if it may run any.
     pub(super) fn commands(&mut self, backend: &MappingView<'_>) -> Option<CommandLineConfig> {
         let config = CommandLineConfig {
             mode: self.execution_mode(backend),
@@ -69,7 +70,7 @@ impl ConfigChecker<'_> {
         Some(config)
     }
 
-    /// How an agent's programs are run, if it works by them.
+    /// Returns how an agent's programs are run, if it writes programs.
     pub(super) fn programs(&mut self, backend: &MappingView<'_>) -> Option<CodeModeConfig> {
         let named = |key| backend.text(key).map(|text| text.written);
         let language = named("code_language").and_then(ProgramLanguage::from_name);
@@ -104,7 +105,7 @@ impl ConfigChecker<'_> {
         })
     }
 
-    /// Says of each key that begins with `beginning` that it changes nothing.
+    /// Warns about each key that starts with `beginning` that it has no effect.
     pub(super) fn warn_without_effect(
         &mut self,
         backend: &MappingView<'_>,
@@ -130,7 +131,7 @@ impl ConfigChecker<'_> {
         }
     }
 
-    /// Says what the config opens that is closed unless somebody says so.
+    /// Warns about settings that open what is closed by default.
     fn warn_about_open_settings(&mut self, backend: &MappingView<'_>, config: &CommandLineConfig) {
         let mut warn = |key: &str, message: &str, remedy: &str| {
             let warning = Diagnostic::warning(backend.key_path(key), message);
@@ -209,7 +210,7 @@ impl ConfigChecker<'_> {
         }
     }
 
-    /// What a key opens of the network: nothing, everything, or a list of domains.
+    /// Returns the network access that a key allows: none, everything, or a list of domains.
     pub(super) fn network_of(&mut self, view: &MappingView<'_>, key: &str) -> NetworkPolicy {
         match view.text(key).map(|text| text.written) {
             Some("on") => NetworkPolicy::On,
@@ -237,7 +238,7 @@ impl ConfigChecker<'_> {
         }
     }
 
-    /// The texts of a list that is not too long.
+    /// Returns the strings of a list, up to the maximum number.
     pub(super) fn bounded_texts<'n>(
         &mut self,
         backend: &MappingView<'n>,
@@ -279,7 +280,7 @@ impl ConfigChecker<'_> {
         variables
     }
 
-    /// A variable with its value; one without a value is passed as it is.
+    /// Returns a variable with its value; one without a value is inherited.
     fn variable(&self, value: &YamlNode) -> EnvVariable {
         let Some(text) = scalar_text(value, String::new()) else {
             return EnvVariable::Inherited;
@@ -292,7 +293,7 @@ impl ConfigChecker<'_> {
         }
     }
 
-    /// Says so if a variable that is passed on has no value.
+    /// Warns if an inherited variable is not set.
     fn warn_if_unset(&mut self, name: &TextValue<'_>) {
         let TextValue { written, path, .. } = name;
         if self.context.env.get(written).is_none() {
@@ -303,7 +304,8 @@ impl ConfigChecker<'_> {
         }
     }
 
-    /// Whether a text can be the name of a variable; `hint` says how to write one.
+    /// Returns whether a string is a valid name of a variable, and adds an error if not; `hint`
+    /// shows how to write one.
     pub(super) fn is_variable_name(&mut self, name: &TextValue<'_>, hint: &str) -> bool {
         let mut bytes = name.written.bytes();
         let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
@@ -319,7 +321,8 @@ impl ConfigChecker<'_> {
         is_name
     }
 
-    /// Whether a text can be the name of a variable; says what is worth a word about it.
+    /// Returns whether a string is a valid name of a variable, and warns if every command could
+    /// then read a vendor's key.
     fn check_variable_name(&mut self, name: &TextValue<'_>) -> bool {
         if !self.is_variable_name(name, "write `env: [NAME]`, or `env: {NAME: value}`") {
             return false;
@@ -338,7 +341,8 @@ impl ConfigChecker<'_> {
     }
 }
 
-/// What holds an agent that is a program of its own, beside its network and its variables.
+/// Returns the restrictions on an external agent's program, except for its network and its
+/// variables.
 pub(super) fn external_agent_commands(backend: &MappingView<'_>) -> CommandLineConfig {
     CommandLineConfig {
         sandbox: sandbox(backend),
@@ -347,7 +351,7 @@ pub(super) fn external_agent_commands(backend: &MappingView<'_>) -> CommandLineC
     }
 }
 
-/// The key by which an agent works by programs.
+/// The key that makes an agent write programs instead of single calls.
 const CODE: &str = "enable_code_based_tools";
 
 fn works_by_programs(backend: &MappingView<'_>) -> bool {
@@ -394,12 +398,12 @@ fn command_bounds(backend: &MappingView<'_>) -> CommandBounds {
     }
 }
 
-/// The size of a key, in bytes.
+/// Returns the size that a key gives, in bytes.
 fn bytes(view: &MappingView<'_>, key: &str) -> Option<u64> {
     size::bytes(view.text(key)?.written)
 }
 
-/// Whether a value is a list of texts, or a mapping of names to texts or to nothing.
+/// Returns whether a value is a list of strings, or a mapping of names to strings or to nothing.
 pub(super) fn is_variable_mapping(node: &YamlNode) -> bool {
     let is_scalar = |node: &YamlNode| matches!(node.value, YamlValue::Scalar(_));
     match &node.value {

@@ -1,4 +1,4 @@
-//! Owns the paths of the user's that a config opens to agents: context paths and folder guards.
+//! Checks the user's paths that a config opens to agents: context paths and folder guards.
 
 use crate::config::ContextPath;
 use crate::config::check::mapping_view::{MappingView, TextValue, scalar_text};
@@ -19,7 +19,7 @@ enum BreadthPolicy {
 }
 
 impl ConfigChecker<'_> {
-    /// The context paths of an `orchestrator` or a backend.
+    /// Returns the context paths of an `orchestrator` or a backend.
     pub(super) fn context_paths(&mut self, holder: &MappingView<'_>) -> Vec<ContextPath> {
         let items = holder.items("context_paths");
         self.check_count(holder, "context_paths", items.len());
@@ -70,7 +70,7 @@ impl ConfigChecker<'_> {
         })
     }
 
-    /// The paths of a list, each relative to the context path that it must lie in.
+    /// Returns the paths of a list, each relative to the context path that must contain it.
     fn paths_inside(&mut self, entry: &MappingView<'_>, key: &str, root: &AbsPath) -> Vec<RelPath> {
         let texts = entry.texts(key);
         self.check_count(entry, key, texts.len());
@@ -94,7 +94,7 @@ impl ConfigChecker<'_> {
         found
     }
 
-    /// The protected names that are taken out of the list.
+    /// Returns the names that are removed from the protected ones.
     fn unprotected(&mut self, entry: &MappingView<'_>) -> Vec<String> {
         let mut found = Vec::new();
         for text in entry.texts("unprotected") {
@@ -116,7 +116,7 @@ impl ConfigChecker<'_> {
         found
     }
 
-    /// The folder guard of an agent: its own, or the one of its backend.
+    /// Returns the folder guard of an agent: its own, or that of its backend.
     pub(super) fn folder_guard(
         &mut self,
         agent: &MappingView<'_>,
@@ -141,7 +141,7 @@ impl ConfigChecker<'_> {
         FolderGuard::Off
     }
 
-    /// A guard as it is written; a preset below `root` becomes part of its lists.
+    /// Parses a folder guard; a preset below `root` becomes part of its lists.
     fn parse_guard(&mut self, guard: &MappingView<'_>, backend: &MappingView<'_>) -> FolderGuard {
         let root = guard.text("root").and_then(|text| self.path(&text));
         let preset = guard.text("preset");

@@ -1,4 +1,4 @@
-//! Owns the keys of an agent about the container that its commands run in.
+//! Checks the keys of an agent about the container that its commands run in.
 
 use std::collections::BTreeMap;
 
@@ -12,15 +12,15 @@ use crate::config::docker::{
 use crate::config::size;
 use crate::path::AbsPath;
 
-/// The most mounts, variables or packages of one list.
+/// The maximum number of mounts, variables or packages in one list.
 const ENTRIES_MAX: usize = 64;
 /// The longest name of an image or package, in bytes.
 const NAME_BYTES_MAX: usize = 256;
-/// Places of a container that hold no files but windows into the kernel.
+/// Directories of a container that hold interfaces to the kernel rather than files.
 const KERNEL_DIRS: &[&str] = &["/dev", "/proc", "/sys"];
 
 impl ConfigChecker<'_> {
-    /// How the container of an agent is made.
+    /// Returns the configuration of an agent's container.
     pub(super) fn docker(&mut self, backend: &MappingView<'_>) -> DockerConfig {
         let root = match backend.flag("command_line_docker_enable_sudo") {
             Some(true) => RootAccess::BySudo,
@@ -162,7 +162,7 @@ impl ConfigChecker<'_> {
         );
     }
 
-    /// Where a mount lies in the container.
+    /// Returns the path of a mount in the container.
     fn mount_target(&mut self, mount: &MappingView<'_>) -> Option<AbsPath> {
         for entry in mount.node.entries() {
             if !matches!(entry.key.as_str(), "bind" | "mode") {
@@ -252,7 +252,7 @@ impl ConfigChecker<'_> {
         packages
     }
 
-    /// The packages of a list. None may be taken for an option of what installs them.
+    /// Returns the packages of a list. None can be mistaken for an option of the installer.
     fn package_names(&mut self, view: &MappingView<'_>, key: &str) -> Vec<String> {
         let mut names = Vec::new();
         for text in self.bounded_texts(view, key) {
@@ -274,7 +274,7 @@ impl ConfigChecker<'_> {
     }
 }
 
-/// A decimal number in billionths.
+/// Parses a decimal number into billionths.
 fn billionths(decimal: &str) -> Option<u64> {
     const DIGITS: usize = 9;
     let (whole, part) = decimal.split_once('.').unwrap_or((decimal, ""));

@@ -1,16 +1,16 @@
-//! Owns `${NAME}` in values: variables of the environment, and `${cwd}`.
+//! Expands `${NAME}` in values: environment variables, and `${cwd}`.
 
-/// A text with its variables filled in, and the names that had no value.
+/// A string with its variables expanded, and the names that had no value.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ExpandedText {
-    /// The text; a variable without a value stays as it was written.
+    /// The string; a variable without a value stays as written.
     pub(super) text: String,
-    /// The names that had no value, in the order of the text.
+    /// The names without a value, in order of occurrence.
     pub(super) unset: Vec<String>,
 }
 
-/// Fills in the variables of `text`. Only `${UPPER_CASE}` and `${cwd}` are variables; all else that
-/// looks like one is text.
+/// Expands the variables in `text`. Only `${UPPER_CASE}` and `${cwd}` are variables; anything else
+/// that looks like one is literal.
 pub(super) fn expand<'a>(text: &str, value_of: impl Fn(&str) -> Option<&'a str>) -> ExpandedText {
     let mut out = String::with_capacity(text.len());
     let mut unset = Vec::new();
@@ -34,7 +34,8 @@ pub(super) fn expand<'a>(text: &str, value_of: impl Fn(&str) -> Option<&'a str>)
     ExpandedText { text: out, unset }
 }
 
-/// Whether the text is one variable and nothing else, so that its value may be a number.
+/// Returns whether the string is a single variable and nothing else, so that its value may be a
+/// number.
 pub(super) fn is_whole_variable(text: &str) -> bool {
     text.strip_prefix("${")
         .and_then(|rest| rest.strip_suffix('}'))

@@ -1,5 +1,5 @@
-//! Owns the keys of an agent that is a program of its own: what is started for it, with which
-//! variables, and what it reaches of the network.
+//! Checks the keys of an external agent: the program to start, its variables and its network
+//! access.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::config::vendors::AgentProtocolKind;
 use crate::sandbox_policy::network::{DomainPattern, NetworkPolicy};
 use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 
-/// Keys that mean nothing for a program that has tools of its own, and why.
+/// Keys without effect for a program that has its own tools, and the reason.
 const WITHOUT_EFFECT: &[(&str, &str)] = &[
     (
         "enable_mcp_command_line",
@@ -30,7 +30,8 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("base_url", "a program is told by a variable, in `env`"),
 ];
 
-/// Beginnings of keys about commands that mean nothing for it either, and what does.
+/// Prefixes of keys about commands that have no effect for an external agent either, and what to
+/// write instead.
 const OF_COMMANDS: &[(&str, &str)] = &[
     ("command_line_network", "write `network`"),
     ("command_line_srt_", "write `network`"),
@@ -51,7 +52,7 @@ const OF_COMMANDS: &[(&str, &str)] = &[
 ];
 
 impl ConfigChecker<'_> {
-    /// Refuses keys of programs where none is started.
+    /// Refuses keys about the agent's program where no program is started.
     pub(super) fn refuse_external_agent_keys(&mut self, view: &MappingView<'_>) {
         for key in ["command", "network"] {
             if view.get(key).is_some() {
@@ -61,7 +62,7 @@ impl ConfigChecker<'_> {
         }
     }
 
-    /// The program that speaks for an agent.
+    /// Returns the program of an external agent.
     pub(super) fn external_agent(
         &mut self,
         view: &MappingView<'_>,
@@ -113,14 +114,14 @@ impl ConfigChecker<'_> {
         })
     }
 
-    /// What is started.
+    /// Returns the command to start.
     fn agent_command(
         &mut self,
         view: &MappingView<'_>,
         kind: &ExternalAgentKind,
     ) -> Option<Vec<String>> {
         let mut texts = view.texts("command").into_iter();
-        // A program with a path lies where that leads; its arguments are its own.
+        // A program given as a path is resolved; its arguments stay as they are.
         let program = texts.next().map(|text| {
             let place = text.written.contains('/').then(|| self.path(&text));
             let place = place.flatten().map(|path| path.to_string());
@@ -143,8 +144,8 @@ impl ConfigChecker<'_> {
         None
     }
 
-    /// How it is held. The key that the vendor's variables or the config hold goes to the program and
-    /// nowhere else.
+    /// Returns the restrictions on the program. The vendor's key, from its variables or the config,
+    /// is passed to the program and nowhere else.
     fn agent_sandbox(
         &mut self,
         view: &MappingView<'_>,

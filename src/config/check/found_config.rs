@@ -1,5 +1,6 @@
-//! Owns the walk over a config by the marks that say what its keys may do in a found config. The tree
-//! before variables goes along: it tells what came from the user's environment.
+//! Walks a config and finds the uses that its keys' marks do not allow in a found config. The tree
+//! before variable expansion is walked alongside: it shows which values came from the user's
+//! environment.
 
 use crate::config::check::key_walk::is_default;
 use crate::config::check::paths::resolve;
@@ -16,13 +17,13 @@ use crate::config::{ConfigContext, ConfigOrigin};
 use crate::path::AbsPath;
 use crate::text::single_line;
 
-/// How much of an unknown key is repeated, in characters.
+/// The longest part of an unknown key that is quoted, in characters.
 const KEY_CHARS_MAX: usize = 80;
-/// Words in the place of the project of a pipeline.
+/// Words that stand for the project of a pipeline.
 const NO_PROJECT: &[&str] = &["auto", "none"];
 
-/// What only a named config may say, in the order of the file. `written` and `filled` are the same
-/// tree before and after its variables were filled in.
+/// Returns the uses that only a named config may have, in the order of the file. `written` and
+/// `filled` are the same tree before and after variable expansion.
 pub(super) fn restricted_uses(
     (written, filled): (&YamlNode, &YamlNode),
     origin: &ConfigOrigin,
@@ -47,7 +48,7 @@ struct FoundConfigWalk<'a> {
     reaches: Vec<RestrictedUse>,
 }
 
-/// What stands around a mapping.
+/// The surroundings of a mapping.
 #[derive(Clone, Copy)]
 struct MappingContext<'a> {
     agent: &'a str,
@@ -121,7 +122,8 @@ impl FoundConfigWalk<'_> {
         }
     }
 
-    /// A path that cannot be read is an error of the config, and names nothing here.
+    /// Checks a path. One that cannot be resolved is reported as an error of the config elsewhere,
+    /// and is not a use here.
     fn check_path(&mut self, written: &str, usage: PathPurpose, setting: &KeySetting<'_>) {
         let from_base = || resolve(written, self.context).ok();
         let is_relative = !written.starts_with(['/', '~']);
@@ -152,7 +154,7 @@ impl FoundConfigWalk<'_> {
             .extend(path.map(|path| RestrictedUse::Path { path, access }));
     }
 
-    /// The sections below a value, as the shape of its key says.
+    /// Walks the sections below a value, according to the shape of its key.
     fn walk_subsections<'t>(
         &mut self,
         (written, filled): (&'t YamlNode, &'t YamlNode),

@@ -1,4 +1,4 @@
-//! Owns the check of `hooks`: every group and command is read, and their number is bounded.
+//! Checks `hooks`: parses every group and command, and limits their number.
 
 use crate::config::check::ConfigChecker;
 use crate::config::check::mapping_view::{MappingView, TextValue, scalar_text};
@@ -11,7 +11,7 @@ use crate::hooks::{HOOKS_MAX, Hook, HookEvent, HookList, TIMEOUT_SECONDS_DEFAULT
 const COMMAND_BYTES_MAX: usize = 8 * 1024;
 
 impl ConfigChecker<'_> {
-    /// What the `hooks` of all `holders` and `shared` add up to.
+    /// Returns the hooks of all `holders`, in addition to those in `shared`.
     pub(super) fn hooks(&mut self, holders: &[&MappingView<'_>], shared: &HookList) -> HookList {
         let mut all = shared.clone();
         for holder in holders {
@@ -99,7 +99,7 @@ impl ConfigChecker<'_> {
         })
     }
 
-    /// The text of a key that is taken to the letter, whose shape nobody has looked at yet.
+    /// Returns the text of a verbatim key, whose shape has not been checked yet.
     fn text_in<'n>(&mut self, view: &MappingView<'n>, key: &str) -> Option<TextValue<'n>> {
         let text = view.text(key);
         if let (None, Some(node)) = (&text, view.get(key)) {

@@ -1,5 +1,5 @@
-//! Owns the comparison of the tree with the table of keys: unknown keys, keys that are not served,
-//! values of a wrong shape, missing keys. On its way it fills in variables.
+//! Compares the tree with the table of keys: unknown keys, unsupported keys, values of a wrong
+//! shape, missing keys. It also expands variables.
 
 use crate::config::check::commands::is_variable_mapping;
 use crate::config::check::expand::{ExpandedText, expand, is_whole_variable};
@@ -15,26 +15,26 @@ use crate::config::vendors::VENDORS;
 use crate::config::yaml::{YamlEntry, YamlLiteral, YamlNode, YamlScalar, YamlValue};
 use crate::text::list_names;
 
-/// Keys whose value is useless with a variable that is not set in it.
+/// Keys whose value is useless if it contains a variable that is not set.
 const NEEDS_VARIABLES: &[&str] = &["api_key", "base_url"];
-/// Keys that a vendor's key may stand in: what stands in others can end in what models are told.
+/// Keys that may contain a vendor's key: values of others can reach a prompt.
 const MAY_HOLD_KEYS: &[&str] = &["api_key", "env", "headers"];
-/// The key in whose values every variable has to be set: a server would be sent its name.
+/// The key in whose values every variable must be set: otherwise a server would receive its name.
 const SERVERS: &str = "mcp_servers";
-/// The key of a workspace, and the variable that stands for it.
+/// The key of a workspace, and the variable with its path.
 const CWD: &str = "cwd";
-/// The keys of a server in which that variable stands for the directory that its program begins in,
-/// which is known when it is started.
+/// The keys of a server in which that variable is the program's working directory, which is known
+/// only when it is started.
 const OF_STARTS: &[&str] = &["args", CWD];
-/// What a key begins with that is a place for anchors and nothing else.
+/// The prefix of keys that only hold YAML anchors.
 const ANCHOR_PREFIX: &str = "x-";
-/// The longest value that variables can make, in bytes.
+/// The longest value after variable expansion, in bytes.
 const EXPANDED_BYTES_MAX: usize = 256 * 1024;
 
 impl ConfigChecker<'_> {
-    /// Compares the whole tree with a table, and fills in its variables. `${cwd}` stands for the
-    /// `cwd` beside or above it, or else the directory that the user stands in. Says with `hint`
-    /// where the tree is no mapping at all; otherwise there are keys to look at.
+    /// Compares the whole tree with a table and expands its variables. `${cwd}` is the `cwd` in the
+    /// same or an enclosing mapping, or else the user's current directory. Returns whether the tree
+    /// is a mapping; if not, adds an error with `hint`.
     pub(super) fn walk(
         &mut self,
         tree: &mut YamlNode,
@@ -124,8 +124,8 @@ impl ConfigChecker<'_> {
         }
     }
 
-    /// Says once that a key is not served, unless what it asks for happens anyway. It is an error if the
-    /// user relies on what it restricts.
+    /// Reports that a key is not supported, unless it asks for the default behaviour anyway. If the
+    /// user relies on a restriction by it, that is an error.
     fn walk_unserved(
         &mut self,
         entry: &mut YamlEntry,
@@ -155,7 +155,7 @@ impl ConfigChecker<'_> {
         }
     }
 
-    /// A key that the section does not list.
+    /// Handles a key that the section does not list.
     fn walk_other(&mut self, entry: &mut YamlEntry, section: &KeySection, path: &str, cwd: &str) {
         let near = section.nearest(&entry.key);
         let passed = section.passes_on(&entry.key);
@@ -225,7 +225,7 @@ impl ConfigChecker<'_> {
         }
     }
 
-    /// Fills in the variables of every scalar from here down.
+    /// Expands the variables in every scalar from this node down.
     fn fill_variables(&mut self, node: &mut YamlNode, path: &str, cwd: &str) {
         match &mut node.value {
             YamlValue::Null => {}
@@ -298,7 +298,7 @@ impl ConfigChecker<'_> {
         })
     }
 
-    /// The `text` of the key called `key` with its variables.
+    /// Expands the variables in `text`, the value of the key `key`.
     fn expand_text(&self, text: &str, key: &str, cwd: &str) -> ExpandedText {
         let env = self.context.env;
         expand(text, |name| match name {
@@ -308,7 +308,8 @@ impl ConfigChecker<'_> {
         })
     }
 
-    /// What `${cwd}` stands for in a mapping: the `cwd` that it holds, or else the one around it.
+    /// Returns the value of `${cwd}` in a mapping: its own `cwd`, or else that of the enclosing
+    /// mapping.
     fn effective_cwd(&self, node: &YamlNode, outer: &str) -> String {
         match node.entry(CWD).map(|entry| &entry.value.value) {
             Some(YamlValue::Scalar(scalar)) => self.expand_text(&scalar.text, CWD, outer).text,
@@ -316,7 +317,7 @@ impl ConfigChecker<'_> {
         }
     }
 
-    /// The value is shown as it was written, for a variable may hold a key.
+    /// Reports a value of a wrong shape, as it was written: a variable may contain a key.
     fn wrong_shape(&mut self, node: &YamlNode, shape: &ValueShape, path: &str) {
         let name = path.rsplit('.').next().unwrap_or(path);
         let value = match &node.value {
@@ -342,13 +343,13 @@ impl ConfigChecker<'_> {
     }
 }
 
-/// Whether a variable is where a vendor's key is kept.
+/// Returns whether a variable holds a vendor's key.
 fn holds_key(variable: &str) -> bool {
     let mut vendors = VENDORS.iter();
     vendors.any(|vendor| vendor.key_variables.contains(&variable))
 }
 
-/// Whether a value has a shape. Mappings are walked, not asked.
+/// Returns whether a value has a shape. Mappings are walked instead.
 fn matches_shape(node: &YamlNode, shape: &ValueShape) -> bool {
     let YamlValue::Scalar(scalar) = &node.value else {
         let names_variables = matches!(shape, ValueShape::Names) && is_variable_mapping(node);
@@ -385,7 +386,7 @@ fn matches_shape(node: &YamlNode, shape: &ValueShape) -> bool {
     }
 }
 
-/// Whether the value of a key that is not acted on asks for a restriction.
+/// Returns whether the value of an unsupported key asks for a restriction.
 fn is_restriction(node: &YamlNode, ignored: IgnoredEffect) -> bool {
     let is_off = match &node.value {
         YamlValue::Null => true,
@@ -402,7 +403,7 @@ fn is_restriction(node: &YamlNode, ignored: IgnoredEffect) -> bool {
     }
 }
 
-/// Whether a value is the default, which holds anyway.
+/// Returns whether a value is the default, which applies anyway.
 pub(super) fn is_default(node: &YamlNode, default: Option<&str>) -> bool {
     match (&node.value, default) {
         (YamlValue::Scalar(scalar), Some(default)) => {
@@ -413,7 +414,7 @@ pub(super) fn is_default(node: &YamlNode, default: Option<&str>) -> bool {
     }
 }
 
-/// The section that lists a key, the outermost if there are several.
+/// Returns the section that lists a key, the outermost if there are several.
 fn section_of_key(name: &str) -> Option<&'static str> {
     let sections = SECTIONS.iter().filter(|section| {
         let key = section.find(name);

@@ -1,4 +1,4 @@
-//! Owns the limits of a run and of its agents, as a config gives them.
+//! Reads the limits of a run and of its agents from a config.
 
 use crate::config::check::ConfigChecker;
 use crate::config::check::mapping_view::MappingView;
@@ -9,7 +9,7 @@ use crate::spending::limits::BudgetLimits;
 use crate::spending::money::Money;
 
 impl ConfigChecker<'_> {
-    /// The section `limits` of the config or of an agent; without one there are no limits.
+    /// Returns the section `limits` of the config or of an agent; without it there are no limits.
     pub(super) fn limits(&mut self, around: &MappingView<'_>) -> BudgetLimits {
         let Some(view) = around.section("limits") else {
             return BudgetLimits::default();
@@ -21,7 +21,7 @@ impl ConfigChecker<'_> {
         }
     }
 
-    /// The amount of a key as `read` takes it. One that it does not take is an error.
+    /// Returns the amount of a key, as parsed by `read`. A value that `read` rejects is an error.
     pub(super) fn dollars(
         &mut self,
         view: &MappingView<'_>,
@@ -41,13 +41,14 @@ impl ConfigChecker<'_> {
     }
 }
 
-/// How many requests a round may have (`max_steps_per_round` of `limits`), if it says so.
+/// Returns the maximum number of requests in a round (`max_steps_per_round` of `limits`), if it is
+/// set.
 pub(super) fn steps_per_round(around: &MappingView<'_>) -> Option<u32> {
     let steps = around.section("limits")?.integer("max_steps_per_round")?;
     u32::try_from(steps).ok()
 }
 
-/// What is kept of the project's runs and sessions (`retention`).
+/// Returns the retention of the project's runs and sessions (`retention`).
 pub(super) fn retention(root: &MappingView<'_>) -> RetentionConfig {
     let view = root.section("retention");
     let days = view.as_ref().and_then(|view| view.integer("days"));

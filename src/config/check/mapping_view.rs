@@ -1,5 +1,5 @@
-//! Owns reading a mapping of the tree by its keys. The walk has reported every value of a wrong
-//! shape before; here it counts as not written.
+//! Reads the mappings of the tree by key. The walk has already reported every value of a wrong
+//! shape; here it counts as absent.
 
 use crate::config::diagnostic::Span;
 use crate::config::yaml::{YamlLiteral, YamlNode, YamlScalar, YamlValue};
@@ -13,46 +13,46 @@ pub(super) struct MappingView<'a> {
     pub(super) path: String,
 }
 
-/// A text and where it stands.
+/// A string and its location.
 #[derive(Clone, Debug)]
 pub(super) struct TextValue<'a> {
-    /// The text.
+    /// The string.
     pub(super) written: &'a str,
     /// Its path in the YAML.
     pub(super) path: String,
-    /// Where it stands.
+    /// Its location in the text.
     pub(super) span: &'a Span,
 }
 
 impl<'a> MappingView<'a> {
-    /// The path of a key of this mapping.
+    /// Returns the path of a key of this mapping.
     pub(super) fn key_path(&self, key: &str) -> String {
         join_key(&self.path, key)
     }
 
-    /// The value of a key, unless it is empty.
+    /// Returns the value of a key, unless it is empty.
     pub(super) fn get(&self, key: &str) -> Option<&'a YamlNode> {
         let value = &self.node.entry(key)?.value;
         (value.value != YamlValue::Null).then_some(value)
     }
 
-    /// Where a key stands, or the mapping if it does not.
+    /// Returns the location of a key, or of the mapping if it lacks the key.
     pub(super) fn key_span(&self, key: &str) -> &'a Span {
         let entry = self.node.entry(key);
         entry.map_or(&self.node.span, |entry| &entry.key_span)
     }
 
-    /// The text of a key.
+    /// Returns the text of a key.
     pub(super) fn text(&self, key: &str) -> Option<TextValue<'a>> {
         scalar_text(self.get(key)?, self.key_path(key))
     }
 
-    /// The truth value of a key.
+    /// Returns the boolean of a key.
     pub(super) fn flag(&self, key: &str) -> Option<bool> {
         self.scalar(key)?.as_flag()
     }
 
-    /// The number of a key.
+    /// Returns the integer of a key.
     pub(super) fn integer(&self, key: &str) -> Option<u64> {
         match self.scalar(key)?.literal {
             YamlLiteral::Integer(integer) => u64::try_from(integer).ok(),
@@ -60,7 +60,7 @@ impl<'a> MappingView<'a> {
         }
     }
 
-    /// The number of a key, written out: no number has an exponent.
+    /// Returns the number of a key as written; numbers have no exponent.
     pub(super) fn decimal(&self, key: &str) -> Option<String> {
         match self.scalar(key)?.literal {
             YamlLiteral::Integer(integer) => Some(integer.to_string()),
@@ -69,7 +69,7 @@ impl<'a> MappingView<'a> {
         }
     }
 
-    /// The mapping of a key.
+    /// Returns the mapping of a key.
     pub(super) fn section(&self, key: &str) -> Option<MappingView<'a>> {
         let node = self.get(key)?;
         match &node.value {
@@ -81,7 +81,7 @@ impl<'a> MappingView<'a> {
         }
     }
 
-    /// The items of a list, each with its path; none if there is no list.
+    /// Returns the items of a list, each with its path; empty if there is no list.
     pub(super) fn items(&self, key: &str) -> Vec<(String, &'a YamlNode)> {
         let path = self.key_path(key);
         match self.get(key).map(|node| &node.value) {
@@ -94,7 +94,7 @@ impl<'a> MappingView<'a> {
         }
     }
 
-    /// The texts of a list.
+    /// Returns the strings of a list.
     pub(super) fn texts(&self, key: &str) -> Vec<TextValue<'a>> {
         let items = self.items(key).into_iter();
         items
@@ -102,8 +102,8 @@ impl<'a> MappingView<'a> {
             .collect()
     }
 
-    /// The entries of a list of mappings, or of a mapping of names to mappings, each with its name if it
-    /// has one.
+    /// Returns the entries of a list of mappings, or of a mapping of names to mappings, each with
+    /// its name if it has one.
     pub(super) fn named_mappings(
         &self,
         key: &str,
@@ -143,7 +143,7 @@ impl<'a> MappingView<'a> {
     }
 }
 
-/// A scalar as text.
+/// Returns a scalar as text.
 pub(super) fn scalar_text(node: &YamlNode, path: String) -> Option<TextValue<'_>> {
     match &node.value {
         YamlValue::Scalar(scalar) => Some(TextValue {
@@ -155,7 +155,7 @@ pub(super) fn scalar_text(node: &YamlNode, path: String) -> Option<TextValue<'_>
     }
 }
 
-/// The path of `key` in the mapping at `path`.
+/// Returns the path of `key` in the mapping at `path`.
 pub(super) fn join_key(path: &str, key: &str) -> String {
     if path.is_empty() {
         key.to_owned()

@@ -1,5 +1,5 @@
-//! Owns the step from a tree to a [`Config`]: first every key and value against the table of keys,
-//! then what they mean together. All that is wrong is found at once.
+//! Turns a tree into a [`Config`]: first checks every key and value against the table of keys, then
+//! their combination. All errors are reported together.
 
 use crate::config::check::mapping_view::MappingView;
 use crate::config::diagnostic::{Diagnostic, Severity};
@@ -36,16 +36,16 @@ mod workflow;
 #[cfg(test)]
 mod tests;
 
-/// The most agents of a team; each holds a conversation in memory.
+/// The maximum number of agents in a team; each holds a conversation in memory.
 pub const AGENTS_MAX: usize = 512;
-/// The most paths of one list; each is held open during a run.
+/// The maximum number of paths in one list; each is held open during a run.
 pub const PATHS_MAX: usize = 256;
-/// The most keys of one mapping; the rest is not looked at.
+/// The maximum number of keys in one mapping; further ones are not checked.
 pub const KEYS_MAX: usize = 256;
-/// The most findings that are kept of one file.
+/// The maximum number of findings that are kept for one file.
 const FINDINGS_MAX: usize = 100;
 
-/// What was found wrong so far.
+/// The findings so far.
 #[derive(Debug, Default)]
 struct DiagnosticList {
     list: Vec<Diagnostic>,
@@ -54,8 +54,8 @@ struct DiagnosticList {
 }
 
 impl DiagnosticList {
-    /// Keeps a finding. A warning that was given before is only counted, and gives way to an error
-    /// when there are too many.
+    /// Adds a finding. A repeated warning is only counted, and if there are too many findings, an
+    /// error replaces a warning.
     fn push(&mut self, diagnostic: Diagnostic) {
         let is_error = diagnostic.severity == Severity::Error;
         self.has_errors |= is_error;
@@ -77,7 +77,7 @@ impl DiagnosticList {
         }
     }
 
-    /// The findings in the order of the file; those about the whole file come first.
+    /// Returns the findings in the order of the file; those about the whole file come first.
     fn finish(mut self) -> Vec<Diagnostic> {
         self.list
             .sort_by_key(|found| found.span.as_ref().map_or(0, |span| span.start));
@@ -89,20 +89,20 @@ impl DiagnosticList {
     }
 }
 
-/// Everything that the checks of one file share.
+/// The state shared by all checks of one file.
 #[derive(Debug)]
 struct ConfigChecker<'a> {
-    /// What the tree was read from.
+    /// The source of the tree.
     text: &'a str,
     origin: &'a ConfigOrigin,
     context: &'a ConfigContext<'a>,
-    /// Whether agents work where a pipeline puts them, and need no `cwd`.
+    /// Whether a pipeline decides where agents work, so that they need no `cwd`.
     is_pipeline: bool,
     findings: DiagnosticList,
 }
 
-/// Checks the tree of a config's text. Gives the config with what in it only a named config may say.
-/// Without a config, at least one of the findings is an error.
+/// Checks the tree of a config. Returns the config, with its uses that only a named config may
+/// have. If there is no config, at least one of the findings is an error.
 pub fn check(
     mut tree: YamlNode,
     text: &str,
@@ -121,7 +121,8 @@ pub fn check(
     checker.finish(config.map(|config| (config, reaches)))
 }
 
-/// Checks the tree of a file of models. Without models, at least one of the findings is an error.
+/// Checks the tree of a file of models. If no models are returned, at least one of the findings is
+/// an error.
 pub fn check_models(
     mut tree: YamlNode,
     text: &str,
@@ -147,12 +148,12 @@ impl<'a> ConfigChecker<'a> {
         }
     }
 
-    /// Whether the agent of this backend has a workspace.
+    /// Returns whether the agent of this backend has a workspace.
     fn has_workspace(&self, backend: &MappingView<'_>) -> bool {
         self.is_pipeline || backend.get("cwd").is_some()
     }
 
-    /// What was made, if nothing is wrong with it, and all findings.
+    /// Returns the result, if there are no errors, and all findings.
     fn finish<T>(self, made: Option<T>) -> (Option<T>, Vec<Diagnostic>) {
         let has_errors = self.findings.has_errors;
         (made.filter(|_| !has_errors), self.findings.finish())

@@ -1,4 +1,4 @@
-//! Owns the models of the user's file, as it gives them.
+//! Reads the models in the user's file.
 
 use crate::config::check::ConfigChecker;
 use crate::config::check::mapping_view::MappingView;
@@ -8,7 +8,7 @@ use crate::spending::money::Money;
 use crate::spending::price::{ModelPrice, TokenRates};
 
 impl ConfigChecker<'_> {
-    /// The rows of the file, as far as they can be made.
+    /// Returns the rows of the file that are valid.
     pub(super) fn models(&mut self, tree: &YamlNode) -> Vec<KnownModel> {
         let root = MappingView {
             node: tree,

@@ -1,4 +1,4 @@
-//! Owns the rules of coordination and the timeouts, as a config gives them.
+//! Reads the rules of coordination and the timeouts from a config.
 
 use crate::config::check::ConfigChecker;
 use crate::config::check::mapping_view::{MappingView, TextValue};
@@ -10,7 +10,7 @@ use crate::config::{
 };
 
 impl ConfigChecker<'_> {
-    /// The section `orchestrator`, or the defaults without one.
+    /// Returns the section `orchestrator`, or the defaults without it.
     pub(super) fn orchestrator(&mut self, root: &MappingView<'_>) -> OrchestratorConfig {
         let default = OrchestratorConfig::default();
         let Some(view) = root.section("orchestrator") else {
@@ -56,8 +56,8 @@ impl ConfigChecker<'_> {
         }
     }
 
-    /// The directory that a text names, below the state directory unless it is absolute. Says what
-    /// is wrong with a text that names none.
+    /// Returns the directory that a string names, below the state directory unless absolute. Adds
+    /// an error if it is invalid.
     pub(super) fn place(&mut self, text: &TextValue<'_>) -> Option<StoragePath> {
         if text.written.starts_with('~') {
             return self.path(text).map(StoragePath::Absolute);
@@ -77,7 +77,7 @@ impl ConfigChecker<'_> {
     }
 }
 
-/// The section `timeout_settings`, or the defaults without one.
+/// Returns the section `timeout_settings`, or the defaults without it.
 pub(super) fn timeouts(root: &MappingView<'_>) -> TimeoutConfig {
     let default = TimeoutConfig::default();
     let Some(view) = root.section("timeout_settings") else {

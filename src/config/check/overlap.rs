@@ -1,5 +1,5 @@
-//! Owns which directories of a config must not lie in one another: an agent could otherwise write
-//! what is another's, or massgen clear what is the user's.
+//! Refuses directories of a config that must not contain one another: otherwise an agent could
+//! write to another's directory, or massgen could delete the user's files.
 
 use crate::config::check::mapping_view::MappingView;
 use crate::config::check::{ConfigChecker, paths};
@@ -9,23 +9,23 @@ use crate::config::{Config, OrchestratorConfig};
 use crate::path::AbsPath;
 use crate::permissions::folded::FoldedPath;
 
-/// A directory that massgen writes, or that one agent writes.
+/// A directory that massgen or one agent writes to.
 struct DirectoryClaim<'a> {
-    /// Whose it is.
+    /// Its owner.
     owner: DirectoryOwner,
-    /// Where it is.
+    /// Its path.
     path: AbsPath,
-    /// The same with folded names: some disks take `Work` for `work`.
+    /// The folded path: some disks take `Work` for `work`.
     folded: FoldedPath,
     /// The key that names it.
     key: String,
-    /// Where the key's value stands, if it is written.
+    /// The location of the key's value, if it is set.
     span: Option<&'a Span>,
-    /// Whether the user chose the path in full.
+    /// Whether the user gave an absolute path.
     is_absolute: bool,
 }
 
-/// Whose a directory is.
+/// The owner of a directory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum DirectoryOwner {
     Agent,
@@ -33,7 +33,7 @@ enum DirectoryOwner {
 }
 
 impl ConfigChecker<'_> {
-    /// Says which directories lie in one another that must not.
+    /// Refuses directories that contain one another and must not.
     pub(super) fn overlaps(&mut self, root: &MappingView<'_>, config: &Config) {
         let workspaces = self.workspaces(root, config).into_iter();
         let storage = self.storage_directories(root, &config.orchestrator);
@@ -111,7 +111,7 @@ impl ConfigChecker<'_> {
         storages.chain([logs]).collect()
     }
 
-    /// Whether a directory is apart from what is the user's; says why if it is not.
+    /// Returns whether a directory is separate from the user's; adds an error if not.
     fn check_separate(&mut self, territory: &DirectoryClaim<'_>, config: &Config) -> bool {
         let path = &territory.path;
         let fault = match (territory.owner, self.unsuitable_reason(territory)) {
@@ -139,7 +139,7 @@ impl ConfigChecker<'_> {
         false
     }
 
-    /// What a directory is that massgen must not work in.
+    /// Returns why massgen must not work in a directory; `None` if it may.
     fn unsuitable_reason(&self, territory: &DirectoryClaim<'_>) -> Option<&'static str> {
         let base = self.context.base;
         let state = base.join(STATE_DIR);
@@ -198,8 +198,8 @@ impl<'n> DirectoryClaim<'n> {
     }
 }
 
-/// A path that agents are given and that the storage lies in, or that lies in the storage. Below the
-/// state directory there is none: agents do not see it, and cannot be given it by accident.
+/// Returns a path opened to agents that contains the storage or is inside it. Storage below the
+/// state directory has none: agents do not see that directory, and cannot be given it by accident.
 fn overlapping_context_path<'c>(
     storage: &DirectoryClaim<'_>,
     config: &'c Config,

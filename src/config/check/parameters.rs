@@ -1,5 +1,5 @@
-//! Owns the keys of a backend that go into every request: which the vendor's API has, and what is said
-//! about the others.
+//! The keys of a backend that go into every request: which of them the vendor's API supports, and
+//! warnings about the others.
 
 use serde_json::{Map, Value as Json};
 
@@ -12,11 +12,11 @@ use crate::config::keys::{KeySection, KeyStatus, ValueShape};
 use crate::config::vendors::Vendor;
 use crate::config::yaml::YamlEntry;
 
-/// The key whose entries go into requests beside the others.
+/// The key whose entries are added to requests.
 const EXTRA_BODY: &str = "extra_body";
 
 impl ConfigChecker<'_> {
-    /// The keys of a section that go into every request.
+    /// Returns the keys of a section that go into every request.
     pub(super) fn parameters(
         &mut self,
         view: &MappingView<'_>,
@@ -53,7 +53,7 @@ impl ConfigChecker<'_> {
         parameters
     }
 
-    /// What another model of the same vendor is sent of the parameters of the first.
+    /// Returns the parameters of the first model that are sent to another model of the same vendor.
     pub(super) fn fallback_parameters(
         &mut self,
         first: &BackendConfig,
@@ -62,7 +62,7 @@ impl ConfigChecker<'_> {
         let asked = (first.vendor, other.written.trim());
         let mut parameters = first.parameters.clone();
         parameters.retain(|key, value| {
-            // What the first is sent nevertheless stands in `extra_body`.
+            // A parameter that is sent although the API lacks it comes from `extra_body`.
             let is_forced = unsent_reason(key, first.vendor, &first.model).is_some();
             let place = (other.path.clone(), other.span);
             is_forced || self.is_sent(key, value, asked, place)
@@ -70,7 +70,7 @@ impl ConfigChecker<'_> {
         parameters
     }
 
-    /// Whether a parameter goes to a model; says it if not.
+    /// Returns whether a parameter is sent to a model; warns if not.
     fn is_sent(
         &mut self,
         key: &str,
@@ -88,8 +88,7 @@ impl ConfigChecker<'_> {
     }
 }
 
-/// What a key of the model's API asks for. A flag that is as it would be without the key asks for
-/// nothing.
+/// Returns the value of an API key of the backend. A flag with its default value is omitted.
 fn parameter(view: &MappingView<'_>, section: &KeySection, entry: &YamlEntry) -> Option<Json> {
     let key = section.find(&entry.key);
     let Some(key) = key.filter(|key| matches!(key.shape, ValueShape::Flag)) else {

@@ -1,4 +1,4 @@
-//! Owns reading a path that the user wrote, and which paths are too wide to be opened to agents.
+//! Resolves paths that the user wrote, and decides which are too broad to be opened to agents.
 
 use crate::config::ConfigContext;
 use crate::config::check::ConfigChecker;
@@ -10,15 +10,16 @@ use crate::path::AbsPath;
 /// The longest path, in bytes: `PATH_MAX` of Linux.
 const PATH_BYTES_MAX: usize = 4096;
 
-/// Directories of the system; they belong to nobody's project.
+/// System directories; they are not part of any project.
 const SYSTEM_DIRS: &[&str] = &[
     "/", "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib32", "/lib64", "/opt", "/proc",
     "/root", "/run", "/sbin", "/sys", "/usr", "/var",
 ];
-/// Directories that hold no files but windows into the kernel.
+/// Directories that hold interfaces to the kernel rather than files.
 const KERNEL_DIRS: &[&str] = &["/dev", "/proc", "/sys"];
 
-/// Why a path is too wide to be opened to agents without a word from the user; `None` if it is not.
+/// Returns why a path is too broad to be opened to agents without explicit permission from the
+/// user; `None` if it is not.
 pub(super) fn breadth_reason(path: &AbsPath, context: &ConfigContext<'_>) -> Option<&'static str> {
     let is = |dirs: &[&str]| {
         dirs.iter()
@@ -42,8 +43,8 @@ pub(super) fn breadth_reason(path: &AbsPath, context: &ConfigContext<'_>) -> Opt
 }
 
 impl ConfigChecker<'_> {
-    /// The path that a text names; relative ones start in the user's directory. Says what is wrong
-    /// with a text that names none.
+    /// Resolves a path; relative ones start in the user's directory. Adds an error if it is
+    /// invalid.
     pub(super) fn path(&mut self, text: &TextValue<'_>) -> Option<AbsPath> {
         let path = resolve(text.written, self.context);
         path.map_err(|(message, hint)| {
@@ -55,10 +56,10 @@ impl ConfigChecker<'_> {
     }
 }
 
-/// What is wrong with a path, and what to do.
+/// The problem with a path, and what to do.
 pub(super) type PathFault = (String, &'static str);
 
-/// The path that `text` names, or what is wrong with it.
+/// Resolves `text` to a path, or returns the problem with it.
 pub(super) fn resolve(text: &str, context: &ConfigContext<'_>) -> Result<AbsPath, PathFault> {
     if text.is_empty() {
         return Err((

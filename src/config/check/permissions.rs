@@ -1,4 +1,4 @@
-//! Owns the check of `permissions`: every rule is read, and every example is held against the rules.
+//! Checks `permissions`: parses every rule, and compares every example with the rules.
 
 use crate::call_rules::rule_syntax::parse_rule;
 use crate::call_rules::{CallRule, CallRules};
@@ -10,17 +10,17 @@ use crate::config::yaml::{YamlNode, YamlValue};
 use crate::permissions::path_rules::RuleAction;
 use crate::text::list_names;
 
-/// The most rules of one list, and the most examples.
+/// The maximum number of rules in one list, and of examples.
 const RULES_MAX: usize = 256;
-/// The roles that change nothing, and what is denied to them.
+/// The roles that change nothing, and the rules that deny them.
 const READERS: &[&str] = &["read-only", "researcher"];
 const DENIED_TO_READERS: &[&str] = &["write_file", "command", "tool(execute_code)"];
-/// A form for tools that massgen does not have.
+/// The prefix of rules about a tool that massgen does not have.
 const ABOUT_URLS: &str = "read_url";
 
 impl ConfigChecker<'_> {
-    /// What the `permissions` of all `holders` say together. Their examples are held against it and
-    /// `shared`.
+    /// Returns the combined `permissions` of all `holders`. Their examples are compared with these
+    /// rules and those in `shared`.
     pub(super) fn permissions(
         &mut self,
         holders: &[&MappingView<'_>],
@@ -47,7 +47,7 @@ impl ConfigChecker<'_> {
         own
     }
 
-    /// Says what commands are not held to.
+    /// Warns about rules that are not enforced for commands.
     pub(super) fn warn_unenforced_for_commands(
         &mut self,
         view: &MappingView<'_>,
@@ -105,7 +105,7 @@ impl ConfigChecker<'_> {
         CallRules::new(rules)
     }
 
-    /// The rules that the role of a section stands for. No other key of the section but `enabled` lifts them.
+    /// Returns the rules of a section's role. No other key of the section but `enabled` lifts them.
     fn role_rules(&self, section: &MappingView<'_>) -> Vec<CallRule> {
         let role = section.text("role");
         let is_reader = role.is_some_and(|role| READERS.contains(&role.written));
@@ -162,7 +162,7 @@ impl ConfigChecker<'_> {
             .push(error.with_suggestion("correct the rules, or the example"));
     }
 
-    /// The items of a list, as far as they are looked at.
+    /// Returns the items of a list, up to the maximum number.
     fn bounded_items<'n>(
         &mut self,
         section: &MappingView<'n>,

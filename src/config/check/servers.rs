@@ -1,5 +1,5 @@
-//! Owns the keys about foreign servers: their names, what is started for them and where they are. A
-//! value that variables were filled into is never repeated, for it may be a secret.
+//! Checks the keys about MCP servers: their names, the programs to start for them and their URLs. A
+//! value with expanded variables is never quoted, because it may be a secret.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,24 +20,25 @@ use crate::permissions::path_rules::RuleAction;
 use crate::sandbox_policy::network::NetworkPolicy;
 use crate::tools::served::{OutsideEffects, SERVER_NAME_BYTES_MAX, ServerName, ServerRules};
 
-/// The most servers of one list.
+/// The maximum number of servers in one list.
 const SERVERS_MAX: usize = 32;
 /// The longest command, in characters.
 const COMMAND_CHARS_MAX: usize = 1000;
-/// The most arguments of a program, and the longest one, in characters.
+/// The maximum number of arguments of a program, and the longest one, in characters.
 const ARGUMENTS_MAX: usize = 50;
 const ARGUMENT_CHARS_MAX: usize = 500;
-/// The longest address and the longest directory, in characters.
+/// The longest URL and the longest directory, in characters.
 const URL_CHARS_MAX: usize = 2048;
 const CWD_CHARS_MAX: usize = 500;
 /// The longest name and value of a variable or header, in characters.
 const NAME_CHARS_MAX: usize = 100;
 const VALUE_CHARS_MAX: usize = 1000;
-/// What would mean something to a shell; no shell reads a command, so it would mean nothing here.
+/// Characters with a meaning for a shell; no shell parses the command, so they would have no
+/// effect.
 const METACHARACTERS: &[char] = &[
     ';', '&', '|', '`', '$', '(', ')', '<', '>', '\n', '\r', '\0',
 ];
-/// Programs that a server may be, whatever the level.
+/// Programs that a server may run at any security level.
 const PROGRAMS: &[&str] = &[
     "bash",
     "bun",
@@ -66,20 +67,20 @@ const PROGRAMS: &[&str] = &[
     "yarn",
     "zsh",
 ];
-/// Those that fetch what they run.
+/// Programs that download what they run.
 const FETCHING_PROGRAMS: &[&str] = &["bunx", "npx", "pipx", "uvx"];
-/// What `moderate` adds.
+/// Additional programs of the level `moderate`.
 const MODERATE_PROGRAMS: &[&str] = &["git", "nodejs"];
-/// What `permissive` adds to that.
+/// Additional programs of the level `permissive`.
 const PERMISSIVE_PROGRAMS: &[&str] = &["curl", "wget"];
 
-/// What is said where a list or mapping of servers is wanted.
+/// The hint where a list or mapping of servers is expected.
 const HOW_TO_WRITE: &str =
     "write `mcp_servers: [{name: files, command: npx, args: [PACKAGE]}]`, or a mapping of names";
 
 impl ConfigChecker<'_> {
-    /// The servers of an agent: its own, and those of all agents that it has not written anew. Without
-    /// a workspace, there is nowhere for a program to run.
+    /// Returns the servers of an agent: its own, and those for all agents that it does not
+    /// override. Without a workspace there is no directory for a program to run in.
     pub(super) fn agent_servers(
         &mut self,
         backend: &MappingView<'_>,
@@ -107,7 +108,7 @@ impl ConfigChecker<'_> {
         servers
     }
 
-    /// The servers that a mapping lists.
+    /// Returns the servers that a mapping lists.
     pub(super) fn servers(&mut self, view: &MappingView<'_>) -> Vec<Arc<ServerConfig>> {
         let entries = view.named_mappings("mcp_servers");
         if entries.len() > SERVERS_MAX {
@@ -208,7 +209,7 @@ impl ConfigChecker<'_> {
         })
     }
 
-    /// What `tools` says of single tools.
+    /// Returns the rules in `tools` about single tools.
     fn rulings(
         &mut self,
         server: &ServerName,
@@ -299,7 +300,7 @@ impl ConfigChecker<'_> {
         })
     }
 
-    /// Says where a program is to fetch a package, and reaches nothing.
+    /// Warns if a program must download a package but has no network access.
     fn warn_about_fetching(
         &mut self,
         text: &TextValue<'_>,
@@ -492,7 +493,7 @@ impl ConfigChecker<'_> {
         headers
     }
 
-    /// Refuses keys that mean nothing for this kind of server.
+    /// Refuses keys that have no effect for this kind of server.
     fn refuse_keys(&mut self, entry: &MappingView<'_>, keys: &[&str], why: &str) {
         for key in keys.iter().filter(|key| entry.get(key).is_some()) {
             let message = format!("`{key}` has no effect: {why}");
@@ -500,7 +501,7 @@ impl ConfigChecker<'_> {
         }
     }
 
-    /// Refuses a text that is longer than `chars_max` characters.
+    /// Refuses a string that is longer than `chars_max` characters.
     fn limit_chars(&mut self, text: &TextValue<'_>, what: &str, chars_max: usize) {
         let chars = text.written.chars().count();
         if chars > chars_max {
@@ -510,7 +511,7 @@ impl ConfigChecker<'_> {
         }
     }
 
-    /// Refuses names and texts of a mapping that are too long.
+    /// Refuses names and values of a mapping that are too long.
     fn limit_pairs(&mut self, entry: &MappingView<'_>, key: &str) {
         let Some(view) = entry.section(key) else {
             return;

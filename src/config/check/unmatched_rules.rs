@@ -1,5 +1,5 @@
-//! Owns the warnings about rules that no call can fit: a rule that closes nothing looks like one that
-//! does. What only a server could tell is not looked at here.
+//! Warns about rules that no call can match: such a rule looks as if it closed something. Tools
+//! that only a server could list are not checked.
 
 use std::sync::Arc;
 
@@ -14,14 +14,14 @@ use crate::tools::served::SERVED_PREFIX;
 use crate::tools::spec::{COMMANDS, PROGRAMS, TOOLS};
 use crate::tools::workflow::{COORDINATION, EVALUATION};
 
-/// The lists that have rules in them.
+/// The lists of rules.
 const LISTS: &[&str] = &["deny", "ask", "allow"];
-/// The list of which a rule opens nothing by being too narrow.
+/// The list in which a rule that is too narrow opens nothing.
 const ALLOW: &str = "allow";
 
 impl ConfigChecker<'_> {
-    /// Warns of each rule in the `permissions` of `holders` that fits no call of an agent with these
-    /// `servers`.
+    /// Warns about each rule in the `permissions` of `holders` that matches no call of an agent
+    /// with these `servers`.
     pub(super) fn warn_unmatched_rules(
         &mut self,
         holders: &[&MappingView<'_>],
@@ -57,7 +57,7 @@ impl ConfigChecker<'_> {
     }
 }
 
-/// A message, and what to write instead, if that can be told.
+/// A message, and what to write instead, if that is known.
 type UnmatchedRule = (String, Option<String>);
 
 fn without_arguments(word: &str) -> UnmatchedRule {
@@ -86,7 +86,7 @@ fn unknown_tool(tool: &str, servers: &[Arc<ServerConfig>]) -> Option<UnmatchedRu
         let specs = [TOOLS, COMMANDS, PROGRAMS, COORDINATION, EVALUATION];
         specs.into_iter().flatten().map(|spec| spec.name)
     };
-    // Other programs, which `massgen hook` answers, write their tools with a capital.
+    // Tools of other programs, whose calls `massgen hook` judges, start with a capital letter.
     let is_foreign = tool.starts_with(|first: char| first.is_ascii_uppercase());
     if is_foreign || own().any(|name| matches_wildcard(tool, name)) {
         return None;
@@ -97,7 +97,7 @@ fn unknown_tool(tool: &str, servers: &[Arc<ServerConfig>]) -> Option<UnmatchedRu
     {
         return unknown_server(server, servers);
     }
-    // A pattern may fit the tools of servers, whose names are not known here.
+    // A pattern may match tools of servers, whose names are not known here.
     let literal = tool.split('*').next().unwrap_or_default();
     let is_pattern = tool.contains('*');
     if is_pattern && (literal.starts_with(SERVED_PREFIX) || SERVED_PREFIX.starts_with(literal)) {

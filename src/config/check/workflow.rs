@@ -1,4 +1,4 @@
-//! Owns the check of `workflow` and `roles`: every role is known, has an agent, and stands in one place.
+//! Checks `workflow` and `roles`: every role is known, has an agent and occurs in one stage only.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -20,19 +20,19 @@ use crate::roles::{
     PipelineRole, PipelineSpec, PipelineStage, RoleName, RoleReadAccess, RoleRight, RoleWriteAccess,
 };
 
-/// The most stages.
+/// The maximum number of stages.
 const STAGES_MAX: usize = 64;
-/// The most roles that a config describes.
+/// The maximum number of roles that a config describes.
 const ROLES_MAX: usize = 64;
-/// How often the stages may be gone through, where nothing is written.
+/// The default number of iterations.
 const ITERATIONS_DEFAULT: u64 = 3;
-/// How much a role is told of earlier ones, in tokens, where nothing is written.
+/// The default token budget for earlier output in a stage's prompt.
 const CONTEXT_TOKENS_DEFAULT: u64 = 20_000;
-/// A word in the place of a role or of a project.
+/// The word for no role or no project.
 const NONE: &str = "none";
 
 impl ConfigChecker<'_> {
-    /// The pipeline of the config, if it has one that can be made.
+    /// Returns the pipeline of the config, if it has a valid one.
     pub(super) fn workflow(
         &mut self,
         root: &MappingView<'_>,
@@ -79,7 +79,7 @@ impl ConfigChecker<'_> {
         })
     }
 
-    /// Refuses keys of agents that say what roles say in a pipeline.
+    /// Refuses keys of agents that a pipeline's roles decide.
     pub(super) fn refuse_role_controlled_keys(&mut self, root: &MappingView<'_>, config: &Config) {
         let Some(workflow) = &config.workflow else {
             return;
@@ -113,7 +113,7 @@ impl ConfigChecker<'_> {
         }
     }
 
-    /// The roles that the config describes.
+    /// Returns the roles that the config describes.
     fn roles(&mut self, root: &MappingView<'_>) -> Vec<PipelineRole> {
         let entries = root.named_mappings("roles");
         if entries.len() > ROLES_MAX {
@@ -217,10 +217,10 @@ impl ConfigChecker<'_> {
         None
     }
 
-    /// A directory of the tree.
+    /// Returns a directory of the tree.
     fn directory(&mut self, text: &TextValue<'_>) -> Option<RelPath> {
-        // Git takes no file whose path has one of these, in whatever letters: the second is what
-        // Windows calls the first.
+        // Git rejects paths with one of these components, ignoring case: `git~1` is the short name
+        // of `.git` on Windows.
         let is_gits = |part: &OsStr| {
             [".git", "git~1"]
                 .iter()
@@ -399,7 +399,7 @@ impl ConfigChecker<'_> {
         role
     }
 
-    /// Refuses outputs that a role is to be told of and that nobody leaves.
+    /// Refuses roles that read the output of a role without a stage.
     fn check_outputs_exist(&mut self, root: &MappingView<'_>, stages: &[PipelineStage]) {
         for stage in stages {
             let RoleReadAccess::Only(names) = &stage.role.reads else {
@@ -414,7 +414,7 @@ impl ConfigChecker<'_> {
         }
     }
 
-    /// Refuses roles that may run commands and whose agents cannot.
+    /// Refuses roles that may run commands if their agents cannot.
     fn check_command_roles(
         &mut self,
         view: &MappingView<'_>,
@@ -444,7 +444,7 @@ impl ConfigChecker<'_> {
         }
     }
 
-    /// Says which agents have nothing to do.
+    /// Warns about agents without a stage.
     fn warn_about_idle_agents(
         &mut self,
         view: &MappingView<'_>,

@@ -1,4 +1,4 @@
-//! Owns the keys of an agent and of its backend.
+//! The keys of an agent and of its backend.
 
 use crate::config::keys::commands;
 use crate::config::keys::docker;
@@ -15,7 +15,7 @@ use crate::config::keys::{
 };
 use crate::permissions::guard::GuardPreset;
 
-/// The most tokens that a request can ask for; no model gives more.
+/// The maximum number of tokens that a request can ask for; no model produces more.
 const TOKENS_MAX: i64 = 10_000_000;
 
 /// One agent.
@@ -101,7 +101,7 @@ pub static AGENT: KeySection = KeySection {
 const GUARD_DOC: &str = "Directories that this agent is held to. With it, the context paths are not \
                          open to the agent.";
 
-/// The two lists of directories that an agent is held to.
+/// The two lists of directories that an agent is restricted to.
 pub static FOLDER_GUARD: KeySection = KeySection {
     path: "agents[].folder_guard",
     doc: "Directories that an agent is held to, absolute, below `~`, or relative to the directory \
@@ -149,7 +149,7 @@ pub static FOLDER_GUARD: KeySection = KeySection {
     ],
 };
 
-/// The endpoint, of the agent's model and of those after it.
+/// The endpoint of the agent's model and of its fallback models.
 const BASE_URL: ConfigKey = ConfigKey::served(
     &["base_url"],
     ValueShape::Text,
@@ -170,7 +170,7 @@ const SCRIPT: ConfigKey = ConfigKey::served(
     "A YAML file with the replies of a `scripted` backend, relative to the config.",
     Inside(PathPurpose::ReadByMassgen),
 );
-/// Keys that go into requests whatever they are called.
+/// Keys that are sent in requests under any name.
 const MORE: ConfigKey = ConfigKey::served(
     &["extra_body"],
     ValueShape::Mapping(&EXTRA_BODY),
@@ -188,7 +188,7 @@ const IMAGE_INPUT: ConfigKey = ConfigKey::served(
     Harmless,
 );
 
-/// Where a model is asked, and how.
+/// The model of an agent, and how it is reached.
 pub static BACKEND: KeySection = KeySection {
     path: "agents[].backend",
     doc: "Where a model is asked, and how. A key that is not listed belongs to the model's API and \
@@ -502,7 +502,7 @@ pub static BACKEND: KeySection = KeySection {
     ],
 };
 
-/// A model that is asked when the agent's own cannot go on.
+/// A model that is used when the agent's own fails.
 pub static FALLBACK: KeySection = KeySection {
     path: "agents[].backend.fallback[]",
     doc: "A model that is asked when the one before it cannot go on: its key is bad, it is unknown, \
@@ -536,7 +536,7 @@ pub static FALLBACK: KeySection = KeySection {
     ],
 };
 
-/// More keys for the model's API.
+/// Additional keys for the model's API.
 pub static EXTRA_BODY: KeySection = KeySection {
     path: "agents[].backend.extra_body",
     doc: "Keys that go into every request as they are, whatever they are called.",

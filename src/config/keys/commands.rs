@@ -1,4 +1,4 @@
-//! Owns the keys of a backend about commands.
+//! The keys of a backend about commands.
 
 use crate::code_mode::ProgramLanguage;
 use crate::code_mode::language::PythonLibraries;
@@ -9,11 +9,11 @@ use crate::config::keys::{
 };
 use crate::sandbox_policy::sandbox_level::CHOICES;
 
-/// What is said of keys that are there for another sandbox.
+/// What is said about keys that belong to another sandbox.
 const READING: &str = "commands read what is granted and what toolchains need of the system, and \
                        nothing else; open more in `context_paths`";
 
-/// Whether there are commands at all.
+/// Whether the agent can run commands.
 pub(super) const ENABLED: ConfigKey = ConfigKey::served(
     &["enable_mcp_command_line"],
     ValueShape::Flag,
@@ -21,7 +21,7 @@ pub(super) const ENABLED: ConfigKey = ConfigKey::served(
     Harmless,
 )
 .with_default("false");
-/// Whether the agent works by programs.
+/// Whether the agent writes programs instead of single calls.
 pub(super) const CODE: ConfigKey = ConfigKey::served(
     &["enable_code_based_tools"],
     ValueShape::Flag,
@@ -31,7 +31,7 @@ pub(super) const CODE: ConfigKey = ConfigKey::served(
     Harmless,
 )
 .with_default("false");
-/// What they are written in.
+/// The language of programs.
 pub(super) const CODE_LANGUAGE: ConfigKey = ConfigKey::served(
     &["code_language"],
     ValueShape::OneOf(ProgramLanguage::NAMES),
@@ -39,21 +39,21 @@ pub(super) const CODE_LANGUAGE: ConfigKey = ConfigKey::served(
     Harmless,
 )
 .with_default("python");
-/// What they import besides.
+/// The additional libraries of programs.
 pub(super) const CODE_LIBRARIES: ConfigKey = ConfigKey::served(
     &["code_libraries"],
     ValueShape::OneOf(PythonLibraries::NAMES),
     "What Python programs may import that does not come with Python: nothing, `numpy`, or `pandas` with \
      `numpy`. It must be installed for the `python3` of `PATH`.", Harmless,)
 .with_default("standard");
-/// Where they run.
+/// Where commands run.
 pub(super) const MODE: ConfigKey = ConfigKey::served(
     &["command_line_execution_mode"],
     ValueShape::OneOf(&["local", "docker", "srt"]),
     "Where commands run: on this machine in massgen's sandbox, or in a container. `srt` is taken for \
      `local`.", Harmless,)
 .with_default("local");
-/// The only commands.
+/// The only allowed commands.
 pub(super) const ALLOWED: ConfigKey = ConfigKey::served(
     &["command_line_allowed_commands"],
     ValueShape::List(&ValueShape::Text),
@@ -61,7 +61,7 @@ pub(super) const ALLOWED: ConfigKey = ConfigKey::served(
      is `pytest` with any arguments, and `pytest-3` too.",
     Harmless,
 );
-/// Never these commands.
+/// Blocked commands.
 pub(super) const BLOCKED: ConfigKey = ConfigKey::served(
     &["command_line_blocked_commands"],
     ValueShape::List(&ValueShape::Text),
@@ -69,7 +69,7 @@ pub(super) const BLOCKED: ConfigKey = ConfigKey::served(
     Harmless,
 )
 .with_default("[]");
-/// How much is refused by text.
+/// How much is refused by the text rules.
 pub(super) const POLICY: ConfigKey = ConfigKey::served(
     &["command_policy"],
     ValueShape::OneOf(&["standard", "strict"]),
@@ -77,14 +77,14 @@ pub(super) const POLICY: ConfigKey = ConfigKey::served(
      formatting disks, fork bombs. `strict`: also what removes files or changes rights, whatever the \
      target. Where nothing enforces, it is `strict`.", Harmless,)
 .with_default("standard");
-/// How local commands are held to their grants.
+/// The sandbox level of local commands.
 pub(super) const SANDBOX: ConfigKey = ConfigKey::served(
     &["command_line_sandbox"],
     ValueShape::OneOf(CHOICES),
     "How local commands are held to their grants: the strongest tier that the machine can do, or the \
      one that is named. `off` lets commands do all that you may do.", ByValue(value_rules::sandbox),)
 .with_default("auto");
-/// What local commands reach of the network.
+/// The network access of local commands.
 pub(super) const NETWORK: ConfigKey = ConfigKey::served(
     &["command_line_network"],
     ValueShape::OneOfOrList(&["off", "on"]),
@@ -94,14 +94,14 @@ pub(super) const NETWORK: ConfigKey = ConfigKey::served(
     ByValue(value_rules::network),
 )
 .with_default("off");
-/// What one command may use up.
+/// The resource limits of a command.
 pub(super) const LIMITS: ConfigKey = ConfigKey::served(
     &["command_line_limits"],
     ValueShape::Mapping(&COMMAND_LIMITS),
     "How much one command may use.",
     Harmless,
 );
-/// Variables that commands have.
+/// Variables for commands.
 pub(super) const ENV: ConfigKey = ConfigKey::served(
     &["env"],
     ValueShape::Names,
@@ -118,7 +118,7 @@ pub(super) const SRT_DOMAINS: ConfigKey = ConfigKey::served(
     Named("opens the network to commands"),
 )
 .with_default("[]");
-/// What another sandbox reads.
+/// The read mode of another sandbox.
 pub(super) const SRT_READ_MODE: ConfigKey = ConfigKey::unserved(
     &["command_line_srt_read_mode"],
     ValueShape::OneOf(&["confined", "strict", "open"]),
@@ -126,14 +126,14 @@ pub(super) const SRT_READ_MODE: ConfigKey = ConfigKey::unserved(
     IgnoredEffect::Cosmetic,
 )
 .with_default("confined");
-/// What another sandbox reads besides.
+/// Additional readable paths of another sandbox.
 pub(super) const SRT_ALLOW_READ: ConfigKey = ConfigKey::unserved(
     &["command_line_srt_allow_read"],
     ValueShape::Any,
     READING,
     IgnoredEffect::Cosmetic,
 );
-/// What another sandbox hides.
+/// Hidden paths of another sandbox.
 pub(super) const SRT_DENY_READ: ConfigKey = ConfigKey::unserved(
     &["command_line_srt_deny_read"],
     ValueShape::Any,
@@ -147,14 +147,14 @@ pub(super) const SRT_SOCKETS: ConfigKey = ConfigKey::unserved(
     "commands reach no socket of the machine",
     IgnoredEffect::Cosmetic,
 );
-/// What MassGen starts commands with.
+/// The prefix that MassGen puts before commands.
 pub(super) const PREFIX: ConfigKey = ConfigKey::unserved(
     &["command_execution_prefix"],
     ValueShape::Any,
     "commands are started by massgen's own sandbox and nothing before it",
     IgnoredEffect::Restricts,
 );
-/// The environment of Python in which MassGen starts commands.
+/// The Python environment in which MassGen runs commands.
 pub(super) const VENV: ConfigKey = ConfigKey::unserved(
     &["command_execution_venv_path"],
     ValueShape::Any,
@@ -162,18 +162,18 @@ pub(super) const VENV: ConfigKey = ConfigKey::unserved(
     IgnoredEffect::Cosmetic,
 );
 
-/// The least and the most memory of a command, in bytes.
+/// The lowest and highest memory limit of a command, in bytes.
 const MEMORY_BYTES: (u64, u64) = (16 << 20, 16 << 40);
-/// The most processes of a command.
+/// The highest limit of processes of a command.
 const PROCESSES_MAX: i64 = 1_000_000;
-/// The fewest and the most file descriptors of a process.
+/// The lowest and highest limit of file descriptors of a process.
 const OPEN_FILES: (i64, i64) = (64, 1_000_000);
-/// The least and the most length of a file, in bytes.
+/// The lowest and highest limit of a file's length, in bytes.
 const FILE_BYTES: (u64, u64) = (1 << 10, 16 << 40);
-/// The least and the most output that is kept, in bytes.
+/// The lowest and highest size of output that is kept, in bytes.
 const OUTPUT_BYTES: (u64, u64) = (1 << 10, 64 << 20);
 
-/// How much one command may use.
+/// The resource limits of a command.
 pub static COMMAND_LIMITS: KeySection = KeySection {
     path: "agents[].backend.command_line_limits",
     doc: "How much one command may use, with all that it starts.",

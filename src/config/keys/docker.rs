@@ -1,9 +1,9 @@
-//! Owns the keys of a backend about the container that its commands run in.
+//! The keys of a backend about the container that its commands run in.
 
 use crate::config::keys::found_config::FoundConfigUse::{ByValue, Harmless, Named};
 use crate::config::keys::{ConfigKey, KeySection, UnknownKeys, ValueShape, value_rules};
 
-/// What the container is made from.
+/// The image.
 pub(super) const IMAGE: ConfigKey = ConfigKey::served(
     &["command_line_docker_image"],
     ValueShape::Text,
@@ -11,21 +11,21 @@ pub(super) const IMAGE: ConfigKey = ConfigKey::served(
      it is `massgen/mcp-runtime-sudo:latest`. It needs `/bin/sh`. A config that massgen has found and \
      you have not named with `--config` cannot name another.", ByValue(value_rules::image),)
 .with_default("massgen/mcp-runtime:latest");
-/// How much memory it has.
+/// The memory limit.
 pub(super) const MEMORY: ConfigKey = ConfigKey::served(
     &["command_line_docker_memory_limit"],
     ValueShape::Size(MEMORY_BYTES.0, MEMORY_BYTES.1),
     "Memory of all processes of the container; `memory` of `command_line_limits` if it is not there.",
     Harmless,
 );
-/// How much processor time it has.
+/// The CPU limit.
 pub(super) const CPUS: ConfigKey = ConfigKey::served(
     &["command_line_docker_cpu_limit"],
     ValueShape::Number(CPUS_MIN, CPUS_MAX),
     "How many processors the container may keep busy.",
     Harmless,
 );
-/// What it reaches of the network.
+/// The network access.
 pub(super) const NETWORK: ConfigKey = ConfigKey::served(
     &["command_line_docker_network_mode"],
     ValueShape::OneOf(&["none", "bridge", "host"]),
@@ -39,14 +39,14 @@ pub(super) const SUDO: ConfigKey = ConfigKey::served(
     "Whether the agent may become root in its container. What is root inside is root in the mounted \
      directories too, with the rights of their grants.", Named("lets commands become root in their container"),)
 .with_default("false");
-/// What it is given of the user's secrets.
+/// The user's secrets that it is given.
 pub(super) const CREDENTIALS: ConfigKey = ConfigKey::served(
     &["command_line_docker_credentials"],
     ValueShape::Mapping(&DOCKER_CREDENTIALS),
     "What of your credentials every command of the agent can read. Nothing without it.",
     ByValue(value_rules::credentials),
 );
-/// What is installed in it.
+/// The packages that are installed in it.
 pub(super) const PACKAGES: ConfigKey = ConfigKey::served(
     &["command_line_docker_packages"],
     ValueShape::Mapping(&DOCKER_PACKAGES),
@@ -54,14 +54,14 @@ pub(super) const PACKAGES: ConfigKey = ConfigKey::served(
     Harmless,
 );
 
-/// The least and the most memory of a container, in bytes. Engines refuse less than 6 MiB.
+/// The lowest and highest memory limit of a container, in bytes. Engines refuse less than 6 MiB.
 const MEMORY_BYTES: (u64, u64) = (16 << 20, 16 << 40);
-/// The least share of a processor that engines take.
+/// The smallest share of a CPU that engines accept.
 const CPUS_MIN: f64 = 0.01;
-/// The most processors.
+/// The maximum number of CPUs.
 const CPUS_MAX: f64 = 1024.0;
 
-/// What a container is given of the user's secrets.
+/// The user's secrets that a container is given.
 pub static DOCKER_CREDENTIALS: KeySection = KeySection {
     path: "agents[].backend.command_line_docker_credentials",
     doc: "What of your credentials every command of the agent can read: all of it read-only, and \
@@ -110,7 +110,7 @@ pub static DOCKER_CREDENTIALS: KeySection = KeySection {
     ],
 };
 
-/// What is installed in a container.
+/// The packages that are installed in a container.
 pub static DOCKER_PACKAGES: KeySection = KeySection {
     path: "agents[].backend.command_line_docker_packages",
     doc: "What is installed in the container, within 600 seconds for each kind.",
@@ -129,7 +129,7 @@ pub static DOCKER_PACKAGES: KeySection = KeySection {
     ],
 };
 
-/// What is installed when a container is made.
+/// The packages that are installed when a container is created.
 pub static DOCKER_PREINSTALL: KeySection = KeySection {
     path: "agents[].backend.command_line_docker_packages.preinstall",
     doc: "Packages that are installed when the container is made, in the order system, Python, npm. \

@@ -1,71 +1,71 @@
-//! Owns the marks of the table of keys that say what each key may do in a found config: one that lies
-//! in the project, and that the user did not name with `--config`. Somebody else may have written it.
+//! The marks in the table of keys for what each key may do in a found config: one that is in the
+//! project and that the user did not name with `--config`. It may be someone else's.
 
 use crate::config::yaml::{YamlNode, YamlValue};
 
-/// What a key may do in a found config. Every row of the table has one.
+/// The uses of a key that are allowed in a found config. Every row of the table has one.
 #[derive(Clone, Copy, Debug)]
 pub enum FoundConfigUse {
-    /// Whatever it says, nothing outside the project is reached, and nothing is sent anywhere but to
-    /// the vendors' own hosts. The keys of a section are judged by their own marks.
+    /// Any value is allowed: nothing outside the project is reached, and nothing is sent to hosts
+    /// other than the vendors' own. The keys of a section have their own marks.
     Harmless,
-    /// Its text, or each text of its list, is a path that has to lie in the project.
+    /// Its string, or each string of its list, is a path that must be in the project.
     Inside(PathPurpose),
-    /// It needs a config that the user named, unless its value is empty or the default. The text says
-    /// what the config would do with it.
+    /// It needs a named config, unless its value is empty or the default. The string describes what
+    /// the config would do with it.
     Named(&'static str),
-    /// The value decides: the function says what the config would do that needs a named config, or
-    /// gives `None`.
+    /// The value decides: the function describes what the config would do that needs a named
+    /// config, or returns `None`.
     ByValue(fn(&KeySetting<'_>) -> Option<String>),
 }
 
-/// What a path of a config is for.
+/// The purpose of a path in a config.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathPurpose {
-    /// A context path: open to agents, for writing if `permission: write` stands beside it.
+    /// A context path: open to agents, for writing if the same mapping has `permission: write`.
     Opened,
     /// A directory that agents may read.
     OpenedForReading,
     /// A directory that agents may write to.
     OpenedForWriting,
-    /// A file that massgen reads; relative ones lie beside the config.
+    /// A file that massgen reads; relative paths start at the config's directory.
     ReadByMassgen,
-    /// A file that massgen writes; relative ones lie beside the config.
+    /// A file that massgen writes; relative paths start at the config's directory.
     WrittenByMassgen,
-    /// A directory that massgen writes to; relative ones lie below `.massgen`.
+    /// A directory that massgen writes to; relative paths start at `.massgen`.
     State,
-    /// The project of a pipeline: a directory, or a word.
+    /// The project of a pipeline: a directory, or a keyword.
     Project,
 }
 
-/// A key that is set in a config, with what stands around it.
+/// A key that is set in a config, with its surroundings.
 #[derive(Clone, Copy, Debug)]
 pub struct KeySetting<'a> {
-    /// The value as it is written, before variables are filled in.
+    /// The value as written, before variable expansion.
     pub written: &'a YamlNode,
-    /// The value with its variables.
+    /// The value after variable expansion.
     pub value: &'a YamlNode,
-    /// The mapping that holds the key, with its variables.
+    /// The mapping that contains the key, after variable expansion.
     pub beside: &'a YamlNode,
-    /// The mapping around that one.
+    /// The mapping that encloses that one.
     pub around: Option<&'a YamlNode>,
     /// The agent whose key it is; empty outside of agents.
     pub agent: &'a str,
 }
 
 impl<'a> KeySetting<'a> {
-    /// The text of the key `name` beside this one.
+    /// Returns the text of the key `name` in the same mapping.
     pub fn text_beside(&self, name: &str) -> Option<&'a str> {
         text_of_key(self.beside, name)
     }
 
-    /// The text of the key `name` in the mapping around that of this key.
+    /// Returns the text of the key `name` in the enclosing mapping.
     pub fn text_around(&self, name: &str) -> Option<&'a str> {
         text_of_key(self.around?, name)
     }
 }
 
-/// The text of a single value.
+/// Returns the text of a scalar.
 pub fn text(node: &YamlNode) -> Option<&str> {
     match &node.value {
         YamlValue::Scalar(scalar) => Some(&scalar.text),
@@ -73,7 +73,7 @@ pub fn text(node: &YamlNode) -> Option<&str> {
     }
 }
 
-/// The items of a list; none for anything else.
+/// Returns the items of a list; empty for anything else.
 pub fn items(node: &YamlNode) -> &[YamlNode] {
     match &node.value {
         YamlValue::List(items) => items,
@@ -81,7 +81,7 @@ pub fn items(node: &YamlNode) -> &[YamlNode] {
     }
 }
 
-/// Whether nothing is written there: an empty value, list or mapping.
+/// Returns whether a value is null or an empty string, list or mapping.
 pub fn is_empty(node: &YamlNode) -> bool {
     match &node.value {
         YamlValue::Null => true,

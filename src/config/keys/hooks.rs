@@ -1,21 +1,21 @@
-//! Owns the keys of `hooks`: commands of the user's that are asked about what agents do.
+//! The keys of `hooks`: the user's commands that run on events of agents.
 
 use crate::config::keys::found_config::FoundConfigUse::{ByValue, Harmless, Named};
 use crate::config::keys::{ConfigKey, KeySection, UnknownKeys, ValueShape, value_rules};
 use crate::hooks::TIMEOUT_SECONDS_MAX;
 
-/// What `hooks` does, where it may stand.
+/// The documentation of `hooks`, wherever it can be used.
 pub(super) const DOC: &str = "Commands of yours that are asked about what agents do, and told of it. \
                               Those of the agent, of its backend, of `orchestrator` and at the top of \
                               the file add up.";
 
-/// The longest time of a hook, in seconds.
+/// The longest timeout of a hook, in seconds.
 const SECONDS_MAX: i64 = {
     assert!(TIMEOUT_SECONDS_MAX == 600, "the reference says it");
     600
 };
 
-/// What all lists of hooks have in common.
+/// The shape of all lists of hooks.
 const GROUPS: ValueShape = ValueShape::List(&ValueShape::TextOr(&HOOK_GROUP));
 
 /// The hooks of each event.

@@ -1,11 +1,11 @@
-//! Owns the keys of limits: how much a run and an agent may use.
+//! The keys of limits: how much a run and an agent may use.
 
 use crate::config::keys::found_config::FoundConfigUse::Harmless;
 use crate::config::keys::{ConfigKey, KeySection, UnknownKeys, ValueShape};
 
-/// The highest limit of money, in US dollars.
+/// The highest money limit, in US dollars.
 const DOLLARS_MAX: f64 = 1_000_000.0;
-/// The highest limit of tokens.
+/// The highest token limit.
 const TOKENS_MAX: i64 = 1_000_000_000_000;
 /// The highest limit of tool calls.
 const CALLS_MAX: i64 = 1_000_000;

@@ -1,5 +1,5 @@
-//! Owns the one table of all keys a config may have: their shapes, defaults and meaning. The check,
-//! `docs/config.md`, the JSON Schema and the suggestions for typing errors are made from it.
+//! The single table of all keys of a config: their shapes, defaults and meaning. The checks,
+//! `docs/config.md`, the JSON Schema and the suggestions for typing errors are all derived from it.
 
 use crate::config::keys::found_config::FoundConfigUse;
 use crate::config::size;
@@ -19,102 +19,102 @@ pub mod servers;
 mod value_rules;
 pub mod workflow;
 
-/// What keys about commands begin with.
+/// The prefix of keys about commands.
 pub const ABOUT_COMMANDS: &str = "command_line_";
-/// The longest unknown key for which a known one is looked up, in bytes.
+/// The longest unknown key for which a similar known one is looked up, in bytes.
 const SUGGESTED_KEY_BYTES_MAX: usize = 64;
 
-/// A mapping of the YAML: its keys, and what becomes of others.
+/// A mapping in the YAML: its keys, and how unknown keys are treated.
 #[derive(Debug)]
 pub struct KeySection {
-    /// The path of the mapping as the reference names it, such as `agents[].backend`.
+    /// The path of the mapping in the reference, such as `agents[].backend`.
     pub path: &'static str,
     /// One sentence about the mapping.
     pub doc: &'static str,
-    /// What becomes of keys that are not listed.
+    /// How keys that are not listed are treated.
     pub others: UnknownKeys,
     /// The keys in the order of the reference.
     pub keys: &'static [ConfigKey],
 }
 
-/// What becomes of keys that a section does not list.
+/// How keys that a section does not list are treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnknownKeys {
     /// They are errors.
     Refused,
-    /// They belong to the model's API and go into its requests, unless they look like a typing
-    /// error.
+    /// They are sent to the model's API, unless they look like a typing error.
     PassedOn,
-    /// What becomes of them in a backend: those that it lists and massgen acts on are errors.
+    /// They are treated as in a backend: those that a backend lists and massgen acts on are errors.
     AsInBackend,
 }
 
-/// One key, or several that share everything but their name.
+/// A key, or several that share everything but their name.
 #[derive(Debug)]
 pub struct ConfigKey {
     /// The names; most rows have one.
     pub names: &'static [&'static str],
-    /// What its value may be.
+    /// The shape of its value.
     pub shape: ValueShape,
-    /// What holds if it is not written, as YAML. An unserved key with this value gets no warning,
-    /// for nothing else happens anyway.
+    /// The default as YAML. An unsupported key with this value gets no warning, because the
+    /// behaviour is the same.
     pub default: Option<&'static str>,
-    /// What it does, in one or two sentences.
+    /// Its effect, in one or two sentences.
     pub doc: &'static str,
     /// Whether massgen acts on it.
     pub status: KeyStatus,
-    /// What it may do in a config that the user did not name.
+    /// Its allowed uses in a config that the user did not name.
     pub found: FoundConfigUse,
 }
 
 /// Whether massgen acts on a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyStatus {
-    /// It does what the reference says, and a mapping without it is an error.
+    /// It has the documented effect, and a mapping without it is an error.
     Required,
-    /// It does what the reference says.
+    /// It has the documented effect.
     Served,
-    /// It belongs to the model's API and goes into every request as it is.
+    /// It is sent to the model's API in every request, unchanged.
     PassedOn,
-    /// A key of MassGen's that this version does not act on; `doc` says what happens instead.
+    /// A key of MassGen that this version does not act on; `doc` describes what happens instead.
     Unserved(IgnoredEffect),
-    /// A key that is an error; `doc` says what to write instead.
+    /// A key that is an error; `doc` describes what to write instead.
     Refused,
 }
 
-/// What is lost where a key is not acted on.
+/// What is lost when a key is not acted on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IgnoredEffect {
-    /// A convenience, a way of working, or how something looks: a warning says so.
+    /// A convenience, a way of working or the appearance: it gets a warning.
     Cosmetic,
-    /// A restriction that the user relies on: the key is an error, unless its value restricts nothing.
+    /// A restriction that the user relies on: the key is an error, unless its value restricts
+    /// nothing.
     Restricts,
-    /// The same of these values only.
+    /// The same as `Restricts`, but for these values only.
     RestrictsAs(&'static [&'static str]),
 }
 
-/// What a value may be.
+/// The shape of a value.
 #[derive(Debug)]
 pub enum ValueShape {
     /// Anything; variables in it are expanded.
     Any,
-    /// Anything, taken to the letter: variables in it are not expanded.
+    /// Any value, taken literally: variables in it are not expanded.
     Verbatim,
     /// Text.
     Text,
     /// `true` or `false`.
     Flag,
-    /// A whole number within these bounds.
+    /// An integer within these bounds.
     Integer(i64, i64),
     /// A number within these bounds.
     Number(f64, f64),
     /// One of these words.
     OneOf(&'static [&'static str]),
-    /// One of these words, or a list of texts.
+    /// One of these words, or a list of strings.
     OneOfOrList(&'static [&'static str]),
-    /// A number of bytes within these bounds: `2g`, `512m`, or a whole number.
+    /// A number of bytes within these bounds: `2g`, `512m`, or an integer.
     Size(u64, u64),
-    /// A list of texts, or a mapping of names to texts.
+    /// A list of strings, or a mapping of names to strings.
     Names,
     /// A list whose items all have this shape.
     List(&'static ValueShape),
@@ -127,7 +127,7 @@ pub enum ValueShape {
 }
 
 impl ValueShape {
-    /// The shape as messages and the reference name it.
+    /// Returns the shape as messages and the reference describe it.
     pub fn describe(&self) -> String {
         match self {
             ValueShape::Any | ValueShape::Verbatim => "anything".to_owned(),
@@ -156,7 +156,7 @@ impl ValueShape {
 }
 
 impl ConfigKey {
-    /// A key that has to be there.
+    /// Creates a required key.
     const fn required(
         name: &'static [&'static str],
         shape: ValueShape,
@@ -166,7 +166,7 @@ impl ConfigKey {
         Self::row(name, shape, doc, (KeyStatus::Required, found))
     }
 
-    /// A key that massgen acts on.
+    /// Creates a key that massgen acts on.
     const fn served(
         name: &'static [&'static str],
         shape: ValueShape,
@@ -176,7 +176,7 @@ impl ConfigKey {
         Self::row(name, shape, doc, (KeyStatus::Served, found))
     }
 
-    /// Keys that go to the model's API.
+    /// Creates keys that are sent to the model's API.
     const fn passed(
         names: &'static [&'static str],
         shape: ValueShape,
@@ -186,8 +186,8 @@ impl ConfigKey {
         Self::row(names, shape, doc, (KeyStatus::PassedOn, found))
     }
 
-    /// Keys that massgen does not act on; `instead` says what happens, or what to write where that is
-    /// an error.
+    /// Creates keys that massgen does not act on; `instead` describes what happens, or what to
+    /// write where the key is an error.
     const fn unserved(
         names: &'static [&'static str],
         shape: ValueShape,
@@ -198,7 +198,7 @@ impl ConfigKey {
         Self::row(names, shape, instead, (status, FoundConfigUse::Harmless))
     }
 
-    /// Keys that are errors; `instead` says what to write.
+    /// Creates keys that are errors; `instead` describes what to write.
     const fn refused(names: &'static [&'static str], instead: &'static str) -> Self {
         let status = (KeyStatus::Refused, FoundConfigUse::Harmless);
         Self::row(names, ValueShape::Any, instead, status)
@@ -220,12 +220,12 @@ impl ConfigKey {
         }
     }
 
-    /// Whether massgen acts on it.
+    /// Returns whether massgen acts on it.
     pub fn is_implemented(&self) -> bool {
         matches!(self.status, KeyStatus::Required | KeyStatus::Served)
     }
 
-    /// Adds what holds if the key is not written.
+    /// Adds the default.
     const fn with_default(mut self, default: &'static str) -> Self {
         self.default = Some(default);
         self
@@ -233,8 +233,8 @@ impl ConfigKey {
 }
 
 impl KeySection {
-    /// The rows of all keys that can be looked up here: its own, and those of a backend of which the
-    /// same becomes.
+    /// Returns the rows of all keys that are known here: the section's own, and those of a backend
+    /// that are treated as there.
     pub fn known_keys(&self) -> impl Iterator<Item = &'static ConfigKey> {
         let shared = match self.others {
             UnknownKeys::AsInBackend => agents::BACKEND.keys,
@@ -244,23 +244,23 @@ impl KeySection {
         self.keys.iter().chain(shared)
     }
 
-    /// The row of a key.
+    /// Returns the row of a key.
     pub fn find(&self, name: &str) -> Option<&'static ConfigKey> {
         self.known_keys().find(|key| key.names.contains(&name))
     }
 
-    /// Whether a key that has no row here goes to the model's API.
+    /// Returns whether a key without a row here is sent to the model's API.
     pub fn passes_on(&self, name: &str) -> bool {
         match self.others {
             UnknownKeys::Refused => false,
-            // No vendor has parameters about commands: whoever writes one wants to hold them.
+            // No vendor has parameters about commands: such a key is meant as a restriction.
             _ if name.starts_with(ABOUT_COMMANDS) => false,
             UnknownKeys::PassedOn => true,
             UnknownKeys::AsInBackend => agents::BACKEND.find(name).is_none(),
         }
     }
 
-    /// The known key that an unknown one was probably meant to be.
+    /// Returns the known key that an unknown one probably means.
     pub fn nearest(&self, name: &str) -> Option<&'static str> {
         let known = self
             .known_keys()
@@ -270,8 +270,8 @@ impl KeySection {
     }
 }
 
-/// The candidate that `name` was probably meant to be: at most a third of its letters, and no more
-/// than three, differ.
+/// Returns the candidate that `name` probably means: at most a third of its letters, and no more
+/// than three, may differ.
 pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     if name.len() > SUGGESTED_KEY_BYTES_MAX {
         return None;

@@ -1,11 +1,11 @@
-//! Owns the keys of the user's file of models, `~/.massgen/models.yaml`.
+//! The keys of the user's file of models, `~/.massgen/models.yaml`.
 
 use crate::config::keys::found_config::FoundConfigUse::Harmless;
 use crate::config::keys::{ConfigKey, KeySection, UnknownKeys, ValueShape};
 
-/// The most tokens that a model can be said to hold.
+/// The largest context size that can be given for a model, in tokens.
 const TOKENS_MAX: i64 = 1_000_000_000;
-/// The highest price, in US dollars for a million tokens.
+/// The highest price, in US dollars per million tokens.
 const DOLLARS_MAX: f64 = 1_000_000.0;
 
 /// The whole file.
@@ -66,7 +66,7 @@ pub static MODEL: KeySection = KeySection {
     ],
 };
 
-/// What tokens cost.
+/// The prices of tokens.
 pub static RATES: KeySection = KeySection {
     path: "models[].usd_per_million_tokens",
     doc: "US dollars for a million tokens, with at most six decimals.",
@@ -74,7 +74,7 @@ pub static RATES: KeySection = KeySection {
     keys: &[INPUT, CACHED_INPUT, CACHE_WRITE, OUTPUT],
 };
 
-/// What tokens of longer requests cost.
+/// The prices of tokens in longer requests.
 pub static LONG_REQUESTS: KeySection = KeySection {
     path: "models[].long_requests[]",
     doc: "What the tokens of a request cost that has more input tokens than `above_input_tokens`.",

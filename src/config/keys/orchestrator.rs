@@ -1,4 +1,4 @@
-//! Owns the keys of `orchestrator`: storage, context paths, voting and coordination.
+//! The keys of `orchestrator`: storage, context paths, voting and coordination.
 
 use crate::config::keys::found_config::FoundConfigUse::{ByValue, Harmless, Inside};
 use crate::config::keys::found_config::PathPurpose;
@@ -9,11 +9,11 @@ use crate::config::keys::{
     ConfigKey, IgnoredEffect, KeySection, UnknownKeys, ValueShape, value_rules,
 };
 
-/// How demanding agents are asked to be, mildest first.
+/// How demanding agents are asked to be, from the mildest.
 const DEGREES: &[&str] = &["lenient", "balanced", "strict"];
-/// The most answers that one agent can be allowed.
+/// The highest limit of answers per agent.
 const ANSWERS_MAX: i64 = 1_000;
-/// The most restarts that can be allowed.
+/// The highest limit of restarts.
 const RESTARTS_MAX: i64 = 100;
 
 /// The rules of coordination and delivery.
@@ -238,7 +238,7 @@ pub static ORCHESTRATOR: KeySection = KeySection {
     ],
 };
 
-/// A path of the user's that agents are given.
+/// A path of the user that agents are given.
 pub static CONTEXT_PATH: KeySection = KeySection {
     path: "context_paths[]",
     doc: "A directory of yours that agents are given. While they coordinate, all of them may read \
@@ -281,7 +281,7 @@ pub static CONTEXT_PATH: KeySection = KeySection {
     ],
 };
 
-/// How answers are found.
+/// The rules of coordination.
 pub static COORDINATION: KeySection = KeySection {
     path: "orchestrator.coordination",
     doc: "How answers are found.",
@@ -404,7 +404,7 @@ pub static COORDINATION: KeySection = KeySection {
     ],
 };
 
-/// The timeout that MassGen checks and does not use.
+/// The timeout that MassGen validates but does not use.
 pub static TIMEOUT: KeySection = KeySection {
     path: "orchestrator.timeout",
     doc: "MassGen reads this section and does not act on it, and neither does massgen: use \

@@ -1,15 +1,16 @@
-//! Owns the keys of `permissions`: what is denied, asked and allowed besides the grants.
+//! The keys of `permissions`: what is denied, needs approval or is allowed, in addition to the
+//! grants.
 
 use crate::config::keys::found_config::FoundConfigUse::Harmless;
 use crate::config::keys::root::SECONDS_MAX;
 use crate::config::keys::{ConfigKey, IgnoredEffect, KeySection, UnknownKeys, ValueShape};
 
-/// What `permissions` does, where it may stand.
+/// The documentation of `permissions`, wherever it can be used.
 pub(super) const DOC: &str = "What is denied or asked before it happens, within what the grants give. \
                               Those of the agent, of its backend, of `orchestrator` and at the top \
                               of the file add up.";
 
-/// What is denied and asked.
+/// The rules that deny and that ask.
 pub static PERMISSIONS: KeySection = KeySection {
     path: "permissions",
     doc: "Rules about calls; `docs/rules.md` tells their forms and what they reach. A rule only lowers \

@@ -1,4 +1,4 @@
-//! Owns the keys at the top of a config, and those of the small sections below it.
+//! The keys at the top of a config, and those of its small sections.
 
 use crate::config::keys::agents::AGENT;
 use crate::config::keys::found_config::FoundConfigUse::{Harmless, Named};
@@ -10,15 +10,15 @@ use crate::config::keys::servers;
 use crate::config::keys::workflow::{ROLE, WORKFLOW};
 use crate::config::keys::{ConfigKey, IgnoredEffect, KeySection, UnknownKeys, ValueShape};
 
-/// The longest time that can be set, in seconds: one week.
+/// The longest timeout that can be set, in seconds: one week.
 pub const SECONDS_MAX: i64 = 7 * 24 * 60 * 60;
 
-/// The most requests or tokens in a minute that can be set.
+/// The highest rate limit of requests or tokens per minute.
 const RATE_MAX: i64 = 1_000_000_000_000;
 
 /// The longest time that something unused can be kept, in days.
 const DAYS_MAX: i64 = 36_500;
-/// The least and the most that all sessions and records together can be allowed, in bytes.
+/// The lowest and highest limit for all sessions and records together, in bytes.
 const BYTES_KEPT_MIN: u64 = 1 << 20;
 const BYTES_KEPT_MAX: u64 = 1 << 50;
 
@@ -120,7 +120,7 @@ pub static ROOT: KeySection = KeySection {
     ],
 };
 
-/// A command that tells whether an answer holds.
+/// A command that checks answers.
 pub static CHECK: KeySection = KeySection {
     path: "checks[]",
     doc: "A command that tells by its exit status whether an answer holds; `docs/checks.md` says where \
@@ -157,7 +157,7 @@ pub static CHECK: KeySection = KeySection {
     ],
 };
 
-/// How often models may be asked.
+/// The rate limit of models.
 pub static RATE_LIMIT: KeySection = KeySection {
     path: "rate_limits[]",
     doc: "How often the models that it fits may be asked in any minute, all agents of a run together. \
@@ -192,7 +192,7 @@ pub static RATE_LIMIT: KeySection = KeySection {
     ],
 };
 
-/// What is kept.
+/// The retention of runs and sessions.
 pub static RETENTION: KeySection = KeySection {
     path: "retention",
     doc: "What is removed at the end of a run, the oldest first: sessions, the records and workspaces of \
@@ -215,7 +215,7 @@ pub static RETENTION: KeySection = KeySection {
     ],
 };
 
-/// How long things may take.
+/// Timeouts.
 pub static TIMEOUT_SETTINGS: KeySection = KeySection {
     path: "timeout_settings",
     doc: "How long things may take, in whole seconds.",
@@ -245,7 +245,7 @@ pub static TIMEOUT_SETTINGS: KeySection = KeySection {
     ],
 };
 
-/// What is shown.
+/// What the user interface shows.
 pub static UI: KeySection = KeySection {
     path: "ui",
     doc: "What is shown. Nothing here changes how agents work.",

@@ -1,4 +1,4 @@
-//! Owns the keys of a foreign server of tools.
+//! The keys of an MCP server.
 
 use crate::config::keys::found_config::FoundConfigUse::{ByValue, Harmless, Named};
 use crate::config::keys::root::SECONDS_MAX;
@@ -133,7 +133,7 @@ pub static MCP_SERVER: KeySection = KeySection {
     ],
 };
 
-/// How massgen signs in at a server.
+/// How massgen signs in to a server.
 pub static OAUTH: KeySection = KeySection {
     path: "agents[].backend.mcp_servers[].oauth",
     doc: "How massgen signs in at a server on the network. Nothing of it is needed where the server \
@@ -162,7 +162,7 @@ pub static OAUTH: KeySection = KeySection {
     ],
 };
 
-/// What may be started and reached for a server.
+/// The programs and addresses that are allowed for a server.
 pub static SECURITY: KeySection = KeySection {
     path: "agents[].backend.mcp_servers[].security",
     doc: "What may be started and reached. Whatever this says, programs run in the agent's sandbox.",

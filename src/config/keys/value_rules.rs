@@ -1,5 +1,5 @@
-//! Owns the judgement of values in a found config, for the keys of which some values are harmless and
-//! others need a config that the user named.
+//! Judges values in a found config, for keys of which some values are harmless and others need a
+//! named config.
 
 use url::Url;
 
@@ -11,12 +11,12 @@ use crate::config::vendors::{self, UrlDestination, Vendor, VendorConnection};
 use crate::config::yaml::{YamlNode, YamlValue};
 use crate::text::single_line;
 
-/// How much of a command or a name is repeated, in characters.
+/// The longest part of a command or a name that is quoted, in characters.
 const SHOWN_CHARS_MAX: usize = 80;
-/// The word for no network.
+/// The value for no network.
 const OFF: &str = "off";
 
-/// `base_url`: no host but the vendor's own and this machine.
+/// Checks `base_url`: only the vendor's own hosts and this machine are allowed.
 pub(super) fn endpoint(setting: &KeySetting<'_>) -> Option<String> {
     let (vendor, url) = vendor_endpoint(setting)?;
     let agent = setting.agent;
@@ -33,8 +33,8 @@ pub(super) fn endpoint(setting: &KeySetting<'_>) -> Option<String> {
     }
 }
 
-/// `api_key`: a vendor's host is sent a variable of that vendor's and nothing else; a server on this
-/// machine is sent no variable.
+/// Checks `api_key`: a vendor's host may get only a variable of that vendor, and a server on this
+/// machine no variable.
 pub(super) fn api_key(setting: &KeySetting<'_>) -> Option<String> {
     let written = text(setting.written)?.trim();
     let (_, url) = vendor_endpoint(setting)?;
@@ -65,7 +65,7 @@ pub(super) fn api_key(setting: &KeySetting<'_>) -> Option<String> {
     }
 }
 
-/// Which vendor is asked where; `None` for what is not asked over HTTP.
+/// Returns the vendor and the endpoint; `None` for a backend that does not use HTTP.
 fn vendor_endpoint(setting: &KeySetting<'_>) -> Option<(&'static Vendor, Url)> {
     let own = setting.text_beside("type");
     let outer = setting.text_around("type");
@@ -81,7 +81,7 @@ fn vendor_endpoint(setting: &KeySetting<'_>) -> Option<(&'static Vendor, Url)> {
     }
 }
 
-/// `type`: no program as an agent.
+/// Checks `type`: external agents are not allowed.
 pub(super) fn vendor(setting: &KeySetting<'_>) -> Option<String> {
     let vendor = vendors::find_vendor(text(setting.value)?)?;
     let VendorConnection::ExternalAgent(_) = vendor.connection else {
@@ -105,7 +105,8 @@ pub(super) fn vendor(setting: &KeySetting<'_>) -> Option<String> {
     ))
 }
 
-/// `cwd`: a workspace of massgen's own. In one of the user's no name would be protected.
+/// Checks `cwd`: only a workspace managed by massgen is allowed. In a directory of the user no name
+/// would be protected.
 pub(super) fn workspace(setting: &KeySetting<'_>) -> Option<String> {
     let path = text(setting.value)?;
     match StoragePath::parse(path)? {
@@ -117,7 +118,7 @@ pub(super) fn workspace(setting: &KeySetting<'_>) -> Option<String> {
     }
 }
 
-/// `command_line_sandbox`: the strongest tier.
+/// Checks `command_line_sandbox`: only the strongest level is allowed.
 pub(super) fn sandbox(setting: &KeySetting<'_>) -> Option<String> {
     match text(setting.value)? {
         "auto" | "A" => None,
@@ -131,7 +132,7 @@ pub(super) fn sandbox(setting: &KeySetting<'_>) -> Option<String> {
     }
 }
 
-/// `network`: none.
+/// Checks `network`: only `off` is allowed.
 pub(super) fn network(setting: &KeySetting<'_>) -> Option<String> {
     let is_closed = is_empty(setting.value) || is_off(setting.value);
     (!is_closed).then(|| "opens the network to commands".to_owned())
@@ -144,12 +145,12 @@ fn is_off(node: &YamlNode) -> bool {
     }
 }
 
-/// `env`: texts, and no variable of the user's.
+/// Checks `env`: only literal values are allowed, and none of the user's variables.
 pub(super) fn variables(setting: &KeySetting<'_>) -> Option<String> {
     let passed = items(setting.written).iter().find_map(text);
     let written = setting.written.entries().iter();
     let mut filled = written.filter(|entry| {
-        // An empty value passes the user's variable of that name.
+        // An empty value inherits the user's variable of that name.
         text(&entry.value).is_none_or(|text| text.contains("${"))
     });
     let name = passed.or_else(|| filled.next().map(|entry| entry.key.as_str()))?;
@@ -159,7 +160,7 @@ pub(super) fn variables(setting: &KeySetting<'_>) -> Option<String> {
     ))
 }
 
-/// `command_line_docker_image`: the usual one.
+/// Checks `command_line_docker_image`: only the default is allowed.
 pub(super) fn image(setting: &KeySetting<'_>) -> Option<String> {
     let image = text(setting.value).filter(|image| *image != IMAGE)?;
     let image = single_line(image, SHOWN_CHARS_MAX);
@@ -168,7 +169,7 @@ pub(super) fn image(setting: &KeySetting<'_>) -> Option<String> {
     ))
 }
 
-/// `command_line_docker_credentials`: none.
+/// Checks `command_line_docker_credentials`: none are allowed.
 pub(super) fn credentials(setting: &KeySetting<'_>) -> Option<String> {
     let entries = setting.value.entries().iter();
     let mut given = entries.filter(|entry| !is_empty(&entry.value) && !is_off(&entry.value));
@@ -183,7 +184,7 @@ pub(super) fn credentials(setting: &KeySetting<'_>) -> Option<String> {
     ))
 }
 
-/// `unprotected`: no names.
+/// Checks `unprotected`: no names are allowed.
 pub(super) fn unprotected(setting: &KeySetting<'_>) -> Option<String> {
     let names: Vec<&str> = items(setting.value).iter().filter_map(text).collect();
     let path = setting.text_beside("path").unwrap_or_default();
@@ -196,7 +197,7 @@ pub(super) fn unprotected(setting: &KeySetting<'_>) -> Option<String> {
     })
 }
 
-/// `mcp_servers`: none.
+/// Checks `mcp_servers`: none are allowed.
 pub(super) fn servers(setting: &KeySetting<'_>) -> Option<String> {
     let listed = items(setting.value).first();
     let listed = listed.map(|server| (name_of(server), server));
@@ -229,14 +230,14 @@ fn name_of(server: &YamlNode) -> &str {
     name.and_then(|name| text(&name.value)).unwrap_or_default()
 }
 
-/// The hooks of an event: none.
+/// Checks the hooks of an event: none are allowed.
 pub(super) fn hook(setting: &KeySetting<'_>) -> Option<String> {
     let command = first_command(items(setting.value).first()?);
     let command = single_line(command.unwrap_or_default(), SHOWN_CHARS_MAX);
     Some(format!("would run the hook `{command}`"))
 }
 
-/// The command of a hook, or of the first of a group.
+/// Returns the command of a hook, or of the first hook of a group.
 fn first_command(hook: &YamlNode) -> Option<&str> {
     let own = hook.entry("command").map(|entry| &entry.value);
     let of_group = || hook.entry("hooks").map(|entry| &entry.value);

@@ -1,16 +1,16 @@
-//! Owns the keys of `workflow` and `roles`: who works in a pipeline, in which order, with which rights.
+//! The keys of `workflow` and `roles`: who works in a pipeline, in which order, with which rights.
 
 use crate::config::keys::found_config::FoundConfigUse::{Harmless, Inside};
 use crate::config::keys::found_config::PathPurpose;
 use crate::config::keys::{ConfigKey, KeySection, UnknownKeys, ValueShape};
 
-/// The most copies of a role that work at the same time.
+/// The maximum number of copies of a role that work at the same time.
 const COPIES_MAX: i64 = 16;
-/// The most iterations.
+/// The highest limit of iterations.
 const ITERATIONS_MAX: i64 = 1_000;
-/// The most tokens of context.
+/// The largest token budget for context.
 const CONTEXT_TOKENS_MAX: i64 = 10_000_000;
-/// The most tries to put work right that does not merge.
+/// The highest limit of attempts to fix work that does not merge.
 const MERGE_TRIES_MAX: i64 = 100;
 
 /// A pipeline.

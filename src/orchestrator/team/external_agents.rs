@@ -1,5 +1,5 @@
-//! Owns the places of agents that are programs of their own: what holds each in a phase, and what is
-//! not given to one that nothing holds.
+//! External agents in a team: the sandbox of each in a phase, and the grants that an unsandboxed
+//! one does not get.
 
 use crate::backend::AvailableModel;
 use crate::backend::external_agent::AgentLaunchSetup;
@@ -10,11 +10,11 @@ use crate::orchestrator::team::{AgentTeam, DeliveryAccess, TeamMember};
 use crate::permissions::grant::{Grant, GrantKind, Permission};
 use crate::prompts::WorkMode;
 use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
+use crate::world::access::gate::Gate;
 use crate::world::exec::agent_launcher::AgentLauncher;
-use crate::world::gate::Gate;
 
 impl AgentTeam {
-    /// The agents that are programs of their own. Those of a run that is played again have spoken.
+    /// Returns the external agents. In a replay there are none, because their output is recorded.
     pub(super) fn external_agent_specs(
         &self,
     ) -> impl Iterator<Item = (&ExternalAgentConfig, EnvironmentSpec<'_>)> {
@@ -32,7 +32,7 @@ impl AgentTeam {
         })
     }
 
-    /// What the user should know of agents that are programs and that nothing holds.
+    /// Returns the notes for the user about unsandboxed external agents.
     pub fn unsandboxed_notes(&self) -> Vec<String> {
         let unheld = self
             .members
@@ -47,7 +47,7 @@ impl AgentTeam {
         unheld.map(told).collect()
     }
 
-    /// The models of `line`, each program among them in the place where it lives in a phase.
+    /// Returns the models, with the sandbox of this phase set for each external agent.
     pub(super) fn with_agent_launcher(
         &self,
         member: &TeamMember,
@@ -80,13 +80,13 @@ impl AgentTeam {
     }
 }
 
-/// Whether an agent is a program of its own that nothing holds.
+/// Returns whether an agent is an external agent without a sandbox.
 fn is_unsandboxed(agent: &AgentConfig) -> bool {
     let guest = agent.backend.external_agent.as_ref();
     guest.is_some_and(|guest| guest.sandbox.sandbox == SandboxLevelChoice::Only(SandboxLevel::Off))
 }
 
-/// What is given to an agent: one that nothing holds gets no path of the user's for writing.
+/// Restricts an agent's grants: an unsandboxed external agent may not write to the user's paths.
 pub(super) fn drop_unenforceable_grants(agent: &AgentConfig, mut grants: Vec<Grant>) -> Vec<Grant> {
     let users = |grant: &&mut Grant| grant.kind == GrantKind::Context && is_unsandboxed(agent);
     for grant in grants.iter_mut().filter(users) {
@@ -95,7 +95,7 @@ pub(super) fn drop_unenforceable_grants(agent: &AgentConfig, mut grants: Vec<Gra
     grants
 }
 
-/// How an agent does its work. One that is a program has tools of its own.
+/// Returns how an agent works. An external agent has native tools.
 pub(super) fn work_mode(agent: &AgentConfig) -> WorkMode {
     match (&agent.programs, &agent.backend.external_agent) {
         (_, Some(_)) => WorkMode::NativeTools,

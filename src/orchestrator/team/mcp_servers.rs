@@ -1,5 +1,5 @@
-//! Owns the servers of the members of a run: how each is held, where it leaves what it says, and what
-//! is shared of them.
+//! The MCP servers of a run's members: the sandbox of each, where its output goes, and what members
+//! share.
 
 use std::sync::Arc;
 
@@ -17,36 +17,36 @@ use crate::orchestrator::team::{AgentTeam, DeliveryAccess, TeamMember, check_com
 use crate::path::AbsPath;
 use crate::permissions::grant::{Grant, GrantKind, Phase};
 use crate::tools::served::{ServerName, ToolCatalogue};
-use crate::world::gate::Gate;
+use crate::world::access::gate::Gate;
+use crate::world::access::policy::GatePolicy;
 use crate::world::mcp::tokens::TokenFile;
 use crate::world::mcp::{McpServers, ServerListener, ServerSetup, SideEffectPolicy};
-use crate::world::policy::GatePolicy;
 use crate::world::store::redact::Redactor;
 
 /// A server of one agent.
 #[derive(Clone, Debug)]
 pub(super) struct MemberServer {
     config: Arc<ServerConfig>,
-    /// How it is held, if it is a program.
+    /// How it is sandboxed, if it is a program.
     sandbox_config: Option<CommandLineConfig>,
 }
 
-/// Where servers leave something in a run.
+/// Destinations for the output of servers in a run.
 #[derive(Clone, Debug)]
 pub struct ServerContext {
-    /// The directory of what they write on their standard error.
+    /// The directory for their standard error.
     pub logs: AbsPath,
-    /// What must not get there.
+    /// Removes the secrets that their output must not contain.
     pub redactor: Redactor,
-    /// What the user has signed in with, if they have a home directory.
+    /// The user's OAuth tokens, if they have a home directory.
     pub tokens: Option<TokenFile>,
-    /// Where what they say of their work goes, as long as a run goes on.
+    /// The channel for events about their progress, as long as a run continues.
     pub events: Option<WeakSender<Event>>,
 }
 
 impl AgentTeam {
-    /// The programs that serve members, and how they are held. Those of a run that is played again
-    /// have answered.
+    /// Returns the servers that are programs, and how they are sandboxed. In a replay there are
+    /// none, because their answers are recorded.
     pub(super) fn server_specs(&self) -> impl Iterator<Item = (&ServerName, EnvironmentSpec<'_>)> {
         let members = self.members.iter();
         let members = members.filter(|_| self.delivery_access == DeliveryAccess::ReadWrite);
@@ -64,12 +64,12 @@ impl AgentTeam {
         })
     }
 
-    /// From now on servers can be started, and leave what they have to say there.
+    /// Sets where servers write their output, so that they can be started.
     pub fn set_server_context(&mut self, ground: ServerContext) {
         self.server_context = Some(ground);
     }
 
-    /// The servers of `member` in `phase`, none of them started; `None` if it has none.
+    /// Returns the servers of `member` in `phase`, none of them started; `None` if it has none.
     pub(super) fn servers(&self, member: &TeamMember, phase: Phase) -> Option<McpServers> {
         let ground = self.server_context.as_ref()?;
         if member.servers.is_empty() || self.delivery_access == DeliveryAccess::ReadOnly {
@@ -114,8 +114,9 @@ impl AgentTeam {
         ))
     }
 
-    /// What holds for the servers that `member` shares with others: what all members may read, each
-    /// in the same way. `None` if it shares none that is a program.
+    /// Returns the gate for the servers that `member` shares with others: it covers what all
+    /// members may read, each in the same way. Returns `None` if it shares no server that is a
+    /// program.
     pub(super) fn shared_server_gate(&self, member: &TeamMember) -> Result<Option<Gate>> {
         let is_one = |serving: &MemberServer| match &serving.config.link {
             ServerTransport::Program(program) => program.instances == InstanceSharing::One,
@@ -138,8 +139,9 @@ impl AgentTeam {
     }
 }
 
-/// The servers of an agent, each with how it is held: as the agent's commands, but with a network and
-/// variables of its own; a program that agents share as if it were nobody's. None runs in a container.
+/// Returns the servers of an agent and how each is sandboxed: like the agent's commands, but with
+/// its own network and variables. A shared program is sandboxed without any agent's settings. None
+/// runs in a container.
 pub(super) fn member_servers(agent: &AgentConfig) -> Vec<MemberServer> {
     let guest = agent.backend.external_agent.as_ref();
     let of_guest = guest.map(|guest| guest.sandbox.sandbox);
@@ -165,7 +167,7 @@ pub(super) fn member_servers(agent: &AgentConfig) -> Vec<MemberServer> {
     agent.servers.iter().map(serving).collect()
 }
 
-/// Says which `rules` about `servers` fit none of the tools that they offer.
+/// Returns warnings about `rules` for `servers` that match none of the tools that these offer.
 pub(super) fn unmatched_rule_warnings(
     rules: &CallRules,
     servers: &[MemberServer],
@@ -173,7 +175,7 @@ pub(super) fn unmatched_rule_warnings(
 ) -> Vec<String> {
     let names: Vec<&str> = offered.names().collect();
     let of_server = |server: &MemberServer| {
-        // What the server's own keys close need not be offered.
+        // A tool that the server's own keys exclude need not be offered.
         let closed = server.config.call_rules();
         let server = server.config.name().as_str();
         let rules = rules.unmatched_at_server(server, &names);

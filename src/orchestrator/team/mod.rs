@@ -1,5 +1,5 @@
-//! Owns the members of a run: each agent's grants, tools, texts and model, put together once. The
-//! same values feed a dry run, so that what it shows is what would be sent.
+//! The members of a run: each agent's grants, tools, prompts and model, assembled once. A dry run
+//! uses the same values, so that it shows what would be sent.
 
 mod external_agents;
 pub mod mcp_servers;
@@ -51,36 +51,36 @@ use crate::spending::ledger::BudgetLedger;
 use crate::tools::spec::ToolOffer;
 use crate::tools::tool_selection::{CommandOffering, DirectoryNaming, ToolSelection};
 use crate::tools::workflow;
+use crate::world::access::gate::Gate;
+use crate::world::access::hook_runner::{HookRunner, HookSandbox};
+use crate::world::access::policy::{ConflictPolicy, GatePolicy, ParentDirPolicy};
 use crate::world::delivery::store::OpenDelivery;
 use crate::world::exec::server_calls;
-use crate::world::exec_environment::ExecEnvironment;
-use crate::world::gate::Gate;
-use crate::world::hook_runner::{HookRunner, HookSandbox};
 use crate::world::mcp::{ConnectionPool, ToolListCache};
-use crate::world::overlay::WriteOverlay;
-use crate::world::policy::{ConflictPolicy, GatePolicy, ParentDirPolicy};
-use crate::world::program_environment::ProgramEnvironment;
+use crate::world::sandbox::exec_environment::ExecEnvironment;
+use crate::world::sandbox::overlay::WriteOverlay;
+use crate::world::sandbox::program_environment::ProgramEnvironment;
 
-/// One agent with all that it works with.
+/// One agent and all that it works with.
 #[derive(Debug)]
 pub struct TeamMember {
     /// Its own name.
     pub id: AgentId,
-    /// Its anonymous name.
+    /// Its anonymous number.
     pub number: AgentNumber,
     /// Its workspace, if it has one.
     pub workspace: Option<AbsPath>,
-    /// Everything that is opened for it, in both phases.
+    /// All its grants, for both phases.
     pub grants: Vec<Grant>,
-    /// What the config says about it.
+    /// Its config.
     pub config: AgentConfig,
-    /// What `permissions` says about its commands and tools.
+    /// The rules of `permissions` for its commands and tools.
     rules: Arc<CallRules>,
-    /// How checks on its work are run.
+    /// How checks on its work run.
     checks: CommandLineConfig,
-    /// How hooks about it are run.
+    /// How hooks about it run.
     hooks: CommandLineConfig,
-    /// What holds its programs, if it works by them.
+    /// How its programs run, in code mode.
     programs: Option<CommandLineConfig>,
     /// Its servers.
     servers: Vec<MemberServer>,
@@ -88,7 +88,8 @@ pub struct TeamMember {
 }
 
 impl TeamMember {
-    /// The user's paths that it writes to, with what people have agreed to meanwhile.
+    /// Returns the user's paths that it may write to, including what people have approved
+    /// meanwhile.
     pub fn write_grants(&self) -> Vec<Grant> {
         let agreed = self
             .history
@@ -107,7 +108,7 @@ impl TeamMember {
         roots.map(with_consent).collect()
     }
 
-    /// What it can make in its workspace.
+    /// Returns what it can produce in its workspace.
     fn workspace_output(&self) -> WorkspaceOutput {
         let is_own = |grant: &Grant| {
             grant.kind == GrantKind::Workspace && grant.permission == Permission::Write
@@ -119,7 +120,8 @@ impl TeamMember {
         }
     }
 
-    /// Where relative paths of its calls begin, if its guard or its workspace says so.
+    /// Returns the directory for relative paths of its calls, if its guard or its workspace sets
+    /// one.
     fn working_directory(&self) -> Option<AbsPath> {
         let workspace = self.workspace.as_ref();
         match self.config.folder_guard.resolve(workspace) {
@@ -140,7 +142,7 @@ pub struct AgentTeam {
     delivery_access: DeliveryAccess,
     environments: Option<AgentEnvironments>,
     server_context: Option<ServerContext>,
-    /// What the servers of the run have said of their tools.
+    /// The tool lists that the servers of the run have sent.
     tool_lists: ToolListCache,
     /// The servers that members share.
     server_pool: ConnectionPool,
@@ -148,21 +150,22 @@ pub struct AgentTeam {
     overlays: Option<OverlayFactory>,
     approvals: Option<ApprovalBroker>,
     hook_context: Option<HookRunContext>,
-    /// What has been said of servers: they start anew for each phase, and say it again.
+    /// The messages about servers that have been emitted: servers restart for each phase, and
+    /// repeat them.
     reported: Mutex<BTreeSet<String>>,
 }
 
-/// How far the final agent reaches.
+/// Write access of the final agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DeliveryAccess {
-    /// It writes what the grants open for writing.
+    /// It may write where the grants allow it.
     ReadWrite,
-    /// It writes nothing of the user's: a run that is played again delivers nothing.
+    /// It may write to none of the user's paths: a replay delivers nothing.
     ReadOnly,
 }
 
 impl AgentTeam {
-    /// Follows all paths and puts the team together. Nothing is created and nobody is called.
+    /// Resolves all paths and assembles the team. Nothing is created and no model is asked.
     pub fn assemble(
         config: &Config,
         layout: &RunLayout,
@@ -224,17 +227,18 @@ impl AgentTeam {
         })
     }
 
-    /// From now on a final agent does not replace what the user changed since the run began.
+    /// Sets the policy that a final agent does not overwrite what the user changed since the run
+    /// began.
     pub fn set_conflicts(&mut self, conflicts: ConflictPolicy) {
         self.conflicts = Some(conflicts);
     }
 
-    /// From now on what the final agent offers is delivered so.
+    /// Sets how the final agent's changes are delivered.
     pub fn set_delivery_settings(&mut self, deliveries: DeliverySettings) {
         self.delivery_settings = Some(deliveries);
     }
 
-    /// Begins the delivery of a final agent, if it delivers anything.
+    /// Starts the delivery of a final agent, if it delivers anything.
     pub async fn start_delivery(&self) -> Result<Option<Arc<OpenDelivery>>> {
         match self.delivery_settings() {
             Some((how, _)) => how.start_delivery().await.map(Some),
@@ -242,8 +246,8 @@ impl AgentTeam {
         }
     }
 
-    /// How what the final agent offers is delivered, and the conflicts with what the user does
-    /// meanwhile; `None` where nothing is.
+    /// Returns how the final agent's changes are delivered, and the policy for conflicts with the
+    /// user's changes; `None` if nothing is delivered.
     pub fn delivery_settings(&self) -> Option<(&DeliverySettings, &ConflictPolicy)> {
         match self.delivery_access {
             DeliveryAccess::ReadWrite => {
@@ -253,7 +257,7 @@ impl AgentTeam {
         }
     }
 
-    /// Whose processes need something to run in.
+    /// Returns the processes that need environments.
     pub fn environment_specs(&self) -> EnvironmentSpecs<'_> {
         EnvironmentSpecs {
             commands: self.command_specs().collect(),
@@ -265,8 +269,8 @@ impl AgentTeam {
         }
     }
 
-    /// Those that hooks are asked about, and how these are run. Those of a run that is played again have
-    /// answered.
+    /// Returns the members with hooks, and how the hooks run. In a replay there are none, because
+    /// their answers are recorded.
     pub fn hook_specs(&self) -> impl Iterator<Item = EnvironmentSpec<'_>> {
         let members = self.members.iter();
         let members = members.filter(|member| {
@@ -280,7 +284,7 @@ impl AgentTeam {
         })
     }
 
-    /// Refuses hooks that could not be run or are not the user's own.
+    /// Rejects hooks that cannot run or that an agent can write to.
     pub fn validate_hooks(&self, machine: &HostEnvironment) -> Result<()> {
         match self.delivery_access {
             DeliveryAccess::ReadWrite => hooks::validate(&self.members, &self.base, machine),
@@ -288,17 +292,17 @@ impl AgentTeam {
         }
     }
 
-    /// From now on what hooks say is told there.
+    /// Sets where hooks are reported.
     pub fn set_hook_context(&mut self, ground: HookRunContext) {
         self.hook_context = Some(ground);
     }
 
-    /// Where the files of a run of this team would lie.
+    /// Returns the paths of a run of this team.
     pub fn layout(&self, number: u32) -> RunLayout {
         RunLayout::plan(&self.config, &self.base, RunName::new(number))
     }
 
-    /// The hooks about `member`, if there are any.
+    /// Returns the hooks about `member`, if there are any.
     pub fn hooks(&self, member: &TeamMember) -> Result<Option<HookRunner>> {
         if member.config.hooks.is_empty() || self.delivery_access == DeliveryAccess::ReadOnly {
             return Ok(None);
@@ -329,8 +333,8 @@ impl AgentTeam {
         Ok(Some(HookRunner::new(listed, setting, held, witness)))
     }
 
-    /// What hooks may read: the directory that massgen was started in, and what the agent may. They are
-    /// the user's own, and rules about the agent's calls are not about them.
+    /// Returns what hooks may read: the directory that massgen was started in, and what the agent
+    /// may read. Hooks are the user's own, and rules about the agent's calls do not apply to them.
     fn hook_read_permissions(&self, member: &TeamMember) -> Result<PathPermissionManager> {
         let project = grants::real_path(&self.base)?;
         let project = Grant::tree(project, GrantKind::Context, Permission::Read);
@@ -343,7 +347,7 @@ impl AgentTeam {
         Ok(PathPermissionManager::new(grants, Phase::Coordination))
     }
 
-    /// The members that work by programs.
+    /// Returns the members in code mode.
     fn code_mode_specs(&self) -> impl Iterator<Item = CodeModeSpec<'_>> {
         self.members.iter().filter_map(|member| {
             Some(CodeModeSpec {
@@ -359,7 +363,7 @@ impl AgentTeam {
         })
     }
 
-    /// The members that may run commands.
+    /// Returns the members that may run commands.
     fn command_specs(&self) -> impl Iterator<Item = EnvironmentSpec<'_>> {
         self.members.iter().filter_map(|member| {
             Some(EnvironmentSpec {
@@ -371,8 +375,9 @@ impl AgentTeam {
         })
     }
 
-    /// Whose work is checked, and how the checks are run: as the agent's commands, but for the lists
-    /// of commands, which are about agents. Without checks, nobody's.
+    /// Returns the members whose work is checked, and how the checks run: like the agent's
+    /// commands, without the lists of commands, which apply to agents. Without checks, there are
+    /// none.
     fn check_specs(&self) -> impl Iterator<Item = EnvironmentSpec<'_>> {
         let is_checked = self.has_checks();
         let members = self.members.iter().filter(move |_| is_checked);
@@ -384,18 +389,19 @@ impl AgentTeam {
         })
     }
 
-    /// What tells whether answers hold.
+    /// Returns the config of the checks.
     pub fn checks(&self) -> &ChecksConfig {
         &self.config.checks
     }
 
-    /// Whether checks run at all. Those of a run that is played again have run.
+    /// Returns whether checks run at all. In a replay they do not, because their results are
+    /// recorded.
     fn has_checks(&self) -> bool {
         !self.config.checks.list.is_empty() && self.delivery_access == DeliveryAccess::ReadWrite
     }
 
-    /// What examines answers and deliveries, if the config has checks and something is made to
-    /// deliver from.
+    /// Returns the runner of checks on answers and deliveries, if the config has checks and
+    /// overlays are set.
     pub fn check_runner(&self) -> Option<CheckRunner> {
         let checks = &self.config.checks.list;
         let wings = self.overlays.clone().filter(|_| self.has_checks())?;
@@ -411,11 +417,11 @@ impl AgentTeam {
         Some(CheckRunner::new(checks.clone(), candidates, wings))
     }
 
-    /// From now on `asker` asks about the calls that `permissions` has asked. A socket that an agent
-    /// could put its own in the place of is an error.
+    /// Sets the broker that requests approval of the calls for which `permissions` requires it.
+    /// Fails if an agent could replace its socket.
     pub fn set_approval_broker(&mut self, asker: ApprovalBroker) -> Result<()> {
         if let Some(socket) = asker.socket() {
-            // A socket is nothing that could be granted; what holds it may be.
+            // A socket cannot be granted itself; its directory can.
             let holder = socket.parent().unwrap_or_else(AbsPath::top);
             let real = grants::real_path(&holder)?;
             let mut grants = self.members.iter().flat_map(|member| &member.grants);
@@ -435,17 +441,17 @@ impl AgentTeam {
         Ok(())
     }
 
-    /// From now on agents that may run commands run them in these.
+    /// Sets the environments in which agents' commands run.
     pub fn set_environments(&mut self, shells: AgentEnvironments) {
         self.environments = Some(shells);
     }
 
-    /// From now on final agents work on stages that are made from these.
+    /// Sets the factory of the final agents' overlays.
     pub fn set_overlays(&mut self, wings: OverlayFactory) {
         self.overlays = Some(wings);
     }
 
-    /// Removes what nobody needs any more of what was changed on stages. Nobody works on one.
+    /// Removes overlays that are no longer needed. None may be in use.
     pub fn clear_overlays(&self, rest: PendingDelivery) -> Result<()> {
         match &self.overlays {
             Some(wings) => wings.clear(rest),
@@ -453,8 +459,8 @@ impl AgentTeam {
         }
     }
 
-    /// The stage of `member` as the final agent of an attempt, if it has one, and what the user should
-    /// know of it.
+    /// Opens the overlay of `member` as the final agent of an attempt, if it gets one, and returns
+    /// notes for the user.
     pub async fn open_overlay(
         &self,
         member: &TeamMember,
@@ -470,18 +476,18 @@ impl AgentTeam {
         }
     }
 
-    /// From now on nobody writes to the user's paths, not even the final agent.
+    /// Disables writing to the user's paths, even for the final agent.
     pub fn disable_delivery(&mut self) {
         self.delivery_access = DeliveryAccess::ReadOnly;
     }
 
-    /// The member with this anonymous name.
+    /// Returns the member with this anonymous number.
     pub fn member(&self, number: AgentNumber) -> Option<&TeamMember> {
         self.members.iter().find(|member| member.number == number)
     }
 
-    /// The gate of `member` for `phase`, on a stage if there is one; `None` if nothing is opened for
-    /// it.
+    /// Returns the gate of `member` for `phase`, with an overlay if there is one; `None` if it has
+    /// no grants and no servers.
     pub fn gate(
         &self,
         member: &TeamMember,
@@ -494,24 +500,23 @@ impl AgentTeam {
             read_before_delete: member.config.read_before_delete,
             servers: self.servers(member, phase),
             hooks: self.hooks(member)?,
-            shared_gate: self.shared_server_gate(member)?,
             approver: consult.map(|asker| asker.approver_for(&member.id, seconds)),
             ..self.gate_policy(member, stage)?
         };
-        self.open_gate(member, phase, policy)
+        self.open_gate(member, phase, policy, self.shared_server_gate(member)?)
     }
 
-    /// The gate that carries the winner's files to the user, or to `stage` where it has not done so
-    /// itself.
+    /// Returns the gate that copies the winner's files to the user's paths, or to the overlay
+    /// `stage`, if the winner has not done so itself.
     pub fn delivery_gate(
         &self,
         member: &TeamMember,
         stage: Option<&WriteOverlay>,
     ) -> Result<Option<Gate>> {
-        self.open_gate(member, Phase::Final, self.gate_policy(member, stage)?)
+        self.open_gate(member, Phase::Final, self.gate_policy(member, stage)?, None)
     }
 
-    /// What every gate of `member` holds to.
+    /// Returns the policy that all gates of `member` share.
     fn gate_policy(&self, member: &TeamMember, stage: Option<&WriteOverlay>) -> Result<GatePolicy> {
         let base = grants::real_path(member.working_directory().as_ref().unwrap_or(&self.base))?;
         Ok(GatePolicy {
@@ -538,6 +543,7 @@ impl AgentTeam {
         member: &TeamMember,
         phase: Phase,
         policy: GatePolicy,
+        shared_servers: Option<Gate>,
     ) -> Result<Option<Gate>> {
         if member.grants.is_empty() && policy.servers.is_none() {
             return Ok(None);
@@ -546,16 +552,17 @@ impl AgentTeam {
             DeliveryAccess::ReadWrite => phase,
             DeliveryAccess::ReadOnly => Phase::Coordination,
         };
-        Gate::open(grants::permission_manager(&member.grants, phase), policy).map(Some)
+        let manager = grants::permission_manager(&member.grants, phase);
+        Gate::open_with_shared_servers(manager, policy, shared_servers).map(Some)
     }
 
-    /// Whether nothing like `message` has been said of servers before.
+    /// Returns whether `message` about servers is new, and remembers it.
     fn is_new_message(&self, message: &str) -> bool {
         let mut said = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
         said.insert(message.to_owned())
     }
 
-    /// What `member`'s model is told first in `phase`.
+    /// Returns the system message of `member` in `phase`.
     pub fn system_prompt(&self, member: &TeamMember, phase: Phase) -> String {
         let places = grants::describe_grants(&grants::permission_manager(&member.grants, phase));
         let workspace = member.workspace.as_ref().map(ToString::to_string);
@@ -586,18 +593,18 @@ impl AgentTeam {
         }
     }
 
-    /// What the commands of `member` run in, once that is made.
+    /// Returns the environment of `member`'s commands, once it exists.
     fn command_environment(&self, member: &TeamMember) -> Option<&ExecEnvironment> {
         self.environments.as_ref()?.command_environment(&member.id)
     }
 
-    /// What the programs of `member` run in, once that is made.
+    /// Returns the environment of `member`'s programs, once it exists.
     fn program_environment(&self, member: &TeamMember) -> Option<&ProgramEnvironment> {
         self.environments.as_ref()?.program_environment(&member.id)
     }
 
-    /// What `member` is told about its commands, if it may run some. As long as nothing is made,
-    /// as in a dry run, the config alone says so.
+    /// Returns the description of its commands for `member`, if it may run some. Without
+    /// environments, as in a dry run, it comes from the config alone.
     fn command_access<'a>(&self, member: &'a TeamMember) -> Option<CommandAccess<'a>> {
         let (commands, Some(_)) = (member.config.commands.as_ref()?, &member.workspace) else {
             return None;
@@ -625,7 +632,7 @@ impl AgentTeam {
         })
     }
 
-    /// The tools that `member` is offered in `phase`.
+    /// Returns the tools that `member` is offered in `phase`.
     pub fn tools(&self, member: &TeamMember, phase: Phase) -> Arc<[ToolOffer]> {
         let permissions = grants::permission_manager(&member.grants, phase);
         let menu = ToolSelection {
@@ -652,7 +659,7 @@ impl AgentTeam {
         offers.into()
     }
 
-    /// `member` with its conversation begun: `task` is told.
+    /// Returns `member` with its conversation started, with `task` as its first message.
     pub async fn participant(
         &self,
         member: &TeamMember,
@@ -670,8 +677,8 @@ impl AgentTeam {
         })
     }
 
-    /// A new conversation of `member` in `phase`, on a stage if there is one, with `first` told. Its
-    /// servers are met: one that cannot be used is an error.
+    /// Starts a conversation of `member` in `phase`, with an overlay if there is one, and `first`
+    /// as its first message. Connects to its servers: one that cannot be used is an error.
     pub async fn model_session(
         &self,
         member: &TeamMember,
@@ -721,8 +728,8 @@ impl AgentTeam {
     }
 }
 
-/// How hooks about an agent with these commands are run: on this machine, without a network unless the
-/// hook has one, and without variables of the user's.
+/// Returns how hooks about an agent with these commands run: on this machine, without a network
+/// unless the hook has one, and without the user's variables.
 fn hook_command_config(commands: Option<&CommandLineConfig>) -> CommandLineConfig {
     CommandLineConfig {
         mode: ExecutionMode::Local,
@@ -732,8 +739,8 @@ fn hook_command_config(commands: Option<&CommandLineConfig>) -> CommandLineConfi
     }
 }
 
-/// How checks are run on the work of an agent with these commands: what the user lists is about what
-/// agents may run.
+/// Returns how checks run on the work of an agent with these commands: without the user's lists of
+/// commands, which apply only to agents.
 pub fn check_command_config(
     commands: Option<&CommandLineConfig>,
     sandbox: Option<SandboxLevelChoice>,
@@ -747,15 +754,15 @@ pub fn check_command_config(
     }
 }
 
-/// How a conversation reaches its model, and who hears of it.
+/// Connection of a conversation to its model, and the channel for its events.
 #[derive(Clone, Debug)]
 pub struct ModelConnection {
-    /// The model, and after it those that are asked when it cannot go on.
+    /// The model, followed by its fallbacks.
     pub models: Vec<AvailableModel>,
-    /// What is charged for it.
+    /// The ledger that its requests are charged to.
     pub ledger: Arc<Mutex<BudgetLedger>>,
-    /// What is recorded of it, where a run is gone on with.
+    /// The recorded part of it, in a resumed run.
     pub recorded: Option<RecordedConversation>,
-    /// Where events go.
+    /// The event channel.
     pub events: Sender<Event>,
 }

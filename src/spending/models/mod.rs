@@ -1,97 +1,99 @@
-//! Owns which models are known: how much they read and write, and what they cost. The table in the
-//! binary stands in `models.txt`; the user's own rows come before it.
+//! The known models: their context and output limits, and their prices. The table in the binary is
+//! `models.txt`; the user's own rows take precedence.
 //!
 //! How a model is found:
-//! 1. A row fits that has the model's name. It fits too if the name goes on with a date or a build
-//!    (`-20250929`, `-2025-08-07`, `-001`), with `-latest`, `-preview` or `-exp`, or if a path stands
-//!    before it (`openai/gpt-5`, `models/gemini-2.5-flash`). Case makes no difference, and neither
-//!    does `.` or `-` within a name.
-//! 2. Of several rows, the one with the longest name is taken; the user's rows before the table's.
-//! 3. Where it is known who is paid, only that vendor's rows of the table count, and elsewhere those
-//!    of the models' makers. Where nobody is paid, a model costs nothing unless the user's rows say
+//! 1. A row matches if it has the model's name. It matches too if the name has a suffix that is a
+//!    date or a build (`-20250929`, `-2025-08-07`, `-001`), `-latest`, `-preview` or `-exp`, or if
+//!    it has a path as its prefix (`openai/gpt-5`, `models/gemini-2.5-flash`). Case is ignored, and
+//!    `.` and `-` within a name are the same.
+//! 2. Of several rows, the one with the longest name is used; the user's rows take precedence over
+//!    the table's.
+//! 3. If the seller is known, only that vendor's rows of the table count, otherwise those of the
+//!    models' makers. If there is no seller, a model costs nothing unless the user's rows say
 //!    otherwise.
 
 use crate::spending::price::ModelPrice;
 
 pub mod table;
 
-/// Vendors that sell models of others, at prices of their own.
+/// Vendors that sell models of other makers, at their own prices.
 const RESELLERS: &[&str] = &["groq", "cerebras", "together", "fireworks", "nebius"];
 
-/// A model that is known.
+/// A known model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownModel {
-    /// Whose price it is, as `type` of a backend names it; of the user's rows, `None` for any.
+    /// The vendor whose price it is, as the `type` of a backend; `None`, in the user's rows, for
+    /// any.
     pub vendor: Option<String>,
     /// Its name at its vendor, without a date.
     pub name: String,
-    /// Tokens of request and reply that it holds at most.
+    /// Maximum number of tokens in request and reply together.
     pub context_tokens: Option<u64>,
-    /// Tokens of a reply at most.
+    /// Maximum number of tokens in a reply.
     pub output_tokens_max: Option<u64>,
-    /// What it costs.
+    /// Its price.
     pub price: ModelPrice,
-    /// Where the row stands.
+    /// The origin of the row.
     pub origin: ModelRowOrigin,
 }
 
-/// Where a row stands.
+/// Origin of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ModelRowOrigin {
-    /// In the table of the binary.
+    /// The table in the binary.
     Table,
-    /// In the user's file.
+    /// The user's file.
     User,
 }
 
-/// Who is paid for a model's work.
+/// The seller of a model's work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PricingVendor {
-    /// Nobody: it runs on this machine, or from a script.
+    /// No seller: the model runs on this machine, or from a script.
     Nobody,
     /// This vendor.
     Vendor(&'static str),
-    /// Somebody whose prices are not in the table.
+    /// A seller whose prices are not in the table.
     Other,
 }
 
-/// A model as a team asks it.
+/// A model as the config names it.
 #[derive(Clone, Copy, Debug)]
 pub struct ModelQuery<'a> {
     /// The backend type.
     pub backend: &'a str,
-    /// Who is paid.
+    /// Its seller.
     pub seller: PricingVendor,
     /// The model's name as the config writes it.
     pub model: &'a str,
 }
 
-/// All models that are known.
+/// All known models.
 #[derive(Clone, Debug)]
 pub struct ModelList {
     rows: Vec<KnownModel>,
 }
 
 impl ModelList {
-    /// The table of the binary, with the user's rows before it.
+    /// Returns the table of the binary, preceded by the user's rows.
     pub fn with_user_rows(own: Vec<KnownModel>) -> Self {
         let mut rows = own;
         rows.extend(table::rows());
         Self { rows }
     }
 
-    /// All rows, the user's first.
+    /// Returns all rows, the user's first.
     pub fn rows(&self) -> &[KnownModel] {
         &self.rows
     }
 
-    /// The row that holds for a model.
+    /// Returns the row for a model.
     pub fn find(&self, asked: &ModelQuery<'_>) -> Option<&KnownModel> {
         self.best_match(ModelRowOrigin::User, asked)
             .or_else(|| self.best_match(ModelRowOrigin::Table, asked))
     }
 
-    /// What a model costs; `None` if that is not known.
+    /// Returns the price of a model; `None` if it is unknown.
     pub fn price(&self, asked: &ModelQuery<'_>) -> Option<ModelPrice> {
         match (self.find(asked), asked.seller) {
             (Some(row), _) => Some(row.price.clone()),
@@ -122,7 +124,7 @@ impl KnownModel {
     }
 }
 
-/// Whether a row named `row` holds for the model `name`.
+/// Returns whether a row named `row` matches the model `name`.
 fn matches_name(row: &str, name: &str) -> bool {
     let tails = name.match_indices('/').filter_map(|(at, _)| name.get(at..));
     let tails = tails.filter_map(|tail| tail.strip_prefix('/'));
@@ -131,7 +133,7 @@ fn matches_name(row: &str, name: &str) -> bool {
         .any(|name| is_name_or_variant(row, name))
 }
 
-/// Whether `name` is `row`, or goes on after it with a date, a build or the like.
+/// Returns whether `name` is `row`, or `row` with a date, a build or a similar suffix.
 fn is_name_or_variant(row: &str, name: &str) -> bool {
     let Some((beginning, rest)) = name.split_at_checked(row.len()) else {
         return false;
@@ -148,7 +150,7 @@ fn fold_byte(byte: u8) -> u8 {
     }
 }
 
-/// Whether `rest` says only which build of a model is meant. A single digit may be another model:
+/// Returns whether `rest` only names the build of a model. A single digit may be another model:
 /// `claude-opus-4-1` is not a `claude-opus-4`.
 fn is_version_suffix(rest: &str) -> bool {
     let is_build = |part: &str| part.len() >= 2 && part.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,5 +1,5 @@
-//! Owns the reading of the table in the binary. Its form is told at its top; a row that is not of
-//! that form is no row, and the tests see to it that there is none.
+//! Parses the table in the binary. A comment at its top documents the format; malformed rows are
+//! skipped, and the tests ensure that there are none.
 
 use std::num::ParseIntError;
 
@@ -8,14 +8,14 @@ use crate::spending::money::Money;
 use crate::spending::price::{ModelPrice, TokenRates};
 
 const TABLE: &str = include_str!("models.txt");
-/// What the comment begins with that says when the prices were taken.
+/// Prefix of the comment with the date of the prices.
 const TAKEN: &str = "# taken: ";
-/// What a row begins with that belongs to the one above it.
+/// First field of a row that belongs to the row above it.
 const LONGER: &str = ">";
-/// What stands for a figure that is not known.
+/// Placeholder for an unknown figure.
 const UNKNOWN: &str = "-";
 
-/// The day on which the prices of the table were taken, as `2026-01-31`.
+/// Returns the date of the table's prices, as `2026-01-31`.
 pub fn table_date() -> &'static str {
     let mut lines = TABLE.lines();
     lines
@@ -23,7 +23,7 @@ pub fn table_date() -> &'static str {
         .unwrap_or_default()
 }
 
-/// The rows of the table.
+/// Returns the rows of the table.
 pub(super) fn rows() -> Vec<KnownModel> {
     let mut rows: Vec<KnownModel> = Vec::new();
     for fields in lines() {
@@ -39,7 +39,7 @@ pub(super) fn rows() -> Vec<KnownModel> {
     rows
 }
 
-/// The fields of each line that holds any.
+/// Returns the fields of each line that has any.
 fn lines() -> impl Iterator<Item = Vec<&'static str>> {
     let told = TABLE.lines().filter(|line| !line.starts_with('#'));
     told.map(|line| line.split_whitespace().collect())
@@ -63,7 +63,7 @@ fn row(fields: &[&str]) -> Option<KnownModel> {
     })
 }
 
-/// A number of tokens, or nothing.
+/// Parses a number of tokens, or the placeholder.
 fn tokens(field: &str) -> Result<Option<u64>, ParseIntError> {
     match field {
         UNKNOWN => Ok(None),

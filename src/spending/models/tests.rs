@@ -1,10 +1,10 @@
-//! Which row holds for which name, and what a model costs that has none.
+//! Tests which row matches which name, and what a model without a row costs.
 
 use super::*;
 use crate::spending::money::Money;
 use crate::spending::price::TokenRates;
 
-/// A row of the user's, whose input price tells it apart.
+/// Returns a user's row, identified by its input price.
 fn own(vendor: Option<&str>, name: &str, dollars: &str) -> KnownModel {
     let input = Money::per_token(dollars).unwrap();
     let rates = TokenRates {
@@ -24,7 +24,7 @@ fn own(vendor: Option<&str>, name: &str, dollars: &str) -> KnownModel {
     }
 }
 
-/// `expected` is the vendor and name of the row that holds.
+/// `expected` is the vendor and name of the row that matches.
 #[track_caller]
 fn check(seller: PricingVendor, model: &str, expected: Option<&str>) {
     let list = ModelList::with_user_rows(Vec::new());

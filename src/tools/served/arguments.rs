@@ -1,6 +1,6 @@
-//! Owns the arguments of a call of a server's tool: bounded JSON, and which texts in it name paths.
-//! A text is a path unless the schema of the tool or the user's config says that it is something
-//! else: whoever doubts asks the gate.
+//! The arguments of a call of a server's tool: bounded JSON, and which strings in it name paths. A
+//! string counts as a path unless the tool's schema or the user's config declares otherwise; in
+//! doubt the gate is asked.
 
 use std::collections::BTreeSet;
 
@@ -12,17 +12,18 @@ use crate::tools::call::{ToolCall, USER_PATH_BYTES_MAX, UserPath};
 use crate::tools::error::{CallParseError, excerpt};
 use crate::tools::served::{ServedTool, ServerCall, TouchedPath};
 
-/// How deep arguments may be nested.
+/// The maximum nesting depth of arguments.
 pub const DEPTH_MAX: usize = 32;
-/// The most different texts of one call that may be paths: each is asked about at the gate.
+/// The maximum number of distinct strings of one call that may be paths: the gate is asked about
+/// each.
 pub const TEXTS_MAX: usize = 1024;
-/// The longest name of a file, in bytes (`NAME_MAX` of Linux).
+/// The longest file name, in bytes (`NAME_MAX` of Linux).
 const FILE_NAME_BYTES_MAX: usize = 255;
-/// References that are followed in a schema for one value.
+/// The maximum number of references in a schema that are followed for one value.
 const REFERENCES_MAX: usize = 8;
-/// Schemas that are looked at for one text; one that takes more says nothing.
+/// The maximum number of schemas inspected for one string; if more are needed, it counts as a path.
 const SCHEMAS_MAX: usize = 256;
-/// Formats of a schema that no path has.
+/// Schema formats that exclude a path.
 const FORMATS_OF_NO_PATH: &[&str] = &[
     "date",
     "date-time",
@@ -39,27 +40,27 @@ const FORMATS_OF_NO_PATH: &[&str] = &[
     "uuid",
 ];
 
-/// What is wrong with the arguments of a call.
+/// The problem with the arguments of a call.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ArgumentFault {
-    /// They are no object.
+    /// They are not an object.
     #[error("are no JSON object")]
     NotAnObject,
     /// They are nested too deeply.
     #[error("are nested deeper than {DEPTH_MAX} levels: send a flatter object")]
     TooDeep,
-    /// There is too much to ask the gate about.
+    /// They contain too many strings to ask the gate about.
     #[error(
         "hold more than {TEXTS_MAX} texts that may be paths: divide the work into several calls"
     )]
     TooManyTexts,
-    /// It depends on the server what a text stands for.
+    /// They contain a string that servers interpret differently.
     #[error("hold `{0}`, which servers read in different ways: write the whole path")]
     Ambiguous(String),
 }
 
 impl ServedTool {
-    /// Reads one call; `arguments` is the JSON text of the model. Nothing is an empty object.
+    /// Parses a call; `arguments` is the model's JSON text. An empty text is an empty object.
     pub fn read(&self, arguments: &str) -> Result<ToolCall, CallParseError> {
         if arguments.len() > ARGUMENTS_BYTES_MAX {
             return Err(CallParseError::TooLong {
@@ -109,7 +110,7 @@ impl ServedTool {
         }
     }
 
-    /// The paths that the arguments name, each once.
+    /// Returns the paths that the arguments name, without duplicates.
     fn paths(&self, arguments: &Map<String, Value>) -> Result<Vec<UserPath>, ArgumentFault> {
         let mut search = PathSearch {
             root: &self.offer.parameters,
@@ -130,14 +131,15 @@ impl ServedTool {
     }
 }
 
-/// The search for texts that may be paths.
+/// Collects strings that may be paths.
 struct PathSearch<'a> {
     root: &'a Value,
     texts: BTreeSet<&'a str>,
 }
 
 impl<'a> PathSearch<'a> {
-    /// Looks into one field of an object that `schema` describes, `depth` levels above the last.
+    /// Searches one field of an object that `schema` describes; `depth` is the number of levels
+    /// that may follow.
     fn field(
         &mut self,
         name: &'a str,
@@ -194,7 +196,7 @@ impl<'a> PathSearch<'a> {
         Ok(())
     }
 
-    /// The schema that a reference within the same schema leads to.
+    /// Follows references within the same schema.
     fn resolve_reference(&self, schema: &'a Value) -> &'a Value {
         let mut schema = schema;
         for _ in 0..REFERENCES_MAX {
@@ -212,8 +214,8 @@ impl<'a> PathSearch<'a> {
         self.schema_excludes_path(schema, value, &mut left)
     }
 
-    /// Whether a schema says of a text that it is something else than a path. A schema may lead to
-    /// itself, so no more than `left` of them are looked at.
+    /// Returns whether a schema declares that a string is not a path. A schema may refer to itself,
+    /// so that at most `left` schemas are inspected.
     fn schema_excludes_path(&self, schema: &'a Value, value: &Value, left: &mut usize) -> bool {
         let Some(fewer) = left.checked_sub(1) else {
             return false;
@@ -242,7 +244,7 @@ impl<'a> PathSearch<'a> {
     }
 }
 
-/// Whether the kernel would take a text for a path at all.
+/// Returns whether the kernel would accept a string as a path.
 fn could_be_path(text: &str) -> bool {
     let is_name = |name: &str| name.len() <= FILE_NAME_BYTES_MAX;
     let is_uri = is_file_uri(text);
@@ -256,13 +258,13 @@ fn is_file_uri(text: &str) -> bool {
     scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case("file:"))
 }
 
-/// What an option such as `--file=/etc/passwd` is set to.
+/// Returns the value of an option such as `--file=/etc/passwd`.
 fn option_value(text: &str) -> Option<&str> {
     let (_, value) = text.strip_prefix('-')?.split_once('=')?;
     could_be_path(value).then_some(value)
 }
 
-/// The path that a text names.
+/// Returns the path that a string names.
 fn path(text: &str) -> Result<Option<UserPath>, ArgumentFault> {
     let ambiguous = || ArgumentFault::Ambiguous(excerpt(text));
     if is_file_uri(text) {

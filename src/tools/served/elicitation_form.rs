@@ -1,15 +1,15 @@
-//! Owns the forms that servers ask people to fill in: which fields there are, what a person is asked
-//! for each, and what their words come to. All of a form is a stranger's text.
+//! Forms that MCP servers ask the user to fill in (elicitation): their fields, the question for
+//! each, and the parsed answers. All text in a form is untrusted.
 
 use serde_json::{Map, Value};
 
 use crate::text::{escape_line, list_names, single_line};
 
-/// The most fields of a form.
+/// The maximum number of fields in a form.
 const FIELDS_MAX: usize = 16;
-/// The most choices of a field.
+/// The maximum number of choices of a field.
 const CHOICES_MAX: usize = 32;
-/// How much of a name, a description or a choice is shown, in characters.
+/// The longest part of a name, a description or a choice that is shown, in characters.
 const TEXT_CHARS_MAX: usize = 200;
 
 /// A form. It has at least one field.
@@ -25,7 +25,7 @@ pub struct FormField {
     when_omitted: OmittedFieldMeaning,
 }
 
-/// What a field holds.
+/// The type of a field's value.
 #[derive(Clone, Debug, PartialEq)]
 enum FormFieldKind {
     Text,
@@ -36,20 +36,20 @@ enum FormFieldKind {
     SomeOf(Vec<String>),
 }
 
-/// What it means if a person says nothing.
+/// The meaning of an empty answer.
 #[derive(Clone, Debug, PartialEq)]
 enum OmittedFieldMeaning {
-    /// The server is told nothing at all.
+    /// Nothing is sent to the server.
     Declines,
-    /// The field is left out.
+    /// The field is omitted.
     Omits,
-    /// This is meant.
+    /// This default is sent.
     Default(Value),
 }
 
 impl ElicitationForm {
-    /// The form of a schema, its fields in this order; `None` if people cannot be asked it, because it
-    /// has no field or too many, or one of an unknown kind.
+    /// Parses a schema into a form, with the fields of `order` first. Returns `None` if it cannot
+    /// be asked, because it has no fields, too many, or one of an unknown type.
     pub fn parse(schema: &Value, order: &[String]) -> Option<Self> {
         let properties = schema.get("properties")?.as_object()?;
         if properties.is_empty() || properties.len() > FIELDS_MAX {
@@ -67,7 +67,7 @@ impl ElicitationForm {
         fields.collect::<Option<Vec<FormField>>>().map(Self)
     }
 
-    /// Its fields.
+    /// Returns its fields.
     pub fn fields(&self) -> &[FormField] {
         &self.0
     }
@@ -91,7 +91,7 @@ impl FormField {
         })
     }
 
-    /// What a person is asked.
+    /// Returns the question for the user.
     pub fn question(&self) -> String {
         let name = display_text(&self.name);
         let about = Some(&self.description).filter(|about| !about.is_empty());
@@ -99,7 +99,7 @@ impl FormField {
         format!("`{name}`{about} ({})", self.kind.describe_expected())
     }
 
-    /// What happens if they say nothing.
+    /// Describes what an empty answer means.
     pub fn describe_default(&self) -> String {
         match &self.when_omitted {
             OmittedFieldMeaning::Declines => "Enter alone: the server is told nothing".to_owned(),
@@ -111,8 +111,8 @@ impl FormField {
         }
     }
 
-    /// Puts what a person says into `answers`. The error says what is wanted instead, as the end of a
-    /// sentence; without one they want to tell nothing.
+    /// Adds the user's answer to `answers`. The error gives what is expected, as the end of a
+    /// sentence; an error of `None` means that the user declines.
     pub fn fill(
         &self,
         said: Option<&str>,
@@ -151,7 +151,7 @@ impl FormFieldKind {
         }
     }
 
-    /// What has to be said, as a part of a sentence.
+    /// Describes the expected answer, as part of a sentence.
     fn describe_expected(&self) -> String {
         let all = |choices: &[String], word: &str| {
             let shown: Vec<String> = choices.iter().map(|choice| display_text(choice)).collect();
@@ -197,7 +197,7 @@ impl FormFieldKind {
     }
 }
 
-/// What a schema lists to choose from, as the server wants to read it.
+/// Returns the choices that a schema lists, as the server expects them.
 fn choices(schema: &Value) -> Option<Vec<String>> {
     let texts = |list: &Value, key: Option<&str>| {
         let texts = list.as_array()?.iter().map(|entry| {

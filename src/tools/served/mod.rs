@@ -1,6 +1,6 @@
-//! Owns the tools of foreign servers as values: what they are called, who may use which, and what a
-//! call of one asks for. Pure: it starts no server. What a server says of itself is data: it is
-//! bounded and stripped, and never changes what an agent may do.
+//! The tools of MCP servers as values: their names, who may use which, and what a call requests.
+//! Pure: it starts no server. What a server reports about itself is data: it is bounded and
+//! sanitized, and never changes what an agent may do.
 
 pub mod arguments;
 pub mod elicitation_form;
@@ -20,9 +20,9 @@ use crate::permissions::path_rules::RuleAction;
 use crate::tools::call::{FinalLink, RequestedAccess, UserPath};
 use crate::tools::spec::ToolOffer;
 
-/// What the names of all tools of servers begin with.
+/// The prefix of the full names of all servers' tools.
 pub const SERVED_PREFIX: &str = "mcp__";
-/// What stands between the parts of such a name.
+/// The separator between the parts of a full name.
 const SEPARATOR: &str = "__";
 /// The longest name of a server, in bytes.
 pub const SERVER_NAME_BYTES_MAX: usize = 100;
@@ -32,14 +32,14 @@ pub const SERVER_NAME_BYTES_MAX: usize = 100;
 pub struct ServerName(String);
 
 impl ServerName {
-    /// Reads a name; `None` if it is none.
+    /// Parses a name; `None` if it is invalid.
     pub fn parse(text: &str) -> Option<Self> {
         let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
         let fits = !text.is_empty() && text.len() <= SERVER_NAME_BYTES_MAX;
         (fits && text.bytes().all(is_part)).then(|| Self(text.to_owned()))
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -51,68 +51,68 @@ impl fmt::Display for ServerName {
     }
 }
 
-/// What the user says about the tools of one server.
+/// The user's rules for the tools of one server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerRules {
     /// The server.
     pub server: ServerName,
-    /// Only these of its tools, if given.
+    /// If set, only these tools.
     pub allowed: Option<Vec<String>>,
-    /// Never these.
+    /// Tools that are excluded.
     pub excluded: Vec<String>,
-    /// What is said of single tools; one that is denied is not offered either.
+    /// The rules for single tools; a tool that is denied is not offered either.
     pub ruled: BTreeMap<String, RuleAction>,
-    /// What its tools may do at the paths that they are given.
+    /// The permission that its tools need for the paths that they are given.
     pub permission: Permission,
-    /// Arguments that are content and no paths: `argument`, or `tool.argument`.
+    /// Arguments that are content and not paths: `argument`, or `tool.argument`.
     pub content: Vec<String>,
-    /// Whether its tools change anything outside the agent's directories.
+    /// Whether its tools have effects outside the agent's directories.
     pub outside: OutsideEffects,
-    /// Tools that change nothing outside, whatever the server does otherwise.
+    /// Tools without effects outside, whatever holds for the rest of the server.
     pub harmless: Vec<String>,
 }
 
-/// Whether a tool changes anything outside the agent's directories, such as a service.
+/// Whether a tool has effects outside the agent's directories, such as on a service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OutsideEffects {
-    /// It may: where agents only plan, it waits for the final phase.
+    /// It may: while agents only plan, it has to wait for the final phase.
     #[default]
     Some,
     /// It does not.
     None,
 }
 
-/// What a call of a server's tool asks the server for.
+/// The operation that a call requests from the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerOperation {
-    /// One of its own tools.
+    /// Call one of its tools.
     Tool,
-    /// The list of what can be read there.
+    /// List its resources.
     ListResources,
-    /// One of these.
+    /// Read a resource.
     ReadResource,
-    /// The list of its prompts.
+    /// List its prompts.
     ListPrompts,
-    /// One of these.
+    /// Get a prompt.
     GetPrompt,
 }
 
 /// One tool of a server, as an agent may use it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServedTool {
-    /// Whose it is.
+    /// Its server.
     pub server: ServerName,
-    /// What the server calls it.
+    /// Its name at the server.
     pub name: String,
-    /// What is asked of the server.
+    /// The operation.
     pub operation: ServerOperation,
-    /// As models are offered it, under its full name.
+    /// Its offer to models, under its full name.
     pub offer: ToolOffer,
-    /// What it may do at the paths that it is given.
+    /// The permission that it needs for the paths that it is given.
     pub permission: Permission,
-    /// Whether it changes anything outside the agent's directories.
+    /// Whether it has effects outside the agent's directories.
     pub outside: OutsideEffects,
-    /// Its arguments that are content and no paths.
+    /// Arguments that are content and not paths.
     content: Vec<String>,
 }
 
@@ -121,32 +121,32 @@ pub struct ServedTool {
 pub struct TouchedPath<P> {
     /// The path.
     pub path: P,
-    /// What the server may do there.
+    /// The access that the server may have there.
     pub wanted: Permission,
 }
 
 /// A call of a server's tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerCall<P = UserPath> {
-    /// Whose tool it is.
+    /// The server.
     pub server: ServerName,
-    /// What the server calls it.
+    /// The tool's name at the server.
     pub tool: String,
-    /// What models call it.
+    /// The tool's name for models.
     pub full_name: String,
-    /// What is asked of the server.
+    /// The operation.
     pub operation: ServerOperation,
-    /// Whether it changes anything outside the agent's directories.
+    /// Whether it has effects outside the agent's directories.
     pub outside: OutsideEffects,
-    /// What the server is given, as the model wrote it.
+    /// The arguments, as the model wrote them.
     pub arguments: Map<String, Value>,
     /// The paths in the arguments.
     pub paths: Vec<TouchedPath<P>>,
 }
 
 impl ServerCall {
-    /// Forgets texts that are paths only where relative ones begin somewhere: for an agent without
-    /// directories they begin nowhere.
+    /// Drops relative paths that do not contain `..`, for an agent without directories: there is
+    /// nothing that they could be relative to.
     pub fn drop_relative_paths(&mut self) {
         let leads_somewhere = |path: &UserPath| {
             let path = path.as_str();
@@ -155,7 +155,7 @@ impl ServerCall {
         self.paths.retain(|touched| leads_somewhere(&touched.path));
     }
 
-    /// Every path that the call names, with what the server may do there.
+    /// Returns every path that the call names, with the access that the server may have there.
     pub fn accesses(&self) -> Vec<RequestedAccess<'_>> {
         let paths = self.paths.iter();
         paths
@@ -169,7 +169,7 @@ impl ServerCall {
 }
 
 impl<P> ServerCall<P> {
-    /// The same call with every path replaced by what `place` makes of it. The first error ends it.
+    /// Replaces every path with the result of `place`. Returns the first error.
     pub fn try_map<Q, E>(
         self,
         mut place: impl FnMut(P) -> Result<Q, E>,
@@ -192,12 +192,13 @@ impl<P> ServerCall<P> {
     }
 }
 
-/// The tools of servers that one agent may use, by their full names.
+/// The server tools that one agent may use, by full name.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ToolCatalogue(BTreeMap<String, Arc<ServedTool>>);
 
 impl ToolCatalogue {
-    /// Adds the tools of a server. One whose name is taken stays out, and a note says so.
+    /// Adds the tools of a server. A tool whose name is already in use is left out; returns a note
+    /// for each.
     pub fn add(&mut self, tools: Vec<ServedTool>) -> Vec<String> {
         let mut notes = Vec::new();
         for tool in tools {
@@ -216,17 +217,17 @@ impl ToolCatalogue {
         notes
     }
 
-    /// The tool of this full name.
+    /// Returns the tool of this full name.
     pub fn find(&self, full_name: &str) -> Option<&ServedTool> {
         self.0.get(full_name).map(AsRef::as_ref)
     }
 
-    /// All tools as models are offered them, in the order of their names.
+    /// Returns the offers of all tools, sorted by name.
     pub fn offers(&self) -> impl Iterator<Item = ToolOffer> {
         self.0.values().map(|tool| tool.offer.clone())
     }
 
-    /// The full names.
+    /// Returns the full names.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }

@@ -1,5 +1,5 @@
-//! Owns the way from what a server says of its tools to what models are offered. All of it is a
-//! stranger's text: what is too long, too deep or not what it has to be stays out, with a note.
+//! Turns a server's description of its tools into offers to models. All of it is untrusted:
+//! anything too long, too deep or malformed is left out, with a note.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -13,44 +13,44 @@ use crate::tools::served::{
 };
 use crate::tools::spec::ToolOffer;
 
-/// The most tools of one server that are offered: each is sent with every request.
+/// The maximum number of tools offered per server: each is sent with every request.
 pub const TOOLS_PER_SERVER_MAX: usize = 128;
-/// The longest name of a tool that all vendors take, in bytes:
+/// The longest tool name that all vendors accept, in bytes:
 /// <https://platform.openai.com/docs/api-reference/chat/create>.
 pub const FULL_NAME_BYTES_MAX: usize = 64;
-/// How much of a tool's description is passed on, in characters.
+/// The longest part of a tool's description that is passed on, in characters.
 pub const DESCRIPTION_CHARS_MAX: usize = 2048;
 /// The longest schema of a tool's arguments, in bytes of JSON.
 pub const SCHEMA_BYTES_MAX: usize = 32 * 1024;
-/// How deep such a schema may be nested.
+/// The maximum nesting depth of such a schema.
 pub const SCHEMA_DEPTH_MAX: usize = 32;
-/// How much of a stranger's name a note repeats, in characters.
+/// The longest part of an untrusted name that a note quotes, in characters.
 const NAME_CHARS_MAX: usize = 80;
 
-/// A tool as a server describes it. Nothing about it has been checked.
+/// A tool as a server describes it, entirely unchecked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerToolDescription {
-    /// What the server calls it.
+    /// Its name at the server.
     pub name: String,
-    /// What it says that the tool does.
+    /// The server's description of it.
     pub description: String,
-    /// What it says that the tool takes.
+    /// The server's schema of its arguments.
     pub schema: Value,
-    /// What is asked of the server.
+    /// The operation that a call of it requests.
     pub operation: ServerOperation,
 }
 
-/// What massgen offers of a server beside its own tools.
+/// A server feature that massgen offers to models as tools, in addition to the server's own tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerFeature {
-    /// The server has things to read.
+    /// The server has resources.
     Resources,
     /// The server has prompts.
     Prompts,
 }
 
 impl ServerFeature {
-    /// The two tools by which a model gets at what is there.
+    /// Returns the two tools by which a model lists and reads them.
     pub fn tool_descriptions(self) -> [ServerToolDescription; 2] {
         let tool = |name: &str, description: &str, schema, asks| ServerToolDescription {
             name: name.to_owned(),
@@ -97,8 +97,8 @@ impl ServerFeature {
     }
 }
 
-/// The tools of a server that an agent may be offered, with a note for each that stays out without
-/// the user's having said so.
+/// Returns the tools of a server that an agent may be offered, with a note for each that is left
+/// out although the user did not exclude it.
 pub fn offer_tools(
     rules: &ServerRules,
     described: &[ServerToolDescription],
@@ -148,7 +148,7 @@ pub fn offer_tools(
 }
 
 impl ServerRules {
-    /// Whether an entry of a list means the tool that the server calls `name`.
+    /// Returns whether an entry of a list names the server's tool `name`.
     fn names(&self, entry: &str, name: &str) -> bool {
         entry == name || full_name(self, name).is_some_and(|full| entry == full)
     }
@@ -161,7 +161,7 @@ impl ServerRules {
         self.allowed.as_deref().is_none_or(listed) && !listed(&self.excluded) && !is_denied
     }
 
-    /// The full name of the tool that an entry of a list means.
+    /// Returns the full name of the tool that an entry of a list names.
     pub fn full_name_of(&self, entry: &str) -> Option<String> {
         let own = format!("{SERVED_PREFIX}{}{SEPARATOR}", self.server);
         if entry.starts_with(&own) {
@@ -170,7 +170,7 @@ impl ServerRules {
         full_name(self, entry)
     }
 
-    /// The tool as it is offered, or why it is not.
+    /// Returns the tool as it is offered, or the reason why it is not.
     fn offer(&self, tool: &ServerToolDescription) -> Result<ServedTool, String> {
         let Some(full) = full_name(self, &tool.name) else {
             return Err("a name has letters, digits, `_`, `-`, `.` and `/`".to_owned());
@@ -204,7 +204,7 @@ impl ServerRules {
         })
     }
 
-    /// The arguments of a tool that are content.
+    /// Returns the arguments of a tool that are content.
     fn content_arguments(&self, tool: &str) -> Vec<String> {
         let argument = |entry: &String| match entry.rsplit_once('.') {
             None => Some(entry.clone()),
@@ -214,7 +214,7 @@ impl ServerRules {
     }
 }
 
-/// The name under which models know a tool; `None` if it has characters that no name has.
+/// Returns the full name of a tool for models; `None` if it contains invalid characters.
 fn full_name(rules: &ServerRules, name: &str) -> Option<String> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/');
     if name.is_empty() || !name.chars().all(is_part) {
@@ -224,13 +224,13 @@ fn full_name(rules: &ServerRules, name: &str) -> Option<String> {
     Some(format!("{SERVED_PREFIX}{}{SEPARATOR}{name}", rules.server))
 }
 
-/// A description without anything in it that is not seen as what it is.
+/// Sanitizes a description: escapes control and invisible characters and truncates it.
 fn description(text: &str) -> String {
     let lines: Vec<String> = text.lines().map(escape_line).collect();
     truncate(lines.join("\n").trim(), DESCRIPTION_CHARS_MAX)
 }
 
-/// A schema that a vendor can be sent, or why it is none.
+/// Returns a schema that can be sent to vendors, or the reason why it cannot.
 fn schema(schema: &Value) -> Result<Value, String> {
     let Value::Object(fields) = schema else {
         return Err("its schema is no JSON object".to_owned());
@@ -254,7 +254,8 @@ fn schema(schema: &Value) -> Result<Value, String> {
     Ok(Value::Object(clean))
 }
 
-/// The same with every text in it made visible; `None` below `depth` levels.
+/// Returns the value with control and invisible characters of all its strings escaped; `None` if it
+/// is nested deeper than `depth` levels.
 fn clean_schema(value: &Value, depth: usize) -> Option<Value> {
     let below = depth.checked_sub(1)?;
     Some(match value {

@@ -1,4 +1,4 @@
-//! What of a server's description is offered, and which texts of a call are paths.
+//! Which server tools are offered, and which strings in a call are paths.
 
 use std::collections::BTreeMap;
 
@@ -46,7 +46,7 @@ fn full_names(tools: &[ServedTool]) -> Vec<&str> {
     tools.iter().map(|tool| &*tool.offer.name).collect()
 }
 
-/// Checks under which full names tools are offered, and what is said of the others.
+/// Checks the full names of the offered tools and the notes about the others.
 #[track_caller]
 fn check_offered(
     rules: &ServerRules,
@@ -228,7 +228,7 @@ fn a_full_name_belongs_to_whoever_had_it_first() {
     );
 }
 
-/// A tool with this schema of its properties, and what the user says of it.
+/// Returns a tool with these properties in its schema, and these `content` arguments in the config.
 fn served(properties: &Value, content: &[&str]) -> ServedTool {
     let described = ServerToolDescription {
         schema: json!({
@@ -244,7 +244,7 @@ fn served(properties: &Value, content: &[&str]) -> ServedTool {
     offer_tools(&rules, &[described]).0.remove(0)
 }
 
-/// The paths that a call with these arguments names.
+/// Returns the paths that a call with these arguments names.
 fn paths(tool: &ServedTool, arguments: &Value) -> Result<Vec<String>, String> {
     match tool.read(&arguments.to_string()) {
         Ok(ToolCall::CallServer(call)) => {
@@ -352,7 +352,7 @@ fn the_schema_says_what_is_no_path() {
         json!({"$ref": "#/properties/a"}),
         json!({"anyOf": [{"type": "string"}, {"type": "string", "format": "date"}]}),
         json!({"anyOf": [{"type": "null"}]}),
-        // Schemas that lead to themselves, once and ever more often.
+        // Schemas that refer to themselves, once and exponentially.
         json!({"anyOf": [{"$ref": "#/properties/a"}]}),
         json!({"anyOf": vec![json!({"$ref": "#/properties/a"}); 150]}),
     ] {

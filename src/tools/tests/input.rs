@@ -1,4 +1,4 @@
-//! The way back from a call to its arguments: what is written again is read as the same call.
+//! Converting calls back to arguments: the result parses to the same call.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use crate::tools::parse::parse;
 use crate::tools::served::ToolCatalogue;
 use crate::tools::spec::{COMMANDS, PROGRAMS, TOOLS};
 
-/// Calls of every tool, with what can be left out and with all of it.
+/// Calls of every tool, with only the required parameters and with all of them.
 const CALLS: &[(&str, &str)] = &[
     ("read_text_file", r#"{"path":"a"}"#),
     ("read_text_file", r#"{"path":"a","head":3}"#),

@@ -1,4 +1,4 @@
-//! The tables of this module's tests, by subject.
+//! Tests of this module, by subject.
 
 mod input;
 mod offering;

@@ -1,4 +1,4 @@
-//! What models are told about the tools.
+//! How tools are offered to models.
 
 use serde_json::{Value, json};
 
@@ -13,13 +13,13 @@ use crate::tools::spec::{
 use crate::tools::tool_selection::{CommandOffering, DirectoryNaming, ToolSelection};
 use crate::tools::workflow::{COORDINATION, EVALUATION, ModelCall, parse_model_call};
 
-/// The most bytes of all file tools and the two of the coordination, as a request carries them.
+/// The maximum size of all file tools and the two coordination tools in a request, in bytes.
 const ALL_OFFERS_BYTES_MAX: usize = 7680;
 
-/// The most bytes of the two tools of the coordination, as a request carries them.
+/// The maximum size of the two coordination tools in a request, in bytes.
 const COORDINATION_OFFERS_BYTES_MAX: usize = 700;
 
-/// The most bytes of the tools that run commands, as a request carries them.
+/// The maximum size of the tools that run commands in a request, in bytes.
 const COMMANDS_OFFERS_BYTES_MAX: usize = 1700;
 
 fn every_tool() -> impl Iterator<Item = &'static ToolSpec> {
@@ -28,7 +28,7 @@ fn every_tool() -> impl Iterator<Item = &'static ToolSpec> {
         .flatten()
 }
 
-/// The `tools` of a Chat Completions request.
+/// Returns the size of `tools` in a Chat Completions request.
 fn wire_bytes(offers: &[ToolOffer]) -> usize {
     let tools: Vec<Value> = offers
         .iter()
@@ -53,7 +53,7 @@ fn sample(kind: ParameterType) -> Value {
     }
 }
 
-/// The arguments that `tool` needs, and `also`.
+/// Returns the required arguments of `tool`, plus the argument `also`.
 fn arguments(tool: &ToolSpec, also: Option<&str>) -> Value {
     tool.parameters
         .iter()

@@ -1,4 +1,4 @@
-//! What models write and what is understood of it.
+//! How calls that models write are parsed.
 
 use crate::tools::arguments::{ARGUMENTS_BYTES_MAX, LIST_ITEMS_MAX, PATTERN_BYTES_MAX};
 use crate::tools::call::{

@@ -1,4 +1,4 @@
-//! What agents say to the coordination.
+//! Calls of the coordination tools.
 
 use crate::id::AgentNumber;
 use crate::tools::served::ToolCatalogue;

@@ -1,4 +1,4 @@
-//! Owns the reading of both sides of a change, as far as a person or a merge can use it.
+//! Reads both sides of a change, as far as a person or a merge can use them.
 
 use std::ffi::OsStr;
 use std::io::Read as _;
@@ -13,48 +13,48 @@ use crate::world::delivery::store::OpenDelivery;
 use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::file_system_error::FileSystemError;
 
-/// What a file holds.
+/// The content of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileContents {
     /// All of it.
     Whole(Vec<u8>),
-    /// It is too long to be looked at.
+    /// It is too long to be read.
     TooLong,
-    /// It is not there any more, or it is no file.
+    /// It does not exist any more, or is not a regular file.
     None,
 }
 
 /// One side of a change, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DiffSide {
-    /// Nothing stands there.
+    /// Nothing exists.
     Nothing,
     /// A text.
     Text(String),
-    /// A file that is no text, or too long to be shown.
+    /// A file that is not text, or is too long to be shown.
     Binary,
-    /// A link with this text.
+    /// A symlink with this target.
     Link(String),
     /// A directory.
     Directory,
-    /// A file whose content is not kept any more.
+    /// A file whose content is no longer kept.
     Lost,
 }
 
 /// A change with both of its sides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeliveryDifference {
-    /// Where.
+    /// The changed path.
     pub path: AbsPath,
-    /// What stood there.
+    /// The state before the change.
     pub before: DiffSide,
-    /// What stands there then.
+    /// The state after the change.
     pub after: DiffSide,
-    /// The permission bits on both sides, of a file or a directory that stays one.
+    /// The permission bits before and after, of a file or a directory that remains one.
     pub modes: Option<(u32, u32)>,
 }
 
-/// Both sides of an entry of `plan`.
+/// Returns both sides of an entry of `plan`.
 pub fn difference(
     delivery: &OpenDelivery,
     plan: &DeliveryPlan,
@@ -70,7 +70,7 @@ pub fn difference(
     })
 }
 
-/// What the user's file holds at the name of `entry`.
+/// Reads the user's file at the path of `entry`.
 pub(super) fn read_theirs(plan: &DeliveryPlan, entry: &DeliveryEntry) -> Result<FileContents> {
     let Some(root) = plan.roots.get(entry.root) else {
         return Ok(FileContents::None);
@@ -81,7 +81,7 @@ pub(super) fn read_theirs(plan: &DeliveryPlan, entry: &DeliveryEntry) -> Result<
         .map_err(|fault| delivery_error("read", &plan.path(entry), fault))
 }
 
-/// What our file holds that is to stand at the name of `entry`.
+/// Reads the agent's file that is to replace the path of `entry`.
 pub(super) fn read_ours(
     delivery: &OpenDelivery,
     plan: &DeliveryPlan,
@@ -106,7 +106,7 @@ pub(super) fn read_ours(
         .map_err(|fault| delivery_error("read", &path.join(rel.as_path()), fault))
 }
 
-/// What the file `rel` below `dir` holds.
+/// Reads the file `rel` below `dir`.
 pub(super) fn read_contents(
     dir: &DirectoryHandle,
     rel: &RelPath,
@@ -137,7 +137,7 @@ pub(super) fn read_contents(
     Ok(FileContents::Whole(bytes))
 }
 
-/// One side, whose content `read` gives if it is a file.
+/// Returns one side of a change; `read` is called for the content of a file.
 pub(super) fn diff_side(
     stand: &PathState,
     read: impl FnOnce() -> Result<FileContents>,
@@ -157,7 +157,7 @@ pub(super) fn diff_side(
     })
 }
 
-/// The permission bits on both sides, where they differ.
+/// Returns the permission bits on both sides if they differ.
 pub(super) fn modes(theirs: &PathState, ours: &PathState) -> Option<(u32, u32)> {
     let modes = match (theirs, ours) {
         (PathState::File(theirs), PathState::File(ours)) => (theirs.mode, ours.mode),

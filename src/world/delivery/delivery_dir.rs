@@ -1,10 +1,10 @@
-//! Owns what lies where in the directory of a delivery.
+//! The layout of a delivery's directory.
 
 use rustix::io::Errno;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
-use crate::world::directory_seal::DirectorySeal;
+use crate::world::store::directory_seal::DirectorySeal;
 use crate::world::sys::file_system_error::FileSystemError;
 
 /// The directory of one delivery.
@@ -12,43 +12,43 @@ use crate::world::sys::file_system_error::FileSystemError;
 pub(super) struct DeliveryDir(pub(super) AbsPath);
 
 impl DeliveryDir {
-    /// What tells this directory from all others.
+    /// Returns the seal that identifies this directory.
     pub(super) fn seal(&self) -> Result<DirectorySeal> {
         DirectorySeal::from_directory(&self.0)
     }
 
-    /// The name of the commit that was made with what it holds.
+    /// Returns the file with the name of the commit that was made from the delivery.
     pub(super) fn commit(&self) -> AbsPath {
         self.0.join("commit")
     }
 
-    /// The journal.
+    /// Returns the path of the journal.
     pub(super) fn journal(&self) -> AbsPath {
         self.0.join("journal.jsonl")
     }
 
-    /// What could be delivered, and where.
+    /// Returns the file that describes what can be delivered, and where.
     pub(super) fn source_file(&self) -> AbsPath {
         self.0.join("delivery.json")
     }
 
-    /// The slots.
+    /// Returns the directory of the slots.
     pub(super) fn slots(&self) -> AbsPath {
         self.0.join("slots")
     }
 
-    /// Contents that were made of the user's and ours.
+    /// Returns the directory of contents that were made from the user's and the agent's versions.
     pub(super) fn made_contents(&self) -> AbsPath {
         self.0.join("made")
     }
 
-    /// What was changed below the root of this number.
+    /// Returns the directory of the layer over the root with this number.
     pub(super) fn layer(&self, root: usize) -> AbsPath {
         self.0.join("layers").join(root.to_string())
     }
 }
 
-/// Says that `doing` failed at `path`.
+/// Creates the error that `doing` failed at `path`.
 pub(super) fn delivery_error(doing: &str, path: &AbsPath, fault: FileSystemError) -> Error {
     let error = Error::new(ErrorKind::Io, format!("cannot {doing} `{path}`: {fault}"));
     let FileSystemError::System(errno) = fault else {
@@ -61,7 +61,7 @@ pub(super) fn delivery_error(doing: &str, path: &AbsPath, fault: FileSystemError
     }
 }
 
-/// What the user can do about an error of the system.
+/// Hints for errors of the operating system.
 const HINTS: &[(&[Errno], &str)] = &[
     (
         &[Errno::NOSPC, Errno::DQUOT],

@@ -1,6 +1,6 @@
-//! Owns the journal of a delivery: a line for each step before anything is done, and one when a
-//! session of steps begins, turns back and ends. Each line has a checksum; what was cut short at the
-//! end was never acted upon.
+//! The journal of a delivery: one line for each step before anything is changed, and one when a
+//! session of steps begins, is rolled back and ends. Each line has a checksum; an incomplete last
+//! line was never acted upon.
 
 use std::io::{BufRead, Read};
 
@@ -9,77 +9,78 @@ use serde::{Deserialize, Serialize};
 use crate::delivery::path_state::PathState;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RelPath};
-use crate::world::directory_seal::DirectorySeal;
+use crate::world::store::directory_seal::DirectorySeal;
 use crate::world::store::event_log::checksum;
 use crate::world::sys::state_files::{self, file};
 
-/// The version of the shape of the lines.
+/// The version of the line format.
 const VERSION: u32 = 1;
 
-/// How much is gathered before it is written, in bytes.
+/// The size at which buffered lines are written, in bytes.
 const GATHERED_BYTES: usize = 256 * 1024;
 
-/// The longest line, in bytes: the numbers of all steps of a large delivery fit.
+/// The longest line, in bytes: it can hold the numbers of all steps of a large delivery.
 const LINE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// More bytes than the last line of a journal has that is closed.
+/// More bytes than the last line of a finished journal has.
 const END_BYTES_MAX: u64 = 256;
 
-/// One line.
+/// One line of the journal.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "snake_case")]
 pub(super) enum JournalRecord {
     /// The journal begins.
     Opened {
-        /// The version of its shape.
+        /// The version of its format.
         version: u32,
-        /// Which directory it was made in.
+        /// The seal of the directory in which it was created.
         seal: DirectorySeal,
-        /// The directories that steps lie below.
+        /// The directories that contain the changed paths.
         roots: Vec<JournalRoot>,
     },
-    /// A step that is prepared, or what became of one since.
+    /// A step that is prepared, or its new version.
     Step(DeliveryStep),
-    /// A directory beside the user's files is about to be made, where slots wait for a session.
+    /// A hidden directory for slots is about to be created next to the user's files, for one
+    /// session.
     Room {
-        /// Below which root.
+        /// The number of the root that contains it.
         root: usize,
         /// Its name.
         name: String,
     },
     /// Everything is prepared: from now on the user's tree is changed.
     Begun {
-        /// In which direction.
+        /// The direction of the session.
         way: StepDirection,
-        /// Which steps are taken; all if it is not said.
+        /// The numbers of the steps that are taken; all if absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         only: Option<Vec<u32>>,
     },
-    /// Something failed: what the session did is taken back.
+    /// Something failed: the session is being rolled back.
     Turned,
-    /// The session has ended, and no file of the user's is in between.
+    /// The session has ended, and no file of the user's is in an intermediate state.
     Ended,
-    /// The hidden directories of the session are removed: nothing is left to do.
+    /// The hidden directories of the session have been removed: nothing is left to do.
     Cleared,
 }
 
-/// A directory that steps lie below.
+/// A directory that contains changed paths.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct JournalRoot {
-    /// Where it is.
+    /// Its path.
     pub(super) path: AbsPath,
-    /// Where its slots are while a session goes on.
+    /// Where its slots are during a session.
     pub(super) slots: SlotLocation,
 }
 
-/// Where slots are while a session goes on.
+/// Where slots are during a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum SlotLocation {
     /// In the delivery's directory, which is on the same file system as the root.
     Delivery,
-    /// In a hidden directory of the root, which is on another one. Before and after a session they are
-    /// in the delivery's directory too.
+    /// In a hidden directory of the root, which is on another file system than the delivery's
+    /// directory. Before and after a session the slots are in the delivery's directory too.
     Root,
 }
 
@@ -87,14 +88,14 @@ pub(super) enum SlotLocation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum StepDirection {
-    /// What the agents made comes to the user's tree.
+    /// The agents' versions replace the user's.
     Forward,
-    /// What stood there comes back.
+    /// The previous versions are restored.
     Back,
 }
 
 impl StepDirection {
-    /// The other one.
+    /// Returns the opposite direction.
     pub(super) fn reversed(self) -> Self {
         match self {
             StepDirection::Forward => StepDirection::Back,
@@ -103,23 +104,23 @@ impl StepDirection {
     }
 }
 
-/// One name that changes.
+/// The change of one path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct DeliveryStep {
-    /// Its number, from 0, which is the name of its slot.
+    /// Its number, from 0, which is also the name of its slot.
     pub(super) number: u32,
-    /// Below which root.
+    /// The number of the root that contains the path.
     pub(super) root: usize,
-    /// Where, seen from the root.
+    /// The path relative to the root.
     pub(super) rel: RelPath,
-    /// What stands there before.
+    /// The state of the path before the step.
     pub(super) theirs: PathState,
-    /// What stands there after.
+    /// The state of the path after the step.
     pub(super) ours: PathState,
 }
 
 impl DeliveryStep {
-    /// What stands at the name before and after a step in this direction.
+    /// Returns the states of the path before and after a step in this direction.
     pub(super) fn before_and_after(&self, way: StepDirection) -> (&PathState, &PathState) {
         match way {
             StepDirection::Forward => (&self.theirs, &self.ours),
@@ -127,13 +128,13 @@ impl DeliveryStep {
         }
     }
 
-    /// The name of its slot.
+    /// Returns the name of its slot.
     pub(super) fn slot(&self) -> String {
         self.number.to_string()
     }
 }
 
-/// A journal that is written.
+/// A journal that is open for writing.
 #[derive(Debug)]
 pub(super) struct Journal {
     file: file::Appender,
@@ -141,7 +142,7 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// Begins the journal `path`, which must be new.
+    /// Creates the journal `path`, which must not exist.
     pub(super) fn create(
         path: AbsPath,
         seal: DirectorySeal,
@@ -160,7 +161,7 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Goes on with what was read.
+    /// Reopens a journal after it was read.
     pub(super) fn reopen(path: AbsPath, told: &JournalState) -> Result<Self> {
         Ok(Self {
             file: file::Appender::reopen(path, told.len)?,
@@ -168,7 +169,7 @@ impl Journal {
         })
     }
 
-    /// Adds a line, which may wait until [`Journal::sync`].
+    /// Adds a line, which may stay buffered until [`Journal::sync`].
     pub(super) fn add(&mut self, record: &JournalRecord) -> Result<()> {
         let text = serde_json::to_string(record)
             .map_err(|error| Error::bug("a step has no JSON form").with_source(error))?;
@@ -180,20 +181,19 @@ impl Journal {
         Ok(())
     }
 
-    /// How long it is, in bytes, without the lines that wait.
+    /// Returns the length in bytes, without gathered lines.
     pub(super) fn len(&self) -> u64 {
         self.file.len()
     }
 
-    /// Takes back all lines after the first `len` bytes, which needs no space; returns once that is on
-    /// the disk.
+    /// Truncates the journal to its first `len` bytes, which needs no disk space, and syncs it.
     pub(super) fn truncate(&mut self, len: u64) -> Result<()> {
         self.gathered.clear();
         self.file.truncate(len)?;
         self.file.sync()
     }
 
-    /// Returns once all lines are on the disk.
+    /// Returns once all lines are on disk.
     pub(super) fn sync(&mut self) -> Result<()> {
         self.write()?;
         self.file.sync()
@@ -205,53 +205,53 @@ impl Journal {
     }
 }
 
-/// What a journal tells.
+/// The state of a delivery according to its journal.
 #[derive(Debug)]
 pub(super) struct JournalState {
-    /// Which directory it was made in.
+    /// The seal of the directory in which the journal was created.
     pub(super) seal: DirectorySeal,
-    /// The directories that steps lie below.
+    /// The directories that contain the changed paths.
     pub(super) roots: Vec<JournalRoot>,
-    /// The steps, by their numbers.
+    /// The steps, by number.
     pub(super) steps: Vec<DeliveryStep>,
     /// How many of them belong to a session that has begun.
     pub(super) begun: usize,
-    /// Where in the journal the line of the last session begins, in bytes.
+    /// The offset of the line that begins the last session, in bytes.
     pub(super) session_start: u64,
-    /// The hidden directories of the last session.
+    /// The hidden directories of the last session, each with the number of its root.
     pub(super) rooms: Vec<(usize, String)>,
-    /// How far it has come.
+    /// How far the delivery has got.
     pub(super) state: DeliveryProgress,
-    /// How many bytes hold whole lines.
+    /// The length of the complete lines, in bytes.
     len: u64,
 }
 
-/// How far a delivery has come.
+/// How far a delivery has got.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum DeliveryProgress {
-    /// Nothing of the user's was changed yet.
+    /// No file of the user's has been changed yet.
     Prepared,
     /// A session is open.
     Open {
         /// Its direction.
         way: StepDirection,
-        /// Which steps are taken.
+        /// The numbers of the steps that are taken; `None` means all.
         only: Option<Vec<u32>>,
-        /// Whether it was turning back.
+        /// Whether it was being rolled back.
         turned: bool,
     },
     /// No session is open.
     Closed,
 }
 
-/// Whether the journal at `path` says at its end that nothing is left to do.
+/// Returns whether the last line of the journal at `path` records that nothing is left to do.
 pub(super) fn is_cleared(path: &AbsPath) -> bool {
     let end = file::read_end(path, END_BYTES_MAX).unwrap_or_default();
     let line = end.split_inclusive(|byte| *byte == b'\n').next_back();
     matches!(line.and_then(parse_record), Some(JournalRecord::Cleared))
 }
 
-/// Reads the journal at `path`; `None` if there is none, or if not even its first line is whole.
+/// Reads the journal at `path`; `None` if it does not exist or not even its first line is complete.
 pub(super) fn read(path: &AbsPath) -> Result<Option<JournalState>> {
     let mut source = match file::open(path) {
         Ok(source) => source,

@@ -1,5 +1,5 @@
-//! Owns what becomes of a file that both the user and an agent changed: where their changes do not
-//! meet, the plan gets a text that holds both.
+//! Three-way merge of files that both the user and an agent changed: if the changes do not overlap,
+//! the plan gets a text with both.
 
 use crate::delivery::merge::merge_texts;
 use crate::delivery::path_state::PathState;
@@ -11,7 +11,7 @@ use crate::world::delivery::store::OpenDelivery;
 use crate::world::delivery::transaction::write_made;
 use crate::world::sys::dir::DirectoryHandle;
 
-/// Merges what can be merged of what clashes in `plan`.
+/// Resolves the conflicts in `plan` that can be merged.
 pub fn merge(
     delivery: &OpenDelivery,
     plan: &mut DeliveryPlan,

@@ -1,11 +1,11 @@
-//! Owns deliveries on the disk: what one would change is read from a layer over the user's tree, what
-//! the user takes of it is applied as a whole, and what was applied can be taken back.
+//! Deliveries on disk: a plan of the changes is read from a layer over the user's tree, the changes
+//! that the user accepts are applied as a whole, and an applied delivery can be undone.
 //!
-//! Each delivery has a directory of its own below `.massgen/deliveries`. What is to be put into the
-//! user's tree waits there in a slot with the number of its step; a step exchanges what stands at the
-//! name with what is in the slot, so that the slot then holds what stood there before. A step is
-//! taken back by taking it once more. Nothing is ever written through a link, and nothing is replaced
-//! or removed that is not what was looked at.
+//! Each delivery has its own directory below `.massgen/deliveries`. New content for the user's tree
+//! is staged there in a slot with the number of its step; a step swaps what exists at the path with
+//! the content of the slot, so that the slot then holds the previous version. A step is undone by
+//! doing it once more. Nothing is ever written through a symlink, and nothing is replaced or
+//! removed that differs from what was inspected.
 
 mod read_state;
 mod delivery_dir;

@@ -1,5 +1,6 @@
-//! Owns the making of a plan: each name of a layer is looked at beside what stands there in the user's
-//! tree. The rules for agents hold for every name, and nothing of the layer is followed or trusted.
+//! Plans a delivery: compares each name of a layer with what exists in the user's tree. The
+//! permission rules for agents apply to every name, and nothing in the layer is followed or
+//! trusted.
 
 use std::collections::BTreeSet;
 
@@ -14,34 +15,35 @@ use crate::path::{RealPath, RelPath};
 use crate::permissions::grant::{Grant, GrantKind, GrantScope, Permission};
 use crate::permissions::history::is_generated;
 use crate::permissions::{DenyReason, PathPermissionManager, PermissionDecision};
+use crate::world::access::merge_bases::MergeBases;
 use crate::world::delivery::delivery_dir::delivery_error;
 use crate::world::delivery::read_state::{mode_bits, read_state};
 use crate::world::delivery::store::{DeliverySource, OpenDelivery, SourceDirectory, SourceLayout};
 use crate::world::exec::compare::same_bytes;
-use crate::world::merge_bases::MergeBases;
 use crate::world::sys::dir::DirectoryHandle;
+use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
-use crate::world::sys::meta::{FileKind, FileMetadata};
+use crate::world::sys::meta::FileMetadata;
 use crate::world::sys::slot::is_same_mount;
 use crate::world::sys::tree_listing::{EntrySelection, ListedEntry, TreeListing};
 use crate::world::sys::upper_layer::{UpperEntry, is_copied_up, make_readable, read_upper_entry};
 
-/// The bits of a mode that say who may read, write and execute, and nothing else.
+/// The permission bits for reading, writing and executing.
 const PLAIN_BITS: u32 = 0o777;
 
-/// How many names a refusal gives as examples.
+/// The most names that a refusal gives as examples.
 const EXAMPLES_MAX: usize = 3;
 
-/// What the user does while a run goes on, and how it is known.
+/// How changes of the user during a run are detected.
 #[derive(Clone, Debug)]
 pub struct ConflictBaseline {
-    /// When the run began, by the clock that stamps files, in nanoseconds since 1970.
+    /// When the run began, by the clock of file timestamps, in nanoseconds since 1970.
     pub began_ns: i128,
-    /// What the agent read since.
+    /// The versions of files that the agent has read since.
     pub bases: Option<MergeBases>,
 }
 
-/// What `delivery` would change now.
+/// Returns what `delivery` would change now.
 pub fn plan(
     delivery: &OpenDelivery,
     offer: &DeliverySource,
@@ -87,27 +89,28 @@ pub fn plan(
     Ok(plan)
 }
 
-/// The reading of one layer.
+/// Plans the changes of one layer.
 struct LayerPlanner<'a> {
     manager: &'a PathPermissionManager,
     since: Option<&'a ConflictBaseline>,
     written: SourceLayout,
     /// The number of the root.
     number: usize,
-    /// Where the user's tree is.
+    /// The path of the user's tree.
     real: RealPath,
     /// The user's tree.
     tree: DirectoryHandle,
     /// The layer.
     upper: DirectoryHandle,
-    /// Directories of the layer through which nothing shows.
+    /// Opaque directories of the layer, which hide what is below them.
     hiding: BTreeSet<RelPath>,
-    /// Directories in which nothing can be changed: they are no directories in the user's tree.
+    /// Names below which nothing can be changed, because they are not directories in the user's
+    /// tree.
     closed: BTreeSet<RelPath>,
     plan: &'a mut DeliveryPlan,
 }
 
-/// Why a name is left out of a plan.
+/// Why a name is not part of a plan.
 enum EntryRejection {
     Refused(String),
     Fault(FileSystemError),
@@ -153,7 +156,8 @@ impl LayerPlanner<'_> {
         Ok(())
     }
 
-    /// All names of the layer that may be changed, parents first. The others are noted, once.
+    /// Lists all names of the layer that may be changed, parents first. The others are recorded,
+    /// once.
     fn survey(&mut self) -> TreeListing {
         let Ok(upper) = self.upper.try_clone() else {
             return TreeListing::default();
@@ -164,14 +168,14 @@ impl LayerPlanner<'_> {
                 return EntrySelection::Not;
             }
             if found.kind == FileKind::Directory {
-                // If it cannot be read, the survey says so.
+                // If this fails, the survey reports the directory as unreadable.
                 let _opened = make_readable(&upper, &found.rel);
             }
             EntrySelection::Deep
         })
     }
 
-    /// Why nothing may be changed at `rel`, if so.
+    /// Returns why nothing may be changed at `rel`, if so.
     fn forbidden_reason(&self, rel: &RelPath) -> Option<String> {
         let is_own = |grant: &Grant| {
             let here = grant.root == self.real || grant.scope == GrantScope::File;
@@ -201,7 +205,7 @@ impl LayerPlanner<'_> {
         }
     }
 
-    /// Refuses a name with all that is below it.
+    /// Refuses a name and everything below it.
     fn refuse_all(&mut self, rel: &RelPath, stopped: EntryRejection) {
         self.closed.insert(rel.clone());
         match stopped {
@@ -237,8 +241,8 @@ impl LayerPlanner<'_> {
         }
     }
 
-    /// What stands at `rel` in the user's tree, opened beneath its root. Where its directory is gone,
-    /// nothing does.
+    /// Returns what exists at `rel` in the user's tree, opened beneath its root: nothing, if its
+    /// directory does not exist.
     fn user_state(
         &self,
         rel: &RelPath,
@@ -259,7 +263,7 @@ impl LayerPlanner<'_> {
                 }
             }
             Err(FileSystemError::Missing) => Ok((PathState::Nothing, None)),
-            // What stands there gives way to the directory that is to come.
+            // What exists there is replaced by the new directory.
             Err(FileSystemError::NotDirectory | FileSystemError::Replaced)
                 if self.hiding.contains(&parent) =>
             {
@@ -269,7 +273,7 @@ impl LayerPlanner<'_> {
         }
     }
 
-    /// A directory that was in the user's tree when the agent began.
+    /// Plans a directory that existed in the user's tree when the agent began.
     fn merge_dir(&mut self, rel: &RelPath, meta: &FileMetadata) -> PlanningResult {
         let (theirs, _) = self.user_state(rel)?;
         match theirs {
@@ -282,7 +286,7 @@ impl LayerPlanner<'_> {
                 }
                 Ok(())
             }
-            // What is in it says whether anything is missed.
+            // Whether its removal matters depends on its contents.
             PathState::Nothing => {
                 let ours = PathState::Directory {
                     mode: mode_bits(meta),
@@ -309,7 +313,7 @@ impl LayerPlanner<'_> {
         }
     }
 
-    /// A directory that stands in the place of what was there: what is not in it is gone.
+    /// Plans a directory that replaces what existed: everything that is not in it is removed.
     fn replace_dir(&mut self, rel: &RelPath, meta: &FileMetadata) -> PlanningResult {
         self.hiding.insert(rel.clone());
         let (theirs, found) = self.user_state(rel)?;
@@ -332,7 +336,7 @@ impl LayerPlanner<'_> {
         Ok(())
     }
 
-    /// Removes what is in a directory of the user's and not in the one that hides it.
+    /// Plans the removal of what is in the user's directory and not in the one that hides it.
     fn remove_hidden(&mut self, rel: &RelPath) -> PlanningResult {
         let kept = self.upper.dir(rel).and_then(|dir| dir.entries())?;
         let kept: BTreeSet<_> = kept.into_iter().map(|entry| entry.name).collect();
@@ -364,7 +368,7 @@ impl LayerPlanner<'_> {
             }
             _ => None,
         };
-        // The rights that a file lends are not lent to what an agent puts into it.
+        // Setuid and setgid bits are never kept on a file with content from an agent.
         let mode = kept.map_or(new_bits, |mode| mode & PLAIN_BITS);
         let ours = PathState::File(RegularFileState {
             inode: None,
@@ -388,7 +392,8 @@ impl LayerPlanner<'_> {
         self.put_over(rel, theirs, found.as_ref(), ours)
     }
 
-    /// Whether the layer's file has the content of the user's: a command only opened or touched it.
+    /// Returns whether the layer's file has the same content as the user's, as when a command only
+    /// opened or touched it.
     fn is_same(
         &self,
         rel: &RelPath,
@@ -411,8 +416,8 @@ impl LayerPlanner<'_> {
         self.put_over(rel, theirs, found.as_ref(), ours)
     }
 
-    /// Puts a file or a link where `theirs` stands; a directory there goes first, with all that is in
-    /// it, or not at all.
+    /// Plans a file or a symlink in place of `theirs`; a directory there is removed first, with all
+    /// its contents, or the name is refused.
     fn put_over(
         &mut self,
         rel: &RelPath,
@@ -434,7 +439,8 @@ impl LayerPlanner<'_> {
         Ok(())
     }
 
-    /// Removes what stands at `rel`; a directory with all that is in it, or not at all.
+    /// Plans the removal of what exists at `rel`; a directory is removed with all its contents, or
+    /// not at all.
     fn remove(&mut self, rel: &RelPath) -> PlanningResult {
         let (theirs, found) = self.user_state(rel)?;
         if theirs.is_absent() {
@@ -457,7 +463,8 @@ impl LayerPlanner<'_> {
         Ok(())
     }
 
-    /// Removes everything below the user's directory `rel`, if all of it may go.
+    /// Plans the removal of everything below the user's directory `rel`, if all of it may be
+    /// removed.
     fn remove_below(&mut self, rel: &RelPath) -> PlanningResult {
         if self.manager.contains_grant_root(&self.real.join(rel)) {
             let why = "it holds a directory that was opened as a whole";
@@ -521,8 +528,8 @@ impl LayerPlanner<'_> {
         });
     }
 
-    /// What the user did to what stands at `rel` since the run began, unless the agent has read it as
-    /// it is now.
+    /// Returns the conflict if the user has changed `rel` since the run began, unless the agent has
+    /// read its current version.
     fn conflict(&self, rel: &RelPath, found: Option<&FileMetadata>) -> Option<DeliveryConflict> {
         let (since, found) = (self.since?, found?);
         if found.version.changed_ns < since.began_ns {
@@ -538,8 +545,9 @@ impl LayerPlanner<'_> {
         }
     }
 
-    /// Whether the user has removed what the agent changed. That something was copied from the tree
-    /// says so only if names of its directory have come or gone: an agent can also have moved it here.
+    /// Returns the conflict if the user has removed a file that the agent changed. That the file
+    /// was copied up from the tree proves this only if its directory has changed since the run
+    /// began, because an agent can also have moved the file here.
     fn removed_by_user(&self, rel: &RelPath) -> Option<DeliveryConflict> {
         let since = self.since?;
         let bases = since.bases.as_ref();

@@ -1,14 +1,15 @@
-//! Owns looking at a name of the user's tree, in the words of a delivery.
+//! Reads the state of a path in the user's tree.
 
 use std::ffi::OsStr;
 
 use crate::delivery::path_state::{PathState, RegularFileState};
 use crate::path::RelPath;
 use crate::world::sys::dir::DirectoryHandle;
+use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
-use crate::world::sys::meta::{FileKind, FileMetadata};
+use crate::world::sys::meta::FileMetadata;
 
-/// What stands at `name` in `dir`. A pipe, a socket or a device is a fault.
+/// Returns what exists at `name` in `dir`. A pipe, a socket or a device is an error.
 pub(super) fn read_state(
     dir: &DirectoryHandle,
     name: &OsStr,
@@ -38,7 +39,7 @@ pub(super) fn read_state(
     Ok((stand, Some(meta)))
 }
 
-/// A regular file.
+/// Returns the state of a regular file.
 pub(super) fn file_state(meta: &FileMetadata) -> PathState {
     PathState::File(RegularFileState {
         inode: Some(meta.version.inode),
@@ -48,7 +49,7 @@ pub(super) fn file_state(meta: &FileMetadata) -> PathState {
     })
 }
 
-/// All permission bits.
+/// Returns all permission bits.
 pub(super) fn mode_bits(meta: &FileMetadata) -> u32 {
     meta.mode.as_raw_mode() & 0o7777
 }

@@ -1,15 +1,17 @@
-//! Owns the care for deliveries that a process left open: each is completed or taken back, whole. A
-//! delivery that somebody works on, and one that was not made here, is left alone.
+//! Recovers deliveries that a process left open: each is completed or rolled back as a whole. A
+//! delivery that another process works on, and one that was not created here, is left alone.
 
 use crate::error::Result;
 use crate::path::AbsPath;
 use crate::world::delivery::journal::{self, DeliveryProgress};
 use crate::world::delivery::session::{DeliverySession, OpenSession};
-use crate::world::delivery::store::{OpenDelivery, names};
+use crate::world::delivery::store::OpenDelivery;
+use crate::world::store::delivery_names::names;
 use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::dir::{self, DirLockAttempt};
 
-/// Looks at all deliveries below `deliveries`. The sentences say what was done, and what could not be.
+/// Recovers all deliveries below `deliveries`. Returns notes on what was done and what could not be
+/// done.
 pub fn recover(deliveries: &AbsPath) -> Result<Vec<String>> {
     let mut notes = Vec::new();
     for name in names(deliveries)? {
@@ -31,15 +33,15 @@ pub fn recover(deliveries: &AbsPath) -> Result<Vec<String>> {
     Ok(notes)
 }
 
-/// Whether no process works on it.
+/// Returns whether no process works on it.
 fn is_unlocked(path: &AbsPath) -> bool {
     matches!(dir::try_lock(path), Ok(DirLockAttempt::Acquired(_)))
 }
 
-/// Completes or takes back what `delivery` left open.
+/// Completes or rolls back what `delivery` left open.
 pub(super) fn recover_delivery(delivery: &OpenDelivery) -> Result<Option<String>> {
     let Some(told) = delivery.read_journal()? else {
-        // Not even its first line was written.
+        // Not even its first line is complete.
         return clear::remove(&delivery.place.journal()).map(|()| None);
     };
     let (state, start) = (told.state.clone(), told.session_start);

@@ -1,30 +1,31 @@
-//! Owns which deliveries are kept: the newest, as long as they are not too many and not too large.
+//! Limits how many deliveries are kept, by number and size; the oldest are removed.
 
 use crate::error::Result;
 use crate::path::AbsPath;
 use crate::world::delivery::delivery_dir::{DeliveryDir, delivery_error};
 use crate::world::delivery::journal;
-use crate::world::delivery::store::names;
+use crate::world::store::delivery_names::names;
 use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::dir::{self, DirLockAttempt};
 use crate::world::sys::state_files::file;
 use crate::world::sys::tree_listing::{EntrySelection, ListedEntry, TreeListing};
 
-/// How many deliveries are kept unless somebody says otherwise.
+/// The default for the most deliveries that are kept.
 pub const DELIVERIES_MAX: usize = 100;
 
-/// How much may be kept.
+/// Limits on the deliveries that are kept.
 #[derive(Clone, Copy, Debug)]
 pub struct RetentionLimits {
-    /// How many deliveries.
+    /// The most deliveries.
     pub count: usize,
-    /// How many bytes they take of the disk, all together; any if it is not said.
+    /// The most disk space that all of them use, in bytes; `None` means no limit.
     pub bytes: Option<u64>,
 }
 
-/// Removes the oldest deliveries below `deliveries` until the limits are kept. One that somebody works
-/// on, or that is still to be completed or taken back, stays. Gives the names of those that went.
+/// Removes the oldest deliveries below `deliveries` that exceed the limits. A delivery that is in
+/// use, or that must still be completed or rolled back, stays. Returns the names of the removed
+/// ones.
 pub fn prune(deliveries: &AbsPath, limits: RetentionLimits) -> Result<Vec<String>> {
     let mut gone = Vec::new();
     let mut bytes: u64 = 0;

@@ -1,5 +1,5 @@
-//! Owns a session of steps: all of them are taken, or none. While it is open the journal says so, and
-//! whoever finds it open afterwards goes on with it.
+//! A session of steps: a transaction in which all of them are taken or none. The journal records
+//! that it is open, and a process that finds it open later resumes it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -18,26 +18,26 @@ use crate::world::sys::slot;
 use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
 
-/// Steps that were not taken, by their numbers, and why.
+/// The steps that were not taken, by number, and why.
 pub(super) type SkippedSteps = BTreeMap<u32, SwapOutcome>;
 
-/// A session that the journal says is open.
+/// A session that is open in the journal.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OpenSession {
     /// Its direction.
     pub(super) way: StepDirection,
-    /// Where in the journal its line begins, in bytes.
+    /// The offset of its line in the journal, in bytes.
     pub(super) start: u64,
 }
 
-/// How the rollback of a session ended.
+/// The result of the rollback of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RollbackResult {
-    /// Nothing is changed, and the journal says that no session is open.
+    /// Nothing is changed, and no session is open in the journal.
     Done,
-    /// The journal says that the session is rolled back, so the next start does it.
+    /// The journal records the rollback, so the next start completes it.
     NextStartRollsBack,
-    /// The journal says that the session goes forward, so the next start completes it.
+    /// The journal does not record the rollback, so the next start completes the session.
     NextStartCompletes,
 }
 
@@ -49,37 +49,37 @@ impl RollbackResult {
                 "what had been done could not be taken back yet; the next start does it"
             }
             Self::NextStartCompletes => {
-                "massgen could not note that this is to be taken back; the next start completes it"
+                "the rollback could not be recorded; the next start completes the delivery"
             }
         }
     }
 }
 
-/// The steps of a delivery and the trees that they lie in.
+/// The steps of a delivery and the trees that contain the changed paths.
 #[derive(Debug)]
 pub(super) struct DeliverySession {
     place: DeliveryDir,
     journal: Journal,
     roots: Vec<JournalRoot>,
-    /// All steps, by their numbers.
+    /// All steps, by number.
     pub(super) steps: Vec<DeliveryStep>,
     sites: Vec<Option<DeliveryTree>>,
     rooms: Vec<(usize, String)>,
 }
 
-/// Why a session failed, and what became of the steps that it had taken.
+/// Returns why a session failed, and the result of its rollback.
 fn rollback_error(why: &Error, result: RollbackResult) -> Error {
     let error = Error::new(ErrorKind::Io, format!("{why}; {}", result.message()));
     why.hints().iter().cloned().fold(error, Error::with_hint)
 }
 
-/// Opens a tree of the user's. A link in its path is refused.
+/// Opens one of the user's trees. A symlink in its path is refused.
 pub(super) fn open_root(path: &AbsPath) -> Result<DirectoryHandle> {
     DirectoryHandle::open_own(path).map_err(|fault| delivery_error("open", path, fault))
 }
 
 impl DeliverySession {
-    /// Begins the work of a new delivery in these trees.
+    /// Starts a new delivery to these trees.
     pub(super) fn begin(place: DeliveryDir, roots: &[AbsPath]) -> Result<Self> {
         dir::create_all(&place.slots(), DirectoryAudience::User)?;
         let slots = open_root(&place.slots())?;
@@ -102,7 +102,7 @@ impl DeliverySession {
         Ok(work)
     }
 
-    /// Goes on with what a journal tells. Steps that no session began with are given up.
+    /// Resumes a delivery from its journal. Steps that belong to no session are discarded.
     pub(super) fn from_journal(place: DeliveryDir, told: JournalState) -> Result<Self> {
         let journal = Journal::reopen(place.journal(), &told)?;
         let mut work = Self::new(place, journal, told.roots, told.steps);
@@ -130,32 +130,32 @@ impl DeliverySession {
         }
     }
 
-    /// The trees that steps lie in.
+    /// Returns the trees that contain the changed paths.
     pub(super) fn root_paths(&self) -> Vec<AbsPath> {
         self.roots.iter().map(|root| root.path.clone()).collect()
     }
 
-    /// Where a step is taken.
+    /// Returns the path that a step changes.
     pub(super) fn path(&self, step: &DeliveryStep) -> AbsPath {
         let root = self.roots.get(step.root).map(|root| root.path.clone());
         root.unwrap_or_else(AbsPath::top).join(step.rel.as_path())
     }
 
-    /// Whether slots of this root are copies while no session goes on.
+    /// Returns whether the slots of this root are copies while no session is open.
     pub(super) fn has_separate_slots(&self, root: usize) -> bool {
         self.roots
             .get(root)
             .is_some_and(|root| root.slots == SlotLocation::Root)
     }
 
-    /// Adds a step whose slot is filled.
+    /// Adds a step whose slot has been filled.
     pub(super) fn add(&mut self, step: DeliveryStep) -> Result<()> {
         self.journal.add(&JournalRecord::Step(step.clone()))?;
         self.steps.push(step);
         Ok(())
     }
 
-    /// Says what a step is from now on.
+    /// Replaces a step with a new version.
     pub(super) fn amend(&mut self, step: DeliveryStep) -> Result<()> {
         self.journal.add(&JournalRecord::Step(step.clone()))?;
         let number = usize::try_from(step.number).ok();
@@ -165,7 +165,7 @@ impl DeliverySession {
         Ok(())
     }
 
-    /// The tree of this number, with its slots.
+    /// Returns the tree with this number, with its slots.
     pub(super) fn site(&mut self, root: usize) -> Result<&mut DeliveryTree> {
         let known = self.roots.get(root).cloned();
         let known = known.ok_or_else(|| Error::bug(format!("a step names no root: {root}")))?;
@@ -185,8 +185,8 @@ impl DeliverySession {
         site.ok_or_else(|| Error::bug(format!("a step names no root: {root}")))
     }
 
-    /// Takes the steps of these numbers in this direction, or none of them. Steps at names where
-    /// somebody else's work stands are left out, and told.
+    /// Takes the steps with these numbers in this direction, or none of them. Steps whose paths
+    /// hold someone else's changes are skipped and returned.
     pub(super) fn session(
         &mut self,
         way: StepDirection,
@@ -212,7 +212,7 @@ impl DeliverySession {
         }
     }
 
-    /// Goes on with a session that was broken off.
+    /// Resumes an interrupted session.
     pub(super) fn resume(
         &mut self,
         session: OpenSession,
@@ -236,7 +236,7 @@ impl DeliverySession {
         }
     }
 
-    /// Takes the steps and ends the session. If one fails, those before it are taken back.
+    /// Takes the steps and ends the session. If one fails, the earlier ones are rolled back.
     fn run_steps(&mut self, session: OpenSession, which: &BTreeSet<u32>) -> Result<SkippedSteps> {
         let open = self.journal.len();
         let taken = self.take_all(session.way, which).and_then(|left| {
@@ -246,21 +246,21 @@ impl DeliverySession {
         });
         let result = match &taken {
             Ok(_) => RollbackResult::Done,
-            // The session is open again, whatever of its end was written.
+            // The session is open again, even if a part of its end was written.
             Err(_) => match self.journal.truncate(open) {
                 Ok(()) => self.roll_back(session, which),
                 Err(_) => RollbackResult::NextStartCompletes,
             },
         };
         if result == RollbackResult::Done {
-            // What cannot be removed now, the next start removes.
+            // The next start removes what cannot be removed now.
             drop(self.clear_slot_dirs());
         }
         taken.map_err(|error| rollback_error(&error, result))
     }
 
-    /// Takes the steps of a session back. Where the journal cannot be written, on a full disk, the line
-    /// that begins the session is taken out of it in the end.
+    /// Rolls back the steps of a session. If the journal cannot be written, as on a full disk, it is
+    /// truncated to what it was before the session.
     fn roll_back(&mut self, session: OpenSession, which: &BTreeSet<u32>) -> RollbackResult {
         let noted = self
             .journal
@@ -304,7 +304,7 @@ impl DeliverySession {
         Ok(left)
     }
 
-    /// Returns once everything is on the disk, and so are the slots of roots elsewhere.
+    /// Syncs everything to disk, including the slots of roots on other file systems.
     fn settle(&mut self, which: &BTreeSet<u32>) -> Result<()> {
         self.close_slot_dirs(which)?;
         for root in 0..self.roots.len() {
@@ -317,7 +317,7 @@ impl DeliverySession {
         Ok(())
     }
 
-    /// Notes the end of a session that is settled.
+    /// Records the end of a session whose files are on disk.
     fn end(&mut self) -> Result<()> {
         self.journal.add(&JournalRecord::Ended)?;
         if self.rooms.is_empty() {
@@ -343,7 +343,7 @@ impl DeliverySession {
 
 /// Slots of trees on other file systems.
 impl DeliverySession {
-    /// Makes a hidden directory in each tree that lies on another file system, for the session.
+    /// Creates a hidden directory for the session in each tree on another file system.
     pub(super) fn open_slot_dirs(&mut self) -> Result<()> {
         for root in 0..self.roots.len() {
             if !self.has_separate_slots(root) {
@@ -360,12 +360,12 @@ impl DeliverySession {
             dir::create(&path)?;
             self.rooms.push((root, name));
         }
-        // Slots are elsewhere now.
+        // The slots have moved.
         self.sites.iter_mut().for_each(|site| *site = None);
         Ok(())
     }
 
-    /// Copies the slots of these steps to where they can be exchanged.
+    /// Copies the slots of these steps to the file system where they can be swapped.
     pub(super) fn fill_slot_dirs(&mut self, which: &[u32]) -> Result<()> {
         let slots = open_root(&self.place.slots())?;
         for step in self.separate_steps(&which.iter().copied().collect()) {
@@ -379,7 +379,7 @@ impl DeliverySession {
         Ok(())
     }
 
-    /// Copies what is in slots elsewhere into the delivery's directory, where it is kept.
+    /// Copies slots on other file systems back to the delivery's directory, where they are kept.
     fn close_slot_dirs(&mut self, which: &BTreeSet<u32>) -> Result<()> {
         let steps = self.separate_steps(which);
         if steps.is_empty() {
@@ -428,8 +428,8 @@ impl DeliverySession {
         Ok(())
     }
 
-    /// Gives up the steps from this number on, which are only prepared: no name of the user's was
-    /// changed by them. Without any step nothing is left.
+    /// Discards the steps from this number on, which are only prepared and have changed no path of
+    /// the user's. From step 0 on, the whole journal is removed.
     pub(super) fn discard_from(&mut self, number: usize) -> Result<()> {
         if number == 0 {
             self.remove_slot_dirs()?;

@@ -1,5 +1,5 @@
-//! Owns which deliveries there are, the directory of each, and who works on one: nobody else does as
-//! long as it is held.
+//! The deliveries of a project: lists and looks them up, and opens the directory of one, which is
+//! locked while it is open.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,14 +11,13 @@ use crate::path::{AbsPath, RelPath};
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, GrantKind, GrantScope, Permission, Phase};
 use crate::permissions::path_rules::PathRule;
-use crate::world::clock;
 use crate::world::delivery::delivery_dir::DeliveryDir;
 use crate::world::delivery::journal;
-use crate::world::directory_seal::{DirectorySeal, foreign_directory_error};
-use crate::world::files::read_found;
-use crate::world::locate::{LocatedPath, locate};
-use crate::world::store::naming::{LAST, NameScheme};
-use crate::world::store::reject_symlinks_to;
+use crate::world::io::files::read_found;
+use crate::world::io::locate::{LocatedPath, locate};
+use crate::world::store::delivery_names::{DELIVERY_NAME_SCHEME, FURTHER, names};
+use crate::world::store::directory_seal::{DirectorySeal, foreign_directory_error};
+use crate::world::store::naming::LAST;
 use crate::world::sys::state_files;
 use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::dir::{
@@ -26,76 +25,63 @@ use crate::world::sys::state_files::dir::{
 };
 use crate::world::sys::state_files::file::{self, FileDurability};
 
-/// What the names of deliveries of pipelines begin with.
-const PIPELINE: &str = "pipeline_";
-
-/// How deliveries are named: as the runs that they are of.
-const NAMED: NameScheme = NameScheme {
-    noun: "delivery",
-    name: "run",
-    prefix: "log_",
-};
-
-/// What stands between the name of a run and the number of a further delivery of it.
-const FURTHER: &str = ".";
-
-/// The directory, in that of a delivery, of what agents read of the user's files.
+/// The subdirectory of a delivery for the versions of the user's files that agents read.
 pub const BASES: &str = "bases";
 
-/// The longest name of a commit that is read, in bytes.
+/// The longest commit name that is read, in bytes.
 const COMMIT_BYTES_MAX: u64 = 100;
 /// The largest `delivery.json` that is read, in bytes.
 const OFFER_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-/// How often a directory is tried that the start of another process looks at just then, and how long
-/// it is waited in between.
+/// How often locking a directory is retried while another process inspects it at its start, and the
+/// wait between tries.
 const HOLD_TRIES_MAX: u32 = 50;
 const HOLD_WAIT: Duration = Duration::from_millis(20);
 
-/// One delivery, held by this process.
+/// A delivery that this process has locked.
 #[derive(Debug)]
 pub struct OpenDelivery {
     pub(super) place: DeliveryDir,
     name: String,
-    /// What holds it, where the file system can do that.
+    /// The lock, if the file system supports locks.
     #[expect(dead_code, reason = "it holds the directory as long as it lives")]
     lock: Option<DirLock>,
 }
 
-/// What can be delivered: the write paths of a final agent, and what stays closed in them.
+/// What can be delivered: the write paths of a final agent, and which parts of them stay closed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeliverySource {
-    /// The write paths, each with its number, which is also that of its layer.
+    /// The write paths; the number of each is also that of its layer.
     pub grants: Vec<Grant>,
-    /// For each of them, what is offered in the place of its layer, if anything.
+    /// For each of them, the directory that is delivered instead of its layer, if any.
     pub origins: Vec<Option<SourceDirectory>>,
-    /// When the run began, by the clock that stamps files, in nanoseconds since 1970.
+    /// When the run began, by the clock of file timestamps, in nanoseconds since 1970.
     pub began_ns: i64,
-    /// Which attempt of the run it ends, from 1.
+    /// The number of the run's attempt that it ends, from 1.
     pub attempt: u32,
 }
 
-/// A directory that holds what can be delivered.
+/// A directory with content that can be delivered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceDirectory {
-    /// Where it is.
+    /// Its path.
     pub path: AbsPath,
     /// How it was written.
     pub written: SourceLayout,
 }
 
-/// Where what is to be delivered was written.
+/// How the content to deliver was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SourceLayout {
-    /// To a layer over the user's tree: what is not in the layer shows through.
+    /// To a layer over the user's tree: names that are not in the layer are unchanged.
     Over,
-    /// To a directory of its own, from which files are to be copied. Its permission bits count only
-    /// for new files.
+    /// To a separate directory, from which files are copied. Its permission bits count only for new
+    /// files.
     Apart,
 }
 
-/// A write path on the disk.
+/// A write path in `delivery.json`.
 #[derive(Serialize, Deserialize)]
 struct WritePathRecord {
     path: AbsPath,
@@ -119,73 +105,23 @@ struct DeliveryFile {
     write_paths: Vec<WritePathRecord>,
 }
 
-/// The attempt of a run that does not begin again.
+/// The attempt of a run that does not restart.
 fn first() -> u32 {
     1
 }
 
-/// The names of the deliveries of `run` below `deliveries`.
-pub fn names_of(run: &str, deliveries: &AbsPath) -> Result<Vec<String>> {
-    let mut names = names(deliveries)?;
-    let is_further = |name: &str| {
-        let rest = name.strip_prefix(run);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(FURTHER))
-    };
-    names.retain(|name| is_further(name));
-    Ok(names)
-}
-
-/// The names of all deliveries below `deliveries`, newest first.
-pub fn names(deliveries: &AbsPath) -> Result<Vec<String>> {
-    reject_symlinks_to(deliveries)?;
-    let mut names = dir::names_if_exists(deliveries)?;
-    names.retain(|name| is_name(name) && dir::is_owned_by_user(&deliveries.join(name)));
-    let moment = |name: &str| name.split_once('_').map(|(_, moment)| moment.to_owned());
-    names.sort_by_key(|name| std::cmp::Reverse(moment(name)));
-    Ok(names)
-}
-
-/// The name of a delivery of the pipeline whose own name ends in `short`, at this moment.
-pub fn name_for_pipeline(short: &str) -> String {
-    format!("{PIPELINE}{}_{short}", clock::now().name_format())
-}
-
-/// The end of the name of the pipeline that a delivery is of, if it is of one.
-pub fn pipeline_of(delivery: &str) -> Option<&str> {
-    let (_, short) = delivery.strip_prefix(PIPELINE)?.rsplit_once('_')?;
-    short.split(FURTHER).next()
-}
-
-/// Whether massgen names a delivery so: `log_`, the moment of its run, and the number of a further one; or
-/// `pipeline_`, the moment when it was applied, the end of the name of the pipeline, and such a number.
-fn is_name(name: &str) -> bool {
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let (run, further) = match name.split_once(FURTHER) {
-        Some((run, further)) => (run, Some(further)),
-        None => (name, None),
-    };
-    let is_hexadecimal =
-        |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let moment = match run.strip_prefix(PIPELINE).map(|rest| rest.rsplit_once('_')) {
-        Some(Some((moment, short))) if is_hexadecimal(short) => moment,
-        Some(_) => return false,
-        None => run.strip_prefix(NAMED.prefix).unwrap_or_default(),
-    };
-    moment.split('_').all(is_number) && further.is_none_or(is_number)
-}
-
-/// What a delivery is looked for.
+/// The purpose for which a delivery is looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeliveryUse {
-    /// It is shown or applied.
+    /// To show or apply it.
     Apply,
-    /// It is taken back.
+    /// To undo it.
     Revert,
 }
 
-/// The delivery that `wanted` means: a run's name, the beginning of it, or `last`, the newest that was
-/// made here and can be used so. Where none was made here, the newest is named, so that it is said why it
-/// is not believed.
+/// Returns the delivery that `wanted` names: a run's name, a prefix of it, or `last`, the newest
+/// one created here that can be used for this purpose. If none was created here, `last` is the
+/// newest of all, so that an error can report why it is not trusted.
 pub fn find(wanted: &str, deliveries: &AbsPath, usage: DeliveryUse) -> Result<String> {
     let names = names(deliveries)?;
     let found = if wanted == LAST {
@@ -202,7 +138,7 @@ pub fn find(wanted: &str, deliveries: &AbsPath, usage: DeliveryUse) -> Result<St
         let exact = names.iter().find(|name| *name == wanted);
         match exact {
             Some(exact) => Some(exact),
-            None => NAMED.resolve(wanted, &names, String::clone)?,
+            None => DELIVERY_NAME_SCHEME.resolve(wanted, &names, String::clone)?,
         }
     };
     found.cloned().ok_or_else(|| {
@@ -218,8 +154,8 @@ pub fn find(wanted: &str, deliveries: &AbsPath, usage: DeliveryUse) -> Result<St
 }
 
 impl OpenDelivery {
-    /// Makes the directory of a delivery of `run` below `deliveries`, and holds it. A run that begins
-    /// again delivers more than once.
+    /// Creates and locks the directory of a delivery of `run` below `deliveries`. A run that
+    /// restarts delivers more than once.
     pub fn create(deliveries: &AbsPath, run: &str) -> Result<Self> {
         dir::create_all(deliveries, DirectoryAudience::User)?;
         let mut number: u32 = 1;
@@ -231,7 +167,7 @@ impl OpenDelivery {
             let place = DeliveryDir(deliveries.join(&name));
             let is_new = dir::create(&place.0)? == DirectoryCreation::Created;
             let is_used = |path| file::kind(&path).is_ok();
-            // What agents read may have been kept there before.
+            // The versions that agents read may have been stored there already.
             if is_new || !(is_used(place.journal()) || is_used(place.source_file())) {
                 let lock = lock_delivery(&place.0, &name)?;
                 return Ok(Self { place, name, lock });
@@ -240,7 +176,8 @@ impl OpenDelivery {
         }
     }
 
-    /// Opens the delivery `name`, and holds it. It is an error if a run or another command does.
+    /// Opens and locks the delivery `name`. It is an error if a run or another command has locked
+    /// it.
     pub fn open(deliveries: &AbsPath, name: &str) -> Result<Self> {
         let place = DeliveryDir(deliveries.join(name));
         if !dir::is_owned_by_user(&place.0) {
@@ -253,28 +190,28 @@ impl OpenDelivery {
         Ok(Self { place, name, lock })
     }
 
-    /// Removes it: nothing came of it.
+    /// Removes a delivery that was not used.
     pub fn discard(self) -> Result<()> {
         clear::remove(&self.place.0)
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its directory.
+    /// Returns its directory.
     pub fn dir(&self) -> &AbsPath {
         &self.place.0
     }
 
-    /// The directory of the layer over the write path of this number: `upper` in it holds what was
-    /// changed there.
+    /// Returns the directory of the layer over the write path with this number; its subdirectory
+    /// `upper` holds the changes.
     pub fn layer(&self, number: usize) -> AbsPath {
         self.place.layer(number)
     }
 
-    /// What is offered for the write path of this number, if anything.
+    /// Returns the directory that is delivered to the write path with this number, if there is one.
     pub(super) fn source_dir(
         &self,
         offer: &DeliverySource,
@@ -290,12 +227,12 @@ impl OpenDelivery {
         Some(other.unwrap_or_else(layer)).filter(is_there)
     }
 
-    /// Whether something of it was applied, or is about to be.
+    /// Returns whether something of it was applied or is about to be.
     pub fn is_applied(&self) -> bool {
         file::kind(&self.place.journal()).is_ok()
     }
 
-    /// Notes that this commit was made with what it holds.
+    /// Records the commit that was made from it.
     pub fn record_commit(&self, commit: &str) -> Result<()> {
         file::replace(
             &self.place.commit(),
@@ -304,14 +241,14 @@ impl OpenDelivery {
         )
     }
 
-    /// The commit that was made with what it holds, if one was.
+    /// Returns the commit that was made from it, if there is one.
     pub fn commit(&self) -> Result<Option<String>> {
         let noted = read_found(&self.place.commit(), COMMIT_BYTES_MAX)?;
         let noted = noted.and_then(|bytes| String::from_utf8(bytes).ok());
         Ok(noted.filter(|name| name.bytes().all(|byte| byte.is_ascii_hexdigit())))
     }
 
-    /// Files what can be delivered, so that it can be taken later too.
+    /// Writes what can be delivered, so that it can also be applied later.
     pub fn write_source(&self, offer: &DeliverySource) -> Result<()> {
         let write_path = |(number, grant): (usize, &Grant)| WritePathRecord {
             origin: offer.origins.get(number).cloned().flatten(),
@@ -333,7 +270,7 @@ impl OpenDelivery {
         file::replace(&self.place.source_file(), &bytes, FileDurability::Process)
     }
 
-    /// What can be delivered. What came along with somebody else's files is an error.
+    /// Reads what can be delivered. A file that was not created here is an error.
     pub fn read_source(&self) -> Result<DeliverySource> {
         let path = self.place.source_file();
         let bytes = file::read_regular_capped(&path, OFFER_BYTES_MAX)
@@ -370,7 +307,7 @@ impl OpenDelivery {
         })
     }
 
-    /// What the journal says, if there is one that was written here.
+    /// Reads the journal, if there is one. A journal that was not created here is an error.
     pub(super) fn read_journal(&self) -> Result<Option<journal::JournalState>> {
         let told = journal::read(&self.place.journal())?;
         match told {
@@ -383,20 +320,20 @@ impl OpenDelivery {
 }
 
 impl DeliverySource {
-    /// The rules for what may be written.
+    /// Returns the permission rules for the write paths.
     pub fn manager(&self) -> PathPermissionManager {
         PathPermissionManager::new(self.grants.clone(), Phase::Final)
     }
 
-    /// The number of the first write path that is a directory.
+    /// Returns the number of the first write path that is a directory.
     pub fn tree(&self) -> Option<usize> {
         self.grants
             .iter()
             .position(|grant| grant.scope == GrantScope::Tree)
     }
 
-    /// The directories that the layers lie over: the write paths, and of a file the directory that
-    /// holds it.
+    /// Returns the directories under the layers: the write paths, and for a file the directory that
+    /// contains it.
     pub fn roots(&self) -> Vec<AbsPath> {
         let root = |grant: &Grant| match (grant.scope, grant.root.parent()) {
             (GrantScope::File, Some(parent)) => parent.to_abs(),
@@ -405,14 +342,14 @@ impl DeliverySource {
         self.grants.iter().map(root).collect()
     }
 
-    /// Those of the directories that do not lie in `here`.
+    /// Returns those of the directories that are not inside `here`.
     pub fn outside(&self, here: &AbsPath) -> BTreeSet<AbsPath> {
         let roots = self.roots().into_iter();
         roots.filter(|root| !root.is_within(here)).collect()
     }
 }
 
-/// Whether what is in the directory of a delivery was written for another one.
+/// Returns whether a delivery's directory contains files that were written for another directory.
 fn is_foreign(dir: &AbsPath) -> bool {
     let place = DeliveryDir(dir.clone());
     let filed = || {
@@ -428,7 +365,8 @@ fn is_foreign(dir: &AbsPath) -> bool {
     }
 }
 
-/// What is said of a delivery that was not made here.
+/// Locks the directory of a delivery, retrying for a while; `None` if the file system does not
+/// support locks.
 fn lock_delivery(path: &AbsPath, name: &str) -> Result<Option<DirLock>> {
     for _ in 0..HOLD_TRIES_MAX {
         match dir::try_lock(path)? {

@@ -1,5 +1,5 @@
-//! Owns one step at one name: what stands there and what is in its slot change places, if it is still
-//! what was looked at. A step that was broken off anywhere can be taken again.
+//! One step at one path: swaps what exists there with its slot, if both are still what was
+//! inspected. A step that was interrupted at any point can be taken again.
 
 use std::ffi::{OsStr, OsString};
 
@@ -11,40 +11,40 @@ use crate::path::{AbsPath, RelPath};
 use crate::world::delivery::journal::{DeliveryStep, StepDirection};
 use crate::world::delivery::read_state::read_state;
 use crate::world::sys::dir::DirectoryHandle;
+use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
-use crate::world::sys::meta::FileKind;
 use crate::world::sys::slot;
 
-/// What the name of a file ends with that has left its place while the one that takes it is not there
-/// yet; only where the file system cannot exchange two names.
+/// The suffix of the slot that temporarily holds a file which has been moved away before its
+/// replacement is in place; only used if the file system cannot exchange two names atomically.
 const LEAVING: &str = ".leaving";
 
-/// One of the user's trees, with the slots of the steps below it.
+/// One of the user's trees, with the slots of its steps.
 #[derive(Debug)]
 pub(super) struct DeliveryTree {
-    /// Where it is.
+    /// The path of the tree.
     pub(super) path: AbsPath,
     /// The tree.
     pub(super) root: DirectoryHandle,
-    /// Where slots are while steps are taken.
+    /// The directory of the slots while steps are taken.
     pub(super) slots: DirectoryHandle,
-    /// The directory of the last step.
+    /// The parent directory of the last step's path.
     parent: Option<(RelPath, DirectoryHandle)>,
 }
 
-/// How a step ended.
+/// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SwapOutcome {
-    /// It is taken.
+    /// It was taken.
     Done,
-    /// It is not, because something else stands there than what was looked at.
+    /// It was not taken, because the existing file is not the one that was inspected.
     Foreign,
-    /// It is not, because the directory holds names that are no part of the delivery.
+    /// It was not taken, because the directory contains names that are not part of the delivery.
     NotEmpty,
 }
 
 impl DeliveryTree {
-    /// The tree `root` at `path`, and where slots for it are.
+    /// Creates the tree `root` at `path`, with the directory of its slots.
     pub(super) fn new(path: AbsPath, root: DirectoryHandle, slots: DirectoryHandle) -> Self {
         Self {
             path,
@@ -54,7 +54,8 @@ impl DeliveryTree {
         }
     }
 
-    /// What stands at the name of `step`. Where its directory is gone or is none any more, nothing.
+    /// Returns what exists at the path of `step`: nothing, if its parent does not exist or is not a
+    /// directory any more.
     pub(super) fn current_state(
         &mut self,
         step: &DeliveryStep,
@@ -70,7 +71,7 @@ impl DeliveryTree {
         }
     }
 
-    /// The pipe, socket or device that stands at the name of `step`, if one does.
+    /// Returns the kind of the pipe, socket or device at the path of `step`, if there is one.
     pub(super) fn special_file(
         &mut self,
         step: &DeliveryStep,
@@ -90,7 +91,7 @@ impl DeliveryTree {
         }
     }
 
-    /// Takes `step` in this direction, unless it is taken already.
+    /// Takes `step` in this direction, unless it has been taken already.
     pub(super) fn swap(
         &mut self,
         step: &DeliveryStep,
@@ -128,7 +129,7 @@ impl DeliveryTree {
         done
     }
 
-    /// The directory that holds `rel`, opened once for all steps in it that follow each other.
+    /// Returns the parent directory of `rel`, which stays open for subsequent steps in it.
     fn parent_of(
         &mut self,
         rel: &RelPath,
@@ -152,7 +153,7 @@ impl DeliveryTree {
 fn state_at(dir: &DirectoryHandle, name: &OsStr) -> Result<PathState, FileSystemError> {
     match read_state(dir, name) {
         Ok((stand, _)) => Ok(stand),
-        // Whatever it is, it is not what was looked at.
+        // Whatever it is, it is not what was inspected.
         Err(FileSystemError::NotRegular(_)) => Ok(PathState::Link { target: "/".into() }),
         Err(fault) => Err(fault),
     }
@@ -176,7 +177,7 @@ fn change_mode(
     Ok(SwapOutcome::Done)
 }
 
-/// Whether nothing is lost with it that is no part of the delivery.
+/// Returns whether removing it loses nothing that is not part of the delivery.
 fn may_remove(
     dir: &DirectoryHandle,
     name: &OsStr,
@@ -191,7 +192,7 @@ fn may_remove(
     Ok(dir.dir(&rel)?.some_entries(1)?.is_empty())
 }
 
-/// A name and its slot.
+/// A path and its slot.
 struct SlotExchange<'a> {
     slots: &'a DirectoryHandle,
     slot: &'a OsStr,
@@ -255,7 +256,7 @@ impl SlotExchange<'_> {
         }
     }
 
-    /// What left the place must be what was looked at; otherwise it is put back.
+    /// Checks that what was moved to the slot is what was inspected; otherwise puts it back.
     fn verify_slot(
         &self,
         expected: &PathState,
@@ -272,7 +273,7 @@ impl SlotExchange<'_> {
         Ok(SwapOutcome::Done)
     }
 
-    /// Goes on where two names could not be exchanged in one step and the process ended in between.
+    /// Completes an exchange that was interrupted on a file system without atomic exchange.
     fn finish_leaving(&self) -> Result<(), FileSystemError> {
         let leaving = self.leaving_name();
         if state_at(self.slots, &leaving)?.is_absent() {

@@ -1,5 +1,5 @@
-//! Owns the applying of a plan: what is taken of it is prepared beside the user's tree, and comes
-//! there as a whole or not at all.
+//! Applies a plan: the accepted changes are prepared outside the user's tree, and are applied there
+//! as a whole or not at all.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -25,7 +25,7 @@ use crate::world::delivery::session::{DeliverySession, open_root};
 use crate::world::delivery::store::OpenDelivery;
 use crate::world::delivery::swap::SwapOutcome;
 use crate::world::exec::compare::line_diff;
-use crate::world::file_change::{ChangeKind, FileChange};
+use crate::world::io::file_change::{ChangeKind, FileChange};
 use crate::world::sys::conditional_replace::temporary_name;
 use crate::world::sys::content::FileContent;
 use crate::world::sys::dir::DirectoryHandle;
@@ -35,14 +35,14 @@ use crate::world::sys::slot::{self, FileAttributes};
 use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::dir as own_dir;
 
-/// Why a name is not as it was to be, if the user did not want it.
+/// The reason for a change that was not applied because the user did not accept it.
 const NOT_TAKEN: &str = "you did not take it";
 
-/// Applies what is taken of `plan`. Our versions of files that the user changed meanwhile go to
-/// `kept_in`. Gives what became of every name.
+/// Applies the accepted changes of `plan`. The agent's versions of files that the user has changed
+/// in the meantime are written to `kept_in`. Returns what happened to every path.
 ///
 /// # Errors
-/// Nothing is applied then; what had been done is taken back.
+/// Nothing is applied in that case; what had been done is rolled back.
 pub fn apply(
     delivery: &OpenDelivery,
     plan: &DeliveryPlan,
@@ -85,7 +85,7 @@ fn numbers(first: usize, count: usize) -> Vec<u32> {
         .collect()
 }
 
-/// The work of `delivery`, new or gone on with.
+/// Starts the session of `delivery`, or resumes it.
 fn open_session(delivery: &OpenDelivery, plan: &DeliveryPlan) -> Result<DeliverySession> {
     recover_delivery(delivery)?;
     match delivery.read_journal()? {
@@ -105,7 +105,7 @@ struct ApplyTransaction<'a> {
 }
 
 impl ApplyTransaction<'_> {
-    /// Fills the slots of what is taken. Gives which entry each step is of.
+    /// Fills the slots of the accepted changes. Returns the index of the entry for each step.
     fn prepare(&mut self, takes: &[DeliveryChoice]) -> Result<Vec<usize>> {
         let mut uppers: Vec<Option<DirectoryHandle>> = Vec::new();
         for number in 0..self.plan.roots.len() {
@@ -158,7 +158,7 @@ impl ApplyTransaction<'_> {
         Ok(self.work.add(step))
     }
 
-    /// Puts into the slot what is to stand at the name.
+    /// Fills the slot with the new content of the path.
     fn fill(
         &self,
         slots: &DirectoryHandle,
@@ -213,7 +213,7 @@ impl ApplyTransaction<'_> {
         }
     }
 
-    /// A file that replaces another one belongs to whom that belongs to.
+    /// Returns the owner of the replaced file, which the new file gets too.
     fn owner(&self, entry: &DeliveryEntry) -> Option<(Uid, Gid)> {
         let PathState::File(_) = entry.theirs else {
             return None;
@@ -224,7 +224,8 @@ impl ApplyTransaction<'_> {
     }
 }
 
-/// What became of every name; our version of what the user changed is kept.
+/// Returns what happened to every path; the agent's versions of files that the user changed are
+/// kept.
 fn report_changes(
     plan: &DeliveryPlan,
     outcomes: &[Option<SwapOutcome>],
@@ -286,7 +287,8 @@ fn report_changes(
     Ok(changes)
 }
 
-/// What is told of a directory: other permission bits, and a new one that everybody may write to.
+/// Returns the reported change of a directory: changed permission bits, or a new world-writable
+/// one.
 fn mode_change(entry: &DeliveryEntry) -> Option<ChangeKind> {
     const EVERYBODY_WRITES: u32 = 0o002;
     match (&entry.theirs, &entry.ours) {
@@ -306,7 +308,7 @@ fn mode_change(entry: &DeliveryEntry) -> Option<ChangeKind> {
     }
 }
 
-/// Keeps our version of a file under its whole path below `kept_in`.
+/// Keeps the agent's version of a file under its full path below `kept_in`.
 fn keep_ours(
     plan: &DeliveryPlan,
     entry: &DeliveryEntry,
@@ -339,8 +341,8 @@ fn keep_ours(
     Ok(Some(kept))
 }
 
-/// Puts the chosen hunks of some files of `plan` in the place of the whole files, which are taken then.
-/// A file of which no hunk is chosen is left.
+/// Replaces some files of `plan` by versions with only the chosen hunks, and accepts these. A file
+/// with no chosen hunk is not accepted.
 pub fn select_hunks(
     delivery: &OpenDelivery,
     plan: &mut DeliveryPlan,
@@ -378,7 +380,7 @@ pub fn select_hunks(
     Ok(takes)
 }
 
-/// Writes a content that was made of the user's and ours, for an entry of a plan.
+/// Writes content that was made from the user's and the agent's versions, for an entry of a plan.
 pub(super) fn write_made(delivery: &OpenDelivery, number: u32, bytes: &[u8]) -> Result<()> {
     let made = delivery.place.made_contents();
     own_dir::create_all(&made, own_dir::DirectoryAudience::User)?;

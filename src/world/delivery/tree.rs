@@ -1,4 +1,4 @@
-//! Owns what a delivery that comes from a tree of git says of files that are gone.
+//! Marks deleted files in the layer of a delivery that comes from a git tree.
 
 use crate::error::Result;
 use crate::path::{AbsPath, RelPath};
@@ -10,14 +10,15 @@ use crate::world::sys::state_files::dir::{self, DirectoryAudience};
 use crate::world::sys::state_files::file;
 use crate::world::sys::upper_layer::{create_whiteout, mark_opaque};
 
-/// When the layer `upper` was made, by the clock that stamps files, in nanoseconds since 1970.
+/// Returns when the layer `upper` was created, by the clock of file timestamps, in nanoseconds
+/// since 1970.
 pub fn made_ns(upper: &AbsPath) -> Result<i64> {
     let made = DirectoryHandle::open_own(upper).and_then(FileMetadata::from_handle);
     let made = made.map_err(|fault| delivery_error("open", upper, fault))?;
     Ok(i64::try_from(made.version.changed_ns).unwrap_or_default())
 }
 
-/// Says in the layer `upper` that these files are gone.
+/// Marks these files as deleted in the layer `upper`.
 pub fn remove_from_layer(upper: &AbsPath, gone: &[RelPath]) -> Result<()> {
     let layer =
         DirectoryHandle::open_own(upper).map_err(|fault| delivery_error("open", upper, fault))?;
@@ -45,11 +46,11 @@ fn remove(
         .and_then(|dir| create_whiteout(&dir, name)))
 }
 
-/// What a layer has in the place of a file that is gone.
+/// What a layer contains in place of a deleted file.
 enum LayerReplacement {
     Nothing,
     Directory,
-    /// A file or a link, there or where the directory of the file was.
+    /// A file or a symlink, at the path of the file or of one of its parent directories.
     File,
 }
 

@@ -1,6 +1,6 @@
-//! Owns what was applied: how each name stands now, taking it back byte for byte, and applying it
-//! once more. What somebody changed since stays, unless the user says otherwise; then it takes the
-//! place in the slot, so that even that can be had back.
+//! Applied deliveries: shows the state of each path, undoes a delivery byte for byte, and applies
+//! it again. Paths that have been changed since stay unless the user wants otherwise; then the
+//! changed version is moved to the slot, so that even that can be restored.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -22,52 +22,52 @@ use crate::world::delivery::store::OpenDelivery;
 use crate::world::delivery::swap::SwapOutcome;
 use crate::world::sys::dir::DirectoryHandle;
 
-/// How a name of a delivery stands now.
+/// The current state of a delivered path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeliveredState {
     /// As it was delivered.
     Applied,
     /// As it was before the delivery.
     TakenBack,
-    /// Otherwise: somebody changed it since.
+    /// Anything else: it has been changed since.
     Changed,
 }
 
-/// What is done about names that somebody changed since.
+/// What to do with paths that have been changed since the delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangedFilePolicy {
     /// They stay.
     Kept,
-    /// They are replaced, and what stood there is kept with the delivery.
+    /// They are replaced, and the changed version is kept with the delivery.
     Replaced,
 }
 
-/// In which direction a delivery is taken.
+/// The direction of an undo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UndoDirection {
-    /// Back to what stood there before.
+    /// Back to the state before the delivery.
     Back,
-    /// To what was delivered.
+    /// To the delivered state again.
     Again,
 }
 
-/// What became of one name.
+/// The result for one path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UndoRow {
-    /// Where.
+    /// The path.
     pub path: AbsPath,
     /// What was done there.
     pub outcome: UndoOutcome,
 }
 
-/// What became of one name.
+/// What was done at one path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UndoOutcome {
-    /// What stood there once stands there again.
+    /// The previous file was restored.
     Restored,
-    /// What had come there is gone.
+    /// The delivered file was removed.
     Removed,
-    /// It stays as it is.
+    /// It was left as it is, for this reason.
     Left(&'static str),
 }
 
@@ -76,15 +76,15 @@ pub enum UndoOutcome {
 pub struct AppliedDelivery {
     delivery: OpenDelivery,
     work: DeliverySession,
-    /// How the name of each step stands.
+    /// The state of each step's path.
     now: Vec<DeliveredState>,
-    /// Whether each step is taken.
+    /// Whether each step is currently applied.
     taken: Vec<bool>,
 }
 
 impl AppliedDelivery {
-    /// Looks at how every name of `delivery` stands; `None` if nothing of it was applied. What a
-    /// process left open is settled first.
+    /// Inspects every path of `delivery`; `None` if nothing of it was applied. What a process left
+    /// open is recovered first.
     pub fn open(delivery: OpenDelivery) -> Result<Option<Self>> {
         recover_delivery(&delivery)?;
         let Some(told) = delivery.read_journal()? else {
@@ -101,17 +101,18 @@ impl AppliedDelivery {
         Ok(Some(delivered))
     }
 
-    /// The name of the delivery.
+    /// Returns the name of the delivery.
     pub fn name(&self) -> &str {
         self.delivery.name()
     }
 
-    /// The trees that it lies in.
+    /// Returns the trees that contain its paths.
     pub fn roots(&self) -> Vec<AbsPath> {
         self.work.root_paths()
     }
 
-    /// Every file and link of it, and every directory that got another mode, with what was done there and how it stands now.
+    /// Returns every file, symlink and directory with a changed mode, with what was done there and
+    /// its current state.
     pub fn names(&self) -> impl Iterator<Item = (AbsPath, EntryAction, DeliveredState)> {
         let pairs = self.work.steps.iter().zip(&self.now);
         pairs.filter_map(|(step, now)| {
@@ -121,7 +122,7 @@ impl AppliedDelivery {
         })
     }
 
-    /// Both sides of every change, one after the other.
+    /// Returns both sides of every change, sorted by path.
     pub fn differences(&mut self) -> impl Iterator<Item = Result<DeliveryDifference>> + '_ {
         let steps: Vec<(DeliveryStep, DeliveredState)> = self
             .work
@@ -137,10 +138,10 @@ impl AppliedDelivery {
             .map(|(step, now)| self.difference(&step, now))
     }
 
-    /// Takes all names within `paths`, or all if there are none, in this direction.
+    /// Undoes or reapplies all paths within `paths`, or all if that is empty.
     ///
     /// # Errors
-    /// Nothing is changed then; what had been done is taken back.
+    /// Nothing is changed in that case; what had been done is rolled back.
     pub fn move_steps(
         &mut self,
         direction: UndoDirection,
@@ -233,7 +234,7 @@ impl AppliedDelivery {
         Ok(rows)
     }
 
-    /// Refuses to replace pipes, sockets and devices: they could not be had back.
+    /// Refuses to replace pipes, sockets and devices, because they could not be restored.
     fn refuse_special(&mut self, order: &[usize], paths: &[AbsPath]) -> Result<()> {
         for index in order {
             let Some(step) = self.work.steps.get(*index).cloned() else {
@@ -255,8 +256,8 @@ impl AppliedDelivery {
         Ok(())
     }
 
-    /// Takes what stands at changed names for what was delivered there, so that it takes the place in
-    /// the slot.
+    /// Treats what exists at changed paths as what was delivered there, so that it is moved to the
+    /// slot.
     fn adopt(&mut self, order: &[usize], paths: &[AbsPath], way: StepDirection) -> Result<()> {
         let mut order = order.to_vec();
         order.sort_unstable();
@@ -309,9 +310,9 @@ impl AppliedDelivery {
             .map_err(|fault| delivery_error("look at", &path, fault))
     }
 
-    /// Looks at every name. A step is taken if its slot holds what stood there before; a name that was
-    /// delivered more than once has several, of which the last that is taken tells what should stand
-    /// there.
+    /// Inspects every path. A step is applied if its slot holds what existed before; a path that
+    /// was delivered more than once has several steps, of which the last applied one determines the
+    /// expected state.
     fn inspect(&mut self) -> Result<()> {
         let slots = open_root(&self.delivery.place.slots())?;
         let steps = self.work.steps.clone();
@@ -401,7 +402,7 @@ fn read(dir: &AbsPath, rel: &RelPath) -> Result<FileContents> {
     found.map_err(|fault| delivery_error("read", &dir.join(rel.as_path()), fault))
 }
 
-/// The entry of a plan that takes `step` in this direction.
+/// Returns the plan entry that takes `step` in this direction.
 fn entry(step: &DeliveryStep, way: StepDirection) -> DeliveryEntry {
     let (from, to) = step.before_and_after(way);
     DeliveryEntry {
@@ -414,7 +415,7 @@ fn entry(step: &DeliveryStep, way: StepDirection) -> DeliveryEntry {
     }
 }
 
-/// Refuses trees of `roots` that lie neither in `here` nor in one of `named`.
+/// Refuses trees of `roots` that are neither inside `here` nor named in `named`.
 pub fn refuse_outside(roots: &[AbsPath], here: &AbsPath, named: &[AbsPath]) -> Result<()> {
     let is_named = |root: &AbsPath| {
         named

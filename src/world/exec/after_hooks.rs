@@ -1,13 +1,13 @@
-//! Owns what hooks of the user's say after a call was carried out: they read what came of it, and what
-//! they add is put behind what the model reads.
+//! Runs the user's hooks after a tool call: they receive the result, and the context they add is
+//! appended to what the model reads.
 
 use crate::hooks::request::{HookSubject, HookToolCall};
 use crate::prompts::untrusted_text::{escape_notes, note};
+use crate::world::access::gate::Gate;
 use crate::world::exec::Observation;
-use crate::world::gate::Gate;
 
-/// Asks the hooks about a call that was carried out, and adds what they and those that were asked
-/// before it want the model to read.
+/// Asks the hooks about a call that was carried out, and appends the context that they and the
+/// hooks before the call want the model to read.
 pub(super) fn run_after_hooks(gate: &Gate, mut observation: Observation) -> Observation {
     let Some((hooks, hooked)) = gate.hook_result() else {
         return observation;
@@ -35,7 +35,7 @@ pub(super) fn run_after_hooks(gate: &Gate, mut observation: Observation) -> Obse
     observation
 }
 
-/// What a hook adds, marked as its own.
+/// Formats the context added by a hook as a note that names its origin.
 fn marked_context(text: &str) -> String {
     note(format_args!(
         "a hook of the user's adds: {}",

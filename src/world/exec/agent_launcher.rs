@@ -1,6 +1,6 @@
-//! Owns the start of guests: agents that are programs of their own. One may do what its gate's grants
-//! open, in the agent's workspace, as the agent's commands may; it finds a home of its own and the
-//! socket by which it reaches the run.
+//! Starts external agents, which are programs of their own. Such a program is restricted to what
+//! the gate's grants open, runs in the agent's workspace like the agent's commands, and gets a
+//! private home directory and a socket through which it reaches the run.
 
 use std::sync::Arc;
 
@@ -11,52 +11,51 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::permissions::grant::{GrantScope, Permission};
 use crate::sandbox_policy::{AccessiblePath, SandboxPolicy};
-use crate::world::agent_socket::AgentSocket;
+use crate::world::access::gate::Gate;
+use crate::world::exec::agent_socket::AgentSocket;
 use crate::world::exec::command::{compile_policy, sandbox_on_overlay};
-use crate::world::exec_environment::{CommandSpec, ExecBackend, ExecEnvironment};
-use crate::world::gate::Gate;
 use crate::world::mcp::log_to;
+use crate::world::sandbox::exec_environment::{CommandSpec, ExecBackend, ExecEnvironment};
 use crate::world::sandbox::stdio_process::{StdioPipes, StdioProcess};
 use crate::world::store::redact::Redactor;
 use crate::world::sys::process;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
 use crate::world::sys::state_files::file::{self, FileDurability};
 
-/// The program that runs, as the kernel names it.
+/// Path of the running massgen executable, as the kernel exposes it.
 const OURS: &str = "/proc/self/exe";
-/// The directory of packages, in which programs of them find each other.
+/// The directory of npm packages, in which packages resolve each other.
 const PACKAGES: &str = "node_modules";
-/// Where programs lie that every sandbox shows.
+/// Directories with programs that every sandbox exposes.
 const SHOWN: &[&str] = &["/bin", "/etc", "/lib", "/lib64", "/opt", "/sbin", "/usr"];
 
-/// How the guest of one agent is started in one phase.
+/// Starts the external agent of one agent in one phase.
 #[derive(Clone, Debug)]
 pub struct AgentLauncher {
-    /// What decides about the agent's calls; its grants hold the guest.
+    /// Decides about the agent's calls; its grants confine the external agent.
     pub gate: Gate,
-    /// What it runs in.
+    /// The environment that the external agent runs in.
     pub commands: ExecEnvironment,
-    /// Which tools its agent is offered.
+    /// The tools that are offered to the agent.
     pub tools: ToolFilter,
-    /// Where what it writes on its standard error goes.
+    /// The file that its standard error is logged to.
     pub log: AbsPath,
-    /// What must not get there.
+    /// Redacts secrets from that log.
     pub redactor: Redactor,
 }
 
-/// A guest that runs. It ends, with all that it started, when this goes.
+/// A running external agent. Dropping it ends the process and all that it started.
 #[derive(Debug)]
 pub struct AgentProcess {
     program: StdioProcess,
-    /// What the guest reads is written here.
+    /// Write end of the agent's standard input.
     pub input: Option<OwnedFd>,
-    /// What it says is read here.
+    /// Read end of the agent's standard output.
     pub output: Option<OwnedFd>,
 }
 
 impl AgentProcess {
-    /// How it ended, if it has, and the last that it wrote on its standard error. It blocks for a
-    /// moment.
+    /// Returns how the process ended, if it has, and the end of its standard error. Blocks briefly.
     pub fn exit_report(&self) -> (Option<String>, String) {
         let (ended, errors) = self.program.exit_and_stderr();
         (ended.map(|ended| ended.to_string()), errors)
@@ -64,24 +63,24 @@ impl AgentProcess {
 }
 
 impl AgentLauncher {
-    /// The directory that the guest begins in.
+    /// Returns the directory that the external agent starts in.
     pub fn dir(&self) -> AbsPath {
         self.gate.policy().base.to_abs()
     }
 
-    /// Opens a socket in a directory of its own, which the guest finds and cannot write to.
+    /// Opens a socket in a new directory that the external agent can read but not write to.
     pub fn open_socket(&self) -> Result<AgentSocket> {
         let dir = self.commands.directories().new_socket_directory()?;
         AgentSocket::bind(&dir)
     }
 
-    /// massgen's own program as the guest finds it.
+    /// Returns the path of massgen's executable as the external agent sees it.
     pub fn own_executable() -> Result<AbsPath> {
         let ours = AbsPath::new(OURS).ok_or_else(|| Error::bug("no name for the program"))?;
         dir::resolve(&ours).map(|real| real.to_abs())
     }
 
-    /// Puts a file into the guest's home.
+    /// Writes a file to the external agent's home directory.
     pub fn write_home_file(&self, path: &str, text: &str) -> Result<()> {
         let path = self.commands.directories().home().join(path);
         if let Some(parent) = path.parent() {
@@ -90,10 +89,10 @@ impl AgentLauncher {
         file::replace(&path, text.as_bytes(), FileDurability::Process)
     }
 
-    /// Starts the guest, and waits until it runs. It blocks.
+    /// Starts the external agent and waits until it runs. Blocks.
     ///
     /// # Errors
-    /// It could not be started, or nothing could be made that holds it.
+    /// The program could not be started, or its sandbox could not be built.
     pub fn start(
         &self,
         program: Vec<String>,
@@ -127,7 +126,7 @@ impl AgentLauncher {
         })
     }
 
-    /// What the guest has to find beside what is granted.
+    /// Returns the paths that the external agent needs in addition to its grants.
     fn required_paths(
         program: &[String],
         door: &AgentSocket,
@@ -142,10 +141,10 @@ impl AgentLauncher {
     }
 }
 
-/// Finds the program that `command` names: by its path, or in the `PATH` of `path`.
+/// Finds the program that `command` names, by its path or in the search path `path`.
 ///
 /// # Errors
-/// It is not there; `package` has it, if any has.
+/// The program does not exist; the hint names `package`, which provides it, if there is one.
 pub fn find_program(command: &[String], path: &str, package: Option<&str>) -> Result<Vec<String>> {
     let (name, arguments) = command
         .split_first()
@@ -170,7 +169,8 @@ pub fn find_program(command: &[String], path: &str, package: Option<&str>) -> Re
     Ok(words)
 }
 
-/// What has to be open so that a program can be run: the packages that it lies among, or it alone.
+/// Returns what must be readable to run a program: the package directory that contains it, or the
+/// program alone.
 fn package_root(program: AbsPath) -> (AbsPath, GrantScope) {
     let mut packages = None;
     let mut above = program.parent();
@@ -186,7 +186,7 @@ fn package_root(program: AbsPath) -> (AbsPath, GrantScope) {
     }
 }
 
-/// Opens `path` for reading, unless it is open.
+/// Opens `path` for reading unless it is open already.
 fn open_for_reading(confinement: &mut SandboxPolicy, path: AbsPath, scope: GrantScope) {
     let reaches = |opening: &AccessiblePath| path.is_within(&opening.path);
     let hides = |hidden: &AbsPath| path.is_within(hidden);

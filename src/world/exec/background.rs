@@ -1,6 +1,7 @@
-//! Owns the commands that go on while their agent works. They may do what other commands may do.
-//! What one changed in the user's trees is carried there, or found, when it has ended; until then it
-//! has a stage of its own, which nobody else writes to.
+//! Runs background commands, which keep running while their agent works. They have the same rights
+//! as other commands. What one changes in the user's trees is applied there or detected when it has
+//! ended; until then it has a private overlay that nothing else writes to, except in a container,
+//! whose commands share one.
 
 use std::io;
 use std::sync::Arc;
@@ -10,8 +11,8 @@ use serde_json::{Map, Value, json};
 use crate::path::AbsPath;
 use crate::text::escape_text;
 use crate::tools::call::BackgroundCommandId;
-use crate::world::docker::container::AgentContainer;
-use crate::world::docker::mounts::ReachablePaths;
+use crate::world::access::gate::Gate;
+use crate::world::access::policy::GatePolicy;
 use crate::world::exec::Observation;
 use crate::world::exec::command::{
     LEFT_OUT_TOLD_MAX, ShellInvocation, cannot_run, command_context, commands, compile_policy,
@@ -19,17 +20,17 @@ use crate::world::exec::command::{
 };
 use crate::world::exec::command_sync::{OverlayRetention, PostCommandSync, writes_user_trees};
 use crate::world::exec::tool_result::{ToolError, ToolResult};
-use crate::world::exec_environment::{ExecBackend, ExecEnvironment};
-use crate::world::gate::Gate;
-use crate::world::policy::GatePolicy;
 use crate::world::sandbox::ExitReason;
 use crate::world::sandbox::background::{BackgroundStatus, CompletionHook, OutputFollower};
+use crate::world::sandbox::docker::container::AgentContainer;
+use crate::world::sandbox::docker::mounts::ReachablePaths;
+use crate::world::sandbox::exec_environment::{ExecBackend, ExecEnvironment};
 use crate::world::sandbox::interrupt::CommandInterrupt;
 
-/// The most that one call returns of a command's output, in bytes.
+/// The most output of a command that one call returns, in bytes.
 const PART_BYTES_MAX: usize = 64 * 1024;
 
-/// `start_background_command`
+/// Implements `start_background_command`.
 pub(super) fn start(gate: &Gate, asked: ShellInvocation<'_>) -> ToolResult {
     let commands = commands(gate)?;
     let (facts, network) = command_context(gate, commands, asked)?;
@@ -58,14 +59,15 @@ pub(super) fn start(gate: &Gate, asked: ShellInvocation<'_>) -> ToolResult {
     Ok(status_observation(&status))
 }
 
-/// The gate by which a command is run that may write to the user's trees, and what is done when it has
-/// ended.
+/// Returns the gate for a command that may write to the user's trees, and the hook that runs when
+/// the command has ended.
 fn prepare(gate: &Gate, commands: &ExecEnvironment) -> Result<(Gate, CompletionHook), ToolError> {
     let lasting = OverlayRetention::UntilCommandEnds;
     let mut alone = commands.user_tree_lock().lock();
     let reckoning = PostCommandSync::open(gate, commands, lasting, &mut alone)?;
     drop(alone);
-    // Without the commands: they last as long as somebody holds them, and end those in here.
+    // Without `commands`: the last clone ends the background commands when it is dropped, and the
+    // hook, which one of them holds, must not keep it alive.
     let policy = GatePolicy {
         commands: None,
         servers: None,
@@ -109,7 +111,7 @@ fn in_container(
     }
 }
 
-/// `get_background_output`
+/// Implements `get_background_output`.
 pub(super) fn output(gate: &Gate, id: BackgroundCommandId, offset: u64) -> ToolResult {
     let background = commands(gate)?.background();
     let part = background.output(id, offset, PART_BYTES_MAX);
@@ -132,19 +134,19 @@ pub(super) fn output(gate: &Gate, id: BackgroundCommandId, offset: u64) -> ToolR
     })
 }
 
-/// `get_background_status`
+/// Implements `get_background_status`.
 pub(super) fn status(gate: &Gate, id: BackgroundCommandId) -> ToolResult {
     let status = commands(gate)?.background().status(id);
     Ok(status_observation(&status.ok_or_else(|| unknown(id))?))
 }
 
-/// `stop_background_command`
+/// Implements `stop_background_command`.
 pub(super) fn stop(gate: &Gate, id: BackgroundCommandId) -> ToolResult {
     let status = commands(gate)?.background().stop(id);
     Ok(status_observation(&status.ok_or_else(|| unknown(id))?))
 }
 
-/// `list_background_commands`
+/// Implements `list_background_commands`.
 pub(super) fn list(gate: &Gate) -> ToolResult {
     let all = commands(gate)?.background().list();
     let row = |status: &BackgroundStatus| {
@@ -169,14 +171,14 @@ fn status_observation(status: &BackgroundStatus) -> Observation {
     }
 }
 
-/// How a command stands, for people.
+/// Returns one line about the state of a command, for people.
 fn summary(status: &BackgroundStatus) -> String {
     let ended = status.ended.as_ref();
     let stands = ended.map_or_else(|| "it goes on".to_owned(), ExitReason::to_string);
     format!("command {}: {stands}", status.id)
 }
 
-/// How a command stands.
+/// Returns the state of a command as JSON fields.
 fn fields(status: &BackgroundStatus) -> Map<String, Value> {
     let mut fields = Map::new();
     let mut tell = |name: &str, value: Value| drop(fields.insert(name.to_owned(), value));

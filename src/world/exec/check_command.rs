@@ -1,29 +1,29 @@
-//! Owns the running of commands of which only the end counts, and what they wrote for people.
+//! Runs commands of which only the exit status and the output for people matter.
 
 use crate::tools::call::ToolCall;
+use crate::world::access::gate::{Action, Permitted};
 use crate::world::exec::command::run_to_completion;
-use crate::world::gate::{Action, Permitted};
 use crate::world::sandbox::ExitReason;
 use crate::world::sandbox::interrupt::CommandInterrupt;
 
 /// How a command ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CheckCommandOutcome {
-    /// With status 0.
+    /// It exited with status 0.
     Passed,
-    /// Otherwise.
+    /// It ended in any other way.
     Failed {
-        /// How, as the end of a sentence.
+        /// How it ended, as the end of a sentence.
         how: String,
-        /// What it wrote, its errors last.
+        /// Its output, standard error last.
         output: String,
     },
 }
 
-/// Carries out a permitted `execute_command` until `interrupt` is raised.
+/// Runs a permitted `execute_command` until it ends or `interrupt` is raised.
 ///
 /// # Errors
-/// It could not be run, for this reason.
+/// The command could not be run; the string says why.
 pub fn run_check(
     permitted: Permitted<Action>,
     interrupt: &CommandInterrupt,

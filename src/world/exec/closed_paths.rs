@@ -1,6 +1,6 @@
-//! Owns the look for what is closed to a command, before it runs: the names in all trees that rules of
-//! `permissions:` or `hidden_paths` keep it from reading, and those of the agent's own workspace that
-//! it may only read.
+//! Finds the paths that are closed to a command before it runs: names in all trees that
+//! `permissions:` rules or `hidden_paths` make unreadable, and names in the agent's own workspace
+//! that are read-only.
 
 use std::collections::BTreeSet;
 
@@ -9,31 +9,32 @@ use crate::permissions::grant::{GrantKind, Permission};
 use crate::permissions::path_rules::PathRule;
 use crate::permissions::protected::fold_name;
 use crate::sandbox_policy::sandbox_level::SandboxLevel;
+use crate::world::access::gate::{Gate, ResolvedPath};
 use crate::world::exec::command::cannot_run;
 use crate::world::exec::tool_result::ToolError;
-use crate::world::gate::{Gate, ResolvedPath};
+use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
-use crate::world::sys::meta::FileKind;
 use crate::world::sys::untrusted_walk::{TreeVisitor, WalkAction, WalkEntry, walk_untrusted};
 
-/// How many names are looked at before a command; looking takes about a second then.
+/// How many names are visited before a command; visiting that many takes about a second.
 const NAMES_MAX: usize = 1_000_000;
 
-/// What a command finds closed, besides what the grants close.
+/// The paths that are closed to a command in addition to those that its grants close.
 #[derive(Debug, Default)]
 pub(super) struct ClosedPaths {
-    /// What it may not read.
+    /// Paths that it may not read.
     pub(super) hidden: BTreeSet<AbsPath>,
-    /// What it may not change, of its agent's workspace.
+    /// Paths in its agent's workspace that it may not change.
     pub(super) masked: BTreeSet<AbsPath>,
 }
 
-/// What rules close of what stands in the trees of `gate`. The error says why no command can be run.
+/// Returns the existing paths in the trees of `gate` that rules close. The error says why no
+/// command can be run.
 pub(super) fn closed_paths(gate: &Gate, tier: SandboxLevel) -> Result<ClosedPaths, ToolError> {
     let mut closed = ClosedPaths::default();
     let rules = gate.path_rules();
     let hides = |rule: &PathRule| rule.blocks(Permission::Read);
-    // In tier C nothing inside a directory that may be written to can be kept as it is.
+    // At sandbox level C nothing inside a writable directory can be kept read-only.
     let masks = |rule: &PathRule| tier != SandboxLevel::C && rule.blocks(Permission::Write);
     let (hides, masks) = (rules.iter().any(hides), rules.iter().any(masks));
     let mut names = 0_usize;
@@ -67,8 +68,8 @@ pub(super) fn closed_paths(gate: &Gate, tier: SandboxLevel) -> Result<ClosedPath
     Ok(closed)
 }
 
-/// What stands in the tree `root` under `rel`, or under names that are the same when folded: the
-/// rules hide all of them.
+/// Returns the paths in the tree `root` that match `rel` after case folding; the rules hide all of
+/// them. Symlinks do not count.
 fn spellings(root: &ResolvedPath, rel: &RelPath) -> Result<Vec<RelPath>, ToolError> {
     let mut found = vec![RelPath::default()];
     for wanted in rel.names() {
@@ -102,7 +103,7 @@ fn spellings(root: &ResolvedPath, rel: &RelPath) -> Result<Vec<RelPath>, ToolErr
 struct ClosedPathVisitor<'l> {
     gate: &'l Gate,
     root: &'l ResolvedPath,
-    /// Whether what may only be read is noted too.
+    /// Whether read-only paths are recorded too.
     masks: bool,
     names: &'l mut usize,
     closed: &'l mut ClosedPaths,
@@ -119,7 +120,8 @@ impl TreeVisitor for ClosedPathVisitor<'_> {
         if self.gate.most_specific_grant(path) != Some(self.root.grant()) {
             return WalkAction::Skip;
         }
-        // A link is nothing that could be covered, and leads to nothing that is not closed itself.
+        // A symlink cannot be covered by a mount, and what it points to is closed by itself if need
+        // be.
         let can_be_covered = matches!(sight.kind, FileKind::File | FileKind::Directory);
         if !self.gate.allows(path, Permission::Read) {
             if can_be_covered {
@@ -140,7 +142,7 @@ impl TreeVisitor for ClosedPathVisitor<'_> {
         }
     }
 
-    /// Nobody knows what is in it, and a command might open it.
+    /// Hides the directory: its content is unknown, and a command might be able to open it.
     fn visit_unreadable(&mut self, rel: &RelPath, _fault: FileSystemError) -> WalkAction {
         self.closed
             .hidden

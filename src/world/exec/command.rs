@@ -1,5 +1,5 @@
-//! Owns the running of permitted commands: what one may do is compiled from the gate's grants, and
-//! what it changed in the user's trees is carried there through the gate afterwards.
+//! Runs permitted commands: the sandbox policy is compiled from the gate's grants, and what a
+//! command changed in the user's trees is applied there through the gate afterwards.
 
 use std::sync::Arc;
 
@@ -8,8 +8,7 @@ use crate::permissions::grant::{GrantKind, Permission};
 use crate::sandbox_policy::SandboxPolicy;
 use crate::sandbox_policy::compile::{CommandContext, WriteTarget, compile};
 use crate::sandbox_policy::sandbox_level::SandboxLevel;
-use crate::world::docker::container::AgentContainer;
-use crate::world::docker::mounts::ReachablePaths;
+use crate::world::access::gate::{Gate, ResolvedPath};
 use crate::world::exec::Observation;
 use crate::world::exec::closed_paths;
 use crate::world::exec::command_changes::CommandChanges;
@@ -18,27 +17,28 @@ use crate::world::exec::folding::expect_one_spelling;
 use crate::world::exec::masks::masks;
 use crate::world::exec::process_report::process_observation;
 use crate::world::exec::tool_result::{ToolError, ToolResult, display_path};
-use crate::world::exec_environment::{CommandSpec, ExecBackend, ExecEnvironment};
-use crate::world::gate::{Gate, ResolvedPath};
-use crate::world::overlay::WriteOverlay;
+use crate::world::sandbox::docker::container::AgentContainer;
+use crate::world::sandbox::docker::mounts::ReachablePaths;
+use crate::world::sandbox::exec_environment::{CommandSpec, ExecBackend, ExecEnvironment};
 use crate::world::sandbox::interrupt::CommandInterrupt;
+use crate::world::sandbox::overlay::WriteOverlay;
 use crate::world::sandbox::proxy::NetworkProxy;
 use crate::world::sandbox::{CommandOutput, CommandWaitLimits, Sandbox};
-use crate::world::sys::meta::FileKind;
+use crate::world::sys::file_kind::FileKind;
 
-/// The shell that takes a command as its last argument.
+/// The shell; it takes the command as its last argument.
 const SHELL: [&str; 2] = ["bash", "-c"];
 
-/// The directory of a Python environment that commands in its parent use.
+/// The name of a Python virtual environment, which commands in its parent directory use.
 const VENV: &str = ".venv";
 
-/// The most names that are told as not changed.
+/// The most names of omitted changes that are reported.
 pub(super) const LEFT_OUT_TOLD_MAX: usize = 20;
 
-/// A line for the shell, and the directory that it begins in.
+/// A command line for the shell, and its working directory.
 pub(super) type ShellInvocation<'a> = (&'a str, &'a ResolvedPath);
 
-/// `execute_command`
+/// Implements `execute_command`.
 pub(super) fn execute_command(
     gate: &Gate,
     asked: ShellInvocation<'_>,
@@ -47,13 +47,13 @@ pub(super) fn execute_command(
 ) -> ToolResult {
     let (finished, aftermath) = run_to_completion(gate, asked, timeout_seconds, interrupt)?;
     let mut observation = observation(gate, asked, &finished, aftermath);
-    // What ended in the background meanwhile was carried before.
+    // Changes of background commands that ended meanwhile were applied before this command's.
     let late = commands(gate)?.late_changes().take();
     observation.changes.splice(0..0, late);
     Ok(observation)
 }
 
-/// Runs a command to its end.
+/// Runs a command until it ends.
 pub(super) fn run_to_completion(
     gate: &Gate,
     asked: ShellInvocation<'_>,
@@ -87,7 +87,7 @@ pub(super) fn run_to_completion(
     Ok((finished, aftermath))
 }
 
-/// Lets `run` run a command by a gate, and carries what it changed in the user's trees there.
+/// Runs a command with `run` and applies what it changed in the user's trees.
 pub(super) fn run_and_sync<T>(
     gate: &Gate,
     commands: &ExecEnvironment,
@@ -98,14 +98,14 @@ pub(super) fn run_and_sync<T>(
         let confinement = compile_policy(gate, commands, facts)?;
         return Ok((run(gate, &confinement)?, CommandChanges::default()));
     }
-    // One command at a time does.
+    // Only one command at a time may write to the user's trees.
     let mut trees = commands.user_tree_lock().lock();
     let lasting = OverlayRetention::UntilAgentEnds;
     let reckoning = PostCommandSync::open(gate, commands, lasting, &mut trees)?;
     let confinement = compile_policy(reckoning.gate(), commands, facts)?;
     match run(reckoning.gate(), &confinement) {
         Ok(finished) => Ok((finished, reckoning.finish(gate, &mut trees)?)),
-        // It may have run all the same, as when the engine of a container ends.
+        // It may have run all the same, for example if the container engine died.
         Err(stop) => {
             let aftermath = reckoning.finish(gate, &mut trees)?;
             Err(stop.with_changes(aftermath.changes))
@@ -113,7 +113,7 @@ pub(super) fn run_and_sync<T>(
     }
 }
 
-/// What a command may do.
+/// Compiles the sandbox policy of a command.
 pub(super) fn compile_policy(
     gate: &Gate,
     commands: &ExecEnvironment,
@@ -140,8 +140,9 @@ pub(super) fn compile_policy(
     Ok(confinement)
 }
 
-/// Whether a process may change what it finds at `path`, if the grants say so: on a stage what that
-/// shows, and elsewhere what is no tree of the user's, unless nothing holds processes.
+/// Returns whether a process may change what it sees at `path` if the grants allow it. With an
+/// overlay, that is what the overlay shows; otherwise it is everything outside the user's trees, or
+/// everything if there is no sandbox.
 fn is_changed_directly(gate: &Gate, commands: &ExecEnvironment, path: &AbsPath) -> bool {
     if let Some(stage) = gate.overlay() {
         return commands.backend().shows_changes(stage, path);
@@ -151,7 +152,7 @@ fn is_changed_directly(gate: &Gate, commands: &ExecEnvironment, path: &AbsPath) 
     tree.is_none() || commands.sandbox_level() == SandboxLevel::Off
 }
 
-/// What runs commands: where there is a stage, so that they find it.
+/// Returns the sandbox that commands run in: one inside the overlay, if there is one.
 pub(super) fn sandbox_on_overlay(gate: &Gate, sandbox: &Sandbox) -> Sandbox {
     match gate.overlay().and_then(WriteOverlay::fork_server) {
         Some(stem) => sandbox.in_overlay_of(stem),
@@ -159,18 +160,18 @@ pub(super) fn sandbox_on_overlay(gate: &Gate, sandbox: &Sandbox) -> Sandbox {
     }
 }
 
-/// What holds the agent's commands.
+/// Returns the environment of the agent's commands.
 pub(super) fn commands(gate: &Gate) -> Result<&ExecEnvironment, ToolError> {
     let commands = gate.policy().commands.as_ref();
     commands.ok_or_else(|| ToolError::failed("no commands are run here"))
 }
 
-/// That a command could not be run, with the way out.
+/// Returns the error that a command could not be run because of `why`.
 pub(super) fn cannot_run(why: &dyn std::fmt::Display) -> ToolError {
     ToolError::failed(format!("the command was not run: {why}"))
 }
 
-/// Lets the container see what the confinement opens.
+/// Mounts the paths that the policy opens into the container.
 pub(super) fn expose_paths(
     gate: &Gate,
     container: &AgentContainer,
@@ -180,7 +181,7 @@ pub(super) fn expose_paths(
     mounted.map_err(|error| cannot_run(&error))
 }
 
-/// What commands in a container reach.
+/// Returns the paths that commands in a container can reach.
 pub(super) fn reachable(gate: &Gate, confinement: &SandboxPolicy) -> ReachablePaths {
     ReachablePaths {
         copies: gate.overlay().map(WriteOverlay::copies).unwrap_or_default(),
@@ -188,7 +189,8 @@ pub(super) fn reachable(gate: &Gate, confinement: &SandboxPolicy) -> ReachablePa
     }
 }
 
-/// What the command is besides the grants, and what answers it on the network.
+/// Returns what a command's policy depends on in addition to the grants, and the proxy for its
+/// network access.
 pub(super) fn command_context(
     gate: &Gate,
     commands: &ExecEnvironment,
@@ -212,7 +214,7 @@ pub(super) fn command_context(
     Ok((commands.command_context(order, reach), network))
 }
 
-/// The Python environment in `dir`, if there is one.
+/// Returns the Python virtual environment in `dir`, if there is one.
 fn venv(dir: &ResolvedPath) -> Option<AbsPath> {
     let venv = dir.join(&RelPath::new(VENV)?);
     let bin = venv.join(&RelPath::new("bin")?);

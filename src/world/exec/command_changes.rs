@@ -1,45 +1,45 @@
-//! Owns what came of a command in the user's tree once it has ended: what changed there, and what
-//! was kept from it.
+//! The effect of a finished command on the user's trees: what changed there, and which changes were
+//! not applied.
 
 use std::collections::BTreeMap;
 
 use crate::path::RealPath;
 use crate::text::count_noun;
+use crate::world::access::gate::Gate;
 use crate::world::exec::ActionOutcome;
 use crate::world::exec::tool_result::{ToolError, display_path};
-use crate::world::file_change::{ChangeKind, FileChange};
-use crate::world::gate::Gate;
+use crate::world::io::file_change::{ChangeKind, FileChange};
 use crate::world::sandbox::proxy::ProxyVisits;
 
-/// What came of a command in the user's tree.
+/// The effect of a command on the user's trees.
 #[derive(Debug, Default)]
 pub(super) struct CommandChanges {
-    /// What became of the user's files.
+    /// What happened to the user's files.
     pub(super) changes: Vec<FileChange>,
-    /// Names that the command changed and that did not come to be so, and why: for the model.
+    /// Names that the command changed but whose changes were not applied, and why; for the model.
     pub(super) left_out: Vec<OmittedChange>,
-    /// What else there is to say.
+    /// Further notes.
     pub(super) notes: Vec<String>,
 }
 
-/// A name that is not in the user's tree as a command made it.
+/// A path in the user's tree whose state differs from what a command made of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct OmittedChange {
-    /// Where it is or would be in the user's tree.
+    /// The path, existing or not, in the user's tree.
     pub(super) path: RealPath,
-    /// Why it is not so.
+    /// Why the change was not applied.
     pub(super) reason: String,
 }
 
 impl CommandChanges {
-    /// Adds what came of another tree.
+    /// Adds the changes of another tree.
     pub(super) fn add(&mut self, other: CommandChanges) {
         self.changes.extend(other.changes);
         self.left_out.extend(other.left_out);
         self.notes.extend(other.notes);
     }
 
-    /// Notes the hosts that a command asked for and did not reach.
+    /// Adds a note that lists the hosts that a command requested and the proxy refused.
     pub(super) fn note_refused_hosts(&mut self, visits: &ProxyVisits) {
         let hosts: Vec<&str> = visits.refused.keys().map(String::as_str).collect();
         if !hosts.is_empty() {
@@ -49,14 +49,14 @@ impl CommandChanges {
         }
     }
 
-    /// What the model is told, at most so many names in one note for each reason.
+    /// Returns the notes for the model, each with at most `names_max` names per reason.
     pub(super) fn notes(&self, gate: &Gate, names_max: usize) -> Vec<String> {
         let mut notes: Vec<String> = self.delivery_summary().into_iter().collect();
         notes.extend(self.warnings(gate, names_max));
         notes
     }
 
-    /// How many files came to the user's tree or went from it; `None` if none did.
+    /// Returns how many of the user's files were created, changed or deleted; `None` if none were.
     pub(super) fn delivery_summary(&self) -> Option<String> {
         let done = self.changes.iter().filter(|change| {
             let FileChange { kind, .. } = change;
@@ -74,7 +74,7 @@ impl CommandChanges {
         }
     }
 
-    /// What else there is to say, at most so many names in one note for each reason.
+    /// Returns the notes other than the summary, each with at most `names_max` names per reason.
     pub(super) fn warnings(&self, gate: &Gate, names_max: usize) -> Vec<String> {
         let mut notes = self.notes.clone();
         for change in &self.changes {
@@ -102,26 +102,27 @@ impl CommandChanges {
         notes
     }
 
-    /// Notes what became of a file.
+    /// Records what happened to a file.
     pub(super) fn record_change(&mut self, path: &RealPath, kind: ChangeKind) {
         let path = path.clone();
         self.changes.push(FileChange { path, kind });
     }
 
-    /// Notes for the model that a name is not as the command made it.
+    /// Records for the model that a change to a path was not applied.
     pub(super) fn record_omission(&mut self, path: &RealPath, reason: impl Into<String>) {
         let (path, reason) = (path.clone(), reason.into());
         self.left_out.push(OmittedChange { path, reason });
     }
 
-    /// As [`CommandChanges::record_omission`], and notes it among the changes too.
+    /// Like [`CommandChanges::record_omission`], and adds a denial to the changes too.
     pub(super) fn record_denial(&mut self, path: &RealPath, reason: impl Into<String>) {
         let reason = reason.into();
         self.record_omission(path, reason.clone());
         self.record_change(path, ChangeKind::Denied { reason });
     }
 
-    /// Notes that `path` stayed as it was because of `stop`, and what had happened before.
+    /// Records that `path` was left unchanged because of `stop`, and the changes made before the
+    /// error.
     pub(super) fn record_error(&mut self, path: &RealPath, stop: ToolError) {
         let reason = stop.message;
         self.record_omission(path, reason.clone());

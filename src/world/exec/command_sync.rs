@@ -1,6 +1,6 @@
-//! Owns what a command leaves to be done about the user's trees. A command that may write there works
-//! on a stage of its own, and what it changed is carried to the trees when it has ended. One that
-//! nothing holds writes there itself, and what it changed is found out.
+//! Synchronizes the user's trees around a command. A command that may write to them runs on a
+//! private overlay, and what it changed there is applied to the trees when it has ended. Without a
+//! sandbox a command writes to the trees itself, and its changes are detected.
 
 use std::collections::BTreeSet;
 
@@ -8,54 +8,55 @@ use crate::error::Error;
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::{Grant, GrantKind, GrantScope, Permission};
 use crate::sandbox_policy::sandbox_level::SandboxLevel;
+use crate::world::access::gate::{Gate, ResolvedPath};
+use crate::world::access::policy::GatePolicy;
 use crate::world::exec::command::cannot_run;
 use crate::world::exec::command_changes::CommandChanges;
 use crate::world::exec::commit::commit;
 use crate::world::exec::inventory::{NAMES_AFTER_MAX, NAMES_BEFORE_MAX, TreeInventory};
 use crate::world::exec::tool_result::ToolError;
-use crate::world::exec_environment::{ExecBackend, ExecEnvironment, UserTreeState};
-use crate::world::gate::{Gate, ResolvedPath};
-use crate::world::overlay::{OverlayAudience, OverlayMethod, OverlaySpec, WriteOverlay};
-use crate::world::policy::GatePolicy;
+use crate::world::sandbox::exec_environment::{ExecBackend, ExecEnvironment, UserTreeState};
+use crate::world::sandbox::overlay::{OverlayAudience, OverlayMethod, OverlaySpec, WriteOverlay};
 use crate::world::sys::state_files::clear;
 
-/// Said beside the output of a command in a container that shares its stage with another one.
+/// Note appended to the output of a command in a container that shares its overlay with another
+/// one.
 const SHARED_STAGE: &str = "a background command goes on, so this one saw your write paths as they \
                             were when that began, with what commands have changed since";
 
-/// What is to be done when a command has ended.
+/// What must be done when a command has ended.
 #[derive(Debug)]
 pub(super) enum PostCommandSync {
-    /// It works on a stage.
+    /// It runs on an overlay, whose changes must be applied.
     Overlay(OverlayCommand),
-    /// It writes to the user's trees, in which this stood before.
+    /// It writes to the user's trees directly; the inventory is their state before the command.
     Direct(Gate, TreeInventory),
 }
 
-/// A command that works on a stage.
+/// A command that runs on an overlay.
 #[derive(Debug)]
 pub(super) struct OverlayCommand {
     stage: WriteOverlay,
-    /// What the command finds is seen through this.
+    /// The gate that sees what the command sees.
     gate: Gate,
-    /// Where the stage lies.
+    /// The directory of the overlay.
     place: AbsPath,
     lasting: OverlayRetention,
     audience: OverlayAudience,
-    /// Whether another command works on it too.
+    /// Whether another command uses the overlay too.
     is_shared: bool,
 }
 
-/// How long what stays private on a stage is kept.
+/// How long private changes, which are not applied, are kept on an overlay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OverlayRetention {
-    /// The next command that is waited for finds it.
+    /// The agent's next foreground command sees them.
     UntilAgentEnds,
-    /// It goes with the command.
+    /// They are removed when the command ends.
     UntilCommandEnds,
 }
 
-/// The roots of the user's trees that may be written to.
+/// Returns the writable roots of the user's trees.
 pub(super) fn user_trees(gate: &Gate) -> Vec<ResolvedPath> {
     let is_users = |grant: &&Grant| matches!(grant.kind, GrantKind::Context | GrantKind::BuiltIn);
     let users = gate.manager().grants().iter().filter(is_users);
@@ -64,15 +65,15 @@ pub(super) fn user_trees(gate: &Gate) -> Vec<ResolvedPath> {
         .collect()
 }
 
-/// Whether what commands change in the user's trees is to be carried there or found out. In tier C,
-/// and where the whole agent works on a stage, it is not.
+/// Returns whether changes of commands in the user's trees must be applied or detected. That is not
+/// so at sandbox level C and when the whole agent works on an overlay.
 pub(super) fn writes_user_trees(gate: &Gate, commands: &ExecEnvironment) -> bool {
     let is_staged = gate.overlay().is_some();
     commands.sandbox_level() != SandboxLevel::C && !is_staged && !user_trees(gate).is_empty()
 }
 
 impl PostCommandSync {
-    /// Prepares for a command. The error says why it may not be run.
+    /// Prepares for a command. The error says why the command may not be run.
     pub(super) fn open(
         gate: &Gate,
         commands: &ExecEnvironment,
@@ -97,7 +98,7 @@ impl PostCommandSync {
                 room.overlay_directory(roots.iter().map(|root| root.real().clone()).collect())
             }
         };
-        // A container shows one stage at a time.
+        // A container shows one overlay at a time.
         let shown = trees.visible_overlay.upgrade();
         let is_shared = shown.is_some();
         let stage = match shown {
@@ -117,7 +118,7 @@ impl PostCommandSync {
         }))
     }
 
-    /// The gate that the command is run by: what it finds is seen through that.
+    /// Returns the gate that the command runs with; it sees what the command sees.
     pub(super) fn gate(&self) -> &Gate {
         match self {
             Self::Overlay(command) => &command.gate,
@@ -125,8 +126,8 @@ impl PostCommandSync {
         }
     }
 
-    /// Does what is to be done now that the command has ended, through `gate`, which leads to the
-    /// user's trees.
+    /// Applies or detects the changes of the finished command through `gate`, which accesses the
+    /// user's trees directly.
     pub(super) fn finish(
         self,
         gate: &Gate,
@@ -145,7 +146,7 @@ impl PostCommandSync {
     }
 }
 
-/// Stages the user's trees for a command.
+/// Creates an overlay on the user's trees for a command.
 fn open_overlay(
     gate: &Gate,
     commands: &ExecEnvironment,
@@ -167,10 +168,10 @@ fn open_overlay(
     Ok(stage)
 }
 
-/// The same gate as `gate`, on a stage.
+/// Returns a gate like `gate` that works on the overlay.
 fn gate_on_overlay(stage: &WriteOverlay, gate: &Gate) -> Result<Gate, ToolError> {
     let policy = GatePolicy {
-        // They last as long as somebody holds them.
+        // Left out, because they live as long as any clone of them.
         commands: None,
         servers: None,
         overlay: Some(stage.clone()),
@@ -181,8 +182,8 @@ fn gate_on_overlay(stage: &WriteOverlay, gate: &Gate) -> Result<Gate, ToolError>
 }
 
 impl OverlayCommand {
-    /// Carries what was changed on the stage to the user's trees. Where something cannot be carried,
-    /// all else is.
+    /// Applies the changes on the overlay to the user's trees. If one change cannot be applied, all
+    /// others still are.
     fn finish(self, gate: &Gate, trees: &mut UserTreeState) -> Result<CommandChanges, ToolError> {
         let Self {
             stage,
@@ -196,12 +197,12 @@ impl OverlayCommand {
             .sync_next_layers()
             .map_err(|error| sync_failed(&error))?;
         let layers = stage.layers();
-        // Nobody sees the layers of overlays while they are carried.
+        // Dropped first, so that no process sees the layers of overlays while they are applied.
         drop((on_stage, stage));
         let mut aftermath = CommandChanges::default();
         let mut broken = None;
         for (layer, kind) in &layers {
-            // What stays private on a copy goes with it each time, and is told each time.
+            // Private changes on a copy are dropped each time, so they are reported each time.
             let mut told_now = BTreeSet::new();
             let told = match kind {
                 OverlayMethod::Overlay => &mut trees.reported,
@@ -219,7 +220,7 @@ impl OverlayCommand {
             aftermath.notes.push(SHARED_STAGE.to_owned());
         }
         if (lasting, audience) == (OverlayRetention::UntilCommandEnds, OverlayAudience::Sandbox) {
-            // What cannot be removed now goes with the agent's other directories.
+            // A failed removal is left to the cleanup of the agent's directories.
             let _removed = clear::remove(&place);
         }
         match broken {
@@ -235,8 +236,8 @@ fn sync_failed(why: &Error) -> ToolError {
     ))
 }
 
-/// The grants as a stage for commands takes them: the trees that commands may write to, and all other
-/// trees as what stays as it is.
+/// Returns the grants for a command's overlay: trees that commands may write to are writable
+/// context paths, and all other trees are read-only.
 fn overlay_grants(gate: &Gate) -> Vec<Grant> {
     let written: BTreeSet<RealPath> = user_trees(gate)
         .iter()

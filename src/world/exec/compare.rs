@@ -1,4 +1,4 @@
-//! Owns the tools that compare, and the diff that edits show too.
+//! Tools that compare files and directories, and the diff that edits show too.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read as _};
@@ -10,39 +10,39 @@ use similar::{ChangeTag, TextDiff};
 use crate::path::RelPath;
 use crate::prompts::untrusted_text::note;
 use crate::tools::call::ContentDiff;
+use crate::world::access::gate::{Gate, ResolvedPath};
+use crate::world::access::merge_bases::FileAccessReason;
 use crate::world::exec::Observation;
 use crate::world::exec::list::list_readable;
 use crate::world::exec::text;
 use crate::world::exec::tool_result::{
     BoundedText, LISTING_BYTES_MAX, ToolError, ToolResult, display_name, json_done, json_names,
 };
-use crate::world::gate::{Gate, ResolvedPath};
-use crate::world::merge_bases::FileAccessReason;
 use crate::world::sys::content::FileContent;
+use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
-use crate::world::sys::meta::FileKind;
 use crate::world::sys::tree_listing::EntrySelection;
 
 /// The longest file that is compared line by line, in bytes.
 const COMPARE_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// How long the search for the shortest diff may take before a longer one is taken.
+/// How long the search for the shortest diff may take before a longer one is accepted.
 const DIFF_TIME_MAX: Duration = Duration::from_secs(2);
 
-/// How many bytes a comparison of directories reads, at most; holes count.
+/// The most bytes that one comparison of directories reads; holes of sparse files count.
 const COMPARE_TREES_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
 
-/// The most bytes of one file's differences in a comparison of directories.
+/// The most bytes of diff shown for one file in a comparison of directories.
 const FILE_DIFF_BYTES_MAX: usize = 8 * 1024;
 
-/// How two texts differ, line by line.
+/// Compares two texts line by line.
 pub fn line_diff<'o, 'n>(old: &'o str, new: &'n str) -> TextDiff<'o, 'n, str> {
     TextDiff::configure()
         .timeout(DIFF_TIME_MAX)
         .diff_lines(old, new)
 }
 
-/// The lines that differ, with `context_lines` around each, up to `bytes_max`.
+/// Returns a unified diff with `context_lines` around each change, up to `bytes_max`.
 pub(super) fn diff(old: &str, new: &str, context_lines: usize, bytes_max: usize) -> String {
     let diff = line_diff(old, new);
     let mut unified = diff.unified_diff();
@@ -54,7 +54,7 @@ pub(super) fn diff(old: &str, new: &str, context_lines: usize, bytes_max: usize)
     lines.finish("no difference\n", "compare smaller parts")
 }
 
-/// `compare_files`
+/// Implements `compare_files`.
 pub(super) fn compare_files(
     gate: &Gate,
     first: &ResolvedPath,
@@ -96,7 +96,8 @@ fn read_side(gate: &Gate, place: &ResolvedPath) -> Result<String, ToolError> {
     Ok(text)
 }
 
-/// `compare_directories`: all names below, and the content of the files that have the same size.
+/// Implements `compare_directories`: compares all names below, and the content of files
+/// of equal size.
 pub(super) fn compare_directories(
     gate: &Gate,
     first: &ResolvedPath,
@@ -142,7 +143,7 @@ pub(super) fn compare_directories(
     )))
 }
 
-/// What is below a place, by name.
+/// Returns what is below `place`, by name.
 fn list_tree(gate: &Gate, place: &ResolvedPath) -> Result<BTreeMap<RelPath, FileKind>, ToolError> {
     let survey = list_readable(gate, place, &mut |_| EntrySelection::Deep)
         .map_err(|fault| ToolError::failed_at(gate, "list", place, fault))?;
@@ -172,7 +173,7 @@ fn same_content(
     same_bytes(one, other, size_bytes)
 }
 
-/// Whether the first `size_bytes` of both are the same.
+/// Returns whether the first `size_bytes` of both files are the same.
 pub(in crate::world) fn same_bytes(
     one: FileContent,
     other: FileContent,

@@ -1,5 +1,5 @@
-//! Owns the tools that copy. Links are copied as links, pipes, sockets and devices are left out, and
-//! every name is asked about at both ends.
+//! Tools that copy. Symlinks are copied as symlinks; pipes, sockets and devices are skipped; and
+//! every name is checked at both ends.
 
 use serde_json::{Value, json};
 
@@ -7,6 +7,7 @@ use crate::path::RelPath;
 use crate::permissions::grant::Permission;
 use crate::permissions::history::is_generated;
 use crate::tools::call::{ExistingTarget, FileSelection};
+use crate::world::access::gate::{Gate, ResolvedPath};
 use crate::world::exec::list::list_readable;
 use crate::world::exec::put::{FileSource, WriteOptions, put};
 use crate::world::exec::selection::CompiledSelection;
@@ -15,33 +16,32 @@ use crate::world::exec::tool_result::{
 };
 use crate::world::exec::write_block::WriteIntent;
 use crate::world::exec::{ActionOutcome, Observation};
-use crate::world::file_change::{ChangeKind, FileChange};
-use crate::world::gate::{Gate, ResolvedPath};
+use crate::world::io::file_change::{ChangeKind, FileChange};
 use crate::world::sys::conditional_replace::replace_link;
+use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
-use crate::world::sys::meta::FileKind;
 use crate::world::sys::tree_listing::{EntrySelection, ListedEntry};
 
-/// How many bytes one call copies, at most; holes do not count.
+/// The most bytes that one call copies; holes of sparse files do not count.
 const COPY_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
 
-/// How many names with reasons an answer lists.
+/// The most names with reasons that an answer lists.
 const NOTES_MAX: usize = 50;
 
-/// Between which places a copy goes, and what it does with what it finds there.
+/// The source and destination of a copy, and what happens to existing files.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CopyRoute<'a> {
-    /// The gate of both ends.
+    /// The gate for both ends.
     pub(super) gate: &'a Gate,
-    /// What is copied.
+    /// The path to copy.
     pub(super) source: &'a ResolvedPath,
-    /// Where it will be.
+    /// The path to copy to.
     pub(super) destination: &'a ResolvedPath,
-    /// What happens to a file that is there.
+    /// What happens to an existing file.
     pub(super) existing: ExistingTarget,
 }
 
-/// `copy_file`
+/// Implements `copy_file`.
 pub(super) fn copy_file(route: CopyRoute<'_>) -> ToolResult {
     let CopyRoute {
         gate,
@@ -78,25 +78,26 @@ pub(super) fn copy_file(route: CopyRoute<'_>) -> ToolResult {
     }
 }
 
-/// `copy_files_batch`
+/// Implements `copy_files_batch`.
 pub(super) fn copy_files_batch(route: CopyRoute<'_>, selection: &FileSelection) -> ToolResult {
     let chosen = CompiledSelection::new(selection)?;
     let transfer = copy_tree(route, Some(&chosen))?;
     Ok(transfer.observation(route, "copy_files_batch"))
 }
 
-/// What came of copying a tree.
+/// The result of copying a tree.
 #[derive(Debug, Default)]
 pub(super) struct TreeCopyReport {
-    /// The files and links that were copied, and those that were left alone for the user's sake.
+    /// The files and symlinks that were copied, and those that were left alone to protect the
+    /// user's data.
     pub(super) changes: Vec<FileChange>,
-    /// Names that were left out by rule, and why.
+    /// Names that were skipped by a rule, and why.
     pub(super) skipped: Vec<(RelPath, String)>,
     /// Names that could not be copied, and why.
     pub(super) errors: Vec<(RelPath, String)>,
 }
 
-/// Copies what is below the source to below the destination: all of it, or the chosen files.
+/// Copies the tree below the source to the destination: all of it, or the chosen files.
 pub(super) fn copy_tree(
     route: CopyRoute<'_>,
     chosen: Option<&CompiledSelection>,
@@ -151,7 +152,8 @@ pub(super) fn copy_tree(
 }
 
 impl TreeCopyReport {
-    /// Notes a name that is closed at the destination. What tools generate is not missed there.
+    /// Records a name that is closed at the destination. Names that tools generate are not recorded
+    /// as changes.
     fn record_skip(&mut self, destination: &ResolvedPath, rel: &RelPath, reason: String) {
         if !is_generated(rel) {
             self.changes.push(FileChange {
@@ -164,7 +166,7 @@ impl TreeCopyReport {
         self.skipped.push((rel.clone(), reason));
     }
 
-    /// Copies one name and notes what came of it.
+    /// Copies one name and records the result.
     fn copy_name(&mut self, route: CopyRoute<'_>, found: ListedEntry, bytes_left: &mut u64) {
         let (source, destination) = (
             route.source.join(&found.rel),
@@ -231,7 +233,7 @@ impl TreeCopyReport {
     }
 }
 
-/// What became of a file that stayed as it was because of `stop`.
+/// Returns the change for a file that was left alone because of `stop`.
 fn skipped_change(destination: &ResolvedPath, stop: &ToolError) -> FileChange {
     let reason = stop.message.clone();
     FileChange {
@@ -244,7 +246,7 @@ fn skipped_change(destination: &ResolvedPath, stop: &ToolError) -> FileChange {
 }
 
 impl CopyRoute<'_> {
-    /// `more`, after both ends of the route.
+    /// Returns `more` with both ends of the route added.
     fn details(self, more: Value) -> Value {
         let mut details = json!({
             "source": display_path(self.gate, self.source.real()),
@@ -287,7 +289,7 @@ pub(super) fn copy_content(
     )
 }
 
-/// Makes a link with the same text. Only a link is replaced by it.
+/// Creates a symlink with the same target. Only a symlink is replaced by it.
 pub(super) fn copy_link(route: CopyRoute<'_>) -> Result<FileChange, ToolError> {
     let CopyRoute {
         gate,

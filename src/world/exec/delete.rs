@@ -1,5 +1,5 @@
-//! Owns the tools that delete. A tree is listed and every name in it asked about before the first is
-//! removed; names that appear meanwhile stay, because only listed ones are removed.
+//! Tools that delete. A tree is listed and every name in it is checked before the first one is
+//! removed; names that appear in the meantime stay, because only listed names are removed.
 
 use serde_json::json;
 
@@ -7,21 +7,22 @@ use crate::path::{RealPath, RelPath};
 use crate::permissions::grant::Permission;
 use crate::permissions::history::FileFingerprint;
 use crate::tools::call::{DeleteRecursion, FileSelection};
+use crate::world::access::gate::{Gate, ResolvedPath};
 use crate::world::exec::Observation;
 use crate::world::exec::selection::CompiledSelection;
 use crate::world::exec::tool_result::{ToolError, ToolResult, display_path, json_done, json_names};
 use crate::world::exec::write_block::{WriteBlock, WriteIntent, write_block};
-use crate::world::file_change::{ChangeKind, FileChange};
-use crate::world::gate::{Gate, ResolvedPath};
+use crate::world::io::file_change::{ChangeKind, FileChange};
 use crate::world::sys::conditional_replace::remove_if_unchanged;
+use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
-use crate::world::sys::meta::{FileKind, FileMetadata};
+use crate::world::sys::meta::FileMetadata;
 use crate::world::sys::tree_listing::{EntrySelection, ListedEntry, TreeListing};
 
-/// How many names a refusal gives as examples.
+/// The most names that a refusal gives as examples.
 const EXAMPLES_MAX: usize = 3;
 
-/// `delete_file`
+/// Implements `delete_file`.
 pub(super) fn delete_file(
     gate: &Gate,
     place: &ResolvedPath,
@@ -52,7 +53,8 @@ pub(super) fn delete_file(
     Ok(Observation::done(json_done("delete_file", &details)).with_changes(changes))
 }
 
-/// `delete_files_batch`: protected names are left out, and one unread file stops all.
+/// Implements `delete_files_batch`: skips protected names; a single unread file stops the whole
+/// call.
 pub(super) fn delete_files_batch(
     gate: &Gate,
     place: &ResolvedPath,
@@ -111,12 +113,12 @@ pub(super) fn delete_files_batch(
     Ok(Observation::done(content.to_string()).with_changes(changes))
 }
 
-/// A name that is to go, and what stood there when that was decided.
+/// A name that will be removed, and its metadata when that was decided.
 #[derive(Clone, Debug)]
 pub(super) struct PendingDelete {
-    /// Where it is, seen from the start.
+    /// Its path relative to the start.
     pub(super) rel: RelPath,
-    /// What it is.
+    /// Its metadata.
     pub(super) meta: FileMetadata,
 }
 
@@ -131,7 +133,7 @@ impl PendingDelete {
     }
 }
 
-/// What was found, as it is now; what has vanished is left out.
+/// Returns the current metadata of the listed names; those that have vanished are skipped.
 fn pending_deletes(place: &ResolvedPath, found: Vec<ListedEntry>) -> Vec<PendingDelete> {
     let look = |found: ListedEntry| {
         let meta = place.dir().meta(&place.join(&found.rel).below()).ok()?;
@@ -141,7 +143,7 @@ fn pending_deletes(place: &ResolvedPath, found: Vec<ListedEntry>) -> Vec<Pending
     found.into_iter().filter_map(look).collect()
 }
 
-/// Everything below `place`, if all of it may be removed or moved away.
+/// Returns everything below `place`, if all of it may be removed or moved away.
 pub(super) fn removable(
     gate: &Gate,
     place: &ResolvedPath,
@@ -164,7 +166,7 @@ pub(super) fn removable(
         return Err(denied_error(gate, place.real(), why, &closed));
     }
     let doomed = pending_deletes(place, survey.found);
-    // Of a file with several names, only one goes.
+    // If a file has several hard links, only one of them is removed, so that does not block.
     for why in [
         WriteBlock::Conflict,
         WriteBlock::Unread,
@@ -181,7 +183,7 @@ pub(super) fn removable(
     Ok(doomed)
 }
 
-/// Removes the names of `doomed`, last first, and then `place` itself.
+/// Removes the names in `doomed`, last first, and then `place` itself.
 pub(super) fn remove_tree(
     gate: &Gate,
     place: &ResolvedPath,
@@ -209,7 +211,7 @@ pub(super) fn remove_tree(
     }
 }
 
-/// Removes a name that is no directory, unless it changed since it was looked at.
+/// Removes a name that is not a directory, unless it has changed since it was inspected.
 pub(super) fn remove_name(
     gate: &Gate,
     place: &ResolvedPath,

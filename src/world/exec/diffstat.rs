@@ -1,5 +1,5 @@
-//! Owns the count of what an answer would change: files on a stage beside those of the user, line by
-//! line, read through the gates of both.
+//! Counts the lines that an answer would change: compares files on an overlay with the user's, read
+//! through the gates of both.
 
 use std::io::Read;
 
@@ -8,11 +8,11 @@ use similar::ChangeTag;
 use crate::check_results::ChangeCounts;
 use crate::delivery::merge::{MERGE_BYTES_MAX, as_text};
 use crate::path::RealPath;
+use crate::world::access::gate::Gate;
 use crate::world::exec::compare::line_diff;
 use crate::world::exec::fingerprint::open_content;
-use crate::world::gate::Gate;
 
-/// How much the files at `paths` differ between `users` and `stage`. It blocks on the disk.
+/// Counts how the files at `paths` differ between `users` and `stage`. Blocks on disk I/O.
 pub fn diffstat<'p>(
     users: &Gate,
     stage: &Gate,
@@ -40,7 +40,7 @@ pub fn diffstat<'p>(
     changes
 }
 
-/// What stands at `path`, up to one byte more than is counted; `None` if no file does.
+/// Returns the file at `path`, up to one byte more than is counted; `None` if there is no file.
 fn beginning(gate: &Gate, path: &RealPath) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     let most = u64::try_from(MERGE_BYTES_MAX).ok()?.saturating_add(1);

@@ -1,4 +1,4 @@
-//! Owns the fingerprint of a file as it stands on the disk, taken through the gate like any reading.
+//! Fingerprints of files on disk, which are read through the gate like any other file.
 
 use std::io::{self, ErrorKind, Read};
 
@@ -6,13 +6,13 @@ use sha2::{Digest, Sha256};
 
 use crate::text::to_hex;
 use crate::tools::call::{ToolCall, UserPath};
-use crate::world::gate::{Action, Gate};
+use crate::world::access::gate::{Action, Gate};
 use crate::world::sys::content::FileContent;
 
-/// How much of a file is in memory at once, in bytes.
+/// The most of a file that is held in memory, in bytes.
 const BLOCK_BYTES: usize = 64 * 1024;
 
-/// What tells one content of a file from another.
+/// Identifies the content of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContentFingerprint {
     /// The SHA-256 of the content, in hexadecimal digits.
@@ -21,13 +21,13 @@ pub struct ContentFingerprint {
     pub bytes: u64,
 }
 
-/// The fingerprint of the regular file at `path`, which is as the kernel follows it; `None` if
-/// there is none, or if the gate lets nobody read it. It blocks on the disk.
+/// Returns the fingerprint of the regular file at `path`, which is resolved as the kernel does;
+/// `None` if there is none or the gate denies reading it. Blocks on disk I/O.
 pub fn fingerprint(gate: &Gate, path: &str) -> Option<ContentFingerprint> {
     compute(open_content(gate, path)?).ok()
 }
 
-/// The content of the regular file at `path`, which is as the kernel follows it.
+/// Opens the content of the regular file at `path`, which is resolved as the kernel does.
 pub(super) fn open_content(gate: &Gate, path: &str) -> Option<FileContent> {
     let call = ToolCall::GetFileInfo {
         path: UserPath::parse(path).ok()?,

@@ -1,6 +1,6 @@
-//! Owns the look for disks that take several spellings of a name for one while the kernel tells them
-//! apart, as FUSE, 9p and virtiofs can: a mount over `secrets` leaves `SECRETS` open there, so nothing
-//! keeps a command out of it.
+//! Detects file systems that treat several spellings of a name as one (case-insensitively, for
+//! example) while the kernel tells them apart, as FUSE, 9p and virtiofs can: there a mount over
+//! `secrets` leaves `SECRETS` open, so nothing keeps a command out of it.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -9,14 +9,14 @@ use crate::path::{AbsPath, RelPath};
 use crate::permissions::grant::Permission;
 use crate::sandbox_policy::sandbox_level::SandboxLevel;
 use crate::sandbox_policy::{AccessiblePath, SandboxPolicy};
+use crate::world::access::gate::{Gate, ResolvedPath};
 use crate::world::exec::command::cannot_run;
 use crate::world::exec::tool_result::ToolError;
-use crate::world::gate::{Gate, ResolvedPath};
 use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::file_system_error::FileSystemError;
 
-/// The file systems whose names the kernel itself compares folded, where they are compared so at all:
-/// a mount there covers every spelling. Their numbers are those of statfs(2).
+/// File systems on which the kernel itself folds names, if they are folded at all, so that a mount
+/// covers every spelling. The numbers are the magic numbers of statfs(2).
 const FOLDED_BY_THE_KERNEL: &[i64] = &[
     0x4d44,      // FAT
     0x2011_bab0, // exFAT
@@ -27,8 +27,8 @@ const FOLDED_BY_THE_KERNEL: &[i64] = &[
     0x0102_1994, // tmpfs
 ];
 
-/// Refuses a command that some other spelling would lead past what `confinement` closes. Tier C needs
-/// no look: it opens files by themselves, under whatever name, and nothing else.
+/// Refuses a command that could bypass what `confinement` closes through another spelling. Levels
+/// C, D and off are not checked; C opens files one by one, under whatever name, and nothing else.
 pub(super) fn expect_one_spelling(
     gate: &Gate,
     confinement: &SandboxPolicy,
@@ -63,7 +63,7 @@ pub(super) fn expect_one_spelling(
     Ok(())
 }
 
-/// The paths at which less is open than around them.
+/// Returns the paths that are less open than their surroundings.
 fn closed(confinement: &SandboxPolicy) -> impl Iterator<Item = &AbsPath> {
     let around = |inner: &AccessiblePath| {
         let others = confinement.open.iter();
@@ -81,12 +81,12 @@ fn closed(confinement: &SandboxPolicy) -> impl Iterator<Item = &AbsPath> {
     named.chain(narrower)
 }
 
-/// Another spelling that leads to the entry `name` of a directory, or to another entry if `name` has no
-/// letters, and that the kernel takes for another name.
+/// Returns another spelling that resolves to the entry `name` of a directory (or, if `name` has no
+/// letters, to another entry) and that the kernel takes for a different name.
 fn other_spelling(dir: &ResolvedPath, name: &OsStr) -> Result<Option<OsString>, ToolError> {
     let handle = match dir.dir().dir(&dir.below()) {
         Ok(handle) => handle,
-        // Nothing is there that could be reached.
+        // There is nothing that could be reached.
         Err(FileSystemError::Missing | FileSystemError::NotDirectory) => return Ok(None),
         Err(fault) => return Err(ToolError::failed(not_looked_at(dir, fault))),
     };
@@ -111,7 +111,7 @@ fn folding(dir: &DirectoryHandle, name: &OsStr) -> Result<Option<OsString>, File
     let rel = RelPath::default()
         .child(&spelled)
         .ok_or(FileSystemError::Missing)?;
-    // A name that the disk refuses is no way in.
+    // A spelling that does not resolve bypasses nothing.
     if dir.handle(&rel).is_err() {
         return Ok(None);
     }
@@ -119,7 +119,7 @@ fn folding(dir: &DirectoryHandle, name: &OsStr) -> Result<Option<OsString>, File
     Ok((!is_listed).then_some(spelled))
 }
 
-/// `name` with capital letters for small ones and the other way round; `None` if it has no letters.
+/// Returns `name` with upper and lower case swapped; `None` if it has no letters.
 fn in_other_case(name: &OsStr) -> Option<OsString> {
     let name = name.to_str()?;
     let mut other = String::new();

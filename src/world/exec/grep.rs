@@ -1,5 +1,5 @@
-//! Owns `grep_files`: lines in files by regular expression, in time linear in what is read. Binary
-//! files are skipped, links are not followed.
+//! `grep_files`: searches lines of files with a regular expression, in time linear in the bytes
+//! read. Binary files are skipped, symlinks are not followed.
 
 use std::io::{self, Read as _};
 
@@ -10,30 +10,30 @@ use grep_searcher::{
 
 use crate::prompts::untrusted_text::note;
 use crate::tools::call::{CaseSensitivity, GrepQuery};
+use crate::world::access::gate::{Gate, ResolvedPath};
 use crate::world::exec::Observation;
 use crate::world::exec::list::{limit_notes, list_readable};
 use crate::world::exec::selection::CompiledSelection;
 use crate::world::exec::tool_result::{
     BoundedText, LISTING_BYTES_MAX, ToolError, ToolResult, display_path,
 };
-use crate::world::gate::{Gate, ResolvedPath};
+use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
-use crate::world::sys::meta::FileKind;
 use crate::world::sys::tree_listing::{EntrySelection, TreeListing};
 
-/// How many bytes one call reads, at most.
+/// The most bytes that one call reads.
 const SCAN_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
 
-/// How much of one line is shown, in characters.
+/// The most of one line that is shown, in characters.
 const LINE_CHARS_MAX: usize = 500;
 
-/// How much memory one line of a file may take before the file is given up.
+/// The most memory for one line of a file before the file is given up, in bytes.
 const LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// How much memory a compiled expression may take.
+/// The most memory for a compiled expression, in bytes.
 const REGEX_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// What is left of the limits of one call.
+/// The search of one call, with what remains of its limits.
 #[derive(Debug)]
 struct GrepSearch {
     lines: BoundedText,
@@ -41,7 +41,7 @@ struct GrepSearch {
     bytes_left: u64,
 }
 
-/// `grep_files`
+/// Implements `grep_files`.
 pub(super) fn grep_files(gate: &Gate, place: &ResolvedPath, grep: &GrepQuery) -> ToolResult {
     let matcher = matcher(grep)?;
     let chosen = CompiledSelection::new(&grep.selection)?;
@@ -140,14 +140,14 @@ fn searcher(grep: &GrepQuery) -> Searcher {
         .build()
 }
 
-/// The lines of one file that match, and those around them.
+/// The matching lines of one file, with their context.
 #[derive(Debug)]
 struct FileMatches {
     path: String,
     lines: Vec<String>,
-    /// How many more matches are wanted.
+    /// The remaining number of matches.
     left: u32,
-    /// How many more bytes an answer could hold.
+    /// The remaining number of bytes in the answer.
     room: usize,
 }
 

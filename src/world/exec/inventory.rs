@@ -1,41 +1,42 @@
-//! Owns the look at the files of the user's trees before and after a command that nothing holds and
-//! that writes there directly: what it did shows in what the kernel says about each file, and no file
-//! is opened. What the user changed meanwhile cannot be told from it.
+//! Inventory of the user's trees before and after an unsandboxed command, which writes to them
+//! directly: its changes are detected from the metadata of each file, and no file is opened.
+//! Changes by the user in the meantime cannot be distinguished from the command's.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::path::{RealPath, RelPath};
 use crate::permissions::grant::Permission;
 use crate::permissions::history::{AccessHistory, FileFingerprint};
+use crate::world::access::gate::{Gate, ResolvedPath};
 use crate::world::exec::command_sync::user_trees;
-use crate::world::file_change::{ChangeKind, FileChange};
-use crate::world::gate::{Gate, ResolvedPath};
+use crate::world::io::file_change::{ChangeKind, FileChange};
+use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
-use crate::world::sys::meta::{FileKind, FileMetadata};
+use crate::world::sys::meta::FileMetadata;
 use crate::world::sys::untrusted_walk::{TreeVisitor, WalkAction, WalkEntry, walk_untrusted};
 
-/// How many files are looked at; that takes about half a second.
+/// The most files that are recorded; that takes about half a second.
 const FILES_MAX: usize = 200_000;
 
-/// How many names of a tree are looked at before a command; looking takes about a second then.
+/// The most names of a tree that are visited before a command; that takes about a second.
 pub(super) const NAMES_BEFORE_MAX: usize = 1_000_000;
-/// How many names of a tree are looked at after a command, which may have made many.
+/// The most names of a tree that are visited after a command, which may have created many.
 pub(super) const NAMES_AFTER_MAX: usize = 4_000_000;
 
-/// What stands in the user's trees.
+/// The state of the user's trees.
 #[derive(Debug, Default)]
 pub(super) struct TreeInventory {
-    /// Everything that is no directory, and may be written to.
+    /// Every writable name that is not a directory.
     files: BTreeMap<RealPath, FileFingerprint>,
-    /// Trees of which not all was looked at.
+    /// Trees that were not visited in full.
     partial: BTreeSet<RealPath>,
-    /// Directories that could not be looked into.
+    /// Directories that could not be read.
     unread: BTreeSet<RealPath>,
 }
 
 impl TreeInventory {
-    /// Looks at the files of the user's trees that may be written to, at most at so many names of each
-    /// tree. What other grants speak for is left to them.
+    /// Records the writable files of the user's trees, visiting at most `names_max` names in each
+    /// tree. Files that another grant covers are left to that grant.
     pub(super) fn scan(gate: &Gate, names_max: usize) -> Self {
         let mut inventory = Self::default();
         for root in &user_trees(gate) {
@@ -52,7 +53,7 @@ impl TreeInventory {
         inventory
     }
 
-    /// Adds a file of the tree `root` as it stands. Once there are too many, none is added.
+    /// Adds the current version of a file of the tree `root`. Past the limit, none are added.
     pub(super) fn add(&mut self, root: &RealPath, path: &RealPath, version: FileFingerprint) {
         if self.files.len() < FILES_MAX {
             self.files.insert(path.clone(), version);
@@ -61,13 +62,14 @@ impl TreeInventory {
         }
     }
 
-    /// Notes that not all of the tree `root` was looked at.
+    /// Records that the tree `root` was not visited in full.
     pub(super) fn add_partial(&mut self, root: &RealPath) {
         self.partial.insert(root.clone());
     }
 
-    /// What became of the files until `now`. Where nobody could look, nobody knows. What `history`
-    /// knows as the agent's own was told before; what came to be meanwhile is its own from here on.
+    /// Returns the changes between this inventory and `now`; for what could not be read, nothing is
+    /// claimed. Versions that `history` knows as the agent's own were reported before; files
+    /// created since are recorded as the agent's own.
     pub(super) fn changes(&self, now: &Self, history: &mut AccessHistory) -> Vec<FileChange> {
         let unread: BTreeSet<&RealPath> = self.unread.union(&now.unread).collect();
         let is_known = |path: &RealPath, inventory: &Self| {
@@ -85,8 +87,8 @@ impl TreeInventory {
                 continue;
             }
             match old {
-                // The user may have changed it meanwhile. Only what was the agent's own before is
-                // replaced again without a question.
+                // The user may have changed it meanwhile. Only a file that was the agent's own
+                // before stays so and may be overwritten again without a conflict.
                 Some(old) => {
                     if history.made_version(path) == Some(*old) {
                         history.record_write(path.clone(), *version);
@@ -118,7 +120,7 @@ impl TreeInventory {
     }
 }
 
-/// The look at one tree.
+/// Visits the names of one tree.
 struct InventoryVisitor<'l> {
     gate: &'l Gate,
     root: &'l ResolvedPath,
@@ -142,7 +144,7 @@ impl TreeVisitor for InventoryVisitor<'_> {
         if sight.kind == FileKind::Directory {
             return WalkAction::Descend;
         }
-        // What went while it was looked at is not there.
+        // A file that vanished during the visit does not exist.
         if let Ok(meta) = FileMetadata::from_name(sight.dir, sight.name) {
             self.inventory.add(self.root.real(), path, meta.version);
         }

@@ -1,5 +1,5 @@
-//! Owns the tools that list names: one directory, a tree, or what a glob finds. What is hidden from
-//! the agent is left out as if it were not there.
+//! Tools that list names: one directory, a tree, or the matches of a glob. Names that are hidden
+//! from the agent are omitted as if they did not exist.
 
 use std::fmt::Write as _;
 use std::iter::Peekable;
@@ -8,17 +8,17 @@ use serde_json::{Map, Value};
 
 use crate::permissions::grant::Permission;
 use crate::prompts::untrusted_text::note;
+use crate::world::access::gate::{Gate, ResolvedPath};
 use crate::world::exec::Observation;
 use crate::world::exec::selection::CompiledGlobs;
 use crate::world::exec::tool_result::{
     BoundedText, LISTING_BYTES_MAX, ToolError, ToolResult, display_name, display_path,
 };
-use crate::world::gate::{Gate, ResolvedPath};
+use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
-use crate::world::sys::meta::FileKind;
 use crate::world::sys::tree_listing::{EntrySelection, ListedEntry, TreeListing};
 
-/// `list_directory`
+/// Implements `list_directory`.
 pub(super) fn list_directory(gate: &Gate, place: &ResolvedPath) -> ToolResult {
     let stop = |fault: FileSystemError| ToolError::failed_at(gate, "list", place, fault);
     let survey = list_readable(gate, place, &mut |_| EntrySelection::Shallow).map_err(stop)?;
@@ -31,7 +31,7 @@ pub(super) fn list_directory(gate: &Gate, place: &ResolvedPath) -> ToolResult {
     Ok(Observation::done(text))
 }
 
-/// `search_files`: a pattern without a wildcard is searched for within names.
+/// Implements `search_files`: a pattern without a wildcard matches any part of a name.
 pub(super) fn search_files(
     gate: &Gate,
     place: &ResolvedPath,
@@ -59,7 +59,7 @@ pub(super) fn search_files(
     Ok(Observation::done(text + &limit_notes(&survey)))
 }
 
-/// `directory_tree`: JSON as `{name, type, children}`.
+/// Implements `directory_tree`: JSON as `{name, type, children}`.
 pub(super) fn directory_tree(gate: &Gate, place: &ResolvedPath, exclude: &[String]) -> ToolResult {
     let excluded = CompiledGlobs::new(exclude)?;
     let survey = list_readable(gate, place, &mut |found| keep_unless(&excluded, found))
@@ -79,7 +79,7 @@ pub(super) fn directory_tree(gate: &Gate, place: &ResolvedPath, exclude: &[Strin
     Ok(Observation::done(text + &limit_notes(&survey)))
 }
 
-/// What is below `place` and may be read; a place that is no directory is a fault.
+/// Lists everything readable below `place`. Fails if `place` is not a directory.
 pub(super) fn list_readable(
     gate: &Gate,
     place: &ResolvedPath,
@@ -99,7 +99,7 @@ pub(super) fn list_readable(
     }
 }
 
-/// One line for each thing that a walk could not see.
+/// Returns one line for each thing that the walk could not see.
 pub(super) fn limit_notes(survey: &TreeListing) -> String {
     let mut text = String::new();
     if let Some(cut) = survey.cut {
@@ -125,10 +125,10 @@ fn keep_unless(excluded: &CompiledGlobs, found: &ListedEntry) -> EntrySelection 
     }
 }
 
-/// What JSON adds to a name: `{"name":"","type":"directory","children":[]},`.
+/// JSON overhead of one name: `{"name":"","type":"directory","children":[]},`.
 const NODE_BYTES: usize = 48;
 
-/// The entries at `depth`, each with what is below it, as far as `room` lasts.
+/// Returns the entries at `depth`, each with its children, while `room` lasts.
 fn children<'f>(
     found: &mut Peekable<impl Iterator<Item = &'f ListedEntry>>,
     depth: usize,

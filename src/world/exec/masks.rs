@@ -1,20 +1,20 @@
-//! Owns the masks of a stage: a few names at the root of each write path that a command finds
-//! read-only, so that it sees an error at once where nothing would be delivered.
+//! Masks of an overlay: a few names at the root of each write path are read-only for a command, so
+//! that it gets an error immediately where nothing would be delivered.
 
 use crate::path::{AbsPath, RelPath};
 use crate::permissions::grant::Permission;
 use crate::permissions::protected::protected_name;
+use crate::world::access::gate::Gate;
 use crate::world::exec::command_sync::user_trees;
-use crate::world::gate::Gate;
-use crate::world::sys::meta::FileKind;
+use crate::world::sys::file_kind::FileKind;
 
-/// The protected names that are masked. What tools generate can be written on a stage and stays
-/// there.
+/// The protected names that are masked. Names that tools generate stay writable on an overlay, and
+/// stay there.
 const MASKED: &[&str] = &[".git", ".env", ".massgen"];
 
-/// What is to be masked for a command: what stands at these names at the roots of the trees, and at
-/// the paths that the config protects. A mask lies on a file or a directory that may be read and not
-/// written: where a grant opens such a path by itself, there is none.
+/// Returns the paths to mask for a command: existing ones with these names at the roots of the
+/// trees, and those that the config protects. Only a file or directory that is readable and not
+/// writable is masked; if a grant opens such a path explicitly, it is not.
 pub(super) fn masks(gate: &Gate) -> Vec<AbsPath> {
     let mut masks = Vec::new();
     for root in user_trees(gate) {

@@ -1,5 +1,6 @@
-//! Owns the carrying out of permitted actions. It is the only folder that opens a [`Permitted`].
-//! Every place is opened beneath its grant's handle; every name found below it is asked about again.
+//! Carries out permitted actions. This is the only folder that unwraps a [`Permitted`]. Every path
+//! is opened beneath the handle of its grant's root, and every name found below it is checked
+//! against the permissions again.
 
 mod command_changes;
 mod tool_result;
@@ -16,6 +17,7 @@ mod process_report;
 pub mod fingerprint;
 mod folding;
 mod grep;
+pub mod agent_socket;
 pub mod agent_launcher;
 mod after_hooks;
 mod inventory;
@@ -39,53 +41,55 @@ use std::convert::Infallible;
 use serde_json::json;
 
 use crate::tools::image::ModelImage;
+use crate::world::access::gate::{Action, Gate, Permitted, ResolvedPath};
+use crate::world::access::verdict::Denial;
 use crate::world::exec::copy::CopyRoute;
 use crate::world::exec::pass_through::PassthroughResult;
 use crate::world::exec::tool_result::{ToolError, ToolResult};
-use crate::world::file_change::FileChange;
-use crate::world::gate::{Action, Gate, Permitted, ResolvedPath};
+use crate::world::io::file_change::FileChange;
 use crate::world::sandbox::ProcessStreams;
 use crate::world::sandbox::interrupt::CommandInterrupt;
-use crate::world::sys::meta::FileKind;
-use crate::world::verdict::Denial;
+use crate::world::sys::file_kind::FileKind;
 
-/// What came of an action: what the model reads, and what changed on the disk.
+/// The result of an action: what the model reads, and what changed on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Observation {
-    /// Whether it did what was asked.
+    /// Whether the action did what was requested.
     pub outcome: ActionOutcome,
-    /// What the model reads; bounded.
+    /// What the model reads; bounded in size.
     pub content: String,
-    /// Images that belong to it.
+    /// Images that belong to the content.
     pub images: Vec<ModelImage>,
-    /// Every file that the action created, changed or deleted, or left alone for the user's sake.
+    /// Every file that the action created, changed or deleted, or left alone to protect the user's
+    /// data.
     pub changes: Vec<FileChange>,
-    /// What the gate refused of calls that the action itself made.
+    /// Denials of tool calls that the action itself made, as a program does.
     pub denied: Vec<Denial>,
-    /// The exit status of a command or program that ended by itself; file tools have none.
+    /// The exit status of a command or program that exited by itself; file tools have none.
     pub exit_code: Option<i32>,
-    /// The same as the content in a line for people, where the content is made for models alone.
+    /// A one-line version of the content for people, where the content is meant for models only.
     pub summary: Option<String>,
 }
 
-/// Whether an action did what was asked.
+/// Whether an action did what was requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ActionOutcome {
     /// It did.
     Done,
-    /// It could not; the content says why.
+    /// It failed; the content says why.
     Failed,
-    /// A rule that is known only on the disk forbids it: an unread file, a conflict, a name inside.
+    /// A rule that needs the state of the disk denies it: an unread file, a conflict, a name
+    /// inside.
     Denied,
 }
 
-/// Carries out a permitted action. It blocks on the disk, so that async callers run it in a
-/// blocking pool.
+/// Carries out a permitted action. Blocks on disk I/O, so async callers must run it in a blocking
+/// pool.
 pub fn run(permitted: Permitted<Action>) -> Observation {
     run_until(permitted, None)
 }
 
-/// As [`run`]; a command or a program ends when `interrupt` is raised.
+/// Like [`run`], but stops a command or program when `interrupt` is raised.
 pub fn run_until(
     permitted: Permitted<Action>,
     interrupt: Option<&CommandInterrupt>,
@@ -97,7 +101,8 @@ pub fn run_until(
     after_hooks::run_after_hooks(&gate, observation)
 }
 
-/// Notes that the agent has seen the files of an action that was carried out before, as they are now.
+/// Records that the agent has seen the current version of the files of an action that was carried
+/// out earlier.
 pub fn refresh_versions(permitted: Permitted<Action>) {
     let (action, gate) = permitted.into_action();
     let note = |place: ResolvedPath| -> Result<(), Infallible> {
@@ -112,10 +117,10 @@ pub fn refresh_versions(permitted: Permitted<Action>) {
     let _noted = action.try_map(note);
 }
 
-/// Runs a permitted command on `streams`, until it ends or `interrupt` is raised.
+/// Runs a permitted command on `streams` until it exits or `interrupt` is raised.
 ///
 /// # Errors
-/// It was not run, or what it changed could not be carried on; the text says why.
+/// The command was not run, or its changes could not be applied; the string says why.
 pub fn run_on_streams(
     permitted: Permitted<Action>,
     streams: ProcessStreams,
@@ -210,7 +215,7 @@ fn carry_out(gate: &Gate, action: Action, interrupt: Option<&CommandInterrupt>) 
     }
 }
 
-/// How a tool answers: file tools in text, workspace tools in JSON.
+/// How a tool formats its answer: file tools use text, workspace tools JSON.
 #[derive(Clone, Copy, Debug)]
 enum AnswerFormat {
     Text,

@@ -1,23 +1,23 @@
-//! Owns the running of one command on streams that somebody else reads and writes.
+//! Runs a command on streams that the caller provides and another process reads and writes.
 
+use crate::world::access::gate::Gate;
 use crate::world::exec::command::{
     LEFT_OUT_TOLD_MAX, ShellInvocation, cannot_run, command_context, commands, run_and_sync,
     sandbox_on_overlay,
 };
 use crate::world::exec::tool_result::ToolError;
-use crate::world::exec_environment::ExecBackend;
-use crate::world::gate::Gate;
+use crate::world::sandbox::exec_environment::ExecBackend;
 use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sandbox::{ExitReason, ProcessStreams};
 
-/// A command that ran on other streams.
+/// The result of a command that ran on the caller's streams.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PassthroughResult {
     /// How it ended.
     pub ended: ExitReason,
-    /// How much came to the user's files, if anything did.
+    /// How many of the user's files changed, if any did.
     pub delivered: Option<String>,
-    /// What the user should know beside that: what was left out, what ended it.
+    /// Further notes for the user, such as omitted changes and why the command ended.
     pub notes: Vec<String>,
 }
 

@@ -1,5 +1,5 @@
-//! Owns what is told of a process that has ended, a command or a program: to the model as JSON, and to
-//! people in a line.
+//! Reports a finished process, a command or a program: to the model as JSON, and to people as one
+//! line.
 
 use serde_json::{Map, Value, json};
 
@@ -7,13 +7,14 @@ use crate::text::{escape_text, without_colours};
 use crate::world::exec::{ActionOutcome, Observation};
 use crate::world::sandbox::{CommandOutput, ExitReason};
 
-/// The exit status that is told of a process that did not end by itself.
+/// The exit status reported for a process that did not exit by itself.
 const EXIT_CODE_NONE: i32 = -1;
 
-/// What Python writes before the calls that led to an error.
+/// What Python prints before the calls that led to an error.
 const TRACE: &str = "Traceback (most recent call last):";
 
-/// What a model is told of a process, with what `more` there is to tell of it and its `notes`.
+/// Returns the observation of a finished process, with the additional fields `more` and its
+/// `notes`.
 pub(super) fn process_observation<const N: usize>(
     finished: &CommandOutput,
     more: [(&str, Value); N],
@@ -57,7 +58,8 @@ pub(super) fn process_observation<const N: usize>(
     }
 }
 
-/// For people: how a process ended, after how long, and the line that says most of what it wrote.
+/// Returns one line for people: how the process ended, after how long, and the most telling line of
+/// its output.
 pub(super) fn summary(finished: &CommandOutput) -> String {
     let CommandOutput { ended, elapsed, .. } = finished;
     let (stdout, stderr) = (&finished.stdout.text, &finished.stderr.text);
@@ -75,8 +77,8 @@ pub(super) fn summary(finished: &CommandOutput) -> String {
     format!("{how} after {:.1} s{said}", elapsed.as_secs_f64())
 }
 
-/// The first line of a text that says something; of a trace of Python's, its last, which says what went
-/// wrong.
+/// Returns the first non-empty line of an output; of a Python traceback the last, which states the
+/// error.
 fn key_line(text: &str) -> Option<&str> {
     let mut lines = text.lines().filter(|line| !line.trim().is_empty());
     let is_heading = |line: &str| line.starts_with("# ");
@@ -84,11 +86,11 @@ fn key_line(text: &str) -> Option<&str> {
         return lines.next_back();
     }
     let first = lines.next()?;
-    // Go writes the name of the package before what is wrong with it.
+    // Go prints a heading with the package's name before the error.
     Some(lines.next().filter(|_| is_heading(first)).unwrap_or(first))
 }
 
-/// Milliseconds as seconds with three digits after the point.
+/// Converts milliseconds to seconds with three decimal places.
 fn seconds(millis: u128) -> Value {
     let millis = u32::try_from(millis).unwrap_or(u32::MAX);
     json!(f64::from(millis) / 1000.0)

@@ -1,5 +1,5 @@
-//! Owns the running of permitted programs. One is held to a directory of its own and nothing else; all
-//! that it does to files is done by the calls that it makes.
+//! Runs permitted programs. A program is confined to a private directory; everything that it does
+//! to files goes through the tool calls that it makes.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -19,32 +19,32 @@ use crate::sandbox_policy::compile::compile;
 use crate::sandbox_policy::network::NetworkAccess;
 use crate::tools::spec::ToolOffer;
 use crate::tools::tool_selection::CommandOffering;
+use crate::world::access::gate::Gate;
+use crate::world::access::policy::ParentDirPolicy;
 use crate::world::exec::Observation;
 use crate::world::exec::process_report::{process_observation, summary};
 use crate::world::exec::tool_call_server::{CallSummary, ToolCallServer};
 use crate::world::exec::tool_result::{ToolError, ToolResult};
-use crate::world::exec_environment::{CommandSpec, ExecBackend};
-use crate::world::gate::Gate;
-use crate::world::policy::ParentDirPolicy;
-use crate::world::program_environment::ProgramEnvironment;
+use crate::world::sandbox::exec_environment::{CommandSpec, ExecBackend};
 use crate::world::sandbox::interrupt::CommandInterrupt;
+use crate::world::sandbox::program_environment::ProgramEnvironment;
 use crate::world::sandbox::{CommandOutput, CommandWaitLimits, ExitReason};
 use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
 use crate::world::sys::state_files::file::{self, FileDurability};
 
-/// How long the first program, which does nothing, may take: a compiler with an empty cache compiles
-/// what it came with.
+/// The timeout of the probe program, which does nothing: a compiler with an empty cache first
+/// compiles its standard library.
 const TRIAL_TIME_MAX: Duration = Duration::from_mins(3);
-/// How much is kept of what the first program writes, in bytes.
+/// The most output of the probe program that is kept, in bytes.
 const TRIAL_OUTPUT_BYTES_MAX: usize = 4 * 1024;
 
-/// How a Go program is built and becomes the process: the directories of the package and of the
-/// program.
+/// Builds a Go program and replaces the shell with it; the arguments are the directories of the
+/// package and of the program.
 const BUILD_AND_RUN: &str =
     r#"cd "$1" && go build -o "$2/.program" . && cd "$2" && exec ./.program"#;
 
-/// Variables of the Go toolchain: it looks at nothing of the user's and starts no other compiler.
+/// Environment of the Go toolchain: it reads nothing of the user's and starts no other compiler.
 const GO_VARIABLES: &[(&str, &str)] = &[
     ("CGO_ENABLED", "0"),
     ("GO111MODULE", "on"),
@@ -54,13 +54,14 @@ const GO_VARIABLES: &[(&str, &str)] = &[
     ("GOWORK", "off"),
 ];
 
-/// How an agent that works by programs is offered that now; `None` if it does not.
+/// Returns the tools that are currently offered to an agent that works by programs; `None` for
+/// other agents.
 pub fn tool_offers(gate: &Gate) -> Option<Vec<ToolOffer>> {
     let programs = gate.policy().programs.as_ref()?;
     Some(offer::offers(programs.dialect(), &callable(gate, programs)))
 }
 
-/// The tools that the programs of an agent may call, those of its servers among them.
+/// Returns the tools that an agent's programs may call, including those of its MCP servers.
 fn callable(gate: &Gate, programs: &ProgramEnvironment) -> Vec<ToolOffer> {
     let commands = CommandOffering::from_environment(gate.commands());
     let mut tools = programs.tools(gate.manager(), commands);
@@ -68,7 +69,7 @@ fn callable(gate: &Gate, programs: &ProgramEnvironment) -> Vec<ToolOffer> {
     tools
 }
 
-/// `execute_code`
+/// Implements `execute_code`.
 pub(super) fn execute_code(
     gate: &Gate,
     program: &str,
@@ -96,11 +97,10 @@ pub(super) fn execute_code(
     Ok(observation(&finished, calls.into_summary()))
 }
 
-/// Runs a program that does nothing but import, so that it is known before any model is asked whether
-/// programs can be run.
+/// Runs a program that only imports, to find out before any model request whether programs can run.
 ///
 /// # Errors
-/// Why they cannot.
+/// Programs cannot run; the string says why.
 pub fn check_language(programs: &ProgramEnvironment) -> Result<(), String> {
     let program = programs.dialect().probe_program();
     let written = write_program(programs, program, &[], &PackageRoots::default());
@@ -125,7 +125,7 @@ pub fn check_language(programs: &ProgramEnvironment) -> Result<(), String> {
     }
 }
 
-/// The directories as the gate sees them now.
+/// Returns the directories that the gate allows now.
 fn roots(gate: &Gate, programs: &ProgramEnvironment) -> PackageRoots {
     let allowed = |wanted| {
         let grants = gate.manager().grants().iter();
@@ -144,8 +144,8 @@ fn roots(gate: &Gate, programs: &ProgramEnvironment) -> PackageRoots {
     }
 }
 
-/// Writes a program with its package; a file that is the same stays. What the program before has left
-/// goes.
+/// Writes a program with its package; files that are already the same stay. The previous program's
+/// directory is removed.
 fn write_program(
     programs: &ProgramEnvironment,
     program: &str,
@@ -170,7 +170,7 @@ fn write_program(
     Ok(())
 }
 
-/// Runs the program that is written, and answers its calls until it has ended.
+/// Runs the written program and answers its calls until it has ended.
 fn run_with(
     programs: &ProgramEnvironment,
     (calls, ended): (&ToolCallServer, &CancellationToken),
@@ -184,7 +184,7 @@ fn run_with(
         let server = thread::Builder::new().name("calls".to_owned());
         let server = server.spawn_scoped(scope, serving)?;
         let finished = run(programs, theirs.into(), wait);
-        // Calls that are under way end with their program.
+        // Calls in progress end with their program.
         over.raise();
         ended.cancel();
         let closed = ours.shutdown(std::net::Shutdown::Both);
@@ -196,7 +196,7 @@ fn run_with(
     })
 }
 
-/// Runs the program that is written, with `line` as its standard input.
+/// Runs the written program with `line` as its standard input.
 fn run(
     programs: &ProgramEnvironment,
     line: OwnedFd,
@@ -209,7 +209,8 @@ fn run(
     }
 }
 
-/// What a program may do: write where it begins, and read what it is made of.
+/// Returns the sandbox policy of a program: it may write to its working directory and read its
+/// package.
 fn confinement(programs: &ProgramEnvironment) -> io::Result<SandboxPolicy> {
     let held = programs.environment();
     let room = held.directories();
@@ -226,7 +227,7 @@ fn confinement(programs: &ProgramEnvironment) -> io::Result<SandboxPolicy> {
     let package = room.package();
     let words: Vec<String> = match programs.dialect() {
         ProgramDialect::Python(libraries) => {
-            // What is installed beside the language is found where it is asked for.
+            // Third-party packages are only found if they are wanted.
             let alone = Some("-S").filter(|_| libraries == PythonLibraries::Standard);
             let run = package.join("run.py").to_string();
             let words = ["python3", "-I", "-B", "-X", "utf8"].into_iter();

@@ -1,45 +1,46 @@
-//! Owns the one way in which a file comes to be at a place: what stands there is looked at with
-//! care, the new file is staged beside it, and a rename puts it there.
+//! The only way in which a file is written: the existing file is checked, the new one is staged
+//! next to it, and a rename puts it in place.
 
 use std::ffi::OsStr;
 
 use crate::path::RealPath;
 use crate::permissions::grant::GrantKind;
 use crate::tools::call::ExistingTarget;
+use crate::world::access::gate::{Gate, ResolvedPath};
+use crate::world::access::merge_bases::FileAccessReason;
 use crate::world::exec::tool_result::ToolError;
 use crate::world::exec::write_block::{WriteBlock, WriteIntent, write_block};
-use crate::world::file_change::{ChangeKind, FileChange};
-use crate::world::gate::{Gate, ResolvedPath};
-use crate::world::merge_bases::FileAccessReason;
+use crate::world::io::file_change::{ChangeKind, FileChange};
 use crate::world::sys::content::FileContent;
 use crate::world::sys::dir::DirectoryHandle;
+use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
-use crate::world::sys::meta::{FileKind, FileMetadata};
+use crate::world::sys::meta::FileMetadata;
 use crate::world::sys::staged_file::{PlacementDurability, ReplacePolicy, StagedFile};
 
-/// What a file is filled with.
+/// The content of the new file.
 #[derive(Debug)]
 pub(super) enum FileSource<'a> {
     /// These bytes.
     Bytes(&'a [u8]),
-    /// What another file holds; a new file takes over that one's permission bits.
+    /// The content of another file; a newly created file gets its permission bits too.
     File(&'a FileContent, &'a FileMetadata),
-    /// What a command made of a file: its content, its permission bits, and when it last changed,
-    /// so that what was built stays newer than what it was built from.
+    /// A file as a command left it: its content, permission bits and modification time, so that
+    /// build products stay newer than their sources.
     Layer(&'a FileContent, &'a FileMetadata),
 }
 
-/// How a file is put at a place.
+/// Options for writing a file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WriteOptions {
-    /// What the caller means to do to a file that stands there.
+    /// What the caller intends to do with an existing file.
     pub(super) intent: WriteIntent,
-    /// Whether it may be replaced at all.
+    /// Whether an existing file may be replaced at all.
     pub(super) existing: ExistingTarget,
 }
 
-/// Puts a file at `place`. A place that the user changed meanwhile is left alone, and our version
-/// is kept where the policy says.
+/// Writes a file to `place`. A file that the user changed in the meantime is left alone, and the
+/// agent's version is kept where the policy says.
 pub(super) fn put(
     gate: &Gate,
     place: &ResolvedPath,
@@ -112,7 +113,8 @@ pub(super) fn put(
     })
 }
 
-/// What the user gets is on the disk before the call returns; of a commit, all together at its end.
+/// Returns the durability of a write: the user's files are on disk before the call returns, except
+/// in a commit, which syncs all of them at its end.
 fn durability(place: &ResolvedPath, intent: WriteIntent) -> PlacementDurability {
     let is_users = place.grant().kind == GrantKind::Context;
     if is_users && !matches!(intent, WriteIntent::Commit { .. }) {
@@ -122,7 +124,7 @@ fn durability(place: &ResolvedPath, intent: WriteIntent) -> PlacementDurability 
     }
 }
 
-/// The regular file at `place`, if one is there. Anything else that is there is a fault.
+/// Returns the regular file at `place`, if there is one. Anything else there is an error.
 fn existing_file(place: &ResolvedPath) -> Result<Option<FileMetadata>, FileSystemError> {
     match place.dir().meta(&place.below()) {
         Ok(meta) => match meta.kind {
@@ -190,7 +192,7 @@ fn write_refusal(
     }
 }
 
-/// Keeps what could not be written, under its whole path below the directory of the policy.
+/// Keeps a version that could not be written, under its full path below the policy's directory.
 fn keep_ours(
     gate: &Gate,
     place: &ResolvedPath,

@@ -1,4 +1,5 @@
-//! Owns the tools that read files: their text, their properties, and what the agent was given.
+//! Tools that read: the text of files, their metadata, and the directories that the agent was
+//! granted.
 
 use std::fmt::Write as _;
 
@@ -7,15 +8,15 @@ use jiff::Timestamp;
 use crate::permissions::grant::{GrantKind, GrantScope};
 use crate::prompts::untrusted_text::note;
 use crate::tools::call::LineRange;
+use crate::world::access::gate::{Gate, ResolvedPath};
+use crate::world::access::merge_bases::FileAccessReason;
+use crate::world::access::verdict::GrantedRoot;
 use crate::world::exec::Observation;
 use crate::world::exec::text::{self, TextReadError};
 use crate::world::exec::tool_result::{OUTPUT_BYTES_MAX, ToolError, ToolResult, display_path};
-use crate::world::gate::{Gate, ResolvedPath};
-use crate::world::merge_bases::FileAccessReason;
 use crate::world::sys::file_system_error::FileSystemError;
-use crate::world::verdict::GrantedRoot;
 
-/// `read_text_file`
+/// Implements `read_text_file`.
 pub(super) fn read_text_file(gate: &Gate, place: &ResolvedPath, lines: LineRange) -> ToolResult {
     match text_of(gate, place, lines, OUTPUT_BYTES_MAX) {
         Ok(text) => Ok(Observation::done(text)),
@@ -23,7 +24,7 @@ pub(super) fn read_text_file(gate: &Gate, place: &ResolvedPath, lines: LineRange
     }
 }
 
-/// `read_multiple_files`: a file that cannot be read has its reason in its place.
+/// Implements `read_multiple_files`: a file that cannot be read is replaced by the reason.
 pub(super) fn read_multiple_files(gate: &Gate, places: &[ResolvedPath]) -> Observation {
     let mut content = String::new();
     for place in places {
@@ -57,7 +58,7 @@ fn text_of(
     Ok(text)
 }
 
-/// `get_file_info`
+/// Implements `get_file_info`.
 pub(super) fn get_file_info(gate: &Gate, place: &ResolvedPath) -> ToolResult {
     let stop = |fault: FileSystemError| ToolError::failed_at(gate, "look at", place, fault);
     let meta = place.dir().meta(&place.below()).map_err(stop)?;
@@ -72,7 +73,7 @@ pub(super) fn get_file_info(gate: &Gate, place: &ResolvedPath) -> ToolResult {
     )))
 }
 
-/// `list_allowed_directories`
+/// Implements `list_allowed_directories`.
 pub(super) fn list_allowed_directories(gate: &Gate) -> Observation {
     let base = gate.base();
     let roots = gate.roots();

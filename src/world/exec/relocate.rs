@@ -1,20 +1,21 @@
-//! Owns `move_file`. A rename never looks at what it carries, so it is used only inside one
-//! workspace; everywhere else a move is a copy, name by name, and then a removal.
+//! `move_file`. A rename does not check what it moves, so it is used only within one workspace;
+//! everywhere else a move is a copy, name by name, followed by a removal.
 
 use crate::path::RelPath;
 use crate::permissions::grant::{GrantKind, Permission};
 use crate::tools::call::ExistingTarget;
+use crate::world::access::gate::{Gate, ResolvedPath};
 use crate::world::exec::Observation;
 use crate::world::exec::copy::{CopyRoute, copy_content, copy_link, copy_tree};
 use crate::world::exec::delete::{PendingDelete, removable, remove_name, remove_tree};
 use crate::world::exec::tool_result::{ToolError, ToolResult, display_path};
 use crate::world::exec::write_block::{WriteIntent, write_block};
-use crate::world::file_change::{ChangeKind, FileChange};
-use crate::world::gate::{Gate, ResolvedPath};
+use crate::world::io::file_change::{ChangeKind, FileChange};
+use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
-use crate::world::sys::meta::{FileKind, FileMetadata};
+use crate::world::sys::meta::FileMetadata;
 
-/// `move_file`
+/// Implements `move_file`.
 pub(super) fn move_file(
     gate: &Gate,
     source: &ResolvedPath,
@@ -57,8 +58,8 @@ pub(super) fn move_file(
     Ok(Observation::done(format!("moved {from} to {to}\n")).with_changes(changes))
 }
 
-/// Whether nothing inside can be closed to the agent: one workspace, no exceptions in it, and no
-/// other grant below it.
+/// Returns whether nothing inside can be closed to the agent: both lie in one workspace that has no
+/// exceptions and no other grant below it.
 fn is_within_one_workspace(gate: &Gate, source: &ResolvedPath, destination: &ResolvedPath) -> bool {
     let grant = source.grant();
     grant.kind == GrantKind::Workspace
@@ -87,7 +88,7 @@ fn rename(
     ])
 }
 
-/// Copies and then removes. Nothing is removed unless all of it was copied.
+/// Copies and then removes. Nothing is removed unless everything was copied.
 fn copy_and_remove(
     gate: &Gate,
     source: &ResolvedPath,
@@ -172,7 +173,7 @@ fn copy_whole_tree(route: CopyRoute<'_>) -> Result<Vec<FileChange>, ToolError> {
     }
 }
 
-/// The files of `doomed` that the agent has neither made nor read.
+/// Returns the files of `doomed` that the agent has neither created nor read.
 fn unread(gate: &Gate, source: &ResolvedPath, doomed: &[PendingDelete]) -> Vec<RelPath> {
     let history = gate.history();
     let files = doomed

@@ -1,5 +1,5 @@
-//! Owns globs: which names of a tree a call is about. They compare text in linear time and never
-//! lead anywhere.
+//! Globs that select the names of a tree that a call is about. They match text in linear time and
+//! never resolve paths.
 
 use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 
@@ -7,7 +7,7 @@ use crate::path::RelPath;
 use crate::tools::call::FileSelection;
 use crate::world::exec::tool_result::ToolError;
 
-/// Globs in their compiled form. `*` crosses `/`.
+/// Compiled globs. `*` crosses `/`.
 #[derive(Debug)]
 pub(super) struct CompiledGlobs(GlobSet);
 
@@ -24,7 +24,7 @@ impl CompiledGlobs {
         Ok(Self(set?))
     }
 
-    /// Whether one of them matches the path below the tree's root, or its last name.
+    /// Returns whether one of them matches the path below the tree's root, or its last component.
     pub(super) fn match_name(&self, rel: &RelPath) -> bool {
         let by_name = || rel.name().is_some_and(|name| self.0.is_match(name));
         self.0.is_match(rel.as_path()) || by_name()
@@ -47,7 +47,7 @@ impl CompiledSelection {
         })
     }
 
-    /// Whether the file is meant, seen from the tree's root.
+    /// Returns whether the file, given relative to the tree's root, is selected.
     pub(super) fn matches(&self, rel: &RelPath) -> bool {
         self.include.0.is_match(rel.as_path()) && !self.exclude.0.is_match(rel.as_path())
     }

@@ -1,5 +1,5 @@
-//! Owns calls of the tools of foreign servers: a server that is a program may do what the gate's
-//! grants open, and no more than the config gives it.
+//! Calls tools of MCP servers. A server that runs as a program may do what the gate's grants open,
+//! and no more than the config allows it.
 
 use std::sync::Arc;
 
@@ -15,17 +15,17 @@ use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
 use crate::sandbox_policy::SandboxPolicy;
 use crate::tools::served::{ServerCall, ToolCatalogue};
+use crate::world::access::gate::{Gate, ResolvedPath};
 use crate::world::exec::command::{compile_policy, sandbox_on_overlay};
 use crate::world::exec::tool_result::{ToolError, ToolResult};
 use crate::world::exec::{ActionOutcome, Observation};
-use crate::world::exec_environment::{CommandSpec, ExecBackend};
-use crate::world::gate::{Gate, ResolvedPath};
 use crate::world::mcp::{McpServers, ReplyStatus, ServerLaunch, ServerLaunchRequest, ServerReply};
+use crate::world::sandbox::exec_environment::{CommandSpec, ExecBackend};
 use crate::world::sandbox::interrupt::CommandInterrupt;
 
-/// Finds out which tools the agent's servers have, and says what the user should know of them.
-/// Servers that nobody has heard of yet are started; only the first agent with a server waits for it.
-/// When nobody waits any more, those that are being started end.
+/// Lists the tools of the agent's MCP servers and returns notes for the user. Servers that have not
+/// been started yet are started; only the first agent that uses a server waits for it. Dropping the
+/// future ends the servers that are still starting.
 ///
 /// # Errors
 /// A server cannot be used.
@@ -40,7 +40,7 @@ pub async fn connect(gate: &Gate) -> Result<Vec<String>> {
     met.map_err(|_| Error::bug("the servers could not be met"))?
 }
 
-/// It blocks: a start is the work of threads.
+/// Blocks, because starting servers is the work of threads.
 fn connect_blocking(
     servers: &McpServers,
     gate: &Gate,
@@ -60,15 +60,15 @@ fn connect_blocking(
     })
 }
 
-/// The tools that there are now, if a server has said that its tools are others, and what there is to
-/// say of it.
+/// Returns the current tools and notes for the user, if a server has reported that its tools
+/// changed.
 pub async fn refresh_tools(gate: &Gate) -> Option<(Arc<ToolCatalogue>, Vec<String>)> {
     let servers = gate.policy().servers.as_ref()?;
     let notes = servers.refresh_tools().await?;
     Some((servers.catalogue(), notes))
 }
 
-/// A tool of a server.
+/// Calls a tool of a server.
 pub(super) fn call(
     gate: &Gate,
     call: &ServerCall<ResolvedPath>,
@@ -99,10 +99,10 @@ pub(super) fn call(
     })
 }
 
-/// Waits until `interrupt` is raised; for ever where it cannot be watched.
+/// Waits until `interrupt` is raised; forever if it cannot be watched.
 async fn wait_until_raised(interrupt: Option<&CommandInterrupt>) {
     let handle = interrupt.and_then(|interrupt| interrupt.as_fd().try_clone_to_owned().ok());
-    // It is no pipe, but all that is asked is whether it is readable.
+    // It is not a pipe, but only its readability matters.
     let watched = handle.and_then(|handle| Receiver::from_owned_fd_unchecked(handle).ok());
     match &watched {
         Some(watched) => drop(watched.readable().await),
@@ -110,7 +110,7 @@ async fn wait_until_raised(interrupt: Option<&CommandInterrupt>) {
     }
 }
 
-/// What a program may do that is a server of this agent's.
+/// Returns how to launch a server program for this agent: its sandbox policy, network and roots.
 fn launch(
     gate: &Gate,
     wanted: ServerLaunchRequest<'_>,
@@ -126,7 +126,7 @@ fn launch(
     let (gate, begins_at) = match program.instances {
         InstanceSharing::PerAgent => (gate, None),
         InstanceSharing::One => {
-            let common = gate.policy().shared_gate.as_ref();
+            let common = gate.shared_servers();
             let common = common.ok_or("nothing is known of what all agents may do")?;
             (common, Some(commands.directories().home()))
         }
@@ -155,8 +155,8 @@ fn launch(
     })
 }
 
-/// Where a program of one agent begins: in the agent's workspace, or where that is closed in the first
-/// directory that is open.
+/// Returns the working directory of one agent's server: the agent's workspace, or if that is closed
+/// the first directory that is open.
 fn directory(gate: &Gate) -> std::result::Result<AbsPath, String> {
     let base = &gate.policy().base;
     if gate.allows(base, Permission::Read) {
@@ -167,7 +167,7 @@ fn directory(gate: &Gate) -> std::result::Result<AbsPath, String> {
     open.ok_or_else(|| "no directory is open to the agent".to_owned())
 }
 
-/// A server that only reads finds every directory of the agent's closed for writing.
+/// Makes every directory of the agent read-only for a server that only reads.
 fn restrict_writes(mut confinement: SandboxPolicy, permission: Permission) -> SandboxPolicy {
     for opening in &mut confinement.open {
         opening.permission = opening.permission.min(permission);

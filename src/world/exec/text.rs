@@ -1,4 +1,4 @@
-//! Owns the reading of a file as text: which lines, how much, and what is not text at all.
+//! Reads files as text: which lines, how much, and which files are not text at all.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
@@ -9,13 +9,13 @@ use crate::tools::call::LineRange;
 use crate::world::sys::content::FileContent;
 use crate::world::sys::file_system_error::FileSystemError;
 
-/// How many bytes are passed over to find a line, at most.
+/// The most bytes that are skipped to find a line.
 const SCAN_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 
-/// What some editors put before UTF-8 text.
+/// The byte order mark, which some editors put before UTF-8 text.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
-/// Files that are never text, and what they are.
+/// Suffixes of files that are never text, and what such files are.
 const BINARY_SUFFIXES: &[(&str, &[&str])] = &[
     (
         "an image",
@@ -53,25 +53,25 @@ const BINARY_SUFFIXES: &[(&str, &[&str])] = &[
 /// Why a file cannot be read as text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum TextReadError {
-    /// Its name or its bytes say so.
+    /// Its name or its content shows that it is binary.
     #[error(
         "it is {0}, not text; get_file_info tells its size and type, and copy_file or move_file \
          take it as it is"
     )]
     Binary(&'static str),
-    /// There are fewer lines than that.
+    /// The requested line is past the end.
     #[error("it has only {lines} lines")]
     BeyondTheEnd {
-        /// How many there are.
+        /// The number of lines in the file.
         lines: u64,
     },
-    /// It would have to be read whole.
+    /// It is too long to be read as a whole.
     #[error("it is longer than the {bytes_max} bytes that this tool takes")]
     TooLong {
-        /// The most that is taken.
+        /// The most bytes that the tool reads.
         bytes_max: usize,
     },
-    /// The disk says no.
+    /// The file system returned an error.
     #[error("{0}")]
     Disk(#[from] FileSystemError),
 }
@@ -82,7 +82,7 @@ impl From<std::io::Error> for TextReadError {
     }
 }
 
-/// The text of the wanted lines, up to `bytes_max`; a last line says what was cut.
+/// Returns the requested lines, up to `bytes_max`; a last line says what was cut.
 pub(super) fn read(
     file: FileContent,
     name: &Path,
@@ -102,13 +102,13 @@ pub(super) fn read(
     Ok(strip_byte_order_mark(&text).to_owned())
 }
 
-/// The text without a byte order mark, which a model need not see.
+/// Strips a byte order mark, which a model does not need to see.
 pub(super) fn strip_byte_order_mark(text: &str) -> &str {
     text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text)
 }
 
-/// All of a file that has to be whole to be of use, such as one that is edited; a byte order mark
-/// stays in it.
+/// Reads a file that is only useful as a whole, such as one that is edited; a byte order mark is
+/// kept.
 pub(super) fn read_whole(
     file: FileContent,
     name: &Path,
@@ -132,7 +132,7 @@ fn known_binary(name: &Path) -> Option<&'static str> {
         .map(|(what, _)| *what)
 }
 
-/// Whether bytes follow what was read; then its end may be half a character.
+/// Whether more bytes follow what was read; if so, it may end in the middle of a character.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum RemainingBytes {
     Nothing,
@@ -155,12 +155,12 @@ fn text(bytes: Vec<u8>, rest: RemainingBytes) -> Result<String, TextReadError> {
     })
 }
 
-/// As [`text`], with nothing in it that looks like a note of massgen's.
+/// Like [`text`], but escapes anything that looks like a note of massgen's.
 fn text_without_notes(bytes: Vec<u8>, rest: RemainingBytes) -> Result<String, TextReadError> {
     Ok(escape_notes(&text(bytes, rest)?).into_owned())
 }
 
-/// Up to one byte more than `bytes_max`, so that the caller sees whether something is left.
+/// Reads up to one byte more than `bytes_max`, so that the caller sees whether something is left.
 fn read_bounded(file: impl Read, bytes_max: usize) -> Result<Vec<u8>, TextReadError> {
     let limit = u64::try_from(bytes_max).unwrap_or(u64::MAX);
     let mut bytes = Vec::new();
@@ -201,7 +201,7 @@ fn read_range(
     Ok(text)
 }
 
-/// Where line `wanted` of `bytes` ends, if it ends there.
+/// Returns where line `wanted` of `bytes` ends, if it ends there.
 fn end_of_line(bytes: &[u8], wanted: u64) -> Option<usize> {
     let nth = usize::try_from(wanted).ok()?.checked_sub(1);
     let newlines = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
@@ -229,7 +229,7 @@ fn skip_lines(file: &mut BufReader<FileContent>, lines: u64) -> Result<(), TextR
     Ok(())
 }
 
-/// Passes over one line without keeping it, and returns its length.
+/// Skips one line without keeping it and returns its length.
 fn skip_line(file: &mut impl BufRead) -> Result<u64, TextReadError> {
     let mut length = 0;
     loop {

@@ -1,5 +1,5 @@
-//! Owns the answering of the calls that a program makes: each is read, asked about at the gate and
-//! carried out like a call of its agent's own. Their number and their bytes are bounded.
+//! Serves the tool calls of a program: each is parsed, checked by the gate and carried out like a
+//! call of its agent. Their number and size are bounded.
 
 use std::borrow::Cow;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -19,56 +19,56 @@ use crate::tools::call::{ToolCall, WORKSPACE};
 use crate::tools::parse::{canonical_name, parse};
 use crate::tools::served::ToolCatalogue;
 use crate::tools::spec::ToolOffer;
+use crate::world::access::gate::Gate;
+use crate::world::access::verdict::Denial;
 use crate::world::exec::{ActionOutcome, run_until};
-use crate::world::file_change::FileChange;
-use crate::world::gate::Gate;
+use crate::world::io::file_change::FileChange;
 use crate::world::sandbox::interrupt::CommandInterrupt;
-use crate::world::verdict::Denial;
 
-/// How many calls of a program are carried out at the same time.
+/// The most calls of a program that are carried out in parallel.
 const PARALLEL_CALLS_MAX: usize = 8;
-/// How many calls one program may make.
+/// The most calls that one program may make.
 const CALLS_MAX: usize = 2000;
-/// How much a program may send and be answered, in bytes.
+/// The most bytes that a program may send and receive in total.
 const CALLS_BYTES_MAX: usize = 256 * 1024 * 1024;
-/// How many calls a model is told of.
+/// The most calls that are reported to a model.
 const CALLS_TOLD_MAX: usize = 100;
-/// How many calls people are told of.
+/// The most calls that are reported to people.
 const CALLS_SUMMED_UP_MAX: usize = 6;
-/// How much of a path is told with a call, in characters.
+/// The most of a path that is reported with a call, in characters.
 const PATH_CHARS_MAX: usize = 120;
 
-/// The calls of one program.
+/// The server for the calls of one program.
 #[derive(Debug)]
 pub(super) struct ToolCallServer {
     gate: Gate,
     tools: Vec<ToolOffer>,
-    /// Those of them that servers have.
+    /// The tools of MCP servers among them.
     catalogue: Arc<ToolCatalogue>,
-    /// What waits for servers; outside a run there are none.
+    /// The runtime that waits for MCP servers; there is none outside a run.
     runtime: Option<Handle>,
-    /// Calls that only read are carried out beside each other; every other one alone.
+    /// Calls that only read run in parallel; any other call runs alone.
     turn: RwLock<()>,
     made: Mutex<CallSummary>,
 }
 
-/// What calls came to.
+/// The results of all calls.
 #[derive(Debug, Default)]
 pub(super) struct CallSummary {
-    /// The first of them: the tool, where it worked, and how it ended.
+    /// The first calls, each with its tool and paths, and how it ended.
     calls: Vec<(String, Cow<'static, str>)>,
     count: usize,
     bytes: usize,
-    /// What they changed.
+    /// The changes that they made.
     pub(super) changes: Vec<FileChange>,
-    /// What the gate refused.
+    /// The denials of the gate.
     pub(super) denied: Vec<Denial>,
-    /// What else is to be said.
+    /// Further notes.
     pub(super) notes: Vec<String>,
 }
 
 impl CallSummary {
-    /// A line for each call, for the model.
+    /// Returns one line per call, for the model.
     pub(super) fn call_lines(&self) -> Vec<String> {
         let line = |(call, ended): &(String, Cow<'_, str>)| format!("{call}: {ended}");
         let mut lines: Vec<String> = self.calls.iter().map(line).collect();
@@ -79,7 +79,7 @@ impl CallSummary {
         lines
     }
 
-    /// The first calls in a line, for people.
+    /// Returns the first calls in one line, for people.
     pub(super) fn summary(&self) -> String {
         let first = self.call_lines().into_iter().take(CALLS_SUMMED_UP_MAX);
         let first = first.collect::<Vec<_>>().join(", ");
@@ -92,12 +92,12 @@ impl CallSummary {
     }
 }
 
-/// What a call came to.
+/// The outcome of a call.
 struct CallOutcome {
-    /// What the program is told.
+    /// The outcome as the program receives it.
     outcome: &'static str,
     content: String,
-    /// What the model is told beside the call.
+    /// The outcome as reported to the model next to the call.
     told: Cow<'static, str>,
 }
 
@@ -111,7 +111,7 @@ impl CallOutcome {
     }
 }
 
-/// What came of one call.
+/// The reply to one call.
 struct CallReply {
     id: u64,
     outcome: &'static str,
@@ -119,7 +119,7 @@ struct CallReply {
 }
 
 impl ToolCallServer {
-    /// Calls of the `tools`, by `gate`.
+    /// Creates a server for calls of `tools` through `gate`.
     pub(super) fn new(gate: Gate, tools: Vec<ToolOffer>) -> Self {
         Self {
             catalogue: gate.catalogue(),
@@ -131,14 +131,14 @@ impl ToolCallServer {
         }
     }
 
-    /// What the calls came to.
+    /// Returns the results of all calls.
     pub(super) fn into_summary(self) -> CallSummary {
         self.made
             .into_inner()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Answers calls until there are no more. What goes on ends when `over` is raised.
+    /// Answers calls until there are no more. Calls in progress end when `over` is raised.
     pub(super) fn serve(&self, line: &UnixStream, over: &CommandInterrupt) {
         let sending = Mutex::new(());
         let (given, taken) = sync_channel::<CallFrame>(PARALLEL_CALLS_MAX);
@@ -156,9 +156,9 @@ impl ToolCallServer {
             } else {
                 self.receive(line, &given, sending);
             }
-            // With the last of what is given, the workers end.
+            // The workers exit when the channel is closed and empty.
             drop(given);
-            // Whoever waits for an answer hears that there is none.
+            // A program that still waits for an answer sees the end of the stream.
             line.shutdown(std::net::Shutdown::Both).unwrap_or_default();
         });
     }
@@ -206,7 +206,7 @@ impl ToolCallServer {
         loop {
             let next = taken.lock().unwrap_or_else(PoisonError::into_inner).recv();
             let Ok(call) = next else { return };
-            // What is left is taken all the same: who gives calls must not wait for ever.
+            // Remaining calls are still received, so that the sender never blocks forever.
             if !over.is_raised() {
                 let answered = self.carry_out(call, over);
                 self.answer(line, sending, &answered).unwrap_or_default();
@@ -214,7 +214,7 @@ impl ToolCallServer {
         }
     }
 
-    /// The way of every call: understood, asked about at the gate, carried out.
+    /// Carries out one call: parses it, checks it at the gate and runs it.
     fn carry_out(&self, frame: CallFrame, over: &CommandInterrupt) -> CallReply {
         let CallFrame {
             id,
@@ -265,7 +265,7 @@ impl ToolCallServer {
                 }
                 self.lock().changes.extend(observation.changes);
                 match (observation.outcome, observation.exit_code) {
-                    // A command that ended by itself is a result, whatever its status says.
+                    // A command that exited by itself is a result, whatever its status.
                     (ActionOutcome::Failed, Some(status)) => CallOutcome {
                         told: format!("status {status}").into(),
                         ..CallOutcome::new("done", observation.content)
@@ -287,7 +287,7 @@ impl ToolCallServer {
         self.tools.iter().any(|offer| offer.name == name)
     }
 
-    /// Counts a call, and says whether it is one too many.
+    /// Counts a call and returns whether it exceeds the limits.
     fn count_and_check(&self, bytes: usize) -> bool {
         let mut made = self.lock();
         made.bytes = made.bytes.saturating_add(bytes);
@@ -333,7 +333,8 @@ impl ToolCallServer {
     }
 }
 
-/// Why a call came to nothing: what a tool tells as JSON, as the text in it.
+/// Returns why a call failed: the error message of a tool that answers in JSON, or the content as
+/// it is.
 fn error_text(content: String) -> String {
     #[derive(Deserialize)]
     struct ToolErrorBody {
@@ -342,7 +343,7 @@ fn error_text(content: String) -> String {
     serde_json::from_str::<ToolErrorBody>(&content).map_or(content, |told| told.error)
 }
 
-/// A call in a few words: the tool, what it gives to the shell, and its paths.
+/// Describes a call briefly: the tool, its shell command, and its paths.
 fn describe_call(call: &ToolCall) -> String {
     let accesses = call.accesses();
     let paths = accesses.iter().map(|access| access.path.as_str());

@@ -1,4 +1,4 @@
-//! Owns what a model reads of an action: bounded text, and why an action ended early.
+//! Results that a model reads of an action: bounded text, and errors that end an action early.
 
 use std::ffi::OsStr;
 use std::fmt::{Display, Write as _};
@@ -8,32 +8,32 @@ use serde_json::{Value, json};
 use crate::path::{RealPath, RelPath};
 use crate::prompts::untrusted_text::{escape_notes, note};
 use crate::text::escape_name;
+use crate::world::access::gate::{Gate, ResolvedPath};
 use crate::world::exec::{ActionOutcome, Observation};
-use crate::world::file_change::FileChange;
-use crate::world::gate::{Gate, ResolvedPath};
+use crate::world::io::file_change::FileChange;
 
-/// The most that one call returns of files' content, in bytes.
+/// The most file content that one call returns, in bytes.
 pub(super) const OUTPUT_BYTES_MAX: usize = 256 * 1024;
 
-/// The most that one call returns of names, matches and differences, in bytes.
+/// The most names, matches and differences that one call returns, in bytes.
 pub(super) const LISTING_BYTES_MAX: usize = 64 * 1024;
 
-/// What a tool gives: an observation, or why it ended early.
+/// The result of a tool: an observation, or why it ended early.
 pub(super) type ToolResult = Result<Observation, ToolError>;
 
 /// Why an action ended early.
 #[derive(Debug)]
 pub(super) struct ToolError {
-    /// Whether it failed or was forbidden.
+    /// Whether it failed or was denied.
     pub(super) outcome: ActionOutcome,
-    /// For the model.
+    /// The message for the model.
     pub(super) message: String,
-    /// What had happened before.
+    /// The changes made before the error.
     pub(super) changes: Vec<FileChange>,
 }
 
 impl ToolError {
-    /// The action cannot be carried out.
+    /// Creates an error for an action that cannot be carried out.
     pub(super) fn failed(message: impl Into<String>) -> Self {
         Self {
             outcome: ActionOutcome::Failed,
@@ -42,7 +42,8 @@ impl ToolError {
         }
     }
 
-    /// The action cannot be carried out at `place`: "cannot `what` `place`: `why`".
+    /// Creates an error for an action that cannot be carried out at `place`: "cannot `what`
+    /// `place`: `why`".
     pub(super) fn failed_at(
         gate: &Gate,
         what: &str,
@@ -53,7 +54,7 @@ impl ToolError {
         Self::failed(format!("cannot {what} {place}: {why}"))
     }
 
-    /// A rule that is known only on the disk forbids the action.
+    /// Creates a denial by a rule that depends on the state of the disk.
     pub(super) fn denied(gate: &Gate, path: &RealPath, why: impl Display) -> Self {
         let path = display_path(gate, path);
         Self {
@@ -63,7 +64,7 @@ impl ToolError {
         }
     }
 
-    /// Adds what had happened before.
+    /// Adds the changes made before the error.
     pub(super) fn with_changes(mut self, changes: Vec<FileChange>) -> Self {
         self.changes = changes;
         self
@@ -71,12 +72,12 @@ impl ToolError {
 }
 
 impl Observation {
-    /// The action did what was asked and changed nothing on the disk.
+    /// Creates the observation of an action that succeeded and changed nothing on disk.
     pub(super) fn done(content: impl Into<String>) -> Self {
         Self::new(ActionOutcome::Done, content)
     }
 
-    /// How the action ended, which changed nothing on the disk.
+    /// Creates the observation of an action that changed nothing on disk.
     pub fn new(outcome: ActionOutcome, content: impl Into<String>) -> Self {
         Self {
             outcome,
@@ -89,14 +90,14 @@ impl Observation {
         }
     }
 
-    /// Adds what changed.
+    /// Adds changes.
     pub(super) fn with_changes(mut self, changes: Vec<FileChange>) -> Self {
         self.changes = changes;
         self
     }
 }
 
-/// Lines up to a number of bytes. What does not fit is counted.
+/// Lines of text up to a number of bytes. Lines that do not fit are counted.
 #[derive(Debug)]
 pub(super) struct BoundedText {
     text: String,
@@ -105,7 +106,7 @@ pub(super) struct BoundedText {
 }
 
 impl BoundedText {
-    /// Takes up to `bytes_max` bytes.
+    /// Creates a text that holds up to `bytes_max` bytes.
     pub(super) fn new(bytes_max: usize) -> Self {
         Self {
             text: String::new(),
@@ -114,7 +115,7 @@ impl BoundedText {
         }
     }
 
-    /// Adds a line; after the first that does not fit, none does.
+    /// Adds a line; once a line does not fit, no further one is added.
     pub(super) fn push(&mut self, line: &str) {
         let line = escape_notes(line);
         if self.left_out > 0 || self.text.len() + line.len() + 1 > self.bytes_max {
@@ -125,13 +126,13 @@ impl BoundedText {
         }
     }
 
-    /// Whether a line did not fit.
+    /// Returns whether a line did not fit.
     pub(super) fn is_full(&self) -> bool {
         self.left_out > 0
     }
 
-    /// The text, with a last line that says what was cut and how to get it. `empty` stands for no
-    /// lines at all.
+    /// Returns the text, with a last line that says what was cut and how to get it, or `empty` if
+    /// there are no lines at all.
     pub(super) fn finish(mut self, empty: &str, remedy: &str) -> String {
         if self.text.is_empty() && self.left_out == 0 {
             return empty.to_owned();
@@ -144,7 +145,7 @@ impl BoundedText {
     }
 }
 
-/// A path as the model can use it again: relative to the workspace if it is in there.
+/// Formats a path so that the model can use it again: relative to the workspace if it lies inside.
 pub(super) fn display_path(gate: &Gate, path: &RealPath) -> String {
     match path.below(&gate.policy().base) {
         Some(below) => display_name(below.as_path().as_os_str(), "."),
@@ -152,8 +153,8 @@ pub(super) fn display_path(gate: &Gate, path: &RealPath) -> String {
     }
 }
 
-/// A name for a model and for a terminal: what is no text is replaced, and what is not seen is written
-/// out, so that no name can pretend to be two lines or a note of massgen's.
+/// Formats a name for a model and for a terminal: invalid UTF-8 is replaced and invisible
+/// characters are escaped, so that no name can pretend to be two lines or a note of massgen's.
 pub(super) fn display_name(name: &OsStr, if_empty: &str) -> String {
     let text = escape_notes(&escape_name(&name.to_string_lossy())).into_owned();
     if text.is_empty() {
@@ -163,15 +164,15 @@ pub(super) fn display_name(name: &OsStr, if_empty: &str) -> String {
     }
 }
 
-/// The most that one list of names in a JSON answer holds, in bytes.
+/// The most names that one list in a JSON answer holds, in bytes.
 const NAMES_BYTES_MAX: usize = 16 * 1024;
 
-/// The answer of a workspace tool that did what was asked.
+/// Formats the answer of a workspace tool that succeeded.
 pub(super) fn json_done(operation: &str, details: &Value) -> String {
     json!({"success": true, "operation": operation, "details": details}).to_string()
 }
 
-/// Names below a place, with a last one that says how many were cut.
+/// Returns names below a place; if some were cut, a last entry says how many.
 pub(super) fn json_names<'r>(rels: impl IntoIterator<Item = &'r RelPath>) -> Value {
     let (mut names, mut cut, mut room) = (Vec::new(), 0_usize, NAMES_BYTES_MAX);
     for rel in rels {

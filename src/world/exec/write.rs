@@ -1,24 +1,24 @@
-//! Owns the tools that write one place: a whole file, parts of one, or a directory.
+//! Tools that write one path: a whole file, parts of one, or a directory.
 
 use crate::prompts::untrusted_text::unescape;
 use crate::tools::call::{EditMode, ExistingTarget, FileEdit};
+use crate::world::access::gate::{Gate, ResolvedPath};
 use crate::world::exec::Observation;
 use crate::world::exec::compare::diff;
 use crate::world::exec::put::{FileSource, WriteOptions, put};
 use crate::world::exec::text;
 use crate::world::exec::tool_result::{LISTING_BYTES_MAX, ToolError, ToolResult, display_path};
 use crate::world::exec::write_block::WriteIntent;
-use crate::world::gate::{Gate, ResolvedPath};
+use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
-use crate::world::sys::meta::FileKind;
 
-/// The longest file that is edited, in bytes.
+/// The longest file that can be edited, in bytes.
 const EDIT_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// Lines shown around each difference of an edit.
 const DIFF_CONTEXT_LINES: usize = 3;
 
-/// `write_file`
+/// Implements `write_file`.
 pub(super) fn write_file(gate: &Gate, place: &ResolvedPath, content: &str) -> ToolResult {
     let manner = WriteOptions {
         intent: WriteIntent::Overwrite,
@@ -30,7 +30,7 @@ pub(super) fn write_file(gate: &Gate, place: &ResolvedPath, content: &str) -> To
     Ok(Observation::done(format!("wrote {bytes} bytes to {path}\n")).with_changes(vec![change]))
 }
 
-/// `edit_file`
+/// Implements `edit_file`.
 pub(super) fn edit_file(
     gate: &Gate,
     place: &ResolvedPath,
@@ -62,7 +62,7 @@ pub(super) fn edit_file(
     Ok(Observation::done(format!("edited {path}:\n{diff}")).with_changes(vec![change]))
 }
 
-/// `create_directory`
+/// Implements `create_directory`.
 pub(super) fn create_directory(gate: &Gate, place: &ResolvedPath) -> ToolResult {
     let stop = |fault: FileSystemError| ToolError::failed_at(gate, "create", place, fault);
     let path = display_path(gate, place.real());
@@ -80,7 +80,7 @@ pub(super) fn create_directory(gate: &Gate, place: &ResolvedPath) -> ToolResult 
     }
 }
 
-/// Why a replacement cannot be made.
+/// Why a replacement cannot be applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 enum EditError {
     #[error("oldText of edit {0} does not occur; read the file again, every blank counts")]
@@ -89,7 +89,7 @@ enum EditError {
     Ambiguous(usize),
 }
 
-/// The text after all replacements. Where every line ends with CR LF, the replacements do too.
+/// Returns the text after all replacements. If every line ends in CR LF, the replacements do too.
 fn apply_edits(text: &str, edits: &[FileEdit]) -> Result<String, EditError> {
     let mut text = text.to_owned();
     for (number, edit) in (1..).zip(edits) {
@@ -103,7 +103,7 @@ fn apply_edits(text: &str, edits: &[FileEdit]) -> Result<String, EditError> {
         };
         let (mut old, mut new) = (fitted(&edit.old), fitted(&edit.new));
         if !text.contains(&old) {
-            // The model has it from a result, in which some characters are written otherwise.
+            // The model copied it from a result in which some characters are escaped.
             (old, new) = (unescape(&old), unescape(&new));
         }
         let (before, after) = text.split_once(&old).ok_or(EditError::Missing(number))?;

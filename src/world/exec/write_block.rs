@@ -1,43 +1,44 @@
-//! Owns the care for what exists: nothing unread is destroyed, nothing that the user changed during
-//! the run is touched, and no write reaches a file through one of several names.
+//! Rules that protect existing files: no unread file is destroyed, no file that the user changed
+//! during the run is touched, and no write reaches a file through one of several hard links.
 
 use std::fmt;
 
 use crate::path::RealPath;
 use crate::permissions::grant::GrantKind;
 use crate::permissions::history::{FileFingerprint, ReadBeforeDelete, is_generated};
-use crate::world::gate::Gate;
-use crate::world::sys::meta::{FileKind, FileMetadata};
+use crate::world::access::gate::Gate;
+use crate::world::sys::file_kind::FileKind;
+use crate::world::sys::meta::FileMetadata;
 
-/// What is about to happen to a file.
+/// The intended change to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WriteIntent {
     /// All of its content is replaced.
     Overwrite,
-    /// A part of this version, which the caller quoted, is replaced.
+    /// A part of this version, quoted by the caller, is replaced.
     Edit(FileFingerprint),
     /// It is removed.
     Delete,
-    /// It gets another place and keeps its content.
+    /// It is moved and keeps its content.
     Move,
-    /// A command has replaced or removed it in a layer of its own, which began at this time, in
+    /// A command has replaced or removed it in an overlay layer that was created at this time, in
     /// nanoseconds since 1970.
     Commit {
-        /// When the layer was laid over the file.
+        /// When the layer was mounted over the file.
         began_ns: i128,
     },
 }
 
-/// Why a file has to stay as it is.
+/// Why a file must stay as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WriteBlock {
-    /// The agent has neither read nor made it.
+    /// The agent has neither read nor created it.
     Unread,
     /// The user changed it since the run began.
     Conflict,
-    /// It is one of several names of the same file.
+    /// It has several hard links.
     ManyNames,
-    /// Its owner may not write to it. A rename would not ask, but the user said so.
+    /// Its owner may not write to it. A rename would ignore that, but the user marked it so.
     MarkedReadOnly,
 }
 
@@ -56,7 +57,7 @@ impl fmt::Display for WriteBlock {
     }
 }
 
-/// Why `path`, which is what `meta` says, has to stay as it is.
+/// Returns why `path`, whose metadata is `meta`, must stay as it is, if so.
 pub(super) fn write_block(
     gate: &Gate,
     path: &RealPath,
@@ -64,8 +65,8 @@ pub(super) fn write_block(
     intent: WriteIntent,
 ) -> Option<WriteBlock> {
     if meta.kind != FileKind::File {
-        // Links, pipes and sockets hold nothing that an agent must have read. The user may have made
-        // one while the command ran.
+        // Links, pipes and sockets have no content that an agent must have read. But the user may
+        // have created one while the command ran.
         let may_clash =
             matches!(intent, WriteIntent::Commit { .. }) && meta.kind != FileKind::Directory;
         let clashes = may_clash && is_conflict(gate, path, meta, intent);
@@ -88,7 +89,7 @@ pub(super) fn write_block(
     (destroys && is_unread(gate, path, meta)).then_some(WriteBlock::Unread)
 }
 
-/// Whether a context path's grant speaks for `path`.
+/// Returns whether the grant that applies to `path` is a context path.
 fn is_users(gate: &Gate, path: &RealPath) -> bool {
     let grant = gate.most_specific_grant(path);
     grant.is_some_and(|grant| grant.kind == GrantKind::Context)
@@ -119,7 +120,7 @@ fn is_conflict(gate: &Gate, path: &RealPath, meta: &FileMetadata, intent: WriteI
     users.changed_ns >= since_ns && !is_ours && !is_known
 }
 
-/// The version of `path` that is the user's: on a stage, what stands in the tree that is staged.
+/// Returns the user's version of `path`: with an overlay, that of the underlying tree.
 fn users_version(gate: &Gate, path: &RealPath, meta: &FileMetadata) -> Option<FileFingerprint> {
     match gate.overlay().filter(|stage| stage.contains(path)) {
         Some(stage) => stage.user_metadata(path).map(|users| users.version),

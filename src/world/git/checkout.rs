@@ -1,5 +1,5 @@
-//! Owns a tree of files on the disk that belongs to a hub. What git knows of the files is kept beside
-//! the hub, never in the tree, so that nothing in the tree says how git is run.
+//! Checkouts of a hub: a tree of files on the disk. Git's index of the files is stored next to the
+//! hub, never in the tree, so that nothing in the tree affects how git runs.
 
 use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
@@ -14,20 +14,20 @@ use crate::world::sys::state_files::access::make_accessible;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience, StagingDirectory};
 use crate::world::sys::state_files::{clear, file};
 
-/// How deep repositories may be in each other.
+/// How deep repositories may be nested.
 const NESTED_MAX: usize = 64;
-/// The name of a file that git is told of and that need not exist.
+/// The name of a file that git is told about and that need not exist.
 const KNOWN_INSIDE: &[u8] = b"/.massgen-known";
-/// What the rows of an index begin with that name the commit of another repository.
+/// The prefix of index entries that are gitlinks, commits of another repository.
 const GITLINKS: &[u8] = b"160000 ";
 
-/// The name of the files that say what git passes over.
+/// The name of the files that list what git ignores.
 const IGNORE: &str = ".gitignore";
 
-/// The name of the repository of an agent beside the files of its checkout.
+/// The name of an agent's repository in its checkout.
 pub const PRIVATE: &str = ".git";
 
-/// Files of a commit, in a directory.
+/// The files of a commit, in a directory.
 #[derive(Clone, Debug)]
 pub struct Checkout {
     hub: Hub,
@@ -35,36 +35,37 @@ pub struct Checkout {
     index: AbsPath,
 }
 
-/// What was taken up of the files of a checkout.
+/// The captured state of the files of a checkout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CapturedTree {
-    /// The tree that they are.
+    /// The tree of the files.
     pub tree: ObjectId,
-    /// Why git cannot hold some of them, a line for each; empty if it holds all.
+    /// Why git cannot store some of them, one line each; empty if it stored all.
     pub left_out: Vec<String>,
 }
 
-/// A directory that is taken up although a `.gitignore` above it names it.
+/// A directory that is captured although a `.gitignore` above it lists it.
 #[derive(Clone, Copy, Debug)]
 pub struct ForcedDirectory<'a> {
     /// The directory.
     pub dir: &'a RelPath,
-    /// A file in it that is taken up whatever is said of it, by its path in the tree.
+    /// A file in it that is always captured, by its path in the tree.
     pub output: Option<&'a RelPath>,
 }
 
 impl Checkout {
-    /// The files in `dir`; git's notes on them are in the file `index`, which no agent may write to.
+    /// Creates a checkout of the files in `dir`; git's index of them is the file `index`, which no
+    /// agent may write to.
     pub fn new(hub: Hub, dir: AbsPath, index: AbsPath) -> Self {
         Self { hub, dir, index }
     }
 
-    /// Where the files are.
+    /// Returns the directory of the files.
     pub fn dir(&self) -> &AbsPath {
         &self.dir
     }
 
-    /// Makes the files those of `commit`. Other files that git was told to pass over stay.
+    /// Makes the files those of `commit`. Other files that git ignores stay.
     pub async fn show(&self, commit: &ObjectId) -> Result<()> {
         dir::create_all(&self.dir, DirectoryAudience::User)?;
         if let Some(notes) = self.index.parent() {
@@ -74,20 +75,20 @@ impl Checkout {
         if self.try_ask(&words).await?.code == 0 {
             return Ok(());
         }
-        // A command may have closed a directory in which files change.
+        // A command may have made a directory with changed files inaccessible.
         self.open_all()?;
         self.ask(&words).await.map(drop)
     }
 
-    /// Makes a directory among the files, if it is missing.
+    /// Creates a directory among the files, if it is missing.
     ///
     /// # Errors
-    /// Something else stands on the way to it, such as a link that leads elsewhere.
+    /// Something else is on the way to it, such as a symlink that leads elsewhere.
     pub fn make_directory(&self, below: &RelPath) -> Result<()> {
         let mut path = self.dir.clone();
         for name in below.as_path() {
             path = path.join(name);
-            // Nothing is made past a link; where it leads is found out below.
+            // Nothing is created behind a symlink; where it leads is checked below.
             if file::is_link(&path) {
                 break;
             }
@@ -96,8 +97,8 @@ impl Checkout {
         self.refuse_symlinks(below)
     }
 
-    /// Refuses a directory among the files that a link leads to, or away from: what is opened there would
-    /// be opened elsewhere.
+    /// Refuses a directory among the files that a symlink leads to, or away from: files would be
+    /// opened elsewhere.
     pub fn refuse_symlinks(&self, below: &RelPath) -> Result<()> {
         let path = self.dir.join(below.as_path());
         let (real, root) = (dir::resolve(&path)?, dir::resolve(&self.dir)?);
@@ -110,7 +111,7 @@ impl Checkout {
             .with_hint("a role can be started afresh: massgen reset --role NAME"))
     }
 
-    /// Removes the repository of an agent beside the files, if there is one.
+    /// Removes the agent's repository from the checkout, if there is one.
     pub fn remove_private(&self) -> Result<()> {
         let git_dir = self.dir.join(PRIVATE);
         if file::exists(&git_dir) && clear::remove(&git_dir).is_err() {
@@ -120,10 +121,10 @@ impl Checkout {
         Ok(())
     }
 
-    /// Takes up what the files are now. Files that the tree's own `.gitignore` names and that are not
-    /// part of it yet are passed over; that it names the directory of `own` does not count. A repository
-    /// that was made in it is taken as the plain files that it holds: its commits are nowhere else. A
-    /// submodule stays the commit that it was, whatever lies in its directory.
+    /// Captures the present state of the files. Untracked files that the tree's own `.gitignore`
+    /// lists are skipped, except that an entry for the directory of `own` has no effect. A
+    /// repository that was created in the tree is captured as its plain files: its commits exist
+    /// nowhere else. A submodule keeps its commit, whatever is in its directory.
     pub async fn capture(&self, own: Option<ForcedDirectory<'_>>) -> Result<CapturedTree> {
         let submodules = self.gitlinks().await?;
         self.skip(&submodules).await?;
@@ -135,11 +136,12 @@ impl Checkout {
         Ok(CapturedTree { tree, left_out })
     }
 
-    /// Adds all files but those of `submodules`. Gives what git does not take, a line for each.
+    /// Adds all files except those of `submodules`. Returns what git does not accept, one line
+    /// each.
     ///
-    /// Git runs `git status` in the directory of a gitlink of its index, by the settings that are found
-    /// there, which an agent may have written. So none is in the index, or it is skipped, whenever git
-    /// looks at the files.
+    /// Git runs `git status` in the directory of every gitlink in its index, with the settings
+    /// found there, which an agent may have written. So whenever git examines the files, no gitlink
+    /// may be in the index without being marked `skip-worktree`.
     async fn add_all(&self, submodules: &BTreeSet<Vec<u8>>) -> Result<Vec<String>> {
         let add = ["add", "--all", "--sparse", "--ignore-errors", "."];
         let mut is_opened = false;
@@ -150,7 +152,8 @@ impl Checkout {
             let made: Vec<_> = gitlinks.difference(submodules).cloned().collect();
             let faults = add_errors(&added);
             if !made.is_empty() {
-                // A file became a directory with a repository in it: `nested` does not tell of those.
+                // A file became a directory with a repository in it: `nested` does not return
+                // those.
                 self.open_up(&made).await?;
             } else if !faults.is_empty() && !is_opened {
                 self.open_all()?;
@@ -165,7 +168,7 @@ impl Checkout {
         Ok(vec![too_deep()])
     }
 
-    /// The paths in the index that git takes for repositories of their own.
+    /// Returns the paths in the index that git treats as separate repositories.
     async fn gitlinks(&self) -> Result<BTreeSet<Vec<u8>>> {
         let list = ["ls-files", "-z", "--format=%(objectmode) %(path)"];
         let told = self.ask(&list).await?;
@@ -173,7 +176,7 @@ impl Checkout {
         Ok(gitlinks.map(<[u8]>::to_owned).collect())
     }
 
-    /// Has git leave these paths of the index as they are, and not look at what is on the disk.
+    /// Makes git leave these paths of the index as they are, without looking at the disk.
     async fn skip(&self, paths: &BTreeSet<Vec<u8>>) -> Result<()> {
         if paths.is_empty() {
             return Ok(());
@@ -187,7 +190,7 @@ impl Checkout {
             .await
     }
 
-    /// Adds the files of `own` that are passed over because of what is above it.
+    /// Adds the files of `own` that are ignored because of a rule above it.
     async fn add_own(&self, own: ForcedDirectory<'_>) -> Result<()> {
         let dir = self.dir.join(own.dir.as_path());
         if !file::kind(&dir).is_ok_and(|kind| kind.is_dir())
@@ -197,7 +200,7 @@ impl Checkout {
         }
         let stage = StagingDirectory::new(self.hub.dir())?;
         let no_index = stage.path().join("index");
-        // Seen from there, no rule names the directory itself; those for what is in it count.
+        // Seen from there, no rule matches the directory itself; rules for its content apply.
         let rules = self.dir.join(IGNORE);
         let has_rules =
             !file::is_link(&rules) && file::kind(&rules).is_ok_and(|kind| kind.is_file());
@@ -221,7 +224,8 @@ impl Checkout {
             .await
     }
 
-    /// Has git look into the repositories that were made among the files. Gives what it cannot reach.
+    /// Makes git descend into the repositories that were created among the files. Returns what it
+    /// cannot reach.
     async fn open_up_nested(&self) -> Result<Vec<String>> {
         for _ in 0..NESTED_MAX {
             let nested = self.nested().await?;
@@ -233,7 +237,7 @@ impl Checkout {
         Ok(vec![too_deep()])
     }
 
-    /// Lets massgen read and change all of the files, whatever a command said of them.
+    /// Gives massgen access to all of the files, whatever mode a command set.
     fn open_all(&self) -> Result<()> {
         make_accessible(&self.dir).map_err(|fault| {
             let message = format!("cannot open `{}`: {fault}", self.dir);
@@ -241,7 +245,7 @@ impl Checkout {
         })
     }
 
-    /// The directories that git takes for repositories of their own, and knows nothing of yet.
+    /// Returns the untracked directories that git treats as separate repositories.
     async fn nested(&self) -> Result<Vec<Vec<u8>>> {
         let words = ["ls-files", "--others", "--exclude-standard", "-z"];
         let output = self.ask(&words).await?;
@@ -250,8 +254,8 @@ impl Checkout {
         Ok(nested.map(<[u8]>::to_owned).collect())
     }
 
-    /// Has git look into these directories: it does where it knows a file. The file that it is told of
-    /// is gone when the files are taken up.
+    /// Makes git descend into these directories: it does so if it knows a file there. The file that
+    /// is added for this is gone when the files are captured.
     async fn open_up(&self, nested: &[Vec<u8>]) -> Result<()> {
         let words = ["hash-object", "-w", "--stdin"];
         let nothing = parse_id(&self.ask(&words).await?)?;
@@ -279,7 +283,8 @@ fn too_deep() -> String {
     format!("repositories are in each other, more than {NESTED_MAX} deep")
 }
 
-/// What `git add` says of files that it does not take, without its second word on each.
+/// Extracts git's complaints about files that `git add` does not accept, without its second message
+/// about each.
 fn add_errors(added: &GitOutput) -> Vec<String> {
     let lines = added.errors.lines().filter_map(|line| {
         let fault = line.strip_prefix("error: ");

@@ -1,48 +1,49 @@
-//! Owns what is read of the history of branches.
+//! Reads the history of branches.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::world::git::hub::{Hub, lossy};
+use crate::world::git::hub::Hub;
+use crate::world::git::lossy;
 use crate::world::git::nul_separated;
 use crate::world::git::object::{BranchName, ObjectId};
 
-/// How git is asked to write a commit down: its fields, each on a line, and then its message.
+/// The format in which git prints a commit: its fields, one per line, and then its message.
 const FORMAT: &str = "--format=%H%n%T%n%P%n%ct%n%an%n%B";
 
 /// A commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GitCommit {
-    /// Its name.
+    /// Its object ID.
     pub id: ObjectId,
-    /// What it holds.
+    /// The tree of its files.
     pub tree: ObjectId,
-    /// What it goes on from.
+    /// Its parents.
     pub parents: Vec<ObjectId>,
-    /// When it was made, in seconds since 1970.
+    /// Its commit date, in seconds since 1970.
     pub when: i64,
     /// The name of its author.
     pub author: String,
-    /// Its message; bytes that are no text are replaced.
+    /// Its message; invalid UTF-8 is replaced.
     pub message: String,
 }
 
 impl GitCommit {
-    /// The first line of its message.
+    /// Returns the first line of its message.
     pub fn subject(&self) -> &str {
         self.message.lines().next().unwrap_or_default()
     }
 }
 
-/// Which commits of a history are told.
+/// Which commits of a history are listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HistoryTraversal {
-    /// Only those that a branch itself pointed at.
+    /// Only the first parents: those that the branch itself pointed to.
     First,
-    /// Also those that were merged into it.
+    /// All, including those that were merged into it.
     All,
 }
 
 impl Hub {
-    /// The history of a branch, the oldest commit first, without `since` and what that goes back to.
+    /// Returns the history of a branch, oldest commit first, without `since` and its ancestors.
     pub async fn history(
         &self,
         branch: &BranchName,
@@ -69,7 +70,7 @@ impl Hub {
             .collect()
     }
 
-    /// A commit.
+    /// Reads a commit.
     pub async fn read_commit(&self, id: &ObjectId) -> Result<GitCommit> {
         let words = [
             "log",
@@ -82,7 +83,7 @@ impl Hub {
         parse_commit(&lossy(&self.ask(&words, &[], b"").await?))
     }
 
-    /// All branches with what they point at, by name.
+    /// Returns all branches with their commits, by name.
     pub async fn branches(&self) -> Result<Vec<(BranchName, ObjectId)>> {
         let format = "--format=%(objectname) %(refname:lstrip=2)";
         let words = ["for-each-ref", format, "refs/heads"];
@@ -94,7 +95,7 @@ impl Hub {
         Ok(branches.collect())
     }
 
-    /// How many commits `one` has that `other` has not, and the other way round.
+    /// Returns how many commits `one` has that `other` lacks, and vice versa.
     pub async fn distance(&self, one: &ObjectId, other: &ObjectId) -> Result<(u64, u64)> {
         let both = format!("{one}...{other}");
         let words = ["rev-list", "--left-right", "--count", &both, "--"];
@@ -106,7 +107,7 @@ impl Hub {
         }
     }
 
-    /// Removes a branch, if it still points at `from`.
+    /// Removes a branch, if it still points to `from`.
     pub async fn remove_branch(&self, branch: &BranchName, from: &ObjectId) -> Result<()> {
         let reference = branch.reference();
         let words = ["update-ref", "-d", &reference, from.as_str()];

@@ -1,52 +1,53 @@
-//! Owns the repository of one pipeline: bare, made and changed by massgen alone, and where a project
-//! is worked on, on top of the objects that it has. The project's own repository is only read.
+//! The hub, the bare repository of one pipeline: massgen alone creates and changes it. If the
+//! pipeline works on a project, it builds on the project's objects. The project's own repository is
+//! only read.
 
 use std::os::unix::ffi::OsStrExt;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
-use crate::world::files::read_found;
 use crate::world::git::object::{BranchName, CommitAuthor, ObjectId};
 use crate::world::git::project::{ProjectRepository, SHALLOW_BYTES_MAX};
-use crate::world::git::{GitInvocation, GitOutput, GitProgram, OUTPUT_BYTES_MAX, text};
+use crate::world::git::{GitInvocation, GitOutput, GitProgram, OUTPUT_BYTES_MAX, lossy, text};
+use crate::world::io::files::read_found;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
 use crate::world::sys::state_files::file::{self, FileDurability};
 
-/// The status of `git merge-tree` that tells of conflicts, from its manual.
+/// The exit status of `git merge-tree` for conflicts (git-merge-tree(1)).
 const CONFLICTS: i32 = 1;
-/// The mode of a tree's entry that is another repository's commit.
+/// The mode of a tree entry that is a commit of another repository.
 const SUBMODULE: &str = "160000";
 
-/// A bare repository of massgen's own.
+/// A bare repository of massgen's.
 #[derive(Clone, Debug)]
 pub struct Hub {
     git: GitProgram,
     dir: AbsPath,
 }
 
-/// A commit to be made.
+/// A commit to be created.
 #[derive(Clone, Copy, Debug)]
 pub struct NewCommit<'a> {
-    /// What it holds.
+    /// The tree of its files.
     pub tree: &'a ObjectId,
-    /// What it goes on from.
+    /// Its parents.
     pub parents: &'a [ObjectId],
-    /// Who it is by.
+    /// Its author.
     pub author: &'a CommitAuthor,
-    /// Its subject, and after an empty line the rest.
+    /// Its subject, and after an empty line the body.
     pub message: &'a str,
 }
 
-/// What the merge of two commits comes to. Nothing but objects is made by it.
+/// The result of merging two commits. The merge creates nothing but objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MergeResult {
-    /// This tree.
+    /// The merged tree.
     Clean(ObjectId),
-    /// Both changed the same.
+    /// Both sides changed the same files.
     Conflict {
-        /// A tree in which the files have both sides between markers.
+        /// A tree in which these files contain both sides between conflict markers.
         tree: ObjectId,
-        /// The files, each once.
+        /// The files, each listed once.
         files: Vec<String>,
     },
 }
@@ -54,28 +55,28 @@ pub enum MergeResult {
 /// A file in which two trees differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChangedFile {
-    /// Its path from the root, in which bytes that are no text are replaced.
+    /// Its path from the root; invalid UTF-8 is replaced.
     pub path: String,
-    /// What happened to it.
+    /// How it changed.
     pub how: DiffStatus,
-    /// Whether it is another repository's commit, and no file.
+    /// Whether it is a commit of another repository rather than a file.
     pub is_submodule: bool,
 }
 
-/// What happened to a file from one tree to another.
+/// How a file changed from one tree to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiffStatus {
     /// It is new.
     Added,
     /// It is gone.
     Removed,
-    /// It is another, in content, kind or mode.
+    /// Its content, kind or mode changed.
     Modified,
 }
 
 impl Hub {
-    /// Makes a repository without a branch at `dir`. The objects of `project` count as its own, and
-    /// are not copied.
+    /// Creates a repository without a branch at `dir`. It uses the objects of `project` without
+    /// copying them.
     pub async fn create(
         git: GitProgram,
         dir: AbsPath,
@@ -85,7 +86,7 @@ impl Hub {
         let hub = Self { git, dir };
         let format = project.map_or("sha1", |project| &project.format);
         let format = format!("--object-format={format}");
-        // No template: it could bring hooks along.
+        // No template: it could contain hooks.
         let branch = "--initial-branch=main";
         let make = [
             "init",
@@ -110,22 +111,22 @@ impl Hub {
         Ok(hub)
     }
 
-    /// The repository that stands at `dir`.
+    /// Opens the existing repository at `dir`.
     pub fn open(git: GitProgram, dir: AbsPath) -> Self {
         Self { git, dir }
     }
 
-    /// How git is run.
+    /// Returns the git program.
     pub(super) fn git(&self) -> &GitProgram {
         &self.git
     }
 
-    /// Where it is.
+    /// Returns its directory.
     pub fn dir(&self) -> &AbsPath {
         &self.dir
     }
 
-    /// The newest commit of a branch; `None` if there is no such branch.
+    /// Returns the newest commit of a branch; `None` if there is no such branch.
     pub async fn tip(&self, branch: &BranchName) -> Result<Option<ObjectId>> {
         let reference = branch.reference();
         let words = [
@@ -142,7 +143,8 @@ impl Hub {
         }
     }
 
-    /// Points a branch at `to`, if it still points at `from`; with `None`, if there is no such branch.
+    /// Points a branch to `to`, if it still points to `from`, or with `None`, if there is no such
+    /// branch.
     ///
     /// # Errors
     /// It points elsewhere.
@@ -159,7 +161,7 @@ impl Hub {
         self.ask(&words, &[], b"").await.map(drop)
     }
 
-    /// Makes a commit that no branch points at yet.
+    /// Creates a commit that no branch points to yet.
     pub async fn commit(&self, new: NewCommit<'_>) -> Result<ObjectId> {
         let parents = new
             .parents
@@ -171,25 +173,25 @@ impl Hub {
             .chain([new.tree.as_str()])
             .collect();
         let env = new.author.variables();
-        // Git takes every byte but this one.
+        // Git accepts every byte but this one.
         let message = new.message.replace('\0', "");
         let said = self.ask(&words, &env, message.as_bytes()).await?;
         parse_id(&said)
     }
 
-    /// The tree of a commit.
+    /// Returns the tree of a commit.
     pub async fn tree_of(&self, commit: &ObjectId) -> Result<ObjectId> {
         let tree = format!("{commit}^{{tree}}");
         let words = ["rev-parse", "--verify", "--end-of-options", &tree];
         parse_id(&self.ask(&words, &[], b"").await?)
     }
 
-    /// The tree without anything in it.
+    /// Returns the empty tree.
     pub async fn empty_tree(&self) -> Result<ObjectId> {
         parse_id(&self.ask(&["mktree"], &[], b"").await?)
     }
 
-    /// Merges two commits from what both go back to. No file, branch or index is touched.
+    /// Merges two commits from their common ancestor. No file, branch or index is touched.
     pub async fn merge(&self, ours: &ObjectId, theirs: &ObjectId) -> Result<MergeResult> {
         let words = [
             "merge-tree",
@@ -217,7 +219,7 @@ impl Hub {
         }
     }
 
-    /// Whether `commit` is `ancestor` or goes back to it.
+    /// Returns whether `commit` is `ancestor` or descends from it.
     pub async fn is_descendant_of(&self, commit: &ObjectId, ancestor: &ObjectId) -> Result<bool> {
         let words = [
             "merge-base",
@@ -233,13 +235,14 @@ impl Hub {
         }
     }
 
-    /// The files in which two trees (or commits) differ, in the order of their paths.
+    /// Returns the files in which two trees (or commits) differ, in the order of their paths.
     pub async fn changed_files(&self, from: &ObjectId, to: &ObjectId) -> Result<Vec<ChangedFile>> {
         let read = |about: &str, path: &[u8]| row(about, lossy(path));
         self.diff_trees((from, to), read).await
     }
 
-    /// What `read` makes of each file in which two trees differ: of what git says about it, and its path.
+    /// Applies `read` to each file in which two trees differ: to git's status of the file, and its
+    /// path.
     pub(super) async fn diff_trees<T>(
         &self,
         (from, to): (&ObjectId, &ObjectId),
@@ -267,7 +270,7 @@ impl Hub {
         Ok(rows)
     }
 
-    /// What git answers about the repository, if all went well.
+    /// Runs git on the repository and returns its output; a failure is an error.
     pub(super) async fn ask(
         &self,
         words: &[&str],
@@ -284,7 +287,7 @@ impl Hub {
         self.git.ask(call).await
     }
 
-    /// What git answers about the files in `dir`, on which its notes are in `index`.
+    /// Runs git on the files in `dir`, whose index is `index`.
     pub(super) async fn query_worktree(
         &self,
         (dir, index): (&AbsPath, &AbsPath),
@@ -294,7 +297,7 @@ impl Hub {
             .await
     }
 
-    /// As [`Hub::query_worktree`], whatever its status.
+    /// Like [`Hub::query_worktree`], but returns the output whatever git's exit status.
     pub(super) async fn try_query_worktree(
         &self,
         (dir, index): (&AbsPath, &AbsPath),
@@ -303,7 +306,7 @@ impl Hub {
         self.try_with((&self.dir, dir, index), words, b"").await
     }
 
-    /// As [`Hub::query_worktree`], where git reads `input`.
+    /// Like [`Hub::query_worktree`], but git reads `input`.
     pub(super) async fn query_worktree_with_input(
         &self,
         (dir, index): (&AbsPath, &AbsPath),
@@ -314,8 +317,7 @@ impl Hub {
         self.ask_with(files, words, input).await.map(drop)
     }
 
-    /// What git answers about the files in `dir` of the repository `git_dir`, on which its notes are in
-    /// `index`.
+    /// Runs git on the files in `dir` of the repository `git_dir`, whose index is `index`.
     pub(super) async fn query_other_worktree(
         &self,
         files: (&AbsPath, &AbsPath, &AbsPath),
@@ -358,7 +360,8 @@ impl Hub {
         self.git.try_ask(call).await
     }
 
-    /// Puts rows of `git update-index -z --index-info` into the index of the files in `dir`.
+    /// Adds entries in the format of `git update-index -z --index-info` to the index of the files
+    /// in `dir`.
     pub(super) async fn fill_index(
         &self,
         (dir, index): (&AbsPath, &AbsPath),
@@ -369,8 +372,8 @@ impl Hub {
             .await
     }
 
-    /// Gives `project` all objects that `commit` leads to and its head does not, as one pack. It is written
-    /// by a git that goes by the settings of the hub alone.
+    /// Gives `project` all objects that are reachable from `commit` and not from its head, as one
+    /// pack. It is written by a git that uses only the settings of the hub.
     pub(super) async fn send_objects(
         &self,
         project: &ProjectRepository,
@@ -391,7 +394,7 @@ impl Hub {
         self.ask(&words, &env, asked.as_bytes()).await.map(drop)
     }
 
-    /// The beginning of what git answers about the repository.
+    /// Runs git on the repository and returns the beginning of its output.
     pub(super) async fn output_prefix(&self, words: &[&str], bytes_max: u64) -> Result<Vec<u8>> {
         let git_dir = self.dir.to_string();
         let call = GitInvocation {
@@ -402,7 +405,7 @@ impl Hub {
         self.git.ask(call).await
     }
 
-    /// How the names of its objects are made: `sha1` or `sha256`.
+    /// Returns the hash function of its object IDs: `sha1` or `sha256`.
     pub(super) async fn format(&self) -> Result<String> {
         let told = self
             .ask(&["rev-parse", "--show-object-format"], &[], b"")
@@ -410,12 +413,12 @@ impl Hub {
         text(&told).map(str::to_owned)
     }
 
-    /// The commits at which it ends, if its history is not whole.
+    /// Returns the commits at which its history ends, if it is shallow.
     pub(super) fn shallow(&self) -> Result<Option<Vec<u8>>> {
         read_found(&self.dir.join("shallow"), SHALLOW_BYTES_MAX)
     }
 
-    /// What git answers about the repository, whatever its status.
+    /// Runs git on the repository and returns its output, whatever its exit status.
     async fn try_ask(&self, words: &[&str]) -> Result<GitOutput> {
         let git_dir = self.dir.to_string();
         let call = GitInvocation {
@@ -425,7 +428,7 @@ impl Hub {
         self.git.try_ask(call).await
     }
 
-    /// That git ended otherwise than it should.
+    /// Creates the error for a failed run of git.
     fn git_error(&self, words: &[&str], why: &str) -> Error {
         self.call(words).git_error(why)
     }
@@ -435,7 +438,7 @@ impl Hub {
     }
 }
 
-/// The object that git named.
+/// Parses the object ID that git printed.
 pub(super) fn parse_id(answer: &[u8]) -> Result<ObjectId> {
     let text = text(answer)?;
     ObjectId::parse(text).ok_or_else(|| {
@@ -444,11 +447,7 @@ pub(super) fn parse_id(answer: &[u8]) -> Result<ObjectId> {
     })
 }
 
-pub(super) fn lossy(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-/// A row of `git diff-tree --raw -z`: `:MODE MODE OBJECT OBJECT STATUS`, and the path.
+/// Parses a row of `git diff-tree --raw -z`: `:MODE MODE OBJECT OBJECT STATUS`, and the path.
 fn row(about: &str, path: String) -> Option<ChangedFile> {
     let mut words = about.strip_prefix(':')?.split(' ');
     let (before, after) = (words.next()?, words.next()?);

@@ -1,5 +1,5 @@
-//! Owns the files of a pipeline's work on their way into a project of the user's: which differ, which of
-//! them the user has changed meanwhile, and how they are laid out.
+//! Imports the files of a pipeline's work into a project of the user: which files differ, which of
+//! them the user has changed meanwhile, and writing them to a directory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -14,32 +14,32 @@ use crate::world::git::tree::index_row;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience, StagingDirectory};
 use crate::world::sys::state_files::file;
 
-/// The mode of what a tree lacks.
+/// The mode of a file that a tree lacks.
 const NOTHING: &str = "000000";
 
-/// A file as a tree has it.
+/// The version of a file in a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TreeFile {
     mode: String,
     object: ObjectId,
 }
 
-/// What a file was and becomes.
+/// The old and the new version of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImportChange {
-    /// What it was, if it was there.
+    /// The old version, if the file existed.
     pub before: Option<TreeFile>,
-    /// What it becomes, if it is there then.
+    /// The new version, if the file exists afterwards.
     pub after: Option<TreeFile>,
 }
 
-/// How the ends of lines on the disk differ from those in the repository, by the user's settings: words
-/// that git takes before a command.
+/// How line endings on the disk differ from those in the repository, by the user's settings:
+/// options that git accepts before a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LineEndings(Vec<String>);
 
 impl LineEndings {
-    /// By values of `core.autocrlf` and `core.eol`; others than git's own say nothing.
+    /// Converts values of `core.autocrlf` and `core.eol`; unknown values are ignored.
     pub(super) fn new(autocrlf: Option<&str>, eol: Option<&str>) -> Self {
         let setting = |name: &str, value: Option<&str>, known: &[&str]| {
             let value = value.filter(|value| known.contains(value))?;
@@ -50,37 +50,37 @@ impl LineEndings {
         Self(autocrlf.into_iter().chain(eol).flatten().collect())
     }
 
-    /// A command that goes by them.
+    /// Returns a command with these options.
     fn with_options<'a>(&'a self, command: &[&'a str]) -> Vec<&'a str> {
         let settings = self.0.iter().map(String::as_str);
         settings.chain(command.iter().copied()).collect()
     }
 }
 
-/// The files of a user, and how lines end there.
+/// The files of a user, and their line endings.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkingTree<'a> {
-    /// The directory that they are in.
+    /// The directory of the files.
     pub root: &'a AbsPath,
-    /// How lines end there.
+    /// Their line endings.
     pub line_ends: &'a LineEndings,
 }
 
-/// Files that change, by their paths in the tree.
+/// Changed files, by their paths in the tree.
 pub type ImportChanges = BTreeMap<RelPath, ImportChange>;
 
 impl Hub {
-    /// The files in which two trees differ.
+    /// Returns the files in which two trees differ.
     ///
     /// # Errors
-    /// A path is none that massgen can write to.
+    /// massgen cannot write to one of the paths.
     pub async fn changes(&self, from: &ObjectId, to: &ObjectId) -> Result<ImportChanges> {
         let changes = self.diff_trees((from, to), change).await?;
         Ok(changes.into_iter().collect())
     }
 
-    /// The files among `changes` that are on the disk neither as they were nor as they become: somebody
-    /// else has changed them.
+    /// Returns the files among `changes` whose state on the disk is neither the old nor the new
+    /// version: someone else has changed them.
     pub async fn user_changed(
         &self,
         disk: WorkingTree<'_>,
@@ -99,7 +99,7 @@ impl Hub {
         Ok(both.cloned().collect())
     }
 
-    /// The files among `changes` that are not on the disk as they become.
+    /// Returns the files among `changes` that do not have their new version on the disk.
     pub async fn missing(
         &self,
         disk: WorkingTree<'_>,
@@ -111,8 +111,8 @@ impl Hub {
         Ok(unlike.await?.into_iter().collect())
     }
 
-    /// The files that are not on the disk in a version of theirs; where that is nothing, those that are
-    /// there.
+    /// Returns the files whose state on the disk differs from the given version; if the version is
+    /// `None`, the files that exist.
     async fn differing_files(
         &self,
         (disk, index): (WorkingTree<'_>, AbsPath),
@@ -132,7 +132,7 @@ impl Hub {
             }
         }
         self.fill_index(files, &rows).await?;
-        // Unlike `git diff-files`, it looks into files whose dates it does not know.
+        // Unlike `git diff-files`, it reads files whose timestamps it does not know.
         let ask = [
             "diff",
             "--name-only",
@@ -140,7 +140,7 @@ impl Hub {
             "--no-renames",
             "--no-ext-diff",
             "--no-textconv",
-            // Looking into a submodule runs what its settings name.
+            // Inspecting a submodule would run programs that its settings name.
             "--ignore-submodules=dirty",
         ];
         let told = self
@@ -150,7 +150,7 @@ impl Hub {
         Ok(unlike)
     }
 
-    /// Whether all files on the disk below a directory are among `changes`.
+    /// Returns whether all files on the disk below a directory are among `changes`.
     async fn are_all_changed(
         &self,
         (root, index): (&AbsPath, &AbsPath),
@@ -158,15 +158,15 @@ impl Hub {
         changes: &ImportChanges,
     ) -> Result<bool> {
         let below = dir.to_string();
-        // Nothing is known to an index that is not there, so these are all.
+        // A missing index knows no file, so these are all.
         let unknown = index.parent().unwrap_or_else(AbsPath::top).join("none");
         let list = ["ls-files", "--others", "-z", "--", &below];
         let told = self.query_worktree((root, &unknown), &list).await?;
         Ok(paths(&told).all(|path| changes.contains_key(&path)))
     }
 
-    /// Writes what `changes` make of files of `tree` into the empty directory of `to`, as its
-    /// `.gitattributes` say.
+    /// Writes the new versions of `changes` from `tree` into the empty directory of `to`, as its
+    /// `.gitattributes` specify.
     pub async fn lay_out(
         &self,
         (tree, changes): (&ObjectId, &ImportChanges),
@@ -189,8 +189,8 @@ impl Hub {
             .await
     }
 
-    /// What stands in the way of files that `changes` make: a name above one of them is a directory no
-    /// more, or holds a repository of its own. By their paths, with what they are.
+    /// Returns what blocks files that `changes` create: a parent path that is no longer a
+    /// directory, or that holds a nested repository. The result maps each such path to its kind.
     pub fn obstacles(
         &self,
         root: &AbsPath,
@@ -217,7 +217,7 @@ impl Hub {
     }
 }
 
-/// A row of `git diff-tree --raw -z`: `:MODE MODE OBJECT OBJECT STATUS`, and the path.
+/// Parses a row of `git diff-tree --raw -z`: `:MODE MODE OBJECT OBJECT STATUS`, and the path.
 fn change(about: &str, path: &[u8]) -> Option<(RelPath, ImportChange)> {
     let mut words = about.strip_prefix(':')?.split(' ');
     let mut word = || words.next();
@@ -238,7 +238,7 @@ fn change(about: &str, path: &[u8]) -> Option<(RelPath, ImportChange)> {
     Some((path, change))
 }
 
-/// The paths of an answer that ends each with a NUL.
+/// Parses NUL-terminated paths.
 pub(super) fn paths(answer: &[u8]) -> impl Iterator<Item = RelPath> {
     nul_separated(answer).filter_map(|name| RelPath::new(OsStr::from_bytes(name)))
 }
@@ -251,7 +251,7 @@ fn row(version: &TreeFile, path: &RelPath) -> Vec<u8> {
     )
 }
 
-/// What stands at the path of a directory of the project's, if it is none.
+/// Returns what is at `path` instead of a plain directory of the project, if anything.
 fn obstacle(path: &AbsPath) -> Option<&'static str> {
     if file::is_link(path) {
         return Some("a link");

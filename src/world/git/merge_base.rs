@@ -1,12 +1,13 @@
-//! Owns merges whose base is chosen: by them, what was merged once is taken back.
+//! Merges with a chosen base, by which an earlier merge can be reverted.
 
 use crate::error::Result;
 use crate::world::git::hub::{Hub, MergeResult, NewCommit};
 use crate::world::git::object::{CommitAuthor, ObjectId};
 
 impl Hub {
-    /// Merges what two commits or trees hold as if both had been made on `base`, a commit or a tree too,
-    /// whatever they go back to. To take a commit back, `base` is it and `theirs` is what it was made on.
+    /// Merges two commits or trees as if both had been made on `base`, which is a commit or a tree,
+    /// too, whatever their ancestors are. To revert a commit, `base` is that commit and `theirs` is
+    /// its parent.
     pub async fn merge_from(
         &self,
         base: &ObjectId,
@@ -19,7 +20,8 @@ impl Hub {
         self.merge(&ours, &theirs).await
     }
 
-    /// A commit of what `content` holds, made on `parents`. Nothing points at it.
+    /// Creates a commit of the tree of `content` with the given `parents`. No reference points to
+    /// it.
     async fn synthetic_commit(&self, content: &ObjectId, parents: &[ObjectId]) -> Result<ObjectId> {
         let tree = self.tree_of(content).await?;
         let new = NewCommit {

@@ -1,19 +1,20 @@
-//! Owns the running of git on repositories that massgen keeps. Trees that agents wrote to are looked
-//! at with it, so it must never run or ask what a tree, a project or the user's settings bring along:
-//! no hook, no watcher of files, no filter, no driver of diffs or merges, no alias, no pager.
+//! Runs git on repositories that massgen keeps. It inspects trees that agents wrote, so it must
+//! never run or consult anything that comes with a tree, a project or the user's settings: no hook,
+//! file system monitor, filter, diff or merge driver, alias or pager.
 
-pub mod merge_base;
+pub mod object;
 mod ownership;
+pub mod project;
+pub mod hub;
+pub mod merge_base;
+pub mod tree;
 pub mod checkout;
 pub mod history;
-pub mod hub;
 pub mod import;
 mod next_index;
-pub mod object;
 pub mod private_repository;
-pub mod project;
 pub mod receiver;
-pub mod tree;
+mod user_index;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -24,19 +25,19 @@ use crate::text::single_line;
 use crate::world::sys::environment::ProcessEnvironment;
 use crate::world::sys::process::{self, ProgramExit, ProgramInvocation};
 
-/// How long one run of git may take.
+/// The timeout of one run of git.
 const TIME_MAX: Duration = Duration::from_mins(10);
-/// The most that git may answer, in bytes.
+/// The longest output of git, in bytes.
 const OUTPUT_BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// How much of what git says of a fault is passed on, in characters.
+/// How much of git's error output is passed on, in characters.
 const FAULT_CHARS_MAX: usize = 300;
-/// The oldest version that merges without a tree on the disk: `git merge-tree --write-tree`.
+/// The oldest version that merges without a working tree: `git merge-tree --write-tree`.
 const VERSION_MIN: (u32, u32) = (2, 38);
 
-/// Which settings are about hooks.
+/// The settings of hooks, as a regular expression.
 const HOOK_KEYS: &str = "^hook\\.";
 
-/// What git is told in every run, whatever the settings of the repository say.
+/// The settings of every run of git, whatever the repository's own settings are.
 const SETTINGS: &[&str] = &[
     "core.fsmonitor=false",
     "core.hooksPath=/dev/null",
@@ -53,19 +54,20 @@ const SETTINGS: &[&str] = &[
     "diff.external=",
     "diff.ignoreSubmodules=all",
     "gc.auto=0",
-    // From git 2.55 on, this holds for all hooks that settings name; `hooks_disabled` for those of 2.54.
+    // Git 2.55 disables all configured hooks of an event by this; see `hooks_disabled` for 2.54.
     "hook.post-index-change.enabled=false",
     "hook.reference-transaction.enabled=false",
     "maintenance.auto=false",
-    // Whoever mends a conflict sees what both sides began with.
+    // Agents that resolve a conflict see the common ancestor of both sides.
     "merge.conflictStyle=diff3",
     "protocol.allow=never",
-    // Whether the user trusts a repository of another's is asked of their own git: `ProjectRepository::discover`.
+    // Whether the user trusts a repository of another user is left to their own git:
+    // `ProjectRepository::discover`.
     "safe.directory=*",
     "submodule.recurse=false",
 ];
 
-/// What git finds in its environment, beside `PATH` and what a single run adds.
+/// The environment of git, apart from `PATH` and what a single run adds.
 const ENVIRONMENT: &[(&str, &str)] = &[
     ("LC_ALL", "C"),
     ("HOME", "/nonexistent"),
@@ -75,14 +77,14 @@ const ENVIRONMENT: &[(&str, &str)] = &[
     ("GIT_ATTR_NOSYSTEM", "1"),
     ("GIT_NO_REPLACE_OBJECTS", "1"),
     ("GIT_NO_LAZY_FETCH", "1"),
-    // `protocol.allow` gives way to a repository's `protocol.ext.allow`; this gives way to nothing.
+    // A repository's `protocol.ext.allow` overrides `protocol.allow`, but not this.
     ("GIT_ALLOW_PROTOCOL", "none"),
     ("GIT_OPTIONAL_LOCKS", "0"),
     ("GIT_TERMINAL_PROMPT", "0"),
     ("GIT_LITERAL_PATHSPECS", "1"),
 ];
 
-/// Variables that point git at another repository than the one it is run in, as they do in a hook: those
+/// Variables that point git at a repository other than the one that it runs in, as in a hook: those
 /// of `git rev-parse --local-env-vars`.
 const OF_ANOTHER_REPOSITORY: &[&str] = &[
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
@@ -103,8 +105,8 @@ const OF_ANOTHER_REPOSITORY: &[&str] = &[
     "GIT_WORK_TREE",
 ];
 
-/// What git takes of the user's environment when it is asked for their settings, their name and whom
-/// they trust; with `*` all that begin so.
+/// Variables that git inherits from the user when it is asked for their settings, their identity
+/// and whom they trust; `*` at the end matches every variable with that prefix.
 const OF_USER: &[&str] = &[
     "EMAIL",
     "GIT_AUTHOR_*",
@@ -119,7 +121,7 @@ const OF_USER: &[&str] = &[
     "TZ",
     "USER",
     "XDG_CONFIG_HOME",
-    // Makes git more careful, and nothing else.
+    // Makes git more careful, and has no other effect.
     "GIT_TEST_ASSUME_DIFFERENT_OWNER",
 ];
 
@@ -127,11 +129,11 @@ const OF_USER: &[&str] = &[
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GitProgram {
     program: AbsPath,
-    /// The directories in which programs are looked for, as in `PATH`.
+    /// The directories in which programs are searched, as in `PATH`.
     path: String,
-    /// What of the user's environment their settings and their name are found by.
+    /// The part of the user's environment by which git finds their settings and identity.
     listed: ProcessEnvironment,
-    /// The user's environment, for what they could type themselves.
+    /// The user's environment, for commands that the users could type themselves.
     whole: ProcessEnvironment,
 }
 
@@ -140,18 +142,18 @@ pub struct GitProgram {
 struct GitInvocation<'a> {
     /// The directory that it runs in.
     dir: &'a AbsPath,
-    /// What follows the settings.
+    /// The arguments after the settings.
     arguments: &'a [&'a str],
-    /// What it finds in its environment beside the usual.
+    /// Additional environment variables.
     env: &'a [(&'a str, &'a str)],
-    /// What it reads.
+    /// Its standard input.
     input: &'a [u8],
-    /// How much of what it answers is read, in bytes.
+    /// The most that is read of its output, in bytes.
     output_bytes_max: u64,
 }
 
 impl<'a> GitInvocation<'a> {
-    /// A run with these arguments in `dir`, that reads nothing.
+    /// Creates a run with these arguments in `dir`, without input.
     fn new(dir: &'a AbsPath, arguments: &'a [&'a str]) -> Self {
         Self {
             dir,
@@ -163,7 +165,7 @@ impl<'a> GitInvocation<'a> {
     }
 }
 
-/// What git answered.
+/// The output of git.
 #[derive(Debug)]
 struct GitOutput {
     code: i32,
@@ -172,10 +174,10 @@ struct GitOutput {
 }
 
 impl GitProgram {
-    /// The program that is found with the environment `env` of the user.
+    /// Finds git through the user's environment `env`.
     ///
     /// # Errors
-    /// There is none, or it is older than 2.38.
+    /// There is no git, or it is older than 2.38.
     pub async fn find(env: &BTreeMap<String, String>) -> Result<Self> {
         let path_variable = env.get("PATH").map(String::as_str).unwrap_or_default();
         let missing = || {
@@ -186,7 +188,7 @@ impl GitProgram {
         let git = Self {
             program,
             path: path_variable.to_owned(),
-            // What it says is read in English.
+            // Its messages are parsed, so they must be in English.
             listed: ProcessEnvironment::inherit_listed(env, OF_USER)
                 .with("LC_ALL", "C")
                 .with("GIT_ALLOW_PROTOCOL", "none"),
@@ -207,7 +209,7 @@ impl GitProgram {
         }
     }
 
-    /// What git answers, if all went well.
+    /// Runs git and returns its output; a failure is an error.
     async fn ask(&self, call: GitInvocation<'_>) -> Result<Vec<u8>> {
         let answer = self.try_ask(call).await?;
         match answer.code {
@@ -216,7 +218,7 @@ impl GitProgram {
         }
     }
 
-    /// What git answers, whatever its status.
+    /// Runs git and returns its output, whatever its exit status.
     async fn try_ask(&self, call: GitInvocation<'_>) -> Result<GitOutput> {
         let settings = SETTINGS.iter().flat_map(|setting| ["-c", setting]);
         let arguments: Vec<&str> = settings.chain(call.arguments.iter().copied()).collect();
@@ -226,8 +228,8 @@ impl GitProgram {
             .await
     }
 
-    /// What git answers in the repository of a user to a command that has hooks, if all went well. Git runs
-    /// hooks that the settings of a repository name, wherever its directory of hooks is said to be.
+    /// Runs a git command that has hooks in a repository of the user's, without configured hooks, which
+    /// `core.hooksPath` does not disable.
     async fn ask_without_hooks(&self, call: GitInvocation<'_>) -> Result<Vec<u8>> {
         let disabled = self.hooks_disabled(call.dir).await?;
         let count = disabled.len().to_string();
@@ -239,8 +241,8 @@ impl GitProgram {
         self.ask(GitInvocation { env: &env, ..call }).await
     }
 
-    /// The variables that disable each hook which the settings around `dir` name: those of its key, with
-    /// the key, and that of its value.
+    /// Returns the variables that disable each configured hook of the repository at `dir`: the one for the
+    /// setting, the setting, and the one for its value.
     async fn hooks_disabled(&self, dir: &AbsPath) -> Result<Vec<(String, (String, String))>> {
         let words = ["config", "--null", "--name-only", "--get-regexp", HOOK_KEYS];
         let answer = self.try_ask(GitInvocation::new(dir, &words)).await?;
@@ -249,7 +251,7 @@ impl GitProgram {
                 .split('\0')
                 .filter_map(hook_name)
                 .collect(),
-            // There is none.
+            // There are none.
             1 => BTreeSet::new(),
             _ => return Err(GitInvocation::new(dir, &words).git_error(&answer.errors)),
         };
@@ -262,8 +264,8 @@ impl GitProgram {
         Ok(variables.collect())
     }
 
-    /// What git answers with the settings of the user, whatever its status. Only for words that run
-    /// nothing which a repository brings along.
+    /// Runs git with the user's settings and returns its output, whatever its exit status. Only for
+    /// commands that run nothing that comes with a repository.
     async fn try_as_user(&self, call: GitInvocation<'_>) -> Result<GitOutput> {
         self.run(call, (call.arguments, &self.listed)).await
     }
@@ -286,7 +288,7 @@ impl GitProgram {
             Ok(ProgramExit::Exited { output, .. }) if reaches(&output, OUTPUT_BYTES_MAX) => {
                 Err(call.git_error("it answered more than massgen reads"))
             }
-            // Nobody has read the rest of it, so its status says nothing.
+            // The rest of its output was not read, so its exit status has no meaning.
             Ok(ProgramExit::Exited { output, errors, .. })
                 if reaches(&output, call.output_bytes_max) =>
             {
@@ -320,7 +322,7 @@ fn reaches(output: &[u8], bytes_max: u64) -> bool {
 }
 
 impl GitInvocation<'_> {
-    /// That it ended otherwise than it should.
+    /// Creates the error for a failed run.
     fn git_error(&self, why: &str) -> Error {
         let verb = self.arguments.iter().find(|word| !word.starts_with('-'));
         let verb = verb.copied().unwrap_or_default();
@@ -330,26 +332,31 @@ impl GitInvocation<'_> {
     }
 }
 
-/// The names of an answer that ends each with a NUL.
+/// Returns output as text, with a replacement character for what is no UTF-8.
+fn lossy(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Splits NUL-terminated names.
 fn nul_separated(answer: &[u8]) -> impl Iterator<Item = &[u8]> {
     let names = answer.split(|byte| *byte == 0);
     names.filter(|name| !name.is_empty())
 }
 
-/// The answer as text, without the newline at its end.
+/// Returns the output as text, without the newline at its end.
 fn text(answer: &[u8]) -> Result<&str> {
     let text = std::str::from_utf8(answer);
     let text = text.map_err(|_| Error::new(ErrorKind::Environment, "git answered with no text"))?;
     Ok(text.trim_end_matches('\n'))
 }
 
-/// The name of the hook that a setting is about: `lint` of `hook.lint.command`.
+/// Returns the name of the hook in a setting: `lint` in `hook.lint.command`.
 fn hook_name(setting: &str) -> Option<&str> {
     let (name, _) = setting.strip_prefix("hook.")?.rsplit_once('.')?;
     Some(name)
 }
 
-/// The first two numbers of what `git --version` says.
+/// Parses the first two numbers of the output of `git --version`.
 fn parse_version(said: &str) -> Option<(u32, u32)> {
     let numbers = said.strip_prefix("git version ")?;
     let mut numbers = numbers.split('.');

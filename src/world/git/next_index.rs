@@ -1,16 +1,16 @@
-//! Owns the change of a user's index. The next one is made aside, with the settings of massgen's git alone,
-//! and put in the place of the user's by one renaming, under the lock that keeps every git off.
+//! Changes the user's index. The next index is built separately, with the settings of massgen's git
+//! alone, and replaces the user's with one rename, under the lock file that keeps every other git
+//! out.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::world::git::hub::Hub;
 use crate::world::git::object::ObjectId;
 use crate::world::git::project::ProjectRepository;
-use crate::world::git::receiver::moved_error;
 use crate::world::sys::state_files::dir::{self, DirLock, DirLockAttempt, StagingDirectory};
 use crate::world::sys::state_files::lockfile::{GitLockFile, version_of};
 
-/// The index that follows the user's, and the lock of theirs.
+/// The next index of the user, and the lock on theirs.
 #[derive(Debug)]
 pub(super) struct NextIndex {
     lock: GitLockFile,
@@ -18,11 +18,11 @@ pub(super) struct NextIndex {
 }
 
 impl NextIndex {
-    /// Makes the index that the project has when `commit` is checked out, in which what the user has staged
-    /// is staged too, and locks theirs.
+    /// Builds the project's index as it is when `commit` is checked out, keeps what the user has
+    /// staged, and locks the user's index.
     ///
     /// # Errors
-    /// Another git has the lock, or has changed the index meanwhile.
+    /// Another git holds the lock, or has changed the index meanwhile.
     pub(super) async fn lock(
         hub: &Hub,
         project: &ProjectRepository,
@@ -32,14 +32,14 @@ impl NextIndex {
         let before = version_of(&project.index);
         let stage = StagingDirectory::new(hub.dir())?;
         let next = stage.path().join("index");
-        project.copy_index((hub, &next)).await?;
-        // The files are there already, and git need not look at them.
+        project.copy_index(hub, &next).await?;
+        // The files exist already, and git need not look at them.
         let mut words = vec!["read-tree", "-m", "-i"];
         words.extend(project.head.as_ref().map(ObjectId::as_str));
         words.push(commit.as_str());
         let files = (&project.root, &next);
         hub.query_worktree(files, &words).await?;
-        // It says by its status what differs, which is the user's affair.
+        // Its exit status shows whether files differ, which is the user's business.
         let refresh = ["update-index", "-q", "--refresh", "--ignore-submodules"];
         hub.try_query_worktree(files, &refresh).await?;
         let lock = GitLockFile::acquire(&project.index, &next)?
@@ -50,12 +50,12 @@ impl NextIndex {
         Ok(Self { lock, _held: held })
     }
 
-    /// Puts it in the place of the user's.
+    /// Replaces the user's index with it.
     pub(super) fn install(self) -> Result<()> {
         self.lock.commit()
     }
 
-    /// Expects that no other git is at work on the user's.
+    /// Checks that no other git is working on the user's index.
     pub(super) fn expect_unlocked(project: &ProjectRepository) -> Result<()> {
         if GitLockFile::is_taken(&project.index) {
             return Err(busy_error(&project.index));
@@ -63,8 +63,8 @@ impl NextIndex {
         Ok(())
     }
 
-    /// Ends what a process that was killed has left: the user's index becomes the next one, or stays, and
-    /// the lock goes. Gives whether it became the next one.
+    /// Recovers from a killed process: the user's index is replaced by the next one, or stays, and
+    /// the lock is released. Returns whether it was replaced.
     pub(super) fn recover(project: &ProjectRepository, is_moved: bool) -> Result<bool> {
         let _held = lock_index(project)?;
         let Some(left) = GitLockFile::find_stale(&project.index) else {
@@ -77,7 +77,7 @@ impl NextIndex {
     }
 }
 
-/// Keeps other massgens off the index.
+/// Locks the index against other massgen processes.
 fn lock_index(project: &ProjectRepository) -> Result<Option<DirLock>> {
     match dir::try_lock(&project.worktree_git_dir())? {
         DirLockAttempt::Acquired(lock) => Ok(Some(lock)),
@@ -94,4 +94,12 @@ fn busy_error(index: &AbsPath) -> Error {
     let message = format!("another git is at work, for there is a `{index}.lock`");
     Error::new(ErrorKind::Environment, message)
         .with_hint("apply again when it has ended; if none runs, remove that file first")
+}
+
+/// Creates the error for a repository that the user's git has changed since massgen inspected it.
+pub(super) fn moved_error() -> Error {
+    let message =
+        "the repository has changed while the files were applied, so nothing is committed";
+    Error::new(ErrorKind::Environment, message)
+        .with_hint("the files are there; apply again, and they are committed on what there is now")
 }

@@ -1,24 +1,24 @@
-//! Owns the names of what a repository holds: objects, branches, and who made a commit. They are
-//! read once, and cannot be taken for an option or another name by git.
+//! Names of what a repository holds: object IDs, branches, and commit authors. They are validated
+//! once, and git cannot mistake them for an option or another name.
 
 use std::fmt;
 
-/// The hexadecimal digits of an object's name: of SHA-1, and of SHA-256.
+/// The hexadecimal digits of an object ID: SHA-1 and SHA-256.
 const DIGITS: [usize; 2] = [40, 64];
 
-/// The name of a commit or a tree.
+/// The ID of a commit or a tree.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ObjectId(String);
 
 impl ObjectId {
-    /// Reads what git prints.
+    /// Parses an ID as git prints it.
     pub fn parse(text: &str) -> Option<Self> {
         let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
         let is_id = DIGITS.contains(&text.len()) && text.bytes().all(is_digit);
         is_id.then(|| Self(text.to_owned()))
     }
 
-    /// As git takes it.
+    /// Returns the ID as git accepts it.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -35,7 +35,7 @@ impl fmt::Display for ObjectId {
 pub struct BranchName(String);
 
 impl BranchName {
-    /// Accepts a name that git would accept too, of the characters above.
+    /// Accepts a name of the characters above that git accepts, too.
     pub fn parse(name: &str) -> Option<Self> {
         let is_part = |part: &str| {
             let starts_well = part.starts_with(|first: char| first.is_ascii_alphanumeric());
@@ -49,7 +49,7 @@ impl BranchName {
         name.split('/').all(is_part).then(|| Self(name.to_owned()))
     }
 
-    /// The reference that git keeps it in.
+    /// Returns the full name of the reference.
     pub fn reference(&self) -> String {
         format!("refs/heads/{}", self.0)
     }
@@ -61,17 +61,18 @@ impl fmt::Display for BranchName {
     }
 }
 
-/// Who a commit is by.
+/// The author of a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommitAuthor {
     /// The name, on one line and without `<` and `>`.
     name: String,
-    /// The address, of the same kind.
+    /// The email address, with the same restrictions.
     address: String,
 }
 
 impl CommitAuthor {
-    /// Somebody of this name and address; what git cannot write down is left out of both.
+    /// Creates an author with this name and address; characters that git cannot store are removed
+    /// from both.
     pub fn new(name: &str, address: &str) -> Self {
         let plain = |text: &str| {
             let kept = |c: &char| !c.is_control() && !matches!(c, '<' | '>');
@@ -84,12 +85,12 @@ impl CommitAuthor {
         }
     }
 
-    /// The name and the address.
+    /// Returns the name and the address.
     pub(super) fn parts(&self) -> (&str, &str) {
         (&self.name, &self.address)
     }
 
-    /// The variables by which git is told who is both author and committer.
+    /// Returns the variables that set both author and committer for git.
     pub(super) fn variables(&self) -> [(&'static str, &str); 4] {
         [
             ("GIT_AUTHOR_NAME", &self.name),

@@ -1,35 +1,35 @@
-//! Owns the question whether a repository belongs to the directory that names it. What a directory brings
-//! along may name any repository of the user's: its files would become those of a pipeline, and agents
-//! would read its objects.
+//! Checks whether a repository belongs to the directory that names it. The files of an untrusted
+//! directory may name any repository of the user: that repository's files would become those of a
+//! pipeline, and agents would read its objects.
 
 use crate::error::Result;
 use crate::path::AbsPath;
-use crate::world::files::read_found;
+use crate::world::io::files::read_found;
 use crate::world::sys::state_files::{dir, file};
 
-/// The longest file that names another place, in bytes.
+/// The longest file that names another path, in bytes.
 const NAME_BYTES_MAX: u64 = 64 * 1024;
-/// The name by which a directory says where its repository is.
+/// The name by which a directory refers to its repository.
 const DOT_GIT: &str = ".git";
 
 /// A repository, as git found it from a directory.
 #[derive(Debug)]
 pub(super) struct FoundRepository<'a> {
-    /// The directory of the tree.
+    /// The root of the working tree.
     pub(super) root: &'a AbsPath,
     /// The directory of the repository.
     pub(super) git_dir: &'a AbsPath,
-    /// The one that it shares with other trees; the same if there are none.
+    /// The directory that it shares with other worktrees; the same if there are none.
     pub(super) common: &'a AbsPath,
-    /// Where the objects are.
+    /// The directory of its objects.
     pub(super) objects: &'a AbsPath,
-    /// Where the repository says that its tree is, if it says so.
+    /// The working tree according to the repository, if it sets one.
     pub(super) worktree: Option<AbsPath>,
 }
 
 impl FoundRepository<'_> {
-    /// Why the repository does not belong to the directory; `None` if it does: it is a directory in it, or
-    /// names it itself.
+    /// Returns why the repository does not belong to the directory; `None` if it does: it is inside
+    /// the directory, or names the directory itself.
     pub(super) fn foreign_reason(&self) -> Result<Option<String>> {
         let dot = self.root.join(DOT_GIT);
         if file::is_link(&dot) {
@@ -55,7 +55,7 @@ impl FoundRepository<'_> {
         Ok((!is_own).then(|| "its objects are a link".to_owned()))
     }
 
-    /// Whether the shared repository lists this tree as one of its own.
+    /// Returns whether the shared repository lists this working tree as one of its own.
     fn is_listed(&self, dot: &AbsPath) -> Result<bool> {
         let above = self.git_dir.parent().unwrap_or_else(AbsPath::top);
         let list = self.common.join("worktrees");
@@ -74,7 +74,7 @@ impl FoundRepository<'_> {
     }
 }
 
-/// Whether two directories are one.
+/// Returns whether two paths lead to the same directory.
 fn is_same_dir(one: &AbsPath, other: &AbsPath) -> Result<bool> {
     Ok(dir::resolve(one)? == dir::resolve(other)?)
 }

@@ -1,5 +1,6 @@
-//! Owns the repositories of agents that may run commands: each checkout has one of its own, in which an
-//! agent commits, rebases and stashes as it likes. Nothing that happens there reaches another.
+//! Private repositories of agents that may run commands: each checkout has its own, in which an
+//! agent commits, rebases and stashes as it likes. Nothing that happens there affects another
+//! repository.
 
 use std::os::unix::ffi::OsStrExt;
 
@@ -12,25 +13,26 @@ use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
 use crate::world::sys::state_files::file::{self, FileDurability};
 
-/// What an agent's git leaves be: it would work in the background when the agent has ended.
+/// Settings that disable background maintenance in an agent's git: it would continue after the
+/// agent has ended.
 const QUIET: [(&str, &str); 2] = [("gc.auto", "0"), ("maintenance.auto", "false")];
 
-/// What a private repository begins with.
+/// The initial state of a private repository.
 #[derive(Clone, Copy, Debug)]
 pub struct PrivateRepositorySpec<'a> {
     /// The branch that is checked out.
     pub branch: &'a BranchName,
-    /// Where it points.
+    /// The commit of that branch.
     pub tip: &'a ObjectId,
-    /// Where the shared branch points.
+    /// The commit of the shared branch.
     pub main: &'a ObjectId,
-    /// Who commits there.
+    /// The author of commits there.
     pub author: &'a CommitAuthor,
 }
 
 impl Hub {
-    /// Makes the private repository of the checkout in `dir`; one that is there goes, whatever was made of
-    /// it. It reads the hub's objects, and writes its own.
+    /// Creates the private repository of the checkout in `dir`; an existing one is removed,
+    /// whatever its state. It reads the hub's objects, and writes its own.
     pub async fn make_private(
         &self,
         dir: &AbsPath,

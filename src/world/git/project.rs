@@ -1,53 +1,49 @@
-//! Owns the look at the user's own repository: where it is, what its head is, and what of it a
-//! pipeline cannot take over. Nothing in it is changed, and nothing that it brings along is run.
+//! Inspects the user's own repository: where it is, what its head is, and what in it a pipeline
+//! cannot work with. Nothing in it is changed, and nothing that comes with it is run.
 
 use std::os::unix::ffi::OsStrExt;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
-use crate::world::files::read_found;
-use crate::world::git::hub::{Hub, lossy};
 use crate::world::git::object::ObjectId;
 use crate::world::git::ownership::FoundRepository;
-use crate::world::git::{GitInvocation, GitOutput, GitProgram, nul_separated, text};
-use crate::world::sys::state_files::dir::{self, StagingDirectory};
+use crate::world::git::{GitInvocation, GitOutput, GitProgram, text};
+use crate::world::io::files::read_found;
+use crate::world::sys::state_files::dir;
 use crate::world::sys::state_files::file;
-use crate::world::sys::state_files::lockfile::copy_with_mtime;
 
-/// What the names of the files begin with in which git keeps parts of an index, where the user lets it.
-const INDEX_PART: &str = "sharedindex.";
 /// The longest list of commits at which a shallow repository ends, in bytes.
 pub(super) const SHALLOW_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-/// What the name of each branch begins with.
+/// The prefix of every branch's reference.
 pub(super) const BRANCHES: &str = "refs/heads/";
-/// What git says of a repository of another user's that this one has not said to trust.
+/// Git's message about a repository of another user that this user has not marked as trusted.
 const DUBIOUS: &str = "dubious ownership";
 
-/// A repository of the user's with a tree on the disk.
+/// A repository of the user with a working tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProjectRepository {
-    /// The directory of its tree.
+    /// The root of its working tree.
     pub root: AbsPath,
-    /// Where its objects are.
+    /// The directory of its objects.
     pub objects: AbsPath,
-    /// The commit that is checked out; `None` as long as there is none at all.
+    /// The commit that is checked out; `None` if there is no commit yet.
     pub head: Option<ObjectId>,
-    /// The branch that is checked out; `None` if none is.
+    /// The branch that is checked out; `None` if the head is detached.
     pub branch: Option<String>,
-    /// How its objects are named: `sha1` or `sha256`.
+    /// The hash function of its object IDs: `sha1` or `sha256`.
     pub format: String,
-    /// Where its notes on the tree are.
+    /// The path of its index.
     pub(super) index: AbsPath,
-    /// The commits at which a shallow repository ends, as git lists them; empty if it is whole.
+    /// The commits at which a shallow repository ends, as git lists them; empty if it is complete.
     pub(super) shallow: Vec<u8>,
 }
 
 impl ProjectRepository {
-    /// The repository around `dir`; `None` if there is none.
+    /// Finds the repository that contains `dir`; `None` if there is none.
     ///
     /// # Errors
-    /// It cannot be worked on: it has no tree, or leaves objects on another machine.
+    /// It is unusable: it has no working tree, or some of its objects are only on another machine.
     pub async fn discover(git: &GitProgram, dir: &AbsPath) -> Result<Option<Self>> {
         if dir.as_path().as_os_str().as_bytes().contains(&b'\n') {
             return Err(unusable_repository(
@@ -118,59 +114,18 @@ impl ProjectRepository {
         }))
     }
 
-    /// Whether some of its objects are kept in another repository.
+    /// Returns whether some of its objects are in another repository.
     pub fn has_alternates(&self) -> bool {
         file::exists(&self.objects.join("info/alternates"))
     }
 
-    /// The files that git knows and that are not as they were committed, as far as that can be told
-    /// from git's notes on them. `hub` is made on top of the repository.
-    pub async fn uncommitted(&self, hub: &Hub) -> Result<Vec<String>> {
-        let stage = StagingDirectory::new(hub.dir())?;
-        let index = stage.path().join("index");
-        let Some(head) = &self.head else {
-            return Ok(Vec::new());
-        };
-        if !self.copy_index((hub, &index)).await? {
-            return Ok(Vec::new());
-        }
-        // Looking into a submodule runs what its settings name.
-        let submodules = "--ignore-submodules=dirty";
-        let asked = ["diff-index", "--name-only", "-z", submodules, head.as_str()];
-        let told = hub.query_worktree((&self.root, &index), &asked).await?;
-        Ok(nul_separated(&told).map(lossy).collect())
-    }
-
-    /// The directory in which git keeps its notes on the tree and on what is half done.
+    /// Returns the directory in which git keeps the index and the state of unfinished operations.
     pub(super) fn worktree_git_dir(&self) -> AbsPath {
         self.index.parent().unwrap_or_else(AbsPath::top)
     }
-
-    /// Copies git's notes on the tree to `to`, all of them into this one file; gives whether there are any.
-    pub(super) async fn copy_index(&self, (hub, to): (&Hub, &AbsPath)) -> Result<bool> {
-        if !copy_with_mtime(&self.index, to)? {
-            return Ok(false);
-        }
-        let parts = dir::names(&self.worktree_git_dir())?;
-        if parts.iter().any(|name| name.starts_with(INDEX_PART)) {
-            let to = to.to_string();
-            let join = [
-                "-c",
-                "core.splitIndex=false",
-                "update-index",
-                "--no-split-index",
-            ];
-            let call = GitInvocation {
-                env: &[("GIT_INDEX_FILE", &to)],
-                ..GitInvocation::new(&self.root, &join)
-            };
-            hub.git().ask_without_hooks(call).await?;
-        }
-        Ok(true)
-    }
 }
 
-/// Questions about the repository around a directory.
+/// Queries about the repository that contains a directory.
 #[derive(Clone, Copy)]
 struct RepositoryProbe<'a> {
     git: &'a GitProgram,
@@ -182,7 +137,7 @@ impl RepositoryProbe<'_> {
         self.git.try_ask(GitInvocation::new(self.dir, words)).await
     }
 
-    /// The first line of the answer, if there is one.
+    /// Returns the first line of the output, if git succeeds.
     async fn line(self, words: &[&str]) -> Result<Option<String>> {
         let answer = self.run(words).await?;
         match answer.code {
@@ -195,7 +150,8 @@ impl RepositoryProbe<'_> {
         self.line(&["config", "--local", "--get", name]).await
     }
 
-    /// Refuses a tree that is elsewhere, and a repository that belongs elsewhere.
+    /// Refuses a working tree that is elsewhere, and a repository that belongs to another
+    /// directory.
     async fn expect_own(
         self,
         (root, git_dir, common, objects): (&AbsPath, &AbsPath, &AbsPath, &AbsPath),
@@ -226,14 +182,15 @@ impl RepositoryProbe<'_> {
         }
     }
 
-    /// Where a repository says that its tree is.
+    /// Returns the working tree that a repository sets in its config.
     async fn worktree(self, git_dir: &AbsPath) -> Result<Option<AbsPath>> {
         let config = git_dir.join("config").to_string();
         let words = ["config", "--file", &config, "--get", "core.worktree"];
         Ok(self.line(&words).await?.map(|named| git_dir.join(named)))
     }
 
-    /// Git asks of whoever stands in another's repository whether they trust it.
+    /// Checks that the user trusts the repository: git requires that for a repository of another
+    /// user.
     async fn expect_trusted(self) -> Result<()> {
         let call = GitInvocation::new(self.dir, &["rev-parse", "--git-dir"]);
         let answer = self.git.try_as_user(call).await?;

@@ -1,5 +1,5 @@
-//! Owns the commit of a pipeline's work in the repository of a user: nothing else writes there. The
-//! user's branch and the user's index move together, also when massgen is killed in between.
+//! Commits a pipeline's work in the user's repository; no other module writes there. The user's
+//! branch and the user's index move together, even if massgen is killed in between.
 
 use std::collections::BTreeSet;
 
@@ -7,14 +7,14 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::RelPath;
 use crate::world::git::hub::Hub;
 use crate::world::git::import::{LineEndings, paths};
-use crate::world::git::next_index::NextIndex;
+use crate::world::git::next_index::{NextIndex, moved_error};
 use crate::world::git::object::{CommitAuthor, ObjectId};
 use crate::world::git::project::{BRANCHES, ProjectRepository};
 use crate::world::git::{GitInvocation, text};
 use crate::world::sys::process;
 use crate::world::sys::state_files::file;
 
-/// By which files beside the index git knows that something is half done, and what.
+/// Files next to the index that show an unfinished operation, and its name.
 const UNFINISHED: &[(&str, &str)] = &[
     ("MERGE_HEAD", "merge"),
     ("CHERRY_PICK_HEAD", "cherry-pick"),
@@ -23,17 +23,17 @@ const UNFINISHED: &[(&str, &str)] = &[
     ("rebase-apply", "rebase"),
 ];
 
-/// A project of the user's that takes a commit.
+/// A project of the user that receives a commit.
 #[derive(Clone, Copy, Debug)]
 pub struct CommitReceiver<'a> {
-    /// What made the commit.
+    /// The hub that created the commit.
     pub hub: &'a Hub,
     /// The project.
     pub project: &'a ProjectRepository,
 }
 
 impl CommitReceiver<'_> {
-    /// The files that the user has staged and not committed.
+    /// Returns the files that the user has staged and not committed.
     pub async fn staged_files(self) -> Result<BTreeSet<RelPath>> {
         let told = match &self.project.head {
             Some(head) => {
@@ -45,7 +45,7 @@ impl CommitReceiver<'_> {
         Ok(paths(&told).collect())
     }
 
-    /// Who the user is, as their git knows it; `None` if it does not.
+    /// Returns the user's identity as their git knows it; `None` if it is not set.
     pub async fn identity(self) -> Result<Option<CommitAuthor>> {
         let words = ["-c", "user.useConfigOnly=true", "var", "GIT_AUTHOR_IDENT"];
         let answer = self.hub.git().try_as_user(self.call(&words)).await?;
@@ -55,7 +55,7 @@ impl CommitReceiver<'_> {
         }
     }
 
-    /// How lines end in the user's files, as their git is told.
+    /// Returns the line endings of the user's files, as set for their git.
     pub async fn line_ends(self) -> Result<LineEndings> {
         let autocrlf = self.setting("core.autocrlf").await?;
         let eol = self.setting("core.eol").await?;
@@ -76,17 +76,19 @@ impl CommitReceiver<'_> {
         self.hub.send_objects(self.project, commit).await
     }
 
-    /// Ends what a process that was killed has begun with [`CommitReceiver::advance`]: if the branch points at
-    /// `delivered`, the index follows; if not, all stays as it was. Gives whether the index has followed.
+    /// Finishes what a killed process has begun with [`CommitReceiver::advance`]: if the branch
+    /// points to `delivered`, the index follows; if not, everything stays as it was. Returns
+    /// whether the index has followed.
     ///
     /// # Errors
-    /// Another massgen is at it.
+    /// Another massgen is working on it.
     pub fn finish(self, delivered: Option<&ObjectId>) -> Result<bool> {
         let is_moved = delivered.is_some() && self.project.head.as_ref() == delivered;
         NextIndex::recover(self.project, is_moved)
     }
 
-    /// Expects that no other git is at work in the project, and that nothing is half done there.
+    /// Checks that no other git is working in the project, and that no operation is unfinished
+    /// there.
     pub async fn expect_idle(self) -> Result<()> {
         NextIndex::expect_unlocked(self.project)?;
         let unmerged = self.ask(&["ls-files", "--unmerged", "-z"]).await?;
@@ -104,11 +106,11 @@ impl CommitReceiver<'_> {
             .with_hint("or deliver the files alone: `--as files`"))
     }
 
-    /// Points the branch that is checked out at `commit`, whose files are on the disk, and lets the user's
-    /// index follow.
+    /// Points the branch that is checked out to `commit`, whose files are on the disk, and updates
+    /// the user's index to match.
     ///
     /// # Errors
-    /// Another git is at work, or the branch points elsewhere than at the project's head: nothing has
+    /// Another git is working, or the branch does not point to the project's head: nothing has
     /// changed then.
     pub async fn advance(
         self,
@@ -116,7 +118,7 @@ impl CommitReceiver<'_> {
         (author, why): (&CommitAuthor, &str),
     ) -> Result<()> {
         let next = NextIndex::lock(self.hub, self.project, commit).await?;
-        // From here on no other git changes the branch, or checks out another.
+        // From here on, no other git changes the branch or checks out another.
         let branch = format!("{BRANCHES}{}", self.expect_unmoved().await?);
         let nothing = "0".repeat(commit.as_str().len());
         let head = self.project.head.as_ref();
@@ -139,11 +141,11 @@ impl CommitReceiver<'_> {
         next.install()
     }
 
-    /// Pushes a branch to a remote of the user's, by their own git with all of their settings: hooks and
-    /// credentials are theirs.
+    /// Pushes a branch to a remote of the user, with their own git and all of their settings: hooks
+    /// and credentials are theirs.
     ///
     /// # Errors
-    /// The push did not work; git has said why.
+    /// The push failed; git has printed why.
     pub fn push(self, (remote, branch): (&str, &str)) -> Result<()> {
         let reference = format!("{BRANCHES}{branch}");
         let words = ["push", "--", remote, &reference];
@@ -161,7 +163,8 @@ impl CommitReceiver<'_> {
         )
     }
 
-    /// The branch that is checked out, if it is the one that it was, and points where it did.
+    /// Returns the branch that is checked out, if it still is the expected one and points to the
+    /// same commit.
     async fn expect_unmoved(self) -> Result<String> {
         let found = ProjectRepository::discover(self.hub.git(), &self.project.root).await?;
         let found = found.filter(|found| found.head == self.project.head);
@@ -181,15 +184,7 @@ impl CommitReceiver<'_> {
     }
 }
 
-/// That the user's git has done something since massgen looked.
-pub(super) fn moved_error() -> Error {
-    let message =
-        "the repository has changed while the files were applied, so nothing is committed";
-    Error::new(ErrorKind::Environment, message)
-        .with_hint("the files are there; apply again, and they are committed on what there is now")
-}
-
-/// What `git var` says of somebody: `NAME <ADDRESS> SECONDS ZONE`.
+/// Parses an identity as `git var` prints it: `NAME <ADDRESS> SECONDS ZONE`.
 fn parse_author(said: &str) -> Option<CommitAuthor> {
     let (name, rest) = said.split_once(" <")?;
     let (address, _) = rest.split_once('>')?;

@@ -1,5 +1,5 @@
-//! Owns the looking into trees and the making of new ones from them, without a file on the disk. Names
-//! in a tree are bytes of agents' making: they are compared as they are, and never read as patterns.
+//! Reads trees and builds new ones from them, without files on the disk. Names in a tree are bytes
+//! that agents chose: they are compared literally, and never interpreted as patterns.
 
 use std::os::unix::ffi::OsStrExt;
 
@@ -10,28 +10,28 @@ use crate::world::git::nul_separated;
 use crate::world::git::object::ObjectId;
 use crate::world::sys::state_files::dir::StagingDirectory;
 
-/// The mode of a file that is no program.
+/// The mode of a file that is not executable.
 pub(super) const FILE: &str = "100644";
-/// The mode by which `git update-index --index-info` takes a path out of the index.
+/// The mode by which `git update-index --index-info` removes a path from the index.
 pub(super) const ABSENT: &str = "0";
-/// What the modes of files begin with; those of links and directories begin otherwise.
+/// The prefix of the modes of files; symlinks and directories have others.
 const FILES: &[u8] = b"100";
 /// The mode of a directory.
 const DIRECTORY: &[u8] = b"040000";
 
-/// A file to be put into a tree, or, without its bytes, what is to be taken out: a file, or a directory
-/// with all that is in it.
+/// A file to be put into a tree, or, without content, a path to be removed: a file, or a directory
+/// with everything in it.
 pub type TreeEdit = (RelPath, Option<Vec<u8>>);
 
-/// What stands under a name in a tree.
+/// The entry of a name in a tree.
 struct TreeEntry {
     mode: Vec<u8>,
     object: ObjectId,
 }
 
 impl Hub {
-    /// The tree with these files in it, or without them. What stands in the way of a file is replaced;
-    /// a name that git never takes, such as `.git`, is passed over.
+    /// Returns the tree with these files added or removed. An entry that blocks a file is replaced;
+    /// a name that git never accepts, such as `.git`, is skipped.
     pub async fn with_files(&self, tree: &ObjectId, files: &[TreeEdit]) -> Result<ObjectId> {
         let mut rows = Vec::new();
         for (path, content) in files {
@@ -54,8 +54,8 @@ impl Hub {
         parse_id(&self.ask(&["write-tree"], &env, b"").await?)
     }
 
-    /// The file at `path`: no more than its first `bytes_max` bytes, and never 64 MiB or more. `None`
-    /// if there is none; a link or a directory is none.
+    /// Reads the file at `path`: at most its first `bytes_max` bytes, and always less than 64 MiB.
+    /// `None` if there is no file, or a symlink or a directory.
     pub async fn file(
         &self,
         tree: &ObjectId,
@@ -70,8 +70,8 @@ impl Hub {
         self.output_prefix(&words, bytes_max).await.map(Some)
     }
 
-    /// The names of all files below a directory of a tree, from that directory on, in their order. Names
-    /// that are no text are left out.
+    /// Returns the paths of all files below a directory of a tree, relative to that directory, in
+    /// order. Names that are not valid UTF-8 are left out.
     pub async fn files_below(&self, tree: &ObjectId, dir: &RelPath) -> Result<Vec<String>> {
         let dir = dir.as_path().as_os_str().as_bytes();
         let names = self.names_below(tree, dir).await?;
@@ -79,17 +79,17 @@ impl Hub {
         Ok(names.filter_map(std::result::Result::ok).collect())
     }
 
-    /// The rows that take `path` out of an index, with all that is below it.
+    /// Returns the rows that remove `path` from an index, with everything below it.
     async fn removals(&self, tree: &ObjectId, path: &[u8]) -> Result<Vec<u8>> {
         let names = self.names_below(tree, path).await?;
         let below = names.iter().map(|name| [path, b"/", name].concat());
         let paths = [path.to_owned()].into_iter().chain(below);
-        // For these, any object of the repository will do.
+        // Any object of the repository is accepted here.
         let rows = paths.map(|path| index_row(ABSENT, tree, &path));
         Ok(rows.collect::<Vec<_>>().concat())
     }
 
-    /// The names of all files below a directory, from it on, in their order.
+    /// Returns the paths of all files below a directory, relative to it, in order.
     async fn names_below(&self, tree: &ObjectId, dir: &[u8]) -> Result<Vec<Vec<u8>>> {
         let Some(top) = self.directory(tree, dir).await? else {
             return Ok(Vec::new());
@@ -124,7 +124,7 @@ impl Hub {
         }
     }
 
-    /// What stands under `name` directly in a tree.
+    /// Returns the entry `name` directly in a tree.
     async fn entry_named(&self, tree: &ObjectId, name: &[u8]) -> Result<Option<TreeEntry>> {
         let output = self
             .ask(&["ls-tree", "-z", tree.as_str()], &[], b"")
@@ -145,7 +145,7 @@ impl Hub {
     }
 }
 
-/// A row of `git update-index -z --index-info`.
+/// Formats a row of `git update-index -z --index-info`.
 pub(super) fn index_row(mode: &str, object: &ObjectId, path: &[u8]) -> Vec<u8> {
     let about = format!("{mode} {object}\t");
     [about.as_bytes(), path, b"\0"].concat()

@@ -1,5 +1,5 @@
-//! Owns one open connection to a server: over the pipes of a program in a sandbox, or over the
-//! network. It asks and hears; what is asked has been permitted before.
+//! One open connection to an MCP server: over the pipes of a program in a sandbox, or over the
+//! network. It sends requests that were permitted before, and receives the replies.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -27,6 +27,7 @@ use crate::world::mcp::client_handler::{McpClientHandler, ServerListener};
 use crate::world::mcp::credentials::Credentials;
 use crate::world::mcp::message_size::BoundedLines;
 use crate::world::mcp::remote::RemoteConnectError;
+use crate::world::mcp::request_headers;
 use crate::world::mcp::server_reply::{self, ServerReply};
 use crate::world::mcp::sign_in::authorized_manager;
 use crate::world::mcp::tokens::ServerTokens;
@@ -37,14 +38,13 @@ use crate::world::store::redact::{RedactedStream, Redactor};
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
 use crate::world::sys::state_files::file;
 
-/// The most pages of one list that are asked for.
+/// Largest number of pages of one list that are requested.
 const PAGES_MAX: usize = 32;
-/// The longest list of tools, in bytes of names, descriptions and schemas.
+/// Largest list of tools, in bytes of names, descriptions and schemas.
 const LIST_BYTES_MAX: usize = MESSAGE_BYTES_MAX;
-/// The most that is kept on disk of what one instance of a program writes on its standard error, in
-/// bytes.
+/// Largest log of what one instance of a program writes to its standard error, in bytes.
 const LOG_BYTES_MAX: usize = 1024 * 1024;
-/// How much of the end of that is told with a fault, in characters.
+/// Longest part of its end that is included in an error, in characters.
 const LAST_WORDS_CHARS_MAX: usize = 600;
 
 /// One open connection.
@@ -52,24 +52,24 @@ const LAST_WORDS_CHARS_MAX: usize = 600;
 pub(super) struct McpClient {
     service: RunningService<RoleClient, McpClientHandler>,
     program: Option<StdioProcess>,
-    /// What the server was sent so that it knows who asks.
+    /// The credentials that were sent to the server.
     credentials: Credentials,
     changes: Arc<AtomicUsize>,
 }
 
-/// Why a question came to nothing.
+/// Why a request failed.
 #[derive(Debug)]
 pub(super) enum McpClientError {
-    /// Nobody is there any more.
+    /// The server has gone away.
     Gone,
-    /// The server wants the user to sign in, perhaps for more rights.
+    /// The server requires the user to sign in, perhaps for more scopes.
     Closed(Option<String>),
     /// For this reason.
     Failed(String),
 }
 
 impl McpClientError {
-    /// The same without what a server was sent so that it knows who asks.
+    /// Redacts these credentials from the error.
     fn without(self, credentials: &Credentials) -> Self {
         match self {
             Self::Gone => Self::Gone,
@@ -105,7 +105,7 @@ impl From<ServiceError> for McpClientError {
 }
 
 impl McpClient {
-    /// Starts a program and speaks with it.
+    /// Starts a program and initializes a session with it.
     pub(super) async fn connect_program(
         launch: ServerLaunch,
         (log, listener): (StderrFilter, Option<ServerListener>),
@@ -137,13 +137,13 @@ impl McpClient {
         Err(format!("{fault}{}", exit_report(&program)))
     }
 
-    /// Connects to a server on the network, as the user who has signed in if they have.
+    /// Connects to a remote server, with the user's tokens if they have signed in.
     pub(super) async fn connect_remote(
         remote: &RemoteServer,
         tokens: Option<ServerTokens>,
         listener: Option<ServerListener>,
     ) -> Result<Self, McpClientError> {
-        let tokens = tokens.filter(|_| !remote::has_own_credentials(remote));
+        let tokens = tokens.filter(|_| !request_headers::has_own_credentials(remote));
         let credentials = Credentials::of(remote, tokens.clone());
         let connected = Self::connected(remote, tokens, listener, &credentials);
         let connected = connected.await;
@@ -195,23 +195,23 @@ impl McpClient {
         })
     }
 
-    /// `fault` without what the server was sent so that it knows who asks.
+    /// Redacts the credentials that were sent to the server from `fault`.
     pub(super) fn without_credentials(&self, fault: McpClientError) -> McpClientError {
         fault.without(&self.credentials)
     }
 
-    /// Whether somebody is still there.
+    /// Returns whether the connection is still open.
     pub(super) fn is_open(&self) -> bool {
         !self.service.is_closed() && !self.service.peer().is_transport_closed()
     }
 
-    /// How often the server has said that its tools are others now.
+    /// Returns how often the server has reported that its tools have changed.
     pub(super) fn changes(&self) -> usize {
         self.changes.load(Ordering::Relaxed)
     }
 
-    /// Waits so long for `asked`, and again after each question to a person that was answered meanwhile;
-    /// `None` when the time is over.
+    /// Waits for `asked` up to a timeout, which starts again if a person answered a form meanwhile;
+    /// `None` on timeout.
     pub(super) async fn with_timeout<T>(
         &self,
         time_max: Duration,
@@ -232,12 +232,12 @@ impl McpClient {
         }
     }
 
-    /// How its program ended and what it wrote last, as the end of a sentence.
+    /// Returns how its program ended and what it wrote last, as the end of a sentence.
     pub(super) fn exit_report(&self) -> String {
         self.program.as_ref().map(exit_report).unwrap_or_default()
     }
 
-    /// The tools of the server, and what massgen offers of it besides.
+    /// Lists the tools of the server, and those that massgen adds for its resources and prompts.
     pub(super) async fn tools(&self) -> Result<Vec<ServerToolDescription>, McpClientError> {
         let peer = self.service.peer();
         let info = peer.peer_info();
@@ -261,7 +261,7 @@ impl McpClient {
         Ok(described)
     }
 
-    /// Asks for one thing. When nobody waits any more, the server is told so.
+    /// Sends one request. If the caller stops waiting, the server is told that it is cancelled.
     pub(super) async fn ask(
         &self,
         asks: ServerOperation,
@@ -309,12 +309,12 @@ impl McpClient {
     }
 }
 
-/// That a server wants to know something in the middle of a call.
+/// Error for a server that requests input in the middle of a call.
 fn wants_input() -> McpClientError {
     McpClientError::Failed("it asks for something that nobody is here to give".to_owned())
 }
 
-/// Greets a program. Messages of it that are too long or have too many values are passed over.
+/// Initializes a session with a program. Messages that are too long or have too many values are skipped.
 async fn initialize(
     pipes: StdioPipes,
     host: McpClientHandler,
@@ -332,7 +332,7 @@ async fn initialize(
     service.map_err(|error| quote_server(&error.to_string()))
 }
 
-/// All tools of a server that it lists in a bounded number of pages.
+/// Lists all tools of a server, up to a limit on the number of pages and the size.
 async fn list_tools(peer: &Peer<RoleClient>) -> Result<Vec<ServerToolDescription>, McpClientError> {
     let mut described = Vec::new();
     let (mut cursor, mut bytes) = (None, 0_usize);
@@ -359,8 +359,8 @@ async fn list_tools(peer: &Peer<RoleClient>) -> Result<Vec<ServerToolDescription
     )))
 }
 
-/// One page of a server's tools, and what asks for the next one. A tool that is not what the protocol
-/// wants keeps no other one away.
+/// Requests one page of a server's tools; returns them and the cursor of the next page. An invalid
+/// tool does not make the others unavailable.
 async fn page(
     peer: &Peer<RoleClient>,
     asked: PaginatedRequestParams,
@@ -393,7 +393,7 @@ fn as_described(tool: Tool) -> ServerToolDescription {
     }
 }
 
-/// A tool of a list that is not what the protocol wants; one without a name is none.
+/// Reads a tool that does not conform to the protocol; `None` if it has no name.
 fn invalid_tool(tool: &Value) -> Option<ServerToolDescription> {
     let said = |key: &str| tool.get(key).and_then(Value::as_str);
     Some(ServerToolDescription {
@@ -412,12 +412,12 @@ fn text(arguments: &JsonObject, name: &str) -> String {
     text.unwrap_or_default().to_owned()
 }
 
-/// A stranger's words in a line.
+/// Quotes untrusted text in a single line.
 fn quote_server(text: &str) -> String {
     escape_line(&single_line(text, LAST_WORDS_CHARS_MAX))
 }
 
-/// How a program ended and what it wrote last, as the end of a sentence.
+/// Returns how a program ended and what it wrote last, as the end of a sentence.
 fn exit_report(program: &StdioProcess) -> String {
     let (ended, errors) = program.exit_and_stderr();
     let ended = ended.map(|ended| format!("; {ended}"));
@@ -431,8 +431,8 @@ fn exit_report(program: &StdioProcess) -> String {
     [ended, words].into_iter().flatten().collect()
 }
 
-/// Appends what a program writes on its standard error to the file `path`, up to a limit and without
-/// secrets. A disk that does not take it keeps no server from working.
+/// Appends what a program writes to its standard error to the file `path`, up to a limit and with
+/// secrets redacted. A failure to write does not affect the server.
 pub(in crate::world) fn log_to(path: AbsPath, redactor: Redactor) -> StderrFilter {
     let mut left = LOG_BYTES_MAX;
     let mut clean = RedactedStream::default();

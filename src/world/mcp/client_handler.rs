@@ -1,5 +1,5 @@
-//! Owns what a server may ask of massgen, and what it is answered: which directories there are, and
-//! what a person at the terminal says, and otherwise no. No model is lent.
+//! Handler for requests from an MCP server: returns the roots, and passes elicitation forms to a
+//! person at the terminal; anything else is declined. Sampling from a model is not offered.
 
 #![expect(
     deprecated,
@@ -30,43 +30,43 @@ use crate::tools::served::ServerName;
 use crate::tools::served::elicitation_form::ElicitationForm;
 use crate::world::approval::ElicitationResponder;
 
-/// What a server may say of its work is passed on no more often than this.
+/// Shortest interval between two progress messages of a server that are passed on.
 const WORDS_APART_MIN: Duration = Duration::from_secs(1);
-/// How much of it is passed on, in characters.
+/// Longest progress message that is passed on, in characters.
 const WORDS_CHARS_MAX: usize = 200;
 
-/// The most forms of one connection that people are asked to fill in.
+/// Largest number of forms of one connection that a person is asked to fill in.
 const FORMS_MAX: u32 = 16;
-/// How often a person who writes what a field does not hold is asked again.
+/// Number of retries for an answer that is not valid for its field.
 const TRIES_MAX: u32 = 2;
-/// How much of a question is shown, in characters.
+/// Longest part of a question that is shown, in characters.
 const QUESTION_CHARS_MAX: usize = 1000;
 
-/// What answers one server.
+/// Handler for the requests of one server.
 #[derive(Debug)]
 pub(super) struct McpClientHandler {
     roots: Vec<Root>,
     listener: Option<ServerListener>,
     spoke_last: Mutex<Option<Instant>>,
-    /// How many forms people were asked to fill in.
+    /// Number of forms that a person was asked to fill in.
     forms: AtomicU32,
-    /// Held while they are.
+    /// Locked while a person fills in a form.
     turn: Turns<()>,
 }
 
-/// Who hears what a server says of its work.
+/// Receiver of progress messages and forms of a server.
 #[derive(Clone, Debug)]
 pub struct ServerListener {
     /// The server.
     pub server: ServerName,
-    /// The people of the run, as long as it goes on.
+    /// The event channel of the run, while the run exists.
     pub events: WeakSender<Event>,
-    /// Who is asked what it wants to know, if anybody is there.
+    /// Answers elicitation requests, if there is a person who can.
     pub person: Option<Arc<dyn ElicitationResponder>>,
 }
 
 impl ServerListener {
-    /// Says how far the server has got; where many events wait already, nobody misses this one.
+    /// Sends a progress message. It is dropped if the event channel is full.
     pub(super) fn report_progress(&self, text: &str) {
         if let Some(events) = self.events.upgrade() {
             let told = Event::ServerWorks {
@@ -79,7 +79,7 @@ impl ServerListener {
 }
 
 impl McpClientHandler {
-    /// One that knows these directories, and tells `listener` what the server says of its work.
+    /// Creates a handler with these roots that sends progress messages to `listener`.
     pub(super) fn new(roots: &[AbsPath], listener: Option<ServerListener>) -> Self {
         let root = |path: &AbsPath| Url::from_file_path(path.as_path()).ok().map(Root::new);
         Self {
@@ -91,17 +91,17 @@ impl McpClientHandler {
         }
     }
 
-    /// How many forms of the server people were asked to fill in.
+    /// Returns the number of forms that a person was asked to fill in.
     pub(super) fn forms(&self) -> u32 {
         self.forms.load(Ordering::Relaxed)
     }
 
-    /// Waits until nobody is being asked.
+    /// Waits until no form is being filled in.
     pub(super) async fn wait_until_idle(&self) {
         drop(self.turn.lock().await);
     }
 
-    /// What a person fills into a form; `None` if nobody is there who does.
+    /// Lets a person fill in a form; `None` if there is no person, or they give no valid answer.
     async fn fill_form(&self, message: &str, form: &ElicitationForm) -> Option<Map<String, Value>> {
         let ServerListener { server, person, .. } = self.listener.as_ref()?;
         let person = person.as_ref()?;
@@ -129,7 +129,7 @@ impl McpClientHandler {
         Some(answers)
     }
 
-    /// Whether the server may say something again; then it has.
+    /// Returns whether another progress message may be passed on now; if so, counts it.
     fn allow_message(&self) -> bool {
         let now = Instant::now();
         let mut last = self
@@ -150,7 +150,7 @@ impl ClientHandler for McpClientHandler {
         capabilities.roots = Some(RootsCapabilities::default());
         capabilities.elicitation = Some(ElicitationCapability::new());
         let massgen = Implementation::new("massgen", env!("CARGO_PKG_VERSION"));
-        // Newer ones know no such greeting.
+        // Newer versions have no `initialize` handshake.
         let version = ProtocolVersion::V_2025_11_25;
         ClientConfig::new(capabilities, massgen).with_protocol_version(version)
     }
@@ -174,7 +174,7 @@ impl ClientHandler for McpClientHandler {
         context: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
         let declined = ElicitResult::new(ElicitationAction::Decline);
-        // A page that a stranger names is not shown to anybody.
+        // A URL from a server, which is not trusted, is never shown.
         let ElicitRequestParams::FormElicitationParams {
             message,
             requested_schema,

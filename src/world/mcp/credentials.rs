@@ -1,5 +1,5 @@
-//! Owns what a server on the network is sent so that it knows who asks, and that nothing of it comes
-//! back: every message of the server is searched before anybody reads it.
+//! Credentials that are sent to a remote server, and their redaction: they are removed from every
+//! message of the server before it is read by anything else.
 
 use rmcp::service::{RoleClient, RxJsonRpcMessage};
 
@@ -7,7 +7,7 @@ use crate::config::servers::RemoteServer;
 use crate::world::mcp::tokens::ServerTokens;
 use crate::world::store::redact::Redactor;
 
-/// What a server is sent so that it knows who asks; nothing for a program. A clone is the same.
+/// The credentials sent to a server; none for a program. A clone is the same.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Credentials {
     headers: Redactor,
@@ -15,7 +15,7 @@ pub(super) struct Credentials {
 }
 
 impl Credentials {
-    /// Those of a server on the network: those in `headers`, and what the user has signed in with.
+    /// Returns the credentials for a remote server: those in `headers`, and the user's tokens.
     pub(super) fn of(remote: &RemoteServer, tokens: Option<ServerTokens>) -> Self {
         Self {
             headers: Redactor::new(remote.credentials()),
@@ -23,7 +23,7 @@ impl Credentials {
         }
     }
 
-    /// `text` without them.
+    /// Redacts the credentials from `text`.
     pub(super) fn hide(&self, text: &str) -> String {
         let redactors = self.redactors();
         redactors
@@ -31,7 +31,7 @@ impl Credentials {
             .fold(text.to_owned(), |text, redactor| redactor.text(&text))
     }
 
-    /// A message of the server without them; `None` if nothing is left that is a message.
+    /// Redacts the credentials from a message; `None` if the result is not a valid message.
     pub(super) fn hide_in(
         &self,
         message: RxJsonRpcMessage<RoleClient>,

@@ -1,6 +1,6 @@
-//! Owns the requests that are made to sign in at a server. Their addresses come from what the server
-//! and others say of themselves, so each is judged before it is connected to, as that of the server
-//! is. No redirect is followed, and nothing goes over a network in the clear.
+//! HTTP client for the requests of a sign-in. Their URLs come from the server and from third
+//! parties, so each is checked before it is connected to, like that of the server itself. It must
+//! never follow a redirect or send anything over a network unencrypted.
 
 use std::time::Duration;
 
@@ -13,19 +13,19 @@ use url::Url;
 
 use crate::config::servers::AddressPolicy;
 use crate::config::vendors::is_this_machine;
-use crate::world::http::{display_url, root_cause};
+use crate::world::io::http::{display_url, root_cause};
 
-/// How long one request may take.
+/// Timeout for one request.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(30);
-/// The longest answer that is read, in bytes.
+/// Largest response that is read, in bytes.
 const ANSWER_BYTES_MAX: usize = 1024 * 1024;
 
-/// Makes requests to addresses that are allowed.
+/// Sends requests only to allowed addresses.
 #[derive(Debug)]
 pub(super) struct GuardedHttpClient {
-    /// Looks names up, and gives away only the addresses that are allowed.
+    /// Resolves names, and connects only to allowed addresses.
     pub(super) client: Client,
-    /// Which addresses may stand in a URL itself.
+    /// The addresses that may occur literally in a URL.
     pub(super) addresses: AddressPolicy,
 }
 
@@ -64,7 +64,7 @@ impl GuardedHttpClient {
     }
 }
 
-/// Why nothing may be sent to `url` that lets somebody sign in; `None` if it may.
+/// Returns why no sign-in request may be sent to `url`; `None` if it may.
 pub(super) fn address_fault(addresses: AddressPolicy, url: &Url) -> Option<String> {
     let is_closed = match url.scheme() {
         "https" => false,

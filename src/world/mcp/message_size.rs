@@ -1,5 +1,4 @@
-//! Keeps messages of servers with too many values from being parsed: they are passed over like those that
-//! are too long.
+//! Skips messages with too many JSON values before they are parsed, like those that are too long.
 
 #![expect(
     clippy::disallowed_types,
@@ -26,7 +25,7 @@ use tokio::io::{AsyncRead, ReadBuf};
 
 use crate::text::json_size::{JSON_VALUES_MAX, JsonValueCounter, has_too_many_values};
 
-/// Reads lines, of which those with too many values end where they have them.
+/// A reader of lines that cuts off a line where it exceeds the number of values.
 #[derive(Debug)]
 pub(crate) struct BoundedLines<R> {
     source: R,
@@ -34,7 +33,7 @@ pub(crate) struct BoundedLines<R> {
 }
 
 impl<R> BoundedLines<R> {
-    /// Reads from `source`.
+    /// Creates a reader of `source`.
     pub(crate) fn new(source: R) -> Self {
         Self {
             source,
@@ -42,7 +41,7 @@ impl<R> BoundedLines<R> {
         }
     }
 
-    /// Moves the bytes that stay to the beginning of `piece`, and gives their number.
+    /// Moves the bytes to keep to the beginning of `piece`, and returns their number.
     fn retain(&mut self, piece: &mut [u8]) -> usize {
         let mut kept = 0;
         for at in 0..piece.len() {
@@ -82,7 +81,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for BoundedLines<R> {
             let read = piece.len();
             let kept = self.retain(piece);
             buffer.set_filled(before.saturating_add(kept));
-            // Without a byte this would be the end.
+            // No byte would mean the end of the stream.
             if kept > 0 || read == 0 {
                 return Poll::Ready(Ok(()));
             }
@@ -90,7 +89,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for BoundedLines<R> {
     }
 }
 
-/// Makes requests whose answers of several events have no event with too many values.
+/// An HTTP client that skips server-sent events with too many values.
 #[derive(Clone, Debug)]
 pub(super) struct BoundedClient<C>(pub(super) C);
 
@@ -191,7 +190,7 @@ impl<C: StreamableHttpClient + Sync> StreamableHttpClient for BoundedClient<C> {
     }
 }
 
-/// The events that do not have too many values.
+/// Returns the events without those that have too many values.
 fn bounded_events(
     events: BoxStream<'static, Result<Sse, SseError>>,
 ) -> BoxStream<'static, Result<Sse, SseError>> {

@@ -1,19 +1,21 @@
-//! Owns the foreign servers of one agent in one phase of a run: each is started, or connected to,
-//! when it is first needed, and ends when this goes, or with the run where agents share it. It decides nothing about calls, which are
-//! permitted before they come here; what servers say is bounded and stripped before it goes on.
+//! MCP servers of one agent in one phase of a run. They are started or connected lazily and stopped
+//! on drop; a server that agents share lives until the run ends. This module decides nothing about
+//! calls, which are permitted before they come here; what servers send is limited in size and
+//! sanitized before it is passed on.
 
 mod server_reply;
+mod request_headers;
+pub mod tokens;
 mod credentials;
 mod client_handler;
 mod guarded_http;
-mod client;
-mod remote;
-pub mod sign_in;
 pub(crate) mod message_size;
 mod sse;
-pub mod tool_content;
-pub mod tokens;
 mod watched_transport;
+mod remote;
+pub mod sign_in;
+mod client;
+pub mod tool_content;
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -30,10 +32,10 @@ use crate::permissions::grant::Permission;
 use crate::sandbox_policy::SandboxPolicy;
 use crate::tools::served::offer::{ServerToolDescription, offer_tools};
 use crate::tools::served::{ServedTool, ServerCall, ServerName, ToolCatalogue};
-use crate::world::exec_environment::ExecEnvironment;
 use crate::world::mcp::client::{McpClient, McpClientError};
 use crate::world::mcp::tokens::TokenFile;
 use crate::world::sandbox::Sandbox;
+use crate::world::sandbox::exec_environment::ExecEnvironment;
 use crate::world::sandbox::proxy::NetworkProxy;
 use crate::world::store::redact::Redactor;
 
@@ -42,21 +44,22 @@ pub use crate::world::mcp::client_handler::ServerListener;
 pub(in crate::world) use crate::world::mcp::client::log_to;
 pub(in crate::world) use crate::world::mcp::server_reply::{ReplyStatus, ServerReply};
 
-/// The longest message of a server that is read, in bytes.
+/// Largest message of a server that is read, in bytes.
 const MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// How long a server may take to start and to list its tools.
+/// Timeout for a server to start and list its tools.
 const START_TIME_MAX: Duration = Duration::from_mins(1);
-/// How long a server that has said that its tools are others may take to list them. An agent waits
-/// for it, so one that does not keep this is not asked again.
+/// Timeout for a server whose tools have changed to list them. An agent waits for it, so a server
+/// that exceeds it is not asked again.
 const LIST_TIME_MAX: Duration = Duration::from_secs(5);
-/// After this long, people are told that a server is being started.
+/// Delay after which the user is informed that a server is being started.
 const START_TOLD_AFTER: Duration = Duration::from_secs(1);
-/// In the place of a count of changes: the server is not asked about them any more.
+/// Replaces the count of changes of a server that is not asked about them any more.
 const UNHEARD: usize = usize::MAX;
-/// How often one agent's instance of a server is started in one phase; one that ends more often
-/// stays away.
+/// Number of times that an agent's instance of a server is started in one phase; one that ends more
+/// often is not started again.
 const STARTS_MAX: u32 = 3;
-/// The most rights that a server may ask for in one line, and the longest name of one, in bytes.
+/// Limits on the scopes that a server may request in one line: their number, and the length of one
+/// in bytes.
 const SCOPES_MAX: usize = 16;
 const SCOPE_BYTES_MAX: usize = 100;
 
@@ -76,34 +79,34 @@ struct McpServersState {
 /// Whether calls that change something outside the agent's directories may be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SideEffectPolicy {
-    /// They may.
+    /// They may be made.
     Open,
-    /// They wait for the final phase: the agents only plan.
+    /// They are deferred to the final phase: until then the agents only plan.
     Deferred,
 }
 
-/// A server as an agent has it.
+/// A server as it is set up for an agent.
 #[derive(Clone, Debug)]
 pub struct ServerSetup {
-    /// What the config says about it.
+    /// Its config.
     pub config: Arc<ServerConfig>,
-    /// What it runs in, if it is a program.
+    /// The environment that it runs in, if it is a program.
     pub commands: Option<ExecEnvironment>,
-    /// Where what it writes on its standard error goes.
+    /// Log file for its standard error.
     pub log: AbsPath,
-    /// What must not get there.
+    /// Redactor for the log.
     pub redactor: Redactor,
-    /// What the user has signed in with, if they have a home directory.
+    /// The user's token file, if they have a home directory.
     pub tokens: Option<TokenFile>,
-    /// Who hears what it says of its work; nobody where there is no run.
+    /// Receiver of its progress messages and forms; `None` outside a run.
     pub listener: Option<ServerListener>,
 }
 
-/// What servers say of their tools, as far as a run has heard it. Clones are one and the same.
+/// The tool lists of servers that are known in a run. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct ToolListCache(Arc<Mutex<Vec<CachedToolList>>>);
 
-/// What a server said when it was last asked.
+/// The tools that a server last listed.
 #[derive(Clone, Debug)]
 struct CachedToolList {
     config: Arc<ServerConfig>,
@@ -137,17 +140,17 @@ impl ToolListCache {
 #[derive(Debug)]
 struct ServerHandle {
     seat: Arc<ConnectionSlot>,
-    /// How often the server had said that its tools are others when it was asked for them last.
+    /// The number of changes that the server had reported when its tools were last listed.
     seen: AtomicUsize,
 }
 
-/// The connections that agents of a run share. Clones are one and the same; when the last one goes,
-/// they end.
+/// The connections that agents of a run share. Clones share them; they are closed when the last
+/// clone is dropped.
 #[derive(Clone, Debug, Default)]
 pub struct ConnectionPool(Arc<Mutex<Vec<Arc<ConnectionSlot>>>>);
 
 impl ConnectionPool {
-    /// The seat of a server: the one that others with the same server have, if it is shared.
+    /// Returns the slot of a server, which is a common one if the server is shared.
     fn slot(&self, equipped: ServerSetup) -> Arc<ConnectionSlot> {
         let mut shared = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let config = &equipped.config;
@@ -167,7 +170,7 @@ impl ConnectionPool {
     }
 }
 
-/// A connection to one server, for an agent or for all that share it.
+/// A connection to one server, of one agent or shared.
 #[derive(Debug)]
 struct ConnectionSlot {
     equipped: ServerSetup,
@@ -180,36 +183,36 @@ struct ConnectionState {
     starts: u32,
 }
 
-/// What a program is started with.
+/// Parameters for starting a program.
 #[derive(Debug)]
 pub(in crate::world) struct ServerLaunch {
-    /// What it may do.
+    /// Its sandbox policy.
     pub(in crate::world) confinement: SandboxPolicy,
-    /// What holds it.
+    /// Its sandbox.
     pub(in crate::world) sandbox: Sandbox,
-    /// What answers it on the network.
+    /// Its network proxy, if it has one.
     pub(in crate::world) network: Option<Arc<NetworkProxy>>,
-    /// The directories that it is told of.
+    /// The roots that it is given.
     pub(in crate::world) roots: Vec<AbsPath>,
 }
 
-/// A program that is to be started.
+/// A request to start a program.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::world) struct ServerLaunchRequest<'a> {
     /// The program.
     pub(in crate::world) program: &'a ServerProgram,
-    /// What it runs in.
+    /// The environment that it runs in.
     pub(in crate::world) commands: &'a ExecEnvironment,
-    /// What it may do in the agent's directories.
+    /// Its permission in the agent's directories.
     pub(in crate::world) permission: Permission,
 }
 
-/// Says what a program may do when it is started, or why it cannot be.
+/// Determines the parameters for starting a program, or why it cannot be started.
 pub(in crate::world) type ServerLauncher<'a> =
     &'a (dyn Fn(ServerLaunchRequest<'_>) -> Result<ServerLaunch, String> + Sync);
 
 impl McpServers {
-    /// Servers of which none is started yet.
+    /// Creates the servers without starting any.
     pub fn new(
         equipped: Vec<ServerSetup>,
         filter: &ToolFilter,
@@ -229,18 +232,18 @@ impl McpServers {
         }))
     }
 
-    /// The tools that the agent may use, as far as they are known.
+    /// Returns the tools that the agent may use, as far as they are known.
     pub fn catalogue(&self) -> Arc<ToolCatalogue> {
         Arc::clone(&self.lock_catalogue())
     }
 
-    /// Whether calls that change something outside may be made.
+    /// Returns whether calls that change something outside may be made.
     pub(in crate::world) fn side_effect_policy(&self) -> SideEffectPolicy {
         self.0.outside
     }
 
-    /// Finds out which tools there are, and says what the user should know of them. A server of
-    /// which no agent has heard yet is started.
+    /// Determines the available tools, and returns notes for the user. A server whose tools no
+    /// agent has listed yet is started.
     pub(in crate::world) async fn connect(
         &self,
         launcher: ServerLauncher<'_>,
@@ -256,7 +259,7 @@ impl McpServers {
         Ok(self.rebuild_catalogue())
     }
 
-    /// Asks those servers anew that have said that their tools are others now. `None` if none has.
+    /// Lists the tools of those servers again that have reported changes. `None` if none has.
     pub(in crate::world) async fn refresh_tools(&self) -> Option<Vec<String>> {
         let mut notes = Vec::new();
         let mut is_new = false;
@@ -278,7 +281,7 @@ impl McpServers {
         })
     }
 
-    /// Makes a call that is permitted.
+    /// Makes a permitted call.
     pub(in crate::world) async fn call<P>(
         &self,
         call: &ServerCall<P>,
@@ -324,7 +327,7 @@ impl McpServers {
         Ok(())
     }
 
-    /// Puts the catalogue together from what is known, and says what stays out.
+    /// Rebuilds the catalogue from the known tools, and returns notes on those that are left out.
     fn rebuild_catalogue(&self) -> Vec<String> {
         let (mut catalogue, mut notes) = (ToolCatalogue::default(), Vec::new());
         for place in &self.0.places {
@@ -339,7 +342,7 @@ impl McpServers {
         notes
     }
 
-    /// Whether the lists of the agent let it have a tool.
+    /// Returns whether the agent's tool lists include a tool.
     fn is_selected(&self, tool: &ServedTool) -> bool {
         let ToolFilter { allowed, excluded } = &self.0.filter;
         let listed = |list: &[String]| list.iter().any(|entry| *entry == tool.offer.name);
@@ -353,7 +356,7 @@ impl McpServers {
 }
 
 impl ConnectionSlot {
-    /// The connection, which is opened if there is none.
+    /// Returns the connection, and opens it if there is none.
     async fn connection(&self, launcher: ServerLauncher<'_>) -> Result<Arc<McpClient>, String> {
         let mut state = self.state.lock().await;
         if let Some(link) = state.link.as_ref().filter(|link| link.is_open()) {
@@ -422,7 +425,7 @@ impl ConnectionSlot {
         }
     }
 
-    /// What a model is told of a call that came to nothing.
+    /// Describes a failed call to a model.
     fn describe_fault(&self, link: &McpClient, fault: McpClientError) -> String {
         let name = self.equipped.config.name();
         match fault {
@@ -459,14 +462,15 @@ impl ConnectionSlot {
 
     fn has_own_credentials(&self) -> bool {
         match &self.equipped.config.link {
-            ServerTransport::Remote(remote) => remote::has_own_credentials(remote),
+            ServerTransport::Remote(remote) => request_headers::has_own_credentials(remote),
             ServerTransport::Program(_) => false,
         }
     }
 }
 
-/// How these rights are asked for on the command line. A stranger names them, and the user may copy
-/// the line: those that a shell would read as more than a word are left out.
+/// Builds the command-line options that request these scopes. A server names them and is not
+/// trusted, and the user may copy the command: scopes that a shell would not read as a single word
+/// are left out.
 fn sign_in_command(scopes: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/".contains(c);
     let plain = |scope: &&str| scope.len() <= SCOPE_BYTES_MAX && scope.chars().all(is_plain);

@@ -1,38 +1,36 @@
-//! Owns connections to servers on the network: to which addresses they lead, and that they lead
-//! nowhere else. A name is looked up here, and what it stands for is judged before it is connected
-//! to; redirects are not followed, because they would take the headers along.
+//! Connections to remote servers, restricted to the allowed addresses. Names are resolved here, and
+//! the resulting addresses are checked before connecting; redirects are not followed, because they
+//! would forward the headers.
 
 use std::net::SocketAddr;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
 use reqwest::Client;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use reqwest::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use rmcp::service::{ClientInitializeError, RoleClient, RunningService, serve_client};
 use rmcp::transport::streamable_http_client::{
     InsufficientScopeError, StreamableHttpClient, StreamableHttpClientTransportConfig,
     StreamableHttpError,
 };
 use rmcp::transport::{DynamicTransportError, StreamableHttpClientTransport};
-use secrecy::ExposeSecret;
 
 use crate::config::servers::{AddressPolicy, RemoteProtocol, RemoteServer};
 use crate::config::vendors::is_local_name;
-use crate::world::http::{client_with_resolver, loopback, root_cause};
+use crate::world::io::http::{client_with_resolver, loopback, root_cause};
 use crate::world::mcp::MESSAGE_BYTES_MAX;
 use crate::world::mcp::client_handler::{McpClientHandler, ServerListener};
 use crate::world::mcp::credentials::Credentials;
 use crate::world::mcp::message_size::BoundedClient;
+use crate::world::mcp::request_headers::headers;
 use crate::world::mcp::sse::{SseHttpClient, SseTransport};
 use crate::world::mcp::watched_transport::WatchedTransport;
 
-/// The statuses by which a server says that it does not know Streamable HTTP.
+/// Status codes with which a server reports that it does not support Streamable HTTP.
 const UNKNOWN_THERE: [&str; 3] = ["HTTP 400 ", "HTTP 404 ", "HTTP 405 "];
 
-/// What requests to a server are made with, if its address is one that is allowed. One that stands
-/// in the URL itself is nowhere looked up, so it is judged here.
+/// Builds the HTTP client for a server, if its address is allowed. An address that occurs literally
+/// in the URL is never resolved, so it is checked here.
 pub(super) fn client(remote: &RemoteServer) -> Result<Client, String> {
     let addresses = remote.addresses;
     match addresses.url_fault(&remote.url) {
@@ -42,9 +40,9 @@ pub(super) fn client(remote: &RemoteServer) -> Result<Client, String> {
     }
 }
 
-/// Greets a server by `client`, in the protocol that the config names. One that does not know
-/// Streamable HTTP is greeted in the older one. `changes` counts how often its tools have changed;
-/// `credentials` are taken out of what it says.
+/// Initializes a session with a server through `client`, in the protocol that the config names. If
+/// the server does not support Streamable HTTP, the older protocol is used. `changes` counts how
+/// often its tools have changed; `credentials` are redacted from its messages.
 pub(super) async fn initialize_remote<C: SseHttpClient>(
     (remote, client): (&RemoteServer, C),
     listener: Option<&ServerListener>,
@@ -74,13 +72,13 @@ pub(super) async fn initialize_remote<C: SseHttpClient>(
     greeted.map_err(|error| connect_error(&error))
 }
 
-/// The status by which a server says that it does not know Streamable HTTP. One that answers with a
-/// message knows it, whatever the status.
+/// Returns the status with which a server reports that it does not support Streamable HTTP. A
+/// server that answers with a message supports it, whatever the status.
 fn unsupported_status(error: &ClientInitializeError) -> Option<String> {
     let ClientInitializeError::TransportError { error, .. } = error else {
         return None;
     };
-    // The status is told in these words only.
+    // The status occurs only in this error message.
     let error: &StreamableHttpError<reqwest::Error> = error.error.downcast_ref()?;
     let StreamableHttpError::UnexpectedServerResponse(said) = error else {
         return None;
@@ -101,26 +99,7 @@ fn streamable<C: StreamableHttpClient>(
     StreamableHttpClientTransport::with_client(client, config)
 }
 
-/// What the config says that every request carries.
-pub(super) fn headers<H>(remote: &RemoteServer) -> H
-where
-    H: FromIterator<(HeaderName, HeaderValue)>,
-{
-    let header = |(name, value): (&String, &secrecy::SecretString)| {
-        let mut value = HeaderValue::from_str(value.expose_secret()).ok()?;
-        value.set_sensitive(true);
-        Some((HeaderName::from_str(name).ok()?, value))
-    };
-    remote.headers.iter().filter_map(header).collect()
-}
-
-/// Whether the config itself says who asks, so that nobody needs to sign in.
-pub(super) fn has_own_credentials(remote: &RemoteServer) -> bool {
-    let mut names = remote.headers.keys();
-    names.any(|name| name.eq_ignore_ascii_case(AUTHORIZATION.as_str()))
-}
-
-/// Why nobody could be spoken with.
+/// Converts the error of a failed initialization.
 fn connect_error(error: &ClientInitializeError) -> RemoteConnectError {
     let challenge = error.auth_challenge().filter(|said| !said.is_empty());
     let sign_in = |missing| RemoteConnectError::SignIn {
@@ -139,7 +118,8 @@ fn connect_error(error: &ClientInitializeError) -> RemoteConnectError {
     RemoteConnectError::Failed(root_cause(error).to_string())
 }
 
-/// The rights that the user has not given yet, if nothing was sent for want of them.
+/// Returns the scopes that the user has not granted yet, if the request was rejected for lack of
+/// them.
 pub(super) fn missing_scopes(error: &DynamicTransportError) -> Option<String> {
     let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error.error.as_ref());
     while let Some(current) = source {
@@ -151,14 +131,14 @@ pub(super) fn missing_scopes(error: &DynamicTransportError) -> Option<String> {
     None
 }
 
-/// Why a server on the network does not answer.
+/// Why a remote server cannot be used.
 #[derive(Debug)]
 pub(super) enum RemoteConnectError {
-    /// It wants the user to sign in.
+    /// It requires the user to sign in.
     SignIn {
-        /// For these rights that they have not given yet.
+        /// The scopes that the user has not granted yet.
         missing: Option<String>,
-        /// What it said when it turned them away.
+        /// The authentication challenge of the server.
         challenge: Option<String>,
     },
     /// For this reason.
@@ -166,7 +146,7 @@ pub(super) enum RemoteConnectError {
 }
 
 impl RemoteConnectError {
-    /// That there is no stream of events; `before` is what was answered in the newer protocol.
+    /// Adds that there is no event stream either; `before` is the reply to the newer protocol.
     fn without_sse(self, before: Option<String>) -> Self {
         match (self, before) {
             (Self::Failed(why), Some(before)) => Self::Failed(format!(
@@ -178,8 +158,8 @@ impl RemoteConnectError {
     }
 }
 
-/// Looks names up, and gives away only the addresses that the config allows. `localhost` and the names
-/// below it are this machine, whatever anybody else says of them.
+/// Resolves names, and returns only addresses that the config allows. `localhost` and its
+/// subdomains always resolve to this machine, whatever DNS returns.
 struct GuardedResolver(AddressPolicy);
 
 impl Resolve for GuardedResolver {

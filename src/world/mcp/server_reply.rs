@@ -1,5 +1,5 @@
-//! Owns what a model reads of a server's answer: text, bounded and without anything that is not seen
-//! as what it is, and images that models take. Other data is told with its kind and size.
+//! Converts a server's reply to what a model reads: text, limited in size and without invisible or
+//! misleading characters, and images that models accept. Other data is described by type and size.
 
 use std::fmt::Display;
 
@@ -12,34 +12,34 @@ use crate::prompts::untrusted_text::{escape_notes, note};
 use crate::text::{escape_text, single_line};
 use crate::tools::image::{ImageCollector, ImageRejection, ModelImage};
 
-/// The most that is passed on of one answer, in bytes.
+/// Largest reply that is passed on, in bytes.
 const ANSWER_BYTES_MAX: usize = 256 * 1024;
-/// The most parts of one answer, and rows of one list.
+/// Largest number of parts of one reply, and of rows of one list.
 const PARTS_MAX: usize = 500;
-/// How much of a name or a description in a list is shown, in characters.
+/// Longest name or description that is shown in a list, in characters.
 const ROW_CHARS_MAX: usize = 300;
 
-/// A server's answer, as a model reads it.
+/// A server's reply, as a model reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::world) struct ServerReply {
-    /// Whether the server says that it did what was asked.
+    /// Whether the server reports success.
     pub(in crate::world) success: ReplyStatus,
-    /// The text. It names each image where that stands.
+    /// The text, with a note in the place of each image.
     pub(in crate::world) text: String,
     /// The images.
     pub(in crate::world) images: Vec<ModelImage>,
 }
 
-/// Whether a server says that it did what was asked.
+/// Whether a server reports success.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::world) enum ReplyStatus {
-    /// It did.
+    /// The request succeeded.
     Done,
-    /// It did not; the text says why.
+    /// The request failed; the text says why.
     Failed,
 }
 
-/// What a tool gave.
+/// Converts a tool result.
 pub(super) fn tool_reply(result: &CallToolResult) -> ServerReply {
     let mut album = ImageCollector::default();
     let parts = result.content.iter();
@@ -48,7 +48,7 @@ pub(super) fn tool_reply(result: &CallToolResult) -> ServerReply {
         .content
         .iter()
         .any(|part| matches!(part, ContentBlock::Text(_)));
-    // The protocol wants the same as text too; only a server without text is read so.
+    // The protocol requires the same as text too, so this is read only if there is no text.
     if let (Some(structured), false) = (&result.structured_content, has_text) {
         parts.push(sanitize(&structured.to_string()));
     }
@@ -59,7 +59,7 @@ pub(super) fn tool_reply(result: &CallToolResult) -> ServerReply {
     build_reply(success, &parts, album)
 }
 
-/// What can be read at a server.
+/// Converts a list of resources.
 pub(super) fn resources_reply(resources: &[Resource]) -> ServerReply {
     let rows = resources.iter().map(|resource| {
         let about = resource.description.as_ref().unwrap_or(&resource.name);
@@ -68,7 +68,7 @@ pub(super) fn resources_reply(resources: &[Resource]) -> ServerReply {
     list_reply(&rows.collect::<Vec<_>>())
 }
 
-/// What was read.
+/// Converts the contents of a resource.
 pub(super) fn contents_reply(result: &ReadResourceResult) -> ServerReply {
     let mut album = ImageCollector::default();
     let parts = result.contents.iter();
@@ -76,7 +76,7 @@ pub(super) fn contents_reply(result: &ReadResourceResult) -> ServerReply {
     build_reply(ReplyStatus::Done, &parts, album)
 }
 
-/// The prompts of a server.
+/// Converts a list of prompts.
 pub(super) fn prompts_reply(prompts: &[Prompt]) -> ServerReply {
     let rows = prompts.iter().map(|prompt| {
         let arguments = prompt.arguments.iter().flatten();
@@ -91,7 +91,7 @@ pub(super) fn prompts_reply(prompts: &[Prompt]) -> ServerReply {
     list_reply(&rows.collect::<Vec<_>>())
 }
 
-/// A prompt.
+/// Converts a prompt.
 pub(super) fn prompt_reply(result: &GetPromptResult) -> ServerReply {
     let mut album = ImageCollector::default();
     let messages = result.messages.iter();
@@ -130,13 +130,13 @@ fn contents(contents: &ResourceContents, album: &mut ImageCollector) -> String {
     }
 }
 
-/// What stands in the text where an image stood.
+/// Adds an image and returns the note that replaces it in the text.
 fn image_note(base64: &str, album: &mut ImageCollector) -> Result<String, ImageRejection> {
     let (number, image) = album.add(base64)?;
     Ok(note(format_args!("image {number}: {image}")))
 }
 
-/// What is said of something that is neither text nor an image, given its type and what was sent.
+/// Describes content that is neither text nor an accepted image, by its type and its data.
 fn unsupported_note(what: &str, (mime_type, base64): (&str, &str), why: &dyn Display) -> String {
     let bytes = base64.trim_end_matches('=').len().saturating_mul(3) / 4;
     let mime_type = row(mime_type);
@@ -149,7 +149,8 @@ fn row(text: &str) -> String {
     sanitize(&single_line(text, ROW_CHARS_MAX))
 }
 
-/// What a server says, with nothing in it that is not seen or looks like a note of massgen's.
+/// Escapes invisible characters in a server's text, and anything that looks like a note of
+/// massgen's.
 fn sanitize(text: &str) -> String {
     escape_notes(&escape_text(text)).into_owned()
 }

@@ -1,6 +1,6 @@
-//! Owns the way by which the user signs in at a server on the network: where that is done is found
-//! out, massgen is registered there if need be, the user says yes in a browser, and what is given
-//! then is kept. It must never show what is given.
+//! OAuth sign-in at a remote server: discovers the authorization server, registers massgen as a
+//! client if necessary, lets the user authorize it in a browser, and stores the tokens. It must
+//! never show a token.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,29 +16,29 @@ use url::Url;
 use crate::config::servers::RemoteServer;
 use crate::error::{Error, ErrorKind, Result};
 use crate::text::{escape_line, escape_name, single_line};
-use crate::world::http::root_cause;
+use crate::world::io::http::root_cause;
 use crate::world::mcp::credentials::Credentials;
 use crate::world::mcp::guarded_http::{GuardedHttpClient, address_fault};
 use crate::world::mcp::remote::{self, RemoteConnectError};
 use crate::world::mcp::tokens::{PendingRegistration, ServerTokens, TokenFile};
 
-/// What massgen is called where it registers itself.
+/// Client name under which massgen registers itself.
 const CLIENT_NAME: &str = "massgen";
-/// How long the server may take to answer somebody whom it does not know.
+/// Timeout for the server's reply to an unauthenticated client.
 const GREETING_TIME_MAX: Duration = Duration::from_secs(30);
-/// How much of what a stranger says is told, in characters.
+/// Longest message of a server that is shown, in characters.
 const SAID_CHARS_MAX: usize = 600;
 
-/// A sign-in that waits for the user.
+/// A sign-in that waits for the user's authorization.
 pub struct PendingSignIn {
     manager: AuthorizationManager,
     tokens: ServerTokens,
     address: Url,
-    /// What tells the answer to this sign-in from any other.
+    /// The `state` parameter, which distinguishes the answer to this sign-in from others.
     state: String,
 }
 
-/// What it would take to sign in is nobody's business.
+/// Shows no secrets.
 impl std::fmt::Debug for PendingSignIn {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("SigningIn").finish_non_exhaustive()
@@ -46,11 +46,11 @@ impl std::fmt::Debug for PendingSignIn {
 }
 
 impl PendingSignIn {
-    /// Finds out where one signs in at `server`, and who massgen is there. The answer is to come to
-    /// `redirect`. `scopes`, if there are any, are asked for in place of those of the config.
+    /// Discovers how to sign in at `server` and registers massgen there. The answer is redirected
+    /// to `redirect`. `scopes`, if not empty, are requested instead of those in the config.
     ///
     /// # Errors
-    /// Nobody can sign in there, or not in a way that is allowed.
+    /// The server offers no sign-in, or none that is allowed.
     pub async fn begin(
         server: &RemoteServer,
         file: &TokenFile,
@@ -106,20 +106,21 @@ impl PendingSignIn {
         })
     }
 
-    /// Where the user signs in.
+    /// Returns the URL at which the user signs in.
     pub fn address(&self) -> &Url {
         &self.address
     }
 
-    /// Whether `redirected` is the answer to this sign-in.
+    /// Returns whether `redirected` is the answer to this sign-in.
     pub fn is_answer(&self, redirected: &Url) -> bool {
         parameter(redirected, "state").as_ref() == Some(&self.state)
     }
 
-    /// Takes what the user's yes gives, and keeps it. `redirected` is where the browser was sent.
+    /// Exchanges the user's authorization for tokens and stores them. `redirected` is the URL that
+    /// the browser was redirected to.
     ///
     /// # Errors
-    /// The user said no, or nothing is given.
+    /// The user declined, or no token was issued.
     pub async fn finish(self, redirected: &Url) -> Result<()> {
         if let Some(why) = parameter(redirected, "error") {
             let about = parameter(redirected, "error_description");
@@ -142,7 +143,8 @@ impl PendingSignIn {
     }
 }
 
-/// What keeps the user signed in at `server`; `None` if they are not.
+/// Returns the OAuth manager with the stored tokens for `server`; `None` if the user is not signed
+/// in.
 pub(super) async fn authorized_manager(
     server: &RemoteServer,
     tokens: &ServerTokens,
@@ -159,7 +161,7 @@ pub(super) async fn authorized_manager(
     let mut manager = manager(server).await.map_err(refused)?;
     let found = manager.resolve_metadata_from_challenge(kept.challenge.as_deref());
     let found = found.await.map_err(refused)?;
-    // Whoever the server names now must not get what somebody else gave.
+    // A different endpoint that the server names now must not get tokens that this one issued.
     if found.metadata.token_endpoint != kept.token_endpoint {
         return Ok(None);
     }
@@ -173,8 +175,8 @@ pub(super) async fn authorized_manager(
     Ok(Some(manager))
 }
 
-/// What the server says to somebody whom it does not know, if it turns them away: at once, or when
-/// they want to see its tools.
+/// Returns the authentication challenge with which the server rejects an unauthenticated client, if
+/// it does: during the handshake, or when the client lists its tools.
 async fn challenge(server: &RemoteServer) -> Result<Option<String>> {
     let client = remote::client(server).map_err(|why| refusal(&why))?;
     let asking = async {
@@ -208,7 +210,7 @@ async fn manager(server: &RemoteServer) -> std::result::Result<AuthorizationMana
     AuthorizationManager::new_with_oauth_http_client(server.url.clone(), judged).await
 }
 
-/// The address `place`, which the server or others say of themselves, if the config allows it.
+/// Parses the URL `place`, which comes from the server or a third party, if the config allows it.
 fn check_address(server: &RemoteServer, place: &str) -> Result<Url> {
     let no_address = |_| refusal(&format!("{} is no address", escape_name(place)));
     let url = Url::parse(place).map_err(no_address)?;
@@ -226,7 +228,7 @@ fn client_config(id: &str, secret: Option<String>, redirect: &str) -> OAuthClien
     }
 }
 
-/// The value of a parameter of an address.
+/// Returns the value of a query parameter of a URL.
 fn parameter(url: &Url, wanted: &str) -> Option<String> {
     let mut pairs = url.query_pairs();
     let pair = pairs.find(|(name, _)| name == wanted);
@@ -242,7 +244,7 @@ fn sign_in_error(error: &AuthError) -> Error {
     refusal(&format!("{why}: {bottom}"))
 }
 
-/// Why nobody is signed in, which may be a stranger's words.
+/// Error for a failed sign-in; the reason may come from an untrusted server.
 fn refusal(why: &str) -> Error {
     let message = format!("you are not signed in: {}", quote_server(why));
     Error::new(ErrorKind::Environment, message)

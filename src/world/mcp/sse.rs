@@ -1,6 +1,6 @@
-//! Owns the older protocol over HTTP (2024-11-05): all that a server says comes as events of one
-//! stream, and what it is told is posted to the place that the first of them names. That place must
-//! be at the server itself, because the headers of the user go there.
+//! Transport for the older HTTP+SSE protocol (2024-11-05): the server sends its messages as events
+//! of one stream, and receives messages by POST at the endpoint that its first event names. That
+//! endpoint must have the server's own origin, because the user's headers are sent there.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,25 +20,25 @@ use tokio::time::timeout;
 use url::{Position, Url};
 
 use crate::config::servers::RemoteServer;
-use crate::world::http::root_cause;
+use crate::world::io::http::root_cause;
 use crate::world::mcp::MESSAGE_BYTES_MAX;
-use crate::world::mcp::remote::headers;
+use crate::world::mcp::request_headers::headers;
 
-/// How long it may take until a server says where messages are posted to.
+/// Timeout for the server to name its endpoint.
 const PLACE_TIME_MAX: Duration = Duration::from_secs(10);
-/// The longest name of that place, in bytes.
+/// Longest URL of the endpoint, in bytes.
 const PLACE_BYTES_MAX: usize = 8 * 1024;
-/// How many messages may wait to be taken; more wait for their turn.
+/// Largest number of messages that are posted at the same time; others wait for their turn.
 const POSTS_MAX: usize = 32;
-/// What the client says of a body that is no message, where the status was good.
+/// Error message of the client for a body that is not a message, despite a successful status.
 const NO_MESSAGE: &str = "could not parse JSON response";
 
-/// What requests are made with: the user's token comes along if they have signed in.
+/// HTTP client for the requests; it adds the user's token if they have signed in.
 pub(super) trait SseHttpClient: StreamableHttpClient<Error = reqwest::Error> + Sync {}
 
 impl<C: StreamableHttpClient<Error = reqwest::Error> + Sync> SseHttpClient for C {}
 
-/// An open stream, and the place for answers to it.
+/// An open event stream, with the endpoint for messages.
 pub(super) struct SseTransport<C> {
     client: C,
     place: Arc<str>,
@@ -47,28 +47,28 @@ pub(super) struct SseTransport<C> {
     turns: Arc<Semaphore>,
 }
 
-/// The events of a stream that hold anything.
+/// The events of a stream that have data.
 type SseEventStream = BoxStream<'static, Result<McpSseEvent, SseTransportError>>;
 
-/// An event, with its name if it has one.
+/// An event, with its optional name.
 struct McpSseEvent {
     name: Option<String>,
     data: String,
 }
 
-/// Why a server was not heard, or did not hear.
+/// Why a message could not be received or sent.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SseTransportError {
-    /// A request came to nothing.
+    /// A request failed.
     #[error(transparent)]
     Request(#[from] StreamableHttpError<reqwest::Error>),
-    /// For this reason.
+    /// Another reason.
     #[error("{0}")]
     Message(String),
 }
 
 impl<C: SseHttpClient> SseTransport<C> {
-    /// Opens the stream of a server, and waits until it says where messages are posted to.
+    /// Opens the event stream of a server, and waits until it names its endpoint.
     pub(super) async fn open(remote: &RemoteServer, client: C) -> Result<Self, SseTransportError> {
         let opened = timeout(PLACE_TIME_MAX, Self::begin(remote, client)).await;
         opened.unwrap_or_else(|_| {
@@ -142,7 +142,7 @@ impl<C: SseHttpClient> Transport<RoleClient> for SseTransport<C> {
     }
 }
 
-/// Why there is no stream.
+/// Converts the error of a stream that could not be opened.
 fn open_error(error: StreamableHttpError<reqwest::Error>) -> SseTransportError {
     if let StreamableHttpError::Client(error) = &error {
         return match error.status() {
@@ -163,8 +163,8 @@ fn open_error(error: StreamableHttpError<reqwest::Error>) -> SseTransportError {
     error.into()
 }
 
-/// Whether a message was taken. What else the server says of it counts for nothing: answers are
-/// events.
+/// Checks that a message was accepted. Anything else in the reply is ignored: the server answers
+/// with events.
 fn check_posted(
     posted: Result<StreamableHttpPostResponse, StreamableHttpError<reqwest::Error>>,
 ) -> Result<(), SseTransportError> {
@@ -182,7 +182,7 @@ fn check_posted(
     }
 }
 
-/// Where messages for the server at `url` are posted to, as its `first` event says.
+/// Resolves the endpoint for messages to the server at `url` from its `first` event.
 fn endpoint_url(url: &Url, first: Option<&McpSseEvent>) -> Result<Url, String> {
     let Some(McpSseEvent { name, data }) = first else {
         return Err("its stream ended before it said where messages are sent to".to_owned());
@@ -207,7 +207,7 @@ fn endpoint_url(url: &Url, first: Option<&McpSseEvent>) -> Result<Url, String> {
 mod tests {
     use super::*;
 
-    /// Checks where messages for a server go whose first event is `endpoint` with `data`.
+    /// Checks the endpoint of a server whose first event is `endpoint` with `data`.
     #[track_caller]
     fn check(data: &str, expected: Result<&str, &str>) {
         let url = Url::parse("https://e.org/mcp/sse?key=1").unwrap();

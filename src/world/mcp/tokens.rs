@@ -1,6 +1,6 @@
-//! Owns the file of what the user has signed in with at servers on the network, in their own
-//! directory: never in a project. What is in it goes to nobody but the server that it is for and
-//! where that server has people sign in; no record, message or model reads it.
+//! File with the OAuth tokens for remote servers, in the user's home directory, never in a project.
+//! Its content must never go anywhere but to the server that it is for and that server's
+//! authorization server; no log, message or model gets it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,60 +15,60 @@ use url::Url;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
-use crate::world::files::read_own;
+use crate::world::io::files::read_own;
 use crate::world::store::redact::Redactor;
 use crate::world::sys::state_files::dir::{self, DirLock, DirectoryAudience};
 use crate::world::sys::state_files::file::{self, FileDurability};
 
-/// Where it lies in the user's home directory.
+/// Path below the user's home directory.
 const PLACE: &str = ".massgen/mcp/credentials.json";
-/// The longest file, in bytes.
+/// Largest file, in bytes.
 const BYTES_MAX: u64 = 4 * 1024 * 1024;
 
-/// The file of what the user has signed in with, by the addresses of servers.
+/// The token file, which is indexed by server URL.
 #[derive(Clone, Debug)]
 pub struct TokenFile(AbsPath);
 
-/// What was given for one server.
+/// Tokens for one server.
 #[derive(Serialize, Deserialize)]
 struct TokenFileEntry {
-    /// What proves that massgen is the client that it was registered as.
+    /// The secret that massgen was given when it was registered as a client.
     #[serde(skip_serializing_if = "Option::is_none")]
     client_secret: Option<String>,
-    /// What the server said when it turned somebody away whom it did not know.
+    /// The challenge with which the server rejected an unauthenticated client.
     #[serde(skip_serializing_if = "Option::is_none")]
     challenge: Option<String>,
-    /// Where new tokens are asked for: where the user signed in, and nowhere else. A file of an earlier
-    /// version does not say it.
+    /// The endpoint that may refresh the tokens: the one that issued them, and no other. Missing in
+    /// a file of an earlier version.
     #[serde(default)]
     token_endpoint: String,
     given: StoredCredentials,
 }
 
-/// Who massgen is at a server where the user has signed in.
+/// massgen's client registration at a server where the user has signed in.
 pub(super) struct RegisteredClient {
-    /// Its name there.
+    /// The client id.
     pub(super) id: String,
-    /// What proves it.
+    /// The client secret.
     pub(super) secret: Option<String>,
-    /// What the server said when it turned somebody away whom it did not know.
+    /// The challenge with which the server rejected an unauthenticated client.
     pub(super) challenge: Option<String>,
-    /// Where new tokens are asked for.
+    /// The endpoint that may refresh the tokens.
     pub(super) token_endpoint: String,
 }
 
 impl TokenFile {
-    /// The one of the user whose home directory this is.
+    /// Returns the file of the user with this home directory.
     pub fn in_home(home: &AbsPath) -> Self {
         Self(home.join(PLACE))
     }
 
-    /// Where it is.
+    /// Returns its path.
     pub fn path(&self) -> &AbsPath {
         &self.0
     }
 
-    /// Takes out what is kept for the server at `url`, and says whether there was anything.
+    /// Removes the entry for the server at `url`, and returns whether there was one.
     ///
     /// # Errors
     /// The file cannot be read or written.
@@ -82,7 +82,7 @@ impl TokenFile {
         Ok(TokenRemoval::Something)
     }
 
-    /// What is kept for the server at `url`.
+    /// Returns a handle on the entry for the server at `url`.
     pub(super) fn for_server(&self, url: &Url) -> ServerTokens {
         ServerTokens {
             file: self.clone(),
@@ -92,7 +92,7 @@ impl TokenFile {
         }
     }
 
-    /// Waits for the turn to change the file, which lasts as long as what is given.
+    /// Locks the file for changes until the guard is dropped.
     fn lock(&self) -> Result<Option<DirLock>> {
         let Some(parent) = self.0.parent() else {
             return Ok(None);
@@ -110,7 +110,7 @@ impl TokenFile {
             Error::new(ErrorKind::Environment, message)
                 .with_hint("move it away, and sign in again with `massgen mcp login`")
         };
-        // What the parser would tell of the place may be a token.
+        // The parser's error message might contain a token.
         serde_json::from_slice(&bytes).map_err(|_| damaged())
     }
 
@@ -121,37 +121,37 @@ impl TokenFile {
     }
 }
 
-/// Whether anything was taken out.
+/// Whether an entry was removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenRemoval {
-    /// It was.
+    /// It was removed.
     Something,
-    /// There was nothing.
+    /// There was none.
     Nothing,
 }
 
-/// What is kept for one server. A clone is the same.
+/// Handle on the entry of one server. A clone is the same.
 #[derive(Clone)]
 pub(super) struct ServerTokens {
     file: TokenFile,
     server: String,
-    /// What a sign-in has just begun with.
+    /// The registration of a sign-in that has just begun.
     begun: Option<Arc<PendingRegistration>>,
-    /// All that was read or written so far, to be taken out of what the server says.
+    /// All secrets that were read or written so far, to be redacted from the server's messages.
     seen: Arc<Mutex<Redactor>>,
 }
 
-/// What is kept beside what is given at last.
+/// Registration data that is stored along with the tokens.
 pub(super) struct PendingRegistration {
-    /// What a client that has just been registered was given.
+    /// The client secret, if a client has just been registered.
     pub(super) client_secret: Option<SecretString>,
-    /// What the server said to somebody whom it did not know.
+    /// The challenge with which the server rejected an unauthenticated client.
     pub(super) challenge: Option<String>,
-    /// Where tokens are asked for.
+    /// The endpoint that issues tokens.
     pub(super) token_endpoint: String,
 }
 
-/// What is kept is nobody's business.
+/// Shows no secrets.
 impl fmt::Debug for ServerTokens {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ServerTokens")
@@ -161,7 +161,7 @@ impl fmt::Debug for ServerTokens {
 }
 
 impl ServerTokens {
-    /// The same, of a sign-in that begins; what it began with is kept with what is saved.
+    /// Returns a handle for a sign-in that begins; `begun` is stored along with its tokens.
     pub(super) fn with_registration(self, begun: PendingRegistration) -> Self {
         Self {
             begun: Some(Arc::new(begun)),
@@ -169,7 +169,7 @@ impl ServerTokens {
         }
     }
 
-    /// Who massgen was registered as, with what proves it, if the user has signed in.
+    /// Returns the client registration, if the user has signed in.
     pub(super) fn client(&self) -> Result<Option<RegisteredClient>> {
         let kept = self.entry()?;
         Ok(kept.map(|kept| RegisteredClient {
@@ -180,14 +180,14 @@ impl ServerTokens {
         }))
     }
 
-    /// Waits for the turn to change what is kept.
+    /// Locks the file for changes.
     pub(super) async fn lock(&self) -> Result<Option<DirLock>> {
         let file = self.file.clone();
         let turn = tokio::task::spawn_blocking(move || file.lock()).await;
         turn.map_err(|_| Error::bug("nobody could wait for the file of tokens"))?
     }
 
-    /// Takes out what was ever sent to the server or where it has people sign in.
+    /// Returns a redactor for all secrets that were sent to the server or its authorization server.
     pub(super) fn redactor(&self) -> Redactor {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.clone()

@@ -1,10 +1,10 @@
-//! Owns how what a tool gave is told to somebody who called it over the Model Context Protocol.
+//! Conversion of a tool result to content blocks of the Model Context Protocol.
 
 use rmcp::model::ContentBlock;
 
 use crate::tools::image::ModelImage;
 
-/// A text and the images that belong to it.
+/// Converts a text and its images to content blocks.
 pub fn content(text: String, images: &[ModelImage]) -> Vec<ContentBlock> {
     let shown = images.iter().map(|image| {
         let kind = image.kind().to_string();

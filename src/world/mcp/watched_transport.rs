@@ -1,7 +1,7 @@
-//! Owns a connection whose messages are looked at in the order in which they come: that the tools of
-//! a server have changed is known before whatever the server says after that, a server that asks and
-//! does not read the answers is not heard until it does, and what it is sent so that it knows who asks
-//! is taken out of all that it says.
+//! Transport that inspects messages in the order of their arrival. A notification that tools have
+//! changed takes effect before any later message; a server that sends requests without reading the
+//! replies is not read from until it does; and credentials that were sent to it are redacted from
+//! its messages.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,11 +14,11 @@ use tokio::sync::Notify;
 
 use crate::world::mcp::credentials::Credentials;
 
-/// How many answers a server may be owed before it is not heard any more: each waits in memory until
-/// the server reads it.
+/// Limit on unread replies, beyond which a server is not read from: each reply is kept in memory
+/// until the server reads it.
 const ANSWERS_OWED_MAX: usize = 32;
 
-/// A connection that is watched.
+/// A transport that inspects messages.
 pub(super) struct WatchedTransport<T> {
     connection: T,
     changes: Arc<AtomicUsize>,
@@ -26,19 +26,19 @@ pub(super) struct WatchedTransport<T> {
     owed: Arc<PendingReplies>,
 }
 
-/// The answers that a server is owed.
+/// Replies that a server has not received yet.
 #[derive(Default)]
 struct PendingReplies {
     answers: Mutex<PendingReplyState>,
-    /// Tells that one has gone.
+    /// Notified when one has been sent or dropped.
     gone: Notify,
 }
 
 #[derive(Default)]
 struct PendingReplyState {
-    /// To these nothing is said yet.
+    /// Requests without a reply so far.
     awaited: Vec<RequestId>,
-    /// These are on their way, and the server has not read them.
+    /// Number of replies that are being sent and that the server has not read.
     sent: usize,
 }
 
@@ -51,13 +51,13 @@ impl PendingReplies {
         self.lock().awaited.push(id);
     }
 
-    /// Nobody answers any more, unless the answer is on its way.
+    /// Records that a request was cancelled: no reply will follow, unless it is being sent already.
     fn record_cancellation(&self, id: &RequestId) {
         self.lock().take(id);
         self.gone.notify_one();
     }
 
-    /// An answer is on its way.
+    /// Records that a reply is being sent.
     fn record_sending(&self, id: &RequestId) {
         let mut answers = self.lock();
         answers.take(id);
@@ -70,7 +70,7 @@ impl PendingReplies {
         self.gone.notify_one();
     }
 
-    /// Waits until the server is owed few answers.
+    /// Waits until the number of pending replies is below the limit.
     async fn wait_until_few(&self) {
         loop {
             let gone = self.gone.notified();
@@ -95,7 +95,8 @@ impl PendingReplyState {
 }
 
 impl<T> WatchedTransport<T> {
-    /// Watches `connection`, counts how often the tools have changed, and takes out `credentials`.
+    /// Inspects `connection`: counts in `changes` how often the tools have changed, and redacts
+    /// `credentials`.
     pub(super) fn new(
         connection: T,
         changes: &Arc<AtomicUsize>,

@@ -1,5 +1,5 @@
-//! Owns the commands of one agent that go on while it works. Each has a thread that reads what it
-//! writes; all of them end when this goes.
+//! Background commands of one agent, which run while it works. Each has a thread that reads its
+//! output; all of them are killed on drop.
 
 use std::collections::BTreeMap;
 use std::io::{self, pipe};
@@ -18,41 +18,40 @@ use crate::world::sandbox::proxy::NetworkProxy;
 use crate::world::sandbox::running::{ProcessBounds, ProcessOutput};
 use crate::world::sandbox::{ExitReason, ProcessStreams, Sandbox};
 
-/// How many commands may go on at once.
+/// Largest number of background commands that run at the same time.
 pub const AT_ONCE_MAX: usize = 10;
-/// How many that have ended are remembered with their output.
+/// Number of ended commands that are remembered with their output.
 const ENDED_MAX: usize = 10;
-/// How much of the output of each is kept, in bytes as the command wrote them: the end.
+/// Size of the end of each command's output that is kept, in bytes as the command wrote them.
 const KEPT_BYTES_MAX: usize = 1024 * 1024;
 
-/// The commands of one agent that go on while it works.
+/// The background commands of one agent.
 #[derive(Debug, Default)]
 pub struct BackgroundCommands {
     commands: Mutex<BTreeMap<BackgroundCommandId, BackgroundEntry>>,
 }
 
-/// How one of them stands.
+/// Status of a background command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackgroundStatus {
-    /// Its name.
+    /// Its id.
     pub id: BackgroundCommandId,
     /// The command as the agent wrote it.
     pub command: String,
-    /// How it ended; `None` as long as it goes on.
+    /// How it ended; `None` while it runs.
     pub ended: Option<ExitReason>,
-    /// What else there is to say of it: why it cannot be watched any more, what became of what it
-    /// changed.
+    /// Further remarks: why it can no longer be watched, what happened to its changes.
     pub notes: Vec<String>,
-    /// How long it has been going on, or did.
+    /// Its running time so far, or in total.
     pub elapsed: Duration,
-    /// How much it has written so far, in bytes.
+    /// Length of its output so far, in bytes.
     pub output_bytes: u64,
 }
 
 /// Why a command was not started.
 #[derive(Debug, Error)]
 pub enum BackgroundStartError {
-    /// Too many go on already.
+    /// Too many are running already.
     #[error("{AT_ONCE_MAX} background commands are running already")]
     TooMany,
     /// It could not be started, or its sandbox could not be built.
@@ -60,14 +59,13 @@ pub enum BackgroundStartError {
     Failed(#[from] io::Error),
 }
 
-/// What is done when a command has ended, before anybody is told; it gives what there is to say.
+/// Runs when a command has ended, before its end is reported; returns further remarks about it.
 pub(in crate::world) type CompletionHook = Box<dyn FnOnce() -> Vec<String> + Send>;
 
-/// How a command ended, and what else is to be said about that.
+/// How a command ended, with further remarks.
 type ExitWithNotes = (ExitReason, Vec<String>);
 
-/// Follows a command that has begun to its end: hands on what it writes, and ends it when it is
-/// interrupted.
+/// Follows a started command to its end: passes its output on, and kills it when it is interrupted.
 pub(in crate::world) type OutputFollower = Box<
     dyn FnOnce(&CommandInterrupt, &mut (dyn FnMut(&[u8]) + Send)) -> io::Result<ExitWithNotes>
         + Send,
@@ -82,7 +80,7 @@ struct BackgroundEntry {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the thread of a command tells.
+/// State that the thread of a command shares.
 #[derive(Debug)]
 struct BackgroundProgress {
     output: OutputRing,
@@ -97,7 +95,7 @@ struct BackgroundExit {
 }
 
 impl BackgroundCommands {
-    /// Starts a command in a sandbox, whose standard output and error go one into the other, and
+    /// Starts a command in a sandbox, with its standard error merged into its standard output, and
     /// waits until it runs.
     ///
     /// # Errors
@@ -112,7 +110,7 @@ impl BackgroundCommands {
         self.start_with_hook(sandbox, command, (confinement, network), Box::new(Vec::new))
     }
 
-    /// As [`BackgroundCommands::start`], with something to do when it has ended.
+    /// Like [`BackgroundCommands::start`], and runs `afterwards` when the command has ended.
     ///
     /// # Errors
     /// See [`BackgroundStartError`].
@@ -139,7 +137,7 @@ impl BackgroundCommands {
                     ..ProcessBounds::default()
                 };
                 let ended = running.run_to_end(&mut [ProcessOutput::new(read, taken)], &bounds);
-                // It answers as long as the command goes on.
+                // The proxy must serve until the command has ended.
                 drop(network);
                 Ok((ended?, running.notes()))
             });
@@ -148,7 +146,7 @@ impl BackgroundCommands {
         self.begin(command, start, afterwards)
     }
 
-    /// Counts in a command that `start` starts wherever it runs, and follows it on a thread.
+    /// Registers a command that `start` starts, in whatever backend, and follows it on a thread.
     ///
     /// # Errors
     /// See [`BackgroundStartError`].
@@ -193,7 +191,7 @@ impl BackgroundCommands {
         Ok(BackgroundCommandId(id))
     }
 
-    /// At most `bytes_max` bytes of what a command has written, from the place `from` on; `None` if
+    /// Returns at most `bytes_max` bytes of a command's output from the offset `from` on; `None` if
     /// there is no such command.
     pub fn output(
         &self,
@@ -206,12 +204,12 @@ impl BackgroundCommands {
         Some(shared.output.part(from, bytes_max))
     }
 
-    /// How a command stands; `None` if there is no such command.
+    /// Returns the status of a command; `None` if there is no such command.
     pub fn status(&self, id: BackgroundCommandId) -> Option<BackgroundStatus> {
         self.commands().get(&id).map(|entry| entry.status(id))
     }
 
-    /// Ends a command with all that it has started; `None` if there is no such command.
+    /// Kills a command and everything that it started; `None` if there is no such command.
     pub fn stop(&self, id: BackgroundCommandId) -> Option<BackgroundStatus> {
         let mut commands = self.commands();
         let entry = commands.get_mut(&id)?;
@@ -219,7 +217,7 @@ impl BackgroundCommands {
         Some(entry.status(id))
     }
 
-    /// Ends all, at once and not one after the other.
+    /// Kills all commands in parallel.
     pub fn stop_all(&self) {
         let mut commands = self.commands();
         for entry in commands.values() {
@@ -228,7 +226,7 @@ impl BackgroundCommands {
         commands.values_mut().for_each(BackgroundEntry::stop);
     }
 
-    /// All that are remembered, the oldest first.
+    /// Lists all commands that are remembered, oldest first.
     pub fn list(&self) -> Vec<BackgroundStatus> {
         let commands = self.commands();
         commands
@@ -281,17 +279,17 @@ impl BackgroundEntry {
         }
     }
 
-    /// Ends the command and waits for its thread.
+    /// Kills the command and waits for its thread.
     fn stop(&mut self) {
         self.interrupt.raise();
         if let Some(thread) = self.thread.take() {
-            // A thread that broke off has dropped its command, which ends it.
+            // A thread that panicked has dropped its command, which kills it.
             thread.join().unwrap_or_default();
         }
     }
 }
 
-/// What the thread of a command works with.
+/// State of the thread that follows a command.
 struct BackgroundWorker {
     interrupt: CommandInterrupt,
     shared: Arc<Mutex<BackgroundProgress>>,
@@ -299,7 +297,7 @@ struct BackgroundWorker {
 }
 
 impl BackgroundWorker {
-    /// Reads what the command writes until it has ended.
+    /// Reads the command's output until it has ended.
     fn follow(self, follow: OutputFollower, afterwards: CompletionHook) {
         let shared = &self.shared;
         let lock = || shared.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,5 +1,5 @@
-//! Owns the watch over the disks that a command writes to. No limit of a process can keep a disk
-//! from being filled by many files, with bytes or by their number, so it is ended before that.
+//! Watches the free space of the disks that a command writes to. No resource limit can keep many
+//! files from filling a disk, with bytes or by their number, so the command is killed before that.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,19 +10,19 @@ use crate::sandbox_policy::SandboxPolicy;
 use crate::sandbox_policy::limits::ResourceLimits;
 use crate::world::sys::file_system_features::{self, FileSystemSpace};
 
-/// The fastest that a disk is thought to be filled, in bytes per second.
+/// Highest assumed rate at which a disk is filled, in bytes per second.
 const FILLED_BYTES_PER_SECOND: u64 = 4 * 1024 * 1024 * 1024;
-/// The fastest that files are thought to be made, in files per second.
+/// Highest assumed rate at which files are created, in files per second.
 const FILES_PER_SECOND: u64 = 500_000;
-/// What part of all the files that a file system can hold is reserved at most: of a small one less than
-/// [`ResourceLimits::disk_free_files`] is enough.
+/// Denominator of the largest share of a file system's inodes that is reserved, so that a small
+/// file system needs fewer free ones than [`ResourceLimits::disk_free_files`].
 const RESERVED_PART: u64 = 4;
-/// The shortest time between two looks.
+/// Shortest interval between two checks.
 const LOOK_MIN: Duration = Duration::from_millis(20);
-/// The longest time between two looks.
+/// Longest interval between two checks.
 const LOOK_MAX: Duration = Duration::from_secs(1);
 
-/// Looks how much is free where a command writes.
+/// Checks the free space where a command writes.
 #[derive(Clone, Debug)]
 pub(in crate::world) struct DiskWatch {
     places: Vec<AbsPath>,
@@ -30,12 +30,12 @@ pub(in crate::world) struct DiskWatch {
     free_files_min: u64,
 }
 
-/// What a disk has too little of.
+/// What a disk is short of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiskShortage {
-    /// Room for what is in files.
+    /// Space for the content of files.
     Bytes,
-    /// Room for more files (inodes).
+    /// Space for more files (inodes).
     Files,
 }
 
@@ -48,12 +48,12 @@ impl fmt::Display for DiskShortage {
     }
 }
 
-/// What a look shows.
+/// Result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::world) enum DiskStatus {
     /// Too little is free.
     Full(DiskShortage),
-    /// Enough is free; look again after this time.
+    /// Enough is free; check again after this time.
     Free(Duration),
 }
 
@@ -83,7 +83,7 @@ impl DiskWatch {
         }
     }
 
-    /// Looks at all places. One that cannot be looked at counts as free.
+    /// Checks all places. A place that cannot be checked counts as free.
     pub(in crate::world) fn check(&self) -> DiskStatus {
         let rooms = self.places.iter();
         let rooms = rooms.filter_map(|place| file_system_features::file_system_space(place).ok());
@@ -97,7 +97,7 @@ impl DiskWatch {
         DiskStatus::Free(pause.max(LOOK_MIN))
     }
 
-    /// How soon a file system with this room may be full.
+    /// Returns how soon a file system with this free space may be full.
     fn time_to_fill(&self, room: FileSystemSpace) -> Result<Duration, DiskShortage> {
         let bytes = room.free_bytes.checked_sub(self.free_bytes_min);
         let bytes = time_until_used(bytes.ok_or(DiskShortage::Bytes)?, FILLED_BYTES_PER_SECOND);
@@ -110,7 +110,7 @@ impl DiskWatch {
     }
 }
 
-/// How long it takes to fill `room` with so many `per_second`.
+/// Returns how long it takes to use up `room` at the rate `per_second`.
 fn time_until_used(room: u64, per_second: u64) -> Duration {
     Duration::from_millis(room / (per_second / 1000))
 }
@@ -161,7 +161,7 @@ mod tests {
         check(Some((1000, 1_000_000)), Ok(Duration::ZERO));
         let second = Duration::from_secs(1);
         check(Some((1000 + FILES_PER_SECOND, 1_000_000)), Ok(second));
-        // A small file system cannot keep a thousand free.
+        // A small file system cannot keep a thousand files free.
         check(Some((499, 2000)), Err(DiskShortage::Files));
         check(Some((500, 2000)), Ok(Duration::ZERO));
     }

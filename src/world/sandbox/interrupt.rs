@@ -1,4 +1,4 @@
-//! Owns [`CommandInterrupt`]: how a command is ended from another thread or task.
+//! [`CommandInterrupt`]: kills a command from another thread or task.
 
 use std::io;
 use std::sync::Arc;
@@ -9,41 +9,41 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use crate::world::sys::launch::poll::{WaitInterest, wait_ready};
 
-/// Ends whatever waits for it, at once and for ever. All clones are one.
+/// Kills whatever waits on it, immediately and permanently. All clones are the same interrupt.
 #[derive(Clone, Debug)]
 pub struct CommandInterrupt(Arc<OwnedFd>);
 
-/// Raises an interrupt when it goes: with the task that waits for a command, the command ends.
+/// Raises an interrupt on drop: when the task that waits for a command ends, so does the command.
 #[derive(Debug)]
 pub struct InterruptOnDrop(CommandInterrupt);
 
 impl CommandInterrupt {
-    /// One that is not raised.
+    /// Creates an interrupt that is not raised.
     pub fn new() -> io::Result<Self> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         Ok(Self(Arc::new(eventfd(0, flags)?)))
     }
 
-    /// Ends what waits for it now or later.
+    /// Kills what waits on it now or later.
     pub fn raise(&self) {
-        // It is full only after 2^64 times, and then it is raised.
+        // The counter is full only after 2^64 writes, and then the interrupt is raised already.
         rustix::io::write(&self.0, &1_u64.to_ne_bytes()).unwrap_or_default();
     }
 
-    /// Whether it was raised.
+    /// Returns whether it was raised.
     pub fn is_raised(&self) -> bool {
         let asked = [Some((self.as_fd(), WaitInterest::Readable))];
         wait_ready(&asked, Some(Instant::now())).is_ok_and(|ready| ready.contains(&true))
     }
 
-    /// Raises it when the guard goes.
+    /// Returns a guard that raises it on drop.
     #[must_use]
     pub fn on_drop(&self) -> InterruptOnDrop {
         InterruptOnDrop(self.clone())
     }
 }
 
-/// It is readable once it was raised.
+/// Readable once the interrupt was raised.
 impl AsFd for CommandInterrupt {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()

@@ -1,5 +1,6 @@
-//! Owns the trial of a tier: a command is held to two directories and tries to get out of them. What
-//! it may do is tried as well, so that a sandbox in which nothing works is not taken for a tight one.
+//! Tests a sandbox level: a command that is restricted to two directories tries to get out of them.
+//! What it may do is tested as well, so that a sandbox in which nothing works does not pass as
+//! secure.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,21 +22,21 @@ use crate::world::sys::state_files::dir::{
 };
 use crate::world::sys::state_files::file::{self, FileDurability};
 
-/// How long the command of a trial may take; a machine under load takes its time.
+/// Timeout of the test command, long enough for a machine under load.
 const TIME_MAX: Duration = Duration::from_secs(20);
-/// How much is kept of what it says, in bytes.
+/// Limit on the output that is kept, in bytes.
 const OUTPUT_BYTES_MAX: usize = 4096;
-/// The first of the exit statuses by which the command tells what went otherwise than it should.
+/// First of the exit statuses by which the command reports which test case failed.
 const STATUS_FIRST: i32 = 100;
 
-/// Something that is tried by a shell in the directory `inside`.
+/// Test case that a shell runs in the directory `inside`.
 struct LevelCheckCase {
     what: &'static str,
-    /// What a shell does without another program wherever that is possible: a process costs time.
+    /// Uses only shell built-ins wherever possible, because a process costs time.
     script: &'static str,
-    /// The tiers in which it must work; in the others it must not.
+    /// The levels in which it must succeed; in the others it must fail.
     works_in: &'static [SandboxLevel],
-    /// The tiers in which it is tried.
+    /// The levels in which it is run.
     tried_in: &'static [SandboxLevel],
 }
 
@@ -96,11 +97,11 @@ const fn check_case(
     }
 }
 
-/// What the tier of `sandbox` does otherwise than it should; `None` if it holds. The trial is done
-/// in `place`, which is made if it is missing and then goes again.
+/// Returns how the level of `sandbox` deviates from what it must enforce; `None` if it does not.
+/// The test runs in `place`, which is created if it is missing and then removed again.
 ///
 /// # Errors
-/// Nothing can be prepared in `place`.
+/// The directories of the test cannot be prepared in `place`.
 pub(super) fn find_deviation(sandbox: &Sandbox, place: &AbsPath) -> Result<Option<String>> {
     if let Some(parent) = place.parent() {
         dir::create_all(&parent, DirectoryAudience::Umask)?;
@@ -118,12 +119,12 @@ fn run_check(sandbox: &Sandbox, place: &AbsPath) -> Result<Option<String>> {
     let room = LevelCheckDirectories::prepare(stage.path())?;
     let outcome = room.run(sandbox);
     let after = room.find_leak(sandbox.level());
-    // The kernel leaves it closed, and then only whoever has all rights could remove it as a tree.
+    // The kernel leaves it without permissions, so that only root could remove it with the tree.
     dir::remove_empty(&room.layer.work.join("work"));
     Ok(outcome?.or(after))
 }
 
-/// The directories of a trial.
+/// The directories of a test.
 struct LevelCheckDirectories {
     at: AbsPath,
     layer: OverlayLayer,
@@ -158,7 +159,7 @@ impl LevelCheckDirectories {
         })
     }
 
-    /// Lets a command try everything, and says what went otherwise than it should.
+    /// Runs all test cases in one command and returns what deviates.
     fn run(&self, sandbox: &Sandbox) -> Result<Option<String>> {
         let tier = sandbox.level();
         let grant = |name: &str, kind| -> Result<Grant> {
@@ -218,7 +219,8 @@ impl LevelCheckDirectories {
         }
     }
 
-    /// What came out of the sandbox and should not have, or the other way.
+    /// Returns a file that exists outside the sandbox but must not, or that is missing but must
+    /// exist.
     fn find_leak(&self, tier: SandboxLevel) -> Option<String> {
         let is_there = |path: &str| file::kind(&self.at.join(path)).is_ok();
         let expected = [
@@ -237,8 +239,8 @@ impl LevelCheckDirectories {
     }
 }
 
-/// Tries everything of the tier in order, and ends with the status of the first that went otherwise
-/// than it should.
+/// Builds the script that runs all cases of the level in order, and exits with the status of the
+/// first that fails.
 fn check_script(tier: SandboxLevel) -> String {
     let line = |(status, attempt): (i32, &LevelCheckCase)| {
         let LevelCheckCase { script, .. } = attempt;
@@ -255,7 +257,7 @@ fn check_script(tier: SandboxLevel) -> String {
     lines + "exit 0\n"
 }
 
-/// What the command told by its end.
+/// Returns the deviation that the exit of the command reports.
 fn reported_deviation(tier: SandboxLevel, ended: &ExitReason) -> Option<String> {
     let told = |status: i32| {
         let mut numbered = (STATUS_FIRST..).zip(ATTEMPTS);

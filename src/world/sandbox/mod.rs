@@ -1,6 +1,6 @@
-//! Owns massgen's side of the sandboxes that everything runs in which agents start: what the machine
-//! can enforce, the start of a process under it, and its end. It must never weaken a
-//! [`SandboxPolicy`]: what cannot be enforced as it stands is refused.
+//! Parent side of the sandboxes for everything that agents start: determines what the machine can
+//! enforce, and starts and ends processes under it. It must never weaken a [`SandboxPolicy`]: a
+//! policy that cannot be enforced in full is refused.
 
 use std::fmt;
 use std::io::{self, pipe};
@@ -36,24 +36,28 @@ pub mod home;
 mod terminal;
 pub mod stdio_proxy;
 pub(in crate::world) mod stdio_process;
+pub mod overlay;
+pub mod docker;
+pub mod exec_environment;
+pub mod program_environment;
 
-/// The whole of the process that builds a sandbox around one program (`massgen __sandbox`). It is
-/// told what to do on the socket that is its standard input, and returns its exit status.
+/// Runs the sandbox helper (`massgen __sandbox`), which builds a sandbox around one program. It
+/// gets its request on the socket that is its standard input, and returns its exit status.
 pub fn helper_main() -> u8 {
     sys::sandbox::helper_main()
 }
 
-/// The whole of the process that those are split off from (`massgen __stem`), and of each of them.
+/// Runs the fork server (`massgen __stem`) and each helper that is forked from it.
 pub fn fork_server_main() -> u8 {
     sys::sandbox::fork_server_main()
 }
 
-/// The same in a staged world (`massgen __stage`).
+/// Runs the fork server of an overlay (`massgen __stage`).
 pub fn overlay_fork_server_main() -> u8 {
     sys::sandbox::overlay_fork_server_main()
 }
 
-/// What holds commands on this machine, found out once. Clones are one and the same.
+/// The sandbox that this machine can enforce, determined once. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Sandbox(Arc<SandboxInner>);
 
@@ -65,31 +69,31 @@ struct SandboxInner {
     cgroups: Arc<Cgroups>,
 }
 
-/// What may end a command before it ends by itself, and how much of its output is kept.
+/// Limits of a command's run, and of how much of its output is kept.
 #[derive(Clone, Copy, Debug)]
 pub struct CommandWaitLimits<'a> {
-    /// How long it may take, the building of its sandbox included.
+    /// Timeout, including the time to build its sandbox.
     pub time_max: Duration,
-    /// How much is kept of each of its two streams, in bytes as the command wrote them.
+    /// Limit on what is kept of each of its two streams, in bytes as the command wrote them.
     pub output_bytes_max: usize,
-    /// What ends it at once.
+    /// Kills it immediately.
     pub interrupt: &'a CommandInterrupt,
-    /// What answers at the listener of its sandbox, if it reaches some domains only.
+    /// Proxy that serves the listener of its sandbox, if it may reach some domains only.
     pub network: Option<&'a NetworkProxy>,
 }
 
-/// A command that has ended. Nothing that it started is left.
+/// Result of a command that has ended. Nothing that it started is left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandOutput {
-    /// How.
+    /// How it ended.
     pub ended: ExitReason,
     /// What it wrote on its standard output.
     pub stdout: CapturedStream,
     /// What it wrote on its standard error.
     pub stderr: CapturedStream,
-    /// How long it took, the building of its sandbox included.
+    /// Its running time, including the time to build its sandbox.
     pub elapsed: Duration,
-    /// What else is to be said about its end.
+    /// Further remarks about its end.
     pub notes: Vec<String>,
 }
 
@@ -100,7 +104,7 @@ pub enum ExitReason {
     Exited(i32),
     /// This signal ended it.
     Signalled(i32),
-    /// It took too long and was killed.
+    /// It timed out and was killed.
     TimedOut,
     /// It was interrupted and killed.
     Interrupted,
@@ -108,16 +112,16 @@ pub enum ExitReason {
     DiskFull(DiskShortage),
     /// Its sandbox could not be built; it never ran.
     Refused {
-        /// What was being done.
+        /// The step that failed.
         step: String,
-        /// What the system said.
+        /// The error that the system reported.
         why: String,
     },
 }
 
-/// How the last step of a sandbox begins, which is the start of what it was built for.
+/// Prefix of the last step of building a sandbox, which starts its program.
 const STARTING: &str = "starting ";
-/// What the system says of a program that is not there.
+/// The system's error message for a program that does not exist.
 const NOT_THERE: &str = "No such file or directory";
 
 impl fmt::Display for ExitReason {
@@ -148,35 +152,36 @@ impl fmt::Display for ExitReason {
     }
 }
 
-/// The streams of a process that is started and not waited for.
+/// The streams of a process that is started without waiting for its end.
 #[derive(Debug)]
 pub struct ProcessStreams {
-    /// What it reads; nothing without it.
+    /// Its standard input; without it, an empty one.
     pub stdin: Option<OwnedFd>,
-    /// Where its standard output goes.
+    /// Its standard output.
     pub stdout: OwnedFd,
-    /// Where its standard error goes.
+    /// Its standard error.
     pub stderr: OwnedFd,
 }
 
-/// The tiers that enforce, strongest first.
+/// The sandbox levels that enforce something, strongest first.
 pub const ENFORCING: &[SandboxLevel] = &[SandboxLevel::A, SandboxLevel::B, SandboxLevel::C];
 
 impl Sandbox {
-    /// Finds out what holds commands here, by setting it to work: a command tries to get out of a
-    /// directory in `place`, where the layers of agents will lie, and nothing of it stays. What the
-    /// user chose is never replaced by something weaker; where nothing can enforce, the tier is D.
+    /// Determines the sandbox level of this machine with a test: a command tries to get out of a
+    /// directory in `place`, where the overlay layers of agents will be, and everything is cleaned
+    /// up. The user's choice is never replaced by a weaker level; if none can be enforced, it is D.
     ///
     /// # Errors
-    /// What the user chose cannot be had, with the cause and the remedy.
+    /// The level that the user chose is not available, with the cause and the remedy.
     pub fn open(choice: SandboxLevelChoice, executable: &AbsPath, place: &AbsPath) -> Result<Self> {
         Self::open_over(choice, executable, place, &[])
     }
 
-    /// As [`Sandbox::open`]; where tier A is in force, layers can be laid over all of `trees`.
+    /// Like [`Sandbox::open`], but level A is used only if overlays can be mounted over all of
+    /// `trees`.
     ///
     /// # Errors
-    /// What the user chose cannot be had, with the cause and the remedy.
+    /// The level that the user chose is not available, with the cause and the remedy.
     pub fn open_over(
         choice: SandboxLevelChoice,
         executable: &AbsPath,
@@ -227,20 +232,20 @@ impl Sandbox {
         }
     }
 
-    /// How commands are held.
+    /// Returns the sandbox level.
     pub fn level(&self) -> SandboxLevel {
         self.0.tier
     }
 
-    /// Why no stronger tier is in force.
+    /// Returns why no stronger level is used.
     pub fn reasons(&self) -> &[String] {
         &self.0.reasons
     }
 
-    /// Runs a command to its end. It blocks: call it where that is no harm.
+    /// Runs a command to its end. Blocks.
     ///
     /// # Errors
-    /// No process could be started or spoken with.
+    /// No process could be started, or communication with it failed.
     pub fn run(
         &self,
         confinement: &SandboxPolicy,
@@ -249,10 +254,10 @@ impl Sandbox {
         self.run_with_input(confinement, None, wait)
     }
 
-    /// As [`Sandbox::run`], with a standard input.
+    /// Like [`Sandbox::run`], with a standard input.
     ///
     /// # Errors
-    /// No process could be started or spoken with.
+    /// No process could be started, or communication with it failed.
     pub fn run_with_input(
         &self,
         confinement: &SandboxPolicy,
@@ -302,11 +307,11 @@ impl Sandbox {
         })
     }
 
-    /// Runs a command on streams that somebody else reads and writes, to its end or until
-    /// `interrupt` is raised; says how it ended, and what else is to be said about that. It blocks.
+    /// Runs a command on streams that the caller reads and writes, to its end or until `interrupt`
+    /// is raised. Returns how it ended and further remarks. Blocks.
     ///
     /// # Errors
-    /// No process could be started or spoken with.
+    /// No process could be started, or communication with it failed.
     pub fn run_on_streams(
         &self,
         confinement: &SandboxPolicy,
@@ -326,7 +331,7 @@ impl Sandbox {
         Ok((ended, running.notes()))
     }
 
-    /// Starts a process that goes on by itself, and waits until it runs.
+    /// Starts a process without waiting for its end, and waits until it runs.
     ///
     /// # Errors
     /// It could not be started, or its sandbox could not be built.
@@ -343,7 +348,7 @@ impl Sandbox {
         }
     }
 
-    /// The same, for commands that live in the world of a stage.
+    /// Returns the same sandbox for commands that run in the overlay of the fork server `stem`.
     pub(in crate::world) fn in_overlay_of(&self, stem: &HelperSpawner) -> Self {
         Self(Arc::new(SandboxInner {
             tier: self.0.tier,

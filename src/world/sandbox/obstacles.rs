@@ -1,4 +1,4 @@
-//! Owns what is known to forbid sandboxes on a machine, and what the user can do about it.
+//! Detects settings of a machine that prevent sandboxes, and suggests remedies.
 
 use std::fmt;
 use std::io;
@@ -8,10 +8,10 @@ use crate::world::sys::file_system_features::foreign_writable;
 use crate::world::sys::proc::mount_points_below;
 use crate::world::sys::state_files::file;
 
-/// The longest file of the kernel's that is read, in bytes.
+/// Largest kernel file that is read, in bytes.
 const KERNEL_FILE_BYTES_MAX: u64 = 4096;
 
-/// Something that forbids namespaces or Landlock.
+/// A setting that prevents namespaces or Landlock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SandboxObstacle {
     /// What was found.
@@ -26,7 +26,7 @@ impl fmt::Display for SandboxObstacle {
     }
 }
 
-/// A switch of the kernel that forbids.
+/// A kernel setting that prevents sandboxes.
 struct KernelSwitch {
     path: &'static str,
     forbids: &'static str,
@@ -55,10 +55,10 @@ const SWITCHES: &[KernelSwitch] = &[
     },
 ];
 
-/// What the kernel says of a process whose system calls are filtered, as those of a container are.
+/// Status line of a process with a seccomp filter, such as those of a container.
 const FILTERED: &str = "Seccomp:\t2";
 
-/// Everything that stands in the way on this machine.
+/// Detects all obstacles on this machine.
 pub fn find_obstacles() -> Vec<SandboxObstacle> {
     let switches = SWITCHES.iter().filter(|switch| is_set(switch));
     let mut found: Vec<SandboxObstacle> = switches
@@ -83,9 +83,9 @@ pub fn find_obstacles() -> Vec<SandboxObstacle> {
     found
 }
 
-/// Why layers over `trees` would not do, if so: see [`nested_mount`]; and in the namespaces of a
-/// sandbox only the user and group of massgen's process exist, so that the kernel copies no file of
-/// others into a layer.
+/// Returns why overlays over `trees` would not work, if so. For mounts, see [`nested_mount`]. Files
+/// of others are an obstacle because only the user and group of massgen's process exist in the
+/// namespaces of a sandbox, so that the kernel copies no file of others into an upper layer.
 pub(in crate::world) fn overlay_obstacle(trees: &[AbsPath]) -> io::Result<Option<String>> {
     for tree in trees {
         if let Some(path) = foreign_writable(tree)? {
@@ -98,8 +98,8 @@ pub(in crate::world) fn overlay_obstacle(trees: &[AbsPath]) -> io::Result<Option
     nested_mount(trees)
 }
 
-/// Why no layer can be laid over one of `trees`, if so: the kernel lays none over a directory in
-/// which another file system is mounted.
+/// Returns why no overlay can be mounted over one of `trees`, if so: the kernel refuses one over a
+/// directory in which another file system is mounted.
 fn nested_mount(trees: &[AbsPath]) -> io::Result<Option<String>> {
     for tree in trees {
         if let Some(point) = mount_points_below(tree)?.first() {
@@ -112,7 +112,7 @@ fn nested_mount(trees: &[AbsPath]) -> io::Result<Option<String>> {
     Ok(None)
 }
 
-/// The security modules of the kernel, where it tells.
+/// Returns the kernel's security modules, if it reports them.
 fn security_modules() -> Option<String> {
     read("/sys/kernel/security/lsm")
 }

@@ -1,5 +1,6 @@
-//! Owns what is kept of a command's output. All of it is read, so that the command never waits for
-//! us; of what is too much the beginning and the end are kept, or of a background command the end.
+//! Captured output of a command. All of it is read, so that the command never blocks on a full
+//! pipe; of output that is too long, the beginning and the end are kept, or of a background command
+//! the end.
 
 use std::collections::VecDeque;
 
@@ -7,13 +8,13 @@ use crate::world::sandbox::readable::{
     character_tail_len, complete_characters_len, to_readable_text,
 };
 
-/// What is kept of one stream of a command.
+/// Captured part of one output stream of a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CapturedStream {
-    /// The beginning and the end, with a note in between if something is left out. What is no UTF-8
-    /// is written as `\xNN`.
+    /// The beginning and the end, with a note in between if something was left out. Bytes that are
+    /// not UTF-8 are written as `\xNN`.
     pub text: String,
-    /// How much is left out, in bytes.
+    /// Number of bytes that were left out.
     pub left_out_bytes: u64,
 }
 
@@ -40,7 +41,7 @@ impl HeadAndTail {
         }
     }
 
-    /// Takes what comes next.
+    /// Appends the next bytes of the stream.
     pub(in crate::world) fn add(&mut self, bytes: &[u8]) {
         let room = self.head_max.saturating_sub(self.head.len());
         let (head, rest) = bytes.split_at_checked(room).unwrap_or((bytes, &[]));
@@ -49,7 +50,7 @@ impl HeadAndTail {
         self.left_out_bytes = self.left_out_bytes.saturating_add(dropped);
     }
 
-    /// What was kept, as text.
+    /// Returns the captured output as text.
     pub(in crate::world) fn finish(mut self) -> CapturedStream {
         let tail: &[u8] = self.tail.make_contiguous();
         if self.left_out_bytes == 0 {
@@ -74,26 +75,26 @@ impl HeadAndTail {
     }
 }
 
-/// Keeps the end of a stream, and lets it be read from any place that is still there.
+/// Ring buffer with the end of a stream, which can be read from any offset that is still kept.
 #[derive(Debug)]
 pub(super) struct OutputRing {
     kept: VecDeque<u8>,
     bytes_max: usize,
-    /// How much of the stream lies before what is kept, in bytes.
+    /// Number of bytes of the stream that were dropped before the kept ones.
     gone_bytes: u64,
 }
 
 /// A part of a command's output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutputPart {
-    /// The text. What is no UTF-8 is written as `\xNN`.
+    /// The text. Bytes that are not UTF-8 are written as `\xNN`.
     pub text: String,
-    /// Where it begins, in bytes since the command began: where it was asked for, or later if that
-    /// is not kept any more.
+    /// Offset of the part in the whole output, in bytes: the requested one, or a later one if that
+    /// is no longer kept.
     pub from: u64,
-    /// Where to ask on.
+    /// Offset at which the next part begins.
     pub next: u64,
-    /// How much there is so far, in bytes since the command began.
+    /// Length of the output so far, in bytes.
     pub total_bytes: u64,
 }
 
@@ -107,20 +108,20 @@ impl OutputRing {
         }
     }
 
-    /// Takes what comes next.
+    /// Appends the next bytes of the stream.
     pub(super) fn add(&mut self, bytes: &[u8]) {
         let dropped = keep_last(&mut self.kept, bytes, self.bytes_max);
         self.gone_bytes = self.gone_bytes.saturating_add(dropped);
     }
 
-    /// How much there was so far, in bytes.
+    /// Returns the length of the stream so far, in bytes.
     pub(super) fn total_bytes(&self) -> u64 {
         let kept = u64::try_from(self.kept.len()).unwrap_or(u64::MAX);
         self.gone_bytes.saturating_add(kept)
     }
 
-    /// At most `bytes_max` bytes from the place `from` on. A character that is not whole yet is left
-    /// for the next time.
+    /// Returns at most `bytes_max` bytes from the offset `from` on. An incomplete character at the
+    /// end is left for the next call.
     pub(super) fn part(&mut self, from: u64, bytes_max: usize) -> OutputPart {
         let total_bytes = self.total_bytes();
         let from = from.clamp(self.gone_bytes, total_bytes);
@@ -143,7 +144,7 @@ impl OutputRing {
     }
 }
 
-/// Adds `bytes` to `kept`, of which only the last `bytes_max` stay; says how many went.
+/// Appends `bytes` to `kept` and keeps only the last `bytes_max`; returns how many were dropped.
 fn keep_last(kept: &mut VecDeque<u8>, bytes: &[u8], bytes_max: usize) -> u64 {
     let too_long = bytes.len().saturating_sub(bytes_max);
     let bytes = bytes.get(too_long..).unwrap_or_default();
@@ -158,7 +159,7 @@ fn keep_last(kept: &mut VecDeque<u8>, bytes: &[u8], bytes_max: usize) -> u64 {
 mod tests {
     use super::*;
 
-    /// Adds `bytes` in pieces of `piece` bytes.
+    /// Adds `bytes` in chunks of `piece` bytes.
     fn captured(bytes_max: usize, bytes: &[u8], piece: usize) -> CapturedStream {
         let mut kept = HeadAndTail::new(bytes_max);
         for piece in bytes.chunks(piece) {

@@ -1,25 +1,24 @@
-//! Owns how bytes of a command become text: what is UTF-8 stays as it is, and any other byte is
-//! written as `\xNN`.
+//! Converts the output of commands to text: UTF-8 is kept, and any other byte is written as `\xNN`.
 
 use std::fmt::Write;
 
-/// The longest character, in bytes.
+/// Length of the longest UTF-8 character, in bytes.
 const CHARACTER_BYTES_MAX: usize = 4;
 
-/// `bytes` as text.
+/// Converts `bytes` to text.
 pub(super) fn to_readable_text(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
         text.push_str(chunk.valid());
         for byte in chunk.invalid() {
-            // A `String` takes whatever is written.
+            // Writing to a `String` cannot fail.
             write!(text, "\\x{byte:02x}").unwrap_or_default();
         }
     }
     text
 }
 
-/// How many of `bytes` there are without a character at the end that goes on elsewhere.
+/// Returns the length of `bytes` without an incomplete character at the end.
 pub(super) fn complete_characters_len(bytes: &[u8]) -> usize {
     let looked_at = bytes.len().min(CHARACTER_BYTES_MAX.saturating_sub(1));
     for back in 1..=looked_at {
@@ -36,7 +35,7 @@ pub(super) fn complete_characters_len(bytes: &[u8]) -> usize {
     bytes.len()
 }
 
-/// How many of `bytes` are the end of a character that begins elsewhere.
+/// Returns the number of bytes at the start that continue a character begun earlier.
 pub(super) fn character_tail_len(bytes: &[u8]) -> usize {
     let rest = bytes.iter().take(CHARACTER_BYTES_MAX.saturating_sub(1));
     rest.take_while(|byte| is_continuation(**byte)).count()
@@ -46,7 +45,7 @@ fn is_continuation(byte: u8) -> bool {
     byte & 0b1100_0000 == 0b1000_0000
 }
 
-/// The length of the character that begins with `byte`; of what begins none, 1.
+/// Returns the length of the character that begins with `byte`; 1 if none does.
 fn character_len(byte: u8) -> usize {
     match byte {
         0b1100_0000..=0b1101_1111 => 2,

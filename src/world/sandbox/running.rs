@@ -1,5 +1,5 @@
-//! Owns one process in a sandbox from its start to its end: what it writes is read, what is to end
-//! it is watched, and whatever happens, nothing of it is left.
+//! Runs one process in a sandbox from start to end: reads its output and enforces its bounds. It
+//! must never leave anything of the process behind, whatever happens.
 
 use std::io::{self, PipeReader, Read};
 use std::time::{Duration, Instant};
@@ -19,88 +19,88 @@ use crate::world::sys::launch::poll::{WaitInterest, wait_ready};
 use crate::world::sys::launch::process::ChildProcess;
 use crate::world::sys::launch::spawner::{HelperSpawner, HelperStreams, ReapableProcess};
 
-/// How long the process that builds a sandbox may take to listen.
+/// Timeout for a sandbox helper to accept a request, and for a process to start.
 const START_TIME_MAX: Duration = Duration::from_secs(20);
-/// How long it may take to kill everything once it is told to, and what a command has written may
-/// take to be read after its end.
+/// Timeout for a helper to kill everything once it is told to, and for reading the remaining output
+/// after the end of a command.
 const END_TIME_MAX: Duration = Duration::from_secs(3);
-/// How long the kernel may take to end what was killed.
+/// Timeout for the kernel to end a killed process.
 const KILL_TIME_MAX: Duration = Duration::from_secs(1);
-/// What is said of a command for which there was not enough memory.
+/// Note about a command that exceeded its memory limit.
 const KILLED_FOR_MEMORY: &str = "its limit on memory was met: the kernel ended a process of it";
-/// What is said of a command that ended before what it had started.
+/// Note about a command that ended before the processes that it had started.
 const OTHERS_ENDED: &str = "what it left running was ended with it: what needs a server or \
     another process has to run in the same command";
 
-/// How much of a stream is read at once, in bytes: what a pipe holds.
+/// Size of a chunk that is read from a stream, in bytes: the capacity of a pipe.
 const READ_BYTES: usize = 64 * 1024;
 
-/// A process in a sandbox. When this goes, everything that the process has started is killed.
+/// A process in a sandbox. On drop, it and everything that it started are killed.
 #[derive(Debug)]
 pub struct SandboxProcess {
     process: ChildProcess,
-    /// `None` once nothing more comes from there.
+    /// `None` once the helper has closed its end.
     control: Option<HelperSocket>,
     stage: ProcessStage,
-    /// Whether something that it had started was left when it ended.
+    /// Whether processes that it had started were still running when it ended.
     has_left_others: bool,
-    /// Whether all that it had started is gone, and it as well. What built its sandbox may still be there.
+    /// Whether it and everything that it had started are gone. The sandbox helper may still exist.
     is_all_gone: bool,
-    /// When the disks are looked at again.
+    /// Time of the next disk check.
     next_look: Instant,
-    /// Holds the process to its limits; what is left in it when this goes is killed.
+    /// Enforces the limits of the process; what is left in it is killed on drop.
     group: CommandCgroup,
-    /// The kernel kills the process when the thread that started it ends.
+    /// Keeps the thread alive that started the process: the kernel kills the process when it ends.
     spawner: HelperSpawner,
 }
 
-/// How far a process has come.
+/// Stage in the life of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum ProcessStage {
     /// Its sandbox is being built.
     Building,
     /// It runs.
     Started,
-    /// It has ended, or was told to; there is patience until the moment.
+    /// It has ended or was told to; after this time it is killed.
     Ending(ExitReason, Instant),
-    /// It was killed, and there is patience until the moment.
+    /// It was killed; after this time massgen stops waiting for it.
     Killed(ExitReason, Instant),
     /// Nothing of it is left.
     Ended(ExitReason),
 }
 
-/// What is to be done next about a process.
+/// Next action for a process.
 #[derive(Clone, Copy, Debug)]
 enum NextAction {
-    /// Its stage has changed: that is to be looked at again.
+    /// Check it again at once, because its stage has changed.
     Poll,
-    /// Nothing, until something happens or the moment comes.
+    /// Wait for an event, or until this time.
     Wait(Option<Instant>),
 }
 
-/// What may end a process besides itself.
+/// Reasons to kill a process before it ends by itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ProcessBounds<'a> {
-    /// When its time is out.
+    /// Its deadline.
     pub(super) until: Option<Instant>,
-    /// What interrupts it.
+    /// Its interrupt.
     pub(super) interrupt: Option<&'a CommandInterrupt>,
     /// The disks that it must not fill.
     pub(super) disk: Option<&'a DiskWatch>,
-    /// What answers at the listener of its sandbox.
+    /// Proxy that serves the listener of its sandbox.
     pub(super) network: Option<&'a NetworkProxy>,
 }
 
-/// What a process writes, and where it goes.
+/// Output stream of a process and its consumer.
 pub(super) struct ProcessOutput<'a> {
-    /// `None` once all of it was read.
+    /// `None` once all of it has been read.
     pipe: Option<PipeReader>,
     room: Vec<u8>,
     taken: &'a mut dyn FnMut(&[u8]),
 }
 
 impl<'a> ProcessOutput<'a> {
-    /// Gives `taken` everything that comes out of `pipe`.
+    /// Passes everything that is read from `pipe` to `taken`.
     pub(super) fn new(pipe: PipeReader, taken: &'a mut dyn FnMut(&[u8])) -> Self {
         Self {
             pipe: Some(pipe),
@@ -109,7 +109,7 @@ impl<'a> ProcessOutput<'a> {
         }
     }
 
-    /// Reads once. It is ready, so this does not wait.
+    /// Reads once. The pipe is ready, so this does not block.
     fn read(&mut self) -> io::Result<()> {
         let Some(pipe) = &mut self.pipe else {
             return Ok(());
@@ -123,7 +123,7 @@ impl<'a> ProcessOutput<'a> {
 }
 
 impl SandboxProcess {
-    /// Starts a process. It is not known yet whether its sandbox can be built.
+    /// Starts a process. Whether its sandbox can be built is not known yet.
     pub(super) fn start(
         spawner: &HelperSpawner,
         confinement: &SandboxPolicy,
@@ -137,7 +137,7 @@ impl SandboxProcess {
             cgroup_handles: group.join_handles()?,
         };
         let begun = Instant::now();
-        // From here on its end is seen to, whatever fails.
+        // From here on the process is killed on drop if anything fails.
         let running = Self {
             process: spawner.start(ends)?,
             control: Some(control),
@@ -155,7 +155,7 @@ impl SandboxProcess {
         Ok(running)
     }
 
-    /// Waits until the process runs; how it ended if it never did.
+    /// Waits until the process runs; returns the reason if it never did.
     pub(super) fn wait_until_started(
         &mut self,
         network: Option<&NetworkProxy>,
@@ -172,7 +172,7 @@ impl SandboxProcess {
             ProcessStage::Ending(ExitReason::Refused { .. } | ExitReason::TimedOut, _) => {
                 self.run_to_end(&mut [], &bounds).map(Some)
             }
-            // One that is short may have ended already.
+            // A short process may have ended already.
             ProcessStage::Building
             | ProcessStage::Started
             | ProcessStage::Ending(..)
@@ -181,12 +181,13 @@ impl SandboxProcess {
         }
     }
 
-    /// How many of its processes were killed because together they took more memory than they may.
+    /// Returns how many of its processes the OOM killer killed because together they exceeded the
+    /// memory limit.
     pub fn oom_kills(&self) -> u64 {
         self.group.oom_kills()
     }
 
-    /// What is to be said about its end besides how it ended.
+    /// Returns further remarks about its end.
     pub(super) fn notes(&self) -> Vec<String> {
         let for_memory = (self.oom_kills() > 0).then_some(KILLED_FOR_MEMORY);
         let others = self.has_left_others.then_some(OTHERS_ENDED);
@@ -194,7 +195,7 @@ impl SandboxProcess {
         notes.map(str::to_owned).collect()
     }
 
-    /// Leads it to its end, which `bounds` may bring about; reads what it writes.
+    /// Runs the process to its end, reading its output and killing it if it exceeds `bounds`.
     pub(super) fn run_to_end(
         &mut self,
         streams: &mut [ProcessOutput<'_>],
@@ -208,7 +209,7 @@ impl SandboxProcess {
         }
     }
 
-    /// Waits for the next thing to happen.
+    /// Waits for the next event and handles it.
     fn poll_once(
         &mut self,
         streams: &mut [ProcessOutput<'_>],
@@ -247,13 +248,13 @@ impl SandboxProcess {
         Ok(())
     }
 
-    /// The interrupt, as long as it can still change anything.
+    /// Returns the interrupt while it can still have an effect.
     fn active_interrupt<'a>(&self, bounds: &ProcessBounds<'a>) -> Option<&'a CommandInterrupt> {
         let is_going = matches!(self.stage, ProcessStage::Building | ProcessStage::Started);
         bounds.interrupt.filter(|_| is_going)
     }
 
-    /// Does what the moment asks for.
+    /// Advances the stage if it is time to.
     fn advance(&mut self, streams: &[ProcessOutput<'_>], bounds: &ProcessBounds<'_>) -> NextAction {
         let now = Instant::now();
         let is_silent = streams.iter().all(|stream| stream.pipe.is_none());
@@ -278,7 +279,7 @@ impl SandboxProcess {
         NextAction::Poll
     }
 
-    /// Ends a process that is beyond its bounds.
+    /// Kills a process that exceeds its bounds.
     fn enforce_bounds(&mut self, bounds: &ProcessBounds<'_>, now: Instant) -> NextAction {
         if bounds.until.is_some_and(|until| until <= now) {
             self.set_exit_reason(ExitReason::TimedOut);
@@ -302,7 +303,7 @@ impl SandboxProcess {
         NextAction::Wait(Some(until))
     }
 
-    /// Takes what the process that builds the sandbox tells.
+    /// Handles the reports of the sandbox helper.
     fn receive_reports(&mut self, bounds: &ProcessBounds<'_>) -> io::Result<()> {
         while let Some(control) = &mut self.control {
             match control.receive_message()? {
@@ -338,7 +339,7 @@ impl SandboxProcess {
         Ok(())
     }
 
-    /// How a process has ended of which nobody told the end.
+    /// Returns the exit reason when the helper closed the socket without reporting one.
     fn exit_reason_without_report(&self) -> ExitReason {
         match self.stage {
             ProcessStage::Building => ExitReason::Refused {
@@ -352,7 +353,7 @@ impl SandboxProcess {
         }
     }
 
-    /// Lets it end as `ended`, unless it is ending already.
+    /// Begins to end the process with the reason `ended`, unless it is ending already.
     fn set_exit_reason(&mut self, ended: ExitReason) {
         if matches!(self.stage, ProcessStage::Building | ProcessStage::Started) {
             self.control

@@ -1,5 +1,5 @@
-//! Owns a program that answers on its standard input and output for as long as somebody asks. A
-//! thread follows it to its end; the program ends when this goes.
+//! A server program in a sandbox that answers requests on its standard input and output. A thread
+//! follows it to its end; the program is killed on drop.
 
 use std::io::{self, pipe};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -16,16 +16,16 @@ use crate::world::sandbox::proxy::NetworkProxy;
 use crate::world::sandbox::running::{ProcessBounds, ProcessOutput, SandboxProcess};
 use crate::world::sandbox::{ExitReason, ProcessStreams, Sandbox};
 
-/// How much is kept of what it writes on its standard error: the end, in bytes.
+/// Size of the end of its standard error that is kept, in bytes.
 const KEPT_BYTES_MAX: usize = 4 * 1024;
 
-/// How long its end may take to be known once it answers no more.
+/// Longest wait for the exit of a program that no longer answers.
 const END_TIME_MAX: Duration = Duration::from_secs(1);
 
-/// Takes what a program writes on its standard error, piece by piece, and gives what of it may be told.
+/// Filter for the standard error of a program: gets each chunk and returns what may be reported.
 pub(in crate::world) type StderrFilter = Box<dyn FnMut(&[u8]) -> String + Send>;
 
-/// A program that answers.
+/// A server program.
 #[derive(Debug)]
 pub(in crate::world) struct StdioProcess {
     interrupt: CommandInterrupt,
@@ -33,16 +33,16 @@ pub(in crate::world) struct StdioProcess {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What is spoken over.
+/// Pipes to the program.
 #[derive(Debug)]
 pub(in crate::world) struct StdioPipes {
-    /// What the program reads is written here.
+    /// Write end of its standard input.
     pub(in crate::world) input: OwnedFd,
-    /// What the program answers is read here.
+    /// Read end of its standard output.
     pub(in crate::world) output: OwnedFd,
 }
 
-/// What the thread of a program tells.
+/// State that the thread of a program shares.
 #[derive(Debug)]
 struct SharedStdioStatus {
     status: Mutex<StdioStatus>,
@@ -111,8 +111,8 @@ impl StdioProcess {
         Ok((started, pipes))
     }
 
-    /// How it ended, if it has, and the last that it wrote on its standard error. It waits a moment
-    /// for the end of one that answers no more.
+    /// Returns the exit reason, if the program has ended, and the end of its standard error. Waits
+    /// for a moment, since a program that no longer answers may be about to exit.
     pub(in crate::world) fn exit_and_stderr(&self) -> (Option<ExitReason>, String) {
         let said = self.shared.lock_status();
         let has_not_ended = |said: &mut StdioStatus| said.ended.is_none();
@@ -128,13 +128,13 @@ impl Drop for StdioProcess {
     fn drop(&mut self) {
         self.interrupt.raise();
         if let Some(thread) = self.thread.take() {
-            // A thread that broke off has dropped its program, which ends it.
+            // A thread that panicked has dropped its program, which kills it.
             thread.join().unwrap_or_default();
         }
     }
 }
 
-/// What the thread of a program works with.
+/// State of the thread that follows a program.
 struct StdioProcessWorker {
     running: SandboxProcess,
     disk: DiskWatch,
@@ -158,7 +158,7 @@ impl StdioProcessWorker {
         let ended = self
             .running
             .run_to_end(&mut [ProcessOutput::new(errors, &mut taken)], &bounds);
-        // It answers as long as the program goes on.
+        // The proxy must serve until the program has ended.
         drop(self.network);
         self.shared.lock_status().ended = Some(ended.unwrap_or(ExitReason::Interrupted));
         self.shared.has_ended.notify_all();

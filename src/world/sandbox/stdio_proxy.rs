@@ -1,6 +1,6 @@
-//! Owns what stands between the user's streams and those of a command: all is copied, so that the
-//! command holds nothing of the user's whose mode, times or attributes it could change. Where the
-//! user has a terminal, the command has one of massgen's own.
+//! Proxy between the user's standard streams and those of a command: all data is copied, so that
+//! the command holds no file of the user's whose mode, timestamps or attributes it could change. If
+//! the user has a terminal, the command gets a pseudoterminal of massgen's.
 
 use std::convert::Infallible;
 use std::io::{self, pipe};
@@ -17,35 +17,35 @@ use crate::world::sandbox::ProcessStreams;
 use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sandbox::terminal::PseudoTerminal;
 
-/// How much is copied at once, in bytes: what a pipe holds.
+/// Size of a chunk that is copied, in bytes: the capacity of a pipe.
 const COPIED_BYTES: usize = 64 * 1024;
 
-/// The way between the user's streams and a command's.
+/// The proxy between the user's streams and a command's.
 #[derive(Debug)]
 pub struct StdioProxy {
     terminal: Option<PseudoTerminal>,
-    /// Ends with the last copy of what the command writes.
+    /// Closed when the last thread that copies output ends.
     copies: Receiver<Infallible>,
-    /// Ends the reading of what the user types.
+    /// Stops the thread that copies input.
     over: CommandInterrupt,
 }
 
-/// What goes on in the threads of a passage.
+/// State that the copying threads share.
 struct StdioCopier {
     going: Sender<Infallible>,
     over: CommandInterrupt,
 }
 
-/// A stream of the user's that a command cannot have.
+/// Error for a user's stream that is a directory, which a command cannot have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a directory is no stream")]
 pub struct DirectoryStreamError;
 
 impl StdioProxy {
-    /// Opens a way between `users` streams and those that come back.
+    /// Opens a proxy for the `users` streams and returns the streams for the command.
     ///
     /// # Errors
-    /// One of them is a [directory](DirectoryStreamError), or the machine gives no pipe or terminal.
+    /// A stream is a [directory](DirectoryStreamError), or no pipe or terminal can be opened.
     pub fn open(users: ProcessStreams) -> io::Result<(Self, ProcessStreams)> {
         let ProcessStreams {
             stdin,
@@ -61,7 +61,7 @@ impl StdioProxy {
             going,
             over: over.clone(),
         };
-        // One who types into a pipeline needs their own terminal as it is.
+        // A user who types into a pipeline needs the mode of their own terminal unchanged.
         let typed = stdin.as_ref().is_some_and(isatty) && isatty(&stdout);
         let shown = [&stdout, &stderr].into_iter().find(|stream| isatty(stream));
         let terminal = shown.map(|shown| copying.open_terminal(shown, typed));
@@ -101,7 +101,7 @@ impl StdioProxy {
         ))
     }
 
-    /// Tells the command's terminal how large the user's is now.
+    /// Sets the size of the command's terminal to the current size of the user's.
     pub fn resize(&self) {
         self.terminal
             .as_ref()
@@ -109,7 +109,8 @@ impl StdioProxy {
             .unwrap_or_default();
     }
 
-    /// Waits until all that the command wrote is with the user. It has ended.
+    /// Waits until everything that the command wrote has reached the user. The command must have
+    /// ended.
     pub async fn wait_for_output(&mut self) {
         self.over.raise();
         while self.copies.recv().await.is_some() {}
@@ -123,7 +124,7 @@ impl Drop for StdioProxy {
 }
 
 impl StdioCopier {
-    /// A terminal that is shown on `users`, and the command's side of it.
+    /// Opens a terminal that is shown on `users`; returns it and the command's side of it.
     fn open_terminal(&self, users: &OwnedFd, typed: bool) -> io::Result<(PseudoTerminal, OwnedFd)> {
         let (terminal, end) = if typed {
             PseudoTerminal::for_input(users)?
@@ -134,8 +135,8 @@ impl StdioCopier {
         Ok((terminal, end))
     }
 
-    /// What the command gets in place of a stream of the user's: its own terminal for a terminal, a
-    /// pipe for all else.
+    /// Returns the command's replacement for a stream of the user's: its own terminal for a
+    /// terminal, a pipe for anything else.
     fn open_output(&self, users: OwnedFd, terminal: Option<&OwnedFd>) -> io::Result<OwnedFd> {
         match terminal {
             Some(terminal) if isatty(&users) => terminal.try_clone(),
@@ -147,7 +148,7 @@ impl StdioCopier {
         }
     }
 
-    /// Copies what the command writes until there is no more, or nobody reads it.
+    /// Copies the command's output until its end, or until the reader is gone.
     fn copy_output(&self, from: OwnedFd, to: OwnedFd) -> io::Result<()> {
         let going = self.going.clone();
         in_thread(move || {
@@ -156,7 +157,7 @@ impl StdioCopier {
         })
     }
 
-    /// Copies what the user types or sends until there is no more, or it is over.
+    /// Copies the user's input until its end, or until it is stopped.
     fn copy_input(&self, from: OwnedFd, to: OwnedFd) -> io::Result<()> {
         let over = self.over.clone();
         in_thread(move || copy(&from, &to, Some(&over)))
@@ -165,7 +166,7 @@ impl StdioCopier {
 
 fn in_thread(work: impl FnOnce() -> Result<(), Errno> + Send + 'static) -> io::Result<()> {
     let thread = thread::Builder::new().name("stream".to_owned());
-    // Whoever is left on either side sees the end of it.
+    // On an error the streams are closed, so that both sides see the end.
     thread.spawn(move || work().unwrap_or_default()).map(drop)
 }
 
@@ -186,7 +187,7 @@ fn copy(from: &OwnedFd, to: &OwnedFd, over: Option<&CommandInterrupt>) -> Result
             match write(to, rest) {
                 Ok(written) => rest = rest.get(written..).unwrap_or_default(),
                 Err(Errno::INTR) => {}
-                // The user's stream is one that does not wait.
+                // The user's stream is nonblocking.
                 Err(Errno::AGAIN) => {
                     wait(to.as_fd(), PollFlags::OUT, None)?;
                 }
@@ -201,7 +202,7 @@ fn copy(from: &OwnedFd, to: &OwnedFd, over: Option<&CommandInterrupt>) -> Result
 enum StdioWakeup {
     /// Something can be read or written.
     Ready,
-    /// Nobody needs it any more.
+    /// The proxy stops; no more input is needed.
     Ended,
 }
 
@@ -235,7 +236,8 @@ fn reject_directory(stream: &OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether two streams of the user's lead to the same place: what is written to them keeps its order.
+/// Returns whether two of the user's streams lead to the same file, so that writes to them must
+/// keep their order.
 fn is_same_file(one: &OwnedFd, other: &OwnedFd) -> io::Result<bool> {
     let (one, other) = (fstat(one)?, fstat(other)?);
     Ok((one.st_dev, one.st_ino) == (other.st_dev, other.st_ino))

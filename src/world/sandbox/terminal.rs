@@ -1,5 +1,5 @@
-//! Owns a terminal of massgen's own that a command has in place of the user's, and the mode of the
-//! user's meanwhile.
+//! Pseudoterminal that a command gets instead of the user's terminal, and the mode of the user's
+//! terminal in the meantime.
 
 use std::io;
 
@@ -9,19 +9,19 @@ use rustix::termios::{
     OptionalActions, OutputModes, Termios, tcgetattr, tcgetwinsize, tcsetattr, tcsetwinsize,
 };
 
-/// A terminal of a command's.
+/// Pseudoterminal of a command.
 #[derive(Debug)]
 pub(super) struct PseudoTerminal {
-    /// The side on which massgen reads and writes.
+    /// The side that massgen reads and writes.
     own: OwnedFd,
     users: OwnedFd,
-    /// How the user's terminal was before it passed every key on.
+    /// Original mode of the user's terminal, if it was changed to raw mode.
     before: Option<Termios>,
 }
 
 impl PseudoTerminal {
-    /// One that the user types into, and the command's side of it. Until this goes, the user's own
-    /// passes every key on: those that end or stop a program mean the command.
+    /// Opens one that the user types into; returns it and the command's side. Until it is dropped,
+    /// the user's terminal is in raw mode: keys that interrupt or stop a program go to the command.
     pub(super) fn for_input(users: &OwnedFd) -> io::Result<(Self, OwnedFd)> {
         let before = tcgetattr(users)?;
         let (mut terminal, end) = Self::with_modes(users, &before)?;
@@ -32,7 +32,7 @@ impl PseudoTerminal {
         Ok((terminal, end))
     }
 
-    /// One that is shown on the user's alone, which sees to the ends of lines itself.
+    /// Opens one that is only shown on the user's terminal, which processes line ends itself.
     pub(super) fn for_output(users: &OwnedFd) -> io::Result<(Self, OwnedFd)> {
         let mut modes = tcgetattr(users)?;
         modes.output_modes.remove(OutputModes::OPOST);
@@ -55,12 +55,12 @@ impl PseudoTerminal {
         Ok((terminal, end))
     }
 
-    /// A handle on massgen's side.
+    /// Clones the handle of massgen's side.
     pub(super) fn try_clone_handle(&self) -> io::Result<OwnedFd> {
         self.own.try_clone()
     }
 
-    /// Makes it as large as the user's is now. A terminal that does not know says nothing.
+    /// Sets its size to the current size of the user's terminal. An unknown size is ignored.
     pub(super) fn resize(&self) {
         if let Ok(size) = tcgetwinsize(&self.users) {
             tcsetwinsize(&self.own, size).unwrap_or_default();
@@ -71,7 +71,7 @@ impl PseudoTerminal {
 impl Drop for PseudoTerminal {
     fn drop(&mut self) {
         if let Some(before) = &self.before {
-            // A terminal that has gone needs no mode.
+            // Errors are ignored: a terminal that has gone away needs no mode.
             tcsetattr(&self.users, OptionalActions::Now, before).unwrap_or_default();
         }
     }

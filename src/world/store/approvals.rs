@@ -1,5 +1,5 @@
-//! Owns the file of what the user has agreed to for always, in their own directory: never in a project,
-//! whose files others write. What cannot be read there agrees to nothing.
+//! The file of persistent approvals, which lies in the user's home directory and never in a
+//! project, whose files others write. A file that cannot be read approves nothing.
 
 use std::collections::BTreeSet;
 
@@ -7,18 +7,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
-use crate::world::files::read_own;
+use crate::world::io::files::read_own;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
 use crate::world::sys::state_files::file::{self, FileDurability};
 
-/// Where it lies in the user's home directory.
+/// Path of the file below the user's home directory.
 const PLACE: &str = ".massgen/consents.json";
-/// The longest file, in bytes.
+/// The largest file that is read, in bytes.
 const BYTES_MAX: u64 = 1024 * 1024;
-/// The most that is kept.
+/// The most approvals that are kept.
 const CONSENTS_MAX: usize = 1000;
 
-/// What somebody agreed to: a tool that does just this, for agents that work in this project.
+/// A persistent approval: of this exact use of a tool, by agents that work in this project.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct PersistentApproval {
     project: AbsPath,
@@ -27,7 +27,7 @@ pub struct PersistentApproval {
 }
 
 impl PersistentApproval {
-    /// To this use of a tool in a project.
+    /// Creates an approval of this use of a tool in a project.
     pub fn new(project: AbsPath, tool: String, deeds: Vec<String>) -> Self {
         Self {
             project,
@@ -37,27 +37,27 @@ impl PersistentApproval {
     }
 }
 
-/// The file of what the user has agreed to for always.
+/// The file of the user's persistent approvals.
 #[derive(Clone, Debug)]
 pub struct ApprovalFile(AbsPath);
 
 impl ApprovalFile {
-    /// The one of the user whose home directory this is.
+    /// Returns the file of the user with this home directory.
     pub fn in_home(home: &AbsPath) -> Self {
         Self(home.join(PLACE))
     }
 
-    /// Where it is.
+    /// Returns the path of the file.
     pub fn path(&self) -> &AbsPath {
         &self.0
     }
 
-    /// Whether it holds `consent`.
+    /// Returns whether the file holds `consent`.
     pub fn contains(&self, consent: &PersistentApproval) -> bool {
         self.read().is_ok_and(|known| known.contains(consent))
     }
 
-    /// Adds `consent`.
+    /// Adds `consent` to the file.
     ///
     /// # Errors
     /// The file cannot be read or written, or is full.

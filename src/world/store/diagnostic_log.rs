@@ -1,5 +1,5 @@
-//! Owns the diagnostic log of a run: what massgen itself did, for whoever looks for a fault. It is
-//! written by a thread of its own, so that a slow disk holds nobody up. It must never hold a secret.
+//! The diagnostic log of a run: what massgen itself did, for debugging. A dedicated thread writes
+//! it, so that a slow disk blocks nothing else. It must never hold a secret.
 
 use std::io::{Error, Result as IoResult, Write};
 
@@ -10,31 +10,31 @@ use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
 use crate::error::Result;
 use crate::path::AbsPath;
 use crate::text::escape_name;
-use crate::world::clock;
+use crate::world::io::clock;
 use crate::world::store::redact::Redactor;
 use crate::world::sys::state_files::file::{self, Appender};
 
-/// Lines that may wait to be written; what is beyond is left out and counted by nobody.
+/// The most lines that may wait to be written; further lines are dropped and not counted.
 const LINES_WAITING_MAX: usize = 10_000;
 
 /// How much is logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogDetail {
-    /// Steps of the run and faults, in `massgen.log`.
+    /// Steps of the run and errors, in `massgen.log`.
     Plain,
     /// Requests, timings and decisions too, in `massgen_debug.log`.
     Debug,
 }
 
-/// A log that is being written; the rest is written when this goes.
+/// A log that is being written; dropping it writes the remaining lines.
 #[derive(Debug)]
 #[must_use]
 pub struct DiagnosticLog {
     _writes_the_rest: WorkerGuard,
 }
 
-/// Begins the log in the directory `turn`, or goes on with it. A process has one; where another run of the same process
-/// has begun one, this one stays empty.
+/// Creates the log in the directory `turn`, or appends to an existing one. A process has one log;
+/// if another run of this process has started one, this one stays empty.
 pub fn begin(turn: &AbsPath, detail: LogDetail, redactor: Redactor) -> Result<DiagnosticLog> {
     let (name, level) = match detail {
         LogDetail::Plain => ("massgen.log", LevelFilter::INFO),
@@ -66,8 +66,8 @@ pub fn begin(turn: &AbsPath, detail: LogDetail, redactor: Redactor) -> Result<Di
     })
 }
 
-/// A file to which no secret gets. Each event is one line of it: what an event repeats of a model's, a
-/// server's or a file's text can neither begin another line nor be obeyed by a terminal.
+/// A file that redacts secrets. Each event becomes one line: text of a model, a server or a file in
+/// it can neither start another line nor control a terminal.
 struct RedactingWriter {
     file: Appender,
     redactor: Redactor,

@@ -1,6 +1,6 @@
-//! Owns `events.jsonl`: one line of JSON an event, in order, only ever added to. Each line carries
-//! a checksum, so that a reader tells a whole line from one that a crash or a full disk cut short.
-//! All other records can be derived from it. Every line passes the redactor.
+//! `events.jsonl`: an append-only log with one line of JSON per event. Each line has a checksum, so
+//! that a reader can distinguish a complete line from one that a crash or a full disk truncated.
+//! All other records can be derived from the log. Every line is redacted.
 
 use std::io::{BufRead, Read};
 
@@ -10,18 +10,18 @@ use sha2::{Digest, Sha256};
 use crate::error::Result;
 use crate::event::Event;
 use crate::path::AbsPath;
-use crate::world::clock::LocalDateTime;
+use crate::world::io::clock::LocalDateTime;
 use crate::world::store::json_line::JsonLine;
 use crate::world::store::redact::Redactor;
 use crate::world::sys::state_files::{self, file};
 
-/// The longest line that is read back; no answer comes near it.
+/// The longest line that is read, in bytes; no answer comes near it.
 const LINE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// What stands between a line's content and its checksum.
+/// The separator between a line's content and its checksum.
 const CHECKSUM_KEY: &str = ",\"checksum\":\"";
 
-/// The log of one turn while it is written.
+/// The log of one turn, open for writing.
 #[derive(Debug)]
 pub struct EventLog {
     file: file::Appender,
@@ -30,8 +30,8 @@ pub struct EventLog {
 }
 
 impl EventLog {
-    /// Makes the file `path`, which must be new. It is held as long as the log is written, so that
-    /// others know a run that goes on from one that was broken off.
+    /// Creates the file `path`, which must not exist. The file is locked while the log is written,
+    /// so that other processes can distinguish a running run from an interrupted one.
     pub fn create(path: AbsPath) -> Result<Self> {
         let file = file::Appender::create(path)?;
         file.lock();
@@ -42,9 +42,9 @@ impl EventLog {
         })
     }
 
-    /// Opens the log at `path` of a run that was broken off, to write on. What follows its last whole
-    /// line is cut off, and so is all that follows lines that could not be written: they are missing.
-    /// It is an error if another process holds it.
+    /// Reopens the log at `path` of an interrupted run for appending. Everything after the last
+    /// complete line is truncated, and so is everything from the first line before which lines are
+    /// missing because they could not be written. It is an error if another process holds the lock.
     pub fn reopen(path: &AbsPath) -> Result<ReopenedLog> {
         let mut file = file::Appender::open_locked(path.clone())?;
         let mut reader = open(path)?;
@@ -73,7 +73,8 @@ impl EventLog {
         Ok(ReopenedLog { log, entries, cut })
     }
 
-    /// Adds a line for `event`, or nothing; what could not be written is counted in the next line.
+    /// Appends a complete line for `event` or nothing; the next line counts those that could not be
+    /// written.
     pub fn append(&mut self, event: &Event, at: &LocalDateTime, redactor: &Redactor) -> Result<()> {
         let appended = self
             .line(event, at, redactor)
@@ -97,85 +98,85 @@ impl EventLog {
     }
 }
 
-/// A log that is gone on with.
+/// A log that was reopened.
 #[derive(Debug)]
 pub struct ReopenedLog {
-    /// The log, which ends with the last whole line.
+    /// The log, which ends with the last complete line.
     pub log: EventLog,
     /// All its lines.
     pub entries: Vec<LogEntry>,
-    /// Why something was cut off, if it was.
+    /// Why the log was truncated, if it was.
     pub cut: Option<String>,
 }
 
-/// How far a log was read.
+/// How much of a log was read.
 #[derive(Clone, Copy, Debug, Default)]
 struct LogReadExtent {
-    /// The length of the lines that were read.
+    /// The length of the lines that were read, in bytes.
     bytes: u64,
-    /// Whether the last of them has no line break.
+    /// Whether the last of them lacks a line break.
     ends_open: bool,
 }
 
-/// A short checksum: it finds accidents, and is no protection against forgery.
+/// Returns a short checksum, which detects accidental damage but does not protect against forgery.
 pub(crate) fn checksum(text: &str) -> String {
     let digest = Sha256::digest(text);
     let beginning = digest.first_chunk().copied().unwrap_or_default();
     format!("{:08x}", u32::from_be_bytes(beginning))
 }
 
-/// One line of a log as it is read back.
+/// One line of a log that was read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogEntry {
-    /// Its place in the log, from 1.
+    /// Its position in the log, from 1.
     pub seq: u64,
-    /// All its fields but the checksum: `schema_version`, `seq`, `time`, `type` and those of the
+    /// All its fields except the checksum: `schema_version`, `seq`, `time`, `type` and those of the
     /// event.
     pub fields: Map<String, Value>,
 }
 
 impl LogEntry {
-    /// When it happened.
+    /// Returns when the event happened.
     pub fn at(&self) -> Option<LocalDateTime> {
         LocalDateTime::parse(self.fields.get("time")?.as_str()?)
     }
 
-    /// The event that it tells of; `None` if it is none that this version knows.
+    /// Returns the event of the line; `None` if this version does not know it.
     pub fn event(&self) -> Option<Event> {
         let fields = Value::Object(self.fields.clone());
         serde_json::from_value(fields).ok()
     }
 }
 
-/// A line that cannot be used.
+/// An error in a line.
 #[derive(Debug, thiserror::Error)]
 pub enum LogReadError {
-    /// The last line was not written to its end; the reader stops here.
+    /// The last line is incomplete; the reader stops here.
     #[error("line {line} was cut short after {bytes} bytes")]
     Torn {
-        /// Which line, from 1.
+        /// The line number, from 1.
         line: u64,
-        /// How much of it there is.
+        /// The number of bytes in the incomplete line.
         bytes: usize,
     },
-    /// A line was changed after it had been written; the reader goes on after it.
+    /// A line was changed after it was written; the reader continues after it.
     #[error("line {line} is damaged")]
     Corrupt {
-        /// Which line, from 1.
+        /// The line number, from 1.
         line: u64,
     },
-    /// The file cannot be read on.
+    /// The file cannot be read any further.
     #[error("line {line} cannot be read")]
     Unreadable {
-        /// Which line, from 1.
+        /// The line number, from 1.
         line: u64,
-        /// Why.
+        /// The underlying error.
         #[source]
         source: std::io::Error,
     },
 }
 
-/// Reads a log from its beginning, line by line.
+/// Reads a log from the beginning, line by line.
 #[derive(Debug)]
 pub struct LogReader<R> {
     source: R,
@@ -192,7 +193,7 @@ pub fn open(path: &AbsPath) -> Result<LogReader<impl BufRead + use<>>> {
 }
 
 impl<R: BufRead> LogReader<R> {
-    /// Reads what `source` holds.
+    /// Creates a reader of `source`.
     pub fn new(source: R) -> Self {
         Self {
             source,
@@ -234,11 +235,11 @@ impl<R: BufRead> LogReader<R> {
     }
 }
 
-/// Reads a log that may still be written: a line that is not complete yet is waited for.
+/// Reads a log that may still be written: an incomplete line is kept until the rest arrives.
 #[derive(Debug)]
 pub struct LiveLogReader {
     source: file::FileReader,
-    /// The beginning of the line that is not complete yet.
+    /// The start of the line that is not complete yet.
     begun: Vec<u8>,
     line: u64,
 }
@@ -255,7 +256,7 @@ impl LiveLogReader {
         })
     }
 
-    /// The next line, if it is complete by now.
+    /// Returns the next line if it is complete.
     pub fn next_complete(&mut self) -> Option<std::result::Result<LogEntry, LogReadError>> {
         let line = self.line.saturating_add(1);
         let room = LINE_BYTES_MAX.saturating_sub(u64::try_from(self.begun.len()).unwrap_or(0));
@@ -271,7 +272,7 @@ impl LiveLogReader {
         Some(entry(&bytes, line).ok_or(LogReadError::Corrupt { line }))
     }
 
-    /// The fault of a log that will not go on, if it ends within a line.
+    /// Returns the error of a log that ends in the middle of a line and will not grow.
     pub fn torn_end(&self) -> Option<LogReadError> {
         let bytes = self.begun.len();
         let line = self.line.saturating_add(1);
@@ -287,7 +288,7 @@ impl<R: BufRead> Iterator for LogReader<R> {
     }
 }
 
-/// The entry on `line`, if it is whole and stands where it was written.
+/// Returns the entry on `line` if it is intact and at the position where it was written.
 fn entry(bytes: &[u8], line: u64) -> Option<LogEntry> {
     let text = std::str::from_utf8(bytes).ok()?;
     let (content, sum) = text.strip_suffix("\"}")?.rsplit_once(CHECKSUM_KEY)?;

@@ -1,5 +1,6 @@
-//! Owns what was typed in earlier sessions of a directory, so that it can be called up again: one line
-//! of JSON each in a file that only its user can read. It holds what was typed and nothing else.
+//! The input history of a directory: what was typed in earlier sessions, so that it can be
+//! recalled. It is a file with one JSON string per line that only the user can read, and holds
+//! nothing else.
 
 use crate::error::{Error, Result};
 use crate::path::AbsPath;
@@ -10,24 +11,24 @@ use crate::world::sys::state_files::file::{self, FileDurability};
 const FILE: &str = "prompt_history.jsonl";
 /// The largest file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
-/// The longest text that is kept, in bytes.
+/// The longest input that is kept, in bytes.
 const TEXT_BYTES_MAX: usize = 64 * 1024;
-/// How many texts are kept when there are more than twice as many.
+/// How many inputs remain when the history is trimmed, which happens at twice as many.
 const KEPT: usize = 500;
 
-/// What was typed in a directory.
+/// The input history of a directory.
 #[derive(Clone, Debug)]
 pub struct InputHistory {
     state: AbsPath,
 }
 
 impl InputHistory {
-    /// What was typed where `state` is the state directory.
+    /// Returns the input history in the state directory `state`.
     pub fn new(state: AbsPath) -> Self {
         Self { state }
     }
 
-    /// All that is kept, the oldest first. What cannot be read is none.
+    /// Returns all inputs, oldest first. An unreadable file counts as empty.
     pub fn read(&self) -> Vec<String> {
         let path = self.state.join(FILE);
         if file::is_link(&self.state) || file::is_link(&path) {
@@ -42,7 +43,7 @@ impl InputHistory {
         lines.collect()
     }
 
-    /// Adds what was typed. Now and then the oldest go.
+    /// Appends an input. Occasionally the oldest are removed.
     pub fn add(&self, text: &str) -> Result<()> {
         if text.len() > TEXT_BYTES_MAX {
             return Ok(());

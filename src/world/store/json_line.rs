@@ -1,6 +1,6 @@
-//! Owns the shape of a line of JSON that tells what happened: which version of the shape it is, its
-//! number, the time, and then what it tells. The event log and the stream for scripts are written
-//! here and nowhere else, and every line passes the redactor.
+//! The JSON line format of events: the schema version, a sequence number, the time, and then the
+//! event's fields. The event log and the event stream for scripts are only written through it, and
+//! every line is redacted.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -8,11 +8,11 @@ use serde_json::Value;
 
 use crate::error::{Error, Result};
 use crate::text::escape_json;
-use crate::world::clock::LocalDateTime;
+use crate::world::io::clock::LocalDateTime;
 use crate::world::store::redact::Redactor;
 
-/// The version of the shape of lines. It rises when a field goes or changes its meaning; that one
-/// is added is no new version.
+/// The schema version of lines. It is increased when a field is removed or changes its meaning, but
+/// not when one is added.
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// One line.
@@ -37,7 +37,7 @@ pub struct JsonLine<T> {
 }
 
 impl JsonLine<Value> {
-    /// The line number `seq`, about `told` without secrets.
+    /// Creates the line with number `seq` for `told`, redacted.
     pub fn new(
         seq: u64,
         at: &LocalDateTime,
@@ -54,7 +54,7 @@ impl JsonLine<Value> {
         })
     }
 
-    /// Its JSON, without a line break; what is not seen is escaped in it.
+    /// Returns the JSON without a line break; invisible characters are escaped.
     pub fn text(&self) -> Result<String> {
         let json = serde_json::to_string(self).map_err(unwritable)?;
         Ok(escape_json(&json).into_owned())

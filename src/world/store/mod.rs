@@ -1,5 +1,5 @@
-//! Owns what massgen keeps on disk under `.massgen`: workspaces, snapshots, sessions and records.
-//! Nothing that massgen did not make is ever emptied or replaced here.
+//! The state that massgen keeps on disk under `.massgen`: workspaces, snapshots, sessions and
+//! records. Nothing that massgen did not create is ever emptied or replaced here.
 
 use crate::config::storage_path::STATE_DIR;
 use crate::error::{Error, ErrorKind, Result};
@@ -7,6 +7,7 @@ use crate::path::AbsPath;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience, DirectoryCreation};
 use crate::world::sys::state_files::file::{self, FileDurability};
 
+pub(in crate::world) mod directory_seal;
 pub mod redact;
 pub(crate) mod stream_redactor;
 pub mod json_line;
@@ -14,8 +15,9 @@ pub mod diagnostic_log;
 pub mod event_log;
 pub mod records;
 pub mod naming;
-pub mod pipelines;
+pub mod delivery_names;
 pub mod runs;
+pub mod pipelines;
 pub mod sandboxes;
 pub mod scratch;
 pub mod tail;
@@ -26,11 +28,12 @@ pub mod prune;
 pub mod input_history;
 pub mod approvals;
 
-/// Makes massgen's state directory (`.massgen`) if it is missing, for the user alone and with a
-/// `.gitignore` that keeps it out of the user's repository. An existing one is left as it is.
+/// Creates massgen's state directory (`.massgen`) if it does not exist, accessible to the user
+/// alone and with a `.gitignore` that keeps it out of the user's repository. An existing one is not
+/// changed.
 ///
-/// A link on the way from there to one of `used` is an error: a repository can bring it along, and
-/// what massgen writes would land wherever it leads. Directories elsewhere are named in the config.
+/// A symlink on the path from there to one of `used` is an error: a repository can contain one, and
+/// massgen would write to its target. To use a directory elsewhere, name it in the config.
 pub fn prepare_state_dir<'p>(
     dir: &AbsPath,
     used: impl IntoIterator<Item = &'p AbsPath>,
@@ -45,8 +48,8 @@ pub fn prepare_state_dir<'p>(
     Ok(())
 }
 
-/// Refuses a link on the way from the state directory `dir` to one of `used`, in all of which something is
-/// about to be made or removed.
+/// Refuses a symlink on the path from the state directory `dir` to any of `used`, where something
+/// is about to be created or removed.
 pub fn reject_symlinks<'p>(
     dir: &AbsPath,
     used: impl IntoIterator<Item = &'p AbsPath>,
@@ -63,8 +66,8 @@ pub fn reject_symlinks<'p>(
     Ok(())
 }
 
-/// Refuses a link on the way from the innermost state directory around `place` to it. A repository can
-/// bring one along, and whoever lists what is there would be shown what lies elsewhere.
+/// Refuses a symlink on the path to `place` from the innermost state directory around it. A
+/// repository can contain one, and a listing of `place` would show files from elsewhere.
 pub fn reject_symlinks_to(place: &AbsPath) -> Result<()> {
     let mut state = Some(place.clone());
     while let Some(dir) = state {

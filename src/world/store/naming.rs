@@ -1,27 +1,28 @@
-//! Owns how a user names one of the things of a kind that massgen keeps: as a whole, by the beginning
-//! of the name, or by the beginning of what follows the word that all of them begin with.
+//! Resolves how a user names an item that massgen keeps, such as a run: by its full name, by a
+//! prefix of it, or by a prefix of what follows the common prefix of all such names.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::text::count_noun;
 
-/// The word for the newest one.
+/// The name for the newest item.
 pub const LAST: &str = "last";
-/// How many an error names that a beginning could mean.
+/// The most candidates that an error about an ambiguous prefix lists.
 const NAMED_MAX: usize = 3;
 
-/// What is to be named.
+/// How the items of one kind are named.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::world) struct NameScheme {
-    /// What one is.
+    /// The noun for an item.
     pub(in crate::world) noun: &'static str,
-    /// What its name is called.
+    /// The word for its name, such as "id".
     pub(in crate::world) name: &'static str,
-    /// What all names begin with.
+    /// The common prefix of all names.
     pub(in crate::world) prefix: &'static str,
 }
 
 impl NameScheme {
-    /// The one of `all` that `wanted` means, if any. It is an error if it could mean several.
+    /// Returns the item of `all` that `wanted` names, if any. It is an error if `wanted` is
+    /// ambiguous.
     pub(in crate::world) fn resolve<'a, T>(
         self,
         wanted: &str,

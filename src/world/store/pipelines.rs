@@ -1,5 +1,5 @@
-//! Owns the pipelines of a directory: which there are, which one is meant, where the parts of one lie,
-//! and what is written down of how it began. What it has come to is told by its shared branch.
+//! The pipelines of a directory: lists and looks them up, defines where their parts are stored, and
+//! records how each began. Its progress is read from its shared branch.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,9 +10,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::mentions::opened_paths::OpenedPath;
 use crate::path::{AbsPath, RelPath};
 use crate::roles::RoleName;
-use crate::world::clock;
-use crate::world::directory_seal::{DirectorySeal, foreign_directory_error};
-use crate::world::files::read_found;
+use crate::world::io::clock;
+use crate::world::io::files::read_found;
+use crate::world::store::directory_seal::{DirectorySeal, foreign_directory_error};
 use crate::world::store::naming::{LAST, NameScheme};
 use crate::world::store::redact::Redactor;
 use crate::world::store::reject_symlinks_to;
@@ -22,7 +22,7 @@ use crate::world::sys::state_files::dir::{self, DirLock, DirLockAttempt, Directo
 use crate::world::sys::state_files::disk_usage::unchanged_for;
 use crate::world::sys::state_files::file::{self, FileDurability};
 
-/// What the names of pipelines begin with.
+/// The prefix of pipeline names.
 const PREFIX: &str = "pipeline_";
 /// How pipelines are named.
 const PIPELINE: NameScheme = NameScheme {
@@ -30,30 +30,30 @@ const PIPELINE: NameScheme = NameScheme {
     name: "name",
     prefix: PREFIX,
 };
-/// How many random digits end the name of a pipeline, after the five of its microsecond: names sort by
-/// the moment when they were made.
+/// How many random digits end a pipeline's name, after the five of its microsecond, which make
+/// names sort by creation time.
 const RANDOM_DIGITS: usize = 3;
-/// How many digits of a name tell when something began: a day and a time.
+/// How many digits of a name encode the date and time at which something began.
 const MOMENT_DIGITS: usize = 14;
-/// How the locks of git end, and how directories begin that are removed after use.
+/// The suffix of git's lock files, and the prefix of temporary directories.
 const LOCK: &str = ".lock";
 const IN_THE_MAKING: &str = ".massgen-";
-/// How long a pipeline that never began stays.
+/// How long a pipeline that never began is kept.
 const UNBEGUN_MIN: Duration = Duration::from_mins(1);
-/// The file that tells how a pipeline began.
+/// The file that records how a pipeline began.
 const RECORD: &str = "pipeline.json";
-/// The file that lists the runs of its parts.
+/// The file that lists the runs of its roles.
 const RUNS: &str = "runs.txt";
-/// The largest of both that is read, in bytes.
+/// The most that is read of either file, in bytes.
 const RECORD_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-/// A pipeline on the disk.
+/// A pipeline on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PipelineDir {
     dir: AbsPath,
 }
 
-/// A pipeline that this process works on: as long as this lives, no other does.
+/// The lock on a pipeline: while this value lives, no other process works on it.
 #[derive(Debug)]
 pub struct PipelineLock {
     _lock: DirLock,
@@ -64,9 +64,9 @@ pub struct PipelineLock {
 pub struct PipelineRecord {
     /// The task as the user wrote it.
     pub task: String,
-    /// What the prompt opened.
+    /// The paths that the prompt opened.
     pub opened: Vec<OpenedPath>,
-    /// The directory that the user stood in.
+    /// The user's working directory.
     pub cwd: AbsPath,
     /// When it began, as [`clock::LocalDateTime::iso_format`] writes it.
     pub began: String,
@@ -74,26 +74,26 @@ pub struct PipelineRecord {
     pub config_path: Option<AbsPath>,
     /// The config's text, without keys.
     pub config: Option<String>,
-    /// The words of the command line.
+    /// The command line arguments.
     pub arguments: Vec<String>,
-    /// The roles of the stages, in their order.
+    /// The roles of the stages, in order.
     pub roles: Vec<RoleName>,
-    /// The directory of the tree in which roles have theirs; empty for its root.
+    /// The directory of the tree in which roles have their directories; empty for its root.
     pub directory: RelPath,
-    /// Where the checkouts of the roles lie.
+    /// The directory of the roles' checkouts.
     pub workspace: AbsPath,
-    /// The project that it works on; none if it began empty.
+    /// The project that it works on; `None` if it began empty.
     pub project: Option<ProjectOrigin>,
 }
 
-/// The project that a pipeline works on, as it was at its beginning.
+/// The project that a pipeline works on, as it was when the pipeline began.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProjectOrigin {
-    /// The directory of its tree.
+    /// The directory of its working tree.
     pub root: AbsPath,
-    /// The branch that was checked out, if one was.
+    /// The checked-out branch, if there was one.
     pub branch: Option<String>,
-    /// The commit that was checked out, if there was one.
+    /// The checked-out commit, if there was one.
     pub head: Option<String>,
 }
 
@@ -105,20 +105,20 @@ struct PipelineFile {
     record: PipelineRecord,
 }
 
-/// Removes the pipelines below `pipelines` that nobody works on and that never came to begin.
+/// Removes the pipelines below `pipelines` that no process works on and that never began.
 pub fn clear_unstarted(pipelines: &AbsPath) -> Result<()> {
     for name in dir::names_if_exists(pipelines)? {
         let pipeline = PipelineDir {
             dir: pipelines.join(&name),
         };
         let is_directory = file::is_directory(&pipeline.dir);
-        // One that another process is just making stays.
+        // A pipeline that another process is creating right now stays.
         let is_old = || unchanged_for(&pipeline.dir).is_some_and(|age| age > UNBEGUN_MIN);
         if !name.starts_with(PREFIX) || !is_directory || pipeline.exists() || !is_old() {
             continue;
         }
         if let Ok(_held) = pipeline.lock() {
-            // It may have begun meanwhile.
+            // It may have begun in the meantime.
             if !pipeline.exists() {
                 pipeline.remove()?;
             }
@@ -127,7 +127,7 @@ pub fn clear_unstarted(pipelines: &AbsPath) -> Result<()> {
     Ok(())
 }
 
-/// All pipelines below `pipelines`, newest first.
+/// Returns all pipelines below `pipelines`, newest first.
 pub fn list(pipelines: &AbsPath) -> Result<Vec<PipelineDir>> {
     reject_symlinks_to(pipelines)?;
     let mut names = dir::names_if_exists(pipelines)?;
@@ -139,8 +139,8 @@ pub fn list(pipelines: &AbsPath) -> Result<Vec<PipelineDir>> {
     Ok(found.filter(PipelineDir::exists).collect())
 }
 
-/// The pipeline that `wanted` means: `last`, a name, or the only one that begins or ends so; `None` if
-/// none does.
+/// Returns the pipeline that `wanted` names: `last`, a name, the end of one, or the only one with
+/// this prefix; `None` if there is none.
 pub fn lookup(wanted: &str, pipelines: &AbsPath) -> Result<Option<PipelineDir>> {
     let all = list(pipelines)?;
     if wanted == LAST {
@@ -153,7 +153,7 @@ pub fn lookup(wanted: &str, pipelines: &AbsPath) -> Result<Option<PipelineDir>> 
     Ok(meant.cloned())
 }
 
-/// As [`lookup`]; it is an error if no pipeline is meant.
+/// Like [`lookup`], but it is an error if there is no such pipeline.
 pub fn find(wanted: &str, pipelines: &AbsPath) -> Result<PipelineDir> {
     lookup(wanted, pipelines)?.ok_or_else(|| {
         let message = match wanted {
@@ -167,7 +167,7 @@ pub fn find(wanted: &str, pipelines: &AbsPath) -> Result<PipelineDir> {
 }
 
 impl PipelineDir {
-    /// Makes the directory of a new pipeline below `pipelines`.
+    /// Creates the directory of a new pipeline below `pipelines`.
     pub fn make(pipelines: &AbsPath) -> Result<Self> {
         dir::create_all(pipelines, DirectoryAudience::User)?;
         let now = clock::now();
@@ -180,57 +180,57 @@ impl PipelineDir {
         Ok(Self { dir })
     }
 
-    /// Its name, such as `pipeline_20261102_140322_0a1b2c3d`.
+    /// Returns its name, such as `pipeline_20261102_140322_0a1b2c3d`.
     pub fn name(&self) -> String {
         let name = self.dir.as_path().file_name().unwrap_or_default();
         name.to_string_lossy().into_owned()
     }
 
-    /// The end of its name, which its branches carry.
+    /// Returns the end of its name, which the names of its branches contain.
     pub fn short(&self) -> String {
         let name = self.name();
         let short = name.rsplit_once('_').map(|(_, short)| short.to_owned());
         short.unwrap_or(name)
     }
 
-    /// Whether it began after the run whose logs have this name.
+    /// Returns whether it began after the run whose log directory has this name.
     pub fn is_newer(&self, run: &str) -> bool {
         let moment = |name: &str| -> String { name.chars().filter(char::is_ascii_digit).collect() };
         let (own, other) = (moment(&self.name()), moment(run));
         own.get(..MOMENT_DIGITS) >= other.get(..MOMENT_DIGITS)
     }
 
-    /// The directory of all its parts.
+    /// Returns the directory of all its parts.
     pub fn dir(&self) -> &AbsPath {
         &self.dir
     }
 
-    /// The file of what its last role said.
+    /// Returns the file with the last role's answer.
     pub fn answer(&self) -> AbsPath {
         self.dir.join("answer.txt")
     }
 
-    /// Its repository.
+    /// Returns its repository.
     pub fn hub(&self) -> AbsPath {
         self.dir.join("hub.git")
     }
 
-    /// Where git's notes lie on the checkout of this name.
+    /// Returns git's index for the checkout with this name.
     pub fn index(&self, checkout: &str) -> AbsPath {
         self.dir.join("index").join(checkout)
     }
 
-    /// The directory of all those notes.
+    /// Returns the directory of all those indexes.
     pub fn indexes(&self) -> AbsPath {
         self.dir.join("index")
     }
 
-    /// Where the sessions of a seat lie.
+    /// Returns the directory of the sessions of a seat.
     pub fn sessions(&self, seat: &str) -> AbsPath {
         self.dir.join("agents").join(seat)
     }
 
-    /// Notes that the run of these logs plays a part of it, or goes on with one.
+    /// Records that the run with these logs works on a role of it, or resumes one.
     pub fn record_run(&self, log_dir: &AbsPath) -> Result<()> {
         let name = log_dir.as_path().iter().find_map(|name| {
             let name = name.to_str()?;
@@ -244,7 +244,7 @@ impl PipelineDir {
         }
     }
 
-    /// The names of all runs that played parts of it.
+    /// Returns the names of all runs that worked on its roles.
     pub fn runs(&self) -> Result<BTreeSet<String>> {
         let noted = read_found(&self.dir.join(RUNS), RECORD_BYTES_MAX)?;
         let noted = noted.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
@@ -255,24 +255,24 @@ impl PipelineDir {
             .collect())
     }
 
-    /// Where the checkouts lie unless the config names another place.
+    /// Returns the directory of the checkouts unless the config names another one.
     pub fn workspace(&self) -> AbsPath {
         self.dir.join("workspace")
     }
 
-    /// The checkout in which checks run on what would be merged.
+    /// Returns the checkout in which checks run on the result of a merge.
     pub fn merge(&self) -> AbsPath {
         self.dir.join("merge")
     }
 
-    /// The names of the checkouts in `workspace`, in their order.
+    /// Returns the names of the checkouts in `workspace`, sorted.
     pub fn checkouts(workspace: &AbsPath) -> Result<Vec<String>> {
         let mut names = dir::names_if_exists(workspace)?;
         names.sort_unstable();
         Ok(names)
     }
 
-    /// Removes the checkouts, git's notes on them and the sessions whose names are meant.
+    /// Removes the checkouts whose names match, with their git indexes and sessions.
     pub fn remove_checkouts(
         &self,
         workspace: &AbsPath,
@@ -288,7 +288,7 @@ impl PipelineDir {
         Ok(())
     }
 
-    /// Holds it for this process. It is an error if another one works on it.
+    /// Locks it for this process. It is an error if another process works on it.
     pub fn lock(&self) -> Result<PipelineLock> {
         match dir::try_lock(&self.dir)? {
             DirLockAttempt::Acquired(lock) => Ok(PipelineLock { _lock: lock }),
@@ -308,8 +308,8 @@ impl PipelineDir {
         }
     }
 
-    /// Removes what a git that was killed has left: its locks, and directories that it worked in. Only
-    /// whoever holds the pipeline may do that.
+    /// Removes what a killed git process left: its locks and temporary directories. The caller must
+    /// hold the lock on the pipeline.
     pub fn clear_stale(&self) -> Result<()> {
         let hub = self.hub();
         let mut waiting = vec![hub.join("refs"), self.indexes()];
@@ -331,16 +331,16 @@ impl PipelineDir {
         Ok(())
     }
 
-    /// Whether a process works on it.
+    /// Returns whether a process works on it.
     pub fn is_running(&self) -> bool {
         matches!(dir::try_lock(&self.dir), Ok(DirLockAttempt::Taken))
     }
 
-    /// How it began.
+    /// Reads how it began.
     ///
     /// # Errors
-    /// It cannot be read, or was not made here: what somebody else's files brought along is not believed,
-    /// for git goes by the settings of its repository.
+    /// The record cannot be read, or was not created here: a pipeline that came along with a
+    /// project is not trusted, because git obeys the settings of its repository.
     pub fn record(&self) -> Result<PipelineRecord> {
         let unreadable = || {
             let message = format!("`{}` does not tell how it began", self.name());
@@ -358,7 +358,7 @@ impl PipelineDir {
         Ok(filed.record)
     }
 
-    /// Writes down how it begins.
+    /// Writes how it begins.
     pub fn write_record(&self, record: &PipelineRecord, redactor: &Redactor) -> Result<()> {
         let filed = PipelineFile {
             seal: DirectorySeal::from_directory(&self.dir)?,
@@ -374,7 +374,7 @@ impl PipelineDir {
         )
     }
 
-    /// A directory that changes whenever one of its branches moves.
+    /// Returns a directory that changes whenever one of its branches moves.
     pub fn branches(&self) -> AbsPath {
         self.hub().join("refs/heads")
     }
@@ -384,7 +384,8 @@ impl PipelineDir {
         clear::remove(&self.dir)
     }
 
-    /// Whether it stands there itself, with a record: a link would lead wherever whoever made it wanted.
+    /// Returns whether the directory itself, not a symlink, exists and has a record: a symlink
+    /// could lead anywhere.
     fn exists(&self) -> bool {
         file::is_directory(&self.dir) && file::kind(&self.dir.join(RECORD)).is_ok()
     }

@@ -1,6 +1,6 @@
-//! Owns the removing of what nobody has used for long, or of the oldest where all of it takes up too
-//! much: sessions, the records and workspaces of runs, pipelines, and deliveries. What is in use stays,
-//! and so does the newest of each kind.
+//! Removes items that have not been used for a long time, or the oldest ones if all together use
+//! too much disk space: sessions, records and workspaces of runs, pipelines, and deliveries. An
+//! item in use stays, and so does the newest of each kind.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::config::retention::RetentionConfig;
 use crate::config::storage_path::{DELIVERIES, LOGS, PIPELINES};
 use crate::error::Result;
 use crate::path::AbsPath;
-use crate::world::delivery::store::pipeline_of;
+use crate::world::store::delivery_names::pipeline_of;
 use crate::world::store::pipelines::{self, PipelineDir};
 use crate::world::store::runs::{self, RunDir};
 use crate::world::store::sessions::{self, SessionDir};
@@ -17,50 +17,50 @@ use crate::world::sys::state_files::dir::{self, DirLockAttempt};
 use crate::world::sys::state_files::disk_usage::{DiskUsage, unchanged_for};
 use crate::world::sys::state_files::{clear, file};
 
-/// The directories of agents' workspaces, and of what they see of each other, below it.
+/// The directories of agents' workspaces and of their shared snapshots, below the state directory.
 const WORKSPACES: &str = "workspaces";
 const TEMP_WORKSPACES: &str = "temp_workspaces";
-/// How long the name of a run is, in characters.
+/// The length of a run's name, in characters.
 const RUN_NAME_CHARS: usize = 8;
 
-/// Where a project keeps what massgen makes.
+/// The directories in which a project keeps massgen's state.
 #[derive(Clone, Debug)]
 pub struct ProjectStore {
     /// The state directory.
     pub state: AbsPath,
-    /// Where sessions lie.
+    /// The directory of the sessions.
     pub sessions: AbsPath,
 }
 
-/// Something that can be removed as a whole.
+/// An item that can be removed as a whole.
 #[derive(Debug)]
 pub struct PrunableItem {
-    /// What it is.
+    /// The kind of the item.
     pub kind: PrunableKind,
     /// Its name.
     pub name: String,
-    /// For how long nobody has used it.
+    /// How long it has not been used.
     pub unused_for: Duration,
-    /// What it takes up on the disk that nothing before it does, in bytes.
+    /// The disk space that it uses and that no item before it does, in bytes.
     pub bytes: u64,
     paths: Vec<AbsPath>,
 }
 
-/// What can be removed.
+/// The kinds of items that can be removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PrunableKind {
     /// A session.
     Session(SessionDir),
-    /// A run: its records and the workspaces that massgen made for it.
+    /// A run: its records and the workspaces that massgen created for it.
     Run(RunDir),
-    /// A pipeline, with its repository, its checkouts and what was kept of its deliveries.
+    /// A pipeline, with its repository, its checkouts and what its deliveries saved.
     Pipeline(PipelineDir),
-    /// What was kept of a delivery, so that it can be taken back.
+    /// What a delivery saved so that it can be undone.
     Delivery,
 }
 
 impl PrunableKind {
-    /// The word for it.
+    /// Returns the noun for it.
     pub fn noun(&self) -> &'static str {
         match self {
             PrunableKind::Session(_) => "session",
@@ -71,14 +71,14 @@ impl PrunableKind {
     }
 }
 
-/// What may go by `retention`, the one that was not used for longest first.
+/// Returns the items that `retention` allows to remove, least recently used first.
 pub fn prunable(store: &ProjectStore, retention: &RetentionConfig) -> Result<Vec<PrunableItem>> {
     let mut items = items(store)?;
     items.sort_by_key(|item| item.unused_for);
     let mut measure = DiskUsage::default();
     let mut all: u64 = 0;
     let mut due = Vec::new();
-    // The newest first: what is shared with something newer frees nothing.
+    // The newest come first: space that is shared with a newer item is not freed.
     for mut item in items {
         item.bytes = item.paths.iter().map(|path| measure.bytes(path)).sum();
         all = all.saturating_add(item.bytes);
@@ -93,7 +93,7 @@ pub fn prunable(store: &ProjectStore, retention: &RetentionConfig) -> Result<Vec
     Ok(due)
 }
 
-/// Removes `item`, unless it is in use by now. Whether it is gone.
+/// Removes `item` unless it is in use now. Returns whether it was removed.
 pub fn remove(item: &PrunableItem) -> Result<bool> {
     match &item.kind {
         PrunableKind::Session(session) => session.remove().map(|()| true),
@@ -107,14 +107,14 @@ pub fn remove(item: &PrunableItem) -> Result<bool> {
 }
 
 fn remove_all(paths: &[AbsPath]) -> Result<bool> {
-    // The records go last: they tell what belongs to the run.
+    // The records go last, because they name what belongs to the run.
     for path in paths {
         clear::remove(path)?;
     }
     Ok(true)
 }
 
-/// All that is not in use and not the newest of its kind.
+/// Returns all items that are not in use and not the newest of their kind.
 fn items(store: &ProjectStore) -> Result<Vec<PrunableItem>> {
     let mut items = Vec::new();
     let free = sessions::list(&store.sessions)?.into_iter();
@@ -151,7 +151,7 @@ fn items(store: &ProjectStore) -> Result<Vec<PrunableItem>> {
         }
         pipelines.insert(short);
     }
-    // What is kept of the delivery of a run or a pipeline goes with it.
+    // What the delivery of a run or a pipeline saved is removed with it.
     let is_left = |name: &String| match pipeline_of(name) {
         Some(pipeline) => !pipelines.contains(pipeline),
         None => runs::is_name(name) && !known.contains(name),
@@ -165,7 +165,8 @@ fn items(store: &ProjectStore) -> Result<Vec<PrunableItem>> {
     Ok(items)
 }
 
-/// An item that was last used when the last of `paths` was changed; `None` if that is gone.
+/// Returns an item that was last used when its event log, its branches or the last of `paths` last
+/// changed; `None` if that is gone.
 fn item(kind: PrunableKind, name: String, paths: Vec<AbsPath>) -> Option<PrunableItem> {
     let used = match &kind {
         PrunableKind::Run(run) => run.events_file(),
@@ -185,7 +186,7 @@ fn is_unlocked(path: &AbsPath) -> bool {
     !matches!(dir::try_lock(path), Ok(DirLockAttempt::Taken))
 }
 
-/// The name that the directories of a run bear, as its records tell it.
+/// Returns the name in the names of a run's directories, according to its records.
 fn run_name(run: &RunDir) -> Option<String> {
     let outset = run.manifest().ok()?;
     let temp = AbsPath::new(outset.temp_workspaces.first()?)?;
@@ -194,8 +195,9 @@ fn run_name(run: &RunDir) -> Option<String> {
     is_name.then(|| name.to_owned())
 }
 
-/// The directories that massgen made for `run` below `state`. What its records tell is not trusted: a
-/// directory counts only if it bears the name of the run and no link leads to it.
+/// Returns the directories that massgen created for `run` below `state`. The run's records are not
+/// trusted: a directory counts only if its name contains that of the run and no symlink leads to
+/// it.
 fn own_directories(run: &RunDir, name: &str, state: &AbsPath) -> Vec<AbsPath> {
     let outset = run.manifest().ok();
     let named = outset.iter().flat_map(|outset| outset.workspaces.values());
@@ -214,7 +216,7 @@ fn own_directories(run: &RunDir, name: &str, state: &AbsPath) -> Vec<AbsPath> {
     all.filter(|path| !is_beyond_link(path, state)).collect()
 }
 
-/// Whether a link leads from `state` to `path`.
+/// Returns whether there is a symlink on the path from `state` to `path`.
 fn is_beyond_link(path: &AbsPath, state: &AbsPath) -> bool {
     let mut at = Some(path.clone());
     while let Some(here) = at.filter(|here| here != state) {

@@ -1,5 +1,6 @@
-//! Owns the rule that no secret reaches a record. Whatever the store writes passes here; it knows
-//! the values and asks nobody what is secret. It must never hold or print a value in the clear.
+//! Redacts secrets, so that none reaches a record. Everything that the store writes goes through
+//! it; it is given the values and does not decide what is secret. It must never hold or print a
+//! value in the clear.
 
 use std::fmt;
 
@@ -11,30 +12,30 @@ use serde_json::Value;
 
 use crate::text::map_json_strings;
 
-/// What stands where a secret stood.
+/// The replacement for a secret.
 pub const REDACTED: &str = "[redacted]";
 
-/// Shorter values are placeholders such as `EMPTY` or `ollama`, and taking them out would take
-/// words out of answers. GitLab masks variables from the same length on.
+/// Shorter values are placeholders such as `EMPTY` or `ollama`, and redacting them would remove
+/// words from answers. GitLab masks variables from the same length on.
 pub const SECRET_BYTES_MIN: usize = 8;
 
-/// How much of a secret's beginning is taken out too, so that a text that was cut in the middle of
-/// a secret gives none of it away. Less is what all keys of a vendor begin with, like `sk-proj-`.
+/// The shortest prefix of a secret that is redacted too, so that text truncated inside a secret
+/// reveals none of it. Shorter prefixes are shared by all keys of a vendor, like `sk-proj-`.
 const BEGINNING_BYTES_MIN: usize = 12;
 
-/// What a percent-encoding leaves as it is besides letters and digits (RFC 3986, section 2.3).
+/// Characters other than letters and digits that percent-encoding keeps (RFC 3986, section 2.3).
 const PERCENT_ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
     .remove(b'_')
     .remove(b'~');
 
-/// Takes secrets out of text: as they are, and as JSON, URLs and base64 spell them.
+/// Redacts secrets in text: verbatim, and as they are encoded in JSON, URLs and base64.
 #[derive(Clone, Default)]
 pub struct Redactor {
-    /// The secrets in every spelling, sorted.
+    /// The secrets in every encoding, sorted.
     secrets: Vec<SecretString>,
-    /// What they begin with, each letter once.
+    /// The distinct characters that they start with.
     first_chars: Vec<char>,
 }
 
@@ -46,7 +47,7 @@ enum TextCompleteness {
 }
 
 impl Redactor {
-    /// Makes one that knows `secrets`; those shorter than [`SECRET_BYTES_MIN`] are left out.
+    /// Creates a redactor of `secrets`; those shorter than [`SECRET_BYTES_MIN`] are ignored.
     pub fn new(secrets: Vec<SecretString>) -> Self {
         let mut redactor = Self::default();
         for secret in secrets {
@@ -74,22 +75,23 @@ impl Redactor {
         }
     }
 
-    /// Whether it knows no secret.
+    /// Returns whether it knows no secret.
     pub fn is_empty(&self) -> bool {
         self.secrets.is_empty()
     }
 
-    /// `text` without secrets.
+    /// Returns `text` with secrets redacted.
     pub fn text(&self, text: &str) -> String {
         self.scan(text, TextCompleteness::Reached).0
     }
 
-    /// Takes secrets out of every string and name in `value`.
+    /// Redacts every string and object key in `value`.
     pub fn json(&self, value: Value) -> Value {
         map_json_strings(value, &|text| self.text(text))
     }
 
-    /// The clean beginning of `text`, and the rest that may be the beginning of a secret.
+    /// Returns the redacted beginning of `text`, and the rest if that may be the beginning of a
+    /// secret.
     fn scan<'t>(&self, text: &'t str, end: TextCompleteness) -> (String, &'t str) {
         let mut clean = String::with_capacity(text.len());
         let mut rest = text;
@@ -114,15 +116,15 @@ impl Redactor {
         (clean, "")
     }
 
-    /// How much of a secret `text` begins with.
+    /// Returns how much of a secret `text` starts with.
     fn longest_at(&self, text: &str) -> SecretPrefix {
         let before = |known: &SecretString| known.expose_secret() <= text;
         let place = self.secrets.partition_point(before);
         let next = self.secrets.get(place).map(ExposeSecret::expose_secret);
         let last = place.checked_sub(1).and_then(|last| self.secrets.get(last));
-        // Of all secrets, one of those between which the text would stand has the longest beginning in common.
-        let neighbours = [last.map(ExposeSecret::expose_secret), next];
-        let common = neighbours.into_iter().flatten();
+        // No secret shares a longer prefix with the text than its neighbors in sorted order do.
+        let neighbors = [last.map(ExposeSecret::expose_secret), next];
+        let common = neighbors.into_iter().flatten();
         let common = common.map(|secret| common_bytes(text, secret)).max();
         let long = common.filter(|bytes| *bytes >= BEGINNING_BYTES_MIN);
         SecretPrefix {
@@ -131,7 +133,7 @@ impl Redactor {
         }
     }
 
-    /// The length of the longest secret, of those shorter than [`BEGINNING_BYTES_MIN`], that `text` begins
+    /// Returns the length of the longest secret shorter than [`BEGINNING_BYTES_MIN`] that `text` starts
     /// with.
     fn whole_at(&self, text: &str) -> Option<usize> {
         let mut lengths = (SECRET_BYTES_MIN..BEGINNING_BYTES_MIN).rev();
@@ -141,14 +143,14 @@ impl Redactor {
         })
     }
 
-    /// Where a spelling stands among those that are known, or where it would.
+    /// Returns the index of an encoded secret, or where to insert it.
     fn place_of(&self, spelling: &str) -> std::result::Result<usize, usize> {
         let compare = |known: &SecretString| known.expose_secret().cmp(spelling);
         self.secrets.binary_search_by(compare)
     }
 }
 
-/// A secret as it is, and as it stands in JSON, in URLs and in base64.
+/// Returns a secret verbatim and as it is encoded in JSON, URLs and base64.
 fn spellings(secret: &str) -> Vec<String> {
     let json = serde_json::Value::from(secret).to_string();
     let json = json.trim_matches('"').to_owned();
@@ -169,7 +171,7 @@ fn spellings(secret: &str) -> Vec<String> {
     all
 }
 
-/// The same percent-encoding with its hexadecimal digits in lower case.
+/// Returns the same percent-encoding with lower-case hexadecimal digits.
 fn lower_escapes(percent: &str) -> String {
     let mut escaped = 0_u8;
     let lower = percent.chars().map(|c| {
@@ -184,12 +186,12 @@ fn lower_escapes(percent: &str) -> String {
     lower.collect()
 }
 
-/// What of the base64 of a text is the secret's alone, where so many bytes stand before it beyond the
-/// last whole group of three.
+/// Returns the part of a text's base64 that depends on the secret alone, if `before` bytes precede
+/// it in its first group of three.
 fn within_base64<E: Engine>(engine: &E, secret: &str, before: usize) -> Option<String> {
     let bytes = [vec![0; before], secret.as_bytes().to_vec()].concat();
     let encoded = engine.encode(&bytes);
-    // Six bits make a character; one that holds bits of both neighbours is not known.
+    // A character encodes six bits; one that contains bits of a neighbour is not predictable.
     let begin = before.saturating_mul(8).div_ceil(6);
     let end = bytes.len().saturating_mul(8) / 6;
     encoded.get(begin..end).map(str::to_owned)
@@ -203,7 +205,7 @@ struct SecretPrefix {
     is_cut: bool,
 }
 
-/// How many bytes two texts begin with in common, in whole characters.
+/// Returns the length of the common prefix in bytes, cut to whole characters.
 fn common_bytes(text: &str, secret: &str) -> usize {
     let pairs = text.bytes().zip(secret.bytes());
     let common = pairs.take_while(|(left, right)| left == right).count();
@@ -216,14 +218,14 @@ impl fmt::Debug for Redactor {
     }
 }
 
-/// Takes secrets out of a text that comes in pieces, also where a piece ends within a secret.
+/// Redacts text that arrives in chunks, even if a secret is split between them.
 #[derive(Debug, Default)]
 pub struct RedactedStream {
     held: String,
 }
 
 impl RedactedStream {
-    /// Takes the next piece and gives what can be written by now.
+    /// Adds the next chunk and returns the text that can be written now.
     pub fn push(&mut self, redactor: &Redactor, piece: &str) -> String {
         self.held.push_str(piece);
         let (clean, rest) = redactor.scan(&self.held, TextCompleteness::MoreComes);
@@ -231,7 +233,7 @@ impl RedactedStream {
         clean
     }
 
-    /// Ends the text and gives what was held back.
+    /// Ends the text and returns what was held back.
     pub fn finish(&mut self, redactor: &Redactor) -> String {
         redactor.text(&std::mem::take(&mut self.held))
     }

@@ -1,5 +1,4 @@
-//! Owns the finding of recorded runs: which there are, how each stands, and what its records hold. It
-//! changes none of them.
+//! Finds recorded runs: lists them, and reads their state and records. It never changes them.
 
 use std::io::BufRead;
 
@@ -9,7 +8,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
 use crate::id::AgentId;
 use crate::path::AbsPath;
-use crate::world::directory_seal::{foreign_directory_error, is_sealed};
+use crate::world::store::directory_seal::{foreign_directory_error, is_sealed};
 use crate::world::store::event_log::{self, LogReader};
 use crate::world::store::naming::{LAST, NameScheme};
 use crate::world::store::records::metadata::RecordedRunMetadata;
@@ -20,7 +19,7 @@ use crate::world::store::records::replay_manifest::ReplayManifest;
 use crate::world::store::reject_symlinks_to;
 use crate::world::sys::state_files::{self, archive, dir, file};
 
-/// What the names of runs begin with.
+/// The prefix of run names.
 const PREFIX: &str = "log_";
 /// How runs are named.
 const RUN: NameScheme = NameScheme {
@@ -39,18 +38,18 @@ pub struct RunDir {
     log: AbsPath,
 }
 
-/// How a run stands.
+/// The state of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunStatus {
-    /// It goes on.
+    /// It is running.
     Running,
     /// It has ended.
     Ended,
-    /// Its process is gone and never said how it ended.
+    /// Its process is gone without having recorded an end.
     Interrupted,
 }
 
-/// All runs below `logs`, newest first.
+/// Returns all runs below `logs`, newest first.
 pub fn list(logs: &AbsPath) -> Result<Vec<RunDir>> {
     reject_symlinks_to(logs)?;
     let mut names = dir::names_if_exists(logs)?;
@@ -62,13 +61,13 @@ pub fn list(logs: &AbsPath) -> Result<Vec<RunDir>> {
     Ok(runs.filter(RunDir::exists).collect())
 }
 
-/// Whether a run can be called `name`.
+/// Returns whether `name` can be the name of a run.
 pub fn is_name(name: &str) -> bool {
     name.starts_with(PREFIX)
 }
 
-/// The run that `wanted` means to somebody who stands in `base`: `last`, a name below `logs` or the
-/// only one that begins so, or a log directory.
+/// Returns the run that `wanted` names: `last`, a name below `logs` or the only one with this
+/// prefix, or a log directory relative to `base`, the user's working directory.
 pub fn find(wanted: &str, logs: &AbsPath, base: &AbsPath) -> Result<RunDir> {
     let runs = list(logs)?;
     if wanted == LAST {
@@ -96,26 +95,27 @@ fn not_found(message: String) -> Error {
 }
 
 impl RunDir {
-    /// Its name, such as `log_20261102_140322_123456`.
+    /// Returns its name, such as `log_20261102_140322_123456`.
     pub fn name(&self) -> String {
         let name = self.log.as_path().file_name().unwrap_or_default();
         name.to_string_lossy().into_owned()
     }
 
-    /// The directory of all its records.
+    /// Returns the directory of all its records.
     pub fn log(&self) -> &AbsPath {
         &self.log
     }
 
-    /// Whether its records were made where they lie. What came along with a project was not.
+    /// Returns whether its records were created in this place. Records that came with a project
+    /// were not.
     pub fn is_own(&self) -> bool {
         is_sealed(&self.log)
     }
 
-    /// Refuses records that came along with a project.
+    /// Refuses records that came with a project.
     ///
     /// # Errors
-    /// They were not made where they lie.
+    /// The records were not created in this place.
     pub fn expect_own(&self) -> Result<()> {
         if self.is_own() {
             Ok(())
@@ -124,7 +124,7 @@ impl RunDir {
         }
     }
 
-    /// Its event log.
+    /// Returns the path of its event log.
     pub fn events_file(&self) -> AbsPath {
         self.turn().join(EVENTS)
     }
@@ -134,13 +134,13 @@ impl RunDir {
         event_log::open(&self.events_file())
     }
 
-    /// What its `status.json` says; `None` if there is none that can be read.
+    /// Reads its `status.json`; `None` if there is no readable one.
     pub fn status(&self) -> Option<Value> {
         let bytes = file::read_regular_capped(&self.turn().join(STATUS), SUMMARY_BYTES_MAX);
         serde_json::from_slice(&bytes.ok()??).ok()
     }
 
-    /// How it began.
+    /// Reads how the run began.
     pub fn manifest(&self) -> Result<ReplayManifest> {
         let path = self.turn().join(OUTSET);
         let cannot = |why: &str| {
@@ -164,23 +164,23 @@ impl RunDir {
         })
     }
 
-    /// What it was started with; `None` if nothing tells.
+    /// Reads what the run was started with; `None` if there is no readable record of it.
     pub fn metadata(&self) -> Option<RecordedRunMetadata> {
         let bytes = file::read_regular_capped(&self.turn().join(METADATA), SUMMARY_BYTES_MAX);
         let bytes = bytes.ok()??;
         serde_yaml::from_str(&String::from_utf8_lossy(&bytes)).ok()
     }
 
-    /// Which turn of its session it is.
+    /// Returns the number of its turn in the session.
     pub fn turn_number(&self) -> Option<u32> {
         self.turn_name()?.strip_prefix(TURN_PREFIX)?.parse().ok()
     }
 
-    /// The recorded replies of `agent` as text; `None` if there are none.
+    /// Returns the recorded replies of `agent` as text; `None` if there are none.
     pub fn replies(&self, agent: &AgentId) -> Result<Option<String>> {
         let path = self.replies_file(agent);
         match file::read_regular_capped(&path, RECORDING_BYTES_MAX) {
-            // A crash can cut the last character too; what is left of it does not count.
+            // A crash can also cut the last character; what remains of it is replaced.
             Ok(Some(bytes)) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
             Ok(None) => Err(state_files::file_error(
                 "read",
@@ -192,12 +192,12 @@ impl RunDir {
         }
     }
 
-    /// Where the replies of `agent` are recorded.
+    /// Returns the file in which the replies of `agent` are recorded.
     pub fn replies_file(&self, agent: &AgentId) -> AbsPath {
         self.turn().join(REPLIES).join(format!("{agent}.yaml"))
     }
 
-    /// How it stands; `status` is what its `status.json` says.
+    /// Returns its state; `status` is the content of its `status.json`.
     pub fn state(&self, status: Option<&Value>) -> RunStatus {
         let complete = status.and_then(|status| status.get("is_complete"));
         if complete == Some(&Value::Bool(true)) {
@@ -209,18 +209,18 @@ impl RunDir {
         }
     }
 
-    /// Packs all records into a new archive at `to`. Gives how many files there are.
+    /// Packs all records into a new archive at `to` and returns the number of files.
     pub fn export(&self, to: &AbsPath) -> Result<usize> {
         archive::pack(&self.log, &self.name(), to)
     }
 
-    /// The first event of its log, if that can be read.
+    /// Returns the first event of its log, if that can be read.
     pub fn first_event(&self) -> Option<Event> {
         let mut events = self.events().ok()?;
         events.find_map(|entry| entry.ok()?.event())
     }
 
-    /// The directory of its one turn, or where that of a first turn would be.
+    /// Returns the directory of its only turn, or the path of a first turn.
     fn turn(&self) -> AbsPath {
         let found = self.turn_name();
         self.log
@@ -232,8 +232,8 @@ impl RunDir {
         names.find(|name| name.starts_with(TURN_PREFIX))
     }
 
-    /// Whether it stands there itself, and all that is read of it too. A link that leads out of it was
-    /// not made by massgen.
+    /// Returns whether the directory itself and all files that are read from it exist inside it. A
+    /// symlink that leads out of it was not created by massgen.
     fn exists(&self) -> bool {
         let turn = self.turn();
         file::is_directory(&self.log) && file::is_directory(&turn) && self.holds_parts_of(&turn)
@@ -251,7 +251,7 @@ impl RunDir {
             .chain(recorded.map(|name| replies.join(name)));
         parts.all(|part| match dir::resolve(&part) {
             Ok(real) => real.is_within(&log),
-            // What leads nowhere cannot be read.
+            // What does not resolve cannot be read.
             Err(_) => true,
         })
     }

@@ -1,6 +1,7 @@
-//! Owns the directories that the commands of a run, or of a single call, write into beside the user's
-//! trees. They go with the run; what runs left behind that were broken off goes with the next ones, a
-//! few at a time, so that none of them waits for all of it. Nothing of the user's is in there.
+//! Directories that the commands of a run, or of a single call, write to in addition to the user's
+//! trees. They are removed with the run; later runs clean up what interrupted runs left behind, a
+//! few directories at a time, so that no run has to wait for all of it. Nothing of the user's is in
+//! there.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,39 +14,39 @@ use crate::tools::served::ServerName;
 use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::dir::{self, DirLock, DirLockAttempt, DirectoryAudience};
 
-/// How often a directory is tried that another run takes away before it is held.
+/// How often creating a directory is retried if another run removes it before it is locked.
 const TRIES_MAX: usize = 16;
 
-/// How many directories one run looks at that others may have left behind. More than one, so that
-/// they become fewer however often runs are broken off.
+/// How many leftover directories one run inspects. More than one, so that their number shrinks
+/// however often runs are interrupted.
 const LEFT_OVER_LOOKED_AT_MAX: usize = 8;
 
-/// What the names of runs' directories begin with, and those of single calls, which stand among the
-/// files of other programs. How many digits tell them apart.
+/// The prefixes of the directories of runs, and of single calls, which lie among the files of other
+/// programs; and the number of random digits in their names.
 const RUN: &str = "run";
 const CALL: &str = ".massgen_call";
 const UNIQUE_DIGITS: usize = 8;
 
-/// The directory of whoever makes a single call.
+/// The directory for the caller of a single call.
 const CALLER: &str = "caller";
 
-/// The directories of one run. They are cleared when it goes.
+/// The directories of one run. They are removed on drop.
 #[derive(Debug)]
 pub struct SandboxDirs {
     dir: AbsPath,
-    /// The numbers of agents, in the order in which they were given a directory.
+    /// The numbers of agents, in the order in which they first got a directory.
     numbers: Mutex<BTreeMap<AgentId, usize>>,
     _lock: Option<DirLock>,
 }
 
 impl SandboxDirs {
-    /// Makes a directory inside `parent` that nobody else has, and holds it. Of what is beside it and
-    /// held by no run, which is left over, a part is removed.
+    /// Creates and locks a unique directory inside `parent`. Some of the leftover directories next
+    /// to it, which no run has locked, are removed.
     pub fn make(parent: &AbsPath) -> Result<Self> {
         Self::make_named(parent, RUN)
     }
 
-    /// As [`SandboxDirs::make`], for a single call. `parent` may hold what is not massgen's.
+    /// Like [`SandboxDirs::make`], for a single call. `parent` may contain other programs' files.
     pub fn make_for_call(parent: &AbsPath) -> Result<Self> {
         Self::make_named(parent, CALL)
     }
@@ -57,7 +58,7 @@ impl SandboxDirs {
             let lock = match dir::try_lock(&dir) {
                 Ok(DirLockAttempt::Acquired(lock)) if lock.is_for(&dir) => Some(lock),
                 Ok(DirLockAttempt::Unsupported) => None,
-                // Another run took it for one that was left over.
+                // Another run took it for a leftover one.
                 Ok(DirLockAttempt::Acquired(_) | DirLockAttempt::Taken) | Err(_) => continue,
             };
             clear_left_over(parent, stem, &dir)?;
@@ -74,38 +75,38 @@ impl SandboxDirs {
         )
     }
 
-    /// The directory of one agent's commands, which nobody else uses. Its path gets into files that
-    /// other agents read, so that it has a number in the place of the agent's id.
+    /// Returns the private directory of one agent's commands. Its path appears in files that other
+    /// agents read, so it contains a number instead of the agent's id.
     pub fn agent(&self, id: &AgentId) -> Result<AbsPath> {
         self.make_dir(&self.number(id))
     }
 
-    /// The directory of the checks on one agent's work, which nobody else uses.
+    /// Returns the private directory of the checks on one agent's work.
     pub fn checks_of(&self, id: &AgentId) -> Result<AbsPath> {
         self.make_dir(&format!("{}.checks", self.number(id)))
     }
 
-    /// The directory of one agent's programs, which nobody else uses.
+    /// Returns the private directory of one agent's programs.
     pub fn programs_of(&self, id: &AgentId) -> Result<AbsPath> {
         self.make_dir(&format!("{}.programs", self.number(id)))
     }
 
-    /// The directory of the hooks that are asked about one agent, which nobody else uses.
+    /// Returns the private directory of the hooks that run for one agent.
     pub fn hooks_of(&self, id: &AgentId) -> Result<AbsPath> {
         self.make_dir(&format!("{}.hooks", self.number(id)))
     }
 
-    /// The directory of one server of one agent, which nobody else uses.
+    /// Returns the private directory of one MCP server of one agent.
     pub fn server_of(&self, id: &AgentId, server: &ServerName) -> Result<AbsPath> {
         self.make_dir(&format!("{}.server.{server}", self.number(id)))
     }
 
-    /// The directory of the program that speaks for one agent, which nobody else uses.
+    /// Returns the private directory of one external agent's program.
     pub fn external_agent_of(&self, id: &AgentId) -> Result<AbsPath> {
         self.make_dir(&format!("{}.guest", self.number(id)))
     }
 
-    /// The directory of the commands of whoever makes a single call.
+    /// Returns the directory of the commands of a single call's caller.
     pub fn caller(&self) -> Result<AbsPath> {
         self.make_dir(CALLER)
     }
@@ -125,13 +126,14 @@ impl SandboxDirs {
 
 impl Drop for SandboxDirs {
     fn drop(&mut self) {
-        // What cannot be cleared now, the next run tries again.
+        // If that fails, a later run retries it.
         let _cleared = clear::remove(&self.dir);
     }
 }
 
-/// Removes directories of the user's in `parent` that are named so and that no run holds. It begins
-/// behind the name of `own`, which is random: so each comes to its turn, and none is in the way of all.
+/// Removes directories in `parent` that belong to the user, have such a name and are not locked by
+/// a run. It starts after the name of `own`, which is random, so that every directory gets its turn
+/// and none blocks the others.
 fn clear_left_over(parent: &AbsPath, stem: &str, own: &AbsPath) -> Result<()> {
     let mut names = dir::names(parent)?;
     names.retain(|name| is_named(name, stem) && parent.join(name) != *own);
@@ -143,14 +145,14 @@ fn clear_left_over(parent: &AbsPath, stem: &str, own: &AbsPath) -> Result<()> {
         if dir::is_owned_by_user(&dir)
             && let Ok(DirLockAttempt::Acquired(_lock)) = dir::try_lock(&dir)
         {
-            // What cannot be removed now, another run tries again.
+            // If that fails, another run retries it.
             let _cleared = clear::remove(&dir);
         }
     }
     Ok(())
 }
 
-/// Whether a directory that is called `name` was made for `stem`.
+/// Returns whether a directory with this `name` was created for `stem`.
 fn is_named(name: &str, stem: &str) -> bool {
     let rest = name.strip_prefix(stem);
     let digits = rest.and_then(|rest| rest.strip_prefix('_'));

@@ -1,8 +1,8 @@
-//! Owns the snapshots of one agent's workspace: one directory per answer, never changed after it
-//! has appeared, shared by all readers. The workspace itself is never linked, moved or changed.
+//! Snapshots of an agent's workspace: one directory per answer, immutable once it has appeared, and
+//! shared by all readers. The workspace itself is never linked, moved or changed.
 //!
-//! Files of a snapshot carry no write permission, because unchanged ones are one file with those of
-//! the snapshot before. Directories stay writable for the user, so that `rm -r` works.
+//! Files of a snapshot have no write permission, because unchanged ones are hard links to those of
+//! the previous snapshot. Directories stay writable for the user, so that `rm -r` works.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -17,8 +17,8 @@ use crate::world::sys::state_files::tree::{
     self, CopyMethod, CopyReport, PreviousCopy, TreeLimits,
 };
 
-/// How large a workspace may be to be copied: 200,000 entries, 4 GiB of new bytes, 64 directories
-/// in each other. A checkout of the Linux kernel has half as many entries.
+/// The largest workspace that is copied: 200,000 entries, 4 GiB of new bytes, 64 levels of
+/// directories. A checkout of the Linux kernel has half as many entries.
 const WORKSPACE_MAX: TreeLimits = TreeLimits {
     entries: 200_000,
     bytes: 4 * 1024 * 1024 * 1024,
@@ -37,21 +37,22 @@ pub struct AgentSnapshots {
 /// A copy of a workspace.
 #[derive(Debug)]
 pub struct Snapshot {
-    /// Where it is.
+    /// Its path.
     pub path: RealPath,
-    /// Regular files in it.
+    /// The number of regular files in it.
     pub files: u64,
-    /// Those of them that are stored once with the snapshot before.
+    /// How many of them are shared with the previous snapshot.
     pub reused: u64,
-    /// Bytes that were stored anew.
+    /// The number of newly stored bytes.
     pub stored_bytes: u64,
-    /// What the user should know about it, one sentence each.
+    /// Notes for the user, one sentence each.
     pub notes: Vec<String>,
 }
 
 impl AgentSnapshots {
-    /// Begins with no snapshot. They will lie in `shared` (the temp workspace of this run, which
-    /// must exist), and `agent`'s name in `storage` (`snapshot_storage`) will lead to the newest.
+    /// Starts without a snapshot. Snapshots are created in `shared` (the temp workspace of this
+    /// run, which must exist), and a symlink named `agent` in `storage` (`snapshot_storage`) points
+    /// to the newest.
     pub fn new(agent: AgentId, shared: AbsPath, storage: AbsPath) -> Self {
         Self {
             agent,
@@ -61,12 +62,12 @@ impl AgentSnapshots {
         }
     }
 
-    /// Lets files that stay as they were in `seed` be stored once with it.
+    /// Shares files that are unchanged since `seed` with it.
     pub fn start_from(&mut self, seed: WorkspaceSeed) {
         self.last = Some(seed.0);
     }
 
-    /// Copies `workspace` to a new directory named after `label`; `None` if it holds no file.
+    /// Copies `workspace` to a new directory named after `label`; `None` if it contains no file.
     pub fn take(&mut self, workspace: &AbsPath, label: AnswerLabel) -> Result<Option<Snapshot>> {
         let stage = StagingDirectory::new(self.shared.parent().as_ref().unwrap_or(&self.shared))?;
         let copied = self.copy(workspace, stage.path())?;
@@ -94,8 +95,8 @@ impl AgentSnapshots {
         Ok(Some(snapshot))
     }
 
-    /// Copies `workspace` into the existing directory `into`, sharing what did not change since the
-    /// last snapshot. The sentences are those that the user should know.
+    /// Copies `workspace` into the existing directory `into`, sharing what has not changed since
+    /// the last snapshot. Returns notes for the user.
     pub(crate) fn save(&self, workspace: &AbsPath, into: &AbsPath) -> Result<Vec<String>> {
         let copied = self.copy(workspace, into)?;
         Ok(notes(&copied, workspace))
@@ -113,7 +114,7 @@ impl AgentSnapshots {
         )
     }
 
-    /// Lets the agent's name in the snapshot storage lead to `newest`.
+    /// Points the agent's symlink in the snapshot storage to `newest`.
     fn point_at(&self, newest: &RealPath) -> Result<()> {
         dir::create_all(&self.storage, DirectoryAudience::User)?;
         let storage = dir::resolve(&self.storage)?;
@@ -122,12 +123,12 @@ impl AgentSnapshots {
     }
 }
 
-/// The files that a workspace began with, and where they are stored.
+/// The files that a workspace started with, and where they are stored.
 #[derive(Debug)]
 pub struct WorkspaceSeed(PreviousCopy);
 
 /// Copies a snapshot, or the workspace of an earlier turn, into a workspace that massgen has just
-/// made. The files are the workspace's own and can be changed.
+/// created. The copies belong to the workspace and can be changed.
 pub(crate) fn restore(from: &RealPath, into: &AbsPath) -> Result<WorkspaceSeed> {
     let dir = from.to_abs();
     let CopyReport { manifest, .. } =
@@ -135,7 +136,7 @@ pub(crate) fn restore(from: &RealPath, into: &AbsPath) -> Result<WorkspaceSeed> 
     Ok(WorkspaceSeed(PreviousCopy { dir, manifest }))
 }
 
-/// Removes all snapshots in `shared` but those of these names.
+/// Removes all snapshots in `shared` except those with these names.
 pub fn keep_only(shared: &AbsPath, names: &BTreeSet<String>) -> Result<()> {
     for name in dir::names(shared)? {
         if !names.contains(&name) {
@@ -149,7 +150,7 @@ fn is_empty(copied: &CopyReport) -> bool {
     copied.files == 0 && copied.links == 0
 }
 
-/// The way from one directory to another without naming what lies above both.
+/// Returns the relative path from one directory to another.
 fn relative_path(from: &RealPath, to: &RealPath) -> PathBuf {
     let from_names: Vec<_> = from.as_path().iter().collect();
     let to_names: Vec<_> = to.as_path().iter().collect();

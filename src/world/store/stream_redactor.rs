@@ -1,5 +1,5 @@
-//! Owns what agents say while it is told piece by piece: secrets are taken out here, where a speech
-//! is still whole, because a secret may lie in two pieces. Pure.
+//! Redacts what agents stream. Each stream is redacted as a whole, because a secret may span two
+//! pieces. Pure.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::event::{Event, ReplyTextKind};
 use crate::id::AgentId;
 use crate::world::store::redact::{RedactedStream, Redactor};
 
-/// The speeches of all agents.
+/// The streams of all agents.
 #[derive(Debug, Default)]
 pub(crate) struct AgentStreamRedactor {
     redactor: Redactor,
@@ -15,7 +15,7 @@ pub(crate) struct AgentStreamRedactor {
 }
 
 impl AgentStreamRedactor {
-    /// Nobody has spoken; nobody will tell what `redactor` knows.
+    /// Creates one without streams that redacts what `redactor` knows.
     pub(crate) fn new(redactor: Redactor) -> Self {
         Self {
             redactor,
@@ -23,8 +23,9 @@ impl AgentStreamRedactor {
         }
     }
 
-    /// The pieces of speech that can be told by now because of `event`, which itself is among them
-    /// only as far as it is one: a piece that may be the beginning of a secret waits for the next.
+    /// Returns the pieces of text that can be emitted after `event`. A piece that may be the
+    /// beginning of a secret is held back until the next one; an event that is not a piece ends its
+    /// agent's stream and is not returned itself.
     pub(crate) fn apply(&mut self, event: &Event) -> Vec<Event> {
         if let Event::Text { agent, text } = event {
             self.push(agent, ReplyTextKind::Text, text)
@@ -39,12 +40,12 @@ impl AgentStreamRedactor {
         }
     }
 
-    /// Whether `agent` is in the middle of a speech.
+    /// Returns whether `agent` is in the middle of a stream.
     pub(crate) fn is_speaking(&self, agent: &AgentId) -> bool {
         self.by_agent.contains_key(agent)
     }
 
-    /// What is left of all speeches.
+    /// Ends all streams and returns what was held back.
     pub(crate) fn end_all(&mut self) -> Vec<Event> {
         let speakers: Vec<AgentId> = self.by_agent.keys().cloned().collect();
         let ends = speakers.iter().filter_map(|agent| self.end(agent));
@@ -67,7 +68,7 @@ impl AgentStreamRedactor {
     }
 }
 
-/// A piece of speech, if there is anything in it.
+/// Returns a piece of text as an event, unless it is empty.
 fn piece(agent: &AgentId, voice: ReplyTextKind, text: String) -> Option<Event> {
     let agent = agent.clone();
     match (voice, text.is_empty()) {

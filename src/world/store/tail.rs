@@ -1,5 +1,5 @@
-//! Owns the following of a run's event log while it is written: each line as it comes, until the run
-//! has ended or its process is gone.
+//! Follows a run's event log while it is written, line by line, until the run has ended or its
+//! process is gone.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::world::store::event_log::{LiveLogReader, LogEntry, LogReadError};
@@ -14,17 +14,17 @@ pub struct LogTail {
     writer: WriterState,
 }
 
-/// Whether more can come.
+/// Whether the log can still grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WriterState {
     Lives,
     Gone,
-    /// What it left unfinished has been told.
+    /// The process is gone, and a last incomplete line has been reported.
     Reported,
 }
 
 impl LogTail {
-    /// Follows the log of `run` from its beginning.
+    /// Opens the log of `run` at its beginning.
     pub fn open(run: &RunDir) -> Result<Self> {
         let path = run.events_file();
         let reader = LiveLogReader::open(&path)?;
@@ -44,7 +44,7 @@ impl LogTail {
 impl Iterator for LogTail {
     type Item = std::result::Result<LogEntry, LogReadError>;
 
-    /// The next line; waits for it as long as somebody may write it.
+    /// Returns the next line; blocks while another process may still write it.
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             match self.reader.next_complete() {

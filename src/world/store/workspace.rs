@@ -1,5 +1,5 @@
-//! Owns the making of workspaces. Those that massgen makes are new directories that nobody else
-//! has; a directory of the user's is used as it is and never emptied, by one run at a time.
+//! Creates workspaces. A workspace that massgen creates is a new directory of its own; a directory
+//! of the user's is used as it is, never emptied, and used by one run at a time.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RealPath};
@@ -8,7 +8,7 @@ use crate::world::sys::state_files::dir::{
     self, DirLock, DirLockAttempt, DirectoryAudience, DirectoryCreation,
 };
 
-/// A workspace that stays this run's own as long as the value lives.
+/// A workspace that belongs to this run while the value lives.
 #[derive(Debug)]
 pub struct RunWorkspace {
     path: AbsPath,
@@ -17,8 +17,8 @@ pub struct RunWorkspace {
 }
 
 impl RunWorkspace {
-    /// Makes the new directory `planned`, whose name no other run uses. `seed`, the workspace of an
-    /// earlier turn, is copied into it.
+    /// Creates the new directory `planned`, whose name no other run uses, and copies `seed`, the
+    /// workspace of an earlier turn, into it.
     pub fn make(planned: &AbsPath, seed: Option<&RealPath>) -> Result<Self> {
         make_new(planned)?;
         let seed = seed.map(|seed| snapshot::restore(seed, planned));
@@ -29,8 +29,7 @@ impl RunWorkspace {
         })
     }
 
-    /// Goes on with the workspace at `path`, which a run was broken off in. It is an error if it is
-    /// gone.
+    /// Reopens the workspace at `path` of an interrupted run. It is an error if it is gone.
     pub fn reopen(path: &AbsPath) -> Result<Self> {
         if !dir::is_owned_by_user(path) {
             let message = format!("the workspace `{path}` is gone");
@@ -44,8 +43,8 @@ impl RunWorkspace {
         })
     }
 
-    /// Takes the directory `cwd` that the user named. It is made if it is missing; what is in it
-    /// stays. It is an error if another run, or another agent of this one, works in it.
+    /// Claims the directory `cwd`, which the user named. It is created if needed, and its contents
+    /// are kept. It is an error if another run, or another agent of this run, works in it.
     pub fn claim(cwd: &AbsPath) -> Result<Self> {
         dir::create_all(cwd, DirectoryAudience::Umask)?;
         let lock = match dir::try_lock(cwd)? {
@@ -68,19 +67,19 @@ impl RunWorkspace {
         })
     }
 
-    /// What it began with, taken out.
+    /// Takes the files that it started with.
     pub fn take_seed(&mut self) -> Option<WorkspaceSeed> {
         self.seed.take()
     }
 
-    /// Where it is.
+    /// Returns its path.
     pub fn path(&self) -> &AbsPath {
         &self.path
     }
 }
 
-/// Makes a directory that nobody else has: a workspace, or the place in which all agents of one
-/// run see each other's snapshots.
+/// Creates a new directory: a workspace, or the directory in which the agents of one run see each
+/// other's snapshots.
 pub fn make_new(path: &AbsPath) -> Result<()> {
     if let Some(parent) = path.parent() {
         dir::create_all(&parent, DirectoryAudience::User)?;

@@ -1,6 +1,6 @@
-//! Owns replacing and removing a name only while it is still what was looked at. The kernel has no
-//! call for that, so the name is taken aside in one step, looked at there, and put back if it turns
-//! out to be what somebody else has just saved. Nobody's bytes are removed unseen.
+//! Replaces and removes a name only while it still is the version that was inspected. The kernel
+//! has no call for that, so the name is moved aside atomically, inspected there, and moved back if
+//! it turns out to be what another process has just saved. No content is removed uninspected.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -13,14 +13,14 @@ use crate::permissions::history::FileFingerprint;
 use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::file_system_error::FileSystemError;
 
-/// A name that nobody else uses, for what has no place yet or is about to go.
+/// Returns a unique name for a file that is not placed yet or is about to be removed.
 pub(crate) fn temporary_name() -> OsString {
     OsString::from(format!(".massgen-{}.tmp", Uuid::new_v4().simple()))
 }
 
-/// Puts `temporary`, a name in a directory, at `name`, where `expected` stands, and removes that. If
-/// something else stands there, it stays, and `temporary` too. A file system that cannot exchange
-/// names leaves a short time between looking and renaming.
+/// Moves `temporary`, a name in a directory, to `name` if `expected` is there, and removes
+/// `expected`. If anything else is at `name`, both names stay as they are. On a file system that
+/// cannot exchange names, there is a short window between the check and the rename.
 pub(crate) fn replace_if_unchanged(
     dir: &DirectoryHandle,
     temporary: (&DirectoryHandle, &OsStr),
@@ -47,7 +47,7 @@ pub(crate) fn replace_if_unchanged(
     Err(FileSystemError::Changed)
 }
 
-/// Makes a link that holds `target` at `name`, in the place of the link `expected`.
+/// Replaces the symlink `expected` at `name` with a symlink to `target`.
 pub(crate) fn replace_link(
     dir: &DirectoryHandle,
     name: &OsStr,
@@ -64,8 +64,9 @@ pub(crate) fn replace_link(
     replaced
 }
 
-/// Removes `name`, which is no directory, if `expected` still stands there. Meanwhile it is in
-/// `aside`, where a process that is killed leaves it; in `dir` itself if that is elsewhere.
+/// Removes `name`, which is not a directory, if it still is `expected`. Meanwhile the file is in
+/// `aside`, where a killed process leaves it, or in `dir` itself if `aside` is on another file
+/// system.
 pub(crate) fn remove_if_unchanged(
     dir: &DirectoryHandle,
     aside: &DirectoryHandle,
@@ -83,7 +84,7 @@ pub(crate) fn remove_if_unchanged(
     if is_unchanged(aside, &temporary, expected)? {
         return aside.unlink(&temporary);
     }
-    // If somebody has made the name anew by now, both stay.
+    // If another process has created the name again meanwhile, both files stay.
     let _put_back = aside.rename_new(&temporary, dir, name);
     Err(FileSystemError::Changed)
 }

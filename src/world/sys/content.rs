@@ -1,5 +1,5 @@
-//! Owns the bytes of an open regular file, and their copying: holes stay holes, and the file system
-//! may share the blocks.
+//! The bytes of an open regular file, and copying them: holes stay holes, and the file system may
+//! share the blocks.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -9,7 +9,7 @@ use rustix::io::{Errno, pread, pwrite};
 
 use crate::world::sys::file_system_error::FileSystemError;
 
-/// How many bytes are copied at once where the kernel cannot copy by itself.
+/// The buffer size for copying where the kernel cannot copy by itself.
 const BLOCK_BYTES: usize = 64 * 1024;
 
 /// A regular file that was opened for reading.
@@ -48,7 +48,8 @@ pub(crate) fn copy(from: &FileContent, to: &File, size_bytes: u64) -> Result<(),
     Ok(ftruncate(to, size_bytes)?)
 }
 
-/// The next range that is no hole; the rest of the file where holes are not known.
+/// Returns the next range that is not a hole; the rest of the file where the file system reports no
+/// holes.
 fn data_after(
     file: &File,
     at: u64,

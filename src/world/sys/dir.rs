@@ -1,5 +1,5 @@
-//! Owns [`Dir`], a directory handle. Names are opened beneath it, links on the way are refused, and
-//! only regular files are ever opened for reading.
+//! [`DirectoryHandle`]: names are opened beneath it, symlinks on the way are refused, and only
+//! regular files are ever opened for reading.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -16,16 +16,17 @@ use rustix::io::Errno;
 
 use crate::path::{AbsPath, RealPath, RelPath};
 use crate::world::sys::content::FileContent;
+use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
-use crate::world::sys::meta::{FileKind, FileMetadata};
+use crate::world::sys::meta::FileMetadata;
 
-/// How often an opening is tried again when a rename elsewhere disturbed it (openat2(2), EAGAIN).
+/// How often an `openat2` is retried when a concurrent rename disturbed it (openat2(2), EAGAIN).
 const AGAIN_MAX: usize = 16;
 
 /// The most entries that one directory may have.
 const DIR_ENTRIES_MAX: usize = 200_000;
 
-/// A directory that stays the same one, whatever happens to its path.
+/// A handle that keeps referring to the same directory, whatever happens to its path.
 #[derive(Debug)]
 pub(crate) struct DirectoryHandle(OwnedFd);
 
@@ -34,12 +35,13 @@ pub(crate) struct DirectoryHandle(OwnedFd);
 pub(crate) struct DirectoryEntry {
     /// The name.
     pub(crate) name: OsString,
-    /// What it is; a link is a link.
+    /// Its kind; symlinks are not followed.
     pub(crate) kind: FileKind,
 }
 
 impl DirectoryHandle {
-    /// Opens a directory by its real path; a link on the way means that it is not there any more.
+    /// Opens a directory by its real path. A symlink on the way means that the path has been
+    /// replaced.
     pub(crate) fn open(path: &RealPath) -> Result<Self, FileSystemError> {
         let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -52,7 +54,7 @@ impl DirectoryHandle {
         )?))
     }
 
-    /// Opens one of massgen's own directories; a link anywhere in its path is a fault.
+    /// Opens one of massgen's own directories; a symlink anywhere in its path is an error.
     pub(crate) fn open_own(path: &AbsPath) -> Result<Self, FileSystemError> {
         Self::open(&RealPath::vouch(path.as_path()))
     }
@@ -62,17 +64,17 @@ impl DirectoryHandle {
         Self::open(&RealPath::vouch("/"))
     }
 
-    /// The number of the kind of its file system (statfs(2)).
+    /// Returns the type number of its file system (statfs(2)).
     pub(crate) fn file_system(&self) -> Result<i64, FileSystemError> {
         Ok(fstatfs(&self.0)?.f_type)
     }
 
-    /// A second handle on the same directory.
+    /// Duplicates the handle.
     pub(crate) fn try_clone(&self) -> Result<Self, FileSystemError> {
         Ok(Self(self.0.try_clone()?))
     }
 
-    /// Where the kernel says that the directory is now.
+    /// Returns the current path of the directory according to the kernel.
     pub(crate) fn real_path(&self) -> Result<RealPath, FileSystemError> {
         real_path(&self.0)
     }
@@ -83,7 +85,7 @@ impl DirectoryHandle {
             .map(Self)
     }
 
-    /// Opens the directory `rel` below this one and makes what is missing of it.
+    /// Opens the directory `rel` below this one and creates the missing directories.
     pub(crate) fn make_dirs(&self, rel: &RelPath) -> Result<Self, FileSystemError> {
         match self.dir(rel) {
             Err(FileSystemError::Missing) => {}
@@ -103,7 +105,7 @@ impl DirectoryHandle {
         Ok(at)
     }
 
-    /// Opens the directory that holds `rel`, and gives the last name of `rel` beside it.
+    /// Opens the directory that holds `rel`, and returns it with the last name of `rel`.
     pub(crate) fn parent_of<'r>(
         &self,
         rel: &'r RelPath,
@@ -112,7 +114,7 @@ impl DirectoryHandle {
         Ok((self.dir(&parent)?, name))
     }
 
-    /// As [`Dir::parent_of`], and makes the directories that are missing.
+    /// Like [`DirectoryHandle::parent_of`], but creates the missing directories.
     pub(crate) fn make_parent_of<'r>(
         &self,
         rel: &'r RelPath,
@@ -121,18 +123,19 @@ impl DirectoryHandle {
         Ok((self.make_dirs(&parent)?, name))
     }
 
-    /// What stands at `rel`; a link at its end is a link.
+    /// Returns the metadata of `rel`; a symlink at its end is not followed.
     pub(crate) fn meta(&self, rel: &RelPath) -> Result<FileMetadata, FileSystemError> {
         FileMetadata::from_handle(self.handle(rel)?)
     }
 
-    /// A handle on what stands at `rel`, which is not opened; a link at its end is a link.
+    /// Returns an `O_PATH` handle on `rel` without opening its content; a symlink at its end is not
+    /// followed.
     pub(crate) fn handle(&self, rel: &RelPath) -> Result<OwnedFd, FileSystemError> {
         self.open_beneath(rel, OFlags::PATH | OFlags::NOFOLLOW)
     }
 
-    /// Opens the regular file `rel` for reading. Pipes, sockets and devices are looked at and never
-    /// opened: opening one can hang or have effects.
+    /// Opens the regular file `rel` for reading. Pipes, sockets and devices are inspected and never
+    /// opened: opening one can block or have side effects.
     pub(crate) fn open_file(
         &self,
         rel: &RelPath,
@@ -155,14 +158,14 @@ impl DirectoryHandle {
         Ok((FileContent::from(File::from(file)), meta))
     }
 
-    /// The text of the link `rel`.
+    /// Returns the target of the symlink `rel`.
     pub(crate) fn link_target(&self, rel: &RelPath) -> Result<PathBuf, FileSystemError> {
         let handle = self.handle(rel)?;
         let target = readlinkat(&handle, "", Vec::new())?;
         Ok(PathBuf::from(OsString::from_vec(target.into_bytes())))
     }
 
-    /// All names in the directory, sorted.
+    /// Returns all entries of the directory, sorted by name.
     pub(crate) fn entries(&self) -> Result<Vec<DirectoryEntry>, FileSystemError> {
         let mut entries = self.some_entries(DIR_ENTRIES_MAX.saturating_add(1))?;
         if entries.len() > DIR_ENTRIES_MAX {
@@ -174,7 +177,7 @@ impl DirectoryHandle {
         Ok(entries)
     }
 
-    /// Up to `names_max` names in the directory, in no order.
+    /// Returns up to `names_max` entries of the directory, in no order.
     pub(crate) fn some_entries(
         &self,
         names_max: usize,
@@ -189,7 +192,7 @@ impl DirectoryHandle {
         Ok(entries)
     }
 
-    /// All names in the directory, one after the other, in no order.
+    /// Iterates over all entries of the directory, in no order.
     pub(crate) fn listing(
         &self,
     ) -> Result<impl Iterator<Item = Result<DirectoryEntry, FileSystemError>>, FileSystemError>
@@ -212,7 +215,8 @@ impl DirectoryHandle {
         Ok(entries)
     }
 
-    /// Some file systems give no kind with the name; then the inode is asked.
+    /// Returns the kind of an entry. Some file systems list names without a kind; then the inode is
+    /// queried.
     fn entry_kind(&self, name: &OsStr, listed: FileKind) -> Result<FileKind, FileSystemError> {
         match (listed, RelPath::default().child(name)) {
             (FileKind::Device, Some(rel)) => match self.meta(&rel) {
@@ -224,8 +228,8 @@ impl DirectoryHandle {
         }
     }
 
-    /// Makes the directory `name` with the permission bits of the directory `like`, whatever the
-    /// umask says. Its owner may use it.
+    /// Creates the directory `name` with the permission bits of the directory `like`, whatever the
+    /// umask is. Its owner always has all permissions.
     pub(crate) fn make_dir(
         &self,
         name: &OsStr,
@@ -242,12 +246,12 @@ impl DirectoryHandle {
         )?)
     }
 
-    /// Makes a link at `name` that holds `target`.
+    /// Creates a symlink at `name` with the target `target`.
     pub(crate) fn symlink(&self, name: &OsStr, target: &Path) -> Result<(), FileSystemError> {
         Ok(symlinkat(target, &self.0, name)?)
     }
 
-    /// Makes a pipe at `name` with these permission bits, whatever the umask says.
+    /// Creates a named pipe at `name` with these permission bits, whatever the umask is.
     pub(crate) fn make_pipe(&self, name: &OsStr, mode_bits: u32) -> Result<(), FileSystemError> {
         let mode = Mode::from_raw_mode(mode_bits);
         mknodat(&self.0, name, FileType::Fifo, mode, 0)?;
@@ -259,7 +263,7 @@ impl DirectoryHandle {
         Ok(chmod(proc_path(&pipe), mode)?)
     }
 
-    /// Removes a name that is no directory; a link is removed and not what it points to.
+    /// Removes a name that is not a directory; a symlink is removed, not its target.
     pub(crate) fn unlink(&self, name: &OsStr) -> Result<(), FileSystemError> {
         Ok(unlinkat(&self.0, name, AtFlags::empty())?)
     }
@@ -269,7 +273,7 @@ impl DirectoryHandle {
         Ok(unlinkat(&self.0, name, AtFlags::REMOVEDIR)?)
     }
 
-    /// Renames `name` to `new_name` in `to`, replacing what stands there.
+    /// Renames `name` to `new` in `to`, replacing the existing file.
     pub(crate) fn rename_over(
         &self,
         name: &OsStr,
@@ -279,8 +283,8 @@ impl DirectoryHandle {
         Ok(renameat(&self.0, name, &to.0, new)?)
     }
 
-    /// Renames `name` to `new` in `to`; what stands there stays, and the call fails. A file
-    /// system without that ability is asked first and renamed on after, which is not atomic.
+    /// Renames `name` to `new` in `to`; fails if `new` exists. On a file system without
+    /// `RENAME_NOREPLACE`, checks first and renames afterwards, which is not atomic.
     pub(crate) fn rename_new(
         &self,
         name: &OsStr,
@@ -302,7 +306,7 @@ impl DirectoryHandle {
         }
     }
 
-    /// Exchanges `name` with `other` in `dir` in one step.
+    /// Exchanges `name` with `other` in `dir` atomically.
     pub(crate) fn exchange_names(
         &self,
         name: &OsStr,
@@ -313,7 +317,7 @@ impl DirectoryHandle {
         Ok(renameat_with(&self.0, name, &dir.0, other, flags)?)
     }
 
-    /// Gives the file `name` a second name, `new` in `to`; what stands there stays, and the call fails.
+    /// Creates a hard link to the file `name`, as `new` in `to`; fails if `new` exists.
     pub(crate) fn link(
         &self,
         name: &OsStr,
@@ -323,14 +327,15 @@ impl DirectoryHandle {
         Ok(linkat(&self.0, name, &to.0, new, AtFlags::empty())?)
     }
 
-    /// Opens a new file without a name for reading and writing; it goes when it is closed, unless
-    /// [`Dir::link_unnamed_file`] gives it a name. Not every file system can do that.
+    /// Opens a new file without a name (`O_TMPFILE`) for reading and writing. It disappears when it
+    /// is closed, unless [`DirectoryHandle::link_unnamed_file`] names it. Not every file system
+    /// supports that.
     pub(crate) fn open_unnamed_file(&self, mode: Mode) -> Result<File, FileSystemError> {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         Ok(File::from(openat(&self.0, ".", flags, mode)?))
     }
 
-    /// Gives a nameless file its name; what stands there stays, and the call fails.
+    /// Gives an unnamed file a name; fails if the name exists.
     pub(crate) fn link_unnamed_file(
         &self,
         file: &File,
@@ -340,7 +345,7 @@ impl DirectoryHandle {
         Ok(linkat(CWD, proc_path(file), &self.0, name, flags)?)
     }
 
-    /// Returns once all that was written to the file system of this directory is on the disk.
+    /// Returns when everything written to the file system of this directory is on the disk.
     pub(crate) fn sync_file_system(&self) -> Result<(), FileSystemError> {
         let readable =
             self.open_beneath(&RelPath::default(), OFlags::RDONLY | OFlags::DIRECTORY)?;
@@ -378,7 +383,8 @@ impl AsFd for DirectoryHandle {
     }
 }
 
-/// The root itself has no name, so nothing can be put in its place.
+/// Splits `rel` into its parent and its last name. The root itself has no name, so nothing can
+/// replace it.
 fn split_name(rel: &RelPath) -> Result<(RelPath, &OsStr), FileSystemError> {
     match (rel.parent(), rel.name()) {
         (Some(parent), Some(name)) => Ok((parent, name)),
@@ -386,7 +392,7 @@ fn split_name(rel: &RelPath) -> Result<(RelPath, &OsStr), FileSystemError> {
     }
 }
 
-/// Where the kernel says that `handle` leads.
+/// Returns the path of `handle` according to the kernel.
 pub(crate) fn real_path(handle: impl AsFd) -> Result<RealPath, FileSystemError> {
     let no_proc =
         FileSystemError::Limit("`/proc` cannot be read, and without it no path can be followed");
@@ -399,7 +405,7 @@ pub(crate) fn real_path(handle: impl AsFd) -> Result<RealPath, FileSystemError> 
     }
 }
 
-/// A path by which the kernel reaches `handle`, for calls that take no handle.
+/// Returns a path by which the kernel reaches `handle`, for calls that accept no handle.
 pub(crate) fn proc_path(handle: impl AsFd) -> String {
     format!("/proc/self/fd/{}", handle.as_fd().as_raw_fd())
 }

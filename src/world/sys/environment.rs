@@ -1,5 +1,5 @@
-//! Owns the environments of the programs that massgen starts for itself: each is made here, of single
-//! values or by a list of names, so that nothing gets into one by being forgotten.
+//! Environments of the programs that massgen starts for itself. Each is built here, from single
+//! values or a list of names, so that no variable gets into one unnoticed.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,7 +9,7 @@ use std::fmt;
 pub(crate) struct ProcessEnvironment(BTreeMap<String, String>);
 
 impl ProcessEnvironment {
-    /// These variables and no others.
+    /// Builds an environment of these variables and no others.
     pub(crate) fn from_variables<'v>(
         variables: impl IntoIterator<Item = (&'v str, &'v str)>,
     ) -> Self {
@@ -17,8 +17,8 @@ impl ProcessEnvironment {
         Self(variables.into_iter().map(owned).collect())
     }
 
-    /// Those of `process`, massgen's own environment, that are listed; with `*` at the end of a name, all
-    /// that begin so.
+    /// Keeps the listed variables of `process`, massgen's own environment; a listed name that ends
+    /// in `*` matches every variable with that prefix.
     pub(crate) fn inherit_listed(process: &BTreeMap<String, String>, names: &[&str]) -> Self {
         let is_listed = |name: &str| names.iter().any(|listed| matches(listed, name));
         let taken = process.iter().filter(|(name, _)| is_listed(name));
@@ -29,27 +29,27 @@ impl ProcessEnvironment {
         )
     }
 
-    /// Those of `process` but the ones that are named in `without`. Only for programs that the user could
-    /// have started themselves, on their own terminal or screen.
+    /// Keeps all variables of `process` except those named in `without`. Only for programs that the
+    /// users could have started themselves, on their own terminal or screen.
     pub(crate) fn inherit_except(process: &BTreeMap<String, String>, without: &[&str]) -> Self {
         let mut all = process.clone();
         all.retain(|name, _| !without.contains(&name.as_str()));
         Self(all)
     }
 
-    /// The same with one variable more, in the place of the one that it had.
+    /// Sets one more variable, replacing its previous value.
     #[must_use]
     pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
         self.0.insert(name.to_owned(), value.to_owned());
         self
     }
 
-    /// The value of a variable.
+    /// Returns the value of a variable.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
 
-    /// All of them, for the start of a program.
+    /// Iterates over all variables, for starting a program.
     pub(super) fn variables(&self) -> impl Iterator<Item = (&String, &String)> {
         self.0.iter()
     }

@@ -1,16 +1,16 @@
-//! Owns why an access to the disk failed, in words that a model may read.
+//! Errors of accesses to the disk, in words that a model may read.
 
 use rustix::io::Errno;
 
-use crate::world::sys::meta::FileKind;
+use crate::world::sys::file_kind::FileKind;
 
-/// Why an access to the disk failed. It names no path: the caller knows which one it asked for.
+/// Why an access to the disk failed. It contains no path: the caller knows which one it asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum FileSystemError {
-    /// Nothing is there.
+    /// Nothing exists there.
     #[error("there is no such file or directory")]
     Missing,
-    /// Something is there already.
+    /// Something exists there already.
     #[error("it exists already")]
     Exists,
     /// A directory was needed, at the end of the path or on the way.
@@ -19,36 +19,37 @@ pub(crate) enum FileSystemError {
     /// A file was needed.
     #[error("it is a directory")]
     IsDirectory,
-    /// It is neither a regular file nor a directory.
+    /// Neither a regular file nor a directory.
     #[error("it is {0}, not a regular file")]
     NotRegular(FileKind),
-    /// A link stands, or something moved, where the check saw none.
+    /// A symlink was found, or something moved, where the check found none.
     #[error("something on the way to it was replaced while the call ran")]
     Replaced,
-    /// Someone changed the file since it was looked at.
+    /// The file was changed after it was inspected.
     #[error("it was changed while the call ran; read it again")]
     Changed,
     /// The directory is not empty.
     #[error("the directory is not empty")]
     NotEmpty,
-    /// A name is longer than the file system takes.
+    /// A name is longer than the file system allows.
     #[error("a name in it is too long")]
     NameTooLong,
-    /// A limit of massgen's own was met.
+    /// One of massgen's own limits was reached.
     #[error("{0}")]
     Limit(&'static str),
-    /// Whatever else the operating system says.
+    /// Any other error of the operating system.
     #[error("the system says: {0}")]
     System(Errno),
 }
 
 impl FileSystemError {
-    /// Whether the kernel, or a filter in front of it, does not offer what is needed at all.
+    /// Returns whether the kernel, or a filter in front of it, does not offer the needed feature at
+    /// all.
     pub(crate) fn is_missing_feature(self) -> bool {
         matches!(self, FileSystemError::System(Errno::NOSYS | Errno::PERM))
     }
 
-    /// Whether the process or the machine has no more handles or memory, whatever is opened.
+    /// Returns whether the process or the machine is out of handles or memory, whatever is opened.
     pub(crate) fn is_exhaustion(self) -> bool {
         matches!(
             self,

@@ -1,4 +1,4 @@
-//! Owns the trials of what a directory's file system can really do: each thing is done once, in a
+//! Tests what a directory's file system really supports: each operation is done once, in a
 //! directory that the caller removes.
 #![expect(
     clippy::disallowed_methods,
@@ -17,27 +17,27 @@ use rustix::thread::{CapabilitySet, capabilities};
 
 use crate::path::AbsPath;
 
-/// What the file system of a directory says about itself.
+/// What the file system of a directory reports about itself.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FileSystemSpace {
     /// Bytes that the user may still fill.
     pub(crate) free_bytes: u64,
-    /// Its files (inodes); `None` where it has no limit on them.
+    /// Its files (inodes); `None` if it has no limit on them.
     pub(crate) files: Option<InodeSpace>,
-    /// The number of its kind (statfs(2)).
+    /// The number of its type (statfs(2)).
     pub(crate) magic: i64,
 }
 
 /// How many files (inodes) a file system has room for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InodeSpace {
-    /// Those that the user may still make.
+    /// Those that the user may still create.
     pub(crate) free: u64,
-    /// With those that there are.
+    /// All, including those in use.
     pub(crate) all: u64,
 }
 
-/// How much room there is at `dir`.
+/// Returns the free space of the file system at `dir`.
 pub(crate) fn file_system_space(dir: &AbsPath) -> io::Result<FileSystemSpace> {
     let found = statvfs(dir.as_path())?;
     let files = InodeSpace {
@@ -51,11 +51,11 @@ pub(crate) fn file_system_space(dir: &AbsPath) -> io::Result<FileSystemSpace> {
     })
 }
 
-/// How many entries of a directory are looked at for those of others.
+/// How many entries of a directory are searched for those of other users.
 const ENTRIES_LOOKED_AT_MAX: usize = 10_000;
 
-/// Of the directory `tree` and what is directly in it, the first that belongs to another user or group
-/// than those of this process, and that its mode lets the user write to: no capability counts.
+/// Returns the first of the directory `tree` and its direct entries that belongs to another user or
+/// group than those of this process and whose mode lets the user write to it, capabilities aside.
 pub(crate) fn foreign_writable(tree: &AbsPath) -> io::Result<Option<AbsPath>> {
     let user = geteuid().as_raw();
     let mut groups: Vec<u32> = getgroups()?.into_iter().map(Gid::as_raw).collect();
@@ -72,8 +72,8 @@ pub(crate) fn foreign_writable(tree: &AbsPath) -> io::Result<Option<AbsPath>> {
     })
 }
 
-/// The same without a look at modes, where a capability of this process lets it write to everything;
-/// `None` where it has none.
+/// Like [`foreign_writable`], but ignores modes, for a process whose capability
+/// (`CAP_DAC_OVERRIDE`) lets it write to everything; `None` if it has no such capability.
 pub(crate) fn foreign_reachable_by_root(tree: &AbsPath) -> io::Result<Option<AbsPath>> {
     let held = capabilities(None)?.effective;
     if held.contains(CapabilitySet::DAC_OVERRIDE) {
@@ -83,7 +83,8 @@ pub(crate) fn foreign_reachable_by_root(tree: &AbsPath) -> io::Result<Option<Abs
     }
 }
 
-/// Of the directory `tree` and what is directly in it, the first that is of others, and as asked for.
+/// Returns the first of the directory `tree` and its direct entries that belongs to another user or
+/// group and is `is_wanted`.
 fn first_foreign(
     tree: &AbsPath,
     is_wanted: &dyn Fn(&fs::Metadata) -> bool,
@@ -100,7 +101,7 @@ fn first_foreign(
     for entry in fs::read_dir(tree.as_path())?.take(ENTRIES_LOOKED_AT_MAX) {
         let name = entry?.file_name();
         let path = tree.join(name);
-        // What goes meanwhile is nobody's.
+        // An entry that is removed meanwhile belongs to no other user.
         if is_meant(path.as_path()).unwrap_or_default() {
             return Ok(Some(path));
         }
@@ -108,7 +109,7 @@ fn first_foreign(
     Ok(None)
 }
 
-/// Writes a file and reads it back. It stays for the others.
+/// Writes a file and reads it back. The file stays for the other tests.
 pub(crate) fn write(place: &Path) -> io::Result<()> {
     fs::write(place.join("file"), "content")?;
     match fs::read(place.join("file"))?.as_slice() {
@@ -117,19 +118,19 @@ pub(crate) fn write(place: &Path) -> io::Result<()> {
     }
 }
 
-/// Brings the file and its directory to the disk.
+/// Syncs the file and its directory to the disk.
 pub(crate) fn sync(place: &Path) -> io::Result<()> {
     File::open(place.join("file"))?.sync_all()?;
     File::open(place)?.sync_all()
 }
 
-/// Lets a file replace another in one step.
+/// Replaces a file with another atomically.
 pub(crate) fn rename(place: &Path) -> io::Result<()> {
     fs::write(place.join("newer"), "newer")?;
     fs::rename(place.join("newer"), place.join("file"))
 }
 
-/// Makes a file without a name and then names it.
+/// Creates an unnamed file and then names it.
 pub(crate) fn unnamed_file(place: &Path) -> io::Result<()> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
     let file = openat(CWD, place, flags, Mode::RUSR | Mode::WUSR)?;
@@ -139,12 +140,12 @@ pub(crate) fn unnamed_file(place: &Path) -> io::Result<()> {
     Ok(linkat(CWD, by_number, CWD, place.join("named"), flags)?)
 }
 
-/// Gives the file a second name.
+/// Creates a hard link to the file.
 pub(crate) fn hard_link(place: &Path) -> io::Result<()> {
     fs::hard_link(place.join("file"), place.join("second"))
 }
 
-/// Makes a copy that shares its blocks with the original.
+/// Creates a copy that shares its blocks with the original.
 pub(crate) fn shared_copy(place: &Path) -> io::Result<()> {
     let copy = File::create(place.join("copy"))?;
     Ok(rustix::fs::ioctl_ficlone(
@@ -153,7 +154,7 @@ pub(crate) fn shared_copy(place: &Path) -> io::Result<()> {
     )?)
 }
 
-/// Holds the file against other processes.
+/// Locks the file against other processes.
 pub(crate) fn lock(place: &Path) -> io::Result<()> {
     Ok(File::open(place.join("file"))?.try_lock()?)
 }

@@ -1,5 +1,5 @@
-//! Owns the following of a path as it was written: where the kernel goes with it. The answer is
-//! advice for a decision and never a permission; whoever acts opens the place again beneath a grant.
+//! Resolves a path as it was written: where the kernel would follow it to. The result is advice for
+//! a decision and never a permission; the caller that acts opens the place again beneath a grant.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -14,33 +14,33 @@ use rustix::io::Errno;
 use crate::path::{RealPath, RelPath};
 use crate::tools::call::FinalLink;
 use crate::world::sys::dir::{DirectoryHandle, real_path};
+use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
-use crate::world::sys::meta::{FileKind, FileMetadata};
+use crate::world::sys::meta::FileMetadata;
 
-/// How many links to nothing are followed by hand; the kernel's own limit
-/// (`path_resolution(7)`).
+/// How many dangling symlinks are followed by hand; the kernel's own limit (`path_resolution(7)`).
 const LINKS_MAX: usize = 40;
 
-/// How often a path is tried again when a rename elsewhere disturbed it (openat2(2), EAGAIN).
+/// How often an `openat2` is retried when a concurrent rename disturbed it (openat2(2), EAGAIN).
 const AGAIN_MAX: usize = 16;
 
 /// Where a path leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FollowedPath {
-    /// To a place that exists, or could be made below a directory that does.
+    /// To a place that exists, or could be created below an existing directory.
     Place(RealPath),
-    /// Up to a place, and not on from there.
+    /// Up to a place, but no further.
     Stuck(RealPath, FollowObstacle),
-    /// In a circle, or through one of the links by which `/proc` leads anywhere.
+    /// In a loop, or through one of the magic links by which `/proc` leads anywhere.
     Nowhere,
 }
 
 /// Why a path cannot be followed to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FollowObstacle {
-    /// `..` stands behind a name that does not exist.
+    /// `..` follows a name that does not exist.
     ParentOfMissing,
-    /// `link/` would mean what the link points to, where the link itself is meant.
+    /// `link/` would mean the target of the symlink, but the symlink itself is meant.
     SlashAfterLink,
     /// The kernel refuses.
     Kernel(FileSystemError),
@@ -60,18 +60,19 @@ impl fmt::Display for FollowObstacle {
     }
 }
 
-/// One attempt: where the path leads, or the path to go on with behind a link to nothing.
+/// The result of one attempt: where the path leads, or the path to continue with behind a dangling
+/// symlink.
 enum FollowStep {
     Arrived(FollowedPath),
     Continue(PathBuf),
 }
 
-/// Where paths are followed.
+/// Where paths are resolved.
 #[derive(Debug)]
 pub(crate) enum FollowBase {
     /// On the machine; relative paths begin at this directory.
     Machine(DirectoryHandle),
-    /// In a staged world.
+    /// In an overlay, as a command sees it.
     Overlay {
         /// Its root directory.
         root: DirectoryHandle,
@@ -81,7 +82,7 @@ pub(crate) enum FollowBase {
 }
 
 impl FollowBase {
-    /// `path` as it is followed here.
+    /// Returns `path` as it is followed here: in an overlay, joined to its base.
     fn anchored_path<'p>(&self, path: &'p Path) -> Cow<'p, Path> {
         match self {
             FollowBase::Machine(_) => Cow::Borrowed(path),
@@ -111,8 +112,9 @@ impl FollowBase {
     }
 }
 
-/// Follows `path`, which begins at the base of `ground` unless it is absolute. What is missing at its
-/// end is taken as plain names. The error is the kernel's lack of something, not the path's fault.
+/// Follows `path`, which begins at the base of `ground` unless it is absolute. Missing names at its
+/// end are kept as plain names. An error means that the kernel lacks resources, not that the path
+/// is wrong.
 pub(crate) fn follow_path(
     ground: &FollowBase,
     path: &Path,
@@ -149,7 +151,7 @@ fn follow_once(
     }
 }
 
-/// Finds the deepest part of `path` that exists, and what the rest of it means there.
+/// Finds the deepest part of `path` that exists, and what the rest of the path means there.
 fn resolve_missing_suffix(
     ground: &FollowBase,
     path: &Path,
@@ -190,7 +192,8 @@ fn resolve_missing_suffix(
     }))
 }
 
-/// If the first name of `rest` is a link in the directory `ancestor`: the path behind that link.
+/// If the first name of `rest` is a symlink in the directory `ancestor`, returns the path behind
+/// it.
 fn resolve_link(ancestor: &OwnedFd, place: &RealPath, rest: &Path) -> Option<PathBuf> {
     let mut names = rest.components();
     let first = RelPath::default().child(names.next()?.as_os_str())?;
@@ -199,7 +202,7 @@ fn resolve_link(ancestor: &OwnedFd, place: &RealPath, rest: &Path) -> Option<Pat
     Some(place.as_path().join(target).join(names.as_path()))
 }
 
-/// The place of the link, if `path` is a link with a slash at its end.
+/// Returns the location of the symlink if `path` is a symlink with a slash at its end.
 fn link_with_trailing_slash(
     ground: &FollowBase,
     path: &Path,
@@ -220,7 +223,7 @@ fn link_with_trailing_slash(
     }
 }
 
-/// Whether the kernel speaks of the path, and not of its own memory or tables.
+/// Returns whether the error is about the path, and not about the kernel's own memory or tables.
 fn is_path_error(errno: Errno) -> bool {
     matches!(
         errno,

@@ -1,5 +1,5 @@
-//! Owns [`OpenGrant`]: a grant as a directory handle. What the grant's path names later, after a
-//! rename or behind a new link, does not matter any more.
+//! [`OpenGrant`]: a grant as a directory handle. What the grant's path names later, after a rename
+//! or behind a new symlink, no longer matters.
 
 use crate::path::{RealPath, RelPath};
 use crate::permissions::grant::{Grant, GrantScope};
@@ -16,8 +16,8 @@ pub(crate) struct OpenGrant {
 }
 
 impl OpenGrant {
-    /// Opens the root; of a granted file, the directory that holds it, so that the file can be
-    /// replaced by a rename.
+    /// Opens the root. For a granted file that is the directory that holds it, so that the file can
+    /// be replaced by a rename.
     pub(crate) fn open(grant: Grant) -> Result<Self, FileSystemError> {
         let root = grant_directory(&grant)?;
         let dir = DirectoryHandle::open(&root)?;
@@ -28,7 +28,7 @@ impl OpenGrant {
         }
     }
 
-    /// The grant on what is staged in the place of its directory.
+    /// Opens the grant on an overlay that replaces its directory.
     pub(crate) fn with_directory(
         grant: Grant,
         dir: DirectoryHandle,
@@ -37,22 +37,22 @@ impl OpenGrant {
         Ok(Self { grant, root, dir })
     }
 
-    /// The rule that the handle belongs to.
+    /// Returns the grant that the handle belongs to.
     pub(crate) fn grant(&self) -> &Grant {
         &self.grant
     }
 
-    /// The directory beneath which everything of this grant is opened.
+    /// Returns the directory beneath which everything of this grant is opened.
     pub(crate) fn directory(&self) -> &DirectoryHandle {
         &self.dir
     }
 
-    /// The path that [`OpenGrant::dir`] had when it was opened.
+    /// Returns the path that [`OpenGrant::directory`] had when it was opened.
     pub(crate) fn root(&self) -> &RealPath {
         &self.root
     }
 
-    /// Where a path below the grant's root lies below [`OpenGrant::dir`].
+    /// Converts a path below the grant's root to a path below [`OpenGrant::directory`].
     pub(crate) fn below_dir(&self, rel: &RelPath) -> RelPath {
         match (self.grant.scope, self.grant.root.name()) {
             (GrantScope::File, Some(name)) => RelPath::default().child(name).unwrap_or_default(),
@@ -61,7 +61,7 @@ impl OpenGrant {
     }
 }
 
-/// The directory by whose handle a grant is held.
+/// Returns the directory whose handle represents a grant.
 pub(crate) fn grant_directory(grant: &Grant) -> Result<RealPath, FileSystemError> {
     match grant.scope {
         GrantScope::Tree => Ok(grant.root.clone()),

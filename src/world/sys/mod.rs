@@ -1,10 +1,12 @@
-//! Owns every system call on files and processes. It is private to `world`: the compiler, not a
+//! All system calls on files and processes. The module is private to `world`: the compiler, not a
 //! review, keeps the rest of massgen from the disk. It must never decide whether an agent may do
 //! something.
 //!
-//! What was checked is what is used: a path is followed once ([`follow`]), and whoever acts opens it
-//! again beneath a directory handle, with every link refused ([`dir::DirectoryHandle`]).
+//! What was checked is what is used: a path is resolved once ([`follow`]), and the caller that acts
+//! on it opens it again beneath a directory handle, with every symlink refused
+//! ([`dir::DirectoryHandle`]).
 
+pub(crate) mod file_kind;
 pub(crate) mod file_system_error;
 pub(crate) mod meta;
 pub(crate) mod content;
@@ -22,7 +24,7 @@ pub(crate) mod replica;
 pub(crate) mod proc;
 pub(crate) mod environment;
 pub(crate) mod process;
+pub(crate) mod cgroup;
 pub(crate) mod launch;
 pub(crate) mod file_system_features;
-pub(crate) mod cgroup;
 pub(crate) mod sandbox;

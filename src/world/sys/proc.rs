@@ -1,5 +1,4 @@
-//! Owns what the kernel tells in `/proc`: since when a process runs, what their numbers are, and where
-//! file systems are mounted.
+//! Reads `/proc`: when a process started, the PID namespace and limit, and the mount points.
 #![expect(
     clippy::disallowed_methods,
     reason = "this is where the kernel is asked"
@@ -12,15 +11,16 @@ use std::os::unix::ffi::OsStringExt;
 
 use crate::path::AbsPath;
 
-/// Where the time of the start stands in `/proc/PID/stat`, counted from after the name (proc(5)).
+/// The index of the start time in `/proc/PID/stat`, counted from after the name (proc(5)).
 const START_FIELD: usize = 19;
-/// The state in which a process has ended and is still listed (proc(5)).
+/// The state of a zombie, a process that has exited and is still listed (proc(5)).
 const ENDED: char = 'Z';
-/// Where the mount point stands in a line of `/proc/self/mountinfo` (proc(5)).
+/// The index of the mount point in a line of `/proc/self/mountinfo` (proc(5)).
 const MOUNT_POINT_FIELD: usize = 4;
 
-/// When the process `pid` was started, in ticks since the machine was; `None` if there is none, or it
-/// has ended and nobody has taken notice. With its number it names one process among all since then.
+/// Returns when the process `pid` started, in clock ticks since boot; `None` if there is no such
+/// process, or it is a zombie. Together with the PID, this identifies one process among all since
+/// boot.
 pub(crate) fn start_time(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, after_name) = stat.rsplit_once(") ")?;
@@ -28,19 +28,19 @@ pub(crate) fn start_time(pid: u32) -> Option<u64> {
     since.filter(|_| !after_name.starts_with(ENDED))
 }
 
-/// The namespace in which the numbers of processes count that this one sees.
+/// Identifies the PID namespace of this process.
 pub(crate) fn pid_namespace() -> Option<String> {
     let link = fs::read_link("/proc/self/ns/pid").ok()?;
     link.to_str().map(str::to_owned)
 }
 
-/// The most processes that this machine has numbers for.
+/// Returns how many processes this machine has PIDs for at most.
 pub(crate) fn pids_max() -> Option<u64> {
     let text = fs::read_to_string("/proc/sys/kernel/pid_max").ok()?;
     text.trim().parse().ok()
 }
 
-/// Every place below `root`, and not `root` itself, where a file system is mounted.
+/// Returns every mount point below `root`, not `root` itself.
 pub(crate) fn mount_points_below(root: &AbsPath) -> io::Result<Vec<AbsPath>> {
     let table = fs::read("/proc/self/mountinfo")?;
     let lines = table.split(|byte| *byte == b'\n');
@@ -54,7 +54,8 @@ pub(crate) fn mount_points_below(root: &AbsPath) -> io::Result<Vec<AbsPath>> {
     Ok(points)
 }
 
-/// A name in which blanks and the like stand as `\040`.
+/// Decodes a field in which blanks and other special characters are written as octal escapes such
+/// as `\040`.
 fn unescape(field: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(field.len());
     let mut rest = field;

@@ -1,6 +1,6 @@
-//! Owns the starting of processes: the one place that does. Each has an environment made from nothing.
-//! Those that are run to their end have a limit of time and output and a process group of their own.
-//! What an agent names is started in a sandbox, by the process that has shut itself in.
+//! Starts processes, and is the only place that does. Each gets an environment built from nothing.
+//! Those that are run to completion have a time limit, an output limit and their own process group.
+//! What an agent names is started in a sandbox, by a process that has confined itself.
 
 use std::ffi::OsStr;
 use std::io;
@@ -16,13 +16,13 @@ use tokio::time::timeout;
 use crate::path::AbsPath;
 use crate::world::sys::environment::ProcessEnvironment;
 
-/// The most that is read of what a program says on its standard error, in bytes.
+/// The most that is read of a program's standard error, in bytes.
 const ERRORS_BYTES_MAX: u64 = 64 * 1024;
 
 /// A program that is about to be started.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ProgramInvocation<'a> {
-    /// Where it is.
+    /// Its path.
     pub(crate) path: &'a AbsPath,
     /// Its arguments.
     pub(crate) arguments: &'a [&'a str],
@@ -30,7 +30,7 @@ pub(crate) struct ProgramInvocation<'a> {
     pub(crate) env: &'a ProcessEnvironment,
     /// The directory that it runs in.
     pub(crate) dir: &'a AbsPath,
-    /// What it reads on its standard input.
+    /// Its standard input.
     pub(crate) input: &'a [u8],
     /// The most that is read of its standard output, in bytes.
     pub(crate) output_bytes_max: u64,
@@ -41,7 +41,7 @@ pub(crate) struct ProgramInvocation<'a> {
 /// How a program ended.
 #[derive(Clone, Debug)]
 pub(crate) enum ProgramExit {
-    /// By itself.
+    /// It exited by itself.
     Exited {
         /// Its exit status; `None` if a signal ended it.
         code: Option<i32>,
@@ -50,11 +50,11 @@ pub(crate) enum ProgramExit {
         /// The beginning of its standard error.
         errors: String,
     },
-    /// It took too long and was killed, with all that it had started.
+    /// It exceeded its time limit and was killed, with all processes that it had started.
     Killed,
 }
 
-/// Runs a program to its end.
+/// Runs a program to completion.
 pub(crate) async fn run(program: ProgramInvocation<'_>) -> io::Result<ProgramExit> {
     let mut child = Command::from(with_environment(program.path, program.env.variables()))
         .args(program.arguments)
@@ -82,7 +82,7 @@ pub(crate) async fn run(program: ProgramInvocation<'_>) -> io::Result<ProgramExi
     };
     match timeout(program.time_max, ending).await {
         Ok(ended) => {
-            // Its number may be another's by now.
+            // Another process may have its PID now.
             group.disarm();
             ended
         }
@@ -101,15 +101,15 @@ async fn read_beginning(
     Ok(bytes)
 }
 
-/// Writes all of `input`, unless the program stops reading: then its own end tells why.
+/// Writes all of `input`, unless the program stops reading: then its exit shows why.
 async fn feed(stdin: Option<ChildStdin>, input: &[u8]) {
     if let Some(mut stdin) = stdin {
         stdin.write_all(input).await.unwrap_or_default();
     }
 }
 
-/// Runs a program of the user's own to its end, with the terminal and the environment of the user: it may
-/// ask them for a password. Gives its exit status, unless a signal ended it.
+/// Runs one of the user's own programs to completion, on the user's terminal and with the user's
+/// environment: it may ask for a password. Returns its exit status, or `None` if a signal ended it.
 pub(crate) fn run_for_user(
     path: &AbsPath,
     arguments: &[&str],
@@ -120,16 +120,16 @@ pub(crate) fn run_for_user(
     Ok(status.code())
 }
 
-/// What a program of the user's own is started on.
+/// The standard streams of one of the user's own programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UserProgramStreams {
-    /// It reads what it is sent, and writes to the user's terminal.
+    /// It reads what is sent to it, and writes to the user's terminal.
     Fed,
-    /// It reads nothing, and what it says is dropped.
+    /// It reads nothing, and its output is dropped.
     Silent,
 }
 
-/// Starts a program of the user's own, in the environment of the user, and does not wait for it.
+/// Starts one of the user's own programs, with the user's environment, and does not wait for it.
 pub(crate) fn start_for_user(
     path: &AbsPath,
     arguments: &[&str],
@@ -157,7 +157,7 @@ fn user_command(
     command
 }
 
-/// The program at `path`, ready to be started with these variables and no others.
+/// Prepares to start the program at `path` with these variables and no others.
 pub(crate) fn with_environment<N, V>(
     path: &AbsPath,
     variables: impl IntoIterator<Item = (N, V)>,
@@ -171,7 +171,7 @@ where
     command
 }
 
-/// A process with all that it starts. They are killed when this goes.
+/// A process group; all its processes are killed on drop.
 struct ProcessGroup(Option<Pid>);
 
 impl ProcessGroup {
@@ -188,14 +188,14 @@ impl ProcessGroup {
 impl Drop for ProcessGroup {
     fn drop(&mut self) {
         if let Some(leader) = self.0 {
-            // Whoever has ended already cannot be killed.
+            // A group that has exited already cannot be killed.
             kill_process_group(leader, Signal::KILL).unwrap_or_default();
         }
     }
 }
 
-/// The program `name` in the directories of a `PATH`. Relative ones are passed over: they mean
-/// whatever the project at hand has put there.
+/// Finds the program `name` in the directories of a `PATH`. Relative directories are skipped: they
+/// mean whatever the current project put there.
 pub(crate) fn find(name: &str, path_variable: &str) -> Option<AbsPath> {
     let directories = path_variable.split(':').filter_map(AbsPath::new);
     let candidates = directories.map(|directory| directory.join(name));
@@ -250,7 +250,7 @@ mod tests {
             ("killed", ""),
         )
         .await;
-        // Whoever writes without end is ended by that.
+        // A program that writes endlessly ends because its output is no longer read.
         check("exec yes", long, ("None", "y\ny")).await;
     }
 

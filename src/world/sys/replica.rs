@@ -1,5 +1,5 @@
-//! Owns a copy of a tree that is changed in the place of that tree. What stood in it at first is
-//! remembered, so that what was changed since can be written down as a layer over the tree.
+//! A copy of a tree that is changed instead of that tree. Its initial state is recorded, so that
+//! later changes can be written as an upper layer over the tree.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -12,8 +12,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RealPath, RelPath};
 use crate::permissions::history::FileFingerprint;
 use crate::world::sys::dir::DirectoryHandle;
+use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
-use crate::world::sys::meta::{FileKind, FileMetadata};
+use crate::world::sys::meta::FileMetadata;
 use crate::world::sys::slot::set_dir_mode;
 use crate::world::sys::staged_file::{PlacementDurability, ReplacePolicy, StagedFile};
 use crate::world::sys::state_files::clear;
@@ -22,22 +23,22 @@ use crate::world::sys::state_files::tree::{CopyMethod, TreeLimits, copy};
 use crate::world::sys::tree_listing::{EntrySelection, TREE_DEPTH_MAX, TreeListing};
 use crate::world::sys::upper_layer::{create_whiteout, make_readable, mark_carried};
 
-/// How large a tree may be of which a copy is made.
+/// Limits on a tree that is copied.
 const LIMITS: TreeLimits = TreeLimits {
     entries: 200_000,
     bytes: 4 * 1024 * 1024 * 1024,
     depth: TREE_DEPTH_MAX,
 };
 
-/// A copy.
+/// A copy of a tree.
 #[derive(Debug)]
 pub(crate) struct TreeReplica {
     dir: DirectoryHandle,
-    /// What stood in it at first.
+    /// Its initial entries.
     baseline: Mutex<BTreeMap<RelPath, ReplicaEntry>>,
 }
 
-/// What stands at a name of a copy.
+/// One entry of a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum ReplicaEntry {
     Directory(Mode),
@@ -47,8 +48,8 @@ enum ReplicaEntry {
 }
 
 impl TreeReplica {
-    /// Copies the directory `tree` to `at`, which is made. Of the directories `except` only the place
-    /// is there.
+    /// Copies the directory `tree` to `at`, which is created. The directories `except` are created
+    /// empty.
     pub(crate) fn from_tree(tree: &RealPath, at: &AbsPath, except: &[AbsPath]) -> Result<Self> {
         create_all(at, DirectoryAudience::User)?;
         let tree = tree.to_abs();
@@ -63,7 +64,7 @@ impl TreeReplica {
         Self::with_baseline(dir).map_err(|fault| replica_error(at, fault))
     }
 
-    /// Copies these files of the directory `from` to `at`, which is made, as far as they are there.
+    /// Copies those of these files that exist from the directory `from` to `at`, which is created.
     pub(crate) fn from_files(
         from: &DirectoryHandle,
         names: &[&OsStr],
@@ -88,7 +89,7 @@ impl TreeReplica {
         })
     }
 
-    /// The copy.
+    /// Returns the directory of the copy.
     pub(crate) fn dir(&self) -> &DirectoryHandle {
         &self.dir
     }
@@ -97,14 +98,15 @@ impl TreeReplica {
         self.baseline.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes what was changed since the beginning to `upper`, as a layer over the tree. What was
-    /// there goes. Nobody changes the copy meanwhile.
+    /// Writes all changes since the baseline to `upper`, as a layer over the tree, replacing what
+    /// `upper` held. The copy must not change meanwhile.
     pub(crate) fn write_layer(&self, upper: &AbsPath) -> Result<()> {
         self.write_upper(upper).map(drop)
     }
 
-    /// As [`TreeReplica::write_layer`]; the next time only what is changed from here on is written. Somebody
-    /// may change the copy meanwhile, and that is written the next time.
+    /// Like [`TreeReplica::write_layer`], but makes the current state the new baseline, so that the
+    /// next layer holds only later changes. The copy may change meanwhile; such changes are written
+    /// with the next layer.
     pub(crate) fn write_next_layer(&self, upper: &AbsPath) -> Result<()> {
         let now = self.write_upper(upper)?;
         *self.lock_baseline() = now;
@@ -118,7 +120,7 @@ impl TreeReplica {
         written.map_err(|fault| replica_error(upper, fault))
     }
 
-    /// Gives what stood in it then.
+    /// Writes the changes and returns the entries at that time.
     fn write_changes(
         &self,
         upper: &DirectoryHandle,
@@ -156,7 +158,7 @@ impl TreeReplica {
                     made => made?,
                 }
                 match before {
-                    // It is the user's directory with other bits.
+                    // It is the user's directory with other permission bits.
                     Some(ReplicaEntry::Directory(_)) => mark_carried(upper, rel),
                     _ => Ok(()),
                 }
@@ -177,13 +179,13 @@ impl TreeReplica {
     }
 }
 
-/// All names in a copy, and what stands there.
+/// Lists all entries of a copy by path.
 fn read_entries(
     dir: &DirectoryHandle,
 ) -> std::result::Result<BTreeMap<RelPath, ReplicaEntry>, FileSystemError> {
     let survey = TreeListing::list(dir, &mut |found| {
         if found.kind == FileKind::Directory {
-            // If it cannot be read, the survey says so.
+            // If it still cannot be read, the listing reports that.
             let _opened = make_readable(dir, &found.rel);
         }
         EntrySelection::Deep
@@ -208,8 +210,8 @@ fn read_entries(
     Ok(names)
 }
 
-/// Gives the directories of a copy the permission bits that they have in the tree `of`; the owner may
-/// use all of them.
+/// Gives the directories of a copy the permission bits that they have in the tree `of`; the owner
+/// always has all permissions.
 fn take_over_modes(
     of: &AbsPath,
     copy: &DirectoryHandle,
@@ -328,7 +330,7 @@ mod tests {
         fs::create_dir(at.join("copy/turned")).unwrap();
         fs::remove_file(at.join("copy/link")).unwrap();
         symlink("new", at.join("copy/link")).unwrap();
-        // What is written is the state of now, however often it was written before.
+        // The layer describes the current state, however often it was written before.
         for _ in 0..2 {
             replica.write_layer(&path("upper")).unwrap();
         }

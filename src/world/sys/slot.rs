@@ -1,5 +1,6 @@
-//! Owns the names in massgen's own directories under which whole files, links and directories wait:
-//! to be put into the user's tree, or because they were taken out of it. A name is filled once.
+//! Slots: names in massgen's own directories under which whole files, symlinks and directories are
+//! staged, either before they are moved into the user's tree or after they were moved out of it. A
+//! slot is filled once.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -15,22 +16,24 @@ use rustix::process::{Gid, Uid};
 use crate::path::RelPath;
 use crate::world::sys::content::{FileContent, copy};
 use crate::world::sys::dir::{DirectoryHandle, proc_path};
+use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
-use crate::world::sys::meta::{FileKind, FileMetadata, SECOND_NS, modified_at};
+use crate::world::sys::meta::{FileMetadata, SECOND_NS, modified_at};
 
-/// What a file is to look like beside its content.
+/// The attributes of a file apart from its content.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FileAttributes {
     /// Its permission bits.
     pub(crate) mode: Mode,
-    /// When its content last changed, in nanoseconds since 1970; the present if it is not said.
+    /// Its modification time, in nanoseconds since 1970; the current time if `None`.
     pub(crate) modified_ns: Option<i128>,
-    /// Whose it is. Only root may give files away; for everybody else it becomes the writer's own.
+    /// Its owner and group. Only root may give files away; for other users, the file belongs to the
+    /// writer.
     pub(crate) owner: Option<(Uid, Gid)>,
 }
 
 impl FileAttributes {
-    /// Those of another file, all of them.
+    /// Takes all attributes of another file.
     pub(crate) fn from_metadata(meta: &FileMetadata) -> Self {
         Self {
             mode: meta.mode & Mode::from_raw_mode(0o7777),
@@ -40,7 +43,7 @@ impl FileAttributes {
     }
 }
 
-/// Makes the file `name` of the first `size_bytes` of `content`.
+/// Creates the file `name` from the first `size_bytes` of `content`.
 pub(crate) fn create_from_content(
     dir: &DirectoryHandle,
     name: &OsStr,
@@ -52,7 +55,7 @@ pub(crate) fn create_from_content(
     apply_attributes(&file, looks)
 }
 
-/// Makes the file `name` of `bytes`.
+/// Creates the file `name` with the content `bytes`.
 pub(crate) fn create_from_bytes(
     dir: &DirectoryHandle,
     name: &OsStr,
@@ -64,8 +67,8 @@ pub(crate) fn create_from_bytes(
     apply_attributes(&file, looks)
 }
 
-/// Copies the file, link or directory `name` of `from` into `to` under the same name, with all that it
-/// looks like. A directory is copied without what is in it.
+/// Copies the file, symlink or directory `name` of `from` into `to` under the same name, with all
+/// its attributes. A directory is copied without its content.
 pub(crate) fn duplicate(
     from: &DirectoryHandle,
     to: &DirectoryHandle,
@@ -95,7 +98,7 @@ pub(crate) fn duplicate(
     }
 }
 
-/// Makes the directory `name` with these permission bits, whatever the umask says.
+/// Creates the directory `name` with these permission bits, whatever the umask is.
 pub(crate) fn make_dir(
     dir: &DirectoryHandle,
     name: &OsStr,
@@ -105,7 +108,7 @@ pub(crate) fn make_dir(
     set_dir_mode(dir, name, mode)
 }
 
-/// Gives the directory `name` these permission bits.
+/// Sets the permission bits of the directory `name`.
 pub(crate) fn set_dir_mode(
     dir: &DirectoryHandle,
     name: &OsStr,
@@ -121,8 +124,8 @@ pub(crate) fn set_dir_mode(
     )?)
 }
 
-/// Whether names can be moved between two directories in one step: they are on the same file system,
-/// mounted at the same place.
+/// Returns whether a rename between the two directories is atomic: they are on the same file system
+/// and the same mount.
 pub(crate) fn is_same_mount(
     one: &DirectoryHandle,
     other: &DirectoryHandle,
@@ -139,8 +142,8 @@ pub(crate) fn is_same_mount(
     Ok(mount(one)? == mount(other)?)
 }
 
-/// When the file or directory was made, in nanoseconds since 1970, where the file system knows, and
-/// its number there. No other one of the machine has both.
+/// Returns the inode number of a file or directory and its birth time, in nanoseconds since 1970,
+/// where the file system records it. No other file on the machine has both.
 pub(crate) fn birth_identity(handle: impl AsFd) -> Result<(u64, i64), FileSystemError> {
     let stat = statx(
         handle,
@@ -177,7 +180,7 @@ fn apply_attributes(file: &File, looks: &FileAttributes) -> Result<FileMetadata,
     FileMetadata::from_handle(file)
 }
 
-/// Says when the link or directory `name` last changed.
+/// Sets the modification time of the symlink or directory `name`.
 fn set_times(
     dir: &DirectoryHandle,
     name: &OsStr,

@@ -1,5 +1,5 @@
-//! Owns how a file comes to be: under a random name beside its place, then renamed. A reader sees
-//! the old file or the new one, never half of it, and a hard link elsewhere keeps the old content.
+//! Writes files atomically: under a random name in the same file system, then renamed. A reader
+//! sees the old file or the new one, never half of it, and another hard link keeps the old content.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -20,42 +20,42 @@ use crate::world::sys::meta::{FileMetadata, modified_at};
 /// Whether a file survives a crash of the machine once the call has returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PlacementDurability {
-    /// The kernel writes it to the disk when it likes.
+    /// The kernel writes it to the disk at its convenience.
     Lazy,
     /// It is on the disk when the call returns.
     Synced,
 }
 
-/// What a file may take the place of.
+/// What a file may replace.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ReplacePolicy<'v> {
     /// Nothing: the name has to be free.
     Nothing,
     /// This version of a file, and no other.
     Only(&'v FileFingerprint),
-    /// Whatever is there.
+    /// Whatever exists.
     Anything,
 }
 
-/// A file that has no place yet. It is removed when it is dropped without having been placed.
+/// A file that is not placed yet. It is removed when it is dropped before it was placed.
 #[derive(Debug)]
 pub(crate) struct StagedFile<'d> {
     dir: &'d DirectoryHandle,
-    /// The directory in which it gets a name before it is placed.
+    /// The directory in which it gets a temporary name before it is placed.
     aside: &'d DirectoryHandle,
-    /// The name by which it can be seen meanwhile. It has none for as long as the file system
-    /// allows, so that nothing is left over if the process is killed.
+    /// The name by which it is visible meanwhile. It stays unnamed as long as the file system
+    /// allows, so that a killed process leaves nothing behind.
     temporary: Option<OsString>,
     file: File,
 }
 
 impl<'d> StagedFile<'d> {
-    /// Makes an empty file in `dir`, with the permission bits that the user gives to new files.
+    /// Creates an empty file in `dir`, with the permission bits that the user gives to new files.
     pub(crate) fn new(dir: &'d DirectoryHandle) -> Result<Self, FileSystemError> {
         Self::with_mode(dir, Mode::from_raw_mode(0o666))
     }
 
-    /// Makes an empty file in `dir` that nobody else can read until it is given other bits.
+    /// Creates an empty file in `dir` that only its owner can read until its bits are changed.
     pub(crate) fn new_private(dir: &'d DirectoryHandle) -> Result<Self, FileSystemError> {
         Self::with_mode(dir, Mode::RUSR | Mode::WUSR)
     }
@@ -84,8 +84,8 @@ impl<'d> StagedFile<'d> {
         })
     }
 
-    /// Lets the file wait in `aside`, if that is on the same file system: a process that is killed
-    /// leaves nothing beside its place then.
+    /// Creates the file's temporary name in `aside` if that is on the same file system: then a
+    /// killed process leaves no temporary file next to the final name.
     #[must_use]
     pub(crate) fn with_waiting_directory(mut self, aside: &'d DirectoryHandle) -> Self {
         if self.temporary.is_none() {
@@ -95,8 +95,8 @@ impl<'d> StagedFile<'d> {
     }
 
     /// Gives the file the owner and the permission bits of the one that it will replace, without
-    /// those that lend its owner's rights: it holds something else now. Only root may give a file
-    /// away; for everybody else it becomes the writer's own.
+    /// setuid and setgid: its content is different. Only root may give a file away; for other
+    /// users, it belongs to the writer.
     pub(crate) fn copy_ownership(&self, old: &FileMetadata) -> Result<(), FileSystemError> {
         match fchown(&self.file, Some(old.owner), Some(old.group)) {
             Ok(()) | Err(Errno::PERM | Errno::INVAL) => {}
@@ -105,22 +105,22 @@ impl<'d> StagedFile<'d> {
         self.set_mode(old.bits_without_setid())
     }
 
-    /// Gives the file these permission bits.
+    /// Sets the permission bits of the file.
     pub(crate) fn set_mode(&self, mode: Mode) -> Result<(), FileSystemError> {
         Ok(fchmod(&self.file, mode)?)
     }
 
-    /// Says that the content last changed at this time, in nanoseconds since 1970.
+    /// Sets the modification time, in nanoseconds since 1970.
     pub(crate) fn set_modified(&self, modified_ns: i128) -> Result<(), FileSystemError> {
         Ok(futimens(&self.file, &modified_at(modified_ns)?)?)
     }
 
-    /// Fills the file with `bytes`.
+    /// Writes `bytes` to the file.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), FileSystemError> {
         Ok(self.file.write_all(bytes)?)
     }
 
-    /// Fills the file with the first `size_bytes` of `content`.
+    /// Writes the first `size_bytes` of `content` to the file.
     pub(crate) fn copy(
         &mut self,
         content: &FileContent,
@@ -129,7 +129,7 @@ impl<'d> StagedFile<'d> {
         copy(content, &self.file, size_bytes)
     }
 
-    /// Puts the file at `name` and returns what it then is.
+    /// Places the file at `name` and returns its metadata there.
     pub(crate) fn place_at(
         mut self,
         name: &OsStr,
@@ -158,7 +158,7 @@ impl<'d> StagedFile<'d> {
         FileMetadata::from_handle(&self.file)
     }
 
-    /// The temporary name, which the file gets now if it has none: only a name can be renamed.
+    /// Returns the temporary name. A file without one gets it now: only a name can be renamed.
     fn temporary_path(&mut self) -> Result<(&DirectoryHandle, &OsStr), FileSystemError> {
         if self.temporary.is_none() {
             let temporary = temporary_name();

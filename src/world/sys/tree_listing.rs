@@ -1,50 +1,50 @@
-//! Owns the walk over a tree: which names are below a directory. Links are listed and never
-//! followed, one directory is open at a time, and depth and number are bounded.
+//! Lists which names are below a directory. Symlinks are listed and never followed, one directory
+//! is open at a time, and depth and number of names are limited.
 
 use crate::path::RelPath;
 use crate::world::sys::dir::DirectoryHandle;
+use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
-use crate::world::sys::meta::FileKind;
 
-/// How many directories a walk goes down.
+/// How many directories deep a walk goes.
 pub(crate) const TREE_DEPTH_MAX: usize = 128;
 
 /// How many names a walk lists.
 pub(crate) const TREE_ENTRIES_MAX: usize = 500_000;
 
-/// What a walk does with one name.
+/// How a walk treats one name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EntrySelection {
-    /// It is listed, and if it is a directory, so is what is in it.
+    /// It is listed, and if it is a directory, so is its content.
     Deep,
-    /// It is listed, and what is in it is not looked at.
+    /// It is listed, but its content is not.
     Shallow,
-    /// It is neither listed nor looked into.
+    /// It is neither listed nor entered.
     Not,
 }
 
 /// One name below the start of a walk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ListedEntry {
-    /// Where it is, seen from the start.
+    /// Its path, relative to the start.
     pub(crate) rel: RelPath,
-    /// What it is.
+    /// Its kind.
     pub(crate) kind: FileKind,
 }
 
-/// What a walk found, parents before children and names in order.
+/// The result of a walk: parents before children, and names in order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TreeListing {
     /// The names.
     pub(crate) found: Vec<ListedEntry>,
     /// Directories that could not be read, and why.
     pub(crate) unreadable: Vec<(RelPath, FileSystemError)>,
-    /// Which limit ended the walk early, if one did.
+    /// The limit that ended the walk early, if one did.
     pub(crate) cut: Option<&'static str>,
 }
 
 impl TreeListing {
-    /// Lists what is below `start`; `keep` decides about each name.
+    /// Lists everything below `start`; `keep` decides about each name.
     pub(crate) fn list(
         start: &DirectoryHandle,
         keep: &mut dyn FnMut(&ListedEntry) -> EntrySelection,

@@ -1,6 +1,6 @@
-//! Owns the walk over a tree that a command wrote to, which may be as deep, as full and as closed as
-//! the command made it. Each name is shown at once, beneath the handle of its directory; nothing is
-//! kept but the way there. Links are shown and never followed.
+//! Walks a tree that a command wrote, which may be as deep, large and inaccessible as the command
+//! made it. Each name is passed to the visitor immediately, with the handle of its directory; only
+//! the path to it is kept in memory. Symlinks are visited and never followed.
 
 use std::ffi::{OsStr, OsString};
 use std::ops::ControlFlow;
@@ -8,46 +8,46 @@ use std::rc::Rc;
 
 use crate::path::RelPath;
 use crate::world::sys::dir::DirectoryHandle;
+use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
-use crate::world::sys::meta::FileKind;
 
-/// How many directories a handle is used for on the way down. A walk holds one for each so many.
+/// How many levels one handle serves on the way down. A walk holds one handle per so many levels.
 const NAMES_A_HANDLE: usize = 32;
 
-/// One name that a patrol came upon.
+/// One name that a walk found.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WalkEntry<'p> {
     /// The directory that holds it.
     pub(crate) dir: &'p DirectoryHandle,
     /// Its name there.
     pub(crate) name: &'p OsStr,
-    /// Where it is, seen from the start.
+    /// Its path, relative to the start.
     pub(crate) rel: &'p RelPath,
-    /// What it is.
+    /// Its kind.
     pub(crate) kind: FileKind,
 }
 
-/// How a patrol goes on.
+/// How a walk continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WalkAction {
-    /// What is in the directory is looked at.
+    /// Visits the content of the directory.
     Descend,
-    /// The walk goes on behind it.
+    /// Continues with the next name.
     Skip,
-    /// The walk ends.
+    /// Ends the walk.
     Stop,
 }
 
-/// Who is shown what a patrol comes upon.
+/// The receiver of what a walk finds.
 pub(crate) trait TreeVisitor {
-    /// A name. It may be gone afterwards.
+    /// Visits one name, which may no longer exist afterwards.
     fn visit(&mut self, sight: WalkEntry<'_>) -> WalkAction;
 
-    /// The directory `rel` cannot be looked into, or not to its end.
+    /// Reports that the directory `rel` cannot be read, or only in part.
     fn visit_unreadable(&mut self, rel: &RelPath, fault: FileSystemError) -> WalkAction;
 }
 
-/// Shows all that is below `start`, the names of a directory before what is in them.
+/// Visits everything below `start`, the names of a directory before their content.
 pub(crate) fn walk_untrusted(
     start: &DirectoryHandle,
     watch: &mut dyn TreeVisitor,
@@ -81,21 +81,21 @@ pub(crate) fn walk_untrusted(
     }
 }
 
-/// A directory on the way, and what is still to be looked at in it.
+/// A directory on the current path, and its subdirectories that are still to be visited.
 struct PendingDirectory {
     cursor: DirectoryCursor,
     pending: Vec<OsString>,
 }
 
-/// Where a directory is.
+/// The location of a directory.
 struct DirectoryCursor {
     /// A handle on a directory above it, or on itself.
     dir: Rc<DirectoryHandle>,
-    /// How many names lead from there to it.
+    /// How many names lead from that handle to it.
     names: usize,
     /// These names.
     below: RelPath,
-    /// Where it is, seen from the start.
+    /// Its path, relative to the start.
     rel: RelPath,
 }
 
@@ -109,7 +109,8 @@ impl DirectoryCursor {
         })
     }
 
-    /// A directory that nobody may look into cannot be opened from within, but the handle on it holds.
+    /// Opens the directory. One without search permission cannot be opened from within, but its
+    /// handle stays usable.
     fn open(&self) -> Result<Rc<DirectoryHandle>, FileSystemError> {
         if self.below.is_root() {
             return Ok(Rc::clone(&self.dir));
@@ -117,7 +118,7 @@ impl DirectoryCursor {
         self.dir.dir(&self.below).map(Rc::new)
     }
 
-    /// Shows what is in it, and gives the directories that are to be looked into.
+    /// Visits its entries, and returns it with the subdirectories to enter.
     fn enter(mut self, watch: &mut dyn TreeVisitor) -> ControlFlow<(), Option<PendingDirectory>> {
         let dir = match self.open() {
             Ok(dir) => dir,

@@ -1,6 +1,7 @@
-//! Owns the marks that the kernel leaves in the upper layer of an overlay: which name is gone, and
-//! which directory stands in the place of another. Who reads them is told when a layer holds a mark
-//! that massgen's overlays never make, because then the layer alone does not say what was changed.
+//! Reads and writes the marks that the kernel leaves in the upper layer of an overlay: whiteouts,
+//! for names that were removed, and opaque directories, which replace the directory below. A mark
+//! that massgen's overlays never create is an error, because then the layer alone does not show
+//! what was changed.
 
 use std::ffi::OsStr;
 use std::os::fd::AsFd;
@@ -13,57 +14,58 @@ use rustix::io::Errno;
 
 use crate::path::RelPath;
 use crate::world::sys::dir::{DirectoryHandle, proc_path};
+use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
-use crate::world::sys::meta::{FileKind, FileMetadata};
+use crate::world::sys::meta::FileMetadata;
 
-/// On a directory, through which nothing shows of the one below (overlayfs with `userxattr`).
+/// On a directory that hides the one below completely (overlayfs with `userxattr`).
 const OPAQUE: &str = "user.overlay.opaque";
 
-/// What [`OPAQUE`] holds then.
+/// The value of [`OPAQUE`] on such a directory.
 const OPAQUE_YES: &[u8] = b"y";
 
-/// On what was copied up from the tree below, whatever it holds.
+/// On what was copied up from the tree below, whatever its value.
 const ORIGIN: &str = "user.overlay.origin";
 
-/// massgen's own, on a directory that stays in the layer and was carried into the tree below.
+/// massgen's own mark on a directory that stays in the layer and was applied to the tree below.
 const CARRIED: &str = "user.massgen.carried";
 
-/// massgen's own, on an empty file that says that a name is gone, where nobody may make the device
-/// that says so.
+/// massgen's own mark on an empty file that stands for a whiteout, where the process may not create
+/// the whiteout device.
 const REMOVED: &str = "user.massgen.removed";
 
-/// More bytes than any mark that is read here holds.
+/// More bytes than the value of any mark that is read here.
 const MARK_BYTES_MAX: usize = 256;
 
-/// Marks of features that are never switched on: content and names would be elsewhere.
+/// Marks of features that are never enabled: with them, content and names would be elsewhere.
 const UNKNOWN: &[&str] = &["user.overlay.redirect", "user.overlay.metacopy"];
 
-/// The number of the device by which an overlay says that a name is gone.
+/// The device number of a whiteout.
 const WHITEOUT: u64 = 0;
 
-/// Why a name with a mark that is not understood stays where it is.
+/// Why a name with an unknown mark stays where it is.
 const UNREADABLE: &str = "its layer has marks that massgen cannot read";
 
-/// What a name in the layer says about the same name in the tree below.
+/// What a name in the layer means for the same name in the tree below.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum UpperEntry {
-    /// It is gone.
+    /// It was removed.
     Removed,
-    /// It is a directory of the tree below, which shows through.
+    /// It is a directory of the tree below, which stays visible through it.
     Merged(FileMetadata),
-    /// It is a new directory. Where one is below, that shows through.
+    /// It is a new directory. If there is one below, that one stays visible through it.
     Made(FileMetadata),
-    /// It is a directory that stands in the place of what was there.
+    /// It is a directory that replaces what was there.
     Replaced(FileMetadata),
     /// It is a file with this content.
     File(FileMetadata),
-    /// It is a link with this text.
+    /// It is a symlink with this target.
     Link,
     /// It is a pipe, a socket or a device.
     Special(FileKind),
 }
 
-/// What `rel` in the layer `upper` says.
+/// Reads what `rel` in the layer `upper` means.
 pub(crate) fn read_upper_entry(
     upper: &DirectoryHandle,
     rel: &RelPath,
@@ -99,14 +101,14 @@ pub(crate) fn read_upper_entry(
     }
 }
 
-/// Whether what stands at `rel` of the layer was copied from the tree below and then changed.
+/// Returns whether `rel` in the layer was copied from the tree below and then changed.
 pub(crate) fn is_copied_up(upper: &DirectoryHandle, rel: &RelPath) -> bool {
     let handle = upper.handle(rel);
     handle.is_ok_and(|handle| matches!(read_mark(&handle, ORIGIN), Ok(Some(_))))
 }
 
-/// Says of the directory `rel`, which stays in the layer, that it was carried: what is below shows
-/// through it, and if somebody removes that, it is not made again.
+/// Marks the directory `rel`, which stays in the layer, as applied: the directory below stays
+/// visible through it, and if the user removes that one, it is not created again.
 pub(crate) fn mark_carried(upper: &DirectoryHandle, rel: &RelPath) -> Result<(), FileSystemError> {
     let handle = upper.handle(rel)?;
     let path = proc_path(&handle);
@@ -117,14 +119,14 @@ pub(crate) fn mark_carried(upper: &DirectoryHandle, rel: &RelPath) -> Result<(),
     }
 }
 
-/// Says of the directory `rel` of a layer that nothing of what stands there below shows through it.
+/// Marks the directory `rel` of a layer as opaque: nothing of what is below is visible through it.
 pub(crate) fn mark_opaque(upper: &DirectoryHandle, rel: &RelPath) -> Result<(), FileSystemError> {
     let handle = upper.handle(rel)?;
     let path = proc_path(&handle);
     Ok(setxattr(&path, OPAQUE, OPAQUE_YES, XattrFlags::empty())?)
 }
 
-/// Says that `name`, which is free in the directory `dir` of a layer, is gone.
+/// Creates a whiteout: marks `name`, which is free in the directory `dir` of a layer, as removed.
 pub(crate) fn create_whiteout(dir: &DirectoryHandle, name: &OsStr) -> Result<(), FileSystemError> {
     match mknodat(
         dir,
@@ -146,14 +148,15 @@ pub(crate) fn create_whiteout(dir: &DirectoryHandle, name: &OsStr) -> Result<(),
     )?)
 }
 
-/// Whether the marks of a layer can be made in the directory `dir`.
+/// Returns whether the marks of a layer can be created in the directory `dir`.
 pub(crate) fn supports_marks(dir: &DirectoryHandle) -> bool {
     let path = proc_path(dir);
     let made = setxattr(&path, CARRIED, b"y", XattrFlags::empty());
     made.and_then(|()| removexattr(&path, CARRIED)).is_ok()
 }
 
-/// Lets massgen itself read the file or directory `rel` of the layer, whatever the command said.
+/// Gives massgen itself read permission on the file or directory `rel` of the layer, whatever mode
+/// the command set.
 pub(crate) fn make_readable(upper: &DirectoryHandle, rel: &RelPath) -> Result<(), FileSystemError> {
     let handle = upper.handle(rel)?;
     let meta = FileMetadata::from_handle(&handle)?;
@@ -168,7 +171,7 @@ pub(crate) fn make_readable(upper: &DirectoryHandle, rel: &RelPath) -> Result<()
     Ok(chmod(proc_path(&handle), meta.mode | needed)?)
 }
 
-/// A character device of number 0:0 is how an overlay says that a name is gone.
+/// Returns whether `handle` is a whiteout: a character device with the number 0:0.
 fn is_whiteout(handle: impl AsFd) -> Result<bool, FileSystemError> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW;
     let stat = statx(handle, "", flags, StatxFlags::BASIC_STATS)?;
@@ -177,7 +180,7 @@ fn is_whiteout(handle: impl AsFd) -> Result<bool, FileSystemError> {
         && (stat.stx_rdev_major, stat.stx_rdev_minor) == (0, 0))
 }
 
-/// The mark `name`; `None` where there is none, or where the file system cannot have any.
+/// Reads the mark `name`; `None` if it is absent, or the file system supports no such marks.
 fn read_mark(handle: impl AsFd, name: &str) -> Result<Option<Vec<u8>>, FileSystemError> {
     let mut value = [0; MARK_BYTES_MAX];
     match getxattr(proc_path(handle), name, &mut value[..]) {

@@ -1,6 +1,6 @@
-//! Commands that try to use up the machine, or do not want to end, started by the agent of a whole
-//! run: they are held, the agent is told so, and the run goes on to its end. Each run begins with a
-//! command that does a little of the same, which works.
+//! Commands that try to exhaust the machine, or do not end, started by the agent of a run: they are
+//! limited, the agent is told so, and the run continues to its end. Each run begins with a harmless
+//! command that does a little of the same, and works.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,20 +16,20 @@ use crate::chaos::scene::{Scene, reply};
 use crate::chaos::tiers;
 use crate::chaos::traces::{check_nothing_left, processes};
 
-/// How much memory massgen may take at most while a command writes 1 GiB, in MiB. An unoptimized
-/// build takes about 60 without it, most of which is the program itself.
+/// Maximum memory of massgen while a command writes 1 GiB, in MiB. An unoptimized build uses about
+/// 60 without that, most of it for the program itself.
 const RESIDENT_MIB_MAX: u64 = 96;
-/// What stands in everything that is told of a command.
+/// Part of the result of every command.
 const ANY: &str = r#""execution_time":"#;
-/// How many processes a bomb may have, those that hold it included.
+/// Maximum number of processes of a bomb, including those of the sandbox.
 const PROCESSES_MAX: usize = 64;
-/// How many processes the machine itself bears if massgen does not limit them.
+/// Number of processes that the machine can bear if massgen does not limit them.
 const BEARABLE: usize = 500;
 
-/// A command of an agent, and what it is told that came of it: these two texts.
+/// A command of an agent, and two texts that its result contains.
 struct Case {
     command: String,
-    /// Seconds, where the command would not end by itself.
+    /// Timeout in seconds, for a command that would not end by itself.
     timeout: Option<u64>,
     told: [&'static str; 2],
 }
@@ -44,7 +44,7 @@ impl Case {
         }
     }
 
-    /// One that goes on for ever, and is killed after a second.
+    /// Returns a case whose command never ends, and is killed after a second.
     fn endless(command: &str) -> Self {
         let mut case = Self::of(command, ["it took too long and was killed", ANY]);
         case.timeout = Some(1);
@@ -52,7 +52,7 @@ impl Case {
     }
 
     fn call(&self) -> (&'static str, Value) {
-        // A machine under load takes its time.
+        // Generous, for a machine under load.
         let timeout = self.timeout.unwrap_or(600);
         (
             "execute_command",
@@ -60,14 +60,14 @@ impl Case {
         )
     }
 
-    /// What a request looks like that tells what came of it.
+    /// Returns the condition for a request that contains the result.
     fn told(&self) -> Value {
         let [last, other] = self.told;
         json!({"last": last, "contains": other})
     }
 }
 
-/// The most that a run had at one time.
+/// Peak usage of a run.
 #[derive(Clone, Copy, Debug, Default)]
 struct Peak {
     /// Memory of massgen itself.
@@ -75,8 +75,8 @@ struct Peak {
     processes: usize,
 }
 
-/// Runs a team whose agent makes both calls, in each tier, and expects that it is told what it should
-/// be, answers, and presents. `prepared` makes the process of what massgen is started with.
+/// Runs a team whose agent makes both calls, in each tier, and checks that it receives the expected
+/// results, answers, and presents. `prepared` creates the process from massgen's arguments.
 #[track_caller]
 fn check_prepared(
     limits: &Value,
@@ -93,7 +93,7 @@ fn check_prepared(
             reply(&harmless.told(), &hostile.call()),
             reply(&hostile.told(), &answer),
         ];
-        // If it is told anything else, it answers something else.
+        // If it receives anything else, it answers something else.
         scene.team_of(&json!({"command_line_limits": limits}), replies, &[]);
         let mut massgen = scene.start(prepared(&scene, &["-c", "team.yaml", "go"]));
         let status = loop {
@@ -118,7 +118,7 @@ fn check(limits: &Value, harmless: &Case, hostile: &Case) -> Peak {
     check_prepared(limits, harmless, hostile, Scene::massgen)
 }
 
-/// The most memory that a process has had so far, in MiB.
+/// Returns the peak memory of a process so far, in MiB.
 fn resident_mib(process: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status
@@ -128,16 +128,16 @@ fn resident_mib(process: u32) -> Option<u64> {
     Some(kib / 1024)
 }
 
-/// What keeps the machine usable if massgen fails to limit a bomb.
+/// Protects the machine if massgen fails to limit a bomb.
 enum Guard {
-    /// A control group with everything in it.
+    /// A control group that contains everything.
     Group(PathBuf),
-    /// A limit of the user's own.
+    /// A limit of the user.
     User,
 }
 
 impl Guard {
-    /// None can be had by root where no group can be made, because limits of users do not hold it.
+    /// Returns `None` for root without control groups, because user limits do not apply to it.
     fn new() -> Option<Self> {
         if !geteuid().is_root() {
             return Some(Self::User);
@@ -154,7 +154,7 @@ impl Guard {
         made.next()
     }
 
-    /// The words of a shell that puts itself behind the guard and becomes the rest of its words.
+    /// Returns a shell script that enters the guard and then executes its arguments.
     fn script(&self) -> String {
         match self {
             Guard::Group(dir) => format!("echo $$ > {}/cgroup.procs && exec \"$@\"", dir.display()),
@@ -175,7 +175,7 @@ impl Drop for Guard {
     }
 }
 
-/// massgen, started by a shell that does `script` before.
+/// Returns massgen, started by a shell that first runs `script`.
 fn behind(script: &str, scene: &Scene, words: &[&str]) -> Command {
     let massgen = scene.path("massgen").display().to_string();
     let inner = scene.massgen(&[]);
@@ -196,7 +196,7 @@ fn a_fork_bomb_is_held() {
         println!("skipped: nothing here keeps a bomb from the machine if massgen does not");
         return;
     };
-    // The first process waits until another finds that there can be no more.
+    // The first process waits until another one cannot fork any more.
     let bomb = |most: usize| {
         format!(
             "python3 -c '
@@ -220,7 +220,7 @@ print(\"full\" if os.path.exists(\"full\") else \"room\")'"
     let peak = check_prepared(&limits, &harmless, &hostile, |scene, words| {
         behind(&guard.script(), scene, words)
     });
-    // In tier C a user's other processes count as well, so that as many more are let in.
+    // In tier C a user's other processes count as well, so the limit is that much higher.
     let others = match guard {
         Guard::User => BEARABLE,
         Guard::Group(_) => 8,
@@ -245,7 +245,7 @@ fn a_disk_that_is_nearly_full_ends_the_command_that_fills_it() {
         println!("skipped: only root can have a small disk");
         return;
     }
-    // It goes with the namespace.
+    // The mount disappears with the namespace.
     let script = "mkdir .massgen && mount -t tmpfs -o size=320m tmpfs .massgen && exec \"$@\"";
     let script = format!("exec unshare -m bash -c '{script}' bash \"$@\"");
     let filler = |files: u32| {

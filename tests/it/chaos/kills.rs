@@ -1,5 +1,5 @@
-//! Five hundred commands that are killed at random moments of their lives: while their sandbox is
-//! built, while they run, while what they changed is carried over, with commands in the background.
+//! Five hundred commands that are killed at random moments: while their sandbox is built, while
+//! they run, while their changes are transferred, and with commands in the background.
 
 use std::fs;
 use std::process::Child;
@@ -18,40 +18,40 @@ use crate::chaos::tiers;
 use crate::chaos::traces::{Process, await_end_of_all, check_nothing_left, processes};
 use crate::repetition::repetitions;
 
-/// Where the random moments begin; a different number gives different ones.
+/// Seed of the random moments.
 const SEED: u64 = 20_250_401;
-/// How many commands are killed in all.
+/// Number of commands that are killed.
 const KILLS: usize = 500;
-/// The same at every change.
+/// The same in the short suite.
 const KILLS_SHORT: usize = 96;
-/// How many are at work at once.
+/// Number of parallel commands.
 const AT_ONCE: usize = 3;
-/// A command that takes longer hangs.
+/// Timeout of a command.
 const LIFE_MAX: Duration = Duration::from_mins(2);
 
-/// How a command is started.
+/// Way of starting a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Manner {
     /// By `massgen sandbox`.
     Alone,
-    /// By an agent of a run that presents, with commands of its in the background.
+    /// By the final agent of a run, which also has commands in the background.
     InRun,
 }
 
-/// What is killed.
+/// Process that is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Victim {
-    /// The command, because massgen is told to end.
+    /// The command, by a signal that asks massgen to end.
     Command,
-    /// massgen, which cannot do anything about it.
+    /// massgen, which cannot react.
     Massgen,
     /// The process outside the sandbox.
     Outer,
-    /// What that has started: the first process of the sandbox.
+    /// Its child: the first process of the sandbox.
     Inner,
 }
 
-/// One place where commands are killed, one after the other.
+/// A series of commands that are killed one after another.
 #[derive(Clone, Copy, Debug)]
 struct Job {
     tier: SandboxLevel,
@@ -60,12 +60,12 @@ struct Job {
     kills: usize,
 }
 
-/// How many commands are killed.
+/// Returns the number of commands to kill.
 fn kills() -> usize {
     repetitions(KILLS_SHORT, KILLS)
 }
 
-/// All of them. A run takes longer than one command, and has fewer.
+/// Returns all jobs. A run takes longer than a single command, and gets fewer kills.
 fn jobs(tiers: &[SandboxLevel]) -> Vec<Job> {
     let manners = [(Manner::InRun, 1), (Manner::Alone, 3)];
     let victims = [
@@ -91,41 +91,41 @@ fn jobs(tiers: &[SandboxLevel]) -> Vec<Job> {
     jobs
 }
 
-/// How long each file is that a command writes, in bytes.
+/// Size of each file that a command writes, in bytes.
 const FILE_BYTES: usize = 32 * 1024;
-/// How many files of each kind there are.
+/// Number of files of each kind.
 const FILES: usize = 6;
 
-/// A file as it was (`1`) or as a command writes it (`2`).
+/// Returns the content of a file before (`1`) or after (`2`) the command.
 fn content(digit: &str) -> String {
     format!("{digit:0>FILE_BYTES$}")
 }
 
-/// Where something is done, and how.
+/// A scene and the job that runs in it.
 struct Stage {
     scene: Scene,
     job: Job,
 }
 
 impl Stage {
-    /// The directory in which changes are seen.
+    /// Returns the directory in which changes are visible.
     fn changed(&self) -> &'static str {
         match (self.job.tier, self.job.manner) {
             (SandboxLevel::C, Manner::Alone) => "project/ws",
-            // In a run of tier C a command writes to the workspace, and the run delivers.
+            // In a run of tier C, a command writes to the workspace, and the run delivers.
             _ => "project/src",
         }
     }
 
-    /// Changes files, each in one step, makes new ones and removes others, and leaves processes
-    /// behind.
+    /// Returns a script that changes files, each atomically, creates new ones and removes others,
+    /// and leaves processes behind.
     fn script(&self) -> String {
         let scene = &self.scene;
         let in_dir = match (self.job.tier, self.job.manner) {
             (SandboxLevel::C, Manner::InRun) => String::new(),
             _ => format!("cd {}; ", scene.path(self.changed()).display()),
         };
-        // What is in there is the machine's in tier C.
+        // In tier C, these directories are the machine's.
         let shared = match self.job.tier {
             SandboxLevel::C => String::new(),
             SandboxLevel::A | SandboxLevel::B | SandboxLevel::D | SandboxLevel::Off => {
@@ -143,7 +143,7 @@ impl Stage {
         )
     }
 
-    /// Makes the directory as it was before.
+    /// Restores the directory.
     fn restore(&self) {
         let dir = self.scene.path(self.changed());
         fs::remove_dir_all(&dir).unwrap();
@@ -154,7 +154,7 @@ impl Stage {
         }
     }
 
-    /// Expects that each file is there as a whole or not at all. `part` is the command's own.
+    /// Checks that each file is complete or missing. `part` is a temporary file of the command.
     #[track_caller]
     fn check_files(&self) {
         let (old, new, job) = (content("1"), content("2"), self.job);
@@ -182,7 +182,7 @@ impl Stage {
         }
     }
 
-    /// Expects that a command which nothing came in between has done all that it should.
+    /// Checks that an undisturbed command has made all its changes.
     #[track_caller]
     fn check_changed(&self) {
         let mut expected = vec!["made".to_owned()];
@@ -190,7 +190,7 @@ impl Stage {
             expected.extend([format!("changed{number}"), format!("new{number}")]);
         }
         if (self.job.tier, self.job.manner) == (SandboxLevel::C, Manner::InRun) {
-            // Delivery removes nothing.
+            // The delivery removes nothing.
             expected.extend((0..FILES).map(|number| format!("removed{number}")));
         }
         expected.sort();
@@ -211,7 +211,7 @@ impl Stage {
         self.scene.start(self.scene.massgen(&words))
     }
 
-    /// Waits until massgen has ended, with its exit status if no signal ended it.
+    /// Waits until massgen has ended, and returns its exit status unless a signal ended it.
     #[track_caller]
     fn await_end(&self, massgen: &mut Child) -> Option<i32> {
         let begun = Instant::now();
@@ -227,8 +227,8 @@ impl Stage {
         }
     }
 
-    /// Lets a command come to its end, and expects that it has done all that it should and that
-    /// nothing is left of it and all before it. How long it took.
+    /// Runs a command to its end, and checks that it has made its changes and that nothing is left
+    /// of it and of all before it. Returns its duration.
     #[track_caller]
     fn undisturbed(&self, what: &str) -> Duration {
         self.restore();
@@ -248,7 +248,7 @@ impl Stage {
     }
 }
 
-/// Sends a signal to the victim. Whether there was one.
+/// Sends a signal to the victim. Returns whether there was one.
 fn strike(scene: &Scene, massgen: &Child, victim: Victim, number: usize) -> bool {
     let own = i32::try_from(massgen.id()).unwrap();
     let (signal, chosen) = match victim {
@@ -261,7 +261,7 @@ fn strike(scene: &Scene, massgen: &Child, victim: Victim, number: usize) -> bool
                 let children = all.iter().filter(|process| process.parent == parent);
                 children.collect()
             };
-            // The first is the stem, from which the others were split off.
+            // The first child is the fork server, from which the others were forked.
             let outer: Vec<&Process> = children(own).into_iter().skip(1).collect();
             let chosen = match victim {
                 Victim::Inner => outer.iter().find_map(|outer| children(outer.number).pop()),
@@ -271,8 +271,8 @@ fn strike(scene: &Scene, massgen: &Child, victim: Victim, number: usize) -> bool
         }
     };
     let chosen = chosen.and_then(Pid::from_raw);
-    // Nobody else gets the number of massgen as long as it has not been waited for; another process
-    // is looked at once more through the handle.
+    // massgen's process id cannot be reused before it is waited for; another process is checked
+    // again through the handle.
     let handle = chosen.and_then(|chosen| pidfd_open(chosen, PidfdFlags::empty()).ok());
     let is_it = |chosen: Pid| {
         let number = chosen.as_raw_nonzero().get();
@@ -286,8 +286,9 @@ fn strike(scene: &Scene, massgen: &Child, victim: Victim, number: usize) -> bool
     })
 }
 
-/// Kills as many commands as `job` says, and expects after each that nothing of it runs and every
-/// file is whole, and after all that the next command clears away what massgen could not.
+/// Kills as many commands as `job` says. Checks after each that none of its processes is running
+/// and every file is complete, and at the end that the next command cleans up what massgen could
+/// not.
 fn carry_out(job: Job, seed: u64) -> usize {
     let scene = Scene::new(job.tier);
     let stage = Stage { scene, job };
@@ -316,14 +317,14 @@ fn carry_out(job: Job, seed: u64) -> usize {
         if struck {
             killed += 1;
         } else {
-            // It was over before: the machine has become faster.
+            // It had already ended: the machine has become faster.
             life = begun.elapsed();
         }
         await_end_of_all(scene);
         stage.check_files();
         let said = scene.said();
         assert!(!said.contains("panicked"), "{job:?}: {said}");
-        // It can be told to end before it listens.
+        // It may get the signal before its handlers are installed.
         let can_be_killed = matches!(job.victim, Victim::Massgen | Victim::Command);
         assert!(code.is_some() || can_be_killed, "{job:?}: {said}");
     }

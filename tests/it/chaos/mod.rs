@@ -1,5 +1,5 @@
-//! Commands that are killed, together with massgen and the processes that hold them, at any moment;
-//! and commands that try to use up the machine. Nothing of them is left, and the run goes on.
+//! Commands that are killed, as are massgen and the processes of their sandbox, at any moment; and
+//! commands that try to exhaust the machine. Nothing of them is left, and the run continues.
 #![expect(clippy::print_stdout, reason = "a test says why it has nothing to do")]
 
 mod contained;
@@ -16,7 +16,7 @@ use massgen::world::sandbox::Sandbox;
 
 use crate::project::binary;
 
-/// The tiers that this machine can enforce, as massgen itself finds out.
+/// Returns the tiers that this machine supports, as detected by massgen itself.
 fn tiers() -> Vec<SandboxLevel> {
     let place = tempfile::tempdir().unwrap();
     let abs = |path: &Path| AbsPath::new(path).unwrap();

@@ -1,8 +1,8 @@
-//! Numbers that look random and are the same each time.
+//! Deterministic pseudorandom numbers.
 
 use std::time::Duration;
 
-/// Such numbers, by `SplitMix64` (Steele, Lea and Flood, 2014).
+/// A generator of such numbers, `SplitMix64` (Steele, Lea and Flood, 2014).
 pub(super) struct Random(u64);
 
 impl Random {
@@ -18,7 +18,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// Some time, shorter than `most`.
+    /// Returns a random duration that is shorter than `most`.
     pub(super) fn time_below(&mut self, most: Duration) -> Duration {
         let parts = u32::try_from(self.next() >> 48).unwrap();
         most * parts / (1 << 16)

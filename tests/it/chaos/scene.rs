@@ -1,5 +1,5 @@
-//! A place on disk where massgen runs, all of whose processes, mounts and files can be told from
-//! those of other tests: its path stands in the words or the environment of each.
+//! A directory in which massgen runs, with processes, mounts and files that can be distinguished
+//! from those of other tests: its path is in the arguments or the environment of each.
 #![expect(
     clippy::disallowed_types,
     reason = "a process writes to a file of its own"
@@ -17,11 +17,11 @@ use tempfile::TempDir;
 use crate::project::{binary, copy_program};
 use crate::scripted_team::FINAL;
 
-/// A directory with a project, a home, a place for temporary files, and massgen itself.
+/// A directory with a project, a home, a directory for temporary files, and massgen itself.
 pub(super) struct Scene {
     root: TempDir,
     pub(super) tier: SandboxLevel,
-    /// The numbers of all processes of massgen that were started here.
+    /// The ids of all massgen processes that were started here.
     pub(super) started: Mutex<Vec<u32>>,
 }
 
@@ -36,7 +36,7 @@ impl Scene {
         for name in ["project/src", "project/ws", "home", "tmp"] {
             fs::create_dir_all(scene.path(name)).unwrap();
         }
-        // A file of its own, so that its path is that of the scene.
+        // A separate file, so that its path is in the scene.
         let own = scene.path("massgen");
         if fs::hard_link(binary(), &own).is_err() {
             copy_program(&binary(), &own);
@@ -53,25 +53,26 @@ impl Scene {
         self.root.path().canonicalize().unwrap().join(name)
     }
 
-    /// The name of its directory, which nobody else has.
+    /// Returns the unique name of its directory.
     pub(super) fn name(&self) -> String {
         let path = self.path(".");
         path.file_name().unwrap().to_str().unwrap().to_owned()
     }
 
-    /// What stands in the words, the environment or the mounts of all that belongs to it.
+    /// Returns a text that is in the arguments, the environment or the mounts of everything that
+    /// belongs to the scene.
     pub(super) fn mark(&self) -> String {
         self.path("").display().to_string()
     }
 
-    /// Writes the team of one agent that makes these calls and then answers, and makes the others
-    /// when it presents. `keys` are further keys of its backend.
+    /// Writes the team of one agent that makes these `calls` and then answers, and makes the calls
+    /// in `last` when it presents. `keys` are further keys of its backend.
     pub(super) fn team(&self, keys: &Value, calls: &[(&str, Value)], last: &[(&str, Value)]) {
         let replies = calls.iter().map(|called| reply(&json!({}), called));
         self.team_of(keys, replies.collect(), last);
     }
 
-    /// The same, with what the agent replies until it answers.
+    /// The same, with the replies until it answers.
     pub(super) fn team_of(&self, keys: &Value, first: Vec<Value>, last: &[(&str, Value)]) {
         let presents = json!({"system": FINAL});
         let last = last.iter().map(|called| reply(&presents, called));
@@ -99,7 +100,7 @@ impl Scene {
         fs::write(self.path("project/team.yaml"), team.to_string()).unwrap();
     }
 
-    /// massgen with these words; it writes to files of the scene.
+    /// Returns massgen with these words; its output goes to files of the scene.
     pub(super) fn massgen(&self, words: &[&str]) -> Command {
         let mut command = Command::new(self.path("massgen"));
         command
@@ -113,7 +114,7 @@ impl Scene {
         command
     }
 
-    /// Gives a process nothing to read, and files of the scene to write to.
+    /// Redirects a process's standard input from nothing, and its output to files of the scene.
     pub(super) fn captured(&self, command: &mut Command) {
         command
             .stdin(Stdio::null())
@@ -127,13 +128,13 @@ impl Scene {
         child
     }
 
-    /// What it wrote on its standard error.
+    /// Returns its standard error.
     pub(super) fn said(&self) -> String {
         let stderr = fs::read(self.path("stderr")).unwrap();
         String::from_utf8_lossy(&stderr).into_owned()
     }
 
-    /// The names in one of its directories; none if that is not there.
+    /// Returns the names in one of its directories; none if it does not exist.
     pub(super) fn names(&self, dir: impl AsRef<Path>) -> Vec<String> {
         let entries = fs::read_dir(self.path("").join(dir)).into_iter().flatten();
         let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -143,7 +144,7 @@ impl Scene {
     }
 }
 
-/// What a scripted agent calls when a request looks so.
+/// Returns a reply of a scripted agent that makes a call if the request matches `when`.
 pub(super) fn reply(when: &Value, (name, arguments): &(&str, Value)) -> Value {
     json!({"when": when, "calls": [{"name": name, "arguments": arguments}]})
 }

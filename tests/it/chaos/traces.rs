@@ -1,4 +1,4 @@
-//! What a scene has left on the machine: processes, mounts, control groups and files.
+//! Traces of a scene on the machine: processes, mounts, control groups and files.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,17 +8,17 @@ use std::time::{Duration, Instant};
 
 use crate::chaos::scene::Scene;
 
-/// What takes longer never happens.
+/// Timeout of everything; what takes longer never happens.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// A process, by what the machine says about it.
+/// A process, as described in `/proc`.
 pub(super) struct Process {
     pub(super) number: i32,
     pub(super) parent: i32,
     words: String,
 }
 
-/// The processes of a scene.
+/// Returns the processes of a scene.
 pub(super) fn processes(scene: &Scene) -> Vec<Process> {
     let mark = scene.mark();
     each_process()
@@ -35,9 +35,9 @@ fn each_process() -> impl Iterator<Item = PathBuf> {
     entries.map(|entry| entry.path()).filter(is_number)
 }
 
-/// A process that `mark` is in the words, the environment or the directory of.
+/// Returns the process if `mark` is in its arguments, environment or working directory.
 fn process(dir: &Path, mark: &str) -> Option<Process> {
-    // One that has ended meanwhile has none of this.
+    // These files are empty for a process that has ended meanwhile.
     let text = |name: &str| {
         let bytes = fs::read(dir.join(name)).unwrap_or_default();
         String::from_utf8_lossy(&bytes).replace('\0', " ")
@@ -63,12 +63,12 @@ fn process(dir: &Path, mark: &str) -> Option<Process> {
     })
 }
 
-/// The mounts in any namespace of the machine that have to do with a scene.
+/// Returns the mounts in any namespace of the machine that belong to a scene.
 fn mounts(scene: &Scene) -> Vec<String> {
     let mark = scene.mark();
     let mut seen = BTreeSet::new();
     let tables = each_process().filter_map(|dir| {
-        // What cannot be told apart is looked at each time.
+        // If the namespace is unknown, its table is read each time.
         let namespace = fs::read_link(dir.join("ns/mnt"));
         let is_new = namespace.map_or(true, |namespace| seen.insert(namespace));
         let table = is_new.then(|| fs::read_to_string(dir.join("mountinfo")));
@@ -81,7 +81,7 @@ fn mounts(scene: &Scene) -> Vec<String> {
     tables.flat_map(of_scene).collect()
 }
 
-/// The control groups that were made for commands of a scene.
+/// Returns the control groups of commands of a scene.
 fn groups(scene: &Scene) -> Vec<PathBuf> {
     let started = scene.started.lock().unwrap();
     let is_of_scene = |name: &str| {
@@ -106,7 +106,7 @@ fn groups(scene: &Scene) -> Vec<PathBuf> {
     found
 }
 
-/// Waits until the kernel has ended all that runs in a scene and taken its mounts down.
+/// Waits until the kernel has ended all processes of a scene and removed its mounts.
 #[track_caller]
 pub(super) fn await_end_of_all(scene: &Scene) {
     let begun = Instant::now();
@@ -124,7 +124,7 @@ pub(super) fn await_end_of_all(scene: &Scene) {
     }
 }
 
-/// Expects that a run, or a call, which ended by itself has left nothing of any before it.
+/// Checks that a run or call that ended by itself has left nothing, nor anything of earlier ones.
 #[track_caller]
 pub(super) fn check_nothing_left(scene: &Scene) {
     await_end_of_all(scene);
@@ -153,7 +153,7 @@ pub(super) fn check_nothing_left(scene: &Scene) {
     );
 }
 
-/// What is in the user's directories under a name that only massgen gives, and only for a moment.
+/// Returns the entries in the user's directories with names that massgen uses only temporarily.
 fn temporary(scene: &Scene) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut open = ["src", "ws"]

@@ -9,7 +9,7 @@ use crate::sandbox_policy::limits::ResourceLimits;
 use crate::sandbox_policy::network::{DomainPattern, NetworkPolicy};
 use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 
-/// An agent that runs commands, with more lines in its backend.
+/// Returns an agent that runs commands, with additional lines in its backend.
 pub(super) fn with_commands(lines: &str) -> String {
     with_backend(&format!("cwd: w1\nenable_mcp_command_line: true\n{lines}"))
 }

@@ -10,12 +10,12 @@ use crate::config::docker::{
 
 const KEY: &str = "agent.backend.command_line_docker";
 
-/// An agent whose commands run in a container, with more lines in its backend.
+/// Returns an agent whose commands run in a container, with additional lines in its backend.
 pub(super) fn in_docker(lines: &str) -> String {
     with_commands(&format!("command_line_execution_mode: docker\n{lines}"))
 }
 
-/// The container of a config that is valid, whatever is worth a word about it.
+/// Returns the container of a config that must be valid; warnings are ignored.
 #[track_caller]
 fn docker(lines: &str) -> DockerConfig {
     let loaded = try_load(&in_docker(lines));

@@ -1,4 +1,4 @@
-//! Each key by itself: known or not, served or not, of which shape, with which default.
+//! Each key by itself: whether it is known and supported, its shape and its default.
 
 use super::commands::with_commands;
 use super::docker::in_docker;
@@ -135,12 +135,12 @@ fn every_default_of_the_table_is_the_default_of_the_code() {
     assert!(written > 15, "only {written} defaults were tried");
 }
 
-/// A config whose hooks before calls are these.
+/// Returns a config with these hooks before tool calls.
 fn with_hooks(groups: &str) -> String {
     format!("{}hooks: {{PreToolUse: {groups}}}\n", with_backend(""))
 }
 
-/// A config with every key that is served.
+/// A config with every supported key.
 const FULL: &str = r"
 x-common: &common {type: ollama, temperature: 0.2, top_k: 40, stream_options: null}
 agents:

@@ -1,4 +1,4 @@
-//! What a YAML becomes, and what is said about it: what is here holds for all of it.
+//! The config that a YAML gives and the findings about it. This module has the shared helpers.
 
 mod commands;
 mod docker;
@@ -52,7 +52,7 @@ fn try_load(yaml: &str) -> Result<LoadedConfig, Box<InvalidConfig>> {
     load(yaml.as_bytes(), &origin, &context)
 }
 
-/// The config of a YAML that must be valid and without warnings.
+/// Returns the config of a YAML that must be valid and without warnings.
 #[track_caller]
 fn config(yaml: &str) -> Config {
     let loaded = try_load(yaml).unwrap_or_else(|invalid| panic!("{}", invalid.render()));
@@ -60,7 +60,7 @@ fn config(yaml: &str) -> Config {
     loaded.config
 }
 
-/// The findings of a YAML as `error KEY: MESSAGE (HINT)`.
+/// Returns the findings of a YAML as `error KEY: MESSAGE (HINT)`.
 fn findings(yaml: &str) -> Vec<String> {
     let found = match try_load(yaml) {
         Ok(loaded) => loaded.warnings,
@@ -77,7 +77,7 @@ fn findings(yaml: &str) -> Vec<String> {
     lines.collect()
 }
 
-/// Each expected text is part of one finding, in order, and there are no others.
+/// Checks that each expected string is part of one finding, in order, and that there are no others.
 #[track_caller]
 fn check(yaml: &str, expected: &[&str]) {
     let found = findings(yaml);
@@ -87,7 +87,7 @@ fn check(yaml: &str, expected: &[&str]) {
     }
 }
 
-/// An agent with more lines in its backend.
+/// Returns an agent with additional lines in its backend.
 fn with_backend(lines: &str) -> String {
     format!(
         "agent:\n  id: a\n  backend:\n    type: ollama\n    model: m\n{}",
@@ -95,7 +95,7 @@ fn with_backend(lines: &str) -> String {
     )
 }
 
-/// An agent, and more lines in `orchestrator`.
+/// Returns an agent, with additional lines in `orchestrator`.
 fn with_orchestrator(lines: &str) -> String {
     let agent = with_backend("cwd: w1");
     format!("{agent}orchestrator:\n{}", indent(lines, 2))

@@ -1,4 +1,4 @@
-//! Paths that a config opens, and directories that massgen works in.
+//! Paths that a config opens, and the directories that massgen writes to.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! The keys about foreign servers.
+//! The keys about MCP servers.
 
 use std::sync::Arc;
 
@@ -12,19 +12,19 @@ use crate::permissions::grant::Permission;
 use crate::sandbox_policy::network::NetworkPolicy;
 use crate::tools::served::OutsideEffects;
 
-/// An agent with a workspace and these servers, as YAML in one line.
+/// Returns an agent with a workspace and these servers, given as YAML in one line.
 pub(super) fn with_servers(servers: &str) -> String {
     with_backend(&format!("cwd: w1\nmcp_servers: {servers}"))
 }
 
-/// The servers of the first agent.
+/// Returns the servers of the first agent.
 #[track_caller]
 fn servers(yaml: &str) -> Vec<ServerConfig> {
     let servers = &config(yaml).agents[0].servers;
     servers.iter().map(|server| (**server).clone()).collect()
 }
 
-/// Checks what is said of one server; `{…}` is its mapping but for its name.
+/// Checks the findings about one server; `{…}` is its mapping without its name.
 #[track_caller]
 fn check_server(keys: &str, expected: &[&str]) {
     check(&with_servers(&format!("[{{name: s, {keys}}}]")), expected);

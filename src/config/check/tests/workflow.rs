@@ -1,11 +1,11 @@
-//! Pipelines and roles: what is made of them, and what is said about mistakes in them.
+//! Pipelines and roles: how they are built, and the findings about mistakes in them.
 
 use super::*;
 use crate::config::workflow::{ProjectChoice, WorkflowConfig};
 use crate::id::AgentId;
 use crate::roles::{RoleReadAccess, RoleRight, RoleWriteAccess};
 
-/// A team of three, of whom `ben` and `cat` may run commands, with a pipeline.
+/// Returns a team of three with a pipeline; `ben` and `cat` may run commands.
 fn with_workflow(keys: &str, rest: &str) -> String {
     let agent = |id: &str, more: &str| {
         format!("  - {{id: {id}, backend: {{type: scripted, replies: [{{text: x}}]{more}}}}}\n")

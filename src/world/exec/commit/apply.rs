@@ -1,34 +1,35 @@
-//! Owns what each name of a layer does to the user's tree: a file, link or directory comes to be, or
-//! what stood there goes. What is not of the same kind is removed first.
+//! Applies each name of a layer to the user's tree: creates a file, symlink or directory there, or
+//! removes what exists. An existing name of a different kind is removed first.
 
 use std::collections::BTreeSet;
 
 use crate::path::RelPath;
 use crate::tools::call::ExistingTarget;
+use crate::world::access::gate::ResolvedPath;
 use crate::world::exec::commit::LayerCommit;
 use crate::world::exec::compare::same_bytes;
 use crate::world::exec::delete::{removable, remove_name, remove_tree};
 use crate::world::exec::put::{FileSource, WriteOptions, put};
 use crate::world::exec::tool_result::ToolError;
 use crate::world::exec::write_block::write_block;
-use crate::world::file_change::ChangeKind;
-use crate::world::gate::ResolvedPath;
+use crate::world::io::file_change::ChangeKind;
 use crate::world::sys::conditional_replace::replace_link;
 use crate::world::sys::dir::DirectoryHandle;
+use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
-use crate::world::sys::meta::{FileKind, FileMetadata};
+use crate::world::sys::meta::FileMetadata;
 use crate::world::sys::upper_layer::{UpperEntry, make_readable, read_upper_entry};
 
-/// What a directory of the layer does to what is below it.
+/// What a directory of the layer does to the contents of the directory below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DirectoryOpacity {
-    /// It shows through.
+    /// They show through.
     Kept,
-    /// It is gone.
+    /// They are removed.
     Hidden,
 }
 
-/// What stands where something is to be.
+/// What exists at the path where something is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TargetOccupancy {
     /// Nothing.
@@ -38,7 +39,7 @@ enum TargetOccupancy {
 }
 
 impl LayerCommit<'_> {
-    /// Carries one name and notes what came of it.
+    /// Applies one name and records the result.
     pub(super) fn commit_name(&mut self, rel: &RelPath) {
         let place = self.root.join(rel);
         if let Err(stop) = self.apply_name(rel, &place) {
@@ -66,7 +67,7 @@ impl LayerCommit<'_> {
         }
     }
 
-    /// Makes the directory and removes what it hides. What is in it comes later, name by name.
+    /// Creates the directory and removes what it hides. Its contents follow later, name by name.
     fn make_dir(
         &mut self,
         rel: &RelPath,
@@ -91,7 +92,7 @@ impl LayerCommit<'_> {
         Ok(())
     }
 
-    /// Removes what is in a directory of the user's and not in the one that hides it.
+    /// Removes what is in the user's directory and not in the one that hides it.
     fn remove_hidden(&mut self, rel: &RelPath, place: &ResolvedPath) -> Result<(), ToolError> {
         let stop = |fault: FileSystemError| ToolError::failed_at(self.gate, "list", place, fault);
         let listed =
@@ -147,7 +148,8 @@ impl LayerCommit<'_> {
         Ok(())
     }
 
-    /// Whether the file of the layer would change nothing: a command only opened or touched it.
+    /// Returns whether the file of the layer would change nothing, as when a command only opened or
+    /// touched it.
     fn is_same(&self, rel: &RelPath, place: &ResolvedPath) -> Result<bool, FileSystemError> {
         let (ours, our) = self.upper.open_file(rel)?;
         let (theirs, their) = place.dir().open_file(&place.below())?;
@@ -184,7 +186,7 @@ impl LayerCommit<'_> {
         Ok(())
     }
 
-    /// Removes what stands at `place` unless it is of this kind.
+    /// Removes what exists at `place` unless it is of this kind.
     fn clear_target(
         &mut self,
         place: &ResolvedPath,
@@ -198,7 +200,7 @@ impl LayerCommit<'_> {
         }
     }
 
-    /// Removes what stands at `place`; a directory with all that is in it, or not at all.
+    /// Removes what exists at `place`; a directory is removed with all its contents, or not at all.
     fn remove(&mut self, place: &ResolvedPath) -> Result<(), ToolError> {
         let gate = self.gate;
         let meta = match place.dir().meta(&place.below()) {

@@ -1,10 +1,10 @@
-//! Owns the commit: what a command changed in the layer over a write path is carried into the
-//! user's tree, name by name and through the same rules as the file tools. What may not be written
-//! there stays in the layer, private to the agent, so that its next command finds it.
+//! Commits a layer: applies what a command changed in the layer over a write path to the user's
+//! tree, name by name and under the same rules as the file tools. Changes that are not allowed
+//! there stay in the layer, private to the agent, so that its next command sees them.
 //!
 //! The layer was written by an agent. Nothing in it is followed or trusted: names are opened
-//! beneath its root, links are carried as links, and marks that massgen's overlays never make stop
-//! the name that bears them.
+//! beneath its root, symlinks are copied as symlinks, and a name with a mark that massgen's
+//! overlays never make is refused.
 
 mod apply;
 
@@ -14,25 +14,27 @@ use crate::path::{RealPath, RelPath};
 use crate::permissions::grant::{GrantKind, Permission};
 use crate::permissions::history::is_generated;
 use crate::sandbox_policy::OverlayLayer;
+use crate::world::access::gate::{Gate, ResolvedPath};
 use crate::world::exec::command_changes::CommandChanges;
 use crate::world::exec::tool_result::ToolError;
 use crate::world::exec::write_block::WriteIntent;
-use crate::world::gate::{Gate, ResolvedPath};
 use crate::world::sys::dir::DirectoryHandle;
+use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
-use crate::world::sys::meta::{FileKind, FileMetadata};
+use crate::world::sys::meta::FileMetadata;
 use crate::world::sys::state_files::clear;
 use crate::world::sys::tree_listing::{EntrySelection, ListedEntry, TreeListing};
 use crate::world::sys::upper_layer::{make_readable, mark_carried};
 
-/// How many bytes one commit carries, at most; holes do not count.
+/// The most bytes that one commit applies; holes of sparse files do not count.
 const COMMIT_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
 
-/// Carries what commands changed in `layer` into the tree below it, and empties the layer but for
-/// the names that may not be carried. No process may write to the layer meanwhile.
+/// Applies what commands changed in `layer` to the tree below it, and empties the layer except for
+/// names that may not be applied. No process may write to the layer meanwhile.
 ///
-/// What is in `told` was reported before and is not again; what is reported is added to it. The
-/// error says why the commit is not whole, and holds what it changed all the same.
+/// Paths in `told` were reported earlier and are not reported again; newly reported paths are
+/// added. The error says why the commit is incomplete, and holds the changes that were made all the
+/// same.
 pub(super) fn commit(
     gate: &Gate,
     layer: &OverlayLayer,
@@ -58,7 +60,7 @@ pub(super) fn commit(
     sync_to_disk(gate, &root, aftermath)
 }
 
-/// Returns once what was carried is on the disk.
+/// Returns once the applied changes are on disk.
 fn sync_to_disk(
     gate: &Gate,
     root: &ResolvedPath,
@@ -81,7 +83,7 @@ struct LayerCommit<'a> {
     /// The root of the layer.
     upper: &'a DirectoryHandle,
     intent: WriteIntent,
-    /// Directories of the layer through which nothing shows.
+    /// Opaque directories of the layer, which hide what is below them.
     hiding: BTreeSet<RelPath>,
     bytes_left: u64,
     aftermath: CommandChanges,
@@ -89,7 +91,7 @@ struct LayerCommit<'a> {
 }
 
 impl<'a> LayerCommit<'a> {
-    /// A commit of `layer`, whose root is `upper`, to the tree `root`.
+    /// Creates a commit of `layer`, whose root is `upper`, to the tree `root`.
     fn new(
         gate: &'a Gate,
         root: &'a ResolvedPath,
@@ -104,7 +106,8 @@ impl<'a> LayerCommit<'a> {
             gate,
             root,
             upper,
-            // The kernel makes a directory of its own in there when it lays the layer over the tree.
+            // The kernel creates a directory in there when it mounts the overlay, which sets its
+            // change time.
             intent: WriteIntent::Commit {
                 began_ns: began.version.changed_ns,
             },
@@ -115,7 +118,7 @@ impl<'a> LayerCommit<'a> {
         })
     }
 
-    /// Carries all names of `survey`.
+    /// Applies all names of `survey`.
     fn commit_all(&mut self, survey: &TreeListing) {
         for (rel, fault) in &survey.unreadable {
             let place = self.root.join(rel);
@@ -127,7 +130,7 @@ impl<'a> LayerCommit<'a> {
         }
     }
 
-    /// All names of the layer that may be carried, parents first. The others are noted.
+    /// Lists all names of the layer that may be applied, parents first. The others are recorded.
     fn survey(&mut self) -> TreeListing {
         let upper = self.upper;
         TreeListing::list(upper, &mut |found: &ListedEntry| {
@@ -136,14 +139,14 @@ impl<'a> LayerCommit<'a> {
                 return EntrySelection::Not;
             }
             if found.kind == FileKind::Directory {
-                // If it cannot be read, the survey says so.
+                // If this fails, the survey reports the directory as unreadable.
                 let _opened = make_readable(upper, &found.rel);
             }
             EntrySelection::Deep
         })
     }
 
-    /// Why nothing may be written at `rel`, if so.
+    /// Returns why nothing may be written at `rel`, if so.
     fn closed_reason(&self, rel: &RelPath) -> Option<String> {
         match self
             .gate
@@ -155,7 +158,7 @@ impl<'a> LayerCommit<'a> {
         }
     }
 
-    /// Notes a name that is closed, once. What tools generate is not missed in the user's tree.
+    /// Records a closed name once. Names that tools generate are not recorded as changes.
     fn record_denial(&mut self, rel: &RelPath, reason: String) {
         let path = self.root.join(rel).real().clone();
         if !self.told.insert(path.clone()) {
@@ -169,7 +172,7 @@ impl<'a> LayerCommit<'a> {
     }
 }
 
-/// Removes the names of `found` from the layer. A directory that still holds something stays.
+/// Removes the names in `found` from the layer. A directory that is not empty stays.
 fn prune(upper: &DirectoryHandle, found: &[ListedEntry]) -> Result<(), FileSystemError> {
     for found in found.iter().rev() {
         let (dir, name) = upper.parent_of(&found.rel)?;

@@ -1,4 +1,4 @@
-//! Commits of layers that the kernel made: each test runs a script in an overlay on `rw`.
+//! Commits of layers made by the kernel: each test runs a script in an overlay on `rw`.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -13,11 +13,11 @@ use rustix::fs::{XattrFlags, setxattr};
 
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
+use crate::world::access::gate::Gate;
+use crate::world::access::policy::{ConflictPolicy, GatePolicy};
 use crate::world::exec::commit::commit;
 use crate::world::exec::tests::ground::{Exchange, Ground, TICK};
-use crate::world::file_change::{ChangeKind, FileChange};
-use crate::world::gate::Gate;
-use crate::world::policy::{ConflictPolicy, GatePolicy};
+use crate::world::io::file_change::{ChangeKind, FileChange};
 
 #[test]
 fn what_a_command_did_is_done_to_the_tree() {
@@ -259,7 +259,7 @@ fn what_the_user_changed_meanwhile_is_kept() {
         .path("kept")
         .join(ground.path("rw/README.md").strip_prefix("/").unwrap());
     assert_eq!(fs::read_to_string(kept).unwrap(), "agent\n");
-    // What the agent itself made it may change again.
+    // The agent may change again what it created itself.
     ground.run("echo again > src/old.py");
     let carried = ground.commit(&gate);
     assert_eq!(ground.lines(&carried), ["src/old.py changed"]);
@@ -297,8 +297,8 @@ fn read_only_and_many_named_files_of_the_user_stay() {
     assert_eq!(ground.text("rw/README.md"), "readme\n");
 }
 
-/// Carries `upper/d` again and again, while `one`, a directory, is exchanged with `other`, a link to
-/// `outside`. The race goes on until files have been carried and have been stopped.
+/// Commits `upper/d` repeatedly while `one`, a directory, is swapped with `other`, a symlink to
+/// `outside`. The race runs until some files have been applied and some have been refused.
 #[track_caller]
 fn race(one: &str, other: &str) {
     let mut ground = Ground::new();
@@ -426,7 +426,7 @@ fn a_layer_over_a_tree_that_is_not_open_for_writing_is_not_carried() {
     assert!(!ground.has("rw/file"));
 }
 
-/// Says where the ground lies on which a process carries until it is killed.
+/// The root of the ground on which a child process commits until it is killed.
 const DOOMED: &str = "MASSGEN_TEST_DOOMED";
 
 #[test]

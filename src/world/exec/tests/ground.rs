@@ -1,4 +1,4 @@
-//! A disk for tests: a workspace, a context path that may be written to, and a layer over that.
+//! Fixture with a workspace, a writable context path, and an overlay layer over that.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -18,16 +18,16 @@ use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use crate::permissions::history::{AccessHistory, ReadBeforeDelete};
 use crate::sandbox_policy::OverlayLayer;
+use crate::world::access::gate::Gate;
+use crate::world::access::policy::{ConflictPolicy, GatePolicy};
 use crate::world::exec::command_changes::CommandChanges;
 use crate::world::exec::commit::commit;
-use crate::world::file_change::ChangeKind;
-use crate::world::gate::Gate;
-use crate::world::policy::{ConflictPolicy, GatePolicy};
+use crate::world::io::file_change::ChangeKind;
 
-/// Longer than the clock that stamps files lags behind the time of day.
+/// Longer than the granularity of file timestamps.
 pub(super) const TICK: Duration = Duration::from_millis(20);
 
-/// Lays the layer over `rw`, runs the script in it, and ends.
+/// Mounts the layer over `rw`, runs the script in it, and exits.
 pub(super) const OVERLAY: &str = r#"
 cd "$1"
 mount -t overlay overlay -o userxattr,lowerdir=rw,upperdir=layer/upper,workdir=layer/work seen
@@ -35,7 +35,7 @@ cd seen
 eval "$2"
 "#;
 
-/// A disk with a workspace, a context path that may be written to, and a layer over that.
+/// Directories with a workspace, a writable context path, and an overlay layer over that.
 pub(super) struct Ground {
     root: PathBuf,
     _dir: Option<TempDir>,
@@ -72,7 +72,7 @@ impl Ground {
         ground
     }
 
-    /// One that another process has made.
+    /// Opens one that another process has created.
     pub(super) fn at(root: &Path) -> Self {
         Self {
             root: root.canonicalize().unwrap(),
@@ -104,7 +104,7 @@ impl Ground {
         }
     }
 
-    /// The gate of the final phase; `more` lies in `rw` and is granted too.
+    /// Returns the gate of the final phase; `more` lies in `rw` and is granted too.
     pub(super) fn gate(&self, conflicts: Option<ConflictPolicy>, more: Vec<Grant>) -> Gate {
         let mut context = Grant::tree(self.real("rw"), GrantKind::Context, Permission::Write);
         context.protected = vec![RelPath::new("LICENSE").unwrap()];
@@ -140,7 +140,7 @@ impl Ground {
         commit(gate, &layer, &mut self.told).unwrap_or_else(|stop| panic!("{}", stop.message))
     }
 
-    /// Runs `script`, commits, and compares what came of it, one line a change.
+    /// Runs `script`, commits, and compares the changes, one per line.
     #[track_caller]
     pub(super) fn check(&mut self, script: &str, expected: &[&str]) -> CommandChanges {
         let gate = self.gate(None, Vec::new());
@@ -183,7 +183,7 @@ impl Ground {
         fs::symlink_metadata(self.path(rel)).unwrap().mode() & 0o7777
     }
 
-    /// No file of the tree holds what only files outside hold.
+    /// Asserts that no file of the tree has content that only files outside have.
     #[track_caller]
     pub(super) fn assert_nothing_leaked(&self) {
         let state = self.state("rw");
@@ -192,7 +192,7 @@ impl Ground {
         assert_eq!(state.iter().find(is_leaked), None);
     }
 
-    /// Everything below `rel` by its path, with what it holds.
+    /// Returns everything below `rel` by path, with its content.
     pub(super) fn state(&self, rel: &str) -> BTreeMap<PathBuf, String> {
         let mut state = BTreeMap::new();
         let mut left = vec![self.path(rel)];
@@ -216,7 +216,7 @@ impl Ground {
     }
 }
 
-/// A thread that exchanges two names as fast as it can, until it is dropped.
+/// A thread that swaps two names as fast as it can until it is dropped.
 pub(super) struct Exchange {
     stop: Arc<AtomicBool>,
     thread: Option<thread::JoinHandle<()>>,

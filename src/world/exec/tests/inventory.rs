@@ -1,4 +1,4 @@
-//! Looks at the files of a tree before and after a test does there what a command would do.
+//! Inventories of a tree before and after a test changes it as a command would.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -6,25 +6,25 @@ use std::process::Command;
 
 use crate::path::RelPath;
 use crate::permissions::history::AccessHistory;
+use crate::world::access::gate::Gate;
 use crate::world::exec::command_changes::CommandChanges;
 use crate::world::exec::inventory::TreeInventory;
 use crate::world::exec::tests::ground::{Ground, TICK};
-use crate::world::file_change::{ChangeKind, FileChange};
-use crate::world::gate::Gate;
+use crate::world::io::file_change::{ChangeKind, FileChange};
 
-/// More names than there are.
+/// More names than any test creates.
 const NAMES_MAX: usize = 1_000;
 
 fn changes(gate: &Gate, work: impl FnOnce()) -> Vec<FileChange> {
     let before = TreeInventory::scan(gate, NAMES_MAX);
-    // What happens in the same tick of the clock that stamps files cannot be told apart.
+    // Changes within one tick of the file timestamps cannot be distinguished.
     std::thread::sleep(TICK);
     work();
     let after = TreeInventory::scan(gate, NAMES_MAX);
     before.changes(&after, &mut gate.history())
 }
 
-/// What is told after `work`, one line a change.
+/// Compares the changes reported after `work`, one per line.
 #[track_caller]
 fn check(work: impl Fn(&Ground), expected: &[&str]) {
     let ground = Ground::new();

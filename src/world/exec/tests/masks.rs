@@ -1,4 +1,4 @@
-//! Looks which names a command on a stage finds read-only.
+//! Names that a command on an overlay sees as read-only.
 
 use std::os::unix::fs::symlink;
 

@@ -1,4 +1,4 @@
-//! What happens in the user's tree after a command.
+//! Tests of the user's tree after a command.
 #![expect(
     clippy::disallowed_methods,
     reason = "tests prepare a disk, run scripts in an overlay on it, and look at it"

@@ -1,5 +1,5 @@
-//! Owns to which addresses the proxy connects: those that a name was resolved to here, and only if
-//! the whole Internet could reach them. What listens on the machine, or beside it, does not.
+//! Addresses that the proxy connects to: only those that it resolved itself, and only if they are
+//! public on the Internet. Services on this machine or in its local network are never reached.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
@@ -8,13 +8,13 @@ use std::time::Duration;
 use crate::sandbox_policy::network::HostName;
 use crate::sandbox_policy::public::is_public;
 
-/// How long one address may take to answer.
+/// Timeout for connecting to one address.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// How many addresses of a host are tried.
+/// Largest number of addresses of a host that are tried.
 const ADDRESSES_TRIED_MAX: usize = 4;
 
-/// The public addresses of a host.
+/// Resolves a host to its public addresses.
 pub(super) fn resolve(host: &HostName, port: u16) -> io::Result<Vec<SocketAddr>> {
     let addresses = (host.as_str(), port).to_socket_addrs()?;
     let public = addresses.filter(|address| is_public(address.ip()));

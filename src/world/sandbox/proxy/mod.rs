@@ -1,7 +1,7 @@
-//! Owns the way to the network for commands that may reach some domains only: a proxy that answers
-//! in their sandbox, resolves names itself, and connects to public addresses of listed hosts.
+//! HTTP proxy for commands that may reach some domains only: it listens in their sandbox, resolves
+//! names itself, and connects to public addresses of listed hosts.
 //!
-//! It sees names and no content: what is sent to a listed host, it cannot judge.
+//! It sees host names but no content: it cannot judge what is sent to a listed host.
 
 mod address;
 mod request;
@@ -21,19 +21,19 @@ use crate::world::sandbox::proxy::request::{ForwardingMode, ProxyRequest};
 use crate::world::sandbox::proxy::tunnel::{TunnelEnds, copy_both_ways};
 use crate::world::sys::launch::poll::{WaitInterest, wait_ready};
 
-/// How many connections are open at the same time.
+/// Largest number of connections that are open at the same time.
 const CONNECTIONS_MAX: usize = 64;
 
-/// How many different hosts are counted; more are counted together.
+/// Largest number of hosts that are counted separately; further ones are counted together.
 const HOSTS_COUNTED_MAX: usize = 64;
 
-/// How long a client may take to say what it wants.
+/// Timeout for a client's request.
 const ASKING_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// Under this name stand requests that named no host, and those to more hosts than are counted.
+/// Name under which requests without a host are counted, and those to hosts beyond the limit.
 const OTHERS: &str = "(others)";
 
-/// Lets commands reach listed hosts. It ends, with all its connections, when it goes.
+/// Lets commands reach listed hosts. It closes all its connections on drop.
 #[derive(Debug)]
 pub struct NetworkProxy(Arc<NetworkProxyInner>);
 
@@ -41,22 +41,22 @@ pub struct NetworkProxy(Arc<NetworkProxyInner>);
 struct NetworkProxyInner {
     domains: Vec<DomainPattern>,
     stop: CommandInterrupt,
-    /// All sockets of the connections that are open.
+    /// The sockets of all open connections.
     connections: Mutex<BTreeMap<u64, Vec<TcpStream>>>,
     visits: Mutex<ProxyVisits>,
 }
 
-/// What was asked for, by host, and how often.
+/// Number of requests by host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProxyVisits {
-    /// Hosts that were reached, or would have been if they had answered.
+    /// Hosts that were allowed, whether or not they answered.
     pub allowed: BTreeMap<String, u64>,
-    /// Hosts that were not.
+    /// Hosts that were refused.
     pub refused: BTreeMap<String, u64>,
 }
 
 impl NetworkProxy {
-    /// A proxy to the hosts of `domains`, which answers nowhere yet.
+    /// Creates a proxy to the hosts of `domains`, which does not listen anywhere yet.
     pub fn new(domains: &[DomainPattern]) -> io::Result<Self> {
         Ok(Self(Arc::new(NetworkProxyInner {
             domains: domains.to_vec(),
@@ -66,8 +66,8 @@ impl NetworkProxy {
         })))
     }
 
-    /// Answers at `listener`, which lies in the network namespace of a sandbox, until the proxy
-    /// goes.
+    /// Serves `listener`, which is in the network namespace of a sandbox, until the proxy is
+    /// dropped.
     pub fn serve(&self, listener: OwnedFd) -> io::Result<()> {
         let listener = TcpListener::from(listener);
         listener.set_nonblocking(true)?;
@@ -77,7 +77,7 @@ impl NetworkProxy {
         Ok(())
     }
 
-    /// Answers on this machine's loopback, and gives the port.
+    /// Listens on this machine's loopback interface and returns the port.
     pub fn serve_on_loopback(&self) -> io::Result<u16> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let port = listener.local_addr()?.port();
@@ -85,7 +85,7 @@ impl NetworkProxy {
         Ok(port)
     }
 
-    /// What was asked for until now.
+    /// Returns the requests so far.
     pub fn visits(&self) -> ProxyVisits {
         self.0.lock_visits().clone()
     }
@@ -95,7 +95,7 @@ impl Drop for NetworkProxy {
     fn drop(&mut self) {
         self.0.stop.raise();
         for socket in self.0.lock_connections().values().flatten() {
-            // One that is closed already needs no more.
+            // Errors are ignored: the socket may be closed already.
             let _closed = socket.shutdown(Shutdown::Both);
         }
     }
@@ -114,13 +114,13 @@ impl NetworkProxyInner {
                 }
                 match listener.accept() {
                     Ok((client, _)) => break client,
-                    // It went again, or there is no room for it now.
+                    // The client is gone, or resources are exhausted for now.
                     Err(_) => thread::sleep(Duration::from_millis(1)),
                 }
             };
             let inner = Arc::clone(self);
             let thread = thread::Builder::new().name("proxied".to_owned());
-            // Without a thread the connection is closed.
+            // If no thread can be started, the connection is closed.
             let _started = thread.spawn(move || inner.serve_connection(number, &client));
         }
     }
@@ -188,8 +188,8 @@ impl NetworkProxyInner {
         })
     }
 
-    /// Notes a socket, so that it is closed with the proxy; `false` if there is no room, or the proxy
-    /// is gone.
+    /// Registers a socket, so that it is closed with the proxy; `false` if there are too many
+    /// connections, or the proxy has stopped.
     fn register_socket(&self, number: u64, socket: &TcpStream) -> io::Result<bool> {
         let mut open = self.lock_connections();
         let is_known = open.contains_key(&number);
@@ -232,7 +232,7 @@ fn count(hosts: &mut BTreeMap<String, u64>, host: &str) {
     *count = count.saturating_add(1);
 }
 
-/// Tells the client why there is no connection.
+/// Sends the client the reason why there is no connection.
 fn refuse(mut client: &TcpStream, status: &str, why: &str) -> io::Result<()> {
     let body = format!("massgen: {why}\n");
     let length = body.len();

@@ -1,5 +1,4 @@
-//! Owns how a request to the proxy is read: one reading of its head, and whatever could be read in
-//! two ways is refused.
+//! Parses requests to the proxy: the head is parsed once, and anything ambiguous is refused.
 
 use std::io::{self, ErrorKind, Read};
 use std::net::TcpStream;
@@ -7,19 +6,20 @@ use std::time::{Duration, Instant};
 
 use crate::sandbox_policy::network::HostName;
 
-/// The longest head of a request, in bytes.
+/// Largest head of a request, in bytes.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 
-/// How many bytes are read at once.
+/// Size of a chunk that is read, in bytes.
 const BLOCK_BYTES: usize = 4 * 1024;
 
-/// The port of a request without one.
+/// Default port of a request.
 const HTTP_PORT: u16 = 80;
 
-/// Where the head of a request ends.
+/// End of the head of a request.
 const END_OF_HEAD: &[u8] = b"\r\n\r\n";
 
-/// Headers that are between the client and the proxy only, and the host, which the proxy names.
+/// Headers that are not forwarded: those between client and proxy, and `Host`, which the proxy
+/// sets.
 const NOT_FORWARDED: &[&str] = &[
     "connection",
     "host",
@@ -30,27 +30,27 @@ const NOT_FORWARDED: &[&str] = &[
     "upgrade",
 ];
 
-/// What a client wants.
+/// Request of a client.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ProxyRequest {
     /// The host that it names.
     pub(super) host: HostName,
-    /// The port there.
+    /// The port on the host.
     pub(super) port: u16,
-    /// How it speaks to it.
+    /// How it is forwarded.
     pub(super) way: ForwardingMode,
 }
 
-/// How a client speaks to a host.
+/// How a request is forwarded.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ForwardingMode {
-    /// By itself, through a tunnel.
+    /// Through a tunnel, in which the client talks to the host directly.
     Tunnel,
-    /// With one request, which begins with this head.
+    /// As one HTTP request, which begins with this head.
     Forward(Vec<u8>),
 }
 
-/// Reads the head of a request, and what came with it behind the head; `None` if it is too long.
+/// Reads the head of a request and the bytes that followed it; `None` if the head is too long.
 pub(super) fn read_head(
     mut client: &TcpStream,
     time_max: Duration,
@@ -80,7 +80,7 @@ pub(super) fn read_head(
     }
 }
 
-/// What the head of a request asks for, or why it cannot be taken.
+/// Parses the head of a request. The error says why it is refused.
 pub(super) fn parse_head(head: &[u8]) -> Result<ProxyRequest, &'static str> {
     let head = head.strip_suffix(END_OF_HEAD).ok_or("no end of the head")?;
     let mut lines = head.split(|byte| *byte == b'\n');
@@ -133,12 +133,12 @@ pub(super) fn parse_head(head: &[u8]) -> Result<ProxyRequest, &'static str> {
     Ok(ProxyRequest { host, port, way })
 }
 
-/// A line without the carriage return at its end.
+/// Strips the carriage return from the end of a line.
 fn line(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-/// The three words of a text with single blanks between them.
+/// Splits a string into three words separated by single spaces.
 fn words(text: &str) -> Option<[&str; 3]> {
     let words: Vec<&str> = text.split(' ').collect();
     let words: [&str; 3] = words.try_into().ok()?;
@@ -155,7 +155,7 @@ fn parse_port(port: &str) -> Result<u16, &'static str> {
     number.ok_or("expected the number of a port")
 }
 
-/// Each header with its name in lower case.
+/// Checks the headers and returns each with its name in lower case.
 fn check_headers<'h>(headers: &[&'h [u8]]) -> Result<Vec<(String, &'h [u8])>, &'static str> {
     let odd = "a header holds characters that it may not hold";
     let parts = |header: &'h [u8]| {
@@ -170,7 +170,7 @@ fn check_headers<'h>(headers: &[&'h [u8]]) -> Result<Vec<(String, &'h [u8])>, &'
     headers.iter().map(|header| parts(header)).collect()
 }
 
-/// Whether it is a token: <https://www.rfc-editor.org/rfc/rfc9110#section-5.6.2>.
+/// Returns whether it is a token: <https://www.rfc-editor.org/rfc/rfc9110#section-5.6.2>.
 fn is_token(text: &[u8]) -> bool {
     let is_byte = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
     !text.is_empty() && text.iter().all(is_byte)
@@ -180,7 +180,7 @@ fn is_token(text: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// `expected` is the host and port, with the head that is forwarded or nothing for a tunnel.
+    /// `expected` is the host and port, and the forwarded head, or `None` for a tunnel.
     #[track_caller]
     fn check_asked(head: &str, expected: Result<(&str, u16, Option<&str>), &str>) {
         let asked = parse_head(head.as_bytes());

@@ -1,4 +1,4 @@
-//! Owns the bytes that go to and fro between a client and a server. They are not looked at.
+//! Copies bytes between a client and a server in both directions, without inspecting them.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -6,10 +6,10 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long nothing may come from either end.
+/// Longest time without data from either end.
 const IDLE_TIME_MAX: Duration = Duration::from_mins(5);
 
-/// How many bytes are carried at once.
+/// Size of a chunk that is copied, in bytes.
 const BLOCK_BYTES: usize = 16 * 1024;
 
 /// The two ends of a tunnel.
@@ -21,7 +21,7 @@ pub(super) struct TunnelEnds<'s> {
     pub(super) server: &'s TcpStream,
 }
 
-/// Carries bytes both ways until both ends have said all, or nothing comes any more.
+/// Copies in both directions until both ends have closed, or the tunnel is idle for too long.
 pub(super) fn copy_both_ways(ends: TunnelEnds<'_>) -> io::Result<()> {
     let TunnelEnds { client, server } = ends;
     for socket in [client, server] {
@@ -38,15 +38,15 @@ pub(super) fn copy_both_ways(ends: TunnelEnds<'_>) -> io::Result<()> {
     })
 }
 
-/// Carries what comes from one end to the other, and says there when no more comes. What fails here
-/// ends the other way too.
+/// Copies from one end to the other and closes that one's input at the end. An error here ends the
+/// other direction too.
 fn copy_one_way(from: &TcpStream, to: &TcpStream, last: &Mutex<Instant>) -> io::Result<()> {
     let carried = copy_bytes(from, to, last);
     let how = match carried {
         Ok(()) => Shutdown::Write,
         Err(_) => Shutdown::Both,
     };
-    // An end that is gone needs not be told.
+    // Errors are ignored: an end that is gone needs no shutdown.
     let _told = to.shutdown(how);
     if carried.is_err() {
         let _told = from.shutdown(how);

@@ -1,6 +1,6 @@
-//! Owns what is filed of what agents say: the readable files `agent_outputs/<id>.txt`, in which nothing
-//! that an agent says looks like what massgen tells of it, and the joining
-//! of a stream's many small pieces into few events for the log.
+//! Writes what agents say: to the readable files `agent_outputs/<id>.txt`, in which no agent's text
+//! can look like a line of massgen's, and to the log, for which the many small pieces of a stream
+//! are joined into a few events.
 
 use std::collections::BTreeMap;
 
@@ -13,13 +13,13 @@ use crate::world::store::redact::Redactor;
 use crate::world::store::stream_redactor::AgentStreamRedactor;
 use crate::world::sys::state_files::file;
 
-/// How much streamed text makes an event of the log.
+/// How much streamed text is joined into one event of the log, in bytes.
 const EVENT_BYTES: usize = 4096;
-/// How long a line may be that is written before it is complete.
+/// The length from which a line is written before it is complete, in bytes.
 const LINE_BYTES: usize = 16 * 1024;
 
-/// `text` with a backslash before each bracket that begins a line of it: so begin the lines in which
-/// massgen tells what an agent did.
+/// Escapes `text` with a backslash before each bracket that starts a line, because massgen's own
+/// lines about an agent start with one.
 pub(crate) fn without_marks(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
@@ -34,7 +34,8 @@ pub(crate) fn without_marks(text: &str) -> String {
     out
 }
 
-/// `text` on a line that massgen begins, with [`without_marks`] of the lines after it.
+/// Continues a line that massgen started with `text`, and applies [`without_marks`] to the lines
+/// after it.
 pub(crate) fn continued(text: &str) -> String {
     match text.split_once('\n') {
         Some((line, rest)) => format!("{line}\n{}", without_marks(rest)),
@@ -42,24 +43,24 @@ pub(crate) fn continued(text: &str) -> String {
     }
 }
 
-/// The streams of all agents of one attempt.
+/// The streams of all agents in one attempt.
 #[derive(Debug)]
 pub(crate) struct AgentOutputs {
     dir: AbsPath,
     redactor: Redactor,
     speeches: AgentStreamRedactor,
     unfiled: BTreeMap<AgentId, PendingOutput>,
-    /// Events for the log that nobody has taken yet.
+    /// Events for the log that have not been taken yet.
     ready: Vec<Event>,
 }
 
-/// What of one agent's speech is not filed yet, without secrets.
+/// The redacted text of one agent that has not been written yet.
 #[derive(Debug)]
 struct PendingOutput {
     voice: ReplyTextKind,
-    /// What is not in the log yet.
+    /// Text that is not in the log yet.
     unlogged: String,
-    /// What is not in the file yet.
+    /// Text that is not in the file yet.
     unwritten: String,
 }
 
@@ -77,7 +78,7 @@ impl PendingOutput {
         self.unwritten.push_str(clean);
     }
 
-    /// All lines that are complete, and one that is not if it is long.
+    /// Takes all complete lines, and an incomplete one if it is long.
     fn take_lines(&mut self) -> String {
         let end = match self.unwritten.rfind('\n') {
             Some(last) => last + 1,
@@ -102,7 +103,7 @@ impl PendingOutput {
 }
 
 impl AgentOutputs {
-    /// Writes into the existing directory `dir`.
+    /// Creates outputs in the existing directory `dir`.
     pub(crate) fn new(dir: AbsPath, redactor: Redactor) -> Self {
         Self {
             dir,
@@ -113,8 +114,8 @@ impl AgentOutputs {
         }
     }
 
-    /// Takes in the next event: what agents say, and what ends it. Complete lines go to the files at
-    /// once.
+    /// Applies the next event: text of agents, or an event that ends it. Complete lines are written
+    /// immediately.
     pub(crate) fn apply(&mut self, event: &Event) -> Result<()> {
         let pieces = self.speeches.apply(event);
         let added = self.add_all(&pieces);
@@ -128,7 +129,7 @@ impl AgentOutputs {
         added.and(self.flush_all(&ended))
     }
 
-    /// Ends what all agents are saying.
+    /// Ends the streams of all agents.
     pub(crate) fn end_all(&mut self) -> Result<()> {
         let pieces = self.speeches.end_all();
         let added = self.add_all(&pieces);
@@ -136,7 +137,7 @@ impl AgentOutputs {
         added.and(self.flush_all(&speakers))
     }
 
-    /// Adds pieces of speech. One that cannot be written keeps no other from it.
+    /// Adds pieces of text. If one cannot be written, the others still are.
     fn add_all(&mut self, pieces: &[Event]) -> Result<()> {
         let mut added = Ok(());
         for piece in pieces {
@@ -171,7 +172,7 @@ impl AgentOutputs {
         filed.into_iter().collect()
     }
 
-    /// Files all that `agent` has said.
+    /// Writes all that remains of the text of `agent`.
     fn flush_agent(&mut self, agent: &AgentId) -> Result<()> {
         let Some(mut unfiled) = self.unfiled.remove(agent) else {
             return Ok(());
@@ -184,17 +185,17 @@ impl AgentOutputs {
         self.write(agent, &without_marks(&last_line))
     }
 
-    /// The joined pieces that the log is to have by now.
+    /// Takes the joined pieces that are ready for the log.
     pub(crate) fn take_ready(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.ready)
     }
 
-    /// Adds one line about `agent` to its file.
+    /// Appends one line about `agent` to its file.
     pub(crate) fn note(&self, agent: &AgentId, line: &str) -> Result<()> {
         self.write(agent, &format!("{}\n", self.redactor.text(line)))
     }
 
-    /// Adds to the file of `agent`.
+    /// Appends to the file of `agent`.
     fn write(&self, agent: &AgentId, text: &str) -> Result<()> {
         if text.is_empty() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Owns the records of one attempt: what its events add up to, and the files that tell of it.
+//! The records of one attempt: the state derived from its events, and the files that show it.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::event::Event;
 use crate::path::AbsPath;
 use crate::text::{escape_name, escape_text};
-use crate::world::clock::{LocalDateTime, Stopwatch};
+use crate::world::io::clock::{LocalDateTime, Stopwatch};
 use crate::world::store::records::STATUS_INTERVAL;
 use crate::world::store::records::agent_outputs::{AgentOutputs, continued, without_marks};
 use crate::world::store::records::history::CoordinationHistory;
@@ -19,7 +19,7 @@ use crate::world::store::records::view::RunView;
 use crate::world::store::redact::Redactor;
 use crate::world::sys::state_files::{clear, dir};
 
-/// What is known of one attempt, and where it is filed.
+/// The state of one attempt and its record files.
 #[derive(Debug)]
 pub(crate) struct AttemptRecord {
     pub(crate) view: RunView,
@@ -28,12 +28,12 @@ pub(crate) struct AttemptRecord {
     filing: RecordWriter,
     /// When `status.json` was last written.
     status_written: Option<Stopwatch>,
-    /// Whether something happened since.
+    /// Whether something has happened since.
     status_is_stale: bool,
 }
 
 impl AttemptRecord {
-    /// Files into the existing directory `dir`.
+    /// Creates the records in the existing directory `dir`.
     pub(crate) fn open(
         view: RunView,
         dir: AbsPath,
@@ -41,7 +41,7 @@ impl AttemptRecord {
         faults: &mut RecordErrors,
     ) -> Self {
         let outputs = dir.join("agent_outputs");
-        // Where a run is gone on with, they are made again from the log.
+        // On resume, they are created again from the log.
         faults.note(clear::remove(&outputs));
         faults.note(dir::create(&outputs).map(drop));
         Self {
@@ -54,13 +54,14 @@ impl AttemptRecord {
         }
     }
 
-    /// Takes in what streams and ends what `event` ends; whether `event` is a piece of a stream.
+    /// Applies what streams, and ends the streams that `event` ends. Returns whether `event` is a
+    /// piece of a stream.
     pub(crate) fn apply_stream(&mut self, event: &Event, faults: &mut RecordErrors) -> bool {
         faults.note(self.outputs.apply(event));
         matches!(event, Event::Text { .. } | Event::Reasoning { .. })
     }
 
-    /// Takes in the next event and files what is a record of its own.
+    /// Applies the next event and writes the records that belong to it.
     pub(crate) fn apply(&mut self, event: &Event, at: &LocalDateTime, faults: &mut RecordErrors) {
         self.view.apply(event, at);
         self.history.apply(event, at);
@@ -95,7 +96,7 @@ impl AttemptRecord {
         }
     }
 
-    /// How long until `status.json` is to be written; `None` while nothing new happened.
+    /// Returns how long until `status.json` must be written; `None` while nothing new has happened.
     pub(crate) fn status_due(&self) -> Option<Duration> {
         let since = |written: Stopwatch| STATUS_INTERVAL.saturating_sub(written.elapsed());
         self.status_is_stale
@@ -110,7 +111,7 @@ impl AttemptRecord {
             .write_json(STATUS, status::status(&self.view, frame))
     }
 
-    /// Writes all that is told only at the end.
+    /// Writes the records that are only written at the end.
     pub(crate) fn close(&self, faults: &mut RecordErrors) {
         let history = self.history.json(&self.view);
         faults.note(self.filing.write_json("coordination_events.json", history));
@@ -121,12 +122,12 @@ impl AttemptRecord {
     }
 }
 
-/// Whether nothing of the attempt follows `event`.
+/// Returns whether `event` is the last one of an attempt.
 pub(crate) fn is_end(event: &Event) -> bool {
     matches!(event, Event::Restarting { .. } | Event::RunEnded { .. })
 }
 
-/// The line that tells what a person or a hook says of a deed.
+/// Returns the line for the decision of a person or a hook about a tool call.
 fn approval_note(event: &Event) -> Option<String> {
     if let Event::PersonAsked {
         tool,
@@ -155,12 +156,13 @@ fn approval_note(event: &Event) -> Option<String> {
     Some(format!("[hook {event}] `{command}` says {decision}{why}"))
 }
 
-/// A line of massgen's own with somebody's text, whose further lines do not look like one.
+/// Formats a line of massgen's that contains foreign text, whose further lines cannot look like
+/// one.
 fn marked(mark: &str, text: &str) -> String {
     format!("[{mark}] {}", continued(text))
 }
 
-/// The line that tells of `event` in its agent's readable file, where the stream itself does not.
+/// Returns the line for `event` in its agent's readable file, unless the stream already shows it.
 fn note(event: &Event) -> Option<String> {
     match event {
         Event::ToolCalled {

@@ -1,5 +1,5 @@
-//! Owns what happened in a coordination, event by event, in the words of `coordination_events.json`,
-//! and the table of it for people. Pure. Streamed text and tool calls are not part of it.
+//! The history of a coordination, event by event: `coordination_events.json`, and the table of it
+//! for people. Pure. Streamed text and tool calls are not part of it.
 
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use crate::event::Event;
 use crate::id::AgentId;
 use crate::text::{count_noun, join_with_commas, single_line};
-use crate::world::clock::LocalDateTime;
+use crate::world::io::clock::LocalDateTime;
 use crate::world::store::records::view::RunView;
 
-/// Something that happened in a coordination.
+/// An event of a coordination.
 #[derive(Debug, Serialize)]
 struct CoordinationEvent {
     #[serde(rename = "timestamp", serialize_with = "unix_seconds")]
@@ -25,14 +25,14 @@ fn unix_seconds<S: Serializer>(at: &LocalDateTime, serializer: S) -> Result<S::O
     serializer.serialize_f64(at.unix_seconds())
 }
 
-/// All that happened in one attempt, in order.
+/// All events of one attempt, in order.
 #[derive(Debug, Default)]
 pub(crate) struct CoordinationHistory {
     happenings: Vec<CoordinationEvent>,
 }
 
 impl CoordinationHistory {
-    /// Takes in the next event.
+    /// Applies the next event.
     pub(crate) fn apply(&mut self, event: &Event, at: &LocalDateTime) {
         if let Some((event_type, details)) = describe(event) {
             self.happenings.push(CoordinationEvent {
@@ -45,7 +45,7 @@ impl CoordinationHistory {
         }
     }
 
-    /// The whole of `coordination_events.json`.
+    /// Returns the content of `coordination_events.json`.
     pub(crate) fn json(&self, view: &RunView) -> Value {
         let last = self.happenings.last();
         let ended = last.filter(|last| last.event_type == "session_end");
@@ -61,7 +61,7 @@ impl CoordinationHistory {
         })
     }
 
-    /// The whole of `coordination_table.txt`.
+    /// Returns the content of `coordination_table.txt`.
     pub(crate) fn table(&self) -> String {
         let name = |happening: &CoordinationEvent| {
             let agent = happening.agent_id.as_ref();
@@ -89,7 +89,7 @@ impl CoordinationHistory {
 /// The most characters of a free text that the table shows.
 const DETAILS_CHARS_MAX: usize = 100;
 
-/// The fields of `event` that are told nowhere else; answers have files of their own.
+/// Returns the fields of `event` that no other field holds; answers have files of their own.
 fn context(event: &Event) -> Value {
     let mut context = serde_json::to_value(event).unwrap_or_default();
     if let Some(fields) = context.as_object_mut() {
@@ -98,7 +98,7 @@ fn context(event: &Event) -> Value {
     context
 }
 
-/// The type and the details of `event`, if it is one that a coordination is told by.
+/// Returns the type and the details of `event`, if it is part of a coordination's history.
 fn describe(event: &Event) -> Option<(&'static str, String)> {
     Some(match event {
         Event::RunStarted { attempt, .. } => ("session_start", format!("attempt {attempt}")),

@@ -1,4 +1,4 @@
-//! Owns `execution_metadata.yaml`: what was run, with what, from where.
+//! `execution_metadata.yaml`: what was run, with which config and arguments, and where.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,18 +6,18 @@ use crate::error::{Error, Result};
 use crate::path::AbsPath;
 use crate::world::store::redact::Redactor;
 
-/// What a run was started with.
+/// The start parameters of a run.
 #[derive(Clone, Debug)]
 pub struct RunMetadata {
     /// The task as the user wrote it.
     pub query: String,
     /// The config file, if there was one.
     pub config_path: Option<AbsPath>,
-    /// The config's text as the user wrote it, before variables were put in.
+    /// The text of the config as the user wrote it, before variables were expanded.
     pub config: Option<String>,
-    /// The words of the command line after the program's name.
+    /// The command line arguments.
     pub cli_args: Vec<String>,
-    /// The directory that the user stands in.
+    /// The user's working directory.
     pub cwd: AbsPath,
     /// The session that the run belongs to.
     pub session_id: String,
@@ -35,21 +35,21 @@ struct RunMetadataFile<'a> {
     config: Option<&'a str>,
 }
 
-/// What a run was started with, as it is read back: without secrets.
+/// The start parameters of a run as they are read from its record, redacted.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct RecordedRunMetadata {
     /// The session that the run belongs to.
     pub session_id: String,
     /// The config file, if there was one.
     pub config_path: Option<AbsPath>,
-    /// The words of the command line after the program's name.
+    /// The command line arguments.
     pub cli_args: Vec<String>,
-    /// The config's text.
+    /// The text of the config.
     pub config: Option<String>,
 }
 
 impl RunMetadata {
-    /// The whole of the file. Secrets are taken out before YAML folds and escapes the texts.
+    /// Returns the content of the file. Secrets are redacted before YAML folds and escapes strings.
     pub(crate) fn to_yaml(&self, timestamp: &str, redactor: &Redactor) -> Result<String> {
         let written = RunMetadataFile {
             query: &self.query,

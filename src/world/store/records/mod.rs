@@ -1,5 +1,5 @@
-//! Owns the records of a run: the event log, and all that is derived from the same events for
-//! people and scripts. It decides nothing; a disk that fails is said once and ends nothing.
+//! The records of a run: the event log, and everything that is derived from the same events for
+//! people and scripts. It decides nothing; a disk error is reported once and does not end the run.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::id::AgentId;
 use crate::path::AbsPath;
-use crate::world::clock::{self, LocalDateTime, Stopwatch};
+use crate::world::io::clock::{self, LocalDateTime, Stopwatch};
 use crate::world::store::event_log::EventLog;
 use crate::world::store::records::attempt::AttemptRecord;
 use crate::world::store::records::metadata::RunMetadata;
@@ -38,7 +38,7 @@ pub mod replies;
 mod status;
 pub mod view;
 
-/// How often `status.json` is written at most.
+/// The shortest interval at which `status.json` is written.
 pub const STATUS_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Writes the records of one turn.
@@ -55,7 +55,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Begins the records of a turn: the log and `execution_metadata.yaml`.
+    /// Creates the records of a turn: the log and `execution_metadata.yaml`.
     pub fn start(places: RunRecordPaths, meta: &RunMetadata, redactor: Redactor) -> Result<Self> {
         let log = EventLog::create(places.turn().join(EVENTS))?;
         let metadata = meta.to_yaml(&clock::now().iso_format(), &redactor)?;
@@ -81,8 +81,8 @@ impl Recorder {
         }
     }
 
-    /// Goes on with the records of a turn that was broken off: whatever is derived from its `log` is
-    /// made again from what was `told` in it, each event with its time.
+    /// Resumes the records of an interrupted turn: everything that is derived from its `log` is
+    /// created again from `told`, the events in it with their times.
     pub fn resume(
         (places, log): (RunRecordPaths, EventLog),
         session_id: String,
@@ -97,7 +97,7 @@ impl Recorder {
         Ok(recorder)
     }
 
-    /// Derives from an event that stands in the log what is derived from it.
+    /// Updates the derived records for an event that is already in the log.
     fn replay_event(&mut self, event: &Event, at: &LocalDateTime) {
         self.begin_attempt(event, at);
         self.faults.note(self.replies.apply(event));
@@ -111,20 +111,20 @@ impl Recorder {
         }
     }
 
-    /// Files how the run began, so that it can be played again.
+    /// Writes how the run began, so that it can be replayed.
     pub fn write_manifest(&self, outset: &ReplayManifest) -> Result<()> {
         let text = outset.to_yaml(&self.redactor)?;
         let path = self.places.turn().join(OUTSET);
         file::replace(&path, text.as_bytes(), FileDurability::Process)
     }
 
-    /// The recorded replies of `agent`; `None` if it has given none.
+    /// Returns the file of the recorded replies of `agent`; `None` if it has given none.
     pub fn replies_of(&self, agent: &AgentId) -> Option<&AbsPath> {
         self.replies.path_of(agent)
     }
 
-    /// Records `event`. The first time that something cannot be written, the error comes back, to
-    /// be shown as a warning; the run goes on, and later events are tried again.
+    /// Records `event`. Returns the first write error, to be shown as a warning; the run continues,
+    /// and later events are still written if possible.
     pub fn record(&mut self, event: &Event) -> Option<Error> {
         let at = clock::now();
         self.begin_attempt(event, &at);
@@ -141,30 +141,31 @@ impl Recorder {
         self.faults.take_first()
     }
 
-    /// How long until [`Recorder::write_status`] has something to write; `None` while nothing new
-    /// happened.
+    /// Returns how long until [`Recorder::write_status`] has something to write; `None` while
+    /// nothing new has happened.
     pub fn status_due(&self) -> Option<Duration> {
         self.attempt.as_ref().and_then(AttemptRecord::status_due)
     }
 
-    /// Writes `status.json` if it is due. Events do so too; this is for the silence after them.
+    /// Writes `status.json` if it is due. Recording an event does so too; this is for the time
+    /// after the last one.
     pub fn write_status(&mut self) -> Option<Error> {
         self.write_status_if_due(&clock::now());
         self.faults.take_first()
     }
 
-    /// The state of the present attempt.
+    /// Returns the state of the current attempt.
     pub fn view(&self) -> Option<&RunView> {
         self.attempt.as_ref().map(|attempt| &attempt.view)
     }
 
-    /// Where the records lie.
+    /// Returns the paths of the records.
     pub fn paths(&self) -> &RunRecordPaths {
         &self.places
     }
 
-    /// Ends the records. After [`Event::RunEnded`] nothing is left to do; without it, what is
-    /// known is written, and the run stays marked as not complete.
+    /// Ends the records. After [`Event::RunEnded`] nothing remains to be done; without it, what is
+    /// known is written, and the run stays marked as incomplete.
     pub fn finish(mut self) -> Option<Error> {
         let at = clock::now();
         if let Some(attempt) = &mut self.attempt {
@@ -175,7 +176,8 @@ impl Recorder {
         self.faults.take_first()
     }
 
-    /// Logs `event` after what it ends; a piece of a stream waits until there is enough of it.
+    /// Logs `event` after the streams that it ends; a piece of a stream waits until enough has
+    /// accumulated.
     fn log(&mut self, event: &Event, at: &LocalDateTime) {
         let is_piece = match &mut self.attempt {
             Some(attempt) => attempt.apply_stream(event, &mut self.faults),
@@ -198,7 +200,7 @@ impl Recorder {
         }
     }
 
-    /// Opens the records of an attempt if `event` begins one.
+    /// Creates the records of an attempt if `event` starts one.
     fn begin_attempt(&mut self, event: &Event, at: &LocalDateTime) {
         if let Event::RunStarted {
             question,
@@ -214,7 +216,8 @@ impl Recorder {
         }
     }
 
-    /// Opens the records of an attempt. If its directory cannot be made, they are filed beside it.
+    /// Creates the records of an attempt; in the turn's directory if the attempt's cannot be
+    /// created.
     fn open_attempt(&mut self, view: RunView) {
         let dir = self
             .places
@@ -255,7 +258,7 @@ impl Recorder {
     }
 }
 
-/// `event` without the text that stands in the log already, as it streamed.
+/// Returns `event` without the text that was already logged while it streamed.
 fn without_streamed(event: &Event) -> Cow<'_, Event> {
     if let Event::Replied {
         agent,

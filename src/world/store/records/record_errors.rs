@@ -1,8 +1,8 @@
-//! Owns what becomes of a disk that fails while records are written: the first fault is told, once.
+//! Disk errors while records are written: the first one is reported, once.
 
 use crate::error::{Error, Result};
 
-/// The faults of one run's records.
+/// The write errors of one run's records.
 #[derive(Debug, Default)]
 pub(crate) struct RecordErrors {
     first: Option<Error>,
@@ -10,7 +10,7 @@ pub(crate) struct RecordErrors {
 }
 
 impl RecordErrors {
-    /// Takes in how a write went.
+    /// Notes the result of a write.
     pub(crate) fn note(&mut self, written: Result<()>) {
         if let Err(error) = written
             && !self.told
@@ -19,7 +19,8 @@ impl RecordErrors {
         }
     }
 
-    /// The first fault, in words for the user; `None` if there is none or it was told before.
+    /// Takes the first error, worded for the user; `None` if there is none or it was reported
+    /// before.
     pub(crate) fn take_first(&mut self) -> Option<Error> {
         let error = self.first.take()?;
         self.told = true;

@@ -1,26 +1,26 @@
-//! Owns where the records of one run lie: `log_<time>/turn_<n>/`, and below it `attempt_<n>/` if the
-//! coordination may begin again. Two runs never share a log directory.
+//! Paths of the records of one run: `log_<time>/turn_<n>/`, and below it `attempt_<n>/` if the
+//! coordination may restart. No two runs share a log directory.
 
 use std::path::Path;
 
 use crate::error::Result;
 use crate::path::AbsPath;
-use crate::world::clock;
-use crate::world::directory_seal::DirectorySeal;
+use crate::world::io::clock;
+use crate::world::store::directory_seal::DirectorySeal;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience, DirectoryCreation};
 use crate::world::sys::state_files::file;
 
-/// Whether the coordination of the run may begin again.
+/// Whether the coordination of the run may restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttemptLayout {
-    /// It happens once; its records lie in the turn's directory.
+    /// It happens once; its records are in the turn's directory.
     One,
-    /// It may happen again (`max_orchestration_restarts`); each attempt has a directory of its own,
-    /// and `status.json` and `final` in the turn's directory lead to the latest.
+    /// It may restart (`max_orchestration_restarts`); each attempt has its own directory, and
+    /// symlinks `status.json` and `final` in the turn's directory point to the latest.
     Several,
 }
 
-/// Where the records of one run lie.
+/// The paths of the records of one run.
 #[derive(Clone, Debug)]
 pub struct RunRecordPaths {
     name: String,
@@ -30,8 +30,8 @@ pub struct RunRecordPaths {
 }
 
 impl RunRecordPaths {
-    /// Makes a new log directory below `logs` (`.massgen/massgen_logs`), named after the time, and
-    /// in it that of the turn, which is the one of its session with this number.
+    /// Creates a new log directory below `logs` (`.massgen/massgen_logs`), named after the time,
+    /// and in it the directory of the turn, whose number in the session is `turn`.
     pub fn create(logs: &AbsPath, attempts: AttemptLayout, turn: u32) -> Result<Self> {
         dir::create_all(logs, DirectoryAudience::User)?;
         loop {
@@ -51,7 +51,7 @@ impl RunRecordPaths {
         }
     }
 
-    /// Those of the run in the directory `log` that was broken off in its turn `turn`.
+    /// Returns the paths of the interrupted run in the directory `log`, in its turn `turn`.
     pub fn for_run(log: &AbsPath, attempts: AttemptLayout, turn: u32) -> Self {
         let name = log.as_path().file_name().unwrap_or_default();
         Self {
@@ -62,27 +62,27 @@ impl RunRecordPaths {
         }
     }
 
-    /// The name of the run, which no other run below the same `.massgen` has.
+    /// Returns the name of the run, which is unique below the same `.massgen`.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The directory of the whole run.
+    /// Returns the directory of the whole run.
     pub fn log(&self) -> &AbsPath {
         &self.log
     }
 
-    /// The directory of the turn.
+    /// Returns the directory of the turn.
     pub fn turn(&self) -> &AbsPath {
         &self.turn
     }
 
-    /// The file that automation polls; it stays the same over all attempts.
+    /// Returns the file that automation polls; the path is the same for all attempts.
     pub fn status_file(&self) -> AbsPath {
         self.turn.join(STATUS)
     }
 
-    /// The directory of `attempt`, made if it is missing.
+    /// Returns the directory of `attempt`, creating it if needed.
     pub(crate) fn begin_attempt(&self, attempt: u32) -> Result<AbsPath> {
         match self.attempts {
             AttemptLayout::One => Ok(self.turn.clone()),
@@ -103,16 +103,16 @@ impl RunRecordPaths {
 /// The name of the event log.
 pub(crate) const EVENTS: &str = "events.jsonl";
 
-/// The name of the file that tells what was run, with what, from where.
+/// The name of the file that records what was run, with which config and arguments, and where.
 pub(crate) const METADATA: &str = "execution_metadata.yaml";
 
-/// The name of the file that tells how a run began.
+/// The name of the file that records how a run began.
 pub(crate) const OUTSET: &str = "replay.yaml";
 
 /// The name of the directory of recorded replies.
 pub(crate) const REPLIES: &str = "replies";
 
-/// What the name of the directory of a run's turn begins with; its number follows.
+/// The prefix of the name of a turn's directory; its number follows.
 pub(crate) const TURN_PREFIX: &str = "turn_";
 
 /// The name of the file that automation polls.

@@ -1,5 +1,5 @@
-//! Owns the writing of single records into an attempt's directory. Whatever is written passes the
-//! redactor here; files are replaced in one step.
+//! Writes single records to an attempt's directory. Everything written is redacted here; files are
+//! replaced atomically.
 
 use serde_json::{Map, Value, json};
 
@@ -7,27 +7,27 @@ use crate::error::{Error, Result};
 use crate::id::{AgentId, AnswerLabel};
 use crate::path::AbsPath;
 use crate::text::escape_json;
-use crate::world::clock::LocalDateTime;
+use crate::world::io::clock::LocalDateTime;
 use crate::world::store::records::record_paths::FINAL;
 use crate::world::store::records::view::{RunView, ValidVote};
 use crate::world::store::redact::Redactor;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
 use crate::world::sys::state_files::file::{self, FileDurability};
 
-/// The name of the record of one answer.
+/// The name of the file of one answer.
 const ANSWER: &str = "answer.txt";
 
-/// Files the records of one attempt.
+/// Writes the records of one attempt.
 #[derive(Debug)]
 pub(crate) struct RecordWriter {
     dir: AbsPath,
     redactor: Redactor,
-    /// What `snapshot_mappings.json` holds: which label is found where.
+    /// The content of `snapshot_mappings.json`: the path of each label's answer.
     mappings: Map<String, Value>,
 }
 
 impl RecordWriter {
-    /// Files into the existing directory `dir`.
+    /// Creates a writer to the existing directory `dir`.
     pub(crate) fn new(dir: AbsPath, redactor: Redactor) -> Self {
         Self {
             dir,
@@ -53,7 +53,7 @@ impl RecordWriter {
         )
     }
 
-    /// Writes which label is found where.
+    /// Writes `snapshot_mappings.json`.
     pub(crate) fn write_mappings(&self) -> Result<()> {
         self.write_json(
             "snapshot_mappings.json",
@@ -61,7 +61,7 @@ impl RecordWriter {
         )
     }
 
-    /// Files an answer.
+    /// Writes an answer.
     pub(crate) fn write_answer(
         &mut self,
         (agent, at): (&AgentId, &LocalDateTime),
@@ -84,7 +84,7 @@ impl RecordWriter {
         self.write_text(&path, content)
     }
 
-    /// Files a vote that `view` already knows.
+    /// Writes a vote that `view` already contains.
     pub(crate) fn write_vote(
         &mut self,
         (voter, at): (&AgentId, &LocalDateTime),
@@ -114,7 +114,7 @@ impl RecordWriter {
         self.write_json(&path, vote_record(voter, vote, view, at))
     }
 
-    /// Files the final answer; it survives a loss of power.
+    /// Writes the final answer durably: it survives a power failure.
     pub(crate) fn write_final_answer(&self, agent: &AgentId, content: &str) -> Result<()> {
         let place = format!("{FINAL}/{agent}");
         dir::create_all(&self.dir.join(&place), DirectoryAudience::User)?;
@@ -127,7 +127,7 @@ impl RecordWriter {
     }
 }
 
-/// The whole of `vote.json`.
+/// Returns the content of `vote.json`.
 fn vote_record(voter: &AgentId, vote: &ValidVote, view: &RunView, at: &LocalDateTime) -> Value {
     let number = |agent: &AgentId| view.seats.get(agent).map(|seat| seat.number.to_string());
     let answered = view.seats.iter().filter(|(_, seat)| seat.answer_count > 0);

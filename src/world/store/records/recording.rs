@@ -1,14 +1,14 @@
-//! Owns the copying of an agent's recorded replies to the file that a config names for them.
+//! Copies an agent's recorded replies to the file that the config names for them.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::world::store::records::replies::HEAD;
 use crate::world::sys::state_files::{self, file};
 
-/// The most that is copied of a recording, in bytes.
+/// The largest recording that is copied, in bytes.
 const RECORDING_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 
-/// Refuses a place for a recording where something else stands, or nothing can be written.
+/// Refuses a target that is something other than a recording or cannot be written.
 pub fn check_target(path: &AbsPath) -> Result<()> {
     file::expect_writable_for_user(path)?;
     match file::begins_with(path, HEAD.as_bytes()) {
@@ -22,7 +22,7 @@ pub fn check_target(path: &AbsPath) -> Result<()> {
     }
 }
 
-/// Puts the recording `from` at `to` in one step, unless something else stands there by now.
+/// Copies the recording `from` to `to` atomically, unless something else exists there now.
 pub fn publish(from: &AbsPath, to: &AbsPath) -> Result<()> {
     check_target(to)?;
     let unreadable = |error| state_files::file_error("read", from.as_path(), error);

@@ -1,4 +1,4 @@
-//! Owns `replay.yaml`: what `massgen replay` must know to begin as a run began.
+//! `replay.yaml`: what `massgen replay` needs in order to start as a run started.
 
 use std::collections::BTreeMap;
 
@@ -15,21 +15,20 @@ use crate::world::store::redact::Redactor;
 pub struct ReplayManifest {
     /// The task as the user wrote it.
     pub task: String,
-    /// The directory that the user stood in.
+    /// The user's working directory.
     pub cwd: String,
-    /// The workspace of each agent that has one, by every path that leads there and may be met in
-    /// a reply.
+    /// The workspace of each agent that has one, as every path to it that may occur in a reply.
     pub workspaces: BTreeMap<AgentId, Vec<String>>,
-    /// Where the agents saw each other's snapshots, by every path that leads there.
+    /// The directory in which the agents saw each other's snapshots, as every path to it.
     pub temp_workspaces: Vec<String>,
-    /// What the prompts of the session opened.
+    /// The paths that the prompts of the session opened.
     pub opened: Vec<OpenedPath>,
     /// The team, as a config whose agents have recorded replies.
     pub team: Value,
 }
 
 impl ReplayManifest {
-    /// The whole of the file.
+    /// Returns the content of the file.
     pub(crate) fn to_yaml(&self, redactor: &Redactor) -> Result<String> {
         let written = serde_json::to_value(self)
             .map_err(|error| Error::bug("how the run began has no JSON form").with_source(error))?;

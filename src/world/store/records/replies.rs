@@ -1,5 +1,6 @@
-//! Owns `replies/<agent id>.yaml`: each whole reply of an agent's model, as a scripted backend takes
-//! it. The files only grow, by one line a reply, so that a crash costs the last reply at most.
+//! `replies/<agent id>.yaml`: each complete reply of an agent's model, in the format of a scripted
+//! backend. The files are append-only with one line per reply, so that a crash loses at most the
+//! last reply.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -19,7 +20,7 @@ use crate::world::store::redact::Redactor;
 use crate::world::sys::state_files::dir;
 use crate::world::sys::state_files::file;
 
-/// What a file of recorded replies begins with; nothing else is ever replaced by one.
+/// The start of every file of recorded replies; a recording never replaces any other file.
 pub const HEAD: &str = "# massgen recording";
 
 /// Records the replies of all agents of one run.
@@ -27,13 +28,13 @@ pub const HEAD: &str = "# massgen recording";
 pub(crate) struct ReplyRecorder {
     dir: AbsPath,
     redactor: Redactor,
-    /// What the present request of each agent used up.
+    /// The tokens that the current request of each agent used.
     usage: BTreeMap<AgentId, TokenUsage>,
-    /// The files that have been begun.
+    /// The files that have been created.
     begun: BTreeMap<AgentId, AbsPath>,
 }
 
-/// A reply in the format of scripts.
+/// A reply in the format of scripted backends.
 #[derive(Serialize)]
 struct ReplyRecord<'a> {
     #[serde(skip_serializing_if = "str::is_empty")]
@@ -42,13 +43,13 @@ struct ReplyRecord<'a> {
     calls: Vec<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     usage: Option<TokenUsage>,
-    /// Nothing where it had said all.
+    /// Left out if the model had finished.
     #[serde(skip_serializing_if = "Option::is_none")]
     stop: Option<StopReason>,
 }
 
 impl ReplyRecorder {
-    /// Records below `turn`, which exists.
+    /// Creates a recorder below `turn`, which exists.
     pub(crate) fn new(turn: &AbsPath, redactor: Redactor) -> Self {
         Self {
             dir: turn.join(REPLIES),
@@ -58,7 +59,7 @@ impl ReplyRecorder {
         }
     }
 
-    /// Takes in the next event, and records it if it is a reply or a request that failed for good.
+    /// Applies the next event, and records it if it is a reply or a request that failed for good.
     pub(crate) fn apply(&mut self, event: &Event) -> Result<()> {
         if let Event::Asked { agent, usage, .. } = event {
             self.usage.insert(agent.clone(), *usage);
@@ -88,7 +89,7 @@ impl ReplyRecorder {
         }
     }
 
-    /// The recording of `agent`, if it has begun.
+    /// Returns the recording of `agent`, if there is one.
     pub(crate) fn path_of(&self, agent: &AgentId) -> Option<&AbsPath> {
         self.begun.get(agent)
     }
@@ -107,8 +108,8 @@ impl ReplyRecorder {
     }
 }
 
-/// A call as scripts write it. Arguments are a mapping where that loses nothing, so that secrets are
-/// found in them, and else the text.
+/// Returns a call in the format of scripted backends. The arguments are a mapping if that loses
+/// nothing, so that secrets are found in them, and otherwise a string.
 fn scripted_call(call: &CallRequest) -> Value {
     let mapping = serde_json::from_str(&call.arguments).ok();
     let mapping = mapping.filter(|value: &Value| value.is_object() && is_plain(value));
@@ -116,7 +117,7 @@ fn scripted_call(call: &CallRequest) -> Value {
     json!({"name": call.name, "arguments": arguments})
 }
 
-/// Whether YAML reads a value as JSON does: without fractions, and without the key that merges.
+/// Returns whether YAML reads a value as JSON does: it has no fractions and no merge key.
 fn is_plain(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(_) | Value::String(_) => true,
@@ -128,9 +129,9 @@ fn is_plain(value: &Value) -> bool {
     }
 }
 
-/// A value as JSON that is also one line of YAML: characters that YAML does not take as they are, and
-/// those that cannot be seen, stand escaped in the strings. Of those beyond 16 bits only YAML reads the
-/// escape.
+/// Returns a value as JSON that is also one line of YAML: characters that YAML does not allow
+/// verbatim, and invisible ones, are escaped in strings. For those beyond 16 bits, only YAML
+/// understands the escape.
 fn on_one_line(value: &Value) -> String {
     let json = value.to_string();
     let refused = |c: char| {
@@ -163,7 +164,7 @@ mod tests {
 
     use super::*;
 
-    /// Text that YAML and JSON disagree about more often than others.
+    /// Generates text with many characters that YAML and JSON disagree about.
     fn text() -> impl Strategy<Value = String> {
         let chars = proptest::char::range('\0', '\u{ffff}');
         let odd = proptest::sample::select(vec![

@@ -1,10 +1,10 @@
-//! Owns the form of `status.json`, which automation polls. Pure. The names of its fields are those
-//! that MassGen's users know; `finish_reason` is a word of [`crate::error::ExitStatus`].
+//! The format of `status.json`, which automation polls. Pure. Its field names are those that
+//! MassGen's users know; `finish_reason` is a word of [`crate::error::ExitStatus`].
 
 use serde_json::{Map, Value, json};
 
 use crate::spending::totals::{RequestTotals, UsageKey};
-use crate::world::clock::LocalDateTime;
+use crate::world::io::clock::LocalDateTime;
 use crate::world::store::records::view::{AgentView, RunView};
 use crate::world::store::redact::Redactor;
 
@@ -14,18 +14,18 @@ const ANSWER_PREVIEW_CHARS: usize = 200;
 /// How many characters of a vote's reason are shown.
 const REASON_PREVIEW_CHARS: usize = 100;
 
-/// What `status.json` says beside the state of the run.
+/// The parts of `status.json` that are not in the state of the run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StatusContext<'a> {
     pub(crate) session_id: &'a str,
     pub(crate) log_dir: &'a str,
     pub(crate) at: &'a LocalDateTime,
     pub(crate) elapsed_seconds: f64,
-    /// Takes secrets out of texts before they are cut, so that no piece of one is left.
+    /// Redacts texts before they are truncated, so that no part of a secret remains.
     pub(crate) redactor: &'a Redactor,
 }
 
-/// The whole of `status.json`.
+/// Returns the content of `status.json`.
 pub(crate) fn status(view: &RunView, frame: StatusContext<'_>) -> Value {
     let agents: Map<String, Value> = view
         .seats
@@ -76,7 +76,7 @@ pub(crate) fn status(view: &RunView, frame: StatusContext<'_>) -> Value {
     })
 }
 
-/// What an agent's requests to one model in one phase used.
+/// Returns the usage of an agent's requests to one model in one phase.
 fn model_usage((post, spent): (&UsageKey, &RequestTotals)) -> Value {
     json!({
         "agent": post.agent,

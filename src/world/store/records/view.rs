@@ -1,5 +1,5 @@
-//! Owns the present state of a run as its events tell it. Pure: one event and one moment in, the
-//! next state out. It must never look at the disk or the clock.
+//! The current state of a run as derived from its events. Pure: one event and one time in, the next
+//! state out. It must never access the disk or the clock.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,34 +10,34 @@ use crate::error::ExitStatus;
 use crate::event::{DeliveryRow, Event};
 use crate::id::{AgentId, AgentNumber, AnswerLabel};
 use crate::spending::totals::UsageTotals;
-use crate::world::clock::LocalDateTime;
+use crate::world::io::clock::LocalDateTime;
 
-/// One attempt of a run, as far as its events tell.
+/// One attempt of a run, as far as its events show.
 #[derive(Clone, Debug)]
 pub struct RunView {
     /// The task as the agents read it.
     pub question: Arc<str>,
-    /// Which attempt it is, from 1.
+    /// The number of the attempt, from 1.
     pub attempt: u32,
     /// When it began.
     pub started: LocalDateTime,
-    /// All agents by their ids, which is the order of their numbers.
+    /// All agents by id, in the order of their numbers.
     pub seats: BTreeMap<AgentId, AgentView>,
     /// The agent that the last event was about.
     pub active: Option<AgentId>,
-    /// Who won, once the ballot is closed.
+    /// The winner, once the ballot is closed.
     pub winner: Option<AgentId>,
-    /// Whether the winner presents or has presented.
+    /// Whether the winner has started to present.
     pub presents: bool,
     /// The final answer.
     pub final_answer: Option<Arc<str>>,
-    /// What was used, in earlier attempts too.
+    /// What has been used, including earlier attempts.
     pub spent: UsageTotals,
-    /// What became of the files that were to be delivered.
+    /// What happened to the files that were to be delivered.
     pub delivered: Vec<DeliveryRow>,
     /// How the run ended.
     pub ended: Option<ExitStatus>,
-    /// How much of the coordination is done, in percent; it only rises, and is 100 at the end.
+    /// The progress of the coordination in percent; it never decreases, and is 100 at the end.
     pub completion_percentage: u32,
 }
 
@@ -48,48 +48,48 @@ pub struct AgentView {
     pub number: AgentNumber,
     /// What it is doing.
     pub status: AgentStatus,
-    /// How many answers it has given.
+    /// The number of its answers.
     pub answer_count: u32,
-    /// The last of them.
+    /// The label of its latest answer.
     pub latest_label: Option<AnswerLabel>,
     /// Its vote, while it is valid.
     pub vote: Option<ValidVote>,
-    /// How often it was shown answers that it did not know.
+    /// How often it was shown answers that were new to it.
     pub times_informed: u32,
-    /// When the last event about it came.
+    /// The time of the last event about it.
     pub last_activity: Option<LocalDateTime>,
-    /// Why it dropped out or is being asked again.
+    /// Why it dropped out, or why its request is being retried.
     pub error: Option<String>,
 }
 
 /// A valid vote.
 #[derive(Clone, Debug)]
 pub struct ValidVote {
-    /// For whom.
+    /// The agent that was voted for.
     pub candidate: AgentId,
-    /// For which of the candidate's answers.
+    /// Which of the candidate's answers was voted for.
     pub label: AnswerLabel,
-    /// Why, in the voter's words.
+    /// The reason, in the voter's words.
     pub reason: String,
 }
 
-/// What an agent is doing, in the words of `status.json`.
+/// What an agent is doing; serialized for `status.json`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AgentStatus {
-    /// It has not begun.
+    /// It has not started.
     Waiting,
-    /// Its model or a tool is at work.
+    /// Its model or a tool is working.
     Streaming,
     /// It has an answer and waits for the others.
     Answered,
     /// It has voted.
     Voted,
-    /// The whole coordination begins again.
+    /// The whole coordination is restarting.
     Restarting,
     /// It dropped out.
     Error,
-    /// It dropped out because its time was over.
+    /// It dropped out because it reached its time limit.
     Timeout,
 }
 
@@ -132,7 +132,7 @@ impl AgentView {
 }
 
 impl RunView {
-    /// The state at the beginning of an attempt.
+    /// Returns the state at the beginning of an attempt.
     pub fn new(
         question: Arc<str>,
         agents: &[AgentId],
@@ -162,7 +162,7 @@ impl RunView {
         }
     }
 
-    /// Takes in the next event.
+    /// Applies the next event.
     pub fn apply(&mut self, event: &Event, at: &LocalDateTime) {
         if let Some(agent) = event.agent() {
             self.active = Some(agent.clone());
@@ -231,7 +231,7 @@ impl RunView {
         }
     }
 
-    /// The phase in the words of `status.json`.
+    /// Returns the phase as `status.json` names it.
     pub fn phase(&self) -> &'static str {
         let still_in = |seat: &&AgentView| !seat.status.has_dropped_out();
         let mut seats = self.seats.values().filter(still_in).peekable();
@@ -244,7 +244,7 @@ impl RunView {
         }
     }
 
-    /// How many valid votes each answer has.
+    /// Returns the number of valid votes for each answer.
     pub fn tally(&self) -> BTreeMap<AnswerLabel, u32> {
         let mut tally = BTreeMap::new();
         for vote in self.seats.values().filter_map(|seat| seat.vote.as_ref()) {
@@ -336,7 +336,7 @@ mod tests {
     use crate::error::ExitStatus;
     use crate::event::Event;
     use crate::id::{AgentId, AgentNumber, AnswerLabel};
-    use crate::world::clock;
+    use crate::world::io::clock;
 
     fn agent(id: &str) -> AgentId {
         AgentId::parse(id).unwrap()
@@ -366,7 +366,8 @@ mod tests {
         AnswerLabel { agent, ordinal: 1 }
     }
 
-    /// `expected` is the phase, the percentage and the valid votes after `events`.
+    /// Compares the phase, the percentage and the number of valid votes after `events` with
+    /// `expected`.
     #[track_caller]
     fn check(events: &[Event], expected: (&str, u32, u32)) {
         let now = clock::now();

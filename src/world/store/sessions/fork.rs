@@ -1,11 +1,11 @@
-//! Owns the forking of a session: a second one of the same turns. It appears whole or not at all, and
-//! paths in it lead to its own copies. So do those of one that is taken in.
+//! Forks a session: creates another one with the same turns. The fork appears whole or not at all,
+//! and paths in it point to its own copies. The latter is also done for imported sessions.
 
 use crate::error::{Error, Result};
 use crate::path::AbsPath;
 use crate::prompts::rewrite_paths;
-use crate::world::clock;
-use crate::world::directory_seal::DirectorySeal;
+use crate::world::io::clock;
+use crate::world::store::directory_seal::DirectorySeal;
 use crate::world::store::sessions::session::SUFFIX_DIGITS;
 use crate::world::store::sessions::turn::{ANSWER, METADATA, TurnMetadata, read_text};
 use crate::world::store::sessions::{PREFIX, SUMMARY, SessionDir};
@@ -13,15 +13,15 @@ use crate::world::sys::state_files::dir::{self, StagingDirectory};
 use crate::world::sys::state_files::file::{self, FileDurability};
 use crate::world::sys::state_files::tree::{self, CopyMethod, TreeLimits};
 
-/// How large a session may be to be forked: entries, bytes that are stored anew, and directories in
-/// each other, which are those of a workspace and three more.
+/// The largest session that is forked: entries, newly stored bytes, and levels of directories,
+/// which are those of a workspace and three more.
 const SESSION_MAX: TreeLimits = TreeLimits {
     entries: 5_000_000,
     bytes: 64 * 1024 * 1024 * 1024,
     depth: 67,
 };
 
-/// Makes a session of the same turns beside `of`.
+/// Creates a session with the same turns next to `of`.
 pub(super) fn fork(of: &SessionDir) -> Result<SessionDir> {
     let _held = of.lock()?;
     let parent = of.dir.parent();
@@ -40,8 +40,8 @@ pub(super) fn fork(of: &SessionDir) -> Result<SessionDir> {
     })
 }
 
-/// Shows what is staged below `sessions` under an id that no other session there has, once `adopt` has
-/// let it name itself so.
+/// Publishes the `stage` below `sessions` under an id that no other session there has, after
+/// `adopt` has rewritten its identity.
 pub(super) fn publish(
     sessions: &AbsPath,
     stage: StagingDirectory,
@@ -58,22 +58,22 @@ pub(super) fn publish(
     adopted.map(|()| made)
 }
 
-/// How a session named itself.
+/// The identity of a session, as its files mention it.
 #[derive(Debug)]
 pub(super) struct SessionIdentity {
-    /// Where it was.
+    /// The path of the session.
     pub(super) dir: AbsPath,
     /// Its id.
     pub(super) id: String,
 }
 
-/// How a session came to be beside the one that it was made of.
+/// How a session was created from another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Came {
-    /// It was forked from one that was made here.
+    /// It was forked from one that was created here.
     Forked,
-    /// It was taken in from an archive, which anybody may have written: it opens no path and names no
-    /// config.
+    /// It was imported from an archive, which anyone may have written: it opens no path and names
+    /// no config.
     Imported,
 }
 
@@ -86,8 +86,8 @@ impl Came {
     }
 }
 
-/// Lets what is `staged` name itself as `made`, where it named itself as `of`, and seals it. The summary
-/// tells how that `came`.
+/// Rewrites the identity in the `staged` files from `of` to `made`, and seals the directory. The
+/// summary records how the session `came` into being.
 pub(super) fn rewrite_identity(
     staged: &SessionDir,
     of: &SessionIdentity,

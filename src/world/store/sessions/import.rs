@@ -1,5 +1,5 @@
-//! Owns the taking in of a session that was exported, here or elsewhere. It appears whole or not at
-//! all, under an id of its own, and whatever its archive holds, nothing is written beside it.
+//! Imports a session that was exported, here or elsewhere. It appears whole or not at all, under a
+//! new id, and whatever its archive contains, nothing is written outside it.
 
 use std::io;
 use std::path::Path;
@@ -14,24 +14,24 @@ use crate::world::sys::state_files::dir::{self, DirectoryAudience, StagingDirect
 use crate::world::sys::state_files::tree::TreeLimits;
 use crate::world::sys::state_files::unpack::unpack;
 
-/// How large a session may be to be taken in: entries, bytes, and directories in each other, which are
-/// those of a workspace and three more.
+/// The largest session that is imported: entries, bytes, and levels of directories, which are those
+/// of a workspace and three more.
 const SESSION_MAX: TreeLimits = TreeLimits {
     entries: 1_000_000,
     bytes: 16 * 1024 * 1024 * 1024,
     depth: 67,
 };
 
-/// A session that was taken in.
+/// An imported session.
 #[derive(Debug)]
 pub struct ImportedSession {
     /// The session.
     pub session: SessionDir,
-    /// Links that were left out, because they led out of it.
+    /// The number of links that were skipped because they led out of it.
     pub links_left_out: u64,
 }
 
-/// Makes a session below `sessions` of the archive `from`.
+/// Creates a session below `sessions` from the archive `from`.
 pub fn import(from: &AbsPath, sessions: &AbsPath) -> Result<ImportedSession> {
     let refused = |why: &str| {
         let message = format!("`{from}` is no session that massgen exported: {why}");
@@ -71,7 +71,8 @@ pub fn import(from: &AbsPath, sessions: &AbsPath) -> Result<ImportedSession> {
     })
 }
 
-/// Files of workspaces are shared with later turns; nobody may change them.
+/// Returns whether a file belongs to a workspace: those are shared with later turns and must not
+/// change.
 fn is_frozen(path: &Path) -> bool {
     path.iter().nth(1).is_some_and(|name| name == WORKSPACE)
 }

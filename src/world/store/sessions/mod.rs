@@ -1,9 +1,9 @@
-//! Owns the sessions of a directory: which there are, which one is meant, and what is done with whole
-//! ones. A session is a directory of turns; what a turn came to is never changed afterwards.
+//! The sessions of a directory: lists and looks them up, and removes, forks and exports them. A
+//! session is a directory of turns; the result of a turn never changes afterwards.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
-use crate::world::directory_seal::{foreign_directory_error, is_sealed};
+use crate::world::store::directory_seal::{foreign_directory_error, is_sealed};
 use crate::world::store::naming::{LAST, NameScheme};
 use crate::world::store::reject_symlinks_to;
 use crate::world::store::sessions::turn::{METADATA, PreviousTurn, TurnMetadata};
@@ -15,9 +15,9 @@ pub mod session;
 mod fork;
 pub mod import;
 
-/// What the ids of sessions begin with.
+/// The prefix of session ids.
 const PREFIX: &str = "session_";
-/// What the names of turns begin with; their number follows.
+/// The prefix of turn names; the number follows.
 const TURN_PREFIX: &str = "turn_";
 /// How sessions are named.
 const SESSION: NameScheme = NameScheme {
@@ -25,7 +25,7 @@ const SESSION: NameScheme = NameScheme {
     name: "id",
     prefix: PREFIX,
 };
-/// The name of what people read about all turns.
+/// The name of the summary of all turns for people.
 const SUMMARY: &str = "SESSION_SUMMARY.txt";
 
 /// A session on disk.
@@ -34,13 +34,14 @@ pub struct SessionDir {
     dir: AbsPath,
 }
 
-/// A session that somebody has before them: as long as this lives, it is not removed.
+/// A session that is open in this process: while this value lives, it is not removed.
 #[derive(Debug)]
 pub struct OpenSession {
     _shared: DirLock,
 }
 
-/// All sessions below `sessions`: first those of which a turn runs, then the one that was used last.
+/// Returns all sessions below `sessions`: first those with a running turn, then the most recently
+/// used.
 pub fn list(sessions: &AbsPath) -> Result<Vec<SessionDir>> {
     reject_symlinks_to(sessions)?;
     let mut names = dir::names_if_exists(sessions)?;
@@ -59,9 +60,9 @@ pub fn list(sessions: &AbsPath) -> Result<Vec<SessionDir>> {
     Ok(found.into_iter().map(|(_, session)| session).collect())
 }
 
-/// The session that `wanted` means: an id, the only one that begins so, or `last`, which is the first of
-/// [`list`] of which a turn runs or was saved. One that was made here goes before those that came along
-/// with the project.
+/// Returns the session that `wanted` names: an id, the only one with this prefix, or `last`, which
+/// is the first of [`list`] that has a running or saved turn. Sessions created here take precedence
+/// over those that came with the project.
 pub fn find(wanted: &str, sessions: &AbsPath) -> Result<SessionDir> {
     let all = list(sessions)?;
     if wanted == LAST {
@@ -83,27 +84,27 @@ fn not_found(message: String) -> Error {
 }
 
 impl SessionDir {
-    /// Its name, such as `session_20261102_140322_9f3c`.
+    /// Returns its name, such as `session_20261102_140322_9f3c`.
     pub fn id(&self) -> String {
         let name = self.dir.as_path().file_name().unwrap_or_default();
         name.to_string_lossy().into_owned()
     }
 
-    /// Where it is.
+    /// Returns its directory.
     pub fn dir(&self) -> &AbsPath {
         &self.dir
     }
 
-    /// Whether its turns were saved where they lie, if any was saved.
+    /// Returns whether its turns, if any were saved, were saved in this place.
     fn is_own(&self) -> bool {
         self.saved_turns().is_empty() || is_sealed(&self.dir)
     }
 
-    /// Refuses turns that came along with a project: whoever wrote them says in them what was asked, what
-    /// was answered and which paths were opened.
+    /// Refuses turns that came with a project: their author could have written any question, answer
+    /// and opened paths into them.
     ///
     /// # Errors
-    /// They were not saved where they lie.
+    /// They were not saved in this place.
     pub fn expect_own(&self) -> Result<()> {
         if self.is_own() {
             return Ok(());
@@ -115,36 +116,36 @@ impl SessionDir {
         )))
     }
 
-    /// Its turns in order. One that is damaged is an error.
+    /// Returns its turns in order. A damaged one is an error.
     pub fn turns(&self) -> Result<Vec<PreviousTurn>> {
         let saved = self.saved_turns().into_iter();
         saved.map(|dir| PreviousTurn::read(&dir)).collect()
     }
 
-    /// What its last turn was about; `None` if none was saved.
+    /// Returns the metadata of its last turn; `None` if none was saved.
     pub fn last_turn(&self) -> Result<Option<TurnMetadata>> {
         let newest = self.saved_turns().pop();
         newest.map(|dir| TurnMetadata::read(&dir)).transpose()
     }
 
-    /// The turn to come, from 1.
+    /// Returns the number of the next turn, from 1.
     pub fn next_turn(&self) -> u32 {
         let last = self.numbers().pop().unwrap_or_default();
         last.saturating_add(1)
     }
 
-    /// Whether a turn of it runs now.
+    /// Returns whether a turn of it is running.
     pub fn is_running(&self) -> bool {
         matches!(dir::try_lock(&self.dir), Ok(DirLockAttempt::Taken))
     }
 
-    /// Whether it is still there.
+    /// Returns whether it still exists.
     pub fn exists(&self) -> bool {
         file::is_directory(&self.dir)
     }
 
-    /// Keeps it from being removed while somebody has it before them, also between two turns. `None`
-    /// where no turn was saved yet, or the file system cannot tell.
+    /// Keeps it from being removed while it is open, also between two turns. `None` if no turn has
+    /// been saved yet or the file system does not support locks.
     pub fn open(&self) -> Option<OpenSession> {
         match dir::try_lock_shared(self.saved_turns().first()?).ok()? {
             DirLockAttempt::Acquired(lock) => Some(OpenSession { _shared: lock }),
@@ -152,8 +153,8 @@ impl SessionDir {
         }
     }
 
-    /// Removes it with all its turns. It is an error if a run is part of it, or if another process has it
-    /// open.
+    /// Removes it with all its turns. It is an error if a run is part of it, or if another process
+    /// has it open.
     pub fn remove(&self) -> Result<()> {
         let _held = self.lock()?;
         let first = self.saved_turns().into_iter().next();
@@ -166,21 +167,21 @@ impl SessionDir {
         clear::remove(&self.dir)
     }
 
-    /// Makes another session of the same turns, which goes on by itself. Files that nobody changes are
-    /// stored once.
+    /// Creates an independent session with the same turns. Files that are never changed are stored
+    /// once.
     pub fn fork(&self) -> Result<Self> {
         self.expect_own()?;
         fork::fork(self)
     }
 
-    /// Packs all of it into a new archive at `to`. Gives how many files there are. It is an error if a
-    /// run is part of it.
+    /// Packs all of it into a new archive at `to` and returns the number of files. It is an error
+    /// if a run is part of it.
     pub fn export(&self, to: &AbsPath) -> Result<usize> {
         let _held = self.lock()?;
         archive::pack(&self.dir, &self.id(), to)
     }
 
-    /// Holds it for a run. It is an error if another one has it.
+    /// Locks it for a run. It is an error if another run has locked it.
     fn lock(&self) -> Result<Option<DirLock>> {
         match dir::try_lock(&self.dir)? {
             DirLockAttempt::Acquired(lock) => Ok(Some(lock)),
@@ -193,13 +194,14 @@ impl SessionDir {
         }
     }
 
-    /// When its last turn ended, as a text that sorts by time; `None` if it has none that was saved.
+    /// Returns when its last turn ended, as a string that sorts by time; `None` if no turn was
+    /// saved.
     fn last_used(&self) -> Option<String> {
         let mut newest = self.saved_turns().into_iter().rev();
         newest.find_map(|dir| TurnMetadata::read(&dir).ok()?.ended_at())
     }
 
-    /// The directories of all turns that were saved, in order.
+    /// Returns the directories of all saved turns, in order.
     fn saved_turns(&self) -> Vec<AbsPath> {
         let dirs = self.numbers().into_iter();
         let dirs = dirs.map(|number| self.turn_dir(number));
@@ -208,7 +210,7 @@ impl SessionDir {
         dirs.filter(is_saved).collect()
     }
 
-    /// The numbers of all turns that have a directory, sorted.
+    /// Returns the numbers of all turns that have a directory, sorted.
     fn numbers(&self) -> Vec<u32> {
         let names = dir::names(&self.dir).unwrap_or_default();
         let number = |name: String| name.strip_prefix(TURN_PREFIX)?.parse().ok();

@@ -1,5 +1,5 @@
-//! Owns the part of a run in its session: the turns before it are read, and its own appears whole or
-//! not at all. One that was aborted leaves nothing behind but conflicting versions of files.
+//! The part of a run in its session: earlier turns are read, and its own turn appears whole or not
+//! at all. An aborted turn leaves nothing behind except conflicting versions of files.
 
 use crate::error::{Error, Result};
 use crate::id::AgentId;
@@ -7,8 +7,8 @@ use crate::mentions::opened_paths::OpenedPath;
 use crate::path::AbsPath;
 use crate::prompts::rewrite_paths;
 use crate::text::{escape_json, escape_name};
-use crate::world::clock;
-use crate::world::directory_seal::DirectorySeal;
+use crate::world::io::clock;
+use crate::world::store::directory_seal::DirectorySeal;
 use crate::world::store::redact::Redactor;
 use crate::world::store::sessions::turn::{
     ANSWER, CONFLICTS, METADATA, PreviousTurn, TurnMetadata, WORKSPACE, read_text,
@@ -18,18 +18,18 @@ use crate::world::store::snapshot::AgentSnapshots;
 use crate::world::sys::state_files::dir::{self, DirLock, DirectoryAudience, StagingDirectory};
 use crate::world::sys::state_files::file::{self, FileDurability};
 
-/// How many random digits end a session's id: sessions may begin in the same second.
+/// The number of random digits in a session's id: several sessions may begin in the same second.
 pub(super) const SUFFIX_DIGITS: usize = 4;
 
-/// A session that a run is part of. No other run is, as long as this lives.
+/// A session that a run is part of. While this value lives, no other run can join it.
 #[derive(Debug)]
 pub struct Session {
     place: SessionDir,
     redactor: Redactor,
-    /// The turn to come, from 1.
+    /// The number of the current turn, from 1.
     turn: u32,
     earlier: Vec<PreviousTurn>,
-    /// What `SESSION_SUMMARY.txt` holds by now.
+    /// The content of `SESSION_SUMMARY.txt` so far.
     summary: String,
     _held: Option<DirLock>,
 }
@@ -37,53 +37,53 @@ pub struct Session {
 /// A turn that ended with a final answer.
 #[derive(Clone, Copy, Debug)]
 pub struct FinishedTurn<'a> {
-    /// What the user asked.
+    /// The user's task.
     pub task: &'a str,
-    /// Who presented.
+    /// The agent that presented.
     pub winner: &'a AgentId,
     /// The final answer.
     pub answer: &'a str,
     /// The winner's workspace, if it has one.
     pub workspace: Option<LiveWorkspace<'a>>,
-    /// Where it was made.
+    /// The context in which it ran.
     pub around: &'a TurnContext,
     /// The directory of the run's logs.
     pub log_dir: &'a AbsPath,
 }
 
-/// Where a turn was made, and with what.
+/// The context in which a turn ran.
 #[derive(Clone, Debug)]
 pub struct TurnContext {
-    /// The directory that the user stands in.
+    /// The user's working directory.
     pub cwd: AbsPath,
     /// The config file, if there is one.
     pub config: Option<AbsPath>,
-    /// What the prompts of the session have opened by now.
+    /// The paths that the prompts of the session have opened so far.
     pub opened: Vec<OpenedPath>,
 }
 
-/// A workspace as it is now, with the snapshots that were taken of it.
+/// A workspace in its current state, with the snapshots that were taken of it.
 #[derive(Clone, Copy, Debug)]
 pub struct LiveWorkspace<'a> {
-    /// Where it is.
+    /// Its path.
     pub path: &'a AbsPath,
-    /// What of it is stored already.
+    /// The snapshots with which unchanged files are shared.
     pub snapshots: &'a AgentSnapshots,
 }
 
-/// A turn that has been saved.
+/// A saved turn.
 #[derive(Debug)]
 pub struct SavedTurn {
-    /// Where it is.
+    /// Its directory.
     pub dir: AbsPath,
-    /// The copy of the winner's workspace, if there was anything in it.
+    /// The copy of the winner's workspace, if that was not empty.
     pub workspace: Option<AbsPath>,
-    /// What the user should know about it, one sentence each.
+    /// Notes for the user, one sentence each.
     pub notes: Vec<String>,
 }
 
 impl Session {
-    /// Begins a session below `sessions`, under an id that no other session there has.
+    /// Creates a session below `sessions`, under an id that no other session there has.
     pub fn begin(sessions: &AbsPath, redactor: Redactor) -> Result<Self> {
         let now = clock::now();
         let stem = format!("{PREFIX}{}_", now.short_name_format());
@@ -100,8 +100,8 @@ impl Session {
         })
     }
 
-    /// Goes on with the session at `place`. It is an error if another run is part of it, if it came along
-    /// with a project, or if one of its turns cannot be read.
+    /// Opens the session at `place`. It is an error if another run is part of it, if it came with a
+    /// project, or if one of its turns cannot be read.
     pub fn open(place: SessionDir, redactor: Redactor) -> Result<Self> {
         place.expect_own()?;
         let held = place.lock()?;
@@ -120,7 +120,7 @@ impl Session {
         })
     }
 
-    /// Takes up the turn `turn` of the session at `place` again, which was broken off.
+    /// Resumes the interrupted turn `turn` of the session at `place`.
     pub fn resume_turn(place: SessionDir, turn: u32, redactor: Redactor) -> Result<Self> {
         let mut session = Self::open(place, redactor)?;
         session
@@ -130,7 +130,8 @@ impl Session {
         Ok(session)
     }
 
-    /// The turn to come, if it has been saved already: the run was broken off just after that.
+    /// Returns the current turn if it has been saved already: the run was interrupted just after
+    /// that.
     pub fn saved_turn(&self) -> Option<SavedTurn> {
         let dir = self.turn_dir();
         let is_saved = file::kind(&dir.join(METADATA)).is_ok();
@@ -142,46 +143,46 @@ impl Session {
         })
     }
 
-    /// Its name, such as `session_20261102_140322_9f3c`.
+    /// Returns its name, such as `session_20261102_140322_9f3c`.
     pub fn id(&self) -> String {
         self.place.id()
     }
 
-    /// Where it is.
+    /// Returns its directory.
     pub fn dir(&self) -> &AbsPath {
         &self.place.dir
     }
 
-    /// The turn to come, from 1.
+    /// Returns the number of the current turn, from 1.
     pub fn turn(&self) -> u32 {
         self.turn
     }
 
-    /// Where the turn to come will be.
+    /// Returns the directory of the current turn.
     pub fn turn_dir(&self) -> AbsPath {
         self.place.turn_dir(self.turn)
     }
 
-    /// The turns before it.
+    /// Returns the turns before it.
     pub fn previous_turns(&self) -> &[PreviousTurn] {
         &self.earlier
     }
 
-    /// The directory for our versions of files that the user changes during the turn to come, made if
-    /// it is missing. What is put there stays at its place when the turn is saved.
+    /// Returns the directory for the agents' versions of files that the user changes during the
+    /// current turn, creating it if needed. Files in it keep their paths when the turn is saved.
     pub fn conflicts(&self) -> Result<AbsPath> {
         let dir = self.turn_dir().join(CONFLICTS);
         dir::create_all(&dir, DirectoryAudience::User)?;
         Ok(dir)
     }
 
-    /// Forgets when the turn began, so that what was written during it counts as nobody's edit. What
-    /// was kept is kept.
+    /// Resets the time from which changes count as the user's, by removing the conflicts directory
+    /// whose age marks it: changes made so far count as no one's. Versions that were kept stay.
     pub fn forget_conflicts(&self) {
         dir::remove_empty(&self.turn_dir().join(CONFLICTS));
     }
 
-    /// Saves the turn that has come, and adds it to `SESSION_SUMMARY.txt`.
+    /// Saves the finished turn and adds it to `SESSION_SUMMARY.txt`.
     pub fn save_turn(&mut self, turn: &FinishedTurn<'_>) -> Result<SavedTurn> {
         let timestamp = clock::now().iso_format();
         let dir = self.turn_dir();
@@ -214,7 +215,7 @@ impl Session {
         })
     }
 
-    /// Ends the run's part in the session. A session in which nothing was saved goes.
+    /// Ends the run's part in the session. A session without a saved turn is removed.
     pub fn end(self) {
         let turn = self.turn_dir();
         dir::remove_empty(&turn.join(CONFLICTS));

@@ -1,5 +1,5 @@
-//! Owns what a saved turn tells those that follow it: what was asked and answered, what was open, and
-//! where its files are.
+//! The data of a saved turn for the turns that follow it: its question and answer, the opened
+//! paths, and where its files are.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,57 +7,57 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::id::AgentId;
 use crate::mentions::opened_paths::OpenedPath;
 use crate::path::AbsPath;
-use crate::world::clock::LocalDateTime;
+use crate::world::io::clock::LocalDateTime;
 use crate::world::sys::state_files::file;
 
-/// The name of the final answer.
+/// The name of the final answer's file.
 pub(super) const ANSWER: &str = "answer.txt";
-/// The name of what a turn was about.
+/// The name of the metadata file.
 pub(super) const METADATA: &str = "metadata.json";
 /// The name of the copy of the winner's workspace.
 pub(super) const WORKSPACE: &str = "workspace";
-/// The name of the directory that holds our versions of files that the user changed.
+/// The name of the directory for the agents' versions of files that the user changed.
 pub(super) const CONFLICTS: &str = "conflicts";
 
 /// The largest file of a turn that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-/// A turn that was saved.
+/// A saved turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PreviousTurn {
-    /// What it was about.
+    /// Its metadata.
     pub metadata: TurnMetadata,
-    /// The final answer; paths in it lead to the copy of the workspace.
+    /// The final answer; paths in it point to the copy of the workspace.
     pub answer: String,
     /// The copy of the winner's workspace, if there is one.
     pub workspace: Option<AbsPath>,
 }
 
-/// What a turn was about, as `metadata.json` holds it.
+/// The metadata of a turn, as stored in `metadata.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TurnMetadata {
-    /// Which turn of the session it is, from 1.
+    /// The number of the turn in the session, from 1.
     pub turn: u32,
     /// When it ended, in the user's time zone.
     pub timestamp: String,
-    /// Who presented.
+    /// The agent that presented.
     pub winning_agent: AgentId,
     /// What the user asked.
     pub task: String,
     /// Its session.
     pub session_id: String,
-    /// The directory that the user stood in.
+    /// The user's working directory.
     pub cwd: AbsPath,
     /// The config file, if there was one.
     pub config: Option<AbsPath>,
     /// The directory of its logs.
     pub log_dir: AbsPath,
-    /// What the prompts of the session had opened by then.
+    /// The paths that the prompts of the session had opened by the end of the turn.
     pub opened: Vec<OpenedPath>,
 }
 
 impl TurnMetadata {
-    /// Reads what the turn was about that was saved in `dir`.
+    /// Reads the metadata of the turn saved in `dir`.
     pub(super) fn read(dir: &AbsPath) -> Result<Self> {
         let path = dir.join(METADATA);
         serde_json::from_str(&read_text(&path)?).map_err(|error| {
@@ -66,14 +66,14 @@ impl TurnMetadata {
         })
     }
 
-    /// When the turn ended, as a text that sorts by time.
+    /// Returns when the turn ended, as a string that sorts by time.
     pub(super) fn ended_at(&self) -> Option<String> {
         LocalDateTime::parse(&self.timestamp).map(|moment| moment.utc_format())
     }
 }
 
 impl PreviousTurn {
-    /// Reads the turn that was saved in `dir`.
+    /// Reads the turn saved in `dir`.
     pub(super) fn read(dir: &AbsPath) -> Result<Self> {
         let workspace = dir.join(WORKSPACE);
         let is_there = file::is_directory(&workspace);
@@ -85,7 +85,8 @@ impl PreviousTurn {
     }
 }
 
-/// The text of a file of a session. A link is refused: what it leads to would be told to models.
+/// Reads a file of a session as text. A symlink is refused, because the content of its target would
+/// be sent to models.
 pub(super) fn read_text(path: &AbsPath) -> Result<String> {
     if file::is_link(path) {
         let message = format!("`{path}` is a link, and massgen makes none there");

@@ -1,9 +1,9 @@
-//! Owns where control groups of massgen's could be made: read out of what the kernel says about
-//! mounts and about this process. Nothing here looks at the disk.
+//! Finds where massgen could create control groups (cgroups), from what the kernel reports about
+//! mounts and about this process. Nothing here reads the disk.
 
 use crate::path::AbsPath;
 
-/// What a control group counts and limits.
+/// A resource that a control group counts and limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum CgroupResource {
     /// Bytes of memory.
@@ -16,7 +16,7 @@ impl CgroupResource {
     /// Both.
     pub(crate) const ALL: [CgroupResource; 2] = [CgroupResource::Memory, CgroupResource::Processes];
 
-    /// The kernel's name for what counts it.
+    /// Returns the kernel's name of the controller that counts it.
     pub(crate) fn controller(self) -> &'static str {
         match self {
             CgroupResource::Memory => "memory",
@@ -28,24 +28,25 @@ impl CgroupResource {
 /// Which of the kernel's two interfaces a hierarchy has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CgroupVersion {
-    /// A hierarchy for each resource.
+    /// One hierarchy per resource.
     One,
-    /// One hierarchy, where each group says what its children count.
+    /// A single hierarchy, where each group selects the controllers of its children.
     Two,
 }
 
 /// The group of this process in a hierarchy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OwnCgroup {
-    /// The interface.
+    /// The version of the interface.
     pub(crate) version: CgroupVersion,
-    /// Where the hierarchy begins.
+    /// The root of the hierarchy.
     pub(crate) top: AbsPath,
-    /// Where this process is in it.
+    /// The group of this process in it.
     pub(crate) group: AbsPath,
 }
 
-/// The hierarchies that could count `resource`, by `/proc/self/mountinfo` and `/proc/self/cgroup`.
+/// Returns the hierarchies that could count `resource`, from `/proc/self/mountinfo` and
+/// `/proc/self/cgroup`.
 pub(crate) fn own_groups(resource: CgroupResource, mounts: &str, groups: &str) -> Vec<OwnCgroup> {
     let mounts = mounts.lines().filter_map(CgroupMount::parse);
     let found = mounts.filter_map(|mount| {
@@ -56,7 +57,7 @@ pub(crate) fn own_groups(resource: CgroupResource, mounts: &str, groups: &str) -
         };
         let path = own_path(version, resource, groups)?;
         let top = AbsPath::new(mount.point)?;
-        // In a container the mount may begin deeper than the hierarchy does.
+        // In a container, the mount may show only a part of the hierarchy.
         let below = AbsPath::new(path)?.below(&AbsPath::new(mount.root)?)?;
         let group = top.join(below.as_path());
         Some(OwnCgroup {
@@ -68,7 +69,7 @@ pub(crate) fn own_groups(resource: CgroupResource, mounts: &str, groups: &str) -
     found.collect()
 }
 
-/// A line of `/proc/self/mountinfo`, as far as it matters here.
+/// The fields of a line of `/proc/self/mountinfo` that are used here.
 struct CgroupMount<'a> {
     root: &'a str,
     point: &'a str,
@@ -95,7 +96,8 @@ impl<'a> CgroupMount<'a> {
     }
 }
 
-/// Where this process is, by the lines of `/proc/self/cgroup`: `number:controllers:path`.
+/// Returns the path of this process in a hierarchy, from the lines of `/proc/self/cgroup`:
+/// `number:controllers:path`.
 fn own_path(version: CgroupVersion, resource: CgroupResource, groups: &str) -> Option<&str> {
     groups.lines().find_map(|line| {
         let (_, line) = line.split_once(':')?;

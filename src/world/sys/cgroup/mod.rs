@@ -1,5 +1,5 @@
-//! Owns control groups: limits that hold for all processes of a command together, where the machine
-//! lets the user set some. It must never touch a group that massgen has not made.
+//! Control groups (cgroups): limits on all processes of a command together, where the machine lets
+//! the user set them. It must never touch a group that massgen has not created.
 #![expect(clippy::disallowed_methods, reason = "this is where the disk is")]
 
 mod discovery;
@@ -21,29 +21,29 @@ use crate::path::AbsPath;
 use crate::sandbox_policy::limits::ResourceLimits;
 use crate::world::sys::cgroup::discovery::{CgroupResource, CgroupVersion, OwnCgroup, own_groups};
 
-/// The beginning of the name of every group that massgen makes.
+/// The prefix of the name of every group that massgen creates.
 const MARK: &str = "massgen";
-/// What a process writes that enters a group.
+/// What a process writes to enter a group.
 pub(crate) const ITSELF: &[u8] = b"0";
-/// What each resource is limited to when that is tried out: the most processes that the kernel takes
-/// for a limit (`PID_MAX_LIMIT` of Linux), and a few bytes.
+/// The limit that is set to test a resource: the most processes that the kernel accepts as a limit
+/// (`PID_MAX_LIMIT` of Linux), or a few bytes.
 const TRIED: u64 = 4 * 1024 * 1024;
-/// What the processes that hold a command count for, threads included: in tiers A and B two, in tier C
-/// one that waits and a supervisor of three threads.
+/// How many processes, threads included, massgen's own helpers around a command count as: two in
+/// tiers A and B; in tier C one that waits and a supervisor of three threads.
 const HOLDING: u64 = 4;
-/// How often it is tried to remove a group whose processes have just been killed.
+/// How often the removal of a group is retried after its processes were killed.
 const REMOVALS_MAX: u32 = 200;
-/// How long is waited between two such trials.
+/// The pause between two such attempts.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// What of the limits a machine can hold for all processes of a command together.
+/// Which limits the machine can enforce for all processes of a command together.
 #[derive(Debug)]
 pub(crate) struct Cgroups {
     parents: Vec<CgroupParent>,
     owner: String,
 }
 
-/// A directory where groups can be made.
+/// A directory in which groups can be created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct CgroupParent {
     version: CgroupVersion,
@@ -52,8 +52,8 @@ struct CgroupParent {
 }
 
 impl Cgroups {
-    /// Looks where groups can be made, and removes those that runs before have left. What is found
-    /// is tried out: without rights there is no place.
+    /// Finds where groups can be created, and removes those that earlier runs left behind. Each
+    /// candidate is tested: without permission it is not used.
     pub(crate) fn find() -> Self {
         let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let (mounts, groups) = (text("/proc/self/mountinfo"), text("/proc/self/cgroup"));
@@ -92,22 +92,22 @@ impl Cgroups {
         }
     }
 
-    /// Whether a group can really be made there and limited.
+    /// Returns whether a group can really be created in `dir` and limited.
     fn can_use(&self, version: CgroupVersion, dir: &AbsPath, resource: CgroupResource) -> bool {
         let dir = dir.join(self.new_name());
         let limited =
             fs::create_dir(dir.as_path()).and_then(|()| set_limit(&dir, version, resource, TRIED));
-        // What cannot be removed was not made.
+        // If it cannot be removed, it was not created.
         fs::remove_dir(dir.as_path()).unwrap_or_default();
         limited.is_ok()
     }
 
-    /// Whether the memory of a command can be limited for all its processes together.
+    /// Returns whether the memory of all processes of a command can be limited together.
     pub(crate) fn limit_memory(&self) -> bool {
         self.has_controller(CgroupResource::Memory)
     }
 
-    /// Whether the processes of a command can be limited in number.
+    /// Returns whether the number of processes of a command can be limited.
     pub(crate) fn limit_processes(&self) -> bool {
         self.has_controller(CgroupResource::Processes)
     }
@@ -117,7 +117,7 @@ impl Cgroups {
         places.any(|place| place.resources.contains(&resource))
     }
 
-    /// Makes a group with these limits, as far as the machine can hold them.
+    /// Creates a group with these limits, as far as the machine can enforce them.
     pub(crate) fn create_group(&self, limits: &ResourceLimits) -> io::Result<CommandCgroup> {
         let name = self.new_name();
         let mut group = CommandCgroup {
@@ -147,8 +147,8 @@ impl Cgroups {
     }
 }
 
-/// The processes of a command, with limits on all of them together. When this goes, what is left of
-/// them is killed and the group removed.
+/// The group of the processes of a command, with limits on all of them together. On drop, the
+/// processes that are left are killed and the group is removed.
 #[derive(Debug, Default)]
 pub(crate) struct CommandCgroup {
     dirs: Vec<(CgroupVersion, AbsPath)>,
@@ -156,9 +156,10 @@ pub(crate) struct CommandCgroup {
 }
 
 impl CommandCgroup {
-    /// Where a process with one thread comes in: it writes [`ITSELF`] to each of these, and all that
-    /// it starts from then on is in as well. To have another one taken in, the kernel stops the
-    /// starting of processes on the whole machine, for which it waits 10 ms and more.
+    /// Opens the files by which a process with one thread joins the group: it writes [`ITSELF`] to
+    /// each of them, and everything that it starts afterwards is in the group, too. To move another
+    /// process into the group, the kernel would block the start of processes on the whole machine
+    /// and wait 10 ms or more.
     pub(crate) fn join_handles(&self) -> io::Result<Vec<OwnedFd>> {
         let doors = self.dirs.iter().map(|(version, dir)| {
             let door = match version {
@@ -170,12 +171,12 @@ impl CommandCgroup {
         doors.collect()
     }
 
-    /// Whether it holds a limit on memory.
+    /// Returns whether it enforces a memory limit.
     pub(crate) fn limits_memory(&self) -> bool {
         self.limits_memory
     }
 
-    /// How many of its processes the kernel has killed because there was no more memory for them.
+    /// Returns how many of its processes the kernel has killed for lack of memory.
     pub(crate) fn oom_kills(&self) -> u64 {
         let counts = self.dirs.iter().map(|(version, dir)| {
             let file = match version {
@@ -200,7 +201,7 @@ impl Drop for CommandCgroup {
     }
 }
 
-/// How much of a resource there may be; `None` for as much as there is.
+/// Returns the limit of a resource; `None` if it is unlimited.
 fn limit_for(resource: CgroupResource, limits: &ResourceLimits) -> Option<u64> {
     match resource {
         CgroupResource::Memory => limits.memory_bytes,
@@ -208,7 +209,7 @@ fn limit_for(resource: CgroupResource, limits: &ResourceLimits) -> Option<u64> {
     }
 }
 
-/// The nearest group, from the own one up, whose children could count `resource`.
+/// Returns the nearest group, from the own one upwards, whose children could count `resource`.
 fn usable_parent(own: &OwnCgroup, resource: CgroupResource) -> Option<(CgroupVersion, AbsPath)> {
     match own.version {
         CgroupVersion::One => Some((CgroupVersion::One, own.group.clone())),
@@ -230,7 +231,7 @@ fn usable_parent(own: &OwnCgroup, resource: CgroupResource) -> Option<(CgroupVer
     }
 }
 
-/// Limits a resource of a group.
+/// Sets the limit of a resource in a group.
 fn set_limit(
     dir: &AbsPath,
     version: CgroupVersion,
@@ -241,7 +242,7 @@ fn set_limit(
         (CgroupResource::Processes, _) => write_control_file(dir, "pids.max", most),
         (CgroupResource::Memory, CgroupVersion::One) => {
             write_control_file(dir, "memory.limit_in_bytes", most)?;
-            // With the swap. Where the kernel does not count that, the file is not there.
+            // Including swap. If the kernel does not count swap, the file does not exist.
             ignore_missing(write_control_file(dir, "memory.memsw.limit_in_bytes", most))
         }
         (CgroupResource::Memory, CgroupVersion::Two) => {
@@ -252,7 +253,7 @@ fn set_limit(
 }
 
 fn write_control_file(dir: &AbsPath, file: &str, value: impl Display) -> io::Result<()> {
-    // In one piece: the kernel takes each write for a whole number.
+    // In one write: the kernel parses each write as a whole number.
     open_control_file(dir, file)?.write_all(format!("{value}").as_bytes())
 }
 
@@ -268,7 +269,7 @@ fn ignore_missing(result: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Kills what is in a group and removes it.
+/// Kills the processes in a group and removes it.
 fn remove(dir: &AbsPath) {
     for _ in 0..REMOVALS_MAX {
         match fs::remove_dir(dir.as_path()).map_err(|error| Errno::from_io_error(&error)) {
@@ -283,12 +284,12 @@ fn kill_members(dir: &AbsPath) {
     let members = fs::read_to_string(dir.join("cgroup.procs").as_path()).unwrap_or_default();
     let members = members.lines().filter_map(|line| line.parse().ok());
     for member in members.filter_map(Pid::from_raw) {
-        // Whoever has ended already cannot be killed.
+        // A process that has exited already cannot be killed.
         kill_process(member, Signal::KILL).unwrap_or_default();
     }
 }
 
-/// Removes the groups of runs that have ended without doing so.
+/// Removes the groups of runs that have ended without removing them.
 fn remove_orphaned(place: &AbsPath) {
     let entries = fs::read_dir(place.as_path())
         .into_iter()
@@ -302,14 +303,14 @@ fn remove_orphaned(place: &AbsPath) {
     }
 }
 
-/// The owner that the name of a group says.
+/// Returns the owner from the name of a group.
 fn owner_from_name(name: &str) -> Option<&str> {
     let rest = name.strip_prefix(MARK)?.strip_prefix('-')?;
     rest.rsplit_once('-').map(|(owner, _)| owner)
 }
 
-/// What tells a process from all others of this machine: its namespace of process numbers, its
-/// number there, and when it began.
+/// Identifies a process among all others of this machine: its PID namespace, its PID there, and its
+/// start time.
 fn process_identity(process: Pid) -> Option<String> {
     let namespace = fs::read_link("/proc/self/ns/pid").ok()?;
     let digits = |text: &str| {
@@ -320,14 +321,15 @@ fn process_identity(process: Pid) -> Option<String> {
     let namespace = digits(namespace.to_str()?);
     let number = process.as_raw_nonzero();
     let stat = fs::read_to_string(Path::new("/proc").join(number.to_string()).join("stat")).ok()?;
-    // The name of the program, in brackets, may hold anything; the 20th field after it is the time.
+    // The name of the program, in parentheses, may contain anything; the start time is the 20th
+    // field after it.
     let (_, fields) = stat.rsplit_once(')')?;
     let begun = fields.split_whitespace().nth(19)?;
     Some(format!("{namespace}-{number}-{begun}"))
 }
 
-/// Whether the owner of a group still runs. Of a process that cannot be seen from here it is taken
-/// for granted.
+/// Returns whether the owner of a group is still running. A process that is not visible from this
+/// PID namespace counts as running.
 fn is_alive(name: &str) -> bool {
     let mut parts = name.split('-');
     let (namespace, number) = (parts.next(), parts.next());

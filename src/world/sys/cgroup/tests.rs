@@ -1,4 +1,4 @@
-//! What is found of control groups in what the kernel tells.
+//! Tests of control groups on this machine: limits, cleanup, and unique names.
 
 use std::io::Read;
 use std::os::fd::AsRawFd;
@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use super::*;
 
-/// The groups of this machine; `None`, with a word, where there is nothing to test.
+/// Returns the groups of this machine; `None`, with a message, if there is nothing to test.
 #[track_caller]
 fn cgroups() -> Option<Cgroups> {
     let found = Cgroups::find();
@@ -24,7 +24,8 @@ fn cgroups() -> Option<Cgroups> {
     None
 }
 
-/// Whether anybody can make a group beside the own one and limit 1024 of a resource there.
+/// Returns whether a shell can create a group below the own one and limit a resource there to 1024
+/// processes or 1 MiB.
 fn can_be_limited_by_hand(resource: CgroupResource) -> bool {
     let script = match resource {
         CgroupResource::Memory => {
@@ -39,7 +40,7 @@ fn can_be_limited_by_hand(resource: CgroupResource) -> bool {
     started(script).wait().unwrap().success()
 }
 
-/// Runs a script whose first line enters the group.
+/// Runs a script whose first line joins the group.
 #[track_caller]
 fn check(limits: ResourceLimits, script: &str, expected: &str) -> u64 {
     let Some(cgroups) = cgroups() else { return 1 };
@@ -52,7 +53,7 @@ fn check(limits: ResourceLimits, script: &str, expected: &str) -> u64 {
     group.oom_kills()
 }
 
-/// Enters by `doors`, which this process holds open.
+/// Joins the group through `doors`, which this process holds open.
 fn entering(doors: &[OwnedFd]) -> String {
     let enter = |door: &OwnedFd| format!("echo 0 > /proc/$PPID/fd/{}; ", door.as_raw_fd());
     doors.iter().map(enter).collect()
@@ -72,7 +73,7 @@ fn id(child: &Child) -> Pid {
     Pid::from_child(child)
 }
 
-/// A program that fills 64 MiB, then says so.
+/// A program that fills 64 MiB and then prints its status.
 const FILLER: &str = "head -c 67108864 /dev/zero | tail | tr -d '\\0'; echo ${PIPESTATUS[1]}";
 
 #[test]
@@ -92,7 +93,7 @@ fn processes_are_limited() {
         processes,
         ..ResourceLimits::default()
     };
-    // Each waits for the next; bash tries again for a while and then gives up.
+    // Each waits for the next; bash retries for a while and then gives up.
     let script = "(echo $(echo $(echo $(echo $(echo $(echo all)))))) 2>/dev/null";
     check(limits(100), script, "all");
     check(limits(1), script, "");

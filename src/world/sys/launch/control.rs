@@ -1,5 +1,5 @@
-//! Owns massgen's end of the socket to a process that builds a sandbox: one order goes out, reports
-//! come in. That this end is closed tells the process to kill everything and end.
+//! massgen's end of the socket to a sandbox helper: one request is sent, reports are received.
+//! Closing this end makes the helper kill everything and exit.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -21,36 +21,36 @@ use crate::sandbox_policy::helper_protocol::{
 };
 use crate::world::sys::launch::poll::{WaitInterest, wait_ready};
 
-/// Room for what comes in at once, in bytes; reports are short.
+/// The size of the receive buffer, in bytes; reports are short.
 const ROOM_BYTES: usize = 4096;
-/// The longest report that is taken, in bytes.
+/// The longest report that is accepted, in bytes.
 const REPORT_BYTES_MAX: usize = 64 * 1024;
 
-/// The socket to a process that builds a sandbox.
+/// The socket to a sandbox helper.
 #[derive(Debug)]
 pub(crate) struct HelperSocket {
     socket: OwnedFd,
-    /// What came in and is no whole report yet.
+    /// Received bytes that do not form a whole report yet.
     received: Vec<u8>,
-    /// Handles that came in and belong to reports which are not read yet.
+    /// Received handles that belong to reports which are not parsed yet.
     handles: VecDeque<OwnedFd>,
 }
 
-/// What a look at the socket brings.
+/// The result of reading from the socket.
 #[derive(Debug)]
 pub(crate) enum HelperMessage {
-    /// The process tells something.
+    /// The helper reports something.
     Report(HelperReport),
-    /// It tells that the sandbox listens, and gives the listener.
+    /// It reports that the sandbox listens, and passes the listener.
     ProxyListener(OwnedFd),
-    /// Nothing for now.
+    /// Nothing at the moment.
     NotReady,
     /// Nothing will ever come again.
     Closed,
 }
 
 impl HelperSocket {
-    /// A socket, and the end of it that the process gets.
+    /// Creates a socket pair, and returns massgen's end and the helper's.
     pub(crate) fn pair() -> io::Result<(Self, OwnedFd)> {
         let (socket, theirs) = socketpair(
             AddressFamily::UNIX,
@@ -66,8 +66,8 @@ impl HelperSocket {
         Ok((control, theirs))
     }
 
-    /// Says what is to be done, and hands over what the program is to read as its standard input.
-    /// A process that does not listen until the moment `until` is given up.
+    /// Sends the request, and the handle that the program reads as its standard input. A helper
+    /// that accepts no data until the deadline `until` is given up.
     pub(crate) fn send_request(
         &self,
         confinement: &SandboxPolicy,
@@ -111,7 +111,7 @@ impl HelperSocket {
         wait_ready(&[Some((self.as_fd(), WaitInterest::Writable))], Some(until)).map(drop)
     }
 
-    /// What the process tells next, without waiting for it.
+    /// Returns the next message of the helper, without waiting for it.
     pub(crate) fn receive_message(&mut self) -> io::Result<HelperMessage> {
         loop {
             if let Some(report) = self.take_report()? {
@@ -155,7 +155,7 @@ impl HelperSocket {
         Ok(received)
     }
 
-    /// The first report of what came in, if it is whole.
+    /// Returns the first received report, if it is complete.
     fn take_report(&mut self) -> io::Result<Option<HelperReport>> {
         let Some((head, rest)) = self.received.split_first_chunk::<HEAD_BYTES>() else {
             return Ok(None);
@@ -170,9 +170,9 @@ impl HelperSocket {
         Ok(Some(report))
     }
 
-    /// Tells the process to kill everything and end. What it still tells can be heard.
+    /// Makes the helper kill everything and exit. What it still reports can be received.
     pub(crate) fn close(&self) {
-        // Where the other end is gone already, there is nobody to tell.
+        // If the other end is gone already, there is no helper to stop.
         shutdown(&self.socket, Shutdown::Write).unwrap_or_default();
     }
 }

@@ -1,8 +1,8 @@
-//! Owns massgen's end of the stem: the process that those which build sandboxes are split off from.
-//! massgen is a big program, and to start it anew for each command takes longer than to build a
-//! sandbox; the stem has been started already. It never learns what they are to do. One process is
-//! split off ahead and stands by, so that nobody waits for that either; the next one as soon as that has
-//! done its work, which nothing is to delay.
+//! Parent side of the fork server, the pre-forked process that sandbox helpers are forked from.
+//! massgen is a big program, and starting it for each command takes longer than building a sandbox;
+//! the fork server is already running. It never learns what the helpers are to do. One helper is
+//! forked ahead and stands by, so that no command waits for the fork either; the next one is forked
+//! once that helper has started its program, which nothing may delay.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -25,25 +25,28 @@ use crate::world::sys::launch::process::ChildProcess;
 use crate::world::sys::launch::spawner::HelperStreams;
 use crate::world::sys::process;
 
-/// The argument that makes massgen a stem.
+/// The argument that makes massgen a fork server.
 const STEM: &str = "__stem";
-/// The argument that makes massgen a stem in a staged world.
+/// The argument that makes massgen a fork server in an overlay namespace.
 const STAGE: &str = "__stage";
-/// The most handles that a process gets: its streams, and what it enters control groups by.
+/// The most handles that a helper gets: its streams, and the files by which it joins control
+/// groups.
 pub(crate) const HANDLES_MAX: usize = 8;
-/// The most handles that a stem hands over at once: on the root directory of a staged world, and on
-/// each staged directory.
+/// The most handles that a fork server passes in one message: one for the root directory of an
+/// overlay namespace, and one per overlaid directory.
 pub(crate) const HANDED_MAX: usize = ROOTS_MAX + 1;
-/// The longest answer of a stem, in bytes: why a world could not be made.
+/// The longest answer of a fork server, in bytes: why an overlay namespace could not be created.
 pub(crate) const ANSWER_BYTES_MAX: usize = 4096;
-/// The most processes that are given work in vain, because somebody has killed them as they stood by.
+/// How many helpers in a row may prove dead when they are assigned work, because another process
+/// killed them while they stood by.
 const DEAD_MAX: usize = 3;
-/// What asks a stem for a process, and a process for its work; handles come beside the latter.
+/// The message that asks a fork server for a helper, and a helper for its work; the latter carries
+/// handles.
 const WANTED: &[u8] = b"+";
-/// How long a stem may take to answer, its own start included.
+/// How long a fork server may take to answer, including its own start.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(20);
 
-/// A stem. When this goes, it ends; what was split off from it goes on.
+/// A fork server. It is killed on drop; helpers that have work continue.
 #[derive(Debug)]
 pub(crate) struct ForkServer {
     process: Child,
@@ -51,7 +54,7 @@ pub(crate) struct ForkServer {
     next: StandbyRequest,
 }
 
-/// Whether a process was asked for that nobody has taken.
+/// Whether a helper was requested that has not been taken yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum StandbyRequest {
     Pending,
@@ -59,15 +62,16 @@ enum StandbyRequest {
 }
 
 impl ForkServer {
-    /// Starts one.
+    /// Starts a fork server.
     pub(crate) fn start(executable: &AbsPath) -> io::Result<Self> {
         let mut stem = Self::spawn(executable, STEM)?;
         stem.request_standby()?;
         Ok(stem)
     }
 
-    /// Starts one that makes a staged world first, in which it and all that it splits off live. The
-    /// handles are on the root directory of that world, and on its staged directories in order.
+    /// Starts a fork server that first creates an overlay namespace, in which it and all its
+    /// helpers live. The returned handles are on the root directory of that namespace, and on its
+    /// overlaid directories in order.
     pub(crate) fn start_with_overlay(
         executable: &AbsPath,
         order: &OverlayRequest,
@@ -88,9 +92,9 @@ impl ForkServer {
         Ok((stem, handles))
     }
 
-    /// Starts massgen as what `word` says, with an empty environment. That must not copy massgen's
-    /// memory: the standard library uses `posix_spawn` as long as the program is an absolute path and
-    /// nothing is to be done in the child.
+    /// Starts massgen with the argument `word` and an empty environment. This must not copy
+    /// massgen's memory: the standard library uses `posix_spawn` as long as the program is an
+    /// absolute path and nothing is to be done in the child.
     fn spawn(executable: &AbsPath, word: &str) -> io::Result<Self> {
         let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
         let (socket, theirs) = socketpair(AddressFamily::UNIX, kind, flags, None)?;
@@ -108,7 +112,7 @@ impl ForkServer {
         })
     }
 
-    /// A process that builds a sandbox, on these streams. It is a child of massgen's.
+    /// Returns a helper that builds a sandbox, on these streams. It is a child of massgen.
     pub(crate) fn fork_helper(&mut self, ends: &HelperStreams) -> io::Result<ChildProcess> {
         let streams = [&ends.stdin, &ends.stdout, &ends.stderr];
         let handles = streams
@@ -129,8 +133,8 @@ impl ForkServer {
         outcome
     }
 
-    /// Has a process split off that stands by, unless one does. A stem that has ended is found out when
-    /// the process is wanted.
+    /// Requests a standby helper unless one was requested already. A dead fork server is detected
+    /// when the helper is needed.
     pub(crate) fn request_standby(&mut self) -> io::Result<()> {
         if self.next == StandbyRequest::Idle {
             let mut nothing = SendAncillaryBuffer::default();
@@ -141,7 +145,7 @@ impl ForkServer {
         Ok(())
     }
 
-    /// The process that was asked for first and is not taken yet.
+    /// Takes the helper that was requested and not taken yet.
     fn take_standby(&self, until: Instant) -> io::Result<StandbyProcess> {
         let mut number = [0; size_of::<i32>()];
         let (_, handles) = self.receive_answer(&mut number, until)?;
@@ -159,7 +163,7 @@ impl ForkServer {
         }
     }
 
-    /// Waits for what it says: how many bytes that is, and the handles that come with it.
+    /// Waits for an answer; returns its length in bytes and the handles that come with it.
     fn receive_answer(&self, room: &mut [u8], until: Instant) -> io::Result<(usize, Vec<OwnedFd>)> {
         let is_there = wait_ready(
             &[Some((self.socket.as_fd(), WaitInterest::Readable))],
@@ -187,17 +191,17 @@ impl ForkServer {
 
 impl Drop for ForkServer {
     fn drop(&mut self) {
-        // It may have ended already; what has got work goes on.
+        // It may have exited already; helpers that have work continue.
         self.process.kill().unwrap_or_default();
         self.process.wait().map(drop).unwrap_or_default();
-        // From here on nothing is added to what it has said.
+        // From here on, nothing is added to what it has sent.
         while let Ok(standing_by) = self.take_standby(Instant::now()) {
             standing_by.terminate();
         }
     }
 }
 
-/// A process that waits for its work.
+/// A helper that waits for its work.
 #[derive(Debug)]
 struct StandbyProcess {
     process: ChildProcess,
@@ -205,7 +209,7 @@ struct StandbyProcess {
 }
 
 impl StandbyProcess {
-    /// Gives it its streams and what it enters its control groups by.
+    /// Sends it its streams and the files by which it joins its control groups.
     fn assign_work(self, handles: &[BorrowedFd<'_>]) -> io::Result<ChildProcess> {
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(HANDLES_MAX))];
         let mut beside = SendAncillaryBuffer::new(&mut space);
@@ -223,7 +227,7 @@ impl StandbyProcess {
         }
     }
 
-    /// Ends it.
+    /// Kills it.
     fn terminate(mut self) {
         self.process.kill_and_wait();
     }

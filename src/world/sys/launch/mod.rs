@@ -1,5 +1,5 @@
-//! Owns massgen's side of the processes that build sandboxes: they are started, spoken with over
-//! one socket each, waited for and killed here. What they are to do is not known here.
+//! massgen's side of the sandbox helpers: the processes are started here, spoken to over one socket
+//! each, waited for and killed. Their task is not known here.
 
 pub(crate) mod control;
 pub(crate) mod process;

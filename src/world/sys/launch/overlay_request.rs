@@ -1,35 +1,36 @@
-//! Owns the order that makes a staged world: which directories are seen with changes that lie
-//! elsewhere, and what stays as it is inside them.
+//! The request for an overlay namespace: which directories are seen with changes that are stored
+//! elsewhere, and which ones inside them stay unchanged.
 
 use serde::{Deserialize, Serialize};
 
 use crate::path::AbsPath;
 use crate::sandbox_policy::{FileIdentity, OverlayLayer};
 
-/// The most directories that one world stages; the handles on them travel in one message.
+/// The most directories that one namespace overlays; the handles on them are passed in one message.
 pub(crate) const ROOTS_MAX: usize = 64;
-/// The longest order, in bytes. It travels in one message, and no socket takes a longer one.
+/// The longest request, in bytes. It is sent in one message, and no socket accepts a longer one.
 pub(crate) const ORDER_BYTES_MAX: usize = 128 * 1024;
 
-/// What a staged world is made of.
+/// What an overlay namespace consists of.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct OverlayRequest {
-    /// The directories that are staged.
+    /// The directories that are overlaid.
     pub(crate) roots: Vec<OverlayRoot>,
-    /// Directories that stay as they are, inside staged ones too.
+    /// Directories that stay as they are, even inside overlaid ones.
     pub(crate) kept: Vec<AbsPath>,
 }
 
-/// A directory that is staged.
+/// A directory that is overlaid.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct OverlayRoot {
-    /// What stands at its path on the machine. Where something else stands now, there is no world.
+    /// The directory at its path on the machine. If another one is there now, the namespace is
+    /// refused.
     pub(crate) identity: FileIdentity,
     /// What is seen there instead.
     pub(crate) scene: OverlaySource,
 }
 
-/// What is seen in the place of a directory.
+/// What replaces a directory.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum OverlaySource {
     /// The directory, with the changes of a layer.
@@ -44,7 +45,7 @@ pub(crate) enum OverlaySource {
 }
 
 impl OverlaySource {
-    /// The directory in whose place it is seen.
+    /// Returns the directory that it replaces.
     pub(crate) fn root(&self) -> &AbsPath {
         match self {
             OverlaySource::Layered(layer) => &layer.root,

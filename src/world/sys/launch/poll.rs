@@ -1,4 +1,4 @@
-//! Owns the waiting for several handles at once. The kernel tells; nothing is asked again and again.
+//! Waits for several handles at once, with `poll` and without busy waiting.
 
 use std::io;
 use std::time::Instant;
@@ -7,17 +7,17 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 
-/// What a handle is waited for.
+/// The condition that a handle is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaitInterest {
-    /// There is something to read, or nothing more will come.
+    /// There is something to read, or the end is reached.
     Readable,
     /// There is room to write.
     Writable,
 }
 
-/// Waits until one of `handles` is ready or the moment `until` has come, and says for each whether
-/// it is ready. Without a moment it waits for as long as it takes.
+/// Waits until one of `handles` is ready or the deadline `until` has passed, and returns for each
+/// whether it is ready. Without a deadline it waits indefinitely.
 pub(crate) fn wait_ready(
     handles: &[Option<(BorrowedFd<'_>, WaitInterest)>],
     until: Option<Instant>,

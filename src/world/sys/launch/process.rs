@@ -1,5 +1,5 @@
-//! Owns one process that was started: waiting for its end and killing it, without ever taking
-//! another for it that has got its number.
+//! One child process: waits for its exit and kills it, without ever hitting another process that
+//! got its PID.
 
 use std::io;
 
@@ -17,17 +17,17 @@ pub(crate) struct ChildProcess {
     reap_state: ReapState,
 }
 
-/// Whether the kernel still keeps a process's number for us.
+/// Whether the kernel still reserves the PID for us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReapState {
     Unknown,
     Reaped,
-    /// Somebody else waits for it.
+    /// Another part of massgen waits for it.
     HandedOver,
 }
 
 impl ChildProcess {
-    /// The child with this number, and this handle on it.
+    /// Wraps the child with this PID and this pidfd.
     pub(crate) fn new(pid: Pid, handle: OwnedFd) -> Self {
         Self {
             pid,
@@ -36,12 +36,12 @@ impl ChildProcess {
         }
     }
 
-    /// Looks whether it has ended; if so, nothing of it stays in the kernel's tables.
+    /// Checks whether it has exited; if so, it is reaped.
     pub(crate) fn poll_exit(&mut self) -> io::Result<()> {
         self.reap(WaitIdOptions::EXITED | WaitIdOptions::NOHANG)
     }
 
-    /// Waits for its end.
+    /// Waits for its exit.
     pub(crate) fn wait(&mut self) -> io::Result<()> {
         self.reap(WaitIdOptions::EXITED)
     }
@@ -52,7 +52,7 @@ impl ChildProcess {
         }
         match retry_on_intr(|| waitid(WaitId::PidFd(self.handle.as_fd()), options)) {
             Ok(None) => Ok(()),
-            // Who started massgen may have had the kernel reap its children.
+            // The parent of massgen may have made the kernel reap massgen's children.
             Ok(Some(_)) | Err(Errno::CHILD) => {
                 self.reap_state = ReapState::Reaped;
                 Ok(())
@@ -61,12 +61,12 @@ impl ChildProcess {
         }
     }
 
-    /// Whether it had ended at the last look.
+    /// Returns whether it had exited at the last check.
     pub(crate) fn has_ended(&self) -> bool {
         self.reap_state == ReapState::Reaped
     }
 
-    /// The same process for somebody else, who waits for its end from now on.
+    /// Returns the same process for another owner, who waits for its exit from now on.
     pub(crate) fn hand_over(&mut self) -> io::Result<Self> {
         let handle = self.handle.try_clone()?;
         let fate = std::mem::replace(&mut self.reap_state, ReapState::HandedOver);
@@ -77,7 +77,7 @@ impl ChildProcess {
         })
     }
 
-    /// Kills it, and waits until it has ended.
+    /// Kills it, and waits until it has exited.
     pub(crate) fn kill_and_wait(&mut self) {
         self.kill();
         self.wait().unwrap_or_default();
@@ -86,14 +86,14 @@ impl ChildProcess {
     /// Kills it and its process group.
     pub(crate) fn kill(&self) {
         if self.reap_state == ReapState::Unknown {
-            // Whoever has ended already cannot be killed; one that leads no group has none.
+            // A process that has exited already cannot be killed; one that leads no group has none.
             pidfd_send_signal(&self.handle, Signal::KILL).unwrap_or_default();
             kill_process_group(self.pid, Signal::KILL).unwrap_or_default();
         }
     }
 }
 
-/// It is readable once the process has ended.
+/// Readable once the process has exited.
 impl AsFd for ChildProcess {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.handle.as_fd()

@@ -1,6 +1,6 @@
-//! Owns the one thread that has processes started which build sandboxes. The kernel kills such a
-//! process when the thread ends that counts as its parent, so that thread must last as long as
-//! massgen does; a thread of a pool may not. It also waits for the end of processes whose work is done.
+//! The single thread that spawns sandbox helpers. The kernel kills a helper when the thread that
+//! counts as its parent exits (`PR_SET_PDEATHSIG`), so that thread must live as long as massgen; a
+//! pool thread may not. It also reaps the helpers whose work is done.
 
 use std::io;
 use std::sync::Arc;
@@ -17,18 +17,18 @@ use crate::world::sys::launch::fork_server::ForkServer;
 use crate::world::sys::launch::overlay_request::OverlayRequest;
 use crate::world::sys::launch::process::ChildProcess;
 
-/// How long a process may take to end whose work is done, and how often is looked whether it has.
+/// How long a helper may take to exit when its work is done, and how often that is checked.
 const END_TIME_MAX: Duration = Duration::from_secs(3);
 const LOOK_PAUSE: Duration = Duration::from_millis(5);
-/// The most file descriptors that massgen wants to have open.
+/// The most open file descriptors that massgen wants.
 const OPEN_FILES_MAX: u64 = 65_536;
 
-/// Starts processes. The thread ends with the last of its clones; that waits until all whose work is
-/// done have ended, and their groups are gone.
+/// Starts sandbox helpers. The thread exits when the last clone is dropped; the drop waits until
+/// all helpers whose work is done have exited and their groups are removed.
 #[derive(Clone, Debug)]
 pub(crate) struct HelperSpawner(Arc<SpawnerHandle>);
 
-/// What is wished is said here.
+/// The sending end of the thread's requests.
 #[derive(Debug)]
 struct SpawnerHandle(Sender<SpawnerRequest>);
 
@@ -36,13 +36,13 @@ impl Drop for SpawnerHandle {
     fn drop(&mut self) {
         let (buried, told) = channel();
         if self.0.send(SpawnerRequest::WaitForAll(buried)).is_ok() {
-            // Without a word it has ended, and all that it knew of as well.
+            // A closed channel means that the thread has exited, and with it all that it knew of.
             told.recv().unwrap_or_default();
         }
     }
 }
 
-/// What a new process gets.
+/// The streams of a new helper, and the control groups that it joins.
 #[derive(Debug)]
 pub(crate) struct HelperStreams {
     /// Its standard input.
@@ -51,34 +51,34 @@ pub(crate) struct HelperStreams {
     pub(crate) stdout: OwnedFd,
     /// Its standard error.
     pub(crate) stderr: OwnedFd,
-    /// By what it enters the groups that hold it to its limits, before anything else.
+    /// The files by which it joins the control groups that limit it, before anything else.
     pub(crate) cgroup_handles: Vec<OwnedFd>,
 }
 
-/// What the thread is asked for.
+/// A request to the thread.
 #[derive(Debug)]
 enum SpawnerRequest {
-    /// A process with these ends.
+    /// Starts a helper with these streams.
     Start(HelperStreams, Sender<io::Result<ChildProcess>>),
-    /// That one stands by for the next start.
+    /// Prepares a standby helper for the next start.
     Prepare,
-    /// That it waits for the end of this one.
+    /// Waits for the exit of this helper.
     Reap(ReapableProcess),
-    /// That it says when there is none left of these.
+    /// Replies when none of those is left.
     WaitForAll(Sender<()>),
 }
 
-/// A process whose work is done, and the group of what it has started.
+/// A helper whose work is done, and the control group of the processes that it has started.
 #[derive(Debug)]
 pub(crate) struct ReapableProcess {
     process: ChildProcess,
     until: Instant,
-    /// Removed after its end.
+    /// Removed after its exit.
     _group: CommandCgroup,
 }
 
 impl ReapableProcess {
-    /// What is left of a command that is over.
+    /// Records what remains of a command that has ended.
     pub(crate) fn new(process: ChildProcess, group: CommandCgroup) -> Self {
         Self {
             process,
@@ -87,7 +87,7 @@ impl ReapableProcess {
         }
     }
 
-    /// Whether it has not ended yet. One that takes too long is killed.
+    /// Returns whether it has not exited yet. A helper that takes too long is killed.
     fn is_alive(&mut self) -> bool {
         let is_there = self.process.poll_exit().is_ok() && !self.process.has_ended();
         if is_there && self.until <= Instant::now() {
@@ -109,8 +109,9 @@ impl HelperSpawner {
         Ok(Self(Arc::new(SpawnerHandle(wishes))))
     }
 
-    /// Starts the thread; its processes live in a staged world. That ends with the last of the
-    /// clones, or with its stem, and is never made again. The handles are those of [`ForkServer::stage`].
+    /// Starts the thread; its helpers live in an overlay namespace. That namespace ends with the
+    /// last of the clones, or with its fork server, and is never recreated. The handles are those
+    /// of [`ForkServer::start_with_overlay`].
     pub(crate) fn with_overlay(
         executable: &AbsPath,
         order: OverlayRequest,
@@ -121,7 +122,8 @@ impl HelperSpawner {
         thread_builder().spawn(move || {
             match ForkServer::start_with_overlay(&executable, &order) {
                 Ok((stem, handles)) => {
-                    // Nobody waits for it if massgen ends; then there are no wishes either.
+                    // If massgen exits, no thread waits for the result; then there are no requests
+                    // either.
                     ready.send(Ok(handles)).unwrap_or_default();
                     run_spawner(&taken, Some(stem), || {
                         Err(io::Error::other("the stage is gone"))
@@ -134,7 +136,7 @@ impl HelperSpawner {
         Ok((Self(Arc::new(SpawnerHandle(wishes))), handles))
     }
 
-    /// Starts a process that builds a sandbox, with an empty environment.
+    /// Starts a helper that builds a sandbox, with an empty environment.
     pub(crate) fn start(&self, ends: HelperStreams) -> io::Result<ChildProcess> {
         let (started, process) = channel();
         let wish = SpawnerRequest::Start(ends, started);
@@ -142,13 +144,13 @@ impl HelperSpawner {
         process.recv().map_err(|_| spawner_gone_error())?
     }
 
-    /// Has a process stand by for the next start.
+    /// Prepares a standby helper for the next start.
     pub(crate) fn prepare(&self) {
-        // Where there is no thread, nothing is started any more.
+        // Without the thread, nothing is started any more.
         self.0.0.send(SpawnerRequest::Prepare).unwrap_or_default();
     }
 
-    /// Waits for the end of a process, elsewhere.
+    /// Leaves the wait for a helper's exit to the thread.
     pub(crate) fn reap_later(&self, remains: ReapableProcess) {
         if let Err(unheard) = self.0.0.send(SpawnerRequest::Reap(remains))
             && let SpawnerRequest::Reap(mut remains) = unheard.0
@@ -158,9 +160,9 @@ impl HelperSpawner {
     }
 }
 
-/// Raises massgen's own limit of open files as far as it may. What starts sandboxes is handed its streams
-/// over a socket, and the kernel lets no process do that while more of the user's descriptors are on
-/// their way than the limit of that process allows open files: commands must not reach that number.
+/// Raises massgen's own limit on open files as far as possible. Helpers receive their streams over
+/// a socket, and the kernel refuses to pass descriptors while the user has more of them in flight
+/// than the sender's limit on open files: commands must not be able to reach that number.
 fn raise_open_file_limit() {
     let held = getrlimit(Resource::Nofile);
     let wanted = held.maximum.unwrap_or(OPEN_FILES_MAX).min(OPEN_FILES_MAX);
@@ -169,7 +171,7 @@ fn raise_open_file_limit() {
             current: Some(wanted),
             ..held
         };
-        // With the limit as it is, massgen works as long as no command does harm.
+        // With the present limit, massgen works as long as no command attacks it.
         setrlimit(Resource::Nofile, raised).unwrap_or_default();
     }
 }
@@ -182,7 +184,7 @@ fn spawner_gone_error() -> io::Error {
     io::Error::other("the thread that starts processes is gone")
 }
 
-/// Does what is wished until there can be no more wishes.
+/// Handles requests until no more can come.
 fn run_spawner(
     wishes: &Receiver<SpawnerRequest>,
     mut stem: Option<ForkServer>,
@@ -200,7 +202,7 @@ fn run_spawner(
             }
             SpawnerRequest::Prepare => {
                 let prepared = stem.as_mut().map(ForkServer::request_standby);
-                // A stem that has ended is found out when a process is wanted.
+                // A dead fork server is detected when a helper is needed.
                 prepared.unwrap_or(Ok(())).unwrap_or_default();
             }
             SpawnerRequest::Reap(remains) => dying.push(remains),
@@ -208,14 +210,15 @@ fn run_spawner(
                 for mut remains in dying.drain(..) {
                     remains.process.kill_and_wait();
                 }
-                // Whoever wanted to know is there.
+                // The requester still waits for the reply.
                 buried.send(()).unwrap_or_default();
             }
         }
     }
 }
 
-/// The next wish; `None` if there will be none. Meanwhile is looked who has ended.
+/// Returns the next request; `None` if there will be none. Meanwhile, checks which helpers have
+/// exited.
 fn next_request(
     wishes: &Receiver<SpawnerRequest>,
     dying: &mut Vec<ReapableProcess>,
@@ -233,7 +236,7 @@ fn next_request(
     }
 }
 
-/// A process of the stem's. A stem that is not there, or was killed by somebody, is started anew.
+/// Forks a helper. A fork server that does not exist yet, or was killed, is restarted.
 fn fork_helper(
     stem: &mut Option<ForkServer>,
     again: impl Fn() -> io::Result<ForkServer>,
@@ -247,7 +250,7 @@ fn fork_helper(
     stem.insert(again()?).fork_helper(ends)
 }
 
-/// Ends a process that nobody waits for.
+/// Kills a helper that no caller waits for.
 fn abandon(process: io::Result<ChildProcess>) {
     if let Ok(mut process) = process {
         process.kill_and_wait();

@@ -1,5 +1,5 @@
-//! Owns what the arguments of a call say that changes a file's metadata: which file is meant, and
-//! what it is to become. They are read once, out of the caller's memory, and never looked at again.
+//! Parses the arguments of a system call that changes a file's metadata: which file is meant, and
+//! what is to change. They are read once, from the caller's memory, and never again.
 
 use rustix::fs::{Gid, Mode, Timespec, Timestamps, UTIME_NOW, Uid, XattrFlags};
 use rustix::io::Errno;
@@ -11,38 +11,38 @@ use crate::world::sys::sandbox::notification::SeccompNotification;
 /// Flags of calls that name a file (`linux/fcntl.h`).
 const KEEP_LINK: u32 = 0x100;
 const EMPTY_PATH: u32 = 0x1000;
-/// The longest value of an attribute, in bytes (`XATTR_SIZE_MAX`).
+/// The longest value of an extended attribute, in bytes (`XATTR_SIZE_MAX`).
 const ATTRIBUTE_BYTES_MAX: usize = 64 * 1024;
-/// The only attributes that a command may change: the others carry rights.
+/// The only extended attributes that a command may change: the others grant rights.
 const ATTRIBUTES: &[u8] = b"user.";
-/// For calls that count microseconds.
+/// Nanoseconds per microsecond, for calls that count microseconds.
 const NANOSECONDS_EACH: i64 = 1000;
 
-/// The file that a call means.
+/// The file that a call refers to.
 #[derive(Debug)]
 pub(crate) enum CallTarget {
-    /// What a handle of the caller's is open on.
+    /// The file behind one of the caller's handles.
     Handle(i32),
-    /// What a path leads to, from a handle on.
+    /// The target of a path, relative to a handle.
     Path(i32, Vec<u8>, LastLink),
 }
 
-/// What a call wants of the file.
+/// The change that a call requests.
 #[derive(Debug)]
 pub(crate) enum MetadataChange {
-    /// Other rights.
+    /// Other permission bits.
     Mode(Mode),
-    /// Another user, or another group.
+    /// Another owner, or another group.
     Owner(Option<Uid>, Option<Gid>),
-    /// Other times of reading and writing.
+    /// Other access and modification times.
     Times(Timestamps),
-    /// An attribute, with its value.
+    /// Set an attribute to a value.
     SetAttribute(Vec<u8>, Vec<u8>, XattrFlags),
-    /// No such attribute any more.
+    /// Remove an attribute.
     RemoveAttribute(Vec<u8>),
 }
 
-/// What the caller wants, and of which file.
+/// Reads the requested change and the file that it is for.
 pub(crate) fn read_change(
     notice: &SeccompNotification,
     caller: &NotifyingProcess,
@@ -83,7 +83,7 @@ pub(crate) fn read_change(
     }
 }
 
-/// The calls that only the oldest architecture has.
+/// Reads the calls that only the oldest architecture has.
 #[cfg(target_arch = "x86_64")]
 fn read_legacy_change(
     arguments: &CallArguments<'_>,
@@ -113,7 +113,7 @@ fn read_legacy_change(_: &CallArguments<'_>) -> Result<(CallTarget, MetadataChan
     Err(Errno::NOSYS)
 }
 
-/// In what a call counts the time.
+/// The unit in which a call counts time.
 #[derive(Clone, Copy, Debug)]
 enum TimeUnit {
     #[cfg(target_arch = "x86_64")]
@@ -123,7 +123,7 @@ enum TimeUnit {
     Nanoseconds,
 }
 
-/// The arguments of a call, with what they point to in the caller's memory.
+/// The arguments of a call, including what they point to in the caller's memory.
 struct CallArguments<'a> {
     notice: &'a SeccompNotification,
     caller: &'a NotifyingProcess,
@@ -134,7 +134,7 @@ impl CallArguments<'_> {
         CallTarget::Handle(self.notice.argument_i32(index))
     }
 
-    /// A path, below the handle in argument `base` or the current directory.
+    /// Reads a path, relative to the handle in argument `base` or to the current directory.
     fn path(&self, base: Option<usize>, index: usize, flags: u32) -> Result<CallTarget, Errno> {
         if flags & !(KEEP_LINK | EMPTY_PATH) != 0 {
             return Err(Errno::INVAL);
@@ -152,7 +152,7 @@ impl CallArguments<'_> {
         Ok(CallTarget::Path(base, path, last))
     }
 
-    /// A path, or without one the handle itself.
+    /// Reads a path; without one, the handle itself is meant.
     fn path_or_handle(&self, base: usize, index: usize, flags: u32) -> Result<CallTarget, Errno> {
         if self.notice.argument(index) == 0 {
             Ok(self.handle(base))
@@ -167,7 +167,7 @@ impl CallArguments<'_> {
         ))
     }
 
-    /// A user and, in the argument after it, a group; the highest number stands for none.
+    /// Reads a user and, from the next argument, a group; the highest number means no change.
     fn owner(&self, index: usize) -> MetadataChange {
         let id = |index| Some(self.notice.argument_u32(index)).filter(|id| *id != u32::MAX);
         MetadataChange::Owner(
@@ -235,7 +235,7 @@ impl CallArguments<'_> {
     }
 }
 
-/// Numbers that stand one after another in memory.
+/// Parses consecutive 64-bit numbers in native byte order.
 fn parse_words<const N: usize, const BYTES: usize>(bytes: [u8; BYTES]) -> [i64; N] {
     let (chunks, _) = bytes.as_chunks::<8>();
     let mut words = chunks.iter().copied().map(i64::from_ne_bytes);

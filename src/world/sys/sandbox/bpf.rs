@@ -1,78 +1,78 @@
-//! Owns the making of a program by which the kernel judges system calls: from a rule for each call
-//! to instructions. The numbers are searched by halves, because the kernel runs the program for
-//! every number there is when it takes it over, and for most calls after that.
+//! Compiles seccomp filters: from a rule per system call to BPF instructions. Numbers are found by
+//! binary search, because the kernel runs the program for every existing number when it is
+//! installed, and for most calls afterwards.
 
 use std::collections::BTreeMap;
 
 use libc::{c_int, c_long, sock_filter};
 
-/// What `struct seccomp_data` begins with, in bytes: the number, the architecture, the place of the
+/// The layout of `struct seccomp_data`, in bytes: the number, the architecture, the address of the
 /// call, and then the arguments of eight bytes each.
 const NUMBER_AT: u32 = 0;
 const ARCHITECTURE_AT: u32 = 4;
 const ARGUMENTS_AT: u32 = 16;
 const ARGUMENT_BYTES: u32 = 8;
 
-/// The machine that the calls are numbered for (`linux/audit.h`).
+/// The architecture whose numbering of calls is used (`linux/audit.h`).
 #[cfg(target_arch = "x86_64")]
 const ARCHITECTURE: u32 = 0xc000_003e;
 #[cfg(target_arch = "aarch64")]
 const ARCHITECTURE: u32 = 0xc000_00b7;
 
-/// Up to this many numbers are compared one after the other.
+/// Up to this many numbers are compared linearly.
 const LINEAR_MAX: usize = 3;
 
-/// The program that is being made, and why it cannot be.
+/// A compiled program, or the error that prevents it.
 pub(crate) type BpfProgramResult = Result<Vec<sock_filter>, JumpTooLong>;
 
-/// A jump would be longer than an instruction can say.
+/// A jump would be longer than an instruction can encode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the filter of system calls is too long")]
 pub(crate) struct JumpTooLong;
 
-/// What becomes of a call.
+/// What happens to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SeccompAction {
-    /// It is made.
+    /// It is executed.
     Allow,
     /// It fails with this error.
     Fail(c_int),
-    /// It waits for an answer from whoever listens.
+    /// It waits for an answer from the listener.
     Notify,
 }
 
-/// What is looked at of a call.
+/// What is checked of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SeccompRule {
-    /// Nothing more than its number.
+    /// Only its number.
     Always(SeccompAction),
-    /// Its arguments: the first case that they fit decides.
+    /// Its arguments: the first matching case decides.
     Cases(&'static [SeccompCase], SeccompAction),
 }
 
-/// Arguments that a call may have, and what becomes of it then.
+/// Conditions on the arguments of a call, and what happens to a call that meets them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SeccompCase {
-    /// All of these hold.
+    /// All of these must hold.
     pub(crate) checks: &'static [ArgumentCheck],
-    /// What becomes of such a call.
+    /// What happens to such a call.
     pub(crate) verdict: SeccompAction,
 }
 
-/// A look at one argument, of which the lower four bytes count.
+/// A check of the lower four bytes of one argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ArgumentCheck {
-    /// Which one, from 0.
+    /// The index of the argument, from 0.
     pub(crate) index: u8,
-    /// The bits that count.
+    /// The bits that are compared.
     pub(crate) mask: u32,
     /// The values that it may have.
     pub(crate) values: &'static [u32],
 }
 
-/// A program that holds calls to `rules` and allows those that have none; of two rules for a call
-/// the later one counts. Calls of another architecture end the process; numbers from `unknown_from`
-/// up do not exist.
+/// Compiles `rules` into a program that allows calls without a rule; of two rules for a call, the
+/// later one wins. Calls of another architecture kill the process; calls numbered `unknown_from` or
+/// higher do not exist (`ENOSYS`).
 pub(crate) fn compile_rules(
     rules: &[(c_long, SeccompRule)],
     unknown_from: u32,
@@ -99,7 +99,7 @@ fn compile_search(rules: &[(u32, SeccompRule)]) -> BpfProgramResult {
     match rules.split_at_checked(middle) {
         Some((lower, upper @ [(first, _), ..])) if rules.len() > LINEAR_MAX => {
             let lower = compile_search(lower)?;
-            // Only a jump without a condition may be long.
+            // Only an unconditional jump may be long.
             let mut program = vec![jump_if_at_least(*first, 0, 1), skip(lower.len())?];
             program.extend(lower);
             program.extend(compile_search(upper)?);
@@ -138,7 +138,7 @@ fn compile_rule(rule: SeccompRule) -> BpfProgramResult {
     Ok(program)
 }
 
-/// Passes over the next instruction if the argument is as it should be.
+/// Skips the next instruction if the argument passes the check.
 fn compile_check(check: ArgumentCheck) -> BpfProgramResult {
     let argument = ARGUMENTS_AT + u32::from(check.index) * ARGUMENT_BYTES;
     let mut program = vec![load_word(argument), and_mask(check.mask)];
@@ -214,7 +214,7 @@ mod tests {
 
     const DENIED: SeccompAction = SeccompAction::Fail(libc::EPERM);
 
-    /// What the kernel would answer, which runs the program as this does.
+    /// Computes the kernel's answer by interpreting the program as the kernel does.
     fn answer(program: &[sock_filter], architecture: u32, number: u32, arguments: [u32; 2]) -> u32 {
         let (mut at, mut value) = (0, 0);
         loop {

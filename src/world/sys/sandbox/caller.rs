@@ -1,6 +1,7 @@
-//! Owns what the supervisor of tier C reads of a process whose call it answers: its memory, its
-//! handles, its directory. All of it is read through one handle on the process, so that it is of
-//! one process; whether it is still the caller, [`crate::world::sys::sandbox::notification`] knows.
+//! Access by the supervisor of tier C to a process whose call it answers: its memory, its handles,
+//! its current directory. All of it is read through one handle on `/proc/PID`, so that it belongs
+//! to one process; [`crate::world::sys::sandbox::notification`] knows whether that still is the
+//! caller.
 #![expect(clippy::disallowed_types, reason = "this is where the disk is")]
 
 use std::fs::File;
@@ -12,25 +13,25 @@ use rustix::fs::{Mode, OFlags, ResolveFlags, open, openat, openat2};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 
-/// The longest path that the kernel takes, in bytes, with the zero at its end.
+/// The longest path that the kernel accepts, in bytes, with the terminating NUL.
 const PATH_BYTES_MAX: usize = 4096;
-/// The most that is read of a process's status, in bytes.
+/// The most that is read of a process's `status` file, in bytes.
 const STATUS_BYTES_MAX: u64 = 16 * 1024;
-/// Marks the current directory in place of a handle.
+/// Stands for the current directory instead of a handle (`AT_FDCWD`).
 const CURRENT_DIRECTORY: i32 = -100;
 
 const LOOK: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 
-/// Whether the last name of a path is followed if it is a link.
+/// Whether the last name of a path is followed if it is a symlink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LastLink {
-    /// What it leads to is meant.
+    /// Its target is meant.
     Follow,
-    /// The link itself is meant.
+    /// The symlink itself is meant.
     Keep,
 }
 
-/// A process, or one thread of it, that waits for an answer.
+/// A process, or one of its threads, that waits for an answer.
 #[derive(Debug)]
 pub(crate) struct NotifyingProcess {
     id: u32,
@@ -38,14 +39,14 @@ pub(crate) struct NotifyingProcess {
 }
 
 impl NotifyingProcess {
-    /// Looks at the thread with this number.
+    /// Opens the thread with this ID.
     pub(crate) fn new(id: u32) -> Result<Self, Errno> {
         let flags = LOOK | OFlags::DIRECTORY;
         let proc = open(format!("/proc/{id}"), flags, Mode::empty())?;
         Ok(Self { id, proc })
     }
 
-    /// `N` bytes of its memory.
+    /// Reads `N` bytes of its memory.
     pub(crate) fn bytes<const N: usize>(&self, address: u64) -> Result<[u8; N], Errno> {
         let mut bytes = [0; N];
         let memory = self.memory()?;
@@ -55,7 +56,7 @@ impl NotifyingProcess {
         Ok(bytes)
     }
 
-    /// `length` bytes of its memory.
+    /// Reads `length` bytes of its memory.
     pub(crate) fn content(&self, address: u64, length: usize) -> Result<Vec<u8>, Errno> {
         let mut bytes = vec![0; length];
         let memory = self.memory()?;
@@ -65,10 +66,10 @@ impl NotifyingProcess {
         Ok(bytes)
     }
 
-    /// The text at an address, to the zero at its end.
+    /// Reads the NUL-terminated string at an address.
     pub(crate) fn text(&self, address: u64) -> Result<Vec<u8>, Errno> {
         let mut bytes = vec![0; PATH_BYTES_MAX];
-        // One read may end early, at memory that is not there.
+        // The read may end early, at unmapped memory.
         let length = self
             .memory()?
             .read_at(&mut bytes, address)
@@ -87,7 +88,7 @@ impl NotifyingProcess {
         Ok(openat(&self.proc, "mem", flags, Mode::empty())?.into())
     }
 
-    /// What its handle `number` is open on; [`CURRENT_DIRECTORY`] is one too.
+    /// Opens what its handle `number` refers to; [`CURRENT_DIRECTORY`] is accepted, too.
     pub(crate) fn handle(&self, number: i32) -> Result<OwnedFd, Errno> {
         if number == CURRENT_DIRECTORY {
             return openat(&self.proc, "cwd", LOOK, Mode::empty());
@@ -100,12 +101,12 @@ impl NotifyingProcess {
         })
     }
 
-    /// What its path leads to, beginning at its handle `base`.
+    /// Resolves a path of the process, relative to its handle `base`.
     pub(crate) fn follow(&self, base: i32, path: &[u8], last: LastLink) -> Result<OwnedFd, Errno> {
         if path.is_empty() {
             return Err(Errno::NOENT);
         }
-        // libc itself names handles so. "self" is the caller there, not the supervisor.
+        // libc itself names handles this way. "self" means the caller there, not the supervisor.
         if let Some(number) = self.handle_in_path(path) {
             return self.handle(number);
         }
@@ -113,7 +114,7 @@ impl NotifyingProcess {
             LastLink::Follow => LOOK,
             LastLink::Keep => LOOK | OFlags::NOFOLLOW,
         };
-        // A link of /proc that is no text would lead anywhere, and be the supervisor's own.
+        // A magic link of /proc could lead anywhere, and would be resolved for the supervisor.
         let resolve = ResolveFlags::NO_MAGICLINKS;
         if path.starts_with(b"/") {
             openat2(rustix::fs::CWD, path, flags, Mode::empty(), resolve)
@@ -137,13 +138,13 @@ impl NotifyingProcess {
         str::from_utf8(numbers.next()?).ok()?.parse().ok()
     }
 
-    /// A copy of its handle `number`, which does what the handle itself does.
+    /// Duplicates its handle `number`; the copy shares the open file description.
     pub(crate) fn duplicate_handle(&self, number: i32) -> Result<OwnedFd, Errno> {
         let process = pidfd_open(self.process_id()?, PidfdFlags::empty())?;
         pidfd_getfd(process, number, PidfdGetfdFlags::empty())
     }
 
-    /// The process that the thread is of.
+    /// Returns the ID of the process that the thread belongs to.
     pub(crate) fn process_id(&self) -> Result<Pid, Errno> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let status: File = openat(&self.proc, "status", flags, Mode::empty())?.into();

@@ -1,6 +1,6 @@
-//! Owns the answers to calls that connect a socket, where a command of tier C reaches nothing but
-//! massgen's proxy. Landlock keeps a port and does not see whose it is, so the supervisor connects
-//! its own copy of the socket: to the proxy, and to nothing else.
+//! Answers `connect` calls where a command of tier C may reach nothing but massgen's proxy.
+//! Landlock restricts the port but not the address, so the supervisor connects its own copy of the
+//! socket: to the proxy, and to nothing else.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
@@ -11,9 +11,9 @@ use rustix::net::connect;
 use crate::world::sys::sandbox::caller::NotifyingProcess;
 use crate::world::sys::sandbox::notification::SeccompNotification;
 
-/// The longest address of a socket, in bytes (`struct sockaddr_storage`).
+/// The longest socket address, in bytes (`struct sockaddr_storage`).
 const ADDRESS_BYTES_MAX: usize = 128;
-/// The families of addresses (`linux/socket.h`).
+/// Address families (`linux/socket.h`).
 const INET: u16 = 2;
 const INET6: u16 = 10;
 
@@ -24,7 +24,8 @@ pub(crate) struct ProxyConnection {
     proxy: SocketAddr,
 }
 
-/// Reads where the caller wants to; anything but the proxy at `port` is refused.
+/// Reads the address that the caller wants to connect to; anything but the proxy at `port` is
+/// refused.
 pub(crate) fn prepare_connection(
     notice: &SeccompNotification,
     caller: &NotifyingProcess,
@@ -43,13 +44,13 @@ pub(crate) fn prepare_connection(
 }
 
 impl ProxyConnection {
-    /// Connects it. The caller's own handle is on the same socket.
+    /// Connects the socket. The caller's own handle refers to the same socket.
     pub(crate) fn open(self) -> Result<(), Errno> {
         connect(self.socket, &self.proxy)
     }
 }
 
-/// What stands in a `struct sockaddr_in` or a `struct sockaddr_in6`; `None` for another family.
+/// Parses a `struct sockaddr_in` or a `struct sockaddr_in6`; `None` for another family.
 fn parse_address(bytes: &[u8]) -> Option<SocketAddr> {
     let (family, rest) = bytes.split_first_chunk()?;
     let (port, rest) = rest.split_first_chunk()?;
@@ -64,8 +65,8 @@ fn parse_address(bytes: &[u8]) -> Option<SocketAddr> {
     Some(SocketAddr::new(ip, u16::from_be_bytes(*port)))
 }
 
-/// Whether massgen's proxy answers there. It listens on the loopback of IPv4, which a socket of IPv6
-/// names in its own way.
+/// Returns whether the address is that of massgen's proxy. It listens on the IPv4 loopback address,
+/// which an IPv6 socket writes in its own form.
 fn is_proxy(address: SocketAddr, port: Option<u16>) -> bool {
     let is_here = address.ip().to_canonical() == IpAddr::V4(Ipv4Addr::LOCALHOST);
     is_here && port == Some(address.port())
@@ -75,8 +76,8 @@ fn is_proxy(address: SocketAddr, port: Option<u16>) -> bool {
 mod tests {
     use super::*;
 
-    /// Whether a socket may be connected to `ip` at `port` when the proxy is at 3128, with the
-    /// address in the form of the kernel's.
+    /// Checks whether a socket may be connected to `ip` at `port` when the proxy is at 3128, with
+    /// the address in the kernel's format.
     #[track_caller]
     fn check(ip: &str, port: u16, expected: bool) {
         let (family, ip) = match ip.parse().unwrap() {

@@ -1,5 +1,5 @@
-//! Owns the helper's end of the socket to massgen: it takes one order and makes reports. That the
-//! other end is closed means that nobody wants the program any more.
+//! The helper's end of the socket to massgen: it receives one request and sends reports. If the
+//! other end is closed, the program is no longer wanted.
 
 use std::io::{self, IoSlice, IoSliceMut, stdin};
 use std::mem::MaybeUninit;
@@ -20,27 +20,27 @@ use crate::sandbox_policy::helper_protocol::{
 #[derive(Debug)]
 pub(crate) struct ParentSocket(OwnedFd);
 
-/// What massgen wants.
+/// A request from massgen.
 #[derive(Debug)]
 pub(crate) struct HelperRequest {
-    /// The program and all that it may do.
+    /// The program and everything that it may do.
     pub(crate) confinement: SandboxPolicy,
-    /// What the program reads as its standard input; nothing without it.
+    /// The program's standard input; none if absent.
     pub(crate) input: Option<OwnedFd>,
 }
 
 impl ParentSocket {
-    /// The socket that the process was started with as its standard input.
+    /// Takes the socket that the process was started with as its standard input.
     pub(crate) fn from_stdin() -> io::Result<Self> {
         Ok(Self(stdin().as_fd().try_clone_to_owned()?))
     }
 
-    /// The same socket once more.
+    /// Duplicates the socket.
     pub(crate) fn try_clone(&self) -> io::Result<Self> {
         Ok(Self(self.0.try_clone()?))
     }
 
-    /// Waits for the order.
+    /// Waits for the request.
     pub(crate) fn receive_request(&self) -> io::Result<HelperRequest> {
         let mut head = [0; HEAD_BYTES];
         let input = self.receive_head(&mut head)?;
@@ -75,12 +75,12 @@ impl ParentSocket {
         Ok(None)
     }
 
-    /// Tells massgen.
+    /// Sends a report to massgen.
     pub(crate) fn send_report(&self, report: &HelperReport) -> io::Result<()> {
         self.send_frame(&encode_report(report)?)
     }
 
-    /// Tells massgen what already is a frame.
+    /// Sends massgen a report that is encoded as a frame already.
     pub(crate) fn send_frame(&self, mut frame: &[u8]) -> io::Result<()> {
         while !frame.is_empty() {
             let sent = send(&self.0, frame, SendFlags::NOSIGNAL)?;
@@ -89,7 +89,7 @@ impl ParentSocket {
         Ok(())
     }
 
-    /// Tells massgen and hands `handle` over.
+    /// Sends a report to massgen and passes `handle` with it.
     pub(crate) fn send_report_with_handle(
         &self,
         report: &HelperReport,
@@ -112,7 +112,7 @@ impl AsFd for ParentSocket {
     }
 }
 
-/// `report` as a frame.
+/// Encodes `report` as a frame.
 pub(crate) fn encode_report(report: &HelperReport) -> io::Result<Vec<u8>> {
     encode_frame(report).ok_or_else(|| io::Error::other("the report is too long"))
 }

@@ -1,6 +1,6 @@
-//! Owns the end of everything that a command has started, where no pid namespace does it (tier C).
-//! The supervisor adopts every process that loses its parent, so nothing can step out of its
-//! descendants. It must never signal a process that is not one of them.
+//! Kills everything that a command has started, where no PID namespace does it (tier C). The
+//! supervisor is a child subreaper, so no process can escape from its descendants. It must never
+//! signal a process that is not one of them.
 #![expect(clippy::disallowed_methods, reason = "this is where the disk is")]
 
 use std::collections::BTreeSet;
@@ -23,29 +23,29 @@ use rustix::process::{
 
 use crate::world::sys::sandbox::raw;
 
-/// How often descendants are listed again before those that were found are killed: each round
-/// stops all that the last one showed, and what is stopped starts nothing.
+/// How often descendants are listed before the ones found are killed: each round stops all that the
+/// previous one found, and a stopped process starts nothing.
 const ROUNDS_MAX: usize = 64;
-/// How long is waited for killed processes to end, before the next round.
+/// How long to wait for killed processes to exit before the next round.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// How far signals of this process reach.
+/// Which processes the signals of this process reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SignalReach {
-    /// Only its own descendants: the kernel keeps all others from it (Landlock, Linux 6.12).
+    /// Only its own descendants: the kernel keeps signals from all others (Landlock, Linux 6.12).
     Descendants,
     /// Every process of the user, as usual.
     User,
 }
 
-/// The processes that this one has started, they in turn, and so on.
+/// The descendants of this process: its children, their children, and so on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DescendantProcesses {
     signals: SignalReach,
 }
 
 impl DescendantProcesses {
-    /// Makes this process the one that adopts. To be called before it starts anything.
+    /// Makes this process a child subreaper. Must be called before it starts anything.
     pub(crate) fn adopt() -> io::Result<Self> {
         set_child_subreaper(Some(getpid()))?;
         Ok(Self {
@@ -53,8 +53,9 @@ impl DescendantProcesses {
         })
     }
 
-    /// As [`Descendants::adopt`], and keeps signals of this process and its descendants among them,
-    /// where the kernel can. To be called while the process has one thread.
+    /// Like [`DescendantProcesses::adopt`], but also restricts the signals of this process and its
+    /// descendants to one another, where the kernel can. Must be called while the process has one
+    /// thread.
     pub(crate) fn adopt_with_signal_scope() -> io::Result<Self> {
         Self::adopt()?;
         Ok(Self {
@@ -62,10 +63,11 @@ impl DescendantProcesses {
         })
     }
 
-    /// Kills all of them at once, if that can be done without looking for them.
+    /// Kills all of them in one call, if signals are scoped to descendants.
     pub(crate) fn kill_if_scoped(self) {
         if self.signals == SignalReach::Descendants {
-            // Between two forks, so nothing can run away; without descendants there is nothing to do.
+            // No fork can interleave, so nothing escapes; an error means that there are no
+            // descendants.
             raw::signal_all(Signal::KILL).unwrap_or_default();
         }
     }
@@ -85,7 +87,7 @@ impl DescendantProcesses {
     }
 }
 
-/// Puts this process in a domain whose signals stay inside, and makes sure that they do.
+/// Puts this process into a domain that signals cannot leave, and verifies that.
 fn restrict_signals() -> SignalReach {
     let says_so =
         enter_signal_domain().is_ok_and(|status| status.ruleset == RulesetStatus::FullyEnforced);
@@ -97,8 +99,8 @@ fn restrict_signals() -> SignalReach {
     }
 }
 
-/// Every domain, also one that is about signals only, keeps files from being linked and moved to
-/// other directories unless it opens that: this one opens it everywhere.
+/// Enters a Landlock domain for signals. Every domain, even one only for signals, forbids linking
+/// and moving files to other directories unless it allows that: this one allows it everywhere.
 fn enter_signal_domain() -> Result<RestrictionStatus, Box<dyn Error>> {
     let root = open("/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
     let domain = Ruleset::default()
@@ -110,7 +112,7 @@ fn enter_signal_domain() -> Result<RestrictionStatus, Box<dyn Error>> {
     Ok(domain.restrict_self()?)
 }
 
-/// Takes the status of all that have ended; whether there is no other child.
+/// Reaps all children that have exited; returns whether there is no other child.
 pub(crate) fn reap_all() -> bool {
     loop {
         match wait(WaitOptions::NOHANG) {
@@ -137,12 +139,12 @@ fn kill_descendants() {
 
 fn signal_all(processes: &BTreeSet<i32>, signal: Signal) {
     for process in processes.iter().filter_map(|number| Pid::from_raw(*number)) {
-        // Whoever has ended already cannot be signalled.
+        // A process that has exited already cannot be signalled.
         kill_process(process, signal).unwrap_or_default();
     }
 }
 
-/// The numbers of the descendants, as the kernel lists them now.
+/// Returns the PIDs of the descendants that the kernel lists now.
 pub(crate) fn list_descendants() -> BTreeSet<i32> {
     let mut found = BTreeSet::new();
     let mut open = vec![getpid().as_raw_nonzero().get()];
@@ -153,7 +155,7 @@ pub(crate) fn list_descendants() -> BTreeSet<i32> {
     found
 }
 
-/// The children of all threads of a process; none if it has gone.
+/// Returns the children of all threads of a process; none if it is gone.
 fn list_children(parent: i32) -> Vec<i32> {
     let threads = fs::read_dir(format!("/proc/{parent}/task"));
     let lists = threads

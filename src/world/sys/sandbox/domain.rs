@@ -1,6 +1,7 @@
-//! Owns the Landlock domain of the program: a second wall, made from the same openings. It holds
-//! the thread that enters it and all that this one starts, and cannot be left. What the kernel does
-//! not know of it is left out; [`LandlockDomain::enter`] says whether anything is held at all.
+//! The Landlock domain of the program: a second barrier, made from the same accessible paths. It
+//! restricts the thread that enters it and everything that thread starts, and cannot be left.
+//! Rights that the kernel does not know are left out; [`LandlockDomain::enter`] reports whether
+//! anything is enforced at all.
 
 use std::os::fd::AsFd;
 
@@ -10,40 +11,41 @@ use landlock::{
     RulesetStatus, Scope,
 };
 
-/// The newest interface whose rights are asked for; an older kernel gives those that it knows.
+/// The newest ABI whose rights are requested; an older kernel enforces those that it knows.
 const ABI_WANTED: ABI = ABI::V9;
 
-/// What may be done at a path and below it.
+/// What is allowed at a path and below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PathRights {
     /// List names.
     List,
-    /// Read, list and start programs.
+    /// Read, list and execute.
     Read,
-    /// All that files and directories are good for. No device is made or controlled, and no socket
-    /// is reached that the program did not make itself.
+    /// Everything that files and directories allow. No device is created or controlled, and no Unix
+    /// socket is reached that the program did not create itself.
     Write,
     /// Read, write and control devices.
     Device,
 }
 
-/// Which ports of TCP can be reached.
+/// Which TCP ports can be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TcpPorts {
     /// All that the network has.
     All,
     /// None, and none can be listened on.
     None,
-    /// Connections to this one.
+    /// Only connections to this one.
     Only(u16),
 }
 
-/// A domain that is being put together.
+/// A domain under construction.
 #[derive(Debug)]
 pub(crate) struct LandlockDomain(RulesetCreated);
 
 impl LandlockDomain {
-    /// One that opens nothing but `ports`. Signals and abstract sockets stay within it.
+    /// Creates a domain that allows nothing but `ports`. Signals and abstract sockets cannot leave
+    /// it.
     pub(crate) fn deny_all_except_ports(ports: TcpPorts) -> Result<Self, RulesetError> {
         let rules = Ruleset::default()
             .handle_access(AccessFs::from_all(ABI_WANTED))?
@@ -55,7 +57,7 @@ impl LandlockDomain {
                 .create()?,
             TcpPorts::Only(port) => rules
                 .handle_access(AccessNet::BindTcp)?
-                // Without this right there would be no difference between this port and others.
+                // Without this right, this port would be no different from any other.
                 .set_compatibility(CompatLevel::HardRequirement)
                 .handle_access(AccessNet::ConnectTcp)?
                 .set_compatibility(CompatLevel::BestEffort)
@@ -65,7 +67,7 @@ impl LandlockDomain {
         Ok(Self(rules))
     }
 
-    /// Opens the directory `place` and all below it.
+    /// Allows the directory `place` and everything below it.
     pub(crate) fn open_tree(
         &mut self,
         place: impl AsFd,
@@ -74,7 +76,7 @@ impl LandlockDomain {
         self.open(place, access_flags(rights))
     }
 
-    /// Opens the file `place`.
+    /// Allows the file `place`.
     pub(crate) fn open_file(
         &mut self,
         place: impl AsFd,
@@ -94,8 +96,8 @@ impl LandlockDomain {
         rules.add_rule(PathBeneath::new(place, rights)).map(drop)
     }
 
-    /// Confines this thread for good, and says which interface the kernel has for it: none at all,
-    /// or one that may lack rights. Nobody who has not given up new privileges may do it.
+    /// Confines this thread permanently, and returns the kernel's ABI: none at all, or one that may
+    /// lack rights. The thread must have set `no_new_privs` before.
     pub(crate) fn enter(self) -> Result<ABI, RulesetError> {
         let status = self.0.restrict_self()?;
         match (status.landlock, status.ruleset) {
@@ -108,7 +110,7 @@ impl LandlockDomain {
     }
 }
 
-/// Whether the kernel offers it at all.
+/// Returns whether the kernel offers Landlock at all.
 pub(crate) fn is_offered() -> bool {
     let rules = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
     let rules = rules.handle_access(AccessFs::Execute);

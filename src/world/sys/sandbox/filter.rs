@@ -1,8 +1,8 @@
-//! Owns the list of system calls that no program of an agent's makes: what changes the machine or
-//! its mounts, what reaches past the filter, and what no test, build or script needs.
+//! System calls that no agent's program may make: those that change the machine or its mounts,
+//! bypass the filter, or are needed by no test, build or script.
 //!
-//! `ptrace` and its kin are not among them: debuggers and leak checkers need them, and the
-//! namespaces and the Landlock domain keep them inside.
+//! `ptrace` and related calls are not denied: debuggers and leak checkers need them, and the
+//! namespaces and the Landlock domain confine them.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -15,14 +15,16 @@ use crate::world::sys::sandbox::bpf::{
 use crate::world::sys::sandbox::raw;
 use crate::world::sys::sandbox::setid_rules;
 
-/// The first number that Linux 6.18 has no call for. A newer kernel's calls do not exist for the
-/// program, whatever they do; libraries then take older ones.
+/// The first number that Linux 6.18 has no call for. The calls of a newer kernel do not exist for
+/// the program, whatever they do; libraries then fall back to older ones.
 const UNKNOWN_FROM: u32 = 470;
 
-/// `quotactl_fd` and `open_tree_attr`, which have the same number everywhere and no name yet.
+/// `quotactl_fd` and `open_tree_attr`, which have the same number on every architecture and no name
+/// in `libc` yet.
 const QUOTACTL_FD: c_long = 443;
 const OPEN_TREE_ATTR: c_long = 467;
-/// `fchmodat2`, which has the same number everywhere and no name yet for every target.
+/// `fchmodat2`, which has the same number on every architecture and no name in `libc` for every
+/// target yet.
 pub(crate) const FCHMODAT2: c_long = 452;
 
 pub(crate) const DENIED: SeccompAction = SeccompAction::Fail(libc::EPERM);
@@ -45,7 +47,7 @@ const CLOSED: &[c_long] = &[
     // namespaces
     libc::SYS_setns,
     libc::SYS_unshare,
-    // files by handle, around every directory
+    // files by handle, bypassing every directory
     libc::SYS_open_by_handle_at,
     libc::SYS_name_to_handle_at,
     libc::SYS_fanotify_init,
@@ -82,7 +84,7 @@ const CLOSED: &[c_long] = &[
     libc::SYS_vhangup,
 ];
 
-/// The same, on one architecture only.
+/// Calls that fail on one architecture only.
 #[cfg(target_arch = "x86_64")]
 const CLOSED_HERE: &[c_long] = &[
     libc::SYS_kexec_file_load,
@@ -97,7 +99,7 @@ const CLOSED_HERE: &[c_long] = &[libc::SYS_kexec_file_load];
 /// Every flag of `clone` that asks for a namespace (`linux/sched.h`).
 const NEW_NAMESPACE: u32 = 0x7e02_0000;
 
-/// Requests to a terminal that put words into another program's mouth (`asm-generic/ioctls.h`,
+/// Requests that inject input into a terminal of another program (`asm-generic/ioctls.h`,
 /// `linux/tiocl.h`).
 const TIOCSTI: u32 = 0x5412;
 const TIOCLINUX: u32 = 0x541c;
@@ -111,8 +113,8 @@ pub(crate) const INTO_TERMINALS: SeccompCase = SeccompCase {
     verdict: DENIED,
 };
 
-/// Takes a lease on a file, which needs no right to write: whoever opens the file waits then
-/// (`F_SETLEASE`, `linux/fcntl.h`).
+/// Takes a lease on a file, which requires no write access: other processes that open the file then
+/// block (`F_SETLEASE`, `linux/fcntl.h`).
 pub(crate) const LEASE: SeccompCase = SeccompCase {
     checks: &[ArgumentCheck {
         index: 1,
@@ -122,7 +124,8 @@ pub(crate) const LEASE: SeccompCase = SeccompCase {
     verdict: DENIED,
 };
 
-/// Leaves a device where a file was (`RENAME_WHITEOUT`, `linux/fs.h`), which Landlock does not see.
+/// Leaves a whiteout device in place of a renamed file (`RENAME_WHITEOUT`, `linux/fs.h`), which
+/// Landlock does not see.
 const WHITEOUT: SeccompCase = SeccompCase {
     checks: &[ArgumentCheck {
         index: 4,
@@ -132,7 +135,7 @@ const WHITEOUT: SeccompCase = SeccompCase {
     verdict: DENIED,
 };
 
-/// Families of sockets: unix, inet, inet6 and netlink (`linux/socket.h`).
+/// Socket families: unix, inet, inet6 and netlink (`linux/socket.h`).
 const OF_FAMILIES: SeccompCase = SeccompCase {
     checks: &[ArgumentCheck {
         index: 0,
@@ -150,20 +153,21 @@ const OF_UNIX: SeccompCase = SeccompCase {
     verdict: SeccompAction::Allow,
 };
 
-/// The rules that hold in every tier.
+/// Returns the rules that apply in every tier.
 pub(crate) fn common_rules() -> Vec<(c_long, SeccompRule)> {
     let closed = CLOSED.iter().chain(CLOSED_HERE);
     let mut rules: Vec<(c_long, SeccompRule)> = closed
         .map(|number| (*number, SeccompRule::Always(DENIED)))
         .collect();
     rules.extend([
-        // Its arguments stand in memory, where no filter sees them; libraries then take `clone`.
+        // Its arguments are in memory, where no filter sees them; libraries then fall back to
+        // `clone`.
         (
             libc::SYS_clone3,
             SeccompRule::Always(SeccompAction::Fail(libc::ENOSYS)),
         ),
-        // All the machine's users share one number of such requests (`fs.aio-max-nr`), and one program
-        // can take them all; databases go on without.
+        // All users of the machine share one quota of such requests (`fs.aio-max-nr`), and one
+        // program can exhaust it; databases work without.
         (
             libc::SYS_io_setup,
             SeccompRule::Always(SeccompAction::Fail(libc::ENOSYS)),
@@ -199,15 +203,15 @@ pub(crate) fn common_rules() -> Vec<(c_long, SeccompRule)> {
     rules
 }
 
-/// What holds calls in tiers A and B, ready for the kernel.
+/// The filter of tiers A and B, compiled for the kernel.
 #[derive(Debug)]
 pub(crate) struct NamespaceFilter(BpfProgramResult);
 
 impl NamespaceFilter {
-    /// Puts it together; that takes longer than to install it.
+    /// Compiles the filter; that takes longer than installing it.
     pub(crate) fn compile() -> Self {
         let mut rules = common_rules();
-        // The network is the program's own, or the user opened it.
+        // The network is the program's own, or the user allowed the host's.
         rules.extend([
             (libc::SYS_socket, SeccompRule::Cases(&[OF_FAMILIES], DENIED)),
             (libc::SYS_socketpair, SeccompRule::Cases(&[OF_UNIX], DENIED)),
@@ -215,7 +219,7 @@ impl NamespaceFilter {
         Self(compile_rules(&rules, UNKNOWN_FROM))
     }
 
-    /// Holds this thread, and all that it starts, to it for good.
+    /// Applies the filter to this thread, and to everything that it starts, permanently.
     pub(crate) fn install(&self) -> io::Result<()> {
         match &self.0 {
             Ok(program) => raw::install_filter(program),
@@ -224,8 +228,8 @@ impl NamespaceFilter {
     }
 }
 
-/// Holds this thread, and all that it starts, to `rules` for good, and gives the handle on which calls
-/// arrive that wait for an answer.
+/// Applies `rules` to this thread, and to everything that it starts, permanently. Returns the
+/// listener on which calls arrive that wait for an answer.
 pub(crate) fn install_and_listen(rules: &[(c_long, SeccompRule)]) -> io::Result<OwnedFd> {
     let program = compile_rules(rules, UNKNOWN_FROM).map_err(io::Error::other)?;
     raw::install_filter_with_listener(&program)

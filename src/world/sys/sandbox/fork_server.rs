@@ -1,8 +1,7 @@
-//! Owns the stem (`massgen __stem`): a process of which one after the other is split off that builds
-//! a sandbox. Each of these stands by until massgen has something to do for it. The stem must stay as
-//! it began: it learns nothing about a sandbox, gets no handle of one, and has one thread. One for a
-//! stage (`massgen __stage`) makes a staged world first, so that all that are split off from it live
-//! there.
+//! The fork server (`massgen __stem`): a process that forks one sandbox helper after another. Each
+//! helper stands by until massgen has work for it. The fork server must stay as it started: it
+//! learns nothing about a sandbox, gets no handle of one, and has one thread. The overlay fork
+//! server (`massgen __stage`) first creates an overlay namespace, in which all its helpers live.
 
 use std::io::{self, IoSlice, IoSliceMut, stdin, stdout};
 use std::mem::MaybeUninit;
@@ -23,25 +22,25 @@ use crate::world::sys::sandbox::overlay_namespace;
 use crate::world::sys::sandbox::raw::{ForkHalf, fork_process, set_standard_streams};
 use crate::world::sys::sandbox::refusal::SandboxRefusal;
 
-/// What is said with the handles of a staged world.
+/// The message that carries the handles on an overlay namespace.
 const WORLD_IS_THERE: &[u8] = b"+";
 
-/// What this process is when it stops being a stem.
+/// What this process is when it stops being a fork server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ForkRole {
-    /// One that will build a sandbox; its standard input is a socket to massgen.
+    /// A sandbox helper; its standard input is a socket to massgen.
     Helper,
-    /// Nothing: massgen is gone.
+    /// Not needed: massgen is gone.
     Nothing,
 }
 
-/// Splits off a process each time that massgen asks for one, and returns in each of these.
+/// Forks a helper each time that massgen requests one, and returns in each helper.
 pub(crate) fn run_fork_server() -> io::Result<ForkRole> {
     detach_from_parent()?;
     serve_requests(&stdin().as_fd().try_clone_to_owned()?)
 }
 
-/// As [`run_fork_server`], in the staged world that massgen orders.
+/// Like [`run_fork_server`], in the overlay namespace that massgen requests.
 pub(crate) fn run_overlay_fork_server() -> io::Result<ForkRole> {
     detach_from_parent()?;
     let massgen = stdin().as_fd().try_clone_to_owned()?;
@@ -68,7 +67,7 @@ fn serve_requests(massgen: &OwnedFd) -> io::Result<ForkRole> {
     while retry_on_intr(|| recv(massgen, &mut word, RecvFlags::empty()))?.1 > 0 {
         let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
         let (theirs, its) = socketpair(AddressFamily::UNIX, kind, flags, None)?;
-        // A sibling, not a child: massgen waits for it, and it ends with massgen.
+        // A sibling, not a child: massgen waits for it, and it exits with massgen.
         match fork_process(libc::CLONE_PARENT)? {
             ForkHalf::Outer { pid, handle } => {
                 let number = pid.as_raw_nonzero().get().to_ne_bytes();
@@ -84,8 +83,8 @@ fn serve_requests(massgen: &OwnedFd) -> io::Result<ForkRole> {
     Ok(ForkRole::Nothing)
 }
 
-/// Waits until massgen has something to do for this process, which then has the streams that are
-/// meant for it and is in its control groups; whether it ever has.
+/// Waits until massgen has work for this process, and then sets up its streams and joins its
+/// control groups. Returns whether there is work.
 pub(crate) fn wait_for_work() -> io::Result<bool> {
     let Some((streams, doors)) = receive_handles(&stdin().as_fd().try_clone_to_owned()?)? else {
         return Ok(false);
@@ -97,10 +96,10 @@ pub(crate) fn wait_for_work() -> io::Result<bool> {
     Ok(true)
 }
 
-/// What a process gets: its streams, and what it enters its control groups by.
+/// What a helper gets: its streams, and the files by which it joins its control groups.
 type WorkHandles = ([OwnedFd; 3], Vec<OwnedFd>);
 
-/// The handles that massgen sends; `None` if it never will.
+/// Receives the handles that massgen sends; `None` if it never will.
 fn receive_handles(massgen: &OwnedFd) -> io::Result<Option<WorkHandles>> {
     let mut word = [0];
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(HANDLES_MAX))];

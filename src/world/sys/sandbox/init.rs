@@ -1,5 +1,6 @@
-//! Owns the first process of a sandbox: it builds the sandbox around itself, starts the program in
-//! it, and lives as long as the program. Its end is the end of all that runs in there.
+//! The first process of a sandbox (PID 1 of its namespace): it builds the sandbox around itself,
+//! starts the program in it, and lives as long as the program. When it exits, everything that runs
+//! in the sandbox is killed.
 
 use std::io::{self, PipeWriter, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -28,18 +29,18 @@ use crate::world::sys::sandbox::refusal::{SandboxResult, StepContext};
 use crate::world::sys::sandbox::root::{IsDirectory, is_directory};
 use crate::world::sys::sandbox::root_builder::{DEVICES, PathIdentities, SHARED, build_root};
 
-/// What the outer half found out before the namespaces were there.
+/// What the outer half determined before the namespaces existed.
 #[derive(Debug)]
 pub(crate) struct OuterContext<'a> {
-    /// Whom the process belongs to.
+    /// The user and group that the process belongs to.
     pub(crate) owner: HelperOwner,
-    /// What stands at each path that is opened.
+    /// The file at each accessible path.
     pub(crate) identities: PathIdentities,
-    /// What was found out before there was an order.
+    /// What was prepared before there was a request.
     pub(crate) ready: &'a HelperSetup,
 }
 
-/// Builds the sandbox, runs the program in it to its end, and writes how it went to `outcome`.
+/// Builds the sandbox, runs the program in it to its end, and writes the result to `outcome`.
 pub(crate) fn run(
     control: &ParentSocket,
     order: HelperRequest,
@@ -54,7 +55,7 @@ pub(crate) fn run(
         .and_then(|()| start_program(&order.confinement, order.input))
     {
         Ok(program) => {
-            // If massgen is gone, the outer half ends all this.
+            // If massgen is gone, the outer half kills all this.
             control
                 .send_report(&HelperReport::Started)
                 .unwrap_or_default();
@@ -68,7 +69,7 @@ pub(crate) fn run(
     outcome.write_all(&encode_report(&report)?)
 }
 
-/// Whether the outer half ended before it could be noticed.
+/// Returns whether the outer half exited before this process could be killed with it.
 fn is_orphaned(outcome: &PipeWriter) -> io::Result<bool> {
     let mut reader = [PollFd::from_borrowed_fd(
         outcome.as_fd(),
@@ -100,12 +101,13 @@ fn build_sandbox(
     enter_domain(confinement)?;
     let filtered = before.ready.filter.install();
     filtered.in_step("filtering system calls")?;
-    // What this process knows and holds is nothing for the program, which has the same user.
+    // The program has the same user, but must not read this process's memory or handles.
     let closed = set_dumpable_behavior(DumpableBehavior::NotDumpable);
     closed.in_step("closing its own memory")
 }
 
-/// The second wall: what the root shows may be read, and what is writable may be written to.
+/// Enters the Landlock domain, the second barrier: what the root shows may be read, and what is
+/// writable may be written to.
 fn enter_domain(confinement: &SandboxPolicy) -> SandboxResult<()> {
     let step = "confining itself with Landlock";
     let mut domain = LandlockDomain::deny_all_except_ports(TcpPorts::All).in_step(step)?;
@@ -150,7 +152,7 @@ fn start_program(confinement: &SandboxPolicy, input: Option<OwnedFd>) -> Sandbox
     Ok(Pid::from_child(&child))
 }
 
-/// Waits for the program, and cleans up after whatever was left to this process.
+/// Waits for the program, and reaps the orphans that this process inherits.
 fn wait_for_program(program: Pid) -> io::Result<HelperReport> {
     loop {
         match wait(WaitOptions::empty()) {

@@ -1,6 +1,6 @@
-//! Owns the rules for system calls that tier C adds, because it shares the machine with everybody
-//! else: what other tiers keep out by namespaces and read-only mounts is closed here by number, or
-//! handed to the supervisor.
+//! Seccomp rules that tier C adds, because it shares the machine with all other processes: what
+//! other tiers keep out with namespaces and read-only mounts is denied here by number, or passed to
+//! the supervisor.
 
 use landlock::ABI;
 use libc::c_long;
@@ -12,7 +12,7 @@ use crate::world::sys::sandbox::setid_rules;
 
 const MISSING: SeccompAction = SeccompAction::Fail(libc::ENOSYS);
 
-/// The calls that change what a file is said to be and not its content. Landlock knows none.
+/// Calls that change a file's metadata and not its content. Landlock covers none of them.
 const METADATA: &[c_long] = &[
     libc::SYS_fchmod,
     libc::SYS_fchmodat,
@@ -39,11 +39,12 @@ const OLD_METADATA: &[c_long] = &[
 #[cfg(target_arch = "aarch64")]
 const OLD_METADATA: &[c_long] = &[];
 
-/// The same with arguments in memory: `setxattrat`, `removexattrat` and `file_setattr`, which have
-/// no names yet. Libraries then take older ones.
+/// Newer variants of these calls, with arguments in memory: `setxattrat`, `removexattrat` and
+/// `file_setattr`, which have no names in `libc` yet. Libraries then fall back to older calls.
 const NEW_METADATA: &[c_long] = &[463, 466, 469];
 
-/// Memory, queues and locks that all of a user's processes share by number or name.
+/// System V shared memory, message queues and semaphores, and POSIX message queues, which all
+/// processes of a user share by number or name.
 const SHARED: &[c_long] = &[
     libc::SYS_shmget,
     libc::SYS_shmat,
@@ -60,10 +61,10 @@ const SHARED: &[c_long] = &[
     libc::SYS_mq_unlink,
 ];
 
-/// Of the numbers of requests (`linux/ioctl.h`), the byte that says what they are for.
+/// The byte of an `ioctl` request number (`linux/ioctl.h`) that shows what it is for.
 const PURPOSE: u32 = 0xff00;
 
-/// Requests that only ask, or that need the file open for writing.
+/// Requests that only query, or that need the file open for writing.
 const OF_FILES: SeccompCase = SeccompCase {
     checks: &[ArgumentCheck {
         index: 1,
@@ -81,15 +82,16 @@ const OF_FILES: SeccompCase = SeccompCase {
     verdict: SeccompAction::Allow,
 };
 
-/// Requests to file systems. Many change a file or a directory that is open for reading alone: its
-/// flags, its encryption, whether it can ever be written again; subvolumes are made and removed.
+/// Requests to file systems. Many change a file or directory that is open only for reading: its
+/// flags, its encryption, or whether it can ever be written again. Some create and remove
+/// subvolumes.
 const OF_FILE_SYSTEMS: SeccompCase = SeccompCase {
     checks: &[ArgumentCheck {
         index: 1,
         mask: PURPOSE,
         values: &[
-            0x5800, // XFS, and what others have taken from it
-            0x6600, // ext4, and what others have taken from it
+            0x5800, // XFS, and others that adopted its requests
+            0x6600, // ext4, and others that adopted its requests
             0x7200, // FAT and exFAT
             0x7600, // versions of files
             0x8300, // ZFS
@@ -102,8 +104,8 @@ const OF_FILE_SYSTEMS: SeccompCase = SeccompCase {
     verdict: DENIED,
 };
 
-/// Asks for the other end of a pseudo terminal by its handle (`TIOCGPTPEER`). By name it stays
-/// closed, like all of `/dev/pts`: the user's own terminals are there.
+/// Opens the other end of a pseudo terminal by its handle (`TIOCGPTPEER`). By name it stays closed,
+/// like all of `/dev/pts`: the user's own terminals are there.
 const PEER_OF_TERMINAL: SeccompCase = SeccompCase {
     checks: &[ArgumentCheck {
         index: 1,
@@ -113,7 +115,8 @@ const PEER_OF_TERMINAL: SeccompCase = SeccompCase {
     verdict: SeccompAction::Notify,
 };
 
-/// Limits and processors of the process itself; those of another one could end it or slow it down.
+/// Limits and CPU affinity of the process itself; changing those of another could kill it or slow
+/// it down.
 const OWN: SeccompCase = SeccompCase {
     checks: &[ArgumentCheck {
         index: 0,
@@ -123,8 +126,8 @@ const OWN: SeccompCase = SeccompCase {
     verdict: SeccompAction::Allow,
 };
 
-/// Priorities of the process itself (0 of `linux/resource.h`, 1 of `linux/ioprio.h`), or of its
-/// group (1 of the former).
+/// Priority of the process itself (0 of `linux/resource.h`, 1 of `linux/ioprio.h`), or of its group
+/// (1 of the former).
 const OWN_PRIORITY: SeccompCase = SeccompCase {
     checks: &[
         ArgumentCheck {
@@ -141,7 +144,8 @@ const OWN_PRIORITY: SeccompCase = SeccompCase {
     verdict: SeccompAction::Allow,
 };
 
-/// Pairs of streams. One of datagrams could be used to send to any socket that has a path.
+/// Pairs of stream or seqpacket sockets. A datagram socket could send to any socket that has a
+/// path.
 const PAIRS: SeccompCase = SeccompCase {
     checks: &[
         ArgumentCheck {
@@ -158,8 +162,8 @@ const PAIRS: SeccompCase = SeccompCase {
     verdict: SeccompAction::Allow,
 };
 
-/// Sockets of the internet and of the kernel. Those with paths are not among them: Landlock does
-/// not see them before Linux 7.1, and they lead to the user's other programs.
+/// Sockets of the internet and of the kernel. Unix sockets are not among them: Landlock does not
+/// see them before Linux 7.1, and they lead to the user's other programs.
 const INTERNET: SeccompCase = SeccompCase {
     checks: &[ArgumentCheck {
         index: 0,
@@ -169,7 +173,7 @@ const INTERNET: SeccompCase = SeccompCase {
     verdict: SeccompAction::Allow,
 };
 
-/// Plain TCP alone, whose ports Landlock keeps. It does not see other protocols of streams.
+/// Plain TCP only, whose ports Landlock restricts. It does not see other stream protocols.
 const TCP: SeccompCase = SeccompCase {
     checks: &[
         ArgumentCheck {
@@ -191,7 +195,7 @@ const TCP: SeccompCase = SeccompCase {
     verdict: SeccompAction::Allow,
 };
 
-/// Says whom a handle signals (`F_SETOWN`, `F_SETOWN_EX`), which may be anybody.
+/// Sets which process a handle signals (`F_SETOWN`, `F_SETOWN_EX`), which may be any.
 const SIGNALLED_BY_HANDLE: SeccompCase = SeccompCase {
     checks: &[ArgumentCheck {
         index: 1,
@@ -201,13 +205,14 @@ const SIGNALLED_BY_HANDLE: SeccompCase = SeccompCase {
     verdict: DENIED,
 };
 
-/// A message that also connects (`MSG_FASTOPEN`), which Landlock does not see.
+/// The flag of a message that also connects (`MSG_FASTOPEN`), which Landlock does not see.
 const FAST_OPEN: u32 = 0x2000_0000;
 
-/// Opens a file for no writing and empties it all the same. Landlock sees that from ABI 3 on.
+/// Flags that open a file read-only and truncate it all the same. Landlock covers that from ABI 3
+/// on.
 const EMPTYING: [u32; 2] = [0o1000, 0o1003];
 
-/// The rules, in addition to those that hold everywhere. `abi` is what the kernel has of Landlock.
+/// Returns the rules that are added to the common ones. `abi` is the kernel's Landlock ABI.
 pub(crate) fn rules(reach: NetworkAccess, abi: ABI) -> Vec<(c_long, SeccompRule)> {
     let mut rules = Vec::new();
     let mut all = |calls: &[c_long], verdict| {
@@ -287,7 +292,7 @@ fn socket_rules(reach: NetworkAccess) -> Vec<(c_long, SeccompRule)> {
             vec![
                 (libc::SYS_socket, SeccompRule::Cases(&[TCP], DENIED)),
                 (libc::SYS_listen, closed),
-                // Landlock keeps the port, and does not see whose it is.
+                // Landlock restricts the port, but not the address.
                 (
                     libc::SYS_connect,
                     SeccompRule::Always(SeccompAction::Notify),
@@ -309,7 +314,7 @@ fn socket_rules(reach: NetworkAccess) -> Vec<(c_long, SeccompRule)> {
     }
 }
 
-/// What stands in for the scope of signals, which Landlock has from ABI 6 on.
+/// Returns the substitute for the scope of signals, which Landlock has from ABI 6 on.
 fn signal_rules() -> impl Iterator<Item = (c_long, SeccompRule)> {
     let sent = [libc::SYS_kill, libc::SYS_tkill, libc::SYS_tgkill];
     let others = [
@@ -326,7 +331,7 @@ fn signal_rules() -> impl Iterator<Item = (c_long, SeccompRule)> {
     sent.into_iter().chain(others).chain([of_handles])
 }
 
-/// What stands in for the right to truncate, which Landlock has from ABI 3 on.
+/// Returns the substitute for the right to truncate, which Landlock has from ABI 3 on.
 fn truncation_rules() -> Vec<(c_long, SeccompRule)> {
     const fn truncate_case(checks: &'static [ArgumentCheck]) -> SeccompCase {
         SeccompCase {

@@ -1,7 +1,7 @@
-//! Owns what tier C opens of the disk: from a confinement, a handle and a right for each thing that
-//! is open. Landlock can only add rights below a path, so a tree with something hidden inside is
-//! opened by its other entries, one by one: there names may be listed, and content stays closed. It
-//! must never open more than was asked; what cannot be held is refused.
+//! Allows paths in tier C: derives from a sandbox policy a handle and the rights for each
+//! accessible path. Landlock can only add rights below a path, so a tree with something hidden
+//! inside is opened by its other entries, one by one: its names may be listed, and hidden content
+//! stays closed. It must never open more than was asked; what cannot be enforced is refused.
 
 use std::ffi::OsStr;
 use std::io;
@@ -18,13 +18,13 @@ use crate::world::sys::sandbox::domain::{LandlockDomain, PathRights};
 use crate::world::sys::sandbox::open_granted::open_granted_path;
 use crate::world::sys::sandbox::system_paths::PROGRAMS;
 
-/// The most entries that a tree is opened by when something inside is hidden.
+/// The most entries by which a tree with something hidden inside is opened.
 const ENTRIES_MAX: usize = 50_000;
 
-/// What a program asks about itself.
+/// Where a program queries its own state.
 const PROC: &str = "/proc";
-/// What programs read of `/etc`. The rest of it is closed: keys and passwords are there, and a
-/// command that root runs owns them.
+/// The entries of `/etc` that programs read. The rest of it is closed: it holds keys and passwords,
+/// and a command that root runs owns them.
 const SETTINGS: &[&str] = &[
     "alternatives",
     "bash.bashrc",
@@ -82,9 +82,9 @@ const SETTINGS: &[&str] = &[
     "xdg",
     "xml",
 ];
-/// Beginnings of the names of settings that carry a version.
+/// Prefixes of names of settings that contain a version.
 const VERSIONED_SETTINGS: &[&str] = &["java", "openjdk", "php", "python", "ruby"];
-/// The devices that hold nothing of the machine's. A command may use them as it likes.
+/// Devices that hold no state of the machine. A command may use them freely.
 const DEVICES: &[&str] = &[
     "/dev/full",
     "/dev/null",
@@ -94,12 +94,12 @@ const DEVICES: &[&str] = &[
     "/dev/urandom",
     "/dev/zero",
 ];
-/// Memory that processes share by name. It is the machine's: tier C has none of its own.
+/// Memory that processes share by name. It is the machine's: tier C has no private one.
 pub(crate) const SHARED_MEMORY: &str = "/dev/shm";
 
 const LOOK: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 
-/// Why a confinement cannot be held, or the first that tier C cannot.
+/// Checks that tier C can enforce a policy; the error names the first path that it cannot.
 pub(crate) fn check_policy(confinement: &SandboxPolicy) -> Result<(), String> {
     let lowered = confinement.open.iter();
     let lowered = lowered.filter(|opening| opening.permission == Permission::Read);
@@ -121,7 +121,7 @@ pub(crate) fn check_policy(confinement: &SandboxPolicy) -> Result<(), String> {
     Ok(())
 }
 
-/// The user's trees that commands may write to, and their own.
+/// Returns the user's trees that commands may write to, and their own.
 pub(crate) fn writable_paths(confinement: &SandboxPolicy) -> impl Iterator<Item = &AbsPath> {
     let openings = confinement.open.iter();
     let openings = openings.filter(|opening| opening.permission == Permission::Write);
@@ -129,7 +129,7 @@ pub(crate) fn writable_paths(confinement: &SandboxPolicy) -> impl Iterator<Item 
     openings.map(|opening| &opening.path).chain(own)
 }
 
-/// Opens in `domain` everything that is open.
+/// Allows in `domain` everything that the policy makes accessible.
 pub(crate) fn open_policy_paths(
     confinement: &SandboxPolicy,
     domain: &mut LandlockDomain,
@@ -158,13 +158,13 @@ pub(crate) fn open_policy_paths(
     Ok(())
 }
 
-/// Opens a path of which no part is a link, and which is what it was.
+/// Opens a path that contains no symlink and whose file is the one that was granted.
 fn open_exact(confinement: &SandboxPolicy, path: &AbsPath) -> io::Result<OwnedFd> {
     let opened = open_granted_path(confinement, path);
     opened.map_err(|error| io::Error::other(format!("`{path}` cannot be opened: {error}")))
 }
 
-/// One way through everything that is opened.
+/// One pass over everything that is opened.
 struct LandlockWalk<'a> {
     hidden: &'a [AbsPath],
     entries: usize,
@@ -181,7 +181,7 @@ impl LandlockWalk<'_> {
         opened.map_err(io::Error::other)
     }
 
-    /// What is open to every command, as far as this machine has it.
+    /// Opens what is accessible to every command, as far as it exists on this machine.
     fn open_system_paths(&mut self) -> io::Result<()> {
         for path in PROGRAMS.iter().chain([&PROC]).filter_map(AbsPath::new) {
             self.open_tree_if_exists(&path)?;
@@ -217,7 +217,7 @@ impl LandlockWalk<'_> {
         Ok(())
     }
 
-    /// A tree that is massgen's choice, and may be a link.
+    /// Opens a tree that massgen chose; its path may be a symlink.
     fn open_tree_if_exists(&mut self, path: &AbsPath) -> io::Result<()> {
         match open(path.as_path(), LOOK, Mode::empty()) {
             Ok(handle) => self.open_readable_tree(&handle, path),
@@ -225,7 +225,7 @@ impl LandlockWalk<'_> {
         }
     }
 
-    /// A path that the user opened.
+    /// Opens a path that the user granted.
     fn open_accessible_path(
         &mut self,
         opening: &AccessiblePath,
@@ -243,7 +243,7 @@ impl LandlockWalk<'_> {
         }
     }
 
-    /// A tree for reading, without what is hidden inside.
+    /// Opens a tree for reading, without what is hidden inside.
     fn open_readable_tree(&mut self, handle: &OwnedFd, path: &AbsPath) -> io::Result<()> {
         if self.hidden.contains(path) {
             return Ok(());
@@ -259,7 +259,7 @@ impl LandlockWalk<'_> {
             let entry = openat(&directory, &name, LOOK | OFlags::NOFOLLOW, Mode::empty());
             let entry = match entry {
                 Ok(entry) if kind(&entry)? != FileType::Symlink => entry,
-                // A link opens nothing: what it leads to is open or not by itself.
+                // A symlink opens nothing: its target is accessible or not by its own path.
                 Ok(_) | Err(Errno::NOENT | Errno::ACCESS) => continue,
                 Err(error) => return Err(error.into()),
             };
@@ -283,7 +283,7 @@ fn kind(handle: &OwnedFd) -> io::Result<FileType> {
     Ok(FileType::from_raw_mode(fstat(handle)?.st_mode))
 }
 
-/// The names in a directory.
+/// Lists the names in a directory.
 fn read_names(directory: &OwnedFd) -> io::Result<Vec<Vec<u8>>> {
     let mut names = Vec::new();
     for entry in Dir::read_from(directory)? {

@@ -1,6 +1,6 @@
-//! Owns what passes between the supervisor of tier C and the program's process before the program
-//! runs: the handle on which calls arrive, or why there is no program. The link closes by itself
-//! when the program takes the process over.
+//! The socket pair between the supervisor of tier C and the worker, before the worker becomes the
+//! program: it passes the handle on which system calls arrive, or why there is no program. The link
+//! closes by itself when the program takes over the process.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -14,35 +14,35 @@ use rustix::net::{
 
 use crate::world::sys::sandbox::refusal::SandboxRefusal;
 
-/// The longest message, in bytes; what is longer is cut.
+/// The longest message, in bytes; a longer one is truncated.
 const MESSAGE_BYTES_MAX: usize = 16 * 1024;
-/// Between the step and the reason of a refusal.
+/// Separates the step and the reason of a refusal.
 const BETWEEN: char = '\0';
 
 /// One end of the link.
 #[derive(Debug)]
 pub(crate) struct WorkerLink(OwnedFd);
 
-/// What the program's process says.
+/// A message of the worker.
 #[derive(Debug)]
 pub(crate) enum WorkerMessage {
-    /// Its calls arrive here.
+    /// Its system calls arrive on this handle.
     Listener(OwnedFd),
     /// It cannot become the program.
     Refused(SandboxRefusal),
-    /// It is the program now, or has ended.
+    /// It is the program now, or has exited.
     Closed,
 }
 
 impl WorkerLink {
-    /// Both ends.
+    /// Creates both ends.
     pub(crate) fn pair() -> io::Result<(Self, Self)> {
         let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
         let (one, other) = socketpair(AddressFamily::UNIX, kind, flags, None)?;
         Ok((Self(one), Self(other)))
     }
 
-    /// Hands over where calls arrive.
+    /// Passes the handle on which calls arrive.
     pub(crate) fn send_listener(&self, listener: BorrowedFd<'_>) -> io::Result<()> {
         let handles = [listener];
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
@@ -57,7 +57,7 @@ impl WorkerLink {
         Ok(())
     }
 
-    /// Says why there is no program.
+    /// Reports why there is no program.
     pub(crate) fn send_refusal(&self, refusal: &SandboxRefusal) -> io::Result<()> {
         let message = format!("{}{BETWEEN}{}", refusal.step, refusal.why);
         let message: Vec<u8> = message
@@ -69,7 +69,7 @@ impl WorkerLink {
         Ok(())
     }
 
-    /// Waits for what the other end says.
+    /// Waits for the next message of the other end.
     pub(crate) fn receive_message(&self) -> io::Result<WorkerMessage> {
         let mut message = vec![0; MESSAGE_BYTES_MAX];
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];

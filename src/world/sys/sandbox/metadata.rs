@@ -1,7 +1,8 @@
-//! Owns the answers to calls that change what a file is said to be: its mode, owner, times and
-//! attributes. Landlock does not look at these calls, so in tier C the supervisor makes the change
-//! itself: on its own handle, after it has seen where that is, and never outside what is writable.
-//! It has the rights of the command and no capability, so the kernel still decides like for it.
+//! Answers system calls that change a file's metadata: its mode, owner, times and extended
+//! attributes. Landlock does not cover these calls, so in tier C the supervisor makes the change
+//! itself: on its own handle, after checking where the file is, and never outside the writable
+//! trees. The supervisor has the command's user and no capability, so the kernel decides as it
+//! would for the command.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -18,17 +19,17 @@ use crate::world::sys::sandbox::arguments::{CallTarget, MetadataChange, read_cha
 use crate::world::sys::sandbox::caller::NotifyingProcess;
 use crate::world::sys::sandbox::notification::SeccompNotification;
 
-/// Bits of a mode that lend the owner's rights to whoever starts the file.
+/// The setuid and setgid bits.
 const LENDING: Mode = Mode::SUID.union(Mode::SGID);
 
-/// A change that was understood, on the file that it is about.
+/// A parsed change, with a handle on the file to change.
 #[derive(Debug)]
 pub(crate) struct PreparedChange {
     file: OwnedFd,
     change: MetadataChange,
 }
 
-/// Reads what the caller wants and finds the file. `writable` are the trees that a command may
+/// Reads what the caller wants and opens the file. `writable` are the trees that a command may
 /// change; a file outside of them is refused.
 pub(crate) fn prepare_change(
     notice: &SeccompNotification,
@@ -49,7 +50,7 @@ pub(crate) fn prepare_change(
     Ok(PreparedChange { file, change })
 }
 
-/// A path by which this process names one of its own handles.
+/// Returns a path by which this process names one of its own handles.
 fn handle_path(file: &OwnedFd) -> String {
     format!("/proc/self/fd/{}", file.as_raw_fd())
 }

@@ -1,18 +1,18 @@
-//! Owns the process that builds a sandbox around one program (`massgen __sandbox`, or one that was
-//! split off from a [`fork_server`]). What the program may do arrives as a value; the kernel is told so in
-//! this order, and each step that fails ends all.
+//! The sandbox helper: the process that builds a sandbox around one program (`massgen __sandbox`,
+//! or a fork of a [`fork_server`]). What the program may do arrives as a value and is enforced in
+//! this order; if a step fails, the helper gives up.
 //!
-//! 1. It parts with massgen: own session, no handle but the three of every process. One of a stem
-//!    then stands by until there is an order.
-//! 2. It splits. The outer half stays outside and waits ([`watch`]); the inner half begins in
-//!    namespaces of its own ([`namespaces`]) and is the first process there ([`init`]).
-//! 3. The inner half puts a root directory together ([`root_builder`]) and enters it.
-//! 4. It gives up all privileges ([`privileges`]), enters a Landlock domain ([`domain`]) and lets
-//!    its system calls be filtered ([`filter`]).
-//! 5. It starts the program. When that ends, the kernel ends all that is left in there.
+//! 1. It detaches from massgen: its own session, and no handles but the three standard streams. A
+//!    fork of a fork server then stands by until a request comes.
+//! 2. It forks. The outer half stays outside and waits ([`watch`]); the inner half starts in its
+//!    own namespaces ([`namespaces`]) and is the first process there ([`init`]).
+//! 3. The inner half builds a root directory ([`root_builder`]) and enters it.
+//! 4. It drops all privileges ([`privileges`]), enters a Landlock domain ([`domain`]) and installs
+//!    a seccomp filter ([`filter`]).
+//! 5. It starts the program. When that exits, the kernel kills all that is left in the namespaces.
 //!
-//! Tier C has no namespaces: there the outer half waits for a [`supervisor`], and that for a
-//! [`worker`] which does step 4 on the machine as it is and is replaced by the program.
+//! Tier C has no namespaces: there the outer half waits for a [`supervisor`], and the supervisor
+//! for a [`worker`], which does step 4 on the machine as it is and is replaced by the program.
 
 pub(crate) mod arguments;
 pub(crate) mod bpf;
@@ -69,29 +69,29 @@ use crate::world::sys::sandbox::refusal::{SandboxRefusal, SandboxResult, StepCon
 use crate::world::sys::sandbox::restricted_files::RestrictedFiles;
 use crate::world::sys::sandbox::root_builder::path_identities;
 
-/// The exit status of a helper that got no order, or could not tell how it went.
+/// The exit status of a helper that got no request, or could not report its result.
 const NO_ORDER: u8 = 1;
 
-/// What others may do with files that a program makes, if it says nothing else.
+/// The umask of a program, unless it sets another: others may read its new files, not write to
+/// them.
 const OTHERS_READ: Mode = Mode::from_raw_mode(0o022);
 
-/// The whole of a process that such helpers are split off from, and of each of them; its exit status
-/// comes back.
+/// Runs as a fork server, and as each helper that is forked from it; returns the exit status.
 pub(crate) fn fork_server_main() -> u8 {
     run_helper(fork_server::run_fork_server)
 }
 
-/// The same in a staged world.
+/// Like [`fork_server_main`], in an overlay namespace.
 pub(crate) fn overlay_fork_server_main() -> u8 {
     run_helper(fork_server::run_overlay_fork_server)
 }
 
-/// What every sandbox needs and no order changes; a stem has it ready for all.
+/// What every sandbox needs and no request changes; a fork server prepares it once for all helpers.
 #[derive(Debug)]
 pub(crate) struct HelperSetup {
-    /// What the machine's settings keep from others.
+    /// Files that the machine's settings close to other users.
     pub(crate) restricted_files: RestrictedFiles,
-    /// What holds system calls in tiers A and B.
+    /// The seccomp filter of tiers A and B.
     pub(crate) filter: NamespaceFilter,
 }
 
@@ -113,7 +113,7 @@ fn run_helper(stand: fn() -> io::Result<ForkRole>) -> u8 {
     }
 }
 
-/// The whole helper process; its exit status comes back.
+/// Runs as a single helper; returns the exit status.
 pub(crate) fn helper_main() -> u8 {
     exit_status(&detach_from_parent().and_then(|()| handle_request(&HelperSetup::prepare())))
 }
@@ -125,7 +125,7 @@ fn exit_status(done: &io::Result<()>) -> u8 {
     }
 }
 
-/// What can be done before there is an order is done by then.
+/// Waits for work; all that can be prepared without a request is prepared before.
 fn await_and_handle_request(ready: &HelperSetup) -> io::Result<()> {
     detach_from_parent()?;
     if fork_server::wait_for_work()? {
@@ -152,8 +152,8 @@ fn handle_request(ready: &HelperSetup) -> io::Result<()> {
     }
 }
 
-/// Whatever happens to massgen or to its terminal, this process is none of it, and ends when the
-/// thread that started it does.
+/// Detaches this process from massgen and its terminal, so that no signal to them reaches it. It is
+/// killed when the thread that started it exits.
 fn detach_from_parent() -> io::Result<()> {
     setsid()?;
     set_parent_process_death_signal(Some(Signal::KILL))?;
@@ -168,8 +168,8 @@ fn detach_from_parent() -> io::Result<()> {
     Ok(setrlimit(Resource::Core, none)?)
 }
 
-/// Leaves what the program writes to the program: whoever reads it sees its end when the program is
-/// gone. Where that cannot be, it is seen when this process is gone too.
+/// Gives up its copies of the program's streams: then readers see the end of the output when the
+/// program is gone. If that fails, they see it when this process is gone, too.
 fn release_streams() {
     let Ok(nothing) = open("/dev/null", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty()) else {
         return;
@@ -179,7 +179,7 @@ fn release_streams() {
     raw::set_standard_streams(streams).unwrap_or_default();
 }
 
-/// Tiers A and B: a root and namespaces of its own.
+/// Runs the program in tiers A and B: with its own root and namespaces.
 fn run_in_namespaces(
     control: &ParentSocket,
     order: HelperRequest,
@@ -203,7 +203,7 @@ fn run_in_namespaces(
             release_streams();
             drop(writer);
             for layer in &set_aside {
-                // What stays is removed before the layer is used again.
+                // What could not be removed is removed before the layer is used again.
                 work_directories::remove_set_aside(layer).unwrap_or_default();
             }
             watch::wait_until_gone(control, pid, &handle, reader)

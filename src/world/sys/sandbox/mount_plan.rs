@@ -1,10 +1,10 @@
-//! Owns the order in which the sandbox's root is put together: what goes over what. It is worked
-//! out from the confinement alone; nothing here looks at the disk.
+//! Plans the order in which the sandbox's root is built: what is mounted over what. The plan is
+//! computed from the policy alone; nothing here reads the disk.
 //!
-//! Pieces stand shallow before deep, so the deepest one speaks for a path. A piece that lies inside
-//! something writable is pinned: each directory on the way down to it becomes a mount point of its
-//! own, which the kernel lets nobody rename or remove. Without the pins a command could rename the
-//! directory above a mask, make another in its place, and have the mask out of its way.
+//! Pieces are ordered from shallow to deep, so the deepest one decides about a path. A piece inside
+//! something writable is pinned: each directory on the way down to it becomes its own mount point,
+//! which the kernel lets no process rename or remove. Without the pins, a command could rename the
+//! directory above a mask, create another one in its place, and so get rid of the mask.
 
 use std::collections::BTreeMap;
 
@@ -17,22 +17,22 @@ use crate::sandbox_policy::{OverlayLayer, SandboxPolicy};
 pub(crate) enum MountPiece<'a> {
     /// A path of the machine, as it is.
     Open(Permission),
-    /// A path of the machine, whose changes go elsewhere.
+    /// A path of the machine, whose changes go to a layer.
     Layer(&'a OverlayLayer),
-    /// What stands there already, as a mount point.
+    /// The existing directory, as a mount point.
     Pin,
-    /// What stands there already, read-only.
+    /// The existing file or directory, read-only.
     Mask,
     /// Nothing.
     Hide(HiddenContent),
 }
 
-/// What lies below a place that is hidden.
+/// What lies below a hidden path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HiddenContent {
-    /// Nothing that is open.
+    /// Nothing that is accessible.
     Nothing,
-    /// Something that is open.
+    /// Something that is accessible.
     Openings,
 }
 
@@ -45,10 +45,10 @@ impl MountPiece<'_> {
     }
 }
 
-/// A place: first its depth, so that shallow stands before deep, then its path.
+/// A path with its depth first, so that shallow paths sort before deep ones.
 type PathByDepth = (usize, AbsPath);
 
-/// Everything of the user's that goes into the root, in the order of mounting.
+/// Plans all of the user's paths that go into the root, in mount order.
 pub(crate) fn plan_pieces(confinement: &SandboxPolicy) -> Vec<(AbsPath, MountPiece<'_>)> {
     let mut placed: BTreeMap<PathByDepth, MountPiece<'_>> = BTreeMap::new();
     for (place, piece) in pieces_by_path(confinement) {
@@ -87,7 +87,7 @@ pub(crate) fn plan_pieces(confinement: &SandboxPolicy) -> Vec<(AbsPath, MountPie
     mounted.collect()
 }
 
-/// What is asked for, one piece for each place: where several are, the one that gives least.
+/// Returns the requested pieces, one per path: of several, the most restrictive.
 fn pieces_by_path(confinement: &SandboxPolicy) -> BTreeMap<PathByDepth, MountPiece<'_>> {
     let mut wanted = BTreeMap::new();
     for opening in &confinement.open {
@@ -120,7 +120,7 @@ fn path_by_depth(path: &AbsPath) -> PathByDepth {
     (path.as_path().components().count(), path.clone())
 }
 
-/// The deepest piece that `path` lies inside of.
+/// Returns the deepest piece that contains `path`.
 fn nearest_above<'a>(
     placed: &BTreeMap<PathByDepth, MountPiece<'a>>,
     path: &AbsPath,
@@ -136,7 +136,7 @@ fn nearest_above<'a>(
     None
 }
 
-/// The places below `root` on the way down to `path`.
+/// Returns the paths below `root` on the way down to `path`.
 fn paths_between(root: &AbsPath, path: &AbsPath) -> Vec<PathByDepth> {
     let mut places = Vec::new();
     let mut above = path.parent();
@@ -160,8 +160,9 @@ mod tests {
         AbsPath::new(path).unwrap()
     }
 
-    /// What `words` ask for, as the order of mounting: `w`rite, `r`ead, `l`ayer, `m`ask, `h`ide and
-    /// in the answer also `p`in, and `H` for a hidden place with something open below.
+    /// Checks the mount order that results from `words`: `w`rite, `r`ead, `l`ayer, `m`ask, `h`ide;
+    /// the result may also contain `p`in, and `H` for a hidden path with something accessible
+    /// below.
     #[track_caller]
     fn check(words: &str, expected: &str) {
         let wanted: Vec<(&str, AbsPath)> = words

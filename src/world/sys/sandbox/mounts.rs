@@ -1,5 +1,5 @@
-//! Owns [`MountHandle`]: a mount that hangs nowhere yet or in the sandbox's root. Mounts are made from
-//! handles and attached to handles, so no path is looked up twice.
+//! [`MountHandle`]: a mount that is detached or attached in the sandbox's root. Mounts are created
+//! from handles and attached to handles, so no path is resolved twice.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
@@ -14,11 +14,11 @@ use crate::path::AbsPath;
 use crate::sandbox_policy::OverlayLayer;
 use crate::world::sys::sandbox::raw::{self, MountAttributes};
 
-/// What everything is mounted with: no program gains rights from its file, no file is a device.
+/// The attributes of every mount: setuid bits have no effect, and no file is a device.
 pub(crate) const PLAIN: MountAttrFlags =
     MountAttrFlags::MOUNT_ATTR_NOSUID.union(MountAttrFlags::MOUNT_ATTR_NODEV);
 
-/// The same, read-only.
+/// Like [`PLAIN`], and read-only.
 pub(crate) const READ_ONLY: MountAttrFlags = PLAIN.union(MountAttrFlags::MOUNT_ATTR_RDONLY);
 
 /// A mount.
@@ -26,7 +26,7 @@ pub(crate) const READ_ONLY: MountAttrFlags = PLAIN.union(MountAttrFlags::MOUNT_A
 pub(crate) struct MountHandle(OwnedFd);
 
 impl MountHandle {
-    /// A file system of its own.
+    /// Creates a new file system.
     pub(crate) fn new(
         kind: &str,
         options: &[(&str, &str)],
@@ -45,7 +45,7 @@ impl MountHandle {
         Ok(Self(mount))
     }
 
-    /// What `handle` stands for, with all that is mounted below it.
+    /// Clones the file or directory behind `handle`, with everything mounted below it.
     pub(crate) fn copy_from(handle: impl AsFd) -> Result<Self, Errno> {
         let flags = OpenTreeFlags::OPEN_TREE_CLONE
             | OpenTreeFlags::OPEN_TREE_CLOEXEC
@@ -54,16 +54,16 @@ impl MountHandle {
         Ok(Self(open_tree(handle, "", flags)?))
     }
 
-    /// The directory `lower`, whose changes go to `layer`.
+    /// Mounts an overlay on the directory `lower`, whose changes go to `layer`.
     pub(crate) fn overlay(lower: impl AsFd, layer: &OverlayLayer) -> Result<Self, Errno> {
         let (upper, work) = (
             open_machine_path(&layer.upper)?,
             open_machine_path(&layer.work)?,
         );
         let by_number = |handle: BorrowedFd<'_>| format!("/proc/self/fd/{}", handle.as_raw_fd());
-        // Without `volatile`, all of the file system below would be brought to the disk when the
-        // sandbox ends. Nothing in the layer has to outlive a crash of the machine: what counts is
-        // carried out of it while the run goes on.
+        // Without `volatile`, the whole upper file system would be synced when the sandbox ends.
+        // Nothing in the layer has to survive a crash of the machine: what matters is copied out of
+        // it during the run.
         let options = [
             ("userxattr", ""),
             ("volatile", ""),
@@ -75,12 +75,12 @@ impl MountHandle {
         Self::new("overlay", &options, PLAIN)
     }
 
-    /// Takes `attributes` on, together with all mounts below it.
+    /// Sets `attributes` on it and on all mounts below it.
     pub(crate) fn restrict(&self, attributes: MountAttrFlags) -> std::io::Result<()> {
         self.change(libc::AT_RECURSIVE, attributes)
     }
 
-    /// Takes `attributes` on; the mounts below it stay as they are.
+    /// Sets `attributes` on it; the mounts below it stay as they are.
     pub(crate) fn restrict_alone(&self, attributes: MountAttrFlags) -> std::io::Result<()> {
         self.change(0, attributes)
     }
@@ -93,7 +93,7 @@ impl MountHandle {
         raw::set_mount_attributes(self.0.as_fd(), flags, change)
     }
 
-    /// Hangs it over what `point` stands for.
+    /// Attaches it over what `point` refers to.
     pub(crate) fn attach(&self, point: impl AsFd) -> Result<(), Errno> {
         let flags =
             MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
@@ -107,7 +107,7 @@ impl AsFd for MountHandle {
     }
 }
 
-/// A handle on a path of the machine, of which no part may be a link.
+/// Opens a path of the machine that contains no symlink.
 pub(crate) fn open_machine_path(path: &AbsPath) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;

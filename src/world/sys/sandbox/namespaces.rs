@@ -1,5 +1,5 @@
-//! Owns the namespaces: what the inner half of the helper does not share with the machine, who it
-//! is there, and its network.
+//! Sets up the namespaces: what the inner half of the helper does not share with the machine, its
+//! user and group there, and its network.
 
 use std::fs;
 use std::io;
@@ -16,19 +16,19 @@ use crate::world::sys::sandbox::control::ParentSocket;
 use crate::world::sys::sandbox::raw::{self, ForkHalf};
 use crate::world::sys::sandbox::refusal::{SandboxResult, StepContext};
 
-/// How many inotify instances processes may have at once in these namespaces. The user has 128 of them
-/// on most machines, and those in here count among them.
+/// The limit on inotify instances in these namespaces. The user has 128 of them on most machines,
+/// and those of the sandbox count towards that.
 const INOTIFY_INSTANCES: &str = "/proc/sys/user/max_inotify_instances";
 const INOTIFY_INSTANCES_MAX: &str = "32";
-/// How many files and directories the instances may watch together: so many, or a part of what the user
-/// may have, whichever is less.
+/// The limit on inotify watches of these namespaces: this many, or a fraction of the user's limit,
+/// whichever is less.
 const INOTIFY_WATCHES: &str = "/proc/sys/user/max_inotify_watches";
 const INOTIFY_WATCHES_MAX: u64 = 8192;
 const INOTIFY_WATCHES_PART: u64 = 16;
-/// How many the user may have.
+/// The user's limit.
 const INOTIFY_WATCHES_OF_USER: &str = "/proc/sys/fs/inotify/max_user_watches";
 
-/// Splits the process; the inner half begins in namespaces of its own.
+/// Forks the process; the inner half starts in its own namespaces.
 pub(crate) fn fork_into_namespaces(reach: NetworkAccess) -> SandboxResult<ForkHalf> {
     let always = libc::CLONE_NEWUSER
         | libc::CLONE_NEWNS
@@ -42,7 +42,8 @@ pub(crate) fn fork_into_namespaces(reach: NetworkAccess) -> SandboxResult<ForkHa
     raw::fork_process(always | network).in_step("making namespaces")
 }
 
-/// Whom the helper was started as. In new namespaces it is nobody, until it [settles](settle).
+/// The user and group that the helper was started as. In new namespaces it has neither, until
+/// [`set_up_identity`] maps them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HelperOwner {
     user: Uid,
@@ -50,7 +51,7 @@ pub(crate) struct HelperOwner {
 }
 
 impl HelperOwner {
-    /// The owner of this process.
+    /// Returns the owner of this process.
     pub(crate) fn current() -> Self {
         Self {
             user: geteuid(),
@@ -59,7 +60,8 @@ impl HelperOwner {
     }
 }
 
-/// Settles in: the same user and group as outside, and no other; mounts that nobody else sees.
+/// Sets up the inner half: the same user and group as outside, and no other; its mounts are
+/// private.
 pub(crate) fn set_up_identity(owner: HelperOwner) -> SandboxResult<()> {
     map_owner(owner)?;
     limit_inotify();
@@ -67,8 +69,8 @@ pub(crate) fn set_up_identity(owner: HelperOwner) -> SandboxResult<()> {
     mount_change("/", private).in_step(PARTING)
 }
 
-/// Lowers the limits of inotify in these namespaces. Where the switches are closed, the limits of the user
-/// hold, which others share.
+/// Lowers the inotify limits in these namespaces. If the settings cannot be written, only the
+/// user's limits apply, which other processes share.
 fn limit_inotify() {
     fs::write(INOTIFY_INSTANCES, INOTIFY_INSTANCES_MAX).unwrap_or_default();
     let of_user = fs::read_to_string(INOTIFY_WATCHES_OF_USER).unwrap_or_default();
@@ -78,8 +80,8 @@ fn limit_inotify() {
     fs::write(INOTIFY_WATCHES, watches).unwrap_or_default();
 }
 
-/// Moves this process into namespaces of its own, in which it stays who it is and sees what the
-/// machine mounts and lets go of later, but shows nothing to it.
+/// Moves this process into its own namespaces, in which it keeps its user and sees later mounts and
+/// unmounts of the machine, while its own stay invisible to the machine.
 pub(crate) fn enter_private_namespaces() -> SandboxResult<()> {
     let owner = HelperOwner::current();
     raw::unshare_namespaces(libc::CLONE_NEWUSER | libc::CLONE_NEWNS)
@@ -89,7 +91,7 @@ pub(crate) fn enter_private_namespaces() -> SandboxResult<()> {
     mount_change("/", following).in_step(PARTING)
 }
 
-/// What is being done when mounts become the process's own.
+/// The step of an error when mounts are made private.
 const PARTING: &str = "parting with the mounts of the machine";
 
 fn map_owner(owner: HelperOwner) -> SandboxResult<()> {
@@ -105,7 +107,7 @@ fn map_owner(owner: HelperOwner) -> SandboxResult<()> {
     Ok(())
 }
 
-/// Makes the network that there is usable, and hands massgen the listener of its proxy.
+/// Makes the available network usable, and passes the listener of the proxy to massgen.
 pub(crate) fn set_up_network(reach: NetworkAccess, control: &ParentSocket) -> SandboxResult<()> {
     match reach {
         NetworkAccess::Host => Ok(()),

@@ -1,6 +1,7 @@
-//! Owns the calls of confined processes that the kernel hands to the supervisor of tier C: how one
-//! is received, and how it is answered. It must never let such a call go on in the kernel: between
-//! the look and the call the caller could change what it names.
+//! Seccomp notifications: system calls of confined processes that the kernel passes to the
+//! supervisor of tier C, and how they are received and answered. It must never let such a call
+//! continue in the kernel: between the check and the call, the caller could change what its
+//! arguments name.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,7 +11,7 @@ use rustix::io::Errno;
 
 use crate::world::sys::sandbox::raw;
 
-/// A call that waits for its answer.
+/// A system call that waits for its answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SeccompNotification {
     id: u64,
@@ -22,7 +23,7 @@ pub(crate) struct SeccompNotification {
 }
 
 impl SeccompNotification {
-    /// One that nobody waits for.
+    /// Creates one that no caller waits for.
     #[cfg(test)]
     pub(crate) fn new(caller: u32, call: i64, words: &[u64]) -> Self {
         let mut words = words.iter().copied();
@@ -34,36 +35,38 @@ impl SeccompNotification {
         }
     }
 
-    /// An argument, as it is.
+    /// Returns an argument unchanged.
     pub(crate) fn argument(&self, index: usize) -> u64 {
         let word = self.arguments.get(index);
         word.copied().unwrap_or_default()
     }
 
-    /// The lower half of an argument, which is all that the kernel takes of an `unsigned int`.
+    /// Returns the lower half of an argument, which is all that the kernel uses of an `unsigned
+    /// int`.
     pub(crate) fn argument_u32(&self, index: usize) -> u32 {
         let [a, b, c, d, ..] = self.argument(index).to_le_bytes();
         u32::from_le_bytes([a, b, c, d])
     }
 
-    /// The same for an `int`, such as the number of a handle.
+    /// Returns the same for an `int`, such as a file descriptor.
     pub(crate) fn argument_i32(&self, index: usize) -> i32 {
         self.argument_u32(index).cast_signed()
     }
 }
 
-/// Where notices come from.
+/// The handle on which notifications arrive.
 #[derive(Debug)]
 pub(crate) struct NotificationListener(OwnedFd);
 
 impl NotificationListener {
     pub(crate) fn new(listener: OwnedFd) -> Self {
-        // A caller that goes on at once, on the same processor, is quicker; older kernels cannot.
+        // A caller that resumes immediately on the same processor is faster; older kernels cannot
+        // do that.
         raw::enable_sync_wakeup(listener.as_fd()).unwrap_or_default();
         Self(listener)
     }
 
-    /// Waits for the next one; `None` once no process is left that could send one.
+    /// Waits for the next notification; `None` if no process is left that could send one.
     pub(crate) fn receive_next(&self) -> io::Result<Option<SeccompNotification>> {
         loop {
             match raw::receive_notification(self.0.as_fd()).map_err(|error| errno(&error)) {
@@ -75,7 +78,7 @@ impl NotificationListener {
                         arguments: received.data.args,
                     }));
                 }
-                // The caller was killed before it was looked at, or we were interrupted.
+                // The caller was killed before its call was read, or we were interrupted.
                 Err(Errno::NOENT | Errno::INTR) if !self.has_no_callers() => {}
                 Err(Errno::NOENT | Errno::INTR) => return Ok(None),
                 Err(error) => return Err(error.into()),
@@ -83,7 +86,7 @@ impl NotificationListener {
         }
     }
 
-    /// Whether no process is left whose calls arrive here.
+    /// Returns whether no process is left whose calls arrive here.
     pub(crate) fn has_no_callers(&self) -> bool {
         let mut listener = [PollFd::new(&self.0, PollFlags::empty())];
         let at_once = Timespec::default();
@@ -92,19 +95,19 @@ impl NotificationListener {
         polled.is_err() || listener.revents().contains(PollFlags::HUP)
     }
 
-    /// Makes sure that the caller still waits. If not, its number may be another process's by now,
-    /// and what was opened or read of it as well.
+    /// Checks that the caller still waits. If not, another process may have its PID now, and what
+    /// was opened or read of it may belong to that process.
     pub(crate) fn check_pending(&self, notice: &SeccompNotification) -> Result<(), Errno> {
         raw::check_notification(self.0.as_fd(), notice.id).map_err(|error| errno(&error))
     }
 
-    /// Ends the call with 0 or with an error. A caller that has gone needs none.
+    /// Answers the call with 0 or with an error. A caller that is gone needs no answer.
     pub(crate) fn answer(&self, notice: &SeccompNotification, result: Result<(), Errno>) {
         let error = result.err().map_or(0, |errno| -errno.raw_os_error());
         raw::answer_notification(self.0.as_fd(), notice.id, error).unwrap_or_default();
     }
 
-    /// Ends the call with a new handle of the caller's for the same file as `file`.
+    /// Answers the call with a new handle for the caller on the same file as `file`.
     pub(crate) fn answer_with(
         &self,
         notice: &SeccompNotification,
@@ -116,7 +119,7 @@ impl NotificationListener {
     }
 }
 
-/// It is readable once there is one.
+/// Readable once there is a notification.
 impl AsFd for NotificationListener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()

@@ -1,5 +1,5 @@
-//! Owns the opening of what was granted: what stands at its path must be what massgen's gate opened
-//! there, so that nobody can put another directory in its place between the decision and its use.
+//! Opens granted paths: the file at the path must be the one that massgen's gate opened there, so
+//! that no process can replace a directory between the decision and its use.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -13,7 +13,8 @@ use crate::world::sys::file_system_error::FileSystemError;
 use crate::world::sys::meta::FileMetadata;
 use crate::world::sys::sandbox::mounts::open_machine_path;
 
-/// A handle on what stands at `path`. Of a file that was granted by itself, the directory is known.
+/// Opens the file or directory at `path`. For a file that was granted by itself, the identity of
+/// its directory is checked.
 pub(crate) fn open_granted_path(
     confinement: &SandboxPolicy,
     path: &AbsPath,
@@ -45,7 +46,7 @@ fn open_expected(path: &AbsPath, known: &FileIdentity) -> io::Result<OwnedFd> {
     }
 }
 
-/// What tells what `handle` stands for from all others.
+/// Returns what distinguishes the file behind `handle` from all others.
 pub(crate) fn file_identity(handle: impl AsFd) -> io::Result<FileIdentity> {
     let meta = FileMetadata::from_handle(handle)
         .map_err(|fault: FileSystemError| io::Error::other(fault.to_string()))?;

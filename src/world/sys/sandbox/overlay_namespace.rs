@@ -1,6 +1,6 @@
-//! Owns the making of a staged world: namespaces of its own in which some directories are seen with
-//! changes that lie elsewhere, each at its own path. What is not staged is seen as it is. It must
-//! never write to a directory that it stages.
+//! Creates an overlay namespace: a process's own namespaces in which some directories are seen with
+//! changes that are stored elsewhere, each at its own path. Everything else is seen as it is. It
+//! must never write to a directory that it overlays.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -16,11 +16,11 @@ use crate::world::sys::sandbox::open_granted::file_identity;
 use crate::world::sys::sandbox::refusal::{SandboxResult, StepContext};
 use crate::world::sys::sandbox::work_directories;
 
-/// Moves this process into the world that `order` describes. The handles are on its root directory,
-/// and on the staged directories in order.
+/// Moves this process into the namespace that `order` describes. The returned handles are on its
+/// root directory, and on the overlaid directories in order.
 pub(crate) fn enter_overlay(order: &OverlayRequest) -> SandboxResult<Vec<OwnedFd>> {
     enter_private_namespaces()?;
-    // Every source is opened before the first mount: later, paths lead into the stage.
+    // Every source is opened before the first mount: afterwards, paths lead into the overlays.
     let mut mounts = Vec::new();
     for root in &order.roots {
         let mount = overlay_mount(root).in_step(format_args!("staging `{}`", root.scene.root()))?;
@@ -51,7 +51,7 @@ pub(crate) fn enter_overlay(order: &OverlayRequest) -> SandboxResult<Vec<OwnedFd
     Ok(handles)
 }
 
-/// What is seen in the place of a directory.
+/// Creates the mount that replaces a directory.
 fn overlay_mount(root: &OverlayRoot) -> io::Result<MountHandle> {
     let users = open_machine_path(root.scene.root())?;
     if file_identity(&users)? != root.identity {
@@ -65,7 +65,7 @@ fn overlay_mount(root: &OverlayRoot) -> io::Result<MountHandle> {
     })
 }
 
-/// A directory with all that is in it now; `None` if it is not there.
+/// Clones a directory with its present content; `None` if it does not exist.
 fn unchanged_mount(path: &AbsPath) -> io::Result<Option<MountHandle>> {
     match open_machine_path(path) {
         Err(Errno::NOENT) => Ok(None),

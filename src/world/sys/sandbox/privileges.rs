@@ -1,5 +1,5 @@
-//! Owns what a process gives up for good before it starts an agent's program, and what its limits
-//! are. All of it is inherited and none of it can be taken back.
+//! Drops privileges permanently before an agent's program is started, and sets its resource limits.
+//! All of it is inherited, and none of it can be undone.
 
 #![expect(clippy::disallowed_methods, reason = "this is where the disk is")]
 
@@ -17,15 +17,15 @@ use crate::sandbox_policy::sandbox_level::SandboxLevel;
 use crate::world::sys::sandbox::raw;
 use crate::world::sys::sandbox::refusal::{SandboxResult, StepContext};
 
-/// Gives up every privilege, and every way to one.
+/// Drops every privilege, and every way to regain one.
 pub(crate) fn drop_privileges() -> SandboxResult<()> {
     set_no_new_privs(true).in_step("giving up new privileges")?;
     let held = capabilities(None).in_step("looking at capabilities")?;
     if held.effective.contains(CapabilitySet::SETPCAP) {
         drop_capabilities()?;
     }
-    // Without that one the ways stay, and lead nowhere: nothing new can be had by starting a
-    // program, and nothing is left.
+    // Without that capability, the bounding set stays but has no use: executing a program grants
+    // nothing new, and no capability is left.
     clear_ambient_capability_set().in_step("giving up ambient capabilities")?;
     let none = CapabilitySets {
         effective: CapabilitySet::empty(),
@@ -53,21 +53,22 @@ fn clear_bounding_set() -> io::Result<()> {
     Ok(())
 }
 
-/// The longest core dump, in bytes. It is shorter than any that the kernel writes, and the one limit at
-/// which it does not start a program either that `core_pattern` names: for that one 0 is no limit.
+/// The longest core dump, in bytes. It is shorter than any that the kernel writes, and is the one
+/// limit at which the kernel does not start a `core_pattern` program either: for such a program, 0
+/// is no limit.
 pub(crate) const CORE_BYTES: u64 = 1;
-/// The most signals and POSIX timers that may wait for a process. The kernel counts them for each user,
-/// who has some 10,000 to 100,000 of them.
+/// The most pending signals and POSIX timers of a process. The kernel counts them per user, who has
+/// some 10,000 to 100,000 of them.
 pub(crate) const PENDING_SIGNALS: u64 = 4096;
-/// The most that POSIX message queues may hold, in bytes: two queues of the usual size. The kernel counts
-/// it for each user, who usually has four times as much.
+/// The most that POSIX message queues may hold, in bytes: two queues of the usual size. The kernel
+/// counts it per user, who usually has four times as much.
 pub(crate) const MESSAGE_QUEUE_BYTES: u64 = 200 * 1024;
-/// The most memory that may be locked, in bytes. The kernel counts what is shared for each user, who
+/// The most memory that may be locked, in bytes. The kernel counts shared memory per user, who
 /// usually has eight times as much.
 pub(crate) const LOCKED_BYTES: u64 = 1024 * 1024;
 
-/// Sets the limits that the kernel holds each process to, but for that of [open files](limit_open_files).
-/// Who started massgen may have set lower ones.
+/// Sets the limits that the kernel enforces per process, except for [open
+/// files](set_open_file_limit). The parent of massgen may have set lower ones.
 pub(crate) fn set_limits(tier: SandboxLevel, limits: &ResourceLimits) -> SandboxResult<()> {
     let mut each = vec![
         (Resource::Core, CORE_BYTES),
@@ -85,8 +86,8 @@ pub(crate) fn set_limits(tier: SandboxLevel, limits: &ResourceLimits) -> Sandbox
     Ok(())
 }
 
-/// Sets the limit of file descriptors. From then on this process may be unable to pass any to massgen:
-/// other commands of the user's may have as many in flight as the limit says.
+/// Sets the limit on file descriptors. Afterwards this process may be unable to pass any to
+/// massgen: other commands of the user may have as many in flight as the limit allows.
 pub(crate) fn set_open_file_limit(limits: &ResourceLimits) -> SandboxResult<()> {
     lower_limit(Resource::Nofile, limits.open_files)
 }
@@ -94,7 +95,7 @@ pub(crate) fn set_open_file_limit(limits: &ResourceLimits) -> SandboxResult<()> 
 fn lower_limit(resource: Resource, most: u64) -> SandboxResult<()> {
     let held = getrlimit(resource).maximum.unwrap_or(u64::MAX);
     let hard = if resource == Resource::Cpu {
-        // At the soft limit a signal says what ends the process; at the hard one it is killed.
+        // At the soft limit, a signal shows why the process ends; at the hard one it is killed.
         most.saturating_add(1)
     } else {
         most
@@ -106,8 +107,8 @@ fn lower_limit(resource: Resource, most: u64) -> SandboxResult<()> {
     setrlimit(resource, limit).in_step(format_args!("setting the limit {resource:?}"))
 }
 
-/// How many processes the kernel has to count for `wanted` of the program's. Without a namespace it
-/// counts all of the user's, so there are as many more as the machine has now.
+/// Returns the process limit that allows the program `wanted` processes. Without a namespace the
+/// kernel counts all of the user's, so the number of processes on the machine is added.
 fn process_limit(tier: SandboxLevel, wanted: u64) -> u64 {
     match tier {
         SandboxLevel::A | SandboxLevel::B => wanted,
@@ -117,7 +118,7 @@ fn process_limit(tier: SandboxLevel, wanted: u64) -> u64 {
     }
 }
 
-/// The processes and threads of the whole machine: `/proc/loadavg` says `running/all` of them.
+/// Counts the processes and threads of the whole machine: `/proc/loadavg` contains `running/all`.
 fn count_processes() -> Option<u64> {
     let line = fs::read_to_string("/proc/loadavg").ok()?;
     let (_, all) = line.split_whitespace().nth(3)?.split_once('/')?;

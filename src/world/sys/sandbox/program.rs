@@ -1,4 +1,4 @@
-//! Owns the program that a sandbox is built for: where it is, and all that it is started with.
+//! The program that a sandbox is built for: its location, and everything that it is started with.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -13,22 +13,22 @@ use crate::sandbox_policy::SandboxPolicy;
 use crate::world::sys::process;
 use crate::world::sys::sandbox::refusal::{SandboxResult, StepContext};
 
-/// How much sooner than others its processes are ended when the machine has no memory left, as
-/// `/proc/self/oom_score_adj` counts it: from -1000 to 1000.
+/// How much sooner its processes are killed than others when the machine is out of memory, as a
+/// value of `/proc/self/oom_score_adj`: from -1000 to 1000.
 const OOM_SCORE: &str = "500";
 
-/// Where programs are looked for after what the environment's `PATH` names: a shell is found also
-/// where that names none.
+/// Where programs are searched after the environment's `PATH`: a shell is found even if that does
+/// not contain it.
 const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// Lets this process, and all that it starts, be ended before others when memory is short.
+/// Makes the OOM killer prefer this process, and all that it starts.
 pub(crate) fn prefer_for_oom() -> SandboxResult<()> {
     let score = fs::write("/proc/self/oom_score_adj", OOM_SCORE);
     score.in_step("offering itself when memory is short")
 }
 
-/// Makes the terminal that the program is to read from that of this session, so that keys become
-/// signals to the program. Anything else is left alone.
+/// Makes the terminal that the program reads from the controlling terminal of this session, so that
+/// keys become signals to the program. Any other input is left alone.
 pub(crate) fn take_terminal(input: Option<&OwnedFd>) -> SandboxResult<()> {
     match input {
         Some(input) if isatty(input) => ioctl_tiocsctty(input).in_step("taking its terminal"),
@@ -36,12 +36,12 @@ pub(crate) fn take_terminal(input: Option<&OwnedFd>) -> SandboxResult<()> {
     }
 }
 
-/// The program as the user or the model names it.
+/// Returns the program as the user or the model named it.
 pub(crate) fn program_name(confinement: &SandboxPolicy) -> &str {
     confinement.program.first().map_or("", String::as_str)
 }
 
-/// The program, ready to be started. `input` is what it reads as its standard input.
+/// Prepares the program to be started. `input` is its standard input.
 pub(crate) fn command(
     confinement: &SandboxPolicy,
     input: Option<OwnedFd>,

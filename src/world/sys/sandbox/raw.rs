@@ -1,5 +1,5 @@
-//! Owns the system calls that no safe wrapper exists for. It is the one file of massgen with unsafe
-//! code; nothing is decided here.
+//! System calls that have no safe wrapper. This is the only file of massgen with unsafe code; it
+//! decides nothing.
 #![expect(
     unsafe_code,
     reason = "these calls have no safe wrapper; each says why it is sound"
@@ -14,10 +14,10 @@ use libc::{seccomp_notif, seccomp_notif_addfd, seccomp_notif_resp};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 
-/// Which half of a process that has split in two this is.
+/// Which half of a forked process this is.
 #[derive(Debug)]
 pub(crate) enum ForkHalf {
-    /// The one that was there before.
+    /// The original process.
     Outer {
         /// The new process.
         pid: Pid,
@@ -28,14 +28,14 @@ pub(crate) enum ForkHalf {
     Inner,
 }
 
-/// Splits the process in two, as `fork` does; the new one begins in new namespaces (`CLONE_NEW*`),
-/// or is a sibling of this one (`CLONE_PARENT`).
+/// Forks the process; the new one starts in new namespaces (`CLONE_NEW*`), or is a sibling of this
+/// one (`CLONE_PARENT`).
 pub(crate) fn fork_process(how: c_int) -> io::Result<ForkHalf> {
     let mut handle: RawFd = -1;
     let flags = c_long::from(how | libc::CLONE_PIDFD | libc::SIGCHLD);
-    // SAFETY: without CLONE_VM this is a fork: the new process has a copy of all memory and goes on
-    // with the same stack. The calling process has one thread, so no lock is held by another. The
-    // kernel writes only to `handle`.
+    // SAFETY: without CLONE_VM this is a fork: the new process has a copy of all memory and
+    // continues with the same stack. The calling process has one thread, so no other thread holds a
+    // lock. The kernel writes only to `handle`.
     let pid = unsafe {
         libc::syscall(
             libc::SYS_clone,
@@ -64,7 +64,7 @@ pub(crate) fn unshare_namespaces(namespaces: c_int) -> io::Result<()> {
     check_result(unsafe { libc::unshare(namespaces) }.into())
 }
 
-/// Closes every descriptor from `first` up.
+/// Closes every descriptor from `first` upwards.
 pub(crate) fn close_from(first: c_uint) -> io::Result<()> {
     // SAFETY: it is called when nothing is open that has an owner.
     let closed = unsafe { libc::syscall(libc::SYS_close_range, first, c_uint::MAX, 0) };
@@ -74,13 +74,13 @@ pub(crate) fn close_from(first: c_uint) -> io::Result<()> {
 /// Makes these the standard streams of this process.
 pub(crate) fn set_standard_streams(streams: [BorrowedFd<'_>; 3]) -> io::Result<()> {
     for (number, stream) in (0..).zip(streams) {
-        // SAFETY: both are open. What stood at `number` is closed, and nobody owns a standard stream.
+        // SAFETY: both are open. The old `number` is closed, and no value owns a standard stream.
         check_result(unsafe { libc::dup2(stream.as_raw_fd(), number) }.into())?;
     }
     Ok(())
 }
 
-/// What is changed about mounts (`struct mount_attr`).
+/// A change of mount attributes (`struct mount_attr`).
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct MountAttributes {
@@ -88,7 +88,7 @@ pub(crate) struct MountAttributes {
     pub(crate) set: u64,
     /// Flags to clear.
     pub(crate) clear: u64,
-    /// How mounts that others make are shared (`MS_PRIVATE` and its kin).
+    /// The propagation of mounts (`MS_PRIVATE` and related flags).
     pub(crate) propagation: u64,
     /// A user namespace; none here.
     pub(crate) user_namespace: u64,
@@ -100,8 +100,7 @@ pub(crate) fn set_mount_attributes(
     flags: c_int,
     change: MountAttributes,
 ) -> io::Result<()> {
-    // SAFETY: the path is a C string and `change` is of the length that is named; the kernel only
-    // reads both.
+    // SAFETY: the path is a C string and `change` has the given length; the kernel only reads both.
     let changed = unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,
@@ -123,7 +122,7 @@ struct InterfaceRequest {
     rest: [u8; 22],
 }
 
-/// Switches the loopback interface of this network namespace on.
+/// Brings the loopback interface of this network namespace up.
 pub(crate) fn switch_loopback_on(socket: BorrowedFd<'_>) -> io::Result<()> {
     let mut interface = InterfaceRequest {
         name: [0; libc::IFNAMSIZ],
@@ -139,8 +138,8 @@ pub(crate) fn switch_loopback_on(socket: BorrowedFd<'_>) -> io::Result<()> {
     check_result(set.into())
 }
 
-/// Takes a capability from what this process and its children can ever have. `false` when there is
-/// no such capability any more.
+/// Drops a capability from the bounding set, so that this process and its children can never have
+/// it. Returns `false` if there is no such capability.
 pub(crate) fn drop_bounding_capability(capability: c_ulong) -> io::Result<bool> {
     // SAFETY: the call takes numbers only.
     let dropped = unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) };
@@ -150,8 +149,7 @@ pub(crate) fn drop_bounding_capability(capability: c_ulong) -> io::Result<bool> 
     }
 }
 
-/// Lets the kernel judge every later system call of this thread, and of what it starts, by
-/// `program`.
+/// Installs `program` as a seccomp filter on this thread, and on everything that it starts.
 pub(crate) fn install_filter(program: &[libc::sock_filter]) -> io::Result<()> {
     set_seccomp_filter(program, 0).map(drop)
 }
@@ -161,8 +159,8 @@ fn set_seccomp_filter(program: &[libc::sock_filter], flags: c_ulong) -> io::Resu
         len: c_ushort::try_from(program.len()).map_err(io::Error::other)?,
         filter: program.as_ptr().cast_mut(),
     };
-    // SAFETY: `program` points to as many instructions as it says; the kernel copies and only reads
-    // them.
+    // SAFETY: `program` points to as many instructions as its length gives; the kernel only reads
+    // and copies them.
     let answer = unsafe {
         libc::syscall(
             libc::SYS_seccomp,
@@ -174,7 +172,7 @@ fn set_seccomp_filter(program: &[libc::sock_filter], flags: c_ulong) -> io::Resu
     check_result(answer).map(|()| answer)
 }
 
-/// Signals a process; 0 only asks whether that is possible.
+/// Sends a signal to a process; 0 only checks whether that is possible.
 pub(crate) fn signal_process(process: c_int, signal: c_int) -> Result<(), Errno> {
     // SAFETY: the call takes two numbers.
     errno(check_result(c_long::from(unsafe {
@@ -182,7 +180,7 @@ pub(crate) fn signal_process(process: c_int, signal: c_int) -> Result<(), Errno>
     })))
 }
 
-/// Signals one thread of a process.
+/// Sends a signal to one thread of a process.
 pub(crate) fn signal_thread(process: c_int, thread: c_int, signal: c_int) -> Result<(), Errno> {
     // SAFETY: the call takes three numbers.
     errno(check_result(unsafe {
@@ -194,20 +192,21 @@ fn errno(result: io::Result<()>) -> Result<(), Errno> {
     result.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
 }
 
-/// Signals every process that this one may signal. Whoever calls it has made sure that these are
-/// its own alone ([`crate::world::sys::sandbox::descendants`]).
+/// Sends a signal to every process that this one may signal. The caller has made sure that these
+/// are only its own ([`crate::world::sys::sandbox::descendants`]).
 pub(crate) fn signal_all(signal: Signal) -> io::Result<()> {
     // SAFETY: the call takes two numbers.
     check_result(c_long::from(unsafe { libc::kill(-1, signal.as_raw()) }))
 }
 
-/// Does what [`install_filter`] does, and gives the handle on which the calls arrive that the program
-/// hands over.
+/// Like [`install_filter`], and returns the listener on which calls arrive that the filter passes
+/// on.
 pub(crate) fn install_filter_with_listener(program: &[libc::sock_filter]) -> io::Result<OwnedFd> {
     let listen = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER;
     let unless_killed = libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
     let listener = match set_seccomp_filter(program, listen | unless_killed) {
-        // Linux before 5.19: a signal breaks a call off that is being answered, and it comes again.
+        // Linux before 5.19: a signal interrupts a call that is being answered, and the call is
+        // repeated.
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
             set_seccomp_filter(program, listen)?
         }
@@ -218,7 +217,7 @@ pub(crate) fn install_filter_with_listener(program: &[libc::sock_filter]) -> io:
     Ok(unsafe { OwnedFd::from_raw_fd(listener) })
 }
 
-/// Waits for the next call that is handed over.
+/// Waits for the next call that is passed on.
 pub(crate) fn receive_notification(listener: BorrowedFd<'_>) -> io::Result<seccomp_notif> {
     // SAFETY: the structure consists of numbers, for which 0 is a value; the kernel asks for zeros.
     let mut notice: seccomp_notif = unsafe { zeroed() };
@@ -228,7 +227,7 @@ pub(crate) fn receive_notification(listener: BorrowedFd<'_>) -> io::Result<secco
     check_result(answer.into()).map(|()| notice)
 }
 
-/// Fails if a call that was handed over waits for no answer any more.
+/// Fails if a call that was passed on no longer waits for an answer.
 pub(crate) fn check_notification(listener: BorrowedFd<'_>, id: u64) -> io::Result<()> {
     let request = libc::SECCOMP_IOCTL_NOTIF_ID_VALID;
     // SAFETY: the kernel reads one `u64`.
@@ -236,7 +235,7 @@ pub(crate) fn check_notification(listener: BorrowedFd<'_>, id: u64) -> io::Resul
     check_result(answer.into())
 }
 
-/// Ends a call that was handed over: with 0, or with the negative number of an error.
+/// Answers a call that was passed on: with 0, or with a negative error number.
 pub(crate) fn answer_notification(listener: BorrowedFd<'_>, id: u64, error: i32) -> io::Result<()> {
     let response = seccomp_notif_resp {
         id,
@@ -250,7 +249,8 @@ pub(crate) fn answer_notification(listener: BorrowedFd<'_>, id: u64, error: i32)
     check_result(answer.into())
 }
 
-/// Gives the caller a handle for the same file as `file`, and ends its call with the number of it.
+/// Gives the caller a handle on the same file as `file`, and answers its call with the handle's
+/// number.
 pub(crate) fn answer_notification_with_handle(
     listener: BorrowedFd<'_>,
     id: u64,
@@ -270,12 +270,13 @@ pub(crate) fn answer_notification_with_handle(
     check_result(answer.into())
 }
 
-/// Lets the caller go on as soon as it is answered, on the processor of who answers (Linux 6.6).
+/// Wakes the caller synchronously on the processor of the supervisor when it is answered (Linux
+/// 6.6).
 pub(crate) fn enable_sync_wakeup(listener: BorrowedFd<'_>) -> io::Result<()> {
     /// `SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP`.
     const SYNC_WAKE_UP: c_ulong = 1;
     let request = libc::SECCOMP_IOCTL_NOTIF_SET_FLAGS;
-    // SAFETY: this request takes a number, not a place.
+    // SAFETY: this request takes a number, not a pointer.
     let answer = unsafe { libc::ioctl(listener.as_raw_fd(), request, SYNC_WAKE_UP) };
     check_result(answer.into())
 }

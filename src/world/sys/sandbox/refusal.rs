@@ -1,5 +1,5 @@
-//! Owns [`SandboxRefusal`]: why a sandbox could not be built. Whatever fails ends in one; nothing goes on
-//! with half a sandbox.
+//! [`SandboxRefusal`]: why a sandbox could not be built. Every failure ends in one; nothing
+//! continues with half a sandbox.
 
 use std::fmt::Display;
 
@@ -8,9 +8,9 @@ use crate::sandbox_policy::helper_protocol::HelperReport;
 /// Why there is no sandbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SandboxRefusal {
-    /// What was being done.
+    /// The step that failed.
     pub(crate) step: String,
-    /// What the system said.
+    /// The error of the system.
     pub(crate) why: String,
 }
 
@@ -20,12 +20,12 @@ impl From<SandboxRefusal> for HelperReport {
     }
 }
 
-/// What building gives.
+/// The result of a step of building a sandbox.
 pub(crate) type SandboxResult<T> = Result<T, SandboxRefusal>;
 
-/// Says which step an error belongs to.
+/// Adds to an error the step that it belongs to.
 pub(crate) trait StepContext<T> {
-    /// Turns an error into a refusal that names `step`.
+    /// Converts an error to a refusal that names `step`.
     fn in_step(self, step: impl Display) -> SandboxResult<T>;
 }
 

@@ -1,5 +1,5 @@
-//! Owns the search for what the machine's settings keep from everybody but their owner. To a command
-//! that root starts they would be open: it is their owner.
+//! Finds the settings of the machine that only their owner and group can read. To a command that
+//! root starts they would be readable: root is their owner.
 #![expect(clippy::disallowed_methods, reason = "this is where the disk is")]
 
 use std::fs;
@@ -14,24 +14,24 @@ use crate::sandbox_policy::SandboxPolicy;
 /// Where the machine's settings are.
 pub(crate) const SETTINGS: &str = "/etc";
 
-/// What everybody may do with a file that is no secret: read it; and with such a directory: pass
-/// through it too.
+/// What all users may do with a file that is not secret: read it; with such a directory, search it,
+/// too.
 const READ: u32 = 0o4;
 const READ_AND_PASS: u32 = 0o5;
 
-/// The most entries that are looked at.
+/// The most entries that are examined.
 const ENTRIES_MAX: usize = 200_000;
 
-/// What the machine's settings keep from others, as it was when it was looked for.
+/// The settings that are closed to other users, as they were when they were searched.
 #[derive(Debug)]
 pub(crate) struct RestrictedFiles {
-    /// A directory comes before what is in it. Nothing is there for a process that is not root: to
-    /// its commands they stay closed.
+    /// A directory comes before its content. Empty for a process that is not root: its commands
+    /// cannot read them anyway.
     paths: io::Result<Vec<PathBuf>>,
 }
 
 impl RestrictedFiles {
-    /// Looks for all that others than its owner and its group cannot read.
+    /// Finds everything that only its owner and its group can read.
     pub(crate) fn find() -> Self {
         let is_root = geteuid().is_root();
         Self {
@@ -43,8 +43,8 @@ impl RestrictedFiles {
         }
     }
 
-    /// What is kept from a command with this `confinement`. What the user opens is left out, and what
-    /// is on the way there.
+    /// Returns what is hidden from a command with this `confinement`. Paths that the user opened
+    /// are left out, and those on the way there.
     pub(crate) fn hidden_from(&self, confinement: &SandboxPolicy) -> io::Result<Vec<&Path>> {
         let paths = match &self.paths {
             Ok(paths) => paths,

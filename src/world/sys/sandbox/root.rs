@@ -1,7 +1,7 @@
-//! Owns the root directory of a sandbox: a small file system of its own that holds the system
-//! read-only, devices, the agent's own `/tmp`, and what the confinement opens. Nothing is ever made
-//! outside of these: each time a mount point is missing, it is asked first which mount the directory
-//! is in.
+//! The root directory of a sandbox: a small file system of its own that holds the system read-only,
+//! devices, the agent's own `/tmp`, and the paths that the policy opens. Nothing is ever created
+//! outside of these: before a missing mount point is created, the mount that contains it is
+//! checked.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -19,28 +19,28 @@ use crate::world::sys::sandbox::mount_plan::HiddenContent;
 use crate::world::sys::sandbox::mounts::{MountHandle, PLAIN, READ_ONLY};
 use crate::world::sys::sandbox::refusal::{SandboxResult, StepContext};
 
-/// How much `/dev/shm` may hold, in bytes and in files.
+/// The capacity of `/dev/shm`, in bytes and in files.
 const OWN_BYTES_MAX: &str = "2g";
 const OWN_FILES_MAX: &str = "500k";
 
-/// Directories that everybody may write to.
+/// Directories that all users may write to.
 const SHARED: Mode = Mode::from_raw_mode(0o1777);
 const PLAIN_DIRECTORY: Mode = Mode::from_raw_mode(0o755);
 const PLAIN_FILE: Mode = Mode::from_raw_mode(0o444);
 
-/// How a file is opened that is not there yet.
+/// The flags that create a new file.
 const NEW_FILE: OFlags = OFlags::CREATE
     .union(OFlags::EXCL)
     .union(OFlags::WRONLY)
     .union(OFlags::CLOEXEC);
 
-/// Where the directory and the file stand that hide others. The kernel mounts only what has a name;
-/// these have theirs where `/proc` covers them later.
+/// Where the directory and the file are that hide others. The kernel mounts only what has a name;
+/// their names are at a place that `/proc` covers later.
 const COVERED: &str = "proc";
 const NO_ENTRIES: &str = "proc/directory";
 const NO_BYTES: &str = "proc/file";
 
-/// A directory and a file that hold nothing, and may be read by all.
+/// An empty directory and an empty file that all users may read.
 #[derive(Debug)]
 struct EmptyMasks {
     directory: OwnedFd,
@@ -51,7 +51,7 @@ impl EmptyMasks {
     fn create_in(root: &MountHandle) -> Result<Self, Errno> {
         mkdirat(root, COVERED, PLAIN_DIRECTORY)?;
         mkdirat(root, NO_ENTRIES, PLAIN_DIRECTORY)?;
-        // A handle that can write would keep the root from becoming read-only.
+        // A writable handle would keep the root from becoming read-only.
         drop(openat(root, NO_BYTES, NEW_FILE, PLAIN_FILE)?);
         let handle = OFlags::PATH | OFlags::CLOEXEC;
         Ok(Self {
@@ -61,20 +61,21 @@ impl EmptyMasks {
     }
 }
 
-/// The root of a sandbox that is being put together.
+/// The root of a sandbox under construction.
 #[derive(Debug)]
 pub(crate) struct SandboxRoot {
     mount: MountHandle,
-    /// The numbers of the mounts in which mount points may be made.
+    /// The IDs of the mounts in which mount points may be created.
     own_mounts: Vec<u64>,
-    /// Own file systems that become read-only at the end.
+    /// The sandbox's own file systems that become read-only at the end.
     unfinished: Vec<MountHandle>,
-    /// What hides others.
+    /// The empty file and directory that hide others.
     empty_masks: EmptyMasks,
 }
 
 impl SandboxRoot {
-    /// An empty root. It hangs over the machine's, which all paths still lead to.
+    /// Creates an empty root. It is attached over the machine's root, to which all paths still
+    /// lead.
     pub(crate) fn new() -> SandboxResult<Self> {
         let options = [
             ("size", OWN_BYTES_MAX),
@@ -95,7 +96,7 @@ impl SandboxRoot {
         })
     }
 
-    /// Shows what `source` stands for at `path`.
+    /// Shows the file or directory behind `source` at `path`.
     pub(crate) fn bind(
         &self,
         path: &Path,
@@ -108,8 +109,8 @@ impl SandboxRoot {
         self.attach_at(path, &copy, is_directory)
     }
 
-    /// Shows the directory `source`, which is the agent's own, at `path`. It can be written to, and
-    /// mount points may be made in there.
+    /// Shows the directory `source`, which belongs to the agent, at `path`. It is writable, and
+    /// mount points may be created in it.
     pub(crate) fn bind_own(&mut self, path: &Path, source: impl AsFd) -> std::io::Result<()> {
         let copy = MountHandle::copy_from(source)?;
         copy.restrict(PLAIN)?;
@@ -117,7 +118,7 @@ impl SandboxRoot {
         self.attach_at(path, &copy, IsDirectory::Yes)
     }
 
-    /// Hangs `mount` at `path`.
+    /// Attaches `mount` at `path`.
     pub(crate) fn attach_at(
         &self,
         path: &Path,
@@ -131,8 +132,8 @@ impl SandboxRoot {
         Ok(mount.attach(point)?)
     }
 
-    /// Makes what stands at `path` in the sandbox a mount of its own. Nothing happens if nothing
-    /// stands there.
+    /// Turns the file or directory at `path` in the sandbox into a mount of its own. Has no effect
+    /// if it does not exist.
     pub(crate) fn mount_onto_itself(
         &self,
         path: &Path,
@@ -147,7 +148,7 @@ impl SandboxRoot {
         Ok(copy.attach(place)?)
     }
 
-    /// Shows nothing at `path`: an empty directory or file. Nothing happens if nothing stands there.
+    /// Hides `path` behind an empty directory or file. Has no effect if it does not exist.
     pub(crate) fn hide(&mut self, path: &Path, below: HiddenContent) -> std::io::Result<()> {
         let place = match self.open_existing(path) {
             Err(Errno::NOENT) => return Ok(()),
@@ -169,12 +170,12 @@ impl SandboxRoot {
         Ok(copy.attach(place)?)
     }
 
-    /// A directory of the sandbox's own at `path`.
+    /// Creates a directory of the sandbox's own at `path`.
     pub(crate) fn directory(&self, path: &Path) -> Result<OwnedFd, Errno> {
         self.create_path(path, IsDirectory::Yes)
     }
 
-    /// A link at `path`, as the machine has it there. `false` if it has none.
+    /// Copies the machine's symlink at `path`. Returns `false` if there is none.
     pub(crate) fn copy_machine_link(&self, path: &Path) -> Result<bool, Errno> {
         match readlinkat(CWD, path, Vec::new()) {
             Ok(target) => self.link(path, target.as_c_str()).map(|()| true),
@@ -183,12 +184,12 @@ impl SandboxRoot {
         }
     }
 
-    /// A link to `target` at `path`, whose directory is there.
+    /// Creates a symlink to `target` at `path`, whose directory exists.
     pub(crate) fn link(&self, path: &Path, target: impl rustix::path::Arg) -> Result<(), Errno> {
         symlinkat(target, &self.mount, without_leading_slash(path))
     }
 
-    /// A writable directory of the sandbox's own at `path`.
+    /// Creates a writable directory of the sandbox's own at `path`.
     pub(crate) fn make_writable_directory(&mut self, path: &Path) -> std::io::Result<()> {
         let place = self.create_path(path, IsDirectory::Yes)?;
         chmodat(
@@ -202,8 +203,8 @@ impl SandboxRoot {
         Ok(copy.attach(place)?)
     }
 
-    /// Makes it the root, and lets go of the machine's. What is the sandbox's own is read-only from
-    /// here on, but for the places that were [shared](Root::share).
+    /// Makes it the root, and detaches the machine's. What belongs to the sandbox is read-only from
+    /// here on, except for [writable directories](SandboxRoot::make_writable_directory).
     pub(crate) fn enter(self) -> SandboxResult<()> {
         fchdir(&self.mount).in_step("going to the new root")?;
         pivot_root(".", ".").in_step("changing the root")?;
@@ -216,7 +217,7 @@ impl SandboxRoot {
         Ok(())
     }
 
-    /// A handle on what stands at `path` in the sandbox. Links are refused.
+    /// Opens the file or directory at `path` in the sandbox. Symlinks are refused.
     fn open_existing(&self, path: &Path) -> Result<OwnedFd, Errno> {
         let flags = OFlags::PATH | OFlags::CLOEXEC;
         let resolve =
@@ -230,7 +231,7 @@ impl SandboxRoot {
         )
     }
 
-    /// A handle on `path`, made with all directories on the way.
+    /// Opens `path`, after creating it and all directories on the way.
     fn create_path(&self, path: &Path, is_directory: IsDirectory) -> Result<OwnedFd, Errno> {
         let mut names = without_leading_slash(path).iter().peekable();
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -261,14 +262,14 @@ impl SandboxRoot {
             IsDirectory::No => openat(place, name, NEW_FILE, PLAIN_FILE).map(drop),
         };
         match made {
-            // Another command of the agent makes the same in its `/tmp` at the same time.
+            // Another command of the agent may create the same name in its `/tmp` at the same time.
             Ok(()) | Err(Errno::EXIST) => openat(place, name, flags, Mode::empty()),
             Err(errno) => Err(errno),
         }
     }
 }
 
-/// Shows the file `source` as `name` in `directory`, which is the sandbox's own.
+/// Shows the file `source` as `name` in `directory`, which belongs to the sandbox.
 pub(crate) fn show_file(
     directory: &OwnedFd,
     name: &str,
@@ -281,7 +282,7 @@ pub(crate) fn show_file(
     Ok(copy.attach(point)?)
 }
 
-/// Whether something is a directory or a file of whatever kind.
+/// Whether something is a directory or any other kind of file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IsDirectory {
     /// A directory.
@@ -290,7 +291,7 @@ pub(crate) enum IsDirectory {
     No,
 }
 
-/// Whether `handle` stands for a directory.
+/// Returns whether `handle` refers to a directory.
 pub(crate) fn is_directory(handle: impl AsFd) -> Result<IsDirectory, Errno> {
     let kind = FileType::from_raw_mode(fstat(handle)?.st_mode);
     Ok(if kind == FileType::Directory {
@@ -300,14 +301,14 @@ pub(crate) fn is_directory(handle: impl AsFd) -> Result<IsDirectory, Errno> {
     })
 }
 
-/// The number of the mount that `handle` leads through.
+/// Returns the ID of the mount that `handle` leads through.
 fn mount_id(handle: impl AsFd) -> Result<u64, Errno> {
     let found = statx(handle, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)?;
     let is_told = StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::MNT_ID);
     is_told.then_some(found.stx_mnt_id).ok_or(Errno::NOSYS)
 }
 
-/// `path` without the slash that it begins with.
+/// Strips the leading slash of `path`.
 fn without_leading_slash(path: &Path) -> &Path {
     path.strip_prefix("/").unwrap_or(path)
 }

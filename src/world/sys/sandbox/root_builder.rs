@@ -1,5 +1,5 @@
-//! Owns what a sandbox's root holds: the system and devices, which are the same for every program,
-//! and the pieces of the confinement.
+//! Builds the content of a sandbox's root: the system and devices, which are the same for every
+//! program, and the pieces of the policy.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -24,8 +24,8 @@ use crate::world::sys::sandbox::root::{IsDirectory, SandboxRoot, show_file};
 use crate::world::sys::sandbox::system_paths::PROGRAMS;
 use crate::world::sys::sandbox::work_directories;
 
-/// What else toolchains read of the system. Where the machine has a link, the sandbox has the same
-/// one.
+/// What else toolchains read of the system. Where the machine has a symlink, the sandbox has the
+/// same one.
 const SYSTEM: &[&str] = &[
     "/libx32",
     SETTINGS,
@@ -33,8 +33,8 @@ const SYSTEM: &[&str] = &[
     "/var/lib/ca-certificates",
 ];
 
-/// What of them holds secrets, whatever its mode says. Others than root cannot read most of it
-/// anyway.
+/// Those of them that hold secrets, whatever their mode is. Users other than root cannot read most
+/// of them anyway.
 const SECRETS: &[&str] = &[
     "/etc/shadow",
     "/etc/shadow-",
@@ -52,16 +52,16 @@ const SECRETS: &[&str] = &[
     "/etc/kubernetes",
 ];
 
-/// Where devices stand, and which of them there are: they hold nothing of the machine's.
+/// Where devices are, and which ones exist: they hold no state of the machine.
 pub(crate) const DEVICES: &str = "/dev";
 const EACH_DEVICE: &[&str] = &["null", "zero", "full", "random", "urandom", "tty"];
 
-/// What a device is mounted with. That can be written to on a read-only mount; who owns it, its mode
-/// and its times are those of the machine and stay as they are.
+/// The attributes of a device mount. A device on a read-only mount can still be written to; its
+/// owner, mode and times are those of the machine and cannot be changed.
 const DEVICE: MountAttrFlags =
     MountAttrFlags::MOUNT_ATTR_NOSUID.union(MountAttrFlags::MOUNT_ATTR_RDONLY);
 
-/// Links in `/dev`, and what they point to.
+/// Symlinks in `/dev`, and their targets.
 const DEVICE_LINKS: &[(&str, &str)] = &[
     ("/dev/fd", "/proc/self/fd"),
     ("/dev/stdin", "/proc/self/fd/0"),
@@ -70,10 +70,10 @@ const DEVICE_LINKS: &[(&str, &str)] = &[
     ("/dev/ptmx", "pts/ptmx"),
 ];
 
-/// The most pseudo terminals of a sandbox; all on the machine share one number (`kernel.pty.max`).
+/// The most pseudo terminals of a sandbox; all on the machine share one quota (`kernel.pty.max`).
 const TERMINALS_MAX: &str = "64";
 
-/// Where processes are seen, and what else is told there that no program needs: addresses and tables of
+/// Where processes are seen, and what is shown there that no program needs: addresses and tables of
 /// the kernel, physical memory, keys, hardware.
 const PROCESSES: &str = "/proc";
 const OF_KERNEL: &[&str] = &[
@@ -102,18 +102,18 @@ const OF_KERNEL: &[&str] = &[
     "vmallocinfo",
 ];
 
-/// Where the agent's directory for temporary files stands, which all its commands have.
+/// Where the agent's directory for temporary files is, which all its commands share.
 const TEMPORARY: &str = "/tmp";
-/// Where memory is shared by name. Each sandbox has its own.
+/// Where shared memory has names. Each sandbox has its own.
 const MEMORY: &str = "/dev/shm";
-/// The writable places of every sandbox.
+/// The writable directories of every sandbox.
 pub(crate) const SHARED: &[&str] = &[TEMPORARY, MEMORY];
 
-/// Which file stood at a path: its device and its number there.
+/// The file that was at a path: its device and inode number.
 pub(crate) type PathIdentities = BTreeMap<AbsPath, (u64, u64)>;
 
-/// What stands at each path that is opened. Taken before the sandbox begins, it shows later whether
-/// another thing was put in its place.
+/// Returns the identity of each accessible path. Recorded before the sandbox is built, it shows
+/// later whether a path was replaced.
 pub(crate) fn path_identities(confinement: &SandboxPolicy) -> SandboxResult<PathIdentities> {
     let mut identities = PathIdentities::new();
     for (path, piece) in plan_pieces(confinement) {
@@ -129,8 +129,8 @@ pub(crate) fn path_identities(confinement: &SandboxPolicy) -> SandboxResult<Path
     Ok(identities)
 }
 
-/// Puts a root together that holds what `confinement` opens, and of the settings nothing that is
-/// `kept` from others.
+/// Builds a root that holds what `confinement` opens, and none of the settings that are `kept` from
+/// other users.
 pub(crate) fn build_root(
     confinement: &SandboxPolicy,
     known: &PathIdentities,
@@ -185,7 +185,7 @@ fn mount_system(root: &SandboxRoot, reach: NetworkAccess) -> SandboxResult<()> {
     Ok(())
 }
 
-/// Shows a path of the machine read-only, if it is there.
+/// Shows a path of the machine read-only, if it exists.
 fn bind_if_exists(root: &SandboxRoot, path: &Path) -> io::Result<()> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     match openat(CWD, path, flags, Mode::empty()) {
@@ -210,12 +210,12 @@ fn mount_devices(root: &SandboxRoot) -> SandboxResult<()> {
     let quiet = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
     let terminals = [("ptmxmode", "666"), ("mode", "620"), ("max", TERMINALS_MAX)];
     mount_new_system(root, "devpts", "/dev/pts", &terminals, quiet)?;
-    // Root owns the switches of the kernel in there, and needs no capability to turn them.
+    // Root owns the kernel's settings in there, and needs no capability to change them.
     mount_new_system(root, "proc", PROCESSES, &[], quiet | READ_ONLY)
 }
 
-/// Hides the files of `/proc` that tell of the machine's kernel and of its other users. Most of them can
-/// be read by root alone, and a command of root's is root there.
+/// Hides the files of `/proc` that expose the machine's kernel and its other users. Most of them
+/// can be read by root alone, and a command that root starts is root there.
 fn hide_kernel(root: &mut SandboxRoot) -> SandboxResult<()> {
     for name in OF_KERNEL {
         let path = Path::new(PROCESSES).join(name);
@@ -238,8 +238,8 @@ fn mount_new_system(
     placed.in_step(step)
 }
 
-/// Toolchains lie outside of what is opened. A link on the way to one is followed, because the
-/// machine's `PATH` names it like that.
+/// Mounts the toolchains, which lie outside of the accessible paths. A symlink on the way to one is
+/// followed, because the machine's `PATH` uses it.
 fn mount_toolchains(root: &SandboxRoot, confinement: &SandboxPolicy) -> SandboxResult<()> {
     let is_open = |path: &AbsPath| {
         let openings = confinement.open.iter();
@@ -286,7 +286,7 @@ fn mount_piece(
     }
 }
 
-/// A handle on the same file that stood at `path` before the sandbox began.
+/// Opens the same file that was at `path` before the sandbox was built.
 fn open_known_source(path: &AbsPath, known: &PathIdentities) -> io::Result<OwnedFd> {
     let source = open_machine_path(path)?;
     let stat = fstat(&source)?;

@@ -1,6 +1,6 @@
-//! Owns the answers to calls that signal processes, on kernels whose Landlock does not keep signals
-//! in (before Linux 6.12). The supervisor sends the signal itself: to the command's own processes,
-//! and never to another.
+//! Answers system calls that signal processes, on kernels whose Landlock does not restrict signals
+//! (before Linux 6.12). The supervisor sends the signal itself: to the command's own processes, and
+//! never to another.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::world::sys::sandbox::descendants;
 use crate::world::sys::sandbox::notification::SeccompNotification;
 use crate::world::sys::sandbox::raw;
 
-/// Sends the signal that the caller wants to send, if it may.
+/// Sends the caller's signal, if it may send it.
 pub(crate) fn send_signal(
     notice: &SeccompNotification,
     caller: &NotifyingProcess,
@@ -30,7 +30,8 @@ pub(crate) fn send_signal(
     }
 }
 
-/// What `kill` means by a number: a process, or by 0 and below a group or all.
+/// Signals the processes that `kill` addresses by a number: a process, or with 0 and below a group
+/// or all.
 fn signal_processes(caller: &NotifyingProcess, whom: i32, signal: i32) -> Result<(), Errno> {
     let own = descendants::list_descendants();
     let members = |group: Pid| {
@@ -57,7 +58,7 @@ fn signal_processes(caller: &NotifyingProcess, whom: i32, signal: i32) -> Result
     let sent = targets
         .iter()
         .map(|process| raw::signal_process(*process, signal));
-    // One that it reached is enough, as it is for the kernel.
+    // As in the kernel, one process that was reached is enough.
     sent.reduce(Result::or).unwrap_or(Err(Errno::SRCH))
 }
 
@@ -75,7 +76,7 @@ fn signal_one_thread(
     }
 }
 
-/// Why a process that is not the command's own is not signalled.
+/// Returns the error for a process that does not belong to the command.
 fn foreign_process_error(process: i32) -> Errno {
     match Pid::from_raw(process).map(test_kill_process) {
         Some(Err(Errno::SRCH)) | None => Errno::SRCH,
@@ -101,7 +102,7 @@ mod tests {
         child.id().try_into().unwrap()
     }
 
-    /// What comes of a call by `caller`.
+    /// Checks the result of a call by `caller`.
     #[track_caller]
     fn check(caller: &Child, call: i64, arguments: [i32; 3], expected: Result<(), Errno>) {
         let words = arguments.map(|argument| u64::from(argument.cast_unsigned()));

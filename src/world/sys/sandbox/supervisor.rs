@@ -1,7 +1,8 @@
-//! Owns tier C from the outside: starts the program's process, answers the calls that the kernel
-//! hands over, and sees to it that nothing is left when the program ends, or when massgen goes. It
-//! stays outside the program's domain and filters, and has no capability. Without a sandbox it sees
-//! to the end alone, and gives nothing up. Should it be killed itself, its parent ends what is left.
+//! The supervisor of tier C, outside the program's confinement: it starts the worker, answers the
+//! system calls that the kernel passes on, and kills what is left when the program ends or massgen
+//! goes. It stays outside the program's domain and filters, and has no capability. With the sandbox
+//! off, it only does the cleanup, and drops no privileges. If the supervisor itself is killed, its
+//! parent does the cleanup.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -33,9 +34,10 @@ use crate::world::sys::sandbox::release_streams;
 use crate::world::sys::sandbox::signals;
 use crate::world::sys::sandbox::worker;
 
-/// Runs the program in tier C, or without a sandbox, to its end, and tells massgen how it goes.
+/// Runs the program to its end, in tier C or without a sandbox, and reports to massgen.
 pub(crate) fn run(control: &ParentSocket, order: HelperRequest) -> SandboxResult<io::Result<()>> {
-    // The end of massgen is seen by its socket. To be killed would leave the others alone.
+    // The socket shows when massgen exits. If this process were killed then, the others would be
+    // left alone.
     set_parent_process_death_signal(None).in_step("outliving massgen")?;
     let tier = order.confinement.tier;
     if tier != SandboxLevel::Off {
@@ -55,7 +57,7 @@ pub(crate) fn run(control: &ParentSocket, order: HelperRequest) -> SandboxResult
     }
 }
 
-/// Becomes the one that adopts whoever loses its parent from now on.
+/// Makes this process the subreaper of all processes that lose their parent from now on.
 fn adopt_descendants(tier: SandboxLevel) -> SandboxResult<DescendantProcesses> {
     let adopted = match tier {
         SandboxLevel::Off => DescendantProcesses::adopt(),
@@ -109,7 +111,7 @@ fn in_thread(name: &str, work: impl FnOnce() + Send + 'static) -> SandboxResult<
     started.in_step("starting a thread")
 }
 
-/// The program's process, seen from outside.
+/// The process of the program, as the supervisor sees it.
 struct SupervisedProgram<'a> {
     control: &'a ParentSocket,
     pid: Pid,
@@ -118,17 +120,17 @@ struct SupervisedProgram<'a> {
     access: SupervisedAccess,
 }
 
-/// What is open to the program of what it has to ask for.
+/// What the program may do with the calls that the supervisor answers.
 #[derive(Clone)]
 struct SupervisedAccess {
     /// The trees that it may change.
     writable: Vec<AbsPath>,
-    /// The port of massgen's proxy, if it reaches nothing else of the network.
+    /// The port of massgen's proxy, if it may reach nothing else on the network.
     port: Option<u16>,
 }
 
 impl SupervisedProgram<'_> {
-    /// Stays with it to its end.
+    /// Stays with it until it ends.
     fn run_to_end(&self, link: &WorkerLink) -> SandboxResult<HelperReport> {
         let mut notices = None;
         loop {
@@ -145,22 +147,22 @@ impl SupervisedProgram<'_> {
             }
         }
         self.start_watching(notices)?;
-        // If massgen does not hear it, it has gone, and that is seen.
+        // If massgen does not receive it, massgen is gone, which is detected.
         self.control
             .send_report(&HelperReport::Started)
             .unwrap_or_default();
         self.wait_for_end().in_step("waiting for the program")
     }
 
-    /// Waits until its process says something; should massgen go meanwhile, that is its end.
+    /// Waits until the worker sends a message; if massgen goes meanwhile, kills the worker.
     fn wait_for_message(&self, link: &WorkerLink) {
         if let [true, false] = wait_for_any([self.control.as_fd(), link.as_fd()]) {
             pidfd_send_signal(&self.handle, Signal::KILL).unwrap_or_default();
         }
     }
 
-    /// Watches massgen from now on, and answers the program's calls from the first of them on, in
-    /// threads: what such a call does to a slow disk must not keep the end from being seen.
+    /// Watches massgen from now on, and answers the program's calls from the first one on, in
+    /// threads: a call that waits for a slow disk must not delay noticing the end.
     fn start_watching(&self, notices: Option<NotificationListener>) -> SandboxResult<()> {
         let massgen = self.control.try_clone().in_step("watching massgen")?;
         let program = self.handle.try_clone().in_step("watching the program")?;
@@ -170,7 +172,7 @@ impl SupervisedProgram<'_> {
                 && let [false, _] = wait_for_any([massgen.as_fd(), notices.as_fd()])
                 && !notices.has_no_callers()
             {
-                // Where there is no thread, its calls fail.
+                // Without the thread, the program's calls fail.
                 in_thread("answers", move || answer_all(&notices, &open)).unwrap_or_default();
             }
             wait_for_any([massgen.as_fd()]);
@@ -179,7 +181,7 @@ impl SupervisedProgram<'_> {
         })
     }
 
-    /// Waits for its end, and buries those that were adopted meanwhile.
+    /// Waits for its exit, and reaps the processes that were adopted meanwhile.
     fn wait_for_end(&self) -> io::Result<HelperReport> {
         loop {
             match wait(WaitOptions::empty()) {
@@ -196,8 +198,8 @@ impl SupervisedProgram<'_> {
     }
 }
 
-/// Waits until one of these has something to be read, or its other end was closed; which of them have.
-/// After the order there is nothing more that massgen could say.
+/// Waits until one of these is readable or its other end is closed; returns which of them are.
+/// After the request, massgen sends nothing more.
 fn wait_for_any<const N: usize>(watched: [BorrowedFd<'_>; N]) -> [bool; N] {
     let events = PollFlags::IN | PollFlags::RDHUP;
     let mut watched = watched.map(|handle| PollFd::from_borrowed_fd(handle, events));
@@ -205,7 +207,7 @@ fn wait_for_any<const N: usize>(watched: [BorrowedFd<'_>; N]) -> [bool; N] {
     watched.map(|watched| !watched.revents().is_empty())
 }
 
-/// Answers calls as long as there are any. When it returns, every later call fails.
+/// Answers calls until there are no more. When it returns, every later call fails.
 fn answer_all(notices: &NotificationListener, open: &SupervisedAccess) {
     while let Ok(Some(notice)) = notices.receive_next() {
         if let Err(error) = answer(notices, &notice, open) {
@@ -220,7 +222,7 @@ fn answer(
     open: &SupervisedAccess,
 ) -> Result<(), Errno> {
     let caller = NotifyingProcess::new(notice.caller)?;
-    // What was opened is of the caller only if it still waits.
+    // What was opened belongs to the caller only if it still waits.
     notices.check_pending(notice)?;
     match notice.call {
         libc::SYS_ioctl => return open_terminal(notices, notice, &caller),
@@ -245,7 +247,7 @@ fn answer(
     Ok(())
 }
 
-/// Opens the other end of a pseudo terminal that the caller made.
+/// Opens the other end of a pseudo terminal that the caller created.
 fn open_terminal(
     notices: &NotificationListener,
     notice: &SeccompNotification,

@@ -1,6 +1,6 @@
-//! Owns the names of what programs are read from, in every tier.
+//! System paths that programs read, in every tier.
 
-/// Directories that hold programs and what they are made of, and what they ask about the machine.
+/// Directories that hold programs and their libraries, and what programs query about the machine.
 pub(crate) const PROGRAMS: &[&str] = &[
     "/usr",
     "/bin",

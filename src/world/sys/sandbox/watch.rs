@@ -1,5 +1,5 @@
-//! Owns the outer half of the helper, which stays outside the sandbox: it waits until all of the
-//! program is gone, and makes it go when massgen does.
+//! The outer half of the helper, which stays outside the sandbox: it waits until all processes of
+//! the program are gone, and kills them when massgen goes.
 
 use std::io::{self, PipeReader, Read};
 use std::os::fd::{AsFd, OwnedFd};
@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, WaitOptions, pidfd_send_signal, waitpid};
 use crate::sandbox_policy::helper_protocol::HelperReport;
 use crate::world::sys::sandbox::control::ParentSocket;
 
-/// Waits for the first process of the sandbox, whose end is the end of all, and says how it went.
+/// Waits for the first process of the sandbox, with which all others end, and reports the result.
 pub(crate) fn wait_until_gone(
     control: &ParentSocket,
     first: Pid,
@@ -27,7 +27,7 @@ pub(crate) fn wait_until_gone(
     if !frame.is_empty() {
         return control.send_frame(&frame);
     }
-    // It was ended from outside before it could say how the program did.
+    // It was killed from outside before it could report how the program ended.
     let signal = ended.and_then(|(_, status)| status.terminating_signal());
     control.send_report(&HelperReport::Ended { code: None, signal })
 }
@@ -35,9 +35,9 @@ pub(crate) fn wait_until_gone(
 /// What ended the wait.
 #[derive(PartialEq, Eq)]
 enum HelperWakeup {
-    /// The first process ended.
+    /// The first process exited.
     Ended,
-    /// Nobody wants the program any more.
+    /// The program is no longer wanted.
     Abandoned,
 }
 

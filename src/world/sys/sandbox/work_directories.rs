@@ -1,6 +1,7 @@
-//! Owns what the kernel leaves in the work directory of a layer. It will not use a layer again as
-//! long as its notes of the last time lie there, and it closes them to everybody. They are moved
-//! aside before, which is quick, and removed while the program already runs, which may not be.
+//! Cleans up what the kernel leaves in the work directory of an overlay. The kernel does not accept
+//! a layer again while the state of the last mount is there, and it makes that state inaccessible.
+//! massgen moves the state aside before the mount, which is quick, and removes it while the program
+//! is already running, which may be slow.
 
 use std::fs;
 use std::io;
@@ -14,16 +15,17 @@ use crate::world::sys::sandbox::mounts::open_machine_path;
 /// The kernel's directory, below the work directory of a layer.
 const KERNELS: &str = "work";
 
-/// Where one of an earlier time lies until it is removed. It has a directory of its own, so that
-/// its end does not touch the work directory, whose time of change says when the layer was laid.
+/// Where the state of an earlier mount is until it is removed. It has its own directory, so that
+/// its removal does not touch the work directory, whose change time shows when the layer was
+/// mounted.
 const ASIDE: &str = "used";
 const SET_ASIDE: &str = "used/work";
 
-/// The directories of the kernel's that are closed, outer ones first. The inner ones note that the
-/// layer is not brought to the disk when it is let go.
+/// The kernel's directories that are inaccessible, outer ones first. The inner ones record that the
+/// layer is not synced at unmount.
 const CLOSED: [&str; 3] = ["", "/incompat", "/incompat/volatile"];
 
-/// Moves what the kernel left in `layer` out of its way. Whether there was something comes back.
+/// Moves what the kernel left in `layer` out of its way. Returns whether there was anything.
 pub(crate) fn set_aside(layer: &OverlayLayer) -> io::Result<bool> {
     let work = open_machine_path(&layer.work)?;
     match chmodat(&work, KERNELS, Mode::RWXU, AtFlags::empty()) {
@@ -44,13 +46,14 @@ pub(crate) fn set_aside(layer: &OverlayLayer) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Removes what was moved.
+/// Removes what was moved aside.
 pub(crate) fn remove_set_aside(layer: &OverlayLayer) -> io::Result<()> {
     make_accessible(layer, SET_ASIDE)?;
     fs::remove_dir_all(layer.work.join(SET_ASIDE).as_path())
 }
 
-/// Lets the owner of `layer` remove what the kernel has just made in it.
+/// Gives the owner of `layer` access to what the kernel has just created in it, so that it can be
+/// removed.
 pub(crate) fn restore_owner_access(layer: &OverlayLayer) -> io::Result<()> {
     make_accessible(layer, KERNELS)
 }

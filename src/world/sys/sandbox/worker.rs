@@ -1,6 +1,6 @@
-//! Owns the process that becomes the program of tier C: it gives everything up, one thing after the
-//! other, and is then replaced by the program. What it cannot give up, it says to the supervisor.
-//! Without a sandbox it gives up nothing.
+//! The process that becomes the program of tier C: it drops one privilege after the other, and is
+//! then replaced by the program. What it cannot drop, it reports to the supervisor. With the
+//! sandbox off, it drops nothing.
 
 use std::convert::Infallible;
 use std::io;
@@ -23,7 +23,7 @@ use crate::world::sys::sandbox::privileges;
 use crate::world::sys::sandbox::program;
 use crate::world::sys::sandbox::refusal::{SandboxResult, StepContext};
 
-/// Becomes the program, or says why not and returns.
+/// Becomes the program, or reports why not and returns.
 pub(crate) fn run(link: &WorkerLink, order: HelperRequest) -> io::Result<()> {
     match become_program(link, order) {
         Ok(never) => match never {},
@@ -33,7 +33,8 @@ pub(crate) fn run(link: &WorkerLink, order: HelperRequest) -> io::Result<()> {
 
 fn become_program(link: &WorkerLink, order: HelperRequest) -> SandboxResult<Infallible> {
     let HelperRequest { confinement, input } = order;
-    // The end of the supervisor is not told to processes that this one starts: it ends them itself.
+    // Processes that this one starts are not signalled when the supervisor exits: it kills them
+    // itself.
     set_parent_process_death_signal(Some(Signal::KILL))
         .in_step("binding itself to the supervisor")?;
     // Its own group: a signal to the group of the program does not reach the supervisor.
@@ -55,7 +56,7 @@ fn become_program(link: &WorkerLink, order: HelperRequest) -> SandboxResult<Infa
     ))
 }
 
-/// Gives up what the program must not do.
+/// Applies the restrictions of the program.
 fn apply_restrictions(link: &WorkerLink, confinement: &SandboxPolicy) -> SandboxResult<()> {
     let abi = enter_domain(confinement)?;
     let mut rules = filter::common_rules();
@@ -65,7 +66,7 @@ fn apply_restrictions(link: &WorkerLink, confinement: &SandboxPolicy) -> Sandbox
         .in_step("handing its calls over")
 }
 
-/// The only wall towards the disk: what is not opened here is closed.
+/// Enters the Landlock domain, the only barrier to the disk: what is not opened here is closed.
 fn enter_domain(confinement: &SandboxPolicy) -> SandboxResult<ABI> {
     let step = "confining itself with Landlock";
     let mut domain = LandlockDomain::deny_all_except_ports(match confinement.reach {

@@ -1,5 +1,5 @@
-//! Owns the packing of one of massgen's own directories into an archive. Links are packed as links;
-//! what is written at the same time is packed as far as it was there.
+//! Packs one of massgen's own directories into an archive. Symlinks are packed as symlinks; a file
+//! that is being written is packed with the size that it had when it was opened.
 #![expect(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -22,11 +22,11 @@ use crate::world::sys::state_files::file_error;
 
 /// The most entries of a directory that is packed.
 const ENTRIES_MAX: usize = 1_000_000;
-/// The most directories in each other: those of a workspace, and of what is around it.
+/// The most nested directories: those of a workspace, and those around it.
 const DEPTH_MAX: usize = 80;
 
-/// Packs what is in `dir` under the directory `name` of a new archive (`tar`, then `gzip`) at `to`, in
-/// the order of the names. Gives how many files there are. A file at `to` is never replaced.
+/// Packs the content of `dir` under the directory `name` of a new archive (`tar`, then `gzip`) at
+/// `to`, sorted by name. Returns the number of files. A file at `to` is never replaced.
 pub(crate) fn pack(dir: &AbsPath, name: &str, to: &AbsPath) -> Result<usize> {
     let parent = to.as_path().parent().unwrap_or(Path::new("/"));
     let unwritable = |error| file_error("write", to.as_path(), error);
@@ -46,7 +46,7 @@ pub(crate) fn pack(dir: &AbsPath, name: &str, to: &AbsPath) -> Result<usize> {
     }
 }
 
-/// Writes the archive into `file`.
+/// Writes the archive to `file`.
 fn write_archive(file: &File, dir: &AbsPath, name: &str) -> Result<usize> {
     let mut packing = ArchiveWriter {
         archive: Builder::new(GzEncoder::new(file, Compression::default())),
@@ -114,7 +114,7 @@ impl<W: Write> ArchiveWriter<W> {
         let mut header = header(&found, EntryType::Regular, mode);
         header.set_size(found.len());
         header.set_cksum();
-        // The size is promised before the content: neither more nor less may follow.
+        // The header contains the size: exactly that many bytes must follow.
         let content = File::take(file, found.len()).chain(io::repeat(0));
         self.archive
             .append_data(&mut header, to, content.take(found.len()))?;
@@ -123,7 +123,7 @@ impl<W: Write> ArchiveWriter<W> {
     }
 }
 
-/// The header of an entry: its kind and time, and nothing about who packed it.
+/// Creates the header of an entry: its kind and time, and nothing about the user who packed it.
 fn header(found: &Metadata, kind: EntryType, mode: u32) -> Header {
     let mut header = Header::new_gnu();
     header.set_entry_type(kind);

@@ -1,6 +1,6 @@
-//! Owns the emptying of directories that commands wrote into: as deep and as closed as they made
-//! them. What is in a directory inside is first moved up, so that neither the depth nor the length
-//! of a path matters, and nothing is followed. If it is broken off, it can be begun again.
+//! Removes directories that commands wrote, however deep and inaccessible they made them. Nested
+//! directories are first moved up, so that neither the depth nor the length of a path matters, and
+//! no symlink is followed. An interrupted removal can be restarted.
 
 use std::ffi::OsStr;
 
@@ -8,14 +8,14 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RelPath};
 use crate::world::sys::conditional_replace::temporary_name;
 use crate::world::sys::dir::DirectoryHandle;
+use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
-use crate::world::sys::meta::FileKind;
 use crate::world::sys::upper_layer::make_readable;
 
-/// How many names are taken at once; a directory may hold any number.
+/// How many names are read at a time; a directory may hold any number.
 const NAMES_AT_ONCE: usize = 10_000;
 
-/// Removes `path` with all that is in it, if it is there. Nobody else writes to it.
+/// Removes `path` with everything in it, if it exists. No other process may write to it.
 pub(crate) fn remove(path: &AbsPath) -> Result<()> {
     match try_remove(path) {
         Ok(()) | Err(FileSystemError::Missing) => Ok(()),
@@ -41,7 +41,7 @@ fn try_remove(path: &AbsPath) -> std::result::Result<(), FileSystemError> {
     parent.remove_dir(name)
 }
 
-/// Removes all that is in `dir`, which nobody else writes to.
+/// Removes everything in `dir`, which no other process may write to.
 pub(crate) fn empty(dir: &DirectoryHandle) -> std::result::Result<(), FileSystemError> {
     loop {
         let entries = dir.some_entries(NAMES_AT_ONCE)?;
@@ -58,7 +58,7 @@ pub(crate) fn empty(dir: &DirectoryHandle) -> std::result::Result<(), FileSystem
     }
 }
 
-/// Removes the directory `name` of `dir`; the directories in it are moved up into `dir`.
+/// Removes the directory `name` of `dir`; its subdirectories are moved up into `dir`.
 fn remove_directory(
     dir: &DirectoryHandle,
     name: &OsStr,

@@ -1,5 +1,6 @@
-//! Owns how the bytes of one file get from one handle to another without taking more disk than
-//! they must: shared where the file system can, with holes kept as holes. It never opens a path.
+//! Copies the bytes of one file from one handle to another with as little disk space as possible:
+//! blocks are shared where the file system supports it, and holes stay holes. It must never open a
+//! path.
 #![expect(clippy::disallowed_types, reason = "this is where the disk is")]
 
 use std::fs::File;
@@ -8,17 +9,17 @@ use std::ops::Range;
 
 use rustix::io::Errno;
 
-/// What came of a copy.
+/// The result of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CopyOutcome {
-    /// All is there; so many bytes had to be stored anew.
+    /// Everything was copied; this many bytes had to be newly stored.
     Stored(u64),
     /// More than the limit would have been stored; the target holds a part.
     OverLimit,
 }
 
 /// Copies the first `size` bytes of `source` into the empty `target`, unless that would store more
-/// than `bytes_max`. What is added to the source meanwhile is left out.
+/// than `bytes_max`. What is appended to the source meanwhile is left out.
 pub(crate) fn copy(
     source: &File,
     target: &File,
@@ -46,7 +47,8 @@ pub(crate) fn copy(
     Ok(CopyOutcome::Stored(stored))
 }
 
-/// The next stretch of data at or after `at`; a file system that knows no holes has only data.
+/// Returns the next range of data at or after `at`; on a file system without holes, the rest of the
+/// file is data.
 fn next_data(file: &File, at: u64, size: u64) -> io::Result<Option<Range<u64>>> {
     if at >= size {
         return Ok(None);

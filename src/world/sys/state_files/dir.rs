@@ -1,5 +1,6 @@
-//! Owns massgen's own directories: making new ones, showing them whole, and holding one for a run.
-//! Nothing but an empty directory, or a stage that was never shown, is ever removed.
+//! massgen's own directories: creates them, publishes them atomically, and locks one for a run. It
+//! must never remove anything but an empty directory, or a staging directory that was never
+//! published.
 #![expect(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -17,19 +18,19 @@ use crate::error::{Error, Result};
 use crate::path::{AbsPath, RealPath};
 use crate::world::sys::state_files::{file_error, random_digits};
 
-/// How often a made-up name is tried before giving up.
+/// How often a random name is tried before giving up.
 const UNIQUE_TRIES_MAX: u32 = 16;
 
-/// Who may enter a directory that is made.
+/// Who may access a directory that is created.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum DirectoryAudience {
     /// The user alone.
     User,
-    /// Whoever the user's umask lets in.
+    /// Everyone whom the user's umask admits.
     Umask,
 }
 
-/// Makes `path` and every directory above it that is missing.
+/// Creates `path` and every missing directory above it.
 pub(crate) fn create_all(path: &AbsPath, audience: DirectoryAudience) -> Result<()> {
     let mode = match audience {
         DirectoryAudience::User => 0o700,
@@ -42,16 +43,16 @@ pub(crate) fn create_all(path: &AbsPath, audience: DirectoryAudience) -> Result<
         .map_err(|error| file_error("make the directory", path.as_path(), error))
 }
 
-/// Whether a directory was made or stood there already.
+/// Whether a directory was created or existed already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DirectoryCreation {
     /// It is new and ours.
     Created,
-    /// Someone made it before.
+    /// Another process created it before.
     Existed,
 }
 
-/// Makes the directory `path`, whose parent exists, for the user alone.
+/// Creates the directory `path`, whose parent exists, for the user alone.
 pub(crate) fn create(path: &AbsPath) -> Result<DirectoryCreation> {
     match DirBuilder::new().mode(0o700).create(path.as_path()) {
         Ok(()) => Ok(DirectoryCreation::Created),
@@ -60,7 +61,7 @@ pub(crate) fn create(path: &AbsPath) -> Result<DirectoryCreation> {
     }
 }
 
-/// Makes a directory that nobody else has: `stem` and random digits, inside `parent`.
+/// Creates a directory with a unique name in `parent`: `stem` and random digits.
 pub(crate) fn create_unique(parent: &AbsPath, stem: &str, digits: usize) -> Result<AbsPath> {
     create_all(parent, DirectoryAudience::User)?;
     for _ in 0..UNIQUE_TRIES_MAX {
@@ -76,20 +77,20 @@ pub(crate) fn create_unique(parent: &AbsPath, stem: &str, digits: usize) -> Resu
     .with_hint("remove what is no longer needed there"))
 }
 
-/// The directory `path` as the kernel knows it.
+/// Returns the canonical path of the directory `path`.
 pub(crate) fn resolve(path: &AbsPath) -> Result<RealPath> {
     fs::canonicalize(path.as_path())
         .map(RealPath::vouch)
         .map_err(|error| file_error("follow", path.as_path(), error))
 }
 
-/// Moves `from` to `to` in one step; the only thing it can replace is an empty directory.
+/// Moves `from` to `to` atomically; the only thing it can replace is an empty directory.
 pub(crate) fn move_to(from: &AbsPath, to: &AbsPath) -> Result<()> {
     fs::rename(from.as_path(), to.as_path())
         .map_err(|error| file_error("move into place", to.as_path(), error))
 }
 
-/// Moves `from` to `to` in one step, if there is a `from`.
+/// Moves `from` to `to` atomically, if `from` exists.
 pub(crate) fn move_if_exists(from: &AbsPath, to: &AbsPath) -> Result<()> {
     match fs::symlink_metadata(from.as_path()) {
         Ok(_) => move_to(from, to),
@@ -97,12 +98,12 @@ pub(crate) fn move_if_exists(from: &AbsPath, to: &AbsPath) -> Result<()> {
     }
 }
 
-/// Removes `path` if it is an empty directory; whatever else it is stays.
+/// Removes `path` if it is an empty directory; anything else stays.
 pub(crate) fn remove_empty(path: &AbsPath) {
     drop(fs::remove_dir(path.as_path()));
 }
 
-/// The names of all that is in the directory `path` and has a name that is text, in no order.
+/// Returns the names in the directory `path` that are valid UTF-8, in no order.
 pub(crate) fn names(path: &AbsPath) -> Result<Vec<String>> {
     let unreadable = |error| file_error("read", path.as_path(), error);
     let entries = fs::read_dir(path.as_path()).map_err(unreadable)?;
@@ -113,8 +114,8 @@ pub(crate) fn names(path: &AbsPath) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// As [`names`]; nothing if nothing stands at `path`. What cannot be looked at is an error: it is not
-/// the same as what is not there.
+/// Like [`names`], but empty if `path` does not exist. A directory that cannot be inspected is an
+/// error: that is not the same as a missing one.
 pub(crate) fn names_if_exists(path: &AbsPath) -> Result<Vec<String>> {
     match fs::metadata(path.as_path()) {
         Ok(_) => names(path),
@@ -123,13 +124,14 @@ pub(crate) fn names_if_exists(path: &AbsPath) -> Result<Vec<String>> {
     }
 }
 
-/// Whether `path` is a directory, and no link to one, that belongs to the user.
+/// Returns whether `path` is a directory, and not a symlink to one, that belongs to the user.
 pub(crate) fn is_owned_by_user(path: &AbsPath) -> bool {
     let found = fs::symlink_metadata(path.as_path());
     found.is_ok_and(|meta| meta.is_dir() && meta.uid() == geteuid().as_raw())
 }
 
-/// A directory in the making. It is removed with all that is in it unless it is published.
+/// A directory under construction. On drop it is removed with everything in it, unless it was
+/// published.
 #[derive(Debug)]
 pub(crate) struct StagingDirectory {
     dir: TempDir,
@@ -137,12 +139,12 @@ pub(crate) struct StagingDirectory {
 }
 
 impl StagingDirectory {
-    /// Makes an empty directory inside `parent`, under a hidden name that nobody can foresee.
+    /// Creates an empty directory in `parent`, with a hidden, unpredictable name.
     pub(crate) fn new(parent: &AbsPath) -> Result<Self> {
         Self::with_prefix(parent, ".massgen-")
     }
 
-    /// Makes an empty directory inside `parent`, whose name begins with `prefix`.
+    /// Creates an empty directory in `parent`, whose name begins with `prefix`.
     pub(crate) fn with_prefix(parent: &AbsPath, prefix: &str) -> Result<Self> {
         let failed = |error| file_error("make a directory in", parent.as_path(), error);
         let dir = tempfile::Builder::new()
@@ -154,18 +156,19 @@ impl StagingDirectory {
         Ok(Self { dir, path })
     }
 
-    /// Where it is while it is being made.
+    /// Returns its path while it is under construction.
     pub(crate) fn path(&self) -> &AbsPath {
         &self.path
     }
 
-    /// Leaves it where it is.
+    /// Keeps it where it is.
     pub(crate) fn keep(mut self) -> AbsPath {
         self.dir.disable_cleanup(true);
         self.path.clone()
     }
 
-    /// Shows it as `to` in one step. An existing `to` is an error, unless it is an empty directory.
+    /// Publishes it as `to` atomically. An existing `to` is an error, unless it is an empty
+    /// directory.
     pub(crate) fn publish(mut self, to: &AbsPath) -> Result<()> {
         move_to(&self.path, to)?;
         self.dir.disable_cleanup(true);
@@ -173,14 +176,14 @@ impl StagingDirectory {
     }
 }
 
-/// Holds a directory so that no other run of massgen takes it; ends when it is dropped.
+/// A lock on a directory against other runs of massgen; released on drop.
 #[derive(Debug)]
 pub(crate) struct DirLock {
     file: File,
 }
 
 impl DirLock {
-    /// Whether what is held still stands at `path`.
+    /// Returns whether the locked directory still is the one at `path`.
     pub(crate) fn is_for(&self, path: &AbsPath) -> bool {
         let identity = |meta: fs::Metadata| (meta.dev(), meta.ino());
         let held = self.file.metadata().map(identity);
@@ -189,29 +192,29 @@ impl DirLock {
     }
 }
 
-/// What came of the try to hold a directory.
+/// The result of an attempt to lock a directory.
 #[derive(Debug)]
 pub(crate) enum DirLockAttempt {
-    /// It is ours.
+    /// The lock was acquired.
     Acquired(DirLock),
-    /// Another run, or another agent of this one, has it.
+    /// Another run, or another agent of this one, holds it.
     Taken,
-    /// The file system cannot tell.
+    /// The file system does not support locks.
     Unsupported,
 }
 
-/// Tries to hold the directory `path`; nothing is written into it.
+/// Tries to lock the directory `path`; nothing is written into it.
 pub(crate) fn try_lock(path: &AbsPath) -> Result<DirLockAttempt> {
     try_lock_with(path, File::try_lock)
 }
 
-/// Tries to hold the directory `path` together with others who share it.
+/// Tries to lock the directory `path` in shared mode.
 pub(crate) fn try_lock_shared(path: &AbsPath) -> Result<DirLockAttempt> {
     try_lock_with(path, File::try_lock_shared)
 }
 
-/// Waits until nobody else holds the directory `path`, and holds it; `None` where the file system
-/// cannot tell who does.
+/// Waits until the lock on the directory `path` is free, and acquires it; `None` where the file
+/// system does not support locks.
 pub(crate) fn lock(path: &AbsPath) -> Result<Option<DirLock>> {
     let file =
         File::open(path.as_path()).map_err(|error| file_error("open", path.as_path(), error))?;

@@ -1,5 +1,5 @@
-//! Owns the measuring of massgen's own directories: how much they take up, each file once however many
-//! names it has. It follows no link, and what cannot be read counts as nothing.
+//! Measures massgen's own directories: how much disk space they use, counting each file once
+//! however many hard links it has. It follows no symlink, and counts unreadable entries as nothing.
 #![expect(clippy::disallowed_methods, reason = "this is where the disk is")]
 
 use std::collections::BTreeSet;
@@ -9,18 +9,19 @@ use std::time::{Duration, SystemTime};
 
 use crate::path::AbsPath;
 
-/// How many bytes a block of a file's size on the disk has, whatever the file system's own are.
+/// The unit of a file's block count, whatever the file system's own block size.
 const BLOCK_BYTES: u64 = 512;
 
 /// Measures directories that may share files.
 #[derive(Debug, Default)]
 pub(crate) struct DiskUsage {
-    /// Files of several names that were counted.
+    /// Files with several hard links that were counted already.
     counted: BTreeSet<(u64, u64)>,
 }
 
 impl DiskUsage {
-    /// How many bytes on the disk `path` and all below it take up that were not counted before.
+    /// Returns how many bytes on the disk `path` and everything below it use that were not counted
+    /// before.
     pub(crate) fn bytes(&mut self, path: &AbsPath) -> u64 {
         let mut bytes: u64 = 0;
         let mut left = vec![path.as_path().to_owned()];
@@ -43,7 +44,7 @@ impl DiskUsage {
     }
 }
 
-/// How long ago `path` itself was last changed; `None` if it is not there.
+/// Returns how long ago `path` itself was last modified; `None` if it does not exist.
 pub(crate) fn unchanged_for(path: &AbsPath) -> Option<Duration> {
     let changed = fs::symlink_metadata(path.as_path()).ok()?.modified().ok()?;
     Some(

@@ -1,5 +1,5 @@
-//! Owns massgen's own files and links one by one: reading within a limit, replacing in one step, and
-//! adding to the end.
+//! massgen's own files and symlinks, one at a time: reads within a limit, replaces atomically, and
+//! appends.
 #![expect(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -18,34 +18,34 @@ use crate::error::{Error, Result};
 use crate::path::AbsPath;
 use crate::world::sys::state_files::{file_error, random_digits};
 
-/// The bits of a file's mode by which other users may read or change it.
+/// The mode bits by which other users may read or change a file.
 const OTHERS: u32 = 0o066;
-/// The bit of a file's mode by which everybody may change it.
+/// The mode bit by which all users may change a file.
 const EVERYBODY_WRITES: u32 = 0o002;
 /// The user id of root.
 const ROOT: u32 = 0;
 
-/// How many digits make a made-up name differ from all others.
+/// How many digits make a random name unique.
 const UNIQUE_DIGITS: usize = 8;
 
-/// What a file that is written must survive.
+/// What a written file must survive.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum FileDurability {
-    /// The end of the process.
+    /// The exit of the process.
     Process,
-    /// A loss of power too.
+    /// A loss of power, too.
     Power,
 }
 
 /// An open file that is read from its beginning.
 pub(crate) type FileReader = BufReader<File>;
 
-/// What `path` leads to, links followed.
+/// Returns the type of the file at `path`; symlinks are followed.
 pub(crate) fn kind(path: &AbsPath) -> io::Result<fs::FileType> {
     fs::metadata(path.as_path()).map(|metadata| metadata.file_type())
 }
 
-/// Why a file is no place for a secret.
+/// Why a file must not hold a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SecretExposure {
     /// Its mode lets other users read or change it.
@@ -55,7 +55,7 @@ pub(crate) enum SecretExposure {
 }
 
 /// Reads the secret at `path`, which may also be a pipe: `Ok(Ok(None))` if it is longer than
-/// `bytes_max`. What the look at its mode and owner was about is what is read.
+/// `bytes_max`. The file whose mode and owner are checked is the one that is read.
 pub(crate) fn read_secret_capped(
     path: &AbsPath,
     bytes_max: u64,
@@ -69,8 +69,8 @@ pub(crate) fn read_secret_capped(
     }
 }
 
-/// As [`read_regular_capped`], of a file that is believed because it is the user's own: one that another
-/// user owns, but for root, or that everybody may change, is not read.
+/// Like [`read_regular_capped`], for a file that is trusted because it is the user's own: it is not
+/// read if it belongs to a user other than this one and root, or if all users may change it.
 pub(crate) fn read_own_capped(
     path: &AbsPath,
     bytes_max: u64,
@@ -86,7 +86,7 @@ pub(crate) fn read_own_capped(
     }
 }
 
-/// Whether a file has one of the `forbidden` bits of its mode, or an owner who is none of `owners`.
+/// Checks whether a file has one of the `forbidden` mode bits, or an owner who is not in `owners`.
 fn find_exposure(found: &fs::Metadata, forbidden: u32, owners: &[u32]) -> Option<SecretExposure> {
     if found.permissions().mode() & forbidden != 0 {
         Some(SecretExposure::OpenToOthers)
@@ -97,27 +97,27 @@ fn find_exposure(found: &fs::Metadata, forbidden: u32, owners: &[u32]) -> Option
     }
 }
 
-/// Whether anything stands at `path`, also a link that leads nowhere.
+/// Returns whether anything exists at `path`, including a dangling symlink.
 pub(crate) fn exists(path: &AbsPath) -> bool {
     fs::symlink_metadata(path.as_path()).is_ok()
 }
 
-/// Whether `path` itself is a link.
+/// Returns whether `path` itself is a symlink.
 pub(crate) fn is_link(path: &AbsPath) -> bool {
     fs::symlink_metadata(path.as_path()).is_ok_and(|found| found.is_symlink())
 }
 
-/// Whether `path` itself is a directory: a link would lead wherever whoever made it wanted.
+/// Returns whether `path` itself is a directory: a symlink would lead wherever its author wanted.
 pub(crate) fn is_directory(path: &AbsPath) -> bool {
     fs::symlink_metadata(path.as_path()).is_ok_and(|found| found.is_dir())
 }
 
-/// Whether the process may read `path`.
+/// Returns whether the process may read `path`.
 pub(crate) fn is_readable(path: &AbsPath) -> bool {
     rustix::fs::access(path.as_path(), rustix::fs::Access::READ_OK).is_ok()
 }
 
-/// Whether the process may write to `path`.
+/// Returns whether the process may write to `path`.
 pub(crate) fn is_writable(path: &AbsPath) -> bool {
     rustix::fs::access(path.as_path(), rustix::fs::Access::WRITE_OK).is_ok()
 }
@@ -132,14 +132,14 @@ pub(crate) fn read_capped(path: &AbsPath, bytes_max: u64) -> io::Result<Option<V
     read_to_limit(File::open(path.as_path())?, bytes_max)
 }
 
-/// Whether a process holds `path`, which it does as long as it writes to it; an unreadable file is
-/// held by nobody.
+/// Returns whether a process locks `path`, as it does while it writes to it; an unreadable file
+/// counts as not locked.
 pub(crate) fn is_locked(path: &AbsPath) -> bool {
     let tried = open_regular(path).map(|file| file.try_lock_shared());
     matches!(tried, Ok(Err(TryLockError::WouldBlock)))
 }
 
-/// Whether the regular file at `path` begins with `head`; `None` if nothing is there.
+/// Returns whether the regular file at `path` begins with `head`; `None` if it does not exist.
 pub(crate) fn begins_with(path: &AbsPath, head: &[u8]) -> io::Result<Option<bool>> {
     let file = match open_regular(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -151,7 +151,7 @@ pub(crate) fn begins_with(path: &AbsPath, head: &[u8]) -> io::Result<Option<bool
     Ok(Some(beginning == head))
 }
 
-/// The last bytes of the regular file at `path`, at most `bytes_max`.
+/// Returns the last bytes of the regular file at `path`, at most `bytes_max`.
 pub(crate) fn read_end(path: &AbsPath, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut file = open_regular(path)?;
     let len = file.metadata()?.len();
@@ -170,7 +170,7 @@ fn read_to_limit(file: File, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
     Ok(fits.then_some(bytes))
 }
 
-/// As [`read_capped`], of a regular file: a pipe that nobody writes to is never waited for.
+/// Like [`read_capped`], but only for a regular file: a pipe without a writer would block.
 pub(crate) fn read_regular_capped(path: &AbsPath, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
     read_to_limit(open_regular(path)?, bytes_max)
 }
@@ -191,14 +191,14 @@ fn open_regular(path: &AbsPath) -> io::Result<File> {
     Ok(file)
 }
 
-/// Puts `bytes` at `path` in one step: a reader sees the old file or the new one, never a part.
+/// Writes `bytes` to `path` atomically: a reader sees the old file or the new one, never a part.
 pub(crate) fn replace(path: &AbsPath, bytes: &[u8], durability: FileDurability) -> Result<()> {
     write_with(path, bytes, durability, Permissions::from_mode(0o600))
         .map_err(|error| file_error("write", path.as_path(), error))
 }
 
-/// Puts `bytes` at a path that the user named. A regular file is replaced in one step and keeps its
-/// mode; what is none, such as `/dev/stdout` or a link to a missing file, is written to.
+/// Writes `bytes` to a path that the user named. A regular file is replaced atomically and keeps
+/// its mode; anything else, such as `/dev/stdout` or a dangling symlink, is written to directly.
 pub(crate) fn write_for_user(path: &AbsPath, bytes: &[u8]) -> Result<()> {
     let failed = |error| file_error("write", path.as_path(), error);
     let (target, permissions) = match fs::metadata(path.as_path()) {
@@ -222,7 +222,8 @@ pub(crate) fn write_for_user(path: &AbsPath, bytes: &[u8]) -> Result<()> {
     write_with(&target, bytes, FileDurability::Power, permissions).map_err(failed)
 }
 
-/// Says what [`write_for_user`] would say of `path`, as far as that can be known before.
+/// Reports the error that [`write_for_user`] would return for `path`, as far as it can be
+/// predicted.
 pub(crate) fn expect_writable_for_user(path: &AbsPath) -> Result<()> {
     let failed = |error| file_error("write", path.as_path(), error);
     let real = match fs::metadata(path.as_path()) {
@@ -235,7 +236,8 @@ pub(crate) fn expect_writable_for_user(path: &AbsPath) -> Result<()> {
     rustix::fs::access(parent, rustix::fs::Access::WRITE_OK).map_err(|error| failed(error.into()))
 }
 
-/// `permissions` are those of the file; a new file's are lowered by the umask.
+/// Replaces the file atomically. `permissions` are its mode; that of a new file is reduced by the
+/// umask.
 fn write_with(
     path: &AbsPath,
     bytes: &[u8],
@@ -257,15 +259,14 @@ fn write_with(
         .map_err(|error| error.error)
 }
 
-/// What the system said, without the made-up name that the error also tells.
+/// Extracts the system's error, without the random name that the message also contains.
 fn without_path(error: io::Error) -> io::Error {
     let inner = error.get_ref().and_then(std::error::Error::source);
     let system = inner.and_then(|inner| inner.downcast_ref::<io::Error>()?.raw_os_error());
     system.map_or(error, io::Error::from_raw_os_error)
 }
 
-/// Adds all of `bytes` to the end of `path`, or nothing; it is made if it is missing. A link there is
-/// refused.
+/// Appends all of `bytes` to `path`, or nothing; a missing file is created. A symlink is refused.
 pub(crate) fn append(path: &AbsPath, bytes: &[u8]) -> Result<()> {
     let failed = |error| file_error("write", path.as_path(), error);
     let mut file = OpenOptions::new()
@@ -286,7 +287,7 @@ fn open_flag(flag: OFlags) -> i32 {
     i32::try_from(flag.bits()).unwrap_or(0)
 }
 
-/// A file that only grows, by whole pieces: a piece that did not fit is taken back.
+/// A file that only grows, by whole pieces: a piece that was written in part is rolled back.
 #[derive(Debug)]
 pub(crate) struct Appender {
     path: AbsPath,
@@ -295,7 +296,7 @@ pub(crate) struct Appender {
 }
 
 impl Appender {
-    /// Makes the file `path`; it is an error if anything stands there.
+    /// Creates the file `path`; it must not exist.
     pub(crate) fn create(path: AbsPath) -> Result<Self> {
         OpenOptions::new()
             .append(true)
@@ -306,8 +307,8 @@ impl Appender {
             .map(|file| Self { path, file, len: 0 })
     }
 
-    /// Opens the file `path`, which was made before, to go on after its first `len` bytes. What
-    /// follows them was not written whole, and goes.
+    /// Opens the existing file `path` to continue after its first `len` bytes. Anything after them
+    /// was not written completely, and is removed.
     pub(crate) fn reopen(path: AbsPath, len: u64) -> Result<Self> {
         let opened = OpenOptions::new()
             .append(true)
@@ -319,14 +320,14 @@ impl Appender {
             .map(|file| Self { path, file, len })
     }
 
-    /// Returns once all that was added is on the disk.
+    /// Returns when everything that was appended is on the disk.
     pub(crate) fn sync(&self) -> Result<()> {
         let synced = self.file.sync_all();
         synced.map_err(|error| file_error("write", self.path.as_path(), error))
     }
 
-    /// Opens the file at `path`, which is held from now on, to write on at its end. A link there is
-    /// refused, and so is a file that another process holds.
+    /// Opens and locks the existing file at `path` to append to it. A symlink is refused, and so is
+    /// a file that another process has locked.
     pub(crate) fn open_locked(path: AbsPath) -> Result<Self> {
         let failed = |error| file_error("write", path.as_path(), error);
         let file = OpenOptions::new()
@@ -341,12 +342,12 @@ impl Appender {
         Ok(Self { path, file, len })
     }
 
-    /// How many bytes it has.
+    /// Returns the length in bytes.
     pub(crate) fn len(&self) -> u64 {
         self.len
     }
 
-    /// Cuts off all that follows the first `len` bytes.
+    /// Truncates the file to its first `len` bytes.
     pub(crate) fn truncate(&mut self, len: u64) -> Result<()> {
         let cut = self.file.set_len(len);
         cut.map_err(|error| file_error("shorten", self.path.as_path(), error))?;
@@ -354,12 +355,12 @@ impl Appender {
         Ok(())
     }
 
-    /// Holds the file as long as it is open, where the file system can do that.
+    /// Locks the file as long as it is open, where the file system supports locks.
     pub(crate) fn lock(&self) {
         drop(self.file.lock());
     }
 
-    /// Adds all of `piece`, or nothing of it.
+    /// Appends all of `piece`, or nothing of it.
     pub(crate) fn append(&mut self, piece: &[u8]) -> Result<()> {
         match self.file.write_all(piece) {
             Ok(()) => {
@@ -368,8 +369,8 @@ impl Appender {
                 Ok(())
             }
             Err(error) => {
-                // Making a file shorter needs no space; if even that fails, the reader of the file
-                // finds the torn piece by itself.
+                // Truncating a file needs no space; if even that fails, the reader of the file
+                // detects the torn piece itself.
                 drop(self.file.set_len(self.len));
                 Err(file_error("write", self.path.as_path(), error))
             }
@@ -377,8 +378,8 @@ impl Appender {
     }
 }
 
-/// Lets `link` lead to `target` (relative to the link's directory) in one step. Only a link is
-/// ever replaced: anything else that stands there is left alone and an error.
+/// Points the symlink `link` to `target` (relative to the link's directory) atomically. Only a
+/// symlink is ever replaced: anything else is left alone and reported as an error.
 pub(crate) fn replace_link(link: &AbsPath, target: &Path) -> Result<()> {
     let failed = |error| file_error("make the link", link.as_path(), error);
     if let Ok(metadata) = fs::symlink_metadata(link.as_path())

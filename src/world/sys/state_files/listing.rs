@@ -1,5 +1,6 @@
-//! Owns the reading of names in the user's trees for the user: all below a directory, or those of one
-//! directory. Nothing is opened, links are not followed, and what cannot be read is left out.
+//! Lists names in the user's trees for the user: everything below a directory, or the entries of
+//! one directory. No file is opened, symlinks are not followed, and unreadable entries are left
+//! out.
 
 use std::fs;
 use std::num::NonZero;
@@ -7,33 +8,33 @@ use std::num::NonZero;
 use ignore::{DirEntry, ParallelVisitor, ParallelVisitorBuilder, WalkBuilder, WalkState};
 
 use crate::path::AbsPath;
-use crate::world::file_finder::entry::{IndexEntry, IndexEntryKind};
+use crate::world::sys::state_files::index_entry::{IndexEntry, IndexEntryKind};
 
-/// How many entries are told at once.
+/// How many entries are passed on in one batch.
 const BATCH_ENTRIES: usize = 512;
-/// The most threads that walk.
+/// The most threads of a walk.
 const THREADS_MAX: usize = 8;
 
-/// Whether a walk is to go on.
+/// Whether a walk continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WalkContinuation {
-    /// It is.
+    /// It continues.
     Wanted,
-    /// It is to end.
+    /// It ends.
     Unwanted,
 }
 
-/// What becomes of entries that git ignores.
+/// How entries that git ignores are treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IgnoredEntries {
     /// They are left out.
     Hidden,
-    /// They are told as all others.
+    /// They are listed like all others.
     Listed,
 }
 
-/// Walks all of `root` that git does not ignore, and tells entries as they are found, by several
-/// threads in no order. Names in `left_out` are left out at any depth.
+/// Walks everything in `root` that git does not ignore, and passes entries on as they are found,
+/// from several threads and in no order. Names in `left_out` are left out at any depth.
 pub(crate) fn walk(
     root: &AbsPath,
     (left_out, depth_max): (&[&'static str], usize),
@@ -69,7 +70,7 @@ impl<'t> ParallelVisitorBuilder<'t> for EntryVisitorBuilder<'t> {
     }
 }
 
-/// What one thread of a walk has found and not told.
+/// What one thread of a walk has found and not passed on yet.
 struct EntryVisitor<'t> {
     root: &'t AbsPath,
     tell: &'t (dyn Fn(Vec<IndexEntry>) -> WalkContinuation + Sync),
@@ -99,7 +100,7 @@ impl Drop for EntryVisitor<'_> {
     }
 }
 
-/// The entry as it is told; one whose name is no text is not.
+/// Converts an entry; one whose name is not valid UTF-8 is left out.
 fn index_entry(found: &DirEntry, root: &AbsPath) -> Option<IndexEntry> {
     let path = found.path().strip_prefix(root.as_path()).ok()?;
     let is_directory = found.file_type().is_some_and(|kind| kind.is_dir());
@@ -113,7 +114,7 @@ fn index_entry(found: &DirEntry, root: &AbsPath) -> Option<IndexEntry> {
     })
 }
 
-/// The entries of one directory, at most `count_max`; none if it cannot be read.
+/// Returns the entries of one directory, at most `count_max`; none if it cannot be read.
 pub(crate) fn children(
     directory: &AbsPath,
     ignored: IgnoredEntries,
@@ -139,7 +140,7 @@ pub(crate) fn children(
     named.take(count_max).collect()
 }
 
-/// The size of the file at `path`, in bytes, links followed; nothing if there is none.
+/// Returns the size of the file at `path` in bytes, following symlinks; `None` if there is no file.
 pub(crate) fn size(path: &AbsPath) -> Option<u64> {
     let found = fs::metadata(path.as_path()).ok()?;
     found.is_file().then_some(found.len())

@@ -1,5 +1,6 @@
-//! Owns files that a program of others keeps under a lock file: whoever makes `NAME.lock` changes `NAME`,
-//! by renaming the one to the other, and everybody else keeps off meanwhile.
+//! Files that another program, such as git, protects with a lock file: the process that creates
+//! `NAME.lock` changes `NAME` by renaming one to the other, and all others must not change it
+//! meanwhile.
 #![expect(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -16,15 +17,15 @@ use crate::permissions::history::FileFingerprint;
 use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::state_files::{file, file_error};
 
-/// Which version of a file stands at `path`; `None` if nothing that can be looked at does.
+/// Returns the version of the file at `path`; `None` if it cannot be inspected.
 pub(crate) fn version_of(path: &AbsPath) -> Option<FileFingerprint> {
     let name = RelPath::new(path.as_path().file_name()?)?;
     let parent = DirectoryHandle::open_own(&path.parent()?).ok()?;
     Some(parent.meta(&name).ok()?.version)
 }
 
-/// Copies the regular file `from` to `to`, where nothing stands, with its mode and its date, by which
-/// programs tell what has changed since; gives whether there is one.
+/// Copies the regular file `from` to the free path `to`, with its mode and its modification time,
+/// by which programs detect changes. Returns whether `from` exists.
 pub(crate) fn copy_with_mtime(from: &AbsPath, to: &AbsPath) -> Result<bool> {
     let failed = |error| file_error("copy", from.as_path(), error);
     let mut original = match file::open(from) {
@@ -47,9 +48,9 @@ pub(crate) fn copy_with_mtime(from: &AbsPath, to: &AbsPath) -> Result<bool> {
     copied().map(|()| true).map_err(failed)
 }
 
-/// The lock of a file, which holds from the first moment what the file becomes. It is given back when it
-/// is dropped. Under a second name beside it, whoever comes after a process that was killed knows it for
-/// massgen's.
+/// The lock of a file. From the first moment, the lock file contains the file's next content. The
+/// lock is released on drop. A second name of it lets a later process recognize it as massgen's
+/// after a process was killed.
 #[derive(Debug)]
 pub(crate) struct GitLockFile {
     file: AbsPath,
@@ -58,10 +59,12 @@ pub(crate) struct GitLockFile {
 }
 
 impl GitLockFile {
-    /// Takes the lock of `file`, which becomes what `next` is; `None` if somebody has it.
+    /// Acquires the lock of `file`, whose next content is that of `next`; `None` if another process
+    /// holds it.
     pub(crate) fn acquire(file: &AbsPath, next: &AbsPath) -> Result<Option<Self>> {
         let taking = Self::new(file);
-        // It may be all that is left of a change that went through: another name of the file itself.
+        // It may be left over from a change that was committed: then it is another hard link to the
+        // file itself.
         remove_if_exists(&taking.second)?;
         copy_with_mtime(next, &taking.second)?;
         let linked = fs::hard_link(taking.second.as_path(), taking.lock.as_path());
@@ -72,18 +75,18 @@ impl GitLockFile {
         }
     }
 
-    /// Whether somebody has the lock of `file`.
+    /// Returns whether a process holds the lock of `file`.
     pub(crate) fn is_taken(file: &AbsPath) -> bool {
         file::exists(&Self::path_with_suffix(file, ".lock"))
     }
 
-    /// The lock of `file` that a process which was killed has left; `None` if none has.
+    /// Returns the lock of `file` that a killed massgen process has left; `None` if there is none.
     pub(crate) fn find_stale(file: &AbsPath) -> Option<Self> {
         let left = Self::new(file);
         left.is_ours().then_some(left)
     }
 
-    /// Lets the file become what it was to become.
+    /// Replaces the file with its next content.
     pub(crate) fn commit(self) -> Result<()> {
         fs::rename(self.lock.as_path(), self.file.as_path())
             .map_err(|error| file_error("replace", self.file.as_path(), error))

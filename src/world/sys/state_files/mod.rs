@@ -1,5 +1,5 @@
-//! Owns the file operations on massgen's own files: state, logs, sessions, and the few files that
-//! the command line names. Agents' paths never come here: they are opened beneath a grant.
+//! File operations on massgen's own files: state, logs, sessions, and the few files that the
+//! command line names. Agents' paths must never come here: they are opened beneath a grant.
 
 use std::io::{self, ErrorKind};
 use std::path::Path;
@@ -14,6 +14,7 @@ mod content;
 pub(crate) mod dir;
 pub(crate) mod disk_usage;
 pub(crate) mod file;
+pub(crate) mod index_entry;
 pub(crate) mod listing;
 pub(crate) mod lockfile;
 pub(crate) mod access;
@@ -22,7 +23,7 @@ pub(crate) mod tree;
 pub(crate) mod unpack;
 pub(crate) mod watch;
 
-/// What the user can do about an error of the system.
+/// Hints for the user about errors of the system.
 const HINTS: &[(ErrorKind, &str)] = &[
     (ErrorKind::StorageFull, "the disk is full: free some space"),
     (
@@ -45,7 +46,7 @@ const HINTS: &[(ErrorKind, &str)] = &[
     (ErrorKind::NotFound, "check that the directory exists"),
 ];
 
-/// Says that `doing` failed at `path`, and what to do about it where that is known.
+/// Reports that `doing` failed at `path`, with a hint where one is known.
 pub(crate) fn file_error(doing: &str, path: &Path, error: io::Error) -> Error {
     let hint = HINTS.iter().find(|(kind, _)| *kind == error.kind());
     let fault = Error::io(format!("cannot {doing} `{}`", path.display()), error);
@@ -55,7 +56,7 @@ pub(crate) fn file_error(doing: &str, path: &Path, error: io::Error) -> Error {
     }
 }
 
-/// Random hexadecimal digits, at most 32.
+/// Returns random hexadecimal digits, at most 32.
 fn random_digits(digits: usize) -> String {
     let mut text = Uuid::new_v4().simple().to_string();
     text.truncate(digits);

@@ -1,5 +1,5 @@
-//! Owns sockets with names in massgen's own directories. The kernel takes names of a hundred bytes at
-//! most, so that each is reached through a handle on the directory that holds it.
+//! Unix sockets with paths in massgen's own directories. The kernel accepts paths of about a
+//! hundred bytes, so each socket is reached through a handle on the directory that holds it.
 
 use std::io;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -30,7 +30,7 @@ fn handle(dir: &AbsPath) -> io::Result<OwnedFd> {
     Ok(openat(CWD, dir.as_path(), flags, Mode::empty())?)
 }
 
-/// A short path of `name` in a directory, valid as long as the handle on it.
+/// Returns a short path of `name` in a directory, valid as long as its handle is open.
 fn below(dir: &OwnedFd, name: &str) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}/{name}", dir.as_raw_fd()))
 }

@@ -1,6 +1,6 @@
-//! Owns copying a directory tree that others may change at the same time. Every step goes from one
-//! open directory to an entry of it, and links are never followed: nothing that is swapped
-//! meanwhile leads the copy out of its tree. It never replaces anything.
+//! Copies a directory tree that other processes may change at the same time. Every step goes from
+//! an open directory to one of its entries, and symlinks are never followed: nothing that is
+//! swapped meanwhile leads the copy out of its tree. It must never replace anything.
 #![expect(clippy::disallowed_types, reason = "this is where the disk is")]
 
 use std::collections::BTreeMap;
@@ -23,15 +23,15 @@ use crate::permissions::history::FileFingerprint;
 use crate::world::sys::state_files::content::{self, CopyOutcome};
 use crate::world::sys::state_files::file_error;
 
-/// massgen's own state; it is left out wherever it lies.
+/// massgen's own state; it is left out wherever it is.
 const STATE_NAME: &[u8] = b".massgen";
 
-/// How the names of massgen's half-made files and directories begin; they are left out too.
+/// The prefix of massgen's unfinished files and directories; they are left out, too.
 const UNFINISHED_PREFIX: &[u8] = b".massgen-";
 
-/// How much older than the copy a file's last change must be for its [`FileFingerprint`] to be trusted
-/// later. Kernels may stamp files with the time of their last clock tick, and the longest tick of
-/// Linux is 10 ms (`CONFIG_HZ=100`).
+/// How much older than the copy a file's last change must be for its [`FileFingerprint`] to be
+/// trusted later. Kernels may stamp files with the time of their last clock tick, and the longest
+/// tick of Linux is 10 ms (`CONFIG_HZ=100`).
 const TICK_NS_MAX: i128 = 50_000_000;
 
 const DIRECTORY: OFlags = OFlags::RDONLY
@@ -39,62 +39,62 @@ const DIRECTORY: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
 
-/// The bits of a file's mode that let anybody write to it.
+/// The mode bits that let any user write to a file.
 const WRITABLE: u16 = 0o222;
 
-/// How large a tree may be at most.
+/// Limits on the size of a tree.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TreeLimits {
-    /// Files, links and directories together.
+    /// Files, symlinks and directories together.
     pub(crate) entries: u64,
-    /// Bytes that have to be stored anew.
+    /// Bytes that have to be newly stored.
     pub(crate) bytes: u64,
-    /// Directories inside each other.
+    /// Nested directories.
     pub(crate) depth: usize,
 }
 
-/// What kind of copy is wanted.
+/// The kind of copy.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum CopyMethod<'a> {
-    /// Files nobody should change: without write permission, and those that did not change since
-    /// the last copy are hard links to it.
+    /// Read-only files that must not change: files that did not change since the last copy are hard
+    /// links to it.
     Frozen {
         /// The last copy of the same tree.
         last: Option<&'a PreviousCopy>,
     },
-    /// Files of their own that their owner may change.
+    /// Independent files that their owner may change.
     Writable,
-    /// The same files under further names where nobody may change them, others as with `Writable`.
+    /// Hard links to files that are read-only; others as with `Writable`.
     Shared,
 }
 
-/// A frozen copy and what its files were copied from.
+/// A frozen copy and the manifest of its sources.
 #[derive(Debug)]
 pub(crate) struct PreviousCopy {
-    /// Where it is.
+    /// Its directory.
     pub(crate) dir: AbsPath,
-    /// What its files were copied from.
+    /// The versions that its files were copied from.
     pub(crate) manifest: VersionManifest,
 }
 
-/// The versions of files at the time of a copy, for one directory and those below: those of the
-/// source, or of a writable copy those of the copy itself.
+/// The versions of files at the time of a copy, for one directory and those below: versions of the
+/// source, or for a writable copy those of the copy itself.
 #[derive(Debug, Default)]
 pub(crate) struct VersionManifest {
     files: BTreeMap<OsString, FileFingerprint>,
     directories: BTreeMap<OsString, VersionManifest>,
 }
 
-/// What a copy holds, and what it leaves out.
+/// What a copy contains, and what it leaves out.
 #[derive(Debug, Default)]
 pub(crate) struct CopyReport {
     /// Regular files.
     pub(crate) files: u64,
-    /// Those of them that are hard links to the last copy.
+    /// Those of them that are hard links to existing files.
     pub(crate) reused: u64,
-    /// Symbolic links, copied as they are.
+    /// Symlinks, copied as they are.
     pub(crate) links: u64,
-    /// Bytes that were stored anew.
+    /// Bytes that were newly stored.
     pub(crate) stored_bytes: u64,
     /// FIFOs, sockets and devices, which are left out.
     pub(crate) special: u64,
@@ -102,12 +102,12 @@ pub(crate) struct CopyReport {
     pub(crate) unreadable: u64,
     /// Entries left out because they were replaced by something else during the copy.
     pub(crate) swapped: u64,
-    /// The versions of what can be told from a later one.
+    /// The versions of those files whose later changes can be detected.
     pub(crate) manifest: VersionManifest,
 }
 
-/// Copies what is in the directory `from` into the existing directory `to`. massgen's own state and
-/// the directories `except` are left out.
+/// Copies the content of the directory `from` into the existing directory `to`. massgen's own state
+/// and the directories `except` are left out.
 pub(crate) fn copy(
     from: &AbsPath,
     to: &AbsPath,
@@ -126,7 +126,7 @@ pub(crate) fn copy(
     let level = CopyLevel {
         from: opened(from)?,
         to: opened(to)?,
-        // Without it everything is stored anew; someone may have removed it to make space.
+        // Without it, everything is stored anew; the user may have removed it to free space.
         last: last.and_then(|kept| Some((opened(&kept.dir).ok()?, &kept.manifest))),
     };
     let began =
@@ -154,7 +154,7 @@ pub(crate) fn copy(
     })
 }
 
-/// One directory of the source, its copy, and its last copy.
+/// One directory of the source, its copy, and its previous copy.
 struct CopyLevel<'a> {
     from: OwnedFd,
     to: OwnedFd,
@@ -163,7 +163,7 @@ struct CopyLevel<'a> {
 
 struct TreeCopier<'a> {
     root: &'a AbsPath,
-    /// The entry that is being copied, below `root`; for messages only.
+    /// The path of the entry that is being copied, below `root`; for messages only.
     at: PathBuf,
     depth: usize,
     entries: u64,
@@ -261,8 +261,8 @@ impl TreeCopier<'_> {
         Ok(Some(manifest))
     }
 
-    /// The version that was copied; `None` if the file was left out, or a later change of it might not
-    /// show. What did not show a change before will show one later.
+    /// Returns the version that was copied; `None` if the file was left out, or if a later change
+    /// of it might not be detected. A file that was reused can be trusted again later.
     fn file(
         &mut self,
         level: &CopyLevel<'_>,
@@ -343,8 +343,8 @@ impl TreeCopier<'_> {
         Ok(())
     }
 
-    /// What was made in the copy. A directory that changes while it is read may name an entry
-    /// twice; then the first one stays, and `None` comes back.
+    /// Returns what was created in the copy. A directory that changes while it is read may list an
+    /// entry twice; then the first one stays, and the result is `None`.
     fn check_created<T>(&mut self, made: std::result::Result<T, Errno>) -> Result<Option<T>> {
         match made {
             Ok(made) => Ok(Some(made)),
@@ -385,9 +385,10 @@ impl TreeCopier<'_> {
         }
     }
 
-    /// Whether every later change of the file will show in its version. A time without a fraction
-    /// comes from a file system whose clock knows only seconds. A file that was just made keeps the
-    /// older time of its content, which a change of it sets.
+    /// Returns whether every later change of the file will show in its version. A time without a
+    /// fraction comes from a file system whose clock has a resolution of seconds. A file that was
+    /// just created keeps the older modification time of its content, and a change of it sets a new
+    /// one.
     fn is_settled(&self, version: &FileFingerprint) -> bool {
         let time_ns = match self.method {
             CopyMethod::Writable => version.modified_ns,
@@ -426,7 +427,8 @@ fn os_str(name: &CStr) -> &OsStr {
     OsStr::from_bytes(name.to_bytes())
 }
 
-/// What `name` in `dir` is, or `dir` itself if `name` is empty; a link is not followed.
+/// Returns the metadata of `name` in `dir`, or of `dir` itself if `name` is empty; a symlink is not
+/// followed.
 fn stat(dir: impl AsFd, name: &CStr) -> std::result::Result<Statx, Errno> {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH;
     rustix::fs::statx(dir, name, flags, StatxFlags::BASIC_STATS)
@@ -482,7 +484,7 @@ mod tests {
     use super::{CopyMethod, TreeLimits, copy};
     use crate::path::AbsPath;
 
-    /// Copies a tree of 3 entries, 2 levels and 10 bytes; `expected` is the complaint, if any.
+    /// Copies a tree of 3 entries, 2 levels and 10 bytes; `expected` is the error, if any.
     #[track_caller]
     #[expect(clippy::disallowed_methods, reason = "a test makes its own tree")]
     fn check(entries: u64, bytes: u64, depth: usize, expected: Option<&str>) {

@@ -1,5 +1,5 @@
-//! Owns the unpacking of an archive that somebody else may have made. Nothing in it leads out of the
-//! directory that it is unpacked into, and nothing in it is anything but files, directories and links.
+//! Unpacks an untrusted archive. No entry can leave the directory that it is unpacked into, and
+//! only files, directories and symlinks are accepted.
 #![expect(clippy::disallowed_types, reason = "this is where the disk is")]
 
 use std::borrow::Cow;
@@ -20,26 +20,26 @@ use crate::world::sys::state_files::tree::TreeLimits;
 /// The longest path in an archive, in bytes.
 const PATH_BYTES_MAX: u64 = 16 * 1024;
 
-/// What was unpacked.
+/// The result of unpacking.
 #[derive(Debug, Default)]
 pub(crate) struct UnpackReport {
-    /// The name of the one directory at the top, which was left away.
+    /// The name of the single top-level directory, which is stripped.
     pub(crate) top: String,
     /// Regular files.
     pub(crate) files: u64,
-    /// Links that lead out of the directory; they were left out.
+    /// Symlinks that lead out of the directory; they were left out.
     pub(crate) links_left_out: u64,
 }
 
-/// Unpacks the archive `from` (`tar`, then `gzip`), in which all lies in one directory, into the empty
-/// directory `into`. Files that `frozen` says yes to get no write permission.
+/// Unpacks the archive `from` (`tar`, then `gzip`), which contains a single top-level directory,
+/// into the empty directory `into`. Files for which `frozen` returns true get no write permission.
 pub(crate) fn unpack(
     from: &AbsPath,
     into: &AbsPath,
     limits: TreeLimits,
     frozen: fn(&Path) -> bool,
 ) -> io::Result<UnpackReport> {
-    // The archive itself is bounded too: its headers, and what lies between its entries.
+    // The archive itself is limited, too: its headers, and the bytes between its entries.
     let bytes_max = limits.bytes.saturating_mul(2);
     let file = GzDecoder::new(File::open(from.as_path())?).take(bytes_max);
     let mut unpacking = ArchiveUnpacker {
@@ -53,7 +53,7 @@ pub(crate) fn unpack(
         long_target: None,
         unpacked: UnpackReport::default(),
     };
-    // Entries are taken as they are: what goes before others to give them longer names is bounded here.
+    // Entries are read raw: the extensions that give later entries longer names are limited here.
     for entry in Archive::new(file).entries()?.raw(true) {
         unpacking.entry(entry?)?;
     }
@@ -66,9 +66,9 @@ struct ArchiveUnpacker<'a> {
     frozen: fn(&Path) -> bool,
     entries: u64,
     bytes: u64,
-    /// Links are made last, so that nothing is ever written through one.
+    /// Symlinks are created last, so that nothing is ever written through one.
     links: BTreeMap<PathBuf, PathBuf>,
-    /// The name of the next entry, and where it leads, where they are too long for its header.
+    /// The name and the target of the next entry, where they are too long for its header.
     long_name: Option<PathBuf>,
     long_target: Option<PathBuf>,
     unpacked: UnpackReport,
@@ -114,7 +114,8 @@ impl ArchiveUnpacker<'_> {
         )))
     }
 
-    /// The path of an entry below the one directory at the top; `None` for that one itself.
+    /// Returns the path of an entry below the top-level directory; `None` for that directory
+    /// itself.
     fn below_top(&mut self, path: &Path) -> io::Result<Option<PathBuf>> {
         let names: Option<Vec<OsString>> = path.components().map(component_name).collect();
         let out = || invalid_archive_error(format!("`{}` leads out of it", path.display()));
@@ -194,7 +195,7 @@ impl ArchiveUnpacker<'_> {
     }
 }
 
-/// The name of a component; `None` for one that is not a name.
+/// Returns the name of a component; `None` for one that is not a name.
 fn component_name(component: Component<'_>) -> Option<OsString> {
     match component {
         Component::Normal(name) => Some(name.to_owned()),
@@ -204,8 +205,9 @@ fn component_name(component: Component<'_>) -> Option<OsString> {
     }
 }
 
-/// Whether a link at `path` with this `target` stays in the directory that `path` begins in. It may
-/// lead up only before it leads down, because what it leads down through may be a link as well.
+/// Returns whether a symlink at `path` with this `target` stays in the directory that `path` is
+/// relative to. Its target may go up only before it goes down, because what it goes down through
+/// may be a symlink, too.
 fn stays_inside(path: &Path, target: &Path) -> bool {
     let mut above = path.components().count().saturating_sub(1);
     let mut leads_down = false;
@@ -221,7 +223,7 @@ fn stays_inside(path: &Path, target: &Path) -> bool {
     true
 }
 
-/// The text of an entry that only says more about the next one.
+/// Reads the text of an entry that only extends the next one.
 fn long_text(entry: Entry<'_, impl Read>) -> io::Result<PathBuf> {
     let mut bytes = Vec::new();
     entry.take(PATH_BYTES_MAX).read_to_end(&mut bytes)?;

@@ -1,5 +1,5 @@
-//! Owns the waiting for a file to grow, and for the process that writes it to end. The kernel tells;
-//! nothing is asked again and again.
+//! Waits for a file to grow, and for the process that writes it to exit. It uses inotify and a file
+//! lock, without polling.
 #![expect(clippy::disallowed_types, reason = "this is where the disk is")]
 
 use std::fs::File;
@@ -13,10 +13,10 @@ use rustix::fs::inotify::{self, CreateFlags, Reader, WatchFlags};
 
 use crate::path::AbsPath;
 
-/// Room for what the kernel tells at once; one file has events of 16 bytes each.
+/// The size of the buffer for events; events of one file have 16 bytes each.
 const EVENTS_BYTES: usize = 1024;
 
-/// Looks at one file that another process may be writing.
+/// A watch on one file that another process may be writing.
 #[derive(Debug)]
 pub(crate) struct FileWatch {
     woken: Receiver<FileWakeup>,
@@ -27,13 +27,13 @@ pub(crate) struct FileWatch {
 pub(crate) enum FileWakeup {
     /// It was written to.
     Written,
-    /// Nobody writes to it any more.
+    /// No process is writing to it any more.
     Unlocked,
 }
 
 impl FileWatch {
-    /// Watches `path`, which a writer holds as long as it lives. Two threads wait for the kernel, until
-    /// the process ends.
+    /// Watches `path`, which a writer locks as long as it lives. Two threads wait for the kernel
+    /// until the process exits.
     pub(crate) fn new(path: &AbsPath) -> io::Result<Self> {
         let (told, woken) = channel();
         let inotify = inotify::init(CreateFlags::CLOEXEC)?;
@@ -42,7 +42,7 @@ impl FileWatch {
         let freed = told.clone();
         thread::Builder::new().spawn(move || forward_writes(inotify, &told))?;
         thread::Builder::new().spawn(move || {
-            // Where files cannot be held, nobody can say that the writer lives.
+            // Where files cannot be locked, it is unknown whether the writer lives.
             drop(held.lock_shared());
             freed.send(FileWakeup::Unlocked).unwrap_or_default();
         })?;

@@ -1,0 +1,102 @@
+//! Checks whether an agent may use commands, programs and server tools at all, whatever the call
+//! touches: each needs what the agent was given for it. Passing these checks permits nothing.
+
+use crate::commands::judge::judge;
+use crate::permissions::PathPermissionManager;
+use crate::tools::call::ToolCall;
+use crate::tools::served::OutsideEffects;
+use crate::tools::tool_selection::CommandOffering;
+use crate::world::access::policy::GatePolicy;
+use crate::world::access::verdict::{Denial, DeniedSubject};
+use crate::world::mcp::SideEffectPolicy;
+
+/// Checks that `policy` allows a call of this kind under these permissions.
+pub(in crate::world) fn check_capabilities(
+    policy: &GatePolicy,
+    permissions: &PathPermissionManager,
+    call: &ToolCall,
+) -> Result<(), Denial> {
+    admit_command(policy, call)?;
+    admit_program(policy, permissions, call)?;
+    admit_server(policy, call)
+}
+
+/// Checks the command line in `call` against the command rules.
+fn admit_command(policy: &GatePolicy, call: &ToolCall) -> Result<(), Denial> {
+    if !call.is_about_commands() {
+        return Ok(());
+    }
+    let Some(commands) = &policy.commands else {
+        return Err(Denial {
+            refused: DeniedSubject::Command {
+                command: call.command().unwrap_or(call.name()).to_owned(),
+                way_out: "work with the file tools".to_owned(),
+            },
+            rule: "no-commands",
+            reason: "you may not run commands".to_owned(),
+        });
+    };
+    let Some(line) = call.command() else {
+        return Ok(());
+    };
+    judge(commands.rules(), line).map_err(|refused| Denial {
+        refused: DeniedSubject::Command {
+            command: refused.command,
+            way_out: refused.way_out,
+        },
+        rule: refused.rule,
+        reason: refused.reason,
+    })
+}
+
+/// Lints a program for what it must not do.
+fn admit_program(
+    policy: &GatePolicy,
+    permissions: &PathPermissionManager,
+    call: &ToolCall,
+) -> Result<(), Denial> {
+    let ToolCall::ExecuteCode { code, .. } = call else {
+        return Ok(());
+    };
+    let denial = |rule, reason| Denial {
+        refused: DeniedSubject::Program,
+        rule,
+        reason,
+    };
+    let Some(programs) = &policy.programs else {
+        return Err(denial("no-programs", "you may not run programs".to_owned()));
+    };
+    let commands = CommandOffering::from_environment(policy.commands.as_ref());
+    programs
+        .lint_program(code, permissions, commands)
+        .map_err(|refusal| denial("program", refusal.to_string()))
+}
+
+/// Checks that the server tool may be called in this phase.
+fn admit_server(policy: &GatePolicy, call: &ToolCall) -> Result<(), Denial> {
+    let ToolCall::CallServer(call) = call else {
+        return Ok(());
+    };
+    let denied = |rule, reason: &str, way_out: &str| Denial {
+        refused: DeniedSubject::Call {
+            subject: call.full_name.clone(),
+            way_out: way_out.to_owned(),
+        },
+        rule,
+        reason: reason.to_owned(),
+    };
+    let Some(servers) = &policy.servers else {
+        let reason = "you may not use servers";
+        return Err(denied("no-servers", reason, "work with your other tools"));
+    };
+    let waits = servers.side_effect_policy() == SideEffectPolicy::Deferred
+        && call.outside == OutsideEffects::Some;
+    if waits {
+        return Err(denied(
+            "planning",
+            "it may change something outside your directories, and agents only plan now",
+            "say in your answer what is to be called in the final phase, with which arguments",
+        ));
+    }
+    Ok(())
+}

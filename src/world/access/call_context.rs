@@ -1,0 +1,99 @@
+//! Context of one call at a gate: its approval, its cancellation token and the results of the
+//! user's hooks. It permits nothing.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::hooks::request::{HookSubject, HookToolCall};
+use crate::permissions::path_rules::CallApproval;
+use crate::tools::call::ToolCall;
+use crate::tools::parse::parse;
+use crate::tools::served::ToolCatalogue;
+use crate::world::access::hook_runner::{HookInvocation, HookRunner};
+use crate::world::access::verdict::{Denial, by_rule};
+
+/// Rule name of a denial by a hook.
+pub(in crate::world) const DENIED_BY_HOOK: &str = "hook";
+
+/// Context of the call that a gate decides on.
+#[derive(Clone, Debug, Default)]
+pub(in crate::world) struct CallContext {
+    /// Whether a person has approved it.
+    pub(in crate::world) consent: CallApproval,
+    /// Cancelled when the caller no longer waits for the call.
+    pub(in crate::world) ended: CancellationToken,
+    /// Its id in the conversation.
+    pub(in crate::world) id: Option<String>,
+    /// What the hooks returned, once they have run.
+    pub(in crate::world) hooked: Option<CallHookResult>,
+    /// Which program carries it out.
+    pub(in crate::world) by: CallExecutor,
+}
+
+/// What the hooks returned about a call that they let through.
+#[derive(Clone, Debug, Default)]
+pub(in crate::world) struct CallHookResult {
+    /// The tool and its input.
+    pub(in crate::world) call: Option<Arc<(String, Value)>>,
+    /// Additional context for the model.
+    pub(in crate::world) context: Vec<String>,
+    /// Why a person has to be asked, if a hook wants that.
+    pub(in crate::world) asked: Option<String>,
+}
+
+/// Program that carries out calls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::world) enum CallExecutor {
+    /// massgen.
+    #[default]
+    Massgen,
+    /// Another program, which makes the call as it asked for it and cannot be given another input.
+    External,
+}
+
+impl CallContext {
+    /// Runs the user's hooks on a call that rules and grants let through. Returns their result and,
+    /// if they changed the input, the call that replaces it; hooks are not run on that one again.
+    pub(in crate::world) fn run_hooks(
+        &self,
+        (hooks, moment): (Option<&HookRunner>, HookInvocation<'_>),
+        told: Option<&(String, Value)>,
+        served: &ToolCatalogue,
+    ) -> Result<(CallHookResult, Option<ToolCall>), Denial> {
+        let (hooks, (tool, input)) = match (&self.hooked, hooks, told) {
+            (None, Some(hooks), Some(told)) => (hooks, told),
+            (hooked, _, _) => return Ok((hooked.clone().unwrap_or_default(), None)),
+        };
+        let id = self.id.as_deref();
+        let subject = HookSubject::Call(HookToolCall { tool, input, id });
+        let verdict = hooks.ask(&subject, moment);
+        let denied = |reason: String| by_rule(DENIED_BY_HOOK, tool.clone(), reason);
+        if let Some(reason) = verdict.denial() {
+            return Err(denied(reason.to_owned()));
+        }
+        let asked = verdict.ask_reason().map(str::to_owned);
+        let (input, changed) = match verdict.updated_input {
+            None => (input.clone(), None),
+            Some(_) if self.by == CallExecutor::External => {
+                let reason = "a hook of the user's wants another input, which cannot be given";
+                return Err(denied(reason.to_owned()));
+            }
+            Some(updated) => {
+                let updated = Value::Object(updated);
+                let parsed = parse(tool, &updated.to_string(), served);
+                let changed = parsed.map_err(|error| {
+                    denied(format!("a hook of the user's wants another input: {error}"))
+                })?;
+                (updated, Some(changed))
+            }
+        };
+        let hooked = CallHookResult {
+            call: Some(Arc::new((tool.clone(), input))),
+            context: verdict.context,
+            asked,
+        };
+        Ok((hooked, changed))
+    }
+}

@@ -1,0 +1,104 @@
+//! Decides calls that another program makes with its own tools under an agent's grants, by asking
+//! the gate as for any other call. Nothing is carried out here.
+
+use crate::commands::CommandRules;
+use crate::commands::judge::judge;
+use crate::config::ToolFilter;
+use crate::tools::aliases::{is_known_tool, names_of};
+use crate::tools::call::ToolCall;
+use crate::tools::external_tools::ExternalToolAction;
+use crate::world::access::gate::Gate;
+use crate::world::access::verdict::Denial;
+
+/// Why a search is denied to a program that has no sandbox to keep it from what it finds.
+const CLOSED_BELOW: &str = "denied: something below is closed to you; search a directory that holds \
+                            nothing that is closed";
+
+/// Why a command is denied to such a program.
+const UNHELD: &str = "denied: you may not run commands here; `--in-sandbox` says that the program that \
+                      asks runs in a sandbox with these grants";
+
+/// Another program that works with the grants of an agent.
+#[derive(Clone, Debug)]
+pub struct ExternalCaller {
+    /// Its gate. Nothing is carried out with its permits.
+    pub gate: Gate,
+    /// Rules for its command lines; without them it may run no command.
+    pub commands: Option<CommandRules>,
+    /// The tools that its agent is offered; its own equivalents of other tools are denied.
+    pub tools: ToolFilter,
+    /// How the program is confined.
+    pub held: CallerIsolation,
+}
+
+/// How another program is confined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallerIsolation {
+    /// A sandbox with its grants.
+    BySandbox,
+    /// Not at all: only the decisions that it asks for restrict it.
+    ByNothing,
+}
+
+impl ExternalCaller {
+    /// Decides a call of `tool`. Blocks while a person is asked. The error says why the call is
+    /// denied.
+    pub fn decide(&self, tool: &str, foreign: ExternalToolAction) -> Result<(), String> {
+        let gate = &self.gate;
+        if !self.offers(tool) {
+            return Err(format!(
+                "denied: `{tool}` is not one of the tools that you are offered"
+            ));
+        }
+        match foreign {
+            ExternalToolAction::Nothing => check_rules(gate, tool, None),
+            ExternalToolAction::Call(call) => {
+                check_rules(gate, tool, None)?;
+                if self.held == CallerIsolation::ByNothing && gate.crosses_hidden(&call) {
+                    return Err(CLOSED_BELOW.to_owned());
+                }
+                discard_permit(gate.check(call))
+            }
+            ExternalToolAction::Command { line, dir } => {
+                let Some(texts) = &self.commands else {
+                    return Err(match self.held {
+                        CallerIsolation::ByNothing => UNHELD.to_owned(),
+                        CallerIsolation::BySandbox => {
+                            "denied: you may not run commands here".to_owned()
+                        }
+                    });
+                };
+                judge(texts, &line).map_err(|refused| {
+                    let (command, reason) = (refused.command, refused.reason);
+                    format!("denied: command `{command}`: {reason}\n{}", refused.way_out)
+                })?;
+                check_rules(gate, tool, Some(&line))?;
+                let look = ToolCall::ListDirectory { path: dir };
+                discard_permit(gate.without_hooks().check(look))
+            }
+        }
+    }
+}
+
+impl ExternalCaller {
+    /// Returns whether the agent is offered a tool that does what `tool` does. A tool without an
+    /// equivalent among massgen's is left to the rules.
+    fn offers(&self, tool: &str) -> bool {
+        let ToolFilter { allowed, excluded } = &self.tools;
+        let listed =
+            |list: &[String]| names_of(tool).any(|name| list.iter().any(|entry| entry == name));
+        let is_allowed = allowed.as_deref().is_none_or(listed);
+        !listed(excluded) && (is_allowed || !is_known_tool(tool))
+    }
+}
+
+/// Checks the rules of the config, and runs the hooks and asks a person as they require.
+fn check_rules(gate: &Gate, tool: &str, command: Option<&str>) -> Result<(), String> {
+    let checked = gate.check_external(tool, command);
+    checked.map_err(|denial| denial.to_string())
+}
+
+/// Discards the permit, because the other program carries the call out itself.
+fn discard_permit<P>(checked: Result<P, Denial>) -> Result<(), String> {
+    checked.map(drop).map_err(|denial| denial.to_string())
+}

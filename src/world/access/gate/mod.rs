@@ -1,0 +1,751 @@
+//! The one gate between a model's tool calls and the disk. A [`ToolCall`] goes in; out comes a
+//! [`Permitted`] action, which only `world` can open, or a [`Denial`], which the model reads. It
+//! must never act: it resolves paths, asks the pure rules and, where the config says so, a person.
+//! It has no child modules, because they could reach the private fields.
+//!
+//! An action is carried out only if it was permitted:
+//!
+//! ```
+//! # use massgen::{tools::call::ToolCall, world::{exec, gate::Gate, verdict::Denial}};
+//! fn act(gate: &Gate, call: ToolCall) -> Result<exec::Observation, Denial> {
+//!     Ok(exec::run(gate.check(call)?))
+//! }
+//! ```
+//!
+//! The same line without the check does not compile:
+//!
+//! ```compile_fail
+//! # use massgen::{tools::call::ToolCall, world::{exec, gate::Gate, verdict::Denial}};
+//! fn act(gate: &Gate, call: ToolCall) -> Result<exec::Observation, Denial> {
+//!     Ok(exec::run(call))
+//! }
+//! ```
+//!
+//! And only the gate can make what `run` takes:
+//!
+//! ```compile_fail
+//! # use massgen::{tools::call::ToolCall, world::{exec, gate::{Action, Gate, Permitted}, verdict::Denial}};
+//! fn act(gate: &Gate, action: Action) -> Result<exec::Observation, Denial> {
+//!     Ok(exec::run(Permitted { action, gate: gate.clone() }))
+//! }
+//! ```
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::call_rules::judge::CallJudgement;
+use crate::error::Result;
+use crate::path::{AbsPath, RealPath, RelPath};
+use crate::permissions::grant::{Grant, GrantKind, GrantScope, Permission, Phase};
+use crate::permissions::history::{AccessHistory, FileFingerprint};
+use crate::permissions::path_rules::{CallApproval, PathRule, RuleAction, matching_rule};
+use crate::permissions::rules::{ASKED_BY_CONFIG, DENIED_BY_CONFIG, PermissionRule};
+use crate::permissions::{DenyReason, PathPermissionManager, PermissionDecision};
+use crate::sandbox_policy::FileIdentity;
+use crate::tools::call::{FinalLink, ToolCall, UserPath, WORKSPACE};
+use crate::tools::served::ToolCatalogue;
+use crate::world::access::admission::check_capabilities;
+use crate::world::access::call_context::{
+    CallContext, CallExecutor, CallHookResult, DENIED_BY_HOOK,
+};
+use crate::world::access::hook_runner::{HookInvocation, HookRunner};
+use crate::world::access::merge_bases::FileAccessReason;
+use crate::world::access::policy::{GatePolicy, ParentDirPolicy, cannot_open};
+use crate::world::access::verdict::{AccessRefusal, Denial, DeniedSubject, by_rule};
+use crate::world::approval::{ApprovalDecision, ApprovalRequest, canonical_input, describe_path};
+use crate::world::mcp::McpServers;
+use crate::world::sandbox::exec_environment::ExecEnvironment;
+use crate::world::sandbox::overlay::WriteOverlay;
+use crate::world::sys::dir::DirectoryHandle;
+use crate::world::sys::file_system_error::FileSystemError;
+use crate::world::sys::follow::{FollowBase, FollowedPath, follow_path};
+use crate::world::sys::grant::OpenGrant;
+use crate::world::sys::meta::FileMetadata;
+
+mod explanation;
+
+/// The gate of one agent in one phase. A clone is the same gate.
+#[derive(Clone, Debug)]
+pub struct Gate(Arc<GateState>, CallContext);
+
+#[derive(Debug)]
+struct GateState {
+    manager: PathPermissionManager,
+    /// The manager's grants in its order, opened.
+    grants: Vec<Arc<OpenGrant>>,
+    /// Base that paths are resolved from.
+    ground: FollowBase,
+    /// Staging directory for files that are about to be moved into place or removed.
+    aside: Option<DirectoryHandle>,
+    policy: GatePolicy,
+    /// The gate of the servers that agents share; without it these are not started.
+    shared_servers: Option<Gate>,
+}
+
+/// A permitted call: every path is resolved to a place beneath an open grant.
+pub type Action = ToolCall<ResolvedPath>;
+
+/// Resolved path of an action. It is never resolved again from a string.
+#[derive(Clone, Debug)]
+pub struct ResolvedPath {
+    grant: Arc<OpenGrant>,
+    rel: RelPath,
+    real: RealPath,
+}
+
+impl ResolvedPath {
+    /// Returns the directory handle beneath which the place is opened.
+    pub(in crate::world) fn dir(&self) -> &DirectoryHandle {
+        self.grant.directory()
+    }
+
+    /// Returns the path from [`ResolvedPath::dir`] to the place.
+    pub(in crate::world) fn below(&self) -> RelPath {
+        self.grant.below_dir(&self.rel)
+    }
+
+    /// Returns the real path at the time of resolution, for decisions and messages.
+    pub(in crate::world) fn real(&self) -> &RealPath {
+        &self.real
+    }
+
+    /// Returns the grant that covers the place.
+    pub(in crate::world) fn grant(&self) -> &Grant {
+        self.grant.grant()
+    }
+
+    /// Resolves a name that was found below the place, beneath the same handle. It may be accessed
+    /// only if the gate allows it, which is not checked here.
+    pub(in crate::world) fn join(&self, rel: &RelPath) -> Self {
+        Self {
+            grant: Arc::clone(&self.grant),
+            rel: self.rel.join(rel),
+            real: self.real.join(rel),
+        }
+    }
+}
+
+/// A call whose paths are resolved.
+struct ResolvedCall {
+    action: Action,
+    /// Why approval is needed, if it is.
+    asked: Option<String>,
+    /// Effects of the call, for the approval request.
+    deeds: Vec<String>,
+    /// The paths that an approval would cover.
+    to_agree: Vec<RealPath>,
+}
+
+/// An action that the gate permits. Only the gate creates one, only `world` can open it, and it can
+/// be carried out only once.
+#[must_use]
+#[derive(Debug)]
+pub struct Permitted<A> {
+    action: A,
+    gate: Gate,
+}
+
+impl<A> Permitted<A> {
+    pub(in crate::world) fn into_action(self) -> (A, Gate) {
+        (self.action, self.gate)
+    }
+}
+
+impl Gate {
+    /// Opens the root of every grant once. A root that cannot be opened is an error that names it.
+    pub fn open(manager: PathPermissionManager, policy: GatePolicy) -> Result<Self> {
+        Self::open_with_shared_servers(manager, policy, None)
+    }
+
+    /// The same, with the gate of the servers that agents share, which allows what all of them may do.
+    pub fn open_with_shared_servers(
+        manager: PathPermissionManager,
+        policy: GatePolicy,
+        shared_servers: Option<Self>,
+    ) -> Result<Self> {
+        let open = |grant: &Grant| match policy.open_grant(grant) {
+            Ok(open) => Ok(Arc::new(open)),
+            Err(fault) => Err(cannot_open(&grant.root, fault)),
+        };
+        let grants = manager
+            .grants()
+            .iter()
+            .map(open)
+            .collect::<Result<Vec<_>>>()?;
+        let ground = policy
+            .open_follow_base()
+            .map_err(|fault| cannot_open(&policy.base, fault))?;
+        let aside = policy.open_staging_dir();
+        let inner = GateState {
+            manager,
+            grants,
+            ground,
+            aside,
+            policy,
+            shared_servers,
+        };
+        Ok(Self(Arc::new(inner), CallContext::default()))
+    }
+
+    /// Returns the same gate for the call `id` of a conversation. Requests about it end when
+    /// `ended` is cancelled.
+    #[must_use]
+    pub fn for_call(&self, id: String, ended: CancellationToken) -> Self {
+        self.with_context(CallContext {
+            ended,
+            id: Some(id),
+            by: self.1.by,
+            ..CallContext::default()
+        })
+    }
+
+    /// Returns the same gate for calls that are made within this one, until `ended` is cancelled.
+    pub(in crate::world) fn for_calls_within(&self, ended: CancellationToken) -> Self {
+        self.with_context(CallContext {
+            ended,
+            hooked: None,
+            ..self.1.clone()
+        })
+    }
+
+    /// Returns the same gate for another program, which carries its calls out itself.
+    #[must_use]
+    pub fn for_external_program(&self) -> Self {
+        self.with_context(CallContext {
+            by: CallExecutor::External,
+            ..self.1.clone()
+        })
+    }
+
+    /// Returns the same gate for a part of a call that hooks have let through.
+    #[must_use]
+    pub fn without_hooks(&self) -> Self {
+        self.with_hook_result(CallHookResult::default())
+    }
+
+    fn with_hook_result(&self, hooked: CallHookResult) -> Self {
+        self.with_context(CallContext {
+            hooked: Some(hooked),
+            ..self.1.clone()
+        })
+    }
+
+    fn with_context(&self, calling: CallContext) -> Self {
+        Self(Arc::clone(&self.0), calling)
+    }
+
+    /// Resolves every path in `call`, checks permissions, runs the hooks, then asks for approval if
+    /// required. Consumes the call.
+    pub fn check(&self, call: ToolCall) -> std::result::Result<Permitted<Action>, Denial> {
+        check_capabilities(&self.0.policy, &self.0.manager, &call)?;
+        let asked = self.check_rules(&call)?;
+        let call = self.with_open_start_dir(call);
+        let told = self
+            .needs_description()
+            .then(|| (call.name().to_owned(), call.input()));
+        let deeds = call.command().map(str::to_owned).into_iter().collect();
+        let placed = self.resolve_call(call, (asked, deeds))?;
+        let (hooked, changed) = self.run_hooks(told.as_ref())?;
+        if let Some(changed) = changed {
+            return self.with_hook_result(hooked).check(changed);
+        }
+        if let Some(reason) = placed.asked.or_else(|| hooked.asked.clone()) {
+            let (tool, input) = told.unwrap_or_default();
+            let mut deeds = placed.deeds;
+            // The effects of a server call are unknown, so the whole input stands for them.
+            if deeds.is_empty() || matches!(placed.action, ToolCall::CallServer(_)) {
+                deeds.push(canonical_input(&input));
+            }
+            let question = ApprovalRequest {
+                tool,
+                input,
+                deeds,
+                reason,
+                phase: self.phase(),
+                call_id: self.1.id.clone(),
+            };
+            self.request_approval(question)?;
+        }
+        let consent = match placed.to_agree.as_slice() {
+            [] => CallApproval::Missing,
+            [_, ..] => CallApproval::Given,
+        };
+        for path in placed.to_agree {
+            self.history().record_approval(path);
+        }
+        let calling = CallContext {
+            consent,
+            hooked: Some(hooked),
+            ..self.1.clone()
+        };
+        Ok(Permitted {
+            action: placed.action,
+            gate: self.with_context(calling),
+        })
+    }
+
+    /// Resolves every path in `call` and checks permissions. `asked` is the reason for which
+    /// approval is needed already, and `deeds` holds the effects that are known so far.
+    fn resolve_call(
+        &self,
+        call: ToolCall,
+        (mut asked, mut deeds): (Option<String>, Vec<String>),
+    ) -> std::result::Result<ResolvedCall, Denial> {
+        let is_told = self.needs_description();
+        // A command's changes are unknown before it runs: paths with an `ask` rule stay closed.
+        let consent = if call.is_about_commands() {
+            CallApproval::Missing
+        } else {
+            CallApproval::Given
+        };
+        let mut to_agree = Vec::new();
+        let declared: Vec<_> = call
+            .accesses()
+            .into_iter()
+            .map(|access| (access.path.clone(), access.wanted, access.link))
+            .collect();
+        let mut declared = declared.into_iter();
+        let action = call.try_map(|path| match declared.next() {
+            Some((expected, wanted, link)) if expected == path => {
+                let (_, outcome) = self.resolve_path(&path, (wanted, link), consent);
+                let place = outcome.map_err(|refusal| self.deny(&path, wanted, refusal))?;
+                if is_told {
+                    deeds.push(format!(
+                        "{wanted} {}",
+                        describe_path(place.real(), place.grant())
+                    ));
+                }
+                let here = (place.real(), wanted);
+                if consent == CallApproval::Given
+                    && let Some(rule) = matching_rule(self.path_rules(), RuleAction::Ask, here)
+                {
+                    to_agree.push(place.real().clone());
+                    asked.get_or_insert_with(|| ask_reason(rule));
+                }
+                Ok(place)
+            }
+            _ => Err(self.deny(&path, Permission::Write, AccessRefusal::outside())),
+        })?;
+        Ok(ResolvedCall {
+            action,
+            asked,
+            deeds,
+            to_agree,
+        })
+    }
+
+    /// Returns whether a hook or a person may have to be shown what a call would do.
+    fn needs_description(&self) -> bool {
+        self.has_call_rules() || self.hooks().is_some()
+    }
+
+    /// Checks the tool and the command of `call` against `permissions` of the config. Returns the
+    /// reason for which approval is needed, if it is.
+    fn check_rules(&self, call: &ToolCall) -> std::result::Result<Option<String>, Denial> {
+        match self.judge_rules(call) {
+            CallJudgement::Silent | CallJudgement::Allowed => Ok(None),
+            CallJudgement::Asked(spoken) => Ok(Some(spoken.reason)),
+            CallJudgement::Denied(spoken) => {
+                Err(by_rule(DENIED_BY_CONFIG, spoken.subject, spoken.reason))
+            }
+        }
+    }
+
+    /// Checks another program's tool, and its command line if there is one, against `permissions`
+    /// of the config, runs the hooks, then asks for approval if required and possible.
+    pub fn check_external(
+        &self,
+        tool: &str,
+        command: Option<&str>,
+    ) -> std::result::Result<(), Denial> {
+        let reason = match self.0.policy.rules.judge(tool, command) {
+            CallJudgement::Silent | CallJudgement::Allowed => None,
+            CallJudgement::Asked(spoken) if self.0.policy.approver.is_none() => {
+                return Err(by_rule(ASKED_BY_CONFIG, spoken.subject, spoken.reason));
+            }
+            CallJudgement::Asked(spoken) => Some(spoken.reason),
+            CallJudgement::Denied(spoken) => {
+                return Err(by_rule(DENIED_BY_CONFIG, spoken.subject, spoken.reason));
+            }
+        };
+        // A call without a command reaches the hooks as the massgen call that it is translated to.
+        let told = command.map(|line| (tool.to_owned(), json!({ "command": line })));
+        let (hooked, _) = self.run_hooks(told.as_ref())?;
+        let reason = match (reason, hooked.asked) {
+            (_, Some(asked)) if self.0.policy.approver.is_none() => {
+                return Err(by_rule(DENIED_BY_HOOK, tool.to_owned(), asked));
+            }
+            (reason, asked) => reason.or(asked),
+        };
+        let Some(reason) = reason else {
+            return Ok(());
+        };
+        self.request_approval(ApprovalRequest {
+            tool: tool.to_owned(),
+            input: command.map_or(Value::Null, |line| json!({ "command": line })),
+            deeds: vec![command.unwrap_or(tool).to_owned()],
+            reason,
+            phase: self.phase(),
+            call_id: self.1.id.clone(),
+        })
+    }
+
+    /// Judges the tool and the command of `call` by `permissions` of the config.
+    pub fn judge_rules(&self, call: &ToolCall) -> CallJudgement {
+        self.0.policy.rules.judge(call.name(), call.command())
+    }
+
+    /// Returns the user's hooks, if there are any.
+    pub fn hooks(&self) -> Option<&HookRunner> {
+        self.0.policy.hooks.as_ref()
+    }
+
+    /// Returns what the hooks said about the call that this gate has let through.
+    pub(in crate::world) fn hook_result(&self) -> Option<(&HookRunner, &CallHookResult)> {
+        Some((self.hooks()?, self.1.hooked.as_ref()?))
+    }
+
+    /// Returns the context in which hooks are run on a call.
+    pub(in crate::world) fn hook_invocation(&self) -> HookInvocation<'_> {
+        HookInvocation {
+            phase: self.phase(),
+            stage: self.overlay(),
+            ended: &self.1.ended,
+        }
+    }
+
+    /// Returns the id of the call in its conversation.
+    pub(in crate::world) fn call_id(&self) -> Option<&str> {
+        self.1.id.as_deref()
+    }
+
+    /// Runs the user's hooks on a call that rules and grants let through.
+    fn run_hooks(
+        &self,
+        told: Option<&(String, Value)>,
+    ) -> std::result::Result<(CallHookResult, Option<ToolCall>), Denial> {
+        let asked = (self.hooks(), self.hook_invocation());
+        self.1.run_hooks(asked, told, &self.catalogue())
+    }
+
+    /// Asks for approval. Without a yes, the call is denied.
+    fn request_approval(&self, question: ApprovalRequest) -> std::result::Result<(), Denial> {
+        let subject = question.tool.clone();
+        let reason = question.reason.clone();
+        let answer = match &self.0.policy.approver {
+            Some(consult) => consult.request_approval(question, &self.1.ended),
+            None => ApprovalDecision::Denied("nobody can be asked here".to_owned()),
+        };
+        match answer {
+            ApprovalDecision::Approved => Ok(()),
+            ApprovalDecision::Denied(why) => Err(by_rule(
+                ASKED_BY_CONFIG,
+                subject,
+                format!("{reason}; {why}"),
+            )),
+        }
+    }
+
+    /// Moves a command from the agent's workspace, if that is closed to it, to the first directory
+    /// that it may read. Without any grants, paths in a server call count as plain strings.
+    fn with_open_start_dir(&self, mut call: ToolCall) -> ToolCall {
+        if let ToolCall::ExecuteCommand { dir, .. } | ToolCall::StartBackgroundCommand { dir, .. } =
+            &mut call
+            && dir.as_str() == WORKSPACE
+            && let Some(open) = self.command_start_dir()
+        {
+            *dir = open;
+        }
+        if let (ToolCall::CallServer(call), []) = (&mut call, self.0.manager.grants()) {
+            call.drop_relative_paths();
+        }
+        call
+    }
+
+    /// Returns the directory that relative paths start from.
+    pub(in crate::world) fn base(&self) -> &RealPath {
+        &self.0.policy.base
+    }
+
+    /// Returns whether the agent is restricted to the directories of a folder guard.
+    pub fn is_guarded(&self) -> bool {
+        self.0.policy.parents == ParentDirPolicy::Refused
+    }
+
+    /// Returns the directory that commands start in, if relative paths start elsewhere.
+    pub(in crate::world) fn command_start_dir(&self) -> Option<UserPath> {
+        let is_open = self.allows(&self.0.policy.base, Permission::Read);
+        (!is_open).then(|| self.first_directory()).flatten()
+    }
+
+    /// Returns the first directory that the agent may read. Those that the user names come before
+    /// those that massgen adds.
+    pub(in crate::world) fn first_directory(&self) -> Option<UserPath> {
+        let roots = self.roots();
+        let trees = || roots.iter().filter(|root| root.scope == GrantScope::Tree);
+        let named = trees().find(|root| root.kind == GrantKind::Context);
+        let first = named.or_else(|| trees().next())?;
+        UserPath::parse(first.path.as_path().to_str()?).ok()
+    }
+
+    /// Returns whether `permissions` of the config has rules for this agent's calls.
+    fn has_call_rules(&self) -> bool {
+        !self.0.policy.rules.is_empty() || !self.path_rules().is_empty()
+    }
+
+    /// Returns whether the agent may use servers.
+    pub fn has_servers(&self) -> bool {
+        self.0.policy.servers.is_some()
+    }
+
+    /// Returns the server tools that the agent may use, as far as they are known.
+    pub fn catalogue(&self) -> Arc<ToolCatalogue> {
+        let servers = self.0.policy.servers.as_ref();
+        servers.map(McpServers::catalogue).unwrap_or_default()
+    }
+
+    /// Returns the environment of the agent's commands; `None` if it may run none.
+    pub fn commands(&self) -> Option<&ExecEnvironment> {
+        self.0.policy.commands.as_ref()
+    }
+
+    /// Returns the phase that the gate decides for.
+    pub fn phase(&self) -> Phase {
+        self.0.manager.phase()
+    }
+
+    /// Returns whether the pure rules allow an access to a name that was found below a place.
+    pub(in crate::world) fn allows(&self, path: &RealPath, wanted: Permission) -> bool {
+        self.check_access(path, wanted).is_ok()
+    }
+
+    /// Like [`Gate::allows`], but returns the grant that allows the access or the denying rule.
+    pub(in crate::world) fn check_access(
+        &self,
+        path: &RealPath,
+        wanted: Permission,
+    ) -> std::result::Result<&Grant, AccessRefusal> {
+        self.check_access_with(path, wanted, self.1.consent)
+    }
+
+    fn check_access_with(
+        &self,
+        path: &RealPath,
+        wanted: Permission,
+        consent: CallApproval,
+    ) -> std::result::Result<&Grant, AccessRefusal> {
+        match self.0.manager.decide_with_approval(path, wanted, consent) {
+            PermissionDecision::Allow { grant } => Ok(grant),
+            PermissionDecision::Deny(DenyReason::OutsideGrants) => Err(AccessRefusal::outside()),
+            PermissionDecision::Deny(DenyReason::Lowered { rule, .. }) => {
+                Err(self.lowering_refusal(rule, path, wanted))
+            }
+        }
+    }
+
+    /// Refusal because a rule lowers what a grant gives; names the rule if it is one of the config.
+    fn lowering_refusal(
+        &self,
+        rule: &PermissionRule,
+        path: &RealPath,
+        wanted: Permission,
+    ) -> AccessRefusal {
+        let ruling = match rule.name {
+            DENIED_BY_CONFIG => RuleAction::Deny,
+            ASKED_BY_CONFIG => RuleAction::Ask,
+            _ => return AccessRefusal::new(rule.name, rule.because),
+        };
+        match matching_rule(self.path_rules(), ruling, (path, wanted)) {
+            Some(written) => {
+                AccessRefusal::new(rule.name, format!("{}: `{written}`", rule.because))
+            }
+            None => AccessRefusal::new(rule.name, rule.because),
+        }
+    }
+
+    /// Returns the most specific grant that covers `path`.
+    pub(in crate::world) fn most_specific_grant(&self, path: &RealPath) -> Option<&Grant> {
+        let mut grants = self.0.manager.grants().iter();
+        grants.find(|grant| grant.relative_path(path).is_some())
+    }
+
+    /// Returns the pure rules.
+    pub fn manager(&self) -> &PathPermissionManager {
+        &self.0.manager
+    }
+
+    /// Returns the identities of the grants' roots, by the path that each had when it was opened.
+    pub(in crate::world) fn identities(
+        &self,
+    ) -> std::result::Result<BTreeMap<AbsPath, FileIdentity>, FileSystemError> {
+        let identity = |open: &Arc<OpenGrant>| {
+            let stage = self.overlay();
+            let meta = match stage.and_then(|stage| stage.hidden_metadata(open.root())) {
+                Some(users) => users,
+                None => FileMetadata::from_handle(open.directory())?,
+            };
+            let FileFingerprint { device, inode, .. } = meta.version;
+            Ok((open.root().to_abs(), FileIdentity { device, inode }))
+        };
+        self.0.grants.iter().map(identity).collect()
+    }
+
+    /// Returns the overlay that replaces the write paths, if there is one.
+    pub(in crate::world) fn overlay(&self) -> Option<&WriteOverlay> {
+        self.0.policy.overlay.as_ref()
+    }
+
+    /// Returns the root of the grant of the whole tree `root`, if it may be written to.
+    pub(in crate::world) fn writable_tree(&self, root: &AbsPath) -> Option<ResolvedPath> {
+        let is_meant = |open: &&Arc<OpenGrant>| {
+            let grant = open.grant();
+            grant.scope == GrantScope::Tree && grant.root.as_path() == root.as_path()
+        };
+        let grant = self.0.grants.iter().find(is_meant)?;
+        let real = grant.grant().root.clone();
+        self.allows(&real, Permission::Write).then(|| ResolvedPath {
+            grant: Arc::clone(grant),
+            rel: RelPath::default(),
+            real,
+        })
+    }
+
+    /// Returns the rules about paths in `permissions` of the config.
+    pub(in crate::world) fn path_rules(&self) -> &[PathRule] {
+        let first = self.0.manager.grants().first();
+        first.map_or(&[], |grant| &grant.ruled)
+    }
+
+    /// Returns the roots of the trees that may be read.
+    pub(in crate::world) fn trees(&self) -> Vec<ResolvedPath> {
+        let open = self.0.grants.iter().filter(|open| {
+            let grant = open.grant();
+            grant.scope == GrantScope::Tree && self.allows(&grant.root, Permission::Read)
+        });
+        let place = |open: &Arc<OpenGrant>| ResolvedPath {
+            grant: Arc::clone(open),
+            rel: RelPath::default(),
+            real: open.grant().root.clone(),
+        };
+        open.map(place).collect()
+    }
+
+    /// Returns a directory of massgen's for staging files, so that a process that is killed leaves
+    /// nothing in the user's tree.
+    pub(in crate::world) fn staging_dir(&self) -> Option<&DirectoryHandle> {
+        self.0.aside.as_ref()
+    }
+
+    /// Returns the gate of the servers that agents share, if there are any.
+    pub(in crate::world) fn shared_servers(&self) -> Option<&Self> {
+        self.0.shared_servers.as_ref()
+    }
+
+    /// Returns the restrictions on the agent in addition to its grants.
+    pub(in crate::world) fn policy(&self) -> &GatePolicy {
+        &self.0.policy
+    }
+
+    /// Returns what the agent has read and created.
+    pub(in crate::world) fn history(&self) -> MutexGuard<'_, AccessHistory> {
+        let history = &self.0.policy.history;
+        history.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records the merge base of `place`, if it is the user's and the agent may write to it.
+    pub(in crate::world) fn record_base(
+        &self,
+        place: &ResolvedPath,
+        seen: &FileFingerprint,
+        occasion: FileAccessReason,
+    ) {
+        let grant = place.grant();
+        if let Some(bases) = &self.0.policy.bases
+            && (grant.kind, grant.permission) == (GrantKind::Context, Permission::Write)
+        {
+            bases.record(place.real(), seen, occasion);
+        }
+    }
+
+    /// Resolves `path` as far as possible, and returns the place if the access is allowed.
+    fn resolve_path(
+        &self,
+        path: &UserPath,
+        (wanted, link): (Permission, FinalLink),
+        consent: CallApproval,
+    ) -> (
+        Option<RealPath>,
+        std::result::Result<ResolvedPath, AccessRefusal>,
+    ) {
+        let mut names = path.as_str().split(['/', '\\']);
+        let path = Path::new(path.as_str());
+        if names.any(|name| name == "..") && self.0.policy.parents == ParentDirPolicy::Refused {
+            let refusal = AccessRefusal::new("parent-names", "`..` is not taken in a path");
+            return (None, Err(refusal));
+        }
+        let (real, obstacle) = match follow_path(&self.0.ground, path, link) {
+            Ok(FollowedPath::Place(real)) => (real, None),
+            Ok(FollowedPath::Stuck(real, obstacle)) => (real, Some(obstacle)),
+            Ok(FollowedPath::Nowhere) => return (None, Err(AccessRefusal::outside())),
+            Err(fault) => {
+                let refusal = AccessRefusal::new("not-followed", fault.to_string());
+                return (None, Err(refusal));
+            }
+        };
+        let mut outcome = self.decide(&real, (wanted, link), consent);
+        if let (Ok(_), Some(obstacle)) = (&outcome, obstacle) {
+            outcome = Err(AccessRefusal::new("not-followed", obstacle.to_string()));
+        }
+        (Some(real), outcome)
+    }
+
+    fn decide(
+        &self,
+        real: &RealPath,
+        (wanted, link): (Permission, FinalLink),
+        consent: CallApproval,
+    ) -> std::result::Result<ResolvedPath, AccessRefusal> {
+        let manager = &self.0.manager;
+        let grant = self.check_access_with(real, wanted, consent)?;
+        let is_root = manager.is_a_root(real) || manager.contains_grant_root(real);
+        if wanted == Permission::Write && link == FinalLink::Itself && is_root {
+            let reason = "it is, or holds, a directory that was given to you as a whole";
+            return Err(AccessRefusal::new("grant-root", reason));
+        }
+        let pairs = manager.grants().iter().zip(&self.0.grants);
+        let mut open = pairs.filter(|(listed, _)| std::ptr::eq(*listed, grant));
+        match (open.next(), grant.relative_path(real)) {
+            (Some((_, open)), Some(below)) => Ok(ResolvedPath {
+                grant: Arc::clone(open),
+                rel: below,
+                real: real.clone(),
+            }),
+            _ => Err(AccessRefusal::outside()),
+        }
+    }
+
+    fn deny(&self, path: &UserPath, wanted: Permission, refusal: AccessRefusal) -> Denial {
+        let roots = self.roots().into_iter();
+        Denial {
+            refused: DeniedSubject::Access {
+                path: path.as_str().to_owned(),
+                wanted,
+                roots: roots
+                    .filter(|root| root.permission >= wanted)
+                    .map(|root| root.path)
+                    .collect(),
+            },
+            rule: refusal.rule,
+            reason: refusal.reason,
+        }
+    }
+}
+
+/// States why approval is needed for a path.
+fn ask_reason(rule: &PathRule) -> String {
+    format!("`permissions` has a person asked first: `{rule}`")
+}

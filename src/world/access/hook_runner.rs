@@ -1,0 +1,319 @@
+//! Runs the user's hooks: their commands run in a sandbox, all matching ones at the same time, and
+//! their answers are reported and combined. A hook that cannot be run counts as failed; this module
+//! decides nothing about failures.
+
+use std::fmt;
+use std::io::{self, Write, pipe};
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
+
+use crate::hooks::answer::{HookFailure, parse_answer};
+use crate::hooks::request::{HookContext, HookSubject, request};
+use crate::hooks::verdict::{HookReply, HookVerdict};
+use crate::hooks::{Hook, HookList};
+use crate::permissions::PathPermissionManager;
+use crate::permissions::grant::Phase;
+use crate::sandbox_policy::compile::compile;
+use crate::world::io::clock::milliseconds;
+use crate::world::sandbox::exec_environment::{CommandSpec, ExecBackend, ExecEnvironment};
+use crate::world::sandbox::interrupt::CommandInterrupt;
+use crate::world::sandbox::overlay::WriteOverlay;
+use crate::world::sandbox::{CommandOutput, CommandWaitLimits, ExitReason};
+
+/// Largest request to a hook, in bytes of JSON.
+const REQUEST_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// Largest output of a hook on each of its streams, in bytes. If standard error is larger, its
+/// middle is left out.
+const OUTPUT_BYTES_MAX: usize = 1024 * 1024;
+
+/// The hooks of one agent, ready to run. A clone is the same.
+#[derive(Clone, Debug)]
+pub struct HookRunner(Arc<HookRunnerState>);
+
+#[derive(Debug)]
+struct HookRunnerState {
+    listed: HookList,
+    setting: HookContext,
+    /// Their sandbox; without it, all of them fail.
+    held: Option<HookSandbox>,
+    witness: Arc<dyn HookObserver>,
+    /// The round that the agent is in.
+    round: AtomicU32,
+}
+
+/// Sandbox for an agent's hooks.
+#[derive(Clone, Debug)]
+pub struct HookSandbox {
+    /// Environment and private directories of their commands.
+    pub commands: ExecEnvironment,
+    /// What they may read.
+    pub readable: PathPermissionManager,
+}
+
+/// Observer of hook runs.
+pub trait HookObserver: fmt::Debug + Send + Sync {
+    /// Called for each hook that has run.
+    fn on_run(&self, ran: &HookRun<'_>);
+}
+
+/// A hook that has run, or failed to.
+#[derive(Clone, Copy, Debug)]
+pub struct HookRun<'a> {
+    /// The hook.
+    pub hook: &'a Hook,
+    /// The event that it was run for.
+    pub subject: &'a HookSubject<'a>,
+    /// Its answer.
+    pub outcome: &'a HookReply,
+    /// How long it took, in milliseconds.
+    pub elapsed_ms: u64,
+}
+
+/// Context of a hook run.
+#[derive(Clone, Copy, Debug)]
+pub struct HookInvocation<'a> {
+    /// The phase of the agent.
+    pub phase: Phase,
+    /// The overlay that hooks see instead of the user's paths, if there is one.
+    pub stage: Option<&'a WriteOverlay>,
+    /// Cancelled when the caller no longer waits for the answer.
+    pub ended: &'a CancellationToken,
+}
+
+/// One request that several hooks get at the same time.
+#[derive(Clone, Copy)]
+struct HookQuery<'a> {
+    request: &'a [u8],
+    subject: &'a HookSubject<'a>,
+    stage: Option<&'a WriteOverlay>,
+    interrupt: &'a CommandInterrupt,
+}
+
+impl HookRunner {
+    /// Creates a runner for the hooks `listed` for an agent. `witness` observes their runs.
+    pub fn new(
+        listed: HookList,
+        setting: HookContext,
+        held: Option<HookSandbox>,
+        witness: Arc<dyn HookObserver>,
+    ) -> Self {
+        Self(Arc::new(HookRunnerState {
+            listed,
+            setting,
+            held,
+            witness,
+            round: AtomicU32::new(1),
+        }))
+    }
+
+    /// Returns the hooks as the config lists them.
+    pub fn hook_list(&self) -> &HookList {
+        &self.0.listed
+    }
+
+    /// Counts the start of the agent's next round.
+    pub fn begin_round(&self) {
+        self.0.round.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Runs all hooks that match `subject` and waits for them. Blocks.
+    pub fn ask(&self, subject: &HookSubject<'_>, moment: HookInvocation<'_>) -> HookVerdict {
+        let event = subject.event();
+        let hooks = self
+            .0
+            .listed
+            .matching(event, subject.call().map(|call| call.tool));
+        if hooks.is_empty() {
+            return HookVerdict::default();
+        }
+        let round = match moment.phase {
+            Phase::Coordination => Some(self.0.round.load(Ordering::Relaxed)),
+            Phase::Final => None,
+        };
+        let request = request(&self.0.setting, (moment.phase, round), subject).to_string();
+        let asked = match CommandInterrupt::new() {
+            Ok(interrupt) => {
+                let _watch = CancellationWatcher::spawn(moment.ended, &interrupt);
+                let question = HookQuery {
+                    request: request.as_bytes(),
+                    subject,
+                    stage: moment.stage,
+                    interrupt: &interrupt,
+                };
+                self.ask_all(&hooks, question)
+            }
+            Err(error) => Err(error),
+        };
+        let failed = |error: io::Error| {
+            let failure = HookFailure::new("it could not be run", &error.to_string());
+            vec![Err(failure)]
+        };
+        HookVerdict::from_outcomes(event, asked.unwrap_or_else(failed))
+    }
+
+    /// Runs all of these hooks at the same time.
+    fn ask_all<'h>(
+        &'h self,
+        hooks: &[&'h Hook],
+        question: HookQuery<'h>,
+    ) -> io::Result<Vec<HookReply>> {
+        thread::scope(|scope| {
+            let ask = |hook: &'h Hook| {
+                let asking = move || self.ask_one(hook, question);
+                thread::Builder::new()
+                    .name("hook".to_owned())
+                    .spawn_scoped(scope, asking)
+            };
+            let asked: Vec<_> = hooks.iter().copied().map(ask).collect::<io::Result<_>>()?;
+            let join = |asked: thread::ScopedJoinHandle<'_, HookReply>| match asked.join() {
+                Ok(outcome) => outcome,
+                Err(panic) => resume_unwind(panic),
+            };
+            Ok(asked.into_iter().map(join).collect())
+        })
+    }
+
+    fn ask_one(&self, hook: &Hook, question: HookQuery<'_>) -> HookReply {
+        let begun = Instant::now();
+        let outcome = match self.run(hook, question) {
+            Ok(finished) => parse_outcome(hook, &finished),
+            Err(why) => Err(HookFailure::new("it could not be run", &why)),
+        };
+        self.0.witness.on_run(&HookRun {
+            hook,
+            subject: question.subject,
+            outcome: &outcome,
+            elapsed_ms: milliseconds(begun.elapsed()),
+        });
+        outcome
+    }
+
+    /// Runs a hook to its end, with the request on its standard input. The error is a message for
+    /// the user.
+    fn run(&self, hook: &Hook, question: HookQuery<'_>) -> Result<CommandOutput, String> {
+        let HookQuery {
+            request,
+            stage,
+            interrupt,
+            ..
+        } = question;
+        if request.len() > REQUEST_BYTES_MAX {
+            return Err(format!(
+                "what it is asked about has more than {REQUEST_BYTES_MAX} bytes"
+            ));
+        }
+        let held = self.0.held.as_ref().ok_or("hooks are not run here")?;
+        let ExecBackend::Sandbox(sandbox) = held.commands.backend() else {
+            return Err("hooks do not run in containers".to_owned());
+        };
+        let sandbox = match stage.and_then(WriteOverlay::fork_server) {
+            Some(stem) => sandbox.in_overlay_of(stem),
+            None => sandbox.clone(),
+        };
+        let failed = |error: io::Error| error.to_string();
+        let (reach, proxy) = held.commands.network_under(&hook.network).map_err(failed)?;
+        let order = CommandSpec {
+            program: ["bash", "-c", &hook.command].map(str::to_owned).to_vec(),
+            dir: self.0.setting.project.clone(),
+            venv: None,
+        };
+        let mut facts = held.commands.command_context(order, reach);
+        facts.env.extend(self.variables(hook));
+        let confinement = compile(&held.readable, held.commands.sandbox_level(), facts);
+        let confinement = confinement.map_err(|why| why.to_string())?;
+        let wait = CommandWaitLimits {
+            time_max: Duration::from_secs(hook.timeout_seconds),
+            output_bytes_max: OUTPUT_BYTES_MAX,
+            interrupt,
+            network: proxy.as_deref(),
+        };
+        let (stdin, mut ours) = pipe().map_err(failed)?;
+        let finished = thread::scope(|scope| {
+            // A hook may exit without reading the whole request.
+            let writing = move || ours.write_all(request).unwrap_or_default();
+            thread::Builder::new().spawn_scoped(scope, writing)?;
+            sandbox.run_with_input(&confinement, Some(stdin.into()), wait)
+        });
+        finished.map_err(failed)
+    }
+
+    /// Returns the environment variables that the hook contract defines.
+    fn variables(&self, hook: &Hook) -> Vec<(String, String)> {
+        let HookContext {
+            session_id,
+            project,
+            agent,
+            workspace,
+        } = &self.0.setting;
+        let pairs = [
+            ("CLAUDE_PROJECT_DIR", Some(project.to_string())),
+            ("MASSGEN_PROJECT_DIR", Some(project.to_string())),
+            ("MASSGEN_HOOK_EVENT", Some(hook.event.to_string())),
+            ("MASSGEN_SESSION_ID", session_id.clone()),
+            ("MASSGEN_AGENT_ID", agent.as_ref().map(ToString::to_string)),
+            (
+                "MASSGEN_WORKSPACE",
+                workspace.as_ref().map(ToString::to_string),
+            ),
+        ];
+        let pair = |(name, value): (&str, Option<String>)| Some((name.to_owned(), value?));
+        pairs.into_iter().filter_map(pair).collect()
+    }
+}
+
+/// Parses the answer of a hook that has run.
+fn parse_outcome(hook: &Hook, finished: &CommandOutput) -> HookReply {
+    let (stdout, stderr) = (&finished.stdout, &finished.stderr.text);
+    match &finished.ended {
+        ExitReason::Exited(_) if stdout.left_out_bytes > 0 => {
+            let cause = format!("it wrote more than {OUTPUT_BYTES_MAX} bytes");
+            Err(HookFailure::new(cause, stderr))
+        }
+        ExitReason::Exited(status) => parse_answer(hook.event, *status, (&stdout.text, stderr)),
+        ExitReason::TimedOut => {
+            let seconds = hook.timeout_seconds;
+            Err(HookFailure::new(
+                format!("it took longer than {seconds} s"),
+                stderr,
+            ))
+        }
+        ExitReason::Refused { step, why } => Err(HookFailure::new(
+            "it could not be run",
+            &format!("{step}: {why}"),
+        )),
+        ended @ (ExitReason::Signalled(_) | ExitReason::Interrupted | ExitReason::DiskFull(_)) => {
+            Err(HookFailure::new(ended.to_string(), stderr))
+        }
+    }
+}
+
+/// Raises an interrupt once the caller stops waiting; stops watching on drop.
+struct CancellationWatcher(Option<tokio::task::JoinHandle<()>>);
+
+impl CancellationWatcher {
+    /// Outside a runtime nothing is watched, because the caller always waits there.
+    fn spawn(ended: &CancellationToken, interrupt: &CommandInterrupt) -> Self {
+        let (ended, interrupt) = (ended.clone(), interrupt.clone());
+        let runtime = Handle::try_current().ok();
+        Self(runtime.map(|runtime| {
+            runtime.spawn(async move {
+                ended.cancelled().await;
+                interrupt.raise();
+            })
+        }))
+    }
+}
+
+impl Drop for CancellationWatcher {
+    fn drop(&mut self) {
+        if let Some(task) = &self.0 {
+            task.abort();
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! The restrictions that a gate enforces in addition to the grants, as one value. It decides
+//! nothing.
+
+use std::sync::{Arc, Mutex};
+
+use crate::call_rules::CallRules;
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::RealPath;
+use crate::permissions::grant::Grant;
+use crate::permissions::history::{AccessHistory, ReadBeforeDelete};
+use crate::world::access::hook_runner::HookRunner;
+use crate::world::access::merge_bases::MergeBases;
+use crate::world::approval::CallApprover;
+use crate::world::mcp::McpServers;
+use crate::world::sandbox::exec_environment::ExecEnvironment;
+use crate::world::sandbox::overlay::WriteOverlay;
+use crate::world::sandbox::program_environment::ProgramEnvironment;
+use crate::world::sys::dir::DirectoryHandle;
+use crate::world::sys::file_system_error::FileSystemError;
+use crate::world::sys::follow::FollowBase;
+use crate::world::sys::grant::{OpenGrant, grant_directory};
+use crate::world::sys::meta::FileMetadata;
+
+/// The restrictions that a gate enforces in addition to the grants.
+#[derive(Clone, Debug)]
+pub struct GatePolicy {
+    /// The directory that relative paths start from: the agent's workspace.
+    pub base: RealPath,
+    /// Whether `..` may occur in a path.
+    pub parents: ParentDirPolicy,
+    /// Whether files have to be read before they are deleted or overwritten.
+    pub read_before_delete: ReadBeforeDelete,
+    /// How the user's own edits during the run are protected; `None` where there is no run.
+    pub conflicts: Option<ConflictPolicy>,
+    /// What the agent has read and created. Its gate of the final phase shares it.
+    pub history: Arc<Mutex<AccessHistory>>,
+    /// How the agent's commands are run; without it they are denied.
+    pub commands: Option<ExecEnvironment>,
+    /// How the agent's programs are run; without it they are denied.
+    pub programs: Option<ProgramEnvironment>,
+    /// The agent's servers; without them calls of their tools are denied.
+    pub servers: Option<McpServers>,
+    /// Merge bases of the user's files that the agent reads and may write to.
+    pub bases: Option<MergeBases>,
+    /// The overlay that replaces the write paths; without it, they are changed directly.
+    pub overlay: Option<WriteOverlay>,
+    /// What `permissions` of the config says about commands and tools; what it says about paths is
+    /// part of the grants.
+    pub rules: Arc<CallRules>,
+    /// Hooks that run on calls before a person is asked; without it, none.
+    pub hooks: Option<HookRunner>,
+    /// Answers approval requests; without one, calls that need approval are denied.
+    pub approver: Option<Arc<dyn CallApprover>>,
+}
+
+impl GatePolicy {
+    /// Opens a grant: in the overlay if it is part of one, otherwise on the machine.
+    pub(in crate::world) fn open_grant(
+        &self,
+        grant: &Grant,
+    ) -> std::result::Result<OpenGrant, FileSystemError> {
+        let path = grant_directory(grant)?;
+        let overlaid = self.overlay.as_ref();
+        match overlaid.and_then(|overlay| overlay.directory(&path, grant.scope)) {
+            Some(directory) => OpenGrant::with_directory(grant.clone(), directory?),
+            None => OpenGrant::open(grant.clone()),
+        }
+    }
+
+    /// Opens the place where the agent's paths are resolved.
+    pub(in crate::world) fn open_follow_base(
+        &self,
+    ) -> std::result::Result<FollowBase, FileSystemError> {
+        let overlay = self.overlay.as_ref();
+        match overlay.and_then(|overlay| overlay.follow_base(&self.base)) {
+            Some(base) => base,
+            None => DirectoryHandle::open(&self.base).map(FollowBase::Machine),
+        }
+    }
+
+    /// Opens the directory where files are staged before they are moved into place. Without one
+    /// they are staged next to their destination.
+    pub(in crate::world) fn open_staging_dir(&self) -> Option<DirectoryHandle> {
+        match (&self.conflicts, &self.commands) {
+            (Some(conflicts), _) => DirectoryHandle::open(&conflicts.kept_in).ok(),
+            (None, Some(commands)) => DirectoryHandle::open_own(commands.directories().root()).ok(),
+            (None, None) => None,
+        }
+    }
+
+    /// Returns the policy of a single call outside a run: no history, and no conflicts to detect.
+    pub fn single_call(base: RealPath) -> Self {
+        Self {
+            base,
+            parents: ParentDirPolicy::Followed,
+            read_before_delete: ReadBeforeDelete::Off,
+            conflicts: None,
+            history: Arc::default(),
+            commands: None,
+            programs: None,
+            servers: None,
+            bases: None,
+            overlay: None,
+            rules: Arc::default(),
+            hooks: None,
+            approver: None,
+        }
+    }
+}
+
+/// Whether `..` may occur in a path that a model writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ParentDirPolicy {
+    /// It is followed like any name, and the decision is about the path that it leads to.
+    Followed,
+    /// The path is denied, both with `/` and with `\`. A folder guard uses this.
+    Refused,
+}
+
+/// How the user's own edits during the run are protected.
+#[derive(Clone, Debug)]
+pub struct ConflictPolicy {
+    /// Start of the run, in nanoseconds since 1970. A file in a context path that changed since
+    /// then, but not by this agent, belongs to the user.
+    pub run_started_ns: i128,
+    /// The directory for versions that could not be written; it is created when it is needed.
+    pub kept_in: RealPath,
+}
+
+impl ConflictPolicy {
+    /// Protects the user's edits from now on. `kept_in` must just have been created: its timestamp
+    /// comes from the clock that stamps files, which lags behind the time of day by up to a tick. A
+    /// file that the user saves within that tick must not seem older than the run.
+    pub fn from_now(kept_in: RealPath) -> Result<Self> {
+        let made = DirectoryHandle::open(&kept_in).and_then(FileMetadata::from_handle);
+        let made = made.map_err(|fault| cannot_open(&kept_in, fault))?;
+        Ok(Self {
+            run_started_ns: made.version.changed_ns,
+            kept_in,
+        })
+    }
+}
+
+/// Error for a directory which an agent needs and which cannot be opened, with a hint.
+pub(in crate::world) fn cannot_open(root: &RealPath, fault: FileSystemError) -> Error {
+    if fault.is_missing_feature() {
+        Error::new(
+            ErrorKind::Environment,
+            "the kernel does not offer `openat2`, which keeps agents inside their directories",
+        )
+        .with_hint(
+            "use Linux 5.6 or newer, or a container runtime whose filter lets `openat2` through",
+        )
+    } else {
+        Error::new(
+            ErrorKind::Config,
+            format!("cannot open `{root}`, which was to be given to an agent: {fault}"),
+        )
+        .with_hint("name a directory that exists and that you may enter")
+    }
+}

@@ -1,0 +1,148 @@
+//! Results of the gate's decisions, as values: a denial, which the model reads, and the decision
+//! about each path, for people. It decides nothing.
+
+use std::fmt;
+
+use crate::path::RealPath;
+use crate::permissions::grant::{GrantKind, GrantScope, Permission};
+use crate::tools::call::UserPath;
+
+/// A refused call, as the model reads it. It names no place that no grant covers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Denial {
+    /// What was refused.
+    pub refused: DeniedSubject,
+    /// Name of the rule that denies it.
+    pub rule: &'static str,
+    /// The reason, as the end of a sentence.
+    pub reason: String,
+}
+
+/// What was refused, and what the agent may do instead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DeniedSubject {
+    /// An access to a path.
+    Access {
+        /// The path as the model wrote it.
+        path: String,
+        /// What the call would have done there.
+        wanted: Permission,
+        /// Where the agent may do that.
+        roots: Vec<RealPath>,
+    },
+    /// A whole call, whatever it touches.
+    Call {
+        /// The tool, or the command, shortened.
+        subject: String,
+        /// What to do instead, as a sentence of its own.
+        way_out: String,
+    },
+    /// A command.
+    Command {
+        /// The part of it that was refused, shortened.
+        command: String,
+        /// What to do instead, as a sentence of its own.
+        way_out: String,
+    },
+    /// A program.
+    Program,
+}
+
+impl fmt::Display for Denial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let reason = &self.reason;
+        match &self.refused {
+            DeniedSubject::Access {
+                path,
+                wanted,
+                roots,
+            } => {
+                let access = match wanted {
+                    Permission::Read => "read of",
+                    Permission::Write => "write to",
+                };
+                writeln!(f, "denied: {access} {path}: {reason}")?;
+                let roots: Vec<String> = roots.iter().map(ToString::to_string).collect();
+                if roots.is_empty() {
+                    write!(f, "you may {wanted} nothing in this phase")
+                } else {
+                    write!(f, "you may {wanted} under: {}", roots.join(", "))
+                }
+            }
+            DeniedSubject::Call { subject, way_out } => {
+                write!(f, "denied: `{subject}`: {reason}\n{way_out}")
+            }
+            DeniedSubject::Command { command, way_out } => {
+                write!(f, "denied: command `{command}`: {reason}\n{way_out}")
+            }
+            DeniedSubject::Program => write!(f, "denied: the program was not run:\n{reason}"),
+        }
+    }
+}
+
+/// A directory or file that an agent was given, with its permission there in this phase.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GrantedRoot {
+    /// Where it is.
+    pub path: RealPath,
+    /// What the grant is for.
+    pub kind: GrantKind,
+    /// Whether the root is a tree or one file.
+    pub scope: GrantScope,
+    /// What may be done there now.
+    pub permission: Permission,
+}
+
+/// The decision about one path of a call, for people; it may name places that no grant covers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathVerdict {
+    /// The path as written.
+    pub path: UserPath,
+    /// What the call would do there.
+    pub wanted: Permission,
+    /// The real path, as far as the path could be resolved.
+    pub real: Option<RealPath>,
+    /// Root and kind of the grant that decides.
+    pub grant: Option<(RealPath, GrantKind)>,
+    /// Root and kind of each nested grant that has to allow an allowed access too, because the path
+    /// belongs to it in another spelling.
+    pub agreeing: Vec<(RealPath, GrantKind)>,
+    /// The rule that denies it and the reason; `None` if the access is allowed.
+    pub refusal: Option<AccessRefusal>,
+}
+
+/// Why an access is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccessRefusal {
+    /// Name of the rule.
+    pub rule: &'static str,
+    /// The reason, as the end of a sentence.
+    pub reason: String,
+}
+
+impl AccessRefusal {
+    pub(in crate::world) fn new(rule: &'static str, reason: impl Into<String>) -> Self {
+        Self {
+            rule,
+            reason: reason.into(),
+        }
+    }
+
+    /// Returns the same words whether nothing exists or no grant covers it, and wherever a symlink
+    /// leads.
+    pub(in crate::world) fn outside() -> Self {
+        Self::new("outside-grants", "it does not lead into your directories")
+    }
+}
+
+/// Denial of a call by a rule of the config.
+pub(in crate::world) fn by_rule(rule: &'static str, subject: String, reason: String) -> Denial {
+    Denial {
+        refused: DeniedSubject::Call {
+            subject,
+            way_out: "do without it, or say in the answer why it is needed".to_owned(),
+        },
+        rule,
+        reason,
+    }
+}

@@ -1,0 +1,117 @@
+//! Probes an endpoint with one cheap request, which incurs no cost, and returns its result.
+
+use std::time::Duration;
+
+use reqwest::header::{ACCEPT, HeaderMap, HeaderValue};
+use serde_json::Value;
+use tokio::time::timeout;
+use url::Url;
+
+use crate::world::io::clock::Stopwatch;
+use crate::world::io::http::{HttpClient, root_cause};
+
+/// Timeout for an endpoint.
+const ENDPOINT_TIME_MAX: Duration = Duration::from_secs(5);
+/// Largest list of models that is read, in bytes.
+const LIST_BYTES_MAX: usize = 4 << 20;
+
+/// Result of the request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EndpointReply {
+    /// No request was sent, or no reply came back, for this reason.
+    Unreachable(String),
+    /// No reply within the timeout.
+    TooSlow(Duration),
+    /// A reply.
+    Answered {
+        /// The HTTP status.
+        status: u16,
+        /// The names of the models that it lists, if it lists any.
+        models: Option<Vec<String>>,
+        /// The response time.
+        elapsed: Duration,
+    },
+}
+
+/// Requests the list of models at `url`.
+pub async fn probe_endpoint(http: &HttpClient, url: &Url, headers: HeaderMap) -> EndpointReply {
+    let since = Stopwatch::start();
+    match timeout(ENDPOINT_TIME_MAX, request_models(http, url, headers)).await {
+        Err(_) => EndpointReply::TooSlow(ENDPOINT_TIME_MAX),
+        Ok(Err(why)) => EndpointReply::Unreachable(why),
+        Ok(Ok((status, models))) => EndpointReply::Answered {
+            status,
+            models,
+            elapsed: since.elapsed(),
+        },
+    }
+}
+
+async fn request_models(
+    http: &HttpClient,
+    url: &Url,
+    mut headers: HeaderMap,
+) -> Result<(u16, Option<Vec<String>>), String> {
+    headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+    let client = http.client_for(url).map_err(|error| error.to_string())?;
+    let request = client.get(url.clone()).headers(headers);
+    let mut response = request
+        .send()
+        .await
+        .map_err(|error| root_cause(&error).to_string())?;
+    let status = response.status().as_u16();
+    let mut body = Vec::new();
+    while let Ok(Some(bytes)) = response.chunk().await {
+        body.extend_from_slice(&bytes);
+        if body.len() > LIST_BYTES_MAX {
+            return Ok((status, None));
+        }
+    }
+    Ok((status, model_names(&body)))
+}
+
+/// Extracts the names from a list of models: `data[].id` from most vendors, `models[].name` from
+/// Gemini, whose names begin with `models/`.
+fn model_names(body: &[u8]) -> Option<Vec<String>> {
+    let listing: Value = serde_json::from_slice(body).ok()?;
+    let (list, key) = match (listing.get("data"), listing.get("models")) {
+        (Some(list), _) => (list, "id"),
+        (None, Some(list)) => (list, "name"),
+        (None, None) => (&listing, "id"),
+    };
+    let named = list.as_array()?.iter().filter_map(|model| {
+        let name = model.get(key)?.as_str()?;
+        Some(name.strip_prefix("models/").unwrap_or(name).to_owned())
+    });
+    Some(named.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(body: &str, expected: Option<&[&str]>) {
+        let found = model_names(body.as_bytes());
+        let found: Option<Vec<&str>> = found
+            .as_ref()
+            .map(|names| names.iter().map(String::as_str).collect());
+        assert_eq!(found.as_deref(), expected, "{body}");
+    }
+
+    #[test]
+    fn every_vendors_list_is_read() {
+        check(
+            r#"{"object":"list","data":[{"id":"gpt-4o"},{"id":"o3"}]}"#,
+            Some(&["gpt-4o", "o3"]),
+        );
+        check(
+            r#"{"models":[{"name":"models/gemini-2.5-flash"}]}"#,
+            Some(&["gemini-2.5-flash"]),
+        );
+        check(r#"[{"id":"m"}]"#, Some(&["m"]));
+        check(r#"{"data":[]}"#, Some(&[]));
+        check(r#"{"error":"no"}"#, None);
+        check("<html>", None);
+    }
+}

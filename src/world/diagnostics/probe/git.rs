@@ -1,0 +1,46 @@
+//! Probes git: its version, and the repository around the current directory.
+
+use crate::path::AbsPath;
+use crate::world::diagnostics::probe::{ProbeContext, ProgramReply};
+
+/// Options that keep git from running programs that a repository configures.
+const CAREFULLY: &[&str] = &[
+    "-c",
+    "core.fsmonitor=false",
+    "-c",
+    "core.hooksPath=/dev/null",
+    "--no-optional-locks",
+];
+
+/// Result of the probe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GitProbe {
+    /// No program named `git`.
+    Missing,
+    /// The program and its replies.
+    Found {
+        /// Its path.
+        program: AbsPath,
+        /// Its version.
+        version: ProgramReply,
+        /// The root of the repository around the current directory, or why there is none.
+        repository: ProgramReply,
+    },
+}
+
+/// Runs git to determine its version and the repository around the current directory.
+pub async fn probe_git(around: ProbeContext<'_>) -> GitProbe {
+    let Some(program) = around.find_program("git") else {
+        return GitProbe::Missing;
+    };
+    let mut question = CAREFULLY.to_vec();
+    question.extend(["rev-parse", "--show-toplevel"]);
+    let version = around.run_program(&program, &["--version"]);
+    let repository = around.run_program(&program, &question);
+    let (version, repository) = tokio::join!(version, repository);
+    GitProbe::Found {
+        program,
+        version,
+        repository,
+    }
+}

@@ -1,0 +1,22 @@
+//! Probes the size of the terminal.
+
+use rustix::termios::tcgetwinsize;
+
+/// The size of a terminal, in characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TerminalSize {
+    /// Characters per line.
+    pub columns: u16,
+    /// Number of lines.
+    pub rows: u16,
+}
+
+/// Returns the size of the terminal that standard error is connected to; `None` if it is not a
+/// terminal, or one that does not know its size.
+pub fn terminal_size() -> Option<TerminalSize> {
+    let found = tcgetwinsize(std::io::stderr()).ok()?;
+    (found.ws_col > 0).then_some(TerminalSize {
+        columns: found.ws_col,
+        rows: found.ws_row,
+    })
+}

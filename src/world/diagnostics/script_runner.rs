@@ -1,0 +1,144 @@
+//! Runs the scripts of a self-test with bash in a fresh directory, and cleans up everything that
+//! they leave. It must never run what an agent names.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::AbsPath;
+use crate::world::io::files::read_found;
+use crate::world::store::scratch::ScratchDir;
+use crate::world::sys::environment::ProcessEnvironment;
+use crate::world::sys::process::{self, ProgramExit, ProgramInvocation};
+use crate::world::sys::state_files::file::{self, FileDurability};
+
+/// The program that runs the scripts.
+const SHELL: &str = "bash";
+/// Timeout for killing leftover processes and removing the directory.
+const CLEARING_TIME_MAX: Duration = Duration::from_mins(1);
+/// Largest output of a script that is read, in bytes.
+const OUTPUT_BYTES_MAX: u64 = 64 * 1024;
+/// Script that kills and removes everything that other scripts have left in `$ROOT`.
+const CLEARING: &str = include_str!("clear.sh");
+
+/// A fresh directory and the environment of the scripts that run in it.
+#[derive(Debug)]
+pub struct ScriptRunner {
+    scratch: ScratchDir,
+    shell: AbsPath,
+    env: BTreeMap<String, String>,
+}
+
+/// How a script ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScriptOutcome {
+    /// With status 0.
+    Succeeded,
+    /// With another status, or by a signal.
+    Failed,
+    /// It timed out and was killed.
+    TimedOut,
+}
+
+/// Finds the program of this name in the directories of a `PATH`.
+pub fn find_program(name: &str, path_variable: &str) -> Option<AbsPath> {
+    process::find(name, path_variable)
+}
+
+impl ScriptRunner {
+    /// Creates a directory inside `parent` whose name begins with `prefix`. Scripts get the
+    /// environment `env`, in which every `$ROOT` is replaced by the directory, and the variable
+    /// `ROOT`.
+    ///
+    /// # Errors
+    /// There is no bash in `PATH` of `env`, or the directory cannot be created.
+    pub fn new(parent: &AbsPath, prefix: &str, env: &BTreeMap<String, String>) -> Result<Self> {
+        let path_variable = env.get("PATH").map(String::as_str).unwrap_or_default();
+        let shell = process::find(SHELL, path_variable).ok_or_else(no_shell)?;
+        let scratch = ScratchDir::make(parent, prefix)?;
+        let mut ground = Self {
+            scratch,
+            shell,
+            env: BTreeMap::new(),
+        };
+        let filled = |(name, value): (&String, &String)| (name.clone(), ground.expand(value));
+        let mut filled: BTreeMap<String, String> = env.iter().map(filled).collect();
+        filled.insert("ROOT".to_owned(), ground.path().to_string());
+        ground.env = filled;
+        Ok(ground)
+    }
+
+    /// Returns the directory.
+    pub fn path(&self) -> &AbsPath {
+        self.scratch.path()
+    }
+
+    /// Replaces `$ROOT` in `text` by the directory.
+    pub fn expand(&self, text: &str) -> String {
+        text.replace("$ROOT", &self.path().to_string())
+    }
+
+    /// Writes the file `name`.
+    pub fn write_file(&self, name: &str, text: &str) -> Result<()> {
+        file::replace(
+            &self.path().join(name),
+            text.as_bytes(),
+            FileDurability::Process,
+        )
+    }
+
+    /// Reads at most `bytes_max` bytes of the file `name`; an empty string if it does not exist.
+    pub fn read_file(&self, name: &str, bytes_max: u64) -> Result<String> {
+        let bytes = read_found(&self.path().join(name), bytes_max)?;
+        Ok(String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned())
+    }
+
+    /// Runs a script with these arguments (`$0` first) in the directory, with `added` to the
+    /// environment. It must write its output to files: a process that it leaves behind would keep
+    /// its standard output open.
+    pub async fn run(
+        &self,
+        script: &str,
+        arguments: &[&str],
+        added: &BTreeMap<String, String>,
+        time_max: Duration,
+    ) -> Result<ScriptOutcome> {
+        let mut env = self.env.clone();
+        for (name, value) in added {
+            env.insert(name.clone(), self.expand(value));
+        }
+        let pairs = env
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()));
+        let words: Vec<&str> = ["-c", script].iter().chain(arguments).copied().collect();
+        let program = ProgramInvocation {
+            path: &self.shell,
+            arguments: &words,
+            env: &ProcessEnvironment::from_variables(pairs),
+            dir: self.path(),
+            input: b"",
+            output_bytes_max: OUTPUT_BYTES_MAX,
+            time_max,
+        };
+        match process::run(program).await {
+            Ok(ProgramExit::Exited { code: Some(0), .. }) => Ok(ScriptOutcome::Succeeded),
+            Ok(ProgramExit::Exited { .. }) => Ok(ScriptOutcome::Failed),
+            Ok(ProgramExit::Killed) => Ok(ScriptOutcome::TimedOut),
+            Err(error) => Err(Error::io("cannot start bash", error)),
+        }
+    }
+
+    /// Kills every process that has the directory in its command line or environment, and removes
+    /// the directory.
+    pub async fn clear(self) -> Result<()> {
+        let nothing = BTreeMap::new();
+        self.run(CLEARING, &["clear"], &nothing, CLEARING_TIME_MAX)
+            .await?;
+        Ok(())
+    }
+}
+
+fn no_shell() -> Error {
+    Error::new(ErrorKind::Environment, "there is no `bash` in `PATH`")
+        .with_hint("install bash: commands are run by it")
+}

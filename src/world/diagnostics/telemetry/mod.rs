@@ -1,0 +1,60 @@
+//! Exports a run's spans to the user's collector over OTLP. It is off unless the environment names
+//! a collector, and then it costs nothing. It must never affect a run, and never export a secret.
+
+pub mod conventions;
+mod exporter;
+mod span_events;
+mod otlp;
+pub mod settings;
+mod tracker;
+mod content_filter;
+
+use crate::event::Event;
+use crate::world::diagnostics::telemetry::content_filter::ContentFilter;
+use crate::world::diagnostics::telemetry::conventions::ProviderNames;
+use crate::world::diagnostics::telemetry::exporter::SpanExporter;
+use crate::world::diagnostics::telemetry::settings::TelemetrySettings;
+use crate::world::diagnostics::telemetry::tracker::SpanTracker;
+use crate::world::io::clock::{Stopwatch, now};
+use crate::world::io::http::HttpClient;
+use crate::world::store::redact::Redactor;
+
+/// Telemetry of a run that is exported to a collector.
+#[derive(Debug)]
+pub struct RunTelemetry {
+    tracker: SpanTracker,
+    exporter: SpanExporter,
+    /// Start of the run in nanoseconds since 1970. The clock may be set during the run, so later
+    /// times are derived from the stopwatch.
+    begun: u64,
+    since: Stopwatch,
+}
+
+impl RunTelemetry {
+    /// Starts the span of a run. Must be called within an async runtime.
+    pub fn begin(settings: TelemetrySettings, vendors: ProviderNames, redactor: Redactor) -> Self {
+        let begun = now().unix_nanoseconds();
+        let words = ContentFilter::new(settings.content, redactor);
+        Self {
+            tracker: SpanTracker::begin(vendors, words, begun),
+            exporter: SpanExporter::start(settings, HttpClient::new()),
+            begun,
+            since: Stopwatch::start(),
+        }
+    }
+
+    /// Records an event that has just happened.
+    pub fn event(&mut self, event: &Event) {
+        let elapsed = u64::try_from(self.since.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let at = self.begun.saturating_add(elapsed);
+        for span in self.tracker.event(event, at) {
+            self.exporter.take(span);
+        }
+    }
+
+    /// Sends the remaining spans within a time limit. Returns a warning for the user if spans were
+    /// lost.
+    pub async fn finish(self) -> Option<String> {
+        self.exporter.finish().await
+    }
+}

@@ -1,0 +1,424 @@
+//! Derives spans from run events: the span of a run contains those of its agents, which contain
+//! those of model requests and tool calls. It knows only the events and the time that it is given;
+//! it must never send anything.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use crate::error::ExitStatus;
+use crate::event::{Event, StopReason};
+use crate::id::AgentId;
+use crate::permissions::grant::Phase;
+use crate::spending::TokenUsage;
+use crate::spending::money::Money;
+use crate::text::truncate;
+use crate::tools::request::CallRequest;
+use crate::world::diagnostics::telemetry::content_filter::{ContentFilter, GenAiMessage};
+use crate::world::diagnostics::telemetry::conventions::{
+    ProviderNames, ToolCallPresence, finish_reason,
+};
+use crate::world::diagnostics::telemetry::otlp::{
+    KIND_CLIENT, KIND_INTERNAL, KeyValue, OtlpSpan, STATUS_ERROR, SpanEvent, SpanStatus, attribute,
+};
+use crate::world::diagnostics::telemetry::span_events::{self, TelemetryEvent};
+
+/// Largest number of events of one span: the default of the specification,
+/// <https://opentelemetry.io/docs/specs/otel/trace/sdk/#span-limits>.
+const EVENTS_PER_SPAN_MAX: usize = 128;
+/// Longest tool name that is exported, in characters: a model can call a tool that does not exist.
+const TOOL_NAME_CHARS_MAX: usize = 64;
+
+const NANOSECONDS_PER_MILLISECOND: u64 = 1_000_000;
+
+/// The open spans of a run.
+#[derive(Debug)]
+pub(crate) struct SpanTracker {
+    run: OtlpSpan,
+    agents: BTreeMap<AgentId, OpenSpans>,
+    vendors: ProviderNames,
+    words: ContentFilter,
+    finished: Vec<OtlpSpan>,
+}
+
+/// The open spans of an agent.
+#[derive(Debug, Default)]
+struct OpenSpans {
+    work: Option<OtlpSpan>,
+    /// A request that is running, or one that has ended without a report so far on whether its
+    /// reply was complete.
+    request: Option<OtlpSpan>,
+    tools: BTreeMap<String, OtlpSpan>,
+}
+
+impl SpanTracker {
+    /// Starts the span of a run at the time `at`, in nanoseconds since 1970.
+    pub(crate) fn begin(vendors: ProviderNames, words: ContentFilter, at: u64) -> Self {
+        let trace_id = Uuid::new_v4().into_bytes().to_vec();
+        let mut run = span(trace_id, Vec::new(), "invoke_workflow massgen", at);
+        run.attributes = vec![
+            attribute("gen_ai.operation.name", "invoke_workflow"),
+            attribute("gen_ai.workflow.name", "massgen"),
+        ];
+        Self {
+            run,
+            agents: BTreeMap::new(),
+            vendors,
+            words,
+            finished: Vec::new(),
+        }
+    }
+
+    /// Processes an event that happened at the time `at`, and returns the spans that it ended.
+    pub(crate) fn event(&mut self, event: &Event, at: u64) -> Vec<OtlpSpan> {
+        if let Some(fault) = span_events::fault_of_request(event)
+            && let Some(agent) = event.agent()
+        {
+            self.end_request(agent, Some(fault), at);
+        }
+        if let Some(note) = span_events::event_note(event, &self.words) {
+            self.note(note, at);
+        }
+        match event {
+            Event::RunStarted {
+                question, agents, ..
+            } => self.start_run(question, agents),
+            Event::Asking { agent, model } => self.start_request(agent, model, at),
+            Event::Asked {
+                agent,
+                usage,
+                cost_usd,
+                ..
+            } => self.record_usage(agent, *usage, *cost_usd, at),
+            Event::Replied {
+                agent,
+                text,
+                calls,
+                stop,
+                ..
+            } => self.record_reply(agent, (text, calls), *stop, at),
+            Event::ToolCalled { .. } | Event::ToolFinished { .. } => self.tool(event, at),
+            Event::DroppedOut {
+                agent, timed_out, ..
+            } => {
+                let fault = if *timed_out { "timeout" } else { "dropped_out" };
+                self.end_agent(agent, Some(fault), at);
+            }
+            Event::FinalStarted { agent } => self.start_agent(agent, Phase::Final, at),
+            Event::FinalAnswer { content, .. } => self.record_answer(content, at),
+            Event::WinnerSelected { .. } | Event::Restarting { .. } => self.end_agents(None, at),
+            Event::RunEnded { status, .. } => self.end_run(*status, at),
+            Event::Text { .. }
+            | Event::Reasoning { .. }
+            | Event::Failed { .. }
+            | Event::Confined { .. }
+            | Event::CutShort { .. }
+            | Event::Retrying { .. }
+            | Event::Held { .. }
+            | Event::FellBack { .. }
+            | Event::Shortened { .. }
+            | Event::OwnTool { .. }
+            | Event::LimitMet { .. }
+            | Event::PersonAsked { .. }
+            | Event::HookRan { .. }
+            | Event::Pipeline { .. }
+            | Event::ServerWorks { .. }
+            | Event::Answered { .. }
+            | Event::Voted { .. }
+            | Event::VotesVoided { .. }
+            | Event::Refused { .. }
+            | Event::Informed { .. }
+            | Event::Checking { .. }
+            | Event::Checked { .. }
+            | Event::Delivered { .. }
+            | Event::Warning { .. } => {}
+        }
+        std::mem::take(&mut self.finished)
+    }
+
+    fn start_run(&mut self, question: &str, agents: &[AgentId]) {
+        let is_agents = |known: &KeyValue| known.key == "massgen.agents";
+        if self.run.attributes.iter().any(is_agents) {
+            // A further attempt has the same agents and the same task.
+            return;
+        }
+        let names: Vec<String> = agents.iter().map(|id| id.as_str().to_owned()).collect();
+        let task = GenAiMessage {
+            role: "user",
+            text: question,
+            calls: &[],
+            finish_reason: None,
+        };
+        let task = self.words.message_attribute("gen_ai.input.messages", task);
+        let told = std::iter::once(attribute("massgen.agents", names)).chain(task);
+        self.run.attributes.extend(told);
+    }
+
+    fn start_agent(&mut self, agent: &AgentId, phase: Phase, at: u64) {
+        let name = format!("invoke_agent {}", agent.as_str());
+        let mut work = self.child(&self.run, &name, at);
+        work.attributes = vec![
+            attribute("gen_ai.operation.name", "invoke_agent"),
+            attribute("gen_ai.agent.name", agent.as_str()),
+            attribute("massgen.phase", phase.to_string()),
+        ];
+        self.agents.entry(agent.clone()).or_default().work = Some(work);
+    }
+
+    fn start_request(&mut self, agent: &AgentId, model: &Arc<str>, at: u64) {
+        let is_at_work = |open: &OpenSpans| open.work.is_some();
+        if !self.agents.get(agent).is_some_and(is_at_work) {
+            self.start_agent(agent, Phase::Coordination, at);
+        }
+        let Some(work) = self.agents.get(agent).and_then(|open| open.work.as_ref()) else {
+            return;
+        };
+        let mut request = self.child(work, &format!("chat {model}"), at);
+        request.kind = KIND_CLIENT;
+        request.attributes = vec![
+            attribute("gen_ai.operation.name", "chat"),
+            attribute("gen_ai.agent.name", agent.as_str()),
+            attribute("gen_ai.request.model", model.as_ref()),
+        ];
+        let vendor = self.vendors.name(agent, model);
+        let vendor = vendor.map(|name| attribute("gen_ai.provider.name", name));
+        request.attributes.extend(vendor);
+        if let Some(open) = self.agents.get_mut(agent) {
+            open.request = Some(request);
+        }
+    }
+
+    fn record_usage(&mut self, agent: &AgentId, usage: TokenUsage, cost: Option<Money>, at: u64) {
+        let Some(request) = self
+            .agents
+            .get_mut(agent)
+            .and_then(|open| open.request.as_mut())
+        else {
+            return;
+        };
+        request.end_time_unix_nano = at;
+        let counts = [
+            ("gen_ai.usage.input_tokens", usage.input_tokens),
+            ("gen_ai.usage.output_tokens", usage.output_tokens),
+            ("gen_ai.usage.cache_read.input_tokens", usage.cached_tokens),
+            (
+                "gen_ai.usage.cache_creation.input_tokens",
+                usage.cache_write_tokens,
+            ),
+            (
+                "gen_ai.usage.reasoning.output_tokens",
+                usage.reasoning_tokens,
+            ),
+        ];
+        let counted = counts.into_iter().filter(|(_, count)| *count > 0);
+        request
+            .attributes
+            .extend(counted.map(|(key, count)| attribute(key, count)));
+        let dollars = cost.and_then(|cost| cost.to_string().parse::<f64>().ok());
+        let cost = dollars.map(|dollars| attribute("massgen.cost_usd", dollars));
+        request.attributes.extend(cost);
+    }
+
+    fn record_reply(
+        &mut self,
+        agent: &AgentId,
+        (text, calls): (&str, &[CallRequest]),
+        stop: StopReason,
+        at: u64,
+    ) {
+        let reason = if calls.is_empty() {
+            finish_reason(stop, ToolCallPresence::None)
+        } else {
+            finish_reason(stop, ToolCallPresence::Some)
+        };
+        let reply = GenAiMessage {
+            role: "assistant",
+            text,
+            calls,
+            finish_reason: Some(reason),
+        };
+        let reply = self
+            .words
+            .message_attribute("gen_ai.output.messages", reply);
+        let open = self.agents.get_mut(agent);
+        if let Some(request) = open.and_then(|open| open.request.as_mut()) {
+            let reasons = vec![reason.to_owned()];
+            let reasons = attribute("gen_ai.response.finish_reasons", reasons);
+            request.attributes.push(reasons);
+            request.attributes.extend(reply);
+        }
+        self.end_request(agent, None, at);
+    }
+
+    /// Ends the request of an agent, if it has one. The request may have ended before `at`, which
+    /// is when its result became known.
+    fn end_request(&mut self, agent: &AgentId, fault: Option<&str>, at: u64) {
+        let open = self.agents.get_mut(agent);
+        if let Some(request) = open.and_then(|open| open.request.take()) {
+            let over = match request.end_time_unix_nano {
+                0 => at,
+                over => over,
+            };
+            self.finish(request, fault, over);
+        }
+    }
+
+    fn tool(&mut self, event: &Event, at: u64) {
+        if let Event::ToolCalled {
+            agent,
+            call_id,
+            tool,
+            arguments,
+            denied,
+            rule,
+        } = event
+        {
+            let open = self.agents.get(agent);
+            let parent = open.and_then(|open| open.work.as_ref());
+            let tool = truncate(tool, TOOL_NAME_CHARS_MAX);
+            let name = format!("execute_tool {tool}");
+            let mut call = self.child(parent.unwrap_or(&self.run), &name, at);
+            call.attributes = vec![
+                attribute("gen_ai.operation.name", "execute_tool"),
+                attribute("gen_ai.agent.name", agent.as_str()),
+                attribute("gen_ai.tool.name", tool),
+                attribute("gen_ai.tool.type", "function"),
+                attribute("gen_ai.tool.call.id", call_id.as_str()),
+            ];
+            let arguments = self
+                .words
+                .text_attribute("gen_ai.tool.call.arguments", arguments);
+            call.attributes.extend(arguments);
+            let rule = rule.as_ref();
+            let rule = rule.map(|rule| attribute("massgen.rule", rule.as_str()));
+            call.attributes.extend(rule);
+            if let Some(reason) = denied {
+                let reason = self.words.text_attribute("gen_ai.tool.call.result", reason);
+                call.attributes.extend(reason);
+                self.finish(call, Some("denied"), at);
+            } else if let Some(open) = self.agents.get_mut(agent) {
+                open.tools.insert(call_id.clone(), call);
+            }
+        }
+        if let Event::ToolFinished {
+            agent,
+            call_id,
+            success,
+            denied,
+            summary,
+            elapsed_ms,
+            ..
+        } = event
+            && let Some(open) = self.agents.get_mut(agent)
+            && let Some(mut call) = open.tools.remove(call_id)
+        {
+            let result = self
+                .words
+                .text_attribute("gen_ai.tool.call.result", summary);
+            call.attributes.extend(result);
+            // `ToolCalled` is emitted after the gate's decision, when the call may have ended
+            // already.
+            let begun = at.saturating_sub(elapsed_ms.saturating_mul(NANOSECONDS_PER_MILLISECOND));
+            call.start_time_unix_nano = call.start_time_unix_nano.min(begun);
+            let fault = if *denied { "denied" } else { "failed" };
+            self.finish(call, (!success).then_some(fault), at);
+        }
+    }
+
+    /// Ends all open spans of an agent.
+    fn end_agent(&mut self, agent: &AgentId, fault: Option<&str>, at: u64) {
+        self.end_request(agent, Some(fault.unwrap_or("cancelled")), at);
+        let Some(open) = self.agents.remove(agent) else {
+            return;
+        };
+        for (_, call) in open.tools {
+            self.finish(call, Some("cancelled"), at);
+        }
+        if let Some(work) = open.work {
+            self.finish(work, fault, at);
+        }
+    }
+
+    fn end_agents(&mut self, fault: Option<&str>, at: u64) {
+        let agents: Vec<AgentId> = self.agents.keys().cloned().collect();
+        for agent in agents {
+            self.end_agent(&agent, fault, at);
+        }
+    }
+
+    fn record_answer(&mut self, content: &str, at: u64) {
+        let answer = GenAiMessage {
+            role: "assistant",
+            text: content,
+            calls: &[],
+            finish_reason: None,
+        };
+        let answer = self
+            .words
+            .message_attribute("gen_ai.output.messages", answer);
+        self.run.attributes.extend(answer);
+        self.end_agents(None, at);
+    }
+
+    fn end_run(&mut self, status: ExitStatus, at: u64) {
+        let name = status_name(status);
+        let fault = (status != ExitStatus::Delivered).then_some(name.as_str());
+        self.end_agents(fault, at);
+        let mut run = self.run.clone();
+        run.attributes
+            .push(attribute("massgen.exit_status", u64::from(status.code())));
+        self.finish(run, fault, at);
+    }
+
+    fn note(&mut self, note: TelemetryEvent<'_>, at: u64) {
+        let open = note.agent.and_then(|agent| self.agents.get_mut(agent));
+        let of = open.and_then(|open| open.work.as_mut());
+        let of = of.unwrap_or(&mut self.run);
+        if of.events.len() < EVENTS_PER_SPAN_MAX {
+            of.events.push(SpanEvent {
+                time_unix_nano: at,
+                name: note.name.to_owned(),
+                attributes: note.attributes,
+            });
+        } else {
+            of.dropped_events_count = of.dropped_events_count.saturating_add(1);
+        }
+    }
+
+    fn child(&self, parent: &OtlpSpan, name: &str, at: u64) -> OtlpSpan {
+        span(self.run.trace_id.clone(), parent.id.clone(), name, at)
+    }
+
+    fn finish(&mut self, mut span: OtlpSpan, fault: Option<&str>, at: u64) {
+        span.end_time_unix_nano = at;
+        if let Some(fault) = fault {
+            span.attributes.push(attribute("error.type", fault));
+            span.status = Some(SpanStatus {
+                message: String::new(),
+                code: STATUS_ERROR,
+            });
+        }
+        self.words.clean(&mut span);
+        self.finished.push(span);
+    }
+}
+
+fn span(trace_id: Vec<u8>, parent_span_id: Vec<u8>, name: &str, at: u64) -> OtlpSpan {
+    let id = Uuid::new_v4().as_u64_pair().0;
+    OtlpSpan {
+        trace_id,
+        id: id.to_be_bytes().to_vec(),
+        parent_span_id,
+        name: name.to_owned(),
+        kind: KIND_INTERNAL,
+        start_time_unix_nano: at,
+        ..OtlpSpan::default()
+    }
+}
+
+/// Returns the name of an exit status as it is written in records.
+fn status_name(status: ExitStatus) -> String {
+    let written = serde_json::to_value(status).unwrap_or_default();
+    written.as_str().unwrap_or_default().to_owned()
+}

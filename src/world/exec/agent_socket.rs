@@ -1,0 +1,140 @@
+//! Both ends of the Unix socket by which an external agent reaches its run: for the workflow tools,
+//! which `massgen mcp workflow` forwards, and for the queries of `massgen hook pre-tool-use`. The
+//! messages themselves are handled elsewhere.
+
+use std::io::{self, Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::thread;
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+use crate::path::AbsPath;
+use crate::world::sys::state_files::socket;
+
+/// Name of the socket in its directory.
+const NAME: &str = "relay";
+/// First byte of a connection, which states its purpose: the Model Context Protocol, or one query
+/// of a hook.
+const PROTOCOL: u8 = b'm';
+const QUESTION: u8 = b'q';
+/// Largest answer to a query, in bytes.
+const ANSWER_BYTES_MAX: u64 = 1024 * 1024;
+/// Timeout for an answer, which may wait for a person.
+const ANSWER_TIME_MAX: Duration = Duration::from_mins(10);
+
+/// Purpose of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConnectionPurpose {
+    /// The Model Context Protocol follows.
+    Protocol,
+    /// One question follows; the connection ends with the answer.
+    Question,
+}
+
+impl ConnectionPurpose {
+    /// Decodes the first byte of a connection.
+    pub fn from_byte(first: u8) -> Option<Self> {
+        match first {
+            PROTOCOL => Some(ConnectionPurpose::Protocol),
+            QUESTION => Some(ConnectionPurpose::Question),
+            _ => None,
+        }
+    }
+}
+
+/// The run's end: a socket in a directory that the external agent can read but not write to.
+#[derive(Debug)]
+pub struct AgentSocket {
+    listener: tokio::net::UnixListener,
+    dir: AbsPath,
+}
+
+impl AgentSocket {
+    /// Listens in `dir`, a directory of massgen's that has no such socket yet.
+    pub fn bind(dir: &AbsPath) -> Result<Self> {
+        let listening = || {
+            let listener = socket::listen(dir, NAME)?;
+            listener.set_nonblocking(true)?;
+            tokio::net::UnixListener::from_std(listener)
+        };
+        let opened = listening();
+        let opened = opened.map_err(|error| Error::io(format!("cannot listen in `{dir}`"), error));
+        Ok(Self {
+            listener: opened?,
+            dir: dir.clone(),
+        })
+    }
+
+    /// Returns the directory of the socket.
+    pub fn dir(&self) -> &AbsPath {
+        &self.dir
+    }
+
+    /// Returns the path of the socket.
+    pub fn path(&self) -> AbsPath {
+        self.dir.join(NAME)
+    }
+
+    /// Accepts the next connection.
+    pub async fn accept(&self) -> io::Result<tokio::net::UnixStream> {
+        self.listener.accept().await.map(|(stream, _)| stream)
+    }
+}
+
+/// Asks the run whether a call may be made and returns its answer. The error says why there is
+/// none.
+pub fn query(socket: &AbsPath, question: &str) -> std::result::Result<String, String> {
+    let asked = || -> io::Result<String> {
+        let mut stream = socket::connect(socket)?;
+        stream.set_read_timeout(Some(ANSWER_TIME_MAX))?;
+        stream.write_all(&[QUESTION])?;
+        stream.write_all(question.as_bytes())?;
+        stream.shutdown(Shutdown::Write)?;
+        let mut answer = String::new();
+        stream.take(ANSWER_BYTES_MAX).read_to_string(&mut answer)?;
+        Ok(answer)
+    };
+    let answer = asked().map_err(|error| format!("the run cannot be asked: {error}"))?;
+    if answer.is_empty() {
+        return Err("the run gave no answer".to_owned());
+    }
+    Ok(answer)
+}
+
+/// Forwards standard input to the run and the run's output to standard output, until either ends.
+///
+/// # Errors
+/// The run cannot be reached, or the connection was lost.
+pub fn forward_stdio(socket: &AbsPath) -> Result<()> {
+    let failed = |error| Error::io(format!("cannot reach the run at `{socket}`"), error);
+    let mut stream = socket::connect(socket).map_err(failed)?;
+    stream.write_all(&[PROTOCOL]).map_err(failed)?;
+    let to_run = stream.try_clone().map_err(failed)?;
+    let inward = thread::Builder::new().name("relay".to_owned());
+    // The thread ends with the process, since a blocking read of a line cannot be woken.
+    let _inward = inward.spawn(move || forward_until_eof(to_run));
+    copy(&mut stream, &mut io::stdout().lock()).map_err(failed)
+}
+
+fn forward_until_eof(mut to_run: UnixStream) {
+    // The peer sees end of file whether copying succeeded or failed.
+    let _copied = copy(&mut io::stdin().lock(), &mut to_run);
+    let _told = to_run.shutdown(Shutdown::Write);
+}
+
+/// Copies in chunks and forwards each as soon as it is read.
+fn copy(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
+    const PIECE_BYTES: usize = 64 * 1024;
+    let mut piece = vec![0; PIECE_BYTES];
+    loop {
+        let length = match from.read(&mut piece) {
+            Ok(0) => return Ok(()),
+            Ok(length) => length,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        to.write_all(piece.get(..length).unwrap_or_default())?;
+        to.flush()?;
+    }
+}

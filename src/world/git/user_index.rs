@@ -1,0 +1,56 @@
+//! Reads the user's index through copies, so that git never refreshes or locks the original.
+
+use crate::error::Result;
+use crate::path::AbsPath;
+use crate::world::git::hub::Hub;
+use crate::world::git::project::ProjectRepository;
+use crate::world::git::{GitInvocation, lossy, nul_separated};
+use crate::world::sys::state_files::dir::{self, StagingDirectory};
+use crate::world::sys::state_files::lockfile::copy_with_mtime;
+
+/// The prefix of the files in which git keeps parts of a split index, if the user enabled that.
+const INDEX_PART: &str = "sharedindex.";
+
+impl ProjectRepository {
+    /// Returns the tracked files that differ from the head commit, as far as git's index shows
+    /// that. `hub` is created on top of the repository.
+    pub async fn uncommitted(&self, hub: &Hub) -> Result<Vec<String>> {
+        let stage = StagingDirectory::new(hub.dir())?;
+        let index = stage.path().join("index");
+        let Some(head) = &self.head else {
+            return Ok(Vec::new());
+        };
+        if !self.copy_index(hub, &index).await? {
+            return Ok(Vec::new());
+        }
+        // Inspecting a submodule would run programs that its settings name.
+        let submodules = "--ignore-submodules=dirty";
+        let asked = ["diff-index", "--name-only", "-z", submodules, head.as_str()];
+        let told = hub.query_worktree((&self.root, &index), &asked).await?;
+        Ok(nul_separated(&told).map(lossy).collect())
+    }
+
+    /// Copies git's index to `to`, with all its parts in this one file. Returns whether there is an
+    /// index.
+    pub(super) async fn copy_index(&self, hub: &Hub, to: &AbsPath) -> Result<bool> {
+        if !copy_with_mtime(&self.index, to)? {
+            return Ok(false);
+        }
+        let parts = dir::names(&self.worktree_git_dir())?;
+        if parts.iter().any(|name| name.starts_with(INDEX_PART)) {
+            let to = to.to_string();
+            let join = [
+                "-c",
+                "core.splitIndex=false",
+                "update-index",
+                "--no-split-index",
+            ];
+            let call = GitInvocation {
+                env: &[("GIT_INDEX_FILE", &to)],
+                ..GitInvocation::new(&self.root, &join)
+            };
+            hub.git().ask_without_hooks(call).await?;
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,188 @@
+//! Parser for git's index file, which lists the tracked files (`gitformat-index(5)`, versions 2 to
+//! 4). It must never run git: a repository may come from anywhere, and its config can name
+//! programs. Pure.
+
+/// Signature at the start of an index.
+const SIGNATURE: &[u8] = b"DIRC";
+/// Size of an entry before its name, in bytes: ten words of 32 bits, a SHA-1 hash and the flags.
+const FIXED_BYTES: usize = 62;
+/// Offset of the flags in an entry.
+const FLAGS_AT: usize = 60;
+/// Flag of an entry that has two more bytes of flags.
+const EXTENDED: u16 = 0x4000;
+/// Up to version 3, an entry is padded to a multiple of this many bytes.
+const PADDED_TO: usize = 8;
+
+/// The names in an index, sorted.
+#[derive(Debug, Default)]
+pub(super) struct TrackedNames {
+    names: Vec<Box<[u8]>>,
+}
+
+impl TrackedNames {
+    /// Parses an index as far as possible. One with hashes other than SHA-1 yields only names that
+    /// do not exist, which is harmless.
+    pub(super) fn parse(index: &[u8]) -> Self {
+        let mut names = names(index).unwrap_or_default();
+        names.sort_unstable();
+        Self { names }
+    }
+
+    /// Returns whether `name`, relative to the top of the repository, is a tracked file.
+    pub(super) fn contains_file(&self, name: &str) -> bool {
+        let found = self
+            .names
+            .binary_search_by(|known| (**known).cmp(name.as_bytes()));
+        found.is_ok()
+    }
+
+    /// Returns whether `name`, without a slash at its end, is a directory that contains tracked
+    /// files.
+    pub(super) fn contains_directory(&self, name: &str) -> bool {
+        let below = format!("{name}/");
+        let at = self
+            .names
+            .partition_point(|known| **known < *below.as_bytes());
+        self.names
+            .get(at)
+            .is_some_and(|known| known.starts_with(below.as_bytes()))
+    }
+}
+
+fn names(index: &[u8]) -> Option<Vec<Box<[u8]>>> {
+    let mut rest = index.strip_prefix(SIGNATURE)?;
+    let version = word(&mut rest)?;
+    if !(2..=4).contains(&version) {
+        return None;
+    }
+    let count = word(&mut rest)?;
+    let mut names: Vec<Box<[u8]>> = Vec::new();
+    for _ in 0..count {
+        let before = names.last().map(|name| &**name);
+        let Some((name, after)) = entry(rest, version, before) else {
+            break;
+        };
+        names.push(name);
+        rest = after;
+    }
+    Some(names)
+}
+
+/// Parses the entry at the start of `bytes`; returns its name and the remaining bytes.
+fn entry<'b>(
+    bytes: &'b [u8],
+    version: u32,
+    before: Option<&[u8]>,
+) -> Option<(Box<[u8]>, &'b [u8])> {
+    let flags = bytes.get(FLAGS_AT..FIXED_BYTES)?;
+    let flags = u16::from_be_bytes(flags.try_into().ok()?);
+    let fixed = if flags & EXTENDED == 0 {
+        FIXED_BYTES
+    } else {
+        FIXED_BYTES + 2
+    };
+    let mut rest = bytes.get(fixed..)?;
+    let cut = if version == 4 { offset(&mut rest)? } else { 0 };
+    let length = rest.iter().position(|byte| *byte == 0)?;
+    let ending = rest.get(..length)?;
+    if version == 4 {
+        let before = before.unwrap_or_default();
+        let kept = before.get(..before.len().checked_sub(cut)?)?;
+        let name = [kept, ending].concat();
+        return Some((name.into(), rest.get(length.checked_add(1)?..)?));
+    }
+    let whole = fixed.checked_add(length)?;
+    let padded = whole
+        .checked_div(PADDED_TO)?
+        .checked_add(1)?
+        .checked_mul(PADDED_TO)?;
+    Some((ending.into(), bytes.get(padded..)?))
+}
+
+fn word(bytes: &mut &[u8]) -> Option<u32> {
+    let (word, rest) = bytes.split_first_chunk::<4>()?;
+    *bytes = rest;
+    Some(u32::from_be_bytes(*word))
+}
+
+/// Parses a number of variable length, in the encoding of offsets in git packs.
+fn offset(bytes: &mut &[u8]) -> Option<usize> {
+    let mut value = 0_usize;
+    loop {
+        let (byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        value = value
+            .checked_mul(128)?
+            .checked_add(usize::from(byte & 0x7f))?;
+        if byte & 0x80 == 0 {
+            return Some(value);
+        }
+        value = value.checked_add(1)?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Builds an index of `version` with these names.
+    fn index(version: u32, names: &[&str]) -> Vec<u8> {
+        let mut index = SIGNATURE.to_vec();
+        index.extend(version.to_be_bytes());
+        index.extend(u32::try_from(names.len()).unwrap().to_be_bytes());
+        let mut before = "";
+        for name in names {
+            let begin = index.len();
+            index.extend([0; FLAGS_AT]);
+            index.extend(u16::try_from(name.len()).unwrap().to_be_bytes());
+            if version == 4 {
+                let common = name
+                    .bytes()
+                    .zip(before.bytes())
+                    .take_while(|(a, b)| a == b)
+                    .count();
+                index.push(u8::try_from(before.len() - common).unwrap());
+                index.extend(&name.as_bytes()[common..]);
+                index.push(0);
+            } else {
+                index.extend(name.as_bytes());
+                let padding = PADDED_TO - (index.len() - begin) % PADDED_TO;
+                index.extend(vec![0; padding]);
+            }
+            before = name;
+        }
+        index.extend(b"TREE");
+        index
+    }
+
+    #[test]
+    fn names_are_read_in_all_versions() {
+        let names = ["a.txt", "docs/one.md", "docs/only.md", "src/main.rs"];
+        for version in [2, 3, 4] {
+            let index = index(version, &names);
+            let tracked = TrackedNames::parse(&index);
+            assert!(
+                names.iter().all(|name| tracked.contains_file(name)),
+                "{version}"
+            );
+            assert!(tracked.contains_directory("docs") && tracked.contains_directory("src"));
+            assert!(!tracked.contains_file("docs") && !tracked.contains_file("docs/on"));
+            assert!(!tracked.contains_directory("do") && !tracked.contains_directory("a.txt"));
+            for cut in 0..index.len() {
+                assert!(TrackedNames::parse(&index[..cut]).names.len() <= names.len());
+            }
+        }
+    }
+
+    #[test]
+    fn anything_else_tracks_nothing() {
+        for bytes in [
+            &b""[..],
+            b"DIRC",
+            b"DIRC\0\0\0\x09\0\0\0\x01",
+            b"not an index",
+        ] {
+            assert!(TrackedNames::parse(bytes).names.is_empty());
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Index of the files in a tree: a walk in the background adds its entries, and queries meanwhile
+//! see those found so far. Files that git ignores and massgen's state are left out.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use crate::config::storage_path::STATE_DIR;
+use crate::path::AbsPath;
+use crate::world::io::file_finder::git_index::TrackedNames;
+use crate::world::sys::state_files::index_entry::{IndexEntry, IndexEntryKind};
+use crate::world::sys::state_files::{file, listing};
+
+/// Largest number of entries of a tree.
+const ENTRIES_MAX: usize = 500_000;
+/// Largest total size of their paths, in bytes.
+const NAME_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Largest depth to which a tree is walked.
+const DEPTH_MAX: usize = 64;
+/// Largest git index that is read, in bytes.
+const GIT_INDEX_BYTES_MAX: u64 = 256 * 1024 * 1024;
+/// Largest number of directories that are searched for a repository, from the base upwards.
+const PARENTS_MAX: usize = 64;
+/// Name of a repository's git directory.
+pub(super) const GIT_DIR: &str = ".git";
+
+/// Index of a tree. Its walk is cancelled on drop.
+#[derive(Debug)]
+pub(super) struct FileIndex {
+    shared: Arc<SharedIndex>,
+}
+
+#[derive(Debug)]
+struct SharedIndex {
+    known: Mutex<IndexedEntries>,
+    grown: Condvar,
+    entries: AtomicUsize,
+    bytes: AtomicUsize,
+    is_unwanted: AtomicBool,
+    repository: OnceLock<EnclosingRepository>,
+}
+
+#[derive(Debug)]
+struct IndexedEntries {
+    batches: Vec<Arc<[IndexEntry]>>,
+    /// Entries of an earlier walk; `None` once this walk has ended.
+    before: Option<Vec<Arc<[IndexEntry]>>>,
+    walk: IndexProgress,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum IndexProgress {
+    Running,
+    Ended,
+}
+
+/// The repository that the base belongs to.
+#[derive(Debug, Default)]
+struct EnclosingRepository {
+    tracked: TrackedNames,
+    /// Path of the base in the repository: empty, or with a slash at the end.
+    base: String,
+}
+
+impl FileIndex {
+    /// Starts walking `base`. Until the walk has ended, queries see the entries known `before`.
+    pub(super) fn start(base: &AbsPath, before: Option<Arc<FileIndex>>) -> Arc<Self> {
+        let before = before.and_then(|before| before.shared.lock().complete_entries());
+        let known = IndexedEntries {
+            batches: Vec::new(),
+            before,
+            walk: IndexProgress::Running,
+        };
+        let shared = Arc::new(SharedIndex {
+            known: Mutex::new(known),
+            grown: Condvar::new(),
+            entries: AtomicUsize::new(0),
+            bytes: AtomicUsize::new(0),
+            is_unwanted: AtomicBool::new(false),
+            repository: OnceLock::new(),
+        });
+        let (walked, asked) = (Arc::clone(&shared), Arc::clone(&shared));
+        let (root, below) = (base.clone(), base.clone());
+        std::thread::spawn(move || walked.walk(&root));
+        std::thread::spawn(move || {
+            asked
+                .repository
+                .set(EnclosingRepository::containing(&below))
+        });
+        Arc::new(Self { shared })
+    }
+
+    /// Returns whether the walk is still running.
+    pub(super) fn is_walking(&self) -> bool {
+        self.shared.lock().walk == IndexProgress::Running
+    }
+
+    /// Returns whether entries of the whole tree are available, from this walk or an earlier one.
+    pub(super) fn is_complete(&self) -> bool {
+        self.shared.lock().complete_entries().is_some()
+    }
+
+    /// Returns all available entries, waiting at most `patience` until the tree is complete.
+    pub(super) fn entries_within(&self, patience: Duration) -> Vec<Arc<[IndexEntry]>> {
+        let known = self.shared.lock();
+        let is_part = |known: &mut IndexedEntries| known.complete_entries().is_none();
+        let waited = self
+            .shared
+            .grown
+            .wait_timeout_while(known, patience, is_part);
+        let (known, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        known
+            .complete_entries()
+            .unwrap_or_else(|| known.batches.clone())
+    }
+
+    /// Returns whether git tracks `path` below the base; `false` until git's index has been read.
+    pub(super) fn is_tracked(&self, path: &str, kind: IndexEntryKind) -> bool {
+        self.shared.repository.get().is_some_and(|repository| {
+            let name = format!("{}{path}", repository.base);
+            match kind {
+                IndexEntryKind::File => repository.tracked.contains_file(&name),
+                IndexEntryKind::Directory => repository.tracked.contains_directory(&name),
+            }
+        })
+    }
+}
+
+impl Drop for FileIndex {
+    fn drop(&mut self) {
+        self.shared.is_unwanted.store(true, Ordering::Relaxed);
+    }
+}
+
+impl IndexedEntries {
+    /// Returns all entries, if the tree is complete.
+    fn complete_entries(&self) -> Option<Vec<Arc<[IndexEntry]>>> {
+        match self.walk {
+            IndexProgress::Ended => Some(self.batches.clone()),
+            IndexProgress::Running => self.before.clone(),
+        }
+    }
+}
+
+impl SharedIndex {
+    fn lock(&self) -> MutexGuard<'_, IndexedEntries> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn walk(&self, base: &AbsPath) {
+        let left_out = [GIT_DIR, STATE_DIR];
+        listing::walk(base, (&left_out, DEPTH_MAX), &|batch| self.add(batch));
+        let mut known = self.lock();
+        known.walk = IndexProgress::Ended;
+        known.before = None;
+        self.grown.notify_all();
+    }
+
+    /// Adds entries and returns whether the walk should continue.
+    fn add(&self, batch: Vec<IndexEntry>) -> listing::WalkContinuation {
+        let bytes: usize = batch.iter().map(|entry| entry.path.len()).sum();
+        let entries = self.entries.fetch_add(batch.len(), Ordering::Relaxed);
+        let bytes = self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        if self.is_unwanted.load(Ordering::Relaxed)
+            || entries > ENTRIES_MAX
+            || bytes > NAME_BYTES_MAX
+        {
+            return listing::WalkContinuation::Unwanted;
+        }
+        self.lock().batches.push(batch.into());
+        self.grown.notify_all();
+        listing::WalkContinuation::Wanted
+    }
+}
+
+impl EnclosingRepository {
+    /// Finds the repository around `base`; without one, nothing is tracked.
+    fn containing(base: &AbsPath) -> Self {
+        let mut top = base.clone();
+        for _ in 0..PARENTS_MAX {
+            let index = top.join(GIT_DIR).join("index");
+            if let Ok(Some(bytes)) = file::read_regular_capped(&index, GIT_INDEX_BYTES_MAX) {
+                let below = base.below(&top).filter(|below| !below.is_root());
+                return Self {
+                    tracked: TrackedNames::parse(&bytes),
+                    base: below.map(|below| format!("{below}/")).unwrap_or_default(),
+                };
+            }
+            match top.parent() {
+                Some(parent) => top = parent,
+                None => break,
+            }
+        }
+        Self::default()
+    }
+}

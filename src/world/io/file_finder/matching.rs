@@ -1,0 +1,234 @@
+//! Ranks the entries that match a query. Several threads search a large tree, within a time limit.
+//! Pure except for the clock.
+
+use std::cmp::Reverse;
+use std::num::NonZero;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use nucleo::pattern::{AtomKind, CaseMatching, Normalization, Pattern};
+use nucleo::{Config, Matcher, Utf32Str};
+
+use crate::world::io::clock::Stopwatch;
+use crate::world::io::file_finder::SearchExtent;
+use crate::world::sys::state_files::index_entry::{IndexEntry, IndexEntryKind};
+
+/// Largest number of batches that one thread searches alone.
+const BATCHES_ALONE_MAX: usize = 16;
+/// Largest number of threads that search.
+const THREADS_MAX: usize = 8;
+
+/// A query.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MatchQuery<'t> {
+    /// The directory that contains the entries: empty, or with a slash at the end.
+    pub(super) below: &'t str,
+    /// The letters that the rest of the path must contain, in this order.
+    pub(super) pattern: &'t str,
+}
+
+/// A matching entry with its score.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct RankedEntry {
+    /// Its path below the tree's root.
+    pub(super) path: String,
+    /// Its kind.
+    pub(super) kind: IndexEntryKind,
+    /// Its score; higher is better.
+    pub(super) score: u32,
+}
+
+/// The matches of a query.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct MatchResults {
+    /// The best matches, in no particular order.
+    pub(super) best: Vec<RankedEntry>,
+    /// Total number of matches.
+    pub(super) matched: usize,
+}
+
+/// An entry with its score, as batch and index.
+type ScoredEntry = (u32, usize, usize);
+
+/// Returns the best `count_max` matches for `scope` in as many batches as can be searched within
+/// `patience`.
+pub(super) fn rank(
+    batches: &[Arc<[IndexEntry]>],
+    scope: MatchQuery<'_>,
+    count_max: usize,
+    patience: Duration,
+) -> (MatchResults, SearchExtent) {
+    let pattern = Pattern::new(
+        scope.pattern,
+        CaseMatching::Smart,
+        Normalization::Smart,
+        AtomKind::Fuzzy,
+    );
+    let since = Stopwatch::start();
+    let next = AtomicUsize::new(0);
+    let look = || {
+        let mut fits = Vec::new();
+        let mut matcher = Matcher::new(Config::DEFAULT.match_paths());
+        while since.elapsed() <= patience {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(batch) = batches.get(index) else {
+                break;
+            };
+            score_batch(
+                batch,
+                index,
+                (scope.below, &pattern),
+                &mut matcher,
+                &mut fits,
+            );
+        }
+        fits
+    };
+    let fits = if batches.len() <= BATCHES_ALONE_MAX {
+        look()
+    } else {
+        let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+        std::thread::scope(|scope| {
+            let others: Vec<_> = (1..cores.min(THREADS_MAX))
+                .map(|_| scope.spawn(look))
+                .collect();
+            let mut fits = look();
+            for other in others {
+                fits.extend(other.join().unwrap_or_default());
+            }
+            fits
+        })
+    };
+    let extent = if next.load(Ordering::Relaxed) >= batches.len() {
+        SearchExtent::Whole
+    } else {
+        SearchExtent::Part
+    };
+    (best_matches(fits, batches, count_max), extent)
+}
+
+/// Adds the matches in one batch.
+fn score_batch(
+    batch: &[IndexEntry],
+    index: usize,
+    (below, pattern): (&str, &Pattern),
+    matcher: &mut Matcher,
+    fits: &mut Vec<ScoredEntry>,
+) {
+    let mut buffer = Vec::new();
+    for (place, entry) in batch.iter().enumerate() {
+        let Some(rest) = entry
+            .path
+            .strip_prefix(below)
+            .filter(|rest| !rest.is_empty())
+        else {
+            continue;
+        };
+        if let Some(score) = pattern.score(Utf32Str::new(rest, &mut buffer), matcher) {
+            fits.push((score, index, place));
+        }
+    }
+}
+
+/// Selects the best of `fits`; of equal scores, the shorter path is better.
+fn best_matches(
+    mut fits: Vec<ScoredEntry>,
+    batches: &[Arc<[IndexEntry]>],
+    count_max: usize,
+) -> MatchResults {
+    let matched = fits.len();
+    let entry = |&(_, batch, place): &ScoredEntry| batches.get(batch)?.get(place);
+    let key = |fit: &ScoredEntry| {
+        (
+            Reverse(fit.0),
+            entry(fit).map_or(0, |entry| entry.path.len()),
+        )
+    };
+    if matched > count_max {
+        fits.select_nth_unstable_by_key(count_max, key);
+        fits.truncate(count_max);
+    }
+    let best = fits.iter().filter_map(|fit| {
+        let found = entry(fit)?;
+        Some(RankedEntry {
+            path: found.path.to_string(),
+            kind: found.kind,
+            score: fit.0,
+        })
+    });
+    MatchResults {
+        best: best.collect(),
+        matched,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn batches(count: usize, paths: &[&str]) -> Vec<Arc<[IndexEntry]>> {
+        let entry = |path: &&str| IndexEntry {
+            path: (*path).into(),
+            kind: IndexEntryKind::File,
+        };
+        let batch: Arc<[IndexEntry]> = paths.iter().map(entry).collect();
+        vec![batch; count]
+    }
+
+    /// Checks the matches, best first.
+    #[track_caller]
+    fn check(below: &str, pattern: &str, expected: &[&str]) {
+        let paths = [
+            "src/main.rs",
+            "src/manager.rs",
+            "tests/main.rs",
+            "docs/LICENSE",
+            "a b.txt",
+        ];
+        let scope = MatchQuery { below, pattern };
+        let (mut found, extent) = rank(&batches(1, &paths), scope, 10, Duration::MAX);
+        found
+            .best
+            .sort_by_key(|ranked| (Reverse(ranked.score), ranked.path.len()));
+        let found: Vec<&str> = found
+            .best
+            .iter()
+            .map(|ranked| ranked.path.as_str())
+            .collect();
+        assert_eq!(
+            (found.as_slice(), extent),
+            (expected, SearchExtent::Whole),
+            "{pattern}"
+        );
+    }
+
+    #[test]
+    fn letters_fit_in_their_order() {
+        check("", "main", &["src/main.rs", "tests/main.rs"]);
+        check("", "smain", &["src/main.rs", "tests/main.rs"]);
+        check("src/", "ma", &["src/main.rs", "src/manager.rs"]);
+        check("src", "", &["src/main.rs", "src/manager.rs"]);
+        check("", "license", &["docs/LICENSE"]);
+        check("", "LiCENSE", &[]);
+        check("", "a b", &["a b.txt"]);
+        check("", "nothing", &[]);
+    }
+
+    #[test]
+    fn many_batches_are_shared_and_only_the_best_are_kept() {
+        let batches = batches(100, &["zzz/one.txt", "one.txt"]);
+        let scope = MatchQuery {
+            below: "",
+            pattern: "one",
+        };
+        let (found, extent) = rank(&batches, scope, 100, Duration::MAX);
+        assert_eq!(
+            (found.matched, found.best.len(), extent),
+            (200, 100, SearchExtent::Whole)
+        );
+        assert!(found.best.iter().all(|ranked| ranked.path == "one.txt"));
+        let (_, extent) = rank(&batches, scope, 100, Duration::ZERO);
+        assert_eq!(extent, SearchExtent::Part);
+    }
+}

@@ -1,0 +1,256 @@
+//! Fuzzy finder for file names, used while a name is typed: suggests files and directories,
+//! likeliest first. It must show names, kinds and sizes to the user only, and never opens a file.
+
+use std::cmp::Reverse;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::config::storage_path::STATE_DIR;
+use crate::mentions::partial_mention::format_mention;
+use crate::path::AbsPath;
+use crate::permissions::grant::Permission;
+use crate::world::io::clock::Stopwatch;
+use crate::world::io::file_finder::index::{FileIndex, GIT_DIR};
+use crate::world::io::file_finder::matching::{MatchQuery, MatchResults, RankedEntry, rank};
+use crate::world::io::file_finder::typed_path::{TypedPath, TypedRoot};
+use crate::world::sys::state_files::index_entry::IndexEntry;
+pub use crate::world::sys::state_files::index_entry::IndexEntryKind;
+use crate::world::sys::state_files::listing::{self, IgnoredEntries};
+
+mod typed_path;
+mod git_index;
+mod index;
+mod matching;
+
+/// Largest number of entries that are read of a directory that is named.
+const CHILDREN_MAX: usize = 10_000;
+/// Number of matches that are ranked again with regard to git.
+const RANKED_MAX: usize = 256;
+/// Score bonus of a tracked name: about as much as one more matching letter.
+const TRACKED_BONUS: u32 = 16;
+
+/// A suggestion.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileSuggestion {
+    /// The name to type; that of a directory ends with a slash.
+    pub name: String,
+    /// Its kind.
+    pub kind: IndexEntryKind,
+    /// Its size in bytes, if it is a file.
+    pub bytes: Option<u64>,
+}
+
+/// The suggestions for a query.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FileSuggestions {
+    /// Likeliest first.
+    pub rows: Vec<FileSuggestion>,
+    /// Total number of matches.
+    pub matched: usize,
+    /// Whether there may be more matches.
+    pub extent: SearchExtent,
+}
+
+/// Whether the whole tree was searched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SearchExtent {
+    /// It was searched completely.
+    #[default]
+    Whole,
+    /// The directory is still being walked, or the time limit was reached.
+    Part,
+}
+
+/// Finds files below one directory, or elsewhere if the typed path leads there.
+#[derive(Debug)]
+pub struct FileFinder {
+    base: AbsPath,
+    home: Option<AbsPath>,
+    index: Mutex<Option<Arc<FileIndex>>>,
+}
+
+impl FileFinder {
+    /// Creates a finder for files below `base`; `~/` is `home`. Nothing is read yet.
+    pub fn new(base: AbsPath, home: Option<AbsPath>) -> Self {
+        Self {
+            base,
+            home,
+            index: Mutex::new(None),
+        }
+    }
+
+    /// Walks the directory again in the background. Queries see the entries of the earlier walk
+    /// until this one has ended.
+    pub fn refresh(&self) {
+        let mut index = self.lock();
+        match index.as_ref() {
+            Some(known) if known.is_walking() => {}
+            Some(known) => *index = Some(FileIndex::start(&self.base, Some(Arc::clone(known)))),
+            None => *index = Some(FileIndex::start(&self.base, None)),
+        }
+    }
+
+    /// Returns at most `rows_max` suggestions for `typed`. Takes about as long as `patience`, and
+    /// returns what was found within that time.
+    pub fn query(&self, typed: &str, rows_max: usize, patience: Duration) -> FileSuggestions {
+        let asked = TypedPath::parse(typed);
+        let found = match asked.place {
+            TypedRoot::Home if self.home.is_none() => return FileSuggestions::default(),
+            TypedRoot::Home | TypedRoot::Elsewhere => self.children(&asked, IgnoredEntries::Listed),
+            TypedRoot::Base if asked.rest.is_empty() => {
+                let shown = self.children(&asked, IgnoredEntries::Hidden);
+                if shown.matched > 0 {
+                    shown
+                } else {
+                    self.children(&asked, IgnoredEntries::Listed)
+                }
+            }
+            TypedRoot::Base => return self.search(&asked, typed, rows_max, patience),
+        };
+        let index = self.lock().clone();
+        let rows = self.suggestions(found.best, asked, rows_max, index.as_deref());
+        FileSuggestions {
+            rows,
+            matched: found.matched,
+            extent: SearchExtent::Whole,
+        }
+    }
+
+    /// Searches for the end of `typed` below the directory that it names, then for all of it, then
+    /// for files that git ignores.
+    fn search(
+        &self,
+        asked: &TypedPath<'_>,
+        typed: &str,
+        rows_max: usize,
+        patience: Duration,
+    ) -> FileSuggestions {
+        let since = Stopwatch::start();
+        let Some(index) = self.current_index() else {
+            return FileSuggestions::default();
+        };
+        let half = patience.checked_div(2).unwrap_or_default();
+        let batches = index.entries_within(half);
+        let named = MatchQuery {
+            below: asked.directory,
+            pattern: asked.rest,
+        };
+        let whole = MatchQuery {
+            below: "",
+            pattern: typed,
+        };
+        let is_whole = index.is_complete();
+        for scope in [named, whole] {
+            let left = patience.saturating_sub(since.elapsed());
+            let (found, extent) = rank(&batches, scope, RANKED_MAX, left);
+            if found.matched > 0 {
+                let all = TypedPath {
+                    directory: "",
+                    ..*asked
+                };
+                return FileSuggestions {
+                    rows: self.suggestions(found.best, all, rows_max, Some(&index)),
+                    matched: found.matched,
+                    extent: if is_whole { extent } else { SearchExtent::Part },
+                };
+            }
+        }
+        if !is_whole {
+            return FileSuggestions {
+                extent: SearchExtent::Part,
+                ..FileSuggestions::default()
+            };
+        }
+        let found = self.children(asked, IgnoredEntries::Listed);
+        FileSuggestions {
+            rows: self.suggestions(found.best, *asked, rows_max, None),
+            matched: found.matched,
+            extent: SearchExtent::Whole,
+        }
+    }
+
+    /// Returns the index of the base; starts the walk if there is none.
+    fn current_index(&self) -> Option<Arc<FileIndex>> {
+        if self.lock().is_none() {
+            self.refresh();
+        }
+        self.lock().clone()
+    }
+
+    /// Returns the matching entries of the named directory. Names that begin with a dot are
+    /// included only if one is typed, or if there are no others.
+    fn children(&self, asked: &TypedPath<'_>, ignored: IgnoredEntries) -> MatchResults {
+        let Some(directory) = self.entry_path(asked.directory) else {
+            return MatchResults::default();
+        };
+        let mut entries = listing::children(&directory, ignored, CHILDREN_MAX);
+        entries.retain(|entry| !matches!(&*entry.path, GIT_DIR | STATE_DIR));
+        let is_plain = |entry: &IndexEntry| !entry.path.starts_with('.');
+        if !asked.rest.starts_with('.') && entries.iter().any(is_plain) {
+            entries.retain(is_plain);
+        }
+        let scope = MatchQuery {
+            below: "",
+            pattern: asked.rest,
+        };
+        let (found, _) = rank(&[entries.into()], scope, CHILDREN_MAX, Duration::MAX);
+        found
+    }
+
+    /// Orders the matches and converts the best to suggestions; tracked files get a bonus. Names
+    /// continue the directory that was typed.
+    fn suggestions(
+        &self,
+        mut best: Vec<RankedEntry>,
+        asked: TypedPath<'_>,
+        rows_max: usize,
+        index: Option<&FileIndex>,
+    ) -> Vec<FileSuggestion> {
+        let full = |ranked: &RankedEntry| format!("{}{}", asked.directory, ranked.path);
+        best.retain(|ranked| format_mention(&full(ranked), Permission::Read).is_some());
+        best.sort_by_cached_key(|ranked| {
+            let is_tracked = |index: &FileIndex| index.is_tracked(&full(ranked), ranked.kind);
+            let bonus = if index.is_some_and(is_tracked) {
+                TRACKED_BONUS
+            } else {
+                0
+            };
+            let length = if asked.rest.is_empty() {
+                0
+            } else {
+                ranked.path.len()
+            };
+            let score = ranked.score.saturating_add(bonus);
+            (Reverse(score), length, ranked.path.to_lowercase())
+        });
+        let row = |ranked: RankedEntry| {
+            let path = full(&ranked);
+            let (slash, bytes) = match ranked.kind {
+                IndexEntryKind::File => (
+                    "",
+                    self.entry_path(&path)
+                        .and_then(|place| listing::size(&place)),
+                ),
+                IndexEntryKind::Directory => ("/", None),
+            };
+            FileSuggestion {
+                name: format!("{path}{slash}"),
+                kind: ranked.kind,
+                bytes,
+            }
+        };
+        best.into_iter().take(rows_max).map(row).collect()
+    }
+
+    /// Returns the path of the entry that is typed as `name`.
+    fn entry_path(&self, name: &str) -> Option<AbsPath> {
+        match name.strip_prefix("~/") {
+            Some(below) => Some(self.home.as_ref()?.join(below)),
+            None => Some(self.base.join(name)),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<FileIndex>>> {
+        self.index.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,101 @@
+//! Access to the files that the command line and the config name: reads them up to a limit,
+//! determines what a path leads to, and writes the `--output-file`. Agents' calls never come here:
+//! they pass the gate.
+
+use std::io::{self, ErrorKind as IoKind};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::mentions::LookupResult;
+use crate::path::AbsPath;
+use crate::world::sys::state_files::file::SecretExposure;
+use crate::world::sys::state_files::{self, file};
+
+/// Determines what `path` leads to.
+pub fn inspect(path: &AbsPath) -> LookupResult {
+    match file::kind(path) {
+        Ok(found) if !file::is_readable(path) || !(found.is_file() || found.is_dir()) => {
+            LookupResult::Unreadable
+        }
+        Ok(found) if found.is_dir() => LookupResult::Directory,
+        Ok(_) => LookupResult::File,
+        Err(error) if is_missing(error.kind()) => LookupResult::Missing,
+        Err(_) => LookupResult::Unreadable,
+    }
+}
+
+/// Reads `path`, which may also be a pipe; `None` if nothing is there. More than `bytes_max` bytes
+/// are an error.
+pub fn read_capped(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {
+    check_read(path, bytes_max, file::read_capped(path, bytes_max))
+}
+
+/// Like [`read_capped`], for a file with a secret: it is an error if another user owns it or can
+/// read or change it.
+pub fn read_secret(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {
+    let exposed = |why: &str| {
+        let message = format!("`{path}` holds a secret, and {why}");
+        Error::new(ErrorKind::Config, message)
+    };
+    match file::read_secret_capped(path, bytes_max) {
+        Ok(Ok(read)) => check_read(path, bytes_max, Ok(read)),
+        Ok(Err(SecretExposure::OpenToOthers)) => {
+            Err(exposed("other users may read or change it")
+                .with_hint(format!("chmod 600 '{path}'")))
+        }
+        Ok(Err(SecretExposure::OfAnotherUser)) => Err(exposed("another user owns it")
+            .with_hint("copy it, so that the file is your own, and name the copy")),
+        Err(error) => check_read(path, bytes_max, Err(error)),
+    }
+}
+
+/// Like [`read_found`], for a file that is trusted because the user owns it: it is an error if
+/// another user owns it or it is world-writable.
+pub fn read_own(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {
+    let refused = |why: &str| Error::new(ErrorKind::Config, format!("{why} `{path}`"));
+    match file::read_own_capped(path, bytes_max) {
+        Ok(Ok(read)) => check_read(path, bytes_max, Ok(read)),
+        Ok(Err(SecretExposure::OpenToOthers)) => {
+            Err(refused("everybody may change").with_hint(format!("chmod o-w '{path}'")))
+        }
+        Ok(Err(SecretExposure::OfAnotherUser)) => {
+            Err(refused("another user owns").with_hint("put a file of your own there"))
+        }
+        Err(error) => check_read(path, bytes_max, Err(error)),
+    }
+}
+
+/// Like [`read_capped`], for a file that was discovered and not named by the user: a pipe is an
+/// error, because reading it could block massgen forever.
+pub fn read_found(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {
+    check_read(path, bytes_max, file::read_regular_capped(path, bytes_max))
+}
+
+fn check_read(
+    path: &AbsPath,
+    bytes_max: u64,
+    read: io::Result<Option<Vec<u8>>>,
+) -> Result<Option<Vec<u8>>> {
+    match read {
+        Ok(Some(bytes)) => Ok(Some(bytes)),
+        Ok(None) => Err(
+            Error::io(format!("cannot read `{path}`"), IoKind::FileTooLarge.into())
+                .with_hint(format!("a file of at most {bytes_max} bytes is expected")),
+        ),
+        Err(error) if is_missing(error.kind()) => Ok(None),
+        Err(error) => Err(state_files::file_error("read", path.as_path(), error)),
+    }
+}
+
+/// Refuses an output file that could not be written, before money is spent on its content.
+pub fn expect_output_file(path: &AbsPath) -> Result<()> {
+    file::expect_writable_for_user(path)
+}
+
+/// Writes the answer to `--output-file` atomically. An existing file is replaced.
+pub fn write_output_file(path: &AbsPath, text: &str) -> Result<()> {
+    file::write_for_user(path, text.as_bytes())
+}
+
+fn is_missing(kind: IoKind) -> bool {
+    matches!(kind, IoKind::NotFound | IoKind::NotADirectory)
+}

@@ -1,0 +1,141 @@
+//! The single HTTP client of the process. It must never be set up before the first request: loading
+//! certificates takes longer than the startup of a run that needs no network.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use reqwest::redirect::Policy;
+use reqwest::{Client, ClientBuilder};
+use serde_json::Value;
+use url::Url;
+
+use crate::config::vendors::is_this_machine;
+
+/// Timeout for opening a connection, including its TLS handshake.
+const CONNECT_SECONDS_MAX: u64 = 10;
+/// Timeout for a server on this machine to list its models.
+const PROBE_MILLISECONDS_MAX: u64 = 1000;
+/// Largest list of models that is read, in bytes.
+const PROBE_BYTES_MAX: usize = 4 << 20;
+
+/// A client that is set up on first use and shared by its clones.
+#[derive(Clone, Debug, Default)]
+pub struct HttpClient {
+    clients: Arc<HttpClientPair>,
+}
+
+/// Servers on this machine are reached directly, all others through the system's proxy.
+#[derive(Debug, Default)]
+struct HttpClientPair {
+    direct: OnceLock<Result<Client, HttpSetupError>>,
+    proxied: OnceLock<Result<Client, HttpSetupError>>,
+}
+
+/// Why the client could not be set up.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("the HTTP client cannot be set up: {0}")]
+pub struct HttpSetupError(String);
+
+impl HttpClient {
+    /// Creates a client without setting it up.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Returns the client for `url`. It follows no redirects, because they would forward the API
+    /// key.
+    pub(crate) fn client_for(&self, url: &Url) -> Result<&Client, HttpSetupError> {
+        let client = if is_this_machine(url) {
+            let direct = || client_with_resolver(Arc::new(LoopbackResolver));
+            self.clients.direct.get_or_init(direct)
+        } else {
+            let proxied = || build_client(Client::builder());
+            self.clients.proxied.get_or_init(proxied)
+        };
+        client.as_ref().map_err(Clone::clone)
+    }
+
+    /// Returns the models that the server at `base_url` lists; `None` if no such server answers in
+    /// time.
+    pub async fn probe_models(&self, base_url: &str) -> Option<Vec<String>> {
+        let timeout = Duration::from_millis(PROBE_MILLISECONDS_MAX);
+        tokio::time::timeout(timeout, self.list_models(base_url))
+            .await
+            .ok()?
+    }
+
+    async fn list_models(&self, base_url: &str) -> Option<Vec<String>> {
+        let url = Url::parse(&format!("{}/models", base_url.trim_end_matches('/'))).ok()?;
+        let response = self.client_for(&url).ok()?.get(url).send().await.ok()?;
+        let mut response = response.error_for_status().ok()?;
+        let mut body = Vec::new();
+        while let Some(bytes) = response.chunk().await.ok()? {
+            body.extend_from_slice(&bytes);
+            if body.len() > PROBE_BYTES_MAX {
+                return None;
+            }
+        }
+        let listing: Value = serde_json::from_slice(&body).ok()?;
+        let models = listing.get("data")?.as_array()?.iter();
+        let names = models.filter_map(|model| model.get("id")?.as_str().map(str::to_owned));
+        Some(names.collect())
+    }
+}
+
+/// Resolves every name to the loopback addresses without a DNS query, because names that count as
+/// this machine are nowhere else.
+#[derive(Debug)]
+struct LoopbackResolver;
+
+impl Resolve for LoopbackResolver {
+    fn resolve(&self, _name: Name) -> Resolving {
+        let found: Addrs = Box::new(loopback());
+        Box::pin(async move { Ok(found) })
+    }
+}
+
+/// Returns the loopback addresses of this machine. Port 0 is replaced by that of the URL.
+pub(crate) fn loopback() -> impl Iterator<Item = SocketAddr> + Send {
+    let found = [
+        IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(Ipv6Addr::LOCALHOST),
+    ];
+    found.into_iter().map(|address| SocketAddr::new(address, 0))
+}
+
+/// Builds a client that connects only to the addresses that `resolver` returns. It uses no proxy,
+/// which would resolve names itself.
+pub(crate) fn client_with_resolver<R: Resolve + 'static>(
+    resolver: Arc<R>,
+) -> Result<Client, HttpSetupError> {
+    build_client(Client::builder().no_proxy().dns_resolver(resolver))
+}
+
+fn build_client(builder: ClientBuilder) -> Result<Client, HttpSetupError> {
+    // An earlier installation is of the same provider: there is no other in the program.
+    drop(rustls::crypto::ring::default_provider().install_default());
+    builder
+        .user_agent(concat!("massgen/", env!("CARGO_PKG_VERSION")))
+        .connect_timeout(Duration::from_secs(CONNECT_SECONDS_MAX))
+        .redirect(Policy::none())
+        .build()
+        .map_err(|error| HttpSetupError(root_cause(&error).to_string()))
+}
+
+/// Returns the URL without its credentials and query, which may be secret.
+pub(crate) fn display_url(url: &Url) -> String {
+    format!("{}{}", url.origin().ascii_serialization(), url.path())
+}
+
+/// Returns the innermost error of a chain: the system's message without the layers around it.
+pub(crate) fn root_cause<'a>(
+    error: &'a (dyn std::error::Error + 'static),
+) -> &'a (dyn std::error::Error + 'static) {
+    let mut innermost = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    innermost
+}

@@ -1,0 +1,73 @@
+//! Resolves a path that the user named to a real path that can be granted. It is only for input
+//! from the user; what a model writes goes through [`crate::world::access::gate`].
+
+use std::fmt::Display;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::{AbsPath, RealPath};
+use crate::tools::call::FinalLink;
+use crate::world::sys::dir::DirectoryHandle;
+use crate::world::sys::file_kind::FileKind;
+use crate::world::sys::file_system_error::FileSystemError;
+use crate::world::sys::follow::{FollowBase, FollowedPath, follow_path};
+
+/// What exists at a path that the user named, with all symlinks followed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LocatedPath {
+    /// A directory.
+    Directory(RealPath),
+    /// A regular file.
+    File(RealPath),
+    /// Nothing; the real path is where it would be created.
+    Missing(RealPath),
+}
+
+impl LocatedPath {
+    /// Returns the real path, whether or not it exists.
+    pub fn into_real(self) -> RealPath {
+        match self {
+            LocatedPath::Directory(real) | LocatedPath::File(real) | LocatedPath::Missing(real) => {
+                real
+            }
+        }
+    }
+}
+
+/// Resolves `path` and determines what exists there. Pipes, sockets and devices are errors.
+pub fn locate(path: &AbsPath) -> Result<LocatedPath> {
+    let root = DirectoryHandle::open_root().map_err(|fault| open_error(path, fault))?;
+    let ground = root.try_clone().map(FollowBase::Machine);
+    let ground = ground.map_err(|fault| open_error(path, fault))?;
+    let place = match follow_path(&ground, path.as_path(), FinalLink::Followed) {
+        Ok(FollowedPath::Place(place)) => place,
+        Ok(FollowedPath::Stuck(_, obstacle)) => return Err(cannot_open_error(path, obstacle)),
+        Ok(FollowedPath::Nowhere) => return Err(cannot_open_error(path, "its links lead nowhere")),
+        Err(fault) => return Err(open_error(path, fault)),
+    };
+    let below = |root: &RealPath| place.below(root).unwrap_or_default();
+    let kind = root.real_path().and_then(|path| root.meta(&below(&path)));
+    match kind.map(|meta| meta.kind) {
+        Ok(FileKind::Directory) => Ok(LocatedPath::Directory(place)),
+        Ok(FileKind::File) => Ok(LocatedPath::File(place)),
+        Ok(kind) => Err(cannot_open_error(path, format!("it is {kind}"))),
+        Err(FileSystemError::Missing) => Ok(LocatedPath::Missing(place)),
+        Err(fault) => Err(open_error(path, fault)),
+    }
+}
+
+/// Error for a path that cannot be opened: a mistake in the config, unless nothing can be opened at
+/// all.
+fn open_error(path: &AbsPath, fault: FileSystemError) -> Error {
+    if fault.is_exhaustion() {
+        return Error::new(
+            ErrorKind::Environment,
+            format!("cannot open `{path}`: {fault}"),
+        )
+        .with_hint("see whether the limit of open files is met: `ulimit -n`");
+    }
+    cannot_open_error(path, fault)
+}
+
+fn cannot_open_error(path: &AbsPath, why: impl Display) -> Error {
+    Error::new(ErrorKind::Config, format!("cannot open `{path}`: {why}"))
+}

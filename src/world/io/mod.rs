@@ -1,0 +1,12 @@
+//! Files that the user names, the clock, the terminal, HTTP, and the user's own programs.
+
+pub mod clock;
+pub mod files;
+pub mod file_change;
+pub mod locate;
+pub mod secrets;
+pub mod file_finder;
+pub mod terminal_mode;
+pub mod pager;
+pub mod web_browser;
+pub mod http;

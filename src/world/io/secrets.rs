@@ -1,0 +1,68 @@
+//! Finds files in the context paths of a run whose names suggest that they hold secrets. No content
+//! is read, and finding nothing guarantees nothing.
+
+use std::ffi::OsStr;
+
+use crate::path::RealPath;
+use crate::permissions::PathPermissionManager;
+use crate::permissions::grant::{GrantKind, GrantScope, Permission};
+use crate::permissions::history::is_generated;
+use crate::permissions::protected::looks_secret;
+use crate::world::sys::dir::DirectoryHandle;
+use crate::world::sys::file_kind::FileKind;
+use crate::world::sys::tree_listing::{EntrySelection, ListedEntry, TreeListing};
+
+/// Number of names that are checked in one context path, so that a huge tree does not delay a run.
+const NAMES_MAX: usize = 20_000;
+
+/// Returns the files in the context paths that an agent may read and that look like secrets,
+/// sorted.
+pub fn readable_secrets(manager: &PathPermissionManager) -> Vec<RealPath> {
+    let context = manager
+        .grants()
+        .iter()
+        .filter(|grant| grant.kind == GrantKind::Context);
+    let mut found: Vec<RealPath> = context
+        .flat_map(|grant| match grant.scope {
+            GrantScope::File => vec![grant.root.clone()],
+            GrantScope::Tree => secrets_below(&grant.root),
+        })
+        .filter(|path| path.name().is_some_and(looks_secret))
+        .filter(|path| manager.allows(path, Permission::Read))
+        .collect();
+    found.sort();
+    found.dedup();
+    found
+}
+
+fn secrets_below(root: &RealPath) -> Vec<RealPath> {
+    let Ok(start) = DirectoryHandle::open(root) else {
+        return Vec::new();
+    };
+    let mut names = 0_usize;
+    let survey = TreeListing::list(&start, &mut |found| {
+        names = names.saturating_add(1);
+        select_entry(found, names)
+    });
+    survey
+        .found
+        .iter()
+        .map(|found| root.join(&found.rel))
+        .collect()
+}
+
+fn select_entry(found: &ListedEntry, names: usize) -> EntrySelection {
+    let name = found.rel.name().unwrap_or(OsStr::new(""));
+    if found.kind == FileKind::Directory {
+        let pruned = names > NAMES_MAX || name == ".git" || is_generated(&found.rel);
+        if pruned {
+            EntrySelection::Not
+        } else {
+            EntrySelection::Deep
+        }
+    } else if found.kind == FileKind::File && looks_secret(name) {
+        EntrySelection::Shallow
+    } else {
+        EntrySelection::Not
+    }
+}

@@ -1,0 +1,130 @@
+//! Terminal mode while no line editor is active: typed input is not echoed and not lost, and Ctrl-C
+//! still interrupts.
+
+use std::io::stdin;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::AsFd;
+use rustix::io::Errno;
+use rustix::termios::{
+    InputModes, LocalModes, OptionalActions, QueueSelector, SpecialCodeIndex, Termios, tcflush,
+    tcgetattr, tcsetattr,
+};
+
+/// Most input that is kept of what was typed ahead, in bytes.
+const AHEAD_BYTES_MAX: usize = 64 * 1024;
+
+/// The terminal on standard input. Its original mode is restored on drop.
+#[derive(Debug)]
+pub struct TerminalModeGuard {
+    found: Termios,
+}
+
+impl TerminalModeGuard {
+    /// Saves the mode of the terminal; `None` if standard input is not a terminal.
+    pub fn from_stdin() -> Option<Self> {
+        let found = tcgetattr(stdin()).ok()?;
+        Some(Self { found })
+    }
+
+    /// Stops echoing; what is typed from now on is buffered.
+    pub fn disable_echo(&self) {
+        let mut quiet = self.found.clone();
+        quiet
+            .local_modes
+            .remove(LocalModes::ECHO | LocalModes::ICANON);
+        quiet
+            .local_modes
+            .insert(LocalModes::ISIG | LocalModes::NOFLSH);
+        quiet.input_modes.insert(InputModes::ICRNL);
+        quiet.special_codes[SpecialCodeIndex::VMIN] = 1;
+        quiet.special_codes[SpecialCodeIndex::VTIME] = 0;
+        set_modes(&quiet);
+    }
+
+    /// Reads what was typed and not read yet.
+    pub fn read_typed_ahead(&self) -> String {
+        let mut bytes = Vec::new();
+        let mut piece = [0; 4096];
+        while bytes.len() < AHEAD_BYTES_MAX && has_input(Duration::ZERO) {
+            match rustix::io::read(stdin(), &mut piece) {
+                Ok(count) if count > 0 => bytes.extend(piece.iter().take(count)),
+                Ok(_) | Err(_) => break,
+            }
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// Restores the original mode.
+    pub fn restore(&self) {
+        set_modes(&self.found);
+    }
+}
+
+impl Drop for TerminalModeGuard {
+    fn drop(&mut self) {
+        self.restore();
+    }
+}
+
+/// Longest line that answers a question, in bytes: as much as a terminal buffers of one.
+const LINE_BYTES_MAX: usize = 4096;
+
+/// Terminal mode while a question is asked in the middle of a run: the terminal echoes and edits
+/// the line itself. Input that was typed before the question does not answer it and is discarded.
+#[derive(Debug)]
+pub struct QuestionModeGuard {
+    before: Termios,
+}
+
+impl QuestionModeGuard {
+    /// Enters the mode; `None` if standard input is not a terminal.
+    pub fn enter() -> Option<Self> {
+        let before = tcgetattr(stdin()).ok()?;
+        tcflush(stdin(), QueueSelector::IFlush).unwrap_or_default();
+        let mut shown = before.clone();
+        shown
+            .local_modes
+            .insert(LocalModes::ECHO | LocalModes::ICANON);
+        set_modes(&shown);
+        Some(Self { before })
+    }
+}
+
+impl Drop for QuestionModeGuard {
+    fn drop(&mut self) {
+        set_modes(&self.before);
+    }
+}
+
+/// Reads the next line of standard input without its line end; `None` if there is none. A terminal
+/// returns one line at a time and buffers the rest: none is kept here, where a later question could
+/// read it.
+pub fn read_line() -> Option<String> {
+    let mut bytes = Vec::new();
+    let mut piece = [0; LINE_BYTES_MAX];
+    while bytes.len() < LINE_BYTES_MAX && !bytes.ends_with(b"\n") {
+        match rustix::io::read(stdin(), &mut piece) {
+            Ok(count @ 1..) => bytes.extend(piece.iter().take(count)),
+            Ok(0) if bytes.is_empty() => return None,
+            Ok(_) => break,
+            Err(Errno::INTR) => {}
+            Err(_) => return None,
+        }
+    }
+    Some(String::from_utf8_lossy(&bytes).trim().to_owned())
+}
+
+fn set_modes(modes: &Termios) {
+    // Errors are ignored: a terminal that has gone away needs no mode.
+    tcsetattr(stdin(), OptionalActions::Now, modes).unwrap_or_default();
+}
+
+/// Returns whether standard input is readable now or becomes so within `patience`.
+pub fn has_input(patience: Duration) -> bool {
+    let input = stdin();
+    let mut waiting = [PollFd::from_borrowed_fd(input.as_fd(), PollFlags::IN)];
+    let patience = Timespec::try_from(patience).unwrap_or_default();
+    poll(&mut waiting, Some(&patience)).is_ok_and(|count| count > 0)
+}

@@ -1,0 +1,164 @@
+//! Connection to an engine, with the properties of the engine that containers depend on.
+
+use std::io;
+use std::time::Duration;
+
+use bollard::errors::Error as EngineError;
+use bollard::{API_DEFAULT_VERSION, Docker};
+use rustix::process::{getgid, getuid};
+
+use crate::config::docker::{IMAGE, SUDO_IMAGE};
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::AbsPath;
+use crate::world::sandbox::docker::socket::{
+    DaemonStatus, EngineDiscovery, EngineKind, find_engine,
+};
+
+/// Timeout for one reply of an engine. Committing a large container takes long.
+const ANSWER_TIME_MAX: Duration = Duration::from_mins(10);
+/// HTTP status with which an engine reports that an object does not exist.
+const NOT_FOUND: u16 = 404;
+
+/// A connection to an engine.
+#[derive(Clone, Debug)]
+pub struct EngineClient {
+    pub(super) api: Docker,
+    pub(super) socket: AbsPath,
+    pub(super) manner: EngineProperties,
+}
+
+/// How an engine creates containers and isolates them from the user.
+#[derive(Clone, Debug, Default)]
+pub(super) struct EngineProperties {
+    /// Docker or Podman.
+    pub(super) kind: EngineKind,
+    /// Whether it runs as the user, who is root inside containers.
+    is_rootless: bool,
+    /// Whether it maps users of containers to other user ids on the machine.
+    pub(super) maps_users: bool,
+    /// Whether `SELinux` would deny containers access to the mounted directories.
+    pub(super) has_labels: bool,
+    /// Where it stores containers, if that is a directory of this machine.
+    pub(super) storage: Option<AbsPath>,
+}
+
+/// An image that exists on this machine.
+#[derive(Clone, Debug)]
+pub struct LocalImage {
+    /// Its `PATH`.
+    pub(super) path: String,
+}
+
+impl EngineClient {
+    /// Connects to the engine that `DOCKER_HOST` names, or otherwise to the first that answers at a
+    /// default socket. The error reports what was found instead and how to fix it.
+    pub async fn connect(host: Option<&str>) -> Result<Self> {
+        let found = find_engine(host).await;
+        let EngineDiscovery::At(socket, DaemonStatus::Answers(maker, _)) = &found else {
+            let error = Error::new(ErrorKind::Environment, found.describe());
+            let error = found.remedy().into_iter().fold(error, Error::with_hint);
+            return Err(error.with_hint(
+                "or run commands without containers: remove `command_line_execution_mode: docker`",
+            ));
+        };
+        let failed = |error| engine_failure("cannot talk to the engine", error);
+        let seconds = ANSWER_TIME_MAX.as_secs();
+        let api = Docker::connect_with_unix(&socket.to_string(), seconds, API_DEFAULT_VERSION);
+        let api = api
+            .map_err(failed)?
+            .negotiate_version()
+            .await
+            .map_err(failed)?;
+        let about = api.info().await.map_err(failed)?;
+        let options = about.security_options.unwrap_or_default();
+        let says = |what: &str| {
+            let mut words = options.iter().flat_map(|option| option.split(','));
+            words.any(|word| word == format!("name={what}"))
+        };
+        Ok(Self {
+            api,
+            socket: socket.clone(),
+            manner: EngineProperties {
+                kind: *maker,
+                is_rootless: says("rootless"),
+                maps_users: says("userns"),
+                has_labels: says("selinux"),
+                storage: about.docker_root_dir.and_then(AbsPath::new),
+            },
+        })
+    }
+
+    /// Checks that the image of a container exists here. Nothing is pulled: the user must request
+    /// an image from elsewhere explicitly.
+    pub async fn expect_image(&self, name: &str) -> Result<LocalImage> {
+        let found = match self.api.inspect_image(name).await {
+            Ok(found) => found,
+            Err(error) if is_missing(&error) => return Err(missing_image(name)),
+            Err(error) => {
+                return Err(engine_failure(
+                    &format!("cannot look at the image `{name}`"),
+                    error,
+                ));
+            }
+        };
+        let variables = found
+            .config
+            .and_then(|config| config.env)
+            .unwrap_or_default();
+        let path = variables.iter().find_map(|line| line.strip_prefix("PATH="));
+        Ok(LocalImage {
+            path: path.unwrap_or(PATH_DEFAULT).to_owned(),
+        })
+    }
+
+    /// Returns the user id and group id of commands, chosen so that files they create belong to the
+    /// user outside.
+    pub(super) fn container_user(&self) -> (u32, u32) {
+        if self.manner.is_rootless {
+            (0, 0)
+        } else {
+            (getuid().as_raw(), getgid().as_raw())
+        }
+    }
+}
+
+/// Default `PATH` if an image sets none, the same as Docker's.
+const PATH_DEFAULT: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+fn missing_image(name: &str) -> Error {
+    let message = format!("the image `{name}` is not on this machine");
+    let error = Error::new(ErrorKind::Environment, message);
+    match name {
+        IMAGE => error.with_hint("massgen docker build"),
+        SUDO_IMAGE => error.with_hint("massgen docker build --sudo"),
+        _ => error.with_hint(format!("docker pull {name}")),
+    }
+}
+
+/// Returns whether an engine reports that an object does not exist.
+pub(super) fn is_missing(error: &EngineError) -> bool {
+    matches!(
+        error,
+        EngineError::DockerResponseServerError {
+            status_code: NOT_FOUND,
+            ..
+        }
+    )
+}
+
+/// Converts an engine error to an error of a command, for its agent.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the list of errors is open")]
+pub(super) fn command_error(error: EngineError) -> io::Error {
+    io::Error::other(match error {
+        EngineError::DockerResponseServerError { message, .. } => message,
+        EngineError::RequestTimeoutError => {
+            "the engine of the container does not answer in time".to_owned()
+        }
+        error => format!("the engine of the container has broken off: {error}"),
+    })
+}
+
+/// Error for an operation that failed, with the engine's own message.
+pub(super) fn engine_failure(what: &str, error: EngineError) -> Error {
+    Error::new(ErrorKind::Environment, what).with_source(error)
+}

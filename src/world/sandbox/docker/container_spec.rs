@@ -1,0 +1,164 @@
+//! Specification of containers: the capabilities, limits and mounts that are requested from an
+//! engine. A container must never get a right that the config does not name.
+
+use std::collections::BTreeMap;
+
+use bollard::models::{ContainerCreateBody, HostConfig, ResourcesUlimits};
+use bollard::query_parameters::{CreateContainerOptions, CreateContainerOptionsBuilder};
+use rustix::process::{Resource, getrlimit};
+
+use crate::config::docker::{CONTAINER_HOME, DockerConfig, RootAccess};
+use crate::error::Result;
+use crate::path::AbsPath;
+use crate::sandbox_policy::limits::ResourceLimits;
+use crate::world::sandbox::docker::client::EngineClient;
+use crate::world::sandbox::docker::mounts::{MountPlan, ReachablePaths};
+use crate::world::sandbox::docker::seccomp_profile;
+use crate::world::sandbox::docker::socket::EngineKind;
+use crate::world::sys::proc;
+use crate::world::sys::sandbox::privileges::{
+    CORE_BYTES, LOCKED_BYTES, MESSAGE_QUEUE_BYTES, PENDING_SIGNALS,
+};
+
+/// The first process: it reaps orphaned processes, and ends when the container is removed. The
+/// number is the longest time that every `sleep` accepts, in seconds.
+const FIRST_PROCESS: &str = "while :; do sleep 2147483 & wait $!; done";
+/// Capabilities that even an agent that may become root does not get: raw packets, device files.
+const DROPPED_FROM_ROOT: &[&str] = &["NET_RAW", "MKNOD"];
+
+/// The properties that every container of one agent has.
+#[derive(Clone, Debug)]
+pub(super) struct ContainerSpec {
+    /// Its name.
+    pub(super) name: String,
+    /// The labels by which later runs find it.
+    pub(super) labels: BTreeMap<String, String>,
+    /// The container config.
+    pub(super) config: DockerConfig,
+    /// Limits of all commands together.
+    pub(super) limits: ResourceLimits,
+    /// The credential files, each with its path in the container.
+    pub(super) files: BTreeMap<AbsPath, AbsPath>,
+}
+
+impl ContainerSpec {
+    /// Plans the mounts for an agent with this access.
+    pub(super) fn plan_mounts(
+        &self,
+        client: &EngineClient,
+        reachable: &ReachablePaths,
+    ) -> Result<MountPlan> {
+        MountPlan::plan(reachable, &self.files, &client.socket)
+    }
+
+    /// Returns whether a path of a container changes when the container is created.
+    pub(super) fn is_creation_artifact(path: &AbsPath) -> bool {
+        let own = AbsPath::new(CONTAINER_HOME);
+        own.is_some_and(|home| home.is_within(path))
+            || matches!(
+                path.as_path().to_str(),
+                Some("/etc" | "/etc/gitconfig" | "/etc/passwd")
+            )
+    }
+
+    /// Builds the request for a container of `image`.
+    pub(super) fn create_request(
+        &self,
+        client: &EngineClient,
+        image: &str,
+        mounts: &MountPlan,
+    ) -> (CreateContainerOptions, ContainerCreateBody) {
+        let options = CreateContainerOptionsBuilder::default().name(&self.name);
+        let (user, group) = client.container_user();
+        let labels = self.labels.iter();
+        let body = ContainerCreateBody {
+            image: Some(image.to_owned()),
+            entrypoint: Some(vec!["/bin/sh".to_owned(), "-c".to_owned()]),
+            cmd: Some(vec![FIRST_PROCESS.to_owned()]),
+            user: Some(format!("{user}:{group}")),
+            hostname: Some("massgen".to_owned()),
+            working_dir: Some("/".to_owned()),
+            labels: Some(
+                labels
+                    .map(|(name, value)| (name.clone(), value.clone()))
+                    .collect(),
+            ),
+            host_config: Some(HostConfig {
+                mounts: Some(mounts.engine_mounts()),
+                tmpfs: Some(
+                    mounts
+                        .empty_mounts(client.manner.kind)
+                        .into_iter()
+                        .collect(),
+                ),
+                network_mode: Some(self.config.network.name().to_owned()),
+                ..self.host_config(client)
+            }),
+            ..ContainerCreateBody::default()
+        };
+        (options.build(), body)
+    }
+
+    fn host_config(&self, client: &EngineClient) -> HostConfig {
+        let mut security = Vec::new();
+        let names = |names: &[&str]| Some(names.iter().map(|name| (*name).to_owned()).collect());
+        let dropped = match self.config.root {
+            RootAccess::Never => {
+                security.push("no-new-privileges:true".to_owned());
+                if client.manner.kind == EngineKind::Docker {
+                    security.push(format!("seccomp={}", seccomp_profile::profile_json()));
+                }
+                names(&["ALL"])
+            }
+            RootAccess::BySudo => names(DROPPED_FROM_ROOT),
+        };
+        if client.manner.has_labels {
+            security.push("label=disable".to_owned());
+        }
+        let memory = self.config.memory_bytes.or(self.limits.memory_bytes);
+        let memory = memory.map(engine_number);
+        HostConfig {
+            memory,
+            memory_swap: memory,
+            nano_cpus: self.config.nano_cpus.map(engine_number),
+            pids_limit: Some(engine_number(self.limits.processes)),
+            ulimits: Some(self.ulimits()),
+            cap_drop: dropped,
+            security_opt: Some(security),
+            userns_mode: client.manner.maps_users.then(|| "host".to_owned()),
+            ..HostConfig::default()
+        }
+    }
+
+    fn ulimits(&self) -> Vec<ResourcesUlimits> {
+        let limits = |name: &str, soft: u64, hard: u64| ResourcesUlimits {
+            name: Some(name.to_owned()),
+            soft: Some(engine_number(soft)),
+            hard: Some(engine_number(hard)),
+        };
+        let limit = |name: &str, most: u64| limits(name, most, most);
+        // At the soft limit a signal reports the reason; at the hard limit the process is killed.
+        let cpu = |seconds: u64| limits("cpu", seconds, seconds.saturating_add(1));
+        let cpu = self.limits.cpu_seconds.map(cpu);
+        // An engine cannot grant more than it has itself, and Podman tries unless the limit is set.
+        // For Podman, the number of processes is limited by the machine's range of process ids.
+        let held = |resource, most: u64| getrlimit(resource).maximum.unwrap_or(most).min(most);
+        let processes = [getrlimit(Resource::Nproc).maximum, proc::pids_max()];
+        let processes = processes.into_iter().flatten().min();
+        let processes = processes.map(|most| limit("nproc", most));
+        let own = [
+            limit("core", held(Resource::Core, CORE_BYTES)),
+            limit("fsize", self.limits.file_bytes),
+            limit("nofile", held(Resource::Nofile, self.limits.open_files)),
+            limit("sigpending", held(Resource::Sigpending, PENDING_SIGNALS)),
+            limit("msgqueue", held(Resource::Msgqueue, MESSAGE_QUEUE_BYTES)),
+            limit("memlock", held(Resource::Memlock, LOCKED_BYTES)),
+        ];
+        own.into_iter().chain(cpu).chain(processes).collect()
+    }
+}
+
+/// Converts a number to the engine's type.
+fn engine_number(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,81 @@
+//! Default image for containers, used unless the config names another, and how an engine builds it.
+
+use bollard::body_full;
+use bollard::query_parameters::BuildImageOptionsBuilder;
+use futures_util::StreamExt;
+use tar::{Builder, Header};
+
+use crate::config::docker::{IMAGE, RootAccess, SUDO_IMAGE};
+use crate::error::{Error, ErrorKind, Result};
+use crate::world::sandbox::docker::client::engine_failure;
+use crate::world::sandbox::docker::engine::ContainerEngine;
+
+/// The Dockerfile of the image.
+pub const DOCKERFILE: &str = include_str!("Dockerfile");
+/// Name of the file in the build context.
+const NAME: &str = "Dockerfile";
+/// Permission bits of the file.
+const MODE: u32 = 0o644;
+
+impl ContainerEngine {
+    /// Builds the image for containers with or without root access, and passes the engine's output
+    /// to `said`. Returns the image's name.
+    pub fn build(&self, root: RootAccess, said: &mut dyn FnMut(&str)) -> Result<&'static str> {
+        let (image, stage) = match root {
+            RootAccess::Never => (IMAGE, "runtime"),
+            RootAccess::BySudo => (SUDO_IMAGE, "runtime-sudo"),
+        };
+        let archive =
+            build_context().map_err(|error| Error::io("cannot pack the Dockerfile", error))?;
+        let options = BuildImageOptionsBuilder::default()
+            .dockerfile(NAME)
+            .t(image)
+            .target(stage)
+            .rm(true)
+            .forcerm(true)
+            .build();
+        let failed = |error| {
+            with_build_hint(engine_failure(
+                &format!("cannot build the image `{image}`"),
+                error,
+            ))
+        };
+        self.block_on(async {
+            let body = Some(body_full(archive.into()));
+            let mut steps = self.client.api.build_image(options, None, body);
+            while let Some(step) = steps.next().await {
+                let step = step.map_err(failed)?;
+                if let Some(text) = step.stream.or(step.status) {
+                    said(&text);
+                }
+                if let Some(error) = step.error_detail {
+                    let why = error.message.unwrap_or_default();
+                    let message = format!("cannot build the image `{image}`: {why}");
+                    return Err(with_build_hint(Error::new(ErrorKind::Environment, message)));
+                }
+            }
+            Ok(image)
+        })
+    }
+}
+
+/// Adds hints for a build that has failed.
+fn with_build_hint(error: Error) -> Error {
+    error
+        .with_hint(
+            "the engine fetches the base image and packages: see whether it reaches the network",
+        )
+        .with_hint(
+            "or bring the image from another machine: `docker save IMAGE`, then `docker load` here",
+        )
+        .with_hint("or name an image that is here: `command_line_docker_image`")
+}
+
+fn build_context() -> std::io::Result<Vec<u8>> {
+    let mut archive = Builder::new(Vec::new());
+    let mut header = Header::new_gnu();
+    header.set_mode(MODE);
+    header.set_size(u64::try_from(DOCKERFILE.len()).unwrap_or_default());
+    archive.append_data(&mut header, NAME, DOCKERFILE.as_bytes())?;
+    archive.into_inner()
+}

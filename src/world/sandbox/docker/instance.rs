@@ -1,0 +1,222 @@
+//! One container instance of the engine: starts and removes it, and replaces it with another that
+//! has other mounts and all changes made in this one.
+
+use bollard::errors::Error as EngineError;
+use bollard::models::ContainerConfig;
+use bollard::query_parameters::{
+    CommitContainerOptionsBuilder, InspectContainerOptions, KillContainerOptions,
+    RenameContainerOptions, StartContainerOptions,
+};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::AbsPath;
+use crate::world::sandbox::docker::cleanup::{remove_container, remove_image};
+use crate::world::sandbox::docker::client::{EngineClient, engine_failure, is_missing};
+use crate::world::sandbox::docker::command::is_stopped;
+use crate::world::sandbox::docker::container_spec::ContainerSpec;
+use crate::world::sandbox::docker::home::populate_home;
+use crate::world::sandbox::docker::mounts::MountPlan;
+
+/// Message to an agent whose container is gone.
+pub(super) const REMOVED: &str = "somebody has removed the container, with what ran and was installed \
+                                  in it; there is a new one now";
+/// Inspects a container without counting its bytes.
+const NO_SIZE: Option<InspectContainerOptions> = None;
+/// Suffix of a container's name while another replaces it.
+const REPLACED: &str = "-replaced";
+
+/// A running container.
+#[derive(Debug)]
+pub(super) struct ContainerInstance {
+    id: String,
+    /// Its mounts.
+    pub(super) mounts: MountPlan,
+    /// The image with all changes made in earlier instances.
+    kept: Option<String>,
+}
+
+impl ContainerInstance {
+    /// Creates a container and starts it.
+    pub(super) async fn start(
+        client: &EngineClient,
+        recipe: &ContainerSpec,
+        mounts: MountPlan,
+    ) -> Result<Self> {
+        Ok(Self {
+            id: create_and_start(client, recipe, &recipe.config.image, &mounts).await?,
+            mounts,
+            kept: None,
+        })
+    }
+
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Replaces it by a container with other mounts that has all changes made in this one. If that
+    /// fails, this one is started again.
+    pub(super) async fn replace(
+        &mut self,
+        client: &EngineClient,
+        recipe: &ContainerSpec,
+        mounts: MountPlan,
+    ) -> Result<()> {
+        if self.is_removed(client).await {
+            self.mounts = mounts;
+            self.recreate(client, recipe).await?;
+            return Err(
+                Error::new(ErrorKind::Environment, REMOVED).with_hint("run the command again")
+            );
+        }
+        kill(client, &self.id).await.map_err(replace_error)?;
+        let kept = self.commit_image(client).await?;
+        let image = kept.as_ref().or(self.kept.as_ref());
+        let image = image.unwrap_or(&recipe.config.image);
+        rename(client, &self.id, format!("{}{REPLACED}", recipe.name)).await?;
+        match create_and_start(client, recipe, image, &mounts).await {
+            Ok(id) => {
+                remove_container(client, &self.id).await?;
+                self.id = id;
+                self.mounts = mounts;
+                self.kept = kept.or(self.kept.take());
+                Ok(())
+            }
+            Err(error) => {
+                if let Some(kept) = kept {
+                    remove_image(client, &kept).await?;
+                }
+                rename(client, &self.id, recipe.name.clone()).await?;
+                let again = client
+                    .api
+                    .start_container(&self.id, None::<StartContainerOptions>);
+                again.await.map_err(replace_error)?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Creates another with the same mounts, unless it still exists. Changes made in it since it
+    /// was created are lost.
+    pub(super) async fn recreate(
+        &mut self,
+        client: &EngineClient,
+        recipe: &ContainerSpec,
+    ) -> Result<()> {
+        if self.is_removed(client).await {
+            let image = self.kept.as_ref().unwrap_or(&recipe.config.image);
+            self.id = create_and_start(client, recipe, image, &self.mounts).await?;
+        }
+        Ok(())
+    }
+
+    /// Returns whether it was removed from outside.
+    async fn is_removed(&self, client: &EngineClient) -> bool {
+        let found = client.api.inspect_container(&self.id, NO_SIZE).await;
+        matches!(found, Err(error) if is_missing(&error))
+    }
+
+    /// Stops and removes it, with the image of its changes.
+    pub(super) async fn remove(self, client: &EngineClient) -> Result<()> {
+        remove_container(client, &self.id).await?;
+        match self.kept {
+            Some(kept) => remove_image(client, &kept).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Commits all changes made in it to an unnamed image, which inherits its labels; `None` if
+    /// there are none.
+    async fn commit_image(&self, client: &EngineClient) -> Result<Option<String>> {
+        if !self.is_changed(client).await.map_err(replace_error)? {
+            return Ok(None);
+        }
+        let options = CommitContainerOptionsBuilder::default()
+            .container(&self.id)
+            .build();
+        let kept = client
+            .api
+            .commit_container(options, ContainerConfig::default());
+        Ok(Some(kept.await.map_err(replace_error)?.id))
+    }
+
+    /// Returns whether anything was changed in it, apart from what its mounts and its home add.
+    async fn is_changed(&self, client: &EngineClient) -> std::result::Result<bool, EngineError> {
+        let changes = client.api.container_changes(&self.id).await?;
+        let is_own = |path: &str| {
+            let path = AbsPath::new(path);
+            path.is_some_and(|path| {
+                ContainerSpec::is_creation_artifact(&path) || self.mounts.is_mount_parent(&path)
+            })
+        };
+        let mut changes = changes.unwrap_or_default().into_iter();
+        Ok(changes.any(|change| !is_own(&change.path)))
+    }
+}
+
+/// Kills everything that runs in a container; a stopped one is no error.
+pub(super) async fn kill(client: &EngineClient, id: &str) -> std::result::Result<(), EngineError> {
+    match client
+        .api
+        .kill_container(id, None::<KillContainerOptions>)
+        .await
+    {
+        Err(error) if !is_stopped(&error) && !is_missing(&error) => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Creates a container from `image` and starts it; one that does not start is removed.
+async fn create_and_start(
+    client: &EngineClient,
+    recipe: &ContainerSpec,
+    image: &str,
+    mounts: &MountPlan,
+) -> Result<String> {
+    let failed = |error| start_error(&recipe.config.image, error);
+    let (options, body) = recipe.create_request(client, image, mounts);
+    let made = client.api.create_container(Some(options), body).await;
+    let id = made.map_err(failed)?.id;
+    let start = async {
+        populate_home(client, &id, recipe.files.values()).await?;
+        let started = client
+            .api
+            .start_container(&id, None::<StartContainerOptions>);
+        started.await.map_err(failed)
+    };
+    match start.await {
+        Ok(()) => Ok(id),
+        Err(error) => {
+            remove_container(client, &id).await?;
+            Err(error)
+        }
+    }
+}
+
+async fn rename(client: &EngineClient, id: &str, name: String) -> Result<()> {
+    let renamed = client
+        .api
+        .rename_container(id, RenameContainerOptions { name });
+    renamed.await.map_err(replace_error)
+}
+
+fn replace_error(error: EngineError) -> Error {
+    engine_failure(
+        "the container cannot be made anew with other directories",
+        error,
+    )
+}
+
+fn start_error(image: &str, error: EngineError) -> Error {
+    let told = error.to_string();
+    let failed = engine_failure(
+        &format!("a container of `{image}` cannot be started"),
+        error,
+    );
+    if told.contains("/bin/sh") {
+        failed.with_hint("the image needs `/bin/sh`: take one that has a shell")
+    } else if told.contains("bind source path does not exist") {
+        failed.with_hint("the engine has to see the directories of this machine at the same paths")
+    } else {
+        failed
+    }
+}

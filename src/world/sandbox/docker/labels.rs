@@ -1,0 +1,96 @@
+//! Labels of a container that record its origin, by which later runs recognise it.
+
+use crate::layout::RunName;
+use crate::path::AbsPath;
+use crate::world::sys::proc;
+
+/// The run that it belongs to.
+const RUN: &str = "massgen.run";
+/// The directory of that run's state.
+const STATE: &str = "massgen.state";
+/// The id of the process that created it.
+const PROCESS: &str = "massgen.pid";
+/// The pid namespace of that id: massgen may itself run in a container, alongside others.
+const NAMESPACE: &str = "massgen.pid.namespace";
+/// Start time of that process, in ticks since boot.
+const STARTED: &str = "massgen.pid.started";
+
+/// Origin of a container.
+#[derive(Clone, Debug)]
+pub(super) struct ContainerOrigin<'a> {
+    /// The run.
+    pub(super) run: RunName,
+    /// The directory of its state.
+    pub(super) state: &'a AbsPath,
+}
+
+impl ContainerOrigin<'_> {
+    /// Returns the labels for objects that this process creates.
+    pub(super) fn labels(&self) -> [(String, String); 5] {
+        let own = std::process::id();
+        let started = proc::start_time(own).unwrap_or_default();
+        [
+            (RUN, self.run.to_string()),
+            (STATE, self.state.to_string()),
+            (PROCESS, own.to_string()),
+            (NAMESPACE, proc::pid_namespace().unwrap_or_default()),
+            (STARTED, started.to_string()),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+    }
+}
+
+/// Returns the engine filter that finds all objects created for runs in `state`.
+pub(super) fn state_filter(state: &AbsPath) -> String {
+    format!("{STATE}={state}")
+}
+
+/// Returns whether the process that created an object is gone. An object without these labels must
+/// not be removed, nor one that was created in another pid namespace.
+pub(super) fn is_orphaned<'a>(label: impl Fn(&str) -> Option<&'a String>) -> bool {
+    let is_here = label(NAMESPACE) == Some(&proc::pid_namespace().unwrap_or_default());
+    let number = |name| label(name).and_then(|value| value.parse::<u64>().ok());
+    let (Some(process), Some(started)) = (number(PROCESS), number(STARTED)) else {
+        return false;
+    };
+    let now = u32::try_from(process).ok().and_then(proc::start_time);
+    is_here && now != Some(started)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(edit: impl Fn(&mut BTreeMap<String, String>), expected: bool) {
+        let state = AbsPath::new("/p/.massgen").unwrap();
+        let origin = ContainerOrigin {
+            run: RunName::new(1),
+            state: &state,
+        };
+        let mut labels = BTreeMap::from(origin.labels());
+        edit(&mut labels);
+        assert_eq!(is_orphaned(|name| labels.get(name)), expected, "{labels:?}");
+    }
+
+    #[test]
+    fn only_what_a_gone_process_has_made_is_left_over() {
+        check(|_| {}, false);
+        check(BTreeMap::clear, false);
+        let set = |name: &'static str, value: &'static str| {
+            move |labels: &mut BTreeMap<String, String>| {
+                labels.insert(name.to_owned(), value.to_owned());
+            }
+        };
+        check(set(STARTED, "1"), true);
+        check(set(PROCESS, "4294967295"), true);
+        check(set(PROCESS, "x"), false);
+        let elsewhere = |labels: &mut BTreeMap<String, String>| {
+            set(STARTED, "1")(labels);
+            set(NAMESPACE, "pid:[1]")(labels);
+        };
+        check(elsewhere, false);
+    }
+}

@@ -1,0 +1,20 @@
+//! Containers: discovery of a Docker or Podman engine, the one container of each agent, and its
+//! commands. An agent's container is restricted to the same grants as its file tools. It must never
+//! decide what is granted, and nothing is set up unless the config asks for containers.
+
+mod seccomp_profile;
+pub mod client;
+pub mod container;
+pub mod engine;
+pub mod image;
+pub mod mounts;
+pub mod socket;
+mod command;
+pub mod credentials;
+mod home;
+mod instance;
+mod labels;
+mod cleanup;
+mod packages;
+mod container_spec;
+mod run;

@@ -1,0 +1,287 @@
+//! Plans the mounts of a container: the directories of the agent's grants, each at its own path,
+//! with read-only or empty mounts over the paths in them that are masked or hidden.
+
+use std::collections::BTreeMap;
+
+use bollard::models::{Mount, MountType};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::AbsPath;
+use crate::permissions::grant::{GrantScope, Permission};
+use crate::sandbox_policy::{AccessiblePath, SandboxPolicy};
+use crate::world::sandbox::docker::socket::EngineKind;
+use crate::world::sys::proc;
+use crate::world::sys::state_files::{dir, file};
+
+/// Largest number of mounts of one container; with more, the kernel and engines become slow.
+const MOUNTS_MAX: usize = 2_000;
+/// Size of the empty directory that covers a hidden one, in bytes.
+const COVER_BYTES: u32 = 64 * 1024;
+/// File that covers a hidden file: it reads as empty.
+const NOTHING: &str = "/dev/null";
+
+/// The directories of the machine that commands in a container have access to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReachablePaths {
+    /// The accessible paths; nothing else of the user's is mounted. The deepest one that covers a
+    /// path determines its permission.
+    pub open: Vec<AccessiblePath>,
+    /// Existing paths inside writable ones that stay read-only.
+    pub masked: Vec<AbsPath>,
+    /// Existing paths inside accessible ones that appear empty.
+    pub hidden: Vec<AbsPath>,
+    /// Copies that are mounted instead of trees, by the path of the tree.
+    pub copies: BTreeMap<AbsPath, AbsPath>,
+}
+
+/// Gives the same access as the sandbox of level B does to a process.
+impl From<&SandboxPolicy> for ReachablePaths {
+    fn from(confinement: &SandboxPolicy) -> Self {
+        Self {
+            open: confinement.open.clone(),
+            masked: confinement.masked.clone(),
+            hidden: confinement.hidden.clone(),
+            copies: BTreeMap::new(),
+        }
+    }
+}
+
+/// The mount at a path of a container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum MountEntry {
+    /// The file or directory `source` of the machine.
+    Shared {
+        source: AbsPath,
+        permission: Permission,
+    },
+    /// An empty file.
+    EmptyFile,
+    /// An empty directory.
+    EmptyDirectory,
+}
+
+/// All mounts of a container, by path.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct MountPlan(BTreeMap<AbsPath, MountEntry>);
+
+impl MountPlan {
+    /// Plans the mounts of a container. The files of `shared` are mounted at other paths in
+    /// addition, and the engine's own `socket` is hidden. Inspects the current file system.
+    pub(super) fn plan(
+        reachable: &ReachablePaths,
+        shared: &BTreeMap<AbsPath, AbsPath>,
+        socket: &AbsPath,
+    ) -> Result<Self> {
+        let mut mounts = Self::default();
+        for opening in &reachable.open {
+            expect_no_link(&opening.path)?;
+            mounts.share(&opening.path, opening.permission, reachable);
+        }
+        for path in reachable.masked.iter().filter(|path| !file::is_link(path)) {
+            mounts.mask(path, reachable);
+        }
+        let own = std::iter::once(socket);
+        for path in reachable.hidden.iter().chain(own) {
+            if reachable.accessible_path_for(path).is_some() && !file::is_link(path) {
+                mounts.hide(path);
+            }
+        }
+        mounts.share_submounts(reachable)?;
+        mounts.pin(reachable);
+        for (source, place) in shared {
+            if let Some(opening) = reachable.accessible_path_for(place) {
+                let inside = format!("`{place}` lies inside `{}`", opening.path);
+                let message = format!("`{source}` cannot be mounted: {inside}");
+                return Err(Error::new(ErrorKind::Config, message)
+                    .with_hint("choose another place in the container for it"));
+            }
+            mounts.0.insert(
+                place.clone(),
+                MountEntry::Shared {
+                    source: source.clone(),
+                    permission: Permission::Read,
+                },
+            );
+        }
+        if mounts.0.len() > MOUNTS_MAX {
+            let message = format!("{} mounts are too many for a container", mounts.0.len());
+            return Err(Error::new(ErrorKind::Environment, message)
+                .with_hint("grant a smaller directory: each protected name in it is a mount"));
+        }
+        Ok(mounts)
+    }
+
+    fn share(&mut self, path: &AbsPath, permission: Permission, reachable: &ReachablePaths) {
+        self.0.insert(
+            path.clone(),
+            MountEntry::Shared {
+                source: reachable.source_for(path),
+                permission,
+            },
+        );
+    }
+
+    /// Mounts a masked path read-only, unless it is hidden anyway.
+    fn mask(&mut self, path: &AbsPath, reachable: &ReachablePaths) {
+        if file::kind(path).is_ok() && !reachable.hides(path) {
+            self.share(path, Permission::Read, reachable);
+        }
+    }
+
+    fn hide(&mut self, path: &AbsPath) {
+        let cover = match file::kind(path) {
+            Ok(kind) if kind.is_dir() => MountEntry::EmptyDirectory,
+            Ok(_) => MountEntry::EmptyFile,
+            Err(_) => return,
+        };
+        self.0.insert(path.clone(), cover);
+    }
+
+    /// Adds read-only mounts for file systems that are mounted inside a read-only one, because they
+    /// do not become read-only with it.
+    fn share_submounts(&mut self, reachable: &ReachablePaths) -> Result<()> {
+        let places = self.0.iter();
+        let read_only = places.filter_map(|(path, place)| match place {
+            MountEntry::Shared {
+                permission: Permission::Read,
+                ..
+            } => Some(path.clone()),
+            MountEntry::Shared { .. } | MountEntry::EmptyFile | MountEntry::EmptyDirectory => None,
+        });
+        let read_only: Vec<AbsPath> = read_only.collect();
+        for root in read_only {
+            let points = proc::mount_points_below(&root)
+                .map_err(|error| Error::io("cannot read where file systems are mounted", error))?;
+            for point in points {
+                let deepest = self.0.keys().rev().find(|path| point.is_within(path));
+                if deepest == Some(&root) && !reachable.hides(&point) {
+                    self.share(&point, Permission::Read, reachable);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Mounts the directories above a mount, so that they cannot be renamed, which would move the
+    /// mount with them: a mount point itself cannot be renamed.
+    fn pin(&mut self, reachable: &ReachablePaths) {
+        let mounted: Vec<AbsPath> = self.0.keys().cloned().collect();
+        for path in mounted {
+            let Some(opening) = path
+                .parent()
+                .and_then(|parent| reachable.accessible_path_for(&parent))
+            else {
+                continue;
+            };
+            let root = opening.path.clone();
+            if opening.permission == Permission::Read || reachable.hides(&path) {
+                continue;
+            }
+            let mut above = path.parent();
+            while let Some(dir) = above.filter(|dir| *dir != root && dir.is_within(&root)) {
+                if !self.0.contains_key(&dir) {
+                    self.share(&dir, Permission::Write, reachable);
+                }
+                above = dir.parent();
+            }
+        }
+    }
+
+    /// Returns the bind mounts in the format of engines.
+    pub(super) fn engine_mounts(&self) -> Vec<Mount> {
+        let mounts = self.0.iter().filter_map(|(path, place)| match place {
+            MountEntry::Shared { source, permission } => {
+                Some(bind_mount(source.to_string(), path, *permission))
+            }
+            MountEntry::EmptyFile => Some(bind_mount(NOTHING.to_owned(), path, Permission::Read)),
+            MountEntry::EmptyDirectory => None,
+        });
+        mounts.collect()
+    }
+
+    /// Returns the empty directories with their tmpfs options for the engine `maker`. Without an
+    /// option, Podman would copy into them what they hide.
+    pub(super) fn empty_mounts(&self, maker: EngineKind) -> BTreeMap<String, String> {
+        let options = match maker {
+            EngineKind::Docker => format!("size={COVER_BYTES}"),
+            EngineKind::Podman => format!("size={COVER_BYTES},notmpcopyup"),
+        };
+        let empty = self
+            .0
+            .iter()
+            .filter(|(_, place)| **place == MountEntry::EmptyDirectory);
+        empty
+            .map(|(path, _)| (path.to_string(), options.clone()))
+            .collect()
+    }
+
+    /// Returns every directory of the machine that commands may write to.
+    pub(super) fn writable_directories(&self) -> Vec<AbsPath> {
+        let shared = self.0.values().filter_map(|place| match place {
+            MountEntry::Shared {
+                source,
+                permission: Permission::Write,
+            } => Some(source.clone()),
+            MountEntry::Shared { .. } | MountEntry::EmptyFile | MountEntry::EmptyDirectory => None,
+        });
+        shared.collect()
+    }
+
+    /// Returns whether a path of a container is a mount point, or a parent of one.
+    pub(super) fn is_mount_parent(&self, path: &AbsPath) -> bool {
+        self.0.keys().any(|target| target.is_within(path))
+    }
+}
+
+fn bind_mount(source: String, target: &AbsPath, permission: Permission) -> Mount {
+    Mount {
+        target: Some(target.to_string()),
+        source: Some(source),
+        typ: Some(MountType::BIND),
+        read_only: Some(permission == Permission::Read),
+        ..Mount::default()
+    }
+}
+
+impl ReachablePaths {
+    /// Returns the deepest accessible path that covers `path`.
+    fn accessible_path_for(&self, path: &AbsPath) -> Option<&AccessiblePath> {
+        let reaches = |opening: &&AccessiblePath| match opening.scope {
+            GrantScope::Tree => path.is_within(&opening.path),
+            GrantScope::File => *path == opening.path,
+        };
+        let depth = |opening: &&AccessiblePath| opening.path.as_path().components().count();
+        self.open.iter().filter(reaches).max_by_key(depth)
+    }
+
+    /// Returns what is mounted at `path`: the path itself, or the same name in the copy of its
+    /// tree.
+    fn source_for(&self, path: &AbsPath) -> AbsPath {
+        let opening = self.accessible_path_for(path);
+        let copy = opening.and_then(|opening| Some((opening, self.copies.get(&opening.path)?)));
+        let below =
+            copy.and_then(|(opening, copy)| Some(copy.join(path.below(&opening.path)?.as_path())));
+        below.unwrap_or_else(|| path.clone())
+    }
+
+    /// Returns whether `path` is hidden, directly or with its parent, and no deeper accessible path
+    /// covers it.
+    fn hides(&self, path: &AbsPath) -> bool {
+        let opening = self.accessible_path_for(path);
+        let speaks = |hidden: &&AbsPath| {
+            path.is_within(hidden) && opening.is_none_or(|opening| hidden.is_within(&opening.path))
+        };
+        self.hidden.iter().any(|hidden| speaks(&hidden))
+    }
+}
+
+/// Refuses symlinks, because the engine follows them and may have more permissions than the user:
+/// only what was granted may be mounted.
+fn expect_no_link(path: &AbsPath) -> Result<()> {
+    let followed = dir::resolve(path)?;
+    if followed.to_abs() == *path {
+        return Ok(());
+    }
+    let message = format!("`{path}` has become a link to `{followed}`");
+    Err(Error::new(ErrorKind::Environment, message).with_hint("nothing was mounted: start again"))
+}

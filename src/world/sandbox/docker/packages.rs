@@ -1,0 +1,152 @@
+//! Installs packages in a container: those that the config lists, and the dependencies of the
+//! workspace. A failure is reported, and the run continues without them.
+
+use std::collections::BTreeMap;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use sha2::{Digest, Sha256};
+
+use crate::config::docker::DependencyInstall;
+use crate::text::{join_with_commas, single_line};
+use crate::world::io::files::read_found;
+use crate::world::sandbox::ExitReason;
+use crate::world::sandbox::docker::command::ContainerCommand;
+use crate::world::sandbox::docker::container::{AgentContainer, ContainerGuard};
+use crate::world::sandbox::docker::run::{ContainerCallLimits, OutputCapture, RunningCommand};
+
+/// Timeout for installing the packages of one kind.
+const INSTALL_TIME_MAX: Duration = Duration::from_mins(10);
+/// Captured output of an installation, in bytes.
+const OUTPUT_BYTES_MAX: usize = 16 * 1024;
+/// Longest reported reason of a failure, in characters.
+const FAILURE_CHARS_MAX: usize = 300;
+/// Largest dependency file that is read, in bytes.
+const DEPENDENCIES_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Installs packages of the image's distribution.
+const SYSTEM: &str = r#"apt-get update -qq && apt-get install -y -qq --no-install-recommends "$@""#;
+/// Installs Python packages.
+const PYTHON: &str = r#"python3 -m pip install --quiet "$@""#;
+/// Installs npm packages where their programs are in `PATH` and no privileges are needed.
+const NPM: &str = r#"npm install --global --silent --prefix "$HOME/.local" "$@""#;
+/// Dependency files of a workspace, with the commands that install them.
+const DEPENDENCIES: &[(&str, &str)] = &[
+    (
+        "requirements.txt",
+        "python3 -m pip install --quiet -r requirements.txt",
+    ),
+    ("pyproject.toml", "python3 -m pip install --quiet -e ."),
+    ("package.json", "npm install --silent"),
+];
+
+/// Hashes of the dependency files at the last installation.
+pub(super) type DependencyHashes = BTreeMap<&'static str, [u8; 32]>;
+
+impl AgentContainer {
+    /// Installs the packages that the config lists; returns a sentence about each kind that failed.
+    pub(super) fn install(&self) -> Vec<String> {
+        let packages = &self.config.packages;
+        let root = (0, 0);
+        let own = self.engine.client.container_user();
+        let kinds = [
+            ("the system", &packages.system, SYSTEM, root),
+            ("Python", &packages.python, PYTHON, own),
+            ("npm", &packages.npm, NPM, own),
+        ];
+        let held = self.lock();
+        let mut failures = Vec::new();
+        for (kind, names, script, user) in kinds {
+            if names.is_empty() {
+                continue;
+            }
+            let shell = ["/bin/sh", "-c", script, "massgen"].map(str::to_owned);
+            let call = ContainerCommand {
+                program: shell.into_iter().chain(names.iter().cloned()).collect(),
+                user,
+                ..self.base_command()
+            };
+            if let Some(why) = self.install_failure(&held, (call, &self.begin())) {
+                let names = join_with_commas(names);
+                failures.push(format!(
+                    "packages of {kind} are not installed ({names}): {why}"
+                ));
+            }
+        }
+        failures
+    }
+
+    /// Installs the dependencies of the workspace if its files have changed; returns a line about
+    /// each file that failed.
+    pub(super) fn install_dependencies(&self, held: &ContainerGuard<'_>) -> String {
+        if self.config.packages.dependencies == DependencyInstall::Manual {
+            return String::new();
+        }
+        let mut failures = String::new();
+        for (name, script) in DEPENDENCIES {
+            if !self.has_changed(name) {
+                continue;
+            }
+            let begun = self.begin();
+            let call = ContainerCommand {
+                dir: Some(self.workspace.clone()),
+                ..self.base_command()
+            };
+            if let Some(why) =
+                self.install_failure(held, (call.agent_command(script, &begun.mark), &begun))
+            {
+                failures.push_str("massgen could not install what `");
+                failures.push_str(name);
+                failures.push_str("` names: ");
+                failures.push_str(&why);
+                failures.push('\n');
+            }
+        }
+        failures
+    }
+
+    /// Returns whether a dependency file exists and has changed since the last time.
+    fn has_changed(&self, name: &'static str) -> bool {
+        let path = self.workspace.join(name);
+        let Ok(Some(bytes)) = read_found(&path, DEPENDENCIES_BYTES_MAX) else {
+            return false;
+        };
+        let digest: [u8; 32] = Sha256::digest(&bytes).into();
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.insert(name, digest) != Some(digest)
+    }
+
+    /// Returns why an installation has failed; `None` if it has not.
+    fn install_failure(
+        &self,
+        held: &ContainerGuard<'_>,
+        call: (ContainerCommand, &RunningCommand),
+    ) -> Option<String> {
+        let bounds = ContainerCallLimits {
+            time_max: INSTALL_TIME_MAX,
+            interrupt: None,
+        };
+        let mut kept = OutputCapture::new(OUTPUT_BYTES_MAX);
+        let ended = match self.execute(held, call, &bounds, &mut kept) {
+            Ok(ended) => ended,
+            Err(error) => return Some(error.to_string()),
+        };
+        let finished = kept.finish(ended, Duration::ZERO);
+        let words = [finished.stderr.text, finished.stdout.text];
+        let words = words.iter().find(|text| !text.trim().is_empty());
+        let words = words.map(|text| single_line(text, FAILURE_CHARS_MAX));
+        match finished.ended {
+            ExitReason::Exited(0) => None,
+            ExitReason::Exited(_) if words.is_some() => words,
+            ExitReason::Exited(status) => Some(format!("it ended with status {status}")),
+            ExitReason::Signalled(signal) => Some(format!("signal {signal} ended it")),
+            ExitReason::TimedOut => {
+                let seconds = INSTALL_TIME_MAX.as_secs();
+                Some(format!("it did not end within {seconds} seconds"))
+            }
+            ExitReason::Interrupted => Some("it was interrupted".to_owned()),
+            ExitReason::DiskFull(shortage) => Some(shortage.to_string()),
+            ExitReason::Refused { why, .. } => Some(why),
+        }
+    }
+}

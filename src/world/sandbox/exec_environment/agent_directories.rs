@@ -1,0 +1,89 @@
+//! Private directories of one agent's commands: its home, its temporary files, and the overlay
+//! directories that keep its changes apart from the user's trees.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::error::Result;
+use crate::path::{AbsPath, RealPath};
+use crate::world::sandbox::home::populate_home;
+use crate::world::sys::state_files::dir::{self, DirectoryAudience};
+
+/// The private directories of one agent. A clone refers to the same ones.
+#[derive(Clone, Debug)]
+pub struct AgentDirectories(Arc<AgentDirectoriesInner>);
+
+#[derive(Debug)]
+struct AgentDirectoriesInner {
+    root: AbsPath,
+    stages: Mutex<BTreeMap<Vec<RealPath>, AbsPath>>,
+    made: AtomicUsize,
+}
+
+impl AgentDirectories {
+    /// Creates the directories inside `root`, which belongs to the agent alone and exists until the
+    /// run ends.
+    pub fn prepare(root: &AbsPath) -> Result<Self> {
+        // The sandbox accepts no path with a symlink in it.
+        let root = dir::resolve(root)?.to_abs();
+        let made = Self(Arc::new(AgentDirectoriesInner {
+            root,
+            stages: Mutex::default(),
+            made: AtomicUsize::default(),
+        }));
+        populate_home(&made.home())?;
+        dir::create_all(&made.scratch(), DirectoryAudience::User)?;
+        Ok(made)
+    }
+
+    /// Returns the directory that contains all others. Commands have access only to these others.
+    pub fn root(&self) -> &AbsPath {
+        &self.0.root
+    }
+
+    /// Returns the directory for `HOME`.
+    pub fn home(&self) -> AbsPath {
+        self.0.root.join("home")
+    }
+
+    /// Returns the directory that appears as `/tmp`, or that `TMPDIR` names if `/tmp` is the
+    /// machine's.
+    pub fn scratch(&self) -> AbsPath {
+        self.0.root.join("tmp")
+    }
+
+    /// Returns the working directory of the agent's programs, which they may write to.
+    pub fn program(&self) -> AbsPath {
+        self.0.root.join("program")
+    }
+
+    /// Returns the directory with the sources of a program, which it may read.
+    pub fn package(&self) -> AbsPath {
+        self.0.root.join("package")
+    }
+
+    /// Creates a directory for the socket by which one external agent reaches the run.
+    pub fn new_socket_directory(&self) -> Result<AbsPath> {
+        let number = self.0.made.fetch_add(1, Ordering::Relaxed);
+        let path = self.0.root.join(format!("relay/{number}"));
+        dir::create_all(&path, DirectoryAudience::User)?;
+        Ok(path)
+    }
+
+    /// Returns the directory of the overlay over the trees `roots`. It is the same for every
+    /// foreground command, so that the next one sees changes that were not applied.
+    pub fn overlay_directory(&self, roots: Vec<RealPath>) -> AbsPath {
+        let mut stages = self.0.stages.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = stages
+            .entry(roots)
+            .or_insert_with(|| self.new_overlay_directory());
+        place.clone()
+    }
+
+    /// Returns a directory for an overlay that no other command uses.
+    pub fn new_overlay_directory(&self) -> AbsPath {
+        let number = self.0.made.fetch_add(1, Ordering::Relaxed);
+        self.0.root.join(format!("stages/{number}"))
+    }
+}

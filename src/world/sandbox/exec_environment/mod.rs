@@ -1,0 +1,303 @@
+//! Execution environment of one agent's commands: where they run, and their restrictions in
+//! addition to its grants. It starts nothing: `exec` does, with a permitted call.
+
+pub mod agent_directories;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::commands::CommandRules;
+use crate::config::command_line::{CommandLineConfig, TIMEOUT_SECONDS_MAX};
+use crate::dotenv::ConfigVariables;
+use crate::path::{AbsPath, RealPath};
+use crate::sandbox_policy::compile::{CommandContext, WriteTarget};
+use crate::sandbox_policy::environment::{EnvironmentInputs, command_environment};
+use crate::sandbox_policy::network::{NetworkAccess, NetworkPolicy};
+use crate::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel};
+use crate::sandbox_policy::toolchains::UserToolchains;
+use crate::world::io::file_change::{FileChange, LateChanges};
+use crate::world::sandbox::Sandbox;
+use crate::world::sandbox::background::BackgroundCommands;
+use crate::world::sandbox::docker::container::AgentContainer;
+use crate::world::sandbox::exec_environment::agent_directories::AgentDirectories;
+use crate::world::sandbox::overlay::{WeakWriteOverlay, WriteOverlay};
+use crate::world::sandbox::proxy::NetworkProxy;
+
+/// Port of the proxy on the loopback interface of a network namespace.
+const PROXY_PORT: u16 = 3128;
+
+/// The execution environment of one agent. A clone is the same, in every phase of a run.
+#[derive(Clone, Debug)]
+pub struct ExecEnvironment(Arc<ExecEnvironmentInner>);
+
+#[derive(Debug)]
+struct ExecEnvironmentInner {
+    rules: CommandRules,
+    config: CommandLineConfig,
+    own_env: BTreeMap<String, String>,
+    added_env: BTreeMap<String, String>,
+    toolchains: UserToolchains,
+    place: ExecBackend,
+    executable: AbsPath,
+    room: AgentDirectories,
+    background: BackgroundCommands,
+    trees: UserTreeLock,
+    late: LateChanges,
+}
+
+/// Lock on the user's trees that the commands of one agent share. A clone is the same lock.
+#[derive(Clone, Debug, Default)]
+pub(in crate::world) struct UserTreeLock(Arc<Mutex<UserTreeState>>);
+
+/// State of the user's trees, shared by the commands of one agent.
+#[derive(Debug, Default)]
+pub(in crate::world) struct UserTreeState {
+    /// Files that were already reported as left in an overlay.
+    pub(in crate::world) reported: BTreeSet<RealPath>,
+    /// The overlay that the agent's container shows while a command works on it.
+    pub(in crate::world) visible_overlay: WeakWriteOverlay,
+}
+
+impl UserTreeLock {
+    /// Waits until no other command inspects the trees or applies changes to them.
+    pub(in crate::world) fn lock(&self) -> MutexGuard<'_, UserTreeState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Backend that runs commands.
+#[derive(Debug)]
+pub enum ExecBackend {
+    /// In massgen's sandbox.
+    Sandbox(Sandbox),
+    /// A container that belongs to the agent.
+    Container(Arc<AgentContainer>),
+}
+
+/// Parameters of an execution environment.
+#[derive(Debug)]
+pub struct ExecEnvironmentConfig<'a> {
+    /// The config of the command line.
+    pub config: &'a CommandLineConfig,
+    /// Backend that runs the commands.
+    pub backend: ExecBackend,
+    /// massgen's executable, which is started as the fork server of overlays.
+    pub executable: &'a AbsPath,
+    /// The private directories of the commands.
+    pub room: AgentDirectories,
+    /// massgen's own environment.
+    pub env: &'a BTreeMap<String, String>,
+    /// The variables that the config may pass on.
+    pub variables: &'a ConfigVariables,
+    /// The user's home directory.
+    pub home: Option<&'a AbsPath>,
+}
+
+/// One command to run.
+#[derive(Clone, Debug)]
+pub struct CommandSpec {
+    /// The program and its arguments.
+    pub program: Vec<String>,
+    /// Its working directory.
+    pub dir: AbsPath,
+    /// The Python virtual environment in the directory, if there is one.
+    pub venv: Option<AbsPath>,
+}
+
+impl ExecEnvironment {
+    /// Creates the environment that all commands of an agent share.
+    pub fn new(origin: ExecEnvironmentConfig<'_>) -> Self {
+        let ExecEnvironmentConfig {
+            config,
+            backend: place,
+            executable,
+            room,
+            env,
+            variables,
+            home,
+        } = origin;
+        Self(Arc::new(ExecEnvironmentInner {
+            rules: config.rules(place.sandbox_level()),
+            added_env: config.added_env(variables),
+            toolchains: UserToolchains::from_environment(env, home),
+            own_env: env.clone(),
+            config: config.clone(),
+            background: BackgroundCommands::default(),
+            place,
+            executable: executable.clone(),
+            room,
+            trees: UserTreeLock::default(),
+            late: LateChanges::default(),
+        }))
+    }
+
+    /// Returns the rules for command lines.
+    pub fn rules(&self) -> &CommandRules {
+        &self.0.rules
+    }
+
+    /// Returns the config of the command line.
+    pub fn config(&self) -> &CommandLineConfig {
+        &self.0.config
+    }
+
+    /// Returns how the commands are isolated, for people.
+    pub fn isolation(&self) -> ExecutionIsolation {
+        match &self.0.place {
+            ExecBackend::Sandbox(sandbox) => ExecutionIsolation::Sandbox {
+                tier: sandbox.level(),
+                reasons: sandbox.reasons().to_vec(),
+            },
+            ExecBackend::Container(container) => ExecutionIsolation::Container {
+                image: container.image().to_owned(),
+            },
+        }
+    }
+
+    /// Returns what the backend cannot provide of the config, and what it exposes.
+    pub fn notes(&self) -> &[String] {
+        match &self.0.place {
+            ExecBackend::Sandbox(_) => &[],
+            ExecBackend::Container(container) => container.notes(),
+        }
+    }
+
+    /// Returns the sandbox level. A container gives access to what a sandbox of level B would.
+    pub fn sandbox_level(&self) -> SandboxLevel {
+        self.0.place.sandbox_level()
+    }
+
+    /// Returns the backend.
+    pub(in crate::world) fn backend(&self) -> &ExecBackend {
+        &self.0.place
+    }
+
+    /// Returns massgen's executable.
+    pub(in crate::world) fn executable(&self) -> &AbsPath {
+        &self.0.executable
+    }
+
+    /// Returns the private directories of the commands.
+    pub(in crate::world) fn directories(&self) -> &AgentDirectories {
+        &self.0.room
+    }
+
+    /// Returns the background commands.
+    pub(in crate::world) fn background(&self) -> &BackgroundCommands {
+        &self.0.background
+    }
+
+    /// Returns the lock on the user's trees.
+    pub(in crate::world) fn user_tree_lock(&self) -> &UserTreeLock {
+        &self.0.trees
+    }
+
+    /// Returns the changes made by background commands.
+    pub(in crate::world) fn late_changes(&self) -> &LateChanges {
+        &self.0.late
+    }
+
+    /// Kills the background commands, and returns the late changes, theirs and those of earlier
+    /// ones. Blocks.
+    pub fn end_background(&self) -> Vec<FileChange> {
+        self.0.background.stop_all();
+        self.0.late.take()
+    }
+
+    /// Returns the timeout of a command that requests `seconds`.
+    pub(in crate::world) fn time_max(&self, seconds: Option<u64>) -> Duration {
+        let usual = self.0.config.bounds.timeout_seconds;
+        let most = usual.max(TIMEOUT_SECONDS_MAX);
+        Duration::from_secs(seconds.map_or(usual, |seconds| seconds.min(most)))
+    }
+
+    /// Returns the limit on each captured output stream of a command, in bytes.
+    pub(in crate::world) fn output_bytes_max(&self) -> usize {
+        usize::try_from(self.0.config.bounds.output_bytes_max).unwrap_or(usize::MAX)
+    }
+
+    /// Returns the network access of one command, with its proxy if it has one. A container has the
+    /// network that it was created with.
+    pub(in crate::world) fn network(
+        &self,
+    ) -> io::Result<(NetworkAccess, Option<Arc<NetworkProxy>>)> {
+        self.network_under(&self.0.config.network)
+    }
+
+    /// Like [`ExecEnvironment::network`], for this network policy.
+    pub(in crate::world) fn network_under(
+        &self,
+        network: &NetworkPolicy,
+    ) -> io::Result<(NetworkAccess, Option<Arc<NetworkProxy>>)> {
+        if let ExecBackend::Container(_) = self.0.place {
+            return Ok((NetworkAccess::None, None));
+        }
+        let domains = match network {
+            NetworkPolicy::Off => return Ok((NetworkAccess::None, None)),
+            NetworkPolicy::On => return Ok((NetworkAccess::Host, None)),
+            NetworkPolicy::Domains(domains) => domains,
+        };
+        let proxy = NetworkProxy::new(domains)?;
+        let port = match self.sandbox_level() {
+            SandboxLevel::A | SandboxLevel::B => PROXY_PORT,
+            SandboxLevel::C | SandboxLevel::D | SandboxLevel::Off => proxy.serve_on_loopback()?,
+        };
+        Ok((NetworkAccess::Proxy { port }, Some(Arc::new(proxy))))
+    }
+
+    /// Returns the context of a command without its grants; masks and overlay layers are still
+    /// empty.
+    pub(in crate::world) fn command_context(
+        &self,
+        order: CommandSpec,
+        reach: NetworkAccess,
+    ) -> CommandContext {
+        let (home, scratch) = (self.0.room.home(), self.0.room.scratch());
+        let env = command_environment(&EnvironmentInputs {
+            own: &self.0.own_env,
+            toolchains: &self.0.toolchains,
+            added: &self.0.added_env,
+            home: &home,
+            scratch: &scratch,
+            venv: order.venv.as_ref(),
+            tier: self.sandbox_level(),
+            reach,
+        });
+        CommandContext {
+            dir: order.dir,
+            home,
+            scratch,
+            toolchains: self.0.toolchains.places.clone(),
+            env,
+            limits: self.0.config.limits,
+            reach,
+            written: WriteTarget::Layers(Vec::new()),
+            identities: BTreeMap::new(),
+            masked: Vec::new(),
+            hidden: Vec::new(),
+            program: order.program,
+        }
+    }
+}
+
+impl ExecBackend {
+    /// Returns whether a command's changes at `path` are visible to commands: the path is not
+    /// overlaid, or they see the overlay there.
+    pub(in crate::world) fn shows_changes(&self, stage: &WriteOverlay, path: &AbsPath) -> bool {
+        match self {
+            ExecBackend::Sandbox(_) => !stage.is_hidden(path),
+            ExecBackend::Container(_) => {
+                !stage.is_hidden(path) || stage.copies().contains_key(path)
+            }
+        }
+    }
+
+    fn sandbox_level(&self) -> SandboxLevel {
+        match self {
+            ExecBackend::Sandbox(sandbox) => sandbox.level(),
+            ExecBackend::Container(_) => SandboxLevel::B,
+        }
+    }
+}

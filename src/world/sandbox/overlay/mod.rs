@@ -1,0 +1,418 @@
+//! Overlay over the user's write paths, as the final agent of a run, or one command of a single
+//! call, sees and changes them. Changes are kept apart from the user's trees and must never reach
+//! them here. The file tools access the overlay through directory handles; commands find it at the
+//! paths of the trees, in a mount namespace of their own.
+//!
+//! Where the kernel supports it, a tree is covered by an overlay mount. Elsewhere a copy replaces
+//! it, and the changes in the copy are written in the same format.
+
+mod tree;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+
+use crate::error::Result;
+use crate::path::{AbsPath, RealPath};
+use crate::permissions::grant::{Grant, GrantKind, GrantScope, Permission};
+use crate::sandbox_policy::OverlayLayer;
+use crate::world::io::locate::{LocatedPath, locate};
+use crate::world::sandbox::overlay::tree::TreeOverlay;
+use crate::world::sys::dir::DirectoryHandle;
+use crate::world::sys::file_system_error::FileSystemError;
+use crate::world::sys::follow::FollowBase;
+use crate::world::sys::launch::overlay_request::OverlayRequest;
+use crate::world::sys::launch::spawner::HelperSpawner;
+use crate::world::sys::meta::FileMetadata;
+use crate::world::sys::state_files::clear;
+use crate::world::sys::state_files::dir;
+use crate::world::sys::state_files::file;
+
+/// The write paths of one agent under an overlay. A clone is the same overlay. It is torn down when
+/// the last clone is dropped; its changes stay on the disk.
+#[derive(Clone, Debug)]
+pub struct WriteOverlay(Arc<WriteOverlayInner>);
+
+/// Weak reference to an overlay, which does not keep it alive.
+#[derive(Clone, Debug, Default)]
+pub struct WeakWriteOverlay(Weak<WriteOverlayInner>);
+
+impl WeakWriteOverlay {
+    /// Returns the overlay, if it is still alive.
+    pub(in crate::world) fn upgrade(&self) -> Option<WriteOverlay> {
+        self.0.upgrade().map(WriteOverlay)
+    }
+}
+
+#[derive(Debug)]
+struct WriteOverlayInner {
+    /// Deepest trees first.
+    trees: Vec<TreeOverlay>,
+    /// Paths inside them that are not overlaid.
+    kept: Vec<RealPath>,
+    audience: OverlayAudience,
+    namespace: std::result::Result<OverlayNamespace, String>,
+}
+
+/// The mount namespace in which commands see the overlay.
+#[derive(Debug)]
+struct OverlayNamespace {
+    root: DirectoryHandle,
+    fork_server: HelperSpawner,
+}
+
+/// Parameters of an overlay.
+#[derive(Clone, Copy, Debug)]
+pub struct OverlaySpec<'a> {
+    /// massgen's executable, which is started as the fork server of the overlay.
+    pub executable: &'a AbsPath,
+    /// Directory for the changes; it is created.
+    pub place: &'a AbsPath,
+    /// All grants of the agent.
+    pub grants: &'a [Grant],
+    /// massgen's own directory, which is never overlaid.
+    pub state: &'a AbsPath,
+    /// What sees the overlay in addition to the file tools.
+    pub audience: OverlayAudience,
+}
+
+/// What sees an overlay in addition to the file tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OverlayAudience {
+    /// Commands in massgen's sandbox, if any.
+    Sandbox,
+    /// Commands in a container, whose engine can only mount directories.
+    Container,
+}
+
+/// How a tree is overlaid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OverlayMethod {
+    /// An overlay mount merges the tree with its changes.
+    Overlay,
+    /// A copy replaces the tree.
+    Copy,
+}
+
+/// A tree of the user's that is overlaid.
+#[derive(Clone, Copy, Debug)]
+pub struct OverlaidTree<'s> {
+    /// The tree.
+    pub root: &'s RealPath,
+    /// Its changes, in the format of an overlay's upper layer. For a copied tree, it is up to date
+    /// after [`WriteOverlay::sync_layers`].
+    pub upper: &'s AbsPath,
+    /// How it is overlaid.
+    pub kind: OverlayMethod,
+}
+
+impl WriteOverlay {
+    /// Creates an overlay over the user's paths that `order` opens for writing. `None` if there are
+    /// none.
+    ///
+    /// # Errors
+    /// A tree can be neither overlaid nor copied.
+    pub fn open(order: OverlaySpec<'_>) -> Result<Option<Self>> {
+        let kept = excluded_paths(order);
+        let roots = overlay_roots(order.grants, &kept);
+        if roots.is_empty() {
+            return Ok(None);
+        }
+        let apart: Vec<AbsPath> = roots.keys().chain(&kept).map(RealPath::to_abs).collect();
+        let mut trees = Vec::new();
+        for (number, (root, files)) in roots.into_iter().enumerate() {
+            let place = order.place.join(number.to_string());
+            trees.push(TreeOverlay::prepare(root, files, &place, &apart)?);
+        }
+        trees.sort_by_key(|tree| std::cmp::Reverse(tree.root.depth()));
+        for tree in &mut trees {
+            if order.audience == OverlayAudience::Container {
+                tree.replace_with_copy("containers cannot be shown an overlay")?;
+            } else if let Some(why) = tree.overlay_obstacle()? {
+                tree.replace_with_copy(why)?;
+            }
+        }
+        let world = match order.audience {
+            OverlayAudience::Container => Err("an engine has no part in it".to_owned()),
+            OverlayAudience::Sandbox => open_namespace(order.executable, &mut trees, &kept)?,
+        };
+        Ok(Some(Self(Arc::new(WriteOverlayInner {
+            trees,
+            kept,
+            audience: order.audience,
+            namespace: world,
+        }))))
+    }
+
+    /// Returns the trees, deepest first.
+    pub fn trees(&self) -> impl Iterator<Item = OverlaidTree<'_>> {
+        self.0.trees.iter().map(TreeOverlay::overlaid_tree)
+    }
+
+    /// Returns the layers that hold the changes and how each tree is overlaid, deepest trees first.
+    pub(in crate::world) fn layers(&self) -> Vec<(OverlayLayer, OverlayMethod)> {
+        let layer = |tree: &TreeOverlay| (tree.layer().clone(), tree.overlaid_tree().kind);
+        self.0.trees.iter().map(layer).collect()
+    }
+
+    /// Returns a weak reference to the overlay.
+    pub(in crate::world) fn downgrade(&self) -> WeakWriteOverlay {
+        WeakWriteOverlay(Arc::downgrade(&self.0))
+    }
+
+    /// Returns what the user should know: which trees are copied and why, and what commands do not
+    /// see.
+    pub fn notes(&self, audience: OverlayAudience) -> Vec<String> {
+        let copied = self.0.trees.iter().filter_map(|tree| {
+            let (why, root) = (tree.copy_reason()?, &tree.root);
+            Some(format!(
+                "the final agent works on a copy of `{root}`: {why}"
+            ))
+        });
+        let mut notes: Vec<String> = copied.collect();
+        if let (Err(why), OverlayAudience::Sandbox) = (&self.0.namespace, audience) {
+            notes.push(format!(
+                "commands of the final agent cannot see what it changes: {why}"
+            ));
+        }
+        notes
+    }
+
+    /// Returns whether commands see the whole overlay.
+    pub fn is_fully_visible(&self) -> bool {
+        match self.0.audience {
+            OverlayAudience::Sandbox => self.0.trees.iter().all(TreeOverlay::is_visible),
+            OverlayAudience::Container => true,
+        }
+    }
+
+    /// Writes the changes in copies to [`OverlaidTree::upper`]. Nothing may change the copies
+    /// meanwhile.
+    ///
+    /// # Errors
+    /// The changes cannot be read or written.
+    pub fn sync_layers(&self) -> Result<()> {
+        self.0.trees.iter().try_for_each(TreeOverlay::sync_layer)
+    }
+
+    /// Like [`WriteOverlay::sync_layers`], but writes only the changes since the last call.
+    /// Commands may change copies meanwhile; the next call writes those changes.
+    ///
+    /// # Errors
+    /// The changes cannot be read or written.
+    pub(in crate::world) fn sync_next_layers(&self) -> Result<()> {
+        self.0
+            .trees
+            .iter()
+            .try_for_each(TreeOverlay::sync_next_layer)
+    }
+
+    /// Opens the overlaid directory at `path` for a grant of this scope; `None` if it is not
+    /// overlaid.
+    pub(in crate::world) fn directory(
+        &self,
+        path: &RealPath,
+        scope: GrantScope,
+    ) -> Option<std::result::Result<DirectoryHandle, FileSystemError>> {
+        let tree = self.tree_containing(path)?;
+        let below = path.below(&tree.root)?;
+        tree.serves_scope(scope)
+            .then(|| tree.directory().and_then(|dir| dir.dir(&below)))
+    }
+
+    /// Returns what commands find at the directory `path`, if they see the user's tree there
+    /// instead of the overlay.
+    pub(in crate::world) fn hidden_metadata(&self, path: &RealPath) -> Option<FileMetadata> {
+        let tree = self.tree_containing(path)?;
+        if tree.is_visible() {
+            return None;
+        }
+        self.user_metadata(path)
+    }
+
+    /// Returns whether `path` is an overlaid tree in whose place commands see the user's own tree.
+    pub(in crate::world) fn is_hidden(&self, path: &AbsPath) -> bool {
+        let mut unseen = self.0.trees.iter().filter(|tree| !tree.is_visible());
+        unseen.any(|tree| tree.root.as_path() == path.as_path())
+    }
+
+    /// Returns the metadata of the user's own file at `path`, which is overlaid.
+    pub(in crate::world) fn user_metadata(&self, path: &RealPath) -> Option<FileMetadata> {
+        let tree = self.tree_containing(path)?;
+        tree.users.meta(&path.below(&tree.root)?).ok()
+    }
+
+    /// Returns whether `path` is overlaid.
+    pub(in crate::world) fn contains(&self, path: &RealPath) -> bool {
+        self.tree_containing(path).is_some()
+    }
+
+    /// Returns the base for resolving paths relative to `base`; `None` if they are resolved on the
+    /// machine.
+    pub(in crate::world) fn follow_base(
+        &self,
+        base: &RealPath,
+    ) -> Option<std::result::Result<FollowBase, FileSystemError>> {
+        let world = self.namespace()?;
+        let root = world.root.try_clone();
+        Some(root.map(|root| FollowBase::Overlay {
+            root,
+            base: base.clone(),
+        }))
+    }
+
+    /// Returns the fork server of commands that see the overlay; `None` if no command can.
+    pub(in crate::world) fn fork_server(&self) -> Option<&HelperSpawner> {
+        self.namespace().map(|world| &world.fork_server)
+    }
+
+    /// Returns the copies of whole trees, by the path of the tree.
+    pub(in crate::world) fn copies(&self) -> BTreeMap<AbsPath, AbsPath> {
+        let copies = self.0.trees.iter().filter_map(TreeOverlay::whole_tree_copy);
+        copies.collect()
+    }
+
+    fn namespace(&self) -> Option<&OverlayNamespace> {
+        self.0.namespace.as_ref().ok()
+    }
+
+    /// Returns the deepest tree that contains `path`.
+    fn tree_containing(&self, path: &RealPath) -> Option<&TreeOverlay> {
+        let tree = self.0.trees.iter().find(|tree| tree.contains(path))?;
+        let is_apart = |kept: &RealPath| path.is_within(kept) && is_inside(kept, &tree.root);
+        (!self.0.kept.iter().any(is_apart)).then_some(tree)
+    }
+}
+
+/// What is removed of an overlay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OverlayCleanup {
+    /// All of it.
+    All,
+    /// Only what was needed while it was in use. The changes stay.
+    Tools,
+}
+
+/// Removes what is left of the overlays in `place` whose names begin with `prefix`.
+///
+/// # Errors
+/// Something in it cannot be removed.
+pub fn clear_overlays(place: &AbsPath, prefix: &str, what: OverlayCleanup) -> Result<()> {
+    if file::kind(place).is_err() {
+        return Ok(());
+    }
+    let stages = dir::names(place)?.into_iter();
+    for stage in stages.filter(|name| name.starts_with(prefix)) {
+        let stage = place.join(stage);
+        if what == OverlayCleanup::All {
+            clear::remove(&stage)?;
+            continue;
+        }
+        for tree in dir::names(&stage)? {
+            for tool in ["work", "copy"] {
+                clear::remove(&stage.join(&tree).join(tool))?;
+            }
+        }
+    }
+    dir::remove_empty(place);
+    Ok(())
+}
+
+/// Returns the paths that are never overlaid: massgen's own, and those of other grants.
+fn excluded_paths(order: OverlaySpec<'_>) -> Vec<RealPath> {
+    let others = order.grants.iter().filter(|grant| !is_overlaid(grant));
+    let others = others.filter(|grant| grant.scope == GrantScope::Tree);
+    let state = locate(order.state).map(LocatedPath::into_real).ok();
+    others
+        .map(|grant| grant.root.clone())
+        .chain(state)
+        .collect()
+}
+
+fn is_overlaid(grant: &Grant) -> bool {
+    grant.kind == GrantKind::Context && grant.permission == Permission::Write
+}
+
+/// Returns the directories to overlay, each with the files in it that were granted individually;
+/// `None` means the whole directory. A file inside another overlaid tree belongs to that one.
+fn overlay_roots(grants: &[Grant], kept: &[RealPath]) -> BTreeMap<RealPath, Option<Vec<RealPath>>> {
+    let staged = || grants.iter().filter(|grant| is_overlaid(grant));
+    let trees = staged().filter(|grant| grant.scope == GrantScope::Tree);
+    let mut roots: BTreeMap<RealPath, Option<Vec<RealPath>>> =
+        trees.map(|grant| (grant.root.clone(), None)).collect();
+    for file in staged().filter(|grant| grant.scope == GrantScope::File) {
+        let Some(dir) = file.root.parent() else {
+            continue;
+        };
+        let is_whole = |root: &RealPath| {
+            let is_apart = |kept: &RealPath| dir.is_within(kept) && is_inside(kept, root);
+            dir.is_within(root) && !kept.iter().any(is_apart)
+        };
+        let mut whole = roots.iter().filter(|(_, files)| files.is_none());
+        if !whole.any(|(root, _)| is_whole(root)) {
+            let files = roots.entry(dir).or_insert_with(|| Some(Vec::new()));
+            if let Some(files) = files {
+                files.push(file.root.clone());
+            }
+        }
+    }
+    roots
+}
+
+/// Returns whether `path` is below the directory `root`, and not `root` itself.
+fn is_inside(path: &RealPath, root: &RealPath) -> bool {
+    path != root && path.is_within(root)
+}
+
+/// Creates the mount namespace with the overlay, or returns why there is none. If overlays cannot
+/// be mounted the trees are copied; without any namespace, only handles lead to the copies.
+fn open_namespace(
+    executable: &AbsPath,
+    trees: &mut [TreeOverlay],
+    kept: &[RealPath],
+) -> Result<std::result::Result<OverlayNamespace, String>> {
+    let raised_once = start_namespace(executable, trees, kept);
+    let Err(why) = &raised_once else {
+        return Ok(raised_once);
+    };
+    if trees.iter().all(|tree| tree.copy_reason().is_some()) {
+        return Ok(raised_once);
+    }
+    for tree in trees.iter_mut() {
+        tree.replace_with_copy(why)?;
+    }
+    Ok(start_namespace(executable, trees, kept))
+}
+
+fn start_namespace(
+    executable: &AbsPath,
+    trees: &mut [TreeOverlay],
+    kept: &[RealPath],
+) -> std::result::Result<OverlayNamespace, String> {
+    let is_covered = |path: &&RealPath| {
+        let covers = |tree: &TreeOverlay| is_inside(path, &tree.root);
+        trees.iter().any(covers) && !trees.iter().any(|tree| tree.root == **path)
+    };
+    let order = OverlayRequest {
+        roots: trees.iter().filter_map(TreeOverlay::overlay_root).collect(),
+        kept: kept
+            .iter()
+            .filter(is_covered)
+            .map(RealPath::to_abs)
+            .collect(),
+    };
+    let made = HelperSpawner::with_overlay(executable, order);
+    let (stem, handles) = made.map_err(|error| error.to_string())?;
+    let mut handles = handles.into_iter().map(DirectoryHandle::from);
+    let missing = || "a handle is missing".to_owned();
+    let root = handles.next().ok_or_else(missing)?;
+    for tree in trees
+        .iter_mut()
+        .filter(|tree| tree.overlay_root().is_some())
+    {
+        tree.set_directory(handles.next().ok_or_else(missing)?);
+    }
+    Ok(OverlayNamespace {
+        root,
+        fork_server: stem,
+    })
+}

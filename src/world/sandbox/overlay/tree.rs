@@ -1,0 +1,217 @@
+//! One tree of the user's under an overlay: its upper layer, or the copy that replaces it.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::{AbsPath, RealPath};
+use crate::permissions::grant::GrantScope;
+use crate::permissions::history::FileFingerprint;
+use crate::sandbox_policy::{FileIdentity, OverlayLayer};
+use crate::world::sandbox::obstacles::overlay_obstacle;
+use crate::world::sandbox::overlay::{OverlaidTree, OverlayMethod};
+use crate::world::sys::dir::DirectoryHandle;
+use crate::world::sys::file_system_error::FileSystemError;
+use crate::world::sys::file_system_features::foreign_reachable_by_root;
+use crate::world::sys::launch::overlay_request::{OverlayRoot, OverlaySource};
+use crate::world::sys::meta::FileMetadata;
+use crate::world::sys::replica::TreeReplica;
+use crate::world::sys::state_files::clear;
+use crate::world::sys::state_files::dir::{self, DirectoryAudience};
+use crate::world::sys::upper_layer::supports_marks;
+
+/// A tree under an overlay.
+#[derive(Debug)]
+pub(super) struct TreeOverlay {
+    /// Its path.
+    pub(super) root: RealPath,
+    /// Handle on the user's own tree.
+    pub(super) users: DirectoryHandle,
+    /// The only files that are overlaid; `None` for the whole tree.
+    files: Option<Vec<RealPath>>,
+    layer: OverlayLayer,
+    /// Path of the copy, if one is made.
+    copy_at: AbsPath,
+    /// Directories inside it that do not belong to it.
+    apart: Vec<AbsPath>,
+    copied: Option<TreeCopy>,
+    /// Handle on the tree inside the mount namespace.
+    staged: Option<DirectoryHandle>,
+}
+
+/// The copy that replaces a tree.
+#[derive(Debug)]
+struct TreeCopy {
+    replica: TreeReplica,
+    reason: String,
+}
+
+impl TreeOverlay {
+    /// Creates the directories for changes of the tree `root` in `place`, and opens the tree.
+    pub(super) fn prepare(
+        root: RealPath,
+        files: Option<Vec<RealPath>>,
+        place: &AbsPath,
+        apart: &[AbsPath],
+    ) -> Result<Self> {
+        let users = DirectoryHandle::open(&root).map_err(|fault| open_error(&root, fault))?;
+        dir::create_all(place, DirectoryAudience::User)?;
+        // The kernel accepts no symlink in these paths.
+        let place = dir::resolve(place)?.to_abs();
+        let layer = OverlayLayer::new(root.to_abs(), &place);
+        // The kernel accepts no work directory that was used before.
+        clear::remove(&layer.work)?;
+        for path in [&layer.upper, &layer.work] {
+            dir::create_all(path, DirectoryAudience::User)?;
+        }
+        let inside = apart.iter().filter(|path| path.is_within(&layer.root));
+        let inside = inside.filter(|path| **path != layer.root);
+        Ok(Self {
+            users,
+            files,
+            copy_at: place.join("copy"),
+            apart: inside.cloned().collect(),
+            layer,
+            root,
+            copied: None,
+            staged: None,
+        })
+    }
+
+    /// Returns why no overlay can be mounted over it, as far as that is known without trying.
+    pub(super) fn overlay_obstacle(&self) -> Result<Option<String>> {
+        let trees = std::slice::from_ref(&self.layer.root);
+        let failed = |error| Error::io("cannot find out what layers can be laid over", error);
+        let obstacle = overlay_obstacle(trees).map_err(failed)?;
+        if obstacle.is_some() {
+            return Ok(obstacle);
+        }
+        if let Some(path) = foreign_reachable_by_root(&self.layer.root).map_err(failed)? {
+            let why = "belongs to another user or group, and could not be changed through a layer";
+            return Ok(Some(format!("`{path}` {why}")));
+        }
+        let upper = DirectoryHandle::open_own(&self.layer.upper)
+            .map_err(|fault| open_error(&self.root, fault))?;
+        let unmarked = || "the file system of `.massgen` takes no attributes of users".to_owned();
+        Ok((!supports_marks(&upper)).then(unmarked))
+    }
+
+    /// Replaces it by a copy, unless that was done already.
+    pub(super) fn replace_with_copy(&mut self, why: impl Into<String>) -> Result<()> {
+        if self.copied.is_some() {
+            return Ok(());
+        }
+        // A container that mounts an earlier copy still has this directory.
+        if let Ok(earlier) = DirectoryHandle::open_own(&self.copy_at) {
+            clear::empty(&earlier).map_err(|fault| open_error(&self.root, fault))?;
+        }
+        let replica = match &self.files {
+            None => TreeReplica::from_tree(&self.root, &self.copy_at, &self.apart)?,
+            Some(files) => {
+                let names: Vec<_> = files.iter().filter_map(RealPath::name).collect();
+                TreeReplica::from_files(&self.users, &names, &self.copy_at)?
+            }
+        };
+        self.copied = Some(TreeCopy {
+            replica,
+            reason: why.into(),
+        });
+        Ok(())
+    }
+
+    /// Returns why it is copied, if it is.
+    pub(super) fn copy_reason(&self) -> Option<&str> {
+        self.copied.as_ref().map(|copied| copied.reason.as_str())
+    }
+
+    /// Returns whether `path` belongs to it.
+    pub(super) fn contains(&self, path: &RealPath) -> bool {
+        match &self.files {
+            None => path.is_within(&self.root),
+            Some(files) => *path == self.root || files.contains(path),
+        }
+    }
+
+    /// Returns its part of the request for the mount namespace. A copy of single files is not
+    /// mounted: a process that has such a file open would keep seeing the original.
+    pub(super) fn overlay_root(&self) -> Option<OverlayRoot> {
+        let scene = match (&self.copied, &self.files) {
+            (None, _) => OverlaySource::Layered(self.layer.clone()),
+            (Some(_), None) => OverlaySource::Copied {
+                root: self.layer.root.clone(),
+                copy: self.copy_at.clone(),
+            },
+            (Some(_), Some(_)) => return None,
+        };
+        let FileFingerprint { device, inode, .. } =
+            FileMetadata::from_handle(&self.users).ok()?.version;
+        let identity = FileIdentity { device, inode };
+        Some(OverlayRoot { identity, scene })
+    }
+
+    /// Sets the handle on it inside the mount namespace.
+    pub(super) fn set_directory(&mut self, staged: DirectoryHandle) {
+        self.staged = Some(staged);
+    }
+
+    /// Returns whether it can serve a grant of this scope. A copy of single files serves only
+    /// files.
+    pub(super) fn serves_scope(&self, scope: GrantScope) -> bool {
+        scope == GrantScope::File || self.copied.is_none() || self.files.is_none()
+    }
+
+    /// Returns whether commands see it at its path.
+    pub(super) fn is_visible(&self) -> bool {
+        self.staged.is_some()
+    }
+
+    /// Returns a handle on the overlaid tree.
+    pub(super) fn directory(&self) -> std::result::Result<&DirectoryHandle, FileSystemError> {
+        let copy = self.copied.as_ref().map(|copied| copied.replica.dir());
+        self.staged
+            .as_ref()
+            .or(copy)
+            .ok_or(FileSystemError::Missing)
+    }
+
+    /// Returns its path and that of its copy, if the whole tree is copied.
+    pub(super) fn whole_tree_copy(&self) -> Option<(AbsPath, AbsPath)> {
+        let is_whole = self.copied.is_some() && self.files.is_none();
+        is_whole.then(|| (self.layer.root.clone(), self.copy_at.clone()))
+    }
+
+    /// Brings the upper layer of a copy up to date.
+    pub(super) fn sync_layer(&self) -> Result<()> {
+        match &self.copied {
+            Some(copied) => copied.replica.write_layer(&self.layer.upper),
+            None => Ok(()),
+        }
+    }
+
+    /// Replaces the upper layer of a copy by one with the changes since the last time.
+    pub(super) fn sync_next_layer(&self) -> Result<()> {
+        match &self.copied {
+            Some(copied) => copied.replica.write_next_layer(&self.layer.upper),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the layer that holds its changes.
+    pub(super) fn layer(&self) -> &OverlayLayer {
+        &self.layer
+    }
+
+    /// Returns its public description.
+    pub(super) fn overlaid_tree(&self) -> OverlaidTree<'_> {
+        OverlaidTree {
+            root: &self.root,
+            upper: &self.layer.upper,
+            kind: match self.copied {
+                Some(_) => OverlayMethod::Copy,
+                None => OverlayMethod::Overlay,
+            },
+        }
+    }
+}
+
+fn open_error(root: &RealPath, fault: FileSystemError) -> Error {
+    let message = format!("cannot stage `{root}`, which is open for writing: {fault}");
+    Error::new(ErrorKind::Environment, message)
+}

@@ -1,0 +1,66 @@
+//! Seal that distinguishes a directory that massgen created in this place from one that was copied
+//! here with other files; the content of an unsealed directory is not trusted.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::{AbsPath, RelPath};
+use crate::world::sys::dir::DirectoryHandle;
+use crate::world::sys::slot;
+use crate::world::sys::state_files::file::{self, FileDurability};
+
+/// File that holds the seal, in a directory that has no other file to keep it in.
+const SEAL: &str = "seal.json";
+/// Largest such file that is read, in bytes.
+const SEAL_BYTES_MAX: u64 = 4096;
+
+/// Identity of the directory that something was written for. A copy of the directory has another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::world) struct DirectorySeal {
+    inode: u64,
+    born_ns: i64,
+}
+
+impl DirectorySeal {
+    /// Reads the identity of the directory at `path`, which must not be a symlink.
+    pub(in crate::world) fn from_directory(path: &AbsPath) -> Result<Self> {
+        let sealed = DirectoryHandle::open_own(path).and_then(|dir| {
+            let readable = dir.handle(&RelPath::default())?;
+            slot::birth_identity(readable)
+        });
+        let (inode, born_ns) = sealed.map_err(|fault| {
+            Error::new(ErrorKind::Io, format!("cannot look at `{path}`: {fault}"))
+        })?;
+        Ok(Self { inode, born_ns })
+    }
+
+    /// Writes the seal of the directory at `path` into it. It stays valid when the directory is
+    /// renamed.
+    pub(in crate::world) fn write(path: &AbsPath) -> Result<()> {
+        let seal = serde_json::to_vec(&Self::from_directory(path)?);
+        let seal =
+            seal.map_err(|error| Error::bug("a seal has no JSON form").with_source(error))?;
+        file::replace(&path.join(SEAL), &seal, FileDurability::Process)
+    }
+}
+
+/// Returns whether the directory at `path` holds the seal that [`DirectorySeal::write`] gave it.
+pub(in crate::world) fn is_sealed(path: &AbsPath) -> bool {
+    let bytes = file::read_regular_capped(&path.join(SEAL), SEAL_BYTES_MAX);
+    let written = bytes.ok().flatten();
+    let written = written.and_then(|bytes| serde_json::from_slice::<DirectorySeal>(&bytes).ok());
+    written.is_some_and(|written| {
+        DirectorySeal::from_directory(path).is_ok_and(|seal| seal == written)
+    })
+}
+
+/// Error for a directory `path` whose content was not created there.
+pub(in crate::world) fn foreign_directory_error(path: &AbsPath) -> Error {
+    Error::new(
+        ErrorKind::Environment,
+        format!("`{path}` was not made here, and is not believed"),
+    )
+    .with_hint(
+        "it may have come along with a copy of the directory; remove it if you do not need it",
+    )
+}

@@ -1,0 +1,19 @@
+//! One entry of the file index.
+
+/// Kind of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum IndexEntryKind {
+    /// A directory.
+    Directory,
+    /// A file, or anything else that is not a directory.
+    File,
+}
+
+/// An entry of a tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct IndexEntry {
+    /// Its path below the tree's root.
+    pub(crate) path: Box<str>,
+    /// Its kind.
+    pub(crate) kind: IndexEntryKind,
+}
