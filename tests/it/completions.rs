@@ -13,7 +13,7 @@ use crate::patience::wait_until;
 use crate::project::Project;
 
 /// How long a shell may take for all lines.
-const ENDS_WITHIN: Duration = Duration::from_secs(60);
+const ENDS_WITHIN: Duration = Duration::from_mins(1);
 
 /// Names of files that would make the file `PWNED` if a shell read them as text; all begin with `a`.
 const HOSTILE: [&str; 12] = [
@@ -77,7 +77,8 @@ fn complete(shell: (&str, &[&str], &str), script: &str) -> Completed {
         fs::create_dir_all(&inside).unwrap();
         fs::write(inside.join(hostile), "").unwrap();
         for place in PLACES {
-            keys.push_str(&format!("cd {}\r{place}\t\r", inside.display()));
+            let line = ["cd ", inside.to_str().unwrap(), "\r", place, "\t\r"];
+            keys.push_str(&line.concat());
         }
     }
     keys.push_str("touch $E\r");
