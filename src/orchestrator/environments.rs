@@ -13,7 +13,7 @@ use crate::config::execution_mode::ExecutionMode;
 use crate::config::external_agents::ExternalAgentConfig;
 use crate::dotenv::ConfigVariables;
 use crate::error::{Error, ErrorKind, Result};
-use crate::event::Event;
+use crate::event::{Event, RunEvent};
 use crate::id::AgentId;
 use crate::layout::{RunLayout, RunName};
 use crate::orchestrator::grants;
@@ -269,16 +269,18 @@ impl AgentEnvironments {
                 None => held.push((by, vec![agent.clone()])),
             }
         }
-        let event = |(by, agents): (ExecutionIsolation, Vec<AgentId>)| Event::Confined {
-            agents,
-            leaves_open: by.leaves_open().iter().map(ToString::to_string).collect(),
-            by,
+        let event = |(by, agents): (ExecutionIsolation, Vec<AgentId>)| {
+            Event::from(RunEvent::SandboxSelected {
+                agents,
+                leaves_open: by.leaves_open().iter().map(ToString::to_string).collect(),
+                by,
+            })
         };
         let notes = self.ready.iter().flat_map(|(agent, commands)| {
             let notes = commands.notes().iter();
             notes.map(move |note| format!("commands of {agent}: {note}"))
         });
-        let warning = |message| Event::Warning { message };
+        let warning = |message| Event::Run(RunEvent::Warning { message });
         held.into_iter()
             .map(event)
             .chain(notes.map(warning))

@@ -166,7 +166,8 @@ impl Scene {
         let at = |rel: &str| root.join(rel.replace("WS", ws));
         let mut files = Vec::new();
         for (number, rel) in FILES.iter().enumerate() {
-            let (path, text) = (at(rel), format!("T{number}T\n"));
+            // No random name of a temporary directory contains it.
+            let (path, text) = (at(rel), format!("content-{number}-end\n"));
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(&path, &text).unwrap();
             files.push((path, text));

@@ -22,7 +22,7 @@ use crate::config::command_line::CommandLineConfig;
 use crate::config::execution_mode::ExecutionMode;
 use crate::config::{AgentConfig, Config};
 use crate::error::{Error, ErrorKind, Result};
-use crate::event::Event;
+use crate::event::{Event, RunEvent};
 use crate::hooks::request::HookContext;
 use crate::id::{AgentId, AgentNumber};
 use crate::layout::{RunLayout, RunName};
@@ -697,7 +697,7 @@ impl AgentTeam {
             ));
             for message in said {
                 if self.is_new_message(&message) {
-                    emit(&line.events, Event::Warning { message }).await;
+                    emit(&line.events, RunEvent::Warning { message }).await;
                 }
             }
         }
