@@ -389,7 +389,7 @@ fn run_all(project: Project) -> Project {
         .success();
     let again = plain.then(["apply", "--yes"]).success();
     let typed = again
-        .then::<&str>([])
+        .then(["--cwd-context", "rw"])
         .env("TERM", "xterm")
         .env("NO_COLOR", "1");
     let mut terminal = Terminal::open(typed, 80);

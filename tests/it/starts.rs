@@ -321,12 +321,6 @@ fn run_program(project: Project, language: &str) -> Finished {
             "",
             "exec /usr/bin/python3 \"$@\"",
         ),
-        "go" => (
-            "go",
-            "package main\n\nimport \"fmt\"\n\nfunc main() { fmt.Println(1) }\n",
-            "case \"$1\" in version) echo go version go1.24.0 linux/amd64; exit 0;; esac",
-            "",
-        ),
         _ => panic!("{language}"),
     };
     let calls = calls_of(&[("execute_code", json!({"code": code}))]);
@@ -352,7 +346,7 @@ fn run_program(project: Project, language: &str) -> Finished {
 
 #[test]
 fn a_program_of_an_agent_sees_nothing_of_a_strangers_variables() {
-    for language in ["python", "go"] {
+    for language in ["python"] {
         let finished = run_program(deceived(Project::new()), language);
         let told = recorded(&finished);
         assert!(
