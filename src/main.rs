@@ -21,14 +21,11 @@ use massgen::world::sandbox;
 const SANDBOX: &str = "__sandbox";
 /// The argument for the fork server, from which sandbox helpers are forked.
 const STEM: &str = "__stem";
-/// The argument for a fork server in a mount namespace with overlays.
-const STAGE: &str = "__stage";
 
 fn main() -> ExitCode {
     match env::args_os().nth(1) {
         Some(word) if word == SANDBOX => return ExitCode::from(sandbox::helper_main()),
         Some(word) if word == STEM => return ExitCode::from(sandbox::fork_server_main()),
-        Some(word) if word == STAGE => return ExitCode::from(sandbox::overlay_fork_server_main()),
         Some(_) | None => {}
     }
     let words: Vec<OsString> = env::args_os().skip(1).collect();

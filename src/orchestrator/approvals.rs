@@ -16,7 +16,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::emit;
-use crate::event::{ApprovalAnswer, Event};
+use crate::event::{ApprovalAnswer, Event, RunEvent, ToolEvent};
 use crate::id::AgentId;
 use crate::orchestrator::review::{Reviewer, UserQuestion};
 use crate::path::AbsPath;
@@ -88,14 +88,14 @@ impl ApprovalBroker {
     ) -> Self {
         let mut recorded = BTreeMap::new();
         for event in told {
-            let Event::PersonAsked {
+            let Event::Tool(ToolEvent::Approval {
                 agent,
                 call_id: Some(call_id),
                 tool,
                 deeds,
                 answer: Some(said),
                 ..
-            } = event
+            }) = event
             else {
                 continue;
             };
@@ -139,7 +139,7 @@ impl ApprovalBroker {
         }
     }
 
-    async fn emit(&self, event: Event) {
+    async fn emit(&self, event: impl Into<Event>) {
         if let Some(events) = self.0.events.upgrade() {
             emit(&events, event).await;
         }
@@ -208,7 +208,7 @@ impl ElicitationBroker {
             Ok(said) => said,
             Err(why) => {
                 let message = format!("a server's question has no answer: {why}");
-                self.broker.emit(Event::Warning { message }).await;
+                self.broker.emit(RunEvent::Warning { message }).await;
                 None
             }
         }
@@ -315,7 +315,7 @@ impl AgentApprover {
             && let Some(file) = &people.persistent
             && let Err(error) = file.add(&consent)
         {
-            self.emit(Event::Warning {
+            self.emit(RunEvent::Warning {
                 message: format!("the answer is kept for the session only: {error}"),
             })
             .await;
@@ -385,7 +385,7 @@ impl AgentApprover {
     }
 
     async fn emit_approval(&self, question: &ApprovalRequest, answer: Option<ApprovalAnswer>) {
-        self.emit(Event::PersonAsked {
+        self.emit(ToolEvent::Approval {
             agent: self.agent.clone(),
             call_id: question.call_id.clone(),
             tool: question.tool.clone(),
@@ -396,7 +396,7 @@ impl AgentApprover {
         .await;
     }
 
-    async fn emit(&self, event: Event) {
+    async fn emit(&self, event: impl Into<Event>) {
         self.broker.emit(event).await;
     }
 }

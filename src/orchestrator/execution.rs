@@ -8,12 +8,11 @@ use futures_util::FutureExt;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio_util::sync::CancellationToken;
 
-use crate::agent::emit;
 use crate::check_results::CheckRequirement;
 use crate::config::Config;
 use crate::config::checks::ChecksConfig;
 use crate::error::{Error, ErrorKind, Result};
-use crate::event::{DeliveryRow, Event};
+use crate::event::{DeliveryRow, Event, RunEvent};
 use crate::layout::RunLayout;
 use crate::mentions::opened_paths::OpenedPath;
 use crate::orchestrator::approvals::{ApprovalBroker, ApprovalConfig};
@@ -294,14 +293,9 @@ impl RunExecution {
             _trace,
         } = self;
         let notices = notices(&turn.team).into_iter();
-        let warning = |message| Event::Warning { message };
+        let warning = |message| Event::Run(RunEvent::Warning { message });
         let first: Vec<Event> = first.into_iter().chain(notices.map(warning)).collect();
-        let mut listeners = EventSinks {
-            recorder,
-            telemetry,
-            display: shown,
-            already_logged: known,
-        };
+        let mut listeners = EventSinks::new(recorder, telemetry, shown, known);
         let playing = async {
             tokio::select! {
                 // A run that is aborted before it begins is recorded as begun.
@@ -311,7 +305,7 @@ impl RunExecution {
             }
         };
         for event in told {
-            emit(&listeners.display, event).await;
+            listeners.show(event).await;
         }
         for event in first {
             listeners.emit(event).await;
@@ -326,10 +320,10 @@ impl RunExecution {
                 return Err(error);
             }
         };
-        let log_dir = listeners.recorder.paths().log().clone();
+        let log_dir = listeners.recorder().paths().log().clone();
         let of_turn = (task.as_str(), &around, &log_dir);
         let kept = save_turn(&mut session, &mut played, of_turn, files);
-        let unwritten = recordings.publish(&listeners.recorder);
+        let unwritten = recordings.publish(listeners.recorder());
         let is_left = |row: &DeliveryRow| !row.outcome.is_delivered();
         let rest = if played.result.rows.iter().any(is_left) {
             PendingDelivery::Undelivered
@@ -339,7 +333,7 @@ impl RunExecution {
         let uncleared = played.team.clear_overlays(rest).err();
         let uncleared = uncleared.map(|error| error.to_string());
         for message in kept.notes.into_iter().chain(unwritten).chain(uncleared) {
-            listeners.emit(Event::Warning { message }).await;
+            listeners.emit(RunEvent::Warning { message }).await;
         }
         let ended = run_ended_event(&played.result, kept.workspace.as_ref());
         listeners.finish(ended).await;
@@ -367,10 +361,10 @@ fn run_ended_event(result: &TurnResult, workspace: Option<&AbsPath>) -> Event {
         }
         Some(_) | None => result.summary.clone(),
     };
-    Event::RunEnded {
+    Event::Run(RunEvent::RunEnded {
         status: result.status,
         summary,
-    }
+    })
 }
 
 fn turn_context(
@@ -559,7 +553,7 @@ fn attach_environments(
         let shells = AgentEnvironments::prepare(team.environment_specs(), layout, machine)?;
         let mut told = shells.sandbox_events();
         let unfit = validate_checks(&shells, team.checks())?;
-        told.extend(unfit.map(|message| Event::Warning { message }));
+        told.extend(unfit.map(|message| Event::Run(RunEvent::Warning { message })));
         team.set_environments(shells);
         Ok(told)
     };

@@ -8,7 +8,7 @@ use crate::cli::command_line::usage_error;
 use crate::cli::environment;
 use crate::cli::execution::{
     EVENTS_WAITING_MAX, OutputMode, RunOutcome, UserPresence, connect_all, host_environment,
-    run_invocation, run_observer, secret_values, user_interaction,
+    run_invocation, secret_values, user_interaction,
 };
 use crate::cli::follow::forward_events;
 use crate::cli::model_prices::model_list;
@@ -16,6 +16,7 @@ use crate::cli::output::CliOutput;
 use crate::cli::prune::prune_after_run;
 use crate::cli::result_builder::RunStart;
 use crate::cli::run::{PreparedRun, apply_flags, telemetry_settings};
+use crate::cli::run_observer::RunObserver;
 use crate::cli::team::load_config;
 use crate::cli::team_file::TeamFile;
 use crate::config::Config;
@@ -280,7 +281,7 @@ impl PipelineLaunch<'_> {
             answer_file: kept_in.clone(),
         };
         let told = (begun, redactor.clone());
-        let view = run_observer(reader, told, (arguments, places), output)?;
+        let view = RunObserver::begin(reader, told, (arguments, places), output)?;
         let (shown, events) = mpsc::channel(EVENTS_WAITING_MAX);
         let whole = ((host.cwd.clone(), opened), (company, ground), (stop, shown));
         let retention = config.retention;
