@@ -130,7 +130,7 @@ pub(super) fn parse_head(head: &[u8]) -> Result<ProxyRequest, &'static str> {
         port => format!("{}:{port}", host.as_str()),
     };
     let mut head = format!("{method} {slash}{path} HTTP/1.1\r\nHost: {named}\r\n").into_bytes();
-    for header in request.headers.iter() {
+    for header in &*request.headers {
         let is_named = |name: &&str| header.name.eq_ignore_ascii_case(name);
         if !NOT_FORWARDED.iter().any(is_named) {
             head.extend_from_slice(header.name.as_bytes());
