@@ -87,7 +87,7 @@ pub(super) fn read_head(
 
 /// Parses the head of a request. The error says why it is refused.
 pub(super) fn parse_head(head: &[u8]) -> Result<ProxyRequest, &'static str> {
-    let lines = head.iter().filter(|byte| **byte == b'\n').count();
+    let lines = head.split(|byte| *byte == b'\n').count();
     let mut headers = vec![httparse::EMPTY_HEADER; lines];
     let mut request = httparse::Request::new(&mut headers);
     // The parser skips empty lines before a request, and also ends a head at a bare line feed.
