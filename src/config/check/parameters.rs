@@ -6,14 +6,11 @@ use serde_json::{Map, Value as Json};
 use crate::config::BackendConfig;
 use crate::config::api_parameters::unsent_reason;
 use crate::config::check::ConfigChecker;
-use crate::config::check::mapping_view::{MappingView, TextValue};
+use crate::config::check::mapping_view::{MappingView, TextValue, join_key};
 use crate::config::diagnostic::{Diagnostic, Span};
-use crate::config::keys::{KeySection, KeyStatus, ValueShape};
+use crate::config::keys::{KeySection, KeyStatus, ValueShape, backend};
 use crate::config::vendors::Vendor;
-use crate::config::yaml::YamlEntry;
-
-/// The key whose entries are added to requests.
-const EXTRA_BODY: &str = "extra_body";
+use crate::config::yaml::{YamlEntry, YamlValue};
 
 impl ConfigChecker<'_> {
     /// Returns the keys of a section that go into every request.
@@ -29,15 +26,15 @@ impl ConfigChecker<'_> {
             let key = &entry.key;
             match section.find(key).map(|key| key.status) {
                 None | Some(KeyStatus::PassedOn) => {
-                    let value = parameter(view, section, entry);
-                    let place = (view.key_path(key), &entry.key_span);
+                    let value = parameter(section, entry);
+                    let place = (join_key(&view.path, key), &entry.key_span);
                     parameters.extend(
                         value
                             .filter(|value| self.is_sent(key, value, (vendor, model), place))
                             .map(|value| (key.clone(), value)),
                     );
                 }
-                Some(_) if key == EXTRA_BODY => {
+                Some(_) if key == backend::EXTRA_BODY.name() => {
                     let extra = entry.value.entries().iter();
                     let extra = extra.map(|entry| (entry.key.clone(), entry.value.to_json()));
                     parameters.extend(extra);
@@ -89,11 +86,14 @@ impl ConfigChecker<'_> {
 }
 
 /// Returns the value of an API key of the backend. A flag with its default value is omitted.
-fn parameter(view: &MappingView<'_>, section: &KeySection, entry: &YamlEntry) -> Option<Json> {
+fn parameter(section: &KeySection, entry: &YamlEntry) -> Option<Json> {
     let key = section.find(&entry.key);
     let Some(key) = key.filter(|key| matches!(key.shape, ValueShape::Flag)) else {
         return Some(entry.value.to_json());
     };
-    let flag = view.flag(&entry.key)?;
+    let YamlValue::Scalar(scalar) = &entry.value.value else {
+        return None;
+    };
+    let flag = scalar.as_flag()?;
     (key.default != Some(if flag { "true" } else { "false" })).then_some(Json::Bool(flag))
 }
