@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::config::keys::root::ROOT;
+use crate::config::keys::root::{self, ROOT};
 use crate::config::keys::{
     ConfigKey, IgnoredEffect, KeySection, KeyStatus, SECTIONS, UnknownKeys, ValueShape,
 };
@@ -21,7 +21,8 @@ pub fn schema() -> Value {
     schema.insert("$schema".to_owned(), DIALECT.into());
     schema.insert("title".to_owned(), "massgen config".into());
     schema.extend(section_schema(&ROOT));
-    let either = json!([{ "required": ["agents"] }, { "required": ["agent"] }]);
+    let only = |name: &str| json!({ "required": [name] });
+    let either = json!([only(root::AGENTS.name()), only(root::AGENT.name())]);
     schema.insert("oneOf".to_owned(), either);
     schema.insert("$defs".to_owned(), definitions.into());
     schema.into()

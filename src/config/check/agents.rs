@@ -123,7 +123,7 @@ impl ConfigChecker<'_> {
 
     /// Returns the mappings of the agents: those of `agents`, or the single one of `agent`.
     fn agent_views<'n>(&mut self, root: &MappingView<'n>) -> Option<Vec<MappingView<'n>>> {
-        let error = |message: &str| Diagnostic::error("agents", message);
+        let error = |message: &str| Diagnostic::error(root.key_path(&root::AGENTS), message);
         let finding = match (root.get(&root::AGENTS), root.section(&root::AGENT)) {
             (None, Some(agent)) => return Some(vec![agent]),
             (Some(list), None) => match &list.value {
