@@ -74,9 +74,9 @@ impl GoLinter<'_, '_> {
             "import_spec" => self.check_import(node),
             "comment" => self.check_comment(node),
             "selector_expression" => {
-                self.check_member(node, ("operand", "field"));
+                self.check_member(node, "operand", "field");
             }
-            "qualified_type" => self.check_member(node, ("package", "name")),
+            "qualified_type" => self.check_member(node, "package", "name"),
             _ => {}
         }
     }
@@ -129,21 +129,21 @@ impl GoLinter<'_, '_> {
     }
 
     /// Checks a selector; the two fields hold its operand and the selected name.
-    fn check_member(&mut self, node: Node<'_>, (of, taken): (&str, &str)) {
-        let (Some(of), Some(taken)) = (
-            node.child_by_field_name(of),
-            node.child_by_field_name(taken),
+    fn check_member(&mut self, node: Node<'_>, operand_field: &str, name_field: &str) {
+        let (Some(operand), Some(member)) = (
+            node.child_by_field_name(operand_field),
+            node.child_by_field_name(name_field),
         ) else {
             return;
         };
-        let name = self.source.text(taken);
-        let package = self.packages.get(self.source.text(of));
+        let name = self.source.text(member);
+        let package = self.packages.get(self.source.text(operand));
         let closed = package
             .and_then(|path| closed_members(path))
             .unwrap_or_default();
         if closed.contains(&name) || FROM_FILES.contains(&name) {
             let message = format!("{} is closed", excerpt(self.source.text(node)));
-            self.refuse(taken, message, FILES);
+            self.refuse(member, message, FILES);
         }
     }
 }
