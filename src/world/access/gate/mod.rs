@@ -319,9 +319,9 @@ impl Gate {
                         describe_path(place.real(), place.grant())
                     ));
                 }
-                let here = (place.real(), wanted);
+                let rules = self.path_rules();
                 if consent == CallApproval::Given
-                    && let Some(rule) = matching_rule(self.path_rules(), RuleAction::Ask, here)
+                    && let Some(rule) = matching_rule(rules, RuleAction::Ask, place.real(), wanted)
                 {
                     to_agree.push(place.real().clone());
                     asked.get_or_insert_with(|| ask_reason(rule));
@@ -559,7 +559,7 @@ impl Gate {
             ASKED_BY_CONFIG => RuleAction::Ask,
             _ => return AccessRefusal::new(rule.name, rule.because),
         };
-        match matching_rule(self.path_rules(), ruling, (path, wanted)) {
+        match matching_rule(self.path_rules(), ruling, path, wanted) {
             Some(written) => {
                 AccessRefusal::new(rule.name, format!("{}: `{written}`", rule.because))
             }
