@@ -253,7 +253,7 @@ impl PipelineRun {
         };
         let copies = u32::try_from(parts.len()).unwrap_or(u32::MAX);
         let copies = copies.clamp(1, stage.copies);
-        let merged = merged_copies(entry_refs(trail), (iteration, &stage.role.name));
+        let merged = merged_copies(entry_refs(trail), iteration, &stage.role.name);
         let open: Vec<u32> = (1..=copies).filter(|copy| !merged.contains(copy)).collect();
         if open.is_empty() {
             let message = format!(
