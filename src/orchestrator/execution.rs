@@ -474,8 +474,8 @@ impl RecordContext<'_> {
             log, events: told, ..
         } = resumed;
         let trace = diagnostic_log::begin(places.turn(), detail, self.redactor.clone())?;
-        let records = (places, log);
-        let recorder = Recorder::resume(records, session.id(), &told, self.redactor.clone())?;
+        let redactor = self.redactor.clone();
+        let recorder = Recorder::resume(places, log, session.id(), &told, redactor)?;
         Ok((recorder, trace))
     }
 }

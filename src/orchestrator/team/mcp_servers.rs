@@ -110,7 +110,8 @@ impl AgentTeam {
             equipped,
             &member.config.tools,
             outside,
-            (&self.tool_lists, &self.server_pool),
+            &self.tool_lists,
+            &self.server_pool,
         ))
     }
 

@@ -55,7 +55,7 @@ fn describe_event(event: &Event, words: &ContentFilter) -> Option<NamedAttribute
             ..
         } => (
             "massgen.fallback",
-            fallback_attributes((from, to), reason(why)),
+            fallback_attributes(from, to, reason(why)),
         ),
         Event::Shortened { .. } => ("massgen.shortened", Vec::new()),
         Event::LimitMet { limit, .. } => {
@@ -183,7 +183,7 @@ fn wait_attributes(wait_ms: u64, reason: Option<KeyValue>) -> Vec<KeyValue> {
     std::iter::once(wait).chain(reason).collect()
 }
 
-fn fallback_attributes((from, to): (&str, &str), reason: Option<KeyValue>) -> Vec<KeyValue> {
+fn fallback_attributes(from: &str, to: &str, reason: Option<KeyValue>) -> Vec<KeyValue> {
     let models = [
         attribute("massgen.from_model", from),
         attribute("massgen.to_model", to),
