@@ -37,7 +37,7 @@ pub(crate) async fn show(prepared: &PreparedRun, output: &mut CliOutput<'_>) -> 
     } = prepared;
     if let Some(workflow) = &config.workflow {
         let checks = config.checks.list.len();
-        roles::show_preview((workflow, checks), host, output).await?;
+        roles::show_preview(workflow, checks, host, output).await?;
         output.result(&format!(
             "limits of the pipeline: {}\n",
             limits(&config.limits)

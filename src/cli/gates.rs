@@ -285,7 +285,7 @@ pub(crate) fn serve_gate_tools(
     let agent = gates.take_agent(caller.agent.as_deref())?;
     let gate = agent.gate(caller.phase.into()).clone();
     let offers = gates.offers(&agent, &gate, output);
-    serve_tools(way, (gate, offers), host, output)
+    serve_tools(way, gate, offers, host, output)
 }
 
 /// Returns the external program that asks, and the team, which owns the environment of its hooks.
@@ -380,7 +380,8 @@ fn grants_file(file: &str, host: &Host) -> Result<GrantsFile> {
     let bytes = read_capped(&host.cwd.join(file), GRANTS_BYTES_MAX)?.ok_or_else(not_there)?;
     GrantsFile::parse(
         &String::from_utf8_lossy(&bytes),
-        (&host.cwd, host.home.as_ref()),
+        &host.cwd,
+        host.home.as_ref(),
     )
 }
 
