@@ -159,7 +159,7 @@ pub(crate) fn build_call_container(
         workspace,
     };
     let run = RunName::new(Uuid::new_v4().as_fields().0);
-    build_container(runner, &docker, (run, state), machine)
+    build_container(runner, &docker, run, state, machine)
 }
 
 /// Returns the error for a machine on which no command can be sandboxed.

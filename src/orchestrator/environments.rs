@@ -385,8 +385,8 @@ impl EnvironmentBuilder<'_> {
         let room = AgentDirectories::prepare(room)?;
         let place = match &runner.config.mode {
             ExecutionMode::Docker(docker) => {
-                let part = (self.layout.run, &self.layout.state);
-                let container = build_container(runner, docker, part, self.host)?;
+                let RunLayout { run, state, .. } = self.layout;
+                let container = build_container(runner, docker, *run, state, self.host)?;
                 ExecBackend::Container(Arc::new(container))
             }
             ExecutionMode::Local => ExecBackend::Sandbox(self.build_sandbox(runner, &room)?),
@@ -453,7 +453,8 @@ impl EnvironmentBuilder<'_> {
 pub fn build_container(
     runner: EnvironmentSpec<'_>,
     docker: &DockerConfig,
-    (run, state): (RunName, &AbsPath),
+    run: RunName,
+    state: &AbsPath,
     machine: &HostEnvironment,
 ) -> Result<AgentContainer> {
     let manager = grants::permission_manager(runner.grants, Phase::Coordination);

@@ -184,7 +184,7 @@ impl RunExecution {
         let (told, left) = (describe(earlier), previous_workspaces(earlier));
         let mut workspaces =
             open_workspaces(&config, &layout, order.resumed.as_ref(), left.first())?;
-        let mut team = assemble_team((&config, &layout), &order.base, (&order.opened, &left))?;
+        let mut team = assemble_team(&config, &layout, &order.base, &order.opened, &left)?;
         let session = session_or_new(order.session, &layout, &order.redactor)?;
         let mut beginning =
             InitialTurnState::from_resumed(order.resumed.as_ref(), &team, &order.models);
@@ -193,25 +193,42 @@ impl RunExecution {
         if order.replay.is_some() && order.resumed.is_none() {
             team.disable_delivery();
         }
-        let surroundings = (&order.base, &sender, &stop.graceful);
         team.set_approval_broker(ApprovalBroker::new(
             order.approvals,
-            surroundings,
+            &order.base,
+            &sender,
+            &stop.graceful,
             &beginning.events,
         ))?;
         team.set_hook_context(HookRunContext::new(session.id(), &sender));
         let (session, first) = attach_environments(&mut team, session, &layout, &order.host)?;
         let around = turn_context(order.base, &order.invocation, order.opened);
         let places = record_paths(&config, &layout, &session, order.resumed.as_ref())?;
-        let of_run = (&layout, &places);
-        let leaves = (&order.redactor, &sender);
-        configure_team(&mut team, of_run, &order.host, leaves);
-        let how = (beginning.until_ns, order.reviewer);
-        team.set_delivery_settings(delivery_settings(of_run, &config, how, &stop));
+        configure_team(
+            &mut team,
+            &layout,
+            &places,
+            &order.host,
+            &order.redactor,
+            &sender,
+        );
+        team.set_delivery_settings(delivery_settings(
+            &layout,
+            &places,
+            &config,
+            beginning.until_ns,
+            order.reviewer,
+            &stop,
+        ));
         beginning.discard_overlays(&team)?;
         let recordings = ReplyRecordings::validate(&config)?;
-        let of_files = (&layout, &config, order.snapshot_mode);
-        let snapshots = snapshot_store(of_files, &mut workspaces, order.resumed.as_ref())?;
+        let snapshots = snapshot_store(
+            &layout,
+            &config,
+            order.snapshot_mode,
+            &mut workspaces,
+            order.resumed.as_ref(),
+        )?;
         let begun = RecordContext {
             run: (&config, &layout),
             turn: (&session, &around, &order.task),
@@ -327,8 +344,7 @@ impl RunExecution {
             }
         };
         let log_dir = listeners.recorder.paths().log().clone();
-        let of_turn = (task.as_str(), &around, &log_dir);
-        let kept = save_turn(&mut session, &mut played, of_turn, files);
+        let kept = save_turn(&mut session, &mut played, &task, &around, &log_dir, files);
         let unwritten = recordings.publish(&listeners.recorder);
         let is_left = |row: &DeliveryRow| !row.outcome.is_delivered();
         let rest = if played.result.rows.iter().any(is_left) {
@@ -351,9 +367,11 @@ impl RunExecution {
 /// Assembles the team of a run, with the paths that prompts opened and the workspaces of earlier
 /// turns.
 fn assemble_team(
-    (config, layout): (&Config, &RunLayout),
+    config: &Config,
+    layout: &RunLayout,
     base: &AbsPath,
-    (opened, workspaces): (&[OpenedPath], &[AbsPath]),
+    opened: &[OpenedPath],
+    workspaces: &[AbsPath],
 ) -> Result<AgentTeam> {
     let inherited = InheritedPaths { opened, workspaces };
     AgentTeam::assemble(config, layout, base, inherited)
@@ -401,7 +419,9 @@ fn open_workspaces(
 
 /// Returns the snapshots of a run that starts or resumes in `workspaces`.
 fn snapshot_store(
-    (layout, config, files): (&RunLayout, &Config, SnapshotMode),
+    layout: &RunLayout,
+    config: &Config,
+    files: SnapshotMode,
     workspaces: &mut [RunWorkspace],
     resumed: Option<&ResumedTurn>,
 ) -> Result<SnapshotStore> {
@@ -507,12 +527,15 @@ fn session_or_new(
 /// Configures where the team's overlays and the logs of its servers are.
 fn configure_team(
     team: &mut AgentTeam,
-    (layout, places): (&RunLayout, &RunRecordPaths),
+    layout: &RunLayout,
+    places: &RunRecordPaths,
     machine: &HostEnvironment,
-    (redactor, events): (&Redactor, &Sender<Event>),
+    redactor: &Redactor,
+    events: &Sender<Event>,
 ) {
     team.set_overlays(OverlayFactory::new(
-        (layout, places.name()),
+        layout,
+        places.name(),
         &machine.executable,
     ));
     team.set_server_context(ServerContext {
@@ -526,9 +549,11 @@ fn configure_team(
 /// Returns how the run delivers. In a resumed run, files that changed after `until_ns` count as
 /// unread by its agents.
 fn delivery_settings(
-    (layout, places): (&RunLayout, &RunRecordPaths),
+    layout: &RunLayout,
+    places: &RunRecordPaths,
     config: &Config,
-    (until_ns, reviewer): (Option<i128>, Option<Reviewer>),
+    until_ns: Option<i128>,
+    reviewer: Option<Reviewer>,
     stop: &ShutdownSignal,
 ) -> DeliverySettings {
     let run = places.name();
@@ -684,7 +709,9 @@ struct SaveOutcome {
 fn save_turn(
     session: &mut Session,
     played: &mut CompletedTurn,
-    (task, around, log_dir): (&str, &TurnContext, &AbsPath),
+    task: &str,
+    around: &TurnContext,
+    log_dir: &AbsPath,
     files: SnapshotMode,
 ) -> SaveOutcome {
     let CompletedTurn {

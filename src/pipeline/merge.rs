@@ -367,7 +367,7 @@ impl PipelineRun {
         let candidate = CheckedAgent { grants, commands };
         let candidates = BTreeMap::from([(agent.clone(), candidate)]);
         let executable = &self.context.host.executable;
-        let wings = OverlayFactory::new((&layout, CHECKED), executable);
+        let wings = OverlayFactory::new(&layout, CHECKED, executable);
         let checks = self.config.checks.list.clone();
         Ok((CheckRunner::new(checks, candidates, wings), shells))
     }

@@ -672,7 +672,7 @@ impl AgentTeam {
             number: member.number,
             workspace: member.workspace.clone(),
             session: self
-                .model_session(member, (Phase::Coordination, None), task, line)
+                .model_session(member, Phase::Coordination, None, task, line)
                 .await?,
         })
     }
@@ -682,7 +682,8 @@ impl AgentTeam {
     pub async fn model_session(
         &self,
         member: &TeamMember,
-        (phase, stage): (Phase, Option<&WriteOverlay>),
+        phase: Phase,
+        stage: Option<&WriteOverlay>,
         first: &str,
         line: ModelConnection,
     ) -> Result<ModelSession> {
