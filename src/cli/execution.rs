@@ -113,7 +113,7 @@ impl UserPresence {
 
 /// Executes `order` and shows it.
 pub(crate) async fn execute_and_show(
-    mut order: RunRequest,
+    order: RunRequest,
     person: UserPresence,
     arguments: &RunArguments,
     stop: ShutdownSignal,
@@ -127,14 +127,15 @@ pub(crate) async fn execute_and_show(
     }
     let config = &order.config;
     let seated = user_interaction(config, &order.base, person, arguments, &reader, output)?;
-    order.approvals = ApprovalConfig {
-        channel: seated.approval_channel.clone(),
-        persistent: order.host.home.as_ref().map(ApprovalFile::in_home),
-        ..order.approvals
+    let order = RunRequest {
+        approvals: ApprovalConfig {
+            channel: seated.approval_channel.clone(),
+            session: order.approvals.session,
+            persistent: order.host.home.as_ref().map(ApprovalFile::in_home),
+        },
+        reviewer: seated.reviewer.clone().or(order.reviewer),
+        ..order
     };
-    if seated.reviewer.is_some() {
-        order.reviewer.clone_from(&seated.reviewer);
-    }
     let asked = seated.into_questions(stop.graceful.clone());
     let (task, redactor) = (order.task.clone(), order.redactor.clone());
     let retention = order.config.retention;
