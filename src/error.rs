@@ -92,7 +92,7 @@ pub struct Error {
     kind: ErrorKind,
     message: String,
     hints: Vec<String>,
-    source: Option<Box<dyn StdError + Send + Sync>>,
+    cause: Option<anyhow::Error>,
 }
 
 /// The result of whatever can end a command.
@@ -106,7 +106,7 @@ impl Error {
             kind,
             message: message.into(),
             hints: Vec::new(),
-            source: None,
+            cause: None,
         }
     }
 
@@ -137,10 +137,10 @@ impl Error {
         self
     }
 
-    /// Adds the cause of this error.
+    /// Adds the cause of this error, with all the causes behind it.
     #[must_use]
-    pub fn with_source(mut self, source: impl StdError + Send + Sync + 'static) -> Self {
-        self.source = Some(Box::new(source));
+    pub fn with_source(mut self, cause: impl Into<anyhow::Error>) -> Self {
+        self.cause = Some(cause.into());
         self
     }
 
@@ -155,22 +155,29 @@ impl Error {
     }
 }
 
-/// Prints the message; in the alternate form (`{:#}`) followed by its causes, on the same line.
+/// Prints the message; in the alternate form (`{:#}`) followed by its causes, on the same line. A cause
+/// that the message before it already contains is left out.
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)?;
-        match &self.source {
-            Some(source) if f.alternate() => write!(f, ": {source}"),
-            Some(_) | None => Ok(()),
+        if !f.alternate() {
+            return Ok(());
         }
+        let mut before = self.message.clone();
+        for cause in self.cause.iter().flat_map(anyhow::Error::chain) {
+            let cause = cause.to_string();
+            if !before.contains(&cause) {
+                write!(f, ": {cause}")?;
+            }
+            before = cause;
+        }
+        Ok(())
     }
 }
 
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        self.source.as_ref().map(|source| {
-            let source: &(dyn StdError + 'static) = source.as_ref();
-            source
-        })
+        let cause = self.cause.as_ref()?;
+        Some(cause.as_ref())
     }
 }

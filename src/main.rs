@@ -8,6 +8,8 @@ use std::io::{IsTerminal, stderr, stdin, stdout};
 use std::path::Path;
 use std::process::ExitCode;
 
+use anyhow::Context;
+
 use massgen::cli;
 use massgen::dotenv::DotenvVariables;
 use massgen::error::{Error, ErrorKind, Result};
@@ -19,14 +21,11 @@ use massgen::world::sandbox;
 const SANDBOX: &str = "__sandbox";
 /// The argument for the fork server, from which sandbox helpers are forked.
 const STEM: &str = "__stem";
-/// The argument for a fork server in a mount namespace with overlays.
-const STAGE: &str = "__stage";
 
 fn main() -> ExitCode {
     match env::args_os().nth(1) {
         Some(word) if word == SANDBOX => return ExitCode::from(sandbox::helper_main()),
         Some(word) if word == STEM => return ExitCode::from(sandbox::fork_server_main()),
-        Some(word) if word == STAGE => return ExitCode::from(sandbox::overlay_fork_server_main()),
         Some(_) | None => {}
     }
     let words: Vec<OsString> = env::args_os().skip(1).collect();
@@ -55,17 +54,13 @@ fn host(words: &[OsString]) -> Result<Host> {
             })
         })
         .collect::<Result<Vec<String>>>()?;
-    let cwd = env::current_dir().ok().and_then(AbsPath::new);
     let executable = env::current_exe().ok().and_then(AbsPath::new);
     let utf8 = |(name, value): (OsString, OsString)| {
         Some((name.into_string().ok()?, value.into_string().ok()?))
     };
     Ok(Host {
         arguments,
-        cwd: cwd.ok_or_else(|| {
-            Error::new(ErrorKind::Environment, "the current directory is gone")
-                .with_hint("change to a directory that exists")
-        })?,
+        cwd: current_dir()?,
         home: env::var_os("HOME").and_then(|home| AbsPath::new(Path::new(&home))),
         executable: AbsPath::new("/proc/self/exe")
             .ok_or_else(|| Error::bug("no name for the program"))?,
@@ -78,6 +73,26 @@ fn host(words: &[OsString]) -> Result<Host> {
         hangup: HangupAction::from_status(
             &fs::read_to_string("/proc/self/status").unwrap_or_default(),
         ),
+    })
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one place that reads the process"
+)]
+fn current_dir() -> Result<AbsPath> {
+    let found = env::current_dir().map_err(anyhow::Error::from);
+    let found = found.and_then(|path| {
+        let shown = path.display().to_string();
+        AbsPath::new(path).with_context(|| format!("`{shown}` is not an absolute path"))
+    });
+    found.map_err(|cause| {
+        Error::new(
+            ErrorKind::Environment,
+            "the current directory cannot be used",
+        )
+        .with_source(cause)
+        .with_hint("change to a directory that exists")
     })
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::agent::ModelSession;
 use crate::backend::{AvailableModel, BackendError, BackendErrorKind};
-use crate::event::Event;
+use crate::event::RunEvent;
 use crate::id::AgentId;
 use crate::permissions::grant::Phase;
 use crate::spending::TokenUsage;
@@ -118,14 +118,14 @@ impl ModelSession {
             let message = format!(
                 "`{model}` does not say what it uses: {limits} cannot hold {agent} to that"
             );
-            self.emit(Event::Warning { message }).await;
+            self.emit(RunEvent::Warning { message }).await;
         }
     }
 
     /// Emits an event when a limit is first reached.
     async fn report_limit(&self, refusal: BudgetRefusal) {
         if refusal.novelty == RefusalNovelty::First {
-            self.emit(Event::LimitMet {
+            self.emit(RunEvent::LimitMet {
                 agent: refusal.agent,
                 limit: refusal.limit,
             })

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use crate::agent::ModelSession;
 use crate::agent::deadline::RunDeadline;
 use crate::agent::recorded_conversation::{EffectPersistence, ToolResultContent};
-use crate::event::{Event, NestedRefusal};
+use crate::event::{Event, NestedRefusal, ToolEvent};
 use crate::hooks::HookEvent;
 use crate::permissions::grant::Permission;
 use crate::prompts;
@@ -305,7 +305,7 @@ impl ModelSession {
             observation.summary.as_ref().unwrap_or(&observation.content),
             SHOWN_CHARS_MAX,
         );
-        let finished = Event::ToolFinished {
+        let finished = Event::Tool(ToolEvent::ToolFinished {
             agent: self.agent.clone(),
             call_id: request.id.clone(),
             tool: request.name.clone(),
@@ -316,7 +316,7 @@ impl ModelSession {
             summary,
             refused: nested_refusals(&observation),
             elapsed_ms: milliseconds(begun.elapsed()),
-        };
+        });
         self.emit(finished).await;
         let Observation {
             content,
@@ -384,14 +384,14 @@ impl ModelSession {
         denied: Option<String>,
         rule: Option<&str>,
     ) {
-        let event = Event::ToolCalled {
+        let event = Event::Tool(ToolEvent::ToolCalled {
             agent: self.agent.clone(),
             call_id: request.id.clone(),
             tool: request.name.clone(),
             arguments: truncate(&request.arguments, SHOWN_CHARS_MAX),
             denied,
             rule: rule.map(str::to_owned),
-        };
+        });
         self.emit(event).await;
     }
 }

@@ -5,7 +5,7 @@ use crate::agent::ModelSession;
 use crate::agent::recorded_conversation::ToolResultContent;
 use crate::backend::conversation::ChatMessage;
 use crate::config::vendors::ImageInput;
-use crate::event::Event;
+use crate::event::ModelEvent;
 use crate::prompts::images::{images_follow, images_left_out, images_not_shown};
 use crate::prompts::untrusted_text::tool_result;
 use crate::text::count_noun;
@@ -69,7 +69,7 @@ impl ModelSession {
         let left = self
             .conversation
             .rewrite(|messages| replace_images_by_notes(messages, end));
-        self.emit(Event::Shortened {
+        self.emit(ModelEvent::ContextCompacted {
             agent: self.agent.clone(),
             how: count_noun(left, noun),
         })

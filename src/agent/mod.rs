@@ -104,12 +104,12 @@ impl ModelSession {
     }
 
     /// Emits an event.
-    pub async fn emit(&self, event: Event) {
+    pub async fn emit(&self, event: impl Into<Event>) {
         emit(&self.events, event).await;
     }
 }
 
 /// Sends an event. A closed channel is not an error.
-pub async fn emit(events: &Sender<Event>, event: Event) {
-    let _closed = events.send(event).await;
+pub async fn emit(events: &Sender<Event>, event: impl Into<Event>) {
+    let _closed = events.send(event.into()).await;
 }

@@ -5,7 +5,7 @@ use crate::agent::ModelSession;
 use crate::agent::calls::{FileToolCall, ToolEffects};
 use crate::agent::deadline::{RunDeadline, StopCause};
 use crate::backend::BackendError;
-use crate::event::Event;
+use crate::event::RunEvent;
 use crate::prompts;
 use crate::tools::workflow::{ModelCall, WorkflowCall, parse_model_call};
 
@@ -104,7 +104,7 @@ pub async fn self_evaluate(mind: &mut ModelSession, patience: &RunDeadline) -> S
         Ok(Err(_)) => return SelfEvaluation::Submit,
         Err(over) => {
             let status = over.exit_status();
-            mind.emit(Event::CutShort { status }).await;
+            mind.emit(RunEvent::CoordinationStopped { status }).await;
             return SelfEvaluation::Submit;
         }
     };

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use crate::agent::ModelSession;
 use crate::agent::budget::RequestOutcome;
 use crate::backend::AvailableModel;
-use crate::event::Event;
+use crate::event::{Event, ModelEvent};
 use crate::spending::TokenUsage;
 use crate::spending::money::Money;
 use crate::world::io::clock::milliseconds;
@@ -39,7 +39,7 @@ impl<'a> RequestGuard<'a> {
             is_uncounted: false,
             is_charged: false,
         };
-        mind.emit(Event::Asking {
+        mind.emit(ModelEvent::ModelRequestStarted {
             agent: mind.agent.clone(),
             model: Arc::clone(&model.name),
         })
@@ -50,7 +50,7 @@ impl<'a> RequestGuard<'a> {
     /// Ends the request with this outcome. Warns if a complete one was not counted.
     pub(super) async fn end(mut self, ending: RequestOutcome) {
         let asked = self.charge(ending);
-        let cost = if let Event::Asked { cost_usd, .. } = &asked {
+        let cost = if let Event::Model(ModelEvent::ModelRequestFinished { cost_usd, .. }) = &asked {
             *cost_usd
         } else {
             None
@@ -65,7 +65,7 @@ impl<'a> RequestGuard<'a> {
     fn charge(&mut self, ending: RequestOutcome) -> Event {
         self.is_charged = true;
         let Self { mind, model, .. } = self;
-        Event::Asked {
+        Event::Model(ModelEvent::ModelRequestFinished {
             agent: mind.agent.clone(),
             model: Arc::clone(&model.name),
             phase: mind.phase,
@@ -74,7 +74,7 @@ impl<'a> RequestGuard<'a> {
                 .budget
                 .charge(model, mind.phase, self.usage, self.told_cost, ending),
             elapsed_ms: milliseconds(self.since.elapsed()),
-        }
+        })
     }
 }
 

@@ -13,7 +13,7 @@ use crate::agent::calls::FileToolCall;
 use crate::agent::recorded_conversation::RecordedConversation;
 use crate::agent::replay_visibility::{AnswerVisibility, VisibilityCursor};
 use crate::ballot::BallotRefusal;
-use crate::event::Event;
+use crate::event::CoordinationEvent;
 use crate::id::{AgentNumber, AnswerLabel};
 use crate::prompts::{self, AnswerView};
 use crate::tools::request::CallRequest;
@@ -370,7 +370,7 @@ impl RoundLoop {
         if !answers.is_empty() {
             let labels = answers.iter().map(|answer| answer.label).collect();
             self.session
-                .emit(Event::Informed {
+                .emit(CoordinationEvent::AnswersShown {
                     agent: self.session.agent.clone(),
                     labels,
                 })

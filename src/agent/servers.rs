@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::agent::ModelSession;
-use crate::event::Event;
+use crate::event::RunEvent;
 use crate::prompts;
 use crate::tools::served::{SERVED_PREFIX, ToolCatalogue};
 use crate::tools::spec::ToolOffer;
@@ -28,7 +28,7 @@ impl ModelSession {
             return;
         };
         for message in notes {
-            self.emit(Event::Warning { message }).await;
+            self.emit(RunEvent::Warning { message }).await;
         }
         if *catalogue != *self.served {
             self.set_served_tools(catalogue);

@@ -20,7 +20,7 @@ use crate::backend::{
     AvailableModel, BackendError, BackendErrorKind, ModelRequest, NativeToolCall, ReplyEvent,
 };
 use crate::config::vendors::ImageInput;
-use crate::event::{Event, ReplyTextKind, StopReason};
+use crate::event::{ModelEvent, ReplyTextKind, StopReason, ToolEvent};
 use crate::world::io::clock::milliseconds;
 
 /// Maximum number of retries of one request after transient errors. If one request in three fails,
@@ -104,7 +104,7 @@ impl ModelSession {
         self.show_images().await;
         let said = self.complete_reply().await;
         if let Err(fault) = &said {
-            self.emit(Event::Failed {
+            self.emit(ModelEvent::Failed {
                 agent: self.agent.clone(),
                 reason: fault.message.clone(),
             })
@@ -194,7 +194,7 @@ impl ModelSession {
         let Some(wait) = tries.next_delay(fault.kind) else {
             return false;
         };
-        self.emit(Event::Retrying {
+        self.emit(ModelEvent::Retrying {
             agent: self.agent.clone(),
             reason: fault.message.clone(),
             wait_ms: milliseconds(wait),
@@ -209,7 +209,7 @@ impl ModelSession {
         let Some(how) = self.conversation.rewrite(compact) else {
             return false;
         };
-        self.emit(Event::Shortened {
+        self.emit(ModelEvent::ContextCompacted {
             agent: self.agent.clone(),
             how,
         })
@@ -222,7 +222,7 @@ impl ModelSession {
         let [failed, next, ..] = self.models.as_slice() else {
             return Err(fault);
         };
-        self.emit(Event::FellBack {
+        self.emit(ModelEvent::ModelFallback {
             agent: self.agent.clone(),
             from: Arc::clone(&failed.name),
             to: Arc::clone(&next.name),
@@ -238,7 +238,7 @@ impl ModelSession {
     }
 
     async fn emit_reply(&self, heard: &StreamedReply) {
-        self.emit(Event::Replied {
+        self.emit(ModelEvent::Replied {
             agent: self.agent.clone(),
             text: heard.reply.text.as_str().into(),
             calls: heard.reply.calls.clone(),
@@ -252,11 +252,7 @@ impl ModelSession {
     async fn emit_text(&self, voice: ReplyTextKind, said: String) {
         for text in split_text(said, EVENT_TEXT_BYTES_MAX) {
             let agent = self.agent.clone();
-            self.emit(match voice {
-                ReplyTextKind::Text => Event::Text { agent, text },
-                ReplyTextKind::Reasoning => Event::Reasoning { agent, text },
-            })
-            .await;
+            self.emit(ModelEvent::from_piece(voice, agent, text)).await;
         }
     }
 
@@ -266,7 +262,7 @@ impl ModelSession {
             detail,
             denied,
         } = own;
-        self.emit(Event::OwnTool {
+        self.emit(ToolEvent::NativeToolCall {
             agent: self.agent.clone(),
             tool,
             detail,
@@ -318,7 +314,7 @@ impl ModelSession {
         let model = self.models.first();
         let slot = model.and_then(|model| model.rate_limiter.reserve(bytes));
         if let Some(slot) = slot.as_ref().filter(|slot| !slot.wait.is_zero()) {
-            self.emit(Event::Held {
+            self.emit(ModelEvent::RateLimited {
                 agent: self.agent.clone(),
                 reason: slot.reason.clone(),
                 wait_ms: milliseconds(slot.wait),

@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use crate::cli::output::CliOutput;
 use crate::error::{ExitStatus, Result};
-use crate::event::{Event, PipelineStep};
+use crate::event::{CoordinationEvent, DeliveryEvent, Event, PipelineEvent, RunEvent};
+use crate::id::AgentId;
 use crate::orchestrator::execution::RunOutputPaths;
 use crate::spending::totals::UsageTotals;
 use crate::text::escape_name;
+use crate::world::io::event_sink::EventSink;
 
 /// Maximum length of the answer preview, in characters. The answer's file holds all of it.
 const PREVIEW_CHARS_MAX: usize = 200;
@@ -37,86 +39,73 @@ impl<'o, 'w> AutomationOutput<'o, 'w> {
         }
     }
 
-    /// Prints what matters to a script about an event that happened `elapsed` after the start.
-    pub(crate) fn on_event(&mut self, event: &Event, elapsed: Duration) -> Result<()> {
-        event.add_to_totals(&mut self.usage);
-        match event {
-            Event::RunStarted {
-                question,
-                agents,
-                attempt: 1,
-            } => {
-                self.agent_count = agents.len();
-                self.write_value("LOG_DIR", &self.output_paths.log_dir.to_string())?;
-                self.write_value("STATUS", &self.output_paths.status_file.to_string())?;
-                self.write_value("QUESTION", question)
-            }
-            Event::RunStarted { attempt, .. } => {
-                self.write_value("RESTART", &format!("Attempt {attempt}"))
-            }
-            Event::WinnerSelected { agent, .. } => self.write_value("WINNER", agent.as_str()),
-            Event::FinalAnswer { content, .. } => {
-                self.answer = Some(content.chars().take(PREVIEW_CHARS_MAX).collect());
-                Ok(())
-            }
-            Event::Warning { message } => {
-                self.output.warning(message);
-                Ok(())
-            }
-            Event::LimitMet { agent: None, limit } => {
-                self.output.warning(limit);
-                Ok(())
-            }
-            Event::DroppedOut { agent, reason, .. } => {
-                self.output.warning(&format!("{agent} drops out: {reason}"));
-                Ok(())
-            }
-            Event::Confined { by, .. } => self.write_value("COMMANDS", &by.to_string()),
-            Event::Checked { agent, finding, .. } => {
-                let text = format!("{agent} {}: {}", finding.check, finding.verdict);
-                self.write_value("CHECK", &text)
-            }
-            Event::Pipeline { step } => self.step(step),
-            Event::RunEnded { status, summary } => self.run_ended(*status, summary, elapsed),
-            Event::Asking { .. }
-            | Event::Text { .. }
-            | Event::Reasoning { .. }
-            | Event::Asked { .. }
-            | Event::Replied { .. }
-            | Event::Failed { .. }
-            | Event::Held { .. }
-            | Event::FellBack { .. }
-            | Event::Shortened { .. }
-            | Event::OwnTool { .. }
-            | Event::LimitMet { agent: Some(_), .. }
-            | Event::Retrying { .. }
-            | Event::PersonAsked { .. }
-            | Event::HookRan { .. }
-            | Event::ServerWorks { .. }
-            | Event::ToolCalled { .. }
-            | Event::ToolFinished { .. }
-            | Event::Answered { .. }
-            | Event::Checking { .. }
-            | Event::Voted { .. }
-            | Event::VotesVoided { .. }
-            | Event::Refused { .. }
-            | Event::Informed { .. }
-            | Event::FinalStarted { .. }
-            | Event::Delivered { .. }
-            | Event::CutShort { .. }
-            | Event::Restarting { .. } => Ok(()),
+    fn on_run_event(&mut self, event: &RunEvent, elapsed: Duration) -> Result<()> {
+        if let RunEvent::RunStarted {
+            question,
+            agents,
+            attempt,
+        } = event
+        {
+            self.run_started(question, agents, *attempt)
+        } else if let RunEvent::Warning { message: warning }
+        | RunEvent::LimitMet {
+            agent: None,
+            limit: warning,
+        } = event
+        {
+            self.output.warning(warning);
+            Ok(())
+        } else if let RunEvent::SandboxSelected { by, .. } = event {
+            self.write_value("COMMANDS", &by.to_string())
+        } else if let RunEvent::RunEnded { status, summary } = event {
+            self.run_ended(*status, summary, elapsed)
+        } else {
+            Ok(())
         }
     }
 
-    fn step(&mut self, step: &PipelineStep) -> Result<()> {
+    fn on_coordination_event(&mut self, event: &CoordinationEvent) -> Result<()> {
+        if let CoordinationEvent::WinnerSelected { agent, .. } = event {
+            self.write_value("WINNER", agent.as_str())
+        } else if let CoordinationEvent::DroppedOut { agent, reason, .. } = event {
+            self.output.warning(&format!("{agent} drops out: {reason}"));
+            Ok(())
+        } else {
+            Ok(())
+        }
+    }
+
+    fn on_delivery_event(&mut self, event: &DeliveryEvent) -> Result<()> {
+        if let DeliveryEvent::FinalAnswer { content, .. } = event {
+            self.answer = Some(content.chars().take(PREVIEW_CHARS_MAX).collect());
+            Ok(())
+        } else if let DeliveryEvent::Checked { agent, finding, .. } = event {
+            let text = format!("{agent} {}: {}", finding.check, finding.verdict);
+            self.write_value("CHECK", &text)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn run_started(&mut self, question: &str, agents: &[AgentId], attempt: u32) -> Result<()> {
+        if attempt != 1 {
+            return self.write_value("RESTART", &format!("Attempt {attempt}"));
+        }
+        self.agent_count = agents.len();
+        self.write_value("LOG_DIR", &self.output_paths.log_dir.to_string())?;
+        self.write_value("STATUS", &self.output_paths.status_file.to_string())?;
+        self.write_value("QUESTION", question)
+    }
+
+    fn step(&mut self, step: &PipelineEvent) -> Result<()> {
         match step {
-            PipelineStep::Works {
+            PipelineEvent::Works {
                 iteration, role, ..
             } => self.write_value("STAGE", &format!("{role}, iteration {iteration}")),
-            PipelineStep::Merged { role, commit, .. } => {
+            PipelineEvent::Merged { role, commit, .. } => {
                 self.write_value("MERGED", &format!("{role} {commit}"))
             }
-            PipelineStep::Refused { role, reason, .. } => {
+            PipelineEvent::Refused { role, reason, .. } => {
                 self.write_value("REFUSED", &format!("{role}: {reason}"))
             }
         }
@@ -153,12 +142,26 @@ impl<'o, 'w> AutomationOutput<'o, 'w> {
     }
 }
 
+impl EventSink for AutomationOutput<'_, '_> {
+    fn on_event(&mut self, event: &Event, elapsed: Duration) -> Result<()> {
+        event.add_to_totals(&mut self.usage);
+        match event {
+            Event::Run(event) => self.on_run_event(event, elapsed),
+            Event::Coordination(event) => self.on_coordination_event(event),
+            Event::Delivery(event) => self.on_delivery_event(event),
+            Event::Pipeline(step) => self.step(step),
+            Event::Model(_) | Event::Tool(_) => Ok(()),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::id::{AgentId, AgentNumber, AnswerLabel};
+    use crate::event::ModelEvent;
+    use crate::id::{AgentNumber, AnswerLabel};
     use crate::path::AbsPath;
 
     fn run(events: &[Event]) -> (String, String) {
@@ -191,31 +194,31 @@ mod tests {
             ordinal: 1,
         };
         let (out, err) = run(&[
-            Event::RunStarted {
+            Event::Run(RunEvent::RunStarted {
                 question: Arc::from("two\nlines"),
                 agents: vec![agent.clone(), AgentId::parse("b").unwrap()],
                 attempt: 1,
-            },
-            Event::Text {
+            }),
+            Event::Model(ModelEvent::Text {
                 agent: agent.clone(),
                 text: "not shown".to_owned(),
-            },
-            Event::Warning {
+            }),
+            Event::Run(RunEvent::Warning {
                 message: "careful".to_owned(),
-            },
-            Event::WinnerSelected {
+            }),
+            Event::Coordination(CoordinationEvent::WinnerSelected {
                 agent: agent.clone(),
                 label,
                 votes: Vec::new(),
-            },
-            Event::FinalAnswer {
+            }),
+            Event::Delivery(DeliveryEvent::FinalAnswer {
                 agent,
                 content: Arc::from("yes\u{1b}[31m\nno"),
-            },
-            Event::RunEnded {
+            }),
+            Event::Run(RunEvent::RunEnded {
                 status: ExitStatus::Delivered,
                 summary: "all well".to_owned(),
-            },
+            }),
         ]);
         insta::assert_snapshot!(out, @r"
         LOG_DIR: /log
@@ -235,15 +238,15 @@ mod tests {
     #[test]
     fn without_an_answer_the_reason_is_told_and_no_file_is_named() {
         let (out, err) = run(&[
-            Event::DroppedOut {
+            Event::Coordination(CoordinationEvent::DroppedOut {
                 agent: AgentId::parse("writer").unwrap(),
                 reason: "401".to_owned(),
                 timed_out: false,
-            },
-            Event::RunEnded {
+            }),
+            Event::Run(RunEvent::RunEnded {
                 status: ExitStatus::NoAnswer,
                 summary: "no agent answered".to_owned(),
-            },
+            }),
         ]);
         insta::assert_snapshot!(out, @r"
         ERROR: no agent answered

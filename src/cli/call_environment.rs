@@ -8,8 +8,9 @@ use uuid::Uuid;
 use crate::cli::execution::host_environment;
 use crate::cli::grants_file::GrantsFile;
 use crate::config::Config;
-use crate::config::command_line::{CommandLineConfig, ExecutionMode};
+use crate::config::command_line::CommandLineConfig;
 use crate::config::docker::DockerConfig;
+use crate::config::execution_mode::ExecutionMode;
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::id::AgentId;
@@ -18,12 +19,12 @@ use crate::orchestrator::environments::{EnvironmentSpec, HostEnvironment, build_
 use crate::path::AbsPath;
 use crate::permissions::grant::Grant;
 use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
-use crate::world::sandbox::Sandbox;
 use crate::world::sandbox::docker::container::AgentContainer;
+use crate::world::sandbox::exec_backend::ExecBackend;
 use crate::world::sandbox::exec_environment::agent_directories::AgentDirectories;
-use crate::world::sandbox::exec_environment::{
-    ExecBackend, ExecEnvironment, ExecEnvironmentConfig,
-};
+use crate::world::sandbox::exec_environment::{ExecEnvironment, ExecEnvironmentConfig};
+use crate::world::sandbox::level_record::LevelRecord;
+use crate::world::sandbox::{Sandbox, SandboxSpec};
 use crate::world::store::sandboxes::SandboxDirs;
 
 /// Parent of the directories that exist for the duration of a call, unless `TMPDIR` is set.
@@ -55,10 +56,7 @@ impl CommandIsolation<'_> {
         };
         let agents = config.agents.iter_mut();
         for commands in agents.filter_map(|agent| agent.commands.as_mut()) {
-            let mut docker = match &commands.mode {
-                ExecutionMode::Docker(docker) => (**docker).clone(),
-                ExecutionMode::Local => DockerConfig::default(),
-            };
+            let mut docker = commands.mode.container().cloned().unwrap_or_default();
             image.clone_into(&mut docker.image);
             commands.mode = ExecutionMode::Docker(Box::new(docker));
         }
@@ -81,13 +79,14 @@ impl CallEnvironment {
     ) -> Result<Self> {
         Self::prepare(host, |machine, room, temporary| match hold {
             CommandIsolation::Sandbox(choice) => {
-                build_sandbox(choice, machine, room, &grants.write_roots())
+                let trees = grants.write_roots();
+                build_sandbox(choice, machine, room, &trees, grants.grants())
             }
             CommandIsolation::Container(image) => {
                 let workspace = grants.base().to_abs();
                 let opened = (grants.grants(), &workspace);
                 let container = build_call_container(image, (CALLER, opened), temporary, machine)?;
-                Ok(ExecBackend::Container(Arc::new(container)))
+                Ok(Arc::new(container))
             }
         })
     }
@@ -95,24 +94,28 @@ impl CallEnvironment {
     /// Opens the same in the strongest sandbox, for a caller without grants.
     pub(crate) fn open_without_grants(host: &Host) -> Result<Self> {
         Self::prepare(host, |machine, room, _| {
-            build_sandbox(SandboxLevelChoice::Auto, machine, room, &[])
+            build_sandbox(SandboxLevelChoice::Auto, machine, room, &[], &[])
         })
     }
 
     /// Prepares an environment with its own directories and the backend that `place` builds.
     fn prepare(
         host: &Host,
-        place: impl FnOnce(&HostEnvironment, &AgentDirectories, &AbsPath) -> Result<ExecBackend>,
+        backend: impl FnOnce(
+            &HostEnvironment,
+            &AgentDirectories,
+            &AbsPath,
+        ) -> Result<Arc<dyn ExecBackend>>,
     ) -> Result<Self> {
         let temporary = host.env("TMPDIR").unwrap_or(TEMPORARY);
         let temporary = AbsPath::resolve(&host.cwd, temporary);
         let rooms = SandboxDirs::make_for_call(&temporary)?;
         let room = AgentDirectories::prepare(&rooms.caller()?)?;
         let machine = host_environment(host);
-        let place = place(&machine, &room, &temporary)?;
+        let backend = backend(&machine, &room, &temporary)?;
         let commands = ExecEnvironment::new(ExecEnvironmentConfig {
             config: &CommandLineConfig::default(),
-            backend: place,
+            backend,
             executable: &machine.executable,
             room,
             env: &machine.env,
@@ -131,12 +134,21 @@ fn build_sandbox(
     machine: &HostEnvironment,
     room: &AgentDirectories,
     trees: &[AbsPath],
-) -> Result<ExecBackend> {
-    let sandbox = Sandbox::open_over(choice, &machine.executable, &room.home(), trees)?;
+    grants: &[Grant],
+) -> Result<Arc<dyn ExecBackend>> {
+    let home = machine.home.as_ref();
+    let record = home.and_then(|home| LevelRecord::in_home(home, grants));
+    let sandbox = Sandbox::open_with(SandboxSpec {
+        choice,
+        executable: &machine.executable,
+        place: &room.home(),
+        trees,
+        record: record.as_ref(),
+    })?;
     if sandbox.level() == SandboxLevel::D {
         return Err(no_sandbox_error(sandbox.reasons()));
     }
-    Ok(ExecBackend::Sandbox(sandbox))
+    Ok(Arc::new(sandbox))
 }
 
 /// Builds a container of `image` for a `caller` that is not an agent, with its grants and its

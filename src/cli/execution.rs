@@ -10,20 +10,18 @@ use uuid::Uuid;
 use crate::backend::connect::{ConnectContext, connect};
 use crate::backend::rate_limit::RateLimiter;
 use crate::cli::args::RunArguments;
-use crate::cli::automation::AutomationOutput;
-use crate::cli::follow::{RunObserver, TerminalQuestions, forward_events};
+use crate::cli::follow::{TerminalQuestions, forward_events};
 use crate::cli::json_report::JsonReport;
 use crate::cli::mcp::tracked_run::TrackedRun;
 use crate::cli::model_prices::require_prices;
 use crate::cli::output::CliOutput;
 use crate::cli::pipeline;
 use crate::cli::prune::prune_after_run;
-use crate::cli::render::RunRenderer;
 use crate::cli::result_builder::RunStart;
 use crate::cli::run::PreparedRun;
+use crate::cli::run_observer::RunObserver;
 use crate::cli::team_file::TeamFile;
 use crate::config::Config;
-use crate::config::command_line::ExecutionMode;
 use crate::config::vendors::key_variables;
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::{Host, StreamTarget};
@@ -32,7 +30,7 @@ use crate::orchestrator::ModelsByAgent;
 use crate::orchestrator::approvals::{ApprovalChannel, ApprovalConfig};
 use crate::orchestrator::environments::HostEnvironment;
 use crate::orchestrator::execution::{
-    RunExecution, RunInvocation, RunOutputPaths, RunRequest, ShutdownSignal, SnapshotMode,
+    RunExecution, RunInvocation, RunRequest, ShutdownSignal, SnapshotMode,
 };
 use crate::orchestrator::review::{Reviewer, UserQuestion, reviewer_channel};
 use crate::path::AbsPath;
@@ -150,7 +148,7 @@ pub(crate) async fn execute_and_show(
         log_dir: log_dir.to_string(),
         task,
     };
-    let view = run_observer(
+    let view = RunObserver::begin(
         reader,
         begun,
         redactor,
@@ -223,31 +221,6 @@ pub(crate) fn user_interaction(
         approval_channel: channel,
         reviewer: is_reviewed.then_some(reviewer),
         questions,
-    })
-}
-
-/// Creates the observer of the run `begun` for `reader`; `places` are the run's output paths.
-pub(crate) fn run_observer<'o, 'w>(
-    reader: OutputMode<'o>,
-    begun: RunStart,
-    redactor: Redactor,
-    arguments: &RunArguments,
-    places: RunOutputPaths,
-    output: &'o mut CliOutput<'w>,
-) -> Result<RunObserver<'o, 'w>> {
-    Ok(match reader {
-        OutputMode::Script(report) => {
-            report.begin(begun, redactor, output)?;
-            RunObserver::Json(report, output)
-        }
-        OutputMode::Agents(board) => {
-            board.begin(begun, redactor);
-            RunObserver::Agents(board, output)
-        }
-        OutputMode::Streams if arguments.automation => {
-            RunObserver::Script(AutomationOutput::new(output, places))
-        }
-        OutputMode::Streams => RunObserver::Person(RunRenderer::new(output)),
     })
 }
 
@@ -410,12 +383,10 @@ pub(crate) fn secret_values(config: &Config, host: &Host) -> Vec<SecretString> {
         env: &host.env,
         variables: &variables,
     };
-    let of_containers = commands
-        .clone()
-        .filter_map(|commands| match &commands.mode {
-            ExecutionMode::Docker(docker) => Some(credentials::secrets(&docker.credentials, user)),
-            ExecutionMode::Local => None,
-        });
+    let of_containers = commands.clone().filter_map(|commands| {
+        let docker = commands.mode.container()?;
+        Some(credentials::secrets(&docker.credentials, user))
+    });
     let of_commands = commands.flat_map(|commands| commands.secrets(&variables));
     let all = written.chain(set).chain(of_servers);
     let all = all.chain(of_guests).chain(of_commands);

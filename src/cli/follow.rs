@@ -2,64 +2,19 @@
 //! regularly in between. A failing output does not end the run: the error is returned when the run
 //! is over.
 
-use std::time::Duration;
-
 use tokio::sync::mpsc::Receiver;
-use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::approval_prompt::ask_approval;
-use crate::cli::automation::AutomationOutput;
 use crate::cli::deliveries::interactive_review::{TerminalLines, ask_after_failed_check, review};
-use crate::cli::json_report::{JsonReport, event_warning};
-use crate::cli::mcp::tracked_run::TrackedRun;
-use crate::cli::output::{CliOutput, TextStyle};
-use crate::cli::render::RunRenderer;
+use crate::cli::output::TextStyle;
+use crate::cli::run_observer::RunObserver;
 use crate::error::Result;
 use crate::event::Event;
 use crate::orchestrator::review::UserQuestion;
 use crate::text::escape_line;
 use crate::world::io::clock::Stopwatch;
-
-/// Interval at which the terminal may show which agent the run is waiting for.
-const TICK: Duration = Duration::from_millis(250);
-
-/// Observer of a run.
-#[derive(Debug)]
-pub(crate) enum RunObserver<'o, 'w> {
-    /// A person.
-    Person(RunRenderer<'o, 'w>),
-    /// A script that reads `KEY: value` lines.
-    Script(AutomationOutput<'o, 'w>),
-    /// A script that reads JSON.
-    Json(&'o mut JsonReport, &'o mut CliOutput<'w>),
-    /// External MCP clients.
-    Agents(&'o TrackedRun, &'o mut CliOutput<'w>),
-}
-
-impl RunObserver<'_, '_> {
-    fn on_event(&mut self, event: &Event, elapsed: Duration) -> Result<()> {
-        match self {
-            RunObserver::Person(render) => render.on_event(event, elapsed),
-            RunObserver::Script(automation) => automation.on_event(event, elapsed),
-            RunObserver::Json(report, output) => report.on_event(event, output),
-            RunObserver::Agents(board, output) => {
-                if let Some(warning) = event_warning(event) {
-                    output.warning(&warning);
-                }
-                board.on_event(event);
-                Ok(())
-            }
-        }
-    }
-
-    fn on_tick(&mut self, elapsed: Duration) {
-        match self {
-            RunObserver::Person(render) => render.on_tick(elapsed),
-            RunObserver::Script(_) | RunObserver::Json(..) | RunObserver::Agents(..) => {}
-        }
-    }
-}
+use crate::world::io::event_sink::sleep_until_due;
 
 /// Questions of a run to the user at the terminal.
 #[derive(Debug)]
@@ -73,13 +28,12 @@ pub(crate) struct TerminalQuestions {
 impl TerminalQuestions {
     /// Asks the user `question`. Nothing else is shown meanwhile.
     fn answer_question(&self, question: UserQuestion, view: &mut RunObserver<'_, '_>) {
-        let RunObserver::Person(render) = view else {
+        let Some(output) = view.terminal() else {
             return;
         };
         // If there is no answer, the closed channel informs the run.
         tokio::task::block_in_place(|| {
             let mut lines = TerminalLines::new(self.stop.clone());
-            let output = render.output();
             match question {
                 UserQuestion::Apply {
                     delivery,
@@ -134,8 +88,6 @@ pub(crate) async fn forward_events(
     mut asked: TerminalQuestions,
 ) -> Result<()> {
     let since_start = Stopwatch::start();
-    let mut ticks = interval(TICK);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     let mut outcome = Ok(());
     loop {
         tokio::select! {
@@ -144,11 +96,12 @@ pub(crate) async fn forward_events(
                     let shown = view.on_event(&event, since_start.elapsed());
                     outcome = outcome.and(shown);
                 }
-                None => return outcome,
+                None => return outcome.and(view.finish().await),
             },
             Some(question) = asked.questions.recv() => asked.answer_question(question, &mut view),
-            _ = ticks.tick() => view.on_tick(since_start.elapsed()),
+            () = sleep_until_due(view.due()) => {}
         }
+        outcome = outcome.and(view.on_due(since_start.elapsed()));
     }
 }
 
@@ -158,7 +111,10 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::cli::output::CliOutput;
+    use crate::cli::render::RunRenderer;
     use crate::error::ExitStatus;
+    use crate::event::{DeliveryEvent, RunEvent};
     use crate::id::AgentId;
 
     /// A writer that fails like a full disk.
@@ -180,15 +136,15 @@ mod tests {
         let (sender, events) = tokio::sync::mpsc::channel(4);
         let mut err = Vec::new();
         let mut output = CliOutput::with_writers(Full, &mut err);
-        let view = RunObserver::Person(RunRenderer::new(&mut output));
-        let answer = Event::FinalAnswer {
+        let view = RunObserver::with_terminal(RunRenderer::new(&mut output));
+        let answer = Event::Delivery(DeliveryEvent::FinalAnswer {
             agent,
             content: Arc::from("yes"),
-        };
-        let ended = Event::RunEnded {
+        });
+        let ended = Event::Run(RunEvent::RunEnded {
             status: ExitStatus::Delivered,
             summary: "well".to_owned(),
-        };
+        });
         sender.send(answer).await.unwrap();
         sender.send(ended).await.unwrap();
         drop(sender);

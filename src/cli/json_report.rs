@@ -1,14 +1,17 @@
 //! JSON output for scripts: every event as a line when it happens, if a stream was requested, and
 //! in any case the result, once and last. Everything passes the redactor of the log.
 
+use std::time::Duration;
+
 use serde::Serialize;
 
 use crate::cli::format::OutputFormat;
 use crate::cli::output::CliOutput;
 use crate::cli::result_builder::{ProcessEnd, ResultBuilder, RunStart};
 use crate::error::{Error, ExitStatus, Result};
-use crate::event::Event;
+use crate::event::{CoordinationEvent, Event, RunEvent};
 use crate::world::io::clock::{self, Stopwatch};
+use crate::world::io::event_sink::EventSink;
 use crate::world::store::json_line::JsonLine;
 use crate::world::store::redact::Redactor;
 use crate::world::store::stream_redactor::AgentStreamRedactor;
@@ -57,7 +60,7 @@ impl JsonReport {
         let warned = output.warned().to_vec();
         warned
             .into_iter()
-            .try_for_each(|message| self.write_event(&Event::Warning { message }, output))
+            .try_for_each(|message| self.write_event(&RunEvent::Warning { message }.into(), output))
     }
 
     /// Writes the next event; an event that does not end the run but matters is also shown to the
@@ -74,7 +77,7 @@ impl JsonReport {
         let told = pieces
             .iter()
             .try_for_each(|piece| self.write_event(piece, output));
-        if matches!(event, Event::Text { .. } | Event::Reasoning { .. }) {
+        if event.is_streamed() {
             told
         } else {
             told.and(self.write_event(&event.without_log_fields(), output))
@@ -116,13 +119,33 @@ impl JsonReport {
     }
 }
 
+/// Sink that writes the report of a run.
+#[derive(Debug)]
+pub(crate) struct JsonEvents<'o, 'w> {
+    report: &'o mut JsonReport,
+    output: &'o mut CliOutput<'w>,
+}
+
+impl<'o, 'w> JsonEvents<'o, 'w> {
+    /// Creates a sink that writes to `output`.
+    pub(crate) fn new(report: &'o mut JsonReport, output: &'o mut CliOutput<'w>) -> Self {
+        Self { report, output }
+    }
+}
+
+impl EventSink for JsonEvents<'_, '_> {
+    fn on_event(&mut self, event: &Event, _elapsed: Duration) -> Result<()> {
+        self.report.on_event(event, self.output)
+    }
+}
+
 /// Returns the warning about an event that does not end the run but that the user should know.
 pub(crate) fn event_warning(event: &Event) -> Option<String> {
-    if let Event::Warning { message } = event {
+    if let Event::Run(RunEvent::Warning { message }) = event {
         Some(message.clone())
-    } else if let Event::DroppedOut { agent, reason, .. } = event {
+    } else if let Event::Coordination(CoordinationEvent::DroppedOut { agent, reason, .. }) = event {
         Some(format!("{agent} drops out: {reason}"))
-    } else if let Event::LimitMet { agent, limit } = event {
+    } else if let Event::Run(RunEvent::LimitMet { agent, limit }) = event {
         Some(match agent {
             Some(agent) => format!("{agent} meets its limit: {limit}"),
             None => limit.clone(),

@@ -62,6 +62,7 @@ mod json_report;
 mod result;
 mod resume;
 mod run;
+mod run_observer;
 mod sandbox;
 mod schema;
 mod session_arguments;
@@ -255,7 +256,7 @@ mod tests {
 
     use super::*;
     use crate::error::ErrorKind;
-    use crate::event::Event;
+    use crate::event::{Event, RunEvent};
 
     /// Returns what a script reads in `format` of a process that does `work`, with its exit status.
     fn told(
@@ -280,7 +281,7 @@ mod tests {
         for (format, count) in [(OutputFormat::Json, 1), (OutputFormat::StreamJson, 2)] {
             let (status, lines) = told(format, |report, output| {
                 let message = "careful".to_owned();
-                report.on_event(&Event::Warning { message }, output)?;
+                report.on_event(&Event::Run(RunEvent::Warning { message }), output)?;
                 panic!("no seat 7")
             });
             assert_eq!(status, ExitStatus::Bug);

@@ -11,7 +11,7 @@ use crate::cli::render::event_lines::event_line;
 use crate::cli::run::runtime;
 use crate::config::storage_path::STATE_DIR;
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
-use crate::event::Event;
+use crate::event::{CoordinationEvent, DeliveryEvent, Event, RunEvent};
 use crate::host::Host;
 use crate::orchestrator::execution::ShutdownSignal;
 use crate::path::AbsPath;
@@ -157,7 +157,7 @@ fn describe_event(happening: &ComparedEvent) -> String {
         (Some((_, verb, rest)), Some(agent)) => format!("{agent} {verb} {rest}"),
         _ => describe_outcome(event),
     };
-    if let Event::Answered { content, .. } = event {
+    if let Event::Coordination(CoordinationEvent::Answered { content, .. }) = event {
         text = format!("{text} {content}");
     }
     if happening.shown.is_empty() {
@@ -172,27 +172,27 @@ fn describe_event(happening: &ComparedEvent) -> String {
 
 /// Describes an event that concerns the whole run in a sentence.
 fn describe_outcome(event: &Event) -> String {
-    if let Event::RunStarted {
+    if let Event::Run(RunEvent::RunStarted {
         agents, attempt, ..
-    } = event
+    }) = event
     {
         format!("attempt {attempt} of {} begins", join_with_commas(agents))
-    } else if let Event::VotesVoided { voters } = event {
+    } else if let Event::Coordination(CoordinationEvent::VotesVoided { voters }) = event {
         format!("the votes of {} are void", join_with_commas(voters))
-    } else if let Event::WinnerSelected {
+    } else if let Event::Coordination(CoordinationEvent::WinnerSelected {
         agent,
         label,
         votes,
-    } = event
+    }) = event
     {
         let votes = votes
             .iter()
             .map(|(agent, count)| format!("{agent} {count}"));
         let votes: Vec<String> = votes.collect();
         format!("{agent} wins with {label} (votes: {})", votes.join(", "))
-    } else if let Event::FinalAnswer { agent, content } = event {
+    } else if let Event::Delivery(DeliveryEvent::FinalAnswer { agent, content }) = event {
         format!("{agent} gives the final answer: {content}")
-    } else if let Event::Restarting { reason, .. } = event {
+    } else if let Event::Run(RunEvent::AttemptRestarted { reason, .. }) = event {
         format!("all agents start again: {reason}")
     } else {
         "the run is cut short".to_owned()

@@ -12,7 +12,7 @@ use crate::cli::result::{
 };
 use crate::cli::usage_summary::UsageSummary;
 use crate::error::{Error, ExitStatus};
-use crate::event::{DeliveryRow, Event};
+use crate::event::{CoordinationEvent, DeliveryEvent, DeliveryRow, Event, RunEvent, ToolEvent};
 use crate::id::{AgentId, AnswerLabel};
 use crate::spending::totals::UsageTotals;
 use crate::world::io::clock::milliseconds;
@@ -81,22 +81,38 @@ impl ResultBuilder {
     /// Adds the next event.
     pub(crate) fn apply(&mut self, event: &Event) {
         event.add_to_totals(&mut self.usage);
-        self.coordination.apply(event);
-        if let Event::FinalAnswer { content, .. } = event {
-            self.answer = Some(Arc::clone(content));
-        } else if let Event::Delivered { rows } = event {
-            self.delivered.clone_from(rows);
-        } else if let Event::RunEnded { summary, .. } = event {
+        match event {
+            Event::Run(event) => self.apply_run_event(event),
+            Event::Tool(event) => self.apply_call(event),
+            Event::Coordination(event) => self.coordination.apply(event),
+            Event::Delivery(event) => self.apply_delivery_event(event),
+            Event::Model(_) | Event::Pipeline(_) => {}
+        }
+    }
+
+    fn apply_run_event(&mut self, event: &RunEvent) {
+        if let RunEvent::RunStarted { attempt, .. } = event {
+            self.coordination = CoordinationSummary {
+                attempt: *attempt,
+                ..CoordinationSummary::default()
+            };
+        } else if let RunEvent::RunEnded { summary, .. } = event {
             self.summary.clone_from(summary);
-        } else {
-            self.apply_call(event);
+        }
+    }
+
+    fn apply_delivery_event(&mut self, event: &DeliveryEvent) {
+        if let DeliveryEvent::FinalAnswer { content, .. } = event {
+            self.answer = Some(Arc::clone(content));
+        } else if let DeliveryEvent::Delivered { rows } = event {
+            self.delivered.clone_from(rows);
         }
     }
 
     /// Adds the denials of a call: before it is carried out, or by a rule that applies only on
     /// disk.
-    fn apply_call(&mut self, event: &Event) {
-        if let Event::ToolCalled {
+    fn apply_call(&mut self, event: &ToolEvent) {
+        if let ToolEvent::ToolCalled {
             agent,
             call_id,
             tool,
@@ -119,7 +135,7 @@ impl ResultBuilder {
                 }),
                 (Some(_), None) => {}
             }
-        } else if let Event::ToolFinished {
+        } else if let ToolEvent::ToolFinished {
             agent,
             call_id,
             tool,
@@ -206,13 +222,8 @@ impl ResultBuilder {
 }
 
 impl CoordinationSummary {
-    fn apply(&mut self, event: &Event) {
-        if let Event::RunStarted { attempt, .. } = event {
-            *self = Self {
-                attempt: *attempt,
-                ..Self::default()
-            };
-        } else if let Event::Answered {
+    fn apply(&mut self, event: &CoordinationEvent) {
+        if let CoordinationEvent::Answered {
             agent,
             label,
             content,
@@ -227,7 +238,7 @@ impl CoordinationSummary {
                 chars: u64::try_from(content.chars().count()).unwrap_or(u64::MAX),
                 snapshot: snapshot.clone(),
             });
-        } else if let Event::WinnerSelected {
+        } else if let CoordinationEvent::WinnerSelected {
             agent,
             label,
             votes,
@@ -239,8 +250,8 @@ impl CoordinationSummary {
         }
     }
 
-    fn apply_vote(&mut self, event: &Event) {
-        if let Event::Voted {
+    fn apply_vote(&mut self, event: &CoordinationEvent) {
+        if let CoordinationEvent::Voted {
             agent,
             candidate,
             label,
@@ -254,9 +265,9 @@ impl CoordinationSummary {
                 reason: reason.clone(),
             };
             self.votes.insert(agent.clone(), vote);
-        } else if let Event::VotesVoided { voters } = event {
+        } else if let CoordinationEvent::VotesVoided { voters } = event {
             self.votes.retain(|voter, _| !voters.contains(voter));
-        } else if let Event::DroppedOut { agent, .. } = event {
+        } else if let CoordinationEvent::DroppedOut { agent, .. } = event {
             self.votes.remove(agent);
         }
     }
@@ -302,53 +313,53 @@ mod tests {
     }
 
     fn started(attempt: u32) -> Event {
-        Event::RunStarted {
+        Event::Run(RunEvent::RunStarted {
             question: Arc::from("?"),
             agents: vec![agent("a"), agent("b")],
             attempt,
-        }
+        })
     }
 
     fn answered(ordinal: u32) -> Event {
-        Event::Answered {
+        Event::Coordination(CoordinationEvent::Answered {
             agent: agent("a"),
             label: label(ordinal),
             content: Arc::from("é"),
             snapshot: None,
             evidence: None,
-        }
+        })
     }
 
     fn voted(id: &str) -> Event {
-        Event::Voted {
+        Event::Coordination(CoordinationEvent::Voted {
             agent: agent(id),
             candidate: agent("a"),
             label: label(1),
             reason: String::new(),
-        }
+        })
     }
 
     fn dropped_out(id: &str) -> Event {
-        Event::DroppedOut {
+        Event::Coordination(CoordinationEvent::DroppedOut {
             agent: agent(id),
             reason: String::new(),
             timed_out: false,
-        }
+        })
     }
 
     fn called(call_id: &str, denied: Option<&str>, rule: Option<&str>) -> Event {
-        Event::ToolCalled {
+        Event::Tool(ToolEvent::ToolCalled {
             agent: agent("a"),
             call_id: call_id.to_owned(),
             tool: "write_file".to_owned(),
             arguments: format!("arguments of {call_id}"),
             denied: denied.map(str::to_owned),
             rule: rule.map(str::to_owned),
-        }
+        })
     }
 
     fn finished(call_id: &str, denied: bool) -> Event {
-        Event::ToolFinished {
+        Event::Tool(ToolEvent::ToolFinished {
             agent: agent("a"),
             call_id: call_id.to_owned(),
             tool: "write_file".to_owned(),
@@ -359,7 +370,7 @@ mod tests {
             images: Vec::new(),
             summary: "unread".to_owned(),
             content: None,
-        }
+        })
     }
 
     fn result(events: &[Event]) -> RunResult {
@@ -385,7 +396,7 @@ mod tests {
     #[test]
     fn votes_count_until_they_are_void() {
         let voters = vec![agent("a"), agent("b")];
-        let voided = Event::VotesVoided { voters };
+        let voided = Event::Coordination(CoordinationEvent::VotesVoided { voters });
         check_votes(&[voted("b"), voted("a")], &["a", "b"]);
         check_votes(&[voted("a"), voted("a")], &["a"]);
         check_votes(&[voted("a"), voided, voted("b")], &["b"]);
@@ -437,7 +448,7 @@ mod tests {
     #[test]
     fn the_rows_of_the_last_delivery_stand_for_all() {
         let row = |path: &str| DeliveryRow::new(path.to_owned(), DeliveryOutcome::Created);
-        let delivered = |rows| Event::Delivered { rows };
+        let delivered = |rows| Event::Delivery(DeliveryEvent::Delivered { rows });
         let both = vec![row("/a"), row("/b")];
         let events = [delivered(vec![row("/a")]), delivered(both.clone())];
         assert_eq!(result(&events).delivered_files, both);

@@ -166,11 +166,19 @@ pub(crate) fn runtime() -> Result<Runtime> {
         .worker_threads(cores.min(WORKERS_MAX))
         .enable_all()
         .build();
-    runtime.map_err(|error| {
-        Error::new(ErrorKind::Environment, "the event loop cannot be started")
-            .with_source(error)
-            .with_hint("see whether the limit of open files is met: `ulimit -n`")
-    })
+    runtime.map_err(runtime_error)
+}
+
+/// Creates the event loop of a single call. It has one thread; blocking work has its own threads.
+pub(crate) fn call_runtime() -> Result<Runtime> {
+    let runtime = Builder::new_current_thread().enable_all().build();
+    runtime.map_err(runtime_error)
+}
+
+fn runtime_error(error: io::Error) -> Error {
+    Error::new(ErrorKind::Environment, "the event loop cannot be started")
+        .with_source(error)
+        .with_hint("see whether the limit of open files is met: `ulimit -n`")
 }
 
 async fn prepare(

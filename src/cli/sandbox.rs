@@ -11,7 +11,7 @@ use tokio::task::spawn_blocking;
 use crate::cli::command_line::usage_error;
 use crate::cli::interrupts::{listen, wait_or_interrupt};
 use crate::cli::output::CliOutput;
-use crate::cli::run::runtime;
+use crate::cli::run::call_runtime;
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::HangupAction;
 use crate::tools::call::{ToolCall, UserPath};
@@ -41,7 +41,7 @@ pub(crate) fn run(
     };
     let permitted = gate.check(call);
     let permitted = permitted.map_err(|denial| denial_error(&denial))?;
-    let passed = runtime()?.block_on(wait_for_command(permitted, hangup))?;
+    let passed = call_runtime()?.block_on(wait_for_command(permitted, hangup))?;
     if let Some(delivered) = &passed.delivered {
         output.note(delivered);
     }

@@ -4,7 +4,7 @@ use serde::Serialize;
 use tokio::task::spawn_blocking;
 
 use crate::cli::interrupts::{listen, wait_or_interrupt};
-use crate::cli::run::runtime;
+use crate::cli::run::call_runtime;
 use crate::error::{Error, ExitStatus, Result};
 use crate::host::HangupAction;
 use crate::tools::error::CallParseError;
@@ -47,7 +47,7 @@ pub(crate) fn execute(
     };
     let observation = if takes_time {
         let followed =
-            runtime().and_then(|runtime| runtime.block_on(wait_for_result(permitted, hangup)));
+            call_runtime().and_then(|runtime| runtime.block_on(wait_for_result(permitted, hangup)));
         followed.unwrap_or_else(|error| Observation::new(ActionOutcome::Failed, error.to_string()))
     } else {
         exec::run(permitted)

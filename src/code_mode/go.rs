@@ -1,14 +1,11 @@
-//! Checks Go programs: they import only listed packages, under names that can be tracked, and
-//! contain no directives for the compiler or the linker. Everything is decided from the syntax
-//! tree.
-
-use std::collections::BTreeMap;
+//! Checks Go programs on the syntax tree: they import only packages for data work, and call nothing
+//! that opens files. This tells a model early what cannot work; it does not look for ways around it.
 
 use tree_sitter::Node;
 
-use crate::code_mode::go_packages::{FROM_FILES, closed_members};
+use crate::code_mode::PACKAGE;
 use crate::code_mode::lint::{LintFinding, LintRefusal, excerpt};
-use crate::code_mode::source::ProgramSource;
+use crate::code_mode::source::{NodeWithParent, ProgramSource};
 
 /// The advice for anything that opens files.
 const FILES: &str = "use `workspace_tools.ReadTextFile` and `workspace_tools.WriteFile`";
@@ -23,127 +20,67 @@ const PACKAGES_LISTED: &str = "use the packages for data (`strings`, `encoding/j
                                `encoding/csv`, `sort`, `regexp`, …); what touches files is in \
                                `workspace_tools`";
 
-/// The prefixes of comments that are compiler directives.
-const DIRECTIVES: &[&str] = &[
-    "//go:",
-    "//line ",
-    "/*line ",
-    "// +build",
-    "//+build",
-    "//export ",
+/// The packages that programs may import, besides their own.
+#[rustfmt::skip]
+const PACKAGES: &[&str] = &[
+    "bufio", "bytes", "cmp", "container/heap", "container/list", "container/ring", "context",
+    "crypto/md5", "crypto/sha1", "crypto/sha256", "crypto/sha512", "encoding/base64",
+    "encoding/binary", "encoding/csv", "encoding/hex", "encoding/json", "encoding/xml", "errors",
+    "fmt", "hash/crc32", "hash/fnv", "html", "html/template", "io", "iter", "maps", "math",
+    "math/big", "math/bits", "math/cmplx", "math/rand", "net/url", "path", "regexp", "slices",
+    "sort", "strconv", "strings", "sync", "sync/atomic", "text/tabwriter", "text/template", "time",
+    "unicode", "unicode/utf16", "unicode/utf8",
 ];
+
+/// Functions and methods of templates that read files.
+const FROM_FILES: &[&str] = &["ParseFS", "ParseFiles", "ParseGlob"];
 
 /// Checks a program.
 pub(super) fn lint_go(program: &str) -> Result<(), LintRefusal> {
     let source = ProgramSource::parse(program, &tree_sitter_go::LANGUAGE.into())?;
     let nodes = source.nodes();
-    let mut reading = GoLinter {
-        source: &source,
-        packages: BTreeMap::new(),
-        findings: Vec::new(),
-    };
-    for placed in &nodes {
-        reading.visit(placed.node);
-    }
-    if reading.findings.is_empty() {
+    let objection = |placed: &NodeWithParent<'_>| objection(&source, placed.node);
+    let findings: Vec<LintFinding> = nodes.iter().filter_map(objection).collect();
+    if findings.is_empty() {
         Ok(())
     } else {
-        let findings = reading.findings;
         Err(LintRefusal { findings })
     }
 }
 
-struct GoLinter<'s, 'p> {
-    source: &'s ProgramSource<'p>,
-    /// The packages that imported names refer to.
-    packages: BTreeMap<&'p str, &'p str>,
-    findings: Vec<LintFinding>,
+/// Returns the objection to a node, if any.
+fn objection(source: &ProgramSource<'_>, node: Node<'_>) -> Option<LintFinding> {
+    match node.kind() {
+        "package_clause" => {
+            let name = source.text(node.named_child(0)?);
+            let found = format!("the package is called {}", excerpt(name));
+            (name != "main").then(|| LintFinding::at_node(node, found, "write `package main`"))
+        }
+        "import_spec" => {
+            let literal = node.child_by_field_name("path")?;
+            let path = source.text(literal).trim_matches(['"', '`']);
+            let found = format!("the package {} is not open to programs", excerpt(path));
+            let is_listed = PACKAGES.contains(&path) || path == PACKAGE;
+            (!is_listed).then(|| LintFinding::at_node(literal, found, import_advice(path)))
+        }
+        "selector_expression" => {
+            let field = node.child_by_field_name("field")?;
+            let found = format!("{} is closed", excerpt(source.text(node)));
+            let is_closed = FROM_FILES.contains(&source.text(field));
+            is_closed.then(|| LintFinding::at_node(field, found, FILES))
+        }
+        _ => None,
+    }
 }
 
-impl GoLinter<'_, '_> {
-    fn refuse(&mut self, node: Node<'_>, found: impl Into<String>, instead: &str) {
-        self.findings
-            .push(LintFinding::at_node(node, found, instead));
-    }
-
-    /// Visits a node. Imports come first in a program, so that their names are known when they are
-    /// used.
-    fn visit(&mut self, node: Node<'_>) {
-        match node.kind() {
-            "package_clause" => self.check_package(node),
-            "import_spec" => self.check_import(node),
-            "comment" => self.check_comment(node),
-            "selector_expression" => {
-                self.check_member(node, "operand", "field");
-            }
-            "qualified_type" => self.check_member(node, "package", "name"),
-            _ => {}
-        }
-    }
-
-    fn check_package(&mut self, node: Node<'_>) {
-        let name = node.named_child(0);
-        let name = name.map(|name| self.source.text(name)).unwrap_or_default();
-        if name != "main" {
-            let message = format!("the package is called {}", excerpt(name));
-            self.refuse(node, message, "write `package main`");
-        }
-    }
-
-    fn check_import(&mut self, node: Node<'_>) {
-        let Some(literal) = node.child_by_field_name("path") else {
-            return;
-        };
-        let path = self.source.text(literal).trim_matches(['"', '`']);
-        if closed_members(path).is_none() {
-            let instead = match path {
-                "os" | "io/fs" | "io/ioutil" | "path/filepath" | "embed" | "archive/zip"
-                | "archive/tar" | "debug/elf" => FILES,
-                "os/exec" | "os/signal" | "plugin" | "syscall" => COMMANDS,
-                "unsafe" | "reflect" | "runtime" | "runtime/debug" | "C" => BEHIND,
-                _ if path == "net" || path.starts_with("net/") => NETWORK,
-                _ => PACKAGES_LISTED,
-            };
-            let message = format!("the package {} is not open to programs", excerpt(path));
-            self.refuse(literal, message, instead);
-        }
-        let last = path.rsplit('/').next().unwrap_or(path);
-        match node.child_by_field_name("name") {
-            None => drop(self.packages.insert(last, path)),
-            Some(name) if name.kind() == "package_identifier" => {
-                self.packages.insert(self.source.text(name), path);
-            }
-            Some(name) => {
-                let message = format!("an import as {}", excerpt(self.source.text(name)));
-                self.refuse(name, message, "import the package by its name");
-            }
-        }
-    }
-
-    fn check_comment(&mut self, node: Node<'_>) {
-        let text = self.source.text(node);
-        if DIRECTIVES.iter().any(|begins| text.starts_with(begins)) {
-            let message = format!("{} is meant for the compiler", excerpt(text));
-            self.refuse(node, message, "write the program without it");
-        }
-    }
-
-    /// Checks a selector; the two fields hold its operand and the selected name.
-    fn check_member(&mut self, node: Node<'_>, operand_field: &str, name_field: &str) {
-        let (Some(operand), Some(member)) = (
-            node.child_by_field_name(operand_field),
-            node.child_by_field_name(name_field),
-        ) else {
-            return;
-        };
-        let name = self.source.text(member);
-        let package = self.packages.get(self.source.text(operand));
-        let closed = package
-            .and_then(|path| closed_members(path))
-            .unwrap_or_default();
-        if closed.contains(&name) || FROM_FILES.contains(&name) {
-            let message = format!("{} is closed", excerpt(self.source.text(node)));
-            self.refuse(member, message, FILES);
-        }
+/// Returns the advice for a package that programs may not import.
+fn import_advice(path: &str) -> &'static str {
+    match path {
+        "os" | "io/fs" | "io/ioutil" | "path/filepath" | "embed" | "archive/zip"
+        | "archive/tar" | "debug/elf" => FILES,
+        "os/exec" | "os/signal" | "plugin" | "syscall" => COMMANDS,
+        "unsafe" | "reflect" | "runtime" | "runtime/debug" | "C" => BEHIND,
+        _ if path == "net" || path.starts_with("net/") => NETWORK,
+        _ => PACKAGES_LISTED,
     }
 }

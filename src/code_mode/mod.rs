@@ -5,7 +5,6 @@
 pub mod lint;
 mod source;
 mod go;
-mod go_packages;
 pub mod language;
 mod python;
 pub mod protocol;
@@ -96,7 +95,7 @@ pub fn lint_program(
     let (judged, recommends) = match dialect {
         ProgramDialect::Python(libraries) => (
             python::lint_python(libraries, program),
-            python::names::COMMANDS,
+            python::files::COMMANDS,
         ),
         ProgramDialect::Go => (go::lint_go(program), go::COMMANDS),
     };

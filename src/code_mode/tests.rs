@@ -29,10 +29,6 @@ fn check(language: ProgramLanguage, program: &str, expected: &str) {
     );
 }
 
-fn in_go(body: &str) -> String {
-    format!("package main\n\nfunc main() {{\n\t{body}\n}}\n")
-}
-
 #[test]
 fn files_processes_and_texts_that_run_are_refused_with_the_place() {
     check(
@@ -61,66 +57,34 @@ fn files_processes_and_texts_that_run_are_refused_with_the_place() {
         "1:6 the module `os.path`",
     );
     check(PYTHON, "from . import x", "1:6 the module `.`");
-    check(PYTHON, "from re import *", "1:16 `import *` hides");
     check(PYTHON, "(o := open)", "1:7 `open`");
     check(PYTHON, "print(open)", "1:7 `open`");
     check(PYTHON, "f(*[compile])", "1:5 `compile`");
     check(PYTHON, "x = 'a' if exec else 'b'", "1:12 `exec`");
     check(PYTHON, "print 'x'", "1:1 `print` is a function");
     check(PYTHON, "f\"{open('a')}\"", "1:4 `open`");
-    check(
-        PYTHON,
-        "\u{ff4f}pen('a')",
-        "1:1 the name `\u{ff4f}pen` has letters outside ASCII",
-    );
     check(PYTHON, "# eval\nx = 'exec open'", "");
     check(PYTHON, "x.open = 1\nx.compile()", "");
     check(PYTHON, "f(input=3)\nre_compile = 1", "");
 }
 
 #[test]
-fn walks_from_objects_to_what_lies_behind_are_refused() {
-    for walk in [
-        "().__class__",
-        "x.__globals__",
-        "getattr(x, '__class__')",
-        "x.f_back",
-        "int.mro()",
+fn members_that_open_files_and_parts_of_the_package_are_refused() {
+    for closed in [
         "__builtins__",
+        "__import__('os')",
         "import random\nrandom._os",
-        "import json\njson.codecs",
-        "import dataclasses\ndataclasses.sys",
         "from random import _os",
-        "from dataclasses import sys",
-        "getattr(x, n)",
-        "getattr(x, 'a' + 'b')",
-        "getattr(x, '__cl' '__')",
-        "getattr(x, f'{n}')",
-        "getattr(x, '\\x5f\\x5fclass\\x5f\\x5f')",
-        "g = getattr",
-        "map(getattr, a, b)",
-        "import string\nstring.Formatter()",
-        "import operator\noperator.attrgetter('a')",
-        "import typing\ntyping.get_type_hints(f)",
-        "from functools import singledispatch",
         "import io\nio.open('a')",
+        "import io as files\nfiles.open('a')",
         "from io import FileIO",
-        "import functools as f\ng = f",
-        "import concurrent.futures\nc = concurrent.futures",
-        "from concurrent import futures",
         "import concurrent.futures as c\nc.ProcessPoolExecutor()",
-        "match x:\n    case object(__class__=c):\n        pass",
-        "match x:\n    case object(_private=c):\n        pass",
+        "from concurrent import futures",
         "import workspace_tools\nworkspace_tools._call",
-        "class A:\n    def __getattribute__(self, n): pass",
-        "import operator as m\nif 0:\n    import json as m\nm.attrgetter('a')",
-        "import io\nfrom json import loads as io",
-        "import json\nmatch x:\n    case json:\n        pass",
-        "import json\nmatch x:\n    case [1, *json]:\n        pass",
-        "import json\nmatch x:\n    case str() as json:\n        pass",
+        "import workspace_tools as w\nw._READ.append('/')",
     ] {
-        let refused = lint_program(PYTHON.into(), walk, CommandOffering::Offered).is_err();
-        assert!(refused, "{walk}");
+        let refused = lint_program(PYTHON.into(), closed, CommandOffering::Offered).is_err();
+        assert!(refused, "{closed}");
     }
     for ordinary in [
         "class A:\n    def __init__(self):\n        self._x = 1\n    def f(self):\n        return self._x",
@@ -139,6 +103,12 @@ fn walks_from_objects_to_what_lies_behind_are_refused() {
         "from workspace_tools import write_file, ToolError",
         "import workspace_tools as w\nw.write_file('a', 'b')",
         "def f(*, key=None): return key\nsorted([], key=len)",
+        "x.__class__.__name__\ngetattr(x, n)\ny = x._private",
+        "import operator\noperator.attrgetter('a')",
+        "from functools import singledispatch",
+        "import json as format\nprint(format.__name__)\nf = format",
+        "größe = 1",
+        "class A:\n    def open(self): pass",
     ] {
         check(PYTHON, ordinary, "");
     }
@@ -157,7 +127,7 @@ fn a_program_that_does_not_parse_is_refused_with_the_place() {
 }
 
 #[test]
-fn a_go_program_imports_what_is_listed_under_names_that_can_be_followed() {
+fn a_go_program_imports_what_is_listed() {
     let importing = |spec: &str| format!("package main\n\nimport {spec}\n\nfunc main() {{}}\n");
     for spec in [
         "\"os\"",
@@ -171,8 +141,7 @@ fn a_go_program_imports_what_is_listed_under_names_that_can_be_followed() {
         "\"runtime/debug\"",
         "`os`",
         "f \"os\"",
-        ". \"fmt\"",
-        "_ \"fmt\"",
+        ". \"os\"",
         "\"path/filepath\"",
         "\"\\x6fs\"",
         "\"./x\"",
@@ -186,6 +155,7 @@ fn a_go_program_imports_what_is_listed_under_names_that_can_be_followed() {
     for spec in [
         "\"fmt\"",
         "w \"workspace_tools\"",
+        "_ \"fmt\"",
         "(\n\t\"sort\"\n\t\"encoding/json\"\n)",
     ] {
         check(GO, &importing(spec), "");
@@ -199,15 +169,7 @@ fn a_go_program_imports_what_is_listed_under_names_that_can_be_followed() {
 }
 
 #[test]
-fn a_go_program_tells_the_compiler_nothing() {
-    check(
-        GO,
-        &in_go("//go:linkname a b"),
-        "4:2 `//go:linkname a b` is meant for the compiler",
-    );
-    check(GO, &in_go("//go:embed x"), "4:2");
-    check(GO, &in_go("// go: it is not"), "");
-    check(GO, &in_go("x := \"//go:embed\"\n\t_ = x"), "");
+fn a_go_template_is_not_read_from_a_file() {
     let template = "package main\nimport \"text/template\"\nfunc main() {\n\t\
                     template.New(\"a\").ParseFiles(\"b\")\n}\n";
     check(
@@ -215,8 +177,6 @@ fn a_go_program_tells_the_compiler_nothing() {
         template,
         "4:20 `template.New(\"a\").ParseFiles` is closed",
     );
-    let scan = "package main\nimport f \"fmt\"\nfunc main() {\n\tf.Scanln()\n}\n";
-    check(GO, scan, "4:4 `f.Scanln` is closed");
 }
 
 #[test]

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::commands::pattern::CommandRegex;
-use crate::commands::{CommandPolicy, CommandRules, PrivilegePolicy};
-use crate::config::docker::{DockerConfig, RootAccess};
+use crate::commands::{CommandPolicy, CommandRules};
+use crate::config::execution_mode::ExecutionMode;
 use crate::config::secrets::is_secret;
 use crate::dotenv::ConfigVariables;
 use crate::sandbox_policy::limits::ResourceLimits;
@@ -62,17 +62,7 @@ impl Default for CommandBounds {
     }
 }
 
-/// Where commands run.
-#[derive(Clone, Debug, Default)]
-pub enum ExecutionMode {
-    /// On this machine, in massgen's sandbox.
-    #[default]
-    Local,
-    /// In the agent's own container.
-    Docker(Box<DockerConfig>),
-}
-
-/// A variable for commands.
+/// A variable that commands are given.
 #[derive(Clone, Debug)]
 pub enum EnvVariable {
     /// With its value in massgen's environment, or else in a `.env` file.
@@ -130,11 +120,7 @@ impl CommandLineConfig {
     /// Returns the values of variables that must not appear in any record. Inherited values are
     /// looked up in `own`.
     pub fn secrets(&self, own: &ConfigVariables) -> Vec<SecretString> {
-        let docker = match &self.mode {
-            ExecutionMode::Docker(docker) => Some(&docker.credentials.env_vars),
-            ExecutionMode::Local => None,
-        };
-        let passed = docker.into_iter().flatten();
+        let passed = self.mode.passed_variables().iter();
         let passed = passed.filter(|name| is_secret(name));
         let passed = passed.filter_map(|name| own.get(name).map(SecretString::from));
         variable_secrets(&self.env, own).chain(passed).collect()
@@ -143,23 +129,9 @@ impl CommandLineConfig {
     /// Returns the text rules for local commands in a sandbox of `tier`. If nothing enforces the
     /// grants they are strict, unless the user explicitly disabled the sandbox.
     pub fn rules(&self, tier: SandboxLevel) -> CommandRules {
-        let policy = match (&self.mode, tier) {
-            (ExecutionMode::Local, SandboxLevel::D) => CommandPolicy::Strict,
-            (
-                ExecutionMode::Local,
-                SandboxLevel::A | SandboxLevel::B | SandboxLevel::C | SandboxLevel::Off,
-            )
-            | (ExecutionMode::Docker(_), _) => self.policy,
-        };
-        let privileges = match &self.mode {
-            ExecutionMode::Docker(docker) if docker.root == RootAccess::BySudo => {
-                PrivilegePolicy::Allowed
-            }
-            ExecutionMode::Docker(_) | ExecutionMode::Local => PrivilegePolicy::Refused,
-        };
         CommandRules {
-            policy,
-            privileges,
+            policy: self.mode.command_policy(self.policy, tier),
+            privileges: self.mode.privileges(),
             allowed: self.allowed.clone(),
             blocked: self.blocked.clone(),
         }

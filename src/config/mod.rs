@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::config::checks::ChecksConfig;
 use crate::config::code_mode::CodeModeConfig;
-use crate::config::command_line::{CommandLineConfig, ExecutionMode};
+use crate::config::command_line::CommandLineConfig;
 use crate::config::diagnostic::{ConfigSource, Diagnostic};
 use crate::config::external_agents::ExternalAgentConfig;
 use crate::config::found_config::RestrictedUse;
@@ -39,6 +39,7 @@ pub mod code_mode;
 pub mod diagnostic;
 pub mod docker;
 pub mod examples;
+pub mod execution_mode;
 pub mod api_parameters;
 pub mod found_config;
 pub mod external_agents;
@@ -288,18 +289,15 @@ impl Config {
         let agents = self.agents.iter();
         let mut commands = agents.filter_map(|agent| agent.commands.as_ref());
         let is_off = |commands: &CommandLineConfig| {
-            let is_local = matches!(commands.mode, ExecutionMode::Local);
-            is_local && commands.sandbox == SandboxLevelChoice::Only(SandboxLevel::Off)
+            let sandbox = commands.sandbox;
+            commands.mode.is_local() && sandbox == SandboxLevelChoice::Only(SandboxLevel::Off)
         };
         commands.any(is_off)
     }
 
     /// Returns whether an agent may run commands or programs on this machine itself.
     pub fn has_local_commands(&self) -> bool {
-        let is_local = |commands: &CommandLineConfig| match commands.mode {
-            ExecutionMode::Local => true,
-            ExecutionMode::Docker(_) => false,
-        };
+        let is_local = |commands: &CommandLineConfig| commands.mode.is_local();
         let mut agents = self.agents.iter();
         agents.any(|agent| {
             let is_program = agent.programs.is_some() || agent.backend.external_agent.is_some();
@@ -313,10 +311,7 @@ impl Config {
             .agents
             .iter()
             .filter_map(|agent| agent.commands.as_ref());
-        let images = commands.filter_map(|commands| match &commands.mode {
-            ExecutionMode::Docker(docker) => Some(docker.image.as_str()),
-            ExecutionMode::Local => None,
-        });
+        let images = commands.filter_map(|commands| commands.mode.image());
         let images: BTreeSet<&str> = images.collect();
         images.into_iter().collect()
     }

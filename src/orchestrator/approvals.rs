@@ -16,7 +16,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::emit;
-use crate::event::{ApprovalAnswer, Event};
+use crate::event::{ApprovalAnswer, Event, RunEvent, ToolEvent};
 use crate::id::AgentId;
 use crate::orchestrator::review::{Reviewer, UserQuestion};
 use crate::path::AbsPath;
@@ -90,14 +90,14 @@ impl ApprovalBroker {
     ) -> Self {
         let mut recorded = BTreeMap::new();
         for event in told {
-            let Event::PersonAsked {
+            let Event::Tool(ToolEvent::Approval {
                 agent,
                 call_id: Some(call_id),
                 tool,
                 deeds,
                 answer: Some(said),
                 ..
-            } = event
+            }) = event
             else {
                 continue;
             };
@@ -141,7 +141,7 @@ impl ApprovalBroker {
         }
     }
 
-    async fn emit(&self, event: Event) {
+    async fn emit(&self, event: impl Into<Event>) {
         if let Some(events) = self.0.events.upgrade() {
             emit(&events, event).await;
         }
@@ -211,7 +211,7 @@ impl ElicitationBroker {
             Ok(said) => said,
             Err(why) => {
                 let message = format!("a server's question has no answer: {why}");
-                self.broker.emit(Event::Warning { message }).await;
+                self.broker.emit(RunEvent::Warning { message }).await;
                 None
             }
         }
@@ -329,7 +329,7 @@ impl AgentApprover {
             && let Some(file) = &people.persistent
             && let Err(error) = file.add(&consent)
         {
-            self.emit(Event::Warning {
+            self.emit(RunEvent::Warning {
                 message: format!("the answer is kept for the session only: {error}"),
             })
             .await;
@@ -399,7 +399,7 @@ impl AgentApprover {
     }
 
     async fn emit_approval(&self, question: &ApprovalRequest, answer: Option<ApprovalAnswer>) {
-        self.emit(Event::PersonAsked {
+        self.emit(ToolEvent::Approval {
             agent: self.agent.clone(),
             call_id: question.call_id.clone(),
             tool: question.tool.clone(),
@@ -410,7 +410,7 @@ impl AgentApprover {
         .await;
     }
 
-    async fn emit(&self, event: Event) {
+    async fn emit(&self, event: impl Into<Event>) {
         self.broker.emit(event).await;
     }
 }

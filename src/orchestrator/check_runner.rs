@@ -14,7 +14,7 @@ use crate::agent::emit;
 use crate::check_results::{ChangeCounts, CheckResult, CheckResults, CheckVerdict};
 use crate::config::checks::CheckConfig;
 use crate::error::{Error, ErrorKind, Result};
-use crate::event::{CheckedTree, Event};
+use crate::event::{CheckedTree, DeliveryEvent, Event};
 use crate::id::AgentId;
 use crate::orchestrator::final_phase::copy_all_call;
 use crate::orchestrator::grants::{permission_manager, write_roots};
@@ -109,10 +109,10 @@ impl CheckRunner {
         let mut findings = Vec::new();
         let mut changes = None;
         for check in &self.0.checks {
-            let begins = Event::Checking {
+            let begins = Event::Delivery(DeliveryEvent::Checking {
                 agent: agent.clone(),
                 check: check.name.clone(),
-            };
+            });
             emit(events, begins).await;
             let begun = Instant::now();
             // Each check has an overlay of its own: one must not fix what another checks.
@@ -136,11 +136,11 @@ impl CheckRunner {
                 tail,
                 elapsed_ms: milliseconds(begun.elapsed()),
             };
-            let ended = Event::Checked {
+            let ended = Event::Delivery(DeliveryEvent::Checked {
                 agent: agent.clone(),
                 subject,
                 finding: finding.clone(),
-            };
+            });
             emit(events, ended).await;
             findings.push(finding);
         }

@@ -17,7 +17,7 @@ use crate::agent::round::{
 use crate::agent::{ModelSession, emit};
 use crate::ballot::{Ballot, BallotEffect, BallotRefusal, BallotRules, RoundOutcome, VoteTally};
 use crate::check_results::CheckResults;
-use crate::event::Event;
+use crate::event::{CoordinationEvent, Event, RunEvent};
 use crate::id::{AgentId, AgentNumber, AnswerLabel};
 use crate::orchestrator::check_runner::{CheckRunner, CheckTarget};
 use crate::orchestrator::hooks::{self, HookEventPayload};
@@ -178,7 +178,7 @@ pub async fn run(
                 }
             }
             over = limits.deadline.wait() => {
-                table.emit(Event::CutShort { status: over.exit_status() }).await;
+                table.emit(RunEvent::CoordinationStopped { status: over.exit_status() }).await;
                 Some((CoordinationEnd::Over(over), table.ballot.close()))
             }
         };
@@ -348,7 +348,7 @@ impl Coordinator<'_> {
     async fn drop_agent(&mut self, agent: AgentNumber, reason: String, timed_out: bool) {
         self.waiting.remove(&agent);
         if let Some(id) = self.id(agent) {
-            self.emit(Event::DroppedOut {
+            self.emit(CoordinationEvent::DroppedOut {
                 agent: id,
                 reason,
                 timed_out,
@@ -406,7 +406,7 @@ impl Coordinator<'_> {
                 Ok(None) => None,
                 Ok(Some(snapshot)) => {
                     for note in snapshot.notes {
-                        self.emit(Event::Warning {
+                        self.emit(RunEvent::Warning {
                             message: format!("snapshot of {label}: {note}"),
                         })
                         .await;
@@ -415,7 +415,7 @@ impl Coordinator<'_> {
                 }
                 Err(error) => {
                     let message = format!("there is no snapshot of {label}: {error:#}");
-                    self.emit(Event::Warning { message }).await;
+                    self.emit(RunEvent::Warning { message }).await;
                     None
                 }
             },
@@ -426,7 +426,7 @@ impl Coordinator<'_> {
         }
         let content: Arc<str> = content.into();
         // Emitted before any agent can be shown the answer.
-        self.emit(Event::Answered {
+        self.emit(CoordinationEvent::Answered {
             agent: id,
             label,
             content: Arc::clone(&content),
@@ -480,7 +480,7 @@ impl Coordinator<'_> {
             },
         );
         if let (Some(agent), Some(candidate)) = (self.id(voter), self.id(candidate)) {
-            self.emit(Event::Voted {
+            self.emit(CoordinationEvent::Voted {
                 agent,
                 candidate,
                 label: answer,
@@ -496,7 +496,7 @@ impl Coordinator<'_> {
             .into_iter()
             .filter_map(|voter| self.id(voter))
             .collect();
-        self.emit(Event::VotesVoided { voters }).await;
+        self.emit(CoordinationEvent::VotesVoided { voters }).await;
     }
 
     async fn reject_submission(&mut self, agent: AgentNumber, refusal: BallotRefusal) {
@@ -512,11 +512,11 @@ impl Coordinator<'_> {
                 | BallotRefusal::UnknownCandidate { .. }
                 | BallotRefusal::Outdated => None,
             };
-            let refused = Event::Refused {
+            let refused = Event::Coordination(CoordinationEvent::SubmissionRejected {
                 agent,
                 reason,
                 hook,
-            };
+            });
             self.emit(refused).await;
         }
         self.send_response(agent, |_| SubmissionResponse::Refused(refusal));
@@ -554,7 +554,7 @@ impl Coordinator<'_> {
             .map(|person| person.id.clone())
     }
 
-    async fn emit(&self, event: Event) {
+    async fn emit(&self, event: impl Into<Event>) {
         emit(self.events, event).await;
     }
 

@@ -7,12 +7,13 @@ use std::thread;
 
 use crate::code_mode::language::ProgramDialect;
 use crate::config::ToolFilter;
-use crate::config::command_line::{CommandLineConfig, ExecutionMode};
+use crate::config::command_line::CommandLineConfig;
 use crate::config::docker::DockerConfig;
+use crate::config::execution_mode::ExecutionMode;
 use crate::config::external_agents::ExternalAgentConfig;
 use crate::dotenv::ConfigVariables;
 use crate::error::{Error, ErrorKind, Result};
-use crate::event::Event;
+use crate::event::{Event, RunEvent};
 use crate::id::AgentId;
 use crate::layout::{RunLayout, RunName};
 use crate::orchestrator::grants;
@@ -23,16 +24,16 @@ use crate::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel, San
 use crate::tools::served::ServerName;
 use crate::world::exec::agent_launcher::find_program;
 use crate::world::exec::program::check_language;
-use crate::world::sandbox::Sandbox;
 use crate::world::sandbox::docker::container::{AgentContainer, ContainerOwner};
 use crate::world::sandbox::docker::credentials::HostUser;
 use crate::world::sandbox::docker::engine::ContainerEngine;
 use crate::world::sandbox::docker::mounts::ReachablePaths;
+use crate::world::sandbox::exec_backend::ExecBackend;
 use crate::world::sandbox::exec_environment::agent_directories::AgentDirectories;
-use crate::world::sandbox::exec_environment::{
-    ExecBackend, ExecEnvironment, ExecEnvironmentConfig,
-};
+use crate::world::sandbox::exec_environment::{ExecEnvironment, ExecEnvironmentConfig};
+use crate::world::sandbox::level_record::LevelRecord;
 use crate::world::sandbox::program_environment::ProgramEnvironment;
+use crate::world::sandbox::{Sandbox, SandboxSpec};
 use crate::world::store::sandboxes::SandboxDirs;
 
 /// Facts about the massgen process that commands depend on.
@@ -268,16 +269,18 @@ impl AgentEnvironments {
                 None => held.push((by, vec![agent.clone()])),
             }
         }
-        let event = |(by, agents): (ExecutionIsolation, Vec<AgentId>)| Event::Confined {
-            agents,
-            leaves_open: by.leaves_open().iter().map(ToString::to_string).collect(),
-            by,
+        let event = |(by, agents): (ExecutionIsolation, Vec<AgentId>)| {
+            Event::from(RunEvent::SandboxSelected {
+                agents,
+                leaves_open: by.leaves_open().iter().map(ToString::to_string).collect(),
+                by,
+            })
         };
         let notes = self.ready.iter().flat_map(|(agent, commands)| {
             let notes = commands.notes().iter();
             notes.map(move |note| format!("commands of {agent}: {note}"))
         });
-        let warning = |message| Event::Warning { message };
+        let warning = |message| Event::Run(RunEvent::Warning { message });
         held.into_iter()
             .map(event)
             .chain(notes.map(warning))
@@ -316,10 +319,7 @@ fn prepare_programs(
 
 /// Returns the error that something cannot start, because it could do whatever the user may do.
 fn no_sandbox_error(what: &str, by: &ExecutionIsolation) -> Error {
-    let reasons = match by {
-        ExecutionIsolation::Sandbox { reasons, .. } => reasons.join("; "),
-        ExecutionIsolation::Container { .. } => String::new(),
-    };
+    let reasons = by.reasons().join("; ");
     let message = format!("nothing on this machine can hold {what}: {reasons}");
     Error::new(ErrorKind::Environment, message)
         .with_hint("see `massgen doctor` for what is missing, or remove them from the config")
@@ -328,23 +328,21 @@ fn no_sandbox_error(what: &str, by: &ExecutionIsolation) -> Error {
 /// Returns why an external agent cannot start: there is no sandbox for it, or it could not reach
 /// the run.
 fn external_agent_error(agent: &AgentId, commands: &ExecEnvironment) -> Option<Error> {
-    let (why, hint) = match (commands.sandbox_level(), commands.isolation()) {
-        (SandboxLevel::D, ExecutionIsolation::Sandbox { reasons, .. }) => (
+    let (why, hint) = match commands.sandbox_level() {
+        SandboxLevel::D => (
             format!(
                 "nothing on this machine can hold the program of `{agent}`: {}",
-                reasons.join("; ")
+                commands.isolation().reasons().join("; ")
             ),
             "see `massgen doctor` for what is missing, or give the agent a type that is asked over the network",
         ),
-        (SandboxLevel::C, _) => (
+        SandboxLevel::C => (
             format!(
                 "in tier C the program of `{agent}` cannot be used: it reaches the run over a Unix socket, which that tier closes"
             ),
             "see `massgen doctor` for what keeps tiers A and B away, or give the agent a type that is asked over the network",
         ),
-        (SandboxLevel::A | SandboxLevel::B | SandboxLevel::D | SandboxLevel::Off, _) => {
-            return None;
-        }
+        SandboxLevel::A | SandboxLevel::B | SandboxLevel::Off => return None,
     };
     Some(Error::new(ErrorKind::Environment, why).with_hint(hint))
 }
@@ -383,17 +381,16 @@ impl EnvironmentBuilder<'_> {
         room: &AbsPath,
     ) -> Result<ExecEnvironment> {
         let room = AgentDirectories::prepare(room)?;
-        let place = match &runner.config.mode {
+        let backend: Arc<dyn ExecBackend> = match &runner.config.mode {
             ExecutionMode::Docker(docker) => {
                 let RunLayout { run, state, .. } = self.layout;
-                let container = build_container(runner, docker, *run, state, self.host)?;
-                ExecBackend::Container(Arc::new(container))
+                Arc::new(build_container(runner, docker, *run, state, self.host)?)
             }
-            ExecutionMode::Local => ExecBackend::Sandbox(self.build_sandbox(runner, &room)?),
+            ExecutionMode::Local => Arc::new(self.build_sandbox(runner, &room)?),
         };
         Ok(ExecEnvironment::new(ExecEnvironmentConfig {
             config: runner.config,
-            backend: place,
+            backend,
             executable: &self.host.executable,
             room,
             env: &self.host.env,
@@ -441,8 +438,15 @@ impl EnvironmentBuilder<'_> {
         if let Some((_, known)) = self.sandboxes.iter().find(|(known, _)| *known == asked) {
             return Ok(known.clone());
         }
-        let (executable, place) = (&self.host.executable, room.home());
-        let sandbox = Sandbox::open_over(asked.0, executable, &place, &asked.1)?;
+        let home = self.host.home.as_ref();
+        let record = home.and_then(|home| LevelRecord::in_home(home, runner.grants));
+        let sandbox = Sandbox::open_with(SandboxSpec {
+            choice: asked.0,
+            executable: &self.host.executable,
+            place: &room.home(),
+            trees: &asked.1,
+            record: record.as_ref(),
+        })?;
         self.sandboxes.push((asked, sandbox.clone()));
         Ok(sandbox)
     }

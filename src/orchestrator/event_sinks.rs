@@ -1,5 +1,5 @@
-//! Fans events out to the log, telemetry and the UI. An event is logged before it is shown. On
-//! resume, events that are already in the log are not emitted again.
+//! Fans events out to the diagnostic log, telemetry, the records and the UI. An event is recorded before
+//! it is shown. On resume, events that are already in the log are neither recorded nor shown again.
 
 use std::time::Duration;
 
@@ -7,128 +7,178 @@ use tokio::sync::mpsc::{Receiver, Sender};
 
 use crate::agent::emit;
 use crate::error::Error;
-use crate::event::Event;
-use crate::id::AgentId;
+use crate::event::{Event, RunEvent};
+use crate::orchestrator::diagnostic_events::DiagnosticEvents;
 use crate::orchestrator::resumed_turn::AlreadyLoggedEvents;
 use crate::world::diagnostics::telemetry::RunTelemetry;
+use crate::world::io::clock::Stopwatch;
+use crate::world::io::event_sink::{EventSink, sleep_until_due};
 use crate::world::store::records::Recorder;
 
-/// All receivers of a run's events.
+/// All sinks of one run.
 #[derive(Debug)]
 pub(super) struct EventSinks {
     /// The recorder, which writes the log.
-    pub(super) recorder: Recorder,
-    /// The telemetry spans.
-    pub(super) telemetry: Option<RunTelemetry>,
+    recorder: Recorder,
+    /// The sinks that also get the events that a resumed turn emits again.
+    observers: Vec<Box<dyn EventSink>>,
     /// The UI.
-    pub(super) display: Sender<Event>,
+    display: Sender<Event>,
     /// The events that are already in the log.
-    pub(super) already_logged: AlreadyLoggedEvents,
+    already_logged: AlreadyLoggedEvents,
+    since_start: Stopwatch,
 }
 
 impl EventSinks {
-    /// Forwards events until the turn is over. Updates `status.json` while there are none.
-    pub(super) async fn forward(&mut self, events: &mut Receiver<Event>) {
-        loop {
-            let due = self.recorder.status_due();
-            let fault = tokio::select! {
-                event = events.recv() => match event {
-                    None => return,
-                    Some(event) => {
-                        self.emit(event).await;
-                        continue;
-                    }
-                },
-                () = sleep_until_due(due) => self.recorder.write_status(),
-            };
-            warn(&self.display, fault).await;
+    /// Creates the sinks of a run; `already_logged` is empty unless the run is resumed.
+    pub(super) fn new(
+        recorder: Recorder,
+        telemetry: Option<RunTelemetry>,
+        display: Sender<Event>,
+        already_logged: AlreadyLoggedEvents,
+    ) -> Self {
+        let mut observers: Vec<Box<dyn EventSink>> = vec![Box::new(DiagnosticEvents)];
+        if let Some(telemetry) = telemetry {
+            observers.push(Box::new(telemetry));
+        }
+        Self {
+            recorder,
+            observers,
+            display,
+            already_logged,
+            since_start: Stopwatch::start(),
         }
     }
 
-    /// Emits `event` unless it is already in the log.
-    pub(super) async fn emit(&mut self, event: Event) {
-        log(&event);
-        if let Some(telemetry) = &mut self.telemetry {
-            telemetry.event(&event);
+    /// Returns the recorder.
+    pub(super) fn recorder(&self) -> &Recorder {
+        &self.recorder
+    }
+
+    /// Forwards events until the turn is over. Sinks do what is due while there are none.
+    pub(super) async fn forward(&mut self, events: &mut Receiver<Event>) {
+        loop {
+            tokio::select! {
+                event = events.recv() => match event {
+                    None => return,
+                    Some(event) => self.emit(event).await,
+                },
+                () = sleep_until_due(self.due()) => self.on_due().await,
+            }
+        }
+    }
+
+    /// Shows an event that is already in the log.
+    pub(super) async fn show(&mut self, event: Event) {
+        emit(&self.display, event).await;
+    }
+
+    /// Passes `event` to all sinks; to the records and the UI only if it is not in the log yet.
+    pub(super) async fn emit(&mut self, event: impl Into<Event>) {
+        let (event, elapsed) = (event.into(), self.since_start.elapsed());
+        for observer in &mut self.observers {
+            let taken = observer.on_event(&event, elapsed);
+            report(&self.display, taken.map_err(|fault| fault.to_string())).await;
         }
         if self.already_logged.take_matching(&event) {
             return;
         }
-        let fault = self.recorder.record(&event);
+        let recorded = self.recorder.on_event(&event, elapsed);
         emit(&self.display, event).await;
-        warn(&self.display, fault).await;
+        report(
+            &self.display,
+            recorded.map_err(|fault| records_warning(&fault)),
+        )
+        .await;
     }
 
-    /// Emits the last event. A warning about the spans is emitted before it, because no event
-    /// follows it.
+    /// Emits the last event. Warnings of the sinks about their end are emitted before it, because no
+    /// event follows it.
     pub(super) async fn finish(mut self, ended: Event) {
-        if let Some(mut telemetry) = self.telemetry.take() {
-            telemetry.event(&ended);
-            if let Some(message) = telemetry.finish().await {
-                self.emit(Event::Warning { message }).await;
+        while let Some(observer) = self.observers.pop() {
+            let elapsed = self.since_start.elapsed();
+            if let Err(message) = finish_sink(observer, &ended, elapsed).await {
+                self.emit(RunEvent::Warning { message }).await;
             }
         }
         self.emit(ended).await;
-        let fault = self.recorder.finish();
-        warn(&self.display, fault).await;
+        let finished = self.recorder.finish().map_or(Ok(()), Err);
+        report(
+            &self.display,
+            finished.map_err(|fault| records_warning(&fault)),
+        )
+        .await;
     }
 
-    /// Ends the records and the spans of a run that failed. The caller reports the error.
-    pub(super) async fn abort(mut self, error: &Error) {
-        let ended = Event::RunEnded {
+    /// Ends the sinks of a run that failed. The caller reports the error.
+    pub(super) async fn abort(self, error: &Error) {
+        let Self {
+            mut recorder,
+            mut observers,
+            display,
+            since_start,
+            ..
+        } = self;
+        let ended = Event::Run(RunEvent::RunEnded {
             status: error.kind().exit_status(),
             summary: error.to_string(),
-        };
-        log(&ended);
-        let fault = self.recorder.record(&ended);
-        warn(&self.display, fault.or(self.recorder.finish())).await;
-        if let Some(mut telemetry) = self.telemetry {
-            telemetry.event(&ended);
-            if let Some(message) = telemetry.finish().await {
-                emit(&self.display, Event::Warning { message }).await;
-            }
+        });
+        let recorded = recorder.on_event(&ended, since_start.elapsed());
+        let finished = recorder.finish().map_or(Ok(()), Err);
+        report(
+            &display,
+            recorded
+                .and(finished)
+                .map_err(|fault| records_warning(&fault)),
+        )
+        .await;
+        while let Some(observer) = observers.pop() {
+            let ending = finish_sink(observer, &ended, since_start.elapsed());
+            report(&display, ending.await).await;
         }
     }
-}
 
-async fn warn(shown: &Sender<Event>, fault: Option<Error>) {
-    if let Some(fault) = fault {
-        let message = format!("the run goes on without some of its records: {fault:#}");
-        emit(shown, Event::Warning { message }).await;
+    /// Returns the time until a sink has something to do.
+    fn due(&self) -> Option<Duration> {
+        let observers = self.observers.iter().map(|observer| observer.due());
+        observers.chain([self.recorder.due()]).flatten().min()
     }
-}
 
-/// Writes possible faults to the diagnostic log; everything else is in the event log.
-fn log(event: &Event) {
-    let agent = event.agent().map_or("-", AgentId::as_str);
-    if let Event::Retrying { reason, .. } = event {
-        tracing::warn!(agent, %reason, "a model is asked again");
-    }
-    if let Event::LimitMet { limit, .. } = event {
-        tracing::warn!(agent, %limit, "a limit is met");
-    }
-    if let Event::DroppedOut { reason, .. } = event {
-        tracing::warn!(agent, %reason, "an agent drops out");
-    }
-    if let Event::ToolCalled {
-        tool,
-        denied: Some(denied),
-        ..
-    } = event
-    {
-        tracing::info!(agent, %tool, %denied, "a call is denied");
-    }
-    if let Event::Warning { message } = event {
-        tracing::warn!(%message, "a warning is shown");
-    }
-    if let Event::RunEnded { status, summary } = event {
-        tracing::info!(?status, %summary, "the run ends");
+    /// Lets the sinks do what is due.
+    async fn on_due(&mut self) {
+        let elapsed = self.since_start.elapsed();
+        for observer in &mut self.observers {
+            let done = observer.on_due(elapsed);
+            report(&self.display, done.map_err(|fault| fault.to_string())).await;
+        }
+        let written = self.recorder.on_due(elapsed);
+        report(
+            &self.display,
+            written.map_err(|fault| records_warning(&fault)),
+        )
+        .await;
     }
 }
 
-async fn sleep_until_due(due: Option<Duration>) {
-    match due {
-        Some(due) => tokio::time::sleep(due).await,
-        None => std::future::pending().await,
+/// Passes the last event to a sink and ends it.
+async fn finish_sink(
+    mut sink: Box<dyn EventSink>,
+    ended: &Event,
+    elapsed: Duration,
+) -> std::result::Result<(), String> {
+    let taken = sink.on_event(ended, elapsed);
+    let finished = sink.finish().await;
+    taken.and(finished).map_err(|fault| fault.to_string())
+}
+
+/// Returns the warning about records that cannot be written.
+fn records_warning(fault: &Error) -> String {
+    format!("the run goes on without some of its records: {fault:#}")
+}
+
+/// Shows a warning without recording it.
+async fn report(display: &Sender<Event>, outcome: std::result::Result<(), String>) {
+    if let Err(message) = outcome {
+        emit(display, RunEvent::Warning { message }).await;
     }
 }

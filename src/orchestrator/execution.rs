@@ -8,12 +8,11 @@ use futures_util::FutureExt;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio_util::sync::CancellationToken;
 
-use crate::agent::emit;
 use crate::check_results::CheckRequirement;
 use crate::config::Config;
 use crate::config::checks::ChecksConfig;
 use crate::error::{Error, ErrorKind, Result};
-use crate::event::{DeliveryRow, Event};
+use crate::event::{DeliveryRow, Event, RunEvent};
 use crate::layout::RunLayout;
 use crate::mentions::opened_paths::OpenedPath;
 use crate::orchestrator::approvals::{ApprovalBroker, ApprovalConfig};
@@ -290,14 +289,9 @@ impl RunExecution {
             _trace,
         } = self;
         let notices = notices(&turn.team).into_iter();
-        let warning = |message| Event::Warning { message };
+        let warning = |message| Event::Run(RunEvent::Warning { message });
         let first: Vec<Event> = first.into_iter().chain(notices.map(warning)).collect();
-        let mut listeners = EventSinks {
-            recorder,
-            telemetry,
-            display: shown,
-            already_logged: known,
-        };
+        let mut listeners = EventSinks::new(recorder, telemetry, shown, known);
         let playing = async {
             tokio::select! {
                 // A run that is aborted before it begins is recorded as begun.
@@ -307,7 +301,7 @@ impl RunExecution {
             }
         };
         for event in told {
-            emit(&listeners.display, event).await;
+            listeners.show(event).await;
         }
         for event in first {
             listeners.emit(event).await;
@@ -322,9 +316,9 @@ impl RunExecution {
                 return Err(error);
             }
         };
-        let log_dir = listeners.recorder.paths().log().clone();
+        let log_dir = listeners.recorder().paths().log().clone();
         let kept = save_turn(&mut session, &mut played, &task, &around, &log_dir, files);
-        let unwritten = recordings.publish(&listeners.recorder);
+        let unwritten = recordings.publish(listeners.recorder());
         let is_left = |row: &DeliveryRow| !row.outcome.is_delivered();
         let rest = if played.result.rows.iter().any(is_left) {
             PendingDelivery::Undelivered
@@ -334,7 +328,7 @@ impl RunExecution {
         let uncleared = played.team.clear_overlays(rest).err();
         let uncleared = uncleared.map(|error| error.to_string());
         for message in kept.notes.into_iter().chain(unwritten).chain(uncleared) {
-            listeners.emit(Event::Warning { message }).await;
+            listeners.emit(RunEvent::Warning { message }).await;
         }
         let ended = run_ended_event(&played.result, kept.workspace.as_ref());
         listeners.finish(ended).await;
@@ -351,10 +345,10 @@ fn run_ended_event(result: &TurnResult, workspace: Option<&AbsPath>) -> Event {
         }
         Some(_) | None => result.summary.clone(),
     };
-    Event::RunEnded {
+    Event::Run(RunEvent::RunEnded {
         status: result.status,
         summary,
-    }
+    })
 }
 
 /// Context of a run for its records.
@@ -505,7 +499,7 @@ impl RunRequest {
             let environments = AgentEnvironments::prepare(specs, &self.layout, &self.host)?;
             let mut events = environments.sandbox_events();
             let unfit = validate_checks(&environments, team.checks())?;
-            events.extend(unfit.map(|message| Event::Warning { message }));
+            events.extend(unfit.map(|message| Event::Run(RunEvent::Warning { message })));
             Ok(PreparedEnvironments {
                 conflicts,
                 environments,

@@ -11,7 +11,7 @@ use crate::agent::deadline::{RunDeadline, StopCause};
 use crate::agent::presentation::{PresentationStop, present};
 use crate::agent::{ModelSession, emit};
 use crate::error::{Error, Result};
-use crate::event::{DeliveryOutcome, DeliveryRow, Event};
+use crate::event::{DeliveryEvent, DeliveryOutcome, DeliveryRow, Event, RunEvent};
 use crate::id::AgentNumber;
 use crate::orchestrator::check_runner::CheckTarget;
 use crate::orchestrator::coordination::{
@@ -94,7 +94,7 @@ async fn unstarted_result(
     events: &Sender<Event>,
 ) -> FinalPhaseResult {
     let status = over.exit_status();
-    emit(events, Event::CutShort { status }).await;
+    emit(events, RunEvent::CoordinationStopped { status }).await;
     FinalPhaseResult::from_stored_answer(stored, CoordinationEnd::Over(over))
 }
 
@@ -111,9 +111,9 @@ async fn start_conversation(
         .model_session(member, Phase::Final, stage, message, line)
         .await?;
     let agent = member.id.clone();
-    mind.emit(Event::FinalStarted { agent }).await;
+    mind.emit(DeliveryEvent::FinalStarted { agent }).await;
     for message in notes {
-        mind.emit(Event::Warning { message }).await;
+        mind.emit(RunEvent::Warning { message }).await;
     }
     Ok(mind)
 }
@@ -194,7 +194,7 @@ pub async fn present_and_deliver(
         .chain(unlisted_change_notes(&worked, &permissions))
         .chain(left)
     {
-        mind.emit(Event::Warning { message }).await;
+        mind.emit(RunEvent::Warning { message }).await;
     }
     Ok(FinalPhaseResult {
         text,
@@ -269,7 +269,7 @@ async fn report_interruption(
 ) -> CoordinationEnd {
     match why {
         PresentationStop::Stopped(over) => {
-            mind.emit(Event::CutShort {
+            mind.emit(RunEvent::CoordinationStopped {
                 status: over.exit_status(),
             })
             .await;
@@ -282,7 +282,7 @@ async fn report_interruption(
                 ", its answer is used as it is"
             };
             let message = format!("the final agent failed{instead}: {fault}");
-            mind.emit(Event::Warning { message }).await;
+            mind.emit(RunEvent::Warning { message }).await;
             CoordinationEnd::Agreed
         }
     }
@@ -416,7 +416,7 @@ impl FinalDelivery<'_> {
         };
         if how.keeps_failed_delivery(&reason).await {
             let message = format!("{reason}; the delivery stays");
-            emit(events, Event::Warning { message }).await;
+            emit(events, RunEvent::Warning { message }).await;
             return Ok(());
         }
         let taken_back = review::revert_delivery(held).await?;
@@ -439,7 +439,7 @@ impl FinalDelivery<'_> {
         self.apply_overlay(worked).await?;
         if user_path_changes(&worked.changes, permissions).any(is_done) {
             let message = CARRIED.to_owned();
-            emit(&self.events, Event::Warning { message }).await;
+            emit(&self.events, RunEvent::Warning { message }).await;
         }
         Ok(())
     }
@@ -515,7 +515,7 @@ impl FinalDelivery<'_> {
                     "nothing is delivered: {why}; `massgen diff {name}` shows it, and `massgen apply \
                      {name}` applies it"
                 );
-                emit(&self.events, Event::Warning { message }).await;
+                emit(&self.events, RunEvent::Warning { message }).await;
                 Ok(changes)
             }
             Err(error) => Ok(failed_changes(&roots, &error)),

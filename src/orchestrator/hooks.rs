@@ -13,7 +13,7 @@ use crate::commands::parse::parse;
 use crate::config::Config;
 use crate::delivery::plan::{DeliveryPlan, EntryAction};
 use crate::error::{Error, ErrorKind, Result};
-use crate::event::{DeliveryOutcome, DeliveryRow, Event};
+use crate::event::{DeliveryOutcome, DeliveryRow, Event, ToolEvent};
 use crate::hooks::Hook;
 use crate::hooks::answer::HookFailure;
 use crate::hooks::request::HookSubject;
@@ -111,7 +111,7 @@ impl HookObserver for LoggingHookObserver {
 fn hook_ran_event(agent: &AgentId, ran: &HookRun<'_>) -> Event {
     let call = ran.subject.call();
     let (decision, reason, updated_input) = describe_outcome(ran.outcome);
-    Event::HookRan {
+    Event::Tool(ToolEvent::HookRan {
         agent: agent.clone(),
         event: ran.hook.event.to_string(),
         tool: call.map(|call| call.tool.to_owned()),
@@ -121,7 +121,7 @@ fn hook_ran_event(agent: &AgentId, ran: &HookRun<'_>) -> Event {
         reason,
         updated_input,
         elapsed_ms: ran.elapsed_ms,
-    }
+    })
 }
 
 /// Returns a hook's decision, its reason, and its replacement for the tool's input.

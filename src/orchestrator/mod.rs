@@ -12,6 +12,7 @@ pub mod check_runner;
 pub mod grants;
 mod run_directories;
 pub mod hooks;
+mod diagnostic_events;
 mod event_sinks;
 pub mod reply_recordings;
 pub mod resumed_turn;
@@ -38,7 +39,9 @@ use crate::backend::AvailableModel;
 use crate::ballot::{ANSWERS_PER_AGENT_MAX, BallotRules, VoteTally};
 use crate::config::{Config, CoordinationMode};
 use crate::error::{Error, ExitStatus, Result};
-use crate::event::{DeliveryOutcome, DeliveryRow, Event};
+use crate::event::{
+    CoordinationEvent, DeliveryEvent, DeliveryOutcome, DeliveryRow, Event, RunEvent,
+};
 use crate::id::{AgentId, AgentNumber, AnswerLabel};
 use crate::orchestrator::coordination::{
     CoordinationEnd, CoordinationLimits, CoordinationResult, Participant,
@@ -148,7 +151,7 @@ pub async fn run(turn: &mut PreparedTurn) -> Result<TurnResult> {
             && let Some((reason, instructions)) = turn.self_evaluate(mind, &patience).await
         {
             task = prompts::restarted_task(&turn.task, &reason, &instructions, text);
-            turn.emit(Event::Restarting {
+            turn.emit(RunEvent::AttemptRestarted {
                 reason,
                 instructions,
             })
@@ -169,7 +172,7 @@ impl PreparedTurn {
             .map(|member| member.id.clone())
             .collect();
         let question = Arc::clone(&self.task.question);
-        self.emit(Event::RunStarted {
+        self.emit(RunEvent::RunStarted {
             question,
             agents,
             attempt,
@@ -206,7 +209,7 @@ impl PreparedTurn {
             biased;
             begun = self.participants(task) => begun?,
             over = patience.wait() => {
-                self.emit(Event::CutShort { status: over.exit_status() }).await;
+                self.emit(RunEvent::CoordinationStopped { status: over.exit_status() }).await;
                 return Ok(CoordinationResult::without_answers(CoordinationEnd::Over(over)));
             }
         };
@@ -247,7 +250,7 @@ impl PreparedTurn {
         if coordinated.end == CoordinationEnd::Agreed && (ended_by.is_some() || was_cut) {
             let over = StopCause::LimitMet;
             let status = over.exit_status();
-            self.emit(Event::CutShort { status }).await;
+            self.emit(RunEvent::CoordinationStopped { status }).await;
             coordinated.end = CoordinationEnd::Over(over);
         }
         Ok(coordinated)
@@ -271,11 +274,11 @@ impl PreparedTurn {
             .votes
             .iter()
             .filter_map(|(agent, count)| Some((id(*agent)?, *count)));
-        let event = Event::WinnerSelected {
+        let event = Event::Coordination(CoordinationEvent::WinnerSelected {
             agent: id(tally.winner.agent)?,
             label: tally.winner,
             votes: votes.collect(),
-        };
+        });
         self.emit(event).await;
         Some(tally.winner)
     }
@@ -330,13 +333,14 @@ impl PreparedTurn {
     ) -> Result<TurnResult> {
         let member = self.member(winner)?;
         let agent = member.id.clone();
-        self.emit(Event::FinalAnswer {
+        self.emit(DeliveryEvent::FinalAnswer {
             agent: agent.clone(),
             content: Arc::clone(&text),
         })
         .await;
         if !write_roots(&member.grants).is_empty() || !rows.is_empty() {
-            self.emit(Event::Delivered { rows: rows.clone() }).await;
+            self.emit(DeliveryEvent::Delivered { rows: rows.clone() })
+                .await;
         }
         let best = |why: String| format!("{why}; the best answer so far is {agent}'s");
         let (status, summary) = match end {
@@ -412,7 +416,7 @@ impl PreparedTurn {
         }
     }
 
-    async fn emit(&self, event: Event) {
+    async fn emit(&self, event: impl Into<Event>) {
         emit(&self.events, event).await;
     }
 }

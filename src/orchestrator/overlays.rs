@@ -6,11 +6,11 @@ use crate::error::{Error, Result};
 use crate::layout::RunLayout;
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::Grant;
-use crate::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel};
+use crate::sandbox_policy::sandbox_level::SandboxLevel;
 use crate::world::io::locate::{LocatedPath, locate};
 use crate::world::sandbox::exec_environment::ExecEnvironment;
 use crate::world::sandbox::overlay::{
-    self, OverlayAudience, OverlayCleanup, OverlaySpec, WriteOverlay,
+    self, OverlayAudience, OverlayCleanup, OverlayOrigin, OverlaySpec, WriteOverlay,
 };
 use crate::world::store::workspace::make_new;
 
@@ -82,22 +82,21 @@ impl OverlayFactory {
         grants: &[Grant],
         commands: Option<&ExecEnvironment>,
     ) -> Result<(Option<WriteOverlay>, Vec<String>)> {
-        let audience = match commands.map(ExecEnvironment::isolation) {
-            Some(ExecutionIsolation::Sandbox {
-                tier: SandboxLevel::Off,
-                ..
-            }) => return Ok((None, Vec::new())),
-            Some(ExecutionIsolation::Container { .. }) => OverlayAudience::Container,
-            Some(ExecutionIsolation::Sandbox { .. }) | None => OverlayAudience::Sandbox,
-        };
+        if commands.map(ExecEnvironment::sandbox_level) == Some(SandboxLevel::Off) {
+            return Ok((None, Vec::new()));
+        }
+        let audience = commands.map(ExecEnvironment::overlay_audience);
+        let audience = audience.unwrap_or(OverlayAudience::Sandbox);
         let has_commands = commands.is_some();
+        let commands = commands.cloned();
         let wings = self.clone();
         let grants = grants.to_vec();
         let place = self.overlay_directory(performance);
         let begun = Instant::now();
         let work = move || {
+            let origin = commands.as_ref().map(ExecEnvironment::overlay_origin);
             WriteOverlay::open(OverlaySpec {
-                executable: &wings.executable,
+                origin: origin.unwrap_or(OverlayOrigin::Executable(&wings.executable)),
                 place: &place,
                 grants: &grants,
                 state: &wings.state,

@@ -2,7 +2,6 @@
 //! repeats nothing.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::mem::discriminant;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::agent::recorded_conversation::{
@@ -10,7 +9,9 @@ use crate::agent::recorded_conversation::{
 };
 use crate::config::Config;
 use crate::error::{ExitStatus, Result};
-use crate::event::{DeliveryRow, Event};
+use crate::event::{
+    CoordinationEvent, DeliveryEvent, DeliveryRow, Event, ModelEvent, RunEvent, ToolEvent,
+};
 use crate::id::AgentId;
 use crate::orchestrator::overlays::PendingDelivery;
 use crate::orchestrator::snapshots::RecordedAnswer;
@@ -76,7 +77,7 @@ impl InitialTurnState {
         };
         let concluded = RecordedConclusion::from_events(resumed.events());
         let presents = resumed.events().filter_map(|event| {
-            let Event::FinalStarted { agent } = event else {
+            let Event::Delivery(DeliveryEvent::FinalStarted { agent }) = event else {
                 return None;
             };
             Some(agent)
@@ -111,9 +112,10 @@ impl InitialTurnState {
         session.forget_conflicts();
         let message = "nothing held the commands of this run: what you have changed since it was broken \
                        off is not told from what it wrote itself";
-        self.interrupted_requests.push(Event::Warning {
-            message: message.to_owned(),
-        });
+        self.interrupted_requests
+            .push(Event::Run(RunEvent::Warning {
+                message: message.to_owned(),
+            }));
     }
 
     /// Discards the overlays of a final phase that starts again.
@@ -135,12 +137,12 @@ impl RecordedConversations {
         let mut by_agent: BTreeMap<AgentId, VecDeque<(Phase, RecordedConversation)>> =
             BTreeMap::new();
         for event in events {
-            if let Event::RunStarted { agents, .. } = event {
+            if let Event::Run(RunEvent::RunStarted { agents, .. }) = event {
                 for agent in agents {
                     let talks = by_agent.entry(agent.clone()).or_default();
                     talks.push_back((Phase::Coordination, RecordedConversation::default()));
                 }
-            } else if let Event::FinalStarted { agent } = event {
+            } else if let Event::Delivery(DeliveryEvent::FinalStarted { agent }) = event {
                 let talks = by_agent.entry(agent.clone()).or_default();
                 talks.push_back((Phase::Final, RecordedConversation::default()));
             } else if let Some(agent) = event.agent()
@@ -168,13 +170,13 @@ impl RecordedConversations {
 
 /// Adds `event` to `memory`, the record of its conversation.
 fn append_event(memory: &mut RecordedConversation, event: &Event) {
-    if let Event::Replied {
+    if let Event::Model(ModelEvent::Replied {
         text,
         calls,
         stop,
         echo,
         ..
-    } = event
+    }) = event
     {
         memory.replies.push_back(RecordedReply::Whole {
             text: text.to_string(),
@@ -182,27 +184,27 @@ fn append_event(memory: &mut RecordedConversation, event: &Event) {
             stop: *stop,
             echo: echo.clone(),
         });
-    } else if let Event::Failed { reason, .. } = event {
+    } else if let Event::Model(ModelEvent::Failed { reason, .. }) = event {
         let failed = RecordedReply::Failed(reason.clone());
         memory.replies.push_back(failed);
-    } else if let Event::FellBack { .. } = event {
+    } else if let Event::Model(ModelEvent::ModelFallback { .. }) = event {
         memory.models_left = memory.models_left.saturating_add(1);
-    } else if let Event::ToolCalled {
+    } else if let Event::Tool(ToolEvent::ToolCalled {
         call_id, denied, ..
-    } = event
+    }) = event
     {
         let record = match denied {
             Some(reason) => RecordedCall::TurnedAway(ToolResultContent::from_rejection(reason)),
             None => RecordedCall::Begun,
         };
         memory.calls.insert(call_id.clone(), record);
-    } else if let Event::ToolFinished {
+    } else if let Event::Tool(ToolEvent::ToolFinished {
         call_id,
         summary,
         content,
         images,
         ..
-    } = event
+    }) = event
     {
         let content = content.as_deref().unwrap_or(summary);
         let reading = ToolResultContent {
@@ -219,9 +221,9 @@ pub fn recorded_answers<'e>(
     events: impl IntoIterator<Item = &'e Event>,
 ) -> VecDeque<RecordedAnswer> {
     let answer = |event: &Event| {
-        let Event::Answered {
+        let Event::Coordination(CoordinationEvent::Answered {
             label, snapshot, ..
-        } = event
+        }) = event
         else {
             return None;
         };
@@ -250,9 +252,9 @@ fn interrupted_requests<'e>(
 ) -> Vec<Event> {
     let mut open: BTreeMap<AgentId, (Arc<str>, Phase)> = BTreeMap::new();
     for (talk, event) in with_conversation_keys(events) {
-        if let Event::Asking { agent, model } = event {
+        if let Event::Model(ModelEvent::ModelRequestStarted { agent, model }) = event {
             open.insert(agent.clone(), (Arc::clone(model), talk.phase));
-        } else if let Event::Asked { agent, .. } = event {
+        } else if let Event::Model(ModelEvent::ModelRequestFinished { agent, .. }) = event {
             open.remove(agent);
         }
     }
@@ -260,14 +262,14 @@ fn interrupted_requests<'e>(
         let mut known = models.get(&agent).into_iter().flatten();
         let known = known.find(|known| known.name == model);
         let price = known.and_then(|known| known.price.as_ref());
-        Event::Asked {
+        Event::Model(ModelEvent::ModelRequestFinished {
             agent,
             model,
             phase,
             usage: TokenUsage::default(),
             cost_usd: price.filter(|price| price.is_free()).map(|_| Money::ZERO),
             elapsed_ms: 0,
-        }
+        })
     };
     open.into_iter().map(asked).collect()
 }
@@ -290,11 +292,11 @@ impl RecordedConclusion {
     pub fn from_events<'e>(events: impl IntoIterator<Item = &'e Event>) -> Option<Self> {
         let (mut answer, mut delivered, mut cut_short) = (None, None, None);
         for event in events {
-            if let Event::FinalAnswer { agent, content } = event {
+            if let Event::Delivery(DeliveryEvent::FinalAnswer { agent, content }) = event {
                 answer = Some((agent.clone(), Arc::clone(content)));
-            } else if let Event::Delivered { rows } = event {
+            } else if let Event::Delivery(DeliveryEvent::Delivered { rows }) = event {
                 delivered = Some(rows.clone());
-            } else if let Event::CutShort { status } = event {
+            } else if let Event::Run(RunEvent::CoordinationStopped { status }) = event {
                 cut_short = Some(*status);
             }
         }
@@ -322,7 +324,7 @@ impl AlreadyLoggedEvents {
     ) -> Self {
         let ended: BTreeSet<(usize, &AgentId, &str)> = with_conversation_keys(events.clone())
             .filter_map(|(talk, event)| {
-                let Event::ToolFinished { agent, call_id, .. } = event else {
+                let Event::Tool(ToolEvent::ToolFinished { agent, call_id, .. }) = event else {
                     return None;
                 };
                 Some((talk.number, agent, call_id.as_str()))
@@ -330,49 +332,20 @@ impl AlreadyLoggedEvents {
             .collect();
         let is_told_again = |(talk, event): &(ConversationKey, &Event)| {
             let is_repeated = talk.phase == Phase::Final && of_final == EffectPersistence::Gone;
-            match event {
-                Event::ToolCalled {
-                    agent,
-                    call_id,
-                    denied: None,
-                    ..
-                } => is_repeated || !ended.contains(&(talk.number, agent, call_id.as_str())),
-                Event::ToolCalled { .. } => talk.phase == Phase::Final,
-                Event::ToolFinished { .. } => is_repeated,
-                Event::Asking { .. }
-                | Event::Text { .. }
-                | Event::Reasoning { .. }
-                | Event::Asked { .. }
-                | Event::Replied { .. }
-                | Event::Retrying { .. }
-                | Event::Held { .. }
-                | Event::FellBack { .. }
-                | Event::Shortened { .. }
-                | Event::OwnTool { .. }
-                | Event::PersonAsked { .. }
-                | Event::HookRan { .. }
-                | Event::Pipeline { .. }
-                | Event::ServerWorks { .. }
-                | Event::Checking { .. }
-                | Event::Checked { .. }
-                | Event::RunEnded { .. } => false,
-                Event::RunStarted { .. }
-                | Event::Failed { .. }
-                | Event::LimitMet { .. }
-                | Event::Answered { .. }
-                | Event::Voted { .. }
-                | Event::VotesVoided { .. }
-                | Event::Refused { .. }
-                | Event::Informed { .. }
-                | Event::DroppedOut { .. }
-                | Event::WinnerSelected { .. }
-                | Event::FinalStarted { .. }
-                | Event::FinalAnswer { .. }
-                | Event::Delivered { .. }
-                | Event::Restarting { .. }
-                | Event::Confined { .. }
-                | Event::CutShort { .. }
-                | Event::Warning { .. } => true,
+            if let Event::Tool(ToolEvent::ToolCalled {
+                agent,
+                call_id,
+                denied: None,
+                ..
+            }) = event
+            {
+                is_repeated || !ended.contains(&(talk.number, agent, call_id.as_str()))
+            } else if let Event::Tool(ToolEvent::ToolCalled { .. }) = event {
+                talk.phase == Phase::Final
+            } else if let Event::Tool(ToolEvent::ToolFinished { .. }) = event {
+                is_repeated
+            } else {
+                is_always_told_again(event)
             }
         };
         let again = with_conversation_keys(events).filter(is_told_again);
@@ -389,23 +362,45 @@ impl AlreadyLoggedEvents {
     }
 }
 
+/// Returns whether a resumed turn emits `event` again in any conversation: model requests, tool calls
+/// and checks that have ended are not repeated.
+fn is_always_told_again(event: &Event) -> bool {
+    match event {
+        Event::Run(event) => !matches!(event, RunEvent::RunEnded { .. }),
+        Event::Model(event) => matches!(event, ModelEvent::Failed { .. }),
+        Event::Coordination(_) => true,
+        Event::Delivery(event) => !matches!(
+            event,
+            DeliveryEvent::Checking { .. } | DeliveryEvent::Checked { .. }
+        ),
+        Event::Tool(_) | Event::Pipeline(_) => false,
+    }
+}
+
 /// Returns whether two events report the same thing. Times and other details of the moment may
 /// differ.
 fn is_same_event(known: &Event, event: &Event) -> bool {
-    if let (Event::ToolCalled { call_id: a, .. }, Event::ToolCalled { call_id: b, .. })
-    | (Event::ToolFinished { call_id: a, .. }, Event::ToolFinished { call_id: b, .. }) =
-        (known, event)
+    if let (
+        Event::Tool(ToolEvent::ToolCalled { call_id: a, .. }),
+        Event::Tool(ToolEvent::ToolCalled { call_id: b, .. }),
+    )
+    | (
+        Event::Tool(ToolEvent::ToolFinished { call_id: a, .. }),
+        Event::Tool(ToolEvent::ToolFinished { call_id: b, .. }),
+    ) = (known, event)
     {
         return a == b && known.agent() == event.agent();
     }
     let is_said = matches!(
         event,
-        Event::Warning { .. } | Event::Confined { .. } | Event::LimitMet { .. }
+        Event::Run(
+            RunEvent::Warning { .. } | RunEvent::SandboxSelected { .. } | RunEvent::LimitMet { .. }
+        )
     );
     if is_said {
         known == event
     } else {
-        discriminant(known) == discriminant(event) && known.agent() == event.agent()
+        known.is_same_kind(event) && known.agent() == event.agent()
     }
 }
 
@@ -425,9 +420,9 @@ fn with_conversation_keys<'e>(
         number: 0,
     };
     events.into_iter().map(move |event| {
-        let begun = if let Event::RunStarted { .. } = event {
+        let begun = if let Event::Run(RunEvent::RunStarted { .. }) = event {
             Some(Phase::Coordination)
-        } else if let Event::FinalStarted { .. } = event {
+        } else if let Event::Delivery(DeliveryEvent::FinalStarted { .. }) = event {
             Some(Phase::Final)
         } else {
             None

@@ -8,13 +8,13 @@ use crate::permissions::grant::{Grant, GrantScope};
 use crate::permissions::protected::fold_name;
 
 /// The folded names of a path, from the root down.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct FoldedPath(Vec<String>);
 
 impl FoldedPath {
     /// Folds every name of `path`.
-    pub(crate) fn of(path: &RealPath) -> Self {
-        let names = path.as_path().iter();
+    pub(crate) fn of(path: &Path) -> Self {
+        let names = path.iter();
         Self(names.map(|name| fold_name(name).into_owned()).collect())
     }
 

@@ -54,6 +54,16 @@ pub enum DenyReason<'a> {
     },
 }
 
+impl<'a> PermissionDecision<'a> {
+    /// Returns the grant that decides, if one covers the path.
+    pub fn grant(self) -> Option<&'a Grant> {
+        match self {
+            Self::Allow { grant } | Self::Deny(DenyReason::Lowered { grant, .. }) => Some(grant),
+            Self::Deny(DenyReason::OutsideGrants) => None,
+        }
+    }
+}
+
 impl PathPermissionManager {
     /// Sorts `grants` so that an exact file precedes a tree and a deeper root a shallower one. Of
     /// two grants with the same root and scope, the one with the kind closest to the agent comes
@@ -67,7 +77,7 @@ impl PathPermissionManager {
         });
         let roots: Vec<FoldedPath> = grants
             .iter()
-            .map(|grant| FoldedPath::of(&grant.root))
+            .map(|grant| FoldedPath::of(grant.root.as_path()))
             .collect();
         let nested = (0..grants.len())
             .map(|outer| NestedGrant::all_inside(outer, &grants, &roots))
@@ -103,14 +113,10 @@ impl PathPermissionManager {
         wanted: Permission,
         consent: CallApproval,
     ) -> PermissionDecision<'_> {
-        let mut grants = self.grants.iter().zip(&self.nested);
-        let reached =
-            grants.find_map(|(grant, nested)| Some((grant, nested, grant.relative_path(path)?)));
-        let Some((grant, nested, rel)) = reached else {
+        let Some((grant, nested, rel)) = self.most_specific(path) else {
             return PermissionDecision::Deny(DenyReason::OutsideGrants);
         };
-        let spelled_otherwise = nested.iter().filter(|nested| nested.reaches(&rel));
-        for inner in spelled_otherwise.filter_map(|nested| self.grants.get(nested.index)) {
+        for inner in self.reaching(nested, &rel) {
             if let Some(rel) = below_folded(path.as_path(), inner.root.as_path())
                 && let denied @ PermissionDecision::Deny(_) =
                     self.decide_by(inner, &rel, wanted, consent)
@@ -154,6 +160,28 @@ impl PathPermissionManager {
         }
     }
 
+    /// Returns the nested grants that `path` belongs to only in another spelling: each of them has to
+    /// allow an access too.
+    pub fn grants_in_other_spelling(&self, path: &RealPath) -> Vec<&Grant> {
+        let reached = self.most_specific(path);
+        let inside = reached.map(|(_, nested, rel)| self.reaching(nested, &rel).collect());
+        inside.unwrap_or_default()
+    }
+
+    /// Returns the grant that covers `path` by exact names, its nested grants, and the path below its root.
+    fn most_specific(&self, path: &RealPath) -> Option<(&Grant, &[NestedGrant], RelPath)> {
+        let mut grants = self.grants.iter().zip(&self.nested);
+        grants.find_map(|(grant, nested)| {
+            Some((grant, nested.as_slice(), grant.relative_path(path)?))
+        })
+    }
+
+    /// Returns the grants among `nested` that cover `rel` by folded names.
+    fn reaching(&self, nested: &[NestedGrant], rel: &RelPath) -> impl Iterator<Item = &Grant> {
+        let reaching = nested.iter().filter(|nested| nested.reaches(rel));
+        reaching.filter_map(|nested| self.grants.get(nested.index))
+    }
+
     /// Returns whether the access is allowed.
     pub fn allows(&self, path: &RealPath, wanted: Permission) -> bool {
         matches!(self.decide(path, wanted), PermissionDecision::Allow { .. })
@@ -171,14 +199,14 @@ impl PathPermissionManager {
 
     /// Returns whether a grant has its root at `path`, in any spelling.
     pub fn is_a_root(&self, path: &RealPath) -> bool {
-        let folded = FoldedPath::of(path);
+        let folded = FoldedPath::of(path.as_path());
         self.roots.contains(&folded)
     }
 
     /// Returns whether another grant has its root strictly inside `path`, in any spelling. Deleting
     /// or moving `path` would remove that grant's root.
     pub fn contains_grant_root(&self, path: &RealPath) -> bool {
-        let folded = FoldedPath::of(path);
+        let folded = FoldedPath::of(path.as_path());
         let mut roots = self.roots.iter();
         roots.any(|root| root.is_within(&folded) && *root != folded)
     }

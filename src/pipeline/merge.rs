@@ -9,7 +9,7 @@ use crate::agent::deadline::RunDeadline;
 use crate::agent::emit;
 use crate::check_results::{CheckRequirement, CheckResult, CheckVerdict};
 use crate::error::{ExitStatus, Result};
-use crate::event::{Event, PipelineStep};
+use crate::event::{PipelineEvent, RunEvent};
 use crate::id::AgentId;
 use crate::layout::{RunLayout, RunName};
 use crate::orchestrator::check_runner::{CheckRunner, CheckTarget, CheckedAgent};
@@ -181,13 +181,13 @@ impl StageMerger<'_> {
         let message = entry.message(&subject, &truncate(&whole.answer, ANSWER_CHARS_MAX));
         let others = std::slice::from_ref(commit);
         let merged = ground.commit(&main, others, &tree, &message).await?;
-        let step = PipelineStep::Merged {
+        let step = PipelineEvent::Merged {
             iteration: seat.iteration,
             role: seat.name.clone(),
             commit: merged.to_string(),
             files: names.len(),
         };
-        emit(&self.pipeline.events, Event::Pipeline { step }).await;
+        emit(&self.pipeline.events, step).await;
         Ok(MergeAttempt::Merged)
     }
 
@@ -330,13 +330,13 @@ impl StageMerger<'_> {
     }
 
     async fn emit_rejection(&self, reason: &str, tried: u32, tries_max: u32) {
-        let step = PipelineStep::Refused {
+        let step = PipelineEvent::Refused {
             role: self.stage_run.instance.name.clone(),
             reason: reason.to_owned(),
             tried,
             tries_max,
         };
-        emit(&self.pipeline.events, Event::Pipeline { step }).await;
+        emit(&self.pipeline.events, step).await;
     }
 
     fn tries_exhausted(&self, tried: u32, reason: &str) -> PipelineStop {
@@ -413,7 +413,7 @@ impl PipelineRun {
         checkout.show(&self.repository.tip().await?).await?;
         let (shells, ..) = self.check_environment(agent, checkout.dir())?;
         if let Some(message) = validate_checks(&shells, checks)? {
-            emit(&self.events, Event::Warning { message }).await;
+            emit(&self.events, RunEvent::Warning { message }).await;
         }
         Ok(())
     }

@@ -24,7 +24,7 @@ use crate::agent::emit;
 use crate::config::Config;
 use crate::config::workflow::WorkflowConfig;
 use crate::error::{Error, ExitStatus, Result};
-use crate::event::{Event, PipelineStep};
+use crate::event::{DeliveryEvent, Event, PipelineEvent, RunEvent};
 use crate::id::AgentId;
 use crate::mentions::opened_paths::OpenedPath;
 use crate::orchestrator::approvals::ApprovalConfig;
@@ -167,11 +167,11 @@ impl PipelineRun {
         agents.sort();
         agents.dedup();
         let question = Arc::from(self.repository.record.task.as_str());
-        let begun = Event::RunStarted {
+        let begun = Event::Run(RunEvent::RunStarted {
             question,
             agents,
             attempt: 1,
-        };
+        });
         emit(&self.events, begun).await;
     }
 
@@ -260,14 +260,14 @@ impl PipelineRun {
         let mut playing = Vec::new();
         for copy in open {
             let seat = RoleInstance::new(&stage.role, iteration, number, copy, copies);
-            let works = PipelineStep::Works {
+            let works = PipelineEvent::Works {
                 iteration,
                 role: seat.name.clone(),
                 stage: number.saturating_add(1),
                 stages,
                 agents: instance_agents(stage, &seat)?,
             };
-            emit(&self.events, Event::Pipeline { step: works }).await;
+            emit(&self.events, works).await;
             let index = usize::try_from(copy).unwrap_or_default().saturating_sub(1);
             let of_plan = parts.get(index).filter(|_| copies > 1);
             let of_plan = of_plan.map(String::as_str);
@@ -388,10 +388,10 @@ impl PipelineRun {
         // end.
         let answer = answer.filter(|_| halt.is_final);
         if let Some(answer) = &answer {
-            let told = Event::FinalAnswer {
+            let told = Event::Delivery(DeliveryEvent::FinalAnswer {
                 agent: answer.agent.clone(),
                 content: Arc::clone(&answer.text),
-            };
+            });
             emit(&self.events, told).await;
         }
         let way_on = if halt.status == ExitStatus::Delivered {
@@ -409,10 +409,10 @@ impl PipelineRun {
             }
         };
         let summary = format!("{}; {way_on}", halt.reason);
-        let ended = Event::RunEnded {
+        let ended = Event::Run(RunEvent::RunEnded {
             status: halt.status,
             summary: summary.clone(),
-        };
+        });
         emit(&self.events, ended).await;
         Ok(PipelineResult {
             status: halt.status,

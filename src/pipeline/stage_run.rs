@@ -10,7 +10,7 @@ use uuid::Uuid;
 use crate::agent::emit;
 use crate::config::Config;
 use crate::error::{Error, ExitStatus, Result};
-use crate::event::Event;
+use crate::event::{DeliveryEvent, Event, RunEvent};
 use crate::id::AgentId;
 use crate::layout::{RunLayout, RunName};
 use crate::orchestrator::execution::{RunExecution, RunRequest, SnapshotMode};
@@ -391,7 +391,7 @@ impl PipelineRun {
     /// Returns whether an event is new: the sandbox report of an agent is the same in every stage
     /// run.
     fn is_new(&self, event: &Event) -> bool {
-        let Event::Confined { agents, by, .. } = event else {
+        let Event::Run(RunEvent::SandboxSelected { agents, by, .. }) = event else {
             return true;
         };
         let said = format!("{agents:?} {by}");
@@ -469,9 +469,9 @@ fn run_end(events: &[Event]) -> RunEnd {
     let mut said = None;
     let mut end = RunEnd::Unfinished;
     for event in events {
-        if let Event::FinalAnswer { agent, content } = event {
+        if let Event::Delivery(DeliveryEvent::FinalAnswer { agent, content }) = event {
             said = Some((agent.clone(), content.as_ref().to_owned()));
-        } else if let Event::RunEnded { status, .. } = event {
+        } else if let Event::Run(RunEvent::RunEnded { status, .. }) = event {
             end = match said.take() {
                 Some((agent, answer)) if *status == ExitStatus::Delivered => {
                     RunEnd::Answered { agent, answer }
@@ -488,9 +488,7 @@ fn run_end(events: &[Event]) -> RunEnd {
 fn is_pipeline_event(event: &Event) -> bool {
     !matches!(
         event,
-        Event::RunStarted { .. }
-            | Event::FinalAnswer { .. }
-            | Event::Delivered { .. }
-            | Event::RunEnded { .. }
+        Event::Run(RunEvent::RunStarted { .. } | RunEvent::RunEnded { .. })
+            | Event::Delivery(DeliveryEvent::FinalAnswer { .. } | DeliveryEvent::Delivered { .. })
     )
 }

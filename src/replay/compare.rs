@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::error::ExitStatus;
-use crate::event::Event;
+use crate::event::{CoordinationEvent, DeliveryEvent, Event, RunEvent};
 use crate::id::{AgentId, AnswerLabel};
 use crate::path::AbsPath;
 use crate::prompts::rewrite_paths;
@@ -57,7 +57,7 @@ pub fn compared_events<'e>(
     let mut shown: BTreeMap<AgentId, Vec<AnswerLabel>> = BTreeMap::new();
     let mut happenings = Vec::new();
     for event in events {
-        if let Event::Informed { agent, labels } = event {
+        if let Event::Coordination(CoordinationEvent::AnswersShown { agent, labels }) = event {
             let shown = shown.entry(agent.clone()).or_default();
             shown.extend(labels);
         }
@@ -70,7 +70,9 @@ pub fn compared_events<'e>(
             });
         }
         // Answers that an agent was shown before it did nothing more have influenced no decision.
-        if let Event::RunStarted { .. } | Event::CutShort { .. } = event {
+        if let Event::Run(RunEvent::RunStarted { .. } | RunEvent::CoordinationStopped { .. }) =
+            event
+        {
             shown.clear();
         }
     }
@@ -110,56 +112,58 @@ pub enum RecordCompleteness {
 /// run.
 fn compared_form(event: &Event, names: &PathAliases) -> Option<Event> {
     let mut event = event.clone();
-    match &mut event {
-        Event::RunStarted { question: text, .. } | Event::FinalAnswer { content: text, .. } => {
-            *text = names.replace_paths(text).into();
-        }
-        Event::Answered {
+    let counts = match &mut event {
+        Event::Run(event) => clean_run_event(event, names),
+        Event::Coordination(event) => clean_coordination_event(event, names),
+        Event::Delivery(event) => clean_delivery_event(event, names),
+        Event::Model(_) | Event::Tool(_) | Event::Pipeline(_) => false,
+    };
+    counts.then_some(event)
+}
+
+fn clean_run_event(event: &mut RunEvent, names: &PathAliases) -> bool {
+    if let RunEvent::RunStarted { question, .. } = event {
+        *question = names.replace_paths(question).into();
+    } else if let RunEvent::AttemptRestarted {
+        reason,
+        instructions,
+    } = event
+    {
+        *reason = names.replace_paths(reason);
+        *instructions = names.replace_paths(instructions);
+    } else if let RunEvent::CoordinationStopped { status } = event {
+        *status = ExitStatus::Interrupted;
+    } else {
+        return false;
+    }
+    true
+}
+
+fn clean_coordination_event(event: &mut CoordinationEvent, names: &PathAliases) -> bool {
+    match event {
+        CoordinationEvent::Answered {
             content, snapshot, ..
         } => {
             *content = names.replace_paths(content).into();
             *snapshot = None;
         }
-        Event::Voted { reason, .. }
-        | Event::Refused { reason, .. }
-        | Event::DroppedOut { reason, .. } => *reason = names.replace_paths(reason),
-        Event::Restarting {
-            reason,
-            instructions,
-        } => {
-            *reason = names.replace_paths(reason);
-            *instructions = names.replace_paths(instructions);
-        }
-        Event::CutShort { status } => *status = ExitStatus::Interrupted,
-        Event::VotesVoided { .. } | Event::WinnerSelected { .. } | Event::FinalStarted { .. } => {}
-        Event::Asking { .. }
-        | Event::Text { .. }
-        | Event::Reasoning { .. }
-        | Event::Asked { .. }
-        | Event::Replied { .. }
-        | Event::Failed { .. }
-        | Event::Retrying { .. }
-        // Their results are part of the answers.
-        | Event::Checking { .. }
-        | Event::Checked { .. }
-        | Event::Held { .. }
-        | Event::FellBack { .. }
-        | Event::Shortened { .. }
-        | Event::OwnTool { .. }
-        | Event::LimitMet { .. }
-        | Event::PersonAsked { .. }
-        | Event::HookRan { .. }
-        | Event::Pipeline { .. }
-        | Event::ServerWorks { .. }
-        | Event::ToolCalled { .. }
-        | Event::ToolFinished { .. }
-        | Event::Informed { .. }
-        | Event::Delivered { .. }
-        | Event::Confined { .. }
-        | Event::Warning { .. }
-        | Event::RunEnded { .. } => return None,
+        CoordinationEvent::Voted { reason, .. }
+        | CoordinationEvent::SubmissionRejected { reason, .. }
+        | CoordinationEvent::DroppedOut { reason, .. } => *reason = names.replace_paths(reason),
+        CoordinationEvent::VotesVoided { .. } | CoordinationEvent::WinnerSelected { .. } => {}
+        CoordinationEvent::AnswersShown { .. } => return false,
     }
-    Some(event)
+    true
+}
+
+/// Events of checks do not count; their results are part of the answers.
+fn clean_delivery_event(event: &mut DeliveryEvent, names: &PathAliases) -> bool {
+    if let DeliveryEvent::FinalAnswer { content, .. } = event {
+        *content = names.replace_paths(content).into();
+        true
+    } else {
+        matches!(event, DeliveryEvent::FinalStarted { .. })
+    }
 }
 
 #[cfg(test)]
@@ -171,7 +175,7 @@ mod tests {
     #[track_caller]
     fn check(between: &str, expected: bool) {
         let lines = [
-            r#"{"type":"informed","agent":"a","labels":["agent2.1"]}"#,
+            r#"{"type":"answers_shown","agent":"a","labels":["agent2.1"]}"#,
             between,
             r#"{"type":"winner_selected","agent":"a","label":"agent1.1","votes":[]}"#,
         ];
@@ -183,7 +187,13 @@ mod tests {
 
     #[test]
     fn what_an_agent_was_shown_when_the_run_was_cut_short_decided_nothing() {
-        check(r#"{"type":"cut_short","status":"interrupted"}"#, false);
-        check(r#"{"type":"asking","agent":"a","model":"m"}"#, true);
+        check(
+            r#"{"type":"coordination_stopped","status":"interrupted"}"#,
+            false,
+        );
+        check(
+            r#"{"type":"model_request_started","agent":"a","model":"m"}"#,
+            true,
+        );
     }
 }

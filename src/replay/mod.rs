@@ -81,11 +81,11 @@ pub async fn play(
         run_request(record, layout, &moves, machine, &stop.graceful),
         stop,
     )?;
-    let (shown, mut events) = mpsc::channel(EVENTS_WAITING_MAX);
+    let (shown, mut events) = mpsc::channel::<Event>(EVENTS_WAITING_MAX);
     let watching = async {
         let mut seen = Vec::new();
         while let Some(event) = events.recv().await {
-            if !matches!(event, Event::Text { .. } | Event::Reasoning { .. }) {
+            if !event.is_streamed() {
                 seen.push(event);
             }
         }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::agent::replay_visibility::{ShownAnswers, VisibilityTimeline};
 use crate::error::ExitStatus;
-use crate::event::{Event, StopReason};
+use crate::event::{CoordinationEvent, DeliveryEvent, Event, ModelEvent, RunEvent, StopReason};
 use crate::id::{AgentId, AgentNumber};
 use crate::orchestrator::replay_order::{RecordedCoordination, RecordedEnding, RecordedSubmission};
 
@@ -74,7 +74,7 @@ impl ReplayPlan {
         let mut planning = ReplayPlanner::default();
         for event in events {
             planning.apply(event);
-            planning.ends_with_failure = matches!(event, Event::Failed { .. });
+            planning.ends_with_failure = matches!(event, Event::Model(ModelEvent::Failed { .. }));
         }
         if !planning.plan.is_complete {
             planning.close_unfinished();
@@ -85,36 +85,57 @@ impl ReplayPlan {
 
 impl ReplayPlanner {
     fn apply(&mut self, event: &Event) {
-        self.apply_to_conversation(event);
-        if let Event::RunStarted { agents, .. } = event {
+        match event {
+            Event::Run(event) => self.apply_run_event(event),
+            Event::Model(event) => self.apply_model_event(event),
+            Event::Coordination(event) => self.apply_coordination_event(event),
+            Event::Delivery(event) => self.apply_delivery_event(event),
+            Event::Tool(_) | Event::Pipeline(_) => {}
+        }
+    }
+
+    fn apply_run_event(&mut self, event: &RunEvent) {
+        if let RunEvent::RunStarted { agents, .. } = event {
             self.begin(agents);
-        } else if let Event::Informed { agent, labels } = event {
+        } else if let RunEvent::CoordinationStopped { .. } = event {
+            self.close_unfinished();
+            if !self.has_answer {
+                self.is_concluded = true;
+            }
+        } else if let RunEvent::RunEnded { status, .. } = event
+            && (self.is_concluded || *status == ExitStatus::NoAnswer)
+        {
+            self.close();
+            self.plan.is_complete = true;
+        }
+    }
+
+    fn apply_coordination_event(&mut self, event: &CoordinationEvent) {
+        if let CoordinationEvent::AnswersShown { agent, labels } = event {
             let look = ShownAnswers {
                 after_steps: self.steps_of(agent),
                 labels: labels.clone(),
             };
             self.add_cue(agent, |cues| cues.shown.push_back(look));
-        } else if let Event::Answered { agent, .. }
-        | Event::Voted { agent, .. }
-        | Event::Refused { agent, .. } = event
+        } else if let CoordinationEvent::Answered {
+            agent,
+            label,
+            evidence,
+            ..
+        } = event
         {
-            if let Event::Answered {
-                label,
-                evidence: Some(evidence),
-                ..
-            } = event
+            if let Some(evidence) = evidence
                 && let Some(course) = self.plan.courses.back_mut()
             {
                 course.check_results.insert(*label, evidence.clone());
             }
-            self.has_answer |= matches!(event, Event::Answered { .. });
-            let hook = if let Event::Refused { hook, .. } = event {
-                hook.clone()
-            } else {
-                None
-            };
-            self.record_submission(agent, hook);
-        } else if let Event::DroppedOut {
+            self.has_answer = true;
+            self.record_submission(agent, None);
+        } else if let CoordinationEvent::Voted { agent, .. } = event {
+            self.record_submission(agent, None);
+        } else if let CoordinationEvent::SubmissionRejected { agent, hook, .. } = event {
+            self.record_submission(agent, hook.clone());
+        } else if let CoordinationEvent::DroppedOut {
             agent, timed_out, ..
         } = event
         {
@@ -123,33 +144,29 @@ impl ReplayPlanner {
                 self.add_cue(agent, |cues| cues.out_of_time_after = Some(after));
             }
             self.record_submission(agent, None);
-        } else if let Event::WinnerSelected { .. } = event {
+        } else if let CoordinationEvent::WinnerSelected { .. } = event {
             self.close();
-        } else if let Event::FinalStarted { agent } = event {
+        }
+    }
+
+    fn apply_delivery_event(&mut self, event: &DeliveryEvent) {
+        if let DeliveryEvent::FinalStarted { agent } = event {
             self.place = EventPhase::Final;
             self.presents = Some(agent.clone());
             self.open(agent);
-        } else if let Event::CutShort { .. } = event {
-            self.close_unfinished();
-            if !self.has_answer {
-                self.is_concluded = true;
-            }
-        } else if let Event::FinalAnswer { .. } = event {
+        } else if let DeliveryEvent::FinalAnswer { .. } = event {
             self.is_concluded = true;
-        } else if let Event::RunEnded { status, .. } = event
-            && (self.is_concluded || *status == ExitStatus::NoAnswer)
-        {
-            self.close();
-            self.plan.is_complete = true;
         }
     }
 
     /// Counts an event in its conversation.
-    fn apply_to_conversation(&mut self, event: &Event) {
+    fn apply_model_event(&mut self, event: &ModelEvent) {
         let (replies, agent) =
-            if let Event::Replied { agent, .. } | Event::Failed { agent, .. } = event {
+            if let ModelEvent::Replied { agent, .. } | ModelEvent::Failed { agent, .. } = event {
                 (1, agent)
-            } else if let Event::Asking { agent, .. } | Event::Held { agent, .. } = event {
+            } else if let ModelEvent::ModelRequestStarted { agent, .. }
+            | ModelEvent::RateLimited { agent, .. } = event
+            {
                 (0, agent)
             } else {
                 return;
@@ -159,7 +176,7 @@ impl ReplayPlanner {
         if let Some(talk) = talks.last_mut() {
             talk.replies = talk.replies.saturating_add(replies);
         }
-        if let Event::Replied { calls, stop, .. } = event {
+        if let ModelEvent::Replied { calls, stop, .. } = event {
             let is_whole = *stop != StopReason::Paused || !calls.is_empty();
             let steps = self.steps.entry(agent.clone()).or_default();
             *steps = steps.saturating_add(u32::from(is_whole));
@@ -266,15 +283,15 @@ mod tests {
     }
 
     fn started() -> Event {
-        Event::RunStarted {
+        Event::Run(RunEvent::RunStarted {
             question: "?".into(),
             agents: vec![agent("b"), agent("a")],
             attempt: 1,
-        }
+        })
     }
 
     fn asking(id: &str) -> Event {
-        event("asking", id, ",\"model\":\"m\"")
+        event("model_request_started", id, ",\"model\":\"m\"")
     }
 
     fn replied(id: &str) -> Event {
@@ -295,9 +312,9 @@ mod tests {
     }
 
     fn cut() -> Event {
-        Event::CutShort {
+        Event::Run(RunEvent::CoordinationStopped {
             status: ExitStatus::Limit,
-        }
+        })
     }
 
     fn won() -> Event {
@@ -317,10 +334,10 @@ mod tests {
     }
 
     fn ended() -> Event {
-        Event::RunEnded {
+        Event::Run(RunEvent::RunEnded {
             status: ExitStatus::Delivered,
             summary: String::new(),
-        }
+        })
     }
 
     /// `expected` is the ending of each coordination, and each agent's conversations: the number of
@@ -399,7 +416,8 @@ mod tests {
 
     #[test]
     fn a_look_is_known_by_the_steps_before_it() {
-        let informed = |labels: &str| event("informed", "b", &format!(",\"labels\":[{labels}]"));
+        let informed =
+            |labels: &str| event("answers_shown", "b", &format!(",\"labels\":[{labels}]"));
         let plan = ReplayPlan::from_events(&[
             started(),
             informed("\"agent1.1\""),

@@ -9,7 +9,7 @@ use crate::config::recorded::recorded_config;
 use crate::config::{Config, ConfigContext, ConfigOrigin, load};
 use crate::dotenv::ConfigVariables;
 use crate::error::{Error, ErrorKind, Result};
-use crate::event::Event;
+use crate::event::{Event, RunEvent};
 use crate::id::AgentId;
 use crate::mentions::LookupResult;
 use crate::mentions::opened_paths::OpenedPath;
@@ -101,7 +101,7 @@ impl RecordedRun {
     /// Returns the task as the agents read it.
     pub fn question(&self) -> Arc<str> {
         let question = self.events.iter().find_map(|event| {
-            if let Event::RunStarted { question, .. } = event {
+            if let Event::Run(RunEvent::RunStarted { question, .. }) = event {
                 Some(Arc::clone(question))
             } else {
                 None
@@ -116,7 +116,7 @@ fn events(run: &RunDir, notes: &mut Vec<String>) -> Result<Vec<Event>> {
     let mut events = Vec::new();
     for entry in run.events()? {
         match entry.map(|entry| (entry.seq, entry.event())) {
-            Ok((_, Some(Event::Text { .. } | Event::Reasoning { .. }))) => {}
+            Ok((_, Some(event))) if event.is_streamed() => {}
             Ok((_, Some(event))) => events.push(event),
             Ok((line, None)) => notes.push(format!(
                 "line {line} of the event log tells of something that this version does not know"

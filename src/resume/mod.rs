@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::event::Event;
+use crate::event::{CoordinationEvent, Event, ModelEvent, RunEvent};
 use crate::id::AgentId;
 use crate::layout::RunName;
 use crate::orchestrator::replay_order::{RecordedCoordination, RecordedEnding};
@@ -90,8 +90,9 @@ impl ResumeState {
                 "its log tells of something that this version does not know",
             )
         })?;
-        let has_ended =
-            |(event, _): &(Event, LocalDateTime)| matches!(event, Event::RunEnded { .. });
+        let has_ended = |(event, _): &(Event, LocalDateTime)| {
+            matches!(event, Event::Run(RunEvent::RunEnded { .. }))
+        };
         if told.iter().any(has_ended) {
             return Err(resume_error(run, "it has ended"));
         }
@@ -113,7 +114,7 @@ impl ResumeState {
     /// Returns the task as the agents read it, if the run recorded it.
     pub fn question(&self) -> Option<Arc<str>> {
         self.resumed.events().find_map(|event| {
-            let Event::RunStarted { question, .. } = event else {
+            let Event::Run(RunEvent::RunStarted { question, .. }) = event else {
                 return None;
             };
             Some(Arc::clone(question))
@@ -132,11 +133,11 @@ fn decode_events(entries: Vec<LogEntry>) -> Option<Vec<(Event, LocalDateTime)>> 
     let mut said: BTreeMap<AgentId, String> = BTreeMap::new();
     let told = entries.into_iter().map(|entry| {
         let (mut event, at) = (entry.event()?, entry.at()?);
-        if let Event::Asking { agent, .. } = &event {
+        if let Event::Model(ModelEvent::ModelRequestStarted { agent, .. }) = &event {
             said.remove(agent);
-        } else if let Event::Text { agent, text } = &event {
+        } else if let Event::Model(ModelEvent::Text { agent, text }) = &event {
             said.entry(agent.clone()).or_default().push_str(text);
-        } else if let Event::Replied { agent, text, .. } = &mut event {
+        } else if let Event::Model(ModelEvent::Replied { agent, text, .. }) = &mut event {
             *text = said.remove(agent).unwrap_or_default().into();
         }
         Some((event, at))
@@ -150,9 +151,11 @@ fn courses<'e>(events: impl Iterator<Item = &'e Event> + Clone) -> VecDeque<Reco
     let mut courses = ReplayPlan::from_events(events.clone()).courses;
     let mut is_open = false;
     for event in events {
-        if let Event::RunStarted { .. } = event {
+        if let Event::Run(RunEvent::RunStarted { .. }) = event {
             is_open = true;
-        } else if let Event::CutShort { .. } | Event::WinnerSelected { .. } = event {
+        } else if let Event::Run(RunEvent::CoordinationStopped { .. })
+        | Event::Coordination(CoordinationEvent::WinnerSelected { .. }) = event
+        {
             is_open = false;
         }
     }

@@ -129,6 +129,22 @@ impl ExecutionIsolation {
         }
     }
 
+    /// Returns the level of massgen's sandbox, if that is used.
+    pub fn level(&self) -> Option<SandboxLevel> {
+        match self {
+            ExecutionIsolation::Sandbox { tier, .. } => Some(*tier),
+            ExecutionIsolation::Container { .. } => None,
+        }
+    }
+
+    /// Returns why no stronger isolation is used.
+    pub fn reasons(&self) -> &[String] {
+        match self {
+            ExecutionIsolation::Sandbox { reasons, .. } => reasons,
+            ExecutionIsolation::Container { .. } => &[],
+        }
+    }
+
     /// Returns what it does not protect against, one item each.
     pub fn leaves_open(&self) -> &'static [&'static str] {
         match self {

@@ -103,7 +103,13 @@ pub fn is_hidden(c: char) -> bool {
 
 /// Returns every hidden character of `text`, with its position in bytes.
 fn hidden_characters(text: &str) -> Box<dyn Iterator<Item = (usize, char)> + '_> {
-    match PATTERNS.as_ref() {
+    // Plain ASCII needs no patterns, and compiling them takes longer than a short command.
+    let patterns = if text.is_ascii() {
+        None
+    } else {
+        PATTERNS.as_ref()
+    };
+    match patterns {
         Some(patterns) => {
             let found = patterns.hidden.find_iter(text);
             Box::new(

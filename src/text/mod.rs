@@ -2,6 +2,7 @@
 //! sentence itself.
 
 mod hidden;
+pub(crate) mod json_size;
 
 use std::borrow::Cow;
 use std::fmt::Write as _;

@@ -21,6 +21,7 @@ use std::env;
 use std::fs;
 use std::hint::black_box;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -45,9 +46,7 @@ use massgen::world::sandbox::docker::credentials::HostUser;
 use massgen::world::sandbox::docker::engine::ContainerEngine;
 use massgen::world::sandbox::docker::mounts::ReachablePaths;
 use massgen::world::sandbox::exec_environment::agent_directories::AgentDirectories;
-use massgen::world::sandbox::exec_environment::{
-    ExecBackend, ExecEnvironment, ExecEnvironmentConfig,
-};
+use massgen::world::sandbox::exec_environment::{ExecEnvironment, ExecEnvironmentConfig};
 use massgen::world::sandbox::interrupt::CommandInterrupt;
 use massgen::world::sandbox::{ENFORCING, ExitReason, Sandbox};
 
@@ -266,7 +265,7 @@ fn gate(room: &Room) -> Option<Gate> {
     let sandbox = room.sandbox(SandboxLevel::A)?;
     let commands = ExecEnvironment::new(ExecEnvironmentConfig {
         config: &CommandLineConfig::default(),
-        backend: ExecBackend::Sandbox(sandbox),
+        backend: Arc::new(sandbox),
         executable: &AbsPath::new(env!("CARGO_BIN_EXE_massgen")).unwrap(),
         room: AgentDirectories::prepare(&room.path("state")).unwrap(),
         env: &BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]),

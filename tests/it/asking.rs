@@ -70,7 +70,7 @@ fn answers(project: &Project) -> Vec<Value> {
         .collect();
     let lines = text
         .lines()
-        .filter(|line| line.contains("\"person_asked\""));
+        .filter(|line| line.contains("\"type\":\"approval\""));
     let events = lines.map(|line| serde_json::from_str::<Value>(line).unwrap());
     events
         .filter(|event| !field(event, "answer").is_null())

@@ -11,7 +11,7 @@ use massgen::config::team::{SingleAgentOptions, WorkspaceMode, single_agent_team
 use massgen::config::vendors::ImageInput;
 use massgen::config::{Config, CoordinationMode};
 use massgen::error::{Error, ErrorKind};
-use massgen::event::Event;
+use massgen::event::{Event, ModelEvent};
 use massgen::layout::{RunLayout, RunName};
 use massgen::orchestrator::approvals::ApprovalConfig;
 use massgen::orchestrator::execution::{
@@ -138,7 +138,7 @@ async fn a_run_that_is_given_up_ends_at_once_with_its_records() {
     let run = run(&dir, Silent, stop.clone());
     let log_dir = run.output_paths().log_dir;
     let give_up = |event: &Event| {
-        if matches!(event, Event::Asking { .. }) {
+        if matches!(event, Event::Model(ModelEvent::ModelRequestStarted { .. })) {
             stop.immediate.cancel();
         }
     };

@@ -7,6 +7,7 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{MetadataExt, chown};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -23,9 +24,7 @@ use massgen::world::access::policy::GatePolicy;
 use massgen::world::exec;
 use massgen::world::sandbox::Sandbox;
 use massgen::world::sandbox::exec_environment::agent_directories::AgentDirectories;
-use massgen::world::sandbox::exec_environment::{
-    ExecBackend, ExecEnvironment, ExecEnvironmentConfig,
-};
+use massgen::world::sandbox::exec_environment::{ExecEnvironment, ExecEnvironmentConfig};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::project::{Finished, Project, binary};
@@ -193,7 +192,7 @@ fn what_was_put_in_the_place_of_a_granted_directory_is_not_opened_to_commands() 
         let real = |name: &str| RealPath::vouch(root.join(name));
         let commands = ExecEnvironment::new(ExecEnvironmentConfig {
             config: &CommandLineConfig::default(),
-            backend: ExecBackend::Sandbox(sandbox),
+            backend: Arc::new(sandbox),
             executable: &AbsPath::new(binary()).unwrap(),
             room: AgentDirectories::prepare(&AbsPath::new(root.join("room")).unwrap()).unwrap(),
             env: &BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]),

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
@@ -32,9 +33,7 @@ use massgen::world::access::policy::GatePolicy;
 use massgen::world::exec::{self, ActionOutcome};
 use massgen::world::sandbox::Sandbox;
 use massgen::world::sandbox::exec_environment::agent_directories::AgentDirectories;
-use massgen::world::sandbox::exec_environment::{
-    ExecBackend, ExecEnvironment, ExecEnvironmentConfig,
-};
+use massgen::world::sandbox::exec_environment::{ExecEnvironment, ExecEnvironmentConfig};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -167,7 +166,8 @@ impl Scene {
         let at = |rel: &str| root.join(rel.replace("WS", ws));
         let mut files = Vec::new();
         for (number, rel) in FILES.iter().enumerate() {
-            let (path, text) = (at(rel), format!("T{number}T\n"));
+            // No random name of a temporary directory contains it.
+            let (path, text) = (at(rel), format!("content-{number}-end\n"));
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(&path, &text).unwrap();
             files.push((path, text));
@@ -351,7 +351,7 @@ impl Compared {
 fn compared(scene: &Scene, sandbox: &Sandbox) -> Compared {
     let commands = ExecEnvironment::new(ExecEnvironmentConfig {
         config: &CommandLineConfig::default(),
-        backend: ExecBackend::Sandbox(sandbox.clone()),
+        backend: Arc::new(sandbox.clone()),
         executable: &AbsPath::new(binary()).unwrap(),
         room: AgentDirectories::prepare(&AbsPath::new(scene.root.join("room")).unwrap()).unwrap(),
         env: &BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]),

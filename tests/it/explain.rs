@@ -310,6 +310,80 @@ fn a_link_is_judged_by_where_it_leads() {
 }
 
 #[test]
+fn the_grant_that_decides_is_named_however_a_path_is_spelled() {
+    const TREES: &str = "
+agents: [{id: ann, backend: {type: scripted, replies: [], cwd: ann}}]
+orchestrator:
+  context_paths:
+    - {path: src, permission: write}
+    - {path: src/vendor, permission: read}
+    - {path: src/open, permission: write}
+";
+    let check = |path: &str, access: &str, expected: &[&str]| {
+        let words = [
+            "explain",
+            "path",
+            path,
+            "--config",
+            "team.yaml",
+            "--phase",
+            "final",
+        ];
+        let project = project()
+            .file("src/vendor/v.txt", "v")
+            .file("src/VENDOR/v.txt", "v")
+            .file("src/OPEN/o.txt", "o")
+            .dir("src/open")
+            .link("link", "src/vendor/v.txt")
+            .file("team.yaml", TREES);
+        let finished = project.args(words).success();
+        let mut lines = finished.stdout().lines();
+        let line = lines.find(|line| line.trim_start().starts_with(access));
+        let line = line.unwrap_or_default();
+        for part in expected {
+            let found = finished.stdout().contains(part);
+            assert!(
+                found && line.contains(expected[0]),
+                "{path}: {}",
+                finished.stdout()
+            );
+        }
+        finished.stdout().to_owned()
+    };
+    let denied = "deny  granted-permission";
+    let inner = "set `permission: write` on context `[PROJECT]/src/vendor`";
+    check("src/vendor/v.txt", "write", &[denied, inner]);
+    check("src/VENDOR/v.txt", "write", &[denied, inner]);
+    check("link", "write", &[denied, inner]);
+    let said = check(
+        "src/VENDOR/v.txt",
+        "read",
+        &["allow granted: context `[PROJECT]/src` gives it"],
+    );
+    assert!(
+        said.contains("and so does context `[PROJECT]/src/vendor`, which has to"),
+        "{said}"
+    );
+    let said = check(
+        "src/OPEN/o.txt",
+        "write",
+        &["allow granted: context `[PROJECT]/src` gives it"],
+    );
+    assert!(
+        said.contains("and so does context `[PROJECT]/src/open`"),
+        "{said}"
+    );
+    check("src/open/../VENDOR/v.txt", "write", &[denied, inner]);
+    // The control: another name is the outer tree's alone.
+    let said = check(
+        "src/a.txt",
+        "write",
+        &["allow granted: context `[PROJECT]/src` gives it"],
+    );
+    assert!(!said.contains("so does"), "{said}");
+}
+
+#[test]
 fn a_path_is_explained_for_every_agent_and_nothing_is_written() {
     let words = [
         "explain",

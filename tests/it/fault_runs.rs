@@ -193,7 +193,7 @@ fn a_conversation_that_is_too_long_is_shortened_and_goes_on() {
             "{}",
             finished.stderr()
         );
-        let times = count(&events(&finished), "shortened");
+        let times = count(&events(&finished), "context_compacted");
         assert!(shortened.contains(&times), "shortened {times} times");
     }
 
@@ -227,5 +227,5 @@ fn requests_wait_for_the_rate_limits_of_all_agents_together() {
         .args(["--rate-limit", "chatcompletion/m1=1"])
         .success();
     assert_eq!(finished.stdout(), "forty-two, says m1\n");
-    assert_eq!(count(&events(&finished), "held"), 0);
+    assert_eq!(count(&events(&finished), "rate_limited"), 0);
 }

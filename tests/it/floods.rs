@@ -221,7 +221,7 @@ fn a_reply_that_goes_on_is_given_up_at_its_longest() {
         let most = u64::try_from(REPLY_BYTES_MAX * 2).unwrap();
         assert!(bytes < most, "{bytes}");
         // It is not retried: the result would be the same.
-        assert_eq!(events(&finished, "asking").len(), 1);
+        assert_eq!(events(&finished, "model_request_started").len(), 1);
     }
 }
 

@@ -96,7 +96,7 @@ fn what_a_turn_has_used_that_takes_too_long_is_counted_or_said_to_be_unknown() {
         let reason = &events(&finished, "retrying")[0]["reason"];
         let reason = reason.as_str().unwrap();
         assert!(reason.contains("took more than 1 s"), "{reason}");
-        let asked = &events(&finished, "asked")[0];
+        let asked = &events(&finished, "model_request_finished")[0];
         assert_eq!(asked["input_tokens"], tokens, "{asked}");
         assert_eq!(asked["cost_usd"].is_number(), is_known, "{asked}");
     }

@@ -168,7 +168,7 @@ fn run(
 #[track_caller]
 fn check(kind: &str, program: &str, keys: &str) {
     let (finished, endpoint) = run((kind, program), keys, play);
-    for asked in events(&finished, "asked") {
+    for asked in events(&finished, "model_request_finished") {
         assert!(asked["input_tokens"].as_u64().unwrap() > 6, "{asked}");
         assert!(asked["cost_usd"].as_f64().unwrap() > 0.0, "{asked}");
     }
@@ -218,7 +218,7 @@ fn play_later(request: &Recorded) -> Answer {
 #[test]
 fn a_thread_of_codex_is_counted_once() {
     let finished = run(("codex", "codex"), &keys_of_codex(), play_later).0;
-    let asked = events(&finished, "asked");
+    let asked = events(&finished, "model_request_finished");
     let told: Vec<u64> = asked
         .iter()
         .map(|event| event["input_tokens"].as_u64().unwrap())

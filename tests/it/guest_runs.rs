@@ -191,7 +191,7 @@ fn what_a_guest_uses_has_the_price_of_its_model_or_is_said_to_be_unknown() {
     for kind in ["acp", "codex"] {
         let finished = run(kind, "model: gpt-5", "counts", limit);
         assert_eq!(finished.code(), Some(0), "{}", finished.stderr());
-        let asked = &events(&finished, "asked")[0];
+        let asked = &events(&finished, "model_request_finished")[0];
         assert!(asked["cost_usd"].as_f64().unwrap() > 0.0, "{asked}");
         assert!(!finished.stderr().contains(warned), "{}", finished.stderr());
         // Without a model, there is no price to apply the limit to.
@@ -201,11 +201,17 @@ fn what_a_guest_uses_has_the_price_of_its_model_or_is_said_to_be_unknown() {
         assert!(refused.stderr().contains(why), "{}", refused.stderr());
         let unlimited = run(kind, "", "counts", "");
         assert_eq!(unlimited.code(), Some(0), "{}", unlimited.stderr());
-        assert_eq!(events(&unlimited, "asked")[0]["cost_usd"], Value::Null);
+        assert_eq!(
+            events(&unlimited, "model_request_finished")[0]["cost_usd"],
+            Value::Null
+        );
     }
     let silent = run("acp", "model: gpt-5", "silent", limit);
     assert_eq!(silent.code(), Some(0), "{}", silent.stderr());
-    assert_eq!(events(&silent, "asked")[0]["cost_usd"], Value::Null);
+    assert_eq!(
+        events(&silent, "model_request_finished")[0]["cost_usd"],
+        Value::Null
+    );
     assert_eq!(
         silent.stderr().matches(warned).count(),
         1,

@@ -129,12 +129,12 @@ fn a_guest_answers_and_presents_whatever_it_speaks() {
         );
         assert!(said[1].contains("handed in"), "{said:#?}");
         assert_eq!(events(&finished, "answered")[0]["content"], "done");
-        let own = events(&finished, "own_tool");
+        let own = events(&finished, "native_tool_call");
         assert!(
             own[0]["detail"].as_str().unwrap().contains("a.txt"),
             "{own:?}"
         );
-        let asked = events(&finished, "asked");
+        let asked = events(&finished, "model_request_finished");
         assert!(asked[0]["input_tokens"].as_u64().unwrap() > 8, "{asked:?}");
         if *kind == "claude_code" {
             assert_eq!(asked[0]["cost_usd"], 0.25, "{asked:?}");
@@ -341,7 +341,7 @@ fn the_hook_of_claude_code_asks_the_run() {
             (json!(["hook", "Unknown", {}]), "hook: deny"),
         ],
     );
-    let denied = events(&finished, "own_tool").into_iter();
+    let denied = events(&finished, "native_tool_call").into_iter();
     let denied = denied.filter(|event| event["denied"].is_string());
     assert_eq!(denied.count(), 7);
 }

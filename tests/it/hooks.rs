@@ -596,21 +596,21 @@ fn an_answer_counts_when_hooks_let_it() {
         texts.iter().all(|text| text.ends_with("better")),
         "{texts:?}"
     );
-    let refused = events(&done, "refused");
+    let refused = events(&done, "submission_rejected");
     assert_eq!(refused.len(), 2, "{refused:?}");
     assert_eq!(
         refused[0]["hook"],
         "a hook of the user's denies it: say it better"
     );
     let control = voters("").success();
-    assert!(events(&control, "refused").is_empty());
+    assert!(events(&control, "submission_rejected").is_empty());
 }
 
 #[test]
 fn a_vote_counts_when_hooks_let_it() {
     let done = voters("hooks: {VoteCast: ['exit 2']}").run();
     assert!(events(&done, "voted").is_empty());
-    assert!(!events(&done, "refused").is_empty());
+    assert!(!events(&done, "submission_rejected").is_empty());
     let script =
         "grep -q '\"candidate\":\"one\",\"label\":\"agent1.1\",\"reason\":\"agent1 is good\"'";
     let allowed = voters("hooks: {VoteCast: ['sh hooks/votes.sh']}")
@@ -798,7 +798,7 @@ fn a_run_that_is_gone_on_with_asks_no_hook_again() {
     let again = done.then(words).success();
     assert_eq!(events(&again, "hook_ran").len(), asked);
     assert_eq!(events(&again, "answered").len(), 2);
-    assert_eq!(events(&again, "refused").len(), 2);
+    assert_eq!(events(&again, "submission_rejected").len(), 2);
 }
 
 #[test]

@@ -449,7 +449,7 @@ fn a_first_run_that_was_broken_off_is_gone_on_with_at_the_prompt() {
         logs.filter_map(|log| fs::read_to_string(log).ok())
             .collect::<String>()
     };
-    while !log().contains(r#""type":"asking""#) {
+    while !log().contains(r#""type":"model_request_started""#) {
         sleep(Duration::from_millis(10));
     }
     waiting.kill().unwrap();

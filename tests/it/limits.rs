@@ -106,7 +106,7 @@ fn tokens_and_money_are_told_by_agent_model_and_run() {
     ];
     assert_eq!(rows, expected);
     let asked = events(&finished);
-    let costs = of_type(&asked, "asked");
+    let costs = of_type(&asked, "model_request_finished");
     let sum: f64 = costs
         .iter()
         .map(|event| event["cost_usd"].as_f64().unwrap())
@@ -211,12 +211,12 @@ fn a_limit_is_exceeded_by_no_more_than_the_requests_under_way() {
     let (mut under_way, mut spent, mut most) = (0_usize, 0_usize, 0_usize);
     for event in &events {
         match event["type"].as_str().unwrap() {
-            "asking" => {
+            "model_request_started" => {
                 assert!(spent < 20, "asked although {spent} dollars were spent");
                 under_way += 1;
                 most = most.max(under_way);
             }
-            "asked" => {
+            "model_request_finished" => {
                 under_way -= 1;
                 spent += 1;
             }

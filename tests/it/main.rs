@@ -15,6 +15,8 @@
 mod decoding;
 mod helper_driver;
 mod mention_origin;
+mod message_memory;
+mod git_settings;
 mod nested_repositories;
 mod project;
 mod repetition;
@@ -39,6 +41,7 @@ mod code_attacks;
 mod code_runs;
 mod command_plan;
 mod command_runs;
+mod completions;
 mod config;
 mod corpus;
 mod credentials;

@@ -253,7 +253,7 @@ fn a_call_that_is_not_answered_ends_and_the_server_is_told() {
 #[test]
 fn people_hear_how_far_a_server_has_got_now_and_then() {
     let finished = check("", &[("work", json!({}), "worked")]);
-    let told = events(&finished, "server_works");
+    let told = events(&finished, "server_progress");
     assert!((1..5).contains(&told.len()), "{told:#?}");
     assert_eq!(told[0]["server"], "h");
     let text = told[0]["text"].as_str().unwrap();

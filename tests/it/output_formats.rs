@@ -120,7 +120,7 @@ fn the_schema_is_one_and_has_teeth() {
         "https://json-schema.org/draft/2020-12/schema"
     );
     let line = json!({
-        "schema_version": 1, "seq": 7, "time": "2026-11-02T13:03:22.123456Z",
+        "schema_version": 2, "seq": 7, "time": "2026-11-02T13:03:22.123456Z",
         "type": "delivered",
         "rows": [{"path": "/p/a", "outcome": "denied", "reason": "r", "sha256": null, "bytes": null}],
     });
@@ -131,7 +131,7 @@ fn the_schema_is_one_and_has_teeth() {
         assert!(!VALIDATOR.is_valid(&line), "{line}");
     };
     spoiled("", "type", json!("delivery"));
-    spoiled("", "schema_version", json!(2));
+    spoiled("", "schema_version", json!(1));
     spoiled("", "seq", json!(0));
     spoiled("", "time", json!("yesterday"));
     spoiled("", "note", json!("more"));
@@ -493,7 +493,7 @@ fn a_run_that_is_told_to_end_is_cancelled_at_any_moment() {
         assert_eq!(result["answer"], "so far");
         check_cancelled(&presents, "final_started", &[signal]);
     }
-    check_cancelled(&answers_first, "asking", &[Signal::TERM]);
+    check_cancelled(&answers_first, "model_request_started", &[Signal::TERM]);
     for signals in [
         [Signal::INT, Signal::INT],
         [Signal::TERM, Signal::HUP],

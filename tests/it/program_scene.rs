@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::sync::OnceLock;
 
 use massgen::code_mode::language::{ProgramDialect, PythonLibraries};
@@ -25,9 +26,7 @@ use massgen::world::access::verdict::Denial;
 use massgen::world::exec::{self, Observation};
 use massgen::world::sandbox::Sandbox;
 use massgen::world::sandbox::exec_environment::agent_directories::AgentDirectories;
-use massgen::world::sandbox::exec_environment::{
-    ExecBackend, ExecEnvironment, ExecEnvironmentConfig,
-};
+use massgen::world::sandbox::exec_environment::{ExecEnvironment, ExecEnvironmentConfig};
 use massgen::world::sandbox::program_environment::{ProgramEnvironment, ProgramSafeguards};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -218,7 +217,7 @@ impl Scene {
         };
         let held = ExecEnvironment::new(ExecEnvironmentConfig {
             config: &config.sandbox_config(),
-            backend: ExecBackend::Sandbox(sandbox),
+            backend: Arc::new(sandbox),
             executable: &AbsPath::new(binary()).unwrap(),
             room: AgentDirectories::prepare(&AbsPath::new(self.path("room")).unwrap()).unwrap(),
             env: &self.env(dialect),

@@ -15,7 +15,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use massgen::error::{Error, ExitStatus};
-use massgen::event::{DeliveryOutcome, DeliveryRow, Event};
+use massgen::event::{
+    CoordinationEvent, DeliveryEvent, DeliveryOutcome, DeliveryRow, Event, ModelEvent, RunEvent,
+    ToolEvent,
+};
 use massgen::id::{AgentId, AgentNumber, AnswerLabel};
 use massgen::path::AbsPath;
 use massgen::permissions::grant::Phase;
@@ -56,51 +59,51 @@ fn recorder(logs: &Path, attempts: AttemptLayout) -> Recorder {
 }
 
 fn started(attempt: u32) -> Event {
-    Event::RunStarted {
+    Event::Run(RunEvent::RunStarted {
         question: Arc::from("what is this?"),
         agents: vec![agent("zeta"), agent("alpha")],
         attempt,
-    }
+    })
 }
 
 fn text(id: &str, text: &str) -> Event {
-    Event::Text {
+    Event::Model(ModelEvent::Text {
         agent: agent(id),
         text: text.to_owned(),
-    }
+    })
 }
 
 fn answered(id: &str, label: AnswerLabel, content: &str) -> Event {
-    Event::Answered {
+    Event::Coordination(CoordinationEvent::Answered {
         agent: agent(id),
         label,
         content: Arc::from(content),
         snapshot: Some("/p/.massgen/temp/run/agent1.1".to_owned()),
         evidence: None,
-    }
+    })
 }
 
 fn voted(id: &str, reason: &str) -> Event {
-    Event::Voted {
+    Event::Coordination(CoordinationEvent::Voted {
         agent: agent(id),
         candidate: agent("alpha"),
         label: label(0, 1),
         reason: reason.to_owned(),
-    }
+    })
 }
 
 fn final_answer(content: &str) -> Event {
-    Event::FinalAnswer {
+    Event::Delivery(DeliveryEvent::FinalAnswer {
         agent: agent("alpha"),
         content: Arc::from(content),
-    }
+    })
 }
 
 fn ended() -> Event {
-    Event::RunEnded {
+    Event::Run(RunEvent::RunEnded {
         status: ExitStatus::Delivered,
         summary: "2 agents agreed".to_owned(),
-    }
+    })
 }
 
 /// Returns the events of a run of two agents, one of which puts the secret into everything it
@@ -109,20 +112,20 @@ fn whole_run() -> Vec<Event> {
     let (first, second) = SECRET.split_at(9);
     vec![
         started(1),
-        Event::Asking {
+        Event::Model(ModelEvent::ModelRequestStarted {
             agent: agent("alpha"),
             model: "m".into(),
-        },
+        }),
         text("alpha", "it says "),
         text("zeta", "hello\nwor"),
         text("alpha", first),
         text("alpha", second),
         text("zeta", "ld\u{1b}[31m"),
-        Event::Reasoning {
+        Event::Model(ModelEvent::Reasoning {
             agent: agent("alpha"),
             text: format!("because {SECRET}"),
-        },
-        Event::Asked {
+        }),
+        Event::Model(ModelEvent::ModelRequestFinished {
             agent: agent("alpha"),
             model: "m".into(),
             phase: Phase::Coordination,
@@ -133,37 +136,37 @@ fn whole_run() -> Vec<Event> {
             },
             cost_usd: Money::from_dollars("0.25"),
             elapsed_ms: 1,
-        },
-        Event::ToolCalled {
+        }),
+        Event::Tool(ToolEvent::ToolCalled {
             agent: agent("alpha"),
             call_id: "c1".to_owned(),
             tool: "write_file".to_owned(),
             arguments: format!("{{\"content\":\"{SECRET}\"}}"),
             denied: Some(format!("outside: {SECRET}")),
             rule: None,
-        },
+        }),
         answered("alpha", label(0, 1), &format!("the key is {SECRET}")),
-        Event::DroppedOut {
+        Event::Coordination(CoordinationEvent::DroppedOut {
             agent: agent("zeta"),
             reason: "no model".to_owned(),
             timed_out: true,
-        },
+        }),
         voted("alpha", &format!("{}{SECRET}", "x".repeat(90))),
-        Event::WinnerSelected {
+        Event::Coordination(CoordinationEvent::WinnerSelected {
             agent: agent("alpha"),
             label: label(0, 1),
             votes: vec![(agent("alpha"), 1)],
-        },
-        Event::FinalStarted {
+        }),
+        Event::Delivery(DeliveryEvent::FinalStarted {
             agent: agent("alpha"),
-        },
+        }),
         final_answer(&format!("final {SECRET}")),
-        Event::Delivered {
+        Event::Delivery(DeliveryEvent::Delivered {
             rows: vec![DeliveryRow::new(
                 "/p/a.txt".to_owned(),
                 DeliveryOutcome::Created,
             )],
-        },
+        }),
         ended(),
     ]
 }
@@ -494,10 +497,10 @@ fn each_attempt_has_its_own_records_and_automation_finds_the_latest() {
     let dir = tempfile::tempdir().unwrap();
     let mut recorder = recorder(dir.path(), AttemptLayout::Several);
     let turn = recorder.paths().turn().as_path().to_owned();
-    let restart = Event::Restarting {
+    let restart = Event::Run(RunEvent::AttemptRestarted {
         reason: "too short".to_owned(),
         instructions: "say more".to_owned(),
-    };
+    });
     let first = [started(1), answered("alpha", label(0, 1), "short")];
     record_all(&mut recorder, &first);
     record_all(

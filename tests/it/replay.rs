@@ -43,12 +43,12 @@ fn decisions(project: &Project) -> Vec<String> {
         "answered",
         "voted",
         "votes_voided",
-        "refused",
+        "submission_rejected",
         "dropped_out",
         "winner_selected",
         "final_answer",
-        "restarting",
-        "cut_short",
+        "attempt_restarted",
+        "coordination_stopped",
     ];
     kinds
         .filter(|kind| counts.contains(&kind.as_str()))
@@ -105,7 +105,11 @@ fn votes_that_come_too_late_are_refused_again() {
         agent("b", "", second_thoughts),
         agent("c", "", &answers("c", "agent2", 200)),
     ];
-    check(&team(&agents, ""), 0, &["refused", "answered", "voted"]);
+    check(
+        &team(&agents, ""),
+        0,
+        &["submission_rejected", "answered", "voted"],
+    );
 }
 
 #[test]
@@ -145,7 +149,11 @@ fn refusals_of_all_kinds_are_repeated() {
         agent("a", "", &answers("red", "agent1", 0)),
         agent("b", "", stubborn),
     ];
-    check(&team(&agents, ""), 0, &["refused", "winner_selected"]);
+    check(
+        &team(&agents, ""),
+        0,
+        &["submission_rejected", "winner_selected"],
+    );
 }
 
 #[test]
@@ -212,7 +220,11 @@ fn restarts_of_the_whole_coordination_are_replayed() {
         ),
     ];
     let rest = "orchestrator:\n  coordination: {max_orchestration_restarts: 2}\n";
-    check(&team(&agents, rest), 0, &["restarting", "final_answer"]);
+    check(
+        &team(&agents, rest),
+        0,
+        &["attempt_restarted", "final_answer"],
+    );
 }
 
 #[test]
@@ -223,9 +235,13 @@ fn runs_that_the_time_ended_end_there_again() {
         agent("a", "", &answers("a", "agent1", 10)),
         agent("b", "", slow),
     ];
-    check(&team(&in_time, limit), 5, &["cut_short", "winner_selected"]);
+    check(
+        &team(&in_time, limit),
+        5,
+        &["coordination_stopped", "winner_selected"],
+    );
     let nobody = [agent("a", "", slow), agent("b", "", slow)];
-    check(&team(&nobody, limit), 5, &["cut_short"]);
+    check(&team(&nobody, limit), 5, &["coordination_stopped"]);
     let slow_end = answers("a", "agent1", 10).replacen(
         "text: \"final: a\"",
         "text: \"working\"\n  calls: [{name: list_directory, arguments: {path: .}}]\n- when: {system: \"the final agent\"}\n  delay_ms: 60000\n  text: never",
@@ -236,7 +252,7 @@ fn runs_that_the_time_ended_end_there_again() {
         agent("b", "", &answers("b", "agent1", 0)),
     ];
     let config = team(&presenting, &format!("{limit}{WRITE_HERE}"));
-    check(&config, 5, &["cut_short", "final_answer"]);
+    check(&config, 5, &["coordination_stopped", "final_answer"]);
 }
 
 #[test]
@@ -251,12 +267,12 @@ fn runs_that_a_limit_ended_end_there_again() {
         "delay_ms: 30\n  usage: {input_tokens: 90}\n  text",
     );
     let early = [agents[0].clone(), agent("b", "", &spent)];
-    check(&team(&early, limit), 5, &["cut_short"]);
+    check(&team(&early, limit), 5, &["coordination_stopped"]);
     let late = [agents[0].clone(), agents[1].clone()];
     check(
         &team(&late, "limits: {max_tokens_total: 200}\n"),
         5,
-        &["cut_short"],
+        &["coordination_stopped"],
     );
 }
 
@@ -768,17 +784,17 @@ fn an_agent_that_was_out_of_time_is_so_again() {
     let (finished, turn) = small_run();
     let events = r#"
 {"type":"run_started","question":"go","agents":["a","b"],"attempt":1}
-{"type":"asking","agent":"a","model":"m"}
-{"type":"asking","agent":"b","model":"m"}
+{"type":"model_request_started","agent":"a","model":"m"}
+{"type":"model_request_started","agent":"b","model":"m"}
 {"type":"replied","agent":"a","calls":[],"stop":"done"}
 {"type":"answered","agent":"a","label":"agent1.1","content":"red","snapshot":null}
 {"type":"replied","agent":"b","calls":[],"stop":"done"}
-{"type":"informed","agent":"b","labels":["agent1.1"]}
-{"type":"asking","agent":"b","model":"m"}
+{"type":"answers_shown","agent":"b","labels":["agent1.1"]}
+{"type":"model_request_started","agent":"b","model":"m"}
 {"type":"dropped_out","agent":"b","reason":"its time for the round is over","timed_out":true}
 {"type":"winner_selected","agent":"a","label":"agent1.1","votes":[["a",0]]}
 {"type":"final_started","agent":"a"}
-{"type":"asking","agent":"a","model":"m"}
+{"type":"model_request_started","agent":"a","model":"m"}
 {"type":"replied","agent":"a","calls":[],"stop":"done"}
 {"type":"final_answer","agent":"a","content":"final: red"}
 {"type":"run_ended","status":"delivered","summary":""}

@@ -107,7 +107,13 @@ fn counts(events: &[Value]) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for event in events {
         let kind = event["type"].as_str().unwrap();
-        let repeats = ["asking", "asked", "text", "warning", "confined"];
+        let repeats = [
+            "model_request_started",
+            "model_request_finished",
+            "text",
+            "warning",
+            "sandbox_selected",
+        ];
         if !repeats.contains(&kind) {
             let agent = event["agent"].as_str().unwrap_or("-");
             *counts.entry(format!("{agent} {kind}")).or_default() += 1;
@@ -262,7 +268,7 @@ fn a_run_that_began_again_is_gone_on_with_from_every_record_of_its_log() {
     let agents = [agent("a", "cwd: wa", BEGINS_AGAIN)];
     let whole = Whole::of(Project::new().config(&team(&agents, rest)).dir("out"));
     let expected = &counts(&events(&whole.log));
-    assert_eq!(expected["- restarting"], 1, "{expected:?}");
+    assert_eq!(expected["- attempt_restarted"], 1, "{expected:?}");
     let ends = whole.bytes.iter().enumerate();
     let ends = ends.filter_map(|(at, byte)| (*byte == b'\n').then_some(at + 1));
     for end in ends.filter(|end| *end < whole.bytes.len()) {

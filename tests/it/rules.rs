@@ -364,10 +364,37 @@ fn examples_in_a_config_are_checked() {
     check("{role: read-only}", 0, "0 errors");
     let by_role = "role: read-only, examples: [{write_file(x): deny}, {command(ls): deny}, {tool(execute_code): deny}, {read_file(x): allow}]";
     check(&format!("{{{by_role}}}"), 0, "0 errors");
+    for role in ["read-only", "researcher"] {
+        let lifted =
+            "allow: [write_file, command], examples: [{write_file(x): deny}, {command(ls): deny}]";
+        check(&format!("{{role: {role}, {lifted}}}"), 0, "0 errors");
+        let servers = "examples: [{mcp(s/t): allow}]";
+        check(&format!("{{role: {role}, {servers}}}"), 0, "0 errors");
+    }
+    for role in ["read-write", "implementer"] {
+        let open = "examples: [{write_file(x): allow}, {command(ls): allow}]";
+        check(&format!("{{role: {role}, {open}}}"), 0, "");
+    }
     check("{role: read-only-ish}", 2, "`role` is");
     check("{mode: plan}", 2, "would restrict the run");
     check("{approval: always}", 2, "would restrict the run");
     check("{audit: true}", 0, "`audit` is not supported");
+}
+
+#[test]
+fn a_role_that_reads_closes_the_workspace_unless_its_section_is_off() {
+    let new_file = json!({"path": "new.txt", "content": "x"});
+    let denied = call("{role: read-only}", "write_file", &new_file);
+    assert_eq!(denied.code(), Some(4), "{}", denied.stdout());
+    assert!(
+        denied.stdout().contains("`permissions` denies it"),
+        "{}",
+        denied.stdout()
+    );
+    for open in ["{role: read-only, enabled: false}", "{role: read-write}"] {
+        let done = call(open, "write_file", &new_file);
+        assert_eq!(done.code(), Some(0), "{}", done.stdout());
+    }
 }
 
 #[test]

@@ -709,7 +709,9 @@ fn after_a_killed_run() -> (Finished, String) {
     let asks = || {
         let texts = logs().map(|run| run.unwrap().path().join("turn_1/events.jsonl"));
         let mut texts = texts.filter_map(|log| fs::read_to_string(log).ok());
-        texts.any(|text| text.contains("Begin anew") && text.contains(r#""type":"asking""#))
+        texts.any(|text| {
+            text.contains("Begin anew") && text.contains(r#""type":"model_request_started""#)
+        })
     };
     while !(sessions(&project).iter().any(begun) && asks()) {
         sleep(Duration::from_millis(10));

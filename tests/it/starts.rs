@@ -5,10 +5,12 @@
 use std::fs;
 use std::os::unix::net::UnixListener;
 use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::json;
 
+use crate::asking::answering_by;
 use crate::guests::{TONGUES, check_with, project as guest_project};
 use crate::mcp::calls_of;
 use crate::mcp_login::{LOGIN, project as login_project};
@@ -308,4 +310,127 @@ fn a_found_config_gives_no_program_a_variable() {
     let check = ["config", "check", ".massgen/config.yaml"];
     let named = finished.then(check).success();
     assert!(named.stdout().contains("ok"), "{}", named.stdout());
+}
+
+/// A run whose agent runs a program in this language, by an interpreter that says what it sees.
+fn run_program(project: Project, language: &str) -> Finished {
+    let (interpreter, code, version, rest) = match language {
+        "python" => (
+            "python3",
+            "print('ran')",
+            "",
+            "exec /usr/bin/python3 \"$@\"",
+        ),
+        "go" => (
+            "go",
+            "package main\n\nimport \"fmt\"\n\nfunc main() { fmt.Println(1) }\n",
+            "case \"$1\" in version) echo go version go1.24.0 linux/amd64; exit 0;; esac",
+            "",
+        ),
+        _ => panic!("{language}"),
+    };
+    let calls = calls_of(&[("execute_code", json!({"code": code}))]);
+    let replies = format!(
+        "{calls}- calls: [{{name: new_answer, arguments: {{content: done}}}}]\n\
+         - when: {{system: \"{FINAL}\"}}\n  text: presented\n- text: done\n  repeat: true\n"
+    );
+    let keys = format!(
+        "cwd: w\nenable_mcp_command_line: true\nenable_code_based_tools: true\n\
+         code_language: {language}"
+    );
+    let script = format!("#!/bin/sh\n{version}\n{}\n{rest}\n", witness("program"));
+    let project = project
+        .file(&format!("bin/{interpreter}"), script)
+        .file("team.yaml", team(&[agent("a", &keys, &replies)], ""));
+    executable(&project, &format!("bin/{interpreter}"));
+    let path = format!("{}:/usr/bin:/bin", project.path("bin").display());
+    project
+        .env("PATH", path)
+        .args(["--config", "team.yaml", "task"])
+        .run()
+}
+
+#[test]
+fn a_program_of_an_agent_sees_nothing_of_a_strangers_variables() {
+    for language in ["python", "go"] {
+        let finished = run_program(deceived(Project::new()), language);
+        let told = recorded(&finished);
+        assert!(
+            told.contains("program-is-safe"),
+            "{language}: {told}\n{}",
+            finished.stderr()
+        );
+        assert!(!told.contains("-is-deceived"), "{language}: {told}");
+        // The control: the interpreter tells what it sees.
+        let interpreter = if language == "python" {
+            "python3"
+        } else {
+            language
+        };
+        let interpreter = finished.project().path("bin").join(interpreter);
+        let mut plain = Command::new(interpreter);
+        let plain = plain.arg("-V").env("LD_AUDIT_OF", CANARY).output().unwrap();
+        let told = String::from_utf8_lossy(&plain.stdout).into_owned();
+        assert!(told.contains("program-is-deceived"), "{language}: {told}");
+    }
+}
+
+#[test]
+fn a_program_that_answers_questions_is_told_nothing_of_a_strangers_variables() {
+    let question = |project: Project, content: &str| {
+        let calls = calls_of(&[("write_file", json!({"path": "a.txt", "content": content}))]);
+        let replies = format!(
+            "{calls}- calls: [{{name: new_answer, arguments: {{content: done}}}}]\n- text: done\n  repeat: true\n"
+        );
+        let rest = "permissions: {ask: [write_file]}";
+        let project = project.file("team.yaml", team(&[agent("a", "cwd: w", &replies)], rest));
+        let socket = project.home("ask.sock");
+        let asked = Arc::new(Mutex::new(String::new()));
+        let told = Arc::clone(&asked);
+        let answering = answering_by(&socket, move |question| {
+            told.lock().unwrap().push_str(&question.to_string());
+            "no"
+        });
+        let finished = project
+            .args(["--config", "team.yaml", "task", "--ask-file"])
+            .args([&socket])
+            .run();
+        drop(answering);
+        let asked = asked.lock().unwrap().clone();
+        assert!(asked.contains("a.txt"), "{asked}\n{}", finished.stderr());
+        asked
+    };
+    let content = "${LD_PRELOAD} $PAGER {{PAGER}}";
+    let asked = question(deceived(Project::new()), content);
+    assert!(!asked.contains(CANARY), "{asked}");
+    // The control: what the call says is told.
+    let asked = question(Project::new(), CANARY);
+    assert!(asked.contains(CANARY), "{asked}");
+}
+
+/// Lines are edited by massgen itself, so an editor that anybody names is started by no key.
+#[test]
+fn no_editor_is_started() {
+    let answers = "- {calls: [{name: new_answer, arguments: {content: done}}], repeat: true}";
+    let project = Project::new().config(&team(&[agent("a", "", answers)], ""));
+    let script = leaving(&project);
+    let project = project.file("editor", script);
+    executable(&project, "editor");
+    let editor = project.path("editor");
+    let mut terminal = Terminal::open(
+        project
+            .env("TERM", "xterm")
+            .env("NO_COLOR", "1")
+            .env("EDITOR", &editor)
+            .env("VISUAL", &editor),
+        80,
+    );
+    terminal.shows(&[">"]);
+    // The keys by which shells start an editor: Ctrl-X Ctrl-E, and `v` after Escape.
+    terminal.types("text\u{18}\u{5}");
+    terminal.types("\u{1b}v");
+    terminal.types("\u{3}");
+    terminal.types(CTRL_D);
+    let ended = terminal.ends(0);
+    assert!(!ended.home("seen").exists());
 }

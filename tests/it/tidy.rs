@@ -97,37 +97,38 @@ impl OrderedFolder {
         (!matches!(name, "lib" | "main" | "mod" | "tests")).then(|| name.to_owned())
     }
 
-    /// Returns every module that `code` names after the prefix, alone or in braces, and its offset.
+    /// Returns every module that `code` names after the prefix, alone or in braces, with its line.
     fn named_in<'c>(&self, code: &'c str) -> Vec<(usize, &'c str)> {
         let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        let name = |offset: usize| {
-            let rest = &code[offset..];
-            &rest[..rest.find(|c| !is_name(c)).unwrap_or(rest.len())]
-        };
+        let name = |text: &'c str| text.split(|c| !is_name(c)).next().unwrap_or_default();
         let mut named = Vec::new();
-        for (at, _) in code.match_indices(self.prefix) {
-            let first = at + self.prefix.len();
-            if !code[first..].starts_with('{') {
-                named.push((at, name(first)));
-                continue;
+        let mut line = 1;
+        let mut parts = code.split(self.prefix);
+        line += parts.next().unwrap_or_default().matches('\n').count();
+        for rest in parts {
+            match rest.strip_prefix('{') {
+                None => named.push((line, name(rest))),
+                Some(list) => {
+                    let mut depth = 1_u32;
+                    let mut begins = true;
+                    for (offset, c) in list.char_indices() {
+                        match c {
+                            '{' => depth += 1,
+                            '}' => depth -= 1,
+                            ',' => begins = depth == 1,
+                            _ if begins && is_name(c) => {
+                                named.push((line, name(list.get(offset..).unwrap_or_default())));
+                                begins = false;
+                            }
+                            _ => {}
+                        }
+                        if depth == 0 {
+                            break;
+                        }
+                    }
+                }
             }
-            let mut depth = 0_u32;
-            let mut begins = false;
-            for (offset, c) in code[first..].char_indices() {
-                match c {
-                    '{' => depth += 1,
-                    '}' => depth -= 1,
-                    _ => {}
-                }
-                if depth == 0 {
-                    break;
-                }
-                if depth == 1 && begins && is_name(c) {
-                    named.push((at, name(first + offset)));
-                    begins = false;
-                }
-                begins |= depth == 1 && matches!(c, '{' | ',');
-            }
+            line += rest.matches('\n').count();
         }
         named
     }
@@ -154,8 +155,7 @@ impl OrderedFolder {
             }
             let code: Vec<&str> = lines.iter().map(|(_, line)| line.as_str()).collect();
             let code = code.join("\n");
-            for (offset, name) in self.named_in(&code) {
-                let line = code[..offset].matches('\n').count() + 1;
+            for (line, name) in self.named_in(&code) {
                 let at = format!("{}:{line}", source.path.display());
                 match self.place(name) {
                     Some(place) if place > own_place => {

@@ -185,6 +185,76 @@ fn on_a_read_only_disk_nothing_is_changed() {
     assert_eq!(scene.text("before"), scene.text("after"));
 }
 
+/// Applies the delivery of `scene` where a step in `rw/src` fails, and no file may grow beyond `bytes`.
+/// Gives what massgen says.
+fn apply_within(scene: &Scene, bytes: u64) -> String {
+    // Two names cannot be exchanged across a mount.
+    let script = format!(
+        "mount --bind rw/src rw/src; trap '' XFSZ; exec prlimit --fsize={bytes} $MASSGEN apply --yes"
+    );
+    let mut command = Command::new("unshare");
+    command
+        .args(["-rm", "sh", "-ec", &script])
+        .current_dir(scene.path(""))
+        .env("MASSGEN", binary())
+        .env("HOME", scene.path(""));
+    check(&command.output().unwrap(), 3).1
+}
+
+/// What of a state is the same in all scenes.
+fn contents(scene: &Scene) -> Vec<String> {
+    let state = scene.state("rw").into_iter();
+    let root = scene.path("rw");
+    let line = |(path, what): (std::path::PathBuf, String)| {
+        let what: Vec<&str> = what.split(' ').collect();
+        let content = what.last().copied().unwrap_or_default().to_owned();
+        let rel = path.strip_prefix(&root).unwrap().display().to_string();
+        format!("{rel} {} {content}", what[0])
+    };
+    state.map(line).collect()
+}
+
+#[test]
+fn what_an_error_says_of_a_rollback_is_what_the_next_start_does() {
+    const NOTHING: &str = "nothing was changed: what had been done was taken back";
+    const BACK: &str = "the next start does it";
+    const FORWARD: &str = "the next start completes the delivery";
+    /// Less than the shortest line of the journal, in bytes.
+    const STEP: usize = 16;
+    let script = "echo 2 > run.sh; echo 3 > src/app.py; rm README.md";
+    let whole = offered(script);
+    let before = contents(&whole);
+    check(&whole.massgen(&["apply", "--yes"]).output().unwrap(), 0);
+    let after = contents(&whole);
+    let mut said = Vec::new();
+    for bytes in (1..3000).step_by(STEP) {
+        let scene = offered(script);
+        let err = apply_within(&scene, bytes);
+        let now = contents(&scene);
+        // Every command that looks at deliveries first settles what is open.
+        check(&scene.massgen(&["diff", "--stat"]).output().unwrap(), 0);
+        let next = contents(&scene);
+        let sentence = [NOTHING, BACK, FORWARD]
+            .into_iter()
+            .find(|sentence| err.contains(sentence));
+        match sentence {
+            Some(FORWARD) => assert!(next == after, "{bytes}: {err}"),
+            Some(BACK) => assert!(next == before, "{bytes}: {err}"),
+            Some(_) | None => assert!(now == before && next == before, "{bytes}: {err}"),
+        }
+        if next == before {
+            check(&scene.massgen(&["apply", "--yes"]).output().unwrap(), 0);
+            assert_eq!(contents(&scene), after, "{bytes}");
+        }
+        check(&scene.massgen(&["undo"]).output().unwrap(), 0);
+        assert_eq!(contents(&scene), before, "{bytes}");
+        said.push(sentence);
+    }
+    // The control: the limit was met before the session, in it, and not at all.
+    assert_eq!(said.first(), Some(&None));
+    assert_eq!(said.last(), Some(&Some(NOTHING)));
+}
+
 /// Makes changes of all kinds at many names.
 const MANY: &str = "for d in 1 2 3 4 5 6 7 8; do mkdir new$d; for f in 1 2 3 4 5 6 7 8 9; do \
     echo $f > new$d/$f; done; done; for f in many/*; do echo changed > $f; done; rm -r gone; rm README.md";
@@ -210,22 +280,11 @@ fn a_process_that_is_killed_leaves_all_of_a_delivery_or_nothing() {
     let began = Instant::now();
     check(&whole.massgen(&["apply", "--yes"]).output().unwrap(), 0);
     let took = began.elapsed();
-    let names = |scene: &Scene| -> Vec<String> {
-        let state = scene.state("rw").into_iter();
-        let root = scene.path("rw");
-        let line = |(path, what): (std::path::PathBuf, String)| {
-            let what: Vec<&str> = what.split(' ').collect();
-            let content = what.last().copied().unwrap_or_default().to_owned();
-            let rel = path.strip_prefix(&root).unwrap().display().to_string();
-            format!("{rel} {} {content}", what[0])
-        };
-        state.map(line).collect()
-    };
-    let after = names(&whole);
+    let after = contents(&whole);
     let mut whole_count = 0;
     for kill in 0..kills {
         let scene = many();
-        let before = names(&scene);
+        let before = contents(&scene);
         let mut command = scene.massgen(&["apply", "--yes"]);
         let mut child = command
             .stdout(Stdio::null())
@@ -236,15 +295,15 @@ fn a_process_that_is_killed_leaves_all_of_a_delivery_or_nothing() {
         child.kill().unwrap();
         child.wait().unwrap();
         check(&scene.massgen(&["diff", "--stat"]).output().unwrap(), 0);
-        let now = names(&scene);
+        let now = contents(&scene);
         assert!(now == before || now == after, "kill {kill} left a part");
         whole_count += u32::from(now == after);
         if now == before {
             check(&scene.massgen(&["apply", "--yes"]).output().unwrap(), 0);
-            assert_eq!(names(&scene), after, "kill {kill}");
+            assert_eq!(contents(&scene), after, "kill {kill}");
         }
         check(&scene.massgen(&["undo"]).output().unwrap(), 0);
-        assert_eq!(names(&scene), before, "kill {kill}");
+        assert_eq!(contents(&scene), before, "kill {kill}");
     }
     assert!(whole_count <= kills);
 }

@@ -11,6 +11,7 @@ use tokio::time::timeout;
 use crate::backend::external_agent::protocol::{
     AgentProtocol, ExternalAgentError, LaunchContext, ProcessLifetime,
 };
+use crate::text::json_size::{JSON_VALUES_MAX, JsonValueCounter};
 use crate::text::{escape_line, single_line};
 use crate::world::exec::agent_launcher::{AgentLauncher, AgentProcess};
 use crate::world::exec::agent_socket::AgentSocket;
@@ -30,6 +31,8 @@ pub(super) struct AgentConnection {
     output: BufReader<pipe::Receiver>,
     /// The part of the next line that has been read.
     line: Vec<u8>,
+    /// Counts the values of that line.
+    values: JsonValueCounter,
 }
 
 /// Writes the agent's files and starts its process.
@@ -65,6 +68,7 @@ impl AgentConnection {
             output: BufReader::new(pipe::Receiver::from_owned_fd(output)?),
             process: Some(agent),
             line: Vec::new(),
+            values: JsonValueCounter::default(),
         })
     }
 
@@ -103,15 +107,23 @@ impl AgentConnection {
             };
             let end = piece.iter().position(|byte| *byte == b'\n');
             let length = end.map_or(piece.len(), |end| end.saturating_add(1));
-            self.line
-                .extend_from_slice(piece.get(..length).unwrap_or_default());
+            let piece = piece.get(..length).unwrap_or_default();
+            for byte in piece {
+                self.values.push(*byte);
+            }
+            self.line.extend_from_slice(piece);
             self.output.consume(length);
+            if self.values.is_over() {
+                let why = format!("the program wrote a line of more than {JSON_VALUES_MAX} values");
+                return Err(ExternalAgentError::Permanent(why));
+            }
             if self.line.len() > LINE_BYTES_MAX {
                 let why = format!("the program wrote a line of more than {LINE_BYTES_MAX} bytes");
                 return Err(ExternalAgentError::Permanent(why));
             }
             if end.is_some() {
                 let line = std::mem::take(&mut self.line);
+                self.values = JsonValueCounter::default();
                 return Ok(String::from_utf8_lossy(&line).into_owned());
             }
         }

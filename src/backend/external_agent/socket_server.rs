@@ -25,12 +25,14 @@ use crate::backend::NativeToolCall;
 use crate::backend::external_agent::protocol::{SERVER, is_massgen_tool, native_tool_call};
 use crate::path::AbsPath;
 use crate::prompts::external_agents::{NOBODY_WAITS, TOO_MANY_CALLS, no_such_tool};
+use crate::text::json_size::has_too_many_values;
 use crate::tools::arguments::ARGUMENTS_BYTES_MAX;
 use crate::tools::image::ModelImage;
 use crate::tools::pre_tool_use::{PreToolUseRequest, encode_response};
 use crate::tools::spec::ToolOffer;
 use crate::world::access::external_call::ExternalCaller;
 use crate::world::exec::agent_socket::{AgentSocket, ConnectionPurpose};
+use crate::world::mcp::message_size::BoundedLines;
 use crate::world::mcp::tool_content::content;
 
 /// Maximum number of connections at the same time; further ones are closed.
@@ -191,7 +193,7 @@ async fn serve_connection(mut stream: UnixStream, shelf: AgentSocketHandler) {
     {
         Some(ConnectionPurpose::Protocol) => {
             let (reader, writer) = stream.into_split();
-            let transport = AsyncRwTransport::new_server(reader, writer)
+            let transport = AsyncRwTransport::new_server(BoundedLines::new(reader), writer)
                 .with_max_line_length(MESSAGE_BYTES_MAX);
             if let Ok(serving) = serve_server(shelf, transport).await {
                 // However it ends, the peer is gone.
@@ -201,7 +203,9 @@ async fn serve_connection(mut stream: UnixStream, shelf: AgentSocketHandler) {
         Some(ConnectionPurpose::Question) => {
             // Without an answer, the hook denies.
             let asked = timeout(QUESTION_TIME_MAX, read_hook_request(&mut stream)).await;
-            if let Ok(Ok(text)) = asked {
+            if let Ok(Ok(text)) = asked
+                && !has_too_many_values(text.as_bytes())
+            {
                 let answer = shelf.answer_hook_request(text).await;
                 let _told = stream.write_all(answer.to_string().as_bytes()).await;
             }

@@ -18,7 +18,7 @@ use crate::cli::render::event_lines::delivery_outcome;
 use crate::delivery::choice::DeliveryChoice;
 use crate::delivery::plan::{DeliveryEntry, DeliveryPlan, EntryAction};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
-use crate::event::{DeliveryOutcome, Event};
+use crate::event::{CoordinationEvent, DeliveryOutcome, Event};
 use crate::host::Host;
 use crate::orchestrator::final_phase::change_outcome;
 use crate::orchestrator::review::DeliverySelection;
@@ -137,12 +137,12 @@ fn agent_source(
     let mut snapshot = None;
     let mut known = Vec::new();
     for entry in run.events()?.flatten() {
-        if let Some(Event::Answered {
+        if let Some(Event::Coordination(CoordinationEvent::Answered {
             agent: id,
             label,
             snapshot: path,
             ..
-        }) = entry.event()
+        })) = entry.event()
         {
             let number = label.agent.to_string();
             if id.as_str() == agent || number == agent {

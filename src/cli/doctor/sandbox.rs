@@ -3,7 +3,6 @@
 
 use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingLevel};
 use crate::config::Config;
-use crate::config::command_line::ExecutionMode;
 use crate::error::Result;
 use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use crate::world::diagnostics::probe::sandbox::{
@@ -33,7 +32,7 @@ fn config_levels(config: &Config) -> Vec<SandboxLevelChoice> {
         .agents
         .iter()
         .filter_map(|agent| agent.commands.as_ref());
-    let local = commands.filter(|commands| matches!(commands.mode, ExecutionMode::Local));
+    let local = commands.filter(|commands| commands.mode.is_local());
     local.map(|commands| commands.sandbox).collect()
 }
 

@@ -1,6 +1,8 @@
 //! Renders the completion choices below the line being edited: one line each, no wider than the
 //! terminal, and a footer with the keys. Pure.
 
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
 use crate::cli::editor::choices::{CompletionChoice, CompletionChoices};
 use crate::cli::terminal_text::strip_control_sequences;
 use crate::permissions::grant::Permission;
@@ -18,11 +20,7 @@ const LABEL_COLUMNS_MAX: usize = 60;
 /// Renders the lines below the edited one, for a terminal of this many columns.
 pub(crate) fn draw(choices: &CompletionChoices, chosen: usize, columns: usize) -> String {
     let width = columns.saturating_sub(1).max(1);
-    let longest = choices
-        .list
-        .iter()
-        .map(|choice| text_columns(&choice.label))
-        .max();
+    let longest = choices.list.iter().map(|choice| choice.label.width()).max();
     let label_width = longest.unwrap_or_default().min(LABEL_COLUMNS_MAX);
     let mut text = String::new();
     for (index, choice) in choices.list.iter().enumerate() {
@@ -41,14 +39,10 @@ fn choice_line(mark: &str, choice: &CompletionChoice, label_width: usize, width:
     if width < NOTE_COLUMNS_MIN || choice.note.is_empty() {
         return format!("{mark}{}", truncate_start(&label, room));
     }
-    let note_width = text_columns(&choice.note).min(room / 2);
+    let note_width = choice.note.width().min(room / 2);
     let label_width = label_width.min(room.saturating_sub(note_width).saturating_sub(2));
     let label = truncate_start(&label, label_width);
-    let gap = " ".repeat(
-        label_width
-            .saturating_sub(text_columns(&label))
-            .saturating_add(2),
-    );
+    let gap = " ".repeat(label_width.saturating_sub(label.width()).saturating_add(2));
     let line = format!("{mark}{label}{gap}{}", choice.note);
     truncate_end(&line, width)
 }
@@ -67,13 +61,13 @@ fn footer(choices: &CompletionChoices, width: usize) -> String {
     };
     let line = |keys: &&str| format!("{OTHER}{count}{keys}");
     let lines: Vec<String> = keys.iter().map(line).collect();
-    let fits = lines.iter().find(|line| text_columns(line) <= width);
+    let fits = lines.iter().find(|line| line.width() <= width);
     fits.or(lines.last()).cloned().unwrap_or_default()
 }
 
 /// Returns the end of `text` in this many columns: it is the most informative part of a path.
 fn truncate_start(text: &str, columns: usize) -> String {
-    if text_columns(text) <= columns {
+    if text.width() <= columns {
         return text.to_owned();
     }
     let kept = fit_columns(text.chars().rev(), columns);
@@ -82,7 +76,7 @@ fn truncate_start(text: &str, columns: usize) -> String {
 
 /// Returns the beginning of `text` in this many columns.
 fn truncate_end(text: &str, columns: usize) -> String {
-    if text_columns(text) <= columns {
+    if text.width() <= columns {
         return text.to_owned();
     }
     fit_columns(text.chars(), columns).iter().collect()
@@ -93,7 +87,7 @@ fn fit_columns(chars: impl Iterator<Item = char>, columns: usize) -> Vec<char> {
     let mut left = columns.saturating_sub(1);
     let mut kept = Vec::new();
     for c in chars {
-        let width = char_columns(c);
+        let width = c.width().unwrap_or(0);
         if width > left {
             break;
         }
@@ -102,27 +96,6 @@ fn fit_columns(chars: impl Iterator<Item = char>, columns: usize) -> Vec<char> {
     }
     kept.push('…');
     kept
-}
-
-fn text_columns(text: &str) -> usize {
-    text.chars().map(char_columns).sum()
-}
-
-/// Returns the approximate width of a character in columns: East Asian scripts and pictures take
-/// two. A line that is a little too long wraps, which is harmless.
-fn char_columns(c: char) -> usize {
-    match c {
-        '\u{1100}'..='\u{115f}'
-        | '\u{2e80}'..='\u{a4cf}'
-        | '\u{ac00}'..='\u{d7a3}'
-        | '\u{f900}'..='\u{faff}'
-        | '\u{fe30}'..='\u{fe6f}'
-        | '\u{ff00}'..='\u{ff60}'
-        | '\u{ffe0}'..='\u{ffe6}'
-        | '\u{1f300}'..='\u{1faff}'
-        | '\u{20000}'..='\u{3fffd}' => 2,
-        _ => 1,
-    }
 }
 
 #[cfg(test)]
@@ -150,7 +123,7 @@ mod tests {
         let drawn = draw(&choices(labels, 12), 0, columns);
         assert_eq!(drawn, expected);
         for line in drawn.lines() {
-            assert!(text_columns(line) < columns, "{line}");
+            assert!(line.width() < columns, "{line}");
         }
     }
 

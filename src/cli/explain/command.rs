@@ -12,7 +12,7 @@ use crate::commands::judge::{CommandCheck, check_command, check_line};
 use crate::commands::line::{ShellWord, SimpleCommand, WrappedKind};
 use crate::commands::parse::parse;
 use crate::commands::{CommandPolicy, CommandRules};
-use crate::config::command_line::{CommandBounds, CommandLineConfig, ExecutionMode};
+use crate::config::command_line::{CommandBounds, CommandLineConfig};
 use crate::config::size;
 use crate::path::AbsPath;
 use crate::permissions::PathPermissionManager;
@@ -257,14 +257,12 @@ impl CheckPart {
 
 impl CommandEnclosure {
     fn from_config(config: &CommandLineConfig) -> Self {
-        match (&config.mode, config.sandbox) {
-            (ExecutionMode::Docker(docker), _) => CommandEnclosure::Container {
-                image: docker.image.clone(),
+        match (config.mode.image(), config.sandbox) {
+            (Some(image), _) => CommandEnclosure::Container {
+                image: image.to_owned(),
             },
-            (ExecutionMode::Local, SandboxLevelChoice::Auto) => {
-                CommandEnclosure::Sandbox { tier: None }
-            }
-            (ExecutionMode::Local, SandboxLevelChoice::Only(tier)) => {
+            (None, SandboxLevelChoice::Auto) => CommandEnclosure::Sandbox { tier: None },
+            (None, SandboxLevelChoice::Only(tier)) => {
                 CommandEnclosure::Sandbox { tier: Some(tier) }
             }
         }

@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use crate::cli::explain::{AgentGates, GRANTED};
 use crate::error::{Error, ErrorKind, Result};
-use crate::path::AbsPath;
-use crate::permissions::grant::{Permission, Phase};
+use crate::path::{AbsPath, RealPath};
+use crate::permissions::grant::{GrantKind, Permission, Phase};
 use crate::permissions::rules::{ASKED_BY_CONFIG, DENIED_BY_CONFIG};
 use crate::tools::call::{FinalLink, RequestedAccess, UserPath};
 use crate::world::access::verdict::PathVerdict;
@@ -135,7 +135,7 @@ impl AccessDecision {
             None => Self {
                 decision: "allow",
                 rule: GRANTED,
-                reason: format!("{named} gives it"),
+                reason: granted_reason(&named, &verdict.agreeing),
                 grant,
                 change: None,
             },
@@ -156,6 +156,21 @@ impl AccessDecision {
             },
         }
     }
+}
+
+/// Returns which grant allows an access, and which others have to.
+fn granted_reason(named: &str, agreeing: &[(RealPath, GrantKind)]) -> String {
+    let others: Vec<String> = agreeing
+        .iter()
+        .map(|(root, kind)| format!("{kind} `{root}`"))
+        .collect();
+    if others.is_empty() {
+        return format!("{named} gives it");
+    }
+    format!(
+        "{named} gives it, and so does {}, which has to because some disks take the path for one in there",
+        others.join(", ")
+    )
 }
 
 /// Returns what the user could do to allow the access; `None` if nothing helps.

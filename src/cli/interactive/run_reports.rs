@@ -6,7 +6,7 @@ use crate::cli::logs;
 use crate::cli::output::{CliOutput, TextStyle};
 use crate::cli::render::event_lines::{delivery_outcome, event_line, usage_text};
 use crate::error::Result;
-use crate::event::Event;
+use crate::event::{CoordinationEvent, DeliveryEvent, Event, RunEvent};
 use crate::host::Host;
 use crate::id::AgentId;
 use crate::spending::totals::UsageTotals;
@@ -26,7 +26,7 @@ pub(crate) fn show_cost(name: &str, host: &Host, output: &mut CliOutput<'_>) -> 
     let mut agents: Vec<AgentId> = Vec::new();
     for event in read_events(name, host)? {
         event.add_to_totals(&mut books);
-        if let Event::RunStarted { agents: all, .. } = event {
+        if let Event::Run(RunEvent::RunStarted { agents: all, .. }) = event {
             agents = all;
         }
     }
@@ -52,7 +52,8 @@ pub(crate) fn show_cost(name: &str, host: &Host, output: &mut CliOutput<'_>) -> 
 pub(crate) fn show_votes(name: &str, host: &Host, output: &mut CliOutput<'_>) -> Result<()> {
     let mut voted = false;
     for event in read_events(name, host)? {
-        if let Event::WinnerSelected { agent, label, .. } = &event {
+        if let Event::Coordination(CoordinationEvent::WinnerSelected { agent, label, .. }) = &event
+        {
             let text = format!("{agent} with {label}");
             output.line(&[
                 (TextStyle::Good, "winner"),
@@ -60,8 +61,10 @@ pub(crate) fn show_votes(name: &str, host: &Host, output: &mut CliOutput<'_>) ->
                 (TextStyle::Plain, &text),
             ]);
         }
-        if let (Event::Voted { agent, .. }, Some((style, verb, text))) =
-            (&event, event_line(&event))
+        if let (
+            Event::Coordination(CoordinationEvent::Voted { agent, .. }),
+            Some((style, verb, text)),
+        ) = (&event, event_line(&event))
         {
             voted = true;
             let line = format!("{verb} {text}");
@@ -82,7 +85,7 @@ pub(crate) fn show_votes(name: &str, host: &Host, output: &mut CliOutput<'_>) ->
 pub(crate) fn show_files(name: &str, host: &Host, output: &mut CliOutput<'_>) -> Result<()> {
     let mut delivered = Vec::new();
     for event in read_events(name, host)? {
-        if let Event::Delivered { rows } = event {
+        if let Event::Delivery(DeliveryEvent::Delivered { rows }) = event {
             delivered = rows;
         }
     }

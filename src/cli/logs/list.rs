@@ -9,7 +9,7 @@ use crate::cli::logs::logs_directory;
 use crate::cli::output::{CliOutput, ReportFormat};
 use crate::cli::render::event_lines::format_duration;
 use crate::error::Result;
-use crate::event::Event;
+use crate::event::{Event, RunEvent};
 use crate::host::Host;
 use crate::text::{count_noun, single_line};
 use crate::world::io::clock::LocalDateTime;
@@ -84,9 +84,9 @@ impl RunSummary {
     /// Reads the summary of a run without `status.json` from the first event of its log.
     fn from_first_events(run: &RunDir) -> Self {
         match run.first_event() {
-            Some(Event::RunStarted {
+            Some(Event::Run(RunEvent::RunStarted {
                 question, agents, ..
-            }) => Self {
+            })) => Self {
                 task: question.to_string(),
                 agents: agents.iter().map(ToString::to_string).collect(),
                 ..Self::default()

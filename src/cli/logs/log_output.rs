@@ -8,9 +8,10 @@ use serde_json::Value;
 use crate::cli::output::{CliOutput, ReportFormat};
 use crate::cli::render::RunRenderer;
 use crate::error::Result;
-use crate::event::Event;
+use crate::event::{Event, RunEvent};
 use crate::host::Host;
 use crate::world::io::clock::LocalDateTime;
+use crate::world::io::event_sink::EventSink as _;
 use crate::world::store::event_log::{LogEntry, LogReadError};
 use crate::world::store::runs::RunDir;
 use crate::world::store::tail::LogTail;
@@ -65,7 +66,7 @@ fn print_json(lines: impl Iterator<Item = LogLine>, output: &mut CliOutput<'_>) 
 }
 
 fn is_end(entry: &LogEntry) -> bool {
-    matches!(entry.event(), Some(Event::RunEnded { .. }))
+    matches!(entry.event(), Some(Event::Run(RunEvent::RunEnded { .. })))
 }
 
 fn print_text(lines: impl Iterator<Item = LogLine>, output: &mut CliOutput<'_>) -> Result<bool> {
@@ -90,7 +91,7 @@ fn print_text(lines: impl Iterator<Item = LogLine>, output: &mut CliOutput<'_>) 
             _ => Duration::ZERO,
         };
         render.on_event(&event, elapsed)?;
-        if matches!(event, Event::RunEnded { .. }) || render.is_closed() {
+        if matches!(event, Event::Run(RunEvent::RunEnded { .. })) || render.is_closed() {
             return Ok(true);
         }
     }

@@ -81,7 +81,8 @@ async fn sign_in(
 ) -> Result<()> {
     let callback = CallbackListener::listen(asked.port).await?;
     let redirect = callback.url().as_str();
-    let signing_in = PendingSignIn::begin(server, file, redirect, &asked.scope).await?;
+    let beginning = PendingSignIn::begin(server, file, redirect, &asked.scope);
+    let signing_in = Box::pin(beginning).await?;
     let address = signing_in.address();
     output.note(&format!("sign in at {}:\n{address}", display_url(address)));
     let browser = if asked.no_browser {

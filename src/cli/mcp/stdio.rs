@@ -7,11 +7,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cli::mcp::transport::MESSAGE_BYTES_MAX;
 use crate::error::{Error, ErrorKind, Result};
+use crate::world::mcp::message_size::BoundedLines;
 
 /// Serves one client until it closes standard input or `stop` is cancelled.
 pub(crate) async fn serve(tools: impl ServerHandler, stop: CancellationToken) -> Result<()> {
-    let streams = AsyncRwTransport::new_server(tokio::io::stdin(), tokio::io::stdout())
-        .with_max_line_length(MESSAGE_BYTES_MAX);
+    let streams =
+        AsyncRwTransport::new_server(BoundedLines::new(tokio::io::stdin()), tokio::io::stdout())
+            .with_max_line_length(MESSAGE_BYTES_MAX);
     let serving = match serve_server_with_ct(tools, streams, stop).await {
         Ok(serving) => serving,
         Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => {

@@ -3,6 +3,7 @@
 //! see only anonymous names of agents.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::sync::broadcast;
@@ -10,14 +11,16 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cli::execution::RunOutcome;
 use crate::cli::json_report::event_warning;
+use crate::cli::output::CliOutput;
 use crate::cli::result::{ErrorReport, RunResult};
 use crate::cli::result_builder::{ProcessEnd, ResultBuilder, RunStart};
 use crate::error::{ExitStatus, Result};
-use crate::event::Event;
+use crate::event::{CoordinationEvent, DeliveryEvent, Event, RunEvent};
 use crate::id::AnswerLabel;
 use crate::orchestrator::execution::ShutdownSignal;
 use crate::text::{count_noun, escape_text, map_json_strings, truncate};
 use crate::world::io::clock::Stopwatch;
+use crate::world::io::event_sink::EventSink;
 use crate::world::store::redact::Redactor;
 
 /// Maximum number of progress messages that wait for a client; a slower one misses the oldest.
@@ -109,7 +112,7 @@ impl TrackedRun {
     }
 
     /// Adds the next event.
-    pub(crate) fn on_event(&self, event: &Event) {
+    fn on_event(&self, event: &Event) {
         let mut state = self.lock();
         state.apply(event);
         if let Some(sentence) = describe_event(event) {
@@ -257,14 +260,40 @@ impl TrackedRun {
 impl TrackedRunState {
     fn apply(&mut self, event: &Event) {
         self.result_builder.apply(event);
-        if let Event::RunStarted { .. } = event {
+        if let Event::Run(RunEvent::RunStarted { .. }) = event {
             self.answers.clear();
             self.phase = RunPhase::Coordinating;
-        } else if let Event::Answered { label, content, .. } = event {
+        } else if let Event::Coordination(CoordinationEvent::Answered { label, content, .. }) =
+            event
+        {
             self.answers.push((*label, Arc::clone(content)));
-        } else if let Event::FinalStarted { .. } = event {
+        } else if let Event::Delivery(DeliveryEvent::FinalStarted { .. }) = event {
             self.phase = RunPhase::Presenting;
         }
+    }
+}
+
+/// Sink that tracks a run. Problems that do not end the run are also warnings for people.
+#[derive(Debug)]
+pub(crate) struct TrackedEvents<'o, 'w> {
+    run: &'o TrackedRun,
+    output: &'o mut CliOutput<'w>,
+}
+
+impl<'o, 'w> TrackedEvents<'o, 'w> {
+    /// Creates a sink that updates `run` and prints warnings to `output`.
+    pub(crate) fn new(run: &'o TrackedRun, output: &'o mut CliOutput<'w>) -> Self {
+        Self { run, output }
+    }
+}
+
+impl EventSink for TrackedEvents<'_, '_> {
+    fn on_event(&mut self, event: &Event, _elapsed: Duration) -> Result<()> {
+        if let Some(warning) = event_warning(event) {
+            self.output.warning(&warning);
+        }
+        self.run.on_event(event);
+        Ok(())
     }
 }
 
@@ -298,28 +327,44 @@ fn ended_fields(result: &RunResult) -> Value {
 
 /// Describes `event` for a client that is waiting.
 fn describe_event(event: &Event) -> Option<String> {
-    if let Event::RunStarted {
+    let sentence = match event {
+        Event::Run(event) => describe_run_event(event),
+        Event::Coordination(event) => describe_coordination_event(event),
+        Event::Delivery(DeliveryEvent::FinalStarted { .. }) => {
+            Some("the winner presents".to_owned())
+        }
+        Event::Delivery(_) | Event::Model(_) | Event::Tool(_) | Event::Pipeline(_) => None,
+    };
+    sentence.or_else(|| event_warning(event))
+}
+
+fn describe_run_event(event: &RunEvent) -> Option<String> {
+    if let RunEvent::RunStarted {
         agents, attempt, ..
     } = event
     {
         let agents = count_noun(agents.len(), "agent");
         Some(format!("attempt {attempt}: {agents} at work"))
-    } else if let Event::Answered { label, .. } = event {
-        Some(format!("answer {label} was given"))
-    } else if let Event::Voted { label, .. } = event {
-        Some(format!("a vote for {label}"))
-    } else if let Event::VotesVoided { .. } = event {
-        Some("a new answer: votes are cast again".to_owned())
-    } else if let Event::WinnerSelected { label, .. } = event {
-        Some(format!("answer {label} wins"))
-    } else if let Event::FinalStarted { .. } = event {
-        Some("the winner presents".to_owned())
-    } else if let Event::Restarting { reason, .. } = event {
+    } else if let RunEvent::AttemptRestarted { reason, .. } = event {
         Some(format!("the agents begin again: {reason}"))
-    } else if let Event::RunEnded { summary, .. } = event {
+    } else if let RunEvent::RunEnded { summary, .. } = event {
         Some(summary.clone())
     } else {
-        event_warning(event)
+        None
+    }
+}
+
+fn describe_coordination_event(event: &CoordinationEvent) -> Option<String> {
+    if let CoordinationEvent::Answered { label, .. } = event {
+        Some(format!("answer {label} was given"))
+    } else if let CoordinationEvent::Voted { label, .. } = event {
+        Some(format!("a vote for {label}"))
+    } else if let CoordinationEvent::VotesVoided { .. } = event {
+        Some("a new answer: votes are cast again".to_owned())
+    } else if let CoordinationEvent::WinnerSelected { label, .. } = event {
+        Some(format!("answer {label} wins"))
+    } else {
+        None
     }
 }
 

@@ -8,7 +8,7 @@ use crate::cli::command_line::usage_error;
 use crate::cli::environment;
 use crate::cli::execution::{
     EVENTS_WAITING_MAX, OutputMode, RunOutcome, UserPresence, connect_all, host_environment,
-    run_invocation, run_observer, secret_values, user_interaction,
+    run_invocation, secret_values, user_interaction,
 };
 use crate::cli::follow::forward_events;
 use crate::cli::model_prices::model_list;
@@ -16,6 +16,7 @@ use crate::cli::output::CliOutput;
 use crate::cli::prune::prune_after_run;
 use crate::cli::result_builder::RunStart;
 use crate::cli::run::{PreparedRun, apply_flags, telemetry_settings};
+use crate::cli::run_observer::RunObserver;
 use crate::cli::team::load_config;
 use crate::cli::team_file::TeamFile;
 use crate::config::Config;
@@ -281,7 +282,8 @@ impl PipelineLaunch<'_> {
             status_file: dir.join("pipeline.json"),
             answer_file: kept_in.clone(),
         };
-        let view = run_observer(reader, begun, redactor.clone(), arguments, places, output)?;
+        let redacting = redactor.clone();
+        let view = RunObserver::begin(reader, begun, redacting, arguments, places, output)?;
         let (shown, events) = mpsc::channel(EVENTS_WAITING_MAX);
         let retention = config.retention;
         let layout = RunLayout::plan(&config, &host.cwd, RunName::new(0));

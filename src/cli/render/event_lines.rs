@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use crate::check_results::{CheckResult, CheckVerdict};
 use crate::cli::output::TextStyle;
-use crate::event::{ApprovalAnswer, DeliveryOutcome, Event};
+use crate::event::{
+    ApprovalAnswer, CoordinationEvent, DeliveryEvent, DeliveryOutcome, Event, ModelEvent, RunEvent,
+    ToolEvent,
+};
 use crate::spending::TokenUsage;
 use crate::spending::money::Money;
 use crate::spending::totals::RequestTotals;
@@ -19,77 +22,143 @@ pub(crate) type EventLine = (TextStyle, &'static str, String);
 /// Describes what an agent did, as a verb with its style and the rest of the sentence; `None` for
 /// an event that is not an action of one agent or is shown in another way.
 pub(crate) fn event_line(event: &Event) -> Option<EventLine> {
-    Some(match event {
-        Event::Retrying { .. }
-        | Event::Held { .. }
-        | Event::FellBack { .. }
-        | Event::Shortened { .. }
-        | Event::LimitMet { .. }
-        | Event::DroppedOut { .. } => return problem_line(event),
-        Event::ToolCalled {
+    match event {
+        Event::Run(event) => run_line(event),
+        Event::Model(event) => model_line(event),
+        Event::Tool(event) => tool_line(event),
+        Event::Coordination(event) => coordination_line(event),
+        Event::Delivery(event) => delivery_line(event),
+        Event::Pipeline(_) => None,
+    }
+}
+
+fn run_line(event: &RunEvent) -> Option<EventLine> {
+    if let RunEvent::LimitMet { limit, .. } = event {
+        Some((TextStyle::Bad, "meets its limit:", limit.clone()))
+    } else {
+        None
+    }
+}
+
+fn model_line(event: &ModelEvent) -> Option<EventLine> {
+    let in_a_while = |ms: &u64| format_duration(Duration::from_millis(*ms));
+    match event {
+        ModelEvent::Retrying {
+            reason, wait_ms, ..
+        } => {
+            let rest = format!("in {}: {reason}", in_a_while(wait_ms));
+            Some((TextStyle::Warn, "asks again", rest))
+        }
+        ModelEvent::RateLimited {
+            reason, wait_ms, ..
+        } => {
+            let rest = format!("for {}: {reason}", in_a_while(wait_ms));
+            Some((TextStyle::Faint, "waits", rest))
+        }
+        ModelEvent::ModelFallback {
+            from, to, reason, ..
+        } => {
+            let rest = format!("with {to} instead of {from}: {reason}");
+            Some((TextStyle::Warn, "goes on", rest))
+        }
+        ModelEvent::ContextCompacted { how, .. } => {
+            Some((TextStyle::Warn, "forgets:", how.clone()))
+        }
+        ModelEvent::ModelRequestStarted { .. }
+        | ModelEvent::Text { .. }
+        | ModelEvent::Reasoning { .. }
+        | ModelEvent::ModelRequestFinished { .. }
+        | ModelEvent::Replied { .. }
+        | ModelEvent::Failed { .. } => None,
+    }
+}
+
+fn tool_line(event: &ToolEvent) -> Option<EventLine> {
+    match event {
+        ToolEvent::ToolCalled {
             tool,
             arguments,
             denied,
             ..
-        } => tool_call_line(tool, arguments, denied.as_deref()),
-        Event::OwnTool {
+        } => Some(tool_call_line(tool, arguments, denied.as_deref())),
+        ToolEvent::NativeToolCall {
             tool,
             detail,
             denied,
             ..
-        } => tool_call_line(tool, detail, denied.as_deref()),
-        Event::PersonAsked { tool, answer, .. } => approval_line(tool, *answer),
-        Event::HookRan { .. } => return hook_line(event),
-        Event::ToolFinished {
+        } => Some(tool_call_line(tool, detail, denied.as_deref())),
+        ToolEvent::Approval { tool, answer, .. } => Some(approval_line(tool, *answer)),
+        ToolEvent::HookRan {
+            event,
+            command,
+            decision,
+            reason,
+            ..
+        } => Some(hook_line(event, command, decision, reason.as_deref())),
+        ToolEvent::ToolFinished {
             tool,
             success,
             summary,
             ..
         } => {
             let rest = single_line(&format!("{tool}: {summary}"), SUMMARY_CHARS_MAX);
-            if *success {
+            Some(if *success {
                 (TextStyle::Faint, "did", rest)
             } else {
                 (TextStyle::Warn, "failed", rest)
-            }
+            })
         }
-        Event::Answered { label, .. } => (TextStyle::Good, "answers", format!("as {label}:")),
-        Event::Voted {
+        ToolEvent::ServerProgress { .. } => None,
+    }
+}
+
+fn coordination_line(event: &CoordinationEvent) -> Option<EventLine> {
+    Some(match event {
+        CoordinationEvent::Answered { label, .. } => {
+            (TextStyle::Good, "answers", format!("as {label}:"))
+        }
+        CoordinationEvent::Voted {
             candidate,
             label,
             reason,
             ..
-        } => (
-            TextStyle::Good,
-            "votes",
-            format!("for {candidate} ({label}): {reason}"),
-        ),
-        Event::Refused { reason, .. } => (TextStyle::Warn, "is not accepted:", reason.clone()),
-        Event::Informed { labels, .. } => (TextStyle::Faint, "sees", join_with_commas(labels)),
-        Event::Checking { check, .. } => (TextStyle::Faint, "is checked by", check.clone()),
-        Event::Checked { finding, .. } => check_line(finding),
-        Event::FinalStarted { .. } => {
-            (TextStyle::Strong, "presents", "the final answer".to_owned())
+        } => {
+            let rest = format!("for {candidate} ({label}): {reason}");
+            (TextStyle::Good, "votes", rest)
         }
-        Event::RunStarted { .. }
-        | Event::Asking { .. }
-        | Event::Text { .. }
-        | Event::Reasoning { .. }
-        | Event::Asked { .. }
-        | Event::Replied { .. }
-        | Event::Failed { .. }
-        | Event::Confined { .. }
-        | Event::CutShort { .. }
-        | Event::VotesVoided { .. }
-        | Event::WinnerSelected { .. }
-        | Event::FinalAnswer { .. }
-        | Event::Delivered { .. }
-        | Event::Restarting { .. }
-        | Event::Pipeline { .. }
-        | Event::ServerWorks { .. }
-        | Event::Warning { .. }
-        | Event::RunEnded { .. } => return None,
+        CoordinationEvent::SubmissionRejected { reason, .. } => {
+            (TextStyle::Warn, "is not accepted:", reason.clone())
+        }
+        CoordinationEvent::AnswersShown { labels, .. } => {
+            (TextStyle::Faint, "sees", join_with_commas(labels))
+        }
+        CoordinationEvent::DroppedOut {
+            reason, timed_out, ..
+        } => {
+            let verb = if *timed_out {
+                "is out of time:"
+            } else {
+                "drops out:"
+            };
+            (TextStyle::Bad, verb, reason.clone())
+        }
+        CoordinationEvent::VotesVoided { .. } | CoordinationEvent::WinnerSelected { .. } => {
+            return None;
+        }
     })
+}
+
+fn delivery_line(event: &DeliveryEvent) -> Option<EventLine> {
+    match event {
+        DeliveryEvent::Checking { check, .. } => {
+            Some((TextStyle::Faint, "is checked by", check.clone()))
+        }
+        DeliveryEvent::Checked { finding, .. } => Some(check_line(finding)),
+        DeliveryEvent::FinalStarted { .. } => {
+            Some((TextStyle::Strong, "presents", "the final answer".to_owned()))
+        }
+        DeliveryEvent::FinalAnswer { .. } | DeliveryEvent::Delivered { .. } => None,
+    }
 }
 
 /// Describes an approval request, or its answer.
@@ -106,26 +175,15 @@ fn approval_line(tool: &str, answer: Option<ApprovalAnswer>) -> EventLine {
 }
 
 /// Describes the decision of a hook.
-fn hook_line(event: &Event) -> Option<EventLine> {
-    let Event::HookRan {
-        event,
-        command,
-        decision,
-        reason,
-        ..
-    } = event
-    else {
-        return None;
-    };
-    let (style, verb) = match decision.as_str() {
+fn hook_line(event: &str, command: &str, decision: &str, reason: Option<&str>) -> EventLine {
+    let (style, verb) = match decision {
         "deny" => (TextStyle::Bad, "is denied by"),
         "failed" => (TextStyle::Bad, "is let down by"),
         "ask" | "defer" => (TextStyle::Warn, "is questioned by"),
         _ => (TextStyle::Faint, "passes"),
     };
-    let why = reason.as_ref().map(|why| format!(": {why}"));
-    let why = why.unwrap_or_default();
-    Some((style, verb, format!("the hook `{command}` ({event}){why}")))
+    let why = reason.map(|why| format!(": {why}")).unwrap_or_default();
+    (style, verb, format!("the hook `{command}` ({event}){why}"))
 }
 
 /// Describes the result of a check of an agent's work.
@@ -149,50 +207,6 @@ fn check_line(finding: &CheckResult) -> EventLine {
             format!("{check}: {why}"),
         ),
     }
-}
-
-/// Describes a problem of an agent, such as a retry or a limit.
-fn problem_line(event: &Event) -> Option<EventLine> {
-    let in_a_while = |ms: &u64| format_duration(Duration::from_millis(*ms));
-    if let Event::Retrying {
-        reason, wait_ms, ..
-    } = event
-    {
-        let rest = format!("in {}: {reason}", in_a_while(wait_ms));
-        return Some((TextStyle::Warn, "asks again", rest));
-    }
-    if let Event::Held {
-        reason, wait_ms, ..
-    } = event
-    {
-        let rest = format!("for {}: {reason}", in_a_while(wait_ms));
-        return Some((TextStyle::Faint, "waits", rest));
-    }
-    if let Event::FellBack {
-        from, to, reason, ..
-    } = event
-    {
-        let rest = format!("with {to} instead of {from}: {reason}");
-        return Some((TextStyle::Warn, "goes on", rest));
-    }
-    if let Event::Shortened { how, .. } = event {
-        return Some((TextStyle::Warn, "forgets:", how.clone()));
-    }
-    if let Event::LimitMet { limit, .. } = event {
-        return Some((TextStyle::Bad, "meets its limit:", limit.clone()));
-    }
-    let Event::DroppedOut {
-        reason, timed_out, ..
-    } = event
-    else {
-        return None;
-    };
-    let verb = if *timed_out {
-        "is out of time:"
-    } else {
-        "drops out:"
-    };
-    Some((TextStyle::Bad, verb, reason.clone()))
 }
 
 /// Formats a duration for people: `9.4 s`, then `2 min 5 s`.

@@ -11,14 +11,21 @@ use crate::cli::line_buffer::LineBuffer;
 use crate::cli::output::{CliOutput, StyledPiece, TextStyle};
 use crate::cli::render::event_lines::{delivery_outcome, event_line, format_duration, usage_text};
 use crate::error::{ExitStatus, Result};
-use crate::event::{DeliveryRow, Event, PipelineStep, ReplyTextKind};
+use crate::event::{
+    CoordinationEvent, DeliveryEvent, DeliveryRow, Event, ModelEvent, PipelineEvent, ReplyTextKind,
+    RunEvent, ToolEvent,
+};
 use crate::id::{AgentId, AnswerLabel};
 use crate::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel};
 use crate::spending::totals::UsageTotals;
 use crate::text::{count_noun, escape_name, join_with_commas, single_line};
+use crate::world::io::clock::Stopwatch;
+use crate::world::io::event_sink::EventSink;
 
 pub(crate) mod event_lines;
 
+/// Interval at which the terminal may show which agents the run is waiting for.
+const TICK: Duration = Duration::from_millis(250);
 /// Time without output after which the terminal shows which agents the run is waiting for.
 const QUIET_MAX: Duration = Duration::from_secs(1);
 /// Maximum length of the description of an agent's action, in characters.
@@ -45,6 +52,8 @@ pub(crate) struct RunRenderer<'o, 'w> {
     presented: Option<(AgentId, String)>,
     activity: DisplayActivity,
     quiet_since: Duration,
+    /// Since the last tick.
+    ticked: Stopwatch,
 }
 
 /// The current reply of an agent.
@@ -79,79 +88,75 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
             failing: BTreeSet::new(),
             activity: DisplayActivity::Quiet,
             quiet_since: Duration::ZERO,
+            ticked: Stopwatch::start(),
         }
     }
 
-    /// Shows one event that happened `elapsed` after the start of the run.
-    pub(crate) fn on_event(&mut self, event: &Event, elapsed: Duration) -> Result<()> {
-        event.add_to_totals(&mut self.usage);
+    fn on_run_event(&mut self, event: &RunEvent, elapsed: Duration) {
         match event {
-            Event::RunStarted {
+            RunEvent::RunStarted {
                 agents, attempt, ..
             } => self.show_start(agents, *attempt),
-            Event::VotesVoided { voters } => self.show_void_votes(voters),
-            Event::WinnerSelected {
-                agent,
-                label,
-                votes,
-            } => self.show_winner(agent, *label, votes),
-            Event::FinalAnswer { content, .. } => return self.show_final_answer(content),
-            Event::Delivered { rows } => self.show_delivery(rows),
-            Event::Restarting {
+            RunEvent::AttemptRestarted {
                 reason,
                 instructions,
             } => self.show_restart(reason, instructions),
-            Event::Confined {
+            RunEvent::SandboxSelected {
                 agents,
                 by,
                 leaves_open,
             } => self.show_sandbox(agents, by, leaves_open),
-            Event::ServerWorks { server, text } => self.show_server_progress(server, text),
-            Event::Pipeline { step } => self.show_pipeline_step(step),
-            Event::Warning { message } => self.warn(message),
-            Event::RunEnded { status, summary } => self.show_end(*status, summary, elapsed),
-            Event::Asking { agent, .. } => self.show_waiting(agent),
-            Event::FinalStarted { agent } => {
-                self.show_event_line(agent, event);
-                self.start_presentation(agent);
-            }
-            Event::Text { agent, text } => self.show_text(agent, text),
-            Event::Reasoning { agent, text } => {
-                self.append_reply(agent, ReplyTextKind::Reasoning, text);
-            }
-            Event::Asked { agent, .. } => {
-                self.asked.remove(agent);
-                self.finish_speech(agent);
-            }
-            Event::Answered { agent, .. } => self.show_answer(agent, event),
-            Event::DroppedOut { agent, .. } => {
-                self.asked.remove(agent);
-                self.show_event_line(agent, event);
-            }
-            Event::Replied { .. } | Event::Failed { .. } | Event::CutShort { .. } => {}
-            Event::LimitMet { agent: None, limit } => self.warn(limit),
-            Event::LimitMet {
-                agent: Some(agent), ..
-            }
-            | Event::Retrying { agent, .. }
-            | Event::Held { agent, .. }
-            | Event::FellBack { agent, .. }
-            | Event::Shortened { agent, .. }
-            | Event::OwnTool { agent, .. }
-            | Event::PersonAsked { agent, .. }
-            | Event::HookRan { agent, .. }
-            | Event::ToolCalled { agent, .. }
-            | Event::ToolFinished { agent, .. }
-            | Event::Voted { agent, .. }
-            | Event::Refused { agent, .. }
-            | Event::Informed { agent, .. }
-            | Event::Checking { agent, .. } => self.show_event_line(agent, event),
-            Event::Checked { agent, finding, .. } => {
-                self.show_event_line(agent, event);
-                self.show_quote(agent, &finding.tail);
-            }
+            RunEvent::Warning { message } => self.warn(message),
+            RunEvent::RunEnded { status, summary } => self.show_end(*status, summary, elapsed),
+            RunEvent::LimitMet { agent: None, limit } => self.warn(limit),
+            RunEvent::LimitMet { agent: Some(_), .. } | RunEvent::CoordinationStopped { .. } => {}
         }
-        Ok(())
+    }
+
+    fn on_model_event(&mut self, event: &ModelEvent) {
+        if let ModelEvent::ModelRequestStarted { agent, .. } = event {
+            self.show_waiting(agent);
+        } else if let ModelEvent::Text { agent, text } = event {
+            self.show_text(agent, text);
+        } else if let ModelEvent::Reasoning { agent, text } = event {
+            self.append_reply(agent, ReplyTextKind::Reasoning, text);
+        } else if let ModelEvent::ModelRequestFinished { agent, .. } = event {
+            self.asked.remove(agent);
+            self.finish_speech(agent);
+        }
+    }
+
+    fn on_coordination_event(&mut self, event: &CoordinationEvent) {
+        if let CoordinationEvent::VotesVoided { voters } = event {
+            self.show_void_votes(voters);
+        } else if let CoordinationEvent::WinnerSelected {
+            agent,
+            label,
+            votes,
+        } = event
+        {
+            self.show_winner(agent, *label, votes);
+        } else if let CoordinationEvent::Answered {
+            agent,
+            content,
+            evidence,
+            ..
+        } = event
+        {
+            self.show_answer(agent, content, evidence.as_ref());
+        } else if let CoordinationEvent::DroppedOut { agent, .. } = event {
+            self.asked.remove(agent);
+        }
+    }
+
+    fn on_delivery_event(&mut self, event: &DeliveryEvent) {
+        if let DeliveryEvent::Delivered { rows } = event {
+            self.show_delivery(rows);
+        } else if let DeliveryEvent::FinalStarted { agent } = event {
+            self.start_presentation(agent);
+        } else if let DeliveryEvent::Checked { agent, finding, .. } = event {
+            self.show_quote(agent, &finding.tail);
+        }
     }
 
     fn warn(&mut self, message: &str) {
@@ -191,15 +196,8 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
         self.presented.as_mut().filter(|(by, _)| by == agent)
     }
 
-    fn show_answer(&mut self, agent: &AgentId, event: &Event) {
-        self.show_event_line(agent, event);
-        let Event::Answered {
-            content, evidence, ..
-        } = event
-        else {
-            return;
-        };
-        match evidence.as_ref().map(CheckResults::standing) {
+    fn show_answer(&mut self, agent: &AgentId, content: &str, evidence: Option<&CheckResults>) {
+        match evidence.map(CheckResults::standing) {
             Some(CheckStanding::Fails) => self.failing.insert(agent.clone()),
             Some(CheckStanding::Holds) | None => self.failing.remove(agent),
         };
@@ -248,10 +246,10 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
     }
 
     /// Shows a step of a pipeline.
-    fn show_pipeline_step(&mut self, step: &PipelineStep) {
+    fn show_pipeline_step(&mut self, step: &PipelineEvent) {
         self.finish_all_speech();
         match step {
-            PipelineStep::Works {
+            PipelineEvent::Works {
                 iteration,
                 role,
                 stage,
@@ -266,7 +264,7 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
                 let text = format!("{role}{played}, {stage} of {stages} in iteration {iteration}");
                 self.show_line("stage", TextStyle::Strong, &text);
             }
-            PipelineStep::Merged {
+            PipelineEvent::Merged {
                 role,
                 commit,
                 files,
@@ -280,7 +278,7 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
                     &format!("{role}: {files}, {short}"),
                 );
             }
-            PipelineStep::Refused {
+            PipelineEvent::Refused {
                 role,
                 reason,
                 tried,
@@ -300,22 +298,16 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
         leaves_open: &[String],
     ) {
         let (agents, open) = (join_with_commas(agents), leaves_open.join("; "));
-        let (style, text) = match by {
-            ExecutionIsolation::Sandbox {
-                tier: SandboxLevel::Off,
-                ..
-            } => (
+        let (style, text) = match by.level() {
+            Some(SandboxLevel::Off) => (
                 TextStyle::Bad,
                 format!("the sandbox is off, and nothing holds those of {agents}: {open}"),
             ),
-            ExecutionIsolation::Sandbox {
-                tier: SandboxLevel::D,
-                ..
-            } => (
+            Some(SandboxLevel::D) => (
                 TextStyle::Bad,
                 format!("those of {agents} are refused: nothing on this machine can hold them"),
             ),
-            ExecutionIsolation::Sandbox { .. } | ExecutionIsolation::Container { .. } => (
+            Some(SandboxLevel::A | SandboxLevel::B | SandboxLevel::C) | None => (
                 TextStyle::Strong,
                 format!("{by} holds those of {agents}; left open: {open}"),
             ),
@@ -400,10 +392,12 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
         }
     }
 
-    /// Shows an action of an agent.
-    fn show_event_line(&mut self, agent: &AgentId, event: &Event) {
-        self.finish_speech(agent);
-        if let Some((style, verb, text)) = event_line(event) {
+    /// Shows an action of an agent, if the event is one.
+    fn show_event_line(&mut self, event: &Event) {
+        if let Some(agent) = event.agent()
+            && let Some((style, verb, text)) = event_line(event)
+        {
+            self.finish_speech(agent);
             let text = single_line(&text, DEED_CHARS_MAX);
             self.show_prefixed(
                 agent,
@@ -522,6 +516,40 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
         if !shares.is_empty() {
             self.show_line("used", TextStyle::Faint, &shares.join("; "));
         }
+    }
+}
+
+impl EventSink for RunRenderer<'_, '_> {
+    fn on_event(&mut self, event: &Event, elapsed: Duration) -> Result<()> {
+        event.add_to_totals(&mut self.usage);
+        self.show_event_line(event);
+        match event {
+            Event::Run(event) => self.on_run_event(event, elapsed),
+            Event::Model(event) => self.on_model_event(event),
+            Event::Coordination(event) => self.on_coordination_event(event),
+            Event::Delivery(DeliveryEvent::FinalAnswer { content, .. }) => {
+                return self.show_final_answer(content);
+            }
+            Event::Delivery(event) => self.on_delivery_event(event),
+            Event::Pipeline(step) => self.show_pipeline_step(step),
+            Event::Tool(ToolEvent::ServerProgress { server, text }) => {
+                self.show_server_progress(server, text);
+            }
+            Event::Tool(_) => {}
+        }
+        Ok(())
+    }
+
+    fn due(&self) -> Option<Duration> {
+        Some(TICK.saturating_sub(self.ticked.elapsed()))
+    }
+
+    fn on_due(&mut self, elapsed: Duration) -> Result<()> {
+        if self.due() == Some(Duration::ZERO) {
+            self.ticked = Stopwatch::start();
+            self.on_tick(elapsed);
+        }
+        Ok(())
     }
 }
 

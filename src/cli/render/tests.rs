@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::event::DeliveryOutcome;
+use crate::event::{
+    CoordinationEvent, DeliveryEvent, DeliveryOutcome, ModelEvent, RunEvent, ToolEvent,
+};
 use crate::id::AgentNumber;
 use crate::permissions::grant::Phase;
 use crate::spending::TokenUsage;
@@ -24,24 +26,24 @@ fn label(index: usize, ordinal: u32) -> AnswerLabel {
 }
 
 fn started() -> Event {
-    Event::RunStarted {
+    Event::Run(RunEvent::RunStarted {
         question: Arc::from("why?"),
         agents: vec![id("ann"), id("bob")],
         attempt: 1,
-    }
+    })
 }
 
 fn text(agent: &str, text: &str) -> Event {
-    Event::Text {
+    Event::Model(ModelEvent::Text {
         agent: id(agent),
         text: text.to_owned(),
-    }
+    })
 }
 
 #[test]
 fn a_name_in_a_warning_makes_no_line_of_its_own() {
     let message = "kept in `a\nerror: forged`".to_owned();
-    let (_, err) = shown(&[started(), Event::Warning { message }]);
+    let (_, err) = shown(&[started(), Event::Run(RunEvent::Warning { message })]);
     let lines: Vec<&str> = err.lines().collect();
     assert!(
         lines.contains(&"warning: kept in `a\\nerror: forged`"),
@@ -70,7 +72,7 @@ fn asked(agent: &str, input_tokens: u64, output_tokens: u64) -> Event {
 }
 
 fn charged(agent: &str, input_tokens: u64, output_tokens: u64, dollars: Option<&str>) -> Event {
-    Event::Asked {
+    Event::Model(ModelEvent::ModelRequestFinished {
         agent: id(agent),
         model: "m".into(),
         phase: Phase::Coordination,
@@ -81,7 +83,7 @@ fn charged(agent: &str, input_tokens: u64, output_tokens: u64, dollars: Option<&
         },
         cost_usd: dollars.and_then(Money::from_dollars),
         elapsed_ms: 1,
-    }
+    })
 }
 
 #[test]
@@ -92,10 +94,10 @@ fn agents_that_speak_at_once_never_meet_within_a_line() {
         text("bob", "I think"),
         text("ann", "see.\nFirst"),
         text("bob", " so.\n"),
-        Event::Reasoning {
+        Event::Model(ModelEvent::Reasoning {
             agent: id("ann"),
             text: "hm".to_owned(),
-        },
+        }),
         asked("ann", 7, 5),
     ]);
     insta::assert_snapshot!(err, @r"
@@ -108,14 +110,14 @@ fn agents_that_speak_at_once_never_meet_within_a_line() {
 }
 
 fn called(agent: &str, tool: &str, arguments: &str, denied: Option<&str>) -> Event {
-    Event::ToolCalled {
+    Event::Tool(ToolEvent::ToolCalled {
         agent: id(agent),
         call_id: "c1".to_owned(),
         tool: tool.to_owned(),
         arguments: arguments.to_owned(),
         denied: denied.map(str::to_owned),
         rule: denied.map(|_| "outside-grants".to_owned()),
-    }
+    })
 }
 
 #[test]
@@ -129,7 +131,7 @@ fn tools_answers_and_votes_are_told_as_they_happen() {
             "{\"path\":\"a\",\n\"content\":\"b\"}",
             None,
         ),
-        Event::ToolFinished {
+        Event::Tool(ToolEvent::ToolFinished {
             agent: id("ann"),
             call_id: "c1".to_owned(),
             tool: "write_file".to_owned(),
@@ -140,35 +142,35 @@ fn tools_answers_and_votes_are_told_as_they_happen() {
             refused: Vec::new(),
             elapsed_ms: 1,
             images: Vec::new(),
-        },
+        }),
         called(
             "bob",
             "read_text_file",
             "{\"path\":\"/etc/shadow\"}",
             Some("no grant reaches it\nyou may read under: /w"),
         ),
-        Event::Answered {
+        Event::Coordination(CoordinationEvent::Answered {
             agent: id("ann"),
             label: label(0, 1),
             content: Arc::from("It is so.\n\nBecause."),
             snapshot: None,
             evidence: None,
-        },
-        Event::Informed {
+        }),
+        Event::Coordination(CoordinationEvent::AnswersShown {
             agent: id("bob"),
             labels: vec![label(0, 1)],
-        },
-        Event::Refused {
+        }),
+        Event::Coordination(CoordinationEvent::SubmissionRejected {
             agent: id("bob"),
             reason: "too like\nagent1.1".to_owned(),
             hook: None,
-        },
-        Event::Voted {
+        }),
+        Event::Coordination(CoordinationEvent::Voted {
             agent: id("bob"),
             candidate: id("ann"),
             label: label(0, 1),
             reason: "clear".to_owned(),
-        },
+        }),
     ]);
     insta::assert_snapshot!(err, @r#"
     agents: ann, bob
@@ -190,35 +192,35 @@ fn tools_answers_and_votes_are_told_as_they_happen() {
 fn what_keeps_an_agent_from_going_on_is_told() {
     let (_, err) = shown(&[
         started(),
-        Event::Retrying {
+        Event::Model(ModelEvent::Retrying {
             agent: id("bob"),
             reason: "429".to_owned(),
             wait_ms: 2_040,
-        },
-        Event::Held {
+        }),
+        Event::Model(ModelEvent::RateLimited {
             agent: id("bob"),
             reason: "the limit is 5 requests a minute".to_owned(),
             wait_ms: 61_000,
-        },
-        Event::FellBack {
+        }),
+        Event::Model(ModelEvent::ModelFallback {
             agent: id("bob"),
             from: "big".into(),
             to: "small".into(),
             reason: "overloaded".to_owned(),
-        },
-        Event::Shortened {
+        }),
+        Event::Model(ModelEvent::ContextCompacted {
             agent: id("bob"),
             how: "the middle of 2 older tool results".to_owned(),
-        },
-        Event::LimitMet {
+        }),
+        Event::Run(RunEvent::LimitMet {
             agent: None,
             limit: "the run has cost more than 1 dollar".to_owned(),
-        },
-        Event::DroppedOut {
+        }),
+        Event::Coordination(CoordinationEvent::DroppedOut {
             agent: id("bob"),
             reason: "key refused".to_owned(),
             timed_out: false,
-        },
+        }),
     ]);
     insta::assert_snapshot!(err, @"
     agents: ann, bob
@@ -236,20 +238,20 @@ fn the_final_answer_alone_goes_to_standard_output() {
     let kept = "/s/old".to_owned();
     let (out, err) = shown(&[
         started(),
-        Event::VotesVoided {
+        Event::Coordination(CoordinationEvent::VotesVoided {
             voters: vec![id("bob")],
-        },
-        Event::WinnerSelected {
+        }),
+        Event::Coordination(CoordinationEvent::WinnerSelected {
             agent: id("ann"),
             label: label(0, 2),
             votes: vec![(id("ann"), 1), (id("bob"), 0)],
-        },
-        Event::FinalStarted { agent: id("ann") },
-        Event::FinalAnswer {
+        }),
+        Event::Delivery(DeliveryEvent::FinalStarted { agent: id("ann") }),
+        Event::Delivery(DeliveryEvent::FinalAnswer {
             agent: id("ann"),
             content: Arc::from("The answer."),
-        },
-        Event::Delivered {
+        }),
+        Event::Delivery(DeliveryEvent::Delivered {
             rows: vec![
                 DeliveryRow::new("/p/new".to_owned(), DeliveryOutcome::Created),
                 DeliveryRow::new(
@@ -260,12 +262,12 @@ fn the_final_answer_alone_goes_to_standard_output() {
                 ),
                 DeliveryRow::new("/p/old".to_owned(), DeliveryOutcome::Conflict { kept }),
             ],
-        },
+        }),
         asked("ann", 7, 5),
-        Event::RunEnded {
+        Event::Run(RunEvent::RunEnded {
             status: ExitStatus::Delivered,
             summary: "1 file delivered".to_owned(),
-        },
+        }),
     ]);
     assert_eq!(out, "The answer.\n");
     insta::assert_snapshot!(err, @r"
@@ -289,10 +291,10 @@ fn check_used(requests: &[(&str, u64, u64, Option<&str>)], expected: &str) {
     for (agent, read, written, dollars) in requests {
         events.push(charged(agent, *read, *written, *dollars));
     }
-    events.push(Event::RunEnded {
+    events.push(Event::Run(RunEvent::RunEnded {
         status: ExitStatus::Delivered,
         summary: "all well".to_owned(),
-    });
+    }));
     let (_, err) = shown(&events);
     let lines: Vec<&str> = err.lines().skip(1).collect();
     assert_eq!(lines.join("\n"), expected);
@@ -327,10 +329,10 @@ fn a_terminal_is_told_who_is_waited_for_and_obeys_no_model() {
     render.on_event(&started(), AT).unwrap();
     render
         .on_event(
-            &Event::Asking {
+            &Event::Model(ModelEvent::ModelRequestStarted {
                 agent: id("bob"),
                 model: "m".into(),
-            },
+            }),
             AT,
         )
         .unwrap();
@@ -340,10 +342,10 @@ fn a_terminal_is_told_who_is_waited_for_and_obeys_no_model() {
     let content = Arc::from("\u{1b}]0;title\u{7}done");
     render
         .on_event(
-            &Event::FinalAnswer {
+            &Event::Delivery(DeliveryEvent::FinalAnswer {
                 agent: id("bob"),
                 content,
-            },
+            }),
             AT,
         )
         .unwrap();
@@ -364,10 +366,10 @@ fn a_pipe_is_not_told_who_is_waited_for() {
     let mut render = RunRenderer::new(&mut output);
     render
         .on_event(
-            &Event::Asking {
+            &Event::Model(ModelEvent::ModelRequestStarted {
                 agent: id("bob"),
                 model: "m".into(),
-            },
+            }),
             AT,
         )
         .unwrap();

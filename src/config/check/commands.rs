@@ -13,8 +13,9 @@ use crate::config::check::ConfigChecker;
 use crate::config::check::key_walk::is_default;
 use crate::config::check::mapping_view::{MappingView, TextValue, scalar_text};
 use crate::config::code_mode::CodeModeConfig;
-use crate::config::command_line::{CommandBounds, CommandLineConfig, EnvVariable, ExecutionMode};
+use crate::config::command_line::{CommandBounds, CommandLineConfig, EnvVariable};
 use crate::config::diagnostic::{Diagnostic, quote};
+use crate::config::execution_mode::ExecutionMode;
 use crate::config::keys::ConfigKey;
 use crate::config::keys::agents::BACKEND;
 use crate::config::size;
@@ -49,14 +50,11 @@ impl ConfigChecker<'_> {
         if backend.flag("enable_mcp_command_line") != Some(true) {
             return None;
         }
-        match config.mode {
-            ExecutionMode::Local => {
-                let remedy = "add `command_line_execution_mode: docker`, or remove it";
-                let why = "commands run on this machine";
-                self.warn_without_effect(backend, "command_line_docker_", why, remedy);
-                self.warn_about_open_settings(backend, &config);
-            }
-            ExecutionMode::Docker(_) => {}
+        if config.mode.is_local() {
+            let remedy = "add `command_line_execution_mode: docker`, or remove it";
+            let why = "commands run on this machine";
+            self.warn_without_effect(backend, "command_line_docker_", why, remedy);
+            self.warn_about_open_settings(backend, &config);
         }
         if !self.has_workspace(backend) {
             let path = backend.key_path("enable_mcp_command_line");

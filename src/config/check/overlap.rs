@@ -7,6 +7,7 @@ use crate::config::diagnostic::{Diagnostic, Span, quote};
 use crate::config::storage_path::{LOGS, STATE_DIR, StoragePath};
 use crate::config::{Config, OrchestratorConfig};
 use crate::path::AbsPath;
+use crate::permissions::folded::FoldedPath;
 
 /// A directory that massgen or one agent writes to.
 struct DirectoryClaim<'a> {
@@ -14,6 +15,8 @@ struct DirectoryClaim<'a> {
     owner: DirectoryOwner,
     /// Its path.
     path: AbsPath,
+    /// The folded path: some disks take `Work` for `work`.
+    folded: FoldedPath,
     /// The key that names it.
     key: String,
     /// The location of the key's value, if it is set.
@@ -38,11 +41,11 @@ impl ConfigChecker<'_> {
             .chain(storage)
             .filter(|territory| self.check_separate(territory, config))
             .collect();
-        sound.sort_by(|a, b| a.path.cmp(&b.path));
+        sound.sort_by(|a, b| a.folded.cmp(&b.folded));
         let mut outer: Option<&DirectoryClaim<'_>> = None;
         for inner in &sound {
             match outer {
-                Some(outer) if inner.path.is_within(&outer.path) => {
+                Some(outer) if inner.folded.is_within(&outer.folded) => {
                     self.refuse_pair(outer, inner);
                 }
                 _ => outer = Some(inner),
@@ -93,9 +96,11 @@ impl ConfigChecker<'_> {
             ),
             ("session_storage", &rules.session_storage),
         ];
+        let log_dir = self.context.base.join(STATE_DIR).join(LOGS);
         let logs = DirectoryClaim {
             owner: DirectoryOwner::Massgen,
-            path: self.context.base.join(STATE_DIR).join(LOGS),
+            folded: FoldedPath::of(log_dir.as_path()),
+            path: log_dir,
             key: "massgen's log".to_owned(),
             span: None,
             is_absolute: false,
@@ -153,7 +158,7 @@ impl ConfigChecker<'_> {
             (None, Some(_)) => (outer, inner),
             _ => (inner, outer),
         };
-        let message = if inner.path == outer.path {
+        let mut message = if inner.folded == outer.folded {
             format!("this directory is the one of `{}` too", other.key)
         } else {
             format!(
@@ -161,6 +166,9 @@ impl ConfigChecker<'_> {
                 other.key
             )
         };
+        if !inner.path.is_within(&outer.path) {
+            message.push_str(", because some disks take both spellings for one");
+        }
         self.refuse(blamed, message, "give each a directory of its own");
     }
 
@@ -183,6 +191,7 @@ impl<'n> DirectoryClaim<'n> {
     ) -> Self {
         Self {
             owner,
+            folded: FoldedPath::of(path.as_path()),
             path,
             key: view.key_path(key),
             span: view.text(key).map(|text| text.span),
@@ -200,7 +209,8 @@ fn overlapping_context_path<'c>(
     if !storage.is_absolute {
         return None;
     }
-    config
-        .opened_paths()
-        .find(|given| storage.path.is_within(given) || given.is_within(&storage.path))
+    config.opened_paths().find(|given| {
+        let given = FoldedPath::of(given.as_path());
+        storage.folded.is_within(&given) || given.is_within(&storage.folded)
+    })
 }

@@ -105,7 +105,7 @@ impl ConfigChecker<'_> {
         CallRules::new(rules)
     }
 
-    /// Returns the rules of a section's role. They apply regardless of the section's other rules.
+    /// Returns the rules of a section's role. No other key of the section but `enabled` lifts them.
     fn role_rules(&self, section: &MappingView<'_>) -> Vec<CallRule> {
         let role = section.text("role");
         let is_reader = role.is_some_and(|role| READERS.contains(&role.written));

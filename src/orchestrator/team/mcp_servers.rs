@@ -6,7 +6,8 @@ use std::sync::Arc;
 use tokio::sync::mpsc::WeakSender;
 
 use crate::call_rules::{CallRule, CallRules};
-use crate::config::command_line::{CommandLineConfig, ExecutionMode};
+use crate::config::command_line::CommandLineConfig;
+use crate::config::execution_mode::ExecutionMode;
 use crate::config::servers::{InstanceSharing, ServerConfig, ServerProgram, ServerTransport};
 use crate::config::{AgentConfig, PlanningMode};
 use crate::error::Result;
@@ -147,7 +148,7 @@ pub(super) fn member_servers(agent: &AgentConfig) -> Vec<MemberServer> {
             InstanceSharing::One => (None, None),
         };
         CommandLineConfig {
-            mode: ExecutionMode::Local,
+            mode: ExecutionMode::default(),
             network: program.network.clone(),
             env: program.env.clone(),
             ..check_command_config(commands, sandbox)

@@ -18,10 +18,11 @@ use crate::call_rules::CallRules;
 use crate::code_mode::offer;
 use crate::config::checks::ChecksConfig;
 use crate::config::code_mode::CodeModeConfig;
-use crate::config::command_line::{CommandLineConfig, ExecutionMode};
+use crate::config::command_line::CommandLineConfig;
+use crate::config::execution_mode::ExecutionMode;
 use crate::config::{AgentConfig, Config};
 use crate::error::{Error, ErrorKind, Result};
-use crate::event::Event;
+use crate::event::{Event, RunEvent};
 use crate::hooks::request::HookContext;
 use crate::id::{AgentId, AgentNumber};
 use crate::layout::{RunLayout, RunName};
@@ -625,13 +626,13 @@ impl AgentTeam {
         };
         Some(CommandAccess {
             network: &commands.network,
-            isolation: match (&commands.mode, tier) {
-                (ExecutionMode::Docker(_), _) => IsolationKind::Container,
-                (ExecutionMode::Local, SandboxLevel::A | SandboxLevel::B | SandboxLevel::D) => {
+            isolation: match tier {
+                _ if !commands.mode.is_local() => IsolationKind::Container,
+                SandboxLevel::A | SandboxLevel::B | SandboxLevel::D => {
                     IsolationKind::PrivateNamespaces
                 }
-                (ExecutionMode::Local, SandboxLevel::C) => IsolationKind::SharedWithHost,
-                (ExecutionMode::Local, SandboxLevel::Off) => IsolationKind::Unsandboxed,
+                SandboxLevel::C => IsolationKind::SharedWithHost,
+                SandboxLevel::Off => IsolationKind::Unsandboxed,
             },
         })
     }
@@ -701,7 +702,7 @@ impl AgentTeam {
             ));
             for message in said {
                 if self.is_new_message(&message) {
-                    emit(&line.events, Event::Warning { message }).await;
+                    emit(&line.events, RunEvent::Warning { message }).await;
                 }
             }
         }
@@ -737,7 +738,7 @@ impl AgentTeam {
 /// unless the hook has one, and without the user's variables.
 fn hook_command_config(commands: Option<&CommandLineConfig>) -> CommandLineConfig {
     CommandLineConfig {
-        mode: ExecutionMode::Local,
+        mode: ExecutionMode::default(),
         network: NetworkPolicy::Off,
         env: BTreeMap::new(),
         ..check_command_config(commands, None)

@@ -21,7 +21,8 @@ use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::Phase;
 use crate::sandbox_policy::compile::compile;
 use crate::world::io::clock::milliseconds;
-use crate::world::sandbox::exec_environment::{CommandSpec, ExecBackend, ExecEnvironment};
+use crate::world::sandbox::exec_backend::local::sandbox_on_overlay;
+use crate::world::sandbox::exec_environment::{CommandSpec, ExecEnvironment};
 use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sandbox::overlay::WriteOverlay;
 use crate::world::sandbox::{CommandOutput, CommandWaitLimits, ExitReason};
@@ -209,13 +210,9 @@ impl HookRunner {
             ));
         }
         let held = self.0.held.as_ref().ok_or("hooks are not run here")?;
-        let ExecBackend::Sandbox(sandbox) = held.commands.backend() else {
-            return Err("hooks do not run in containers".to_owned());
-        };
-        let sandbox = match stage.and_then(WriteOverlay::fork_server) {
-            Some(stem) => sandbox.in_overlay_of(stem),
-            None => sandbox.clone(),
-        };
+        let sandbox = held.commands.backend().local_sandbox();
+        let sandbox = sandbox.map_err(|why| format!("hooks {why}"))?;
+        let sandbox = sandbox_on_overlay(sandbox, stage);
         let failed = |error: io::Error| error.to_string();
         let (reach, proxy) = held.commands.network_under(&hook.network).map_err(failed)?;
         let order = CommandSpec {

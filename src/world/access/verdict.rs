@@ -102,8 +102,11 @@ pub struct PathVerdict {
     pub wanted: Permission,
     /// The real path, as far as the path could be resolved.
     pub real: Option<RealPath>,
-    /// Root and kind of the grant that covers it.
+    /// Root and kind of the grant that decides.
     pub grant: Option<(RealPath, GrantKind)>,
+    /// Root and kind of each nested grant that has to allow an allowed access too, because the path
+    /// belongs to it in another spelling.
+    pub agreeing: Vec<(RealPath, GrantKind)>,
     /// The rule that denies it and the reason; `None` if the access is allowed.
     pub refusal: Option<AccessRefusal>,
 }

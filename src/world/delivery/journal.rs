@@ -181,6 +181,18 @@ impl Journal {
         Ok(())
     }
 
+    /// Returns the length in bytes, without gathered lines.
+    pub(super) fn len(&self) -> u64 {
+        self.file.len()
+    }
+
+    /// Truncates the journal to its first `len` bytes, which needs no disk space, and syncs it.
+    pub(super) fn truncate(&mut self, len: u64) -> Result<()> {
+        self.gathered.clear();
+        self.file.truncate(len)?;
+        self.file.sync()
+    }
+
     /// Returns once all lines are on disk.
     pub(super) fn sync(&mut self) -> Result<()> {
         self.write()?;
@@ -204,6 +216,8 @@ pub(super) struct JournalState {
     pub(super) steps: Vec<DeliveryStep>,
     /// How many of them belong to a session that has begun.
     pub(super) begun: usize,
+    /// The offset of the line that begins the last session, in bytes.
+    pub(super) session_start: u64,
     /// The hidden directories of the last session, each with the number of its root.
     pub(super) rooms: Vec<(usize, String)>,
     /// How far the delivery has got.
@@ -270,12 +284,16 @@ pub(super) fn read(path: &AbsPath) -> Result<Option<JournalState>> {
                     roots,
                     steps: Vec::new(),
                     begun: 0,
+                    session_start: 0,
                     rooms: Vec::new(),
                     state: DeliveryProgress::Prepared,
                     len,
                 });
             }
             (Some(told), record) => {
+                if let JournalRecord::Begun { .. } = record {
+                    told.session_start = told.len;
+                }
                 told.apply(record);
                 told.len = len;
             }

@@ -4,7 +4,7 @@
 use crate::error::Result;
 use crate::path::AbsPath;
 use crate::world::delivery::journal::{self, DeliveryProgress};
-use crate::world::delivery::session::DeliverySession;
+use crate::world::delivery::session::{DeliverySession, OpenSession};
 use crate::world::delivery::store::OpenDelivery;
 use crate::world::store::delivery_names::names;
 use crate::world::sys::state_files::clear;
@@ -44,7 +44,7 @@ pub(super) fn recover_delivery(delivery: &OpenDelivery) -> Result<Option<String>
         // Not even its first line is complete.
         return clear::remove(&delivery.place.journal()).map(|()| None);
     };
-    let state = told.state.clone();
+    let (state, start) = (told.state.clone(), told.session_start);
     let mut work = DeliverySession::from_journal(delivery.place.clone(), told)?;
     match state {
         DeliveryProgress::Closed => {
@@ -56,7 +56,8 @@ pub(super) fn recover_delivery(delivery: &OpenDelivery) -> Result<Option<String>
             Ok(Some("nothing had been changed yet".to_owned()))
         }
         DeliveryProgress::Open { way, only, turned } => {
-            work.resume(way, only.as_ref(), turned)?;
+            let session = OpenSession { way, start };
+            work.resume(session, only.as_ref(), turned)?;
             let note = if turned {
                 "it was taken back"
             } else {

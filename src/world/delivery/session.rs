@@ -21,6 +21,40 @@ use crate::world::sys::state_files::dir::{self, DirectoryAudience};
 /// The steps that were not taken, by number, and why.
 pub(super) type SkippedSteps = BTreeMap<u32, SwapOutcome>;
 
+/// A session that is open in the journal.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OpenSession {
+    /// Its direction.
+    pub(super) way: StepDirection,
+    /// The offset of its line in the journal, in bytes.
+    pub(super) start: u64,
+}
+
+/// The result of the rollback of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RollbackResult {
+    /// Nothing is changed, and no session is open in the journal.
+    Done,
+    /// The journal records the rollback, so the next start completes it.
+    NextStartRollsBack,
+    /// The journal does not record the rollback, so the next start completes the session.
+    NextStartCompletes,
+}
+
+impl RollbackResult {
+    fn message(self) -> &'static str {
+        match self {
+            Self::Done => "nothing was changed: what had been done was taken back",
+            Self::NextStartRollsBack => {
+                "what had been done could not be taken back yet; the next start does it"
+            }
+            Self::NextStartCompletes => {
+                "the rollback could not be recorded; the next start completes the delivery"
+            }
+        }
+    }
+}
+
 /// The steps of a delivery and the trees that contain the changed paths.
 #[derive(Debug)]
 pub(super) struct DeliverySession {
@@ -31,6 +65,12 @@ pub(super) struct DeliverySession {
     pub(super) steps: Vec<DeliveryStep>,
     sites: Vec<Option<DeliveryTree>>,
     rooms: Vec<(usize, String)>,
+}
+
+/// Returns why a session failed, and the result of its rollback.
+fn rollback_error(why: &Error, result: RollbackResult) -> Error {
+    let error = Error::new(ErrorKind::Io, format!("{why}; {}", result.message()));
+    why.hints().iter().cloned().fold(error, Error::with_hint)
 }
 
 /// Opens one of the user's trees. A symlink in its path is refused.
@@ -154,24 +194,39 @@ impl DeliverySession {
     ) -> Result<SkippedSteps> {
         self.sync_slots()?;
         let which = self.selected_steps(only.as_ref());
-        self.journal.add(&JournalRecord::Begun { way, only })?;
         self.journal.sync()?;
-        self.run_steps(way, &which)
+        let session = OpenSession {
+            way,
+            start: self.journal.len(),
+        };
+        let begun = self.journal.add(&JournalRecord::Begun { way, only });
+        match begun.and_then(|()| self.journal.sync()) {
+            Ok(()) => self.run_steps(session, &which),
+            Err(error) => {
+                let result = match self.journal.truncate(session.start) {
+                    Ok(()) => RollbackResult::Done,
+                    Err(_) => RollbackResult::NextStartCompletes,
+                };
+                Err(rollback_error(&error, result))
+            }
+        }
     }
 
     /// Resumes an interrupted session.
     pub(super) fn resume(
         &mut self,
-        way: StepDirection,
+        session: OpenSession,
         only: Option<&Vec<u32>>,
         turned: bool,
     ) -> Result<()> {
         let which = self.selected_steps(only);
         if turned {
-            self.take_all(way.reversed(), &which)?;
-            return self.end(&which);
+            self.take_all(session.way.reversed(), &which)?;
+            self.settle(&which)?;
+            self.end()?;
+            return self.clear_slot_dirs();
         }
-        self.run_steps(way, &which).map(drop)
+        self.run_steps(session, &which).map(drop)
     }
 
     fn selected_steps(&self, only: Option<&Vec<u32>>) -> BTreeSet<u32> {
@@ -182,33 +237,44 @@ impl DeliverySession {
     }
 
     /// Takes the steps and ends the session. If one fails, the earlier ones are rolled back.
-    fn run_steps(&mut self, way: StepDirection, which: &BTreeSet<u32>) -> Result<SkippedSteps> {
-        let failed = match self.take_all(way, which) {
-            Ok(left) => match self.end(which) {
-                Ok(()) => return Ok(left),
-                Err(error) => error,
+    fn run_steps(&mut self, session: OpenSession, which: &BTreeSet<u32>) -> Result<SkippedSteps> {
+        let open = self.journal.len();
+        let taken = self.take_all(session.way, which).and_then(|left| {
+            self.settle(which)?;
+            self.end()?;
+            Ok(left)
+        });
+        let result = match &taken {
+            Ok(_) => RollbackResult::Done,
+            // The session is open again, even if a part of its end was written.
+            Err(_) => match self.journal.truncate(open) {
+                Ok(()) => self.roll_back(session, which),
+                Err(_) => RollbackResult::NextStartCompletes,
             },
-            Err(error) => error,
         };
-        let hints = failed.hints().to_vec();
-        let taken_back = self.roll_back(way, which);
-        let message = match &taken_back {
-            Ok(()) => "nothing was changed: what had been done was taken back",
-            Err(_) => "what had been done could not be taken back yet; the next start does it",
-        };
-        let error = Error::new(ErrorKind::Io, format!("{failed}; {message}"));
-        Err(hints.into_iter().fold(error, Error::with_hint))
+        if result == RollbackResult::Done {
+            // The next start removes what cannot be removed now.
+            drop(self.clear_slot_dirs());
+        }
+        taken.map_err(|error| rollback_error(&error, result))
     }
 
-    fn roll_back(&mut self, way: StepDirection, which: &BTreeSet<u32>) -> Result<()> {
-        // If this fails, as on a full disk, the steps are rolled back before the error is returned.
+    /// Rolls back the steps of a session. If the journal cannot be written, as on a full disk, it is
+    /// truncated to what it was before the session.
+    fn roll_back(&mut self, session: OpenSession, which: &BTreeSet<u32>) -> RollbackResult {
         let noted = self
             .journal
             .add(&JournalRecord::Turned)
             .and_then(|()| self.journal.sync());
-        self.take_all(way.reversed(), which)?;
-        noted?;
-        self.end(which)
+        let taken_back = self
+            .take_all(session.way.reversed(), which)
+            .and_then(|_| self.settle(which))
+            .and_then(|()| self.end().or_else(|_| self.journal.truncate(session.start)));
+        match (taken_back, noted) {
+            (Ok(()), _) => RollbackResult::Done,
+            (Err(_), Ok(())) => RollbackResult::NextStartRollsBack,
+            (Err(_), Err(_)) => RollbackResult::NextStartCompletes,
+        }
     }
 
     fn take_all(&mut self, way: StepDirection, which: &BTreeSet<u32>) -> Result<SkippedSteps> {
@@ -238,9 +304,8 @@ impl DeliverySession {
         Ok(left)
     }
 
-    /// Ends the session: syncs everything to disk, including the slots of roots on other file
-    /// systems.
-    fn end(&mut self, which: &BTreeSet<u32>) -> Result<()> {
+    /// Syncs everything to disk, including the slots of roots on other file systems.
+    fn settle(&mut self, which: &BTreeSet<u32>) -> Result<()> {
         self.close_slot_dirs(which)?;
         for root in 0..self.roots.len() {
             if self.steps.iter().any(|step| step.root == root) {
@@ -249,12 +314,16 @@ impl DeliverySession {
                 synced.map_err(|fault| delivery_error("write", &site.path.clone(), fault))?;
             }
         }
+        Ok(())
+    }
+
+    /// Records the end of a session whose files are on disk.
+    fn end(&mut self) -> Result<()> {
         self.journal.add(&JournalRecord::Ended)?;
         if self.rooms.is_empty() {
             self.journal.add(&JournalRecord::Cleared)?;
         }
-        self.journal.sync()?;
-        self.clear_slot_dirs()
+        self.journal.sync()
     }
 
     fn sync_slots(&mut self) -> Result<()> {

@@ -13,9 +13,10 @@ use crate::permissions::grant::{GrantScope, Permission};
 use crate::sandbox_policy::{AccessiblePath, SandboxPolicy};
 use crate::world::access::gate::Gate;
 use crate::world::exec::agent_socket::AgentSocket;
-use crate::world::exec::command::{compile_policy, sandbox_on_overlay};
+use crate::world::exec::command::compile_policy;
 use crate::world::mcp::log_to;
-use crate::world::sandbox::exec_environment::{CommandSpec, ExecBackend, ExecEnvironment};
+use crate::world::sandbox::exec_backend::local::sandbox_on_overlay;
+use crate::world::sandbox::exec_environment::{CommandSpec, ExecEnvironment};
 use crate::world::sandbox::stdio_process::{StdioPipes, StdioProcess};
 use crate::world::store::redact::Redactor;
 use crate::world::sys::process;
@@ -98,9 +99,8 @@ impl AgentLauncher {
         program: Vec<String>,
         door: &AgentSocket,
     ) -> std::result::Result<AgentProcess, String> {
-        let ExecBackend::Sandbox(sandbox) = self.commands.backend() else {
-            return Err("such a program does not run in a container".to_owned());
-        };
+        let sandbox = self.commands.backend().local_sandbox();
+        let sandbox = sandbox.map_err(|why| format!("external agents {why}"))?;
         let needed = Self::required_paths(&program, door)?;
         let order = CommandSpec {
             program,
@@ -115,7 +115,7 @@ impl AgentLauncher {
             open_for_reading(&mut confinement, path, scope);
         }
         let log = log_to(self.log.clone(), self.redactor.clone());
-        let sandbox = sandbox_on_overlay(&self.gate, sandbox);
+        let sandbox = sandbox_on_overlay(sandbox, self.gate.overlay());
         let network = network.as_ref().map(Arc::clone);
         let started = StdioProcess::start(&sandbox, &confinement, network, log);
         let (program, StdioPipes { input, output }) = started.map_err(|why| why.to_string())?;

@@ -3,12 +3,10 @@
 //! ended; until then it has a private overlay that nothing else writes to, except in a container,
 //! whose commands share one.
 
-use std::io;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use crate::path::AbsPath;
 use crate::text::escape_text;
 use crate::tools::call::BackgroundCommandId;
 use crate::world::access::gate::Gate;
@@ -16,16 +14,13 @@ use crate::world::access::policy::GatePolicy;
 use crate::world::exec::Observation;
 use crate::world::exec::command::{
     LEFT_OUT_TOLD_MAX, ShellInvocation, cannot_run, command_context, commands, compile_policy,
-    expose_paths, reachable, sandbox_on_overlay,
 };
 use crate::world::exec::command_sync::{OverlayRetention, PostCommandSync, writes_user_trees};
 use crate::world::exec::tool_result::{ToolError, ToolResult};
 use crate::world::sandbox::ExitReason;
-use crate::world::sandbox::background::{BackgroundStatus, CompletionHook, OutputFollower};
-use crate::world::sandbox::docker::container::AgentContainer;
-use crate::world::sandbox::docker::mounts::ReachablePaths;
-use crate::world::sandbox::exec_environment::{ExecBackend, ExecEnvironment};
-use crate::world::sandbox::interrupt::CommandInterrupt;
+use crate::world::sandbox::background::{BackgroundStatus, CompletionHook};
+use crate::world::sandbox::exec_backend::ExecCommand;
+use crate::world::sandbox::exec_environment::ExecEnvironment;
 
 /// The most output of a command that one call returns, in bytes.
 const PART_BYTES_MAX: usize = 64 * 1024;
@@ -42,18 +37,13 @@ pub(super) fn start(gate: &Gate, asked: ShellInvocation<'_>) -> ToolResult {
     };
     let confinement = compile_policy(&gate, commands, facts)?;
     let background = commands.background();
-    let id = match commands.backend() {
-        ExecBackend::Sandbox(sandbox) => {
-            let sandbox = sandbox_on_overlay(&gate, sandbox);
-            background.start_with_hook(&sandbox, asked.0, (&confinement, network), afterwards)
-        }
-        ExecBackend::Container(container) => {
-            expose_paths(&gate, container, &confinement)?;
-            let (dir, reachable) = (confinement.dir.clone(), reachable(&gate, &confinement));
-            let begun = in_container(container, asked.0, (dir, reachable));
-            background.begin(asked.0, begun, afterwards)
-        }
+    let command = ExecCommand {
+        line: asked.0,
+        policy: &confinement,
+        overlay: gate.overlay(),
     };
+    let start = || Arc::clone(commands.backend()).start(&command, network);
+    let id = background.begin(asked.0, start, afterwards);
     let id = id.map_err(|why| cannot_run(&why))?;
     let status = background.status(id).ok_or_else(|| unknown(id))?;
     Ok(status_observation(&status))
@@ -93,22 +83,6 @@ fn prepare(gate: &Gate, commands: &ExecEnvironment) -> Result<(Gate, CompletionH
         notes
     };
     Ok((by, Box::new(settle)))
-}
-
-fn in_container(
-    container: &Arc<AgentContainer>,
-    line: &str,
-    (dir, reachable): (AbsPath, ReachablePaths),
-) -> impl FnOnce() -> io::Result<OutputFollower> {
-    let (container, command) = (Arc::clone(container), line.to_owned());
-    move || {
-        Ok(Box::new(
-            move |interrupt: &CommandInterrupt, taken: &mut (dyn FnMut(&[u8]) + Send)| {
-                let ended = container.follow((&command, &dir), &reachable, interrupt, taken)?;
-                Ok((ended, Vec::new()))
-            },
-        ))
-    }
 }
 
 /// Implements `get_background_output`.

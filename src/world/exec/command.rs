@@ -17,13 +17,11 @@ use crate::world::exec::folding::expect_one_spelling;
 use crate::world::exec::masks::masks;
 use crate::world::exec::process_report::process_observation;
 use crate::world::exec::tool_result::{ToolError, ToolResult, display_path};
-use crate::world::sandbox::docker::container::AgentContainer;
-use crate::world::sandbox::docker::mounts::ReachablePaths;
-use crate::world::sandbox::exec_environment::{CommandSpec, ExecBackend, ExecEnvironment};
+use crate::world::sandbox::exec_backend::ExecCommand;
+use crate::world::sandbox::exec_environment::{CommandSpec, ExecEnvironment};
 use crate::world::sandbox::interrupt::CommandInterrupt;
-use crate::world::sandbox::overlay::WriteOverlay;
 use crate::world::sandbox::proxy::NetworkProxy;
-use crate::world::sandbox::{CommandOutput, CommandWaitLimits, Sandbox};
+use crate::world::sandbox::{CommandOutput, CommandWaitLimits};
 use crate::world::sys::file_kind::FileKind;
 
 /// The shell; it takes the command as its last argument.
@@ -70,15 +68,12 @@ pub(super) fn run_to_completion(
         network: network.as_deref(),
     };
     let (finished, mut aftermath) = run_and_sync(gate, commands, facts, |gate, confinement| {
-        let finished = match commands.backend() {
-            ExecBackend::Sandbox(sandbox) => {
-                sandbox_on_overlay(gate, sandbox).run(confinement, wait)
-            }
-            ExecBackend::Container(container) => {
-                expose_paths(gate, container, confinement)?;
-                container.run(asked.0, &confinement.dir, wait)
-            }
+        let command = ExecCommand {
+            line: asked.0,
+            policy: confinement,
+            overlay: gate.overlay(),
         };
+        let finished = commands.backend().run(&command, wait);
         finished.map_err(|error| cannot_run(&error))
     })?;
     if let Some(proxy) = &network {
@@ -145,19 +140,11 @@ pub(super) fn compile_policy(
 /// everything if there is no sandbox.
 fn is_changed_directly(gate: &Gate, commands: &ExecEnvironment, path: &AbsPath) -> bool {
     if let Some(stage) = gate.overlay() {
-        return commands.backend().shows_changes(stage, path);
+        return stage.shows_changes(path, commands.overlay_audience());
     }
     let is_users = |tree: &ResolvedPath| tree.grant().kind == GrantKind::Context;
     let tree = gate.writable_tree(path).filter(is_users);
     tree.is_none() || commands.sandbox_level() == SandboxLevel::Off
-}
-
-/// Returns the sandbox that commands run in: one inside the overlay, if there is one.
-pub(super) fn sandbox_on_overlay(gate: &Gate, sandbox: &Sandbox) -> Sandbox {
-    match gate.overlay().and_then(WriteOverlay::fork_server) {
-        Some(stem) => sandbox.in_overlay_of(stem),
-        None => sandbox.clone(),
-    }
 }
 
 /// Returns the environment of the agent's commands.
@@ -169,24 +156,6 @@ pub(super) fn commands(gate: &Gate) -> Result<&ExecEnvironment, ToolError> {
 /// Returns the error that a command could not be run because of `why`.
 pub(super) fn cannot_run(why: &dyn std::fmt::Display) -> ToolError {
     ToolError::failed(format!("the command was not run: {why}"))
-}
-
-/// Mounts the paths that the policy opens into the container.
-pub(super) fn expose_paths(
-    gate: &Gate,
-    container: &AgentContainer,
-    confinement: &SandboxPolicy,
-) -> Result<(), ToolError> {
-    let mounted = container.remount(&reachable(gate, confinement));
-    mounted.map_err(|error| cannot_run(&error))
-}
-
-/// Returns the paths that commands in a container can reach.
-pub(super) fn reachable(gate: &Gate, confinement: &SandboxPolicy) -> ReachablePaths {
-    ReachablePaths {
-        copies: gate.overlay().map(WriteOverlay::copies).unwrap_or_default(),
-        ..ReachablePaths::from(confinement)
-    }
 }
 
 /// Returns what a command's policy depends on in addition to the grants, and the proxy for its

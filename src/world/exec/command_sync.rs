@@ -1,6 +1,15 @@
 //! Synchronizes the user's trees around a command. A command that may write to them runs on a
-//! private overlay, and what it changed there is applied to the trees when it has ended. Without a
-//! sandbox a command writes to the trees itself, and its changes are detected.
+//! private overlay, and what it changed there is applied to the trees when it has ended. That holds
+//! for runs and for single calls (`massgen tool`, `massgen sandbox`, `massgen mcp serve`), so that no
+//! command writes to the trees, and nothing in them has to be searched or moved away afterwards.
+//!
+//! What differs between the sandbox levels has to stay, because not all have overlays:
+//!
+//! - Level A mounts an overlay, and level B too where the kernel allows it. Otherwise level B, and
+//!   containers always, get a copy of each tree, whose changes are written down as an overlay's.
+//! - Level C has no mount namespace, so commands only read the trees there; nothing is applied.
+//! - Without a sandbox (`off`) a command writes to the trees itself, and its changes are detected by
+//!   [`TreeInventory`], which serves nothing else.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +24,7 @@ use crate::world::exec::command_changes::CommandChanges;
 use crate::world::exec::commit::commit;
 use crate::world::exec::inventory::{NAMES_AFTER_MAX, NAMES_BEFORE_MAX, TreeInventory};
 use crate::world::exec::tool_result::ToolError;
-use crate::world::sandbox::exec_environment::{ExecBackend, ExecEnvironment, UserTreeState};
+use crate::world::sandbox::exec_environment::{ExecEnvironment, UserTreeState};
 use crate::world::sandbox::overlay::{OverlayAudience, OverlayMethod, OverlaySpec, WriteOverlay};
 use crate::world::sys::state_files::clear;
 
@@ -84,10 +93,7 @@ impl PostCommandSync {
             let before = TreeInventory::scan(gate, NAMES_BEFORE_MAX);
             return Ok(Self::Direct(gate.clone(), before));
         }
-        let audience = match commands.backend() {
-            ExecBackend::Sandbox(_) => OverlayAudience::Sandbox,
-            ExecBackend::Container(_) => OverlayAudience::Container,
-        };
+        let audience = commands.overlay_audience();
         let room = commands.directories();
         let place = match (lasting, audience) {
             (OverlayRetention::UntilCommandEnds, OverlayAudience::Sandbox) => {
@@ -154,7 +160,7 @@ fn open_overlay(
     audience: OverlayAudience,
 ) -> Result<WriteOverlay, ToolError> {
     let stage = WriteOverlay::open(OverlaySpec {
-        executable: commands.executable(),
+        origin: commands.overlay_origin(),
         place,
         grants: &overlay_grants(gate),
         state: commands.directories().root(),

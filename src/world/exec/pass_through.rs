@@ -3,10 +3,9 @@
 use crate::world::access::gate::Gate;
 use crate::world::exec::command::{
     LEFT_OUT_TOLD_MAX, ShellInvocation, cannot_run, command_context, commands, run_and_sync,
-    sandbox_on_overlay,
 };
 use crate::world::exec::tool_result::ToolError;
-use crate::world::sandbox::exec_environment::ExecBackend;
+use crate::world::sandbox::exec_backend::local::sandbox_on_overlay;
 use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sandbox::{ExitReason, ProcessStreams};
 
@@ -29,13 +28,13 @@ pub(super) fn pass_through(
     interrupt: &CommandInterrupt,
 ) -> Result<PassthroughResult, ToolError> {
     let commands = commands(gate)?;
-    let ExecBackend::Sandbox(sandbox) = commands.backend() else {
-        return Err(cannot_run(&"the agent's commands run in a container"));
-    };
+    let sandbox = commands.backend().local_sandbox();
+    let sandbox = sandbox
+        .map_err(|why| cannot_run(&format_args!("commands on the streams of others {why}")))?;
     let (facts, network) = command_context(gate, commands, asked)?;
     let ((ended, mut notes), mut aftermath) =
         run_and_sync(gate, commands, facts, |gate, confinement| {
-            let ended = sandbox_on_overlay(gate, sandbox).run_on_streams(
+            let ended = sandbox_on_overlay(sandbox, gate.overlay()).run_on_streams(
                 confinement,
                 streams,
                 interrupt,

@@ -25,7 +25,7 @@ use crate::world::exec::Observation;
 use crate::world::exec::process_report::{process_observation, summary};
 use crate::world::exec::tool_call_server::{CallSummary, ToolCallServer};
 use crate::world::exec::tool_result::{ToolError, ToolResult};
-use crate::world::sandbox::exec_environment::{CommandSpec, ExecBackend};
+use crate::world::sandbox::exec_environment::CommandSpec;
 use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sandbox::program_environment::ProgramEnvironment;
 use crate::world::sandbox::{CommandOutput, CommandWaitLimits, ExitReason};
@@ -203,10 +203,9 @@ fn run(
     wait: CommandWaitLimits<'_>,
 ) -> io::Result<CommandOutput> {
     let confinement = confinement(programs)?;
-    match programs.environment().backend() {
-        ExecBackend::Sandbox(sandbox) => sandbox.run_with_input(&confinement, Some(line), wait),
-        ExecBackend::Container(_) => Err(io::Error::other("programs do not run in containers")),
-    }
+    let sandbox = programs.environment().backend().local_sandbox();
+    let sandbox = sandbox.map_err(|why| io::Error::other(format!("programs {why}")))?;
+    sandbox.run_with_input(&confinement, Some(line), wait)
 }
 
 /// Returns the sandbox policy of a program: it may write to its working directory and read its

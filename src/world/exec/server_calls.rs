@@ -16,11 +16,12 @@ use crate::permissions::grant::Permission;
 use crate::sandbox_policy::SandboxPolicy;
 use crate::tools::served::{ServerCall, ToolCatalogue};
 use crate::world::access::gate::{Gate, ResolvedPath};
-use crate::world::exec::command::{compile_policy, sandbox_on_overlay};
+use crate::world::exec::command::compile_policy;
 use crate::world::exec::tool_result::{ToolError, ToolResult};
 use crate::world::exec::{ActionOutcome, Observation};
 use crate::world::mcp::{McpServers, ReplyStatus, ServerLaunch, ServerLaunchRequest, ServerReply};
-use crate::world::sandbox::exec_environment::{CommandSpec, ExecBackend};
+use crate::world::sandbox::exec_backend::local::sandbox_on_overlay;
+use crate::world::sandbox::exec_environment::CommandSpec;
 use crate::world::sandbox::interrupt::CommandInterrupt;
 
 /// Lists the tools of the agent's MCP servers and returns notes for the user. Servers that have not
@@ -120,9 +121,8 @@ fn launch(
         commands,
         permission,
     } = wanted;
-    let ExecBackend::Sandbox(sandbox) = commands.backend() else {
-        return Err("servers do not run in containers".to_owned());
-    };
+    let sandbox = commands.backend().local_sandbox();
+    let sandbox = sandbox.map_err(|why| format!("servers {why}"))?;
     let (gate, begins_at) = match program.instances {
         InstanceSharing::PerAgent => (gate, None),
         InstanceSharing::One => {
@@ -149,7 +149,7 @@ fn launch(
     let trees = trees.map(|tree| tree.real().to_abs());
     Ok(ServerLaunch {
         confinement: restrict_writes(compiled, permission),
-        sandbox: sandbox_on_overlay(gate, sandbox),
+        sandbox: sandbox_on_overlay(sandbox, gate.overlay()),
         network,
         roots: trees.collect(),
     })

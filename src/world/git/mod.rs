@@ -16,7 +16,7 @@ pub mod private_repository;
 pub mod receiver;
 mod user_index;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -33,6 +33,9 @@ const OUTPUT_BYTES_MAX: u64 = 64 * 1024 * 1024;
 const FAULT_CHARS_MAX: usize = 300;
 /// The oldest version that merges without a working tree: `git merge-tree --write-tree`.
 const VERSION_MIN: (u32, u32) = (2, 38);
+
+/// The settings of hooks, as a regular expression.
+const HOOK_KEYS: &str = "^hook\\.";
 
 /// The settings of every run of git, whatever the repository's own settings are.
 const SETTINGS: &[&str] = &[
@@ -51,6 +54,9 @@ const SETTINGS: &[&str] = &[
     "diff.external=",
     "diff.ignoreSubmodules=all",
     "gc.auto=0",
+    // Git 2.55 disables all configured hooks of an event by this; see `hooks_disabled` for 2.54.
+    "hook.post-index-change.enabled=false",
+    "hook.reference-transaction.enabled=false",
     "maintenance.auto=false",
     // Agents that resolve a conflict see the common ancestor of both sides.
     "merge.conflictStyle=diff3",
@@ -71,6 +77,8 @@ const ENVIRONMENT: &[(&str, &str)] = &[
     ("GIT_ATTR_NOSYSTEM", "1"),
     ("GIT_NO_REPLACE_OBJECTS", "1"),
     ("GIT_NO_LAZY_FETCH", "1"),
+    // A repository's `protocol.ext.allow` overrides `protocol.allow`, but not this.
+    ("GIT_ALLOW_PROTOCOL", "none"),
     ("GIT_OPTIONAL_LOCKS", "0"),
     ("GIT_TERMINAL_PROMPT", "0"),
     ("GIT_LITERAL_PATHSPECS", "1"),
@@ -181,7 +189,9 @@ impl GitProgram {
             program,
             path: path_variable.to_owned(),
             // Its messages are parsed, so they must be in English.
-            listed: ProcessEnvironment::inherit_listed(env, OF_USER).with("LC_ALL", "C"),
+            listed: ProcessEnvironment::inherit_listed(env, OF_USER)
+                .with("LC_ALL", "C")
+                .with("GIT_ALLOW_PROTOCOL", "none"),
             whole: ProcessEnvironment::inherit_except(env, OF_ANOTHER_REPOSITORY),
         };
         let top = AbsPath::top();
@@ -216,6 +226,42 @@ impl GitProgram {
         let env = env.iter().chain(ENVIRONMENT).chain(call.env).copied();
         self.run(call, &arguments, &ProcessEnvironment::from_variables(env))
             .await
+    }
+
+    /// Runs a git command that has hooks in a repository of the user's, without configured hooks, which
+    /// `core.hooksPath` does not disable.
+    async fn ask_without_hooks(&self, call: GitInvocation<'_>) -> Result<Vec<u8>> {
+        let disabled = self.hooks_disabled(call.dir).await?;
+        let count = disabled.len().to_string();
+        let mut env = vec![("GIT_CONFIG_COUNT", count.as_str())];
+        for (key, (setting, place)) in &disabled {
+            env.extend([(key.as_str(), setting.as_str()), (place.as_str(), "false")]);
+        }
+        env.extend_from_slice(call.env);
+        self.ask(GitInvocation { env: &env, ..call }).await
+    }
+
+    /// Returns the variables that disable each configured hook of the repository at `dir`: the one for the
+    /// setting, the setting, and the one for its value.
+    async fn hooks_disabled(&self, dir: &AbsPath) -> Result<Vec<(String, (String, String))>> {
+        let words = ["config", "--null", "--name-only", "--get-regexp", HOOK_KEYS];
+        let answer = self.try_ask(GitInvocation::new(dir, &words)).await?;
+        let names: BTreeSet<&str> = match answer.code {
+            0 => text(&answer.output)?
+                .split('\0')
+                .filter_map(hook_name)
+                .collect(),
+            // There are none.
+            1 => BTreeSet::new(),
+            _ => return Err(GitInvocation::new(dir, &words).git_error(&answer.errors)),
+        };
+        let numbered = names.into_iter().enumerate();
+        let variables = numbered.map(|(number, name)| {
+            let key = format!("GIT_CONFIG_KEY_{number}");
+            let value = format!("GIT_CONFIG_VALUE_{number}");
+            (key, (format!("hook.{name}.enabled"), value))
+        });
+        Ok(variables.collect())
     }
 
     /// Runs git with the user's settings and returns its output, whatever its exit status. Only for
@@ -305,6 +351,12 @@ fn text(answer: &[u8]) -> Result<&str> {
     Ok(text.trim_end_matches('\n'))
 }
 
+/// Returns the name of the hook in a setting: `lint` in `hook.lint.command`.
+fn hook_name(setting: &str) -> Option<&str> {
+    let (name, _) = setting.strip_prefix("hook.")?.rsplit_once('.')?;
+    Some(name)
+}
+
 /// Parses the first two numbers of the output of `git --version`.
 fn parse_version(said: &str) -> Option<(u32, u32)> {
     let numbers = said.strip_prefix("git version ")?;
@@ -315,6 +367,16 @@ fn parse_version(said: &str) -> Option<(u32, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_hook_is_named_by_what_stands_between_the_first_and_the_last_dot() {
+        let check = |setting: &str, expected| assert_eq!(hook_name(setting), expected, "{setting}");
+        check("hook.lint.command", Some("lint"));
+        check("hook.a.b=c d.event", Some("a.b=c d"));
+        check("hook..event", Some(""));
+        check("hook.jobs", None);
+        check("core.hookspath", None);
+    }
 
     #[test]
     fn the_version_is_its_first_two_numbers() {

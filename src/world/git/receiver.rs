@@ -133,7 +133,7 @@ impl CommitReceiver<'_> {
             env: &author.variables(),
             ..self.call(&words)
         };
-        self.hub.git().ask(call).await?;
+        self.hub.git().ask_without_hooks(call).await?;
         next.install()
     }
 

@@ -49,7 +49,7 @@ impl ProjectRepository {
                 env: &[("GIT_INDEX_FILE", &to)],
                 ..GitInvocation::new(&self.root, &join)
             };
-            hub.git().ask(call).await?;
+            hub.git().ask_without_hooks(call).await?;
         }
         Ok(true)
     }

@@ -1,6 +1,8 @@
-//! Files that the user names, the clock, the terminal, HTTP, and the user's own programs.
+//! Files that the user names, the clock, the trait of event sinks, the terminal, HTTP, and the user's
+//! own programs.
 
 pub mod clock;
+pub mod event_sink;
 pub mod files;
 pub mod file_change;
 pub mod locate;

@@ -25,6 +25,7 @@ use crate::tools::served::ServerOperation;
 use crate::tools::served::offer::{ServerFeature, ServerToolDescription};
 use crate::world::mcp::client_handler::{McpClientHandler, ServerListener};
 use crate::world::mcp::credentials::Credentials;
+use crate::world::mcp::message_size::BoundedLines;
 use crate::world::mcp::remote::RemoteConnectError;
 use crate::world::mcp::request_headers;
 use crate::world::mcp::server_reply::{self, ServerReply};
@@ -316,7 +317,7 @@ fn wants_input() -> McpClientError {
     McpClientError::Failed("it asks for something that nobody is here to give".to_owned())
 }
 
-/// Initializes a session with a program. Messages that are too long are skipped.
+/// Initializes a session with a program. Messages that are too long or have too many values are skipped.
 async fn initialize(
     pipes: StdioPipes,
     host: McpClientHandler,
@@ -324,8 +325,8 @@ async fn initialize(
 ) -> Result<RunningService<RoleClient, McpClientHandler>, String> {
     let reader = pipe::Receiver::from_owned_fd(pipes.output).map_err(|error| error.to_string())?;
     let writer = pipe::Sender::from_owned_fd(pipes.input).map_err(|error| error.to_string())?;
-    let transport =
-        AsyncRwTransport::new_client(reader, writer).with_max_line_length(MESSAGE_BYTES_MAX);
+    let transport = AsyncRwTransport::new_client(BoundedLines::new(reader), writer)
+        .with_max_line_length(MESSAGE_BYTES_MAX);
     let service = serve_client(
         host,
         WatchedTransport::new(transport, changes, &Credentials::default()),

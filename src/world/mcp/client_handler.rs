@@ -23,7 +23,7 @@ use tokio::sync::mpsc::WeakSender;
 use tokio::time::Instant;
 use url::Url;
 
-use crate::event::Event;
+use crate::event::{Event, ToolEvent};
 use crate::path::AbsPath;
 use crate::text::{escape_line, single_line};
 use crate::tools::served::ServerName;
@@ -69,10 +69,10 @@ impl ServerListener {
     /// Sends a progress message. It is dropped if the event channel is full.
     pub(super) fn report_progress(&self, text: &str) {
         if let Some(events) = self.events.upgrade() {
-            let told = Event::ServerWorks {
+            let told = Event::Tool(ToolEvent::ServerProgress {
                 server: self.server.to_string(),
                 text: escape_line(&single_line(text, WORDS_CHARS_MAX)),
-            };
+            });
             drop(events.try_send(told));
         }
     }

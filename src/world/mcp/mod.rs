@@ -9,6 +9,7 @@ pub mod tokens;
 mod credentials;
 mod client_handler;
 mod guarded_http;
+pub(crate) mod message_size;
 mod sse;
 mod watched_transport;
 mod remote;

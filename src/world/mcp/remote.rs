@@ -21,6 +21,7 @@ use crate::world::io::http::{client_with_resolver, loopback, root_cause};
 use crate::world::mcp::MESSAGE_BYTES_MAX;
 use crate::world::mcp::client_handler::{McpClientHandler, ServerListener};
 use crate::world::mcp::credentials::Credentials;
+use crate::world::mcp::message_size::BoundedClient;
 use crate::world::mcp::request_headers::headers;
 use crate::world::mcp::sse::{SseHttpClient, SseTransport};
 use crate::world::mcp::watched_transport::WatchedTransport;
@@ -49,6 +50,7 @@ pub(super) async fn initialize_remote<C: SseHttpClient>(
     changes: &Arc<AtomicUsize>,
     credentials: &Credentials,
 ) -> Result<RunningService<RoleClient, McpClientHandler>, RemoteConnectError> {
+    let client = BoundedClient(client);
     let host = || McpClientHandler::new(&[], listener.cloned());
     let mut before = None;
     if remote.protocol == RemoteProtocol::Streamable {
@@ -62,9 +64,9 @@ pub(super) async fn initialize_remote<C: SseHttpClient>(
         }
     }
     let events = SseTransport::open(remote, client).await.map_err(|error| {
-        let refusal = connect_error(&ClientInitializeError::transport::<SseTransport<C>>(
-            error, "sse",
-        ));
+        let refusal = connect_error(&ClientInitializeError::transport::<
+            SseTransport<BoundedClient<C>>,
+        >(error, "sse"));
         refusal.without_sse(before)
     })?;
     let greeted = serve_client(host(), WatchedTransport::new(events, changes, credentials)).await;

@@ -11,11 +11,11 @@ use thiserror::Error;
 
 use crate::sandbox_policy::SandboxPolicy;
 use crate::tools::call::BackgroundCommandId;
+use crate::world::sandbox::command_run::{ProcessBounds, ProcessOutput};
 use crate::world::sandbox::disk_watch::DiskWatch;
 use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sandbox::output::{OutputPart, OutputRing};
 use crate::world::sandbox::proxy::NetworkProxy;
-use crate::world::sandbox::running::{ProcessBounds, ProcessOutput};
 use crate::world::sandbox::{ExitReason, ProcessStreams, Sandbox};
 
 /// Largest number of background commands that run at the same time.
@@ -107,43 +107,8 @@ impl BackgroundCommands {
         confinement: &SandboxPolicy,
         network: Option<Arc<NetworkProxy>>,
     ) -> Result<BackgroundCommandId, BackgroundStartError> {
-        self.start_with_hook(sandbox, command, (confinement, network), Box::new(Vec::new))
-    }
-
-    /// Like [`BackgroundCommands::start`], and runs `afterwards` when the command has ended.
-    ///
-    /// # Errors
-    /// See [`BackgroundStartError`].
-    pub(in crate::world) fn start_with_hook(
-        &self,
-        sandbox: &Sandbox,
-        command: &str,
-        (confinement, network): (&SandboxPolicy, Option<Arc<NetworkProxy>>),
-        afterwards: CompletionHook,
-    ) -> Result<BackgroundCommandId, BackgroundStartError> {
-        let start = || {
-            let (read, written) = pipe()?;
-            let streams = ProcessStreams {
-                stdin: None,
-                stderr: written.try_clone()?.into(),
-                stdout: written.into(),
-            };
-            let mut running = sandbox.start(confinement, streams, network.as_deref())?;
-            let disk = DiskWatch::for_policy(confinement);
-            let follow: OutputFollower = Box::new(move |interrupt, taken| {
-                let bounds = ProcessBounds {
-                    interrupt: Some(interrupt),
-                    disk: Some(&disk),
-                    ..ProcessBounds::default()
-                };
-                let ended = running.run_to_end(&mut [ProcessOutput::new(read, taken)], &bounds);
-                // The proxy must serve until the command has ended.
-                drop(network);
-                Ok((ended?, running.notes()))
-            });
-            Ok(follow)
-        };
-        self.begin(command, start, afterwards)
+        let start = || follow_in_sandbox(sandbox, confinement, network);
+        self.begin(command, start, Box::new(Vec::new))
     }
 
     /// Registers a command that `start` starts, in whatever backend, and follows it on a thread.
@@ -244,6 +209,38 @@ impl Drop for BackgroundCommands {
     fn drop(&mut self) {
         self.stop_all();
     }
+}
+
+/// Starts a command in a sandbox, with one pipe for its standard output and error, and waits until it
+/// runs.
+///
+/// # Errors
+/// The command could not be started, or its sandbox could not be built.
+pub(in crate::world) fn follow_in_sandbox(
+    sandbox: &Sandbox,
+    confinement: &SandboxPolicy,
+    network: Option<Arc<NetworkProxy>>,
+) -> io::Result<OutputFollower> {
+    let (read, written) = pipe()?;
+    let streams = ProcessStreams {
+        stdin: None,
+        stderr: written.try_clone()?.into(),
+        stdout: written.into(),
+    };
+    let mut running = sandbox.start(confinement, streams, network.as_deref())?;
+    let disk = DiskWatch::for_policy(confinement);
+    let follow: OutputFollower = Box::new(move |interrupt, taken| {
+        let bounds = ProcessBounds {
+            interrupt: Some(interrupt),
+            disk: Some(&disk),
+            ..ProcessBounds::default()
+        };
+        let ended = running.run_to_end(&mut [ProcessOutput::new(read, taken)], &bounds);
+        // The proxy must serve until the command has ended.
+        drop(network);
+        Ok((ended?, running.notes()))
+    });
+    Ok(follow)
 }
 
 fn remove_oldest_ended(commands: &mut BTreeMap<BackgroundCommandId, BackgroundEntry>) {

@@ -3,7 +3,7 @@
 //! policy that cannot be enforced in full is refused.
 
 use std::fmt;
-use std::io::{self, pipe};
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -13,12 +13,14 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::sandbox_policy::SandboxPolicy;
 use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
+use crate::world::sandbox::command_run::{CommandRun, OutputPipes, ProcessBounds};
 use crate::world::sandbox::disk_watch::{DiskShortage, DiskWatch};
 use crate::world::sandbox::interrupt::CommandInterrupt;
+use crate::world::sandbox::level_record::LevelRecord;
 use crate::world::sandbox::obstacles::{SandboxObstacle, find_obstacles, overlay_obstacle};
-use crate::world::sandbox::output::{CapturedStream, HeadAndTail};
+use crate::world::sandbox::output::CapturedStream;
 use crate::world::sandbox::proxy::NetworkProxy;
-use crate::world::sandbox::running::{ProcessBounds, ProcessOutput, SandboxProcess};
+use crate::world::sandbox::running::SandboxProcess;
 use crate::world::sys;
 use crate::world::sys::cgroup::Cgroups;
 use crate::world::sys::launch::spawner::HelperSpawner;
@@ -28,9 +30,11 @@ mod readable;
 pub mod output;
 pub mod disk_watch;
 pub mod proxy;
-pub mod running;
+pub(in crate::world) mod command_run;
+mod running;
 pub mod obstacles;
 mod level_check;
+pub mod level_record;
 pub mod background;
 pub mod home;
 mod terminal;
@@ -38,6 +42,7 @@ pub mod stdio_proxy;
 pub(in crate::world) mod stdio_process;
 pub mod overlay;
 pub mod docker;
+pub mod exec_backend;
 pub mod exec_environment;
 pub mod program_environment;
 
@@ -52,11 +57,6 @@ pub fn fork_server_main() -> u8 {
     sys::sandbox::fork_server_main()
 }
 
-/// Runs the fork server of an overlay (`massgen __stage`).
-pub fn overlay_fork_server_main() -> u8 {
-    sys::sandbox::overlay_fork_server_main()
-}
-
 /// The sandbox that this machine can enforce, determined once. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Sandbox(Arc<SandboxInner>);
@@ -67,6 +67,21 @@ struct SandboxInner {
     reasons: Vec<String>,
     spawner: HelperSpawner,
     cgroups: Arc<Cgroups>,
+}
+
+/// Parameters of [`Sandbox::open_with`].
+#[derive(Clone, Copy, Debug)]
+pub struct SandboxSpec<'a> {
+    /// The level that the user chose.
+    pub choice: SandboxLevelChoice,
+    /// massgen's executable, which is started as the sandbox helper.
+    pub executable: &'a AbsPath,
+    /// Directory that will hold the upper layers of overlays.
+    pub place: &'a AbsPath,
+    /// The user's trees: level A is used only if overlays can be mounted over all of them.
+    pub trees: &'a [AbsPath],
+    /// Levels that held before; without it every level is checked.
+    pub record: Option<&'a LevelRecord>,
 }
 
 /// Limits of a command's run, and of how much of its output is kept.
@@ -174,20 +189,27 @@ impl Sandbox {
     /// # Errors
     /// The level that the user chose is not available, with the cause and the remedy.
     pub fn open(choice: SandboxLevelChoice, executable: &AbsPath, place: &AbsPath) -> Result<Self> {
-        Self::open_over(choice, executable, place, &[])
+        Self::open_with(SandboxSpec {
+            choice,
+            executable,
+            place,
+            trees: &[],
+            record: None,
+        })
     }
 
-    /// Like [`Sandbox::open`], but level A is used only if overlays can be mounted over all of
-    /// `trees`.
+    /// Like [`Sandbox::open`], with more parameters.
     ///
     /// # Errors
     /// The level that the user chose is not available, with the cause and the remedy.
-    pub fn open_over(
-        choice: SandboxLevelChoice,
-        executable: &AbsPath,
-        place: &AbsPath,
-        trees: &[AbsPath],
-    ) -> Result<Self> {
+    pub fn open_with(spec: SandboxSpec<'_>) -> Result<Self> {
+        let SandboxSpec {
+            choice,
+            executable,
+            place,
+            trees,
+            record,
+        } = spec;
         let spawner = HelperSpawner::new(executable);
         let spawner =
             spawner.map_err(|error| Error::io("cannot start the thread for commands", error))?;
@@ -216,12 +238,21 @@ impl Sandbox {
             let obstacle = obstacle.map_err(|error| {
                 Error::io("cannot find out what layers can be laid over", error)
             })?;
+            let facts = (executable, place);
+            if obstacle.is_none() && record.is_some_and(|record| record.contains(tier, facts)) {
+                return Ok(of(tier, reasons));
+            }
             let fault = match obstacle {
                 None => level_check::find_deviation(&of(tier, Vec::new()), place)?,
                 obstacle => obstacle,
             };
             match fault {
-                None => return Ok(of(tier, reasons)),
+                None => {
+                    if let Some(record) = record {
+                        record.add(tier, facts);
+                    }
+                    return Ok(of(tier, reasons));
+                }
                 Some(fault) => reasons.push(format!("tier {tier}: {fault}")),
             }
         }
@@ -266,20 +297,13 @@ impl Sandbox {
     ) -> io::Result<CommandOutput> {
         let begun = Instant::now();
         if wait.interrupt.is_raised() {
-            return Ok(CommandOutput {
-                ended: ExitReason::Interrupted,
-                stdout: CapturedStream::default(),
-                stderr: CapturedStream::default(),
-                elapsed: begun.elapsed(),
-                notes: Vec::new(),
-            });
+            return Ok(CommandOutput::interrupted(begun.elapsed()));
         }
-        let (out, stdout) = pipe()?;
-        let (err, stderr) = pipe()?;
+        let (outputs, [stdout, stderr]) = OutputPipes::open()?;
         let streams = ProcessStreams {
             stdin,
-            stdout: stdout.into(),
-            stderr: stderr.into(),
+            stdout,
+            stderr,
         };
         let disk = DiskWatch::for_policy(confinement);
         let bounds = ProcessBounds {
@@ -289,22 +313,7 @@ impl Sandbox {
             network: wait.network,
         };
         let mut running = self.begin(confinement, streams)?;
-        let mut stdout = HeadAndTail::new(wait.output_bytes_max);
-        let mut stderr = HeadAndTail::new(wait.output_bytes_max);
-        let ended = running.run_to_end(
-            &mut [
-                ProcessOutput::new(out, &mut |bytes| stdout.add(bytes)),
-                ProcessOutput::new(err, &mut |bytes| stderr.add(bytes)),
-            ],
-            &bounds,
-        )?;
-        Ok(CommandOutput {
-            ended,
-            stdout: stdout.finish(),
-            stderr: stderr.finish(),
-            elapsed: begun.elapsed(),
-            notes: running.notes(),
-        })
+        running.capture(outputs, &bounds, (wait.output_bytes_max, begun))
     }
 
     /// Runs a command on streams that the caller reads and writes, to its end or until `interrupt`
@@ -335,17 +344,22 @@ impl Sandbox {
     ///
     /// # Errors
     /// It could not be started, or its sandbox could not be built.
-    pub fn start(
+    pub(in crate::world) fn start(
         &self,
         confinement: &SandboxPolicy,
         streams: ProcessStreams,
         network: Option<&NetworkProxy>,
-    ) -> io::Result<SandboxProcess> {
+    ) -> io::Result<CommandRun<SandboxProcess>> {
         let mut running = self.begin(confinement, streams)?;
         match running.wait_until_started(network)? {
             None => Ok(running),
             Some(ended) => Err(io::Error::other(ended.to_string())),
         }
+    }
+
+    /// Returns the spawner of its helpers.
+    pub(in crate::world) fn helpers(&self) -> &HelperSpawner {
+        &self.0.spawner
     }
 
     /// Returns the same sandbox for commands that run in the overlay of the fork server `stem`.
@@ -362,7 +376,7 @@ impl Sandbox {
         &self,
         confinement: &SandboxPolicy,
         streams: ProcessStreams,
-    ) -> io::Result<SandboxProcess> {
+    ) -> io::Result<CommandRun<SandboxProcess>> {
         let SandboxInner {
             tier,
             spawner,

@@ -9,11 +9,12 @@ use std::time::Duration;
 use rustix::fd::OwnedFd;
 
 use crate::sandbox_policy::SandboxPolicy;
+use crate::world::sandbox::command_run::{CommandRun, ProcessBounds, ProcessOutput};
 use crate::world::sandbox::disk_watch::DiskWatch;
 use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sandbox::output::OutputRing;
 use crate::world::sandbox::proxy::NetworkProxy;
-use crate::world::sandbox::running::{ProcessBounds, ProcessOutput, SandboxProcess};
+use crate::world::sandbox::running::SandboxProcess;
 use crate::world::sandbox::{ExitReason, ProcessStreams, Sandbox};
 
 /// Size of the end of its standard error that is kept, in bytes.
@@ -136,7 +137,7 @@ impl Drop for StdioProcess {
 
 /// State of the thread that follows a program.
 struct StdioProcessWorker {
-    running: SandboxProcess,
+    running: CommandRun<SandboxProcess>,
     disk: DiskWatch,
     network: Option<Arc<NetworkProxy>>,
     interrupt: CommandInterrupt,

@@ -143,8 +143,7 @@ impl LogEntry {
 
     /// Returns the event of the line; `None` if this version does not know it.
     pub fn event(&self) -> Option<Event> {
-        let fields = Value::Object(self.fields.clone());
-        serde_json::from_value(fields).ok()
+        Event::from_fields(&self.fields).ok()
     }
 }
 

@@ -33,7 +33,7 @@ const PERCENT_ENCODED: &AsciiSet = &NON_ALPHANUMERIC
 /// Redacts secrets in text: verbatim, and as they are encoded in JSON, URLs and base64.
 #[derive(Clone, Default)]
 pub struct Redactor {
-    /// The secrets in every encoding.
+    /// The secrets in every encoding, sorted.
     secrets: Vec<SecretString>,
     /// The distinct characters that they start with.
     first_chars: Vec<char>,
@@ -63,16 +63,15 @@ impl Redactor {
             return;
         }
         for spelling in spellings(secret) {
-            let mut known = self.secrets.iter();
-            if known.any(|known| known.expose_secret() == spelling) {
+            let Err(place) = self.place_of(&spelling) else {
                 continue;
-            }
+            };
             if let Some(first) = spelling.chars().next()
                 && !self.first_chars.contains(&first)
             {
                 self.first_chars.push(first);
             }
-            self.secrets.push(SecretString::from(spelling));
+            self.secrets.insert(place, SecretString::from(spelling));
         }
     }
 
@@ -105,9 +104,9 @@ impl Redactor {
                 return (clean, rest);
             }
             let mut chars = rest.chars();
-            if secret.is_telling {
+            if let Some(bytes) = secret.bytes {
                 clean.push_str(REDACTED);
-                rest = rest.split_at(secret.bytes).1;
+                rest = rest.split_at(bytes).1;
             } else {
                 clean.extend(chars.next());
                 rest = chars.as_str();
@@ -119,17 +118,35 @@ impl Redactor {
 
     /// Returns how much of a secret `text` starts with.
     fn longest_at(&self, text: &str) -> SecretPrefix {
-        let mut longest = SecretPrefix::default();
-        for secret in &self.secrets {
-            let secret = secret.expose_secret();
-            let bytes = common_bytes(text, secret);
-            longest.is_cut |= bytes == text.len() && bytes < secret.len();
-            if bytes >= secret.len().min(BEGINNING_BYTES_MIN) && bytes > longest.bytes {
-                longest.bytes = bytes;
-                longest.is_telling = true;
-            }
+        let before = |known: &SecretString| known.expose_secret() <= text;
+        let place = self.secrets.partition_point(before);
+        let next = self.secrets.get(place).map(ExposeSecret::expose_secret);
+        let last = place.checked_sub(1).and_then(|last| self.secrets.get(last));
+        // No secret shares a longer prefix with the text than its neighbors in sorted order do.
+        let neighbors = [last.map(ExposeSecret::expose_secret), next];
+        let common = neighbors.into_iter().flatten();
+        let common = common.map(|secret| common_bytes(text, secret)).max();
+        let long = common.filter(|bytes| *bytes >= BEGINNING_BYTES_MIN);
+        SecretPrefix {
+            bytes: long.or_else(|| self.whole_at(text)),
+            is_cut: next.is_some_and(|secret| secret.starts_with(text)),
         }
-        longest
+    }
+
+    /// Returns the length of the longest secret shorter than [`BEGINNING_BYTES_MIN`] that `text` starts
+    /// with.
+    fn whole_at(&self, text: &str) -> Option<usize> {
+        let mut lengths = (SECRET_BYTES_MIN..BEGINNING_BYTES_MIN).rev();
+        lengths.find(|length| {
+            let known = |head: &str| self.place_of(head).is_ok();
+            text.get(..*length).is_some_and(known)
+        })
+    }
+
+    /// Returns the index of an encoded secret, or where to insert it.
+    fn place_of(&self, spelling: &str) -> std::result::Result<usize, usize> {
+        let compare = |known: &SecretString| known.expose_secret().cmp(spelling);
+        self.secrets.binary_search_by(compare)
     }
 }
 
@@ -180,22 +197,19 @@ fn within_base64<E: Engine>(engine: &E, secret: &str, before: usize) -> Option<S
     encoded.get(begin..end).map(str::to_owned)
 }
 
-/// How much of a secret a text starts with.
-#[derive(Default)]
+/// How much of a secret a text begins with.
 struct SecretPrefix {
-    bytes: usize,
-    /// Whether that is enough to be redacted.
-    is_telling: bool,
-    /// Whether the text ends inside a secret.
+    /// The bytes to take out, if it is enough for that.
+    bytes: Option<usize>,
+    /// The text ends within a secret.
     is_cut: bool,
 }
 
+/// Returns the length of the common prefix in bytes, cut to whole characters.
 fn common_bytes(text: &str, secret: &str) -> usize {
-    text.chars()
-        .zip(secret.chars())
-        .take_while(|(left, right)| left == right)
-        .map(|(left, _)| left.len_utf8())
-        .sum()
+    let pairs = text.bytes().zip(secret.bytes());
+    let common = pairs.take_while(|(left, right)| left == right).count();
+    text.floor_char_boundary(common)
 }
 
 impl fmt::Debug for Redactor {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::event::{Event, ReplyTextKind};
+use crate::event::{Event, ModelEvent, ReplyTextKind, RunEvent};
 use crate::id::AgentId;
 use crate::world::store::redact::{RedactedStream, Redactor};
 
@@ -27,13 +27,15 @@ impl AgentStreamRedactor {
     /// beginning of a secret is held back until the next one; an event that is not a piece ends its
     /// agent's stream and is not returned itself.
     pub(crate) fn apply(&mut self, event: &Event) -> Vec<Event> {
-        if let Event::Text { agent, text } = event {
+        if let Event::Model(ModelEvent::Text { agent, text }) = event {
             self.push(agent, ReplyTextKind::Text, text)
-        } else if let Event::Reasoning { agent, text } = event {
+        } else if let Event::Model(ModelEvent::Reasoning { agent, text }) = event {
             self.push(agent, ReplyTextKind::Reasoning, text)
         } else if let Some(agent) = event.agent() {
             self.end(agent).into_iter().collect()
-        } else if let Event::RunEnded { .. } | Event::Restarting { .. } = event {
+        } else if let Event::Run(RunEvent::RunEnded { .. } | RunEvent::AttemptRestarted { .. }) =
+            event
+        {
             self.end_all()
         } else {
             Vec::new()
@@ -70,12 +72,7 @@ impl AgentStreamRedactor {
 
 /// Returns a piece of text as an event, unless it is empty.
 fn piece(agent: &AgentId, voice: ReplyTextKind, text: String) -> Option<Event> {
-    let agent = agent.clone();
-    match (voice, text.is_empty()) {
-        (_, true) => None,
-        (ReplyTextKind::Text, false) => Some(Event::Text { agent, text }),
-        (ReplyTextKind::Reasoning, false) => Some(Event::Reasoning { agent, text }),
-    }
+    (!text.is_empty()).then(|| ModelEvent::from_piece(voice, agent.clone(), text).into())
 }
 
 #[cfg(test)]
@@ -83,6 +80,7 @@ mod tests {
     use secrecy::SecretString;
 
     use super::*;
+    use crate::event::DeliveryEvent;
 
     const SECRET: &str = "sk-0123456789abcdef";
 
@@ -92,8 +90,12 @@ mod tests {
 
     fn shown(event: &Event) -> String {
         match (event.agent(), event) {
-            (Some(agent), Event::Text { text, .. }) => format!("{agent}: {text}"),
-            (Some(agent), Event::Reasoning { text, .. }) => format!("{agent} thinks: {text}"),
+            (Some(agent), Event::Model(ModelEvent::Text { text, .. })) => {
+                format!("{agent}: {text}")
+            }
+            (Some(agent), Event::Model(ModelEvent::Reasoning { text, .. })) => {
+                format!("{agent} thinks: {text}")
+            }
             _ => format!("{event:?}"),
         }
     }
@@ -147,7 +149,7 @@ mod tests {
         let pieces = [
             said(ReplyTextKind::Text, "a", "sk-"),
             said(ReplyTextKind::Text, "b", "sk-"),
-            Event::FinalStarted { agent },
+            Event::Delivery(DeliveryEvent::FinalStarted { agent }),
         ];
         check(&pieces, &["a: sk-", "b: sk-"]);
     }

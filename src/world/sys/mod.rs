@@ -22,6 +22,7 @@ pub(crate) mod grant;
 pub(crate) mod state_files;
 pub(crate) mod replica;
 pub(crate) mod proc;
+pub(crate) mod machine_facts;
 pub(crate) mod environment;
 pub(crate) mod process;
 pub(crate) mod cgroup;

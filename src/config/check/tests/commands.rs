@@ -3,7 +3,8 @@
 use super::*;
 use crate::code_mode::language::{ProgramDialect, PythonLibraries};
 use crate::commands::CommandPolicy;
-use crate::config::command_line::{CommandLineConfig, EnvVariable, ExecutionMode};
+use crate::config::command_line::{CommandLineConfig, EnvVariable};
+use crate::config::execution_mode::ExecutionMode;
 use crate::config::vendors::VENDORS;
 use crate::sandbox_policy::limits::ResourceLimits;
 use crate::sandbox_policy::network::{DomainPattern, NetworkPolicy};

@@ -2,11 +2,11 @@
 
 use super::commands::with_commands;
 use super::*;
-use crate::config::command_line::ExecutionMode;
 use crate::config::docker::{
     ContainerNetwork, CredentialsConfig, DependencyInstall, DockerConfig, HostCredential,
     PackagesConfig, PassedEnvironment, RootAccess,
 };
+use crate::config::execution_mode::ExecutionMode;
 
 const KEY: &str = "agent.backend.command_line_docker";
 

@@ -223,6 +223,19 @@ fn directories_of_massgen_lie_apart() {
     );
     check(&pair("w", "w/x"), &[]);
     check(&pair("w1", "w2"), &[]);
+    // Some disks take these for one directory.
+    let folded = "because some disks take both spellings for one";
+    check(
+        &pair("/srv/work", "/srv/Work"),
+        &["the one of `agents[0].backend.cwd` too", folded],
+    );
+    check(
+        &pair("/srv/WORK", "/srv/work/x"),
+        &["lie in one another", folded],
+    );
+    check(&pair("/srv/a/w", "/srv/w\u{200b}"), &[]);
+    check(&pair("/srv/w", "/srv/w\u{200b}"), &[folded]);
+    check(&pair("w", "W"), &[folded]);
 }
 
 #[test]
@@ -248,6 +261,8 @@ fn storage_lies_apart_from_what_agents_are_given() {
             let yaml = with_orchestrator(&format!("{key}: {place}\ncontext_paths: [/srv/a]"));
             check(&yaml, &["the storage shares a directory with `/srv/a`"]);
         }
+        let yaml = with_orchestrator(&format!("{key}: /srv/A\ncontext_paths: [/srv/a]"));
+        check(&yaml, &["the storage shares a directory with `/srv/a`"]);
         check(
             &with_orchestrator(&format!("{key}: workspaces")),
             &["lie in one another"],

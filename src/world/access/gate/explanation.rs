@@ -53,13 +53,19 @@ impl Gate {
             access.link,
             CallApproval::Missing,
         );
-        let speaking = real
-            .as_ref()
-            .and_then(|real| self.most_specific_grant(real));
+        let named = |grant: &Grant| (grant.root.clone(), grant.kind);
+        let manager = self.manager();
+        let grant = real.as_ref().and_then(|real| {
+            let decision = manager.decide(real, access.wanted);
+            decision.grant().map(named)
+        });
+        let allowed = real.as_ref().filter(|_| outcome.is_ok());
+        let agreeing = allowed.map(|real| manager.grants_in_other_spelling(real));
         PathVerdict {
             path: access.path.clone(),
             wanted: access.wanted,
-            grant: speaking.map(|grant| (grant.root.clone(), grant.kind)),
+            grant,
+            agreeing: agreeing.into_iter().flatten().map(named).collect(),
             real,
             refusal: outcome.err(),
         }

@@ -4,8 +4,8 @@
 use crate::error::Result;
 use crate::path::AbsPath;
 use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
-use crate::world::sandbox::Sandbox;
 use crate::world::sandbox::obstacles::{SandboxObstacle, find_obstacles};
+use crate::world::sandbox::{Sandbox, SandboxSpec};
 use crate::world::sys;
 use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::sandbox::domain::is_offered;
@@ -106,7 +106,13 @@ pub fn select_sandbox(
     place: &AbsPath,
     trees: &[AbsPath],
 ) -> Result<SandboxSelection> {
-    let sandbox = Sandbox::open_over(choice, executable, place, trees)?;
+    let sandbox = Sandbox::open_with(SandboxSpec {
+        choice,
+        executable,
+        place,
+        trees,
+        record: None,
+    })?;
     Ok(SandboxSelection {
         tier: sandbox.level(),
         reasons: sandbox.reasons().to_vec(),

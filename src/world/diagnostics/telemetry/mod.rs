@@ -9,6 +9,11 @@ pub mod settings;
 mod tracker;
 mod content_filter;
 
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
 use crate::world::diagnostics::telemetry::content_filter::ContentFilter;
 use crate::world::diagnostics::telemetry::conventions::ProviderNames;
@@ -16,6 +21,7 @@ use crate::world::diagnostics::telemetry::exporter::SpanExporter;
 use crate::world::diagnostics::telemetry::settings::TelemetrySettings;
 use crate::world::diagnostics::telemetry::tracker::SpanTracker;
 use crate::world::io::clock::{Stopwatch, now};
+use crate::world::io::event_sink::EventSink;
 use crate::world::io::http::HttpClient;
 use crate::world::store::redact::Redactor;
 
@@ -42,19 +48,24 @@ impl RunTelemetry {
             since: Stopwatch::start(),
         }
     }
+}
 
-    /// Records an event that has just happened.
-    pub fn event(&mut self, event: &Event) {
+#[async_trait]
+impl EventSink for RunTelemetry {
+    fn on_event(&mut self, event: &Event, _elapsed: Duration) -> Result<()> {
         let elapsed = u64::try_from(self.since.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let at = self.begun.saturating_add(elapsed);
         for span in self.tracker.event(event, at) {
             self.exporter.take(span);
         }
+        Ok(())
     }
 
-    /// Sends the remaining spans within a time limit. Returns a warning for the user if spans were
-    /// lost.
-    pub async fn finish(self) -> Option<String> {
-        self.exporter.finish().await
+    /// Sends the remaining spans within a time limit. Lost spans are an error.
+    async fn finish(self: Box<Self>) -> Result<()> {
+        let lost = self.exporter.finish().await;
+        lost.map_or(Ok(()), |message| {
+            Err(Error::new(ErrorKind::Environment, message))
+        })
     }
 }

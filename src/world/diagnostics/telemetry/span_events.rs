@@ -3,7 +3,7 @@
 //! of the request before them. Pure.
 
 use crate::check_results::{CheckResult, CheckVerdict};
-use crate::event::{DeliveryRow, Event};
+use crate::event::{CoordinationEvent, DeliveryEvent, DeliveryRow, Event, ModelEvent, RunEvent};
 use crate::id::{AgentId, AnswerLabel};
 use crate::text::join_with_commas;
 use crate::world::diagnostics::telemetry::content_filter::ContentFilter;
@@ -27,7 +27,10 @@ pub(crate) fn event_note<'e>(
 ) -> Option<TelemetryEvent<'e>> {
     let (name, attributes) = describe_event(event, words)?;
     // The winner is an event of the run, because it concludes the work of all agents.
-    let of_run = matches!(event, Event::WinnerSelected { .. });
+    let of_run = matches!(
+        event,
+        Event::Coordination(CoordinationEvent::WinnerSelected { .. })
+    );
     Some(TelemetryEvent {
         agent: event.agent().filter(|_| !of_run),
         name,
@@ -39,126 +42,114 @@ pub(crate) fn event_note<'e>(
 type NamedAttributes = (&'static str, Vec<KeyValue>);
 
 fn describe_event(event: &Event, words: &ContentFilter) -> Option<NamedAttributes> {
-    let reason = |text: &str| words.text_attribute("massgen.reason", text);
-    let reasons = |text: &str| reason(text).into_iter().collect();
-    Some(match event {
-        Event::Retrying {
-            reason: why,
-            wait_ms,
-            ..
-        } => ("massgen.retry", wait_attributes(*wait_ms, reason(why))),
-        Event::Held { wait_ms, .. } => ("massgen.held", wait_attributes(*wait_ms, None)),
-        Event::FellBack {
-            from,
-            to,
-            reason: why,
-            ..
-        } => (
-            "massgen.fallback",
-            fallback_attributes(from, to, reason(why)),
-        ),
-        Event::Shortened { .. } => ("massgen.shortened", Vec::new()),
-        Event::LimitMet { limit, .. } => {
-            let limit = attribute("massgen.limit", limit.as_str());
-            ("massgen.limit_met", vec![limit])
-        }
-        Event::Answered { label, content, .. } => {
-            let text = words.text_attribute("massgen.content", content);
-            ("massgen.answer", answer_attributes(*label, text))
-        }
-        Event::Voted {
-            candidate,
-            label,
-            reason: why,
-            ..
-        } => {
-            let vote = choice_attributes("massgen.candidate", candidate, *label).into_iter();
-            ("massgen.vote", vote.chain(reason(why)).collect())
-        }
-        Event::Refused { reason: why, .. } => ("massgen.refused", reasons(why)),
-        Event::Informed { labels, .. } => {
-            let labels = attribute("massgen.labels", join_with_commas(labels));
-            ("massgen.informed", vec![labels])
-        }
-        Event::WinnerSelected { agent, label, .. } => {
-            let winner = choice_attributes("massgen.winner", agent, *label);
-            ("massgen.winner_selected", winner)
-        }
-        Event::Checked { finding, .. } => ("massgen.checked", check_attributes(finding)),
-        Event::Delivered { rows } => ("massgen.delivered", delivery_attributes(rows)),
-        Event::Restarting { reason: why, .. } => ("massgen.restart", reasons(why)),
-        Event::RunStarted { .. }
-        | Event::Asking { .. }
-        | Event::Text { .. }
-        | Event::Reasoning { .. }
-        | Event::Asked { .. }
-        | Event::Replied { .. }
-        | Event::Failed { .. }
-        | Event::Confined { .. }
-        | Event::CutShort { .. }
-        | Event::PersonAsked { .. }
-        | Event::OwnTool { .. }
-        | Event::HookRan { .. }
-        | Event::Pipeline { .. }
-        | Event::ServerWorks { .. }
-        | Event::ToolCalled { .. }
-        | Event::ToolFinished { .. }
-        | Event::VotesVoided { .. }
-        | Event::DroppedOut { .. }
-        | Event::Checking { .. }
-        | Event::FinalStarted { .. }
-        | Event::FinalAnswer { .. }
-        | Event::Warning { .. }
-        | Event::RunEnded { .. } => return None,
-    })
+    match event {
+        Event::Run(event) => describe_run_event(event, words),
+        Event::Model(event) => describe_model_event(event, words),
+        Event::Coordination(event) => describe_coordination_event(event, words),
+        Event::Delivery(event) => describe_delivery_event(event),
+        Event::Tool(_) | Event::Pipeline(_) => None,
+    }
+}
+
+fn describe_run_event(event: &RunEvent, words: &ContentFilter) -> Option<NamedAttributes> {
+    if let RunEvent::LimitMet { limit, .. } = event {
+        let limit = attribute("massgen.limit", limit.as_str());
+        Some(("massgen.limit_met", vec![limit]))
+    } else if let RunEvent::AttemptRestarted { reason, .. } = event {
+        let reason = reason_attribute(words, reason);
+        Some(("massgen.restart", reason.into_iter().collect()))
+    } else {
+        None
+    }
+}
+
+fn describe_model_event(event: &ModelEvent, words: &ContentFilter) -> Option<NamedAttributes> {
+    if let ModelEvent::Retrying {
+        reason, wait_ms, ..
+    } = event
+    {
+        let reason = reason_attribute(words, reason);
+        Some(("massgen.retry", wait_attributes(*wait_ms, reason)))
+    } else if let ModelEvent::RateLimited { wait_ms, .. } = event {
+        Some(("massgen.held", wait_attributes(*wait_ms, None)))
+    } else if let ModelEvent::ModelFallback {
+        from, to, reason, ..
+    } = event
+    {
+        let reason = reason_attribute(words, reason);
+        Some(("massgen.fallback", fallback_attributes(from, to, reason)))
+    } else if let ModelEvent::ContextCompacted { .. } = event {
+        Some(("massgen.shortened", Vec::new()))
+    } else {
+        None
+    }
+}
+
+fn describe_coordination_event(
+    event: &CoordinationEvent,
+    words: &ContentFilter,
+) -> Option<NamedAttributes> {
+    if let CoordinationEvent::Answered { label, content, .. } = event {
+        let text = words.text_attribute("massgen.content", content);
+        Some(("massgen.answer", answer_attributes(*label, text)))
+    } else if let CoordinationEvent::Voted {
+        candidate,
+        label,
+        reason,
+        ..
+    } = event
+    {
+        let vote = choice_attributes("massgen.candidate", candidate, *label).into_iter();
+        let reason = reason_attribute(words, reason);
+        Some(("massgen.vote", vote.chain(reason).collect()))
+    } else if let CoordinationEvent::SubmissionRejected { reason, .. } = event {
+        let reason = reason_attribute(words, reason);
+        Some(("massgen.refused", reason.into_iter().collect()))
+    } else if let CoordinationEvent::AnswersShown { labels, .. } = event {
+        let labels = attribute("massgen.labels", join_with_commas(labels));
+        Some(("massgen.informed", vec![labels]))
+    } else if let CoordinationEvent::WinnerSelected { agent, label, .. } = event {
+        let winner = choice_attributes("massgen.winner", agent, *label);
+        Some(("massgen.winner_selected", winner))
+    } else {
+        None
+    }
+}
+
+fn describe_delivery_event(event: &DeliveryEvent) -> Option<NamedAttributes> {
+    if let DeliveryEvent::Checked { finding, .. } = event {
+        Some(("massgen.checked", check_attributes(finding)))
+    } else if let DeliveryEvent::Delivered { rows } = event {
+        Some(("massgen.delivered", delivery_attributes(rows)))
+    } else {
+        None
+    }
 }
 
 /// Returns the error type of the agent's last request, if `event` shows that it gave no complete
 /// reply.
 pub(crate) fn fault_of_request(event: &Event) -> Option<&'static str> {
-    match event {
-        Event::Retrying { .. } => Some("transient"),
-        Event::Shortened { .. } => Some("context_too_long"),
-        Event::FellBack { .. }
-        | Event::Failed { .. }
-        | Event::DroppedOut {
-            timed_out: false, ..
-        } => Some("permanent"),
-        Event::DroppedOut {
-            timed_out: true, ..
-        } => Some("timeout"),
+    if let Event::Model(ModelEvent::Retrying { .. }) = event {
+        Some("transient")
+    } else if let Event::Model(ModelEvent::ContextCompacted { .. }) = event {
+        Some("context_too_long")
+    } else if let Event::Model(ModelEvent::ModelFallback { .. } | ModelEvent::Failed { .. }) = event
+    {
+        Some("permanent")
+    } else if let Event::Coordination(CoordinationEvent::DroppedOut { timed_out, .. }) = event {
+        Some(if *timed_out { "timeout" } else { "permanent" })
+    } else if let Event::Model(ModelEvent::ModelRequestStarted { .. })
+    | Event::Delivery(DeliveryEvent::FinalStarted { .. }) = event
+    {
         // A new request or phase begins, so no reply to the old request is expected any more.
-        Event::Asking { .. } | Event::FinalStarted { .. } => Some("cancelled"),
-        Event::RunStarted { .. }
-        | Event::Text { .. }
-        | Event::Reasoning { .. }
-        | Event::Asked { .. }
-        | Event::Replied { .. }
-        | Event::Held { .. }
-        | Event::LimitMet { .. }
-        | Event::PersonAsked { .. }
-        | Event::OwnTool { .. }
-        | Event::HookRan { .. }
-        | Event::Pipeline { .. }
-        | Event::ServerWorks { .. }
-        | Event::ToolCalled { .. }
-        | Event::ToolFinished { .. }
-        | Event::Answered { .. }
-        | Event::Voted { .. }
-        | Event::VotesVoided { .. }
-        | Event::Refused { .. }
-        | Event::Informed { .. }
-        | Event::Checking { .. }
-        | Event::Checked { .. }
-        | Event::WinnerSelected { .. }
-        | Event::FinalAnswer { .. }
-        | Event::Delivered { .. }
-        | Event::Restarting { .. }
-        | Event::Confined { .. }
-        | Event::CutShort { .. }
-        | Event::Warning { .. }
-        | Event::RunEnded { .. } => None,
+        Some("cancelled")
+    } else {
+        None
     }
+}
+
+fn reason_attribute(words: &ContentFilter, reason: &str) -> Option<KeyValue> {
+    words.text_attribute("massgen.reason", reason)
 }
 
 fn check_attributes(finding: &CheckResult) -> Vec<KeyValue> {

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use crate::error::ExitStatus;
-use crate::event::{Event, StopReason};
+use crate::event::{
+    CoordinationEvent, DeliveryEvent, Event, ModelEvent, RunEvent, StopReason, ToolEvent,
+};
 use crate::id::AgentId;
 use crate::permissions::grant::Phase;
 use crate::spending::TokenUsage;
@@ -79,60 +81,70 @@ impl SpanTracker {
             self.note(note, at);
         }
         match event {
-            Event::RunStarted {
-                question, agents, ..
-            } => self.start_run(question, agents),
-            Event::Asking { agent, model } => self.start_request(agent, model, at),
-            Event::Asked {
-                agent,
-                usage,
-                cost_usd,
-                ..
-            } => self.record_usage(agent, *usage, *cost_usd, at),
-            Event::Replied {
-                agent,
-                text,
-                calls,
-                stop,
-                ..
-            } => self.record_reply(agent, text, calls, *stop, at),
-            Event::ToolCalled { .. } | Event::ToolFinished { .. } => self.tool(event, at),
-            Event::DroppedOut {
-                agent, timed_out, ..
-            } => {
-                let fault = if *timed_out { "timeout" } else { "dropped_out" };
-                self.end_agent(agent, Some(fault), at);
-            }
-            Event::FinalStarted { agent } => self.start_agent(agent, Phase::Final, at),
-            Event::FinalAnswer { content, .. } => self.record_answer(content, at),
-            Event::WinnerSelected { .. } | Event::Restarting { .. } => self.end_agents(None, at),
-            Event::RunEnded { status, .. } => self.end_run(*status, at),
-            Event::Text { .. }
-            | Event::Reasoning { .. }
-            | Event::Failed { .. }
-            | Event::Confined { .. }
-            | Event::CutShort { .. }
-            | Event::Retrying { .. }
-            | Event::Held { .. }
-            | Event::FellBack { .. }
-            | Event::Shortened { .. }
-            | Event::OwnTool { .. }
-            | Event::LimitMet { .. }
-            | Event::PersonAsked { .. }
-            | Event::HookRan { .. }
-            | Event::Pipeline { .. }
-            | Event::ServerWorks { .. }
-            | Event::Answered { .. }
-            | Event::Voted { .. }
-            | Event::VotesVoided { .. }
-            | Event::Refused { .. }
-            | Event::Informed { .. }
-            | Event::Checking { .. }
-            | Event::Checked { .. }
-            | Event::Delivered { .. }
-            | Event::Warning { .. } => {}
+            Event::Run(event) => self.on_run_event(event, at),
+            Event::Model(event) => self.on_model_event(event, at),
+            Event::Tool(event) => self.on_tool_event(event, at),
+            Event::Coordination(event) => self.on_coordination_event(event, at),
+            Event::Delivery(event) => self.on_delivery_event(event, at),
+            Event::Pipeline(_) => {}
         }
         std::mem::take(&mut self.finished)
+    }
+
+    fn on_run_event(&mut self, event: &RunEvent, at: u64) {
+        if let RunEvent::RunStarted {
+            question, agents, ..
+        } = event
+        {
+            self.start_run(question, agents);
+        } else if let RunEvent::AttemptRestarted { .. } = event {
+            self.end_agents(None, at);
+        } else if let RunEvent::RunEnded { status, .. } = event {
+            self.end_run(*status, at);
+        }
+    }
+
+    fn on_model_event(&mut self, event: &ModelEvent, at: u64) {
+        if let ModelEvent::ModelRequestStarted { agent, model } = event {
+            self.start_request(agent, model, at);
+        } else if let ModelEvent::ModelRequestFinished {
+            agent,
+            usage,
+            cost_usd,
+            ..
+        } = event
+        {
+            self.record_usage(agent, *usage, *cost_usd, at);
+        } else if let ModelEvent::Replied {
+            agent,
+            text,
+            calls,
+            stop,
+            ..
+        } = event
+        {
+            self.record_reply(agent, text, calls, *stop, at);
+        }
+    }
+
+    fn on_coordination_event(&mut self, event: &CoordinationEvent, at: u64) {
+        if let CoordinationEvent::DroppedOut {
+            agent, timed_out, ..
+        } = event
+        {
+            let fault = if *timed_out { "timeout" } else { "dropped_out" };
+            self.end_agent(agent, Some(fault), at);
+        } else if let CoordinationEvent::WinnerSelected { .. } = event {
+            self.end_agents(None, at);
+        }
+    }
+
+    fn on_delivery_event(&mut self, event: &DeliveryEvent, at: u64) {
+        if let DeliveryEvent::FinalStarted { agent } = event {
+            self.start_agent(agent, Phase::Final, at);
+        } else if let DeliveryEvent::FinalAnswer { content, .. } = event {
+            self.record_answer(content, at);
+        }
     }
 
     fn start_run(&mut self, question: &str, agents: &[AgentId]) {
@@ -259,8 +271,8 @@ impl SpanTracker {
         }
     }
 
-    fn tool(&mut self, event: &Event, at: u64) {
-        if let Event::ToolCalled {
+    fn on_tool_event(&mut self, event: &ToolEvent, at: u64) {
+        if let ToolEvent::ToolCalled {
             agent,
             call_id,
             tool,
@@ -296,7 +308,7 @@ impl SpanTracker {
                 open.tools.insert(call_id.clone(), call);
             }
         }
-        if let Event::ToolFinished {
+        if let ToolEvent::ToolFinished {
             agent,
             call_id,
             success,

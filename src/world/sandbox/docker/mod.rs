@@ -16,5 +16,6 @@ mod instance;
 mod labels;
 mod cleanup;
 mod packages;
+mod process;
 mod container_spec;
 mod run;

@@ -10,10 +10,11 @@ use sha2::{Digest, Sha256};
 use crate::config::docker::DependencyInstall;
 use crate::text::{join_with_commas, single_line};
 use crate::world::io::files::read_found;
-use crate::world::sandbox::ExitReason;
 use crate::world::sandbox::docker::command::ContainerCommand;
 use crate::world::sandbox::docker::container::{AgentContainer, ContainerGuard};
-use crate::world::sandbox::docker::run::{ContainerCallLimits, OutputCapture, RunningCommand};
+use crate::world::sandbox::docker::run::RunningCommand;
+use crate::world::sandbox::interrupt::CommandInterrupt;
+use crate::world::sandbox::{CommandWaitLimits, ExitReason};
 
 /// Timeout for installing the packages of one kind.
 const INSTALL_TIME_MAX: Duration = Duration::from_mins(10);
@@ -122,16 +123,20 @@ impl AgentContainer {
         held: &ContainerGuard<'_>,
         call: (ContainerCommand, &RunningCommand),
     ) -> Option<String> {
-        let bounds = ContainerCallLimits {
-            time_max: INSTALL_TIME_MAX,
-            interrupt: None,
-        };
-        let mut kept = OutputCapture::new(OUTPUT_BYTES_MAX);
-        let ended = match self.execute(held, call, &bounds, &mut kept) {
-            Ok(ended) => ended,
+        let never = match CommandInterrupt::new() {
+            Ok(never) => never,
             Err(error) => return Some(error.to_string()),
         };
-        let finished = kept.finish(ended, Duration::ZERO);
+        let wait = CommandWaitLimits {
+            time_max: INSTALL_TIME_MAX,
+            output_bytes_max: OUTPUT_BYTES_MAX,
+            interrupt: &never,
+            network: None,
+        };
+        let finished = match self.execute(held, call, wait) {
+            Ok(finished) => finished,
+            Err(error) => return Some(error.to_string()),
+        };
         let words = [finished.stderr.text, finished.stdout.text];
         let words = words.iter().find(|text| !text.trim().is_empty());
         let words = words.map(|text| single_line(text, FAILURE_CHARS_MAX));

@@ -1,31 +1,30 @@
 //! Runs commands in an agent's container: a command that reaches its timeout is killed inside it,
 //! with everything that it has started, while other commands continue.
 
-use std::io;
+use std::io::{self, pipe};
 use std::sync::{Arc, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bollard::errors::Error as EngineError;
 use bollard::query_parameters::StartContainerOptions;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
 use crate::path::AbsPath;
-use crate::world::io::clock::Stopwatch;
+use crate::world::sandbox::command_run::{OutputPipes, ProcessBounds, ProcessOutput};
 use crate::world::sandbox::docker::client::{command_error, is_missing};
 use crate::world::sandbox::docker::command::{
-    ContainerCommand, ContainerCommandId, ContainerProcess, ContainerWaitLimits, OutputChunk,
-    OutputEnd, is_stopped,
+    ContainerCommand, ContainerCommandId, ContainerExec, is_stopped,
 };
 use crate::world::sandbox::docker::container::{AgentContainer, ContainerGuard};
 use crate::world::sandbox::docker::instance::REMOVED;
 use crate::world::sandbox::docker::mounts::ReachablePaths;
+use crate::world::sandbox::docker::process::ContainerProcess;
 use crate::world::sandbox::interrupt::CommandInterrupt;
-use crate::world::sandbox::output::HeadAndTail;
 use crate::world::sandbox::{CommandOutput, CommandWaitLimits, ExitReason};
 
-/// Longer than any run.
-const FOREVER: Duration = Duration::from_hours(24 * 365);
-/// Beginning of the output when an engine cannot start a command.
+/// Timeout for killing what a command left behind.
+const SWEEP_TIME_MAX: Duration = Duration::from_secs(5);
+/// What an engine writes in the place of a command's output if it cannot start it.
 const NEVER_RAN: &str = "OCI runtime exec failed";
 /// Timeout for an engine to start a command.
 const START_TIME_MAX: Duration = Duration::from_mins(1);
@@ -68,55 +67,6 @@ impl RunningCommands {
     }
 }
 
-/// Captured output of a command.
-pub(super) struct OutputCapture {
-    stdout: HeadAndTail,
-    stderr: HeadAndTail,
-}
-
-impl OutputCapture {
-    pub(super) fn new(bytes_max: usize) -> Self {
-        Self {
-            stdout: HeadAndTail::new(bytes_max),
-            stderr: HeadAndTail::new(bytes_max),
-        }
-    }
-
-    fn add(&mut self, written: &OutputChunk<'_>) {
-        match written {
-            OutputChunk::Out(bytes) => self.stdout.add(bytes),
-            OutputChunk::Errors(bytes) => self.stderr.add(bytes),
-        }
-    }
-
-    pub(super) fn finish(self, ended: ExitReason, elapsed: Duration) -> CommandOutput {
-        let stdout = self.stdout.finish();
-        let never_ran = matches!(&ended, ExitReason::Exited(code) if NEVER_RAN_STATUS.contains(code))
-            && stdout.text.starts_with(NEVER_RAN);
-        let ended = if never_ran {
-            ExitReason::Refused {
-                step: "start the command in its container".to_owned(),
-                why: stdout.text.trim().to_owned(),
-            }
-        } else {
-            ended
-        };
-        CommandOutput {
-            ended,
-            stdout,
-            stderr: self.stderr.finish(),
-            elapsed,
-            notes: Vec::new(),
-        }
-    }
-}
-
-/// Limits of a call.
-pub(super) struct ContainerCallLimits<'a> {
-    pub(super) time_max: Duration,
-    pub(super) interrupt: Option<&'a CommandInterrupt>,
-}
-
 impl AgentContainer {
     /// Runs an agent's command in the directory `dir` and waits for its end. Blocks, and must not
     /// be called from an event loop.
@@ -126,7 +76,7 @@ impl AgentContainer {
         dir: &AbsPath,
         wait: CommandWaitLimits<'_>,
     ) -> io::Result<CommandOutput> {
-        let watch = Stopwatch::start();
+        let watch = Instant::now();
         let held = self.lock();
         let failed = self.install_dependencies(&held);
         let begun = self.begin();
@@ -135,15 +85,13 @@ impl AgentContainer {
             ..self.base_command()
         };
         let call = call.agent_command(command, &begun.mark);
-        let bounds = ContainerCallLimits {
-            time_max: wait.time_max,
-            interrupt: Some(wait.interrupt),
+        let finished = self.execute(&held, (call, &begun), wait);
+        let left = self.end_leftovers(&held, &begun.mark);
+        let finished = self.handle_result(held, left.and(finished))?;
+        let mut finished = CommandOutput {
+            elapsed: watch.elapsed(),
+            ..finished
         };
-        let mut kept = OutputCapture::new(wait.output_bytes_max);
-        let ended = self.execute(&held, (call, &begun), &bounds, &mut kept);
-        let ended = self.end_leftovers(&held, &begun.mark).and(ended);
-        let ended = self.handle_result(held, ended)?;
-        let mut finished = kept.finish(ended, watch.elapsed());
         if !failed.is_empty() {
             finished.stderr.text.insert_str(0, &failed);
         }
@@ -168,45 +116,34 @@ impl AgentContainer {
         let call = call.agent_command(command, &begun.mark);
         let held = self.lock_with_paths(reachable).map_err(io::Error::other)?;
         let disks = held.disk_watch(self);
-        let mut running = match self.start(&held, call) {
-            Ok(running) => running,
+        let exec = match self.start(&held, call) {
+            Ok(exec) => exec,
             Err(error) => return self.handle_result(held, Err(error)),
         };
         // The container may be recreated from now on, which ends the command.
         drop(held);
-        let mut listen = |patience: ContainerWaitLimits<'_>| {
-            let listening = running.forward_output(&patience, |written| match written {
-                OutputChunk::Out(bytes) | OutputChunk::Errors(bytes) => taken(bytes),
-            });
-            self.engine.block_on(listening).map_err(command_error)
-        };
-        let stopped = listen(ContainerWaitLimits {
-            until: Instant::now() + FOREVER,
+        let (written, stdout) = pipe()?;
+        let streams = [stdout.try_clone()?.into(), stdout.into()];
+        let mut running = ContainerProcess::follow((self, &begun), None, exec, streams)?;
+        let bounds = ProcessBounds {
             interrupt: Some(interrupt),
-            disks: Some(&disks),
-        })?;
-        if let Some(ended) = stopped.exit_reason() {
-            self.sweep(&self.lock(), &begun.mark);
-            listen(ContainerWaitLimits::for_cleanup())?;
+            disk: Some(&disks),
+            ..ProcessBounds::default()
+        };
+        let ended = running.run_to_end(&mut [ProcessOutput::new(written, taken)], &bounds);
+        let process = running.process_mut();
+        let ended = ended.map_err(|error| command_error(process.take_failure(error)))?;
+        if process.was_terminated() {
             let left = self.end_leftovers(&self.lock(), &begun.mark);
-            return left.map(|()| ended).map_err(command_error);
+            left.map_err(command_error)?;
         }
-        let left = self.end_leftovers(&self.lock(), &begun.mark);
-        left.map_err(command_error)?;
-        match self
-            .engine
-            .block_on(running.exit_status(&self.engine.client))
-        {
-            // The container was recreated or closed.
-            Err(error) if is_missing(&error) => Ok(ExitReason::Interrupted),
-            ended => ended.map_err(command_error),
-        }
+        Ok(ended)
     }
 
-    /// Kills what a command has left behind if it can write outside the workspace, so that nothing
-    /// changes there while its effects are inspected. If another command is still running there,
-    /// whose effects are inspected later, processes that can pass as that command's are spared.
-    fn end_leftovers(
+    /// Ends what a command has left behind where it may write to more than the workspace, so that
+    /// nothing goes on there while others look at what it did. As long as another command runs there,
+    /// which somebody looks at later, only what cannot hide among its processes is ended.
+    pub(super) fn end_leftovers(
         &self,
         held: &ContainerGuard<'_>,
         ending: &ContainerCommandId,
@@ -236,39 +173,30 @@ impl AgentContainer {
         &self,
         held: &ContainerGuard<'_>,
         (call, begun): (ContainerCommand, &RunningCommand),
-        bounds: &ContainerCallLimits<'_>,
-        kept: &mut OutputCapture,
-    ) -> Result<ExitReason, EngineError> {
-        let until = Instant::now() + bounds.time_max;
-        let mut running = self.start(held, call)?;
+        wait: CommandWaitLimits<'_>,
+    ) -> Result<CommandOutput, EngineError> {
+        let started = Instant::now();
+        let exec = self.start(held, call)?;
         let disks = held.disk_watch(self);
-        let mut listen = |patience: ContainerWaitLimits<'_>| {
-            let listening = running.forward_output(&patience, |written| kept.add(&written));
-            self.engine.block_on(listening)
+        let (outputs, streams) = OutputPipes::open()?;
+        let mut running = ContainerProcess::follow((self, begun), Some(held), exec, streams)?;
+        let bounds = ProcessBounds {
+            until: started.checked_add(wait.time_max),
+            interrupt: Some(wait.interrupt),
+            disk: Some(&disks),
+            network: None,
         };
-        let stopped = listen(ContainerWaitLimits {
-            until,
-            interrupt: bounds.interrupt,
-            disks: Some(&disks),
-        })?;
-        if let Some(ended) = stopped.exit_reason() {
-            self.sweep(held, &begun.mark);
-            if listen(ContainerWaitLimits::for_cleanup())? != OutputEnd::EndOfStream {
-                self.restart(held)?;
-                listen(ContainerWaitLimits::for_cleanup())?;
-            }
-            return Ok(ended);
-        }
-        self.engine
-            .block_on(running.exit_status(&self.engine.client))
+        let finished = running.capture(outputs, &bounds, (wait.output_bytes_max, started));
+        let finished = finished.map_err(|error| running.process_mut().take_failure(error))?;
+        Ok(refused_if_never_run(finished))
     }
 
-    /// Converts the result of a call. If the container was removed from outside, it is recreated.
-    fn handle_result(
+    /// What came of a call. If somebody has removed the container, there is another afterwards.
+    fn handle_result<T>(
         &self,
         held: ContainerGuard<'_>,
-        ended: Result<ExitReason, EngineError>,
-    ) -> io::Result<ExitReason> {
+        ended: Result<T, EngineError>,
+    ) -> io::Result<T> {
         match ended {
             Err(error) if is_missing(&error) && held.is_open() => {
                 drop(held);
@@ -285,16 +213,16 @@ impl AgentContainer {
         &self,
         held: &ContainerGuard<'_>,
         call: ContainerCommand,
-    ) -> Result<ContainerProcess, EngineError> {
+    ) -> Result<ContainerExec, EngineError> {
         let client = &self.engine.client;
         let started = async {
-            match ContainerProcess::start(client, held.id(), call.clone()).await {
+            match ContainerExec::start(client, held.id(), call.clone()).await {
                 Err(error) if is_stopped(&error) => {
                     let start = client
                         .api
                         .start_container(held.id(), None::<StartContainerOptions>);
                     start.await?;
-                    ContainerProcess::start(client, held.id(), call).await
+                    ContainerExec::start(client, held.id(), call).await
                 }
                 started => started,
             }
@@ -313,17 +241,26 @@ impl AgentContainer {
         let own = self.engine.client.container_user();
         let root = self.has_root().then_some((0, 0));
         for user in [own].into_iter().chain(root) {
-            let Ok(mut sweep) = self.start(held, ContainerCommand::sweep(user, &kept)) else {
+            let Ok(sweep) = self.start(held, ContainerCommand::sweep(user, &kept)) else {
                 continue;
             };
-            // Whether it helped shows when the command ends.
-            let patience = ContainerWaitLimits::for_cleanup();
-            drop(
-                self.engine
-                    .block_on(sweep.forward_output(&patience, |_| ())),
-            );
+            // Whether it has helped shows in the command's own end.
+            self.engine.block_on(sweep.drain_output(SWEEP_TIME_MAX));
         }
     }
+}
+
+/// Reports a command that the engine could not start as refused.
+fn refused_if_never_run(mut finished: CommandOutput) -> CommandOutput {
+    let never_ran = matches!(&finished.ended, ExitReason::Exited(code) if NEVER_RAN_STATUS.contains(code))
+        && finished.stdout.text.starts_with(NEVER_RAN);
+    if never_ran {
+        finished.ended = ExitReason::Refused {
+            step: "start the command in its container".to_owned(),
+            why: finished.stdout.text.trim().to_owned(),
+        };
+    }
+    finished
 }
 
 #[cfg(test)]

@@ -18,11 +18,10 @@ use crate::sandbox_policy::network::{NetworkAccess, NetworkPolicy};
 use crate::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel};
 use crate::sandbox_policy::toolchains::UserToolchains;
 use crate::world::io::file_change::{FileChange, LateChanges};
-use crate::world::sandbox::Sandbox;
 use crate::world::sandbox::background::BackgroundCommands;
-use crate::world::sandbox::docker::container::AgentContainer;
+use crate::world::sandbox::exec_backend::{ExecBackend, NetworkControl};
 use crate::world::sandbox::exec_environment::agent_directories::AgentDirectories;
-use crate::world::sandbox::overlay::{WeakWriteOverlay, WriteOverlay};
+use crate::world::sandbox::overlay::{OverlayAudience, OverlayOrigin, WeakWriteOverlay};
 use crate::world::sandbox::proxy::NetworkProxy;
 
 /// Port of the proxy on the loopback interface of a network namespace.
@@ -39,7 +38,7 @@ struct ExecEnvironmentInner {
     own_env: BTreeMap<String, String>,
     added_env: BTreeMap<String, String>,
     toolchains: UserToolchains,
-    place: ExecBackend,
+    backend: Arc<dyn ExecBackend>,
     executable: AbsPath,
     room: AgentDirectories,
     background: BackgroundCommands,
@@ -67,23 +66,14 @@ impl UserTreeLock {
     }
 }
 
-/// Backend that runs commands.
-#[derive(Debug)]
-pub enum ExecBackend {
-    /// In massgen's sandbox.
-    Sandbox(Sandbox),
-    /// A container that belongs to the agent.
-    Container(Arc<AgentContainer>),
-}
-
-/// Parameters of an execution environment.
+/// What the commands of an agent are made from.
 #[derive(Debug)]
 pub struct ExecEnvironmentConfig<'a> {
     /// The config of the command line.
     pub config: &'a CommandLineConfig,
-    /// Backend that runs the commands.
-    pub backend: ExecBackend,
-    /// massgen's executable, which is started as the fork server of overlays.
+    /// Executes the commands.
+    pub backend: Arc<dyn ExecBackend>,
+    /// massgen itself, which is started as the stem of stages.
     pub executable: &'a AbsPath,
     /// The private directories of the commands.
     pub room: AgentDirectories,
@@ -111,7 +101,7 @@ impl ExecEnvironment {
     pub fn new(origin: ExecEnvironmentConfig<'_>) -> Self {
         let ExecEnvironmentConfig {
             config,
-            backend: place,
+            backend,
             executable,
             room,
             env,
@@ -119,13 +109,13 @@ impl ExecEnvironment {
             home,
         } = origin;
         Self(Arc::new(ExecEnvironmentInner {
-            rules: config.rules(place.sandbox_level()),
+            rules: config.rules(backend.sandbox_level()),
             added_env: config.added_env(variables),
             toolchains: UserToolchains::from_environment(env, home),
             own_env: env.clone(),
             config: config.clone(),
             background: BackgroundCommands::default(),
-            place,
+            backend,
             executable: executable.clone(),
             room,
             trees: UserTreeLock::default(),
@@ -145,38 +135,34 @@ impl ExecEnvironment {
 
     /// Returns how the commands are isolated, for people.
     pub fn isolation(&self) -> ExecutionIsolation {
-        match &self.0.place {
-            ExecBackend::Sandbox(sandbox) => ExecutionIsolation::Sandbox {
-                tier: sandbox.level(),
-                reasons: sandbox.reasons().to_vec(),
-            },
-            ExecBackend::Container(container) => ExecutionIsolation::Container {
-                image: container.image().to_owned(),
-            },
-        }
+        self.0.backend.isolation()
     }
 
     /// Returns what the backend cannot provide of the config, and what it exposes.
     pub fn notes(&self) -> &[String] {
-        match &self.0.place {
-            ExecBackend::Sandbox(_) => &[],
-            ExecBackend::Container(container) => container.notes(),
-        }
+        self.0.backend.notes()
     }
 
     /// Returns the sandbox level. A container gives access to what a sandbox of level B would.
     pub fn sandbox_level(&self) -> SandboxLevel {
-        self.0.place.sandbox_level()
+        self.0.backend.sandbox_level()
     }
 
-    /// Returns the backend.
-    pub(in crate::world) fn backend(&self) -> &ExecBackend {
-        &self.0.place
+    /// Returns how commands see an overlay.
+    pub fn overlay_audience(&self) -> OverlayAudience {
+        self.0.backend.overlay_audience()
     }
 
-    /// Returns massgen's executable.
-    pub(in crate::world) fn executable(&self) -> &AbsPath {
-        &self.0.executable
+    /// Returns what executes the commands.
+    pub(in crate::world) fn backend(&self) -> &Arc<dyn ExecBackend> {
+        &self.0.backend
+    }
+
+    /// Returns where the fork server of an overlay for them comes from.
+    pub fn overlay_origin(&self) -> OverlayOrigin<'_> {
+        let own = OverlayOrigin::Executable(&self.0.executable);
+        let sandbox = self.0.backend.local_sandbox();
+        sandbox.map_or(own, OverlayOrigin::Sandbox)
     }
 
     /// Returns the private directories of the commands.
@@ -218,8 +204,7 @@ impl ExecEnvironment {
         usize::try_from(self.0.config.bounds.output_bytes_max).unwrap_or(usize::MAX)
     }
 
-    /// Returns the network access of one command, with its proxy if it has one. A container has the
-    /// network that it was created with.
+    /// Returns the network access of one command and the proxy for it, unless the access is fixed.
     pub(in crate::world) fn network(
         &self,
     ) -> io::Result<(NetworkAccess, Option<Arc<NetworkProxy>>)> {
@@ -231,7 +216,7 @@ impl ExecEnvironment {
         &self,
         network: &NetworkPolicy,
     ) -> io::Result<(NetworkAccess, Option<Arc<NetworkProxy>>)> {
-        if let ExecBackend::Container(_) = self.0.place {
+        if self.0.backend.network_control() == NetworkControl::Fixed {
             return Ok((NetworkAccess::None, None));
         }
         let domains = match network {
@@ -278,26 +263,6 @@ impl ExecEnvironment {
             masked: Vec::new(),
             hidden: Vec::new(),
             program: order.program,
-        }
-    }
-}
-
-impl ExecBackend {
-    /// Returns whether a command's changes at `path` are visible to commands: the path is not
-    /// overlaid, or they see the overlay there.
-    pub(in crate::world) fn shows_changes(&self, stage: &WriteOverlay, path: &AbsPath) -> bool {
-        match self {
-            ExecBackend::Sandbox(_) => !stage.is_hidden(path),
-            ExecBackend::Container(_) => {
-                !stage.is_hidden(path) || stage.copies().contains_key(path)
-            }
-        }
-    }
-
-    fn sandbox_level(&self) -> SandboxLevel {
-        match self {
-            ExecBackend::Sandbox(sandbox) => sandbox.level(),
-            ExecBackend::Container(_) => SandboxLevel::B,
         }
     }
 }

@@ -9,6 +9,7 @@
 mod tree;
 
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::{Arc, Weak};
 
 use crate::error::Result;
@@ -16,6 +17,7 @@ use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::{Grant, GrantKind, GrantScope, Permission};
 use crate::sandbox_policy::OverlayLayer;
 use crate::world::io::locate::{LocatedPath, locate};
+use crate::world::sandbox::Sandbox;
 use crate::world::sandbox::overlay::tree::TreeOverlay;
 use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::file_system_error::FileSystemError;
@@ -63,8 +65,8 @@ struct OverlayNamespace {
 /// Parameters of an overlay.
 #[derive(Clone, Copy, Debug)]
 pub struct OverlaySpec<'a> {
-    /// massgen's executable, which is started as the fork server of the overlay.
-    pub executable: &'a AbsPath,
+    /// Where its fork server comes from.
+    pub origin: OverlayOrigin<'a>,
     /// Directory for the changes; it is created.
     pub place: &'a AbsPath,
     /// All grants of the agent.
@@ -73,6 +75,24 @@ pub struct OverlaySpec<'a> {
     pub state: &'a AbsPath,
     /// What sees the overlay in addition to the file tools.
     pub audience: OverlayAudience,
+}
+
+/// Where the fork server of an overlay comes from.
+#[derive(Clone, Copy, Debug)]
+pub enum OverlayOrigin<'a> {
+    /// It is forked from the fork server of this sandbox, whose commands it is for.
+    Sandbox(&'a Sandbox),
+    /// It is forked from a new fork server of this executable of massgen's.
+    Executable(&'a AbsPath),
+}
+
+impl OverlayOrigin<'_> {
+    fn helpers(self) -> io::Result<HelperSpawner> {
+        match self {
+            OverlayOrigin::Sandbox(sandbox) => Ok(sandbox.helpers().clone()),
+            OverlayOrigin::Executable(executable) => HelperSpawner::new(executable),
+        }
+    }
 }
 
 /// What sees an overlay in addition to the file tools.
@@ -133,7 +153,7 @@ impl WriteOverlay {
         }
         let world = match order.audience {
             OverlayAudience::Container => Err("an engine has no part in it".to_owned()),
-            OverlayAudience::Sandbox => open_namespace(order.executable, &mut trees, &kept)?,
+            OverlayAudience::Sandbox => open_namespace(order.origin, &mut trees, &kept)?,
         };
         Ok(Some(Self(Arc::new(WriteOverlayInner {
             trees,
@@ -230,9 +250,20 @@ impl WriteOverlay {
     }
 
     /// Returns whether `path` is an overlaid tree in whose place commands see the user's own tree.
-    pub(in crate::world) fn is_hidden(&self, path: &AbsPath) -> bool {
+    fn is_hidden(&self, path: &AbsPath) -> bool {
         let mut unseen = self.0.trees.iter().filter(|tree| !tree.is_visible());
         unseen.any(|tree| tree.root.as_path() == path.as_path())
+    }
+
+    /// Returns whether `audience` sees at `path` what it may change there: a tree that is not overlaid,
+    /// or the overlaid tree itself.
+    pub(in crate::world) fn shows_changes(
+        &self,
+        path: &AbsPath,
+        audience: OverlayAudience,
+    ) -> bool {
+        !self.is_hidden(path)
+            || (audience == OverlayAudience::Container && self.copies().contains_key(path))
     }
 
     /// Returns the metadata of the user's own file at `path`, which is overlaid.
@@ -366,11 +397,11 @@ fn is_inside(path: &RealPath, root: &RealPath) -> bool {
 /// Creates the mount namespace with the overlay, or returns why there is none. If overlays cannot
 /// be mounted the trees are copied; without any namespace, only handles lead to the copies.
 fn open_namespace(
-    executable: &AbsPath,
+    origin: OverlayOrigin<'_>,
     trees: &mut [TreeOverlay],
     kept: &[RealPath],
 ) -> Result<std::result::Result<OverlayNamespace, String>> {
-    let raised_once = start_namespace(executable, trees, kept);
+    let raised_once = start_namespace(origin, trees, kept);
     let Err(why) = &raised_once else {
         return Ok(raised_once);
     };
@@ -380,11 +411,11 @@ fn open_namespace(
     for tree in trees.iter_mut() {
         tree.replace_with_copy(why)?;
     }
-    Ok(start_namespace(executable, trees, kept))
+    Ok(start_namespace(origin, trees, kept))
 }
 
 fn start_namespace(
-    executable: &AbsPath,
+    origin: OverlayOrigin<'_>,
     trees: &mut [TreeOverlay],
     kept: &[RealPath],
 ) -> std::result::Result<OverlayNamespace, String> {
@@ -400,7 +431,9 @@ fn start_namespace(
             .map(RealPath::to_abs)
             .collect(),
     };
-    let made = HelperSpawner::with_overlay(executable, order);
+    let made = origin
+        .helpers()
+        .and_then(|helpers| helpers.in_overlay(&order));
     let (stem, handles) = made.map_err(|error| error.to_string())?;
     let mut handles = handles.into_iter().map(DirectoryHandle::from);
     let missing = || "a handle is missing".to_owned();

@@ -4,6 +4,8 @@ use std::io::{self, ErrorKind, Read};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use httparse::Status;
+
 use crate::sandbox_policy::network::HostName;
 
 /// Largest head of a request, in bytes.
@@ -14,6 +16,9 @@ const BLOCK_BYTES: usize = 4 * 1024;
 
 /// Default port of a request.
 const HTTP_PORT: u16 = 80;
+
+/// Why a request is refused whose first line is not what the standard allows.
+const ODD_REQUEST: &str = "the request holds characters that it may not hold";
 
 /// End of the head of a request.
 const END_OF_HEAD: &[u8] = b"\r\n\r\n";
@@ -82,23 +87,26 @@ pub(super) fn read_head(
 
 /// Parses the head of a request. The error says why it is refused.
 pub(super) fn parse_head(head: &[u8]) -> Result<ProxyRequest, &'static str> {
-    let head = head.strip_suffix(END_OF_HEAD).ok_or("no end of the head")?;
-    let mut lines = head.split(|byte| *byte == b'\n');
-    let first = line(lines.next().unwrap_or_default());
-    let first = std::str::from_utf8(first).map_err(|_| "the request is not text")?;
-    let [method, target, version] = words(first).ok_or("expected METHOD TARGET HTTP/1.1")?;
-    if !matches!(version, "HTTP/1.1" | "HTTP/1.0") {
-        return Err("expected HTTP/1.1");
+    let lines = head.iter().filter(|byte| **byte == b'\n').count();
+    let mut headers = vec![httparse::EMPTY_HEADER; lines];
+    let mut request = httparse::Request::new(&mut headers);
+    // The parser skips empty lines before a request, and also ends a head at a bare line feed.
+    let is_whole = match request.parse(head).map_err(describe_syntax_error)? {
+        Status::Complete(length) => {
+            length == head.len() && !head.starts_with(b"\r") && !head.starts_with(b"\n")
+        }
+        Status::Partial => false,
+    };
+    let (Some(method), Some(target), true) = (request.method, request.path, is_whole) else {
+        return Err("expected METHOD TARGET HTTP/1.1");
+    };
+    if !target.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(ODD_REQUEST);
     }
-    if !is_token(method.as_bytes()) || !target.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err("the request holds characters that it may not hold");
-    }
-    let headers: Vec<&[u8]> = lines.map(line).collect();
     if method == "CONNECT" {
         let (host, port) = target.rsplit_once(':').ok_or("expected HOST:PORT")?;
         let (host, port) = (parse_host(host)?, parse_port(port)?);
         let way = ForwardingMode::Tunnel;
-        check_headers(&headers)?;
         return Ok(ProxyRequest { host, port, way });
     }
     let (scheme, rest) = target
@@ -122,9 +130,12 @@ pub(super) fn parse_head(head: &[u8]) -> Result<ProxyRequest, &'static str> {
         port => format!("{}:{port}", host.as_str()),
     };
     let mut head = format!("{method} {slash}{path} HTTP/1.1\r\nHost: {named}\r\n").into_bytes();
-    for (name, header) in check_headers(&headers)? {
-        if !NOT_FORWARDED.contains(&name.as_str()) {
-            head.extend_from_slice(header);
+    for header in request.headers.iter() {
+        let is_named = |name: &&str| header.name.eq_ignore_ascii_case(name);
+        if !NOT_FORWARDED.iter().any(is_named) {
+            head.extend_from_slice(header.name.as_bytes());
+            head.extend_from_slice(b": ");
+            head.extend_from_slice(header.value);
             head.extend_from_slice(b"\r\n");
         }
     }
@@ -133,16 +144,17 @@ pub(super) fn parse_head(head: &[u8]) -> Result<ProxyRequest, &'static str> {
     Ok(ProxyRequest { host, port, way })
 }
 
-/// Strips the carriage return from the end of a line.
-fn line(line: &[u8]) -> &[u8] {
-    line.strip_suffix(b"\r").unwrap_or(line)
-}
-
-/// Splits a string into three words separated by single spaces.
-fn words(text: &str) -> Option<[&str; 3]> {
-    let words: Vec<&str> = text.split(' ').collect();
-    let words: [&str; 3] = words.try_into().ok()?;
-    words.iter().all(|word| !word.is_empty()).then_some(words)
+fn describe_syntax_error(error: httparse::Error) -> &'static str {
+    match error {
+        httparse::Error::HeaderName | httparse::Error::HeaderValue => {
+            "a header holds characters that it may not hold"
+        }
+        httparse::Error::Version => "expected HTTP/1.1",
+        httparse::Error::NewLine
+        | httparse::Error::Status
+        | httparse::Error::Token
+        | httparse::Error::TooManyHeaders => ODD_REQUEST,
+    }
 }
 
 fn parse_host(host: &str) -> Result<HostName, &'static str> {
@@ -153,27 +165,6 @@ fn parse_port(port: &str) -> Result<u16, &'static str> {
     let digits = port.bytes().all(|byte| byte.is_ascii_digit());
     let number = port.parse().ok().filter(|number| digits && *number > 0);
     number.ok_or("expected the number of a port")
-}
-
-/// Checks the headers and returns each with its name in lower case.
-fn check_headers<'h>(headers: &[&'h [u8]]) -> Result<Vec<(String, &'h [u8])>, &'static str> {
-    let odd = "a header holds characters that it may not hold";
-    let parts = |header: &'h [u8]| {
-        let end = header.iter().position(|byte| *byte == b':').ok_or(odd)?;
-        let (name, value) = header.split_at_checked(end).ok_or(odd)?;
-        let is_plain = |byte: &u8| *byte == b'\t' || !byte.is_ascii_control();
-        if !is_token(name) || !value.iter().all(is_plain) {
-            return Err(odd);
-        }
-        Ok((String::from_utf8_lossy(name).to_ascii_lowercase(), header))
-    };
-    headers.iter().map(|header| parts(header)).collect()
-}
-
-/// Returns whether it is a token: <https://www.rfc-editor.org/rfc/rfc9110#section-5.6.2>.
-fn is_token(text: &[u8]) -> bool {
-    let is_byte = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
-    !text.is_empty() && text.iter().all(is_byte)
 }
 
 #[cfg(test)]
@@ -262,6 +253,16 @@ mod tests {
             "GET http://a.org/ HTTP/1.1\r\nX: a\rY: b\r\n\r\n",
             "GET http://\u{e4}.org/ HTTP/1.1\r\n\r\n",
             "\r\n\r\n",
+            "\r\nGET http://a.org/ HTTP/1.1\r\n\r\n",
+            "\nGET http://a.org/ HTTP/1.1\r\n\r\n",
+            "GET http://a.org/ HTTP/1.1\n\nGET http://b.org/ HTTP/1.1\r\n\r\n",
+            "GET http://a.org/ HTTP/1.1\r\nX: a\n\nY: b\r\n\r\n",
+            "GET http://a.org/ HTTP/1.1\r\n: y\r\n\r\n",
+            "GET http://a.org/ HTTP/1.1\r\nX: \u{0}\r\n\r\n",
+            "GET http://a.org/ HTTP/1.1\r\nX\r\n\r\n",
+            "GET http://a.org/ HTTP/1.1 x\r\n\r\n",
+            "G(T http://a.org/ HTTP/1.1\r\n\r\n",
+            "GET http://a.org/ HTTP/1.1\r\nX: y",
         ] {
             assert!(parse_head(head.as_bytes()).is_err(), "{head:?}");
         }

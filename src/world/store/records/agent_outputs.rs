@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use crate::error::Result;
-use crate::event::{Event, ReplyTextKind};
+use crate::event::{Event, ModelEvent, ReplyTextKind};
 use crate::id::AgentId;
 use crate::path::AbsPath;
 use crate::text::escape_text;
@@ -95,10 +95,7 @@ impl PendingOutput {
         }
         let text = std::mem::take(&mut self.unlogged);
         let agent = agent.clone();
-        Some(match self.voice {
-            ReplyTextKind::Text => Event::Text { agent, text },
-            ReplyTextKind::Reasoning => Event::Reasoning { agent, text },
-        })
+        Some(ModelEvent::from_piece(self.voice, agent, text).into())
     }
 }
 
@@ -141,9 +138,9 @@ impl AgentOutputs {
     fn add_all(&mut self, pieces: &[Event]) -> Result<()> {
         let mut added = Ok(());
         for piece in pieces {
-            if let Event::Text { agent, text } = piece {
+            if let Event::Model(ModelEvent::Text { agent, text }) = piece {
                 added = added.and(self.add(agent, ReplyTextKind::Text, text));
-            } else if let Event::Reasoning { agent, text } = piece {
+            } else if let Event::Model(ModelEvent::Reasoning { agent, text }) = piece {
                 added = added.and(self.add(agent, ReplyTextKind::Reasoning, text));
             }
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::check_results::CheckResult;
 use crate::error::Result;
-use crate::event::Event;
+use crate::event::{CoordinationEvent, DeliveryEvent, Event, ModelEvent, RunEvent, ToolEvent};
 use crate::path::AbsPath;
 use crate::text::{escape_name, escape_text};
 use crate::world::io::clock::{LocalDateTime, Stopwatch};
@@ -58,7 +58,7 @@ impl AttemptRecord {
     /// piece of a stream.
     pub(crate) fn apply_stream(&mut self, event: &Event, faults: &mut RecordErrors) -> bool {
         faults.note(self.outputs.apply(event));
-        matches!(event, Event::Text { .. } | Event::Reasoning { .. })
+        event.is_streamed()
     }
 
     /// Applies the next event and writes the records that belong to it.
@@ -73,23 +73,23 @@ impl AttemptRecord {
     }
 
     fn write_records(&mut self, event: &Event, at: &LocalDateTime) -> Result<()> {
-        if let Event::Answered {
+        if let Event::Coordination(CoordinationEvent::Answered {
             agent,
             label,
             content,
             snapshot,
             ..
-        } = event
+        }) = event
         {
             self.filing
                 .write_answer(agent, at, *label, content, snapshot.as_deref())
-        } else if let Event::Voted { agent, .. } = event {
+        } else if let Event::Coordination(CoordinationEvent::Voted { agent, .. }) = event {
             let seat = self.view.seats.get(agent);
             match seat.and_then(|seat| seat.vote.as_ref()) {
                 Some(vote) => self.filing.write_vote(agent, at, vote, &self.view),
                 None => Ok(()),
             }
-        } else if let Event::FinalAnswer { agent, content } = event {
+        } else if let Event::Delivery(DeliveryEvent::FinalAnswer { agent, content }) = event {
             self.filing.write_final_answer(agent, content)
         } else {
             Ok(())
@@ -124,36 +124,10 @@ impl AttemptRecord {
 
 /// Returns whether `event` is the last one of an attempt.
 pub(crate) fn is_end(event: &Event) -> bool {
-    matches!(event, Event::Restarting { .. } | Event::RunEnded { .. })
-}
-
-/// Returns the line for the decision of a person or a hook about a tool call.
-fn approval_note(event: &Event) -> Option<String> {
-    if let Event::PersonAsked {
-        tool,
-        reason,
-        answer,
-        ..
-    } = event
-    {
-        return Some(match answer {
-            None => format!("[asked] {}: {}", escape_name(tool), continued(reason)),
-            Some(said) => format!("[person says {said}] {}", escape_name(tool)),
-        });
-    }
-    let Event::HookRan {
+    matches!(
         event,
-        command,
-        decision,
-        reason,
-        ..
-    } = event
-    else {
-        return None;
-    };
-    let why = reason.as_ref().map(|why| format!(": {}", continued(why)));
-    let why = why.unwrap_or_default();
-    Some(format!("[hook {event}] `{command}` says {decision}{why}"))
+        Event::Run(RunEvent::AttemptRestarted { .. } | RunEvent::RunEnded { .. })
+    )
 }
 
 /// Formats a line of massgen's that contains foreign text, whose further lines cannot look like
@@ -165,73 +139,117 @@ fn marked(mark: &str, text: &str) -> String {
 /// Returns the line for `event` in its agent's readable file, unless the stream already shows it.
 fn note(event: &Event) -> Option<String> {
     match event {
-        Event::ToolCalled {
-            tool,
-            arguments,
-            denied,
+        Event::Run(event) => run_note(event),
+        Event::Model(event) => model_note(event),
+        Event::Tool(event) => tool_note(event),
+        Event::Coordination(event) => coordination_note(event),
+        Event::Delivery(event) => delivery_note(event),
+        Event::Pipeline(_) => None,
+    }
+}
+
+fn run_note(event: &RunEvent) -> Option<String> {
+    if let RunEvent::LimitMet { limit, .. } = event {
+        Some(format!("[limit met] {limit}"))
+    } else {
+        None
+    }
+}
+
+fn model_note(event: &ModelEvent) -> Option<String> {
+    if let ModelEvent::Retrying { reason, .. } = event {
+        Some(marked("retrying", reason))
+    } else if let ModelEvent::Failed { reason, .. } = event {
+        Some(marked("failed", reason))
+    } else {
+        None
+    }
+}
+
+fn tool_note(event: &ToolEvent) -> Option<String> {
+    if let ToolEvent::ToolCalled {
+        tool,
+        arguments,
+        denied,
+        ..
+    } = event
+    {
+        let call = format!("[tool] {} {arguments}", escape_name(tool));
+        let denied = denied.as_ref();
+        let denied = denied.map(|reason| format!("\n{}", marked("denied", reason)));
+        Some(call + &denied.unwrap_or_default())
+    } else if let ToolEvent::ToolFinished {
+        tool,
+        success,
+        summary,
+        ..
+    } = event
+    {
+        let outcome = if *success { "done" } else { "failed" };
+        let text = format!("{}: {summary}", escape_name(tool));
+        Some(marked(outcome, &text))
+    } else {
+        approval_note(event)
+    }
+}
+
+/// Returns the line for the decision of a person or a hook about a tool call.
+fn approval_note(event: &ToolEvent) -> Option<String> {
+    if let ToolEvent::Approval {
+        tool,
+        reason,
+        answer,
+        ..
+    } = event
+    {
+        Some(match answer {
+            None => format!("[asked] {}: {}", escape_name(tool), continued(reason)),
+            Some(said) => format!("[person says {said}] {}", escape_name(tool)),
+        })
+    } else if let ToolEvent::HookRan {
+        event,
+        command,
+        decision,
+        reason,
+        ..
+    } = event
+    {
+        let why = reason.as_ref().map(|why| format!(": {}", continued(why)));
+        let why = why.unwrap_or_default();
+        Some(format!("[hook {event}] `{command}` says {decision}{why}"))
+    } else {
+        None
+    }
+}
+
+fn coordination_note(event: &CoordinationEvent) -> Option<String> {
+    if let CoordinationEvent::Answered { label, content, .. } = event {
+        Some(format!("[answer {label}]\n{}", without_marks(content)))
+    } else if let CoordinationEvent::Voted { label, reason, .. } = event {
+        Some(marked(&format!("vote for {label}"), reason))
+    } else if let CoordinationEvent::SubmissionRejected { reason, .. } = event {
+        Some(marked("refused", reason))
+    } else if let CoordinationEvent::DroppedOut { reason, .. } = event {
+        Some(marked("dropped out", reason))
+    } else {
+        None
+    }
+}
+
+fn delivery_note(event: &DeliveryEvent) -> Option<String> {
+    if let DeliveryEvent::FinalStarted { .. } = event {
+        Some("[final presentation]".to_owned())
+    } else if let DeliveryEvent::Checked { finding, .. } = event {
+        let CheckResult {
+            check,
+            verdict,
+            tail,
             ..
-        } => {
-            let call = format!("[tool] {} {arguments}", escape_name(tool));
-            let denied = denied.as_ref();
-            let denied = denied.map(|reason| format!("\n{}", marked("denied", reason)));
-            Some(call + &denied.unwrap_or_default())
-        }
-        Event::ToolFinished {
-            tool,
-            success,
-            summary,
-            ..
-        } => {
-            let outcome = if *success { "done" } else { "failed" };
-            Some(marked(
-                outcome,
-                &format!("{}: {summary}", escape_name(tool)),
-            ))
-        }
-        Event::PersonAsked { .. } | Event::HookRan { .. } => approval_note(event),
-        Event::Answered { label, content, .. } => {
-            Some(format!("[answer {label}]\n{}", without_marks(content)))
-        }
-        Event::Voted { label, reason, .. } => Some(marked(&format!("vote for {label}"), reason)),
-        Event::Refused { reason, .. } => Some(marked("refused", reason)),
-        Event::Retrying { reason, .. } => Some(marked("retrying", reason)),
-        Event::LimitMet { limit, .. } => Some(format!("[limit met] {limit}")),
-        Event::Failed { reason, .. } => Some(marked("failed", reason)),
-        Event::DroppedOut { reason, .. } => Some(marked("dropped out", reason)),
-        Event::FinalStarted { .. } => Some("[final presentation]".to_owned()),
-        Event::Checked { finding, .. } => {
-            let CheckResult {
-                check,
-                verdict,
-                tail,
-                ..
-            } = finding;
-            let gap = if tail.is_empty() { "" } else { "\n" };
-            let tail = without_marks(tail);
-            Some(format!("[check {check}] {verdict}{gap}{tail}"))
-        }
-        Event::RunStarted { .. }
-        | Event::Pipeline { .. }
-        | Event::Asking { .. }
-        | Event::Text { .. }
-        | Event::Reasoning { .. }
-        | Event::Asked { .. }
-        | Event::Replied { .. }
-        | Event::Held { .. }
-        | Event::FellBack { .. }
-        | Event::Shortened { .. }
-        | Event::OwnTool { .. }
-        | Event::VotesVoided { .. }
-        | Event::Informed { .. }
-        | Event::Checking { .. }
-        | Event::WinnerSelected { .. }
-        | Event::FinalAnswer { .. }
-        | Event::Delivered { .. }
-        | Event::Restarting { .. }
-        | Event::Confined { .. }
-        | Event::CutShort { .. }
-        | Event::ServerWorks { .. }
-        | Event::Warning { .. }
-        | Event::RunEnded { .. } => None,
+        } = finding;
+        let gap = if tail.is_empty() { "" } else { "\n" };
+        let tail = without_marks(tail);
+        Some(format!("[check {check}] {verdict}{gap}{tail}"))
+    } else {
+        None
     }
 }

@@ -4,7 +4,7 @@
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
-use crate::event::Event;
+use crate::event::{CoordinationEvent, DeliveryEvent, Event, RunEvent};
 use crate::id::AgentId;
 use crate::text::{count_noun, join_with_commas, single_line};
 use crate::world::io::clock::LocalDateTime;
@@ -12,7 +12,7 @@ use crate::world::store::records::view::RunView;
 
 /// An event of a coordination.
 #[derive(Debug, Serialize)]
-struct CoordinationEvent {
+struct HistoryEntry {
     #[serde(rename = "timestamp", serialize_with = "unix_seconds")]
     at: LocalDateTime,
     event_type: &'static str,
@@ -28,14 +28,14 @@ fn unix_seconds<S: Serializer>(at: &LocalDateTime, serializer: S) -> Result<S::O
 /// All events of one attempt, in order.
 #[derive(Debug, Default)]
 pub(crate) struct CoordinationHistory {
-    happenings: Vec<CoordinationEvent>,
+    happenings: Vec<HistoryEntry>,
 }
 
 impl CoordinationHistory {
     /// Applies the next event.
     pub(crate) fn apply(&mut self, event: &Event, at: &LocalDateTime) {
         if let Some((event_type, details)) = describe(event) {
-            self.happenings.push(CoordinationEvent {
+            self.happenings.push(HistoryEntry {
                 at: at.clone(),
                 event_type,
                 agent_id: event.agent().cloned(),
@@ -63,7 +63,7 @@ impl CoordinationHistory {
 
     /// Returns the content of `coordination_table.txt`.
     pub(crate) fn table(&self) -> String {
-        let name = |happening: &CoordinationEvent| {
+        let name = |happening: &HistoryEntry| {
             let agent = happening.agent_id.as_ref();
             agent.map_or_else(|| "-".to_owned(), AgentId::to_string)
         };
@@ -100,57 +100,72 @@ fn context(event: &Event) -> Value {
 
 /// Returns the type and the details of `event`, if it is part of a coordination's history.
 fn describe(event: &Event) -> Option<(&'static str, String)> {
-    Some(match event {
-        Event::RunStarted { attempt, .. } => ("session_start", format!("attempt {attempt}")),
-        Event::Answered { label, .. } => ("new_answer", label.to_string()),
-        Event::Voted { label, reason, .. } => ("vote_cast", format!("for {label}: {reason}")),
-        Event::VotesVoided { voters } => ("votes_voided", join_with_commas(voters)),
-        Event::Refused { reason, .. } => ("refused", reason.clone()),
-        Event::Informed { labels, .. } => ("update_injected", join_with_commas(labels)),
-        Event::DroppedOut {
-            reason, timed_out, ..
-        } => {
-            let event_type = if *timed_out {
-                "agent_timeout"
-            } else {
-                "agent_error"
-            };
-            (event_type, reason.clone())
-        }
-        Event::WinnerSelected { label, .. } => ("final_agent_selected", label.to_string()),
-        Event::FinalStarted { .. } => ("final_round_start", String::new()),
-        Event::FinalAnswer { .. } => ("final_answer", String::new()),
-        Event::Delivered { rows } => {
-            let delivered = rows.iter().filter(|row| row.outcome.is_delivered());
-            ("delivered", count_noun(delivered.count(), "file"))
-        }
-        Event::Checked { finding, .. } => {
-            let details = format!("{}: {}", finding.check, finding.verdict);
-            ("checked", details)
-        }
-        Event::Restarting { reason, .. } => ("restart_triggered", reason.clone()),
-        Event::Confined { by, .. } => ("commands", by.to_string()),
-        Event::CutShort { .. } => ("cut_short", String::new()),
-        Event::Warning { message } => ("warning", message.clone()),
-        Event::RunEnded { summary, .. } => ("session_end", summary.clone()),
-        Event::Pipeline { .. }
-        | Event::Asking { .. }
-        | Event::Checking { .. }
-        | Event::Text { .. }
-        | Event::Reasoning { .. }
-        | Event::Asked { .. }
-        | Event::Replied { .. }
-        | Event::Failed { .. }
-        | Event::Held { .. }
-        | Event::FellBack { .. }
-        | Event::Shortened { .. }
-        | Event::OwnTool { .. }
-        | Event::LimitMet { .. }
-        | Event::Retrying { .. }
-        | Event::PersonAsked { .. }
-        | Event::HookRan { .. }
-        | Event::ServerWorks { .. }
-        | Event::ToolCalled { .. }
-        | Event::ToolFinished { .. } => return None,
+    match event {
+        Event::Run(event) => describe_run_event(event),
+        Event::Coordination(event) => describe_coordination_event(event),
+        Event::Delivery(event) => describe_delivery_event(event),
+        Event::Model(_) | Event::Tool(_) | Event::Pipeline(_) => None,
+    }
+}
+
+fn describe_run_event(event: &RunEvent) -> Option<(&'static str, String)> {
+    Some(if let RunEvent::RunStarted { attempt, .. } = event {
+        ("session_start", format!("attempt {attempt}"))
+    } else if let RunEvent::AttemptRestarted { reason, .. } = event {
+        ("restart_triggered", reason.clone())
+    } else if let RunEvent::SandboxSelected { by, .. } = event {
+        ("commands", by.to_string())
+    } else if let RunEvent::CoordinationStopped { .. } = event {
+        ("cut_short", String::new())
+    } else if let RunEvent::Warning { message } = event {
+        ("warning", message.clone())
+    } else if let RunEvent::RunEnded { summary, .. } = event {
+        ("session_end", summary.clone())
+    } else {
+        return None;
+    })
+}
+
+fn describe_coordination_event(event: &CoordinationEvent) -> Option<(&'static str, String)> {
+    Some(if let CoordinationEvent::Answered { label, .. } = event {
+        ("new_answer", label.to_string())
+    } else if let CoordinationEvent::Voted { label, reason, .. } = event {
+        ("vote_cast", format!("for {label}: {reason}"))
+    } else if let CoordinationEvent::VotesVoided { voters } = event {
+        ("votes_voided", join_with_commas(voters))
+    } else if let CoordinationEvent::SubmissionRejected { reason, .. } = event {
+        ("refused", reason.clone())
+    } else if let CoordinationEvent::AnswersShown { labels, .. } = event {
+        ("update_injected", join_with_commas(labels))
+    } else if let CoordinationEvent::DroppedOut {
+        reason, timed_out, ..
+    } = event
+    {
+        let event_type = if *timed_out {
+            "agent_timeout"
+        } else {
+            "agent_error"
+        };
+        (event_type, reason.clone())
+    } else if let CoordinationEvent::WinnerSelected { label, .. } = event {
+        ("final_agent_selected", label.to_string())
+    } else {
+        return None;
+    })
+}
+
+fn describe_delivery_event(event: &DeliveryEvent) -> Option<(&'static str, String)> {
+    Some(if let DeliveryEvent::FinalStarted { .. } = event {
+        ("final_round_start", String::new())
+    } else if let DeliveryEvent::FinalAnswer { .. } = event {
+        ("final_answer", String::new())
+    } else if let DeliveryEvent::Delivered { rows } = event {
+        let delivered = rows.iter().filter(|row| row.outcome.is_delivered());
+        ("delivered", count_noun(delivered.count(), "file"))
+    } else if let DeliveryEvent::Checked { finding, .. } = event {
+        let details = format!("{}: {}", finding.check, finding.verdict);
+        ("checked", details)
+    } else {
+        return None;
     })
 }

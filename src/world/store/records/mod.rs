@@ -5,11 +5,14 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
+
 use crate::error::{Error, Result};
-use crate::event::Event;
+use crate::event::{Event, ModelEvent, RunEvent};
 use crate::id::AgentId;
 use crate::path::AbsPath;
 use crate::world::io::clock::{self, LocalDateTime, Stopwatch};
+use crate::world::io::event_sink::EventSink;
 use crate::world::store::event_log::EventLog;
 use crate::world::store::records::attempt::AttemptRecord;
 use crate::world::store::records::metadata::RunMetadata;
@@ -165,7 +168,7 @@ impl Recorder {
         &self.places
     }
 
-    /// Ends the records. After [`Event::RunEnded`] nothing remains to be done; without it, what is
+    /// Ends the records. After [`RunEvent::RunEnded`] nothing remains to be done; without it, what is
     /// known is written, and the run stays marked as incomplete.
     pub fn finish(mut self) -> Option<Error> {
         let at = clock::now();
@@ -203,11 +206,11 @@ impl Recorder {
 
     /// Creates the records of an attempt if `event` starts one.
     fn begin_attempt(&mut self, event: &Event, at: &LocalDateTime) {
-        if let Event::RunStarted {
+        if let Event::Run(RunEvent::RunStarted {
             question,
             agents,
             attempt,
-        } = event
+        }) = event
         {
             let mut view = RunView::new(Arc::clone(question), agents, *attempt, at.clone());
             if let Some(earlier) = &mut self.attempt {
@@ -259,23 +262,42 @@ impl Recorder {
     }
 }
 
+#[async_trait]
+impl EventSink for Recorder {
+    fn on_event(&mut self, event: &Event, _elapsed: Duration) -> Result<()> {
+        self.record(event).map_or(Ok(()), Err)
+    }
+
+    fn due(&self) -> Option<Duration> {
+        self.status_due()
+    }
+
+    fn on_due(&mut self, _elapsed: Duration) -> Result<()> {
+        self.write_status().map_or(Ok(()), Err)
+    }
+
+    async fn finish(self: Box<Self>) -> Result<()> {
+        Recorder::finish(*self).map_or(Ok(()), Err)
+    }
+}
+
 /// Returns `event` without the text that was already logged while it streamed.
 fn without_streamed(event: &Event) -> Cow<'_, Event> {
-    if let Event::Replied {
+    if let Event::Model(ModelEvent::Replied {
         agent,
         calls,
         stop,
         echo,
         ..
-    } = event
+    }) = event
     {
-        Cow::Owned(Event::Replied {
+        Cow::Owned(Event::Model(ModelEvent::Replied {
             agent: agent.clone(),
             text: Arc::from(""),
             calls: calls.clone(),
             stop: *stop,
             echo: echo.clone(),
-        })
+        }))
     } else {
         Cow::Borrowed(event)
     }

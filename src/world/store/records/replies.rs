@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
-use crate::event::{Event, StopReason};
+use crate::event::{Event, ModelEvent, StopReason};
 use crate::id::AgentId;
 use crate::path::AbsPath;
 use crate::spending::TokenUsage;
@@ -61,16 +61,16 @@ impl ReplyRecorder {
 
     /// Applies the next event, and records it if it is a reply or a request that failed for good.
     pub(crate) fn apply(&mut self, event: &Event) -> Result<()> {
-        if let Event::Asked { agent, usage, .. } = event {
+        if let Event::Model(ModelEvent::ModelRequestFinished { agent, usage, .. }) = event {
             self.usage.insert(agent.clone(), *usage);
             Ok(())
-        } else if let Event::Replied {
+        } else if let Event::Model(ModelEvent::Replied {
             agent,
             text,
             calls,
             stop,
             ..
-        } = event
+        }) = event
         {
             let usage = self.usage.remove(agent);
             let reply = ReplyRecord {
@@ -82,7 +82,7 @@ impl ReplyRecorder {
             let reply = serde_json::to_value(&reply)
                 .map_err(|error| Error::bug("a reply has no JSON form").with_source(error))?;
             self.add(agent, reply)
-        } else if let Event::Failed { agent, reason } = event {
+        } else if let Event::Model(ModelEvent::Failed { agent, reason }) = event {
             self.add(agent, json!({"error": {"message": reason}}))
         } else {
             Ok(())

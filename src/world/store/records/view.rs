@@ -7,7 +7,9 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::error::ExitStatus;
-use crate::event::{DeliveryRow, Event};
+use crate::event::{
+    CoordinationEvent, DeliveryEvent, DeliveryRow, Event, ModelEvent, RunEvent, ToolEvent,
+};
 use crate::id::{AgentId, AgentNumber, AnswerLabel};
 use crate::spending::totals::UsageTotals;
 use crate::world::io::clock::LocalDateTime;
@@ -168,7 +170,7 @@ impl RunView {
             self.active = Some(agent.clone());
             if let Some(seat) = self.seats.get_mut(agent) {
                 seat.last_activity = Some(at.clone());
-                apply_to_seat(seat, event);
+                seat.apply(event);
             }
         }
         self.apply_to_run(event);
@@ -182,52 +184,42 @@ impl RunView {
 
     fn apply_to_run(&mut self, event: &Event) {
         match event {
-            Event::VotesVoided { voters } => {
-                for (agent, seat) in &mut self.seats {
-                    if voters.contains(agent) {
-                        seat.void_vote();
-                    }
+            Event::Run(event) => self.apply_run_event(event),
+            Event::Coordination(event) => self.apply_coordination_event(event),
+            Event::Delivery(event) => self.apply_delivery_event(event),
+            Event::Model(_) | Event::Tool(_) | Event::Pipeline(_) => {}
+        }
+    }
+
+    fn apply_run_event(&mut self, event: &RunEvent) {
+        if let RunEvent::AttemptRestarted { .. } = event {
+            for seat in self.seats.values_mut() {
+                seat.status = AgentStatus::Restarting;
+            }
+        } else if let RunEvent::RunEnded { status, .. } = event {
+            self.ended = Some(*status);
+        }
+    }
+
+    fn apply_coordination_event(&mut self, event: &CoordinationEvent) {
+        if let CoordinationEvent::VotesVoided { voters } = event {
+            for (agent, seat) in &mut self.seats {
+                if voters.contains(agent) {
+                    seat.void_vote();
                 }
             }
-            Event::WinnerSelected { agent, .. } => self.winner = Some(agent.clone()),
-            Event::FinalStarted { .. } => self.presents = true,
-            Event::FinalAnswer { content, .. } => self.final_answer = Some(Arc::clone(content)),
-            Event::Delivered { rows } => self.delivered.extend_from_slice(rows),
-            Event::Restarting { .. } => {
-                for seat in self.seats.values_mut() {
-                    seat.status = AgentStatus::Restarting;
-                }
-            }
-            Event::RunEnded { status, .. } => self.ended = Some(*status),
-            Event::RunStarted { .. }
-            | Event::Confined { .. }
-            | Event::CutShort { .. }
-            | Event::Asking { .. }
-            | Event::Text { .. }
-            | Event::Reasoning { .. }
-            | Event::Asked { .. }
-            | Event::Replied { .. }
-            | Event::Failed { .. }
-            | Event::Held { .. }
-            | Event::FellBack { .. }
-            | Event::Shortened { .. }
-            | Event::OwnTool { .. }
-            | Event::LimitMet { .. }
-            | Event::Retrying { .. }
-            | Event::PersonAsked { .. }
-            | Event::HookRan { .. }
-            | Event::Pipeline { .. }
-            | Event::ServerWorks { .. }
-            | Event::ToolCalled { .. }
-            | Event::ToolFinished { .. }
-            | Event::Answered { .. }
-            | Event::Checking { .. }
-            | Event::Checked { .. }
-            | Event::Voted { .. }
-            | Event::Refused { .. }
-            | Event::Informed { .. }
-            | Event::DroppedOut { .. }
-            | Event::Warning { .. } => {}
+        } else if let CoordinationEvent::WinnerSelected { agent, .. } = event {
+            self.winner = Some(agent.clone());
+        }
+    }
+
+    fn apply_delivery_event(&mut self, event: &DeliveryEvent) {
+        if let DeliveryEvent::FinalStarted { .. } = event {
+            self.presents = true;
+        } else if let DeliveryEvent::FinalAnswer { content, .. } = event {
+            self.final_answer = Some(Arc::clone(content));
+        } else if let DeliveryEvent::Delivered { rows } = event {
+            self.delivered.extend_from_slice(rows);
         }
     }
 
@@ -267,64 +259,79 @@ impl RunView {
     }
 }
 
-fn apply_to_seat(seat: &mut AgentView, event: &Event) {
-    match event {
-        Event::Asking { .. }
-        | Event::Text { .. }
-        | Event::Reasoning { .. }
-        | Event::PersonAsked { .. }
-        | Event::HookRan { .. }
-        | Event::ToolCalled { .. }
-        | Event::ToolFinished { .. }
-        | Event::Refused { .. }
-        | Event::FinalStarted { .. } => seat.status = AgentStatus::Streaming,
-        Event::Replied { .. } => seat.error = None,
-        Event::Retrying { reason, .. }
-        | Event::FellBack { reason, .. }
-        | Event::Failed { reason, .. } => {
-            seat.error = Some(reason.clone());
+impl AgentView {
+    fn apply(&mut self, event: &Event) {
+        match event {
+            Event::Model(event) => self.apply_model_event(event),
+            Event::Tool(event) => self.apply_tool_event(event),
+            Event::Coordination(event) => self.apply_coordination_event(event),
+            Event::Delivery(event) => self.apply_delivery_event(event),
+            Event::Run(_) | Event::Pipeline(_) => {}
         }
-        Event::Answered { label, .. } => {
-            seat.status = AgentStatus::Answered;
-            seat.answer_count = seat.answer_count.saturating_add(1);
-            seat.latest_label = Some(*label);
+    }
+
+    fn apply_model_event(&mut self, event: &ModelEvent) {
+        if let ModelEvent::ModelRequestStarted { .. }
+        | ModelEvent::Text { .. }
+        | ModelEvent::Reasoning { .. } = event
+        {
+            self.status = AgentStatus::Streaming;
+        } else if let ModelEvent::Replied { .. } = event {
+            self.error = None;
+        } else if let ModelEvent::Retrying { reason, .. }
+        | ModelEvent::ModelFallback { reason, .. }
+        | ModelEvent::Failed { reason, .. } = event
+        {
+            self.error = Some(reason.clone());
         }
-        Event::Voted {
+    }
+
+    fn apply_tool_event(&mut self, event: &ToolEvent) {
+        if let ToolEvent::Approval { .. }
+        | ToolEvent::HookRan { .. }
+        | ToolEvent::ToolCalled { .. }
+        | ToolEvent::ToolFinished { .. } = event
+        {
+            self.status = AgentStatus::Streaming;
+        }
+    }
+
+    fn apply_coordination_event(&mut self, event: &CoordinationEvent) {
+        if let CoordinationEvent::Answered { label, .. } = event {
+            self.status = AgentStatus::Answered;
+            self.answer_count = self.answer_count.saturating_add(1);
+            self.latest_label = Some(*label);
+        } else if let CoordinationEvent::Voted {
             candidate,
             label,
             reason,
             ..
-        } => {
-            seat.status = AgentStatus::Voted;
-            seat.vote = Some(ValidVote {
+        } = event
+        {
+            self.status = AgentStatus::Voted;
+            self.vote = Some(ValidVote {
                 candidate: candidate.clone(),
                 label: *label,
                 reason: reason.clone(),
             });
-        }
-        Event::Informed { .. } => seat.times_informed = seat.times_informed.saturating_add(1),
-        Event::DroppedOut {
+        } else if let CoordinationEvent::SubmissionRejected { .. } = event {
+            self.status = AgentStatus::Streaming;
+        } else if let CoordinationEvent::AnswersShown { .. } = event {
+            self.times_informed = self.times_informed.saturating_add(1);
+        } else if let CoordinationEvent::DroppedOut {
             reason, timed_out, ..
-        } => seat.drop_out(reason, *timed_out),
-        Event::FinalAnswer { .. } => seat.status = AgentStatus::Answered,
-        Event::RunStarted { .. }
-        | Event::VotesVoided { .. }
-        | Event::WinnerSelected { .. }
-        | Event::Checking { .. }
-        | Event::Checked { .. }
-        | Event::Delivered { .. }
-        | Event::Restarting { .. }
-        | Event::Confined { .. }
-        | Event::CutShort { .. }
-        | Event::Asked { .. }
-        | Event::Held { .. }
-        | Event::Shortened { .. }
-        | Event::OwnTool { .. }
-        | Event::LimitMet { .. }
-        | Event::Pipeline { .. }
-        | Event::ServerWorks { .. }
-        | Event::Warning { .. }
-        | Event::RunEnded { .. } => {}
+        } = event
+        {
+            self.drop_out(reason, *timed_out);
+        }
+    }
+
+    fn apply_delivery_event(&mut self, event: &DeliveryEvent) {
+        if let DeliveryEvent::FinalStarted { .. } = event {
+            self.status = AgentStatus::Streaming;
+        } else if let DeliveryEvent::FinalAnswer { .. } = event {
+            self.status = AgentStatus::Answered;
+        }
     }
 }
 
@@ -334,7 +341,7 @@ mod tests {
 
     use super::RunView;
     use crate::error::ExitStatus;
-    use crate::event::Event;
+    use crate::event::{CoordinationEvent, DeliveryEvent, Event, RunEvent};
     use crate::id::{AgentId, AgentNumber, AnswerLabel};
     use crate::world::io::clock;
 
@@ -343,22 +350,22 @@ mod tests {
     }
 
     fn answered(id: &str, index: usize) -> Event {
-        Event::Answered {
+        Event::Coordination(CoordinationEvent::Answered {
             agent: agent(id),
             label: label(index),
             content: Arc::from(""),
             snapshot: None,
             evidence: None,
-        }
+        })
     }
 
     fn voted(id: &str) -> Event {
-        Event::Voted {
+        Event::Coordination(CoordinationEvent::Voted {
             agent: agent(id),
             candidate: agent("a"),
             label: label(0),
             reason: String::new(),
-        }
+        })
     }
 
     fn label(index: usize) -> AnswerLabel {
@@ -384,19 +391,19 @@ mod tests {
     #[test]
     fn progress_is_told_and_never_falls() {
         let (a, b) = (answered("a", 0), answered("b", 1));
-        let voided = Event::VotesVoided {
+        let voided = Event::Coordination(CoordinationEvent::VotesVoided {
             voters: vec![agent("a"), agent("b")],
-        };
-        let dropped = Event::DroppedOut {
+        });
+        let dropped = Event::Coordination(CoordinationEvent::DroppedOut {
             agent: agent("b"),
             reason: String::new(),
             timed_out: false,
-        };
-        let started = Event::FinalStarted { agent: agent("a") };
-        let ended = Event::RunEnded {
+        });
+        let started = Event::Delivery(DeliveryEvent::FinalStarted { agent: agent("a") });
+        let ended = Event::Run(RunEvent::RunEnded {
             status: ExitStatus::Limit,
             summary: String::new(),
-        };
+        });
         let all = [a.clone(), b.clone(), voted("a"), voted("b")];
         check(&[], ("initial_answer", 0, 0));
         check(&all[..1], ("initial_answer", 25, 0));

@@ -6,7 +6,7 @@
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use rustix::cmsg_space;
@@ -16,7 +16,7 @@ use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
 };
-use rustix::process::Pid;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::path::AbsPath;
 use crate::world::sys::launch::overlay_request::{OverlayRequest, ROOTS_MAX};
@@ -27,8 +27,6 @@ use crate::world::sys::process;
 
 /// The argument that makes massgen a fork server.
 const STEM: &str = "__stem";
-/// The argument that makes massgen a fork server in an overlay namespace.
-const STAGE: &str = "__stage";
 /// The most handles that a helper gets: its streams, and the files by which it joins control
 /// groups.
 pub(crate) const HANDLES_MAX: usize = 8;
@@ -40,70 +38,76 @@ pub(crate) const ANSWER_BYTES_MAX: usize = 4096;
 /// How many helpers in a row may prove dead when they are assigned work, because another process
 /// killed them while they stood by.
 const DEAD_MAX: usize = 3;
-/// The message that asks a fork server for a helper, and a helper for its work; the latter carries
-/// handles.
+/// The message that asks a fork server for a helper.
 const WANTED: &[u8] = b"+";
+/// The message that assigns a command to a helper; it carries the handles for that.
+const COMMAND_WORK: u8 = b'+';
+/// The message that makes a helper the fork server of an overlay namespace; it carries the socket to
+/// massgen.
+pub(crate) const OVERLAY_WORK: u8 = b'o';
 /// How long a fork server may take to answer, including its own start.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(20);
 
 /// A fork server. It is killed on drop; helpers that have work continue.
 #[derive(Debug)]
 pub(crate) struct ForkServer {
-    process: Child,
+    process: ChildProcess,
     socket: OwnedFd,
     /// Whether a helper was requested that has not been taken yet.
     is_standby_requested: bool,
 }
 
 impl ForkServer {
-    /// Starts a fork server.
+    /// Starts a fork server with an empty environment. This must not copy massgen's memory: the
+    /// standard library uses `posix_spawn` as long as the program is an absolute path and nothing is
+    /// to be done in the child.
     pub(crate) fn start(executable: &AbsPath) -> io::Result<Self> {
-        let mut stem = Self::spawn(executable, STEM)?;
-        stem.request_standby()?;
-        Ok(stem)
-    }
-
-    /// Starts a fork server that first creates an overlay namespace, in which it and all its
-    /// helpers live. The returned handles are on the root directory of that namespace, and on its
-    /// overlaid directories in order.
-    pub(crate) fn start_with_overlay(
-        executable: &AbsPath,
-        order: &OverlayRequest,
-    ) -> io::Result<(Self, Vec<OwnedFd>)> {
-        let order = serde_json::to_vec(order)?;
-        let mut stem = Self::spawn(executable, STAGE)?;
-        let mut nothing = SendAncillaryBuffer::default();
-        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        sendmsg(&stem.socket, &[IoSlice::new(&order)], &mut nothing, flags)?;
-        let mut answer = [0; ANSWER_BYTES_MAX];
-        let (length, handles) =
-            stem.receive_answer(&mut answer, Instant::now() + ANSWER_TIME_MAX)?;
-        if handles.is_empty() {
-            let why = answer.get(..length).unwrap_or_default();
-            return Err(io::Error::other(String::from_utf8_lossy(why).into_owned()));
-        }
-        stem.request_standby()?;
-        Ok((stem, handles))
-    }
-
-    /// Starts massgen with the argument `word` and an empty environment. This must not copy
-    /// massgen's memory: the standard library uses `posix_spawn` as long as the program is an
-    /// absolute path and nothing is to be done in the child.
-    fn spawn(executable: &AbsPath, word: &str) -> io::Result<Self> {
-        let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
-        let (socket, theirs) = socketpair(AddressFamily::UNIX, kind, flags, None)?;
+        let (socket, theirs) = message_pair()?;
         let nothing: [(&str, &str); 0] = [];
         let process = process::with_environment(executable, nothing)
-            .arg(word)
+            .arg(STEM)
             .stdin(Stdio::from(theirs))
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()?;
+        let pid = Pid::from_child(&process);
+        let mut stem = Self {
+            process: ChildProcess::new(pid, pidfd_open(pid, PidfdFlags::empty())?),
+            socket,
+            is_standby_requested: false,
+        };
+        stem.request_standby()?;
+        Ok(stem)
+    }
+
+    /// Forks a fork server for an overlay namespace, which it [has yet to create](Self::enter_overlay).
+    pub(crate) fn fork_overlay_server(&mut self) -> io::Result<Self> {
+        let (socket, theirs) = message_pair()?;
+        let process = self.assign_work(OVERLAY_WORK, &[theirs.as_fd()])?;
         Ok(Self {
             process,
             socket,
             is_standby_requested: false,
         })
+    }
+
+    /// Has it create an overlay namespace, in which it and all its helpers live from then on. The
+    /// returned handles are on the root directory of that namespace, and on its overlaid directories
+    /// in order.
+    pub(crate) fn enter_overlay(&mut self, order: &OverlayRequest) -> io::Result<Vec<OwnedFd>> {
+        let order = serde_json::to_vec(order)?;
+        let mut nothing = SendAncillaryBuffer::default();
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        sendmsg(&self.socket, &[IoSlice::new(&order)], &mut nothing, flags)?;
+        let mut answer = [0; ANSWER_BYTES_MAX];
+        let (length, handles) =
+            self.receive_answer(&mut answer, Instant::now() + ANSWER_TIME_MAX)?;
+        if handles.is_empty() {
+            let why = answer.get(..length).unwrap_or_default();
+            return Err(io::Error::other(String::from_utf8_lossy(why).into_owned()));
+        }
+        self.request_standby()?;
+        Ok(handles)
     }
 
     /// Returns a helper that builds a sandbox, on these streams. It is a child of massgen.
@@ -113,13 +117,17 @@ impl ForkServer {
             .into_iter()
             .chain(&ends.cgroup_handles)
             .map(AsFd::as_fd);
-        let handles: Vec<BorrowedFd<'_>> = handles.collect();
+        self.assign_work(COMMAND_WORK, &handles.collect::<Vec<_>>())
+    }
+
+    /// Returns a helper to which this work was assigned. It is a child of massgen.
+    fn assign_work(&mut self, kind: u8, handles: &[BorrowedFd<'_>]) -> io::Result<ChildProcess> {
         let mut outcome = Err(io::ErrorKind::BrokenPipe.into());
         for _ in 0..DEAD_MAX {
             self.request_standby()?;
             let standing_by = self.take_standby(Instant::now() + ANSWER_TIME_MAX)?;
             self.is_standby_requested = false;
-            outcome = standing_by.assign_work(&handles);
+            outcome = standing_by.assign_work(kind, handles);
             if outcome.is_ok() {
                 break;
             }
@@ -185,9 +193,9 @@ impl ForkServer {
 
 impl Drop for ForkServer {
     fn drop(&mut self) {
-        // It may have exited already; helpers that have work continue.
-        self.process.kill().unwrap_or_default();
-        self.process.wait().map(drop).unwrap_or_default();
+        // Helpers that have work continue, even one that is still in its process group.
+        self.process.kill_alone();
+        self.process.wait().unwrap_or_default();
         // From here on, nothing is added to what it has sent.
         while let Ok(standing_by) = self.take_standby(Instant::now()) {
             standing_by.terminate();
@@ -203,8 +211,8 @@ struct StandbyProcess {
 }
 
 impl StandbyProcess {
-    /// Sends it its streams and the files by which it joins its control groups.
-    fn assign_work(self, handles: &[BorrowedFd<'_>]) -> io::Result<ChildProcess> {
+    /// Sends it its work, with the handles for that.
+    fn assign_work(self, kind: u8, handles: &[BorrowedFd<'_>]) -> io::Result<ChildProcess> {
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(HANDLES_MAX))];
         let mut beside = SendAncillaryBuffer::new(&mut space);
         if !beside.push(SendAncillaryMessage::ScmRights(handles)) {
@@ -212,7 +220,7 @@ impl StandbyProcess {
             return Err(io::Error::other("a process gets too many handles"));
         }
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        match sendmsg(&self.socket, &[IoSlice::new(WANTED)], &mut beside, flags) {
+        match sendmsg(&self.socket, &[IoSlice::new(&[kind])], &mut beside, flags) {
             Ok(_) => Ok(self.process),
             Err(error) => {
                 self.terminate();
@@ -225,4 +233,10 @@ impl StandbyProcess {
     fn terminate(mut self) {
         self.process.kill_and_wait();
     }
+}
+
+/// Creates a pair of sockets that keep the boundaries of messages.
+fn message_pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
+    Ok(socketpair(AddressFamily::UNIX, kind, flags, None)?)
 }

@@ -83,6 +83,14 @@ impl ChildProcess {
         self.wait().unwrap_or_default();
     }
 
+    /// Kills it, but not its process group.
+    pub(crate) fn kill_alone(&self) {
+        if self.reap_state == ReapState::Unknown {
+            // It may have exited already.
+            pidfd_send_signal(&self.handle, Signal::KILL).unwrap_or_default();
+        }
+    }
+
     /// Kills it and its process group.
     pub(crate) fn kill(&self) {
         if self.reap_state == ReapState::Unknown {

@@ -30,12 +30,22 @@ pub(crate) struct HelperSpawner(Arc<SpawnerHandle>);
 
 /// The sending end of the thread's requests.
 #[derive(Debug)]
-struct SpawnerHandle(Sender<SpawnerRequest>);
+struct SpawnerHandle {
+    /// The sending end of the thread's requests.
+    requests: Sender<SpawnerRequest>,
+    /// For the helpers of an overlay namespace, the spawner whose thread the kernel takes for their
+    /// parent.
+    _origin: Option<HelperSpawner>,
+}
 
 impl Drop for SpawnerHandle {
     fn drop(&mut self) {
         let (buried, told) = channel();
-        if self.0.send(SpawnerRequest::WaitForAll(buried)).is_ok() {
+        if self
+            .requests
+            .send(SpawnerRequest::WaitForAll(buried))
+            .is_ok()
+        {
             // A closed channel means that the thread has exited, and with it all that it knew of.
             told.recv().unwrap_or_default();
         }
@@ -60,6 +70,8 @@ pub(crate) struct HelperStreams {
 enum SpawnerRequest {
     /// Starts a helper with these streams.
     Start(HelperStreams, Sender<io::Result<ChildProcess>>),
+    /// Forks a fork server for an overlay namespace.
+    ForkOverlayServer(Sender<io::Result<ForkServer>>),
     /// Prepares a standby helper for the next start.
     Prepare,
     /// Waits for the exit of this helper.
@@ -104,55 +116,66 @@ impl HelperSpawner {
         raise_open_file_limit();
         let (wishes, taken) = channel();
         let executable = executable.clone();
-        thread_builder()
-            .spawn(move || run_spawner(&taken, None, || ForkServer::start(&executable)))?;
-        Ok(Self(Arc::new(SpawnerHandle(wishes))))
+        thread_builder().spawn(move || {
+            let start = || ForkServer::start(&executable);
+            // It starts while massgen prepares the first command. If it fails, the first request that
+            // needs it starts it again and gets the error.
+            run_spawner(&taken, start().ok(), start);
+        })?;
+        Ok(Self::with_thread(wishes, None))
     }
 
-    /// Starts the thread; its helpers live in an overlay namespace. That namespace ends with the
-    /// last of the clones, or with its fork server, and is never recreated. The handles are those
-    /// of [`ForkServer::start_with_overlay`].
-    pub(crate) fn with_overlay(
-        executable: &AbsPath,
-        order: OverlayRequest,
-    ) -> io::Result<(Self, Vec<OwnedFd>)> {
+    /// Starts another thread, whose helpers live in an overlay namespace. That namespace ends with the
+    /// last of the clones, or with its fork server, and is never recreated. The handles are those of
+    /// [`ForkServer::enter_overlay`].
+    pub(crate) fn in_overlay(&self, order: &OverlayRequest) -> io::Result<(Self, Vec<OwnedFd>)> {
+        let (forked, server) = channel();
+        let wish = SpawnerRequest::ForkOverlayServer(forked);
+        self.0
+            .requests
+            .send(wish)
+            .map_err(|_| spawner_gone_error())?;
+        let mut server = server.recv().map_err(|_| spawner_gone_error())??;
+        let handles = server.enter_overlay(order)?;
         let (wishes, taken) = channel();
-        let (ready, made) = channel();
-        let executable = executable.clone();
         thread_builder().spawn(move || {
-            match ForkServer::start_with_overlay(&executable, &order) {
-                Ok((stem, handles)) => {
-                    // If massgen exits, no thread waits for the result; then there are no requests
-                    // either.
-                    ready.send(Ok(handles)).unwrap_or_default();
-                    run_spawner(&taken, Some(stem), || {
-                        Err(io::Error::other("the stage is gone"))
-                    });
-                }
-                Err(error) => ready.send(Err(error)).unwrap_or_default(),
-            }
+            run_spawner(&taken, Some(server), || {
+                Err(io::Error::other("the stage is gone"))
+            });
         })?;
-        let handles = made.recv().map_err(|_| spawner_gone_error())??;
-        Ok((Self(Arc::new(SpawnerHandle(wishes))), handles))
+        Ok((Self::with_thread(wishes, Some(self.clone())), handles))
+    }
+
+    fn with_thread(requests: Sender<SpawnerRequest>, origin: Option<Self>) -> Self {
+        Self(Arc::new(SpawnerHandle {
+            requests,
+            _origin: origin,
+        }))
     }
 
     /// Starts a helper that builds a sandbox, with an empty environment.
     pub(crate) fn start(&self, ends: HelperStreams) -> io::Result<ChildProcess> {
         let (started, process) = channel();
         let wish = SpawnerRequest::Start(ends, started);
-        self.0.0.send(wish).map_err(|_| spawner_gone_error())?;
+        self.0
+            .requests
+            .send(wish)
+            .map_err(|_| spawner_gone_error())?;
         process.recv().map_err(|_| spawner_gone_error())?
     }
 
     /// Prepares a standby helper for the next start.
     pub(crate) fn prepare(&self) {
         // Without the thread, nothing is started any more.
-        self.0.0.send(SpawnerRequest::Prepare).unwrap_or_default();
+        self.0
+            .requests
+            .send(SpawnerRequest::Prepare)
+            .unwrap_or_default();
     }
 
     /// Leaves the wait for a helper's exit to the thread.
     pub(crate) fn reap_later(&self, remains: ReapableProcess) {
-        if let Err(unheard) = self.0.0.send(SpawnerRequest::Reap(remains))
+        if let Err(unheard) = self.0.requests.send(SpawnerRequest::Reap(remains))
             && let SpawnerRequest::Reap(mut remains) = unheard.0
         {
             remains.process.kill_and_wait();
@@ -194,11 +217,16 @@ fn run_spawner(
     while let Some(wish) = next_request(wishes, &mut dying) {
         match wish {
             SpawnerRequest::Start(ends, started) => {
-                let process = fork_helper(&mut stem, &again, &ends);
+                let process = with_stem(&mut stem, &again, |stem| stem.fork_helper(&ends));
                 drop(ends);
                 if let Err(unwanted) = started.send(process) {
                     abandon(unwanted.0);
                 }
+            }
+            SpawnerRequest::ForkOverlayServer(forked) => {
+                let server = with_stem(&mut stem, &again, ForkServer::fork_overlay_server);
+                // If the receiver is gone, the fork server is killed on drop.
+                forked.send(server).unwrap_or_default();
             }
             SpawnerRequest::Prepare => {
                 let prepared = stem.as_mut().map(ForkServer::request_standby);
@@ -236,18 +264,19 @@ fn next_request(
     }
 }
 
-/// Forks a helper. A fork server that does not exist yet, or was killed, is restarted.
-fn fork_helper(
+/// Forks something from the fork server. A fork server that does not exist, or was killed, is
+/// restarted.
+fn with_stem<T>(
     stem: &mut Option<ForkServer>,
     again: impl Fn() -> io::Result<ForkServer>,
-    ends: &HelperStreams,
-) -> io::Result<ChildProcess> {
+    mut fork: impl FnMut(&mut ForkServer) -> io::Result<T>,
+) -> io::Result<T> {
     if let Some(stem) = stem
-        && let Ok(process) = stem.fork_helper(ends)
+        && let Ok(forked) = fork(stem)
     {
-        return Ok(process);
+        return Ok(forked);
     }
-    stem.insert(again()?).fork_helper(ends)
+    fork(stem.insert(again()?))
 }
 
 /// Kills a helper that no caller waits for.

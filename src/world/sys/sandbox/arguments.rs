@@ -109,7 +109,7 @@ fn read_legacy_change(
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn read_old(_: &CallArguments<'_>) -> Result<(CallTarget, MetadataChange), Errno> {
+fn read_legacy_change(_: &CallArguments<'_>) -> Result<(CallTarget, MetadataChange), Errno> {
     Err(Errno::NOSYS)
 }
 

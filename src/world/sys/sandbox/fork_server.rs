@@ -1,7 +1,8 @@
 //! The fork server (`massgen __stem`): a process that forks one sandbox helper after another. Each
 //! helper stands by until massgen has work for it. The fork server must stay as it started: it
-//! learns nothing about a sandbox, gets no handle of one, and has one thread. The overlay fork
-//! server (`massgen __stage`) first creates an overlay namespace, in which all its helpers live.
+//! learns nothing about a sandbox, gets no handle of one, and has one thread. A helper can
+//! become the fork server of an overlay namespace: it creates the namespace, in which all its helpers
+//! live.
 
 use std::io::{self, IoSlice, IoSliceMut, stdin, stdout};
 use std::mem::MaybeUninit;
@@ -15,7 +16,9 @@ use rustix::net::{
 };
 
 use crate::world::sys::cgroup::ITSELF;
-use crate::world::sys::launch::fork_server::{ANSWER_BYTES_MAX, HANDED_MAX, HANDLES_MAX};
+use crate::world::sys::launch::fork_server::{
+    ANSWER_BYTES_MAX, HANDED_MAX, HANDLES_MAX, OVERLAY_WORK,
+};
 use crate::world::sys::launch::overlay_request::ORDER_BYTES_MAX;
 use crate::world::sys::sandbox::detach_from_parent;
 use crate::world::sys::sandbox::overlay_namespace;
@@ -40,9 +43,9 @@ pub(crate) fn run_fork_server() -> io::Result<ForkRole> {
     serve_requests(&stdin().as_fd().try_clone_to_owned()?)
 }
 
-/// Like [`run_fork_server`], in the overlay namespace that massgen requests.
+/// Like [`run_fork_server`], for a helper that becomes the fork server of the overlay namespace that
+/// massgen requests. Its standard input is the socket to massgen.
 pub(crate) fn run_overlay_fork_server() -> io::Result<ForkRole> {
-    detach_from_parent()?;
     let massgen = stdin().as_fd().try_clone_to_owned()?;
     let mut order = vec![0; ORDER_BYTES_MAX];
     let (_, length) = retry_on_intr(|| recv(&massgen, &mut *order, RecvFlags::TRUNC))?;
@@ -83,24 +86,50 @@ fn serve_requests(massgen: &OwnedFd) -> io::Result<ForkRole> {
     Ok(ForkRole::Nothing)
 }
 
-/// Waits until massgen has work for this process, and then sets up its streams and joins its
-/// control groups. Returns whether there is work.
-pub(crate) fn wait_for_work() -> io::Result<bool> {
-    let Some((streams, doors)) = receive_handles(&stdin().as_fd().try_clone_to_owned()?)? else {
-        return Ok(false);
-    };
-    for door in &doors {
-        write(door, ITSELF)?;
-    }
-    set_standard_streams(streams.each_ref().map(AsFd::as_fd))?;
-    Ok(true)
+/// The work that massgen assigns to a helper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AssignedWork {
+    /// It builds a sandbox; its streams are set up and it has joined its control groups.
+    Command,
+    /// It becomes the fork server of an overlay namespace; its standard input is the socket to massgen.
+    Overlay,
+    /// None: massgen has exited.
+    Nothing,
 }
 
-/// What a helper gets: its streams, and the files by which it joins its control groups.
-type WorkHandles = ([OwnedFd; 3], Vec<OwnedFd>);
+/// Waits until massgen has work for this process, and sets up its streams and control groups.
+pub(crate) fn wait_for_work() -> io::Result<AssignedWork> {
+    let (kind, handles) = receive_handles(&stdin().as_fd().try_clone_to_owned()?)?;
+    match kind {
+        None => Ok(AssignedWork::Nothing),
+        Some(OVERLAY_WORK) => {
+            let [massgen] = expect_handles(handles)?;
+            let nothing = stdout();
+            set_standard_streams([massgen.as_fd(), nothing.as_fd(), nothing.as_fd()])?;
+            Ok(AssignedWork::Overlay)
+        }
+        Some(_) => {
+            let (streams, doors) = handles.split_at_checked(3).ok_or_else(handle_count_error)?;
+            for door in doors {
+                write(door, ITSELF)?;
+            }
+            let streams: &[OwnedFd; 3] = streams.try_into().map_err(|_| handle_count_error())?;
+            set_standard_streams(streams.each_ref().map(AsFd::as_fd))?;
+            Ok(AssignedWork::Command)
+        }
+    }
+}
 
-/// Receives the handles that massgen sends; `None` if it never will.
-fn receive_handles(massgen: &OwnedFd) -> io::Result<Option<WorkHandles>> {
+fn expect_handles<const COUNT: usize>(handles: Vec<OwnedFd>) -> io::Result<[OwnedFd; COUNT]> {
+    handles.try_into().map_err(|_| handle_count_error())
+}
+
+fn handle_count_error() -> io::Error {
+    io::Error::other("work came with another number of handles than it needs")
+}
+
+/// Receives the kind of work that massgen sends, and its handles; no kind if it never will send any.
+fn receive_handles(massgen: &OwnedFd) -> io::Result<(Option<u8>, Vec<OwnedFd>)> {
     let mut word = [0];
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(HANDLES_MAX))];
     let mut beside = RecvAncillaryBuffer::new(&mut space);
@@ -108,22 +137,13 @@ fn receive_handles(massgen: &OwnedFd) -> io::Result<Option<WorkHandles>> {
         let mut parts = [IoSliceMut::new(&mut word)];
         recvmsg(massgen, &mut parts, &mut beside, RecvFlags::CMSG_CLOEXEC)
     })?;
-    if received.bytes == 0 {
-        return Ok(None);
-    }
     let mut handed = Vec::new();
     for message in beside.drain() {
         if let RecvAncillaryMessage::ScmRights(handles) = message {
             handed.extend(handles);
         }
     }
-    let mut handed = handed.into_iter();
-    match (handed.next(), handed.next(), handed.next()) {
-        (Some(input), Some(output), Some(errors)) => {
-            Ok(Some(([input, output, errors], handed.collect())))
-        }
-        _ => Err(io::Error::other("a process has three streams")),
-    }
+    Ok(((received.bytes > 0).then_some(word[0]), handed))
 }
 
 fn send_message(massgen: &OwnedFd, what: &[u8], handles: &[BorrowedFd<'_>]) -> io::Result<()> {

@@ -60,7 +60,7 @@ use rustix::process::{
 use crate::sandbox_policy::sandbox_level::SandboxLevel;
 use crate::world::sys::sandbox::control::{HelperRequest, ParentSocket};
 use crate::world::sys::sandbox::filter::NamespaceFilter;
-use crate::world::sys::sandbox::fork_server::ForkRole;
+use crate::world::sys::sandbox::fork_server::{AssignedWork, ForkRole};
 use crate::world::sys::sandbox::init::OuterContext;
 use crate::world::sys::sandbox::namespaces::{HelperOwner, fork_into_namespaces};
 use crate::world::sys::sandbox::privileges::CORE_BYTES;
@@ -78,12 +78,9 @@ const OTHERS_READ: Mode = Mode::from_raw_mode(0o022);
 
 /// Runs as a fork server, and as each helper that is forked from it; returns the exit status.
 pub(crate) fn fork_server_main() -> u8 {
-    run_helper(fork_server::run_fork_server)
-}
-
-/// Like [`fork_server_main`], in an overlay namespace.
-pub(crate) fn overlay_fork_server_main() -> u8 {
-    run_helper(fork_server::run_overlay_fork_server)
+    let ready = HelperSetup::prepare();
+    let role = fork_server::run_fork_server();
+    exit_status(&role.and_then(|role| run_helper(role, &ready)))
 }
 
 /// What every sandbox needs and no request changes; a fork server prepares it once for all helpers.
@@ -104,15 +101,6 @@ impl HelperSetup {
     }
 }
 
-fn run_helper(stand: fn() -> io::Result<ForkRole>) -> u8 {
-    let ready = HelperSetup::prepare();
-    match stand() {
-        Ok(ForkRole::Helper) => exit_status(&await_and_handle_request(&ready)),
-        Ok(ForkRole::Nothing) => 0,
-        Err(_) => NO_ORDER,
-    }
-}
-
 /// Runs as a single helper; returns the exit status.
 pub(crate) fn helper_main() -> u8 {
     exit_status(&detach_from_parent().and_then(|()| handle_request(&HelperSetup::prepare())))
@@ -125,14 +113,17 @@ fn exit_status(done: &io::Result<()>) -> u8 {
     }
 }
 
-/// Waits for work; all that can be prepared without a request is prepared before.
-fn await_and_handle_request(ready: &HelperSetup) -> io::Result<()> {
-    detach_from_parent()?;
-    if fork_server::wait_for_work()? {
-        handle_request(ready)
-    } else {
-        Ok(())
+/// Runs as a forked helper. All that can be prepared without a request is prepared before.
+fn run_helper(mut role: ForkRole, ready: &HelperSetup) -> io::Result<()> {
+    while role == ForkRole::Helper {
+        detach_from_parent()?;
+        match fork_server::wait_for_work()? {
+            AssignedWork::Command => return handle_request(ready),
+            AssignedWork::Overlay => role = fork_server::run_overlay_fork_server()?,
+            AssignedWork::Nothing => break,
+        }
     }
+    Ok(())
 }
 
 fn handle_request(ready: &HelperSetup) -> io::Result<()> {

@@ -342,6 +342,11 @@ impl Appender {
         Ok(Self { path, file, len })
     }
 
+    /// Returns the length in bytes.
+    pub(crate) fn len(&self) -> u64 {
+        self.len
+    }
+
     /// Truncates the file to its first `len` bytes.
     pub(crate) fn truncate(&mut self, len: u64) -> Result<()> {
         let cut = self.file.set_len(len);

@@ -1,0 +1,113 @@
+//! The event sinks of the command line: which there are depends on who reads the output.
+
+use std::time::Duration;
+
+use crate::cli::args::RunArguments;
+use crate::cli::automation::AutomationOutput;
+use crate::cli::execution::OutputMode;
+use crate::cli::json_report::JsonEvents;
+use crate::cli::mcp::tracked_run::TrackedEvents;
+use crate::cli::output::CliOutput;
+use crate::cli::render::RunRenderer;
+use crate::cli::result_builder::RunStart;
+use crate::error::Result;
+use crate::event::Event;
+use crate::orchestrator::execution::RunOutputPaths;
+use crate::world::io::event_sink::EventSink;
+use crate::world::store::redact::Redactor;
+
+/// All sinks of a run on the command line.
+#[derive(Debug)]
+pub(crate) struct RunObserver<'o, 'w> {
+    /// The terminal of a person who can be asked.
+    terminal: Option<RunRenderer<'o, 'w>>,
+    /// All other sinks.
+    sinks: Vec<Box<dyn EventSink + 'o>>,
+}
+
+impl<'o, 'w> RunObserver<'o, 'w> {
+    /// Creates the sinks for `reader` of the run `begun`; `places` are the output paths of the run.
+    pub(crate) fn begin(
+        reader: OutputMode<'o>,
+        begun: RunStart,
+        redactor: Redactor,
+        arguments: &RunArguments,
+        places: RunOutputPaths,
+        output: &'o mut CliOutput<'w>,
+    ) -> Result<Self> {
+        Ok(match reader {
+            OutputMode::Script(report) => {
+                report.begin(begun, redactor, output)?;
+                Self::with_sink(JsonEvents::new(report, output))
+            }
+            OutputMode::Agents(board) => {
+                board.begin(begun, redactor);
+                Self::with_sink(TrackedEvents::new(board, output))
+            }
+            OutputMode::Streams if arguments.automation => {
+                Self::with_sink(AutomationOutput::new(output, places))
+            }
+            OutputMode::Streams => Self::with_terminal(RunRenderer::new(output)),
+        })
+    }
+
+    /// Creates an observer with a terminal and no other sink.
+    pub(crate) fn with_terminal(terminal: RunRenderer<'o, 'w>) -> Self {
+        Self {
+            terminal: Some(terminal),
+            sinks: Vec::new(),
+        }
+    }
+
+    fn with_sink(sink: impl EventSink + 'o) -> Self {
+        Self {
+            terminal: None,
+            sinks: vec![Box::new(sink)],
+        }
+    }
+
+    /// Returns the terminal, if there is a person who can be asked.
+    pub(crate) fn terminal(&mut self) -> Option<&mut CliOutput<'w>> {
+        self.terminal.as_mut().map(RunRenderer::output)
+    }
+
+    /// Passes an event that happened `elapsed` after the start to all sinks. Returns the first error.
+    pub(crate) fn on_event(&mut self, event: &Event, elapsed: Duration) -> Result<()> {
+        self.for_each(|sink| sink.on_event(event, elapsed))
+    }
+
+    /// Returns the time until a sink has something to do.
+    pub(crate) fn due(&self) -> Option<Duration> {
+        let terminal = self.terminal.as_ref().and_then(RunRenderer::due);
+        let sinks = self.sinks.iter().filter_map(|sink| sink.due());
+        sinks.chain(terminal).min()
+    }
+
+    /// Lets the sinks do what is due. Returns the first error.
+    pub(crate) fn on_due(&mut self, elapsed: Duration) -> Result<()> {
+        self.for_each(|sink| sink.on_due(elapsed))
+    }
+
+    /// Ends all sinks. Returns the first error.
+    pub(crate) async fn finish(self) -> Result<()> {
+        let mut outcome = Ok(());
+        for sink in self.sinks {
+            outcome = outcome.and(sink.finish().await);
+        }
+        outcome
+    }
+
+    fn for_each(
+        &mut self,
+        mut act: impl FnMut(&mut (dyn EventSink + 'o)) -> Result<()>,
+    ) -> Result<()> {
+        let mut outcome = Ok(());
+        if let Some(terminal) = &mut self.terminal {
+            outcome = act(terminal);
+        }
+        for sink in &mut self.sinks {
+            outcome = outcome.and(act(sink.as_mut()));
+        }
+        outcome
+    }
+}

@@ -1,0 +1,67 @@
+//! Where the commands of an agent run (`command_line_execution_mode`), and everything in the config
+//! that depends on it. The engine itself is created in `orchestrator::environments`.
+
+use crate::commands::{CommandPolicy, PrivilegePolicy};
+use crate::config::docker::{DockerConfig, RootAccess};
+use crate::sandbox_policy::sandbox_level::SandboxLevel;
+
+/// Where commands run.
+#[derive(Clone, Debug, Default)]
+pub enum ExecutionMode {
+    /// On this machine, in massgen's sandbox.
+    #[default]
+    Local,
+    /// In the agent's own container.
+    Docker(Box<DockerConfig>),
+}
+
+impl ExecutionMode {
+    /// Returns whether commands run in massgen's sandbox on this machine.
+    pub fn is_local(&self) -> bool {
+        match self {
+            ExecutionMode::Local => true,
+            ExecutionMode::Docker(_) => false,
+        }
+    }
+
+    /// Returns the settings of the container, if commands run in one.
+    pub fn container(&self) -> Option<&DockerConfig> {
+        match self {
+            ExecutionMode::Local => None,
+            ExecutionMode::Docker(docker) => Some(docker),
+        }
+    }
+
+    /// Returns the image that commands see instead of this machine, if there is one.
+    pub fn image(&self) -> Option<&str> {
+        self.container().map(|docker| docker.image.as_str())
+    }
+
+    /// Returns the names of inherited variables that commands get in addition to `env`.
+    pub(super) fn passed_variables(&self) -> &[String] {
+        let docker = self.container();
+        docker.map_or(&[], |docker| &docker.credentials.env_vars)
+    }
+
+    /// Returns the text policy if the config says `wanted` and local commands have a sandbox of `level`.
+    /// If nothing enforces the grants it is strict.
+    pub(super) fn command_policy(
+        &self,
+        wanted: CommandPolicy,
+        level: SandboxLevel,
+    ) -> CommandPolicy {
+        if self.is_local() && level == SandboxLevel::D {
+            CommandPolicy::Strict
+        } else {
+            wanted
+        }
+    }
+
+    /// Returns whether commands may become root where they run.
+    pub(super) fn privileges(&self) -> PrivilegePolicy {
+        match self.container().map(|docker| docker.root) {
+            Some(RootAccess::BySudo) => PrivilegePolicy::Allowed,
+            Some(RootAccess::Never) | None => PrivilegePolicy::Refused,
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! The events of a coordination: answers, votes, and who drops out or wins.
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::check_results::CheckResults;
+use crate::id::{AgentId, AnswerLabel};
+
+/// An event of a coordination.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum CoordinationEvent {
+    /// An answer was accepted.
+    Answered {
+        /// The agent.
+        agent: AgentId,
+        /// The label of the answer.
+        label: AnswerLabel,
+        /// The whole answer.
+        content: Arc<str>,
+        /// The path of the snapshot of the agent's workspace, if it has files.
+        snapshot: Option<String>,
+        /// The results of the config's checks; `None` without checks.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        evidence: Option<CheckResults>,
+    },
+    /// A vote was accepted.
+    Voted {
+        /// The voter.
+        agent: AgentId,
+        /// The agent that the vote is for.
+        candidate: AgentId,
+        /// The answer that the vote is for.
+        label: AnswerLabel,
+        /// The reason that the voter gave.
+        reason: String,
+    },
+    /// A new answer voided votes.
+    VotesVoided {
+        /// The agents whose votes are void.
+        voters: Vec<AgentId>,
+    },
+    /// An answer or vote was rejected; the agent received the reason.
+    #[serde(alias = "refused")]
+    SubmissionRejected {
+        /// The agent.
+        agent: AgentId,
+        /// The reason.
+        reason: String,
+        /// The reason of the user's hooks, if they rejected it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        hook: Option<String>,
+    },
+    /// An agent was shown new answers.
+    #[serde(alias = "informed")]
+    AnswersShown {
+        /// The agent.
+        agent: AgentId,
+        /// The answers.
+        labels: Vec<AnswerLabel>,
+    },
+    /// An agent drops out of the run.
+    DroppedOut {
+        /// The agent.
+        agent: AgentId,
+        /// The reason.
+        reason: String,
+        /// Whether a timeout is the reason.
+        timed_out: bool,
+    },
+    /// The ballot is closed and has a winner.
+    WinnerSelected {
+        /// The winner, which presents.
+        agent: AgentId,
+        /// The answer that won.
+        label: AnswerLabel,
+        /// The votes for each agent that has an answer, in the order of the config.
+        votes: Vec<(AgentId, u32)>,
+    },
+}
+
+impl CoordinationEvent {
+    /// Returns the agent that the event is about, if there is one.
+    pub fn agent(&self) -> Option<&AgentId> {
+        match self {
+            CoordinationEvent::Answered { agent, .. }
+            | CoordinationEvent::Voted { agent, .. }
+            | CoordinationEvent::SubmissionRejected { agent, .. }
+            | CoordinationEvent::AnswersShown { agent, .. }
+            | CoordinationEvent::DroppedOut { agent, .. }
+            | CoordinationEvent::WinnerSelected { agent, .. } => Some(agent),
+            CoordinationEvent::VotesVoided { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! The events of a delivery: the final answer, the checks of what would be delivered, and the
+//! outcome for each file.
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::check_results::CheckResult;
+use crate::id::AgentId;
+
+/// An event of a delivery.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum DeliveryEvent {
+    /// The final agent starts to present.
+    FinalStarted {
+        /// The agent.
+        agent: AgentId,
+    },
+    /// The final answer.
+    FinalAnswer {
+        /// The agent.
+        agent: AgentId,
+        /// The whole text.
+        content: Arc<str>,
+    },
+    /// The delivery has ended.
+    Delivered {
+        /// The outcome for each file.
+        rows: Vec<DeliveryRow>,
+    },
+    /// A check of the config starts.
+    Checking {
+        /// The agent whose work is checked.
+        agent: AgentId,
+        /// The name of the check.
+        check: String,
+    },
+    /// A check of the config has ended.
+    Checked {
+        /// The agent whose work was checked.
+        agent: AgentId,
+        /// Which tree was checked.
+        subject: CheckedTree,
+        /// The result.
+        finding: CheckResult,
+    },
+}
+
+impl DeliveryEvent {
+    /// Returns the agent that the event is about, if there is one.
+    pub fn agent(&self) -> Option<&AgentId> {
+        match self {
+            DeliveryEvent::FinalStarted { agent }
+            | DeliveryEvent::FinalAnswer { agent, .. }
+            | DeliveryEvent::Checking { agent, .. }
+            | DeliveryEvent::Checked { agent, .. } => Some(agent),
+            DeliveryEvent::Delivered { .. } => None,
+        }
+    }
+}
+
+/// The tree that a check inspects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum CheckedTree {
+    /// The user's trees as an answer would leave them.
+    Answer,
+    /// The user's trees as the delivery has left them.
+    Delivery,
+}
+
+/// One file of a delivery and its outcome.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DeliveryRow {
+    /// The file in the user's tree; for a denied write, the path as the agent wrote it.
+    pub path: String,
+    /// The outcome.
+    #[serde(flatten)]
+    pub outcome: DeliveryOutcome,
+    /// The SHA-256 of the file after the delivery, in hexadecimal digits; `None` if it was not
+    /// delivered or no longer exists.
+    pub sha256: Option<String>,
+    /// The size of that file in bytes.
+    pub bytes: Option<u64>,
+}
+
+impl DeliveryRow {
+    /// Creates the row of a file that has not been inspected on disk yet.
+    pub fn new(path: String, outcome: DeliveryOutcome) -> Self {
+        Self {
+            path,
+            outcome,
+            sha256: None,
+            bytes: None,
+        }
+    }
+}
+
+/// The outcome for one file of a delivery.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum DeliveryOutcome {
+    /// It did not exist before.
+    Created,
+    /// It existed and was replaced.
+    Changed,
+    /// It was removed.
+    Deleted,
+    /// It is a directory whose permission bits changed, or a new one that is world-writable.
+    Mode {
+        /// The previous bits, in octal digits; `None` for a new directory.
+        before: Option<String>,
+        /// The new bits, in octal digits.
+        after: String,
+    },
+    /// The user reviewed and declined it; it can still be applied.
+    Declined,
+    /// The gate denied it.
+    Denied {
+        /// The reason.
+        reason: String,
+    },
+    /// The user changed the file during the run; it was not touched.
+    Conflict {
+        /// The path of the version of the agents.
+        kept: String,
+    },
+    /// The file could not be written; the winner's workspace still has it.
+    Failed {
+        /// The reason.
+        reason: String,
+    },
+    /// The file was delivered and reverted because a check failed afterwards.
+    TakenBack {
+        /// The check that failed.
+        reason: String,
+    },
+}
+
+impl DeliveryOutcome {
+    /// Returns whether the file is now as the agents want it.
+    pub fn is_delivered(&self) -> bool {
+        match self {
+            DeliveryOutcome::Created
+            | DeliveryOutcome::Changed
+            | DeliveryOutcome::Deleted
+            | DeliveryOutcome::Mode { .. } => true,
+            DeliveryOutcome::Declined
+            | DeliveryOutcome::Denied { .. }
+            | DeliveryOutcome::Conflict { .. }
+            | DeliveryOutcome::Failed { .. }
+            | DeliveryOutcome::TakenBack { .. } => false,
+        }
+    }
+}

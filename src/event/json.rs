@@ -1,0 +1,252 @@
+//! The JSON form of an event: one object whose `type` is the name of the event. The group is not
+//! written; a reader looks for the group that has an event of that name.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::iter;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::Error as _;
+use serde::de::value::MapDeserializer;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde_json::{Map, Value};
+
+use crate::event::{
+    CoordinationEvent, DeliveryEvent, Event, ModelEvent, PipelineEvent, RunEvent, ToolEvent,
+};
+
+/// The field that names the event.
+const NAME_FIELD: &str = "type";
+
+/// An event of a pipeline, whose own name is its `step`.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum NamedPipelineEvent<E> {
+    /// A pipeline of roles has made progress.
+    Pipeline {
+        /// The progress.
+        #[serde(flatten)]
+        step: E,
+    },
+}
+
+impl Serialize for Event {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Event::Run(event) => event.serialize(serializer),
+            Event::Model(event) => event.serialize(serializer),
+            Event::Tool(event) => event.serialize(serializer),
+            Event::Coordination(event) => event.serialize(serializer),
+            Event::Delivery(event) => event.serialize(serializer),
+            Event::Pipeline(step) => NamedPipelineEvent::Pipeline { step }.serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Event {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let fields = Map::deserialize(deserializer)?;
+        Event::from_fields(&fields).map_err(D::Error::custom)
+    }
+}
+
+impl Event {
+    /// Reads the event from the fields of a JSON object. Unknown fields are ignored.
+    pub fn from_fields(fields: &Map<String, Value>) -> serde_json::Result<Self> {
+        let name = fields.get(NAME_FIELD).and_then(Value::as_str);
+        let name = name.ok_or_else(|| serde_json::Error::missing_field(NAME_FIELD))?;
+        if has_event::<ModelEvent>(name) {
+            ModelEvent::deserialize(fields).map(Event::Model)
+        } else if has_event::<ToolEvent>(name) {
+            ToolEvent::deserialize(fields).map(Event::Tool)
+        } else if has_event::<CoordinationEvent>(name) {
+            CoordinationEvent::deserialize(fields).map(Event::Coordination)
+        } else if has_event::<DeliveryEvent>(name) {
+            DeliveryEvent::deserialize(fields).map(Event::Delivery)
+        } else if has_event::<RunEvent>(name) {
+            RunEvent::deserialize(fields).map(Event::Run)
+        } else if has_event::<NamedPipelineEvent<PipelineEvent>>(name) {
+            PipelineEvent::deserialize(fields).map(Event::Pipeline)
+        } else {
+            let message = format_args!("there is no event `{name}`");
+            Err(serde_json::Error::custom(message))
+        }
+    }
+}
+
+/// Returns whether the group `G` has an event of this name. Reads an event from the name alone, which
+/// fails because of either the name or the missing fields.
+fn has_event<'de, G: Deserialize<'de>>(name: &'de str) -> bool {
+    let fields = iter::once((NAME_FIELD, name));
+    let read = G::deserialize(MapDeserializer::<_, NameError>::new(fields));
+    !matches!(read, Err(NameError::Unknown))
+}
+
+/// Why no event can be read from a name alone.
+#[derive(Debug)]
+enum NameError {
+    /// There is no event of this name.
+    Unknown,
+    /// The event has fields.
+    FieldsMissing,
+}
+
+impl de::Error for NameError {
+    fn custom<T: fmt::Display>(_: T) -> Self {
+        NameError::FieldsMissing
+    }
+
+    fn unknown_variant(_: &str, _: &'static [&'static str]) -> Self {
+        NameError::Unknown
+    }
+}
+
+impl de::StdError for NameError {}
+
+impl fmt::Display for NameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            NameError::Unknown => "there is no event of this name",
+            NameError::FieldsMissing => "the event has fields",
+        })
+    }
+}
+
+impl JsonSchema for Event {
+    fn schema_name() -> Cow<'static, str> {
+        "Event".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let groups = [
+            RunEvent::json_schema(generator),
+            ModelEvent::json_schema(generator),
+            ToolEvent::json_schema(generator),
+            CoordinationEvent::json_schema(generator),
+            DeliveryEvent::json_schema(generator),
+            NamedPipelineEvent::<PipelineEvent>::json_schema(generator),
+        ];
+        let forms = groups
+            .into_iter()
+            .filter_map(|mut group| group.remove("oneOf"));
+        let forms = forms.filter_map(|forms| serde_json::from_value::<Vec<Value>>(forms).ok());
+        let forms: Vec<Value> = forms.flatten().collect();
+        json_schema!({ "oneOf": forms })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An event of each group, as a log writes it.
+    const LINES: [&str; 6] = [
+        r#"{"type":"limit_met","agent":null,"limit":"3 dollars"}"#,
+        r#"{"type":"replied","agent":"a","text":"x","calls":[],"stop":"done"}"#,
+        r#"{"type":"native_tool_call","agent":"a","tool":"Edit","detail":"f"}"#,
+        r#"{"type":"voted","agent":"a","candidate":"b","label":"agent2.1","reason":"r"}"#,
+        r#"{"type":"delivered","rows":[{"path":"f","outcome":"created","sha256":null,"bytes":2}]}"#,
+        r#"{"type":"pipeline","step":"merged","iteration":1,"role":"r","commit":"c","files":2}"#,
+    ];
+
+    fn read(line: &str) -> serde_json::Result<Event> {
+        serde_json::from_str(line)
+    }
+
+    #[test]
+    fn events_are_read_as_they_were_written() {
+        for line in LINES {
+            let event = read(line).unwrap();
+            assert_eq!(serde_json::to_string(&event).unwrap(), line);
+        }
+    }
+
+    #[test]
+    fn earlier_names_are_read_and_written_as_they_are_now() {
+        #[track_caller]
+        fn check(earlier: &str, now: &str, rest: &str) {
+            let line = |name: &str| format!("{{\"type\":\"{name}\",{rest}}}");
+            let event = read(&line(earlier)).unwrap();
+            assert_eq!(serde_json::to_string(&event).unwrap(), line(now));
+        }
+        let wait = r#""agent":"a","reason":"r","wait_ms":1"#;
+        let models = r#""agent":"a","from":"m","to":"n","reason":"r""#;
+        let used = r#""agent":"a","model":"m","phase":"final","input_tokens":1,"cached_tokens":0,"cache_write_tokens":0,"output_tokens":2,"reasoning_tokens":0,"cost_usd":null,"elapsed_ms":3"#;
+        let question =
+            r#""agent":"a","call_id":null,"tool":"t","deeds":[],"reason":"r","answer":null"#;
+        let sandbox = r#""agents":[],"by":{"kind":"container","image":"i"},"leaves_open":[]"#;
+        check(
+            "asking",
+            "model_request_started",
+            r#""agent":"a","model":"m""#,
+        );
+        check("asked", "model_request_finished", used);
+        check("held", "rate_limited", wait);
+        check("fell_back", "model_fallback", models);
+        check("shortened", "context_compacted", r#""agent":"a","how":"h""#);
+        check(
+            "own_tool",
+            "native_tool_call",
+            r#""agent":"a","tool":"t","detail":"d""#,
+        );
+        check("person_asked", "approval", question);
+        check(
+            "server_works",
+            "server_progress",
+            r#""server":"s","text":"t""#,
+        );
+        check(
+            "refused",
+            "submission_rejected",
+            r#""agent":"a","reason":"r""#,
+        );
+        check("informed", "answers_shown", r#""agent":"a","labels":[]"#);
+        check(
+            "restarting",
+            "attempt_restarted",
+            r#""reason":"r","instructions":"i""#,
+        );
+        check("confined", "sandbox_selected", sandbox);
+        check("cut_short", "coordination_stopped", r#""status":"limit""#);
+    }
+
+    #[test]
+    fn each_name_belongs_to_one_group() {
+        let schema = schemars::schema_for!(Event);
+        let forms = schema.as_value()["oneOf"].as_array().unwrap();
+        for form in forms {
+            let name = form["properties"]["type"]["const"].as_str().unwrap();
+            let groups = [
+                has_event::<RunEvent>(name),
+                has_event::<ModelEvent>(name),
+                has_event::<ToolEvent>(name),
+                has_event::<CoordinationEvent>(name),
+                has_event::<DeliveryEvent>(name),
+                has_event::<NamedPipelineEvent<PipelineEvent>>(name),
+            ];
+            let count = groups.into_iter().filter(|has| *has).count();
+            assert_eq!(count, 1, "{name}");
+        }
+        assert!(forms.len() > 30);
+    }
+
+    #[test]
+    fn what_is_no_event_is_refused() {
+        #[track_caller]
+        fn check(line: &str, expected: &str) {
+            let error = read(line).unwrap_err().to_string();
+            assert!(error.starts_with(expected), "{error}");
+        }
+        check(r#"{"type":"dreamt"}"#, "there is no event `dreamt`");
+        check(r#"{"agent":"a"}"#, "missing field `type`");
+        check(r#"{"type":1}"#, "missing field `type`");
+        check(
+            r#"{"type":"voted","agent":"a"}"#,
+            "missing field `candidate`",
+        );
+        check(
+            r#"{"type":"pipeline","step":"leapt"}"#,
+            "unknown variant `leapt`",
+        );
+    }
+}

@@ -1,0 +1,164 @@
+//! The events that a run reports while it is running: one closed list, in groups. The event log,
+//! `status.json` and the terminal output are all derived from them.
+//!
+//! The groups are not part of the JSON form: each event is one object whose `type` is the name of its
+//! variant in snake case.
+
+mod coordination;
+mod delivery;
+mod json;
+mod model;
+mod pipeline;
+mod run;
+mod tool;
+
+use std::borrow::Cow;
+use std::mem::discriminant;
+use std::sync::Arc;
+
+pub use crate::event::coordination::CoordinationEvent;
+pub use crate::event::delivery::{CheckedTree, DeliveryEvent, DeliveryOutcome, DeliveryRow};
+pub use crate::event::model::{ModelEvent, ReplyTextKind, StopReason};
+pub use crate::event::pipeline::PipelineEvent;
+pub use crate::event::run::RunEvent;
+pub use crate::event::tool::{ApprovalAnswer, NestedRefusal, ToolEvent};
+use crate::id::AgentId;
+use crate::spending::totals::{UsageKey, UsageTotals};
+
+/// An event of a run. Its JSON form is the content of a line of the event log and of the stream for
+/// scripts.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// Of the whole run.
+    Run(RunEvent),
+    /// Of an agent's requests to its models.
+    Model(ModelEvent),
+    /// Of a tool call.
+    Tool(ToolEvent),
+    /// Of a coordination.
+    Coordination(CoordinationEvent),
+    /// Of a delivery.
+    Delivery(DeliveryEvent),
+    /// Of a pipeline of roles.
+    Pipeline(PipelineEvent),
+}
+
+impl Event {
+    /// Returns the agent that the event is about, if there is one.
+    pub fn agent(&self) -> Option<&AgentId> {
+        match self {
+            Event::Run(event) => event.agent(),
+            Event::Model(event) => Some(event.agent()),
+            Event::Tool(event) => event.agent(),
+            Event::Coordination(event) => event.agent(),
+            Event::Delivery(event) => event.agent(),
+            Event::Pipeline(_) => None,
+        }
+    }
+
+    /// Returns whether `other` is an event of the same name.
+    pub fn is_same_kind(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Event::Run(one), Event::Run(other)) => discriminant(one) == discriminant(other),
+            (Event::Model(one), Event::Model(other)) => discriminant(one) == discriminant(other),
+            (Event::Tool(one), Event::Tool(other)) => discriminant(one) == discriminant(other),
+            (Event::Coordination(one), Event::Coordination(other)) => {
+                discriminant(one) == discriminant(other)
+            }
+            (Event::Delivery(one), Event::Delivery(other)) => {
+                discriminant(one) == discriminant(other)
+            }
+            (one, other) => discriminant(one) == discriminant(other),
+        }
+    }
+
+    /// Returns whether it is a piece of streamed model output.
+    pub fn is_streamed(&self) -> bool {
+        matches!(
+            self,
+            Event::Model(ModelEvent::Text { .. } | ModelEvent::Reasoning { .. })
+        )
+    }
+
+    /// Returns the event without the fields that only the event log has, for resuming a run.
+    pub fn without_log_fields(&self) -> Cow<'_, Self> {
+        let mut event = Cow::Borrowed(self);
+        if let Event::Model(ModelEvent::Replied { .. })
+        | Event::Tool(ToolEvent::ToolFinished { .. }) = self
+        {
+            event.to_mut().clear_log_fields();
+        }
+        event
+    }
+
+    fn clear_log_fields(&mut self) {
+        if let Event::Model(ModelEvent::Replied { echo, .. }) = self {
+            *echo = None;
+        } else if let Event::Tool(ToolEvent::ToolFinished {
+            content, images, ..
+        }) = self
+        {
+            *content = None;
+            images.clear();
+        }
+    }
+
+    /// Adds the usage that the event reports, if any, to `books`.
+    pub fn add_to_totals(&self, books: &mut UsageTotals) {
+        if let Event::Model(ModelEvent::ModelRequestFinished {
+            agent,
+            model,
+            phase,
+            usage,
+            cost_usd,
+            ..
+        }) = self
+        {
+            let post = UsageKey {
+                agent: agent.clone(),
+                model: Arc::clone(model),
+                phase: *phase,
+            };
+            books.charge(post, *usage, *cost_usd);
+        }
+        if let Event::Tool(ToolEvent::ToolCalled { agent, .. }) = self {
+            books.count_tool_call(agent);
+        }
+    }
+}
+
+impl From<RunEvent> for Event {
+    fn from(event: RunEvent) -> Self {
+        Event::Run(event)
+    }
+}
+
+impl From<ModelEvent> for Event {
+    fn from(event: ModelEvent) -> Self {
+        Event::Model(event)
+    }
+}
+
+impl From<ToolEvent> for Event {
+    fn from(event: ToolEvent) -> Self {
+        Event::Tool(event)
+    }
+}
+
+impl From<CoordinationEvent> for Event {
+    fn from(event: CoordinationEvent) -> Self {
+        Event::Coordination(event)
+    }
+}
+
+impl From<DeliveryEvent> for Event {
+    fn from(event: DeliveryEvent) -> Self {
+        Event::Delivery(event)
+    }
+}
+
+impl From<PipelineEvent> for Event {
+    fn from(event: PipelineEvent) -> Self {
+        Event::Pipeline(event)
+    }
+}

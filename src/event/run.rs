@@ -1,0 +1,79 @@
+//! The events of a run as a whole: its attempts, its sandbox, its limits and its end.
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::error::ExitStatus;
+use crate::id::AgentId;
+use crate::sandbox_policy::sandbox_level::ExecutionIsolation;
+
+/// An event of the whole run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum RunEvent {
+    /// An attempt of the run starts.
+    RunStarted {
+        /// The task as the agents read it.
+        question: Arc<str>,
+        /// All agents, in the order of the config.
+        agents: Vec<AgentId>,
+        /// The attempt, from 1; greater than 1 after the coordination was restarted.
+        attempt: u32,
+    },
+    /// A limit on cost, tokens or tool calls is reached.
+    LimitMet {
+        /// The agent whose limit it is; `None` for a limit of the run.
+        agent: Option<AgentId>,
+        /// The limit, in one sentence.
+        limit: String,
+    },
+    /// The final agent rejected its own answer and asked for another attempt.
+    #[serde(alias = "restarting")]
+    AttemptRestarted {
+        /// Why it rejected the answer.
+        reason: String,
+        /// What the next attempt should do differently.
+        instructions: String,
+    },
+    /// The sandbox that restricts the commands of some agents to their grants.
+    #[serde(alias = "confined")]
+    SandboxSelected {
+        /// The agents that it restricts.
+        agents: Vec<AgentId>,
+        /// The sandbox.
+        by: ExecutionIsolation,
+        /// What the sandbox does not restrict, one item each.
+        leaves_open: Vec<String>,
+    },
+    /// The coordination stops early; the answers so far count.
+    #[serde(alias = "cut_short")]
+    CoordinationStopped {
+        /// How the process will end.
+        status: ExitStatus,
+    },
+    /// Something that the user should know and that does not end the run.
+    Warning {
+        /// The text of the warning.
+        message: String,
+    },
+    /// The run has ended; no event follows.
+    RunEnded {
+        /// How the process will end.
+        status: ExitStatus,
+        /// The outcome in one sentence for people.
+        summary: String,
+    },
+}
+
+impl RunEvent {
+    /// Returns the agent that the event is about, if there is one.
+    pub fn agent(&self) -> Option<&AgentId> {
+        if let RunEvent::LimitMet { agent, .. } = self {
+            agent.as_ref()
+        } else {
+            None
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! Skips messages with too many JSON values before they are parsed, like those that are too long.
+
+#![expect(
+    clippy::disallowed_types,
+    reason = "`StreamableHttpClient` takes headers as a `HashMap`, which is passed on"
+)]
+
+use std::collections::HashMap;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use futures_util::StreamExt as _;
+use futures_util::future;
+use futures_util::stream::BoxStream;
+use reqwest::header::{HeaderName, HeaderValue};
+use rmcp::model::ClientJsonRpcMessage;
+use rmcp::transport::streamable_http_client::{
+    StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
+    StreamableHttpResponseLimits,
+};
+use sse_stream_of_rmcp::{Error as SseError, Sse};
+use tokio::io::{AsyncRead, ReadBuf};
+
+use crate::text::json_size::{JSON_VALUES_MAX, JsonValueCounter, has_too_many_values};
+
+/// A reader of lines that cuts off a line where it exceeds the number of values.
+#[derive(Debug)]
+pub(crate) struct BoundedLines<R> {
+    source: R,
+    counter: JsonValueCounter,
+}
+
+impl<R> BoundedLines<R> {
+    /// Creates a reader of `source`.
+    pub(crate) fn new(source: R) -> Self {
+        Self {
+            source,
+            counter: JsonValueCounter::default(),
+        }
+    }
+
+    /// Moves the bytes to keep to the beginning of `piece`, and returns their number.
+    fn retain(&mut self, piece: &mut [u8]) -> usize {
+        let mut kept = 0;
+        for at in 0..piece.len() {
+            let byte = piece.get(at).copied().unwrap_or_default();
+            let was_over = self.counter.is_over();
+            if byte == b'\n' {
+                self.counter = JsonValueCounter::default();
+            } else {
+                self.counter.push(byte);
+                if self.counter.is_over() && !was_over {
+                    tracing::error!("a message has more than {JSON_VALUES_MAX} values");
+                }
+            }
+            if (byte == b'\n' || !self.counter.is_over())
+                && let Some(place) = piece.get_mut(kept)
+            {
+                *place = byte;
+                kept += 1;
+            }
+        }
+        kept
+    }
+}
+
+impl<R: AsyncRead + Unpin> AsyncRead for BoundedLines<R> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        loop {
+            ready!(Pin::new(&mut self.source).poll_read(context, buffer))?;
+            let Some(piece) = buffer.filled_mut().get_mut(before..) else {
+                return Poll::Ready(Ok(()));
+            };
+            let read = piece.len();
+            let kept = self.retain(piece);
+            buffer.set_filled(before.saturating_add(kept));
+            // No byte would mean the end of the stream.
+            if kept > 0 || read == 0 {
+                return Poll::Ready(Ok(()));
+            }
+        }
+    }
+}
+
+/// An HTTP client that skips server-sent events with too many values.
+#[derive(Clone, Debug)]
+pub(super) struct BoundedClient<C>(pub(super) C);
+
+impl<C: StreamableHttpClient + Sync> StreamableHttpClient for BoundedClient<C> {
+    type Error = C::Error;
+
+    async fn post_message(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        auth_header: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<StreamableHttpPostResponse, StreamableHttpError<Self::Error>> {
+        let limits = StreamableHttpResponseLimits::default();
+        self.post_message_with_response_limits(
+            uri,
+            message,
+            session_id,
+            auth_header,
+            custom_headers,
+            limits,
+        )
+        .await
+    }
+
+    async fn post_message_with_response_limits(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        auth_header: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+        limits: StreamableHttpResponseLimits,
+    ) -> Result<StreamableHttpPostResponse, StreamableHttpError<Self::Error>> {
+        let answer = self
+            .0
+            .post_message_with_response_limits(
+                uri,
+                message,
+                session_id,
+                auth_header,
+                custom_headers,
+                limits,
+            )
+            .await?;
+        let StreamableHttpPostResponse::Sse(events, session) = answer else {
+            return Ok(answer);
+        };
+        let events = bounded_events(events);
+        Ok(StreamableHttpPostResponse::Sse(events, session))
+    }
+
+    async fn delete_session(
+        &self,
+        uri: Arc<str>,
+        session_id: Arc<str>,
+        auth_header: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<(), StreamableHttpError<Self::Error>> {
+        let client = &self.0;
+        client
+            .delete_session(uri, session_id, auth_header, custom_headers)
+            .await
+    }
+
+    async fn get_stream(
+        &self,
+        uri: Arc<str>,
+        session_id: Option<Arc<str>>,
+        last_event_id: Option<String>,
+        auth_header: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, StreamableHttpError<Self::Error>> {
+        let client = &self.0;
+        let events = client.get_stream(uri, session_id, last_event_id, auth_header, custom_headers);
+        events.await.map(bounded_events)
+    }
+
+    async fn get_stream_with_max_sse_event_size(
+        &self,
+        uri: Arc<str>,
+        session_id: Option<Arc<str>>,
+        last_event_id: Option<String>,
+        auth_header: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+        max_sse_event_size: usize,
+    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, StreamableHttpError<Self::Error>> {
+        let events = self.0.get_stream_with_max_sse_event_size(
+            uri,
+            session_id,
+            last_event_id,
+            auth_header,
+            custom_headers,
+            max_sse_event_size,
+        );
+        events.await.map(bounded_events)
+    }
+}
+
+/// Returns the events without those that have too many values.
+fn bounded_events(
+    events: BoxStream<'static, Result<Sse, SseError>>,
+) -> BoxStream<'static, Result<Sse, SseError>> {
+    let is_small = |event: &Result<Sse, SseError>| {
+        let data = event.as_ref().ok().and_then(|event| event.data.as_ref());
+        let is_large = data.is_some_and(|data| has_too_many_values(data.as_bytes()));
+        if is_large {
+            tracing::error!("a message has more than {JSON_VALUES_MAX} values");
+        }
+        future::ready(!is_large)
+    };
+    events.filter(is_small).boxed()
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncReadExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_line_ends_where_it_has_too_many_values_and_the_next_is_whole() {
+        let many = "0,".repeat(JSON_VALUES_MAX * 2);
+        let text = format!("{{\"a\":1}}\n[{many}0]\n{{\"b\":2}}\n");
+        let mut read = String::new();
+        let mut lines = BoundedLines::new(text.as_bytes());
+        lines.read_to_string(&mut read).await.unwrap();
+        let lines: Vec<&str> = read.lines().collect();
+        assert_eq!((lines[0], lines[2]), ("{\"a\":1}", "{\"b\":2}"));
+        assert_eq!(lines[1].len(), 2 * JSON_VALUES_MAX);
+        assert_eq!(lines.len(), 3);
+    }
+}

@@ -1,0 +1,364 @@
+//! Runs one command to its end, in whatever backend: reads its output, watches its limits, and ends it
+//! with everything that it has started when it exceeds them.
+
+use std::io::{self, PipeReader, Read, pipe};
+use std::time::{Duration, Instant};
+
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use crate::world::sandbox::disk_watch::{DiskStatus, DiskWatch};
+use crate::world::sandbox::interrupt::CommandInterrupt;
+use crate::world::sandbox::output::{CapturedStream, HeadAndTail};
+use crate::world::sandbox::proxy::NetworkProxy;
+use crate::world::sandbox::{CommandOutput, ExitReason};
+use crate::world::sys::launch::poll::{WaitInterest, wait_ready};
+
+/// Size of a chunk that is read from a stream, in bytes: the capacity of a pipe.
+const READ_BYTES: usize = 64 * 1024;
+
+/// A command in one backend. It decides nothing: [`CommandRun`] determines when it must end.
+pub(in crate::world) trait ExecProcess {
+    /// Timeout for the start.
+    const START_TIME_MAX: Duration;
+    /// Timeout for the command to be gone once it is told to end, and for reading the remaining output
+    /// after its end.
+    const END_TIME_MAX: Duration;
+    /// Timeout for the command to be gone once it is killed.
+    const KILL_TIME_MAX: Duration;
+    /// Whether it is ended on drop.
+    const ENDS_WHEN_DROPPED: bool;
+
+    /// Returns the handles that become readable when there is news.
+    fn handles(&self) -> Vec<BorrowedFd<'_>>;
+
+    /// Handles the news.
+    fn poll(&mut self, network: Option<&NetworkProxy>) -> io::Result<()>;
+
+    /// Returns whether it runs or did.
+    fn has_started(&self) -> bool;
+
+    /// Returns the exit reason, unless it was told to end. Its descendants may still exist.
+    fn exit_reason(&self) -> Option<&ExitReason>;
+
+    /// Returns whether nothing of it is left.
+    fn is_gone(&self) -> bool;
+
+    /// Tells it to end, with everything that it has started.
+    fn terminate(&mut self);
+
+    /// Kills it, because it did not end when it was told to.
+    fn kill(&mut self) -> io::Result<()>;
+
+    /// Returns further remarks about its end.
+    fn notes(&self) -> Vec<String>;
+}
+
+/// The run of a command, from its start to its end.
+#[derive(Debug)]
+pub(in crate::world) struct CommandRun<P: ExecProcess> {
+    process: P,
+    stage: RunStage,
+    /// Time of the next disk check.
+    next_look: Instant,
+}
+
+/// Stage in the life of a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum RunStage {
+    /// It is starting or running.
+    Going,
+    /// It has ended or was told to; after this time it is killed.
+    Ending(ExitReason, Instant),
+    /// It was killed; after this time massgen stops waiting for it.
+    Killed(ExitReason, Instant),
+    /// Nothing of it is left.
+    Ended(ExitReason),
+}
+
+/// Next action for a command.
+#[derive(Clone, Copy, Debug)]
+enum NextAction {
+    /// Check it again at once, because its stage has changed.
+    Poll,
+    /// Wait for an event, or until this time.
+    Wait(Option<Instant>),
+}
+
+/// Reasons to end a command before it ends by itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::world) struct ProcessBounds<'a> {
+    /// Its deadline.
+    pub(in crate::world) until: Option<Instant>,
+    /// Its interrupt.
+    pub(in crate::world) interrupt: Option<&'a CommandInterrupt>,
+    /// The disks that it must not fill.
+    pub(in crate::world) disk: Option<&'a DiskWatch>,
+    /// Proxy that serves the listener of its sandbox.
+    pub(in crate::world) network: Option<&'a NetworkProxy>,
+}
+
+/// Output stream of a command and its consumer.
+pub(in crate::world) struct ProcessOutput<'a> {
+    /// `None` once all of it has been read.
+    pipe: Option<PipeReader>,
+    room: Vec<u8>,
+    taken: &'a mut dyn FnMut(&[u8]),
+}
+
+impl<'a> ProcessOutput<'a> {
+    /// Passes everything that is read from `pipe` to `taken`.
+    pub(in crate::world) fn new(pipe: PipeReader, taken: &'a mut dyn FnMut(&[u8])) -> Self {
+        Self {
+            pipe: Some(pipe),
+            room: vec![0; READ_BYTES],
+            taken,
+        }
+    }
+
+    /// Reads once. The pipe is ready, so this does not block.
+    fn read(&mut self) -> io::Result<()> {
+        let Some(pipe) = &mut self.pipe else {
+            return Ok(());
+        };
+        match pipe.read(&mut self.room)? {
+            0 => self.pipe = None,
+            length => (self.taken)(self.room.get(..length).unwrap_or_default()),
+        }
+        Ok(())
+    }
+}
+
+/// Read ends of the pipes of a command's standard output and error.
+#[derive(Debug)]
+pub(in crate::world) struct OutputPipes {
+    stdout: PipeReader,
+    stderr: PipeReader,
+}
+
+impl OutputPipes {
+    /// Opens the pipes and returns their write ends: standard output and standard error.
+    pub(in crate::world) fn open() -> io::Result<(Self, [OwnedFd; 2])> {
+        let (stdout, out) = pipe()?;
+        let (stderr, err) = pipe()?;
+        Ok((Self { stdout, stderr }, [out.into(), err.into()]))
+    }
+}
+
+impl<P: ExecProcess> CommandRun<P> {
+    /// Wraps a command that was started. Whether it runs is not known yet.
+    pub(in crate::world) fn new(process: P) -> Self {
+        Self {
+            process,
+            stage: RunStage::Going,
+            next_look: Instant::now(),
+        }
+    }
+
+    /// Returns the command in its backend.
+    pub(in crate::world) fn process_mut(&mut self) -> &mut P {
+        &mut self.process
+    }
+
+    /// Returns further remarks about its end.
+    pub(in crate::world) fn notes(&self) -> Vec<String> {
+        self.process.notes()
+    }
+
+    /// Waits until the command runs; returns the reason if it never did.
+    pub(in crate::world) fn wait_until_started(
+        &mut self,
+        network: Option<&NetworkProxy>,
+    ) -> io::Result<Option<ExitReason>> {
+        let bounds = ProcessBounds {
+            until: Some(Instant::now() + P::START_TIME_MAX),
+            network,
+            ..ProcessBounds::default()
+        };
+        while self.stage == RunStage::Going && !self.process.has_started() {
+            self.poll_once(&mut [], &bounds)?;
+        }
+        match &self.stage {
+            RunStage::Ending(ExitReason::Refused { .. } | ExitReason::TimedOut, _) => {
+                self.run_to_end(&mut [], &bounds).map(Some)
+            }
+            // A short command may have ended already.
+            RunStage::Going | RunStage::Ending(..) | RunStage::Killed(..) | RunStage::Ended(_) => {
+                Ok(None)
+            }
+        }
+    }
+
+    /// Runs the command to its end, reading its output and ending it if it exceeds `bounds`.
+    pub(in crate::world) fn run_to_end(
+        &mut self,
+        streams: &mut [ProcessOutput<'_>],
+        bounds: &ProcessBounds<'_>,
+    ) -> io::Result<ExitReason> {
+        loop {
+            if let RunStage::Ended(ended) = &self.stage {
+                return Ok(ended.clone());
+            }
+            self.poll_once(streams, bounds)?;
+        }
+    }
+
+    /// Runs the command to its end and keeps at most `bytes_max` bytes of each output stream. It was
+    /// started at `begun`.
+    pub(in crate::world) fn capture(
+        &mut self,
+        outputs: OutputPipes,
+        bounds: &ProcessBounds<'_>,
+        (bytes_max, begun): (usize, Instant),
+    ) -> io::Result<CommandOutput> {
+        let mut stdout = HeadAndTail::new(bytes_max);
+        let mut stderr = HeadAndTail::new(bytes_max);
+        let ended = self.run_to_end(
+            &mut [
+                ProcessOutput::new(outputs.stdout, &mut |bytes| stdout.add(bytes)),
+                ProcessOutput::new(outputs.stderr, &mut |bytes| stderr.add(bytes)),
+            ],
+            bounds,
+        )?;
+        Ok(CommandOutput {
+            ended,
+            stdout: stdout.finish(),
+            stderr: stderr.finish(),
+            elapsed: begun.elapsed(),
+            notes: self.notes(),
+        })
+    }
+
+    /// Waits for the next event and handles it.
+    fn poll_once(
+        &mut self,
+        streams: &mut [ProcessOutput<'_>],
+        bounds: &ProcessBounds<'_>,
+    ) -> io::Result<()> {
+        let until = match self.advance(streams, bounds)? {
+            NextAction::Poll => return Ok(()),
+            NextAction::Wait(until) => until,
+        };
+        let of_process = self.process.handles();
+        let processes = of_process.len();
+        let interrupt = bounds
+            .interrupt
+            .filter(|_| self.stage == RunStage::Going)
+            .map(CommandInterrupt::as_fd);
+        let pipes = streams.iter();
+        let pipes = pipes.map(|stream| stream.pipe.as_ref().map(PipeReader::as_fd));
+        let watched = of_process.into_iter().map(Some).chain([interrupt]);
+        let handles: Vec<_> = watched
+            .chain(pipes)
+            .map(|handle| handle.map(|handle| (handle, WaitInterest::Readable)))
+            .collect();
+        let mut ready = wait_ready(&handles, until)?.into_iter();
+        let has_news = ready
+            .by_ref()
+            .take(processes)
+            .filter(|ready| *ready)
+            .count()
+            > 0;
+        let is_interrupted = ready.next().unwrap_or_default();
+        if has_news {
+            self.process.poll(bounds.network)?;
+            if let (RunStage::Going, Some(ended)) = (&self.stage, self.process.exit_reason()) {
+                self.stage = RunStage::Ending(ended.clone(), Instant::now() + P::END_TIME_MAX);
+            }
+        }
+        if is_interrupted {
+            self.terminate(ExitReason::Interrupted);
+        }
+        for (stream, ready) in streams.iter_mut().zip(ready) {
+            if ready {
+                stream.read()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Advances the stage if it is time to.
+    fn advance(
+        &mut self,
+        streams: &[ProcessOutput<'_>],
+        bounds: &ProcessBounds<'_>,
+    ) -> io::Result<NextAction> {
+        let now = Instant::now();
+        let is_silent = streams.iter().all(|stream| stream.pipe.is_none());
+        let is_gone = self.process.is_gone() && is_silent;
+        match &self.stage {
+            RunStage::Going => return Ok(self.enforce_bounds(bounds, now)),
+            RunStage::Ended(_) => {}
+            RunStage::Ending(ended, _) | RunStage::Killed(ended, _) if is_gone => {
+                self.stage = RunStage::Ended(ended.clone());
+            }
+            RunStage::Ending(_, until) | RunStage::Killed(_, until) if now < *until => {
+                return Ok(NextAction::Wait(Some(*until)));
+            }
+            RunStage::Ending(ended, _) => {
+                let ended = ended.clone();
+                self.process.kill()?;
+                self.stage = RunStage::Killed(ended, Instant::now() + P::KILL_TIME_MAX);
+            }
+            RunStage::Killed(ended, _) => self.stage = RunStage::Ended(ended.clone()),
+        }
+        Ok(NextAction::Poll)
+    }
+
+    /// Ends a command that exceeds its bounds.
+    fn enforce_bounds(&mut self, bounds: &ProcessBounds<'_>, now: Instant) -> NextAction {
+        if bounds.until.is_some_and(|until| until <= now) {
+            self.terminate(ExitReason::TimedOut);
+            return NextAction::Poll;
+        }
+        let Some(disk) = bounds.disk else {
+            return NextAction::Wait(bounds.until);
+        };
+        if self.next_look <= now {
+            match disk.check() {
+                DiskStatus::Full(shortage) => {
+                    self.terminate(ExitReason::DiskFull(shortage));
+                    return NextAction::Poll;
+                }
+                DiskStatus::Free(pause) => self.next_look = now + pause,
+            }
+        }
+        let until = bounds
+            .until
+            .map_or(self.next_look, |until| until.min(self.next_look));
+        NextAction::Wait(Some(until))
+    }
+
+    /// Begins to end the command with the reason `ended`, unless it is ending already.
+    fn terminate(&mut self, ended: ExitReason) {
+        if self.stage == RunStage::Going {
+            self.process.terminate();
+            self.stage = RunStage::Ending(ended, Instant::now() + P::END_TIME_MAX);
+        }
+    }
+}
+
+impl<P: ExecProcess> Drop for CommandRun<P> {
+    fn drop(&mut self) {
+        if !P::ENDS_WHEN_DROPPED {
+            return;
+        }
+        self.terminate(ExitReason::Interrupted);
+        if self.run_to_end(&mut [], &ProcessBounds::default()).is_err() {
+            // No caller is left that could handle an error.
+            self.process.kill().unwrap_or_default();
+        }
+    }
+}
+
+impl CommandOutput {
+    /// Returns the output of a command that was interrupted before it was started.
+    pub(in crate::world) fn interrupted(elapsed: Duration) -> Self {
+        Self {
+            ended: ExitReason::Interrupted,
+            stdout: CapturedStream::default(),
+            stderr: CapturedStream::default(),
+            elapsed,
+            notes: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! One command in a container, as [`CommandRun`] runs it. A command that must end is killed from inside
+//! the container, because an engine does not kill it when its client disconnects.
+
+use std::io;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::time::Duration;
+
+use bollard::errors::Error as EngineError;
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use crate::world::sandbox::ExitReason;
+use crate::world::sandbox::command_run::{CommandRun, ExecProcess};
+use crate::world::sandbox::docker::client::is_missing;
+use crate::world::sandbox::docker::command::{ContainerExec, exit_status};
+use crate::world::sandbox::docker::container::{AgentContainer, ContainerGuard};
+use crate::world::sandbox::docker::run::RunningCommand;
+use crate::world::sandbox::proxy::NetworkProxy;
+
+/// A command in a container.
+pub(super) struct ContainerProcess<'c> {
+    container: &'c AgentContainer,
+    begun: &'c RunningCommand,
+    /// Keeps the container from being replaced while the command runs, if the caller holds that.
+    held: Option<&'c ContainerGuard<'c>>,
+    exec: String,
+    /// Receives the result of copying the output; `has_news` becomes readable then.
+    told: Receiver<Result<(), EngineError>>,
+    has_news: OwnedFd,
+    is_silent: bool,
+    was_terminated: bool,
+    exit_reason: Option<ExitReason>,
+    /// Error of the engine, if one occurred.
+    failure: Option<EngineError>,
+}
+
+impl<'c> ContainerProcess<'c> {
+    /// Starts to copy the output of a command to the two `streams`, in the background.
+    pub(super) fn follow(
+        (container, begun): (&'c AgentContainer, &'c RunningCommand),
+        held: Option<&'c ContainerGuard<'c>>,
+        exec: ContainerExec,
+        streams: [OwnedFd; 2],
+    ) -> io::Result<CommandRun<Self>> {
+        let has_news = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let (tell, told) = sync_channel(1);
+        let (id, signal) = (exec.id().to_owned(), has_news.try_clone()?);
+        container.engine.spawn(async move {
+            let forwarded = exec.forward_output(streams).await;
+            // The receiver is gone if the command is no longer waited for.
+            if tell.send(forwarded).is_ok() {
+                rustix::io::write(&signal, &1_u64.to_ne_bytes()).unwrap_or_default();
+            }
+        });
+        Ok(CommandRun::new(Self {
+            container,
+            begun,
+            held,
+            exec: id,
+            told,
+            has_news,
+            is_silent: false,
+            was_terminated: false,
+            exit_reason: None,
+            failure: None,
+        }))
+    }
+
+    /// Returns the engine's error if one occurred, or else `error`.
+    pub(super) fn take_failure(&mut self, error: io::Error) -> EngineError {
+        self.failure
+            .take()
+            .unwrap_or_else(|| EngineError::from(error))
+    }
+
+    /// Returns whether it was told to end.
+    pub(super) fn was_terminated(&self) -> bool {
+        self.was_terminated
+    }
+
+    /// Determines the exit reason after the end of the output.
+    fn end(&mut self) -> Result<(), EngineError> {
+        if self.was_terminated {
+            return Ok(());
+        }
+        let engine = &self.container.engine;
+        let status = || engine.block_on(exit_status(&engine.client, &self.exec));
+        let ended = if self.held.is_some() {
+            status()?
+        } else {
+            // Nothing keeps the container, so what the command left behind is killed first.
+            self.container
+                .end_leftovers(&self.container.lock(), &self.begun.mark)?;
+            match status() {
+                // The container was recreated or is closed.
+                Err(error) if is_missing(&error) => ExitReason::Interrupted,
+                ended => ended?,
+            }
+        };
+        self.exit_reason = Some(ended);
+        Ok(())
+    }
+
+    /// Stores an error of the engine for [`Self::take_failure`].
+    fn fail(&mut self, error: EngineError) -> io::Error {
+        self.failure = Some(error);
+        io::Error::other("the engine has broken off")
+    }
+}
+
+impl ExecProcess for ContainerProcess<'_> {
+    /// The engine has started it already.
+    const START_TIME_MAX: Duration = Duration::ZERO;
+    const END_TIME_MAX: Duration = Duration::from_secs(5);
+    const KILL_TIME_MAX: Duration = Duration::from_secs(5);
+    /// It ends with the container.
+    const ENDS_WHEN_DROPPED: bool = false;
+
+    fn handles(&self) -> Vec<BorrowedFd<'_>> {
+        let waits = !self.is_silent;
+        waits.then(|| self.has_news.as_fd()).into_iter().collect()
+    }
+
+    fn poll(&mut self, _network: Option<&NetworkProxy>) -> io::Result<()> {
+        let Ok(told) = self.told.try_recv() else {
+            return Ok(());
+        };
+        self.is_silent = true;
+        told.and_then(|()| self.end())
+            .map_err(|error| self.fail(error))
+    }
+
+    fn has_started(&self) -> bool {
+        true
+    }
+
+    fn exit_reason(&self) -> Option<&ExitReason> {
+        self.exit_reason.as_ref()
+    }
+
+    fn is_gone(&self) -> bool {
+        self.is_silent
+    }
+
+    fn terminate(&mut self) {
+        self.was_terminated = true;
+        match self.held {
+            Some(held) => self.container.sweep(held, &self.begun.mark),
+            None => self
+                .container
+                .sweep(&self.container.lock(), &self.begun.mark),
+        }
+    }
+
+    /// Restarts the container, unless nothing keeps it: then other commands may run there.
+    fn kill(&mut self) -> io::Result<()> {
+        match self.held.map(|held| self.container.restart(held)) {
+            Some(Err(error)) => Err(self.fail(error)),
+            Some(Ok(())) => Ok(()),
+            None => {
+                self.is_silent = true;
+                Ok(())
+            }
+        }
+    }
+
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+}

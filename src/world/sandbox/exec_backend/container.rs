@@ -1,0 +1,82 @@
+//! Commands in an agent's container: the paths that a command may reach are mounted, and the command
+//! runs beside others.
+
+use std::io;
+use std::sync::Arc;
+
+use crate::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel};
+use crate::world::sandbox::background::OutputFollower;
+use crate::world::sandbox::docker::container::AgentContainer;
+use crate::world::sandbox::docker::mounts::ReachablePaths;
+use crate::world::sandbox::exec_backend::{ExecBackend, ExecCommand, NetworkControl};
+use crate::world::sandbox::interrupt::CommandInterrupt;
+use crate::world::sandbox::overlay::{OverlayAudience, WriteOverlay};
+use crate::world::sandbox::proxy::NetworkProxy;
+use crate::world::sandbox::{CommandOutput, CommandWaitLimits, Sandbox};
+
+impl ExecBackend for AgentContainer {
+    fn isolation(&self) -> ExecutionIsolation {
+        ExecutionIsolation::Container {
+            image: self.image().to_owned(),
+        }
+    }
+
+    /// A container opens the same paths as a sandbox of level B.
+    fn sandbox_level(&self) -> SandboxLevel {
+        SandboxLevel::B
+    }
+
+    fn notes(&self) -> &[String] {
+        AgentContainer::notes(self)
+    }
+
+    fn overlay_audience(&self) -> OverlayAudience {
+        OverlayAudience::Container
+    }
+
+    /// A container keeps the network that it was created with.
+    fn network_control(&self) -> NetworkControl {
+        NetworkControl::Fixed
+    }
+
+    fn local_sandbox(&self) -> Result<&Sandbox, &'static str> {
+        Err("do not run in containers")
+    }
+
+    fn run(
+        &self,
+        command: &ExecCommand<'_>,
+        wait: CommandWaitLimits<'_>,
+    ) -> io::Result<CommandOutput> {
+        let reachable = reachable_paths(command);
+        self.remount(&reachable).map_err(io::Error::other)?;
+        AgentContainer::run(self, command.line, &command.policy.dir, wait)
+    }
+
+    fn start(
+        self: Arc<Self>,
+        command: &ExecCommand<'_>,
+        _network: Option<Arc<NetworkProxy>>,
+    ) -> io::Result<OutputFollower> {
+        let reachable = reachable_paths(command);
+        self.remount(&reachable).map_err(io::Error::other)?;
+        let (line, dir) = (command.line.to_owned(), command.policy.dir.clone());
+        Ok(Box::new(
+            move |interrupt: &CommandInterrupt, taken: &mut (dyn FnMut(&[u8]) + Send)| {
+                let ended = self.follow((&line, &dir), &reachable, interrupt, taken)?;
+                Ok((ended, Vec::new()))
+            },
+        ))
+    }
+}
+
+/// Returns the paths that a command in a container can reach.
+fn reachable_paths(command: &ExecCommand<'_>) -> ReachablePaths {
+    ReachablePaths {
+        copies: command
+            .overlay
+            .map(WriteOverlay::copies)
+            .unwrap_or_default(),
+        ..ReachablePaths::from(command.policy)
+    }
+}

@@ -1,0 +1,82 @@
+//! Record of the sandbox levels that held, in the user's home directory. A level check takes as long
+//! as a command and gives each process the same result, as long as the facts are the same on which it
+//! depends. A file that another user owns, or that everybody may change, is not trusted.
+
+use serde::{Deserialize, Serialize};
+
+use crate::path::AbsPath;
+use crate::permissions::grant::{Grant, Permission};
+use crate::sandbox_policy::sandbox_level::SandboxLevel;
+use crate::world::sys::machine_facts::machine_facts;
+use crate::world::sys::state_files::dir::{self, DirectoryAudience};
+use crate::world::sys::state_files::file::{self, FileDurability};
+
+/// The file, in the user's home directory.
+const PLACE: &str = ".massgen/sandbox_levels.json";
+/// Largest file that is read, in bytes.
+const BYTES_MAX: u64 = 256 * 1024;
+/// Largest number of entries; the newest come first.
+const ENTRIES_MAX: usize = 32;
+
+/// The record of one user.
+#[derive(Clone, Debug)]
+pub struct LevelRecord(AbsPath);
+
+/// A level that held, and the facts on which that depends.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct HeldLevel {
+    level: SandboxLevel,
+    facts: Vec<String>,
+}
+
+impl LevelRecord {
+    /// Returns the record in `home`, or `None` if one of these grants makes it writable for an agent.
+    pub fn in_home(home: &AbsPath, grants: &[Grant]) -> Option<Self> {
+        let path = home.join(PLACE);
+        let real = dir::resolve(home).ok()?.to_abs().join(PLACE);
+        let opens = |grant: &&Grant| {
+            let root = grant.root.to_abs();
+            grant.permission == Permission::Write
+                && (real.is_within(&root) || root.is_within(&real))
+        };
+        (!grants.iter().any(|grant| opens(&grant))).then_some(Self(path))
+    }
+
+    /// Returns whether `level` held before, for sandboxes that `executable` builds and that write to
+    /// `place`, and no fact has changed since.
+    pub(super) fn contains(
+        &self,
+        level: SandboxLevel,
+        (executable, place): (&AbsPath, &AbsPath),
+    ) -> bool {
+        let held = machine_facts(executable, place).map(|facts| HeldLevel { level, facts });
+        held.is_ok_and(|held| self.read().contains(&held))
+    }
+
+    /// Records that `level` has just held there. If that fails, the level is checked again the next
+    /// time.
+    pub(super) fn add(&self, level: SandboxLevel, (executable, place): (&AbsPath, &AbsPath)) {
+        let Ok(facts) = machine_facts(executable, place) else {
+            return;
+        };
+        let held = HeldLevel { level, facts };
+        let mut known = self.read();
+        known.retain(|other| *other != held);
+        known.insert(0, held);
+        known.truncate(ENTRIES_MAX);
+        let (Ok(bytes), Some(parent)) = (serde_json::to_vec(&known), self.0.parent()) else {
+            return;
+        };
+        let made = dir::create_all(&parent, DirectoryAudience::User);
+        let written = made.and_then(|()| file::replace(&self.0, &bytes, FileDurability::Process));
+        written.unwrap_or_default();
+    }
+
+    /// Reads the file; one that is not trusted is empty.
+    fn read(&self) -> Vec<HeldLevel> {
+        let read = file::read_own_capped(&self.0, BYTES_MAX);
+        let bytes = read.ok().and_then(Result::ok).flatten();
+        let known = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        known.unwrap_or_default()
+    }
+}

@@ -1,0 +1,63 @@
+//! Facts that determine what the kernel enforces on the descendants of this process: the kernel and
+//! its boot, the identity of this process, and its own restrictions.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this is where the kernel is asked"
+)]
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+
+use rustix::fs::statfs;
+
+use crate::path::AbsPath;
+
+/// Files that every kernel has.
+const TEXTS: &[&str] = &["/proc/sys/kernel/random/boot_id", "/proc/version"];
+/// Files that some kernels lack.
+const TEXTS_OF_SOME: &[&str] = &["/sys/kernel/security/lsm", "/proc/self/attr/current"];
+/// The namespaces that this process is in.
+const NAMESPACES: &[&str] = &["user", "mnt", "pid", "net"];
+/// Lines of `/proc/self/status` about the rights and restrictions of a process (proc(5)).
+const RIGHTS: &[&str] = &[
+    "Uid:",
+    "Gid:",
+    "Groups:",
+    "CapInh:",
+    "CapPrm:",
+    "CapEff:",
+    "CapBnd:",
+    "CapAmb:",
+    "NoNewPrivs:",
+    "Seccomp:",
+    "Seccomp_filters:",
+];
+
+/// Returns the facts for processes that `executable` starts and that write to `place`. As long as they
+/// are the same, the kernel enforces the same.
+pub(crate) fn machine_facts(executable: &AbsPath, place: &AbsPath) -> io::Result<Vec<String>> {
+    let mut facts = Vec::new();
+    for path in TEXTS {
+        facts.push(fs::read_to_string(path)?);
+    }
+    for path in TEXTS_OF_SOME {
+        facts.push(fs::read_to_string(path).unwrap_or_default());
+    }
+    for name in NAMESPACES {
+        let link = fs::read_link(format!("/proc/self/ns/{name}"))?;
+        facts.push(link.display().to_string());
+    }
+    let status = fs::read_to_string("/proc/self/status")?;
+    let is_right = |line: &&str| RIGHTS.iter().any(|right| line.starts_with(right));
+    facts.extend(status.lines().filter(is_right).map(str::to_owned));
+    let program = fs::metadata(executable.as_path())?;
+    let (device, inode, length) = (program.dev(), program.ino(), program.len());
+    let changed = (program.ctime(), program.ctime_nsec());
+    facts.push(format!("{device} {inode} {length} {changed:?}"));
+    let root = fs::metadata("/")?;
+    facts.push(format!("{} {}", root.dev(), root.ino()));
+    let (place, system) = (fs::metadata(place.as_path())?, statfs(place.as_path())?);
+    facts.push(format!("{} {}", place.dev(), system.f_type));
+    Ok(facts)
+}

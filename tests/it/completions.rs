@@ -1,0 +1,172 @@
+//! The completion scripts in real shells, in directories that a stranger filled: what a file is called is
+//! put into the line as a name, and runs nothing. Shells that the machine does not have are left out.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use portable_pty::{CommandBuilder, PtySize, native_pty_system};
+
+use crate::patience::wait_until;
+use crate::project::Project;
+
+/// How long a shell may take for all lines.
+const ENDS_WITHIN: Duration = Duration::from_mins(1);
+
+/// Names of files that would make the file `PWNED` if a shell read them as text; all begin with `a`.
+const HOSTILE: [&str; 12] = [
+    "a$(touch${IFS}$W)",
+    "a`touch${IFS}$W`",
+    "a;touch${IFS}$W;b",
+    "a&touch${IFS}$W&b",
+    "a|touch${IFS}$W|b",
+    "a'$(touch${IFS}$W)'b",
+    "a\"$(touch${IFS}$W)\"b",
+    "a $(touch $W) b",
+    "a<(touch${IFS}$W)",
+    "a\\$(touch${IFS}$W)",
+    "a\u{1b}]0;t\u{7}$(touch${IFS}$W)",
+    "a\n$(touch $W)\nb",
+];
+/// What stands before the name that is completed.
+const PLACES: [&str; 3] = [
+    "massgen --config a",
+    "massgen task a",
+    "massgen config check a",
+];
+
+/// A shell: its name, its arguments, and the line that loads the script at `$S`, where `massgen` writes
+/// its last argument to `$L`.
+const SHELLS: [(&str, &[&str], &str); 3] = [
+    (
+        "bash",
+        &["--norc", "--noprofile", "-i"],
+        "massgen() { printf '%s\\n' \"${@: -1}\" >> $L; }; . $S",
+    ),
+    (
+        "zsh",
+        &["-f", "-i"],
+        "massgen() { printf '%s\\n' \"${@[-1]}\" >> $L; }; autoload -U compinit; compinit -u; . $S",
+    ),
+    (
+        "fish",
+        &["--no-config", "-i"],
+        "function massgen; printf '%s\\n' $argv[-1] >> $L; end; source $S",
+    ),
+];
+
+/// What became of the files of a shell.
+struct Completed {
+    /// Whether anything ran.
+    is_pwned: bool,
+    /// The last arguments of each line.
+    log: String,
+}
+
+/// Types a line with a completion for each name and place in a shell that has loaded `script`.
+fn complete(shell: (&str, &[&str], &str), script: &str) -> Completed {
+    let (name, arguments, load) = shell;
+    let dir = tempfile::tempdir().unwrap();
+    let at = |rel: &str| dir.path().join(rel).display().to_string();
+    fs::write(dir.path().join("script"), script).unwrap();
+    let mut keys = format!("{load}\r");
+    for (number, hostile) in HOSTILE.iter().enumerate() {
+        let inside = dir.path().join(format!("names/{number}"));
+        fs::create_dir_all(&inside).unwrap();
+        fs::write(inside.join(hostile), "").unwrap();
+        for place in PLACES {
+            let line = ["cd ", inside.to_str().unwrap(), "\r", place, "\t\r"];
+            keys.push_str(&line.concat());
+        }
+    }
+    keys.push_str("touch $E\r");
+    let pty = native_pty_system();
+    let pair = pty
+        .openpty(PtySize {
+            rows: 50,
+            cols: 200,
+            ..PtySize::default()
+        })
+        .unwrap();
+    let mut command = CommandBuilder::new(name);
+    command.args(arguments);
+    command.env_clear();
+    for (variable, value) in [
+        ("PATH", "/usr/bin:/bin".to_owned()),
+        ("TERM", "xterm".to_owned()),
+        ("HOME", at("")),
+        ("S", at("script")),
+        ("L", at("log")),
+        ("W", at("PWNED")),
+        ("E", at("ended")),
+    ] {
+        command.env(variable, value);
+    }
+    command.cwd(dir.path());
+    let mut child = pair.slave.spawn_command(command).unwrap();
+    drop(pair.slave);
+    let mut screen = pair.master.try_clone_reader().unwrap();
+    let mut keyboard = pair.master.take_writer().unwrap();
+    // A shell that is not read waits.
+    let reading = thread::spawn(move || {
+        let mut shown = Vec::new();
+        let mut piece = [0; 4096];
+        while let Ok(count @ 1..) = screen.read(&mut piece) {
+            shown.extend(piece.iter().take(count));
+        }
+        String::from_utf8_lossy(&shown).into_owned()
+    });
+    // Some shells throw away what was typed before their first prompt.
+    thread::sleep(Duration::from_secs(1));
+    for line in keys.split_inclusive('\r') {
+        keyboard.write_all(line.as_bytes()).unwrap();
+        thread::sleep(Duration::from_millis(30));
+    }
+    wait_until("the shell has read all lines", ENDS_WITHIN, || {
+        dir.path().join("ended").exists()
+    });
+    child.kill().unwrap();
+    child.wait().unwrap();
+    drop((keyboard, pair.master));
+    let shown = reading.join().unwrap();
+    let log = fs::read_to_string(dir.path().join("log")).unwrap_or(shown);
+    Completed {
+        is_pwned: dir.path().join("PWNED").exists(),
+        log,
+    }
+}
+
+fn is_there(shell: &str) -> bool {
+    ["/usr/bin", "/bin"]
+        .iter()
+        .any(|dir| Path::new(dir).join(shell).exists())
+}
+
+#[test]
+fn a_hostile_name_is_completed_as_a_name() {
+    for shell in SHELLS.into_iter().filter(|(name, ..)| is_there(name)) {
+        let name = shell.0;
+        let script = Project::new().args(["completions", name]).success();
+        let done = complete(shell, script.stdout());
+        assert!(!done.is_pwned, "{name}: {}", done.log);
+        // The control: names were completed. In bash, one with spaces or lines is several choices.
+        let whole = HOSTILE
+            .iter()
+            .filter(|hostile| !hostile.contains(['\n', ' ']));
+        for hostile in whole {
+            let is_completed = done.log.lines().any(|line| line == *hostile);
+            assert!(is_completed, "{name}: {hostile:?}: {}", done.log);
+        }
+    }
+}
+
+#[test]
+fn a_script_that_does_not_quote_would_run_it() {
+    let bash = SHELLS[0];
+    let script = Project::new().args(["completions", "bash"]).success();
+    let unquoted = script.stdout().replace(" -o filenames", "");
+    assert_ne!(unquoted, script.stdout());
+    assert!(complete(bash, &unquoted).is_pwned);
+}
