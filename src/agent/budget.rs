@@ -51,8 +51,10 @@ impl AgentBudget {
     /// may one that was dropped or ended before it could be counted.
     pub fn charge(
         &self,
-        (model, phase): (&AvailableModel, Phase),
-        (usage, told): (TokenUsage, Option<Money>),
+        model: &AvailableModel,
+        phase: Phase,
+        usage: TokenUsage,
+        told: Option<Money>,
         ending: RequestOutcome,
     ) -> Option<Money> {
         let is_counted = usage != TokenUsage::default();

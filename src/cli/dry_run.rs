@@ -17,7 +17,7 @@ use crate::error::{ExitStatus, Result};
 use crate::layout::{RunLayout, RunName};
 use crate::orchestrator::grants::{self, InheritedPaths};
 use crate::orchestrator::previous_turns::{describe, previous_workspaces};
-use crate::orchestrator::team::{AgentTeam, TeamMember};
+use crate::orchestrator::team::{AgentTeam, DeliveryAccess, TeamMember};
 use crate::permissions::grant::{Grant, GrantScope, Permission, Phase};
 use crate::prompts::{self, TaskPrompt};
 use crate::spending::limits::BudgetLimits;
@@ -37,7 +37,7 @@ pub(crate) async fn show(prepared: &PreparedRun, output: &mut CliOutput<'_>) -> 
     } = prepared;
     if let Some(workflow) = &config.workflow {
         let checks = config.checks.list.len();
-        roles::show_preview((workflow, checks), host, output).await?;
+        roles::show_preview(workflow, checks, host, output).await?;
         output.result(&format!(
             "limits of the pipeline: {}\n",
             limits(&config.limits)
@@ -58,7 +58,13 @@ pub(crate) async fn show(prepared: &PreparedRun, output: &mut CliOutput<'_>) -> 
         question: prompt.cleaned_prompt.as_str().into(),
         earlier: describe(&turns).into(),
     };
-    let team = AgentTeam::assemble(config, &layout, &host.cwd, inherited)?;
+    let team = AgentTeam::assemble(
+        config,
+        &layout,
+        &host.cwd,
+        inherited,
+        DeliveryAccess::ReadWrite,
+    )?;
     let mut text = String::new();
     for (agent, member) in config.agents.iter().zip(&team.members) {
         heading(&mut text, agent, member);

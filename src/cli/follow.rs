@@ -52,8 +52,7 @@ impl TerminalQuestions {
                     answer,
                 } => {
                     let mut next = || lines.next_unless(&|| answer.is_closed());
-                    let asked = (&agent, &question, always.as_ref());
-                    match ask_approval(asked, output, &mut next) {
+                    match ask_approval(&agent, &question, always.as_ref(), output, &mut next) {
                         Some(said) => answer.send(said).unwrap_or_default(),
                         None => output.note("the question is not asked any more"),
                     }

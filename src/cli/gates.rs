@@ -38,7 +38,7 @@ use crate::orchestrator::grants::{
     InheritedPaths, directories_to_create, permission_manager, real_path,
 };
 use crate::orchestrator::team::mcp_servers::ServerContext;
-use crate::orchestrator::team::{AgentTeam, TeamMember};
+use crate::orchestrator::team::{AgentTeam, DeliveryAccess, TeamMember, TeamResources};
 use crate::path::AbsPath;
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::Phase;
@@ -285,7 +285,7 @@ pub(crate) fn serve_gate_tools(
     let agent = gates.take_agent(caller.agent.as_deref())?;
     let gate = agent.gate(caller.phase.into()).clone();
     let offers = gates.offers(&agent, &gate, output);
-    serve_tools(way, (gate, offers), host, output)
+    serve_tools(way, gate, offers, host, output)
 }
 
 /// Returns the external program that asks, and the team, which owns the environment of its hooks.
@@ -315,7 +315,7 @@ pub(crate) fn external_caller(
     for member in &mut team.members {
         drop_missing_grants(member)?;
     }
-    prepare_hooks(&mut team, host)?;
+    let mut team = with_hook_environments(team, host)?;
     let member = take_member(&mut team, asked.agent.as_deref())?;
     let commands = member.config.commands.as_ref();
     let caller = ExternalCaller {
@@ -327,22 +327,24 @@ pub(crate) fn external_caller(
     Ok((caller, Some(team)))
 }
 
-/// Prepares the environment of the user's hooks, if there are any.
-fn prepare_hooks(team: &mut AgentTeam, host: &Host) -> Result<()> {
-    let runners = EnvironmentSpecs {
-        hooks: team.hook_specs().collect(),
-        ..EnvironmentSpecs::default()
-    };
-    if runners.hooks.is_empty() {
-        return Ok(());
+/// Returns the team with the environments of the user's hooks, if there are any.
+fn with_hook_environments(team: AgentTeam, host: &Host) -> Result<AgentTeam> {
+    if team.hook_specs().next().is_none() {
+        return Ok(team);
     }
     let machine = host_environment(&environment::load(host).host);
     team.validate_hooks(&machine)?;
     let layout = team.layout(SINGLE_CALLS);
     prepare_state_dir(&layout.state, layout.directories())?;
-    let shells = AgentEnvironments::prepare(runners, &layout, &machine)?;
-    team.set_environments(shells);
-    Ok(())
+    let specs = EnvironmentSpecs {
+        hooks: team.hook_specs().collect(),
+        ..EnvironmentSpecs::default()
+    };
+    let environments = AgentEnvironments::prepare(specs, &layout, &machine)?;
+    Ok(team.with_resources(TeamResources {
+        environments: Some(environments),
+        ..TeamResources::default()
+    }))
 }
 
 fn from_source(
@@ -380,7 +382,8 @@ fn grants_file(file: &str, host: &Host) -> Result<GrantsFile> {
     let bytes = read_capped(&host.cwd.join(file), GRANTS_BYTES_MAX)?.ok_or_else(not_there)?;
     GrantsFile::parse(
         &String::from_utf8_lossy(&bytes),
-        (&host.cwd, host.home.as_ref()),
+        &host.cwd,
+        host.home.as_ref(),
     )
 }
 
@@ -412,7 +415,13 @@ fn plan_team(config: Option<&str>, host: &Host, output: &mut CliOutput<'_>) -> R
     let host = environment::load(host).host;
     let config = load_config_quietly(&team_file(config, &host, output)?, &host, output)?;
     let layout = RunLayout::plan(&config, &host.cwd, RunName::new(SINGLE_CALLS));
-    AgentTeam::assemble(&config, &layout, &host.cwd, InheritedPaths::default())
+    AgentTeam::assemble(
+        &config,
+        &layout,
+        &host.cwd,
+        InheritedPaths::default(),
+        DeliveryAccess::ReadWrite,
+    )
 }
 
 /// Removes the member with this name from its team and returns it; without a name, the only one.
@@ -457,25 +466,36 @@ fn from_team(
         MissingWorkspaces::Create => make_directories(&config, &layout)?,
         MissingWorkspaces::Omit => Vec::new(),
     };
-    let mut team = AgentTeam::assemble(&config, &layout, &host.cwd, InheritedPaths::default())?;
+    let mut team = AgentTeam::assemble(
+        &config,
+        &layout,
+        &host.cwd,
+        InheritedPaths::default(),
+        DeliveryAccess::ReadWrite,
+    )?;
     for member in &mut team.members {
         drop_missing_grants(member)?;
     }
-    if let GateUse::Session(..) = needs {
-        team.set_server_context(ServerContext {
+    let server_context = match needs {
+        GateUse::Session(..) => Some(ServerContext {
             logs: layout.state.join(SERVER_LOGS),
             redactor: Redactor::new(secret_values(&config, &host)),
             tokens: host.home.as_ref().map(TokenFile::in_home),
             events: None,
-        });
-    }
+        }),
+        GateUse::Decisions | GateUse::Files | GateUse::Commands(_) => None,
+    };
     let runners = needs.environment_specs(&team);
     let machine = host_environment(&host);
     if !runners.hooks.is_empty() {
         team.validate_hooks(&machine)?;
     }
-    let shells = AgentEnvironments::prepare(runners, &layout, &machine)?;
-    team.set_environments(shells);
+    let environments = AgentEnvironments::prepare(runners, &layout, &machine)?;
+    let team = team.with_resources(TeamResources {
+        environments: Some(environments),
+        server_context,
+        ..TeamResources::default()
+    });
     let gates = team.members.iter().map(|member| {
         Ok(AgentGates {
             agent: Some(member.id.clone()),

@@ -67,7 +67,7 @@ struct RawContext {
 impl GrantsFile {
     /// Parses a grants file. Its relative paths are relative to `cwd`, and `~/` in its rules means
     /// `home`. Missing paths are reported in one error that names all of them.
-    pub fn parse(text: &str, (cwd, home): (&AbsPath, Option<&AbsPath>)) -> Result<Self> {
+    pub fn parse(text: &str, cwd: &AbsPath, home: Option<&AbsPath>) -> Result<Self> {
         let raw: RawGrantsFile = serde_json::from_str(text).map_err(|error| {
             Error::new(ErrorKind::Config, "the grants are not what was expected")
                 .with_source(error)

@@ -31,7 +31,7 @@ pub(crate) fn model_list(
         Some(name) => Some(named_file(host, name)?),
         None => own_file(host, output),
     };
-    let Some((origin, text)) = file else {
+    let Some(ModelsFile { origin, text }) = file else {
         return Ok(ModelList::with_user_rows(Vec::new()));
     };
     let context = ConfigContext {
@@ -57,14 +57,20 @@ pub(crate) fn model_list(
         .with_hint("change what is marked above; its form is in `docs/limits.md`"))
 }
 
-/// A file of models and its origin.
-type ModelsFile = (ConfigOrigin, Vec<u8>);
+/// A file of models.
+struct ModelsFile {
+    origin: ConfigOrigin,
+    text: Vec<u8>,
+}
 
 /// Reads the file that the user names.
 fn named_file(host: &Host, name: &str) -> Result<ModelsFile> {
     let place = AbsPath::resolve(&host.cwd, name);
     match read_capped(&place, bytes_max())? {
-        Some(text) => Ok((file_origin(name.to_owned(), &place), text)),
+        Some(text) => Ok(ModelsFile {
+            origin: file_origin(name.to_owned(), &place),
+            text,
+        }),
         None => Err(missing_file_error(name)),
     }
 }
@@ -76,7 +82,10 @@ fn own_file(host: &Host, output: &mut CliOutput<'_>) -> Option<ModelsFile> {
     warn_of_project_file(host, place.as_ref(), output);
     let place = place?;
     match read_found(&place, bytes_max()) {
-        Ok(text) => text.map(|text| (file_origin(place.to_string(), &place), text)),
+        Ok(text) => text.map(|text| ModelsFile {
+            origin: file_origin(place.to_string(), &place),
+            text,
+        }),
         Err(error) => {
             output.warning(&format!("your own list of models is not used: {error:#}"));
             None

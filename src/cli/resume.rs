@@ -77,16 +77,17 @@ pub(crate) fn find_running_session(
 /// Resumes `unfinished` and shows it.
 pub(crate) async fn resume(
     unfinished: InterruptedRun,
-    (host, arguments): (&Host, &RunArguments),
+    host: &Host,
+    arguments: &RunArguments,
     stop: ShutdownSignal,
     output: &mut CliOutput<'_>,
     report: Option<&mut JsonReport>,
 ) -> Result<RunOutcome> {
-    let order = resumed_request(&unfinished, (host, arguments), output).await?;
-    let typed = (UserPresence::detect(host), arguments);
+    let order = resumed_request(&unfinished, host, arguments, output).await?;
     Box::pin(execute_and_show(
         order,
-        typed,
+        UserPresence::detect(host),
+        arguments,
         stop,
         output,
         OutputMode::from_report(report),
@@ -96,7 +97,8 @@ pub(crate) async fn resume(
 
 async fn resumed_request(
     unfinished: &InterruptedRun,
-    (host, arguments): (&Host, &RunArguments),
+    host: &Host,
+    arguments: &RunArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<RunRequest> {
     let InterruptedRun { run, started, turn } = unfinished;
@@ -108,7 +110,7 @@ async fn resumed_request(
     let arguments = &merge_arguments(arguments, &started.cli_args)?;
     let outset = run.manifest()?;
     require_same_directory(&outset, &host)?;
-    let chosen = choose_resumed_team(unfinished, &outset, (&host, arguments), output).await?;
+    let chosen = choose_resumed_team(unfinished, &outset, &host, arguments, output).await?;
     let mut config = chosen.config;
     apply_flags(&mut config, arguments, output);
     let models = model_list(&host, arguments.models.as_deref(), output)?;
@@ -219,7 +221,8 @@ fn merge_arguments(now: &RunArguments, words: &[String]) -> Result<RunArguments>
 async fn choose_resumed_team(
     unfinished: &InterruptedRun,
     outset: &ReplayManifest,
-    (host, arguments): (&Host, &RunArguments),
+    host: &Host,
+    arguments: &RunArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ChosenTeam> {
     let workspaces = if outset.workspaces.is_empty() {
@@ -235,9 +238,7 @@ async fn choose_resumed_team(
                 file: Some(file),
             })
         }
-        (_, Some(_)) | (None, None) => {
-            choose_team(host, arguments, (None, workspaces), output).await
-        }
+        (_, Some(_)) | (None, None) => choose_team(host, arguments, None, workspaces, output).await,
     }
 }
 

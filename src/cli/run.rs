@@ -89,14 +89,12 @@ async fn execute_task(
     let stop = listen(host.hangup)?;
     recover(host, output)?;
     if let Some(pipeline) = find_pipeline(host, arguments)? {
-        let typed = (host, arguments);
         let reader = OutputMode::from_report(report);
-        let conducted = pipeline::run::resume(pipeline, typed, stop, output, reader);
+        let conducted = pipeline::run::resume(pipeline, host, arguments, stop, output, reader);
         return Ok(Box::pin(conducted).await?.status);
     }
     if let Some(unfinished) = requested_interrupted_run(host, arguments)? {
-        let typed = (host, arguments);
-        let conducted = resume(unfinished, typed, stop, output, report);
+        let conducted = resume(unfinished, host, arguments, stop, output, report);
         return Ok(Box::pin(conducted).await?.status);
     }
     let prepared = tokio::select! {
@@ -201,7 +199,7 @@ async fn prepare(
     let all = completed.warnings.iter().chain(&warned);
     all.for_each(|warning| output.warning(warning));
     reject_broad_mention(&prompt)?;
-    report_interrupted_run((&host, arguments), output)?;
+    report_interrupted_run(&host, arguments, output)?;
     let mut going_on = match (requested_session(&arguments.session), &arguments.config) {
         (Some(wanted), None) => Some(ContinuedSession::find_without_config(wanted, &host)?),
         (_, Some(_)) | (None, None) => None,
@@ -216,7 +214,7 @@ async fn prepare(
     } else {
         WorkspaceMode::Given
     };
-    let chosen = choose_team(&host, arguments, (remembered, workspaces), output).await?;
+    let chosen = choose_team(&host, arguments, remembered, workspaces, output).await?;
     let mut config = chosen.config;
     if let (Some(wanted), Some(_)) = (requested_session(&arguments.session), &arguments.config) {
         let sessions = config.orchestrator.session_storage.resolve(&host.cwd, None);
@@ -256,7 +254,8 @@ async fn prepare(
 /// Notes that the last run was interrupted and can be resumed. It is an error if that run belongs
 /// to another session: `last` would then mean an older session than the user expects.
 fn report_interrupted_run(
-    (host, arguments): (&Host, &RunArguments),
+    host: &Host,
+    arguments: &RunArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<()> {
     let (Some(wanted), Some(InterruptedRun { run, started, .. })) = (

@@ -23,10 +23,11 @@ use crate::world::io::http::HttpClient;
 pub(crate) async fn choose_team(
     host: &Host,
     arguments: &RunArguments,
-    (remembered, workspaces): (Option<TeamFile>, WorkspaceMode),
+    remembered: Option<TeamFile>,
+    workspaces: WorkspaceMode,
     output: &mut CliOutput<'_>,
 ) -> Result<ChosenTeam> {
-    if let Some(team) = configured_team(host, arguments, (remembered, workspaces), output)? {
+    if let Some(team) = configured_team(host, arguments, remembered, workspaces, output)? {
         return Ok(team);
     }
     let servers = local_servers().await;
@@ -42,7 +43,8 @@ pub(crate) async fn choose_team(
 pub(crate) fn configured_team(
     host: &Host,
     arguments: &RunArguments,
-    (remembered, workspaces): (Option<TeamFile>, WorkspaceMode),
+    remembered: Option<TeamFile>,
+    workspaces: WorkspaceMode,
     output: &mut CliOutput<'_>,
 ) -> Result<Option<ChosenTeam>> {
     if let Some(described) = quick_team(arguments) {

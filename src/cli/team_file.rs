@@ -57,7 +57,7 @@ impl TeamFile {
             };
             if let Some(text) = text {
                 if !is_user_config(place, host) {
-                    expect_no_namesake(argument, place, (&places, host))?;
+                    expect_no_namesake(argument, place, &places, host)?;
                 }
                 let name = if index == 0 {
                     argument.to_owned()
@@ -202,7 +202,8 @@ fn is_user_config(place: &AbsPath, host: &Host) -> bool {
 fn expect_no_namesake(
     argument: &str,
     found: &AbsPath,
-    (places, host): (&[AbsPath], &Host),
+    places: &[AbsPath],
+    host: &Host,
 ) -> Result<()> {
     let is_path = argument.starts_with(['/', '.', '~']);
     let mut own = places.iter().filter(|place| is_user_config(place, host));

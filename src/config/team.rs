@@ -156,12 +156,21 @@ pub fn team_from_environment(
             server.models.first()?,
             Some(&server.base_url),
         );
-        Some((server.vendor.name, backend, server.base_url.as_str()))
+        Some(DetectedBackend {
+            name: server.vendor.name,
+            backend,
+            source: &server.base_url,
+        })
     });
     let mut agents = Vec::new();
     let mut parts = Vec::new();
     let members = keyed.into_iter().chain(local).take(TEAM_AGENTS_MAX);
-    for (place, (name, backend, source)) in members.enumerate() {
+    for (place, found) in members.enumerate() {
+        let DetectedBackend {
+            name,
+            backend,
+            source,
+        } = found;
         parts.push(format!("{name} ({}, {source})", backend.model));
         agents.push(agent(name, backend, place.saturating_add(1), workspaces)?);
     }
@@ -174,11 +183,17 @@ pub fn team_from_environment(
     })
 }
 
-/// The agent's name, its backend, and the variable that holds its key.
-type KeyedBackend<'a> = (&'static str, BackendConfig, &'a str);
+/// A backend that can be used because its key is set, or because its server responded.
+struct DetectedBackend<'a> {
+    /// The agent's name.
+    name: &'static str,
+    backend: BackendConfig,
+    /// The variable that holds its key, or the endpoint of the server.
+    source: &'a str,
+}
 
 /// Returns the makers and vendors whose key is set, makers first.
-fn keyed_backends(env: &ConfigVariables) -> Vec<KeyedBackend<'static>> {
+fn keyed_backends(env: &ConfigVariables) -> Vec<DetectedBackend<'static>> {
     let key_of = |vendor: &Vendor| {
         let is_set = |name: &&str| env.get_non_empty(name).is_some();
         vendor.key_variables.iter().copied().find(is_set)
@@ -188,7 +203,11 @@ fn keyed_backends(env: &ConfigVariables) -> Vec<KeyedBackend<'static>> {
         let through = vendors::find_vendor(family.through)?;
         let base_url = family.base_url.or(through.base_url);
         let backend = backend(through, maker.default_model?, base_url);
-        Some((maker.name, backend, key_of(maker)?))
+        Some(DetectedBackend {
+            name: maker.name,
+            backend,
+            source: key_of(maker)?,
+        })
     });
     let is_maker = |vendor: &Vendor| FAMILIES.iter().any(|family| family.maker == vendor.name);
     let others = VENDORS.iter().filter(|vendor| {
@@ -196,7 +215,11 @@ fn keyed_backends(env: &ConfigVariables) -> Vec<KeyedBackend<'static>> {
     });
     let others = others.filter_map(|vendor| {
         let backend = backend(vendor, vendor.default_model?, Some(vendor.base_url?));
-        Some((vendor.name, backend, key_of(vendor)?))
+        Some(DetectedBackend {
+            name: vendor.name,
+            backend,
+            source: key_of(vendor)?,
+        })
     });
     makers.chain(others).collect()
 }

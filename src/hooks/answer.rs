@@ -109,7 +109,8 @@ struct HookSpecificOutput {
 pub fn parse_answer(
     event: HookEvent,
     status: i32,
-    (stdout, stderr): (&str, &str),
+    stdout: &str,
+    stderr: &str,
 ) -> Result<HookAnswer, HookFailure> {
     match status {
         0 if stdout.trim().is_empty() => Ok(HookAnswer::default()),
@@ -187,7 +188,7 @@ mod tests {
     /// Checks the answer to `PreToolUse` output: its decision, reason, input and context.
     #[track_caller]
     fn check(status: i32, stdout: &str, stderr: &str, expected: &str) {
-        let read = parse_answer(HookEvent::PreToolUse, status, (stdout, stderr));
+        let read = parse_answer(HookEvent::PreToolUse, status, stdout, stderr);
         let told = match read {
             Err(failure) => format!("failed: {} ({})", failure.cause, failure.stderr),
             Ok(answer) => {
@@ -297,7 +298,7 @@ mod tests {
     #[test]
     fn what_is_told_is_bounded() {
         let long = "x".repeat(REASON_CHARS_MAX + 5);
-        let reason = parse_answer(HookEvent::PreToolUse, 2, ("", &long))
+        let reason = parse_answer(HookEvent::PreToolUse, 2, "", &long)
             .unwrap()
             .reason;
         assert_eq!(reason.unwrap().chars().count(), REASON_CHARS_MAX + 1);

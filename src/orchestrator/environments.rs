@@ -383,8 +383,8 @@ impl EnvironmentBuilder<'_> {
         let room = AgentDirectories::prepare(room)?;
         let backend: Arc<dyn ExecBackend> = match &runner.config.mode {
             ExecutionMode::Docker(docker) => {
-                let part = (self.layout.run, &self.layout.state);
-                Arc::new(build_container(runner, docker, part, self.host)?)
+                let RunLayout { run, state, .. } = self.layout;
+                Arc::new(build_container(runner, docker, *run, state, self.host)?)
             }
             ExecutionMode::Local => Arc::new(self.build_sandbox(runner, &room)?),
         };
@@ -457,7 +457,8 @@ impl EnvironmentBuilder<'_> {
 pub fn build_container(
     runner: EnvironmentSpec<'_>,
     docker: &DockerConfig,
-    (run, state): (RunName, &AbsPath),
+    run: RunName,
+    state: &AbsPath,
     machine: &HostEnvironment,
 ) -> Result<AgentContainer> {
     let manager = grants::permission_manager(runner.grants, Phase::Coordination);

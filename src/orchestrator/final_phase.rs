@@ -19,7 +19,7 @@ use crate::orchestrator::coordination::{
 };
 use crate::orchestrator::grants::{permission_manager, real_path, write_roots};
 use crate::orchestrator::hooks::{self, HookEventPayload};
-use crate::orchestrator::review::{self, PresentationState};
+use crate::orchestrator::review::{self, DeliveryHooks, PresentationState};
 use crate::orchestrator::team::{AgentTeam, ModelConnection, TeamMember};
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::{Grant, GrantKind, GrantScope, Permission, Phase};
@@ -102,11 +102,13 @@ async fn unstarted_result(
 async fn start_conversation(
     team: &AgentTeam,
     member: &TeamMember,
-    (stage, notes): (Option<&WriteOverlay>, Vec<String>),
-    (message, line): (&str, ModelConnection),
+    stage: Option<&WriteOverlay>,
+    notes: Vec<String>,
+    message: &str,
+    line: ModelConnection,
 ) -> Result<ModelSession> {
     let mind = team
-        .model_session(member, (Phase::Final, stage), message, line)
+        .model_session(member, Phase::Final, stage, message, line)
         .await?;
     let agent = member.id.clone();
     mind.emit(DeliveryEvent::FinalStarted { agent }).await;
@@ -130,14 +132,14 @@ pub async fn present_and_deliver(
         attempt,
         deadline: patience,
     } = assignment;
-    let known = (&stored, attempt, patience);
-    if let Some(finished) = recover_result(team, member, &line, known).await? {
+    let recovered = recover_result(team, member, &line, &stored, attempt, patience);
+    if let Some(finished) = recovered.await? {
         return Ok(finished);
     }
     let message = presentation_prompt(team, member, task, coordinated);
     let (stage, notes) = team.open_overlay(member, attempt).await?;
     let events = line.events.clone();
-    let begun = start_conversation(team, member, (stage.as_ref(), notes), (&message, line));
+    let begun = start_conversation(team, member, stage.as_ref(), notes, &message, line);
     let mut mind = tokio::select! {
         biased;
         begun = begun => begun?,
@@ -181,7 +183,7 @@ pub async fn present_and_deliver(
     }
     let users = team.delivery_gate(member, None)?;
     let rows = with_fingerprints(delivery_rows(&worked, &permissions), users).await?;
-    run_delivered_hooks(team, member, (&rows, patience)).await?;
+    run_delivered_hooks(team, member, &rows, patience).await?;
     let end = end_after_interrupt(end, &rows, patience);
     let left = undelivered_note(
         &rows,
@@ -206,13 +208,14 @@ pub async fn present_and_deliver(
 async fn run_delivered_hooks(
     team: &AgentTeam,
     member: &TeamMember,
-    (rows, patience): (&[DeliveryRow], &RunDeadline),
+    rows: &[DeliveryRow],
+    patience: &RunDeadline,
 ) -> Result<()> {
     let hooks = team.hooks(member)?.filter(|_| !rows.is_empty());
     if let Some(hooks) = hooks {
         let asked = HookEventPayload::Delivered(rows.to_vec());
         // Their answer has no effect any more.
-        let _said = hooks::hook_refusal(&hooks, asked, (Phase::Final, None), &patience.stop).await;
+        let _said = hooks::hook_refusal(&hooks, asked, Phase::Final, None, &patience.stop).await;
     }
     Ok(())
 }
@@ -223,7 +226,9 @@ async fn recover_result(
     team: &AgentTeam,
     member: &TeamMember,
     line: &ModelConnection,
-    (stored, attempt, patience): (&Arc<str>, u32, &RunDeadline),
+    stored: &Arc<str>,
+    attempt: u32,
+    patience: &RunDeadline,
 ) -> Result<Option<FinalPhaseResult>> {
     let (Some(memory), Some((how, _))) = (&line.recorded, team.delivery_settings()) else {
         return Ok(None);
@@ -498,8 +503,11 @@ impl FinalDelivery<'_> {
         };
         let kept_in = Some(conflicts.kept_in.clone());
         let hooks = self.team.hooks(self.member)?;
-        let asked = hooks.map(|hooks| (hooks, self.overlay.clone()));
-        match review::deliver(how, held, offer, (kept_in, self.state), asked).await {
+        let hooks = hooks.map(|runner| DeliveryHooks {
+            runner,
+            overlay: self.overlay.clone(),
+        });
+        match review::deliver(how, held, offer, kept_in, self.state, hooks).await {
             Ok((changes, None)) => Ok(changes),
             Ok((changes, Some(why))) => {
                 let (name, why) = (held.name(), single_line(&why, WHY_CHARS_MAX));

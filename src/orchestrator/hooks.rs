@@ -333,7 +333,8 @@ impl HookEventPayload {
 pub async fn hook_refusal(
     hooks: &HookRunner,
     asked: HookEventPayload,
-    (phase, stage): (Phase, Option<WriteOverlay>),
+    phase: Phase,
+    stage: Option<WriteOverlay>,
     stop: &CancellationToken,
 ) -> Option<String> {
     let (hooks, ended) = (hooks.clone(), stop.clone());

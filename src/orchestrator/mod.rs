@@ -136,7 +136,7 @@ pub async fn run(turn: &mut PreparedTurn) -> Result<TurnResult> {
         let (mut end, mut mind) = (coordinated.end, None);
         if let Some(winner) = turn.announce_winner(&coordinated).await {
             let finished = turn
-                .run_final_phase(&coordinated, winner, (attempt, &patience))
+                .run_final_phase(&coordinated, winner, attempt, &patience)
                 .await?;
             rows.extend(finished.rows);
             (end, mind) = (finished.end, finished.session);
@@ -289,7 +289,8 @@ impl PreparedTurn {
         &self,
         coordinated: &CoordinationResult,
         winner: AnswerLabel,
-        (attempt, patience): (u32, &RunDeadline),
+        attempt: u32,
+        patience: &RunDeadline,
     ) -> Result<FinalPhaseResult> {
         let member = self.member(winner.agent)?;
         let stored = coordinated

@@ -49,7 +49,7 @@ pub struct OverlayFactory {
 
 impl OverlayFactory {
     /// Creates the factory for the run of this name and layout; `executable` is massgen itself.
-    pub fn new((layout, run): (&RunLayout, &str), executable: &AbsPath) -> Self {
+    pub fn new(layout: &RunLayout, run: &str, executable: &AbsPath) -> Self {
         Self {
             executable: executable.clone(),
             directory: layout.deliveries.join(run),

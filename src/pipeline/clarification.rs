@@ -36,8 +36,8 @@ impl PipelineRun {
             let said = match self.reviewer() {
                 Some(person) => {
                     let otherwise = format!("if you say nothing, {assumed}");
-                    let asked = (question.text.clone(), otherwise);
-                    person.ask_open_question(asked, &self.stop.graceful).await
+                    let (text, stop) = (question.text.clone(), &self.stop.graceful);
+                    person.ask_open_question(text, otherwise, stop).await
                 }
                 None => None,
             };
@@ -55,9 +55,8 @@ impl PipelineRun {
         let question =
             format!("the work of {role} still cannot be merged: {why}. What shall it do?");
         let otherwise = "if you say nothing, the pipeline ends here".to_owned();
-        let asked = (question, otherwise);
         self.reviewer()?
-            .ask_open_question(asked, &self.stop.graceful)
+            .ask_open_question(question, otherwise, &self.stop.graceful)
             .await
     }
 }

@@ -116,8 +116,10 @@ impl PipelineDelivery {
     pub async fn write_files(&self, delivery: &OpenDelivery) -> Result<i64> {
         let upper = delivery.layer(0).join("upper");
         let to = self.working_tree(&upper);
-        let changes = (&self.tree, &self.changes);
-        self.repository.hub.lay_out(changes, to).await?;
+        self.repository
+            .hub
+            .lay_out(&self.tree, &self.changes, to)
+            .await?;
         let gone = self
             .changes
             .iter()
@@ -171,7 +173,7 @@ impl PipelineDelivery {
         hub.move_branch(&branch, &commit, before.as_ref()).await?;
         receiver.receive_objects(&commit).await?;
         let why = format!("massgen: apply {name}");
-        receiver.advance(&commit, (&author, &why)).await?;
+        receiver.advance(&commit, &author, &why).await?;
         Ok((commit, users))
     }
 
@@ -181,7 +183,7 @@ impl PipelineDelivery {
             return Err(Error::bug("there is no project to push"));
         };
         let branch = project.branch.as_deref().unwrap_or_default();
-        self.receiver(project).push((remote, branch))
+        self.receiver(project).push(remote, branch)
     }
 
     fn working_tree<'a>(&'a self, root: &'a AbsPath) -> WorkingTree<'a> {

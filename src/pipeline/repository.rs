@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use crate::config::workflow::{ProjectChoice, WorkflowConfig};
 use crate::error::{Error, ErrorKind, Result};
 use crate::mentions::opened_paths::OpenedPath;
+use crate::orchestrator::execution::RunInvocation;
 use crate::path::{AbsPath, RelPath};
 use crate::roles::journal::JournalEntry;
 use crate::roles::{RoleName, RoleRight};
@@ -58,8 +59,10 @@ pub struct PipelineRepository {
 pub struct NewPipeline<'a> {
     /// Its config.
     pub workflow: &'a WorkflowConfig,
-    /// The task as the user wrote it, and as roles read it, with mentions replaced by paths.
-    pub task: (&'a str, &'a str),
+    /// The task as the user wrote it.
+    pub task: &'a str,
+    /// The task as roles read it, with mentions replaced by paths.
+    pub question: &'a str,
     /// The paths that the prompt opened.
     pub opened: &'a [OpenedPath],
     /// The user's current directory.
@@ -68,8 +71,8 @@ pub struct NewPipeline<'a> {
     pub pipelines: &'a AbsPath,
     /// The user's environment.
     pub env: &'a BTreeMap<String, String>,
-    /// The config file, its text, and the command-line arguments.
-    pub invocation: (Option<&'a AbsPath>, Option<&'a str>, &'a [String]),
+    /// How the pipeline was started.
+    pub invocation: &'a RunInvocation,
     /// Removes the secrets that the record must never hold.
     pub redactor: &'a Redactor,
 }
@@ -102,20 +105,20 @@ impl PipelineRepository {
         {
             notes.push(BORROWS.to_owned());
         }
-        let (config_path, config, arguments) = beginning.invocation;
+        let invocation = beginning.invocation;
         let stages = workflow.pipeline.stages.iter();
         let workspace = match &workflow.workspace {
             None => dir.workspace(),
             Some(place) => place.resolve(base, None).join(dir.name()),
         };
         let record = PipelineRecord {
-            task: beginning.task.0.to_owned(),
+            task: beginning.task.to_owned(),
             opened: beginning.opened.to_vec(),
             cwd: base.clone(),
             began: clock::now().iso_format(),
-            config_path: config_path.cloned(),
-            config: config.map(str::to_owned),
-            arguments: arguments.to_vec(),
+            config_path: invocation.config_path.clone(),
+            config: invocation.config_text.clone(),
+            arguments: invocation.arguments.clone(),
             roles: stages.map(|stage| stage.role.name.clone()).collect(),
             directory,
             workspace,
@@ -133,7 +136,7 @@ impl PipelineRepository {
             record,
             _lock: held,
         };
-        ground.commit_start(begins_at, beginning.task.1).await?;
+        ground.commit_start(begins_at, beginning.question).await?;
         ground
             .dir
             .write_record(&ground.record, beginning.redactor)?;
@@ -235,7 +238,9 @@ impl PipelineRepository {
     /// Commits a tree to the shared branch, which still points at `tip`.
     pub(super) async fn commit(
         &self,
-        (tip, others, tree): (&ObjectId, &[ObjectId], &ObjectId),
+        tip: &ObjectId,
+        others: &[ObjectId],
+        tree: &ObjectId,
         message: &str,
     ) -> Result<ObjectId> {
         let parents: Vec<ObjectId> = [tip].into_iter().chain(others).cloned().collect();

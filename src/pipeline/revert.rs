@@ -37,7 +37,7 @@ impl PipelineRepository {
         let entry = JournalEntry::Revert { role: role.clone() };
         let subject = format!("[supervisor] take out the work of {role}");
         let message = entry.message(&subject, "");
-        self.commit((&tip, &[], &tree), &message).await?;
+        self.commit(&tip, &[], &tree, &message).await?;
         Ok(merges.into_iter().map(|(merge, _)| merge).collect())
     }
 
@@ -64,7 +64,7 @@ impl PipelineRepository {
         let entry = JournalEntry::Reset { role: role.clone() };
         let subject = format!("[supervisor] start {role} afresh");
         let message = entry.message(&subject, "");
-        self.commit((&tip, &[], &tree), &message).await.map(drop)
+        self.commit(&tip, &[], &tree, &message).await.map(drop)
     }
 
     /// Returns the merges of a role's work since it was last reverted, newest first. Each comes

@@ -491,7 +491,7 @@ impl Receiving {
             project: &self.project,
         };
         receiver.receive_objects(&commit).await.unwrap();
-        receiver.advance(&commit, (&self.author, "why")).await
+        receiver.advance(&commit, &self.author, "why").await
     }
 
     fn git(&self, words: &[&str]) -> String {

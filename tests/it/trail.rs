@@ -5,6 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use massgen::config::workflow::{ProjectChoice, WorkflowConfig};
+use massgen::orchestrator::execution::RunInvocation;
 use massgen::path::{AbsPath, RelPath};
 use massgen::pipeline::repository::{NewPipeline, PipelineRepository};
 use massgen::roles::built_in::built_in;
@@ -13,6 +14,7 @@ use massgen::roles::{PipelineSpec, PipelineStage, RoleName};
 use massgen::world::git::hub::NewCommit;
 use massgen::world::git::object::{BranchName, CommitAuthor, ObjectId};
 use massgen::world::git::tree::TreeEdit;
+use massgen::world::store::diagnostic_log::LogDetail;
 use massgen::world::store::redact::Redactor;
 use serde_json::Value;
 
@@ -58,12 +60,18 @@ impl Played {
         let base = AbsPath::new(project.path("")).unwrap();
         let (ground, _) = PipelineRepository::create(NewPipeline {
             workflow: &workflow,
-            task: ("Write a game", "Write a game"),
+            task: "Write a game",
+            question: "Write a game",
             opened: &[],
             base: &base,
             pipelines: &base.join(".massgen/pipelines"),
             env: &std::env::vars().collect(),
-            invocation: (None, None, &[]),
+            invocation: &RunInvocation {
+                config_path: None,
+                config_text: None,
+                arguments: Vec::new(),
+                detail: LogDetail::Plain,
+            },
             redactor: &Redactor::new(Vec::new()),
         })
         .await

@@ -260,7 +260,7 @@ impl<'a> AgentTurn<'a> {
         };
         held.refusal = encode_rejection(&*held.protocol, id, &wish);
         let lodging = self.agent.launch.launcher.clone();
-        let (answer, told) = handle_agent_request(&*held.protocol, lodging, (id, wish)).await;
+        let (answer, told) = handle_agent_request(&*held.protocol, lodging, id, wish).await;
         held.refusal = None;
         if let Some(told) = told {
             self.push_native_tool_call(told);

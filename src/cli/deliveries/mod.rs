@@ -65,7 +65,8 @@ fn is_selected(path: &AbsPath, paths: &[AbsPath]) -> bool {
 /// typo would look like a success.
 fn require_known_path(
     paths: &[AbsPath],
-    (name, known): (&str, &BTreeSet<AbsPath>),
+    name: &str,
+    known: &BTreeSet<AbsPath>,
     here: &AbsPath,
 ) -> Result<()> {
     let is_unknown = |path: &&AbsPath| !known.iter().any(|known| known.is_within(path));

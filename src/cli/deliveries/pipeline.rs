@@ -41,7 +41,8 @@ pub(crate) fn resolve_pipeline(wanted: &str, host: &Host) -> Result<Option<Pipel
 /// Applies what the pipeline in `dir` produced.
 pub(crate) fn run(
     dir: PipelineDir,
-    (host, asked): (&Host, &ApplyArguments),
+    host: &Host,
+    asked: &ApplyArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
     recover(host, output)?;
@@ -60,7 +61,7 @@ pub(crate) fn run(
     runtime.block_on(delivering.require_unchanged(shape))?;
     let delivery = OpenDelivery::create(&deliveries_directory(host), &delivering.delivery_name())?;
     let offer = runtime.block_on(file_source(&delivering, &delivery, host))?;
-    let status = apply((&offer, &delivery, shape), (host, asked), output);
+    let status = apply(&offer, &delivery, shape, host, asked, output);
     let applied = if delivery.is_applied() {
         output.note(&format!("taken back by: massgen undo {}", delivery.name()));
         Some(delivery)
@@ -133,8 +134,11 @@ async fn file_source(
 
 /// Applies the recorded source. If a commit follows, applies all of it or nothing.
 fn apply(
-    (offer, delivery, shape): (&DeliverySource, &OpenDelivery, HistoryMode),
-    (host, asked): (&Host, &ApplyArguments),
+    offer: &DeliverySource,
+    delivery: &OpenDelivery,
+    shape: HistoryMode,
+    host: &Host,
+    asked: &ApplyArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
     if shape != HistoryMode::Files {
@@ -145,7 +149,7 @@ fn apply(
                 .with_hint("deliver the other files without a commit: `--as files`"));
         }
     }
-    apply_delivery((host, asked), delivery, (offer, Vec::new()), output)
+    apply_delivery(host, asked, delivery, offer, Vec::new(), output)
 }
 
 /// Decides how the history of the pipeline is delivered.

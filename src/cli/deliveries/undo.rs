@@ -29,7 +29,7 @@ pub(crate) fn run(
     let paths = resolve_paths(&asked.path, host);
     refuse_outside(&delivered.roots(), &host.cwd, &paths)?;
     let known = delivered.names().map(|(path, ..)| path).collect();
-    require_known_path(&paths, (&name, &known), &host.cwd)?;
+    require_known_path(&paths, &name, &known, &host.cwd)?;
     let since = if asked.force {
         ChangedFilePolicy::Replaced
     } else {
@@ -46,7 +46,7 @@ pub(crate) fn run(
              back: git restore FILE)"
         ));
     }
-    report((&name, &host.cwd), &rows, remedy, output)
+    report(&name, &host.cwd, &rows, remedy, output)
 }
 
 /// Advice about names that were not changed.
@@ -60,7 +60,8 @@ pub(super) enum UndoRemedy {
 
 /// Prints what was done, and what was not.
 pub(super) fn report(
-    (name, here): (&str, &AbsPath),
+    name: &str,
+    here: &AbsPath,
     rows: &[UndoRow],
     remedy: UndoRemedy,
     output: &mut CliOutput<'_>,

@@ -20,7 +20,8 @@ use crate::world::sandbox::program_environment::ProgramEnvironment;
 pub(crate) async fn inspect(
     host: &Host,
     around: ProbeContext<'_>,
-    (config, needs): (Option<&Config>, ModelRequirement),
+    config: Option<&Config>,
+    needs: ModelRequirement,
 ) -> Vec<DoctorFinding> {
     let agents = config.map_or(&[][..], |config| &config.agents);
     let mut findings = Vec::new();

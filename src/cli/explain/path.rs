@@ -146,7 +146,7 @@ impl AccessDecision {
                     "deny"
                 },
                 rule: refusal.rule,
-                change: suggest_change(refusal.rule, (wanted, held), &named),
+                change: suggest_change(refusal.rule, wanted, held, &named),
                 reason: match refusal.rule {
                     // The gate's own message is for the agent, and names the agent's directories.
                     OUTSIDE_GRANTS => "nothing that is open to the agent leads there".to_owned(),
@@ -176,7 +176,8 @@ fn granted_reason(named: &str, agreeing: &[(RealPath, GrantKind)]) -> String {
 /// Returns what the user could do to allow the access; `None` if nothing helps.
 fn suggest_change(
     rule: &str,
-    (wanted, held): (Permission, AccessBasis),
+    wanted: Permission,
+    held: AccessBasis,
     grant: &str,
 ) -> Option<String> {
     let is_guards = matches!(rule, OUTSIDE_GRANTS | "granted-permission");

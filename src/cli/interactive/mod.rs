@@ -312,8 +312,8 @@ impl InteractiveSession {
                 Err(error) => Err(error),
             },
             TurnInput::Interrupted(unfinished) => {
-                let typed = (&standing.host, arguments);
-                let conducted = resume(unfinished, typed, stop, output, None);
+                let host = &standing.host;
+                let conducted = resume(unfinished, host, arguments, stop, output, None);
                 Box::pin(conducted).await
             }
         };

@@ -110,8 +110,7 @@ impl SessionState {
         };
         let remembered = going_on.as_ref().map(|going_on| going_on.team_file(host));
         let remembered = remembered.transpose()?.flatten();
-        let mut team =
-            configured_team(host, arguments, (remembered, WorkspaceMode::Given), output)?;
+        let mut team = configured_team(host, arguments, remembered, WorkspaceMode::Given, output)?;
         if let Some(team) = &mut team {
             if team.config.workflow.is_some() {
                 return Err(
@@ -323,7 +322,8 @@ impl SessionState {
         let mut made = choose_team(
             &self.host,
             &self.arguments,
-            (None, WorkspaceMode::Given),
+            None,
+            WorkspaceMode::Given,
             output,
         )
         .await?;

@@ -33,7 +33,7 @@ pub(crate) fn serve_runs(
         let runs = RunRegistry::new(ground, asked.parallel, stop.clone());
         let conductor = RunHandler::new(runs.clone());
         let what = format!("runs of {agents}");
-        let served = way.serve((&conductor, &what), &stop, output).await;
+        let served = way.serve(&conductor, &what, &stop, output).await;
         stop.graceful.cancel();
         tokio::select! {
             () = runs.end() => {}

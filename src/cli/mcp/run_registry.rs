@@ -76,8 +76,24 @@ struct RunRegistryState {
     apply_lock: tokio::sync::Mutex<()>,
 }
 
-/// A run that has started, with its updates.
-pub(crate) type StartedRun = (Arc<TrackedRun>, broadcast::Receiver<Arc<str>>);
+/// A run that has started.
+#[derive(Debug)]
+pub(crate) struct StartedRun {
+    /// The run.
+    pub(crate) run: Arc<TrackedRun>,
+    /// Its updates.
+    pub(crate) updates: broadcast::Receiver<Arc<str>>,
+}
+
+impl StartedRun {
+    /// Subscribes to the updates of `run`.
+    pub(crate) fn subscribe(run: Arc<TrackedRun>) -> Self {
+        Self {
+            updates: run.subscribe(),
+            run,
+        }
+    }
+}
 
 impl RunRegistry {
     /// Creates a registry without runs; at most `parallel` run at the same time, and `stop` stops
@@ -106,17 +122,17 @@ impl RunRegistry {
             immediate: self.0.stop.immediate.child_token(),
         };
         let board = Arc::new(TrackedRun::new(stop));
-        let news = board.subscribe();
+        let started = StartedRun::subscribe(Arc::clone(&board));
         tokio::spawn(self.clone().execute(prompt, Arc::clone(&board), slot));
         board.wait_for_name().await.map_err(not_started_error)?;
         let mut known = self.lock_runs();
-        known.push(Arc::clone(&board));
+        known.push(board);
         if known.len() > KNOWN_MAX
             && let Some(oldest) = known.iter().position(|board| board.is_ended())
         {
             known.remove(oldest);
         }
-        Ok((board, news))
+        Ok(started)
     }
 
     /// Returns the run with this name.

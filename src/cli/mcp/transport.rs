@@ -65,7 +65,8 @@ impl McpTransport {
     /// Serves clients with `server`, which offers `what`, until the client or the user ends it.
     pub(crate) async fn serve<S>(
         self,
-        (server, what): (&S, &str),
+        server: &S,
+        what: &str,
         stop: &ShutdownSignal,
         output: &mut CliOutput<'_>,
     ) -> Result<()>

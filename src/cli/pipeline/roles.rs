@@ -102,7 +102,8 @@ fn workflow_rows(workflow: &WorkflowConfig) -> Vec<RoleRow> {
 
 /// Prints the roles of a pipeline that would begin, its project and the order of its stages.
 pub(crate) async fn show_preview(
-    (workflow, checks): (&WorkflowConfig, usize),
+    workflow: &WorkflowConfig,
+    checks: usize,
     host: &Host,
     output: &mut CliOutput<'_>,
 ) -> Result<()> {

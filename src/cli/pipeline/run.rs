@@ -34,6 +34,7 @@ use crate::pipeline::{PipelineContext, PipelineRun};
 use crate::spending::models::ModelList;
 use crate::world::diagnostics::telemetry::settings::TelemetrySettings;
 use crate::world::io::files::{expect_output_file, read_capped, write_output_file};
+use crate::world::store::approvals::ApprovalFile;
 use crate::world::store::pipelines::{PipelineDir, list, lookup};
 use crate::world::store::prepare_state_dir;
 use crate::world::store::prune::ProjectStore;
@@ -107,33 +108,29 @@ pub(crate) async fn begin(
     let company = stage.pipeline_context()?;
     let workflow = stage.config.workflow.as_ref();
     let workflow = workflow.ok_or_else(|| Error::bug("the config has no pipeline"))?;
-    let started_with = &company.invocation;
-    let config_path = started_with.config_path.as_ref();
-    let config_text = started_with.config_text.as_deref();
     let (ground, notes) = PipelineRepository::create(NewPipeline {
         workflow,
-        task: (
-            &prepared.prompt.original_prompt,
-            &prepared.prompt.cleaned_prompt,
-        ),
+        task: &prepared.prompt.original_prompt,
+        question: &prepared.prompt.cleaned_prompt,
         opened: &stage.opened,
         base: &stage.host.cwd,
         pipelines: &pipelines,
         env: &stage.host.env,
-        invocation: (config_path, config_text, &started_with.arguments),
+        invocation: &company.invocation,
         redactor: &company.redactor,
     })
     .await?;
     for note in &notes {
         output.warning(note);
     }
-    Box::pin(stage.run((company, ground), stop, output, reader)).await
+    Box::pin(stage.run(company, ground, stop, output, reader)).await
 }
 
 /// Resumes the pipeline in `dir`, and shows it.
 pub(crate) async fn resume(
     dir: PipelineDir,
-    (host, now): (&Host, &RunArguments),
+    host: &Host,
+    now: &RunArguments,
     stop: ShutdownSignal,
     output: &mut CliOutput<'_>,
     reader: OutputMode<'_>,
@@ -189,7 +186,7 @@ pub(crate) async fn resume(
         arguments: &arguments,
     };
     let company = stage.pipeline_context()?;
-    Box::pin(stage.run((company, ground), stop, output, reader)).await
+    Box::pin(stage.run(company, ground, stop, output, reader)).await
 }
 
 /// Merges the current flags with the config, models, answers and limits that the pipeline was
@@ -215,6 +212,8 @@ impl PipelineLaunch<'_> {
     fn pipeline_context(&self) -> Result<PipelineContext> {
         let host = &self.host;
         Ok(PipelineContext {
+            base: self.host.cwd.clone(),
+            opened: self.opened.clone(),
             models: connect_all(&self.config, &self.models, host)?,
             redactor: Redactor::new(secret_values(&self.config, host)),
             telemetry: self.telemetry.clone(),
@@ -245,7 +244,8 @@ impl PipelineLaunch<'_> {
 
     async fn run(
         self,
-        (mut company, ground): (PipelineContext, PipelineRepository),
+        mut company: PipelineContext,
+        ground: PipelineRepository,
         stop: ShutdownSignal,
         output: &mut CliOutput<'_>,
         reader: OutputMode<'_>,
@@ -253,7 +253,6 @@ impl PipelineLaunch<'_> {
         let Self {
             host,
             config,
-            opened,
             consents,
             arguments,
             ..
@@ -263,10 +262,13 @@ impl PipelineLaunch<'_> {
         if let Some(path) = &answer_file {
             expect_output_file(path)?;
         }
-        let around = (&config, &host.cwd, host.home.as_ref());
-        let typed = (UserPresence::detect(&host), arguments);
-        let seated = user_interaction(around, consents, typed, &reader, output)?;
-        company.approvals = seated.approvals.clone();
+        let person = UserPresence::detect(&host);
+        let seated = user_interaction(&config, &host.cwd, person, arguments, &reader, output)?;
+        company.approvals = ApprovalConfig {
+            channel: seated.approval_channel.clone(),
+            session: consents,
+            persistent: host.home.as_ref().map(ApprovalFile::in_home),
+        };
         let asked = seated.into_questions(stop.graceful.clone());
         let (name, dir) = (ground.dir.name(), ground.dir.dir().clone());
         let begun = RunStart {
@@ -280,17 +282,16 @@ impl PipelineLaunch<'_> {
             status_file: dir.join("pipeline.json"),
             answer_file: kept_in.clone(),
         };
-        let told = (begun, redactor.clone());
-        let view = RunObserver::begin(reader, told, (arguments, places), output)?;
+        let redacting = redactor.clone();
+        let view = RunObserver::begin(reader, begun, redacting, arguments, places, output)?;
         let (shown, events) = mpsc::channel(EVENTS_WAITING_MAX);
-        let whole = ((host.cwd.clone(), opened), (company, ground), (stop, shown));
         let retention = config.retention;
         let layout = RunLayout::plan(&config, &host.cwd, RunName::new(0));
         let store = ProjectStore {
             state: layout.state,
             sessions: layout.sessions,
         };
-        let pipeline = PipelineRun::new(config, whole.0, whole.1, whole.2)?;
+        let pipeline = PipelineRun::new(config, company, ground, stop, shown)?;
         let (result, followed) = tokio::join!(pipeline.run(), forward_events(events, view, asked));
         let result = result?;
         if let Some(answer) = &result.answer {

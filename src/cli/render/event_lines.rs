@@ -94,7 +94,7 @@ fn tool_line(event: &ToolEvent) -> Option<EventLine> {
             decision,
             reason,
             ..
-        } => Some(hook_line((event, command), decision, reason.as_deref())),
+        } => Some(hook_line(event, command, decision, reason.as_deref())),
         ToolEvent::ToolFinished {
             tool,
             success,
@@ -175,7 +175,7 @@ fn approval_line(tool: &str, answer: Option<ApprovalAnswer>) -> EventLine {
 }
 
 /// Describes the decision of a hook.
-fn hook_line((event, command): (&str, &str), decision: &str, reason: Option<&str>) -> EventLine {
+fn hook_line(event: &str, command: &str, decision: &str, reason: Option<&str>) -> EventLine {
     let (style, verb) = match decision {
         "deny" => (TextStyle::Bad, "is denied by"),
         "failed" => (TextStyle::Bad, "is let down by"),

@@ -109,7 +109,7 @@ fn agents_that_speak_at_once_never_meet_within_a_line() {
     ");
 }
 
-fn called((agent, tool): (&str, &str), arguments: &str, denied: Option<&str>) -> Event {
+fn called(agent: &str, tool: &str, arguments: &str, denied: Option<&str>) -> Event {
     Event::Tool(ToolEvent::ToolCalled {
         agent: id(agent),
         call_id: "c1".to_owned(),
@@ -126,7 +126,8 @@ fn tools_answers_and_votes_are_told_as_they_happen() {
         started(),
         text("ann", "Writing"),
         called(
-            ("ann", "write_file"),
+            "ann",
+            "write_file",
             "{\"path\":\"a\",\n\"content\":\"b\"}",
             None,
         ),
@@ -143,7 +144,8 @@ fn tools_answers_and_votes_are_told_as_they_happen() {
             images: Vec::new(),
         }),
         called(
-            ("bob", "read_text_file"),
+            "bob",
+            "read_text_file",
             "{\"path\":\"/etc/shadow\"}",
             Some("no grant reaches it\nyou may read under: /w"),
         ),

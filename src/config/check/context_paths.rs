@@ -11,13 +11,6 @@ use crate::permissions::grant::Permission;
 use crate::permissions::guard::{DownloadsAccess, FolderGuard, GuardPreset};
 use crate::permissions::protected::PROTECTED;
 
-/// Whether a context path may be as wide as a home directory.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum BreadthPolicy {
-    Refused,
-    Allowed,
-}
-
 impl ConfigChecker<'_> {
     /// Returns the context paths of an `orchestrator` or a backend.
     pub(super) fn context_paths(&mut self, holder: &MappingView<'_>) -> Vec<ContextPath> {
@@ -45,18 +38,15 @@ impl ConfigChecker<'_> {
         if let YamlValue::Scalar(_) = item.value {
             let text = scalar_text(item, path)?;
             let root = self.path(&text)?;
-            self.refuse_breadth(&root, &text, BreadthPolicy::Refused);
+            self.refuse_breadth(&root, &text);
             return Some(ContextPath::read_only(root));
         }
         let entry = MappingView { node: item, path };
         let text = entry.text("path")?;
         let root = self.path(&text)?;
-        let breadth = if entry.flag("allow_broad") == Some(true) {
-            BreadthPolicy::Allowed
-        } else {
-            BreadthPolicy::Refused
-        };
-        self.refuse_breadth(&root, &text, breadth);
+        if entry.flag("allow_broad") != Some(true) {
+            self.refuse_breadth(&root, &text);
+        }
         let permission = match entry.text("permission").map(|text| text.written) {
             Some("write") => Permission::Write,
             _ => Permission::Read,
@@ -188,17 +178,15 @@ impl ConfigChecker<'_> {
         let mut found = Vec::new();
         for text in texts.into_iter().take(PATHS_MAX) {
             if let Some(path) = self.path(&text) {
-                self.refuse_breadth(&path, &text, BreadthPolicy::Refused);
+                self.refuse_breadth(&path, &text);
                 found.push(path);
             }
         }
         found
     }
 
-    fn refuse_breadth(&mut self, path: &AbsPath, text: &TextValue<'_>, breadth: BreadthPolicy) {
-        let reason =
-            paths::breadth_reason(path, self.context).filter(|_| breadth == BreadthPolicy::Refused);
-        if let Some(reason) = reason {
+    fn refuse_breadth(&mut self, path: &AbsPath, text: &TextValue<'_>) {
+        if let Some(reason) = paths::breadth_reason(path, self.context) {
             let message = format!("{} is {reason}", quote(&path.to_string()));
             let error = Diagnostic::error(&text.path, message).with_span(text.span);
             self.findings.push(error.with_suggestion(

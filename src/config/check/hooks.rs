@@ -39,13 +39,13 @@ impl ConfigChecker<'_> {
         let mut hooks = Vec::new();
         for (path, item) in section.items(event.name()) {
             if let YamlValue::Scalar(_) = item.value {
-                hooks.extend(self.hook(event, ToolMatcher::All, (path, item)));
+                hooks.extend(self.hook(event, ToolMatcher::All, path, item));
                 continue;
             }
             let group = MappingView { node: item, path };
             let matcher = self.matcher(event, &group);
-            for entry in group.items("hooks") {
-                hooks.extend(self.hook(event, matcher.clone(), entry));
+            for (path, item) in group.items("hooks") {
+                hooks.extend(self.hook(event, matcher.clone(), path, item));
             }
         }
         hooks
@@ -77,7 +77,8 @@ impl ConfigChecker<'_> {
         &mut self,
         event: HookEvent,
         matcher: ToolMatcher,
-        (path, item): (String, &YamlNode),
+        path: String,
+        item: &YamlNode,
     ) -> Option<Hook> {
         let view = MappingView {
             node: item,

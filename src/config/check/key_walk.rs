@@ -112,7 +112,7 @@ impl ConfigChecker<'_> {
             KeyStatus::Required | KeyStatus::Served | KeyStatus::PassedOn => {
                 self.walk_value(&mut entry.value, &key.shape, &path, cwd);
             }
-            KeyStatus::Unserved(ignored) => self.walk_unserved(entry, (key, ignored), &path, cwd),
+            KeyStatus::Unserved(ignored) => self.walk_unserved(entry, key, ignored, &path, cwd),
             KeyStatus::Refused => {
                 let message = format!("`{}` cannot be used here", entry.key);
                 self.findings.push(
@@ -129,7 +129,8 @@ impl ConfigChecker<'_> {
     fn walk_unserved(
         &mut self,
         entry: &mut YamlEntry,
-        (key, ignored): (&'static ConfigKey, IgnoredEffect),
+        key: &'static ConfigKey,
+        ignored: IgnoredEffect,
         path: &str,
         cwd: &str,
     ) {

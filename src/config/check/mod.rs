@@ -117,7 +117,7 @@ pub fn check(
     } else {
         None
     };
-    let reaches = found_config::restricted_uses((&written, &tree), origin, context);
+    let reaches = found_config::restricted_uses(&written, &tree, origin, context);
     checker.finish(config.map(|config| (config, reaches)))
 }
 

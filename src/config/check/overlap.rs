@@ -71,7 +71,8 @@ impl ConfigChecker<'_> {
                     DirectoryOwner::Agent,
                     place,
                     path,
-                    (&backend, "cwd"),
+                    &backend,
+                    "cwd",
                 ))
             })
             .collect()
@@ -106,7 +107,7 @@ impl ConfigChecker<'_> {
         };
         let storages = storages.into_iter().map(|(key, place)| {
             let path = place.resolve(self.context.base, None);
-            DirectoryClaim::new(DirectoryOwner::Massgen, place, path, (&view, key))
+            DirectoryClaim::new(DirectoryOwner::Massgen, place, path, &view, key)
         });
         storages.chain([logs]).collect()
     }
@@ -114,7 +115,7 @@ impl ConfigChecker<'_> {
     /// Returns whether a directory is separate from the user's; adds an error if not.
     fn check_separate(&mut self, territory: &DirectoryClaim<'_>, config: &Config) -> bool {
         let path = &territory.path;
-        let fault = match (territory.owner, self.unsuitable_reason(territory)) {
+        let (message, suggestion) = match (territory.owner, self.unsuitable_reason(territory)) {
             (DirectoryOwner::Agent, None) => return true,
             (DirectoryOwner::Agent, Some(reason)) => (
                 format!("{} is {reason}", quote(&path.to_string())),
@@ -135,7 +136,7 @@ impl ConfigChecker<'_> {
                 ),
             },
         };
-        self.refuse(territory, fault.0, fault.1);
+        self.refuse(territory, message, suggestion);
         false
     }
 
@@ -185,7 +186,8 @@ impl<'n> DirectoryClaim<'n> {
         owner: DirectoryOwner,
         place: &StoragePath,
         path: AbsPath,
-        (view, key): (&MappingView<'n>, &str),
+        view: &MappingView<'n>,
+        key: &str,
     ) -> Self {
         Self {
             owner,

@@ -133,15 +133,17 @@ impl ConfigChecker<'_> {
                 self.findings.push(error.with_suggestion(way_out));
                 continue;
             };
-            self.example(rules, (call, expected), (path, span));
+            self.example(rules, call, expected, path, span);
         }
     }
 
     fn example(
         &mut self,
         rules: &CallRules,
-        (call, expected): (&str, &str),
-        (path, span): (String, &Span),
+        call: &str,
+        expected: &str,
+        path: String,
+        span: &Span,
     ) {
         let rulings = [RuleAction::Deny, RuleAction::Ask, RuleAction::Allow];
         let known = rulings.iter().any(|ruling| ruling.to_string() == expected);

@@ -44,10 +44,11 @@ impl ConfigChecker<'_> {
                         RuleTarget::Server(server) => unknown_server(server, servers),
                         RuleTarget::Tool(tool) => unknown_tool(tool, servers),
                     });
-                    if let Some((message, way_out)) = found {
-                        let warning = Diagnostic::warning(path, message).with_span(&item.span);
-                        self.findings.push(match way_out {
-                            Some(way_out) => warning.with_suggestion(way_out),
+                    if let Some(rule) = found {
+                        let warning = Diagnostic::warning(path, rule.message);
+                        let warning = warning.with_span(&item.span);
+                        self.findings.push(match rule.suggestion {
+                            Some(suggestion) => warning.with_suggestion(suggestion),
                             None => warning,
                         });
                     }
@@ -57,15 +58,22 @@ impl ConfigChecker<'_> {
     }
 }
 
-/// A message, and what to write instead, if that is known.
-type UnmatchedRule = (String, Option<String>);
+/// A rule that no call can match.
+struct UnmatchedRule {
+    message: String,
+    /// What to write instead, if that is known.
+    suggestion: Option<String>,
+}
 
 fn without_arguments(word: &str) -> UnmatchedRule {
     let message = format!(
         "{} is `{word}` without arguments alone",
         quote(&format!("command({word})"))
     );
-    (message, Some(format!("`command({word} *)` is all of it")))
+    UnmatchedRule {
+        message,
+        suggestion: Some(format!("`command({word} *)` is all of it")),
+    }
 }
 
 fn unknown_server(server: &str, servers: &[Arc<ServerConfig>]) -> Option<UnmatchedRule> {
@@ -77,8 +85,10 @@ fn unknown_server(server: &str, servers: &[Arc<ServerConfig>]) -> Option<Unmatch
         "the rule fits nothing: no server is called {}",
         quote(server)
     );
-    let near = nearest(server, names());
-    Some((message, near.map(|near| format!("did you mean `{near}`?"))))
+    Some(UnmatchedRule {
+        message,
+        suggestion: did_you_mean(nearest(server, names())),
+    })
 }
 
 fn unknown_tool(tool: &str, servers: &[Arc<ServerConfig>]) -> Option<UnmatchedRule> {
@@ -104,6 +114,12 @@ fn unknown_tool(tool: &str, servers: &[Arc<ServerConfig>]) -> Option<UnmatchedRu
         return None;
     }
     let message = format!("the rule fits nothing: massgen has no tool {}", quote(tool));
-    let near = nearest(tool, own());
-    Some((message, near.map(|near| format!("did you mean `{near}`?"))))
+    Some(UnmatchedRule {
+        message,
+        suggestion: did_you_mean(nearest(tool, own())),
+    })
+}
+
+fn did_you_mean(near: Option<&str>) -> Option<String> {
+    near.map(|near| format!("did you mean `{near}`?"))
 }

@@ -283,13 +283,13 @@ impl ConfigChecker<'_> {
                 YamlValue::Mapping(_) => MappingView { node, path },
                 YamlValue::Scalar(_) => {
                     let text = scalar_text(node, path)?;
-                    stages.extend(self.stage(&text, None, (roles, agents)));
+                    stages.extend(self.stage(&text, None, roles, agents));
                     continue;
                 }
                 YamlValue::Null | YamlValue::List(_) => continue,
             };
             if let Some(text) = stage.text("role") {
-                stages.extend(self.stage(&text, Some(&stage), (roles, agents)));
+                stages.extend(self.stage(&text, Some(&stage), roles, agents));
             }
         }
         let mut seen = BTreeSet::new();
@@ -307,7 +307,8 @@ impl ConfigChecker<'_> {
         &mut self,
         name: &TextValue<'_>,
         view: Option<&MappingView<'_>>,
-        (roles, agents): (&[PipelineRole], &[AgentConfig]),
+        roles: &[PipelineRole],
+        agents: &[AgentConfig],
     ) -> Option<PipelineStage> {
         let role = self.role_name(name)?;
         let own = roles.iter().find(|own| own.name == role).cloned();

@@ -163,7 +163,7 @@ impl ConfigKey {
         doc: &'static str,
         found: FoundConfigUse,
     ) -> Self {
-        Self::row(name, shape, doc, (KeyStatus::Required, found))
+        Self::row(name, shape, doc, KeyStatus::Required, found)
     }
 
     /// Creates a key that massgen acts on.
@@ -173,7 +173,7 @@ impl ConfigKey {
         doc: &'static str,
         found: FoundConfigUse,
     ) -> Self {
-        Self::row(name, shape, doc, (KeyStatus::Served, found))
+        Self::row(name, shape, doc, KeyStatus::Served, found)
     }
 
     /// Creates keys that are sent to the model's API.
@@ -183,7 +183,7 @@ impl ConfigKey {
         doc: &'static str,
         found: FoundConfigUse,
     ) -> Self {
-        Self::row(names, shape, doc, (KeyStatus::PassedOn, found))
+        Self::row(names, shape, doc, KeyStatus::PassedOn, found)
     }
 
     /// Creates keys that massgen does not act on; `instead` describes what happens, or what to
@@ -195,20 +195,26 @@ impl ConfigKey {
         ignored: IgnoredEffect,
     ) -> Self {
         let status = KeyStatus::Unserved(ignored);
-        Self::row(names, shape, instead, (status, FoundConfigUse::Harmless))
+        Self::row(names, shape, instead, status, FoundConfigUse::Harmless)
     }
 
     /// Creates keys that are errors; `instead` describes what to write.
     const fn refused(names: &'static [&'static str], instead: &'static str) -> Self {
-        let status = (KeyStatus::Refused, FoundConfigUse::Harmless);
-        Self::row(names, ValueShape::Any, instead, status)
+        Self::row(
+            names,
+            ValueShape::Any,
+            instead,
+            KeyStatus::Refused,
+            FoundConfigUse::Harmless,
+        )
     }
 
     const fn row(
         names: &'static [&'static str],
         shape: ValueShape,
         doc: &'static str,
-        (status, found): (KeyStatus, FoundConfigUse),
+        status: KeyStatus,
+        found: FoundConfigUse,
     ) -> Self {
         Self {
             names,

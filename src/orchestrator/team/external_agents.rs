@@ -55,8 +55,12 @@ impl AgentTeam {
         models: Vec<AvailableModel>,
     ) -> Vec<AvailableModel> {
         let lodging = || {
-            let (commands, command) = self.environments.as_ref()?.external_agent(&member.id)?;
-            let (gate, ground) = (gate?, self.server_context.as_ref()?);
+            let (commands, command) = self
+                .resources
+                .environments
+                .as_ref()?
+                .external_agent(&member.id)?;
+            let (gate, ground) = (gate?, self.resources.server_context.as_ref()?);
             let log = format!("{}.{}.log", member.id, gate.phase());
             Some(AgentLaunchSetup {
                 command: command.clone(),

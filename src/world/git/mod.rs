@@ -224,7 +224,7 @@ impl GitProgram {
         let arguments: Vec<&str> = settings.chain(call.arguments.iter().copied()).collect();
         let env = [("PATH", self.path.as_str())];
         let env = env.iter().chain(ENVIRONMENT).chain(call.env).copied();
-        self.run(call, (&arguments, &ProcessEnvironment::from_variables(env)))
+        self.run(call, &arguments, &ProcessEnvironment::from_variables(env))
             .await
     }
 
@@ -267,13 +267,14 @@ impl GitProgram {
     /// Runs git with the user's settings and returns its output, whatever its exit status. Only for
     /// commands that run nothing that comes with a repository.
     async fn try_as_user(&self, call: GitInvocation<'_>) -> Result<GitOutput> {
-        self.run(call, (call.arguments, &self.listed)).await
+        self.run(call, call.arguments, &self.listed).await
     }
 
     async fn run(
         &self,
         call: GitInvocation<'_>,
-        (arguments, env): (&[&str], &ProcessEnvironment),
+        arguments: &[&str],
+        env: &ProcessEnvironment,
     ) -> Result<GitOutput> {
         let program = ProgramInvocation {
             path: &self.program,

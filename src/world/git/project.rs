@@ -91,8 +91,7 @@ impl ProjectRepository {
                 "git does not tell where its parts are",
             ));
         };
-        look.expect_own((&root, &git_dir, &common, &objects))
-            .await?;
+        look.expect_own(&root, &git_dir, &common, &objects).await?;
         let format = lines.next().unwrap_or("sha1").to_owned();
         if let Some(remote) = look.setting("extensions.partialClone").await? {
             let why = format!("some of its objects are only at `{remote}`");
@@ -154,7 +153,10 @@ impl RepositoryProbe<'_> {
     /// directory.
     async fn expect_own(
         self,
-        (root, git_dir, common, objects): (&AbsPath, &AbsPath, &AbsPath, &AbsPath),
+        root: &AbsPath,
+        git_dir: &AbsPath,
+        common: &AbsPath,
+        objects: &AbsPath,
     ) -> Result<()> {
         let stood_in = dir::resolve(self.dir)?;
         if !stood_in.as_path().starts_with(root.as_path()) {

@@ -112,11 +112,7 @@ impl CommitReceiver<'_> {
     /// # Errors
     /// Another git is working, or the branch does not point to the project's head: nothing has
     /// changed then.
-    pub async fn advance(
-        self,
-        commit: &ObjectId,
-        (author, why): (&CommitAuthor, &str),
-    ) -> Result<()> {
+    pub async fn advance(self, commit: &ObjectId, author: &CommitAuthor, why: &str) -> Result<()> {
         let next = NextIndex::lock(self.hub, self.project, commit).await?;
         // From here on, no other git changes the branch or checks out another.
         let branch = format!("{BRANCHES}{}", self.expect_unmoved().await?);
@@ -146,11 +142,11 @@ impl CommitReceiver<'_> {
     ///
     /// # Errors
     /// The push failed; git has printed why.
-    pub fn push(self, (remote, branch): (&str, &str)) -> Result<()> {
+    pub fn push(self, remote: &str, branch: &str) -> Result<()> {
         let reference = format!("{BRANCHES}{branch}");
         let words = ["push", "--", remote, &reference];
         let git = self.hub.git();
-        let ended = process::run_for_user(&git.program, &words, (&self.project.root, &git.whole))
+        let ended = process::run_for_user(&git.program, &words, &self.project.root, &git.whole)
             .map_err(|error| Error::io("cannot start git", error))?;
         if ended == Some(0) {
             return Ok(());

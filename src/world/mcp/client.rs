@@ -108,7 +108,8 @@ impl McpClient {
     /// Starts a program and initializes a session with it.
     pub(super) async fn connect_program(
         launch: ServerLaunch,
-        (log, listener): (StderrFilter, Option<ServerListener>),
+        log: StderrFilter,
+        listener: Option<ServerListener>,
         time_max: Duration,
     ) -> Result<Self, String> {
         let ServerLaunch {
@@ -168,7 +169,8 @@ impl McpClient {
         let service = if let Some(manager) = signed_in {
             let client = AuthClient::new(client, manager);
             Box::pin(remote::initialize_remote(
-                (remote, client),
+                remote,
+                client,
                 listener,
                 &changes,
                 credentials,
@@ -176,7 +178,8 @@ impl McpClient {
             .await
         } else {
             Box::pin(remote::initialize_remote(
-                (remote, client),
+                remote,
+                client,
                 listener,
                 &changes,
                 credentials,

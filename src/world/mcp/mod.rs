@@ -217,7 +217,8 @@ impl McpServers {
         equipped: Vec<ServerSetup>,
         filter: &ToolFilter,
         outside: SideEffectPolicy,
-        (known, pool): (&ToolListCache, &ConnectionPool),
+        known: &ToolListCache,
+        pool: &ConnectionPool,
     ) -> Self {
         let place = |equipped| ServerHandle {
             seat: pool.slot(equipped),
@@ -416,7 +417,7 @@ impl ConnectionSlot {
                 let launch = launcher(wanted).map_err(failed)?;
                 let log = client::log_to(log.clone(), redactor.clone());
                 let opened =
-                    McpClient::connect_program(launch, (log, listener), START_TIME_MAX).await;
+                    McpClient::connect_program(launch, log, listener, START_TIME_MAX).await;
                 opened.map_err(failed)
             }
             (ServerTransport::Program(_), None) => {

@@ -44,7 +44,8 @@ pub(super) fn client(remote: &RemoteServer) -> Result<Client, String> {
 /// the server does not support Streamable HTTP, the older protocol is used. `changes` counts how
 /// often its tools have changed; `credentials` are redacted from its messages.
 pub(super) async fn initialize_remote<C: SseHttpClient>(
-    (remote, client): (&RemoteServer, C),
+    remote: &RemoteServer,
+    client: C,
     listener: Option<&ServerListener>,
     changes: &Arc<AtomicUsize>,
     credentials: &Credentials,

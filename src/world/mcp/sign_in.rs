@@ -181,7 +181,8 @@ async fn challenge(server: &RemoteServer) -> Result<Option<String>> {
     let client = remote::client(server).map_err(|why| refusal(&why))?;
     let asking = async {
         match remote::initialize_remote(
-            (server, client),
+            server,
+            client,
             None,
             &Arc::default(),
             &Credentials::default(),

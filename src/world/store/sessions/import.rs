@@ -7,7 +7,9 @@ use std::path::Path;
 use crate::config::storage_path::{SESSIONS, STATE_DIR};
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
-use crate::world::store::sessions::fork::{Came, SessionIdentity, publish, rewrite_identity};
+use crate::world::store::sessions::fork::{
+    SessionIdentity, SessionOrigin, publish, rewrite_identity,
+};
 use crate::world::store::sessions::turn::WORKSPACE;
 use crate::world::store::sessions::{PREFIX, SessionDir};
 use crate::world::sys::state_files::dir::{self, DirectoryAudience, StagingDirectory};
@@ -63,7 +65,7 @@ pub fn import(from: &AbsPath, sessions: &AbsPath) -> Result<ImportedSession> {
         id: unpacked.top,
     };
     let session = publish(sessions, stage, |made| {
-        rewrite_identity(&staged, &before, made, Came::Imported)
+        rewrite_identity(&staged, &before, made, SessionOrigin::Imported)
     })?;
     Ok(ImportedSession {
         session,
