@@ -210,7 +210,7 @@ impl ModelApi {
 mod tests {
     use super::*;
     use crate::config::keys::KeyStatus;
-    use crate::config::keys::agents::BACKEND;
+    use crate::config::keys::backend::BACKEND;
     use crate::config::vendors::find_vendor;
 
     /// Checks to which of these vendors a key is sent.

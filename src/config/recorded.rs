@@ -4,6 +4,10 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::config::keys::{
+    ConfigKey, agents, backend, context_paths, coordination, folder_guard, limits, orchestrator,
+    root,
+};
 use crate::config::{AgentConfig, Config, ContextPath, CoordinationMode, NoveltyRequirement};
 use crate::path::RelPath;
 use crate::permissions::guard::{DownloadsAccess, FolderGuard, GuardPreset};
@@ -15,18 +19,20 @@ pub fn recorded_config(config: &Config) -> Value {
     let orchestrator = &config.orchestrator;
     let agents: Vec<Value> = config.agents.iter().map(agent).collect();
     json!({
-        "agents": agents,
-        "orchestrator": {
-            "context_paths": context_paths(&orchestrator.context_paths),
-            "max_new_answers_per_agent": orchestrator.max_new_answers_per_agent,
-            "answer_novelty_requirement": match orchestrator.answer_novelty {
+        root::AGENTS.name(): agents,
+        root::ORCHESTRATOR.name(): {
+            context_paths::KEY.name(): context_paths(&orchestrator.context_paths),
+            orchestrator::MAX_NEW_ANSWERS_PER_AGENT.name(): orchestrator.max_new_answers_per_agent,
+            orchestrator::ANSWER_NOVELTY_REQUIREMENT.name(): match orchestrator.answer_novelty {
                 NoveltyRequirement::Lenient => "lenient",
                 NoveltyRequirement::Balanced => "balanced",
                 NoveltyRequirement::Strict => "strict",
             },
-            "skip_coordination_rounds": orchestrator.coordination == CoordinationMode::Skip,
-            "coordination": {
-                "max_orchestration_restarts": orchestrator.max_orchestration_restarts,
+            orchestrator::SKIP_COORDINATION_ROUNDS.name():
+                orchestrator.coordination == CoordinationMode::Skip,
+            orchestrator::COORDINATION.name(): {
+                coordination::MAX_ORCHESTRATION_RESTARTS.name():
+                    orchestrator.max_orchestration_restarts,
             },
         },
     })
@@ -34,19 +40,22 @@ pub fn recorded_config(config: &Config) -> Value {
 
 fn agent(agent: &AgentConfig) -> Value {
     let mut backend = Map::new();
-    let mut add = |key: &str, value: Value| backend.insert(key.to_owned(), value);
-    add("type", json!("scripted"));
-    add("script", json!(format!("replies/{}.yaml", agent.id)));
+    let mut add = |key: &ConfigKey, value: Value| backend.insert(key.name().to_owned(), value);
+    add(&backend::TYPE, json!("scripted"));
+    add(
+        &backend::SCRIPT,
+        json!(format!("replies/{}.yaml", agent.id)),
+    );
     if agent.cwd.is_some() {
-        add("cwd", json!(agent.id));
+        add(&backend::CWD, json!(agent.id));
     }
-    add("context_paths", context_paths(&agent.context_paths));
+    add(&context_paths::KEY, context_paths(&agent.context_paths));
     if let Some(allowed) = &agent.tools.allowed {
-        add("allowed_tools", json!(allowed));
+        add(&backend::ALLOWED_TOOLS, json!(allowed));
     }
-    add("exclude_tools", json!(agent.tools.excluded));
+    add(&backend::EXCLUDE_TOOLS, json!(agent.tools.excluded));
     let enforced = agent.read_before_delete == ReadBeforeDelete::Enforced;
-    add("enforce_read_before_delete", json!(enforced));
+    add(&backend::ENFORCE_READ_BEFORE_DELETE, json!(enforced));
     if let FolderGuard::On {
         root,
         read,
@@ -59,20 +68,22 @@ fn agent(agent: &AgentConfig) -> Value {
         let write: Vec<String> = write.iter().map(ToString::to_string).collect();
         let downloads = *downloads == DownloadsAccess::Open;
         add(
-            "folder_guard",
+            &folder_guard::KEY,
             json!({
-                "root": root.as_ref().map(ToString::to_string),
-                "preset": own.map(GuardPreset::name),
-                "read": read,
-                "write": write,
-                "downloads": downloads,
+                folder_guard::ROOT.name(): root.as_ref().map(ToString::to_string),
+                folder_guard::PRESET.name(): own.map(GuardPreset::name),
+                folder_guard::READ.name(): read,
+                folder_guard::WRITE.name(): write,
+                folder_guard::DOWNLOADS.name(): downloads,
             }),
         );
     }
     json!({
-        "id": agent.id,
-        "limits": {"max_steps_per_round": agent.steps_per_round_max},
-        "backend": backend,
+        agents::ID.name(): agent.id,
+        limits::KEY.name(): {
+            limits::MAX_STEPS_PER_ROUND.name(): agent.steps_per_round_max,
+        },
+        agents::BACKEND.name(): backend,
     })
 }
 
@@ -81,12 +92,12 @@ fn context_paths(paths: &[ContextPath]) -> Value {
         let inside =
             |paths: &[RelPath]| -> Vec<String> { paths.iter().map(ToString::to_string).collect() };
         json!({
-            "path": context.path.to_string(),
-            "permission": context.permission.to_string(),
-            "protected_paths": inside(&context.protected),
-            "hidden_paths": inside(&context.hidden),
-            "unprotected": context.unprotected,
-            "allow_broad": true,
+            context_paths::PATH.name(): context.path.to_string(),
+            context_paths::PERMISSION.name(): context.permission.to_string(),
+            context_paths::PROTECTED_PATHS.name(): inside(&context.protected),
+            context_paths::HIDDEN_PATHS.name(): inside(&context.hidden),
+            context_paths::UNPROTECTED.name(): context.unprotected,
+            context_paths::ALLOW_BROAD.name(): true,
         })
     };
     paths.iter().map(entry).collect()

@@ -116,6 +116,14 @@ impl YamlNode {
         self.entries().iter().find(|entry| entry.key == key)
     }
 
+    /// Returns whether the value is `false`, also as YAML 1.1 writes it.
+    pub fn is_false(&self) -> bool {
+        match &self.value {
+            YamlValue::Scalar(scalar) => scalar.as_flag() == Some(false),
+            YamlValue::Null | YamlValue::List(_) | YamlValue::Mapping(_) => false,
+        }
+    }
+
     /// Describes the value for messages.
     pub fn describe(&self) -> String {
         match &self.value {

@@ -16,6 +16,8 @@ use massgen::path::AbsPath;
 use proptest::prelude::*;
 use serde_json::Value;
 
+use crate::source_tree::{Source, sources_below};
+
 fn try_load(name: &str, text: &[u8]) -> Result<LoadedConfig, Box<InvalidConfig>> {
     let base = AbsPath::new("/home/ann/project").unwrap();
     let home = AbsPath::new("/home/ann").unwrap();
@@ -362,4 +364,49 @@ proptest! {
             prop_assert!(!invalid.to_json().to_string().is_empty());
         }
     }
+}
+
+/// Keys that no reader needs: each has a single value, or its section has no key that massgen acts
+/// on.
+const UNREAD_KEYS: &[&str] = &["hook::TYPE", "root::UI", "workflow::TYPE"];
+/// With fewer keys, the test has looked in the wrong place.
+const SERVED_KEYS_MIN: usize = 150;
+
+/// Returns the declared keys of a file of `src/config/keys`, as readers name them.
+fn declared_keys(source: &Source) -> Vec<String> {
+    let module = source.path.file_stem().unwrap().to_str().unwrap();
+    let lines = source.code().into_iter();
+    let names = lines.filter_map(|(_, line)| {
+        let (name, _) = line.split_once(": ServedKey<")?;
+        let (_, name) = name.split_once("const ")?;
+        Some(format!("{module}::{name}"))
+    });
+    names.collect()
+}
+
+#[test]
+fn every_key_that_massgen_acts_on_is_read() {
+    let is_table = |source: &Source| source.path.starts_with("src/config/keys");
+    let sources = sources_below("src/config");
+    let (table, readers): (Vec<Source>, Vec<Source>) = sources.into_iter().partition(is_table);
+    let declared: Vec<String> = table.iter().flat_map(declared_keys).collect();
+    assert!(
+        declared.len() >= SERVED_KEYS_MIN,
+        "only {} keys",
+        declared.len()
+    );
+    let readers = readers.iter().filter(|source| !source.is_test());
+    let lines: Vec<String> = readers
+        .flat_map(Source::code)
+        .map(|(_, line)| line)
+        .collect();
+    let is_read = |key: &String| {
+        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        lines.iter().any(|line| {
+            line.split(|c| !is_part(c) && c != ':')
+                .any(|path| path == key || path.ends_with(&format!("::{key}")))
+        })
+    };
+    let unread: Vec<&String> = declared.iter().filter(|key| !is_read(key)).collect();
+    assert_eq!(unread, UNREAD_KEYS);
 }

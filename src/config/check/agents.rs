@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use crate::config::check::limits::{retention, steps_per_round};
-use crate::config::check::mapping_view::{MappingView, TextValue};
+use crate::config::check::mapping_view::{MappingView, TextValue, join_key};
 use crate::config::check::orchestrator::timeouts;
 use crate::config::check::{AGENTS_MAX, ConfigChecker};
 use crate::config::diagnostic::{Diagnostic, quote};
-use crate::config::keys::nearest;
+use crate::config::keys::shape::TextList;
+use crate::config::keys::{ServedKey, agents, backend, context_paths, nearest, root};
 use crate::config::permissions::PermissionsConfig;
 use crate::config::servers::ServerConfig;
 use crate::config::vendors::VendorConnection;
@@ -40,9 +41,9 @@ impl ConfigChecker<'_> {
             node: tree,
             path: String::new(),
         };
-        self.is_pipeline = root.get("workflow").is_some();
+        self.is_pipeline = root.get(&root::WORKFLOW).is_some();
         let orchestrator = self.orchestrator(&root);
-        let holders = [Some(root.clone()), root.section("orchestrator")];
+        let holders = [Some(root.clone()), root.section(&root::ORCHESTRATOR)];
         let holders: Vec<&MappingView<'_>> = holders.iter().flatten().collect();
         let permissions = self.permissions(&holders, &PermissionsConfig::default());
         let hooks = self.hooks(&holders, &HookList::default());
@@ -73,9 +74,11 @@ impl ConfigChecker<'_> {
             timeouts: timeouts(&root),
             rate_limits: self.rate_limits(&root),
             retention: retention(&root),
-            session_id: root.text("session_id").map(|text| text.written.to_owned()),
+            session_id: root
+                .text(&root::SESSION_ID)
+                .map(|text| text.written.to_owned()),
             limits,
-            delivery: match root.text("delivery").map(|text| text.written) {
+            delivery: match root.text(&root::DELIVERY).map(|text| text.written) {
                 Some("review") => DeliveryMode::Review,
                 _ => DeliveryMode::Auto,
             },
@@ -104,8 +107,8 @@ impl ConfigChecker<'_> {
                 .find(|earlier| same_name(&earlier.id, &agent.id))
             {
                 let message = format!("the id `{}` is taken by another agent", earlier.id);
-                let error = Diagnostic::error(view.key_path("id"), message);
-                let error = error.with_span(view.key_span("id"));
+                let error = Diagnostic::error(view.key_path(&agents::ID), message);
+                let error = error.with_span(view.key_span(&agents::ID));
                 self.findings.push(
                     error.with_suggestion(
                         "ids name directories: make them differ in more than case",
@@ -121,7 +124,7 @@ impl ConfigChecker<'_> {
     /// Returns the mappings of the agents: those of `agents`, or the single one of `agent`.
     fn agent_views<'n>(&mut self, root: &MappingView<'n>) -> Option<Vec<MappingView<'n>>> {
         let error = |message: &str| Diagnostic::error("agents", message);
-        let finding = match (root.get("agents"), root.section("agent")) {
+        let finding = match (root.get(&root::AGENTS), root.section(&root::AGENT)) {
             (None, Some(agent)) => return Some(vec![agent]),
             (Some(list), None) => match &list.value {
                 YamlValue::List(items) if items.is_empty() => {
@@ -133,7 +136,7 @@ impl ConfigChecker<'_> {
                     error(&message).with_span(&list.span)
                 }
                 YamlValue::List(_) => {
-                    let items = root.items("agents").into_iter();
+                    let items = root.items(&root::AGENTS).into_iter();
                     return Some(
                         items
                             .map(|(path, node)| MappingView { node, path })
@@ -143,9 +146,9 @@ impl ConfigChecker<'_> {
                 YamlValue::Null | YamlValue::Scalar(_) | YamlValue::Mapping(_) => return None,
             },
             (Some(_), Some(_)) => {
-                error("`agent` and `agents` are both there").with_span(root.key_span("agent"))
+                error("`agent` and `agents` are both there").with_span(root.key_span(&root::AGENT))
             }
-            (None, None) if root.get("agent").is_some() => return None,
+            (None, None) if root.get(&root::AGENT).is_some() => return None,
             (None, None) => error("`agents` is missing"),
         };
         self.findings.push(
@@ -155,11 +158,11 @@ impl ConfigChecker<'_> {
     }
 
     fn agent(&mut self, view: &MappingView<'_>, shared: SharedSettings<'_>) -> Option<AgentConfig> {
-        let id = view.text("id").and_then(|text| self.agent_id(&text));
-        let backend_view = view.section("backend");
+        let id = view.text(&agents::ID).and_then(|text| self.agent_id(&text));
+        let backend_view = view.section(&agents::BACKEND);
         let backend = backend_view.as_ref().and_then(|view| self.backend(view));
         let view_of_backend = backend_view?;
-        let cwd = view_of_backend.text("cwd");
+        let cwd = view_of_backend.text(&backend::CWD);
         let cwd = cwd.and_then(|text| self.place(&text));
         let folder_guard = self.folder_guard(view, &view_of_backend);
         let context_paths =
@@ -178,15 +181,15 @@ impl ConfigChecker<'_> {
             (commands, self.programs(&view_of_backend))
         };
         let servers = self.agent_servers(&view_of_backend, shared.servers);
-        let read_before_delete = match view_of_backend.flag("enforce_read_before_delete") {
+        let read_before_delete = match view_of_backend.flag(&backend::ENFORCE_READ_BEFORE_DELETE) {
             Some(false) => ReadBeforeDelete::Off,
             _ => ReadBeforeDelete::Enforced,
         };
-        let record = view_of_backend.text("record");
+        let record = view_of_backend.text(&backend::RECORD);
         let record = record.and_then(|text| self.path_beside_config(&text));
         let system_message = view
-            .text("system_message")
-            .or_else(|| view_of_backend.text("system_message"));
+            .text(&agents::SYSTEM_MESSAGE)
+            .or_else(|| view_of_backend.text(&agents::SYSTEM_MESSAGE));
         let limits = self.limits(view);
         let permissions = self.permissions(&[view, &view_of_backend], shared.permissions);
         let permissions = permissions.merged_with(shared.permissions);
@@ -237,8 +240,9 @@ impl ConfigChecker<'_> {
             "the replies of `{}` are recorded in this file too",
             other.id
         );
-        let error = Diagnostic::error(view.key_path("backend.record"), message);
-        let error = error.with_span(view.key_span("backend"));
+        let path = join_key(&view.key_path(&agents::BACKEND), backend::RECORD.name());
+        let error = Diagnostic::error(path, message);
+        let error = error.with_span(view.key_span(&agents::BACKEND));
         self.findings
             .push(error.with_suggestion("name a file of its own for each agent"));
     }
@@ -264,9 +268,9 @@ impl ConfigChecker<'_> {
         let mut own = self.context_paths(backend);
         if !own.is_empty() && *guard != FolderGuard::Off {
             let message = "`context_paths` are not open to an agent with a `folder_guard`";
-            let path = backend.key_path("context_paths");
+            let path = backend.key_path(&context_paths::KEY);
             let warning =
-                Diagnostic::warning(path, message).with_span(backend.key_span("context_paths"));
+                Diagnostic::warning(path, message).with_span(backend.key_span(&context_paths::KEY));
             self.findings
                 .push(warning.with_suggestion("list them in `read` or `write` of the guard"));
         }
@@ -276,9 +280,9 @@ impl ConfigChecker<'_> {
                 let path = quote(&entry.path.to_string());
                 let message =
                     format!("{path} is listed in `orchestrator` too, and that entry counts");
-                let warning = Diagnostic::warning(backend.key_path("context_paths"), message);
+                let warning = Diagnostic::warning(backend.key_path(&context_paths::KEY), message);
                 self.findings
-                    .push(warning.with_span(backend.key_span("context_paths")));
+                    .push(warning.with_span(backend.key_span(&context_paths::KEY)));
             }
             listed.is_none()
         });
@@ -286,18 +290,14 @@ impl ConfigChecker<'_> {
     }
 
     fn tool_filter(&mut self, backend: &MappingView<'_>) -> ToolFilter {
-        let allowed = backend.get("allowed_tools");
-        let allowed = allowed.map(|_| self.tool_names(backend, "allowed_tools"));
-        let excluded = [
-            self.tool_names(backend, "exclude_tools"),
-            self.tool_names(backend, "disallowed_tools"),
-        ];
-        let excluded = excluded.concat();
+        let allowed = backend.get(&backend::ALLOWED_TOOLS);
+        let allowed = allowed.map(|_| self.tool_names(backend, &backend::ALLOWED_TOOLS));
+        let excluded = self.tool_names(backend, &backend::EXCLUDE_TOOLS);
         if allowed.is_some() && !excluded.is_empty() {
-            let path = backend.key_path("allowed_tools");
+            let path = backend.key_path(&backend::ALLOWED_TOOLS);
             let message = "tools are both allowed and excluded";
-            let warning =
-                Diagnostic::warning(path, message).with_span(backend.key_span("allowed_tools"));
+            let warning = Diagnostic::warning(path, message)
+                .with_span(backend.key_span(&backend::ALLOWED_TOOLS));
             self.findings
                 .push(warning.with_suggestion("a tool that is in both lists is not offered"));
         }
@@ -306,7 +306,7 @@ impl ConfigChecker<'_> {
 
     /// Returns the tools that a list names. An unknown name similar to a known one is an error: a
     /// typing error would open a tool that should be closed.
-    fn tool_names(&mut self, backend: &MappingView<'_>, key: &str) -> Vec<String> {
+    fn tool_names(&mut self, backend: &MappingView<'_>, key: &ServedKey<TextList>) -> Vec<String> {
         let texts = backend.texts(key);
         for text in &texts {
             let is_known = TOOLS

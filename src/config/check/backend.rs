@@ -8,8 +8,10 @@ use url::Url;
 use crate::config::check::ConfigChecker;
 use crate::config::check::mapping_view::{MappingView, TextValue, scalar_text};
 use crate::config::diagnostic::{Diagnostic, quote};
-use crate::config::keys::agents::{BACKEND, FALLBACK};
-use crate::config::keys::nearest;
+use crate::config::keys::backend::BACKEND;
+use crate::config::keys::fallback::FALLBACK;
+use crate::config::keys::shape::Integer;
+use crate::config::keys::{ConfigKey, ServedKey, backend, nearest, rate_limits, root};
 use crate::config::rates::RateLimit;
 use crate::config::vendors::{self, ImageInput, VENDORS, Vendor, VendorConnection};
 use crate::config::{BackendConfig, KeyHosts, ReplyTimeouts, ScriptSource};
@@ -23,8 +25,12 @@ const GUEST_SILENCE_SECONDS_DEFAULT: u64 = 1_200;
 impl ConfigChecker<'_> {
     /// Builds the backend of one agent.
     pub(super) fn backend(&mut self, view: &MappingView<'_>) -> Option<BackendConfig> {
-        let vendor = view.text("type").and_then(|text| self.vendor(&text));
-        let api_key = view.text("api_key").and_then(|text| self.api_key(&text));
+        let vendor = view
+            .text(&backend::TYPE)
+            .and_then(|text| self.vendor(&text));
+        let api_key = view
+            .text(&backend::API_KEY)
+            .and_then(|text| self.api_key(&text));
         let vendor = vendor?;
         let model = self.model(view, vendor);
         let base_url = self.base_url(view, vendor);
@@ -58,7 +64,7 @@ impl ConfigChecker<'_> {
         view: &MappingView<'_>,
         first: &BackendConfig,
     ) -> Option<Vec<BackendConfig>> {
-        let items = view.items("fallback");
+        let items = view.items(&backend::FALLBACK);
         items
             .into_iter()
             .map(|(path, node)| match scalar_text(node, path.clone()) {
@@ -78,7 +84,7 @@ impl ConfigChecker<'_> {
         view: &MappingView<'_>,
         first: &BackendConfig,
     ) -> Option<BackendConfig> {
-        let written = view.text("type");
+        let written = view.text(&backend::TYPE);
         let vendor = match &written {
             Some(text) => self.vendor(text)?,
             None => first.vendor,
@@ -90,10 +96,12 @@ impl ConfigChecker<'_> {
             self.findings.push(error.with_suggestion(hint));
             return None;
         }
-        let api_key = view.text("api_key").and_then(|text| self.api_key(&text));
+        let api_key = view
+            .text(&backend::API_KEY)
+            .and_then(|text| self.api_key(&text));
         let model = self.model(view, vendor)?;
         let parameters = self.parameters(view, &FALLBACK, vendor, &model);
-        let is_same = vendor.name == first.vendor.name && view.text("base_url").is_none();
+        let is_same = vendor.name == first.vendor.name && view.text(&backend::BASE_URL).is_none();
         let known = if is_same {
             first.image_input
         } else {
@@ -120,16 +128,19 @@ impl ConfigChecker<'_> {
 
     /// Builds the rate limits.
     pub(super) fn rate_limits(&mut self, root: &MappingView<'_>) -> Vec<RateLimit> {
-        let items = root.items("rate_limits").into_iter();
+        let items = root.items(&root::RATE_LIMITS).into_iter();
         items
             .map(|(path, node)| {
                 let view = MappingView { node, path };
-                let either = |long, short| view.integer(long).or_else(|| view.integer(short));
                 RateLimit {
-                    vendor: view.text("type").and_then(|text| self.vendor(&text)),
-                    model: view.text("model").map(|text| text.written.to_owned()),
-                    requests_per_minute: either("requests_per_minute", "rpm"),
-                    tokens_per_minute: either("tokens_per_minute", "tpm"),
+                    vendor: view
+                        .text(&rate_limits::TYPE)
+                        .and_then(|text| self.vendor(&text)),
+                    model: view
+                        .text(&rate_limits::MODEL)
+                        .map(|text| text.written.to_owned()),
+                    requests_per_minute: view.integer(&rate_limits::REQUESTS_PER_MINUTE),
+                    tokens_per_minute: view.integer(&rate_limits::TOKENS_PER_MINUTE),
                 }
             })
             .collect()
@@ -175,14 +186,14 @@ impl ConfigChecker<'_> {
 
     fn model(&mut self, view: &MappingView<'_>, vendor: &Vendor) -> Option<String> {
         let written = view
-            .text("model")
+            .text(&backend::MODEL)
             .map(|text| text.written.trim().to_owned());
         let written = written.filter(|name| !name.is_empty());
         let model = written.or_else(|| vendor.default_model.map(str::to_owned));
         if model.is_none() {
             let message = format!("`model` is missing, and `{}` has no default", vendor.name);
-            let error = Diagnostic::error(view.key_path("model"), message);
-            let error = error.with_span(view.key_span("model"));
+            let error = Diagnostic::error(view.key_path(&backend::MODEL), message);
+            let error = error.with_span(view.key_span(&backend::MODEL));
             self.findings
                 .push(error.with_suggestion("add `model: …` with a name that the vendor lists"));
         }
@@ -192,7 +203,7 @@ impl ConfigChecker<'_> {
     /// Returns the endpoint from the config, else from the vendor's variable, else the vendor's
     /// own.
     fn base_url(&mut self, view: &MappingView<'_>, vendor: &Vendor) -> Option<String> {
-        if let Some(text) = view.text("base_url") {
+        if let Some(text) = view.text(&backend::BASE_URL) {
             if let Some(fault) = url_fault(text.written) {
                 let error = Diagnostic::error(&text.path, format!("`base_url` {fault}"));
                 let hint = "write the address as in `https://api.example.org/v1`";
@@ -211,10 +222,10 @@ impl ConfigChecker<'_> {
                 Some(name) => format!("add `base_url: https://…`, or set {name}"),
                 None => "add `base_url: https://…`".to_owned(),
             };
-            let error = Diagnostic::error(view.key_path("base_url"), message);
+            let error = Diagnostic::error(view.key_path(&backend::BASE_URL), message);
             self.findings.push(
                 error
-                    .with_span(view.key_span("base_url"))
+                    .with_span(view.key_span(&backend::BASE_URL))
                     .with_suggestion(hint),
             );
         }
@@ -224,30 +235,32 @@ impl ConfigChecker<'_> {
     /// Returns the source of a scripted backend's replies; other types have none.
     fn script(&mut self, view: &MappingView<'_>, vendor: &Vendor) -> Option<ScriptSource> {
         let replies = view
-            .get("replies")
+            .get(&backend::REPLIES)
             .map(|node| ScriptSource::Inline(node.to_json()));
         let file = view
-            .text("script")
+            .text(&backend::SCRIPT)
             .and_then(|text| self.path_beside_config(&text).map(ScriptSource::File));
         let is_scripted = vendor.connection == VendorConnection::Scripted;
+        let (replies_key, script_key): (&ConfigKey, &ConfigKey) =
+            (&backend::REPLIES, &backend::SCRIPT);
         let (key, message, hint) = match (is_scripted, replies, file) {
             (true, Some(script), None) | (true, None, Some(script)) => return Some(script),
             (false, None, None) => return None,
             (true, None, None) => (
-                "replies",
+                replies_key,
                 "a `scripted` backend needs its replies",
                 "list them under `replies`, or name a file with `script`",
             ),
             (true, Some(_), Some(_)) => (
-                "script",
+                script_key,
                 "`replies` and `script` are both there",
                 "keep one of the two",
             ),
             (false, replies, _) => (
                 if replies.is_some() {
-                    "replies"
+                    replies_key
                 } else {
-                    "script"
+                    script_key
                 },
                 "only a `scripted` backend has replies of its own",
                 "write `type: scripted`, or remove the key",
@@ -272,7 +285,7 @@ impl ConfigChecker<'_> {
 
 /// Returns whether the model accepts images: as configured, otherwise as it is `known`.
 fn image_input(view: &MappingView<'_>, known: ImageInput) -> ImageInput {
-    match view.flag("image_input") {
+    match view.flag(&backend::IMAGE_INPUT) {
         Some(true) => ImageInput::Taken,
         Some(false) => ImageInput::Refused,
         None => known,
@@ -290,11 +303,14 @@ fn reply_timeouts(view: &MappingView<'_>, vendor: &Vendor) -> ReplyTimeouts {
             ReplyTimeouts::default()
         }
     };
-    let seconds = |key, default| view.integer(key).unwrap_or(default);
+    let seconds = |key: &ServedKey<Integer>, default| view.integer(key).unwrap_or(default);
     ReplyTimeouts {
-        first_byte_seconds: seconds("first_byte_timeout_seconds", default.first_byte_seconds),
-        idle_seconds: seconds("idle_timeout_seconds", default.idle_seconds),
-        total_seconds: seconds("request_timeout_seconds", default.total_seconds),
+        first_byte_seconds: seconds(
+            &backend::FIRST_BYTE_TIMEOUT_SECONDS,
+            default.first_byte_seconds,
+        ),
+        idle_seconds: seconds(&backend::IDLE_TIMEOUT_SECONDS, default.idle_seconds),
+        total_seconds: seconds(&backend::REQUEST_TIMEOUT_SECONDS, default.total_seconds),
     }
 }
 

@@ -5,6 +5,7 @@ use crate::config::check::ConfigChecker;
 use crate::config::check::mapping_view::{MappingView, scalar_text};
 use crate::config::checks::{CHECK_SECONDS_DEFAULT, CheckConfig, ChecksConfig, FailedCheckPolicy};
 use crate::config::diagnostic::{Diagnostic, quote};
+use crate::config::keys::{checks, root};
 use crate::config::yaml::{YamlNode, YamlValue};
 use crate::text::single_line;
 
@@ -16,10 +17,11 @@ const NAME_CHARS_MAX: usize = 60;
 impl ConfigChecker<'_> {
     /// Returns the checks of the config; empty if it has none.
     pub(super) fn checks(&mut self, root: &MappingView<'_>) -> ChecksConfig {
-        let items = root.items("checks");
+        let items = root.items(&root::CHECKS);
         if items.len() > CHECKS_MAX {
             let message = format!("{} checks are too many", items.len());
-            let error = Diagnostic::error("checks", message).with_span(root.key_span("checks"));
+            let error = Diagnostic::error(root.key_path(&root::CHECKS), message)
+                .with_span(root.key_span(&root::CHECKS));
             let way_out = format!("keep at most {CHECKS_MAX}; one can run a script");
             self.findings.push(error.with_suggestion(way_out));
         }
@@ -37,7 +39,7 @@ impl ConfigChecker<'_> {
             }
             list.push(check);
         }
-        let on_red = match root.text("on_red").map(|text| text.written) {
+        let on_red = match root.text(&root::ON_RED).map(|text| text.written) {
             Some("keep") => FailedCheckPolicy::Keep,
             Some("ask") => FailedCheckPolicy::Ask,
             _ => FailedCheckPolicy::Undo,
@@ -57,7 +59,7 @@ impl ConfigChecker<'_> {
         let (command, name) = match item.value {
             YamlValue::Scalar(_) => (scalar_text(item, path)?, None),
             YamlValue::Null | YamlValue::List(_) | YamlValue::Mapping(_) => {
-                (view.text("command")?, view.text("name"))
+                (view.text(&checks::COMMAND)?, view.text(&checks::NAME))
             }
         };
         if command.written.trim().is_empty() || command.written.contains('\0') {
@@ -72,11 +74,13 @@ impl ConfigChecker<'_> {
         Some(CheckConfig {
             name: single_line(name, NAME_CHARS_MAX),
             command: written.to_owned(),
-            requirement: match view.flag("required") {
+            requirement: match view.flag(&checks::REQUIRED) {
                 Some(false) => CheckRequirement::Told,
                 Some(true) | None => CheckRequirement::Required,
             },
-            timeout_seconds: view.integer("timeout").unwrap_or(CHECK_SECONDS_DEFAULT),
+            timeout_seconds: view
+                .integer(&checks::TIMEOUT)
+                .unwrap_or(CHECK_SECONDS_DEFAULT),
         })
     }
 }

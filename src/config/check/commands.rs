@@ -11,14 +11,14 @@ use crate::commands::CommandPolicy;
 use crate::commands::pattern::CommandRegex;
 use crate::config::check::ConfigChecker;
 use crate::config::check::key_walk::is_default;
-use crate::config::check::mapping_view::{MappingView, TextValue, scalar_text};
+use crate::config::check::mapping_view::{MappingView, TextValue, join_key, scalar_text};
 use crate::config::code_mode::CodeModeConfig;
 use crate::config::command_line::{CommandBounds, CommandLineConfig, EnvVariable};
 use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::execution_mode::ExecutionMode;
-use crate::config::keys::ConfigKey;
-use crate::config::keys::agents::BACKEND;
-use crate::config::size;
+use crate::config::keys::backend::BACKEND;
+use crate::config::keys::shape::{NamesOrPairs, SeveralTexts, Text, TextList, TextOrList};
+use crate::config::keys::{ConfigKey, ServedKey, command_limits, commands, docker};
 use crate::config::vendors::VENDORS;
 use crate::config::yaml::{YamlEntry, YamlNode, YamlValue};
 use crate::sandbox_policy::limits::ResourceLimits;
@@ -35,32 +35,37 @@ impl ConfigChecker<'_> {
             mode: self.execution_mode(backend),
             policy: policy(backend),
             allowed: self.allowed_commands(backend),
-            blocked: self.patterns(backend, "command_line_blocked_commands"),
+            blocked: self.patterns(backend, &commands::BLOCKED),
             sandbox: sandbox(backend),
             network: self.network(backend),
             limits: command_limits(backend),
             bounds: command_bounds(backend),
-            env: self.variables(backend),
+            env: self.variables(backend, &commands::ENV),
         };
-        if backend.flag("enable_mcp_command_line") != Some(true) && !works_by_programs(backend) {
+        if backend.flag(&commands::ENABLED) != Some(true) && !works_by_programs(backend) {
             let remedy = "add `enable_mcp_command_line: true`, or remove it";
-            self.warn_without_effect(backend, "command_", "the agent runs no commands", remedy);
+            self.warn_without_effect(
+                backend,
+                commands::COMMAND_PREFIX,
+                "the agent runs no commands",
+                remedy,
+            );
             return None;
         }
-        if backend.flag("enable_mcp_command_line") != Some(true) {
+        if backend.flag(&commands::ENABLED) != Some(true) {
             return None;
         }
         if config.mode.is_local() {
             let remedy = "add `command_line_execution_mode: docker`, or remove it";
             let why = "commands run on this machine";
-            self.warn_without_effect(backend, "command_line_docker_", why, remedy);
+            self.warn_without_effect(backend, docker::PREFIX, why, remedy);
             self.warn_about_open_settings(backend, &config);
         }
         if !self.has_workspace(backend) {
-            let path = backend.key_path("enable_mcp_command_line");
+            let path = backend.key_path(&commands::ENABLED);
             let message = "commands need a workspace, and `cwd` is missing: the agent runs none";
             let warning = Diagnostic::warning(path, message);
-            let warning = warning.with_span(backend.key_span("enable_mcp_command_line"));
+            let warning = warning.with_span(backend.key_span(&commands::ENABLED));
             self.findings
                 .push(warning.with_suggestion("add `cwd: workspace`"));
             return None;
@@ -70,24 +75,26 @@ impl ConfigChecker<'_> {
 
     /// Returns how an agent's programs are run, if it writes programs.
     pub(super) fn programs(&mut self, backend: &MappingView<'_>) -> Option<CodeModeConfig> {
-        let named = |key| backend.text(key).map(|text| text.written);
-        let language = named("code_language").and_then(ProgramLanguage::from_name);
-        let libraries = named("code_libraries").and_then(PythonLibraries::from_name);
+        let named = |key: &ServedKey<Text>| backend.text(key).map(|text| text.written);
+        let language = named(&commands::CODE_LANGUAGE).and_then(ProgramLanguage::from_name);
+        let libraries = named(&commands::CODE_LIBRARIES).and_then(PythonLibraries::from_name);
         let libraries = libraries.unwrap_or_default();
         if !works_by_programs(backend) {
             let remedy = "add `enable_code_based_tools: true`, or remove it";
             let why = "the agent does not work by programs";
-            self.warn_without_effect(backend, "code_", why, remedy);
+            self.warn_without_effect(backend, commands::CODE_PREFIX, why, remedy);
             return None;
         }
         if language == Some(ProgramLanguage::Go) {
             let why = "Go programs import what comes with Go";
-            self.warn_without_effect(backend, "code_libraries", why, "remove it");
+            let key = commands::CODE_LIBRARIES.name();
+            self.warn_without_effect(backend, key, why, "remove it");
         }
         if !self.has_workspace(backend) {
-            let path = backend.key_path(CODE);
+            let path = backend.key_path(&commands::CODE);
             let message = "programs need a workspace, and `cwd` is missing: the agent writes none";
-            let warning = Diagnostic::warning(path, message).with_span(backend.key_span(CODE));
+            let warning =
+                Diagnostic::warning(path, message).with_span(backend.key_span(&commands::CODE));
             self.findings
                 .push(warning.with_suggestion("add `cwd: workspace`"));
             return None;
@@ -122,7 +129,7 @@ impl ConfigChecker<'_> {
             let is_meant = BACKEND.find(key).is_some_and(is_meant);
             if is_meant && key.starts_with(beginning) && value.value != YamlValue::Null {
                 let message = format!("`{key}` has no effect: {why}");
-                let warning = Diagnostic::warning(backend.key_path(key), message);
+                let warning = Diagnostic::warning(join_key(&backend.path, key), message);
                 self.findings
                     .push(warning.with_span(key_span).with_suggestion(remedy));
             }
@@ -131,20 +138,20 @@ impl ConfigChecker<'_> {
 
     /// Warns about settings that open what is closed by default.
     fn warn_about_open_settings(&mut self, backend: &MappingView<'_>, config: &CommandLineConfig) {
-        let mut warn = |key: &str, message: &str, remedy: &str| {
+        let mut warn = |key: &ConfigKey, message: &str, remedy: &str| {
             let warning = Diagnostic::warning(backend.key_path(key), message);
             let warning = warning.with_span(backend.key_span(key));
             self.findings.push(warning.with_suggestion(remedy));
         };
         if config.sandbox == SandboxLevelChoice::Only(SandboxLevel::Off) {
             warn(
-                "command_line_sandbox",
+                &commands::SANDBOX,
                 "nothing holds the agent's commands: they may do whatever you may do",
                 "remove it, and see what `massgen doctor` says about the sandbox",
             );
         } else if config.network == NetworkPolicy::On {
             warn(
-                "command_line_network",
+                &commands::NETWORK,
                 "the agent's commands reach the whole network, and what this machine serves",
                 "list the hosts that they need: `command_line_network: [example.org]`",
             );
@@ -152,7 +159,7 @@ impl ConfigChecker<'_> {
     }
 
     fn execution_mode(&mut self, backend: &MappingView<'_>) -> ExecutionMode {
-        let Some(text) = backend.text("command_line_execution_mode") else {
+        let Some(text) = backend.text(&commands::MODE) else {
             return ExecutionMode::Local;
         };
         match text.written {
@@ -168,11 +175,11 @@ impl ConfigChecker<'_> {
     }
 
     fn allowed_commands(&mut self, backend: &MappingView<'_>) -> Option<Vec<CommandRegex>> {
-        let key = "command_line_allowed_commands";
+        let key = &commands::ALLOWED;
         let written = backend.get(key)?;
         let patterns = self.patterns(backend, key);
         if matches!(&written.value, YamlValue::List(items) if items.is_empty()) {
-            let message = format!("`{key}` is empty: no command is allowed");
+            let message = format!("`{}` is empty: no command is allowed", key.name());
             let warning = Diagnostic::warning(backend.key_path(key), message);
             let warning = warning.with_span(backend.key_span(key));
             self.findings
@@ -181,7 +188,11 @@ impl ConfigChecker<'_> {
         Some(patterns)
     }
 
-    fn patterns(&mut self, backend: &MappingView<'_>, key: &str) -> Vec<CommandRegex> {
+    fn patterns(
+        &mut self,
+        backend: &MappingView<'_>,
+        key: &ServedKey<TextList>,
+    ) -> Vec<CommandRegex> {
         let texts = self.bounded_texts(backend, key).into_iter();
         texts.filter_map(|text| self.pattern(&text)).collect()
     }
@@ -200,16 +211,19 @@ impl ConfigChecker<'_> {
     }
 
     fn network(&mut self, backend: &MappingView<'_>) -> NetworkPolicy {
-        let key = "command_line_network";
-        if backend.get(key).is_some() {
-            self.network_of(backend, key)
+        if backend.get(&commands::NETWORK).is_some() {
+            self.network_of(backend, &commands::NETWORK)
         } else {
-            self.domains(backend, "command_line_srt_network_allowed_domains")
+            self.domains(backend, &commands::SRT_DOMAINS)
         }
     }
 
     /// Returns the network access that a key allows: none, everything, or a list of domains.
-    pub(super) fn network_of(&mut self, view: &MappingView<'_>, key: &str) -> NetworkPolicy {
+    pub(super) fn network_of(
+        &mut self,
+        view: &MappingView<'_>,
+        key: &ServedKey<TextOrList>,
+    ) -> NetworkPolicy {
         match view.text(key).map(|text| text.written) {
             Some("on") => NetworkPolicy::On,
             Some(_) => NetworkPolicy::Off,
@@ -217,7 +231,11 @@ impl ConfigChecker<'_> {
         }
     }
 
-    fn domains(&mut self, backend: &MappingView<'_>, key: &str) -> NetworkPolicy {
+    fn domains<V: SeveralTexts>(
+        &mut self,
+        backend: &MappingView<'_>,
+        key: &ServedKey<V>,
+    ) -> NetworkPolicy {
         let mut domains = Vec::new();
         for text in self.bounded_texts(backend, key) {
             if let Some(domain) = DomainPattern::parse(text.written) {
@@ -237,14 +255,15 @@ impl ConfigChecker<'_> {
     }
 
     /// Returns the strings of a list, up to the maximum number.
-    pub(super) fn bounded_texts<'n>(
+    pub(super) fn bounded_texts<'n, V: SeveralTexts>(
         &mut self,
         backend: &MappingView<'n>,
-        key: &str,
+        key: &ServedKey<V>,
     ) -> Vec<TextValue<'n>> {
         let mut texts = backend.texts(key);
         if texts.len() > ENTRIES_MAX {
-            let message = format!("`{key}` has {} entries: at most {ENTRIES_MAX}", texts.len());
+            let (name, count) = (key.name(), texts.len());
+            let message = format!("`{name}` has {count} entries: at most {ENTRIES_MAX}");
             let error = Diagnostic::error(backend.key_path(key), message);
             self.findings.push(error.with_span(backend.key_span(key)));
             texts.truncate(ENTRIES_MAX);
@@ -252,19 +271,24 @@ impl ConfigChecker<'_> {
         texts
     }
 
-    pub(super) fn variables(&mut self, backend: &MappingView<'_>) -> BTreeMap<String, EnvVariable> {
+    /// Returns the variables that a key lists, each with its value unless it is inherited.
+    pub(super) fn variables(
+        &mut self,
+        view: &MappingView<'_>,
+        key: &ServedKey<NamesOrPairs>,
+    ) -> BTreeMap<String, EnvVariable> {
         let mut variables = BTreeMap::new();
-        for text in self.bounded_texts(backend, "env") {
+        for text in self.bounded_texts(view, key) {
             if self.check_variable_name(&text) {
                 self.warn_if_unset(&text);
                 variables.insert(text.written.to_owned(), EnvVariable::Inherited);
             }
         }
-        let pairs = backend.section("env");
-        for entry in pairs.iter().flat_map(|view| view.node.entries()) {
+        let pairs = view.section(key);
+        for entry in pairs.iter().flat_map(|pairs| pairs.node.entries()) {
             let name = TextValue {
                 written: &entry.key,
-                path: backend.key_path("env"),
+                path: view.key_path(key),
                 span: &entry.key_span,
             };
             if self.check_variable_name(&name) {
@@ -349,37 +373,40 @@ pub(super) fn external_agent_commands(backend: &MappingView<'_>) -> CommandLineC
     }
 }
 
-/// The key that makes an agent write programs instead of single calls.
-const CODE: &str = "enable_code_based_tools";
-
 fn works_by_programs(backend: &MappingView<'_>) -> bool {
-    backend.flag(CODE) == Some(true)
+    backend.flag(&commands::CODE) == Some(true)
 }
 
 fn policy(backend: &MappingView<'_>) -> CommandPolicy {
-    match backend.text("command_policy").map(|text| text.written) {
+    match backend.text(&commands::POLICY).map(|text| text.written) {
         Some("strict") => CommandPolicy::Strict,
         _ => CommandPolicy::Standard,
     }
 }
 
 fn sandbox(backend: &MappingView<'_>) -> SandboxLevelChoice {
-    let written = backend.text("command_line_sandbox");
+    let written = backend.text(&commands::SANDBOX);
     let choice = written.and_then(|text| text.written.parse().ok());
     choice.unwrap_or_default()
 }
 
 fn command_limits(backend: &MappingView<'_>) -> ResourceLimits {
     let default = ResourceLimits::default();
-    let Some(view) = backend.section("command_line_limits") else {
+    let Some(view) = backend.section(&commands::LIMITS) else {
         return default;
     };
     ResourceLimits {
-        memory_bytes: bytes(&view, "memory"),
-        processes: view.integer("processes").unwrap_or(default.processes),
-        file_bytes: bytes(&view, "file_size").unwrap_or(default.file_bytes),
-        cpu_seconds: view.integer("cpu_seconds"),
-        open_files: view.integer("open_files").unwrap_or(default.open_files),
+        memory_bytes: view.size(&command_limits::MEMORY),
+        processes: view
+            .integer(&command_limits::PROCESSES)
+            .unwrap_or(default.processes),
+        file_bytes: view
+            .size(&command_limits::FILE_SIZE)
+            .unwrap_or(default.file_bytes),
+        cpu_seconds: view.integer(&command_limits::CPU_SECONDS),
+        open_files: view
+            .integer(&command_limits::OPEN_FILES)
+            .unwrap_or(default.open_files),
         disk_free_bytes: default.disk_free_bytes,
         disk_free_files: default.disk_free_files,
     }
@@ -387,18 +414,17 @@ fn command_limits(backend: &MappingView<'_>) -> ResourceLimits {
 
 fn command_bounds(backend: &MappingView<'_>) -> CommandBounds {
     let default = CommandBounds::default();
-    let Some(view) = backend.section("command_line_limits") else {
+    let Some(view) = backend.section(&commands::LIMITS) else {
         return default;
     };
     CommandBounds {
-        timeout_seconds: view.integer("timeout").unwrap_or(default.timeout_seconds),
-        output_bytes_max: bytes(&view, "output").unwrap_or(default.output_bytes_max),
+        timeout_seconds: view
+            .integer(&command_limits::TIMEOUT)
+            .unwrap_or(default.timeout_seconds),
+        output_bytes_max: view
+            .size(&command_limits::OUTPUT)
+            .unwrap_or(default.output_bytes_max),
     }
-}
-
-/// Returns the size that a key gives, in bytes.
-fn bytes(view: &MappingView<'_>, key: &str) -> Option<u64> {
-    size::bytes(view.text(key)?.written)
 }
 
 /// Returns whether a value is a list of strings, or a mapping of names to strings or to nothing.

@@ -4,7 +4,8 @@ use crate::config::ContextPath;
 use crate::config::check::mapping_view::{MappingView, TextValue, scalar_text};
 use crate::config::check::{ConfigChecker, PATHS_MAX, paths};
 use crate::config::diagnostic::{Diagnostic, quote};
-use crate::config::keys::nearest;
+use crate::config::keys::shape::TextList;
+use crate::config::keys::{ConfigKey, ServedKey, backend, context_paths, folder_guard, nearest};
 use crate::config::yaml::{YamlNode, YamlValue};
 use crate::path::{AbsPath, RelPath};
 use crate::permissions::grant::Permission;
@@ -14,8 +15,8 @@ use crate::permissions::protected::PROTECTED;
 impl ConfigChecker<'_> {
     /// Returns the context paths of an `orchestrator` or a backend.
     pub(super) fn context_paths(&mut self, holder: &MappingView<'_>) -> Vec<ContextPath> {
-        let items = holder.items("context_paths");
-        self.check_count(holder, "context_paths", items.len());
+        let items = holder.items(&context_paths::KEY);
+        self.check_count(holder, &context_paths::KEY, items.len());
         let mut found: Vec<ContextPath> = Vec::new();
         for (path, item) in items.into_iter().take(PATHS_MAX) {
             let Some(entry) = self.context_path(path.clone(), item) else {
@@ -42,26 +43,34 @@ impl ConfigChecker<'_> {
             return Some(ContextPath::read_only(root));
         }
         let entry = MappingView { node: item, path };
-        let text = entry.text("path")?;
+        let text = entry.text(&context_paths::PATH)?;
         let root = self.path(&text)?;
-        if entry.flag("allow_broad") != Some(true) {
+        if entry.flag(&context_paths::ALLOW_BROAD) != Some(true) {
             self.refuse_breadth(&root, &text);
         }
-        let permission = match entry.text("permission").map(|text| text.written) {
+        let permission = match entry
+            .text(&context_paths::PERMISSION)
+            .map(|text| text.written)
+        {
             Some("write") => Permission::Write,
             _ => Permission::Read,
         };
         Some(ContextPath {
             permission,
-            protected: self.paths_inside(&entry, "protected_paths", &root),
-            hidden: self.paths_inside(&entry, "hidden_paths", &root),
+            protected: self.paths_inside(&entry, &context_paths::PROTECTED_PATHS, &root),
+            hidden: self.paths_inside(&entry, &context_paths::HIDDEN_PATHS, &root),
             unprotected: self.unprotected(&entry),
             path: root,
         })
     }
 
     /// Returns the paths of a list, each relative to the context path that must contain it.
-    fn paths_inside(&mut self, entry: &MappingView<'_>, key: &str, root: &AbsPath) -> Vec<RelPath> {
+    fn paths_inside(
+        &mut self,
+        entry: &MappingView<'_>,
+        key: &ServedKey<TextList>,
+        root: &AbsPath,
+    ) -> Vec<RelPath> {
         let texts = entry.texts(key);
         self.check_count(entry, key, texts.len());
         let mut found = Vec::new();
@@ -87,7 +96,7 @@ impl ConfigChecker<'_> {
     /// Returns the names that are removed from the protected ones.
     fn unprotected(&mut self, entry: &MappingView<'_>) -> Vec<String> {
         let mut found = Vec::new();
-        for text in entry.texts("unprotected") {
+        for text in entry.texts(&context_paths::UNPROTECTED) {
             let known = PROTECTED
                 .iter()
                 .find(|name| name.eq_ignore_ascii_case(text.written));
@@ -113,18 +122,18 @@ impl ConfigChecker<'_> {
         backend: &MappingView<'_>,
     ) -> FolderGuard {
         for holder in [agent, backend] {
-            let Some(entry) = holder.node.entry("folder_guard") else {
+            let Some(entry) = holder.entry(&folder_guard::KEY) else {
                 continue;
             };
             if entry.value.value == YamlValue::Null {
-                let path = holder.key_path("folder_guard");
+                let path = holder.key_path(&folder_guard::KEY);
                 let error = Diagnostic::error(path, "`folder_guard` is empty");
                 let error = error.with_span(&entry.key_span);
                 self.findings.push(error.with_suggestion(
                     "list directories in `read` and `write`, or remove the key to have no guard",
                 ));
             }
-            if let Some(guard) = holder.section("folder_guard") {
+            if let Some(guard) = holder.section(&folder_guard::KEY) {
                 return self.parse_guard(&guard, backend);
             }
         }
@@ -133,12 +142,14 @@ impl ConfigChecker<'_> {
 
     /// Parses a folder guard; a preset below `root` becomes part of its lists.
     fn parse_guard(&mut self, guard: &MappingView<'_>, backend: &MappingView<'_>) -> FolderGuard {
-        let root = guard.text("root").and_then(|text| self.path(&text));
-        let preset = guard.text("preset");
+        let root = guard
+            .text(&folder_guard::ROOT)
+            .and_then(|text| self.path(&text));
+        let preset = guard.text(&folder_guard::PRESET);
         let preset = preset.and_then(|text| GuardPreset::from_name(text.written));
         let (mut read, mut write) = (
-            self.guard_directories(guard, "read"),
-            self.guard_directories(guard, "write"),
+            self.guard_directories(guard, &folder_guard::READ),
+            self.guard_directories(guard, &folder_guard::WRITE),
         );
         let own = match (&root, preset) {
             (Some(root), Some(preset)) => {
@@ -148,11 +159,11 @@ impl ConfigChecker<'_> {
             }
             (_, None) => None,
             (None, Some(preset)) => {
-                if backend.get("cwd").is_none() {
+                if backend.get(&backend::CWD).is_none() {
                     let message = "the directories of a preset lie below `root` or `cwd`, and both \
                                    are missing";
-                    let error = Diagnostic::error(guard.key_path("preset"), message);
-                    let error = error.with_span(guard.key_span("preset"));
+                    let error = Diagnostic::error(guard.key_path(&folder_guard::PRESET), message);
+                    let error = error.with_span(guard.key_span(&folder_guard::PRESET));
                     self.findings.push(
                         error.with_suggestion("add `root: DIR` to the guard, or `cwd: workspace`"),
                     );
@@ -165,14 +176,18 @@ impl ConfigChecker<'_> {
             read,
             write,
             own,
-            downloads: match guard.flag("downloads") {
+            downloads: match guard.flag(&folder_guard::DOWNLOADS) {
                 Some(false) => DownloadsAccess::Dropped,
                 Some(true) | None => DownloadsAccess::Open,
             },
         }
     }
 
-    fn guard_directories(&mut self, guard: &MappingView<'_>, key: &str) -> Vec<AbsPath> {
+    fn guard_directories(
+        &mut self,
+        guard: &MappingView<'_>,
+        key: &ServedKey<TextList>,
+    ) -> Vec<AbsPath> {
         let texts = guard.texts(key);
         self.check_count(guard, key, texts.len());
         let mut found = Vec::new();
@@ -196,9 +211,11 @@ impl ConfigChecker<'_> {
         }
     }
 
-    fn check_count(&mut self, holder: &MappingView<'_>, key: &str, count: usize) {
+    fn check_count(&mut self, holder: &MappingView<'_>, key: &ConfigKey, count: usize) {
         if count > PATHS_MAX {
-            let message = format!("`{key}` has {count} entries; at most {PATHS_MAX} can be opened");
+            let name = key.name();
+            let message =
+                format!("`{name}` has {count} entries; at most {PATHS_MAX} can be opened");
             let error = Diagnostic::error(holder.key_path(key), message);
             let error = error.with_span(holder.key_span(key));
             self.findings

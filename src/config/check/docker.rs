@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 
 use crate::config::check::ConfigChecker;
-use crate::config::check::mapping_view::{MappingView, TextValue};
+use crate::config::check::mapping_view::{MappingView, TextValue, join_key};
 use crate::config::diagnostic::{Diagnostic, Span, quote};
 use crate::config::docker::{
     ContainerNetwork, CredentialsConfig, DependencyInstall, DockerConfig, HostCredential, IMAGE,
     PackagesConfig, PassedEnvironment, RootAccess, SUDO_IMAGE,
 };
-use crate::config::size;
+use crate::config::keys::shape::TextList;
+use crate::config::keys::{ServedKey, docker, docker_credentials, docker_packages};
+use crate::config::yaml::YamlValue;
 use crate::path::AbsPath;
 
 /// The maximum number of mounts, variables or packages in one list.
@@ -22,20 +24,19 @@ const KERNEL_DIRS: &[&str] = &["/dev", "/proc", "/sys"];
 impl ConfigChecker<'_> {
     /// Returns the configuration of an agent's container.
     pub(super) fn docker(&mut self, backend: &MappingView<'_>) -> DockerConfig {
-        let root = match backend.flag("command_line_docker_enable_sudo") {
+        let root = match backend.flag(&docker::SUDO) {
             Some(true) => RootAccess::BySudo,
             Some(false) | None => RootAccess::Never,
         };
-        let network = match backend.text("command_line_docker_network_mode") {
+        let network = match backend.text(&docker::NETWORK) {
             Some(text) if text.written == "bridge" => ContainerNetwork::Bridge,
             Some(text) if text.written == "host" => ContainerNetwork::Host,
             Some(_) | None => ContainerNetwork::None,
         };
-        let memory = backend.text("command_line_docker_memory_limit");
-        let cpus = backend.decimal("command_line_docker_cpu_limit");
+        let cpus = backend.decimal(&docker::CPUS);
         DockerConfig {
             image: self.image(backend, root),
-            memory_bytes: memory.and_then(|text| size::bytes(text.written)),
+            memory_bytes: backend.size(&docker::MEMORY),
             nano_cpus: cpus.and_then(|cpus| billionths(&cpus)),
             network,
             root,
@@ -45,7 +46,7 @@ impl ConfigChecker<'_> {
     }
 
     fn image(&mut self, backend: &MappingView<'_>, root: RootAccess) -> String {
-        let Some(text) = backend.text("command_line_docker_image") else {
+        let Some(text) = backend.text(&docker::IMAGE) else {
             return match root {
                 RootAccess::Never => IMAGE,
                 RootAccess::BySudo => SUDO_IMAGE,
@@ -67,23 +68,27 @@ impl ConfigChecker<'_> {
     }
 
     fn credentials(&mut self, backend: &MappingView<'_>) -> CredentialsConfig {
-        let key = "command_line_docker_credentials";
+        let key = &docker::CREDENTIALS;
         let Some(view) = backend.section(key) else {
             return CredentialsConfig::default();
         };
         let mut mount: Vec<HostCredential> = Vec::new();
-        for text in view.texts("mount") {
+        for text in view.texts(&docker_credentials::MOUNT) {
             mount.extend(
                 HostCredential::from_name(text.written).filter(|found| !mount.contains(found)),
             );
         }
         let env_file = view
-            .text("env_file")
+            .text(&docker_credentials::ENV_FILE)
             .and_then(|text| self.path_beside_config(&text));
-        let from_file = view.get("env_vars_from_file");
-        let from_file = from_file.filter(|_| !view.items("env_vars_from_file").is_empty());
+        let from_file = view.get(&docker_credentials::ENV_VARS_FROM_FILE);
+        let from_file = from_file.filter(|_| {
+            !view
+                .texts(&docker_credentials::ENV_VARS_FROM_FILE)
+                .is_empty()
+        });
         if let (Some(list), None) = (from_file, &env_file) {
-            let path = view.key_path("env_vars_from_file");
+            let path = view.key_path(&docker_credentials::ENV_VARS_FROM_FILE);
             let error =
                 Diagnostic::error(path, "`env_vars_from_file` has no file to take them from");
             self.findings.push(
@@ -96,9 +101,9 @@ impl ConfigChecker<'_> {
             mount,
             additional_mounts: self.additional_mounts(&view),
             env_file,
-            env_vars_from_file: self.variable_names(&view, "env_vars_from_file"),
-            env_vars: self.variable_names(&view, "env_vars"),
-            environment: match view.flag("pass_all_env") {
+            env_vars_from_file: self.variable_names(&view, &docker_credentials::ENV_VARS_FROM_FILE),
+            env_vars: self.variable_names(&view, &docker_credentials::ENV_VARS),
+            environment: match view.flag(&docker_credentials::PASS_ALL_ENV) {
                 Some(true) => PassedEnvironment::All,
                 Some(false) | None => PassedEnvironment::Listed,
             },
@@ -113,39 +118,36 @@ impl ConfigChecker<'_> {
     }
 
     fn additional_mounts(&mut self, view: &MappingView<'_>) -> BTreeMap<AbsPath, AbsPath> {
-        let key = "additional_mounts";
-        let Some(mounts) = view.section(key) else {
-            if let Some(value) = view.get(key) {
-                self.refuse_mount(
-                    view.key_path(key),
-                    &value.span,
-                    "`additional_mounts` is no mapping",
-                );
-            }
+        let key = &docker_credentials::ADDITIONAL_MOUNTS;
+        let Some(mounts) = view.get(key) else {
             return BTreeMap::new();
         };
-        let entries = mounts.node.entries();
+        let path = view.key_path(key);
+        let YamlValue::Mapping(entries) = &mounts.value else {
+            self.refuse_mount(path, &mounts.span, "`additional_mounts` is no mapping");
+            return BTreeMap::new();
+        };
         if entries.len() > ENTRIES_MAX {
             let message = format!(
                 "{} mounts are too many: at most {ENTRIES_MAX}",
                 entries.len()
             );
-            let error = Diagnostic::error(&mounts.path, message);
+            let error = Diagnostic::error(&path, message);
             self.findings.push(error.with_span(view.key_span(key)));
         }
         let mut found = BTreeMap::new();
         for entry in entries.iter().take(ENTRIES_MAX) {
             let text = TextValue {
                 written: &entry.key,
-                path: mounts.key_path(&entry.key),
+                path: join_key(&path, &entry.key),
                 span: &entry.key_span,
             };
             let host = self.path(&text);
-            let inner = mounts.section(&entry.key);
-            let place = inner.and_then(|inner| self.mount_target(&inner));
+            let inner = MappingView::new(&entry.value, text.path.clone());
+            let place = inner.as_ref().and_then(|inner| self.mount_target(inner));
             match (host, place) {
                 (Some(host), Some(place)) => drop(found.insert(host, place)),
-                (_, None) if mounts.section(&entry.key).is_none() => {
+                (_, None) if inner.is_none() => {
                     let message = format!("{} has no place in the container", quote(&entry.key));
                     self.refuse_mount(text.path, text.span, &message);
                 }
@@ -164,25 +166,36 @@ impl ConfigChecker<'_> {
 
     /// Returns the path of a mount in the container.
     fn mount_target(&mut self, mount: &MappingView<'_>) -> Option<AbsPath> {
+        let known = [
+            docker_credentials::BIND.name(),
+            docker_credentials::MODE.name(),
+        ];
         for entry in mount.node.entries() {
-            if !matches!(entry.key.as_str(), "bind" | "mode") {
+            if !known.contains(&entry.key.as_str()) {
                 let message = format!("unknown key {}", quote(&entry.key));
-                let error = Diagnostic::error(mount.key_path(&entry.key), message);
+                let error = Diagnostic::error(join_key(&mount.path, &entry.key), message);
                 let error = error.with_span(&entry.key_span);
                 self.findings
                     .push(error.with_suggestion("keys here are `bind` and `mode`"));
             }
         }
-        if let Some(mode) = mount.text("mode").filter(|mode| mode.written != "ro") {
+        if let Some(mode) = mount
+            .text(&docker_credentials::MODE)
+            .filter(|mode| mode.written != "ro")
+        {
             let error = Diagnostic::error(&mode.path, "credentials are mounted read-only");
             let error = error.with_span(mode.span);
             self.findings.push(error.with_suggestion(
                 "write `ro`; what the agent is to change belongs into `context_paths`",
             ));
         }
-        let Some(bind) = mount.text("bind") else {
+        let Some(bind) = mount.text(&docker_credentials::BIND) else {
             let message = "`bind` is missing";
-            self.refuse_mount(mount.key_path("bind"), &mount.node.span, message);
+            self.refuse_mount(
+                mount.key_path(&docker_credentials::BIND),
+                &mount.node.span,
+                message,
+            );
             return None;
         };
         let place = AbsPath::new(bind.written).filter(|place| {
@@ -201,7 +214,7 @@ impl ConfigChecker<'_> {
         place
     }
 
-    fn variable_names(&mut self, view: &MappingView<'_>, key: &str) -> Vec<String> {
+    fn variable_names(&mut self, view: &MappingView<'_>, key: &ServedKey<TextList>) -> Vec<String> {
         let texts = self.bounded_texts(view, key);
         let known = texts
             .into_iter()
@@ -215,20 +228,20 @@ impl ConfigChecker<'_> {
         root: RootAccess,
         network: ContainerNetwork,
     ) -> PackagesConfig {
-        let key = "command_line_docker_packages";
+        let key = &docker::PACKAGES;
         let Some(view) = backend.section(key) else {
             return PackagesConfig::default();
         };
-        let preinstall = view.section("preinstall");
-        let mut list = |key| match &preinstall {
+        let preinstall = view.section(&docker_packages::PREINSTALL);
+        let mut list = |key: &ServedKey<TextList>| match &preinstall {
             Some(preinstall) => self.package_names(preinstall, key),
             None => Vec::new(),
         };
         let packages = PackagesConfig {
-            system: list("system"),
-            python: list("python"),
-            npm: list("npm"),
-            dependencies: match view.flag("auto_install_deps") {
+            system: list(&docker_packages::SYSTEM),
+            python: list(&docker_packages::PYTHON),
+            npm: list(&docker_packages::NPM),
+            dependencies: match view.flag(&docker_packages::AUTO_INSTALL_DEPS) {
                 Some(true) => DependencyInstall::Automatic,
                 Some(false) | None => DependencyInstall::Manual,
             },
@@ -237,8 +250,8 @@ impl ConfigChecker<'_> {
             (&preinstall, packages.system.is_empty(), root)
         {
             let message = "packages of the system are installed as root";
-            let error = Diagnostic::error(preinstall.key_path("system"), message);
-            let error = error.with_span(preinstall.key_span("system"));
+            let error = Diagnostic::error(preinstall.key_path(&docker_packages::SYSTEM), message);
+            let error = error.with_span(preinstall.key_span(&docker_packages::SYSTEM));
             self.findings
                 .push(error.with_suggestion("add `command_line_docker_enable_sudo: true`"));
         }
@@ -253,7 +266,7 @@ impl ConfigChecker<'_> {
     }
 
     /// Returns the packages of a list. None can be mistaken for an option of the installer.
-    fn package_names(&mut self, view: &MappingView<'_>, key: &str) -> Vec<String> {
+    fn package_names(&mut self, view: &MappingView<'_>, key: &ServedKey<TextList>) -> Vec<String> {
         let mut names = Vec::new();
         for text in self.bounded_texts(view, key) {
             let is_name = !text.written.is_empty()

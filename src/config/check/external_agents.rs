@@ -12,51 +12,39 @@ use crate::config::check::mapping_view::MappingView;
 use crate::config::command_line::{CommandLineConfig, EnvVariable};
 use crate::config::diagnostic::Diagnostic;
 use crate::config::external_agents::{ExternalAgentConfig, ExternalAgentKind, find_kind};
+use crate::config::keys::{ConfigKey, backend, commands, docker};
 use crate::config::vendors::AgentProtocolKind;
 use crate::sandbox_policy::network::{DomainPattern, NetworkPolicy};
 use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 
-/// Keys without effect for a program that has its own tools, and the reason.
-const WITHOUT_EFFECT: &[(&str, &str)] = &[
-    (
-        "enable_mcp_command_line",
-        "the program has commands of its own",
-    ),
-    (
-        "enable_code_based_tools",
-        "the program has tools of its own",
-    ),
-    ("fallback", "a program has no other model to go on with"),
-    ("base_url", "a program is told by a variable, in `env`"),
-];
-
-/// Prefixes of keys about commands that have no effect for an external agent either, and what to
+/// Keys about commands, or prefixes of such keys, that have no effect for an external agent either, and what to
 /// write instead.
 const OF_COMMANDS: &[(&str, &str)] = &[
-    ("command_line_network", "write `network`"),
-    ("command_line_srt_", "write `network`"),
+    (commands::NETWORK.name(), "write `network`"),
+    (commands::SRT_PREFIX, "write `network`"),
     (
-        "command_line_allowed_",
+        commands::ALLOWED.name(),
         "write `permissions`: rules hold what it asks about",
     ),
     (
-        "command_line_blocked_",
+        commands::BLOCKED.name(),
         "write `permissions`: rules hold what it asks about",
     ),
     (
-        "command_policy",
+        commands::POLICY.name(),
         "write `permissions`: rules hold what it asks about",
     ),
-    ("command_line_execution_mode", "remove it"),
-    ("command_line_docker_", "remove it"),
+    (commands::MODE.name(), "remove it"),
+    (docker::PREFIX, "remove it"),
 ];
 
 impl ConfigChecker<'_> {
     /// Refuses keys about the agent's program where no program is started.
     pub(super) fn refuse_external_agent_keys(&mut self, view: &MappingView<'_>) {
-        for key in ["command", "network"] {
+        let keys: [&ConfigKey; 2] = [&backend::COMMAND, &backend::NETWORK];
+        for key in keys {
             if view.get(key).is_some() {
-                let message = format!("`{key}` has no effect: no program is started");
+                let message = format!("`{}` has no effect: no program is started", key.name());
                 self.refuse_agent_key(view, key, message, "remove it, or write `type: acp`");
             }
         }
@@ -70,10 +58,21 @@ impl ConfigChecker<'_> {
         tongue: AgentProtocolKind,
     ) -> Option<ExternalAgentConfig> {
         let kind = find_kind(backend.vendor.name)?;
-        for (key, why) in WITHOUT_EFFECT {
-            let is_off = view.flag(key) == Some(false);
-            if view.get(key).is_some() && !is_off {
-                let warning = format!("`{key}` has no effect: {why}");
+        let without_effect: [(&ConfigKey, &str); 4] = [
+            (&commands::ENABLED, "the program has commands of its own"),
+            (&commands::CODE, "the program has tools of its own"),
+            (
+                &backend::FALLBACK,
+                "a program has no other model to go on with",
+            ),
+            (
+                &backend::BASE_URL,
+                "a program is told by a variable, in `env`",
+            ),
+        ];
+        for (key, why) in without_effect {
+            if view.get(key).is_some_and(|value| !value.is_false()) {
+                let warning = format!("`{}` has no effect: {why}", key.name());
                 let warning = Diagnostic::warning(view.key_path(key), warning);
                 self.findings.push(
                     warning
@@ -88,18 +87,18 @@ impl ConfigChecker<'_> {
         }
         if !self.has_workspace(view) {
             let message = "`cwd` is missing: a program needs a workspace".to_owned();
-            self.refuse_agent_key(view, "cwd", message, "add `cwd: workspace1`");
+            self.refuse_agent_key(view, &backend::CWD, message, "add `cwd: workspace1`");
         }
         let command = self.agent_command(view, kind)?;
         let own_model = backend.model != backend.vendor.name;
         if own_model && kind.key.is_none() {
             let message = "`model` says what tokens cost and nothing else: the protocol has no word \
                            for it";
-            let warning = Diagnostic::warning(view.key_path("model"), message);
+            let warning = Diagnostic::warning(view.key_path(&backend::MODEL), message);
             let hint = "give the program its model by an argument of `command`, or by `env`";
             self.findings.push(
                 warning
-                    .with_span(view.key_span("model"))
+                    .with_span(view.key_span(&backend::MODEL))
                     .with_suggestion(hint),
             );
         }
@@ -108,7 +107,9 @@ impl ConfigChecker<'_> {
             vendor: kind.vendor,
             protocol: tongue,
             command,
-            package: kind.package.filter(|_| view.get("command").is_none()),
+            package: kind
+                .package
+                .filter(|_| view.get(&backend::COMMAND).is_none()),
             model: own_model.then(|| backend.model.clone()),
             sandbox: held,
         })
@@ -120,7 +121,7 @@ impl ConfigChecker<'_> {
         view: &MappingView<'_>,
         kind: &ExternalAgentKind,
     ) -> Option<Vec<String>> {
-        let mut texts = view.texts("command").into_iter();
+        let mut texts = view.texts(&backend::COMMAND).into_iter();
         // A program given as a path is resolved; its arguments stay as they are.
         let program = texts.next().map(|text| {
             let place = text.written.contains('/').then(|| self.path(&text));
@@ -130,7 +131,7 @@ impl ConfigChecker<'_> {
         let arguments = texts.map(|text| text.written.to_owned());
         let words: Vec<String> = program.into_iter().chain(arguments).collect();
         let first = words.first().map(|word| word.trim().is_empty());
-        match (view.get("command"), first) {
+        match (view.get(&backend::COMMAND), first) {
             (None, _) if !kind.command.is_empty() => {
                 let usual = kind.command.iter().copied();
                 return Some(usual.map(str::to_owned).collect());
@@ -140,7 +141,7 @@ impl ConfigChecker<'_> {
         }
         let message = "`command` names no program".to_owned();
         let hint = "write `command: [program, argument]`";
-        self.refuse_agent_key(view, "command", message, hint);
+        self.refuse_agent_key(view, &backend::COMMAND, message, hint);
         None
     }
 
@@ -161,9 +162,9 @@ impl ConfigChecker<'_> {
         if let (Some(name), Some(secret)) = (kind.key, self.agent_key(backend)) {
             env.insert(name.to_owned(), EnvVariable::Expanded(secret));
         }
-        env.extend(self.variables(view));
-        let network = if view.get("network").is_some() {
-            self.network_of(view, "network")
+        env.extend(self.variables(view, &commands::ENV));
+        let network = if view.get(&backend::NETWORK).is_some() {
+            self.network_of(view, &backend::NETWORK)
         } else {
             let hosts = kind.hosts.iter().copied();
             match hosts.filter_map(DomainPattern::parse).collect::<Vec<_>>() {
@@ -174,7 +175,7 @@ impl ConfigChecker<'_> {
         let mut held = external_agent_commands(view);
         if held.sandbox == SandboxLevelChoice::Only(SandboxLevel::Off) {
             let message = "nothing holds the agent's program: it may do whatever you may do";
-            let key = "command_line_sandbox";
+            let key = &commands::SANDBOX;
             let warning = Diagnostic::warning(view.key_path(key), message);
             let hint = "remove it, and see what `massgen doctor` says about the sandbox";
             self.findings
@@ -193,7 +194,13 @@ impl ConfigChecker<'_> {
         written.or_else(|| set.map(|value| value.trim().into()))
     }
 
-    fn refuse_agent_key(&mut self, view: &MappingView<'_>, key: &str, message: String, hint: &str) {
+    fn refuse_agent_key(
+        &mut self,
+        view: &MappingView<'_>,
+        key: &ConfigKey,
+        message: String,
+        hint: &str,
+    ) {
         let error = Diagnostic::error(view.key_path(key), message).with_span(view.key_span(key));
         self.findings.push(error.with_suggestion(hint));
     }

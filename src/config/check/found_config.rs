@@ -5,12 +5,11 @@
 use crate::config::check::key_walk::is_default;
 use crate::config::check::paths::resolve;
 use crate::config::found_config::{PathUseAccess, RestrictedUse};
-use crate::config::keys::agents::AGENT;
 use crate::config::keys::found_config::{
-    FoundConfigUse, KeySetting, PathPurpose, is_empty, items, text,
+    FoundConfigUse, KeySetting, PathPurpose, is_empty, items, text, text_of_key,
 };
 use crate::config::keys::root::ROOT;
-use crate::config::keys::{ConfigKey, KeySection, KeyStatus, ValueShape};
+use crate::config::keys::{ConfigKey, KeySection, KeyStatus, ValueShape, agents, context_paths};
 use crate::config::storage_path::StoragePath;
 use crate::config::yaml::{YamlEntry, YamlNode, YamlValue};
 use crate::config::{ConfigContext, ConfigOrigin};
@@ -64,9 +63,9 @@ impl FoundConfigWalk<'_> {
         section: &'static KeySection,
         around: MappingContext<'t>,
     ) {
-        let id = filled.entry("id").and_then(|id| text(&id.value));
+        let id = text_of_key(filled, &agents::ID);
         let agent = match id {
-            Some(id) if std::ptr::eq(section, &raw const AGENT) => id,
+            Some(id) if std::ptr::eq(section, &raw const agents::AGENT) => id,
             Some(_) | None => around.agent,
         };
         for (written, entry) in written.entries().iter().zip(filled.entries()) {
@@ -131,7 +130,7 @@ impl FoundConfigWalk<'_> {
         let is_relative = !written.starts_with(['/', '~']);
         let beside = self.origin.directory.as_ref().filter(|_| is_relative);
         let beside = beside.map(|directory| AbsPath::resolve(directory, written));
-        let access = match setting.text_beside("permission") {
+        let access = match setting.text_beside(&context_paths::PERMISSION) {
             Some("write") => PathUseAccess::AgentWrites,
             Some(_) | None => PathUseAccess::Read,
         };

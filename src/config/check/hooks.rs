@@ -3,6 +3,8 @@
 use crate::config::check::ConfigChecker;
 use crate::config::check::mapping_view::{MappingView, TextValue, scalar_text};
 use crate::config::diagnostic::{Diagnostic, quote};
+use crate::config::keys::shape::{NodeList, Text};
+use crate::config::keys::{ServedKey, hook, hook_group, hooks};
 use crate::config::yaml::{YamlNode, YamlValue};
 use crate::hooks::matcher::ToolMatcher;
 use crate::hooks::{HOOKS_MAX, Hook, HookEvent, HookList, TIMEOUT_SECONDS_DEFAULT};
@@ -15,7 +17,7 @@ impl ConfigChecker<'_> {
     pub(super) fn hooks(&mut self, holders: &[&MappingView<'_>], shared: &HookList) -> HookList {
         let mut all = shared.clone();
         for holder in holders {
-            let Some(section) = holder.section("hooks") else {
+            let Some(section) = holder.section(&hooks::KEY) else {
                 continue;
             };
             for event in HookEvent::ALL {
@@ -25,8 +27,8 @@ impl ConfigChecker<'_> {
                 if !own.is_empty() && count > HOOKS_MAX {
                     let message =
                         format!("{count} hooks of `{event}` are too many: at most {HOOKS_MAX}");
-                    let error = Diagnostic::error(section.key_path(event.name()), message);
-                    let error = error.with_span(section.key_span(event.name()));
+                    let error = Diagnostic::error(section.key_path(&event_key(event)), message);
+                    let error = error.with_span(section.key_span(&event_key(event)));
                     self.findings
                         .push(error.with_suggestion("let one command ask the others"));
                 }
@@ -37,14 +39,14 @@ impl ConfigChecker<'_> {
 
     fn event_hooks(&mut self, section: &MappingView<'_>, event: HookEvent) -> Vec<Hook> {
         let mut hooks = Vec::new();
-        for (path, item) in section.items(event.name()) {
+        for (path, item) in section.items(&event_key(event)) {
             if let YamlValue::Scalar(_) = item.value {
                 hooks.extend(self.hook(event, ToolMatcher::All, path, item));
                 continue;
             }
             let group = MappingView { node: item, path };
             let matcher = self.matcher(event, &group);
-            for (path, item) in group.items("hooks") {
+            for (path, item) in group.items(&hook_group::HOOKS) {
                 hooks.extend(self.hook(event, matcher.clone(), path, item));
             }
         }
@@ -52,10 +54,10 @@ impl ConfigChecker<'_> {
     }
 
     fn matcher(&mut self, event: HookEvent, group: &MappingView<'_>) -> ToolMatcher {
-        if group.get("matcher").is_none() {
+        if group.get(&hook_group::MATCHER).is_none() {
             return ToolMatcher::All;
         }
-        let Some(text) = self.text_in(group, "matcher") else {
+        let Some(text) = self.text_in(group, &hook_group::MATCHER) else {
             return ToolMatcher::All;
         };
         let is_about_tools = matches!(event, HookEvent::PreToolUse | HookEvent::PostToolUse);
@@ -87,7 +89,7 @@ impl ConfigChecker<'_> {
         let command = match item.value {
             YamlValue::Scalar(_) => scalar_text(item, path)?,
             YamlValue::Null | YamlValue::List(_) | YamlValue::Mapping(_) => {
-                self.text_in(&view, "command")?
+                self.text_in(&view, &hook::COMMAND)?
             }
         };
         let command = self.hook_command(&command)?;
@@ -95,16 +97,22 @@ impl ConfigChecker<'_> {
             event,
             matcher,
             command,
-            timeout_seconds: view.integer("timeout").unwrap_or(TIMEOUT_SECONDS_DEFAULT),
-            network: self.network_of(&view, "network"),
+            timeout_seconds: view
+                .integer(&hook::TIMEOUT)
+                .unwrap_or(TIMEOUT_SECONDS_DEFAULT),
+            network: self.network_of(&view, &hook::NETWORK),
         })
     }
 
     /// Returns the text of a verbatim key, whose shape has not been checked yet.
-    fn text_in<'n>(&mut self, view: &MappingView<'n>, key: &str) -> Option<TextValue<'n>> {
+    fn text_in<'n>(
+        &mut self,
+        view: &MappingView<'n>,
+        key: &ServedKey<Text>,
+    ) -> Option<TextValue<'n>> {
         let text = view.text(key);
         if let (None, Some(node)) = (&text, view.get(key)) {
-            let message = format!("`{key}` is {}: expected text", node.describe());
+            let message = format!("`{}` is {}: expected text", key.name(), node.describe());
             let error = Diagnostic::error(view.key_path(key), message);
             self.findings.push(error.with_span(&node.span));
         }
@@ -124,5 +132,17 @@ impl ConfigChecker<'_> {
         self.findings
             .push(error.with_suggestion("write one, such as `./check.sh`"));
         None
+    }
+}
+
+/// Returns the key of the hooks of an event.
+fn event_key(event: HookEvent) -> ServedKey<NodeList> {
+    match event {
+        HookEvent::PreToolUse => hooks::PRE_TOOL_USE,
+        HookEvent::PostToolUse => hooks::POST_TOOL_USE,
+        HookEvent::AnswerSubmitted => hooks::ANSWER_SUBMITTED,
+        HookEvent::VoteCast => hooks::VOTE_CAST,
+        HookEvent::BeforeDelivery => hooks::BEFORE_DELIVERY,
+        HookEvent::AfterDelivery => hooks::AFTER_DELIVERY,
     }
 }

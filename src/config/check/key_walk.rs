@@ -7,7 +7,8 @@ use crate::config::check::mapping_view::join_key;
 use crate::config::check::{ConfigChecker, KEYS_MAX};
 use crate::config::diagnostic::{Diagnostic, Span, quote};
 use crate::config::keys::{
-    ABOUT_COMMANDS, ConfigKey, IgnoredEffect, KeySection, KeyStatus, SECTIONS, ValueShape, nearest,
+    ABOUT_COMMANDS, ConfigKey, IgnoredEffect, KeySection, KeyStatus, SECTIONS, ValueShape, backend,
+    commands, nearest, root, servers,
 };
 use crate::config::servers::CWD_OF_SERVER;
 use crate::config::size;
@@ -16,16 +17,20 @@ use crate::config::yaml::{YamlEntry, YamlLiteral, YamlNode, YamlScalar, YamlValu
 use crate::text::list_names;
 
 /// Keys whose value is useless if it contains a variable that is not set.
-const NEEDS_VARIABLES: &[&str] = &["api_key", "base_url"];
+const NEEDS_VARIABLES: &[&str] = &[backend::API_KEY.name(), backend::BASE_URL.name()];
 /// Keys that may contain a vendor's key: values of others can reach a prompt.
-const MAY_HOLD_KEYS: &[&str] = &["api_key", "env", "headers"];
+const MAY_HOLD_KEYS: &[&str] = &[
+    backend::API_KEY.name(),
+    commands::ENV.name(),
+    servers::HEADERS.name(),
+];
 /// The key in whose values every variable must be set: otherwise a server would receive its name.
-const SERVERS: &str = "mcp_servers";
+const SERVERS: &str = servers::KEY.name();
 /// The key of a workspace, and the variable with its path.
-const CWD: &str = "cwd";
+const CWD: &str = backend::CWD.name();
 /// The keys of a server in which that variable is the program's working directory, which is known
 /// only when it is started.
-const OF_STARTS: &[&str] = &["args", CWD];
+const OF_STARTS: &[&str] = &[servers::ARGS.name(), servers::CWD.name()];
 /// The prefix of keys that only hold YAML anchors.
 const ANCHOR_PREFIX: &str = "x-";
 /// The longest value after variable expansion, in bytes.
@@ -334,7 +339,7 @@ impl ConfigChecker<'_> {
                 ValueShape::OneOf(names) | ValueShape::OneOfOrList(names),
                 YamlValue::Scalar(scalar),
             ) => nearest(&scalar.text, names.iter().copied()),
-            (_, YamlValue::List(_)) if path == "agent" => Some("agents"),
+            (_, YamlValue::List(_)) if path == root::AGENT.name() => Some(root::AGENTS.name()),
             _ => None,
         };
         self.findings.push(match near {

@@ -3,21 +3,22 @@
 use crate::config::check::ConfigChecker;
 use crate::config::check::mapping_view::MappingView;
 use crate::config::diagnostic::Diagnostic;
+use crate::config::keys::shape::Decimal;
+use crate::config::keys::{ServedKey, limits, retention, root};
 use crate::config::retention::{DAY_SECONDS, RetentionConfig};
-use crate::config::size;
 use crate::spending::limits::BudgetLimits;
 use crate::spending::money::Money;
 
 impl ConfigChecker<'_> {
     /// Returns the section `limits` of the config or of an agent; without it there are no limits.
     pub(super) fn limits(&mut self, around: &MappingView<'_>) -> BudgetLimits {
-        let Some(view) = around.section("limits") else {
+        let Some(view) = around.section(&limits::KEY) else {
             return BudgetLimits::default();
         };
         BudgetLimits {
-            cost: self.dollars(&view, "max_cost_usd", Money::from_dollars),
-            tokens: view.integer("max_tokens_total"),
-            tool_calls: view.integer("max_tool_calls"),
+            cost: self.dollars(&view, &limits::MAX_COST_USD, Money::from_dollars),
+            tokens: view.integer(&limits::MAX_TOKENS_TOTAL),
+            tool_calls: view.integer(&limits::MAX_TOOL_CALLS),
         }
     }
 
@@ -25,13 +26,13 @@ impl ConfigChecker<'_> {
     pub(super) fn dollars(
         &mut self,
         view: &MappingView<'_>,
-        key: &str,
+        key: &ServedKey<Decimal>,
         read: fn(&str) -> Option<Money>,
     ) -> Option<Money> {
         let written = view.decimal(key)?;
         let money = read(&written);
         if money.is_none() {
-            let message = format!("`{key}` is `{written}`, which is too fine");
+            let message = format!("`{}` is `{written}`, which is too fine", key.name());
             let error = Diagnostic::error(view.key_path(key), message);
             let error = error.with_span(view.key_span(key));
             self.findings
@@ -44,17 +45,21 @@ impl ConfigChecker<'_> {
 /// Returns the maximum number of requests in a round (`max_steps_per_round` of `limits`), if it is
 /// set.
 pub(super) fn steps_per_round(around: &MappingView<'_>) -> Option<u32> {
-    let steps = around.section("limits")?.integer("max_steps_per_round")?;
+    let steps = around
+        .section(&limits::KEY)?
+        .integer(&limits::MAX_STEPS_PER_ROUND)?;
     u32::try_from(steps).ok()
 }
 
 /// Returns the retention of the project's runs and sessions (`retention`).
 pub(super) fn retention(root: &MappingView<'_>) -> RetentionConfig {
-    let view = root.section("retention");
-    let days = view.as_ref().and_then(|view| view.integer("days"));
-    let size = view.as_ref().and_then(|view| view.text("size"));
+    let view = root.section(&root::RETENTION);
+    let days = view
+        .as_ref()
+        .and_then(|view| view.integer(&retention::DAYS));
+    let size = view.as_ref().and_then(|view| view.size(&retention::SIZE));
     RetentionConfig {
         unused_seconds: days.map(|days| days.saturating_mul(DAY_SECONDS)),
-        bytes: size.and_then(|size| size::bytes(size.written)),
+        bytes: size,
     }
 }

@@ -1,8 +1,14 @@
-//! Reads the mappings of the tree by key. The walk has already reported every value of a wrong
-//! shape; here it counts as absent.
+//! Reads the mappings of the tree by declared keys, whose type says what comes out. The walk has
+//! already reported every value of a wrong shape; here it counts as absent.
 
 use crate::config::diagnostic::Span;
-use crate::config::yaml::{YamlLiteral, YamlNode, YamlScalar, YamlValue};
+use crate::config::keys::shape::{
+    ByteSize, Decimal, Flag, Integer, NamedSections, NodeList, SeveralTexts, SingleMapping,
+    SingleText, Text,
+};
+use crate::config::keys::{ConfigKey, ServedKey};
+use crate::config::size;
+use crate::config::yaml::{YamlEntry, YamlLiteral, YamlNode, YamlScalar, YamlValue};
 
 /// A mapping and its path.
 #[derive(Clone, Debug)]
@@ -25,35 +31,52 @@ pub(super) struct TextValue<'a> {
 }
 
 impl<'a> MappingView<'a> {
+    /// Returns the mapping at `path`; `None` if the value is something else.
+    pub(super) fn new(node: &'a YamlNode, path: String) -> Option<Self> {
+        match &node.value {
+            YamlValue::Mapping(_) => Some(Self { node, path }),
+            YamlValue::Null | YamlValue::Scalar(_) | YamlValue::List(_) => None,
+        }
+    }
+
     /// Returns the path of a key of this mapping.
-    pub(super) fn key_path(&self, key: &str) -> String {
-        join_key(&self.path, key)
+    pub(super) fn key_path(&self, key: &ConfigKey) -> String {
+        let written = self.entry(key).map(|entry| entry.key.as_str());
+        join_key(&self.path, written.unwrap_or(key.name()))
     }
 
     /// Returns the value of a key, unless it is empty.
-    pub(super) fn get(&self, key: &str) -> Option<&'a YamlNode> {
-        let value = &self.node.entry(key)?.value;
+    pub(super) fn get(&self, key: &ConfigKey) -> Option<&'a YamlNode> {
+        let value = &self.entry(key)?.value;
         (value.value != YamlValue::Null).then_some(value)
     }
 
+    /// Returns the entry of a key; of several names of the key, the first whose value is not empty
+    /// counts.
+    pub(super) fn entry(&self, key: &ConfigKey) -> Option<&'a YamlEntry> {
+        let is_set = |entry: &&YamlEntry| entry.value.value != YamlValue::Null;
+        let set = self.entries(key).find(is_set);
+        set.or_else(|| self.entries(key).next())
+    }
+
     /// Returns the location of a key, or of the mapping if it lacks the key.
-    pub(super) fn key_span(&self, key: &str) -> &'a Span {
-        let entry = self.node.entry(key);
+    pub(super) fn key_span(&self, key: &ConfigKey) -> &'a Span {
+        let entry = self.entry(key);
         entry.map_or(&self.node.span, |entry| &entry.key_span)
     }
 
     /// Returns the text of a key.
-    pub(super) fn text(&self, key: &str) -> Option<TextValue<'a>> {
+    pub(super) fn text<V: SingleText>(&self, key: &ServedKey<V>) -> Option<TextValue<'a>> {
         scalar_text(self.get(key)?, self.key_path(key))
     }
 
     /// Returns the boolean of a key.
-    pub(super) fn flag(&self, key: &str) -> Option<bool> {
+    pub(super) fn flag(&self, key: &ServedKey<Flag>) -> Option<bool> {
         self.scalar(key)?.as_flag()
     }
 
     /// Returns the integer of a key.
-    pub(super) fn integer(&self, key: &str) -> Option<u64> {
+    pub(super) fn integer(&self, key: &ServedKey<Integer>) -> Option<u64> {
         match self.scalar(key)?.literal {
             YamlLiteral::Integer(integer) => u64::try_from(integer).ok(),
             YamlLiteral::Flag(_) | YamlLiteral::Number(_) | YamlLiteral::Text => None,
@@ -61,7 +84,7 @@ impl<'a> MappingView<'a> {
     }
 
     /// Returns the number of a key as written; numbers have no exponent.
-    pub(super) fn decimal(&self, key: &str) -> Option<String> {
+    pub(super) fn decimal(&self, key: &ServedKey<Decimal>) -> Option<String> {
         match self.scalar(key)?.literal {
             YamlLiteral::Integer(integer) => Some(integer.to_string()),
             YamlLiteral::Number(number) => Some(number.to_string()),
@@ -69,54 +92,41 @@ impl<'a> MappingView<'a> {
         }
     }
 
+    /// Returns the number of bytes of a key.
+    pub(super) fn size(&self, key: &ServedKey<ByteSize>) -> Option<u64> {
+        size::bytes(&self.scalar(key)?.text)
+    }
+
     /// Returns the mapping of a key.
-    pub(super) fn section(&self, key: &str) -> Option<MappingView<'a>> {
-        let node = self.get(key)?;
-        match &node.value {
-            YamlValue::Mapping(_) => Some(MappingView {
-                node,
-                path: self.key_path(key),
-            }),
-            YamlValue::Null | YamlValue::Scalar(_) | YamlValue::List(_) => None,
-        }
+    pub(super) fn section<V: SingleMapping>(&self, key: &ServedKey<V>) -> Option<MappingView<'a>> {
+        MappingView::new(self.get(key)?, self.key_path(key))
     }
 
     /// Returns the items of a list, each with its path; empty if there is no list.
-    pub(super) fn items(&self, key: &str) -> Vec<(String, &'a YamlNode)> {
-        let path = self.key_path(key);
-        match self.get(key).map(|node| &node.value) {
-            Some(YamlValue::List(items)) => items
-                .iter()
-                .enumerate()
-                .map(|(index, item)| (format!("{path}[{index}]"), item))
-                .collect(),
-            _ => Vec::new(),
-        }
+    pub(super) fn items(&self, key: &ServedKey<NodeList>) -> Vec<(String, &'a YamlNode)> {
+        self.list_items(key)
     }
 
     /// Returns the strings of a list.
-    pub(super) fn texts(&self, key: &str) -> Vec<TextValue<'a>> {
-        let items = self.items(key).into_iter();
+    pub(super) fn texts<V: SeveralTexts>(&self, key: &ServedKey<V>) -> Vec<TextValue<'a>> {
+        let items = self.list_items(key).into_iter();
         items
             .filter_map(|(path, item)| scalar_text(item, path))
             .collect()
     }
 
     /// Returns the entries of a list of mappings, or of a mapping of names to mappings, each with
-    /// its name if it has one.
+    /// its name if it has one. In a list, `name` holds it.
     pub(super) fn named_mappings(
         &self,
-        key: &str,
+        key: &ServedKey<NamedSections>,
+        name: &ServedKey<Text>,
     ) -> Vec<(Option<TextValue<'a>>, MappingView<'a>)> {
         match self.get(key).map(|node| &node.value) {
             Some(YamlValue::List(_)) => {
-                let items = self.items(key).into_iter();
-                let items = items.filter(|(_, node)| matches!(node.value, YamlValue::Mapping(_)));
-                let entry = |(path, node): (String, &'a YamlNode)| {
-                    let entry = MappingView { node, path };
-                    (entry.text("name"), entry)
-                };
-                items.map(entry).collect()
+                let items = self.list_items(key).into_iter();
+                let entries = items.filter_map(|(path, node)| MappingView::new(node, path));
+                entries.map(|entry| (entry.text(name), entry)).collect()
             }
             Some(YamlValue::Mapping(entries)) => {
                 let named = entries.iter().map(|entry| {
@@ -135,7 +145,26 @@ impl<'a> MappingView<'a> {
         }
     }
 
-    fn scalar(&self, key: &str) -> Option<&'a YamlScalar> {
+    /// Returns the entries under all names of a key.
+    fn entries(&self, key: &ConfigKey) -> impl Iterator<Item = &'a YamlEntry> {
+        let (node, names) = (self.node, key.names);
+        names.iter().filter_map(|name| node.entry(name))
+    }
+
+    /// Returns the items of the lists under all names of a key, each with its path.
+    fn list_items(&self, key: &ConfigKey) -> Vec<(String, &'a YamlNode)> {
+        let mut all = Vec::new();
+        for entry in self.entries(key) {
+            if let YamlValue::List(items) = &entry.value.value {
+                let path = join_key(&self.path, &entry.key);
+                let items = items.iter().enumerate();
+                all.extend(items.map(|(index, item)| (format!("{path}[{index}]"), item)));
+            }
+        }
+        all
+    }
+
+    fn scalar(&self, key: &ConfigKey) -> Option<&'a YamlScalar> {
         match &self.get(key)?.value {
             YamlValue::Scalar(scalar) => Some(scalar),
             YamlValue::Null | YamlValue::List(_) | YamlValue::Mapping(_) => None,

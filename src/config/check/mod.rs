@@ -4,6 +4,7 @@
 use crate::config::check::mapping_view::MappingView;
 use crate::config::diagnostic::{Diagnostic, Severity};
 use crate::config::found_config::RestrictedUse;
+use crate::config::keys;
 use crate::config::keys::models::MODELS_FILE;
 use crate::config::keys::root::ROOT;
 use crate::config::yaml::YamlNode;
@@ -150,7 +151,7 @@ impl<'a> ConfigChecker<'a> {
 
     /// Returns whether the agent of this backend has a workspace.
     fn has_workspace(&self, backend: &MappingView<'_>) -> bool {
-        self.is_pipeline || backend.get("cwd").is_some()
+        self.is_pipeline || backend.get(&keys::backend::CWD).is_some()
     }
 
     /// Returns the result, if there are no errors, and all findings.

@@ -2,6 +2,8 @@
 
 use crate::config::check::ConfigChecker;
 use crate::config::check::mapping_view::MappingView;
+use crate::config::keys::shape::Decimal;
+use crate::config::keys::{ServedKey, models};
 use crate::config::yaml::YamlNode;
 use crate::spending::models::{KnownModel, ModelRowOrigin};
 use crate::spending::money::Money;
@@ -14,26 +16,28 @@ impl ConfigChecker<'_> {
             node: tree,
             path: String::new(),
         };
-        let items = root.items("models").into_iter();
+        let items = root.items(&models::MODELS).into_iter();
         let views = items.map(|(path, node)| MappingView { node, path });
         views.filter_map(|view| self.known_model(&view)).collect()
     }
 
     fn known_model(&mut self, view: &MappingView<'_>) -> Option<KnownModel> {
         let rates = self.rates(view);
-        let long = view.items("long_requests").into_iter();
+        let long = view.items(&models::LONG_REQUESTS).into_iter();
         let long = long.filter_map(|(path, node)| {
             let view = MappingView { node, path };
-            let above = view.integer("above_input_tokens")?;
+            let above = view.integer(&models::ABOVE_INPUT_TOKENS)?;
             Some((above, self.rates(&view)?))
         });
         let mut long: Vec<(u64, TokenRates)> = long.collect();
         long.sort_by_key(|(above, _)| *above);
         Some(KnownModel {
-            vendor: view.text("vendor").map(|text| text.written.to_owned()),
-            name: view.text("name")?.written.to_owned(),
-            context_tokens: view.integer("context_tokens"),
-            output_tokens_max: view.integer("output_tokens_max"),
+            vendor: view
+                .text(&models::VENDOR)
+                .map(|text| text.written.to_owned()),
+            name: view.text(&models::NAME)?.written.to_owned(),
+            context_tokens: view.integer(&models::CONTEXT_TOKENS),
+            output_tokens_max: view.integer(&models::OUTPUT_TOKENS_MAX),
             price: ModelPrice {
                 rates: rates?,
                 long,
@@ -43,10 +47,10 @@ impl ConfigChecker<'_> {
     }
 
     fn rates(&mut self, around: &MappingView<'_>) -> Option<TokenRates> {
-        let view = around.section("usd_per_million_tokens")?;
-        let mut price = |key| self.dollars(&view, key, Money::per_token);
-        let (input, output) = (price("input"), price("output"));
-        let (cached, cache_write) = (price("cached_input"), price("cache_write"));
+        let view = around.section(&models::USD_PER_MILLION_TOKENS)?;
+        let mut price = |key: &ServedKey<Decimal>| self.dollars(&view, key, Money::per_token);
+        let (input, output) = (price(&models::INPUT), price(&models::OUTPUT));
+        let (cached, cache_write) = (price(&models::CACHED_INPUT), price(&models::CACHE_WRITE));
         let input = input?;
         Some(TokenRates {
             input,

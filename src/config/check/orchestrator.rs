@@ -3,6 +3,8 @@
 use crate::config::check::ConfigChecker;
 use crate::config::check::mapping_view::{MappingView, TextValue};
 use crate::config::diagnostic::{Diagnostic, quote};
+use crate::config::keys::shape::{Integer, Text};
+use crate::config::keys::{ServedKey, coordination, orchestrator, root, timeout_settings};
 use crate::config::storage_path::StoragePath;
 use crate::config::{
     CoordinationMode, NoveltyRequirement, OrchestratorConfig, PlanningMode, TimeoutConfig,
@@ -13,43 +15,56 @@ impl ConfigChecker<'_> {
     /// Returns the section `orchestrator`, or the defaults without it.
     pub(super) fn orchestrator(&mut self, root: &MappingView<'_>) -> OrchestratorConfig {
         let default = OrchestratorConfig::default();
-        let Some(view) = root.section("orchestrator") else {
+        let Some(view) = root.section(&root::ORCHESTRATOR) else {
             return default;
         };
-        let degree = |key| view.text(key).map(|text| text.written);
+        let degree = |key: &ServedKey<Text>| view.text(key).map(|text| text.written);
         OrchestratorConfig {
             context_paths: self.context_paths(&view),
-            snapshot_storage: self.storage(&view, "snapshot_storage", default.snapshot_storage),
+            snapshot_storage: self.storage(
+                &view,
+                &orchestrator::SNAPSHOT_STORAGE,
+                default.snapshot_storage,
+            ),
             agent_temporary_workspace: self.storage(
                 &view,
-                "agent_temporary_workspace",
+                &orchestrator::AGENT_TEMPORARY_WORKSPACE,
                 default.agent_temporary_workspace,
             ),
-            session_storage: self.storage(&view, "session_storage", default.session_storage),
-            voting_sensitivity: match degree("voting_sensitivity") {
+            session_storage: self.storage(
+                &view,
+                &orchestrator::SESSION_STORAGE,
+                default.session_storage,
+            ),
+            voting_sensitivity: match degree(&orchestrator::VOTING_SENSITIVITY) {
                 Some("balanced") => VotingSensitivity::Balanced,
                 Some("strict") => VotingSensitivity::Strict,
                 _ => VotingSensitivity::Lenient,
             },
-            max_new_answers_per_agent: count(&view, "max_new_answers_per_agent"),
-            answer_novelty: match degree("answer_novelty_requirement") {
+            max_new_answers_per_agent: count(&view, &orchestrator::MAX_NEW_ANSWERS_PER_AGENT),
+            answer_novelty: match degree(&orchestrator::ANSWER_NOVELTY_REQUIREMENT) {
                 Some("balanced") => NoveltyRequirement::Balanced,
                 Some("strict") => NoveltyRequirement::Strict,
                 _ => NoveltyRequirement::Lenient,
             },
-            coordination: match view.flag("skip_coordination_rounds") {
+            coordination: match view.flag(&orchestrator::SKIP_COORDINATION_ROUNDS) {
                 Some(true) => CoordinationMode::Skip,
                 _ => CoordinationMode::Vote,
             },
             planning: planning(&view),
             max_orchestration_restarts: view
-                .section("coordination")
-                .and_then(|view| count(&view, "max_orchestration_restarts"))
+                .section(&orchestrator::COORDINATION)
+                .and_then(|view| count(&view, &coordination::MAX_ORCHESTRATION_RESTARTS))
                 .unwrap_or(default.max_orchestration_restarts),
         }
     }
 
-    fn storage(&mut self, view: &MappingView<'_>, key: &str, default: StoragePath) -> StoragePath {
+    fn storage(
+        &mut self,
+        view: &MappingView<'_>,
+        key: &ServedKey<Text>,
+        default: StoragePath,
+    ) -> StoragePath {
         match view.text(key) {
             Some(text) => self.place(&text).unwrap_or(default),
             None => default,
@@ -80,26 +95,26 @@ impl ConfigChecker<'_> {
 /// Returns the section `timeout_settings`, or the defaults without it.
 pub(super) fn timeouts(root: &MappingView<'_>) -> TimeoutConfig {
     let default = TimeoutConfig::default();
-    let Some(view) = root.section("timeout_settings") else {
+    let Some(view) = root.section(&root::TIMEOUT_SETTINGS) else {
         return default;
     };
-    let seconds = |key| view.integer(key);
+    let seconds = |key: &ServedKey<Integer>| view.integer(key);
     TimeoutConfig {
-        orchestrator_seconds: seconds("orchestrator_timeout_seconds")
+        orchestrator_seconds: seconds(&timeout_settings::ORCHESTRATOR_TIMEOUT_SECONDS)
             .unwrap_or(default.orchestrator_seconds),
-        initial_round_seconds: seconds("initial_round_timeout_seconds"),
-        subsequent_round_seconds: seconds("subsequent_round_timeout_seconds"),
-        round_grace_seconds: seconds("round_timeout_grace_seconds")
+        initial_round_seconds: seconds(&timeout_settings::INITIAL_ROUND_TIMEOUT_SECONDS),
+        subsequent_round_seconds: seconds(&timeout_settings::SUBSEQUENT_ROUND_TIMEOUT_SECONDS),
+        round_grace_seconds: seconds(&timeout_settings::ROUND_TIMEOUT_GRACE_SECONDS)
             .unwrap_or(default.round_grace_seconds),
     }
 }
 
 fn planning(view: &MappingView<'_>) -> PlanningMode {
-    let Some(view) = view.section("coordination") else {
+    let Some(view) = view.section(&orchestrator::COORDINATION) else {
         return PlanningMode::Off;
     };
-    let instruction = view.text("planning_mode_instruction");
-    match view.flag("enable_planning_mode") {
+    let instruction = view.text(&coordination::PLANNING_MODE_INSTRUCTION);
+    match view.flag(&coordination::ENABLE_PLANNING_MODE) {
         Some(true) => PlanningMode::On {
             instruction: instruction.map(|text| text.written.to_owned()),
         },
@@ -107,7 +122,7 @@ fn planning(view: &MappingView<'_>) -> PlanningMode {
     }
 }
 
-fn count(view: &MappingView<'_>, key: &str) -> Option<u32> {
+fn count(view: &MappingView<'_>, key: &ServedKey<Integer>) -> Option<u32> {
     view.integer(key)
         .and_then(|count| u32::try_from(count).ok())
 }

@@ -4,6 +4,8 @@
 use crate::config::check::mapping_view::MappingView;
 use crate::config::check::{ConfigChecker, paths};
 use crate::config::diagnostic::{Diagnostic, Span, quote};
+use crate::config::keys::shape::Text;
+use crate::config::keys::{ServedKey, agents, backend, orchestrator, root};
 use crate::config::storage_path::{LOGS, STATE_DIR, StoragePath};
 use crate::config::{Config, OrchestratorConfig};
 use crate::path::AbsPath;
@@ -54,14 +56,16 @@ impl ConfigChecker<'_> {
     }
 
     fn workspaces<'n>(&self, root: &MappingView<'n>, config: &Config) -> Vec<DirectoryClaim<'n>> {
-        let single = root.section("agent").map(|agent| vec![agent]);
+        let single = root.section(&root::AGENT).map(|agent| vec![agent]);
         let views = single.unwrap_or_else(|| {
-            let items = root.items("agents").into_iter();
+            let items = root.items(&root::AGENTS).into_iter();
             items
                 .map(|(path, node)| MappingView { node, path })
                 .collect()
         });
-        let backends = views.iter().filter_map(|view| view.section("backend"));
+        let backends = views
+            .iter()
+            .filter_map(|view| view.section(&agents::BACKEND));
         let agents = config.agents.iter().zip(backends);
         agents
             .filter_map(|(agent, backend)| {
@@ -72,7 +76,7 @@ impl ConfigChecker<'_> {
                     place,
                     path,
                     &backend,
-                    "cwd",
+                    &backend::CWD,
                 ))
             })
             .collect()
@@ -83,18 +87,20 @@ impl ConfigChecker<'_> {
         root: &MappingView<'n>,
         orchestrator: &OrchestratorConfig,
     ) -> Vec<DirectoryClaim<'n>> {
-        let view = root.section("orchestrator").unwrap_or_else(|| MappingView {
-            node: root.node,
-            path: "orchestrator".to_owned(),
-        });
+        let view = root
+            .section(&root::ORCHESTRATOR)
+            .unwrap_or_else(|| MappingView {
+                node: root.node,
+                path: root.key_path(&root::ORCHESTRATOR),
+            });
         let rules = orchestrator;
         let storages = [
-            ("snapshot_storage", &rules.snapshot_storage),
+            (&orchestrator::SNAPSHOT_STORAGE, &rules.snapshot_storage),
             (
-                "agent_temporary_workspace",
+                &orchestrator::AGENT_TEMPORARY_WORKSPACE,
                 &rules.agent_temporary_workspace,
             ),
-            ("session_storage", &rules.session_storage),
+            (&orchestrator::SESSION_STORAGE, &rules.session_storage),
         ];
         let log_dir = self.context.base.join(STATE_DIR).join(LOGS);
         let logs = DirectoryClaim {
@@ -187,7 +193,7 @@ impl<'n> DirectoryClaim<'n> {
         place: &StoragePath,
         path: AbsPath,
         view: &MappingView<'n>,
-        key: &str,
+        key: &ServedKey<Text>,
     ) -> Self {
         Self {
             owner,

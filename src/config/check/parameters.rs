@@ -6,14 +6,11 @@ use serde_json::{Map, Value as Json};
 use crate::config::BackendConfig;
 use crate::config::api_parameters::unsent_reason;
 use crate::config::check::ConfigChecker;
-use crate::config::check::mapping_view::{MappingView, TextValue};
+use crate::config::check::mapping_view::{MappingView, TextValue, join_key};
 use crate::config::diagnostic::{Diagnostic, Span};
-use crate::config::keys::{KeySection, KeyStatus, ValueShape};
+use crate::config::keys::{KeySection, KeyStatus, ValueShape, backend};
 use crate::config::vendors::Vendor;
-use crate::config::yaml::YamlEntry;
-
-/// The key whose entries are added to requests.
-const EXTRA_BODY: &str = "extra_body";
+use crate::config::yaml::{YamlEntry, YamlValue};
 
 impl ConfigChecker<'_> {
     /// Returns the keys of a section that go into every request.
@@ -29,7 +26,7 @@ impl ConfigChecker<'_> {
             let key = &entry.key;
             match section.find(key).map(|key| key.status) {
                 None | Some(KeyStatus::PassedOn) => {
-                    let Some(value) = parameter(view, section, entry) else {
+                    let Some(value) = parameter(section, entry) else {
                         continue;
                     };
                     match unsent_reason(key, vendor, model) {
@@ -38,12 +35,12 @@ impl ConfigChecker<'_> {
                         }
                         Some(_) if value.is_null() => {}
                         Some(instead) => {
-                            let path = view.key_path(key);
+                            let path = join_key(&view.path, key);
                             self.warn_unsent(key, instead, vendor, path, &entry.key_span);
                         }
                     }
                 }
-                Some(_) if key == EXTRA_BODY => {
+                Some(_) if key == backend::EXTRA_BODY.name() => {
                     let extra = entry.value.entries().iter();
                     let extra = extra.map(|entry| (entry.key.clone(), entry.value.to_json()));
                     parameters.extend(extra);
@@ -99,11 +96,14 @@ impl ConfigChecker<'_> {
 }
 
 /// Returns the value of an API key of the backend. A flag with its default value is omitted.
-fn parameter(view: &MappingView<'_>, section: &KeySection, entry: &YamlEntry) -> Option<Json> {
+fn parameter(section: &KeySection, entry: &YamlEntry) -> Option<Json> {
     let key = section.find(&entry.key);
     let Some(key) = key.filter(|key| matches!(key.shape, ValueShape::Flag)) else {
         return Some(entry.value.to_json());
     };
-    let flag = view.flag(&entry.key)?;
+    let YamlValue::Scalar(scalar) = &entry.value.value else {
+        return None;
+    };
+    let flag = scalar.as_flag()?;
     (key.default != Some(if flag { "true" } else { "false" })).then_some(Json::Bool(flag))
 }

@@ -5,6 +5,8 @@ use crate::call_rules::{CallRule, CallRules};
 use crate::config::check::ConfigChecker;
 use crate::config::check::mapping_view::{MappingView, scalar_text};
 use crate::config::diagnostic::{Diagnostic, Span, quote};
+use crate::config::keys::shape::NodeList;
+use crate::config::keys::{ServedKey, permissions};
 use crate::config::permissions::PermissionsConfig;
 use crate::config::yaml::{YamlNode, YamlValue};
 use crate::permissions::path_rules::RuleAction;
@@ -28,13 +30,13 @@ impl ConfigChecker<'_> {
     ) -> PermissionsConfig {
         let sections = holders
             .iter()
-            .filter_map(|holder| holder.section("permissions"));
+            .filter_map(|holder| holder.section(&permissions::KEY));
         let sections: Vec<MappingView<'_>> = sections
-            .filter(|section| section.flag("enabled") != Some(false))
+            .filter(|section| section.flag(&permissions::ENABLED) != Some(false))
             .collect();
         let mut own = PermissionsConfig::default();
         for section in &sections {
-            let seconds = section.integer("ask_timeout_seconds");
+            let seconds = section.integer(&permissions::ASK_TIMEOUT_SECONDS);
             own = own.merged_with(&PermissionsConfig {
                 rules: self.rules(section),
                 ask_timeout_seconds: seconds,
@@ -62,8 +64,8 @@ impl ConfigChecker<'_> {
             "the agent's commands are not held to {} for new files in its workspace",
             list_names(&loose, "and")
         );
-        let warning = Diagnostic::warning(view.key_path("permissions"), message)
-            .with_span(view.key_span("permissions"));
+        let warning = Diagnostic::warning(view.key_path(&permissions::KEY), message)
+            .with_span(view.key_span(&permissions::KEY));
         self.findings.push(
             warning.with_suggestion("what stands there already, and your own paths, are held"),
         );
@@ -71,9 +73,9 @@ impl ConfigChecker<'_> {
 
     fn rules(&mut self, section: &MappingView<'_>) -> CallRules {
         let lists = [
-            ("deny", RuleAction::Deny),
-            ("ask", RuleAction::Ask),
-            ("allow", RuleAction::Allow),
+            (&permissions::DENY, RuleAction::Deny),
+            (&permissions::ASK, RuleAction::Ask),
+            (&permissions::ALLOW, RuleAction::Allow),
         ];
         let mut rules = self.role_rules(section);
         for (key, ruling) in lists {
@@ -107,7 +109,7 @@ impl ConfigChecker<'_> {
 
     /// Returns the rules of a section's role. No other key of the section but `enabled` lifts them.
     fn role_rules(&self, section: &MappingView<'_>) -> Vec<CallRule> {
-        let role = section.text("role");
+        let role = section.text(&permissions::ROLE);
         let is_reader = role.is_some_and(|role| READERS.contains(&role.written));
         let denied = if is_reader { DENIED_TO_READERS } else { &[] };
         let rules = denied.iter();
@@ -117,7 +119,7 @@ impl ConfigChecker<'_> {
     }
 
     fn examples(&mut self, section: &MappingView<'_>, rules: &CallRules) {
-        for (path, item) in self.bounded_items(section, "examples") {
+        for (path, item) in self.bounded_items(section, &permissions::EXAMPLES) {
             let pair = match &item.value {
                 YamlValue::Mapping(entries) => match entries.as_slice() {
                     [entry] => scalar_text(&entry.value, path.clone())
@@ -168,7 +170,7 @@ impl ConfigChecker<'_> {
     fn bounded_items<'n>(
         &mut self,
         section: &MappingView<'n>,
-        key: &str,
+        key: &ServedKey<NodeList>,
     ) -> Vec<(String, &'n YamlNode)> {
         let mut items = section.items(key);
         if items.len() > RULES_MAX {

@@ -8,8 +8,10 @@ use secrecy::SecretString;
 use url::Url;
 
 use crate::config::check::ConfigChecker;
-use crate::config::check::mapping_view::{MappingView, TextValue, scalar_text};
+use crate::config::check::mapping_view::{MappingView, TextValue, join_key, scalar_text};
 use crate::config::diagnostic::{Diagnostic, quote};
+use crate::config::keys::shape::{Flag, NamesOrPairs, Text, TextList};
+use crate::config::keys::{ConfigKey, ServedKey, oauth, server_security, servers};
 use crate::config::servers::{
     AddressAllowance, AddressPolicy, CALL_SECONDS_DEFAULT, CWD_OF_SERVER, InstanceSharing,
     OauthClient, OauthConfig, RemoteProtocol, RemoteServer, ServerConfig, ServerProgram,
@@ -92,10 +94,10 @@ impl ConfigChecker<'_> {
             has_workspace || matches!(server.link, ServerTransport::Remote(_))
         };
         for server in servers.iter().filter(|server| !can_be(server)) {
-            let path = backend.key_path("mcp_servers");
+            let path = backend.key_path(&servers::KEY);
             let message = format!("`{}` needs a workspace: it is not started", server.name());
             let warning =
-                Diagnostic::warning(path, message).with_span(backend.key_span("mcp_servers"));
+                Diagnostic::warning(path, message).with_span(backend.key_span(&servers::KEY));
             self.findings
                 .push(warning.with_suggestion("add `cwd: workspace1`"));
         }
@@ -110,15 +112,15 @@ impl ConfigChecker<'_> {
 
     /// Returns the servers that a mapping lists.
     pub(super) fn servers(&mut self, view: &MappingView<'_>) -> Vec<Arc<ServerConfig>> {
-        let entries = view.named_mappings("mcp_servers");
+        let entries = view.named_mappings(&servers::KEY, &servers::NAME);
         if entries.len() > SERVERS_MAX {
             let message = format!(
                 "{} servers are too many: at most {SERVERS_MAX}",
                 entries.len()
             );
-            let error = Diagnostic::error(view.key_path("mcp_servers"), message);
+            let error = Diagnostic::error(view.key_path(&servers::KEY), message);
             self.findings
-                .push(error.with_span(view.key_span("mcp_servers")));
+                .push(error.with_span(view.key_span(&servers::KEY)));
         }
         let mut servers: Vec<Arc<ServerConfig>> = Vec::new();
         for (name, entry) in entries.into_iter().take(SERVERS_MAX) {
@@ -129,7 +131,7 @@ impl ConfigChecker<'_> {
                 let message = format!("the name `{name}` is taken by another server");
                 self.refuse_key(
                     &entry,
-                    "name",
+                    &servers::NAME,
                     &message,
                     "give each server a name of its own",
                 );
@@ -146,7 +148,7 @@ impl ConfigChecker<'_> {
         entry: &MappingView<'_>,
     ) -> Option<ServerName> {
         let Some(text) = name else {
-            self.refuse_key(entry, "name", "`name` is missing", HOW_TO_WRITE);
+            self.refuse_key(entry, &servers::NAME, "`name` is missing", HOW_TO_WRITE);
             return None;
         };
         let name = ServerName::parse(text.written);
@@ -161,12 +163,15 @@ impl ConfigChecker<'_> {
     }
 
     fn server(&mut self, name: ServerName, entry: &MappingView<'_>) -> Option<ServerConfig> {
-        let written = entry.text("type");
-        let link = match (written.as_ref().map(|text| text.written), entry.get("url")) {
+        let written = entry.text(&servers::TYPE);
+        let link = match (
+            written.as_ref().map(|text| text.written),
+            entry.get(&servers::URL),
+        ) {
             (Some("stdio"), Some(_)) => {
                 self.refuse_key(
                     entry,
-                    "url",
+                    &servers::URL,
                     "a `stdio` server has no `url`",
                     "remove one of them",
                 );
@@ -175,36 +180,39 @@ impl ConfigChecker<'_> {
             (Some("stdio") | None, None) => self.program(entry).map(ServerTransport::Program),
             (Some(_), _) | (None, Some(_)) => self.remote(entry).map(ServerTransport::Remote),
         };
-        let texts = |key| {
+        let texts = |key: &ServedKey<TextList>| {
             let texts = entry.texts(key).into_iter();
             texts
                 .map(|text| text.written.to_owned())
                 .collect::<Vec<_>>()
         };
         let ruled = self.rulings(&name, entry);
-        let is = |key, word| entry.text(key).is_some_and(|text| text.written == word);
+        let is =
+            |key: &ServedKey<Text>, word| entry.text(key).is_some_and(|text| text.written == word);
         Some(ServerConfig {
             rules: ServerRules {
                 server: name,
-                allowed: entry.get("allowed_tools").map(|_| texts("allowed_tools")),
-                excluded: texts("exclude_tools"),
+                allowed: entry
+                    .get(&servers::ALLOWED_TOOLS)
+                    .map(|_| texts(&servers::ALLOWED_TOOLS)),
+                excluded: texts(&servers::EXCLUDE_TOOLS),
                 ruled,
-                permission: if is("permission", "write") {
+                permission: if is(&servers::PERMISSION, "write") {
                     Permission::Write
                 } else {
                     Permission::Read
                 },
-                content: texts("content_arguments"),
-                outside: if is("outside_effects", "none") {
+                content: texts(&servers::CONTENT_ARGUMENTS),
+                outside: if is(&servers::OUTSIDE_EFFECTS, "none") {
                     OutsideEffects::None
                 } else {
                     OutsideEffects::Some
                 },
-                harmless: texts("tools_without_outside_effects"),
+                harmless: texts(&servers::TOOLS_WITHOUT_OUTSIDE_EFFECTS),
             },
             link: link?,
             call_seconds: entry
-                .integer("timeout_seconds")
+                .integer(&servers::TIMEOUT_SECONDS)
                 .unwrap_or(CALL_SECONDS_DEFAULT),
         })
     }
@@ -216,15 +224,15 @@ impl ConfigChecker<'_> {
         entry: &MappingView<'_>,
     ) -> BTreeMap<String, RuleAction> {
         let mut ruled = BTreeMap::new();
-        let Some(view) = entry.section("tools") else {
-            if entry.get("tools").is_some() {
+        let Some(view) = entry.section(&servers::TOOLS) else {
+            if entry.get(&servers::TOOLS).is_some() {
                 let hint = "write `tools: {delete_ticket: deny, create_ticket: ask}`";
-                self.refuse_key(entry, "tools", "`tools` is no mapping", hint);
+                self.refuse_key(entry, &servers::TOOLS, "`tools` is no mapping", hint);
             }
             return ruled;
         };
         for tool in view.node.entries() {
-            let path = view.key_path(&tool.key);
+            let path = join_key(&view.path, &tool.key);
             let said = scalar_text(&tool.value, path.clone());
             let rulings = [RuleAction::Deny, RuleAction::Ask, RuleAction::Allow];
             let mut rulings = rulings.into_iter();
@@ -254,17 +262,17 @@ impl ConfigChecker<'_> {
     fn program(&mut self, entry: &MappingView<'_>) -> Option<ServerProgram> {
         self.refuse_keys(
             entry,
-            &["headers", "oauth"],
+            &[&servers::HEADERS, &servers::OAUTH],
             "a program is sent no headers and asks nobody to sign in",
         );
-        let Some(text) = entry.text("command") else {
+        let Some(text) = entry.text(&servers::COMMAND) else {
             let hint = "add `command: npx`, or `url: https://…` for a server on the network";
-            self.refuse_key(entry, "command", "`command` is missing", hint);
+            self.refuse_key(entry, &servers::COMMAND, "`command` is missing", hint);
             return None;
         };
         let mut command: Vec<String> = text.written.split_whitespace().map(str::to_owned).collect();
         self.check_command(entry, &text, command.first());
-        let arguments = entry.texts("args");
+        let arguments = entry.texts(&servers::ARGS);
         if arguments.len() > ARGUMENTS_MAX {
             let message = format!(
                 "{} arguments are too many: at most {ARGUMENTS_MAX}",
@@ -272,7 +280,7 @@ impl ConfigChecker<'_> {
             );
             self.refuse_key(
                 entry,
-                "args",
+                &servers::ARGS,
                 &message,
                 "put them into a file that the program reads",
             );
@@ -281,15 +289,15 @@ impl ConfigChecker<'_> {
             self.limit_chars(argument, "the argument", ARGUMENT_CHARS_MAX);
         }
         command.extend(arguments.iter().map(|text| text.written.to_owned()));
-        let env = self.variables(entry);
-        self.limit_pairs(entry, "env");
-        let cwd = entry.text("cwd");
+        let env = self.variables(entry, &servers::ENV);
+        self.limit_pairs(entry, &servers::ENV);
+        let cwd = entry.text(&servers::CWD);
         let cwd = cwd.filter(|text| text.written != CWD_OF_SERVER);
         let cwd = cwd.and_then(|text| {
             self.limit_chars(&text, "the directory", CWD_CHARS_MAX);
             self.path(&text)
         });
-        let network = self.network_of(entry, "network");
+        let network = self.network_of(entry, &servers::NETWORK);
         self.warn_about_fetching(&text, &command, &network);
         Some(ServerProgram {
             command,
@@ -324,14 +332,14 @@ impl ConfigChecker<'_> {
     }
 
     fn instances(&mut self, entry: &MappingView<'_>) -> InstanceSharing {
-        if entry.flag("shared") != Some(true) {
+        if entry.flag(&servers::SHARED) != Some(true) {
             return InstanceSharing::PerAgent;
         }
-        let permission = entry.text("permission");
+        let permission = entry.text(&servers::PERMISSION);
         if permission.is_some_and(|text| text.written == "write") {
             let message = "a program that agents share writes to nobody's directories";
             let hint = "remove `shared`, so that each agent has its own, or `permission: write`";
-            self.refuse_key(entry, "permission", message, hint);
+            self.refuse_key(entry, &servers::PERMISSION, message, hint);
         }
         InstanceSharing::One
     }
@@ -348,10 +356,11 @@ impl ConfigChecker<'_> {
             let message = format!("{raw} holds a character that only a shell would read");
             let hint =
                 "no shell reads it: write the program into `command`, each argument into `args`";
-            return self.refuse_key(entry, "command", &message, hint);
+            return self.refuse_key(entry, &servers::COMMAND, &message, hint);
         }
-        let level = entry.section("security");
-        let level = level.and_then(|view| view.text("level").map(|text| text.written));
+        let level = entry.section(&servers::SECURITY);
+        let level =
+            level.and_then(|view| view.text(&server_security::LEVEL).map(|text| text.written));
         let is_known = |program: &String| {
             let name = program.rsplit('/').next().unwrap_or(program);
             let name = name.trim_end_matches(".exe");
@@ -371,31 +380,39 @@ impl ConfigChecker<'_> {
             let message = format!("{raw} is not among the programs that a server may be");
             let hint = "name an interpreter or what starts packages (`npx`, `uvx`, `python3`, `node`, …); \
                         with `security: {level: permissive}` also the whole path of any program";
-            self.refuse_key(entry, "command", &message, hint);
+            self.refuse_key(entry, &servers::COMMAND, &message, hint);
         }
     }
 
     fn remote(&mut self, entry: &MappingView<'_>) -> Option<RemoteServer> {
-        let keys = ["command", "args", "env", "cwd", "network", "shared"];
+        let keys: [&ConfigKey; 6] = [
+            &servers::COMMAND,
+            &servers::ARGS,
+            &servers::ENV,
+            &servers::CWD,
+            &servers::NETWORK,
+            &servers::SHARED,
+        ];
         self.refuse_keys(
             entry,
             &keys,
             "nothing is started for a server on the network",
         );
-        let Some(text) = entry.text("url") else {
+        let Some(text) = entry.text(&servers::URL) else {
             let hint = "add `url: https://…`, or `command: npx` for a program";
-            self.refuse_key(entry, "url", "`url` is missing", hint);
+            self.refuse_key(entry, &servers::URL, "`url` is missing", hint);
             return None;
         };
         self.limit_chars(&text, "the address", URL_CHARS_MAX);
-        let security = entry.section("security");
-        let allowed = |key| match security.as_ref().and_then(|view| view.flag(key)) {
-            Some(true) => AddressAllowance::Yes,
-            Some(false) | None => AddressAllowance::No,
-        };
+        let security = entry.section(&servers::SECURITY);
+        let allowed =
+            |key: &ServedKey<Flag>| match security.as_ref().and_then(|view| view.flag(key)) {
+                Some(true) => AddressAllowance::Yes,
+                Some(false) | None => AddressAllowance::No,
+            };
         let addresses = AddressPolicy {
-            this_machine: allowed("allow_localhost"),
-            private: allowed("allow_private_ips"),
+            this_machine: allowed(&server_security::ALLOW_LOCALHOST),
+            private: allowed(&server_security::ALLOW_PRIVATE_IPS),
         };
         let url = Url::parse(text.written).ok();
         let fault = match &url {
@@ -417,9 +434,9 @@ impl ConfigChecker<'_> {
             } else {
                 "write `https://host/path`"
             };
-            self.refuse_key(entry, "url", fault, hint);
+            self.refuse_key(entry, &servers::URL, fault, hint);
         }
-        let written = entry.text("type");
+        let written = entry.text(&servers::TYPE);
         let is_older = written.is_some_and(|text| text.written == "sse");
         Some(RemoteServer {
             url: url?,
@@ -435,20 +452,20 @@ impl ConfigChecker<'_> {
     }
 
     fn sign_in(&mut self, entry: &MappingView<'_>) -> OauthConfig {
-        let Some(oauth) = entry.section("oauth") else {
+        let Some(oauth) = entry.section(&servers::OAUTH) else {
             return OauthConfig::default();
         };
-        let id = oauth.text("client_id");
-        let secret = oauth.text("client_secret");
+        let id = oauth.text(&oauth::CLIENT_ID);
+        let secret = oauth.text(&oauth::CLIENT_SECRET);
         if let Some(id) = &id {
             self.limit_chars(id, "the name", VALUE_CHARS_MAX);
         }
         if id.is_none() && secret.is_some() {
             let message = "a `client_secret` means nothing without its `client_id`";
-            self.refuse_key(&oauth, "client_secret", message, "add `client_id`");
+            self.refuse_key(&oauth, &oauth::CLIENT_SECRET, message, "add `client_id`");
         }
         let is_word = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
-        let scopes = oauth.texts("scopes");
+        let scopes = oauth.texts(&oauth::SCOPES);
         for scope in &scopes {
             if scope.written.is_empty() || !is_word(scope.written) {
                 let message = format!("{} is no scope", quote(scope.written));
@@ -470,12 +487,12 @@ impl ConfigChecker<'_> {
     }
 
     fn headers(&mut self, entry: &MappingView<'_>) -> BTreeMap<String, SecretString> {
-        self.limit_pairs(entry, "headers");
+        self.limit_pairs(entry, &servers::HEADERS);
         let mut headers = BTreeMap::new();
-        let Some(view) = entry.section("headers") else {
-            if entry.get("headers").is_some() {
+        let Some(view) = entry.section(&servers::HEADERS) else {
+            if entry.get(&servers::HEADERS).is_some() {
                 let hint = "write `headers: {Authorization: 'Bearer ${TOKEN}'}`";
-                self.refuse_key(entry, "headers", "`headers` is no mapping", hint);
+                self.refuse_key(entry, &servers::HEADERS, "`headers` is no mapping", hint);
             }
             return headers;
         };
@@ -485,7 +502,7 @@ impl ConfigChecker<'_> {
             let is_value = value.is_some_and(|value| !value.contains(char::is_control));
             if header.key.is_empty() || !header.key.bytes().all(is_name) || !is_value {
                 let message = format!("{} is no header with a text", quote(&header.key));
-                let error = Diagnostic::error(view.key_path(&header.key), message);
+                let error = Diagnostic::error(join_key(&view.path, &header.key), message);
                 self.findings.push(error.with_span(&header.key_span));
             }
             headers.extend(value.map(|value| (header.key.clone(), SecretString::from(value))));
@@ -494,9 +511,9 @@ impl ConfigChecker<'_> {
     }
 
     /// Refuses keys that have no effect for this kind of server.
-    fn refuse_keys(&mut self, entry: &MappingView<'_>, keys: &[&str], why: &str) {
+    fn refuse_keys(&mut self, entry: &MappingView<'_>, keys: &[&ConfigKey], why: &str) {
         for key in keys.iter().filter(|key| entry.get(key).is_some()) {
-            let message = format!("`{key}` has no effect: {why}");
+            let message = format!("`{}` has no effect: {why}", key.name());
             self.refuse_key(entry, key, &message, "remove it");
         }
     }
@@ -512,7 +529,7 @@ impl ConfigChecker<'_> {
     }
 
     /// Refuses names and values of a mapping that are too long.
-    fn limit_pairs(&mut self, entry: &MappingView<'_>, key: &str) {
+    fn limit_pairs(&mut self, entry: &MappingView<'_>, key: &ServedKey<NamesOrPairs>) {
         let Some(view) = entry.section(key) else {
             return;
         };
@@ -523,7 +540,7 @@ impl ConfigChecker<'_> {
                 span: &pair.key_span,
             };
             self.limit_chars(&name, "the name", NAME_CHARS_MAX);
-            if let Some(value) = scalar_text(&pair.value, view.key_path(&pair.key)) {
+            if let Some(value) = scalar_text(&pair.value, join_key(&view.path, &pair.key)) {
                 self.limit_chars(&value, "the text", VALUE_CHARS_MAX);
             }
         }
@@ -532,7 +549,7 @@ impl ConfigChecker<'_> {
     pub(super) fn refuse_key(
         &mut self,
         entry: &MappingView<'_>,
-        key: &str,
+        key: &ConfigKey,
         message: &str,
         hint: &str,
     ) {

@@ -8,16 +8,11 @@ use crate::call_rules::rule_syntax::{RuleTarget, rule_target};
 use crate::config::check::ConfigChecker;
 use crate::config::check::mapping_view::{MappingView, scalar_text};
 use crate::config::diagnostic::{Diagnostic, quote};
-use crate::config::keys::nearest;
+use crate::config::keys::{nearest, permissions};
 use crate::config::servers::ServerConfig;
 use crate::tools::served::SERVED_PREFIX;
 use crate::tools::spec::{COMMANDS, PROGRAMS, TOOLS};
 use crate::tools::workflow::{COORDINATION, EVALUATION};
-
-/// The lists of rules.
-const LISTS: &[&str] = &["deny", "ask", "allow"];
-/// The list in which a rule that is too narrow opens nothing.
-const ALLOW: &str = "allow";
 
 impl ConfigChecker<'_> {
     /// Warns about each rule in the `permissions` of `holders` that matches no call of an agent
@@ -29,15 +24,17 @@ impl ConfigChecker<'_> {
     ) {
         let sections = holders
             .iter()
-            .filter_map(|holder| holder.section("permissions"));
-        for section in sections.filter(|section| section.flag("enabled") != Some(false)) {
-            for list in LISTS {
+            .filter_map(|holder| holder.section(&permissions::KEY));
+        for section in sections.filter(|section| section.flag(&permissions::ENABLED) != Some(false))
+        {
+            for list in [&permissions::DENY, &permissions::ASK, &permissions::ALLOW] {
                 for (path, item) in section.items(list) {
                     let Some(text) = scalar_text(item, path.clone()) else {
                         continue;
                     };
                     let found = rule_target(text.written).and_then(|subject| match subject {
-                        RuleTarget::Command(word) if *list != ALLOW => {
+                        // A rule in `allow` that is too narrow opens nothing.
+                        RuleTarget::Command(word) if list.name() != permissions::ALLOW.name() => {
                             Some(without_arguments(word))
                         }
                         RuleTarget::Command(_) => None,

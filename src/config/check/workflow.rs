@@ -6,7 +6,10 @@ use std::ffi::OsStr;
 use crate::config::check::ConfigChecker;
 use crate::config::check::mapping_view::{MappingView, TextValue, scalar_text};
 use crate::config::diagnostic::{Diagnostic, quote};
-use crate::config::keys::nearest;
+use crate::config::keys::shape::Text;
+use crate::config::keys::{
+    ServedKey, backend, folder_guard, nearest, roles, root, stages, workflow,
+};
 use crate::config::storage_path::StoragePath;
 use crate::config::workflow::{MERGE_TRIES_DEFAULT, ProjectChoice, WorkflowConfig};
 use crate::config::yaml::YamlValue;
@@ -39,11 +42,11 @@ impl ConfigChecker<'_> {
         agents: &[AgentConfig],
     ) -> Option<WorkflowConfig> {
         let roles = self.roles(root);
-        let Some(view) = root.section("workflow") else {
-            if root.get("roles").is_some() {
+        let Some(view) = root.section(&root::WORKFLOW) else {
+            if root.get(&root::ROLES).is_some() {
                 let message = "`roles` have no effect: no `workflow` gives them work";
-                let warning =
-                    Diagnostic::warning("roles", message).with_span(root.key_span("roles"));
+                let warning = Diagnostic::warning(root.key_path(&root::ROLES), message)
+                    .with_span(root.key_span(&root::ROLES));
                 self.findings
                     .push(warning.with_suggestion("add `workflow`, or remove them"));
             }
@@ -55,23 +58,25 @@ impl ConfigChecker<'_> {
         self.check_command_roles(&view, &stages, agents);
         self.warn_about_idle_agents(&view, &stages, agents);
         let until = self.deciding_role(&view, &stages);
-        let merge_tries = view.integer("merge_tries");
+        let merge_tries = view.integer(&workflow::MERGE_TRIES);
         let merge_tries = merge_tries.and_then(|tries| u32::try_from(tries).ok());
-        let iterations = view.integer("max_iterations").unwrap_or(ITERATIONS_DEFAULT);
+        let iterations = view
+            .integer(&workflow::MAX_ITERATIONS)
+            .unwrap_or(ITERATIONS_DEFAULT);
         Some(WorkflowConfig {
             pipeline: PipelineSpec {
                 stages,
                 iterations_max: u32::try_from(iterations).unwrap_or(u32::MAX),
                 until,
                 context_tokens_max: view
-                    .integer("context_tokens")
+                    .integer(&workflow::CONTEXT_TOKENS)
                     .unwrap_or(CONTEXT_TOKENS_DEFAULT),
             },
             workspace: view
-                .text("workspace")
+                .text(&workflow::WORKSPACE)
                 .and_then(|text| self.workspace(&text)),
             directory: view
-                .text("directory")
+                .text(&workflow::DIRECTORY)
                 .and_then(|text| self.directory(&text)),
             project: self.project(&view),
             within: None,
@@ -90,7 +95,8 @@ impl ConfigChecker<'_> {
             let path = quote(&open.path.to_string());
             let message =
                 format!("{path} is open for writing, and a pipeline writes to no such path");
-            let error = Diagnostic::error("workflow", message).with_span(root.key_span("workflow"));
+            let error = Diagnostic::error(root.key_path(&root::WORKFLOW), message)
+                .with_span(root.key_span(&root::WORKFLOW));
             self.findings.push(
                 error.with_suggestion("open it with `permission: read`; `massgen apply` delivers"),
             );
@@ -99,14 +105,14 @@ impl ConfigChecker<'_> {
         for agent in &config.agents {
             let takes_part = stages.iter().any(|stage| stage.agents.contains(&agent.id));
             let fault = match (&agent.folder_guard, &agent.cwd) {
-                (FolderGuard::On { .. }, _) => "folder_guard",
-                (_, Some(StoragePath::Absolute(_))) => "cwd",
+                (FolderGuard::On { .. }, _) => folder_guard::KEY.name(),
+                (_, Some(StoragePath::Absolute(_))) => backend::CWD.name(),
                 _ => continue,
             };
             if takes_part {
                 let message = format!("the `{fault}` of `{}` says what its role says", agent.id);
-                let error =
-                    Diagnostic::error("workflow", message).with_span(root.key_span("workflow"));
+                let error = Diagnostic::error(root.key_path(&root::WORKFLOW), message)
+                    .with_span(root.key_span(&root::WORKFLOW));
                 self.findings
                     .push(error.with_suggestion("remove it; `roles` say who writes where"));
             }
@@ -115,15 +121,20 @@ impl ConfigChecker<'_> {
 
     /// Returns the roles that the config describes.
     fn roles(&mut self, root: &MappingView<'_>) -> Vec<PipelineRole> {
-        let entries = root.named_mappings("roles");
+        let entries = root.named_mappings(&root::ROLES, &roles::NAME);
         if entries.len() > ROLES_MAX {
             let message = format!("{} roles are too many: at most {ROLES_MAX}", entries.len());
-            self.refuse_key(root, "roles", &message, "remove those that are no stage");
+            self.refuse_key(
+                root,
+                &root::ROLES,
+                &message,
+                "remove those that are no stage",
+            );
         }
         let mut roles: Vec<PipelineRole> = Vec::new();
         for (name, entry) in entries.into_iter().take(ROLES_MAX) {
             let Some(name) = name else {
-                self.refuse_key(&entry, "name", "`name` is missing", "name the role");
+                self.refuse_key(&entry, &roles::NAME, "`name` is missing", "name the role");
                 continue;
             };
             let Some(name) = self.role_name(&name) else {
@@ -131,7 +142,7 @@ impl ConfigChecker<'_> {
             };
             if roles.iter().any(|role| role.name == name) {
                 let message = format!("the role `{name}` is described twice");
-                self.refuse_key(&entry, "name", &message, "describe it once");
+                self.refuse_key(&entry, &roles::NAME, &message, "describe it once");
                 continue;
             }
             roles.extend(self.role(name, &entry));
@@ -151,13 +162,14 @@ impl ConfigChecker<'_> {
 
     fn role(&mut self, name: RoleName, entry: &MappingView<'_>) -> Option<PipelineRole> {
         let mut role = built_in(&name).unwrap_or_else(|| PipelineRole::empty(name));
-        let text = |key| entry.text(key).map(|text| text.written.trim().to_owned());
-        if let Some(purpose) = text("purpose") {
+        let text =
+            |key: &ServedKey<Text>| entry.text(key).map(|text| text.written.trim().to_owned());
+        if let Some(purpose) = text(&roles::PURPOSE) {
             role.purpose = purpose;
         }
-        role.prompt = text("prompt").or(role.prompt);
-        if entry.get("rights").is_some() {
-            let rights = entry.texts("rights");
+        role.prompt = text(&roles::PROMPT).or(role.prompt);
+        if entry.get(&roles::RIGHTS).is_some() {
+            let rights = entry.texts(&roles::RIGHTS);
             let rights = rights
                 .iter()
                 .filter_map(|text| RoleRight::from_name(text.written));
@@ -165,27 +177,32 @@ impl ConfigChecker<'_> {
         }
         if role.has_right(RoleRight::Edit) && !role.has_right(RoleRight::Write) {
             let message = "whoever may `edit` may `write`";
-            self.refuse_key(entry, "rights", message, "add `write`, or remove `edit`");
+            self.refuse_key(
+                entry,
+                &roles::RIGHTS,
+                message,
+                "add `write`, or remove `edit`",
+            );
         }
-        if entry.get("writes").is_some() {
+        if entry.get(&roles::WRITES).is_some() {
             role.writes = self.writes(entry)?;
         }
-        if entry.get("reads").is_some() {
+        if entry.get(&roles::READS).is_some() {
             role.reads = self.reads(entry)?;
         }
-        if let Some(output) = entry.text("output") {
+        if let Some(output) = entry.text(&roles::OUTPUT) {
             role.output = Some(self.output(&output)?);
         }
         Some(role)
     }
 
     fn writes(&mut self, entry: &MappingView<'_>) -> Option<RoleWriteAccess> {
-        match entry.text("writes").map(|text| text.written) {
+        match entry.text(&roles::WRITES).map(|text| text.written) {
             Some("own") => return Some(RoleWriteAccess::OwnDirectory),
             Some("project") => return Some(RoleWriteAccess::Project),
             Some(_) | None => {}
         }
-        let dirs = entry.texts("writes");
+        let dirs = entry.texts(&roles::WRITES);
         let dirs = dirs.iter().map(|text| self.directory(text));
         dirs.collect::<Option<_>>()
             .map(RoleWriteAccess::OwnAndListed)
@@ -193,12 +210,12 @@ impl ConfigChecker<'_> {
 
     fn reads(&mut self, entry: &MappingView<'_>) -> Option<RoleReadAccess> {
         if entry
-            .text("reads")
+            .text(&roles::READS)
             .is_some_and(|text| text.written == "all")
         {
             return Some(RoleReadAccess::AllEarlier);
         }
-        let names = entry.texts("reads");
+        let names = entry.texts(&roles::READS);
         let names = names.iter().map(|text| self.role_name(text));
         names.collect::<Option<_>>().map(RoleReadAccess::Only)
     }
@@ -249,7 +266,7 @@ impl ConfigChecker<'_> {
     }
 
     fn project(&mut self, view: &MappingView<'_>) -> ProjectChoice {
-        match view.text("project") {
+        match view.text(&workflow::PROJECT) {
             None => ProjectChoice::Auto,
             Some(text) => match text.written {
                 "auto" => ProjectChoice::Auto,
@@ -267,13 +284,18 @@ impl ConfigChecker<'_> {
         roles: &[PipelineRole],
         agents: &[AgentConfig],
     ) -> Option<Vec<PipelineStage>> {
-        let items = view.items("stages");
+        let items = view.items(&workflow::STAGES);
         if items.is_empty() || items.len() > STAGES_MAX {
             let message = match items.len() {
                 0 => "`stages` is empty".to_owned(),
                 count => format!("{count} stages are too many: at most {STAGES_MAX}"),
             };
-            self.refuse_key(view, "stages", &message, "list the roles in their order");
+            self.refuse_key(
+                view,
+                &workflow::STAGES,
+                &message,
+                "list the roles in their order",
+            );
             return None;
         }
         let count = items.len();
@@ -288,7 +310,7 @@ impl ConfigChecker<'_> {
                 }
                 YamlValue::Null | YamlValue::List(_) => continue,
             };
-            if let Some(text) = stage.text("role") {
+            if let Some(text) = stage.text(&stages::ROLE) {
                 stages.extend(self.stage(&text, Some(&stage), roles, agents));
             }
         }
@@ -297,7 +319,7 @@ impl ConfigChecker<'_> {
             if !seen.insert(&stage.role.name) {
                 let message = format!("the role `{}` stands in two stages", stage.role.name);
                 let way_out = "describe a role of another name under `roles`";
-                self.refuse_key(view, "stages", &message, way_out);
+                self.refuse_key(view, &workflow::STAGES, &message, way_out);
             }
         }
         (stages.len() == count).then_some(stages)
@@ -326,8 +348,8 @@ impl ConfigChecker<'_> {
         };
         let mut named: Vec<TextValue<'_>> = Vec::new();
         if let Some(view) = view {
-            named.extend(view.text("agent"));
-            named.extend(view.texts("agents"));
+            named.extend(view.text(&stages::AGENT));
+            named.extend(view.texts(&stages::AGENTS));
         }
         let ids: Option<Vec<AgentId>> = named
             .iter()
@@ -349,7 +371,9 @@ impl ConfigChecker<'_> {
             }
             ids.extend(same.or(agents.first()).map(|agent| agent.id.clone()));
         }
-        let copies = view.and_then(|view| view.integer("copies")).unwrap_or(1);
+        let copies = view
+            .and_then(|view| view.integer(&stages::COPIES))
+            .unwrap_or(1);
         Some(PipelineStage {
             role,
             agents: ids,
@@ -384,7 +408,7 @@ impl ConfigChecker<'_> {
             let mut names = stages.iter().map(|stage| &stage.role.name);
             names.find(|known| known.as_str() == name).cloned()
         };
-        let Some(text) = view.text("until") else {
+        let Some(text) = view.text(&workflow::UNTIL) else {
             return stage_of(USER);
         };
         if text.written == NONE {
@@ -410,7 +434,7 @@ impl ConfigChecker<'_> {
             if let Some(unknown) = names.iter().find(|name| !is_stage(name)) {
                 let role = &stage.role.name;
                 let message = format!("`{role}` reads what `{unknown}` leaves, which is no stage");
-                self.refuse_key(root, "roles", &message, "name roles that are stages");
+                self.refuse_key(root, &root::ROLES, &message, "name roles that are stages");
             }
         }
     }
@@ -440,7 +464,7 @@ impl ConfigChecker<'_> {
                     agent.id
                 );
                 let way_out = "add `enable_mcp_command_line: true` to its `backend`, or give the role other `rights`";
-                self.refuse_key(view, "stages", &message, way_out);
+                self.refuse_key(view, &workflow::STAGES, &message, way_out);
             }
         }
     }
@@ -456,8 +480,8 @@ impl ConfigChecker<'_> {
             |agent: &&AgentConfig| stages.iter().any(|stage| stage.agents.contains(&agent.id));
         for agent in agents.iter().filter(|agent| !takes_part(agent)) {
             let message = format!("the agent `{}` takes part in no stage", agent.id);
-            let warning =
-                Diagnostic::warning("workflow.stages", message).with_span(view.key_span("stages"));
+            let warning = Diagnostic::warning(view.key_path(&workflow::STAGES), message)
+                .with_span(view.key_span(&workflow::STAGES));
             self.findings
                 .push(warning.with_suggestion("name it in a stage, or remove it"));
         }

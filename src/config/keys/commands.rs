@@ -3,121 +3,136 @@
 use crate::code_mode::ProgramLanguage;
 use crate::code_mode::language::PythonLibraries;
 use crate::config::keys::found_config::FoundConfigUse::{ByValue, Harmless, Named};
-use crate::config::keys::root::SECONDS_MAX;
+use crate::config::keys::shape::{self, Flag, NamesOrPairs, Section, Text, TextList, TextOrList};
 use crate::config::keys::{
-    ConfigKey, IgnoredEffect, KeySection, UnknownKeys, ValueShape, value_rules,
+    ConfigKey, IgnoredEffect, ServedKey, ValueShape, command_limits, value_rules,
 };
 use crate::sandbox_policy::sandbox_level::CHOICES;
+
+/// The prefix of the keys about commands, those about containers included.
+pub(crate) const COMMAND_PREFIX: &str = "command_";
+/// The prefix of the keys about programs.
+pub(crate) const CODE_PREFIX: &str = "code_";
+/// The prefix of the keys about another sandbox.
+pub(crate) const SRT_PREFIX: &str = "command_line_srt_";
 
 /// What is said about keys that belong to another sandbox.
 const READING: &str = "commands read what is granted and what toolchains need of the system, and \
                        nothing else; open more in `context_paths`";
 
-/// Whether the agent can run commands.
-pub(super) const ENABLED: ConfigKey = ConfigKey::served(
+pub(crate) const ENABLED: ServedKey<Flag> = ServedKey::optional(
     &["enable_mcp_command_line"],
-    ValueShape::Flag,
+    shape::flag(),
     "Whether the agent may run commands, with the rights of its file tools. It needs `cwd`.",
     Harmless,
 )
 .with_default("false");
-/// Whether the agent writes programs instead of single calls.
-pub(super) const CODE: ConfigKey = ConfigKey::served(
+
+pub(crate) const CODE: ServedKey<Flag> = ServedKey::optional(
     &["enable_code_based_tools"],
-    ValueShape::Flag,
+    shape::flag(),
     "Whether the agent works by programs that call its tools, instead of single calls: \
      `execute_code` is its only tool beside those for answers and votes. It needs `cwd`. Programs \
      are held as `command_line_sandbox` and `command_line_limits` say, and always held.",
     Harmless,
 )
 .with_default("false");
-/// The language of programs.
-pub(super) const CODE_LANGUAGE: ConfigKey = ConfigKey::served(
+
+pub(crate) const CODE_LANGUAGE: ServedKey<Text> = ServedKey::optional(
     &["code_language"],
-    ValueShape::OneOf(ProgramLanguage::NAMES),
+    shape::one_of(ProgramLanguage::NAMES),
     "What the programs are written in. `python` needs `python3`, `go` needs the Go toolchain.",
     Harmless,
 )
 .with_default("python");
-/// The additional libraries of programs.
-pub(super) const CODE_LIBRARIES: ConfigKey = ConfigKey::served(
+
+pub(crate) const CODE_LIBRARIES: ServedKey<Text> = ServedKey::optional(
     &["code_libraries"],
-    ValueShape::OneOf(PythonLibraries::NAMES),
+    shape::one_of(PythonLibraries::NAMES),
     "What Python programs may import that does not come with Python: nothing, `numpy`, or `pandas` with \
-     `numpy`. It must be installed for the `python3` of `PATH`.", Harmless,)
+     `numpy`. It must be installed for the `python3` of `PATH`.",
+    Harmless,
+)
 .with_default("standard");
-/// Where commands run.
-pub(super) const MODE: ConfigKey = ConfigKey::served(
+
+pub(crate) const MODE: ServedKey<Text> = ServedKey::optional(
     &["command_line_execution_mode"],
-    ValueShape::OneOf(&["local", "docker", "srt"]),
+    shape::one_of(&["local", "docker", "srt"]),
     "Where commands run: on this machine in massgen's sandbox, or in a container. `srt` is taken for \
-     `local`.", Harmless,)
+     `local`.",
+    Harmless,
+)
 .with_default("local");
-/// The only allowed commands.
-pub(super) const ALLOWED: ConfigKey = ConfigKey::served(
+
+pub(crate) const ALLOWED: ServedKey<TextList> = ServedKey::optional(
     &["command_line_allowed_commands"],
-    ValueShape::List(&ValueShape::Text),
+    shape::texts(&ValueShape::Text),
     "Regular expressions. Every simple command of a line must match one from its start: `pytest.*` \
      is `pytest` with any arguments, and `pytest-3` too.",
     Harmless,
 );
-/// Blocked commands.
-pub(super) const BLOCKED: ConfigKey = ConfigKey::served(
+
+pub(crate) const BLOCKED: ServedKey<TextList> = ServedKey::optional(
     &["command_line_blocked_commands"],
-    ValueShape::List(&ValueShape::Text),
+    shape::texts(&ValueShape::Text),
     "Regular expressions. No simple command of a line may match one from its start.",
     Harmless,
 )
 .with_default("[]");
-/// How much is refused by the text rules.
-pub(super) const POLICY: ConfigKey = ConfigKey::served(
+
+pub(crate) const POLICY: ServedKey<Text> = ServedKey::optional(
     &["command_policy"],
-    ValueShape::OneOf(&["standard", "strict"]),
+    shape::one_of(&["standard", "strict"]),
     "How much is refused before a command runs. `standard`: becoming root, writing to raw devices, \
      formatting disks, fork bombs. `strict`: also what removes files or changes rights, whatever the \
-     target. Where nothing enforces, it is `strict`.", Harmless,)
+     target. Where nothing enforces, it is `strict`.",
+    Harmless,
+)
 .with_default("standard");
-/// The sandbox level of local commands.
-pub(super) const SANDBOX: ConfigKey = ConfigKey::served(
+
+pub(crate) const SANDBOX: ServedKey<Text> = ServedKey::optional(
     &["command_line_sandbox"],
-    ValueShape::OneOf(CHOICES),
+    shape::one_of(CHOICES),
     "How local commands are held to their grants: the strongest tier that the machine can do, or the \
-     one that is named. `off` lets commands do all that you may do.", ByValue(value_rules::sandbox),)
+     one that is named. `off` lets commands do all that you may do.",
+    ByValue(value_rules::sandbox),
+)
 .with_default("auto");
-/// The network access of local commands.
-pub(super) const NETWORK: ConfigKey = ConfigKey::served(
+
+pub(crate) const NETWORK: ServedKey<TextOrList> = ServedKey::optional(
     &["command_line_network"],
-    ValueShape::OneOfOrList(&["off", "on"]),
+    shape::one_of_or_list(&["off", "on"]),
     "What local commands reach of the network: nothing, everything, or hosts of these domains. \
      `example.org` is this host; `.example.org` or `*.example.org` is all below it. Whatever they \
      reach can be sent what they read.",
     ByValue(value_rules::network),
 )
 .with_default("off");
-/// The resource limits of a command.
-pub(super) const LIMITS: ConfigKey = ConfigKey::served(
+
+pub(crate) const LIMITS: ServedKey<Section> = ServedKey::optional(
     &["command_line_limits"],
-    ValueShape::Mapping(&COMMAND_LIMITS),
+    shape::section(&command_limits::COMMAND_LIMITS),
     "How much one command may use.",
     Harmless,
 );
-/// Variables for commands.
-pub(super) const ENV: ConfigKey = ConfigKey::served(
+
+pub(crate) const ENV: ServedKey<NamesOrPairs> = ServedKey::optional(
     &["env"],
-    ValueShape::Names,
+    shape::names_or_pairs(),
     "Variables that commands have besides the usual ones: names of yours, or names with values. \
      Every command of the agent can read them.",
     ByValue(value_rules::variables),
 )
 .with_default("[]");
-/// The domains of another sandbox.
-pub(super) const SRT_DOMAINS: ConfigKey = ConfigKey::served(
+
+pub(crate) const SRT_DOMAINS: ServedKey<TextList> = ServedKey::optional(
     &["command_line_srt_network_allowed_domains"],
-    ValueShape::List(&ValueShape::Text),
+    shape::texts(&ValueShape::Text),
     "The same as a list in `command_line_network`, which counts if both are there.",
     Named("opens the network to commands"),
 )
 .with_default("[]");
+
 /// The read mode of another sandbox.
 pub(super) const SRT_READ_MODE: ConfigKey = ConfigKey::unserved(
     &["command_line_srt_read_mode"],
@@ -126,6 +141,7 @@ pub(super) const SRT_READ_MODE: ConfigKey = ConfigKey::unserved(
     IgnoredEffect::Cosmetic,
 )
 .with_default("confined");
+
 /// Additional readable paths of another sandbox.
 pub(super) const SRT_ALLOW_READ: ConfigKey = ConfigKey::unserved(
     &["command_line_srt_allow_read"],
@@ -133,6 +149,7 @@ pub(super) const SRT_ALLOW_READ: ConfigKey = ConfigKey::unserved(
     READING,
     IgnoredEffect::Cosmetic,
 );
+
 /// Hidden paths of another sandbox.
 pub(super) const SRT_DENY_READ: ConfigKey = ConfigKey::unserved(
     &["command_line_srt_deny_read"],
@@ -140,6 +157,7 @@ pub(super) const SRT_DENY_READ: ConfigKey = ConfigKey::unserved(
     "list what lies in a context path in its `hidden_paths`; what is not granted is closed anyway",
     IgnoredEffect::Restricts,
 );
+
 /// The sockets of another sandbox.
 pub(super) const SRT_SOCKETS: ConfigKey = ConfigKey::unserved(
     &["command_line_srt_allow_unix_sockets"],
@@ -147,6 +165,7 @@ pub(super) const SRT_SOCKETS: ConfigKey = ConfigKey::unserved(
     "commands reach no socket of the machine",
     IgnoredEffect::Cosmetic,
 );
+
 /// The prefix that MassGen puts before commands.
 pub(super) const PREFIX: ConfigKey = ConfigKey::unserved(
     &["command_execution_prefix"],
@@ -154,6 +173,7 @@ pub(super) const PREFIX: ConfigKey = ConfigKey::unserved(
     "commands are started by massgen's own sandbox and nothing before it",
     IgnoredEffect::Restricts,
 );
+
 /// The Python environment in which MassGen runs commands.
 pub(super) const VENV: ConfigKey = ConfigKey::unserved(
     &["command_execution_venv_path"],
@@ -161,60 +181,3 @@ pub(super) const VENV: ConfigKey = ConfigKey::unserved(
     "commands use the `.venv` of their working directory when there is one",
     IgnoredEffect::Cosmetic,
 );
-
-/// The lowest and highest memory limit of a command, in bytes.
-const MEMORY_BYTES: (u64, u64) = (16 << 20, 16 << 40);
-/// The highest limit of processes of a command.
-const PROCESSES_MAX: i64 = 1_000_000;
-/// The lowest and highest limit of file descriptors of a process.
-const OPEN_FILES: (i64, i64) = (64, 1_000_000);
-/// The lowest and highest limit of a file's length, in bytes.
-const FILE_BYTES: (u64, u64) = (1 << 10, 16 << 40);
-/// The lowest and highest size of output that is kept, in bytes.
-const OUTPUT_BYTES: (u64, u64) = (1 << 10, 64 << 20);
-
-/// The resource limits of a command.
-pub static COMMAND_LIMITS: KeySection = KeySection {
-    path: "agents[].backend.command_line_limits",
-    doc: "How much one command may use, with all that it starts.",
-    others: UnknownKeys::Refused,
-    keys: &[
-        ConfigKey::served(
-            &["memory"],
-            ValueShape::Size(MEMORY_BYTES.0, MEMORY_BYTES.1),
-            "Memory of all its processes, where the machine can limit it.", Harmless,),
-        ConfigKey::served(
-            &["processes"],
-            ValueShape::Integer(1, PROCESSES_MAX),
-            "Processes and threads at the same time, where the machine can limit them.", Harmless,)
-        .with_default("1024"),
-        ConfigKey::served(
-            &["open_files"],
-            ValueShape::Integer(OPEN_FILES.0, OPEN_FILES.1),
-            "File descriptors that each of its processes may have open. With more than about 700, a \
-             command can keep your other programs from passing descriptors to each other.",
-            Named("changes how many files commands may have open"),
-        )
-        .with_default("512"),
-        ConfigKey::served(
-            &["file_size"],
-            ValueShape::Size(FILE_BYTES.0, FILE_BYTES.1),
-            "The longest file that it may write.", Harmless,)
-        .with_default("4g"),
-        ConfigKey::served(
-            &["cpu_seconds"],
-            ValueShape::Integer(1, SECONDS_MAX),
-            "Processor time of each of its processes; one that takes longer is ended by `SIGXCPU`.", Harmless,),
-        ConfigKey::served(
-            &["timeout"],
-            ValueShape::Integer(1, SECONDS_MAX),
-            "Seconds that it may run, unless its call says how long: 3600 at most, or this if it is more.", Harmless,)
-        .with_default("60"),
-        ConfigKey::served(
-            &["output"],
-            ValueShape::Size(OUTPUT_BYTES.0, OUTPUT_BYTES.1),
-            "How much is kept of each of its outputs, which the model reads whole; the middle of a \
-             longer one is left out.", Harmless,)
-        .with_default("1m"),
-    ],
-};

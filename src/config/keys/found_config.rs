@@ -1,6 +1,8 @@
 //! The marks in the table of keys for what each key may do in a found config: one that is in the
 //! project and that the user did not name with `--config`. It may be someone else's.
 
+use crate::config::keys::shape::Text;
+use crate::config::keys::{ConfigKey, ServedKey};
 use crate::config::yaml::{YamlNode, YamlValue};
 
 /// The uses of a key that are allowed in a found config. Every row of the table has one.
@@ -54,14 +56,14 @@ pub struct KeySetting<'a> {
 }
 
 impl<'a> KeySetting<'a> {
-    /// Returns the text of the key `name` in the same mapping.
-    pub fn text_beside(&self, name: &str) -> Option<&'a str> {
-        text_of_key(self.beside, name)
+    /// Returns the text of a key in the same mapping.
+    pub fn text_beside(&self, key: &ServedKey<Text>) -> Option<&'a str> {
+        text_of_key(self.beside, key)
     }
 
-    /// Returns the text of the key `name` in the enclosing mapping.
-    pub fn text_around(&self, name: &str) -> Option<&'a str> {
-        text_of_key(self.around?, name)
+    /// Returns the text of a key in the enclosing mapping.
+    pub fn text_around(&self, key: &ServedKey<Text>) -> Option<&'a str> {
+        text_of_key(self.around?, key)
     }
 }
 
@@ -91,6 +93,12 @@ pub fn is_empty(node: &YamlNode) -> bool {
     }
 }
 
-fn text_of_key<'a>(mapping: &'a YamlNode, name: &str) -> Option<&'a str> {
-    text(&mapping.entry(name)?.value)
+/// Returns the text of a key in a mapping.
+pub fn text_of_key<'a>(mapping: &'a YamlNode, key: &ServedKey<Text>) -> Option<&'a str> {
+    text(value_of_key(mapping, key)?)
+}
+
+/// Returns the value of a key in a mapping.
+pub fn value_of_key<'a>(mapping: &'a YamlNode, key: &ConfigKey) -> Option<&'a YamlNode> {
+    Some(&mapping.entry(key.name())?.value)
 }

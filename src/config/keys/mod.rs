@@ -6,18 +6,42 @@ use crate::config::size;
 use crate::text::list_names;
 
 pub mod agents;
+pub mod backend;
+pub mod checks;
+pub mod command_limits;
 pub mod commands;
+pub mod context_paths;
+pub mod coordination;
 pub mod docker;
+pub mod docker_credentials;
+pub mod docker_packages;
+pub mod extra_body;
+pub mod fallback;
+pub mod folder_guard;
 pub mod found_config;
+pub mod hook;
+pub mod hook_group;
 pub mod hooks;
 pub mod limits;
 pub mod models;
+pub mod oauth;
 pub mod orchestrator;
 pub mod permissions;
+pub mod rate_limits;
+pub mod retention;
+pub mod roles;
 pub mod root;
+mod served_key;
+pub mod server_security;
 pub mod servers;
+pub mod shape;
+pub mod stages;
+pub mod timeout_settings;
+pub mod ui;
 mod value_rules;
 pub mod workflow;
+
+pub use served_key::ServedKey;
 
 /// The prefix of keys about commands.
 pub const ABOUT_COMMANDS: &str = "command_line_";
@@ -156,26 +180,6 @@ impl ValueShape {
 }
 
 impl ConfigKey {
-    /// Creates a required key.
-    const fn required(
-        name: &'static [&'static str],
-        shape: ValueShape,
-        doc: &'static str,
-        found: FoundConfigUse,
-    ) -> Self {
-        Self::row(name, shape, doc, KeyStatus::Required, found)
-    }
-
-    /// Creates a key that massgen acts on.
-    const fn served(
-        name: &'static [&'static str],
-        shape: ValueShape,
-        doc: &'static str,
-        found: FoundConfigUse,
-    ) -> Self {
-        Self::row(name, shape, doc, KeyStatus::Served, found)
-    }
-
     /// Creates keys that are sent to the model's API.
     const fn passed(
         names: &'static [&'static str],
@@ -226,6 +230,14 @@ impl ConfigKey {
         }
     }
 
+    /// Returns its name, the first if it has several.
+    pub(crate) const fn name(&self) -> &'static str {
+        match self.names {
+            [name, ..] => name,
+            [] => "",
+        }
+    }
+
     /// Returns whether massgen acts on it.
     pub fn is_implemented(&self) -> bool {
         matches!(self.status, KeyStatus::Required | KeyStatus::Served)
@@ -243,7 +255,7 @@ impl KeySection {
     /// that are treated as there.
     pub fn known_keys(&self) -> impl Iterator<Item = &'static ConfigKey> {
         let shared = match self.others {
-            UnknownKeys::AsInBackend => agents::BACKEND.keys,
+            UnknownKeys::AsInBackend => backend::BACKEND.keys,
             UnknownKeys::Refused | UnknownKeys::PassedOn => &[],
         };
         let shared = shared.iter().filter(|key| !key.is_implemented());
@@ -262,7 +274,7 @@ impl KeySection {
             // No vendor has parameters about commands: such a key is meant as a restriction.
             _ if name.starts_with(ABOUT_COMMANDS) => false,
             UnknownKeys::PassedOn => true,
-            UnknownKeys::AsInBackend => agents::BACKEND.find(name).is_none(),
+            UnknownKeys::AsInBackend => backend::BACKEND.find(name).is_none(),
         }
     }
 
@@ -297,32 +309,32 @@ pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Opt
 pub static SECTIONS: &[&KeySection] = &[
     &root::ROOT,
     &agents::AGENT,
-    &agents::BACKEND,
-    &commands::COMMAND_LIMITS,
-    &docker::DOCKER_CREDENTIALS,
-    &docker::DOCKER_PACKAGES,
-    &docker::DOCKER_PREINSTALL,
+    &backend::BACKEND,
+    &command_limits::COMMAND_LIMITS,
+    &docker_credentials::DOCKER_CREDENTIALS,
+    &docker_packages::DOCKER_PACKAGES,
+    &docker_packages::DOCKER_PREINSTALL,
     &servers::MCP_SERVER,
-    &servers::OAUTH,
-    &servers::SECURITY,
-    &agents::EXTRA_BODY,
-    &agents::FALLBACK,
-    &agents::FOLDER_GUARD,
+    &oauth::OAUTH,
+    &server_security::SECURITY,
+    &extra_body::EXTRA_BODY,
+    &fallback::FALLBACK,
+    &folder_guard::FOLDER_GUARD,
     &orchestrator::ORCHESTRATOR,
-    &orchestrator::CONTEXT_PATH,
-    &orchestrator::COORDINATION,
+    &context_paths::CONTEXT_PATH,
+    &coordination::COORDINATION,
     &orchestrator::TIMEOUT,
     &workflow::WORKFLOW,
-    &workflow::STAGE,
-    &workflow::ROLE,
-    &root::RETENTION,
-    &root::TIMEOUT_SETTINGS,
-    &root::CHECK,
-    &root::RATE_LIMIT,
+    &stages::STAGE,
+    &roles::ROLE,
+    &retention::RETENTION,
+    &timeout_settings::TIMEOUT_SETTINGS,
+    &checks::CHECK,
+    &rate_limits::RATE_LIMIT,
     &limits::LIMITS,
     &permissions::PERMISSIONS,
     &hooks::HOOKS,
-    &hooks::HOOK_GROUP,
-    &hooks::HOOK,
-    &root::UI,
+    &hook_group::HOOK_GROUP,
+    &hook::HOOK,
+    &ui::UI,
 ];

@@ -1,20 +1,83 @@
-//! The keys of `orchestrator`: storage, context paths, voting and coordination.
+//! The keys of `orchestrator`: storage, context paths and voting.
 
-use crate::config::keys::found_config::FoundConfigUse::{ByValue, Harmless, Inside};
+use crate::config::keys::found_config::FoundConfigUse::{Harmless, Inside};
 use crate::config::keys::found_config::PathPurpose;
-use crate::config::keys::hooks::{self, HOOKS};
-use crate::config::keys::permissions::{DOC, PERMISSIONS};
 use crate::config::keys::root::SECONDS_MAX;
+use crate::config::keys::shape::{self, Flag, Integer, Section, Text};
 use crate::config::keys::{
-    ConfigKey, IgnoredEffect, KeySection, UnknownKeys, ValueShape, value_rules,
+    ConfigKey, IgnoredEffect, KeySection, ServedKey, UnknownKeys, ValueShape, context_paths,
+    coordination, hooks, permissions,
 };
 
 /// How demanding agents are asked to be, from the mildest.
 const DEGREES: &[&str] = &["lenient", "balanced", "strict"];
+
 /// The highest limit of answers per agent.
 const ANSWERS_MAX: i64 = 1_000;
-/// The highest limit of restarts.
-const RESTARTS_MAX: i64 = 100;
+
+pub(crate) const SNAPSHOT_STORAGE: ServedKey<Text> = ServedKey::optional(
+    &["snapshot_storage"],
+    shape::text(),
+    "Where the latest snapshot of each agent is found.",
+    Inside(PathPurpose::State),
+)
+.with_default("snapshots");
+
+pub(crate) const AGENT_TEMPORARY_WORKSPACE: ServedKey<Text> = ServedKey::optional(
+    &["agent_temporary_workspace"],
+    shape::text(),
+    "Where agents see each other's snapshots.",
+    Inside(PathPurpose::State),
+)
+.with_default("temp_workspaces");
+
+pub(crate) const SESSION_STORAGE: ServedKey<Text> = ServedKey::optional(
+    &["session_storage"],
+    shape::text(),
+    "Where the records of sessions are kept.",
+    Inside(PathPurpose::State),
+)
+.with_default("sessions");
+
+pub(crate) const VOTING_SENSITIVITY: ServedKey<Text> = ServedKey::optional(
+    &["voting_sensitivity"],
+    shape::one_of(DEGREES),
+    "How critical agents are asked to be when they vote.",
+    Harmless,
+)
+.with_default("lenient");
+
+pub(crate) const MAX_NEW_ANSWERS_PER_AGENT: ServedKey<Integer> = ServedKey::optional(
+    &["max_new_answers_per_agent"],
+    shape::integer(1, ANSWERS_MAX),
+    "How many answers one agent may give; `null` sets no limit.",
+    Harmless,
+)
+.with_default("null");
+
+pub(crate) const ANSWER_NOVELTY_REQUIREMENT: ServedKey<Text> = ServedKey::optional(
+    &["answer_novelty_requirement"],
+    shape::one_of(DEGREES),
+    "How different a new answer must be from every other. The share of common words may be \
+     at most 0.70 (`balanced`) or 0.50 (`strict`); `lenient` refuses only repetitions.",
+    Harmless,
+)
+.with_default("lenient");
+
+pub(crate) const SKIP_COORDINATION_ROUNDS: ServedKey<Flag> = ServedKey::optional(
+    &["skip_coordination_rounds"],
+    shape::flag(),
+    "Whether the first agent delivers at once, without answers and votes.",
+    Harmless,
+)
+.with_default("false");
+
+pub(crate) const COORDINATION: ServedKey<Section> = ServedKey::optional(
+    &["coordination"],
+    shape::section(&coordination::COORDINATION),
+    "How answers are found.",
+    Harmless,
+);
 
 /// The rules of coordination and delivery.
 pub static ORCHESTRATOR: KeySection = KeySection {
@@ -23,81 +86,19 @@ pub static ORCHESTRATOR: KeySection = KeySection {
           `.massgen/` in the directory that massgen is started in.",
     others: UnknownKeys::Refused,
     keys: &[
-        ConfigKey::served(
-            &["context_paths"],
-            ValueShape::List(&ValueShape::TextOr(&CONTEXT_PATH)),
-            "Paths that every agent is given. A plain text is a path that may be read.",
-            Inside(PathPurpose::Opened),
-        )
-        .with_default("[]"),
-        ConfigKey::served(
-            &["permissions"],
-            ValueShape::Mapping(&PERMISSIONS),
-            DOC,
-            Harmless,
-        ),
-        ConfigKey::served(
-            &["hooks"],
-            ValueShape::Mapping(&HOOKS),
-            hooks::DOC,
-            Harmless,
-        ),
-        ConfigKey::served(
-            &["snapshot_storage"],
-            ValueShape::Text,
-            "Where the latest snapshot of each agent is found.",
-            Inside(PathPurpose::State),
-        )
-        .with_default("snapshots"),
-        ConfigKey::served(
-            &["agent_temporary_workspace"],
-            ValueShape::Text,
-            "Where agents see each other's snapshots.",
-            Inside(PathPurpose::State),
-        )
-        .with_default("temp_workspaces"),
-        ConfigKey::served(
-            &["session_storage"],
-            ValueShape::Text,
-            "Where the records of sessions are kept.",
-            Inside(PathPurpose::State),
-        )
-        .with_default("sessions"),
-        ConfigKey::served(
-            &["voting_sensitivity"],
-            ValueShape::OneOf(DEGREES),
-            "How critical agents are asked to be when they vote.",
-            Harmless,
-        )
-        .with_default("lenient"),
-        ConfigKey::served(
-            &["max_new_answers_per_agent"],
-            ValueShape::Integer(1, ANSWERS_MAX),
-            "How many answers one agent may give; `null` sets no limit.",
-            Harmless,
-        )
-        .with_default("null"),
-        ConfigKey::served(
-            &["answer_novelty_requirement"],
-            ValueShape::OneOf(DEGREES),
-            "How different a new answer must be from every other. The share of common words may be \
-             at most 0.70 (`balanced`) or 0.50 (`strict`); `lenient` refuses only repetitions.",
-            Harmless,
-        )
-        .with_default("lenient"),
-        ConfigKey::served(
-            &["skip_coordination_rounds"],
-            ValueShape::Flag,
-            "Whether the first agent delivers at once, without answers and votes.",
-            Harmless,
-        )
-        .with_default("false"),
-        ConfigKey::served(
-            &["coordination"],
-            ValueShape::Mapping(&COORDINATION),
-            "How answers are found.",
-            Harmless,
-        ),
+        context_paths::KEY
+            .with_doc("Paths that every agent is given. A plain text is a path that may be read.")
+            .row(),
+        permissions::KEY.row(),
+        hooks::KEY.row(),
+        SNAPSHOT_STORAGE.row(),
+        AGENT_TEMPORARY_WORKSPACE.row(),
+        SESSION_STORAGE.row(),
+        VOTING_SENSITIVITY.row(),
+        MAX_NEW_ANSWERS_PER_AGENT.row(),
+        ANSWER_NOVELTY_REQUIREMENT.row(),
+        SKIP_COORDINATION_ROUNDS.row(),
+        COORDINATION.row(),
         ConfigKey::unserved(
             &["timeout"],
             ValueShape::Mapping(&TIMEOUT),
@@ -235,172 +236,6 @@ pub static ORCHESTRATOR: KeySection = KeySection {
             "agents have massgen's own tools, and a run is one turn",
             IgnoredEffect::Cosmetic,
         ),
-    ],
-};
-
-/// A path of the user that agents are given.
-pub static CONTEXT_PATH: KeySection = KeySection {
-    path: "context_paths[]",
-    doc: "A directory of yours that agents are given. While they coordinate, all of them may read \
-          it; the winner may write if `permission` says so. The same keys serve in \
-          `orchestrator.context_paths` and in `agents[].backend.context_paths`; of two entries with \
-          the same path, the one of `orchestrator` counts.",
-    others: UnknownKeys::Refused,
-    keys: &[
-        ConfigKey::required(
-            &["path"],
-            ValueShape::Text,
-            "Where it is: absolute, below `~`, or relative to the directory that massgen is started \
-             in.", Inside(PathPurpose::Opened),),
-        ConfigKey::served(
-            &["permission"],
-            ValueShape::OneOf(&["read", "write"]),
-            "What the winner may do there.", Harmless,)
-        .with_default("read"),
-        ConfigKey::served(
-            &["protected_paths"],
-            ValueShape::List(&ValueShape::Text),
-            "Paths inside that nobody may write.", Harmless,)
-        .with_default("[]"),
-        ConfigKey::served(
-            &["hidden_paths"],
-            ValueShape::List(&ValueShape::Text),
-            "Paths inside that nobody may even read.", Harmless,)
-        .with_default("[]"),
-        ConfigKey::served(
-            &["unprotected"],
-            ValueShape::List(&ValueShape::Text),
-            "Names that are protected everywhere else, such as `.vscode`, and may be written here.", ByValue(value_rules::unprotected),)
-        .with_default("[]"),
-        ConfigKey::served(
-            &["allow_broad"],
-            ValueShape::Flag,
-            "Whether the path may be as wide as your home directory, a system directory, or a parent \
-             of the directory that massgen is started in.", Harmless,)
-        .with_default("false"),
-    ],
-};
-
-/// The rules of coordination.
-pub static COORDINATION: KeySection = KeySection {
-    path: "orchestrator.coordination",
-    doc: "How answers are found.",
-    others: UnknownKeys::Refused,
-    keys: &[
-        ConfigKey::served(
-            &["enable_planning_mode"],
-            ValueShape::Flag,
-            "Whether agents only describe what they would do until the winner does it.", Harmless,)
-        .with_default("false"),
-        ConfigKey::served(
-            &["planning_mode_instruction"],
-            ValueShape::Text,
-            "What agents are told in planning mode, instead of massgen's own words.", Harmless,),
-        ConfigKey::served(
-            &["max_orchestration_restarts"],
-            ValueShape::Integer(0, RESTARTS_MAX),
-            "How often the whole coordination may start again after the winner has judged the final \
-             answer.", Harmless,)
-        .with_default("0"),
-        ConfigKey::unserved(
-            &[
-                "enable_agent_task_planning",
-                "task_planning_filesystem_mode",
-                "enable_memory_filesystem_mode",
-                "use_skills",
-                "load_previous_session_skills",
-                "enable_subagents",
-                "background_subagents",
-                "use_two_tier_workspace",
-                "enable_changedoc",
-                "broadcast",
-                "fast_iteration_mode",
-                "skip_redundant_scaffolding",
-                "checkpoint_enabled",
-                "evolving_criteria",
-                "auto_trace_analysis",
-                "round_evaluator_before_checklist",
-                "orchestrator_managed_round_evaluator",
-                "round_evaluator_skip_synthesis",
-                "round_evaluator_refine",
-                "enable_quality_rethink_on_iteration",
-                "enable_novelty_on_iteration",
-                "enable_execution_trace_analyzer",
-                "enable_evaluator_personas",
-            ],
-            ValueShape::Any,
-            "agents answer, see each other's answers and vote", IgnoredEffect::Cosmetic,)
-        .with_default("false"),
-        ConfigKey::unserved(
-            &[
-                "plan_depth",
-                "plan_target_steps",
-                "plan_target_chunks",
-                "max_tasks_per_plan",
-                "broadcast_sensitivity",
-                "response_depth",
-                "broadcast_timeout",
-                "broadcast_wait_by_default",
-                "max_broadcasts_per_agent",
-                "learning_capture_mode",
-                "disable_final_only_round_capture_fallback",
-                "compression_target_ratio",
-                "massgen_skills",
-                "skills_directory",
-                "persona_generator",
-                "evaluation_criteria_generator",
-                "prompt_improver",
-                "task_decomposer",
-                "pre_collab_voting_threshold",
-                "subagent_default_timeout",
-                "subagent_min_timeout",
-                "subagent_max_timeout",
-                "subagent_max_concurrent",
-                "subagent_round_timeouts",
-                "subagent_runtime_mode",
-                "subagent_runtime_fallback_mode",
-                "subagent_host_launch_prefix",
-                "subagent_orchestrator",
-                "subagent_types",
-                "round_evaluator_transformation_pressure",
-                "evolving_criteria_score_threshold",
-                "evolving_criteria_max_evolutions",
-                "evolving_criteria_min_high_score_count",
-                "evolving_criteria_timeout",
-                "novelty_injection",
-                "improvements",
-                "checklist_criteria_preset",
-                "checklist_criteria_inline",
-                "criteria_mode",
-                "bootstrap_max_per_agent_per_round",
-                "bootstrap_max_total",
-                "resume_from_log",
-                "checkpoint_mode",
-                "checkpoint_guidance",
-                "standalone_checkpoint",
-                "max_verifications_per_round",
-                "max_internal_fix_loops",
-            ],
-            ValueShape::Any,
-            "agents answer, see each other's answers and vote", IgnoredEffect::Cosmetic,),
-        ConfigKey::unserved(
-            &["web_review"],
-            ValueShape::Flag,
-            "write `delivery: review` at the top of the file",
-            IgnoredEffect::Restricts,
-        )
-        .with_default("false"),
-        ConfigKey::unserved(
-            &["checkpoint_gated_patterns"],
-            ValueShape::Any,
-            "write them as `ask` or `deny` in `permissions`",
-            IgnoredEffect::Restricts,
-        ),
-        ConfigKey::unserved(
-            &["write_mode", "drift_conflict_policy"],
-            ValueShape::Any,
-            "the winner writes into the context paths, and never over a file that you changed \
-             meanwhile", IgnoredEffect::Cosmetic,),
     ],
 };
 

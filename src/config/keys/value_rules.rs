@@ -5,7 +5,10 @@ use url::Url;
 
 use crate::config::docker::IMAGE;
 use crate::config::external_agents;
-use crate::config::keys::found_config::{KeySetting, is_empty, items, text};
+use crate::config::keys::found_config::{
+    KeySetting, is_empty, items, text, text_of_key, value_of_key,
+};
+use crate::config::keys::{backend, context_paths, hook, hook_group, servers};
 use crate::config::storage_path::StoragePath;
 use crate::config::vendors::{self, UrlDestination, Vendor, VendorConnection};
 use crate::config::yaml::{YamlNode, YamlValue};
@@ -67,12 +70,12 @@ pub(super) fn api_key(setting: &KeySetting<'_>) -> Option<String> {
 
 /// Returns the vendor and the endpoint; `None` for a backend that does not use HTTP.
 fn vendor_endpoint(setting: &KeySetting<'_>) -> Option<(&'static Vendor, Url)> {
-    let own = setting.text_beside("type");
-    let outer = setting.text_around("type");
+    let own = setting.text_beside(&backend::TYPE);
+    let outer = setting.text_around(&backend::TYPE);
     let vendor = vendors::find_vendor(own.or(outer)?)?;
     let is_same = own.is_none() || own == outer;
-    let url = setting.text_beside("base_url");
-    let url = url.or_else(|| setting.text_around("base_url").filter(|_| is_same));
+    let url = setting.text_beside(&backend::BASE_URL);
+    let url = url.or_else(|| setting.text_around(&backend::BASE_URL).filter(|_| is_same));
     match vendor.connection {
         VendorConnection::Remote(_) => Some((vendor, Url::parse(url.or(vendor.base_url)?).ok()?)),
         VendorConnection::Scripted
@@ -87,8 +90,8 @@ pub(super) fn vendor(setting: &KeySetting<'_>) -> Option<String> {
     let VendorConnection::ExternalAgent(_) = vendor.connection else {
         return None;
     };
-    let command = setting.beside.entry("command");
-    let written = command.and_then(|command| text(items(&command.value).first()?));
+    let command = value_of_key(setting.beside, &backend::COMMAND);
+    let written = command.and_then(|command| text(items(command).first()?));
     let usual = || {
         external_agents::find_kind(vendor.name)?
             .command
@@ -140,7 +143,7 @@ pub(super) fn network(setting: &KeySetting<'_>) -> Option<String> {
 
 fn is_off(node: &YamlNode) -> bool {
     match &node.value {
-        YamlValue::Scalar(scalar) => scalar.text == OFF || scalar.as_flag() == Some(false),
+        YamlValue::Scalar(scalar) => scalar.text == OFF || node.is_false(),
         YamlValue::Null | YamlValue::List(_) | YamlValue::Mapping(_) => false,
     }
 }
@@ -187,7 +190,9 @@ pub(super) fn credentials(setting: &KeySetting<'_>) -> Option<String> {
 /// Checks `unprotected`: no names are allowed.
 pub(super) fn unprotected(setting: &KeySetting<'_>) -> Option<String> {
     let names: Vec<&str> = items(setting.value).iter().filter_map(text).collect();
-    let path = setting.text_beside("path").unwrap_or_default();
+    let path = setting
+        .text_beside(&context_paths::PATH)
+        .unwrap_or_default();
     (!names.is_empty()).then(|| {
         format!(
             "opens protected names in `{}`: {}",
@@ -209,9 +214,8 @@ pub(super) fn servers(setting: &KeySetting<'_>) -> Option<String> {
     };
     let (name, server) = listed.or_else(mapped)?;
     let name = single_line(name, SHOWN_CHARS_MAX);
-    let of = |key: &str| server.entry(key).and_then(|entry| text(&entry.value));
-    let url = of("url").and_then(|url| Url::parse(url).ok());
-    Some(match (of("command"), url) {
+    let url = text_of_key(server, &servers::URL).and_then(|url| Url::parse(url).ok());
+    Some(match (text_of_key(server, &servers::COMMAND), url) {
         (Some(command), _) => {
             let program = command.split_whitespace().next().unwrap_or_default();
             let program = single_line(program, SHOWN_CHARS_MAX);
@@ -226,8 +230,7 @@ pub(super) fn servers(setting: &KeySetting<'_>) -> Option<String> {
 }
 
 fn name_of(server: &YamlNode) -> &str {
-    let name = server.entry("name");
-    name.and_then(|name| text(&name.value)).unwrap_or_default()
+    text_of_key(server, &servers::NAME).unwrap_or_default()
 }
 
 /// Checks the hooks of an event: none are allowed.
@@ -239,8 +242,8 @@ pub(super) fn hook(setting: &KeySetting<'_>) -> Option<String> {
 
 /// Returns the command of a hook, or of the first hook of a group.
 fn first_command(hook: &YamlNode) -> Option<&str> {
-    let own = hook.entry("command").map(|entry| &entry.value);
-    let of_group = || hook.entry("hooks").map(|entry| &entry.value);
+    let of_group = || value_of_key(hook, &hook_group::HOOKS);
     let group = || items(of_group()?).first().and_then(first_command);
-    text(hook).or_else(|| text(own?)).or_else(group)
+    let own = || text_of_key(hook, &hook::COMMAND);
+    text(hook).or_else(own).or_else(group)
 }

@@ -4,7 +4,7 @@
 use crate::error::Result;
 use crate::path::AbsPath;
 use crate::world::delivery::journal::{self, DeliveryProgress};
-use crate::world::delivery::session::{DeliverySession, OpenSession};
+use crate::world::delivery::session::{DeliverySession, JournalSession};
 use crate::world::delivery::store::OpenDelivery;
 use crate::world::store::delivery_names::names;
 use crate::world::sys::state_files::clear;
@@ -56,7 +56,7 @@ pub(super) fn recover_delivery(delivery: &OpenDelivery) -> Result<Option<String>
             Ok(Some("nothing had been changed yet".to_owned()))
         }
         DeliveryProgress::Open { way, only, turned } => {
-            let session = OpenSession { way, start };
+            let session = JournalSession { way, start };
             work.resume(session, only.as_ref(), turned)?;
             let note = if turned {
                 "it was taken back"

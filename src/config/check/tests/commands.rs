@@ -5,6 +5,8 @@ use crate::code_mode::language::{ProgramDialect, PythonLibraries};
 use crate::commands::CommandPolicy;
 use crate::config::command_line::{CommandLineConfig, EnvVariable};
 use crate::config::execution_mode::ExecutionMode;
+use crate::config::keys::backend::BACKEND;
+use crate::config::keys::{commands, docker};
 use crate::config::vendors::VENDORS;
 use crate::sandbox_policy::limits::ResourceLimits;
 use crate::sandbox_policy::network::{DomainPattern, NetworkPolicy};
@@ -323,4 +325,17 @@ fn an_agent_works_by_programs_where_the_config_says_so() {
         &with_backend(&format!("cwd: w1\n{on}\ncode_language: rust")),
         &["error agent.backend.code_language"],
     );
+}
+
+#[test]
+fn prefixes_belong_to_keys() {
+    for prefix in [
+        commands::COMMAND_PREFIX,
+        commands::CODE_PREFIX,
+        commands::SRT_PREFIX,
+        docker::PREFIX,
+    ] {
+        let mut keys = BACKEND.keys.iter().filter(|key| key.is_implemented());
+        assert!(keys.any(|key| key.name().starts_with(prefix)), "{prefix}");
+    }
 }

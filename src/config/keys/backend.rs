@@ -1,0 +1,456 @@
+//! The keys of an agent's backend, except for those about commands.
+
+use crate::config::keys::found_config::FoundConfigUse::{ByValue, Harmless, Inside, Named};
+use crate::config::keys::found_config::PathPurpose;
+use crate::config::keys::root::SECONDS_MAX;
+use crate::config::keys::shape::{
+    self, Flag, Integer, NodeList, Section, Text, TextList, TextOrList, Tree,
+};
+use crate::config::keys::{
+    ConfigKey, IgnoredEffect, KeySection, ServedKey, UnknownKeys, ValueShape, agents, commands,
+    context_paths, docker, extra_body, fallback, folder_guard, hooks, permissions, servers,
+    value_rules,
+};
+
+/// The maximum number of tokens that a request can ask for; no model produces more.
+const TOKENS_MAX: i64 = 10_000_000;
+
+pub(crate) const BASE_URL: ServedKey<Text> = ServedKey::optional(
+    &["base_url"],
+    shape::text(),
+    "The endpoint, instead of the vendor's own.",
+    ByValue(value_rules::endpoint),
+);
+
+pub(crate) const REPLIES: ServedKey<Tree> = ServedKey::optional(
+    &["replies"],
+    shape::verbatim_tree(),
+    "The replies of a `scripted` backend.",
+    Harmless,
+);
+
+pub(crate) const SCRIPT: ServedKey<Text> = ServedKey::optional(
+    &["script"],
+    shape::text(),
+    "A YAML file with the replies of a `scripted` backend, relative to the config.",
+    Inside(PathPurpose::ReadByMassgen),
+);
+
+pub(crate) const EXTRA_BODY: ServedKey<Section> = ServedKey::optional(
+    &["extra_body"],
+    shape::section(&extra_body::EXTRA_BODY),
+    "More keys for the model's API.",
+    Named("sends keys to the model's API that massgen does not know"),
+);
+
+pub(crate) const IMAGE_INPUT: ServedKey<Flag> = ServedKey::optional(
+    &["image_input"],
+    shape::flag(),
+    "Whether the model is given the images that tools of servers give. Unless it is written, the models \
+     of `claude`, `openai`, `azure_openai`, `gemini`, `grok`, `openrouter`, `claude_code`, `codex`, \
+     `gemini_cli` and `scripted` are. If a vendor refuses a request with images, it is asked once more \
+     without.",
+    Harmless,
+);
+
+pub(crate) const TYPE: ServedKey<Text> = ServedKey::required(
+    &["type"],
+    shape::text(),
+    "Which vendor is asked: one of the backend types below.",
+    ByValue(value_rules::vendor),
+);
+
+pub(crate) const MODEL: ServedKey<Text> = ServedKey::optional(
+    &["model"],
+    shape::text(),
+    "The model's name at the vendor. Needed unless the type has a default.",
+    Harmless,
+);
+
+pub(crate) const API_KEY: ServedKey<Text> = ServedKey::optional(
+    &["api_key"],
+    shape::text(),
+    "The key. Better left out: then the vendor's variable is read from the environment or a \
+     `.env` file. `${NAME}` names another variable.",
+    ByValue(value_rules::api_key),
+);
+
+pub(crate) const CWD: ServedKey<Text> = ServedKey::optional(
+    &["cwd"],
+    shape::text(),
+    "The agent's workspace; without one it has no file tools. A relative one lies below \
+     `.massgen/workspaces/` and is massgen's; an absolute one is yours and never cleared.",
+    ByValue(value_rules::workspace),
+);
+
+pub(crate) const ALLOWED_TOOLS: ServedKey<TextList> = ServedKey::optional(
+    &["allowed_tools"],
+    shape::texts(&ValueShape::Text),
+    "The only tools that the agent is offered.",
+    Harmless,
+);
+
+pub(crate) const EXCLUDE_TOOLS: ServedKey<TextList> = ServedKey::optional(
+    &["exclude_tools", "disallowed_tools"],
+    shape::texts(&ValueShape::Text),
+    "Tools that the agent is not offered.",
+    Harmless,
+)
+.with_default("[]");
+
+pub(crate) const ENFORCE_READ_BEFORE_DELETE: ServedKey<Flag> = ServedKey::optional(
+    &["enforce_read_before_delete"],
+    shape::flag(),
+    "Whether the agent must have read a file before it deletes or overwrites it.",
+    Harmless,
+)
+.with_default("true");
+
+pub(crate) const COMMAND: ServedKey<TextList> = ServedKey::optional(
+    &["command"],
+    shape::texts(&ValueShape::Text),
+    "The program of an agent that is one, and its arguments: needed for `acp`, and in the \
+     place of the usual program for the others. See [agent-programs.md](agent-programs.md).",
+    Named("starts a program"),
+);
+
+pub(crate) const NETWORK: ServedKey<TextOrList> = ServedKey::optional(
+    &["network"],
+    shape::one_of_or_list(&["off", "on"]),
+    "What such a program reaches of the network: nothing, everything, or hosts of these \
+     domains, as in `command_line_network`. Unless it is written, its vendor's.",
+    ByValue(value_rules::network),
+);
+
+pub(crate) const RECORD: ServedKey<Text> = ServedKey::optional(
+    &["record"],
+    shape::text(),
+    "A file, relative to the config, that gets the replies of the agent's model at the end of \
+     the run, as a `scripted` backend takes them. A file that is no recording is never \
+     replaced.",
+    Inside(PathPurpose::WrittenByMassgen),
+);
+
+pub(crate) const FALLBACK: ServedKey<NodeList> = ServedKey::optional(
+    &["fallback"],
+    shape::nodes(const { &ValueShape::TextOr(&fallback::FALLBACK) }),
+    "Models that are asked when this one cannot go on, in this order. A text is another model \
+     of the same vendor with the same keys.",
+    Harmless,
+)
+.with_default("[]");
+
+pub(crate) const FIRST_BYTE_TIMEOUT_SECONDS: ServedKey<Integer> = ServedKey::optional(
+    &["first_byte_timeout_seconds"],
+    shape::integer(1, SECONDS_MAX),
+    "How long nothing may come after a request, until it is tried again.",
+    Harmless,
+)
+.with_default("300");
+
+pub(crate) const IDLE_TIMEOUT_SECONDS: ServedKey<Integer> = ServedKey::optional(
+    &["idle_timeout_seconds"],
+    shape::integer(1, SECONDS_MAX),
+    "How long nothing may come in the middle of a reply, until the request is tried again.",
+    Harmless,
+)
+.with_default("300");
+
+pub(crate) const REQUEST_TIMEOUT_SECONDS: ServedKey<Integer> = ServedKey::optional(
+    &["request_timeout_seconds"],
+    shape::integer(1, SECONDS_MAX),
+    "How long a whole reply may take, until the request is tried again.",
+    Harmless,
+)
+.with_default("3600");
+
+/// The model of an agent, and how it is reached.
+pub static BACKEND: KeySection = KeySection {
+    path: "agents[].backend",
+    doc: "Where a model is asked, and how. A key that is not listed belongs to the model's API and \
+          goes into every request as it is; one that looks like a typing error of a listed key is an \
+          error.",
+    others: UnknownKeys::PassedOn,
+    keys: &[
+        TYPE.row(),
+        MODEL.row(),
+        BASE_URL.row(),
+        API_KEY.row(),
+        CWD.row(),
+        context_paths::KEY.row(),
+        ALLOWED_TOOLS.row(),
+        EXCLUDE_TOOLS.row(),
+        ENFORCE_READ_BEFORE_DELETE.row(),
+        agents::SYSTEM_MESSAGE
+            .with_doc("The same as `system_message` of the agent, which counts if both are there.")
+            .row(),
+        folder_guard::KEY
+            .with_doc("The same as `folder_guard` of the agent, which counts if both are there.")
+            .row(),
+        REPLIES.row(),
+        SCRIPT.row(),
+        COMMAND.row(),
+        NETWORK.row(),
+        RECORD.row(),
+        IMAGE_INPUT.row(),
+        FALLBACK.row(),
+        FIRST_BYTE_TIMEOUT_SECONDS.row(),
+        IDLE_TIMEOUT_SECONDS.row(),
+        REQUEST_TIMEOUT_SECONDS.row(),
+        EXTRA_BODY.row(),
+        ConfigKey::passed(
+            &["temperature"],
+            ValueShape::Number(0.0, 2.0),
+            "How freely the model chooses its words.",
+            Harmless,
+        ),
+        ConfigKey::passed(
+            &["top_p", "min_p", "top_a"],
+            ValueShape::Number(0.0, 1.0),
+            "Which share of the likely words the model chooses from.",
+            Harmless,
+        ),
+        ConfigKey::passed(
+            &["max_tokens", "max_completion_tokens"],
+            ValueShape::Integer(1, TOKENS_MAX),
+            "How long one reply may be.",
+            Harmless,
+        ),
+        ConfigKey::passed(
+            &["presence_penalty", "frequency_penalty"],
+            ValueShape::Number(-2.0, 2.0),
+            "How much the model avoids to repeat itself.",
+            Harmless,
+        ),
+        ConfigKey::passed(
+            &["reasoning_effort", "verbosity", "service_tier"],
+            ValueShape::Text,
+            "How much the model thinks, how much it says, and how soon it is served.",
+            Harmless,
+        ),
+        ConfigKey::passed(
+            &["api_version"],
+            ValueShape::Text,
+            "The version of the API, for `azure_openai`.",
+            Harmless,
+        ),
+        ConfigKey::passed(
+            &["prompt_caching"],
+            ValueShape::Flag,
+            "Whether `claude` serves what was sent before from its cache.",
+            Harmless,
+        )
+        .with_default("true"),
+        ConfigKey::passed(
+            &["cache_ttl"],
+            ValueShape::OneOf(&["5m", "1h"]),
+            "How long the cache of `claude` keeps it; an hour costs more.",
+            Harmless,
+        )
+        .with_default("5m"),
+        ConfigKey::passed(
+            &["betas", "anthropic_beta"],
+            ValueShape::Any,
+            "Beta features of the API of `claude`, by name.",
+            Named("switches on functions of the vendor that massgen does not know"),
+        ),
+        ConfigKey::passed(
+            &[
+                "reasoning",
+                "thinking",
+                "think",
+                "text",
+                "top_k",
+                "seed",
+                "stop",
+                "store",
+                "user",
+                "metadata",
+                "models",
+                "provider",
+                "route",
+                "transforms",
+                "logprobs",
+                "top_logprobs",
+                "logit_bias",
+                "repetition_penalty",
+                "response_format",
+                "parallel_tool_calls",
+                "stream_options",
+                "prediction",
+                "num_ctx",
+                "keep_alive",
+            ],
+            ValueShape::Any,
+            "Other parameters that vendors know, passed as they are.",
+            Harmless,
+        ),
+        ConfigKey::passed(
+            &["plugins"],
+            ValueShape::Any,
+            "Plugins of `openrouter`, such as its web search.",
+            Named("lets models use the network or run programs at their vendor"),
+        ),
+        ConfigKey::passed(
+            &[
+                "enable_web_search",
+                "enable_code_execution",
+                "enable_code_interpreter",
+            ],
+            ValueShape::Flag,
+            "Whether the model may search the web, or run programs, at its vendor. massgen's \
+             permissions do not reach there.",
+            Named("lets models use the network or run programs at their vendor"),
+        )
+        .with_default("false"),
+        ConfigKey::unserved(
+            &[
+                "enable_x_search",
+                "enable_image_generation",
+                "enable_audio_generation",
+                "enable_video_generation",
+                "enable_file_generation",
+                "enable_multimodal_tools",
+                "auto_discover_custom_tools",
+            ],
+            ValueShape::Flag,
+            "the agent has massgen's own tools and none of the vendor's",
+            IgnoredEffect::Cosmetic,
+        )
+        .with_default("false"),
+        commands::CODE.row(),
+        commands::CODE_LANGUAGE.row(),
+        commands::CODE_LIBRARIES.row(),
+        commands::ENABLED.row(),
+        commands::MODE.row(),
+        commands::ALLOWED.row(),
+        commands::BLOCKED.row(),
+        commands::POLICY.row(),
+        commands::SANDBOX.row(),
+        commands::NETWORK.row(),
+        commands::LIMITS.row(),
+        commands::ENV.row(),
+        commands::SRT_DOMAINS.row(),
+        commands::SRT_READ_MODE,
+        commands::SRT_ALLOW_READ,
+        commands::SRT_DENY_READ,
+        commands::SRT_SOCKETS,
+        commands::PREFIX,
+        commands::VENV,
+        docker::IMAGE.row(),
+        docker::MEMORY.row(),
+        docker::CPUS.row(),
+        docker::NETWORK.row(),
+        docker::SUDO.row(),
+        docker::CREDENTIALS.row(),
+        docker::PACKAGES.row(),
+        servers::KEY.row(),
+        ConfigKey::unserved(
+            &["direct_mcp_servers"],
+            ValueShape::Any,
+            "all servers are those of `mcp_servers`",
+            IgnoredEffect::Cosmetic,
+        ),
+        ConfigKey::unserved(
+            &[
+                "custom_tools",
+                "custom_tools_path",
+                "exclude_custom_tools",
+                "shared_tools_directory",
+                "use_mcpwrapped_for_tool_filtering",
+                "use_no_roots_wrapper",
+                "multimodal_config",
+                "image_generation_backend",
+                "image_generation_model",
+                "video_generation_backend",
+                "video_generation_model",
+                "audio_generation_backend",
+                "audio_generation_model",
+            ],
+            ValueShape::Any,
+            "the agent has massgen's own tools",
+            IgnoredEffect::Cosmetic,
+        ),
+        ConfigKey::unserved(
+            &["exclude_file_operation_mcps"],
+            ValueShape::Flag,
+            "list the file tools in `exclude_tools`, or leave out `cwd`",
+            IgnoredEffect::Restricts,
+        )
+        .with_default("false"),
+        ConfigKey::unserved(
+            &["vote_only"],
+            ValueShape::Flag,
+            "every agent may answer; leave out the agent",
+            IgnoredEffect::Restricts,
+        )
+        .with_default("false"),
+        ConfigKey::unserved(
+            &["max_thinking_tokens"],
+            ValueShape::Any,
+            "limit the agent with `limits`, or the model with `max_tokens` or `thinking`",
+            IgnoredEffect::Restricts,
+        ),
+        ConfigKey::unserved(
+            &["upload_files"],
+            ValueShape::Any,
+            "give the directory in `context_paths`, or name the file in the task as `@path`",
+            IgnoredEffect::Cosmetic,
+        ),
+        hooks::KEY.row(),
+        permissions::KEY.row(),
+        ConfigKey::unserved(
+            &["permission_mode"],
+            ValueShape::OneOf(&["default", "acceptEdits", "bypassPermissions", "plan"]),
+            "what the agent may touch follows from `cwd`, `context_paths` and `folder_guard`; for `plan`, \
+             write `role: read-only` in `permissions`",
+            IgnoredEffect::RestrictsAs(&["plan"]),
+        ),
+        ConfigKey::unserved(
+            &["enable_rate_limit"],
+            ValueShape::Flag,
+            "massgen waits when a vendor asks it to",
+            IgnoredEffect::Cosmetic,
+        )
+        .with_default("false"),
+        ConfigKey::unserved(
+            &[
+                "agent_temporary_workspace",
+                "voting_sensitivity",
+                "voting_threshold",
+                "write_mode",
+            ],
+            ValueShape::Any,
+            "only the key in `orchestrator` counts",
+            IgnoredEffect::Cosmetic,
+        ),
+        ConfigKey::unserved(
+            &[
+                "agent_config",
+                "concurrent_tool_execution",
+                "max_concurrent_tools",
+                "websocket_mode",
+                "session_id",
+                "instance_id",
+                "agent_id",
+                "debug_delay_seconds",
+                "debug_delay_after_n_tools",
+                "enable_nlip",
+                "nlip",
+                "nlip_config",
+            ],
+            ValueShape::Any,
+            "it is not sent to the model either",
+            IgnoredEffect::Cosmetic,
+        ),
+        ConfigKey::refused(
+            &["system_prompt", "append_system_prompt"],
+            "write it as `system_message` of the agent",
+        ),
+        ConfigKey::refused(
+            &["messages", "tools", "functions", "stream"],
+            "massgen writes it into every request itself",
+        ),
+        ConfigKey::refused(&["n"], "massgen asks for one reply at a time"),
+    ],
+};

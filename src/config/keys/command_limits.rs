@@ -1,0 +1,93 @@
+//! The keys of the resource limits of a command.
+
+use crate::config::keys::found_config::FoundConfigUse::{Harmless, Named};
+use crate::config::keys::root::SECONDS_MAX;
+use crate::config::keys::shape::{self, ByteSize, Integer};
+use crate::config::keys::{KeySection, ServedKey, UnknownKeys};
+
+/// The lowest and highest memory limit of a command, in bytes.
+const MEMORY_BYTES: (u64, u64) = (16 << 20, 16 << 40);
+
+/// The highest limit of processes of a command.
+const PROCESSES_MAX: i64 = 1_000_000;
+
+/// The lowest and highest limit of file descriptors of a process.
+const OPEN_FILES_BOUNDS: (i64, i64) = (64, 1_000_000);
+
+/// The lowest and highest limit of a file's length, in bytes.
+const FILE_BYTES: (u64, u64) = (1 << 10, 16 << 40);
+
+/// The lowest and highest size of output that is kept, in bytes.
+const OUTPUT_BYTES: (u64, u64) = (1 << 10, 64 << 20);
+
+pub(crate) const MEMORY: ServedKey<ByteSize> = ServedKey::optional(
+    &["memory"],
+    shape::size(MEMORY_BYTES.0, MEMORY_BYTES.1),
+    "Memory of all its processes, where the machine can limit it.",
+    Harmless,
+);
+
+pub(crate) const PROCESSES: ServedKey<Integer> = ServedKey::optional(
+    &["processes"],
+    shape::integer(1, PROCESSES_MAX),
+    "Processes and threads at the same time, where the machine can limit them.",
+    Harmless,
+)
+.with_default("1024");
+
+pub(crate) const OPEN_FILES: ServedKey<Integer> = ServedKey::optional(
+    &["open_files"],
+    shape::integer(OPEN_FILES_BOUNDS.0, OPEN_FILES_BOUNDS.1),
+    "File descriptors that each of its processes may have open. With more than about 700, a \
+     command can keep your other programs from passing descriptors to each other.",
+    Named("changes how many files commands may have open"),
+)
+.with_default("512");
+
+pub(crate) const FILE_SIZE: ServedKey<ByteSize> = ServedKey::optional(
+    &["file_size"],
+    shape::size(FILE_BYTES.0, FILE_BYTES.1),
+    "The longest file that it may write.",
+    Harmless,
+)
+.with_default("4g");
+
+pub(crate) const CPU_SECONDS: ServedKey<Integer> = ServedKey::optional(
+    &["cpu_seconds"],
+    shape::integer(1, SECONDS_MAX),
+    "Processor time of each of its processes; one that takes longer is ended by `SIGXCPU`.",
+    Harmless,
+);
+
+pub(crate) const TIMEOUT: ServedKey<Integer> = ServedKey::optional(
+    &["timeout"],
+    shape::integer(1, SECONDS_MAX),
+    "Seconds that it may run, unless its call says how long: 3600 at most, or this if it is more.",
+    Harmless,
+)
+.with_default("60");
+
+pub(crate) const OUTPUT: ServedKey<ByteSize> = ServedKey::optional(
+    &["output"],
+    shape::size(OUTPUT_BYTES.0, OUTPUT_BYTES.1),
+    "How much is kept of each of its outputs, which the model reads whole; the middle of a \
+     longer one is left out.",
+    Harmless,
+)
+.with_default("1m");
+
+/// The resource limits of a command.
+pub static COMMAND_LIMITS: KeySection = KeySection {
+    path: "agents[].backend.command_line_limits",
+    doc: "How much one command may use, with all that it starts.",
+    others: UnknownKeys::Refused,
+    keys: &[
+        MEMORY.row(),
+        PROCESSES.row(),
+        OPEN_FILES.row(),
+        FILE_SIZE.row(),
+        CPU_SECONDS.row(),
+        TIMEOUT.row(),
+        OUTPUT.row(),
+    ],
+};

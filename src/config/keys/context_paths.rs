@@ -1,0 +1,81 @@
+//! The keys of a context path.
+
+use crate::config::keys::found_config::FoundConfigUse::{ByValue, Harmless, Inside};
+use crate::config::keys::found_config::PathPurpose;
+use crate::config::keys::shape::{self, Flag, NodeList, Text, TextList};
+use crate::config::keys::{KeySection, ServedKey, UnknownKeys, ValueShape, value_rules};
+
+pub(crate) const KEY: ServedKey<NodeList> = ServedKey::optional(
+    &["context_paths"],
+    shape::nodes(const { &ValueShape::TextOr(&CONTEXT_PATH) }),
+    "Paths that only this agent is given, besides those of `orchestrator`.",
+    Inside(PathPurpose::Opened),
+)
+.with_default("[]");
+
+pub(crate) const PATH: ServedKey<Text> = ServedKey::required(
+    &["path"],
+    shape::text(),
+    "Where it is: absolute, below `~`, or relative to the directory that massgen is started \
+     in.",
+    Inside(PathPurpose::Opened),
+);
+
+pub(crate) const PERMISSION: ServedKey<Text> = ServedKey::optional(
+    &["permission"],
+    shape::one_of(&["read", "write"]),
+    "What the winner may do there.",
+    Harmless,
+)
+.with_default("read");
+
+pub(crate) const PROTECTED_PATHS: ServedKey<TextList> = ServedKey::optional(
+    &["protected_paths"],
+    shape::texts(&ValueShape::Text),
+    "Paths inside that nobody may write.",
+    Harmless,
+)
+.with_default("[]");
+
+pub(crate) const HIDDEN_PATHS: ServedKey<TextList> = ServedKey::optional(
+    &["hidden_paths"],
+    shape::texts(&ValueShape::Text),
+    "Paths inside that nobody may even read.",
+    Harmless,
+)
+.with_default("[]");
+
+pub(crate) const UNPROTECTED: ServedKey<TextList> = ServedKey::optional(
+    &["unprotected"],
+    shape::texts(&ValueShape::Text),
+    "Names that are protected everywhere else, such as `.vscode`, and may be written here.",
+    ByValue(value_rules::unprotected),
+)
+.with_default("[]");
+
+pub(crate) const ALLOW_BROAD: ServedKey<Flag> = ServedKey::optional(
+    &["allow_broad"],
+    shape::flag(),
+    "Whether the path may be as wide as your home directory, a system directory, or a parent \
+     of the directory that massgen is started in.",
+    Harmless,
+)
+.with_default("false");
+
+/// A path of the user that agents are given.
+pub static CONTEXT_PATH: KeySection = KeySection {
+    path: "context_paths[]",
+    doc: "A directory of yours that agents are given. While they coordinate, all of them may read \
+          it; the winner may write if `permission` says so. The same keys serve in \
+          `orchestrator.context_paths` and in `agents[].backend.context_paths`; of two entries with \
+          the same path, the one of `orchestrator` counts.",
+    others: UnknownKeys::Refused,
+    keys: &[
+        PATH.row(),
+        PERMISSION.row(),
+        PROTECTED_PATHS.row(),
+        HIDDEN_PATHS.row(),
+        UNPROTECTED.row(),
+        ALLOW_BROAD.row(),
+    ],
+};

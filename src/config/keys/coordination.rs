@@ -1,0 +1,151 @@
+//! The keys of `orchestrator.coordination`.
+
+use crate::config::keys::found_config::FoundConfigUse::Harmless;
+use crate::config::keys::shape::{self, Flag, Integer, Text};
+use crate::config::keys::{
+    ConfigKey, IgnoredEffect, KeySection, ServedKey, UnknownKeys, ValueShape,
+};
+
+/// The highest limit of restarts.
+const RESTARTS_MAX: i64 = 100;
+
+pub(crate) const ENABLE_PLANNING_MODE: ServedKey<Flag> = ServedKey::optional(
+    &["enable_planning_mode"],
+    shape::flag(),
+    "Whether agents only describe what they would do until the winner does it.",
+    Harmless,
+)
+.with_default("false");
+
+pub(crate) const PLANNING_MODE_INSTRUCTION: ServedKey<Text> = ServedKey::optional(
+    &["planning_mode_instruction"],
+    shape::text(),
+    "What agents are told in planning mode, instead of massgen's own words.",
+    Harmless,
+);
+
+pub(crate) const MAX_ORCHESTRATION_RESTARTS: ServedKey<Integer> = ServedKey::optional(
+    &["max_orchestration_restarts"],
+    shape::integer(0, RESTARTS_MAX),
+    "How often the whole coordination may start again after the winner has judged the final \
+     answer.",
+    Harmless,
+)
+.with_default("0");
+
+/// The rules of coordination.
+pub static COORDINATION: KeySection = KeySection {
+    path: "orchestrator.coordination",
+    doc: "How answers are found.",
+    others: UnknownKeys::Refused,
+    keys: &[
+        ENABLE_PLANNING_MODE.row(),
+        PLANNING_MODE_INSTRUCTION.row(),
+        MAX_ORCHESTRATION_RESTARTS.row(),
+        ConfigKey::unserved(
+            &[
+                "enable_agent_task_planning",
+                "task_planning_filesystem_mode",
+                "enable_memory_filesystem_mode",
+                "use_skills",
+                "load_previous_session_skills",
+                "enable_subagents",
+                "background_subagents",
+                "use_two_tier_workspace",
+                "enable_changedoc",
+                "broadcast",
+                "fast_iteration_mode",
+                "skip_redundant_scaffolding",
+                "checkpoint_enabled",
+                "evolving_criteria",
+                "auto_trace_analysis",
+                "round_evaluator_before_checklist",
+                "orchestrator_managed_round_evaluator",
+                "round_evaluator_skip_synthesis",
+                "round_evaluator_refine",
+                "enable_quality_rethink_on_iteration",
+                "enable_novelty_on_iteration",
+                "enable_execution_trace_analyzer",
+                "enable_evaluator_personas",
+            ],
+            ValueShape::Any,
+            "agents answer, see each other's answers and vote",
+            IgnoredEffect::Cosmetic,
+        )
+        .with_default("false"),
+        ConfigKey::unserved(
+            &[
+                "plan_depth",
+                "plan_target_steps",
+                "plan_target_chunks",
+                "max_tasks_per_plan",
+                "broadcast_sensitivity",
+                "response_depth",
+                "broadcast_timeout",
+                "broadcast_wait_by_default",
+                "max_broadcasts_per_agent",
+                "learning_capture_mode",
+                "disable_final_only_round_capture_fallback",
+                "compression_target_ratio",
+                "massgen_skills",
+                "skills_directory",
+                "persona_generator",
+                "evaluation_criteria_generator",
+                "prompt_improver",
+                "task_decomposer",
+                "pre_collab_voting_threshold",
+                "subagent_default_timeout",
+                "subagent_min_timeout",
+                "subagent_max_timeout",
+                "subagent_max_concurrent",
+                "subagent_round_timeouts",
+                "subagent_runtime_mode",
+                "subagent_runtime_fallback_mode",
+                "subagent_host_launch_prefix",
+                "subagent_orchestrator",
+                "subagent_types",
+                "round_evaluator_transformation_pressure",
+                "evolving_criteria_score_threshold",
+                "evolving_criteria_max_evolutions",
+                "evolving_criteria_min_high_score_count",
+                "evolving_criteria_timeout",
+                "novelty_injection",
+                "improvements",
+                "checklist_criteria_preset",
+                "checklist_criteria_inline",
+                "criteria_mode",
+                "bootstrap_max_per_agent_per_round",
+                "bootstrap_max_total",
+                "resume_from_log",
+                "checkpoint_mode",
+                "checkpoint_guidance",
+                "standalone_checkpoint",
+                "max_verifications_per_round",
+                "max_internal_fix_loops",
+            ],
+            ValueShape::Any,
+            "agents answer, see each other's answers and vote",
+            IgnoredEffect::Cosmetic,
+        ),
+        ConfigKey::unserved(
+            &["web_review"],
+            ValueShape::Flag,
+            "write `delivery: review` at the top of the file",
+            IgnoredEffect::Restricts,
+        )
+        .with_default("false"),
+        ConfigKey::unserved(
+            &["checkpoint_gated_patterns"],
+            ValueShape::Any,
+            "write them as `ask` or `deny` in `permissions`",
+            IgnoredEffect::Restricts,
+        ),
+        ConfigKey::unserved(
+            &["write_mode", "drift_conflict_policy"],
+            ValueShape::Any,
+            "the winner writes into the context paths, and never over a file that you changed \
+             meanwhile",
+            IgnoredEffect::Cosmetic,
+        ),
+    ],
+};

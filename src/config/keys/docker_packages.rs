@@ -1,0 +1,62 @@
+//! The keys about the packages that are installed in a container.
+
+use crate::config::keys::found_config::FoundConfigUse::Harmless;
+use crate::config::keys::shape::{self, Flag, Section, TextList};
+use crate::config::keys::{KeySection, ServedKey, UnknownKeys, ValueShape};
+
+pub(crate) const PREINSTALL: ServedKey<Section> = ServedKey::optional(
+    &["preinstall"],
+    shape::section(&DOCKER_PREINSTALL),
+    "What is installed when the container is made.",
+    Harmless,
+);
+
+pub(crate) const AUTO_INSTALL_DEPS: ServedKey<Flag> = ServedKey::optional(
+    &["auto_install_deps"],
+    shape::flag(),
+    "Whether massgen installs what `requirements.txt`, `pyproject.toml` and `package.json` in \
+     the root of the workspace name, before a command and whenever one of them has changed.",
+    Harmless,
+)
+.with_default("false");
+
+pub(crate) const SYSTEM: ServedKey<TextList> = ServedKey::optional(
+    &["system"],
+    shape::texts(&ValueShape::Text),
+    "Packages of Debian, which take `command_line_docker_enable_sudo`.",
+    Harmless,
+)
+.with_default("[]");
+
+pub(crate) const PYTHON: ServedKey<TextList> = ServedKey::optional(
+    &["python"],
+    shape::texts(&ValueShape::Text),
+    "Packages of Python, as `pip` takes them.",
+    Harmless,
+)
+.with_default("[]");
+
+pub(crate) const NPM: ServedKey<TextList> = ServedKey::optional(
+    &["npm"],
+    shape::texts(&ValueShape::Text),
+    "Packages of npm, whose programs are found by their names.",
+    Harmless,
+)
+.with_default("[]");
+
+/// The packages that are installed in a container.
+pub static DOCKER_PACKAGES: KeySection = KeySection {
+    path: "agents[].backend.command_line_docker_packages",
+    doc: "What is installed in the container, within 600 seconds for each kind.",
+    others: UnknownKeys::Refused,
+    keys: &[PREINSTALL.row(), AUTO_INSTALL_DEPS.row()],
+};
+
+/// The packages that are installed when a container is created.
+pub static DOCKER_PREINSTALL: KeySection = KeySection {
+    path: "agents[].backend.command_line_docker_packages.preinstall",
+    doc: "Packages that are installed when the container is made, in the order system, Python, npm. \
+          What cannot be installed is told, and the run goes on.",
+    others: UnknownKeys::Refused,
+    keys: &[SYSTEM.row(), PYTHON.row(), NPM.row()],
+};

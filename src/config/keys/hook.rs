@@ -1,0 +1,52 @@
+//! The keys of a hook.
+
+use crate::config::keys::found_config::FoundConfigUse::{Harmless, Named};
+use crate::config::keys::shape::{self, Integer, Text, TextOrList};
+use crate::config::keys::{KeySection, ServedKey, UnknownKeys};
+use crate::hooks::TIMEOUT_SECONDS_MAX;
+
+/// The longest timeout of a hook, in seconds.
+const SECONDS_MAX: i64 = {
+    assert!(TIMEOUT_SECONDS_MAX == 600, "the reference says it");
+    600
+};
+
+pub(crate) const TYPE: ServedKey<Text> = ServedKey::optional(
+    &["type"],
+    shape::one_of(&["command"]),
+    "What it is; there are only commands.",
+    Harmless,
+)
+.with_default("command");
+
+pub(crate) const COMMAND: ServedKey<Text> = ServedKey::required(
+    &["command"],
+    shape::verbatim_text(),
+    "What is given to the shell, in the directory that massgen is started in.",
+    Named("runs a command of its own"),
+);
+
+pub(crate) const TIMEOUT: ServedKey<Integer> = ServedKey::optional(
+    &["timeout"],
+    shape::integer(1, SECONDS_MAX),
+    "How long it may take, in seconds.",
+    Harmless,
+)
+.with_default("60");
+
+pub(crate) const NETWORK: ServedKey<TextOrList> = ServedKey::optional(
+    &["network"],
+    shape::one_of_or_list(&["off", "on"]),
+    "What it reaches of the network: nothing, everything, or hosts of these domains, as in \
+     `command_line_network`.",
+    Named("runs a command of its own"),
+)
+.with_default("off");
+
+/// One hook.
+pub static HOOK: KeySection = KeySection {
+    path: "hook",
+    doc: "A command that is asked: an item of `hooks` in a group.",
+    others: UnknownKeys::Refused,
+    keys: &[TYPE.row(), COMMAND.row(), TIMEOUT.row(), NETWORK.row()],
+};

@@ -1,0 +1,30 @@
+//! The keys of a group of hooks for the same tools.
+
+use crate::config::keys::found_config::FoundConfigUse::Harmless;
+use crate::config::keys::shape::{self, NodeList, Text};
+use crate::config::keys::{KeySection, ServedKey, UnknownKeys, ValueShape, hook};
+
+pub(crate) const MATCHER: ServedKey<Text> = ServedKey::optional(
+    &["matcher"],
+    shape::verbatim_text(),
+    "A regular expression for the whole name of a tool, such as `mcp__git__.*`. `Bash`, `Read`, \
+     `Write`, `Edit`, `Grep`, `Glob` and `LS` stand for what does the same here. Without \
+     it, and as `*`, all tools.",
+    Harmless,
+)
+.with_default("'*'");
+
+pub(crate) const HOOKS: ServedKey<NodeList> = ServedKey::required(
+    &["hooks"],
+    shape::nodes(const { &ValueShape::TextOr(&hook::HOOK) }),
+    "The hooks. Text is the command alone.",
+    Harmless,
+);
+
+/// Hooks for the same tools.
+pub static HOOK_GROUP: KeySection = KeySection {
+    path: "hooks.PreToolUse[]",
+    doc: "Hooks for the same tools.",
+    others: UnknownKeys::Refused,
+    keys: &[MATCHER.row(), HOOKS.row()],
+};

@@ -1,0 +1,51 @@
+//! The keys of a rate limit.
+
+use crate::config::keys::found_config::FoundConfigUse::Harmless;
+use crate::config::keys::shape::{self, Integer, Text};
+use crate::config::keys::{KeySection, ServedKey, UnknownKeys};
+
+/// The highest rate limit of requests or tokens per minute.
+const RATE_MAX: i64 = 1_000_000_000_000;
+
+pub(crate) const TYPE: ServedKey<Text> = ServedKey::optional(
+    &["type"],
+    shape::text(),
+    "The backend type that it holds for; all without it.",
+    Harmless,
+);
+
+pub(crate) const MODEL: ServedKey<Text> = ServedKey::optional(
+    &["model"],
+    shape::text(),
+    "The model that it holds for; all without it.",
+    Harmless,
+);
+
+pub(crate) const REQUESTS_PER_MINUTE: ServedKey<Integer> = ServedKey::optional(
+    &["requests_per_minute", "rpm"],
+    shape::integer(1, RATE_MAX),
+    "Requests in any minute.",
+    Harmless,
+);
+
+pub(crate) const TOKENS_PER_MINUTE: ServedKey<Integer> = ServedKey::optional(
+    &["tokens_per_minute", "tpm"],
+    shape::integer(1, RATE_MAX),
+    "Tokens of requests and replies in any minute.",
+    Harmless,
+);
+
+/// The rate limit of models.
+pub static RATE_LIMIT: KeySection = KeySection {
+    path: "rate_limits[]",
+    doc: "How often the models that it fits may be asked in any minute, all agents of a run together. \
+          A request that would go over it waits before it is sent. The tokens of a request are \
+          estimated until the vendor has counted them.",
+    others: UnknownKeys::Refused,
+    keys: &[
+        TYPE.row(),
+        MODEL.row(),
+        REQUESTS_PER_MINUTE.row(),
+        TOKENS_PER_MINUTE.row(),
+    ],
+};

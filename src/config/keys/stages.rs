@@ -1,0 +1,46 @@
+//! The keys of a stage of a pipeline.
+
+use crate::config::keys::found_config::FoundConfigUse::Harmless;
+use crate::config::keys::shape::{self, Integer, Text, TextList};
+use crate::config::keys::{KeySection, ServedKey, UnknownKeys, ValueShape};
+
+/// The maximum number of copies of a role that work at the same time.
+const COPIES_MAX: i64 = 16;
+
+pub(crate) const ROLE: ServedKey<Text> = ServedKey::required(
+    &["role"],
+    shape::text(),
+    "The role: `understand`, `planner`, `implementer`, `reviewer`, `tester`, `user`, or one of \
+     `roles`.",
+    Harmless,
+);
+
+pub(crate) const AGENT: ServedKey<Text> = ServedKey::optional(
+    &["agent"],
+    shape::text(),
+    "The agent that works; without it, the one with the name of the role, or the first.",
+    Harmless,
+);
+
+pub(crate) const AGENTS: ServedKey<TextList> = ServedKey::optional(
+    &["agents"],
+    shape::texts(&ValueShape::Text),
+    "Several agents that answer and vote; the files of the winner count.",
+    Harmless,
+);
+
+pub(crate) const COPIES: ServedKey<Integer> = ServedKey::optional(
+    &["copies"],
+    shape::integer(1, COPIES_MAX),
+    "How many copies of the role work at the same time, each on a part of the plan.",
+    Harmless,
+)
+.with_default("1");
+
+/// A stage.
+pub static STAGE: KeySection = KeySection {
+    path: "workflow.stages[]",
+    doc: "A place in the order of a pipeline.",
+    others: UnknownKeys::Refused,
+    keys: &[ROLE.row(), AGENT.row(), AGENTS.row(), COPIES.row()],
+};
