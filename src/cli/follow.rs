@@ -55,7 +55,7 @@ impl TerminalQuestions {
                     let asked = (&agent, &question, always.as_ref());
                     match ask_approval(asked, output, &mut next) {
                         Some(said) => answer.send(said).unwrap_or_default(),
-                        None => output.note("the question is not asked any more"),
+                        None => output.note("the question was withdrawn"),
                     }
                 }
                 UserQuestion::Open {
@@ -65,7 +65,7 @@ impl TerminalQuestions {
                 } => {
                     output.line(&[(TextStyle::Strong, &escape_line(&question))]);
                     output.line(&[(TextStyle::Faint, &format!("  {}", escape_line(&otherwise)))]);
-                    output.ask("your answer, and Enter?");
+                    output.ask("your answer, then Enter?");
                     if let Some(said) = lines.next() {
                         answer.send(said).unwrap_or_default();
                     }
@@ -157,7 +157,7 @@ mod tests {
         drop(output);
         assert_eq!(
             error.to_string(),
-            "the result could not be written to standard output"
+            "cannot write the result to standard output"
         );
         assert!(String::from_utf8(err).unwrap().starts_with("done: well"));
     }

@@ -79,17 +79,17 @@ pub(crate) fn check_report(output: &Output, place: &Path, tried_min: usize) {
 
 #[test]
 fn tier_a_holds_attacks_and_lets_work_through() {
-    check(SandboxLevel::A);
+    check(SandboxLevel::Overlay);
 }
 
 #[test]
 fn tier_b_holds_attacks_and_lets_work_through() {
-    check(SandboxLevel::B);
+    check(SandboxLevel::Namespaces);
 }
 
 #[test]
 fn tier_c_holds_attacks_and_lets_work_through() {
-    check(SandboxLevel::C);
+    check(SandboxLevel::Landlock);
 }
 
 /// Returns whether the attack must do harm for the user of this test.

@@ -35,8 +35,7 @@ pub(super) fn show(run: &RunDir, form: ReportFormat, host: &Host) -> Result<()> 
 pub(super) fn follow(run: &RunDir, form: ReportFormat, host: &Host) -> Result<()> {
     if print_lines(LogTail::open(run)?, form, host)? == LogCompleteness::Partial {
         let mut output = CliOutput::from_host(host);
-        output
-            .warning("the run was broken off: its process is gone and it did not say how it ended");
+        output.warning("the run was interrupted: its process ended without recording a result");
     }
     Ok(())
 }

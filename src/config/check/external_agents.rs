@@ -20,14 +20,17 @@ use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 const WITHOUT_EFFECT: &[(&str, &str)] = &[
     (
         "enable_mcp_command_line",
-        "the program has commands of its own",
+        "the external agent runs its own commands",
     ),
     (
         "enable_code_based_tools",
-        "the program has tools of its own",
+        "the external agent has its own tools",
     ),
-    ("fallback", "a program has no other model to go on with"),
-    ("base_url", "a program is told by a variable, in `env`"),
+    ("fallback", "an external agent has no fallback model"),
+    (
+        "base_url",
+        "set it for an external agent by a variable in `env`",
+    ),
 ];
 
 /// Prefixes of keys about commands that have no effect for an external agent either, and what to
@@ -37,15 +40,15 @@ const OF_COMMANDS: &[(&str, &str)] = &[
     ("command_line_srt_", "write `network`"),
     (
         "command_line_allowed_",
-        "write `permissions`: rules hold what it asks about",
+        "use `permissions`: its rules apply to the agent's requests",
     ),
     (
         "command_line_blocked_",
-        "write `permissions`: rules hold what it asks about",
+        "use `permissions`: its rules apply to the agent's requests",
     ),
     (
         "command_policy",
-        "write `permissions`: rules hold what it asks about",
+        "use `permissions`: its rules apply to the agent's requests",
     ),
     ("command_line_execution_mode", "remove it"),
     ("command_line_docker_", "remove it"),
@@ -83,20 +86,20 @@ impl ConfigChecker<'_> {
             }
         }
         for (beginning, remedy) in OF_COMMANDS {
-            let why = "it is about commands of massgen's, and the program has its own";
+            let why = "it concerns massgen's commands, but the external agent runs its own";
             self.warn_without_effect(view, beginning, why, remedy);
         }
         if !self.has_workspace(view) {
-            let message = "`cwd` is missing: a program needs a workspace".to_owned();
+            let message = "`cwd` is missing: an external agent needs a workspace".to_owned();
             self.refuse_agent_key(view, "cwd", message, "add `cwd: workspace1`");
         }
         let command = self.agent_command(view, kind)?;
         let own_model = backend.model != backend.vendor.name;
         if own_model && kind.key.is_none() {
-            let message = "`model` says what tokens cost and nothing else: the protocol has no word \
-                           for it";
+            let message = "`model` only sets the price of tokens: the protocol cannot select a \
+                           model";
             let warning = Diagnostic::warning(view.key_path("model"), message);
-            let hint = "give the program its model by an argument of `command`, or by `env`";
+            let hint = "select the model with an argument in `command`, or with `env`";
             self.findings.push(
                 warning
                     .with_span(view.key_span("model"))
@@ -138,7 +141,7 @@ impl ConfigChecker<'_> {
             (Some(_), Some(false)) => return Some(words),
             (None | Some(_), _) => {}
         }
-        let message = "`command` names no program".to_owned();
+        let message = "`command` has no program".to_owned();
         let hint = "write `command: [program, argument]`";
         self.refuse_agent_key(view, "command", message, hint);
         None
@@ -173,10 +176,10 @@ impl ConfigChecker<'_> {
         };
         let mut held = external_agent_commands(view);
         if held.sandbox == SandboxLevelChoice::Only(SandboxLevel::Off) {
-            let message = "nothing holds the agent's program: it may do whatever you may do";
+            let message = "the external agent runs without a sandbox, with your own rights";
             let key = "command_line_sandbox";
             let warning = Diagnostic::warning(view.key_path(key), message);
-            let hint = "remove it, and see what `massgen doctor` says about the sandbox";
+            let hint = "remove it; see `massgen doctor` for the sandbox";
             self.findings
                 .push(warning.with_span(view.key_span(key)).with_suggestion(hint));
         }

@@ -62,10 +62,13 @@ type UnmatchedRule = (String, Option<String>);
 
 fn without_arguments(word: &str) -> UnmatchedRule {
     let message = format!(
-        "{} is `{word}` without arguments alone",
+        "{} matches only `{word}` without arguments",
         quote(&format!("command({word})"))
     );
-    (message, Some(format!("`command({word} *)` is all of it")))
+    (
+        message,
+        Some(format!("use `command({word} *)` for any arguments")),
+    )
 }
 
 fn unknown_server(server: &str, servers: &[Arc<ServerConfig>]) -> Option<UnmatchedRule> {
@@ -73,10 +76,7 @@ fn unknown_server(server: &str, servers: &[Arc<ServerConfig>]) -> Option<Unmatch
     if names().any(|name| matches_wildcard(server, name)) {
         return None;
     }
-    let message = format!(
-        "the rule fits nothing: no server is called {}",
-        quote(server)
-    );
+    let message = format!("the rule matches nothing: no server {}", quote(server));
     let near = nearest(server, names());
     Some((message, near.map(|near| format!("did you mean `{near}`?"))))
 }
@@ -103,7 +103,10 @@ fn unknown_tool(tool: &str, servers: &[Arc<ServerConfig>]) -> Option<UnmatchedRu
     if is_pattern && (literal.starts_with(SERVED_PREFIX) || SERVED_PREFIX.starts_with(literal)) {
         return None;
     }
-    let message = format!("the rule fits nothing: massgen has no tool {}", quote(tool));
+    let message = format!(
+        "the rule matches nothing: massgen has no tool {}",
+        quote(tool)
+    );
     let near = nearest(tool, own());
     Some((message, near.map(|near| format!("did you mean `{near}`?"))))
 }

@@ -21,26 +21,26 @@ const TOKENS_MAX: i64 = 10_000_000;
 /// One agent.
 pub static AGENT: KeySection = KeySection {
     path: "agents[]",
-    doc: "One agent: a model, what you tell it, and what it may touch.",
+    doc: "An agent: a model, its instructions and its access.",
     others: UnknownKeys::Refused,
     keys: &[
         ConfigKey::required(
             &["id"],
             ValueShape::Text,
-            "Its name in logs and directories: letters, digits, `_`, `-` and `.`. Other agents never \
-             see it, in no path either; of `cwd` they see the last part.",
+            "Its name in logs and directories: letters, digits, `_`, `-` and `.`. Other agents \
+             never see it, not even in paths; they see the last part of `cwd`.",
             Harmless,
         ),
         ConfigKey::required(
             &["backend"],
             ValueShape::Mapping(&BACKEND),
-            "The model that speaks for it.",
+            "Its model.",
             Harmless,
         ),
         ConfigKey::served(
             &["system_message"],
             ValueShape::Text,
-            "What you tell this agent beside the task.",
+            "Additional instructions for this agent.",
             Harmless,
         ),
         ConfigKey::served(
@@ -98,31 +98,32 @@ pub static AGENT: KeySection = KeySection {
     ],
 };
 
-const GUARD_DOC: &str = "Directories that this agent is held to. With it, the context paths are not \
-                         open to the agent.";
+const GUARD_DOC: &str = "Restricts this agent to these directories. The context paths are then not \
+                         open to it.";
 
 /// The two lists of directories that an agent is restricted to.
 pub static FOLDER_GUARD: KeySection = KeySection {
     path: "agents[].folder_guard",
-    doc: "Directories that an agent is held to, absolute, below `~`, or relative to the directory \
-          that massgen is started in. An empty `write` makes the agent read-only; two empty lists \
-          open none of them. Without `folder_guard` there is no guard.",
+    doc: "The only directories open to an agent: absolute, below `~`, or relative to the directory \
+          in which massgen is started. With an empty `write` the agent is read-only; two empty \
+          lists open nothing. Without `folder_guard` there is no such restriction.",
     others: UnknownKeys::Refused,
     keys: &[
         ConfigKey::served(
             &["preset"],
             ValueShape::OneOf(GuardPreset::NAMES),
-            "Directories of a part in a workflow, besides those of the lists. `execution` reads \
-             `learnings` and writes `execution`; `planning` reads `learnings` and writes `planning`; \
-             `validation` reads `execution` and writes `validation`; `read_only` reads `learnings`.",
+            "Directories for a part in a workflow, in addition to the lists. `execution` reads \
+             `learnings` and writes `execution`; `planning` reads `learnings` and writes \
+             `planning`; `validation` reads `execution` and writes `validation`; `read_only` reads \
+             `learnings`.",
             Harmless,
         ),
         ConfigKey::served(
             &["root"],
             ValueShape::Text,
-            "Where the directories of `preset` and `Downloads/` lie, and where relative paths of the \
-             agent's calls begin; its workspace unless it is written. What lies in the workspace is \
-             made; elsewhere the directories must exist.",
+            "The parent of the directories of `preset` and of `Downloads/`, and the base of \
+             relative paths in the agent's calls. Default: its workspace. Directories in the \
+             workspace are created; elsewhere they must exist.",
             Inside(PathPurpose::OpenedForWriting),
         ),
         ConfigKey::served(
@@ -142,7 +143,8 @@ pub static FOLDER_GUARD: KeySection = KeySection {
         ConfigKey::served(
             &["downloads"],
             ValueShape::Flag,
-            "Whether `Downloads/` is open besides: for reading, and for writing where anything is.",
+            "Whether `Downloads/` is also open: to read, and to write if any directory is \
+             writable.",
             Harmless,
         )
         .with_default("true"),
@@ -153,7 +155,7 @@ pub static FOLDER_GUARD: KeySection = KeySection {
 const BASE_URL: ConfigKey = ConfigKey::served(
     &["base_url"],
     ValueShape::Text,
-    "The endpoint, instead of the vendor's own.",
+    "The API endpoint. Default: the vendor's.",
     ByValue(value_rules::endpoint),
 );
 /// Replies in the config itself.
@@ -174,153 +176,203 @@ const SCRIPT: ConfigKey = ConfigKey::served(
 const MORE: ConfigKey = ConfigKey::served(
     &["extra_body"],
     ValueShape::Mapping(&EXTRA_BODY),
-    "More keys for the model's API.",
+    "Additional keys for the model's API.",
     Named("sends keys to the model's API that massgen does not know"),
 );
 
 const IMAGE_INPUT: ConfigKey = ConfigKey::served(
     &["image_input"],
     ValueShape::Flag,
-    "Whether the model is given the images that tools of servers give. Unless it is written, the models \
-     of `claude`, `openai`, `azure_openai`, `gemini`, `grok`, `openrouter`, `claude_code`, `codex`, \
-     `gemini_cli` and `scripted` are. If a vendor refuses a request with images, it is asked once more \
-     without.",
+    "Whether the model receives images from MCP tools. Default: yes for `claude`, `openai`, \
+     `azure_openai`, `gemini`, `grok`, `openrouter`, `claude_code`, `codex`, `gemini_cli` and \
+     `scripted`. If a vendor rejects a request with images, it is retried once without them.",
     Harmless,
 );
 
 /// The model of an agent, and how it is reached.
 pub static BACKEND: KeySection = KeySection {
     path: "agents[].backend",
-    doc: "Where a model is asked, and how. A key that is not listed belongs to the model's API and \
-          goes into every request as it is; one that looks like a typing error of a listed key is an \
-          error.",
+    doc: "The model and its API. Keys that are not listed are sent to the model's API unchanged in \
+          every request; one that looks like a misspelt listed key is an error.",
     others: UnknownKeys::PassedOn,
     keys: &[
         ConfigKey::required(
             &["type"],
             ValueShape::Text,
-            "Which vendor is asked: one of the backend types below.", ByValue(value_rules::vendor),),
+            "The vendor: one of the backend types below.",
+            ByValue(value_rules::vendor),
+        ),
         ConfigKey::served(
             &["model"],
             ValueShape::Text,
-            "The model's name at the vendor. Needed unless the type has a default.", Harmless,),
+            "The vendor's name of the model. Required unless the type has a default.",
+            Harmless,
+        ),
         BASE_URL,
         ConfigKey::served(
             &["api_key"],
             ValueShape::Text,
-            "The key. Better left out: then the vendor's variable is read from the environment or a \
-             `.env` file. `${NAME}` names another variable.", ByValue(value_rules::api_key),),
+            "The API key. Preferably omitted: then the vendor's variable is read from the \
+             environment or a `.env` file. `${NAME}` uses another variable.",
+            ByValue(value_rules::api_key),
+        ),
         ConfigKey::served(
             &["cwd"],
             ValueShape::Text,
-            "The agent's workspace; without one it has no file tools. A relative one lies below \
-             `.massgen/workspaces/` and is massgen's; an absolute one is yours and never cleared.", ByValue(value_rules::workspace),),
+            "The agent's workspace; without one it has no file tools. A relative path is below \
+             `.massgen/workspaces/` and managed by massgen; an absolute one is yours and never \
+             cleared.",
+            ByValue(value_rules::workspace),
+        ),
         ConfigKey::served(
             &["context_paths"],
             ValueShape::List(&ValueShape::TextOr(&CONTEXT_PATH)),
-            "Paths that only this agent is given, besides those of `orchestrator`.", Inside(PathPurpose::Opened),)
+            "Context paths for this agent only, in addition to those of `orchestrator`.",
+            Inside(PathPurpose::Opened),
+        )
         .with_default("[]"),
         ConfigKey::served(
             &["allowed_tools"],
             ValueShape::List(&ValueShape::Text),
-            "The only tools that the agent is offered.", Harmless,),
+            "The only tools offered to the agent.",
+            Harmless,
+        ),
         ConfigKey::served(
             &["exclude_tools", "disallowed_tools"],
             ValueShape::List(&ValueShape::Text),
-            "Tools that the agent is not offered.", Harmless,)
+            "Tools not offered to the agent.",
+            Harmless,
+        )
         .with_default("[]"),
         ConfigKey::served(
             &["enforce_read_before_delete"],
             ValueShape::Flag,
-            "Whether the agent must have read a file before it deletes or overwrites it.", Harmless,)
+            "Whether the agent must have read a file before it deletes or overwrites it.",
+            Harmless,
+        )
         .with_default("true"),
         ConfigKey::served(
             &["system_message"],
             ValueShape::Text,
-            "The same as `system_message` of the agent, which counts if both are there.", Harmless,),
+            "Same as `system_message` of the agent, which takes precedence.",
+            Harmless,
+        ),
         ConfigKey::served(
             &["folder_guard"],
             ValueShape::Mapping(&FOLDER_GUARD),
-            "The same as `folder_guard` of the agent, which counts if both are there.", Harmless,),
+            "Same as `folder_guard` of the agent, which takes precedence.",
+            Harmless,
+        ),
         REPLIES,
         SCRIPT,
         ConfigKey::served(
             &["command"],
             ValueShape::List(&ValueShape::Text),
-            "The program of an agent that is one, and its arguments: needed for `acp`, and in the \
-             place of the usual program for the others. See [agent-programs.md](agent-programs.md).", Named("starts a program"),),
+            "The program of an external agent and its arguments: required for `acp`; for other \
+             types it replaces the default program. See [agent-programs.md](agent-programs.md).",
+            Named("starts a program"),
+        ),
         ConfigKey::served(
             &["network"],
             ValueShape::OneOfOrList(&["off", "on"]),
-            "What such a program reaches of the network: nothing, everything, or hosts of these \
-             domains, as in `command_line_network`. Unless it is written, its vendor's.", ByValue(value_rules::network),),
+            "Network access of the external agent: none, full, or the hosts of these domains, as \
+             in `command_line_network`. Default: its vendor's hosts.",
+            ByValue(value_rules::network),
+        ),
         ConfigKey::served(
             &["record"],
             ValueShape::Text,
-            "A file, relative to the config, that gets the replies of the agent's model at the end of \
-             the run, as a `scripted` backend takes them. A file that is no recording is never \
-             replaced.", Inside(PathPurpose::WrittenByMassgen),),
+            "A file, relative to the config, to which the replies of the model are written at the \
+             end of the run, for a `scripted` backend. Only an existing recording is replaced.",
+            Inside(PathPurpose::WrittenByMassgen),
+        ),
         IMAGE_INPUT,
         ConfigKey::served(
             &["fallback"],
             ValueShape::List(&ValueShape::TextOr(&FALLBACK)),
-            "Models that are asked when this one cannot go on, in this order. A text is another model \
-             of the same vendor with the same keys.", Harmless,)
+            "Models to switch to when this one fails, in order. A string is another model of the \
+             same vendor with the same keys.",
+            Harmless,
+        )
         .with_default("[]"),
         ConfigKey::served(
             &["first_byte_timeout_seconds"],
             ValueShape::Integer(1, SECONDS_MAX),
-            "How long nothing may come after a request, until it is tried again.", Harmless,)
+            "Timeout until the first byte of a reply; the request is then retried.",
+            Harmless,
+        )
         .with_default("300"),
         ConfigKey::served(
             &["idle_timeout_seconds"],
             ValueShape::Integer(1, SECONDS_MAX),
-            "How long nothing may come in the middle of a reply, until the request is tried again.", Harmless,)
+            "Timeout between two pieces of a reply; the request is then retried.",
+            Harmless,
+        )
         .with_default("300"),
         ConfigKey::served(
             &["request_timeout_seconds"],
             ValueShape::Integer(1, SECONDS_MAX),
-            "How long a whole reply may take, until the request is tried again.", Harmless,)
+            "Timeout of a whole reply; the request is then retried.",
+            Harmless,
+        )
         .with_default("3600"),
         MORE,
         ConfigKey::passed(
             &["temperature"],
             ValueShape::Number(0.0, 2.0),
-            "How freely the model chooses its words.", Harmless,),
+            "Sampling temperature.",
+            Harmless,
+        ),
         ConfigKey::passed(
             &["top_p", "min_p", "top_a"],
             ValueShape::Number(0.0, 1.0),
-            "Which share of the likely words the model chooses from.", Harmless,),
+            "Sampling cut-offs.",
+            Harmless,
+        ),
         ConfigKey::passed(
             &["max_tokens", "max_completion_tokens"],
             ValueShape::Integer(1, TOKENS_MAX),
-            "How long one reply may be.", Harmless,),
+            "Maximum length of a reply.",
+            Harmless,
+        ),
         ConfigKey::passed(
             &["presence_penalty", "frequency_penalty"],
             ValueShape::Number(-2.0, 2.0),
-            "How much the model avoids to repeat itself.", Harmless,),
+            "Penalties for repetition.",
+            Harmless,
+        ),
         ConfigKey::passed(
             &["reasoning_effort", "verbosity", "service_tier"],
             ValueShape::Text,
-            "How much the model thinks, how much it says, and how soon it is served.", Harmless,),
+            "Amount of reasoning, length of replies, and priority of requests.",
+            Harmless,
+        ),
         ConfigKey::passed(
             &["api_version"],
             ValueShape::Text,
-            "The version of the API, for `azure_openai`.", Harmless,),
+            "The version of the API, for `azure_openai`.",
+            Harmless,
+        ),
         ConfigKey::passed(
             &["prompt_caching"],
             ValueShape::Flag,
-            "Whether `claude` serves what was sent before from its cache.", Harmless,)
+            "Whether `claude` caches prompts.",
+            Harmless,
+        )
         .with_default("true"),
         ConfigKey::passed(
             &["cache_ttl"],
             ValueShape::OneOf(&["5m", "1h"]),
-            "How long the cache of `claude` keeps it; an hour costs more.", Harmless,)
+            "Lifetime of the prompt cache of `claude`; an hour costs more.",
+            Harmless,
+        )
         .with_default("5m"),
         ConfigKey::passed(
             &["betas", "anthropic_beta"],
             ValueShape::Any,
-            "Beta features of the API of `claude`, by name.", Named("switches on functions of the vendor that massgen does not know"),),
+            "Beta features of the API of `claude`, by name.",
+            Named("switches on functions of the vendor that massgen does not know"),
+        ),
         ConfigKey::passed(
             &[
                 "reasoning",
@@ -349,7 +401,9 @@ pub static BACKEND: KeySection = KeySection {
                 "keep_alive",
             ],
             ValueShape::Any,
-            "Other parameters that vendors know, passed as they are.", Harmless,),
+            "Other parameters of vendors, passed unchanged.",
+            Harmless,
+        ),
         ConfigKey::passed(
             &["plugins"],
             ValueShape::Any,
@@ -363,8 +417,10 @@ pub static BACKEND: KeySection = KeySection {
                 "enable_code_interpreter",
             ],
             ValueShape::Flag,
-            "Whether the model may search the web, or run programs, at its vendor. massgen's \
-             permissions do not reach there.", Named("lets models use the network or run programs at their vendor"),)
+            "Whether the model may search the web or run programs at its vendor. massgen's \
+             permissions do not apply there.",
+            Named("lets models use the network or run programs at their vendor"),
+        )
         .with_default("false"),
         ConfigKey::unserved(
             &[
@@ -377,7 +433,9 @@ pub static BACKEND: KeySection = KeySection {
                 "auto_discover_custom_tools",
             ],
             ValueShape::Flag,
-            "the agent has massgen's own tools and none of the vendor's", IgnoredEffect::Cosmetic,)
+            "the agent has massgen's own tools and none of the vendor's",
+            IgnoredEffect::Cosmetic,
+        )
         .with_default("false"),
         commands::CODE,
         commands::CODE_LANGUAGE,
@@ -409,7 +467,9 @@ pub static BACKEND: KeySection = KeySection {
         ConfigKey::unserved(
             &["direct_mcp_servers"],
             ValueShape::Any,
-            "all servers are those of `mcp_servers`", IgnoredEffect::Cosmetic,),
+            "all servers are those of `mcp_servers`",
+            IgnoredEffect::Cosmetic,
+        ),
         ConfigKey::unserved(
             &[
                 "custom_tools",
@@ -427,7 +487,9 @@ pub static BACKEND: KeySection = KeySection {
                 "audio_generation_model",
             ],
             ValueShape::Any,
-            "the agent has massgen's own tools", IgnoredEffect::Cosmetic,),
+            "the agent has massgen's own tools",
+            IgnoredEffect::Cosmetic,
+        ),
         ConfigKey::unserved(
             &["exclude_file_operation_mcps"],
             ValueShape::Flag,
@@ -451,18 +513,34 @@ pub static BACKEND: KeySection = KeySection {
         ConfigKey::unserved(
             &["upload_files"],
             ValueShape::Any,
-            "give the directory in `context_paths`, or name the file in the task as `@path`", IgnoredEffect::Cosmetic,),
-        ConfigKey::served(&["hooks"], ValueShape::Mapping(&HOOKS), hooks::DOC, Harmless,),
-        ConfigKey::served(&["permissions"], ValueShape::Mapping(&PERMISSIONS), DOC, Harmless,),
+            "give the directory in `context_paths`, or name the file in the task as `@path`",
+            IgnoredEffect::Cosmetic,
+        ),
+        ConfigKey::served(
+            &["hooks"],
+            ValueShape::Mapping(&HOOKS),
+            hooks::DOC,
+            Harmless,
+        ),
+        ConfigKey::served(
+            &["permissions"],
+            ValueShape::Mapping(&PERMISSIONS),
+            DOC,
+            Harmless,
+        ),
         ConfigKey::unserved(
             &["permission_mode"],
             ValueShape::OneOf(&["default", "acceptEdits", "bypassPermissions", "plan"]),
             "what the agent may touch follows from `cwd`, `context_paths` and `folder_guard`; for `plan`, \
-             write `role: read-only` in `permissions`", IgnoredEffect::RestrictsAs(&["plan"]),),
+             write `role: read-only` in `permissions`",
+            IgnoredEffect::RestrictsAs(&["plan"]),
+        ),
         ConfigKey::unserved(
             &["enable_rate_limit"],
             ValueShape::Flag,
-            "massgen waits when a vendor asks it to", IgnoredEffect::Cosmetic,)
+            "massgen waits when a vendor asks it to",
+            IgnoredEffect::Cosmetic,
+        )
         .with_default("false"),
         ConfigKey::unserved(
             &[
@@ -472,7 +550,9 @@ pub static BACKEND: KeySection = KeySection {
                 "write_mode",
             ],
             ValueShape::Any,
-            "only the key in `orchestrator` counts", IgnoredEffect::Cosmetic,),
+            "only the key in `orchestrator` counts",
+            IgnoredEffect::Cosmetic,
+        ),
         ConfigKey::unserved(
             &[
                 "agent_config",
@@ -489,7 +569,9 @@ pub static BACKEND: KeySection = KeySection {
                 "nlip_config",
             ],
             ValueShape::Any,
-            "it is not sent to the model either", IgnoredEffect::Cosmetic,),
+            "it is not sent to the model either",
+            IgnoredEffect::Cosmetic,
+        ),
         ConfigKey::refused(
             &["system_prompt", "append_system_prompt"],
             "write it as `system_message` of the agent",

@@ -5,7 +5,7 @@ use crate::code_mode::language::PythonLibraries;
 use crate::config::keys::found_config::FoundConfigUse::{ByValue, Harmless, Named};
 use crate::config::keys::root::SECONDS_MAX;
 use crate::config::keys::{
-    ConfigKey, IgnoredEffect, KeySection, UnknownKeys, ValueShape, value_rules,
+    ConfigKey, FormerValue, IgnoredEffect, KeySection, UnknownKeys, ValueShape, value_rules,
 };
 use crate::sandbox_policy::sandbox_level::CHOICES;
 
@@ -17,7 +17,7 @@ const READING: &str = "commands read what is granted and what toolchains need of
 pub(super) const ENABLED: ConfigKey = ConfigKey::served(
     &["enable_mcp_command_line"],
     ValueShape::Flag,
-    "Whether the agent may run commands, with the rights of its file tools. It needs `cwd`.",
+    "Whether the agent may run commands, with the same access as its file tools. Requires `cwd`.",
     Harmless,
 )
 .with_default("false");
@@ -25,9 +25,9 @@ pub(super) const ENABLED: ConfigKey = ConfigKey::served(
 pub(super) const CODE: ConfigKey = ConfigKey::served(
     &["enable_code_based_tools"],
     ValueShape::Flag,
-    "Whether the agent works by programs that call its tools, instead of single calls: \
-     `execute_code` is its only tool beside those for answers and votes. It needs `cwd`. Programs \
-     are held as `command_line_sandbox` and `command_line_limits` say, and always held.",
+    "Whether the agent writes programs that call its tools instead of single calls: `execute_code` \
+     is its only tool besides those for answers and votes. Requires `cwd`. Programs run at the \
+     level of `command_line_sandbox`, with `command_line_limits`, and never without a sandbox.",
     Harmless,
 )
 .with_default("false");
@@ -35,7 +35,7 @@ pub(super) const CODE: ConfigKey = ConfigKey::served(
 pub(super) const CODE_LANGUAGE: ConfigKey = ConfigKey::served(
     &["code_language"],
     ValueShape::OneOf(ProgramLanguage::NAMES),
-    "What the programs are written in. `python` needs `python3`, `go` needs the Go toolchain.",
+    "The language of the programs. `python` needs `python3`, `go` needs the Go toolchain.",
     Harmless,
 )
 .with_default("python");
@@ -43,15 +43,19 @@ pub(super) const CODE_LANGUAGE: ConfigKey = ConfigKey::served(
 pub(super) const CODE_LIBRARIES: ConfigKey = ConfigKey::served(
     &["code_libraries"],
     ValueShape::OneOf(PythonLibraries::NAMES),
-    "What Python programs may import that does not come with Python: nothing, `numpy`, or `pandas` with \
-     `numpy`. It must be installed for the `python3` of `PATH`.", Harmless,)
+    "Libraries besides the standard library that Python programs may import: none, `numpy`, or \
+     `pandas` with `numpy`. They must be installed for the `python3` in `PATH`.",
+    Harmless,
+)
 .with_default("standard");
 /// Where commands run.
 pub(super) const MODE: ConfigKey = ConfigKey::served(
     &["command_line_execution_mode"],
     ValueShape::OneOf(&["local", "docker", "srt"]),
-    "Where commands run: on this machine in massgen's sandbox, or in a container. `srt` is taken for \
-     `local`.", Harmless,)
+    "Where commands run: on this machine in massgen's sandbox, or in a container. `srt` is treated \
+     as `local`.",
+    Harmless,
+)
 .with_default("local");
 /// The only allowed commands.
 pub(super) const ALLOWED: ConfigKey = ConfigKey::served(
@@ -73,24 +77,42 @@ pub(super) const BLOCKED: ConfigKey = ConfigKey::served(
 pub(super) const POLICY: ConfigKey = ConfigKey::served(
     &["command_policy"],
     ValueShape::OneOf(&["standard", "strict"]),
-    "How much is refused before a command runs. `standard`: becoming root, writing to raw devices, \
-     formatting disks, fork bombs. `strict`: also what removes files or changes rights, whatever the \
-     target. Where nothing enforces, it is `strict`.", Harmless,)
+    "Which commands are refused before they run. `standard`: becoming root, writing to raw \
+     devices, formatting disks, fork bombs. `strict`: also removing files and changing \
+     permissions, whatever the target. Without a sandbox level, `strict` applies.",
+    Harmless,
+)
 .with_default("standard");
 /// The sandbox level of local commands.
 pub(super) const SANDBOX: ConfigKey = ConfigKey::served(
     &["command_line_sandbox"],
     ValueShape::OneOf(CHOICES),
-    "How local commands are held to their grants: the strongest tier that the machine can do, or the \
-     one that is named. `off` lets commands do all that you may do.", ByValue(value_rules::sandbox),)
-.with_default("auto");
+    "The sandbox level that enforces the grants of local commands: the strongest one that the machine \
+     supports, or the named one. With `off`, commands run with your own rights.", ByValue(value_rules::sandbox),)
+.with_default("auto")
+.with_former_values(FORMER_LEVELS);
+/// The names of sandbox levels in earlier versions.
+const FORMER_LEVELS: &[FormerValue] = &[
+    FormerValue {
+        former: "A",
+        current: "overlay",
+    },
+    FormerValue {
+        former: "B",
+        current: "namespaces",
+    },
+    FormerValue {
+        former: "C",
+        current: "landlock",
+    },
+];
 /// The network access of local commands.
 pub(super) const NETWORK: ConfigKey = ConfigKey::served(
     &["command_line_network"],
     ValueShape::OneOfOrList(&["off", "on"]),
-    "What local commands reach of the network: nothing, everything, or hosts of these domains. \
-     `example.org` is this host; `.example.org` or `*.example.org` is all below it. Whatever they \
-     reach can be sent what they read.",
+    "Network access of local commands: none, full, or the hosts of these domains. `example.org` is \
+     this host; `.example.org` or `*.example.org` are all hosts below it. Commands can send \
+     whatever they read to hosts that they reach.",
     ByValue(value_rules::network),
 )
 .with_default("off");
@@ -98,15 +120,15 @@ pub(super) const NETWORK: ConfigKey = ConfigKey::served(
 pub(super) const LIMITS: ConfigKey = ConfigKey::served(
     &["command_line_limits"],
     ValueShape::Mapping(&COMMAND_LIMITS),
-    "How much one command may use.",
+    "Resource limits of one command.",
     Harmless,
 );
 /// Variables for commands.
 pub(super) const ENV: ConfigKey = ConfigKey::served(
     &["env"],
     ValueShape::Names,
-    "Variables that commands have besides the usual ones: names of yours, or names with values. \
-     Every command of the agent can read them.",
+    "Additional environment variables of commands: names of yours, or names with values. Every \
+     command of the agent can read them.",
     ByValue(value_rules::variables),
 )
 .with_default("[]");
@@ -114,7 +136,7 @@ pub(super) const ENV: ConfigKey = ConfigKey::served(
 pub(super) const SRT_DOMAINS: ConfigKey = ConfigKey::served(
     &["command_line_srt_network_allowed_domains"],
     ValueShape::List(&ValueShape::Text),
-    "The same as a list in `command_line_network`, which counts if both are there.",
+    "Same as a list in `command_line_network`, which takes precedence.",
     Named("opens the network to commands"),
 )
 .with_default("[]");
@@ -137,21 +159,21 @@ pub(super) const SRT_ALLOW_READ: ConfigKey = ConfigKey::unserved(
 pub(super) const SRT_DENY_READ: ConfigKey = ConfigKey::unserved(
     &["command_line_srt_deny_read"],
     ValueShape::Any,
-    "list what lies in a context path in its `hidden_paths`; what is not granted is closed anyway",
+    "use `hidden_paths` of a context path; what is not granted is closed anyway",
     IgnoredEffect::Restricts,
 );
 /// The sockets of another sandbox.
 pub(super) const SRT_SOCKETS: ConfigKey = ConfigKey::unserved(
     &["command_line_srt_allow_unix_sockets"],
     ValueShape::Any,
-    "commands reach no socket of the machine",
+    "commands cannot connect to sockets of the machine",
     IgnoredEffect::Cosmetic,
 );
 /// The prefix that MassGen puts before commands.
 pub(super) const PREFIX: ConfigKey = ConfigKey::unserved(
     &["command_execution_prefix"],
     ValueShape::Any,
-    "commands are started by massgen's own sandbox and nothing before it",
+    "massgen's sandbox starts commands without a prefix",
     IgnoredEffect::Restricts,
 );
 /// The Python environment in which MassGen runs commands.
@@ -176,45 +198,44 @@ const OUTPUT_BYTES: (u64, u64) = (1 << 10, 64 << 20);
 /// The resource limits of a command.
 pub static COMMAND_LIMITS: KeySection = KeySection {
     path: "agents[].backend.command_line_limits",
-    doc: "How much one command may use, with all that it starts.",
+    doc: "Resource limits of one command and all processes that it starts.",
     others: UnknownKeys::Refused,
     keys: &[
         ConfigKey::served(
             &["memory"],
             ValueShape::Size(MEMORY_BYTES.0, MEMORY_BYTES.1),
-            "Memory of all its processes, where the machine can limit it.", Harmless,),
+            "Memory of all its processes, if the machine supports such a limit.", Harmless,),
         ConfigKey::served(
             &["processes"],
             ValueShape::Integer(1, PROCESSES_MAX),
-            "Processes and threads at the same time, where the machine can limit them.", Harmless,)
+            "Concurrent processes and threads, if the machine supports such a limit.", Harmless,)
         .with_default("1024"),
         ConfigKey::served(
             &["open_files"],
             ValueShape::Integer(OPEN_FILES.0, OPEN_FILES.1),
             "File descriptors that each of its processes may have open. With more than about 700, a \
              command can keep your other programs from passing descriptors to each other.",
-            Named("changes how many files commands may have open"),
+            Named("changes the open file limit of commands"),
         )
         .with_default("512"),
         ConfigKey::served(
             &["file_size"],
             ValueShape::Size(FILE_BYTES.0, FILE_BYTES.1),
-            "The longest file that it may write.", Harmless,)
+            "Maximum size of a file that it writes.", Harmless,)
         .with_default("4g"),
         ConfigKey::served(
             &["cpu_seconds"],
             ValueShape::Integer(1, SECONDS_MAX),
-            "Processor time of each of its processes; one that takes longer is ended by `SIGXCPU`.", Harmless,),
+            "CPU time per process; one that exceeds it is killed by `SIGXCPU`.", Harmless,),
         ConfigKey::served(
             &["timeout"],
             ValueShape::Integer(1, SECONDS_MAX),
-            "Seconds that it may run, unless its call says how long: 3600 at most, or this if it is more.", Harmless,)
+            "Timeout in seconds, unless the call sets one: at most 3600, or this value if it is larger.", Harmless,)
         .with_default("60"),
         ConfigKey::served(
             &["output"],
             ValueShape::Size(OUTPUT_BYTES.0, OUTPUT_BYTES.1),
-            "How much is kept of each of its outputs, which the model reads whole; the middle of a \
-             longer one is left out.", Harmless,)
+            "Maximum size of each output; the middle of a longer one is omitted.", Harmless,)
         .with_default("1m"),
     ],
 };

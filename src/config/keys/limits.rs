@@ -15,16 +15,16 @@ const STEPS_MAX: i64 = 10_000;
 /// How much may be used.
 pub static LIMITS: KeySection = KeySection {
     path: "limits",
-    doc: "How much may be used; `docs/limits.md` says how it is counted and what happens then. At \
-          the top of the file the limits hold for the whole run, and in `agents[].limits` for one \
-          agent beside those of the run.",
+    doc: "Usage limits; see `docs/limits.md` for how usage is counted and what happens at a limit. \
+          At the top of the file they apply to the whole run; `agents[].limits` adds limits for \
+          one agent.",
     others: UnknownKeys::Refused,
     keys: &[
         ConfigKey::served(
             &["max_cost_usd"],
             ValueShape::Number(0.0, DOLLARS_MAX),
-            "US dollars. `0` is for models that cost nothing. A model whose price is not known \
-             cannot be run with it.",
+            "US dollars. Use `0` for free models. Models with an unknown price cannot be used with \
+             this limit.",
             Harmless,
         ),
         ConfigKey::served(
@@ -36,14 +36,14 @@ pub static LIMITS: KeySection = KeySection {
         ConfigKey::served(
             &["max_tool_calls"],
             ValueShape::Integer(0, CALLS_MAX),
-            "Calls of tools; answers and votes are none.",
+            "Tool calls; answers and votes do not count.",
             Harmless,
         ),
         ConfigKey::served(
             &["max_steps_per_round"],
             ValueShape::Integer(1, STEPS_MAX),
-            "Requests that an agent makes until it answers or votes, and that the winner makes to \
-             present. At the top of the file it holds for every agent that sets none.",
+            "Requests of an agent until it answers or votes, and of the winner in the final phase. \
+             At the top of the file it applies to every agent without its own limit.",
             Harmless,
         )
         .with_default("200"),

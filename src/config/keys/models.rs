@@ -11,7 +11,7 @@ const DOLLARS_MAX: f64 = 1_000_000.0;
 /// The whole file.
 pub static MODELS_FILE: KeySection = KeySection {
     path: "",
-    doc: "What models cost and hold, beside or instead of the table in massgen.",
+    doc: "Prices and context sizes of models, in addition to or instead of the built-in table.",
     others: UnknownKeys::Refused,
     keys: &[ConfigKey::required(
         &["models"],
@@ -24,43 +24,43 @@ pub static MODELS_FILE: KeySection = KeySection {
 /// One model.
 pub static MODEL: KeySection = KeySection {
     path: "models[]",
-    doc: "What a model costs and holds.",
+    doc: "The price and context size of a model.",
     others: UnknownKeys::Refused,
     keys: &[
         ConfigKey::required(
             &["name"],
             ValueShape::Text,
-            "Its name as a config writes it. Names that go on with a date are found too.",
+            "Its name in a config. Names followed by a date match too.",
             Harmless,
         ),
         ConfigKey::served(
             &["vendor"],
             ValueShape::Text,
-            "The backend type that the row holds for; without it, for all.",
+            "The backend type that the row applies to. Default: all.",
             Harmless,
         ),
         ConfigKey::served(
             &["context_tokens"],
             ValueShape::Integer(1, TOKENS_MAX),
-            "Tokens of request and reply that it holds.",
+            "Context size in tokens, for request and reply.",
             Harmless,
         ),
         ConfigKey::served(
             &["output_tokens_max"],
             ValueShape::Integer(1, TOKENS_MAX),
-            "Tokens of a reply at most.",
+            "Maximum tokens of a reply.",
             Harmless,
         ),
         ConfigKey::required(
             &["usd_per_million_tokens"],
             ValueShape::Mapping(&RATES),
-            "What its tokens cost.",
+            "Prices of its tokens.",
             Harmless,
         ),
         ConfigKey::served(
             &["long_requests"],
             ValueShape::List(&ValueShape::Mapping(&LONG_REQUESTS)),
-            "What all tokens of longer requests cost instead, the shortest of them first.",
+            "Prices of all tokens of longer requests, shortest first.",
             Harmless,
         ),
     ],
@@ -69,7 +69,7 @@ pub static MODEL: KeySection = KeySection {
 /// The prices of tokens.
 pub static RATES: KeySection = KeySection {
     path: "models[].usd_per_million_tokens",
-    doc: "US dollars for a million tokens, with at most six decimals.",
+    doc: "US dollars per million tokens, with at most six decimals.",
     others: UnknownKeys::Refused,
     keys: &[INPUT, CACHED_INPUT, CACHE_WRITE, OUTPUT],
 };
@@ -77,42 +77,41 @@ pub static RATES: KeySection = KeySection {
 /// The prices of tokens in longer requests.
 pub static LONG_REQUESTS: KeySection = KeySection {
     path: "models[].long_requests[]",
-    doc: "What the tokens of a request cost that has more input tokens than `above_input_tokens`.",
+    doc: "Prices for requests with more than `above_input_tokens` input tokens.",
     others: UnknownKeys::Refused,
     keys: &[
         ConfigKey::required(
             &["above_input_tokens"],
             ValueShape::Integer(1, TOKENS_MAX),
-            "How many input tokens a request has at most that is not long.",
+            "The number of input tokens above which these prices apply.",
             Harmless,
         ),
         ConfigKey::required(
             &["usd_per_million_tokens"],
             ValueShape::Mapping(&RATES),
-            "What its tokens cost.",
+            "Prices of its tokens.",
             Harmless,
         ),
     ],
 };
 
 const DOLLARS: ValueShape = ValueShape::Number(0.0, DOLLARS_MAX);
-const INPUT: ConfigKey =
-    ConfigKey::required(&["input"], DOLLARS, "Input that was read anew.", Harmless);
+const INPUT: ConfigKey = ConfigKey::required(&["input"], DOLLARS, "Uncached input.", Harmless);
 const CACHED_INPUT: ConfigKey = ConfigKey::served(
     &["cached_input"],
     DOLLARS,
-    "Input from the vendor's cache; without it, as `input`.",
+    "Input from the vendor's cache. Default: as `input`.",
     Harmless,
 );
 const CACHE_WRITE: ConfigKey = ConfigKey::served(
     &["cache_write"],
     DOLLARS,
-    "Input that was put into the vendor's cache; without it, as `input`.",
+    "Input written to the vendor's cache. Default: as `input`.",
     Harmless,
 );
 const OUTPUT: ConfigKey = ConfigKey::required(
     &["output"],
     DOLLARS,
-    "Output, reasoning included.",
+    "Output, including reasoning.",
     Harmless,
 );

@@ -26,7 +26,7 @@ pub static ORCHESTRATOR: KeySection = KeySection {
         ConfigKey::served(
             &["context_paths"],
             ValueShape::List(&ValueShape::TextOr(&CONTEXT_PATH)),
-            "Paths that every agent is given. A plain text is a path that may be read.",
+            "Paths open to every agent. A string is a read-only path.",
             Inside(PathPurpose::Opened),
         )
         .with_default("[]"),
@@ -45,35 +45,35 @@ pub static ORCHESTRATOR: KeySection = KeySection {
         ConfigKey::served(
             &["snapshot_storage"],
             ValueShape::Text,
-            "Where the latest snapshot of each agent is found.",
+            "Directory of the latest snapshot of each agent.",
             Inside(PathPurpose::State),
         )
         .with_default("snapshots"),
         ConfigKey::served(
             &["agent_temporary_workspace"],
             ValueShape::Text,
-            "Where agents see each other's snapshots.",
+            "Directory in which agents see each other's snapshots.",
             Inside(PathPurpose::State),
         )
         .with_default("temp_workspaces"),
         ConfigKey::served(
             &["session_storage"],
             ValueShape::Text,
-            "Where the records of sessions are kept.",
+            "Directory of sessions.",
             Inside(PathPurpose::State),
         )
         .with_default("sessions"),
         ConfigKey::served(
             &["voting_sensitivity"],
             ValueShape::OneOf(DEGREES),
-            "How critical agents are asked to be when they vote.",
+            "How critical agents should be when they vote.",
             Harmless,
         )
         .with_default("lenient"),
         ConfigKey::served(
             &["max_new_answers_per_agent"],
             ValueShape::Integer(1, ANSWERS_MAX),
-            "How many answers one agent may give; `null` sets no limit.",
+            "Maximum number of answers per agent; `null` sets no limit.",
             Harmless,
         )
         .with_default("null"),
@@ -88,14 +88,14 @@ pub static ORCHESTRATOR: KeySection = KeySection {
         ConfigKey::served(
             &["skip_coordination_rounds"],
             ValueShape::Flag,
-            "Whether the first agent delivers at once, without answers and votes.",
+            "Whether the first agent delivers immediately, without answers and votes.",
             Harmless,
         )
         .with_default("false"),
         ConfigKey::served(
             &["coordination"],
             ValueShape::Mapping(&COORDINATION),
-            "How answers are found.",
+            "How agents coordinate.",
             Harmless,
         ),
         ConfigKey::unserved(
@@ -161,7 +161,7 @@ pub static ORCHESTRATOR: KeySection = KeySection {
                 "disable_injection",
             ],
             ValueShape::Any,
-            "an agent hears of new answers at its next step",
+            "an agent sees new answers at its next step",
             IgnoredEffect::Cosmetic,
         ),
         ConfigKey::unserved(
@@ -241,42 +241,54 @@ pub static ORCHESTRATOR: KeySection = KeySection {
 /// A path of the user that agents are given.
 pub static CONTEXT_PATH: KeySection = KeySection {
     path: "context_paths[]",
-    doc: "A directory of yours that agents are given. While they coordinate, all of them may read \
-          it; the winner may write if `permission` says so. The same keys serve in \
-          `orchestrator.context_paths` and in `agents[].backend.context_paths`; of two entries with \
-          the same path, the one of `orchestrator` counts.",
+    doc: "A directory of yours that is open to agents. During coordination all agents may read it; \
+          the winner may write if `permission` allows it. `orchestrator.context_paths` and \
+          `agents[].backend.context_paths` have the same keys; of two entries with the same path, \
+          the one of `orchestrator` takes precedence.",
     others: UnknownKeys::Refused,
     keys: &[
         ConfigKey::required(
             &["path"],
             ValueShape::Text,
-            "Where it is: absolute, below `~`, or relative to the directory that massgen is started \
-             in.", Inside(PathPurpose::Opened),),
+            "The path: absolute, below `~`, or relative to the directory in which massgen is \
+             started.",
+            Inside(PathPurpose::Opened),
+        ),
         ConfigKey::served(
             &["permission"],
             ValueShape::OneOf(&["read", "write"]),
-            "What the winner may do there.", Harmless,)
+            "The access of the winner.",
+            Harmless,
+        )
         .with_default("read"),
         ConfigKey::served(
             &["protected_paths"],
             ValueShape::List(&ValueShape::Text),
-            "Paths inside that nobody may write.", Harmless,)
+            "Paths inside that are read-only.",
+            Harmless,
+        )
         .with_default("[]"),
         ConfigKey::served(
             &["hidden_paths"],
             ValueShape::List(&ValueShape::Text),
-            "Paths inside that nobody may even read.", Harmless,)
+            "Paths inside that are hidden.",
+            Harmless,
+        )
         .with_default("[]"),
         ConfigKey::served(
             &["unprotected"],
             ValueShape::List(&ValueShape::Text),
-            "Names that are protected everywhere else, such as `.vscode`, and may be written here.", ByValue(value_rules::unprotected),)
+            "Names that are protected by default, such as `.vscode`, but writable here.",
+            ByValue(value_rules::unprotected),
+        )
         .with_default("[]"),
         ConfigKey::served(
             &["allow_broad"],
             ValueShape::Flag,
-            "Whether the path may be as wide as your home directory, a system directory, or a parent \
-             of the directory that massgen is started in.", Harmless,)
+            "Whether the path may be your home directory, a system directory, or a parent of the \
+             directory in which massgen is started.",
+            Harmless,
+        )
         .with_default("false"),
     ],
 };
@@ -284,23 +296,28 @@ pub static CONTEXT_PATH: KeySection = KeySection {
 /// The rules of coordination.
 pub static COORDINATION: KeySection = KeySection {
     path: "orchestrator.coordination",
-    doc: "How answers are found.",
+    doc: "How agents coordinate.",
     others: UnknownKeys::Refused,
     keys: &[
         ConfigKey::served(
             &["enable_planning_mode"],
             ValueShape::Flag,
-            "Whether agents only describe what they would do until the winner does it.", Harmless,)
+            "Whether agents only plan during coordination, and the winner does the work.",
+            Harmless,
+        )
         .with_default("false"),
         ConfigKey::served(
             &["planning_mode_instruction"],
             ValueShape::Text,
-            "What agents are told in planning mode, instead of massgen's own words.", Harmless,),
+            "Instructions for planning mode, instead of massgen's.",
+            Harmless,
+        ),
         ConfigKey::served(
             &["max_orchestration_restarts"],
             ValueShape::Integer(0, RESTARTS_MAX),
-            "How often the whole coordination may start again after the winner has judged the final \
-             answer.", Harmless,)
+            "How often coordination may restart after the winner has evaluated the final answer.",
+            Harmless,
+        )
         .with_default("0"),
         ConfigKey::unserved(
             &[
@@ -329,7 +346,9 @@ pub static COORDINATION: KeySection = KeySection {
                 "enable_evaluator_personas",
             ],
             ValueShape::Any,
-            "agents answer, see each other's answers and vote", IgnoredEffect::Cosmetic,)
+            "agents answer, see each other's answers and vote",
+            IgnoredEffect::Cosmetic,
+        )
         .with_default("false"),
         ConfigKey::unserved(
             &[
@@ -382,7 +401,9 @@ pub static COORDINATION: KeySection = KeySection {
                 "max_internal_fix_loops",
             ],
             ValueShape::Any,
-            "agents answer, see each other's answers and vote", IgnoredEffect::Cosmetic,),
+            "agents answer, see each other's answers and vote",
+            IgnoredEffect::Cosmetic,
+        ),
         ConfigKey::unserved(
             &["web_review"],
             ValueShape::Flag,
@@ -399,8 +420,10 @@ pub static COORDINATION: KeySection = KeySection {
         ConfigKey::unserved(
             &["write_mode", "drift_conflict_policy"],
             ValueShape::Any,
-            "the winner writes into the context paths, and never over a file that you changed \
-             meanwhile", IgnoredEffect::Cosmetic,),
+            "the winner writes to the context paths, but never overwrites a file that you changed \
+             in the meantime",
+            IgnoredEffect::Cosmetic,
+        ),
     ],
 };
 

@@ -6,68 +6,87 @@ use crate::config::keys::root::SECONDS_MAX;
 use crate::config::keys::{ConfigKey, IgnoredEffect, KeySection, UnknownKeys, ValueShape};
 
 /// The documentation of `permissions`, wherever it can be used.
-pub(super) const DOC: &str = "What is denied or asked before it happens, within what the grants give. \
-                              Those of the agent, of its backend, of `orchestrator` and at the top \
-                              of the file add up.";
+pub(super) const DOC: &str = "Calls that are denied or need approval, within the grants. Rules of \
+                              the agent, its backend, `orchestrator` and the top of the file are \
+                              combined.";
 
 /// The rules that deny and that ask.
 pub static PERMISSIONS: KeySection = KeySection {
     path: "permissions",
-    doc: "Rules about calls; `docs/rules.md` tells their forms and what they reach. A rule only lowers \
-          what the grants give. What is denied is denied whatever else fits, and what is asked is \
-          asked whatever is allowed.",
+    doc: "Rules about calls; see `docs/rules.md` for their syntax and scope. Rules only restrict \
+          the grants. `deny` takes precedence over `ask`, and `ask` over `allow`.",
     others: UnknownKeys::Refused,
     keys: &[
         ConfigKey::served(
             &["deny"],
             ValueShape::List(&ValueShape::Verbatim),
-            "Calls that do not happen: `command(git push *)`, `read_file(GLOB)`, `write_file(GLOB)`, \
-             `mcp(server/tool)`, `tool(NAME)`.", Harmless,)
+            "Denied calls: `command(git push *)`, `read_file(GLOB)`, `write_file(GLOB)`, \
+             `mcp(server/tool)`, `tool(NAME)`.",
+            Harmless,
+        )
         .with_default("[]"),
         ConfigKey::served(
             &["ask"],
             ValueShape::List(&ValueShape::Verbatim),
-            "Calls that a person has to agree to. Where nobody answers, they are denied.", Harmless,)
+            "Calls that need approval. Without an answer they are denied.",
+            Harmless,
+        )
         .with_default("[]"),
         ConfigKey::served(
             &["allow"],
             ValueShape::List(&ValueShape::Verbatim),
-            "Calls that are meant to go unasked, for readers and for `massgen explain`. It opens \
-             nothing, and what is asked is still asked: what no rule names is allowed anyway, as far \
-             as the grants go.", Harmless,)
+            "Calls that need no approval, for readers and for `massgen explain`. It grants nothing \
+             and does not override `ask`: calls without a rule are allowed anyway, within the \
+             grants.",
+            Harmless,
+        )
         .with_default("[]"),
         ConfigKey::served(
             &["examples"],
             ValueShape::List(&ValueShape::Verbatim),
-            "Calls and what the rules say of them, as `- write_file(src/x.lock): deny`. One that \
-             comes out otherwise is an error.", Harmless,)
+            "Calls and their expected decision, such as `- write_file(src/x.lock): deny`. A \
+             different decision is an error.",
+            Harmless,
+        )
         .with_default("[]"),
         ConfigKey::served(
             &["ask_timeout_seconds"],
             ValueShape::Integer(1, SECONDS_MAX),
-            "How long a question waits for its answer, 300 seconds if nothing is said; after that the \
-             call is denied. The shortest of several counts.", Harmless,),
+            "Timeout of an approval request in seconds, 300 by default; the call is then denied. \
+             The shortest of several applies.",
+            Harmless,
+        ),
         ConfigKey::served(
             &["enabled"],
             ValueShape::Flag,
-            "`false` switches off the rules that stand beside it.", Harmless,)
+            "`false` disables the rules next to it.",
+            Harmless,
+        )
         .with_default("true"),
         ConfigKey::served(
             &["role"],
             ValueShape::OneOf(&["read-only", "researcher", "read-write", "implementer"]),
-            "What is denied besides the rules: with `read-only` or `researcher`, writing files and \
-             running commands and programs. The others deny nothing.", Harmless,),
+            "What is denied in addition to the rules: `read-only` and `researcher` deny writing \
+             files and running commands and programs. The others deny nothing.",
+            Harmless,
+        ),
         ConfigKey::unserved(
             &["roles", "mode", "risk", "risk_tiers"],
             ValueShape::Any,
-            "write the rules as `deny` and `ask`", IgnoredEffect::Restricts,),
+            "write the rules as `deny` and `ask`",
+            IgnoredEffect::Restricts,
+        ),
         ConfigKey::unserved(
             &["approval", "approvals", "provider", "max_consecutive_auto"],
             ValueShape::Any,
-            "write `ask`; questions go to the terminal, or to the socket of `--ask-file`", IgnoredEffect::Restricts,),
+            "write `ask`; approval requests go to the terminal or to `--approval-socket`",
+            IgnoredEffect::Restricts,
+        ),
         ConfigKey::unserved(
             &["audit", "audit_log", "ledger"],
             ValueShape::Any,
-            "every call and every answer is in `events.jsonl` of the run", IgnoredEffect::Cosmetic,),
+            "every call and every answer is in `events.jsonl` of the run",
+            IgnoredEffect::Cosmetic,
+        ),
     ],
 };

@@ -25,86 +25,134 @@ const BYTES_KEPT_MAX: u64 = 1 << 50;
 /// The whole config.
 pub static ROOT: KeySection = KeySection {
     path: "",
-    doc: "Keys that begin with `x-` are a place for anchors: they are skipped here and in every \
-          mapping but `backend`.",
+    doc: "Keys that begin with `x-` can hold anchors: they are ignored here and in every mapping \
+          except `backend`.",
     others: UnknownKeys::Refused,
     keys: &[
         ConfigKey::served(
             &["agents"],
             ValueShape::List(&ValueShape::Mapping(&AGENT)),
-            "The team. Ties of the vote are broken by this order.", Harmless,),
+            "The team. A tie in the vote is broken by this order.",
+            Harmless,
+        ),
         ConfigKey::served(
             &["agent"],
             ValueShape::Mapping(&AGENT),
-            "A team of one, instead of `agents`.", Harmless,),
+            "A single agent, instead of `agents`.",
+            Harmless,
+        ),
         ConfigKey::served(
             &["orchestrator"],
             ValueShape::Mapping(&ORCHESTRATOR),
-            "How the agents work together, and on what.", Harmless,),
+            "How the agents work together, and on which paths.",
+            Harmless,
+        ),
         ConfigKey::served(
             &["timeout_settings"],
             ValueShape::Mapping(&TIMEOUT_SETTINGS),
-            "How long things may take.", Harmless,),
+            "Timeouts.",
+            Harmless,
+        ),
         ConfigKey::served(
             &["limits"],
             ValueShape::Mapping(&LIMITS),
-            "How much money, how many tokens and how many tool calls the run may use.", Harmless,),
+            "Limits on cost, tokens and tool calls of the run.",
+            Harmless,
+        ),
         ConfigKey::served(
             &["delivery"],
             ValueShape::OneOf(&["auto", "review"]),
-            "Whether you look at what the final agent delivers before it is applied: with `review` you are \
-             shown what would change and choose, if the run has a terminal. `--yes` applies unasked.", Harmless,)
+            "Whether you review the delivery before it is applied. `review` shows the changes and \
+             asks which to apply, if there is a terminal. `--yes` applies without asking.",
+            Harmless,
+        )
         .with_default("auto"),
-        ConfigKey::served(&["ui"], ValueShape::Mapping(&UI), "What is shown.", Harmless,),
+        ConfigKey::served(
+            &["ui"],
+            ValueShape::Mapping(&UI),
+            "Display settings.",
+            Harmless,
+        ),
         ConfigKey::served(
             &["checks"],
             ValueShape::List(&ValueShape::TextOr(&CHECK)),
-            "Commands that are run on every answer, in your trees as it would leave them, and again \
-             after the delivery. Text is the command alone.", Harmless,)
+            "Commands that are run on every answer, on your files with its changes, and again \
+             after the delivery. A string is the command alone.",
+            Harmless,
+        )
         .with_default("[]"),
         ConfigKey::served(
-            &["on_red"],
+            &["on_check_failure"],
             ValueShape::OneOf(&["undo", "keep", "ask"]),
-            "What becomes of a delivery after which a required check fails. With `ask` you are \
-             asked, and where nobody can be, it is taken back.", Harmless,)
-        .with_default("undo"),
+            "What to do with a delivery when a required check fails afterwards. `ask` prompts, or \
+             reverts the delivery when there is no terminal.",
+            Harmless,
+        )
+        .with_default("undo")
+        .with_former_name("on_red"),
         ConfigKey::served(
             &["session_id"],
             ValueShape::Text,
-            "The session that a run goes on with: its id, the beginning of it, or `last`. \
-             `--continue` and `--session-id` come first.", Harmless,),
+            "The session to continue: its id, a prefix of it, or `last`. `--continue` and \
+             `--session-id` take precedence.",
+            Harmless,
+        ),
         ConfigKey::served(
             &["retention"],
             ValueShape::Mapping(&RETENTION),
-            "What is removed at the end of a run of the project's earlier runs and sessions.", Named("removes earlier runs and sessions of yours"),),
+            "Which earlier runs and sessions of the project are removed at the end of a run.",
+            Named("removes earlier runs and sessions of yours"),
+        ),
         ConfigKey::unserved(
             &["memory"],
             ValueShape::Any,
-            "agents remember the conversation of the run and nothing else", IgnoredEffect::Cosmetic,),
+            "agents remember the conversation of the run and nothing else",
+            IgnoredEffect::Cosmetic,
+        ),
         servers::OF_ALL,
-        ConfigKey::served(&["hooks"], ValueShape::Mapping(&HOOKS), hooks::DOC, Harmless,),
-        ConfigKey::served(&["permissions"], ValueShape::Mapping(&PERMISSIONS), DOC, Harmless,),
+        ConfigKey::served(
+            &["hooks"],
+            ValueShape::Mapping(&HOOKS),
+            hooks::DOC,
+            Harmless,
+        ),
+        ConfigKey::served(
+            &["permissions"],
+            ValueShape::Mapping(&PERMISSIONS),
+            DOC,
+            Harmless,
+        ),
         ConfigKey::served(
             &["workflow"],
             ValueShape::Mapping(&WORKFLOW),
-            "The pipeline in which the agents work; without it, all work at the same time and vote.", Harmless,),
+            "A pipeline of roles; without it, all agents work at the same time and vote.",
+            Harmless,
+        ),
         ConfigKey::served(
             &["roles"],
             ValueShape::Named(&ROLE),
-            "Roles of the pipeline beside those that are built in, or what is different about these.", Harmless,),
+            "Additional roles of the pipeline, or changes to built-in ones.",
+            Harmless,
+        ),
         ConfigKey::served(
             &["rate_limits"],
             ValueShape::List(&ValueShape::Mapping(&RATE_LIMIT)),
-            "How often vendors may be asked, all agents together. Every limit that fits holds.", Harmless,)
+            "Rate limits of all agents together. Every matching limit applies.",
+            Harmless,
+        )
         .with_default("[]"),
         ConfigKey::unserved(
             &["rate_limiting"],
             ValueShape::Any,
-            "write `rate_limits`", IgnoredEffect::Restricts,),
+            "write `rate_limits`",
+            IgnoredEffect::Restricts,
+        ),
         ConfigKey::unserved(
             &["nlip", "nlip_config", "enable_nlip"],
             ValueShape::Any,
-            "messages go to the vendors directly", IgnoredEffect::Cosmetic,),
+            "messages are sent to the vendors directly",
+            IgnoredEffect::Cosmetic,
+        ),
         ConfigKey::refused(
             &[
                 "models",
@@ -123,34 +171,35 @@ pub static ROOT: KeySection = KeySection {
 /// A command that checks answers.
 pub static CHECK: KeySection = KeySection {
     path: "checks[]",
-    doc: "A command that tells by its exit status whether an answer holds; `docs/checks.md` says where \
-          it runs. An answer that fails a required one cannot win while one is there that passes.",
+    doc: "A command whose exit status decides whether an answer passes; see `docs/checks.md` for \
+          where it runs. An answer that fails a required check cannot win while another one \
+          passes.",
     others: UnknownKeys::Refused,
     keys: &[
         ConfigKey::required(
             &["command"],
             ValueShape::Text,
-            "What is given to the shell. `${NAME}` is filled in from your environment when the config is \
-             read; `$NAME` is the shell's.",
+            "The shell command. `${NAME}` is expanded from your environment when the config is \
+             read; `$NAME` is left to the shell.",
             Harmless,
         ),
         ConfigKey::served(
             &["name"],
             ValueShape::Text,
-            "What voters and reports call it; without it, the command.",
+            "Its name for voters and in reports. Default: the command.",
             Harmless,
         ),
         ConfigKey::served(
             &["required"],
             ValueShape::Flag,
-            "Whether an answer has to pass it. With `false`, voters are told and decide.",
+            "Whether an answer must pass it. With `false`, voters see the result and decide.",
             Harmless,
         )
         .with_default("true"),
         ConfigKey::served(
             &["timeout"],
             ValueShape::Integer(1, 24 * 60 * 60),
-            "How long it may take, in seconds.",
+            "Timeout in seconds.",
             Harmless,
         )
         .with_default("600"),
@@ -160,33 +209,32 @@ pub static CHECK: KeySection = KeySection {
 /// The rate limit of models.
 pub static RATE_LIMIT: KeySection = KeySection {
     path: "rate_limits[]",
-    doc: "How often the models that it fits may be asked in any minute, all agents of a run together. \
-          A request that would go over it waits before it is sent. The tokens of a request are \
-          estimated until the vendor has counted them.",
+    doc: "Rate limit of matching models, for all agents of a run together. A request that would \
+          exceed it waits. Tokens are estimated until the vendor reports them.",
     others: UnknownKeys::Refused,
     keys: &[
         ConfigKey::served(
             &["type"],
             ValueShape::Text,
-            "The backend type that it holds for; all without it.",
+            "The backend type that it applies to. Default: all.",
             Harmless,
         ),
         ConfigKey::served(
             &["model"],
             ValueShape::Text,
-            "The model that it holds for; all without it.",
+            "The model that it applies to. Default: all.",
             Harmless,
         ),
         ConfigKey::served(
             &["requests_per_minute", "rpm"],
             ValueShape::Integer(1, RATE_MAX),
-            "Requests in any minute.",
+            "Requests per minute.",
             Harmless,
         ),
         ConfigKey::served(
             &["tokens_per_minute", "tpm"],
             ValueShape::Integer(1, RATE_MAX),
-            "Tokens of requests and replies in any minute.",
+            "Tokens of requests and replies per minute.",
             Harmless,
         ),
     ],
@@ -195,21 +243,21 @@ pub static RATE_LIMIT: KeySection = KeySection {
 /// The retention of runs and sessions.
 pub static RETENTION: KeySection = KeySection {
     path: "retention",
-    doc: "What is removed at the end of a run, the oldest first: sessions, the records and workspaces of \
-          runs, pipelines, and what is kept of deliveries. What is in use stays, and so does the newest \
-          of each kind. Without limits nothing is removed.",
+    doc: "What is removed at the end of a run, oldest first: sessions, logs and workspaces of \
+          runs, pipelines, and delivery records. What is in use and the newest of each kind are \
+          kept. Without limits nothing is removed.",
     others: UnknownKeys::Refused,
     keys: &[
         ConfigKey::served(
             &["days"],
             ValueShape::Integer(1, DAYS_MAX),
-            "How many days something is kept that nobody uses.",
+            "Days after which something unused is removed.",
             Harmless,
         ),
         ConfigKey::served(
             &["size"],
             ValueShape::Size(BYTES_KEPT_MIN, BYTES_KEPT_MAX),
-            "How much all of it may take up.",
+            "Maximum total size.",
             Harmless,
         ),
     ],
@@ -218,29 +266,37 @@ pub static RETENTION: KeySection = KeySection {
 /// Timeouts.
 pub static TIMEOUT_SETTINGS: KeySection = KeySection {
     path: "timeout_settings",
-    doc: "How long things may take, in whole seconds.",
+    doc: "Timeouts in whole seconds.",
     others: UnknownKeys::Refused,
     keys: &[
         ConfigKey::served(
             &["orchestrator_timeout_seconds"],
             ValueShape::Integer(1, SECONDS_MAX),
-            "The whole run. When it is over, the best answer so far is the result, and no files are \
-             delivered.", Harmless,)
+            "The whole run. On timeout, the best answer so far is the result, and no files are \
+             delivered.",
+            Harmless,
+        )
         .with_default("1800"),
         ConfigKey::served(
             &["initial_round_timeout_seconds"],
             ValueShape::Integer(1, SECONDS_MAX),
-            "An agent's first round, before it is told to finish; `null` sets no limit.", Harmless,)
+            "An agent's first round, before it is told to finish; `null` sets no limit.",
+            Harmless,
+        )
         .with_default("null"),
         ConfigKey::served(
             &["subsequent_round_timeout_seconds"],
             ValueShape::Integer(1, SECONDS_MAX),
-            "Every later round, before the agent is told to finish; `null` sets no limit.", Harmless,)
+            "Every later round, before the agent is told to finish; `null` sets no limit.",
+            Harmless,
+        )
         .with_default("null"),
         ConfigKey::served(
             &["round_timeout_grace_seconds"],
             ValueShape::Integer(0, SECONDS_MAX),
-            "How long after that the agent may still use tools.", Harmless,)
+            "How long after that the agent may still use tools.",
+            Harmless,
+        )
         .with_default("120"),
     ],
 };
@@ -248,13 +304,13 @@ pub static TIMEOUT_SETTINGS: KeySection = KeySection {
 /// What the user interface shows.
 pub static UI: KeySection = KeySection {
     path: "ui",
-    doc: "What is shown. Nothing here changes how agents work.",
+    doc: "Display settings, which do not change how agents work.",
     others: UnknownKeys::Refused,
     keys: &[
         ConfigKey::unserved(
             &["display_type"],
             ValueShape::Text,
-            "what agents do is shown as plain lines",
+            "progress is shown as plain lines",
             IgnoredEffect::Cosmetic,
         )
         .with_default("simple"),
@@ -275,7 +331,7 @@ pub static UI: KeySection = KeySection {
         ConfigKey::unserved(
             &["theme", "automation_mode", "web_host", "web_port"],
             ValueShape::Any,
-            "what agents do is shown as plain lines",
+            "progress is shown as plain lines",
             IgnoredEffect::Cosmetic,
         ),
     ],

@@ -16,51 +16,72 @@ const MERGE_TRIES_MAX: i64 = 100;
 /// A pipeline.
 pub static WORKFLOW: KeySection = KeySection {
     path: "workflow",
-    doc: "Lets the agents work one after the other instead of all at once: each stage is a role with a \
-          branch of its own. `docs/pipelines.md` tells how.",
+    doc: "A pipeline: the agents work one after another instead of at the same time. Each stage is \
+          a role with its own branch; see `docs/pipelines.md`.",
     others: UnknownKeys::Refused,
     keys: &[
-        ConfigKey::required(&["type"], ValueShape::OneOf(&["pipeline"]), "What it is.", Harmless,),
+        ConfigKey::required(
+            &["type"],
+            ValueShape::OneOf(&["pipeline"]),
+            "The kind of workflow.",
+            Harmless,
+        ),
         ConfigKey::required(
             &["stages"],
             ValueShape::List(&ValueShape::TextOr(&STAGE)),
-            "The roles in the order in which they work. Text is the name of the role.", Harmless,),
+            "The roles in order. A string is the name of the role.",
+            Harmless,
+        ),
         ConfigKey::served(
             &["max_iterations"],
             ValueShape::Integer(1, ITERATIONS_MAX),
-            "How often the stages may be gone through.", Harmless,)
+            "Maximum number of iterations.",
+            Harmless,
+        )
         .with_default("3"),
         ConfigKey::served(
             &["until"],
             ValueShape::Text,
-            "The role whose answer ends the pipeline, if it begins with `SATISFIED`; `user` without it, if \
-             that is a stage. With `none` the stages are gone through once.", Harmless,),
+            "The role whose answer ends the pipeline if it begins with `SATISFIED`. Default: \
+             `user`, if it is a stage. With `none` there is one iteration.",
+            Harmless,
+        ),
         ConfigKey::served(
             &["context_tokens"],
             ValueShape::Integer(0, CONTEXT_TOKENS_MAX),
-            "How much of what earlier roles have left a role is told, in tokens. What does not fit is \
-             named.", Harmless,)
+            "Maximum size of the results of earlier roles in a role's prompt, in tokens. What does \
+             not fit is only listed.",
+            Harmless,
+        )
         .with_default("20000"),
         ConfigKey::served(
             &["merge_tries"],
             ValueShape::Integer(0, MERGE_TRIES_MAX),
-            "How often a role may put right what does not merge, before a person is asked.", Harmless,)
+            "How often a role may fix a failed merge before the user is asked.",
+            Harmless,
+        )
         .with_default("3"),
         ConfigKey::served(
             &["workspace"],
             ValueShape::Text,
-            "The directory in which the checkouts of the roles lie; relative ones lie below `.massgen`. \
-             Without it, they lie with the pipeline.", Inside(PathPurpose::State),),
+            "Directory of the roles' checkouts; relative paths are below `.massgen`. Default: the \
+             directory of the pipeline.",
+            Inside(PathPurpose::State),
+        ),
         ConfigKey::served(
             &["directory"],
             ValueShape::Text,
-            "The directory of the tree in which the roles have theirs: without it the root of a tree that \
-             began empty, and `.pipeline` in a project.", Harmless,),
+            "Directory in the tree for the directories of the roles. Default: the root of a tree \
+             that started empty, and `.pipeline` in a project.",
+            Harmless,
+        ),
         ConfigKey::served(
             &["project"],
             ValueShape::Text,
-            "What is worked on: `auto` for the repository around the directory that you stand in, if \
-             there is one, `none` for an empty tree, or a directory of a repository.", Inside(PathPurpose::Project),)
+            "The project: `auto` for the repository that contains the current directory, if any, \
+             `none` for an empty tree, or a directory of a repository.",
+            Inside(PathPurpose::Project),
+        )
         .with_default("auto"),
     ],
 };
@@ -68,7 +89,7 @@ pub static WORKFLOW: KeySection = KeySection {
 /// A stage.
 pub static STAGE: KeySection = KeySection {
     path: "workflow.stages[]",
-    doc: "A place in the order of a pipeline.",
+    doc: "A stage of a pipeline.",
     others: UnknownKeys::Refused,
     keys: &[
         ConfigKey::required(
@@ -81,7 +102,7 @@ pub static STAGE: KeySection = KeySection {
         ConfigKey::served(
             &["agent"],
             ValueShape::Text,
-            "The agent that works; without it, the one with the name of the role, or the first.",
+            "The agent. Default: the one with the name of the role, or the first.",
             Harmless,
         ),
         ConfigKey::served(
@@ -93,7 +114,7 @@ pub static STAGE: KeySection = KeySection {
         ConfigKey::served(
             &["copies"],
             ValueShape::Integer(1, COPIES_MAX),
-            "How many copies of the role work at the same time, each on a part of the plan.",
+            "Number of copies of the role that work in parallel, each on a part of the plan.",
             Harmless,
         )
         .with_default("1"),
@@ -103,52 +124,51 @@ pub static STAGE: KeySection = KeySection {
 /// A role.
 pub static ROLE: KeySection = KeySection {
     path: "roles[]",
-    doc: "A role of a pipeline, or what is different about one that is built in.",
+    doc: "A role of a pipeline, or changes to a built-in one.",
     others: UnknownKeys::Refused,
     keys: &[
         ConfigKey::served(
             &["name"],
             ValueShape::Text,
-            "What it is called, where roles are written as a list: letters, digits and `-`.",
+            "Its name, if roles are a list: letters, digits and `-`.",
             Harmless,
         ),
         ConfigKey::served(
             &["purpose"],
             ValueShape::Text,
-            "What it is for, for tables.",
+            "Its purpose, for tables.",
             Harmless,
         ),
         ConfigKey::served(
             &["prompt"],
             ValueShape::Text,
-            "What its agents are told of their part; without it, `purpose`, or the text of a role that is \
-             built in.",
+            "The prompt for its agents. Default: `purpose`, or the prompt of the built-in role.",
             Harmless,
         ),
         ConfigKey::served(
             &["rights"],
             ValueShape::List(&ValueShape::OneOf(&["read", "write", "edit", "bash"])),
-            "What it may do. It may read in any case; without `bash` it is offered no commands and no \
-             programs, whatever its agent could run.",
+            "Its rights in addition to reading; without `bash` it is offered no commands or \
+             programs, whatever its agent may run.",
             Harmless,
         ),
         ConfigKey::served(
             &["writes"],
             ValueShape::OneOfOrList(&["own", "project"]),
-            "Where it may write: in the directory that has its name (`own`), in a project everywhere but in \
-             the directories of others (`project`), or also in these directories of the tree.",
+            "Where it may write: in its own directory (`own`), everywhere in a project except the \
+             directories of other roles (`project`), or also in these directories of the tree.",
             Harmless,
         ),
         ConfigKey::served(
             &["reads"],
             ValueShape::OneOfOrList(&["all"]),
-            "Whose outputs it is told: of all stages before its own (`all`), or of these roles.",
+            "Roles whose outputs it reads: those of all earlier stages (`all`), or these.",
             Harmless,
         ),
         ConfigKey::served(
             &["output"],
             ValueShape::Text,
-            "The file in its directory that later roles are told of. An own role without one leaves its \
+            "The file in its directory for later roles. A custom role without one passes on its \
              answer.",
             Harmless,
         ),

@@ -118,7 +118,7 @@ impl SandboxProcess {
         }
         ExitReason::Refused {
             step: "starting".to_owned(),
-            why: "the process that builds the sandbox ended without a word".to_owned(),
+            why: "the sandbox helper exited without a report".to_owned(),
         }
     }
 

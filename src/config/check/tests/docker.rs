@@ -154,7 +154,7 @@ fn what_cannot_be_meant_is_refused_at_its_place() {
     );
     for place in ["b", "/", "/proc/self", "/sys"] {
         let lines = mount(&format!("{{/a: {{bind: {place}}}}}"));
-        refuses(&lines, &format!("{at}.bind"), "nothing can be mounted at");
+        refuses(&lines, &format!("{at}.bind"), "cannot mount at");
     }
     let packages =
         |inner: &str| format!("command_line_docker_packages: {{preinstall: {{{inner}}}}}");
@@ -167,14 +167,14 @@ fn what_cannot_be_meant_is_refused_at_its_place() {
     refuses(
         &packages("system: [vim]"),
         &format!("{at}.system"),
-        "packages of the system",
+        "system packages",
     );
 }
 
 #[test]
 fn packages_without_a_network_are_worth_a_word() {
     let lines = "command_line_docker_packages: {auto_install_deps: true}";
-    let words = "warning agent.backend.command_line_docker_packages: packages are fetched";
+    let words = "warning agent.backend.command_line_docker_packages: packages need a network";
     check(&in_docker(lines), &[words]);
     check(
         &in_docker(&format!(
