@@ -171,7 +171,7 @@ mod tests {
         assert!(
             refused(&config("moonshot"), &[("KIMI_API_KEY", " ")])
                 .1
-                .contains("no key")
+                .contains("no API key")
         );
     }
 

@@ -276,7 +276,7 @@ mod tests {
             ("type: openai, api_key: sk-2", "a key of its own"),
             (
                 "type: openai, api_key: 'a${OPENAI_API_KEY}'",
-                "a key of its own",
+                "its own API key",
             ),
             (
                 "type: openai, base_url: 'https://api.groq.com/openai/v1'",

@@ -528,7 +528,7 @@ fn a_mention_that_leads_nowhere_is_told() {
         .success();
     assert_eq!(
         warnings(&finished),
-        ["warning: `[PROJECT]/gone.rs` does not exist"]
+        ["warning: mentioned path `[PROJECT]/gone.rs` does not exist"]
     );
 }
 

@@ -345,7 +345,7 @@ fn an_error_before_the_run_is_told_too() {
         move || Project::new().args(&words)
     };
     check_refused(typed(&[]), 2, "no task given");
-    check_refused(typed(&["t", "--nonsense"]), 2, "`--nonsense` is not a flag");
+    check_refused(typed(&["t", "--nonsense"]), 2, "unknown flag `--nonsense`");
     check_refused(typed(&["a", "task"]), 2, "the task is more than one");
     check_refused(typed(&["config", "examples"]), 2, "`--output-format`");
     check_refused(
@@ -363,7 +363,7 @@ fn an_error_before_the_run_is_told_too() {
         2,
         "config `gone.yaml` does not exist",
     );
-    check_refused(typed(&["-"]), 2, "standard input is empty");
+    check_refused(typed(&["-"]), 2, "standard input, which is empty");
     let keyless = ["-c", "@examples/basic/single_agent", "why?"];
     check_refused(typed(&keyless), 3, "no API key for `chatcompletion`");
     let broken = || {

@@ -114,7 +114,7 @@ fn what_cannot_be_meant_is_refused_at_its_place() {
     refuses(
         "command_line_docker_image: '-v'",
         "image",
-        "`-v` is no name",
+        "`-v` is not an image name",
     );
     refuses("command_line_docker_cpu_limit: 0", "cpu_limit", "");
     refuses("command_line_docker_memory_limit: 1k", "memory_limit", "");

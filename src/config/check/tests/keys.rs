@@ -343,7 +343,7 @@ fn a_parameter_that_the_vendor_has_not_is_one_warning_and_not_sent() {
     check(
         &backend(falling_back),
         &[
-            "warning agent.backend.fallback[1]: `enable_web_search` is not sent to `gemini`: its models",
+            "warning agent.backend.fallback[1]: `enable_web_search` is not sent to `gemini`: models before",
         ],
     );
     let loaded = try_load(&backend(falling_back)).unwrap();

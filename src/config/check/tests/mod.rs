@@ -367,7 +367,7 @@ fn tools_are_named_as_they_are_called() {
     );
     check(
         &with_backend("allowed_tools: [read_file]\nexclude_tools: [read_file]"),
-        &["warning agent.backend.allowed_tools: tools are both allowed and excluded"],
+        &["warning agent.backend.allowed_tools: some tools are both allowed and excluded"],
     );
 }
 

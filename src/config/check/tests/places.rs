@@ -227,7 +227,7 @@ fn directories_of_massgen_lie_apart() {
     let folded = "because a case-insensitive file system treats both spellings as the same";
     check(
         &pair("/srv/work", "/srv/Work"),
-        &["the one of `agents[0].backend.cwd` too", folded],
+        &["is also that of `agents[0].backend.cwd`", folded],
     );
     check(&pair("/srv/WORK", "/srv/work/x"), &["are nested", folded]);
     check(&pair("/srv/a/w", "/srv/w\u{200b}"), &[]);
@@ -266,7 +266,7 @@ fn storage_lies_apart_from_what_agents_are_given() {
         );
         check(
             &with_orchestrator(&format!("{key}: massgen_logs/x")),
-            &["the one of `massgen's log`"],
+            &["that of `massgen's log`"],
         );
         check(
             &with_orchestrator(&format!("{key}: /srv/a\ncontext_paths: [/srv/b]")),

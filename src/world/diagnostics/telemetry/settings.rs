@@ -246,7 +246,7 @@ mod tests {
         check_refused(
             "OTEL_EXPORTER_OTLP_HEADERS",
             "a=secret%0a",
-            "cannot be sent",
+            "an invalid header",
         );
         check_refused("OTEL_RESOURCE_ATTRIBUTES", "a=%ff", "name=value");
     }
