@@ -273,7 +273,7 @@ mod tests {
             ("type: groq, THEIRS", "would send `OPENAI_API_KEY` to"),
             ("type: ollama, THEIRS", "a server on this machine"),
             ("type: ollama, api_key: none", ""),
-            ("type: openai, api_key: sk-2", "a key of its own"),
+            ("type: openai, api_key: sk-2", "its own API key"),
             (
                 "type: openai, api_key: 'a${OPENAI_API_KEY}'",
                 "its own API key",

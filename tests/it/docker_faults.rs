@@ -125,10 +125,13 @@ fn nothing_is_asked_of_a_model_when_there_is_no_container() {
     daemon.import_dir("no-shell:1", empty.path());
     check(
         project(&daemon, "no-shell:1", "true"),
-        &["`no-shell:1` cannot be started", "needs `/bin/sh`"],
+        &[
+            "cannot start a container of `no-shell:1`",
+            "needs `/bin/sh`",
+        ],
     );
     let nowhere = project(&daemon, IMAGE, "true").env("DOCKER_HOST", "unix:///nowhere.sock");
-    check(nowhere, &["nothing is at /nowhere.sock", "docker.io"]);
+    check(nowhere, &["daemon found at /nowhere.sock", "docker.io"]);
     assert_eq!(
         daemon.says(&["ps", "-aq", "--filter", "ancestor=no-shell:1"]),
         ""

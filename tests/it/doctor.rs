@@ -486,7 +486,7 @@ fn a_directory_that_cannot_be_written_is_missing() {
         &in_the_way,
         ("disk", "state directory"),
         "missing",
-        "cannot make",
+        "cannot create",
     );
     if is_root() {
         println!("skipped: nothing is closed to root");

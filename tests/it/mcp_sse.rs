@@ -263,8 +263,7 @@ fn messages_are_sent_to_the_server_itself_and_nowhere_else() {
         &endpoint,
         "type: sse, headers: {Authorization: 'Bearer mine'}",
         &format!(
-            "it does not support SSE: it wants messages to be sent to `{elsewhere}`, and is itself at \
-             `{own}`"
+            "it does not support SSE: its endpoint is at `{elsewhere}`, but the server is at `{own}`"
         ),
     );
     assert!(!finished.stderr().contains("mine"));

@@ -360,7 +360,7 @@ fn a_repository_that_belongs_elsewhere_is_not_worked_on() {
             let named = format!("gitdir: {}/.git\n", private.display());
             fs::write(root.join(".git"), named).unwrap();
         },
-        "its `.git` leads to",
+        "its `.git` points to",
     );
     check_stranger(
         |private, root| {
@@ -368,7 +368,7 @@ fn a_repository_that_belongs_elsewhere_is_not_worked_on() {
             let common = private.join(".git").display().to_string();
             fs::write(root.join(".git/commondir"), common).unwrap();
         },
-        "its `.git` leads to",
+        "its `.git` points to",
     );
     check_stranger(
         |private, root| {
@@ -380,7 +380,7 @@ fn a_repository_that_belongs_elsewhere_is_not_worked_on() {
             fs::write(own.join("gitdir"), root.join(".git").display().to_string()).unwrap();
             fs::write(root.join(".git"), "gitdir: g\n").unwrap();
         },
-        "its `.git` leads to",
+        "its `.git` points to",
     );
     check_stranger(
         |private, root| {

@@ -213,8 +213,8 @@ fn contents(scene: &Scene) -> Vec<String> {
 
 #[test]
 fn what_an_error_says_of_a_rollback_is_what_the_next_start_does() {
-    const NOTHING: &str = "nothing was changed: what had been done was taken back";
-    const BACK: &str = "the next start does it";
+    const NOTHING: &str = "nothing was changed: the changes so far were rolled back";
+    const BACK: &str = "the next start of massgen does it";
     const FORWARD: &str = "the next start completes the delivery";
     /// Less than the shortest line of the journal, in bytes.
     const STEP: usize = 16;

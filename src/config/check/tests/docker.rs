@@ -123,7 +123,7 @@ fn what_cannot_be_meant_is_refused_at_its_place() {
     refuses(
         &credentials("env_vars: ['A=1']"),
         "credentials.env_vars[0]",
-        "`A=1` is no name",
+        "`A=1` is not a variable name",
     );
     refuses(
         &credentials("env_vars_from_file: [A]"),
@@ -162,7 +162,7 @@ fn what_cannot_be_meant_is_refused_at_its_place() {
     refuses(
         &packages("python: ['-r x']"),
         &format!("{at}.python[0]"),
-        "`-r x` is no name",
+        "`-r x` is not a package name",
     );
     refuses(
         &packages("system: [vim]"),
