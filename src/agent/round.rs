@@ -433,7 +433,7 @@ impl RoundLoop {
                     self.round.refused = self.round.refused.saturating_add(1);
                 }
                 if self.round.refused >= REFUSALS_MAX {
-                    self.stop("its decisions were refused too often".into(), false)
+                    self.stop("its decisions were rejected too often".into(), false)
                         .await;
                     return None;
                 }
@@ -480,8 +480,7 @@ impl RoundLoop {
     }
 
     async fn wait_for_round_end(&self) {
-        self.stop("its time for the round is over".into(), true)
-            .await;
+        self.stop("its round timed out".into(), true).await;
     }
 
     async fn stop(&self, reason: String, timed_out: bool) {

@@ -51,10 +51,10 @@ pub(crate) fn ask_approval(
     )]);
     let offered = match always {
         Some(file) => format!(
-            "[o]nce, for this [s]ession, [a]lways (kept in {}), [n]o, and Enter?",
+            "[o]nce, this [s]ession, [a]lways (saved in {}), [n]o, then Enter?",
             escape_name(&file.to_string())
         ),
-        None => "[o]nce, for this [s]ession, [n]o, and Enter?".to_owned(),
+        None => "[o]nce, this [s]ession, [n]o, then Enter?".to_owned(),
     };
     loop {
         output.ask(&offered);
@@ -63,8 +63,8 @@ pub(crate) fn ask_approval(
             ("s" | "session", _) => return Some(ApprovalAnswer::Session),
             ("a" | "always", Some(_)) => return Some(ApprovalAnswer::Always),
             ("n" | "no", _) => return Some(ApprovalAnswer::No),
-            (_, Some(_)) => output.note("type o, s, a or n, and Enter"),
-            (_, None) => output.note("type o, s or n, and Enter"),
+            (_, Some(_)) => output.note("type o, s, a or n, then Enter"),
+            (_, None) => output.note("type o, s or n, then Enter"),
         }
     }
 }

@@ -145,7 +145,7 @@ fn build_sandbox(
         trees,
         record: record.as_ref(),
     })?;
-    if sandbox.level() == SandboxLevel::D {
+    if sandbox.level() == SandboxLevel::Unavailable {
         return Err(no_sandbox_error(sandbox.reasons()));
     }
     Ok(Arc::new(sandbox))
@@ -177,10 +177,10 @@ pub(crate) fn build_call_container(
 /// Returns the error for a machine on which no command can be sandboxed.
 fn no_sandbox_error(reasons: &[String]) -> Error {
     let message = format!(
-        "nothing on this machine can hold commands to their grants: {}",
+        "no sandbox is available on this machine: {}",
         reasons.join("; ")
     );
     Error::new(ErrorKind::Environment, message)
-        .with_hint("see what `massgen doctor` says about the sandbox")
+        .with_hint("see the sandbox section of `massgen doctor`")
         .with_hint("or use containers: `command_line_execution_mode: docker`")
 }

@@ -48,12 +48,12 @@ pub(crate) fn run(
 
 fn example_text(name: &str) -> Result<&'static str> {
     let Some(example) = examples::find_example(name) else {
-        let error = Error::new(ErrorKind::Usage, format!("no config `{name}` is built in"));
+        let error = Error::new(ErrorKind::Usage, format!("no built-in config `{name}`"));
         let error = match examples::nearest_name(name) {
             Some(nearest) => error.with_hint(format!("did you mean `{nearest}`?")),
             None => error,
         };
-        return Err(error.with_hint("`massgen config examples` lists what is built in"));
+        return Err(error.with_hint("see `massgen config examples`"));
     };
     Ok(example.text)
 }

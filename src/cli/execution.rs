@@ -205,15 +205,15 @@ pub(crate) fn user_interaction(
     let may_ask = person == UserPresence::Present && reads_streams && !arguments.automation;
     let only_asks = matches!(reader, OutputMode::Agents(_));
     let (reviewer, questions) = reviewer_channel();
-    let channel = match &arguments.ask_file {
+    let channel = match &arguments.approval_socket {
         Some(socket) => ApprovalChannel::Socket(expect_socket(&base.join(socket))?),
         None if may_ask => ApprovalChannel::Terminal(reviewer.clone()),
         None => ApprovalChannel::Nobody,
     };
     if matches!(channel, ApprovalChannel::Nobody) && has_ask_rules(config) {
         output.warning(
-            "nobody can be asked here: calls that `ask` of `permissions` names are denied, unless \
-             `--ask-file` says where answers come from",
+            "no terminal to ask on: calls that match `permissions.ask` will be denied (use \
+             `--approval-socket`)",
         );
     }
     let is_reviewed = only_asks || (may_ask && !arguments.delivery.yes);

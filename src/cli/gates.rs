@@ -320,7 +320,7 @@ pub(crate) fn external_caller(
     let commands = member.config.commands.as_ref();
     let caller = ExternalCaller {
         gate: open_gate(&team, &member, phase, &host.cwd)?.for_external_program(),
-        commands: commands.and_then(|commands| may_run(commands.rules(SandboxLevel::A))),
+        commands: commands.and_then(|commands| may_run(commands.rules(SandboxLevel::Overlay))),
         tools: member.config.tools.clone(),
         held,
     };
@@ -356,7 +356,7 @@ fn from_source(
     if let Some(CommandIsolation::Sandbox(SandboxLevelChoice::Only(SandboxLevel::Off))) =
         needs.command_isolation()
     {
-        output.warning("nothing holds commands: they may do whatever you may do");
+        output.warning("commands run without a sandbox, with your own rights");
     }
     match &source.grants {
         Some(file) => from_grants_file(file, needs, host),
@@ -375,9 +375,9 @@ fn grants_file(file: &str, host: &Host) -> Result<GrantsFile> {
     let not_there = || {
         Error::new(
             ErrorKind::Config,
-            format!("there is no grants file `{file}`"),
+            format!("grants file `{file}` does not exist"),
         )
-        .with_hint("name a JSON file: `massgen tool --help` shows what is in it")
+        .with_hint("name a JSON file: see `massgen tool --help` for its format")
     };
     let bytes = read_capped(&host.cwd.join(file), GRANTS_BYTES_MAX)?.ok_or_else(not_there)?;
     GrantsFile::parse(
@@ -558,12 +558,9 @@ fn open_gate(team: &AgentTeam, member: &TeamMember, phase: Phase, cwd: &AbsPath)
 }
 
 fn no_team_error() -> Error {
-    Error::new(
-        ErrorKind::Config,
-        "there is no config here whose grants could be asked",
-    )
-    .with_hint("name one: `--config FILE` or `--config @examples/NAME`")
-    .with_hint("or list the grants in a file: `--grants FILE`, where the command takes one")
+    Error::new(ErrorKind::Config, "no config found to take grants from")
+        .with_hint("name one: `--config FILE` or `--config @examples/NAME`")
+        .with_hint("or list the grants in a file, for commands with `--grants FILE`")
 }
 
 impl CallerGates {
@@ -598,9 +595,8 @@ impl CallerGates {
             commands: CommandOffering::from_environment(gate.commands()),
         };
         if gate.commands().is_none() && config.is_some_and(|config| config.commands.is_some()) {
-            output.warning(
-                "commands are not offered: nothing on this machine holds them, see `massgen doctor`",
-            );
+            output
+                .warning("commands are not offered: no sandbox is available, see `massgen doctor`");
         }
         program::tool_offers(gate).unwrap_or_else(|| menu.offers())
     }
@@ -612,9 +608,9 @@ fn agent_index(ids: &[String], name: Option<&str>) -> Result<usize> {
         Some(name) => ids.iter().position(|id| id == name),
         None => (ids.len() == 1).then_some(0),
     };
-    let known = || format!("the agents are: {}", ids.join(", "));
+    let known = || format!("agents: {}", ids.join(", "));
     place.ok_or_else(|| match name {
-        Some(name) => usage_error(format!("there is no agent `{name}`")).with_hint(known()),
+        Some(name) => usage_error(format!("no agent `{name}`")).with_hint(known()),
         None => {
             usage_error("`--agent` is missing, and there are several agents").with_hint(known())
         }

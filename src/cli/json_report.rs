@@ -147,7 +147,7 @@ pub(crate) fn event_warning(event: &Event) -> Option<String> {
         Some(format!("{agent} drops out: {reason}"))
     } else if let Event::Run(RunEvent::LimitMet { agent, limit }) = event {
         Some(match agent {
-            Some(agent) => format!("{agent} meets its limit: {limit}"),
+            Some(agent) => format!("{agent} reached its limit: {limit}"),
             None => limit.clone(),
         })
     } else {

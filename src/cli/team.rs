@@ -135,9 +135,9 @@ fn load_and_report(
                 .filter(|found| found.severity == Severity::Error)
                 .count();
             let errors = count_noun(errors, "error");
-            let message = format!("`{}` cannot be run: it has {errors}", file.name());
+            let message = format!("`{}` cannot be run: {errors}", file.name());
             Err(Error::new(ErrorKind::Config, message)
-                .with_hint("change what is marked above; nothing has been started"))
+                .with_hint("fix the errors above; nothing was started"))
         }
     }
 }

@@ -249,10 +249,10 @@ fn served_vendor(name: &str) -> Result<&'static Vendor> {
                 .iter()
                 .filter(|vendor| matches!(vendor.connection, VendorConnection::Remote(_)));
             let names: Vec<&str> = served.map(|vendor| vendor.name).collect();
-            let error = usage(format!("there is no backend type {}", quote(name)));
+            let error = usage(format!("unknown backend type {}", quote(name)));
             Err(match nearest(name, names.iter().copied()) {
                 Some(near) => error.with_hint(format!("did you mean `{near}`?")),
-                None => error.with_hint(format!("there are {}", list_names(&names, "and"))),
+                None => error.with_hint(format!("known types: {}", list_names(&names, "and"))),
             })
         }
     }
@@ -260,8 +260,11 @@ fn served_vendor(name: &str) -> Result<&'static Vendor> {
 
 fn unknown_model_error(model: Option<&str>) -> Error {
     let message = match model {
-        Some(model) => format!("the name {} does not tell whose model it is", quote(model)),
-        None => "neither a model nor a backend type is named".to_owned(),
+        Some(model) => format!(
+            "cannot derive the backend from the model name {}",
+            quote(model)
+        ),
+        None => "neither a model nor a backend type is given".to_owned(),
     };
     Error::new(ErrorKind::Usage, message).with_hint(
         "add `--backend TYPE`, or `--base-url URL` for a server that speaks Chat Completions",
@@ -269,10 +272,16 @@ fn unknown_model_error(model: Option<&str>) -> Error {
 }
 
 fn no_backend_error() -> Error {
-    let message = "no model can be asked: no key is set, and no local server answers";
+    let message = "no model available: no API key is set, and no local server is running";
     Error::new(ErrorKind::Environment, message)
-        .with_hint("set a key, for example `export OPENAI_API_KEY=…`, or write it into `~/.massgen/.env`")
-        .with_hint("without a key: massgen --config @examples/basic/offline_demo \"write a hello program\"")
+        .with_hint(
+            "set an API key, for example `export OPENAI_API_KEY=…`, or set it in \
+                    `~/.massgen/.env`",
+        )
+        .with_hint(
+            "without an API key: massgen --config @examples/basic/offline_demo \"write a \
+                    hello program\"",
+        )
 }
 
 fn backend(vendor: &'static Vendor, model: &str, base_url: Option<&str>) -> BackendConfig {
@@ -401,11 +410,11 @@ mod tests {
         );
         check(
             (Some("llama3"), None, None),
-            "the name `llama3` does not tell whose model it is",
+            "cannot derive the backend from the model name `llama3`",
         );
         check(
             (None, None, None),
-            "neither a model nor a backend type is named",
+            "neither a model nor a backend type is given",
         );
     }
 
@@ -431,10 +440,7 @@ mod tests {
             (None, Some("openrouter"), None),
             "`openrouter` has no default model",
         );
-        check(
-            (None, Some("grokk"), None),
-            "there is no backend type `grokk`",
-        );
+        check((None, Some("grokk"), None), "unknown backend type `grokk`");
         check(
             (Some("m"), Some("claude_code"), None),
             "`claude_code` cannot be used with `--backend`",

@@ -128,8 +128,8 @@ pub fn parse_answer(
 }
 
 fn parse_output(event: HookEvent, stdout: &str) -> Result<HookAnswer, String> {
-    let written: HookOutput = serde_json::from_str(stdout)
-        .map_err(|_| "its answer is not what was expected".to_owned())?;
+    let written: HookOutput =
+        serde_json::from_str(stdout).map_err(|_| "its answer is invalid".to_owned())?;
     let mut decisions = Vec::new();
     if written.goes_on == Some(false) {
         decisions.push((HookDecision::Deny, written.stop_reason));
@@ -259,7 +259,7 @@ mod tests {
             "Traceback\nx\u{7}",
             r"failed: it ended with status 1 (Traceback x\u{7})",
         );
-        let unread = "failed: its answer is not what was expected ()";
+        let unread = "failed: its answer is invalid ()";
         for text in ["fine", "[]", "1", "{", r#"{"decision":1}"#, "{} {}"] {
             check(0, text, "", unread);
         }

@@ -210,7 +210,7 @@ impl ElicitationBroker {
         match said {
             Ok(said) => said,
             Err(why) => {
-                let message = format!("a server's question has no answer: {why}");
+                let message = format!("a question of an MCP server was not answered: {why}");
                 self.broker.emit(RunEvent::Warning { message }).await;
                 None
             }
@@ -251,7 +251,7 @@ impl CallApprover for AgentApprover {
         // The gate calls this on a thread that may block.
         match Handle::try_current() {
             Ok(runtime) => runtime.block_on(self.decide(&question, ended)),
-            Err(_) => ApprovalDecision::Denied("nobody can be asked here".to_owned()),
+            Err(_) => ApprovalDecision::Denied("no user to ask".to_owned()),
         }
     }
 }
@@ -277,15 +277,15 @@ impl AgentApprover {
             let spoken = timeout(self.time_max, self.ask_user(question)).await;
             Ok(spoken.unwrap_or_else(|_| {
                 let seconds = self.time_max.as_secs();
-                let reason = format!("nobody answered within {seconds} s");
+                let reason = format!("no answer within {seconds} s");
                 ExplainedAnswer::new(ApprovalAnswer::Nobody, reason)
             }))
         };
         let gone = |reason| Ok(ExplainedAnswer::new(ApprovalAnswer::Nobody, reason));
         let spoken = tokio::select! {
             spoken = asking => spoken,
-            () = ended.cancelled() => gone("nobody waits for it any more"),
-            () = inner.stop.cancelled() => gone("the run is to end"),
+            () = ended.cancelled() => gone("the request was withdrawn"),
+            () = inner.stop.cancelled() => gone("the run is ending"),
         };
         let ExplainedAnswer { answer, reason } = match spoken {
             Ok(spoken) => spoken,
@@ -330,7 +330,7 @@ impl AgentApprover {
             && let Err(error) = file.add(&consent)
         {
             self.emit(RunEvent::Warning {
-                message: format!("the answer is kept for the session only: {error}"),
+                message: format!("the answer was saved only for this session: {error}"),
             })
             .await;
         }
@@ -343,7 +343,7 @@ impl AgentApprover {
         let nobody = |reason| ExplainedAnswer::new(ApprovalAnswer::Nobody, reason);
         match &self.broker.0.config.channel {
             ApprovalChannel::Nobody => {
-                nobody("nobody can be asked: there is no terminal and no `--ask-file`")
+                nobody("nobody can be asked: there is no terminal and no `--approval-socket`")
             }
             ApprovalChannel::Terminal(Reviewer(questions)) => {
                 let (answer, answered) = oneshot::channel();

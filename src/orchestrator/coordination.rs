@@ -339,7 +339,7 @@ impl Coordinator<'_> {
         &mut self,
         agent: AgentNumber,
     ) -> Option<(CoordinationEnd, BallotEffect)> {
-        self.drop_agent(agent, "it failed inside massgen".to_owned(), false)
+        self.drop_agent(agent, "internal error in massgen".to_owned(), false)
             .await;
         self.apply_outcome(agent, RoundOutcome::Stopped, UnconfirmedSubmission::Nothing)
             .await
@@ -414,7 +414,7 @@ impl Coordinator<'_> {
                     Some(snapshot.path)
                 }
                 Err(error) => {
-                    let message = format!("there is no snapshot of {label}: {error:#}");
+                    let message = format!("no snapshot of {label}: {error:#}");
                     self.emit(RunEvent::Warning { message }).await;
                     None
                 }

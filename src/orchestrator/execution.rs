@@ -591,16 +591,16 @@ pub fn validate_checks(
         .find(|check| check.requirement == CheckRequirement::Required);
     let Some(required) = required else {
         return Ok(Some(format!(
-            "checks on the work of {agent} cannot be run: {why}"
+            "checks on the work of {agent} cannot run: {why}"
         )));
     };
     let message = format!(
-        "the required check `{}` cannot be run on the work of `{agent}`: {why}",
+        "required check `{}` cannot run on the work of `{agent}`: {why}",
         required.name
     );
     Err(Error::new(ErrorKind::Environment, message)
-        .with_hint("`massgen doctor` shows what this machine can hold")
-        .with_hint("run the commands of the agents in containers, or write `required: false`"))
+        .with_hint("see `massgen doctor` for the available sandbox levels")
+        .with_hint("run the agents' commands in containers, or set `required: false`"))
 }
 
 fn attempt_layout(config: &Config) -> AttemptLayout {
@@ -636,9 +636,8 @@ async fn run_turn(mut turn: PreparedTurn) -> Result<CompletedTurn> {
 }
 
 fn interrupted_twice_error() -> Error {
-    let message = "interrupted twice; the run was given up";
-    Error::new(ErrorKind::Interrupted, message)
-        .with_hint("what was recorded is under `.massgen/massgen_logs`")
+    let message = "interrupted twice; the run was abandoned";
+    Error::new(ErrorKind::Interrupted, message).with_hint("its logs are in `.massgen/massgen_logs`")
 }
 
 /// Creates a ledger with the limits of the config, in which `books` are already spent.
@@ -670,7 +669,7 @@ fn notices(team: &AgentTeam) -> Vec<String> {
             count => format!(" and {} more", count.saturating_sub(1)),
         };
         notices.push(format!(
-            "agents may read `{first}`{more}, which looks like a secret: close it with \
+            "agents may read `{first}`{more}, which looks like a secret: hide it with \
              `hidden_paths` of its context path"
         ));
     }
@@ -729,7 +728,7 @@ fn save_turn(
         },
         Err(error) => SaveOutcome {
             workspace: None,
-            notes: vec![format!("the session could not be saved: {error:#}")],
+            notes: vec![format!("cannot save the session: {error:#}")],
         },
     }
 }

@@ -40,7 +40,7 @@ use crate::world::sandbox::overlay::WriteOverlay;
 /// Maximum length of the reason, in a warning, why hooks stop a delivery, in characters.
 const WHY_CHARS_MAX: usize = 300;
 /// Warning if the final agent left it to massgen to deliver its workspace.
-const CARRIED: &str = "the winner wrote nothing to your paths itself: the files of its workspace are \
+const CARRIED: &str = "the winner wrote nothing to your paths, so the files of its workspace are \
                        delivered";
 
 /// Result of the final phase.
@@ -279,7 +279,7 @@ async fn report_interruption(
             let instead = if text.is_empty() {
                 ""
             } else {
-                ", its answer is used as it is"
+                "; its answer is used unchanged"
             };
             let message = format!("the final agent failed{instead}: {fault}");
             mind.emit(RunEvent::Warning { message }).await;
@@ -334,7 +334,7 @@ async fn end_background(gate: Option<Gate>) -> Result<ToolEffects> {
         ToolEffects::from_changes(commands.map_or_else(Vec::new, ExecEnvironment::end_background))
     };
     let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|_| Error::bug("the background commands could not be ended"))
+    done.map_err(|_| Error::bug("cannot stop the background commands"))
 }
 
 /// Returns warnings about changes that may not be listed in the rows.
@@ -347,7 +347,7 @@ fn unlisted_change_notes(
             return None;
         };
         Some(format!(
-            "commands may have changed more in `{}` than is listed: {reason}",
+            "commands may have made more changes in `{}` than listed: {reason}",
             change.path
         ))
     };
@@ -374,7 +374,7 @@ impl FinalDelivery<'_> {
             return Ok(());
         };
         let written = tokio::task::spawn_blocking(move || stage.sync_layers()).await;
-        let written = written.map_err(|_| Error::bug("the delivery broke off"))?;
+        let written = written.map_err(|_| Error::bug("the delivery failed unexpectedly"))?;
         let changes = match written {
             Ok(()) => {
                 self.deliver(|grant, taken| self.source_directory(grant, taken))
@@ -406,7 +406,7 @@ impl FinalDelivery<'_> {
             return Ok(());
         };
         let reason = if patience.stop.is_cancelled() && !evidence.has_failed() {
-            "interrupted before all checks had ended".to_owned()
+            "interrupted before all checks had finished".to_owned()
         } else {
             red
         };
@@ -415,7 +415,7 @@ impl FinalDelivery<'_> {
             return Ok(());
         };
         if how.keeps_failed_delivery(&reason).await {
-            let message = format!("{reason}; the delivery stays");
+            let message = format!("{reason}; the delivery is kept");
             emit(events, RunEvent::Warning { message }).await;
             return Ok(());
         }
@@ -477,7 +477,7 @@ impl FinalDelivery<'_> {
             Err(denial) => ToolEffects::from_denial(denial),
         };
         let done = tokio::task::spawn_blocking(work).await;
-        done.map_err(|_| Error::bug("the delivery broke off"))
+        done.map_err(|_| Error::bug("the delivery failed unexpectedly"))
     }
 
     /// Delivers the source directory that `origin` returns for each write path.
@@ -512,8 +512,8 @@ impl FinalDelivery<'_> {
             Ok((changes, Some(why))) => {
                 let (name, why) = (held.name(), single_line(&why, WHY_CHARS_MAX));
                 let message = format!(
-                    "nothing is delivered: {why}; `massgen diff {name}` shows it, and `massgen apply \
-                     {name}` applies it"
+                    "nothing was delivered: {why}; see `massgen diff {name}`, and apply it with \
+                     `massgen apply {name}`"
                 );
                 emit(&self.events, RunEvent::Warning { message }).await;
                 Ok(changes)
@@ -572,8 +572,8 @@ fn undelivered_note(rows: &[DeliveryRow], name: Option<&str>) -> Option<String> 
     let is_left = |row: &DeliveryRow| matches!(row.outcome, DeliveryOutcome::Declined);
     let name = name.filter(|_| rows.iter().any(is_left))?;
     Some(format!(
-        "what the final agent had changed is not delivered; `massgen diff {name}` shows it, and \
-         `massgen apply {name}` applies it"
+        "the final agent's changes were not delivered; see `massgen diff {name}`, and apply them \
+         with `massgen apply {name}`"
     ))
 }
 
@@ -582,9 +582,7 @@ fn failed_delivery_note(rows: &[DeliveryRow], member: &TeamMember) -> Option<Str
     let failed = |row: &DeliveryRow| matches!(row.outcome, DeliveryOutcome::Failed { .. });
     let workspace = member.workspace.as_ref();
     let workspace = workspace.filter(|_| rows.iter().any(failed))?;
-    Some(format!(
-        "what could not be delivered is still in `{workspace}`"
-    ))
+    Some(format!("undelivered files are still in `{workspace}`"))
 }
 
 /// Returns whether a file was changed in place, in the overlay or in the user's tree.
@@ -701,7 +699,7 @@ async fn with_fingerprints(
         rows
     };
     let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|_| Error::bug("the delivered files could not be looked at"))
+    done.map_err(|_| Error::bug("cannot inspect the delivered files"))
 }
 
 /// Returns the outcome of one change.

@@ -349,7 +349,7 @@ impl PreparedTurn {
             }
             CoordinationEnd::Over(StopCause::OutOfTime) => {
                 let seconds = self.config.timeouts.orchestrator_seconds;
-                let why = format!("out of time after {seconds} seconds");
+                let why = format!("timed out after {seconds} seconds");
                 (ExitStatus::Limit, best(why))
             }
             CoordinationEnd::Over(StopCause::LimitMet) => {
@@ -441,7 +441,7 @@ impl From<RecordedConclusion> for TurnResult {
         } = concluded;
         let (status, summary) = match cut_short {
             Some(status) => {
-                let summary = format!("cut short; the best answer so far is {agent}'s");
+                let summary = format!("stopped early; the best answer so far is {agent}'s");
                 (status, summary)
             }
             None => delivery_status(&agent, &rows),
@@ -495,8 +495,8 @@ fn delivery_status(agent: &AgentId, rows: &[DeliveryRow]) -> (ExitStatus, String
         summary = format!("{summary}, {} changed", count_noun(modes, "directory mode"));
     }
     for (number, what) in [
-        (taken_back, "taken back"),
-        (declined, "not taken"),
+        (taken_back, "reverted"),
+        (declined, "not accepted"),
         (refused, "refused"),
         (failed, "not written"),
     ] {

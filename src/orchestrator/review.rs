@@ -297,7 +297,7 @@ pub async fn reopen_delivery(
 /// were before.
 pub async fn revert_delivery(delivery: Arc<OpenDelivery>) -> Result<BTreeSet<AbsPath>> {
     let delivery = Arc::try_unwrap(delivery);
-    let delivery = delivery.map_err(|_| Error::bug("the delivery is still under way"))?;
+    let delivery = delivery.map_err(|_| Error::bug("the delivery is still in progress"))?;
     let taking = move || {
         let Some(mut delivered) = AppliedDelivery::open(delivery)? else {
             return Ok(BTreeSet::new());
@@ -383,5 +383,5 @@ async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
     let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|_| Error::bug("the delivery broke off"))?
+    done.map_err(|_| Error::bug("the delivery failed unexpectedly"))?
 }

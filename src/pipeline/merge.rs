@@ -319,7 +319,7 @@ impl StageMerger<'_> {
             .map(|finding| finding.check.as_str())
             .collect();
         Ok(Some(MergeRejection {
-            reason: format!("required checks do not pass: {}", names.join(", ")),
+            reason: format!("required checks fail: {}", names.join(", ")),
             task: format!(
                 "Your work was not merged: on the tree with it these checks do not pass. The checkout \
                  holds that tree; put it right.\n\n{}",
@@ -345,10 +345,10 @@ impl StageMerger<'_> {
             status: ExitStatus::NoAnswer,
             is_final: false,
             reason: format!(
-                "the work of {role} is not merged after {}: {reason}",
+                "the work of {role} was not merged after {}: {reason}",
                 match tried {
-                    1 => "1 try to put it right".to_owned(),
-                    _ => format!("{tried} tries to put it right"),
+                    1 => "1 attempt to fix it".to_owned(),
+                    _ => format!("{tried} attempts to fix it"),
                 }
             ),
         }

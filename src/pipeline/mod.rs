@@ -340,23 +340,20 @@ impl PipelineRun {
             (PipelineEnd::Finished, Some(role)) => {
                 (ExitStatus::Delivered, format!("{role} is satisfied"))
             }
-            (PipelineEnd::Finished, None) => (
-                ExitStatus::Delivered,
-                "all stages were gone through".to_owned(),
-            ),
+            (PipelineEnd::Finished, None) => {
+                (ExitStatus::Delivered, "all stages are complete".to_owned())
+            }
             (PipelineEnd::OutOfIterations, Some(role)) => (
                 ExitStatus::Limit,
-                format!(
-                    "{role} is not satisfied after {iterations} iterations, and there may be no more"
-                ),
+                format!("{role} is not satisfied after {iterations} iterations, the maximum"),
             ),
             (PipelineEnd::OutOfIterations, None) => (
                 ExitStatus::Limit,
-                format!("there may be no more than {iterations} iterations"),
+                format!("the maximum of {iterations} iterations is reached"),
             ),
             (PipelineEnd::NoProgress, _) => (
                 ExitStatus::NoAnswer,
-                "the last iterations have changed nothing, or brought the same feedback".to_owned(),
+                "the last iterations changed nothing or gave the same feedback".to_owned(),
             ),
         };
         PipelineStop {
@@ -401,7 +398,7 @@ impl PipelineRun {
                 format!("it changed no files to deliver; see: massgen log {name}")
             }
         } else {
-            let all = format!("see what there is: massgen log {name}");
+            let all = format!("see: massgen log {name}");
             if halt.is_final {
                 all
             } else {

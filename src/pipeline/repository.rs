@@ -25,8 +25,9 @@ use crate::world::store::pipelines::{
 use crate::world::store::redact::Redactor;
 
 /// Warning about a project that borrows objects from another repository.
-const BORROWS: &str = "some objects of the project are in another repository, which roles may not read: \
-    git fails in their checkouts; `git repack -a -d` and the removal of `.git/objects/info/alternates` end that";
+const BORROWS: &str = "some objects of the project are in another repository that roles cannot \
+                       read, so git fails in their checkouts; to fix this, run `git repack -a -d` \
+                       and remove `.git/objects/info/alternates`";
 /// The directory in the tree for the roles' directories, if a pipeline works on a project.
 const IN_PROJECT: &str = ".pipeline";
 /// The file with the task.
@@ -156,9 +157,9 @@ impl PipelineRepository {
             Some(origin) => {
                 let found = ProjectRepository::discover(&git, &origin.root).await?;
                 let gone = || {
-                    let message = format!("the project at `{}` is gone", origin.root);
+                    let message = format!("the project at `{}` no longer exists", origin.root);
                     Error::new(ErrorKind::Environment, message)
-                        .with_hint("put it back, or begin the task again")
+                        .with_hint("restore it, or start the task again")
                 };
                 Some(found.ok_or_else(gone)?)
             }
@@ -178,7 +179,7 @@ impl PipelineRepository {
         if begun == cwd {
             return Ok(());
         }
-        let message = format!("the pipeline was begun in `{begun}`, and this is another directory");
+        let message = format!("the pipeline was started in `{begun}`, not in this directory");
         Err(Error::new(ErrorKind::Environment, message).with_hint(hint))
     }
 
@@ -231,7 +232,7 @@ impl PipelineRepository {
                 self.dir.name()
             );
             Error::new(ErrorKind::Environment, message)
-                .with_hint(format!("if nobody needs it, remove `{}`", self.dir.dir()))
+                .with_hint(format!("if it is not needed, remove `{}`", self.dir.dir()))
         })
     }
 
@@ -287,7 +288,7 @@ impl PipelineRepository {
     /// Returns the branch of a role instance.
     pub(super) fn branch(&self, seat: &str) -> Result<BranchName> {
         let name = format!("massgen/{}/{seat}", self.dir.short());
-        BranchName::parse(&name).ok_or_else(|| Error::bug(format!("`{name}` is no branch")))
+        BranchName::parse(&name).ok_or_else(|| Error::bug(format!("`{name}` is not a branch")))
     }
 
     /// Returns the checkout in which checks run on what would be merged.
@@ -311,7 +312,7 @@ pub(super) fn base_commit(record: &PipelineRecord) -> Option<ObjectId> {
 
 /// Returns the name of the shared branch.
 pub(super) fn main_branch() -> Result<BranchName> {
-    BranchName::parse("main").ok_or_else(|| Error::bug("`main` is no branch"))
+    BranchName::parse("main").ok_or_else(|| Error::bug("`main` is not a branch"))
 }
 
 /// Returns the author of massgen's own commits.
@@ -359,11 +360,12 @@ fn require_within(project: Option<&ProjectRepository>, within: Option<&AbsPath>)
         return Ok(());
     }
     let message = format!(
-        "the config was found, not named, and the repository `{root}` is not in this directory"
+        "the config was found in the project rather than named, and the repository `{root}` is not \
+         in this directory"
     );
     Err(Error::new(ErrorKind::Config, message)
-        .with_hint("if you trust this project's config: massgen --config NAME …")
-        .with_hint("or begin in the root of the repository"))
+        .with_hint("if you trust this config: massgen --config NAME …")
+        .with_hint("or start in the root of the repository"))
 }
 
 /// Finds the project to work on.
@@ -378,9 +380,11 @@ async fn find_project(
         ProjectChoice::At(dir) => {
             let found = ProjectRepository::discover(git, dir).await?;
             let none = || {
-                let message = format!("there is no repository around `{dir}`");
-                Error::new(ErrorKind::Config, message)
-                    .with_hint("make one: git init, or write `project: none` under `workflow`")
+                let message = format!("`{dir}` is not in a git repository");
+                Error::new(ErrorKind::Config, message).with_hint(
+                    "create one with `git init`, or set `project: none` under \
+                                `workflow`",
+                )
             };
             found.map(Some).ok_or_else(none)
         }
@@ -398,17 +402,16 @@ async fn validate_project(
         let tree = hub.tree_of(head).await?;
         let taken = hub.files_below(&tree, directory).await?;
         if !directory.is_root() && !taken.is_empty() {
-            let message = format!(
-                "`{directory}`, in which the roles would have their directories, is part of the project"
-            );
+            let message =
+                format!("the directory of the roles, `{directory}`, exists in the project");
             return Err(Error::new(ErrorKind::Config, message)
-                .with_hint("name another one: `directory` under `workflow`"));
+                .with_hint("choose another one with `directory` under `workflow`"));
         }
     }
     let uncommitted = project.uncommitted(hub).await?;
     if !uncommitted.is_empty() {
         notes.push(format!(
-            "{} not committed, and the roles do not see that: {}",
+            "{} not committed, so the roles do not see them: {}",
             match uncommitted.len() {
                 1 => "the changes of 1 file are".to_owned(),
                 count => format!("the changes of {} are", count_noun(count, "file")),

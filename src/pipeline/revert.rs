@@ -113,11 +113,10 @@ impl PipelineRepository {
                 let subject = merge.subject();
                 let files: Vec<String> = files.iter().map(|file| format!("`{file}`")).collect();
                 let files = join_with_commas(&files);
-                let message =
-                    format!("`{subject}` cannot be taken out: later work changed {files}");
+                let message = format!("`{subject}` cannot be reverted: later work changed {files}");
                 Err(Error::new(ErrorKind::Environment, message)
-                    .with_hint("take out first the work of the role that changed it later")
-                    .with_hint("see who did: massgen log"))
+                    .with_hint("first revert the work of the role that changed it later")
+                    .with_hint("to see who did: massgen log"))
             }
         }
     }

@@ -90,11 +90,12 @@ pub(super) fn reject_unsupported_agents(config: &Config, stages: &[PipelineStage
         if let Some(agent) = free {
             let role = &stage.role.name;
             let message = format!(
-                "`{}` is a program that runs commands by itself, and the role `{role}` may run none",
+                "external agent `{}` runs commands by itself, but role `{role}` may not run any",
                 agent.id
             );
-            return Err(Error::new(ErrorKind::Config, message)
-                .with_hint(format!("give `{role}` another agent, or the right `bash`")));
+            return Err(Error::new(ErrorKind::Config, message).with_hint(format!(
+                "use another agent for `{role}`, or give it the right `bash`"
+            )));
         }
     }
     Ok(())

@@ -305,7 +305,10 @@ fn a_found_config_gives_no_program_a_variable() {
             .args(["task"])
             .run();
     let told = finished.stderr();
-    assert!(told.contains("found, not named"), "{told}");
+    assert!(
+        told.contains("found in the project rather than named"),
+        "{told}"
+    );
     // Control: the same config may be named.
     let check = ["config", "check", ".massgen/config.yaml"];
     let named = finished.then(check).success();

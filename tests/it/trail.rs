@@ -287,7 +287,7 @@ async fn the_work_of_a_role_is_taken_out_once() {
     // A running pipeline is not changed.
     let finished = project.retyped(words).failure(3);
     assert!(
-        finished.stderr().contains("another process works on"),
+        finished.stderr().contains("another process is working on"),
         "{}",
         finished.stderr()
     );
@@ -432,7 +432,7 @@ async fn what_is_not_there_is_named() {
     let project = Project::new();
     let finished = project.args(["log"]).failure(2);
     assert!(
-        finished.stderr().contains("there is no pipeline in"),
+        finished.stderr().contains("no pipelines in"),
         "{}",
         finished.stderr()
     );
@@ -449,16 +449,12 @@ async fn what_is_not_there_is_named() {
     let words = ["revert", "--role", "Planner!"];
     let (_played, finished) = played.asked(finished.then([""]), &words, 2).await;
     assert!(
-        finished.stderr().contains("no name for a role"),
+        finished.stderr().contains("not a role name"),
         "{}",
         finished.stderr()
     );
     let finished = finished.then(["log", "pipeline_1999"]).failure(2);
-    assert!(
-        finished
-            .stderr()
-            .contains("there is no pipeline `pipeline_1999`")
-    );
+    assert!(finished.stderr().contains("no pipeline `pipeline_1999`"));
 }
 
 #[test]

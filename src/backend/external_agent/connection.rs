@@ -44,9 +44,8 @@ pub(super) async fn start_process(
     socket: &Arc<AgentSocket>,
 ) -> Result<AgentConnection, ExternalAgentError> {
     let launch = protocol.launch(context);
-    let lasting = |why: String| {
-        ExternalAgentError::Permanent(format!("the program cannot be started: {why}"))
-    };
+    let lasting =
+        |why: String| ExternalAgentError::Permanent(format!("cannot start the program: {why}"));
     for (path, text) in &launch.files {
         let left = launcher.write_home_file(path, text);
         left.map_err(|error| lasting(error.to_string()))?;
@@ -54,13 +53,13 @@ pub(super) async fn start_process(
     let program: Vec<String> = command.iter().cloned().chain(launch.arguments).collect();
     let (launcher, socket) = (launcher.clone(), Arc::clone(socket));
     let started = spawn_blocking(move || launcher.start(program, &socket)).await;
-    let started = started.map_err(|_| lasting("massgen has a bug".to_owned()))?;
+    let started = started.map_err(|_| lasting("bug in massgen".to_owned()))?;
     AgentConnection::new(started.map_err(lasting)?).map_err(|error| lasting(error.to_string()))
 }
 
 impl AgentConnection {
     fn new(mut agent: AgentProcess) -> std::io::Result<Self> {
-        let gone = || std::io::Error::other("its pipes are gone");
+        let gone = || std::io::Error::other("its pipes are missing");
         let input = agent.input.take().ok_or_else(gone)?;
         let output = agent.output.take().ok_or_else(gone)?;
         Ok(Self {
@@ -87,7 +86,7 @@ impl AgentConnection {
                 Ok(Ok(())) => {}
                 Ok(Err(_)) => return Err(self.exit_error().await),
                 Err(_) => {
-                    let why = "the program does not read what it is told";
+                    let why = "the program does not read its input";
                     return Err(ExternalAgentError::Transient(why.to_owned()));
                 }
             }
@@ -149,6 +148,6 @@ impl AgentConnection {
         } else {
             format!("; it wrote: {last}")
         };
-        ExternalAgentError::Transient(format!("the program is gone{ended}{wrote}"))
+        ExternalAgentError::Transient(format!("the program has exited{ended}{wrote}"))
     }
 }

@@ -42,9 +42,11 @@ pub(crate) fn run(
     if let Some(pipeline) = pipeline::resolve_pipeline(&asked.run, host)? {
         return pipeline::run(pipeline, host, asked, output);
     }
-    if asked.shape.is_some() || asked.push.is_some() {
-        return Err(usage_error("`--as` and `--push` are for pipelines")
-            .with_hint("`massgen branches` shows the last pipeline of this directory"));
+    if asked.history.is_some() || asked.push.is_some() {
+        return Err(
+            usage_error("`--history` and `--push` apply only to pipelines")
+                .with_hint("`massgen branches` shows the last pipeline of this directory"),
+        );
     }
     let (deliveries, name) = find_delivery(&asked.run, DeliveryUse::Apply, host, output)?;
     let paths = resolve_paths(&asked.path, host);
@@ -119,7 +121,7 @@ fn confirm_reapply(
         ]);
     }
     let mut lines = TerminalLines::new(CancellationToken::new());
-    output.ask("[a]pply what was taken back, [n]othing?");
+    output.ask("[a]pply what was reverted, [n]othing?");
     let answer = lines.next();
     answer.is_some_and(|answer| matches!(answer.as_str(), "a" | "apply"))
 }
@@ -155,10 +157,10 @@ fn agent_source(
     }
     let files = match snapshot {
         None => {
-            let message = format!("no agent `{agent}` gave an answer in `{name}`");
+            let message = format!("agent `{agent}` gave no answer in `{name}`");
             let known = known.join(", ");
             return Err(Error::new(ErrorKind::Usage, message)
-                .with_hint(format!("agents that gave one: {known}")));
+                .with_hint(format!("agents with an answer: {known}")));
         }
         Some(path) => path.and_then(AbsPath::new),
     };
@@ -168,7 +170,7 @@ fn agent_source(
             .with_hint(format!("`massgen logs show {name}` shows its text"))
     })?;
     let target = offer.tree().ok_or_else(|| {
-        let message = format!("`{name}` had no directory to write to");
+        let message = format!("`{name}` had no write path");
         Error::new(ErrorKind::Usage, message)
     })?;
     let origin = SourceDirectory {

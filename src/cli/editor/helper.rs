@@ -36,7 +36,7 @@ const LIST_PATIENCE: Duration = Duration::from_millis(500);
 const LATER_TRIES: usize = 20;
 const LATER_PATIENCE: Duration = Duration::from_secs(1);
 /// Hint after the first Ctrl-C.
-const AGAIN: &str = "  Ctrl-C again leaves";
+const AGAIN: &str = "  press Ctrl-C again to exit";
 /// Makes the editor redraw its lines in place.
 const REDRAW: &str = "\u{1b}[A\n";
 

@@ -29,8 +29,7 @@ pub(super) fn follow(run: &RunDir, form: ReportFormat, host: &Host) -> Result<()
     let is_complete = print_lines(LogTail::open(run)?, form, host)?;
     if !is_complete {
         let mut output = CliOutput::from_host(host);
-        output
-            .warning("the run was broken off: its process is gone and it did not say how it ended");
+        output.warning("the run was interrupted: its process ended without recording a result");
     }
     Ok(())
 }

@@ -174,7 +174,7 @@ impl RunRegistry {
                 agent: asked.agent,
                 path: asked.paths,
                 yes: true,
-                shape: None,
+                history: None,
                 push: None,
             };
             let (mut told, mut noted) = (Vec::new(), Vec::new());
@@ -184,7 +184,7 @@ impl RunRegistry {
             told.extend(noted);
             Ok((status, String::from_utf8_lossy(&told).into_owned()))
         });
-        let broke_off = |_| Error::bug("the applying broke off");
+        let broke_off = |_| Error::bug("applying the delivery failed unexpectedly");
         applied.await.map_err(broke_off)?
     }
 
@@ -201,7 +201,7 @@ impl RunRegistry {
         slot: OwnedSemaphorePermit,
     ) {
         let running = tokio::spawn(self.execute_run(prompt, Arc::clone(&board)));
-        let broke_off = |_| (Err(Error::bug("the run broke off")), Vec::new());
+        let broke_off = |_| (Err(Error::bug("the run failed unexpectedly")), Vec::new());
         let (conducted, warnings) = running.await.unwrap_or_else(broke_off);
         board.end(&conducted, &warnings);
         drop(slot);
@@ -321,7 +321,10 @@ fn is_below<'a>(path: &AbsPath, mut open: impl Iterator<Item = &'a AbsPath>) -> 
 /// Returns the error of a run that did not start.
 fn not_started_error(failure: Option<ErrorReport>) -> Error {
     let Some(failure) = failure else {
-        return Error::new(ErrorKind::Interrupted, "the run was ended before it began");
+        return Error::new(
+            ErrorKind::Interrupted,
+            "the run was cancelled before it started",
+        );
     };
     let causes = failure.caused_by.into_iter();
     let message = std::iter::once(failure.message).chain(causes);

@@ -46,7 +46,7 @@ async fn wait_for_calls(tools: &ToolHandler, stop: &ShutdownSignal, output: &mut
     if !late.is_empty() {
         let changes = count_noun(late.len(), "file");
         output.note(&format!(
-            "commands in the background changed {changes} that no call told of"
+            "background commands changed {changes} that no call reported"
         ));
     }
 }

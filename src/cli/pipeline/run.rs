@@ -80,17 +80,20 @@ pub(crate) async fn begin(
     reader: OutputMode<'_>,
 ) -> Result<RunOutcome> {
     if prepared.continued.is_some() {
-        return Err(usage_error("a pipeline is not part of a session")
-            .with_hint("leave out `--continue` and `--session-id`, or leave out the task to go on with a pipeline"));
+        return Err(
+            usage_error("a pipeline is not part of a session").with_hint(
+                "omit `--continue` and `--session-id`, or omit the task to resume a pipeline",
+            ),
+        );
     }
     let writes = |opened: &&OpenedPath| opened.permission == Permission::Write;
     if let Some(opened) = prepared.opened.iter().find(writes) {
         let message = format!(
-            "`{}` is opened for writing, and a pipeline writes to no such path",
+            "`{}` is opened for writing, but a pipeline cannot write to context paths",
             opened.path
         );
         return Err(Error::new(ErrorKind::Usage, message).with_hint(
-            "mention it without `:w`; `massgen apply` delivers what the pipeline made",
+            "mention it without `:w`; `massgen apply` delivers the result of the pipeline",
         ));
     }
     let stage = PipelineLaunch {
@@ -143,7 +146,7 @@ pub(crate) async fn resume(
         .for_each(|warning| output.warning(warning));
     let host = completed.host;
     let ground = PipelineRepository::reopen(dir, &host.env).await?;
-    ground.require_start_directory(&host.cwd, "go there, or begin the task again")?;
+    ground.require_start_directory(&host.cwd, "resume it there, or start the task again")?;
     let record = &ground.record;
     let arguments = merge_arguments(now, &record.arguments);
     let (file, name) = match (&now.config, &record.config_path) {
@@ -157,10 +160,9 @@ pub(crate) async fn resume(
     let redactor = Redactor::new(secret_values(&config, &host));
     let has_changed = record.config.as_ref() != Some(&redactor.text(&file.text()));
     if has_changed && now.config.is_none() {
-        let message = format!("the config `{name}` has changed since the pipeline began");
-        return Err(Error::new(ErrorKind::Config, message).with_hint(
-            "put it back as it was, or name the config that shall hold now with `--config`",
-        ));
+        let message = format!("config `{name}` has changed since the pipeline started");
+        return Err(Error::new(ErrorKind::Config, message)
+            .with_hint("restore it, or name the config to use with `--config`"));
     }
     let roles = config
         .workflow
@@ -168,13 +170,13 @@ pub(crate) async fn resume(
         .map(|workflow| &workflow.pipeline.stages);
     let roles = roles.into_iter().flatten().map(|stage| &stage.role.name);
     if !roles.eq(&record.roles) {
-        let message = format!("the config `{name}` has other roles than the pipeline");
+        let message = format!("config `{name}` has other roles than the pipeline");
         return Err(Error::new(ErrorKind::Config, message)
-            .with_hint("name a config of the same roles, or begin the task again"));
+            .with_hint("use a config with the same roles, or start the task again"));
     }
     apply_flags(&mut config, &arguments, output);
     let models = model_list(&host, arguments.models.as_deref(), output)?;
-    output.note(&format!("going on with {}", ground.dir.name()));
+    output.note(&format!("resuming {}", ground.dir.name()));
     let stage = PipelineLaunch {
         host,
         config,
@@ -200,7 +202,7 @@ fn merge_arguments(now: &RunArguments, words: &[String]) -> RunArguments {
     let mut all = now.clone();
     all.config = all.config.or(then.config);
     all.models = all.models.or(then.models);
-    all.answers = all.answers.or(then.answers);
+    all.clarifications = all.clarifications.or(then.clarifications);
     all.limits.cost = all.limits.cost.or(then.limits.cost);
     all.limits.tokens = all.limits.tokens.or(then.limits.tokens);
     all.limits.tool_calls = all.limits.tool_calls.or(then.limits.tool_calls);
@@ -224,19 +226,18 @@ impl PipelineLaunch<'_> {
         })
     }
 
-    /// Reads the user's answers from the file of `--answers`.
+    /// Reads the user's answers from the file of `--clarifications`.
     fn clarifications(&self) -> Result<Option<String>> {
-        let Some(name) = &self.arguments.answers else {
+        let Some(name) = &self.arguments.clarifications else {
             return Ok(None);
         };
         let path = self.host.cwd.join(name);
         let bytes = read_capped(&path, ANSWERS_BYTES_MAX)?.ok_or_else(|| {
-            let message = format!("the answers `{path}` do not exist");
-            Error::new(ErrorKind::Usage, message)
-                .with_hint("name a file with your answers, as plain text")
+            let message = format!("the file of `--clarifications` does not exist: `{path}`");
+            Error::new(ErrorKind::Usage, message).with_hint("name a text file with your answers")
         })?;
         let text = String::from_utf8(bytes).map_err(|error| {
-            let message = format!("the answers in `{path}` are no text in UTF-8");
+            let message = format!("the file of `--clarifications` is not UTF-8 text: `{path}`");
             Error::new(ErrorKind::Usage, message).with_source(error)
         })?;
         Ok(Some(text))

@@ -25,9 +25,8 @@ impl ConfigChecker<'_> {
             if found.iter().any(|earlier| earlier.path == entry.path) {
                 let message = format!("{} is listed twice", quote(&entry.path.to_string()));
                 let error = Diagnostic::error(path, message).with_span(&item.span);
-                self.findings.push(
-                    error.with_suggestion("keep one entry, with the permission that you mean"),
-                );
+                self.findings
+                    .push(error.with_suggestion("keep one entry with the intended permission"));
                 continue;
             }
             found.push(entry);
@@ -129,9 +128,11 @@ impl ConfigChecker<'_> {
                 let path = holder.key_path(&folder_guard::KEY);
                 let error = Diagnostic::error(path, "`folder_guard` is empty");
                 let error = error.with_span(&entry.key_span);
-                self.findings.push(error.with_suggestion(
-                    "list directories in `read` and `write`, or remove the key to have no guard",
-                ));
+                self.findings.push(
+                    error.with_suggestion(
+                        "list directories in `read` and `write`, or remove the key",
+                    ),
+                );
             }
             if let Some(guard) = holder.section(&folder_guard::KEY) {
                 return self.parse_guard(&guard, backend);
@@ -160,7 +161,7 @@ impl ConfigChecker<'_> {
             (_, None) => None,
             (None, Some(preset)) => {
                 if backend.get(&backend::CWD).is_none() {
-                    let message = "the directories of a preset lie below `root` or `cwd`, and both \
+                    let message = "the directories of a preset are below `root` or `cwd`, but both \
                                    are missing";
                     let error = Diagnostic::error(guard.key_path(&folder_guard::PRESET), message);
                     let error = error.with_span(guard.key_span(&folder_guard::PRESET));
@@ -205,8 +206,8 @@ impl ConfigChecker<'_> {
             let message = format!("{} is {reason}", quote(&path.to_string()));
             let error = Diagnostic::error(&text.path, message).with_span(text.span);
             self.findings.push(error.with_suggestion(
-                "name the directory that the agents need, or write `allow_broad: true` into the \
-                 context path",
+                "use the directory that the agents need, or set `allow_broad: true` on the context \
+                 path",
             ));
         }
     }
@@ -219,7 +220,7 @@ impl ConfigChecker<'_> {
             let error = Diagnostic::error(holder.key_path(key), message);
             let error = error.with_span(holder.key_span(key));
             self.findings
-                .push(error.with_suggestion("name a directory above them instead"));
+                .push(error.with_suggestion("use a parent directory instead"));
         }
     }
 }

@@ -28,13 +28,13 @@ pub(super) fn breadth_reason(path: &AbsPath, context: &ConfigContext<'_>) -> Opt
     let is_below = |dirs: &[&str]| dirs.iter().any(|dir| path.as_path().starts_with(dir));
     let holds = |inner: &AbsPath| inner.is_within(path);
     if is(SYSTEM_DIRS) || is_below(KERNEL_DIRS) {
-        Some("a directory of the system")
+        Some("a system directory")
     } else if context.home == Some(path) {
         Some("your home directory")
     } else if context.home.is_some_and(holds) {
         Some("a parent of your home directory")
     } else if path != context.base && holds(context.base) {
-        Some("a parent of the directory that you are in")
+        Some("a parent of the current directory")
     } else if path.is_within(&context.base.join(STATE_DIR)) {
         Some("massgen's own state")
     } else {
@@ -77,7 +77,7 @@ pub(super) fn resolve(text: &str, context: &ConfigContext<'_>) -> Result<AbsPath
     if text.is_empty() {
         return Err(PathFault::new(
             "the path is empty".to_owned(),
-            "write `.` for the directory that you are in",
+            "write `.` for the current directory",
         ));
     }
     if text.contains('\0') || text.len() > PATH_BYTES_MAX {
@@ -89,8 +89,8 @@ pub(super) fn resolve(text: &str, context: &ConfigContext<'_>) -> Result<AbsPath
     let home = || {
         context.home.ok_or_else(|| {
             PathFault::new(
-                format!("{} needs a home directory, and there is none", quote(text)),
-                "set HOME, or write the whole path",
+                format!("{} needs a home directory, but there is none", quote(text)),
+                "set HOME, or write an absolute path",
             )
         })
     };
@@ -100,7 +100,7 @@ pub(super) fn resolve(text: &str, context: &ConfigContext<'_>) -> Result<AbsPath
             Some(below) => Ok(home()?.join(below)),
             None => Err(PathFault::new(
                 format!("{} is the home directory of another user", quote(text)),
-                "write the whole path, or `./~name` for a directory of that name",
+                "write an absolute path, or `./~name` for a directory with that name",
             )),
         },
         None => Ok(AbsPath::resolve(context.base, text)),

@@ -64,12 +64,12 @@ struct UnmatchedRule {
 
 fn without_arguments(word: &str) -> UnmatchedRule {
     let message = format!(
-        "{} is `{word}` without arguments alone",
+        "{} matches only `{word}` without arguments",
         quote(&format!("command({word})"))
     );
     UnmatchedRule {
         message,
-        suggestion: Some(format!("`command({word} *)` is all of it")),
+        suggestion: Some(format!("use `command({word} *)` for any arguments")),
     }
 }
 
@@ -78,10 +78,7 @@ fn unknown_server(server: &str, servers: &[Arc<ServerConfig>]) -> Option<Unmatch
     if names().any(|name| matches_wildcard(server, name)) {
         return None;
     }
-    let message = format!(
-        "the rule fits nothing: no server is called {}",
-        quote(server)
-    );
+    let message = format!("the rule matches nothing: no server {}", quote(server));
     Some(UnmatchedRule {
         message,
         suggestion: did_you_mean(nearest(server, names())),
@@ -110,7 +107,10 @@ fn unknown_tool(tool: &str, servers: &[Arc<ServerConfig>]) -> Option<UnmatchedRu
     if is_pattern && (literal.starts_with(SERVED_PREFIX) || SERVED_PREFIX.starts_with(literal)) {
         return None;
     }
-    let message = format!("the rule fits nothing: massgen has no tool {}", quote(tool));
+    let message = format!(
+        "the rule matches nothing: massgen has no tool {}",
+        quote(tool)
+    );
     Some(UnmatchedRule {
         message,
         suggestion: did_you_mean(nearest(tool, own())),

@@ -40,7 +40,7 @@ impl AgentTeam {
             .filter(|member| is_unsandboxed(&member.config));
         let told = |member: &TeamMember| {
             format!(
-                "nothing holds the program of {}: it is given no path for writing but its workspace",
+                "the program of {} runs without a sandbox: its workspace is its only write path",
                 member.id
             )
         };

@@ -444,11 +444,11 @@ impl AgentTeam {
             };
             if let Some(grant) = grants.find(is_open) {
                 let message = format!(
-                    "agents may write to `{}`, where the answers come from",
+                    "agents may write to `{}`, the location of the approval socket",
                     grant.root
                 );
                 return Err(Error::new(ErrorKind::Config, message)
-                    .with_hint("name a socket in a directory that is not opened to them"));
+                    .with_hint("use a socket in a directory that is not open to them"));
             }
         }
         Ok(())
@@ -622,16 +622,16 @@ impl AgentTeam {
             SandboxLevelChoice::Only(tier) => tier,
             SandboxLevelChoice::Auto => self
                 .command_environment(member)
-                .map_or(SandboxLevel::A, ExecEnvironment::sandbox_level),
+                .map_or(SandboxLevel::Overlay, ExecEnvironment::sandbox_level),
         };
         Some(CommandAccess {
             network: &commands.network,
             isolation: match tier {
                 _ if !commands.mode.is_local() => IsolationKind::Container,
-                SandboxLevel::A | SandboxLevel::B | SandboxLevel::D => {
+                SandboxLevel::Overlay | SandboxLevel::Namespaces | SandboxLevel::Unavailable => {
                     IsolationKind::PrivateNamespaces
                 }
-                SandboxLevel::C => IsolationKind::SharedWithHost,
+                SandboxLevel::Landlock => IsolationKind::SharedWithHost,
                 SandboxLevel::Off => IsolationKind::Unsandboxed,
             },
         })

@@ -25,9 +25,11 @@ pub fn recover(deliveries: &AbsPath) -> Result<Vec<String>> {
         match recovered {
             Ok(None) => {}
             Ok(Some(note)) => {
-                notes.push(format!("the delivery of `{name}` was broken off: {note}"));
+                notes.push(format!("the delivery of `{name}` was interrupted: {note}"));
             }
-            Err(error) => notes.push(format!("the delivery of `{name}` is still open: {error:#}")),
+            Err(error) => notes.push(format!(
+                "cannot recover the interrupted delivery of `{name}`: {error:#}"
+            )),
         }
     }
     Ok(notes)
@@ -59,7 +61,7 @@ pub(super) fn recover_delivery(delivery: &OpenDelivery) -> Result<Option<String>
             let session = JournalSession { way, start };
             work.resume(session, only.as_ref(), turned)?;
             let note = if turned {
-                "it was taken back"
+                "it was rolled back"
             } else {
                 "it was completed"
             };

@@ -44,9 +44,10 @@ enum RollbackResult {
 impl RollbackResult {
     fn message(self) -> &'static str {
         match self {
-            Self::Done => "nothing was changed: what had been done was taken back",
+            Self::Done => "nothing was changed: the changes so far were rolled back",
             Self::NextStartRollsBack => {
-                "what had been done could not be taken back yet; the next start does it"
+                "the changes so far could not be rolled back yet; the next start of massgen does \
+                 it"
             }
             Self::NextStartCompletes => {
                 "the rollback could not be recorded; the next start completes the delivery"

@@ -105,10 +105,10 @@ impl Checkout {
         if real == root.join(below) {
             return Ok(());
         }
-        let message = format!("`{below}` of the tree is a link that leads to `{real}`");
+        let message = format!("`{below}` in the tree is a symlink to `{real}`");
         Err(Error::new(ErrorKind::Environment, message)
-            .with_hint("if another role merged it, take that out: massgen revert RUN --role OTHER")
-            .with_hint("a role can be started afresh: massgen reset --role NAME"))
+            .with_hint("if another role merged it, revert that: massgen revert RUN --role OTHER")
+            .with_hint("or reset the role: massgen reset --role NAME"))
     }
 
     /// Removes the agent's repository from the checkout, if there is one.

@@ -266,7 +266,7 @@ impl Hub {
         let mut rows = Vec::new();
         while let (Some(about), Some(path)) = (parts.next(), parts.next()) {
             let row = read(&lossy(about), path);
-            rows.push(row.ok_or_else(|| self.git_error(&words, "its answer is no list"))?);
+            rows.push(row.ok_or_else(|| self.git_error(&words, "its output is not a list"))?);
         }
         Ok(rows)
     }
@@ -453,7 +453,7 @@ impl Hub {
 pub(super) fn parse_id(answer: &[u8]) -> Result<ObjectId> {
     let text = text(answer)?;
     ObjectId::parse(text).ok_or_else(|| {
-        let message = "git answered with what is no name of an object";
+        let message = "git printed an invalid object name";
         Error::new(ErrorKind::Environment, message)
     })
 }

@@ -181,7 +181,7 @@ impl GitProgram {
     pub async fn find(env: &BTreeMap<String, String>) -> Result<Self> {
         let path_variable = env.get("PATH").map(String::as_str).unwrap_or_default();
         let missing = || {
-            Error::new(ErrorKind::Environment, "there is no `git` in `PATH`")
+            Error::new(ErrorKind::Environment, "`git` not found in `PATH`")
                 .with_hint("install git 2.38 or newer")
         };
         let program = process::find("git", path_variable).ok_or_else(missing)?;
@@ -201,7 +201,7 @@ impl GitProgram {
             Some(version) if version >= VERSION_MIN => Ok(git),
             Some(_) | None => {
                 let message = format!(
-                    "git says `{}`: expected version 2.38 or newer",
+                    "git reports `{}`: expected version 2.38 or newer",
                     single_line(&said, FAULT_CHARS_MAX)
                 );
                 Err(Error::new(ErrorKind::Environment, message).with_hint("install a newer git"))

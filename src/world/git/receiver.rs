@@ -100,10 +100,10 @@ impl CommitReceiver<'_> {
             None if !unmerged.is_empty() => "merge",
             None => return Ok(()),
         };
-        let message = format!("a {what} is half done in `{}`", self.project.root);
+        let message = format!("a {what} is in progress in `{}`", self.project.root);
         Err(Error::new(ErrorKind::Denied, message)
-            .with_hint("end it or break it off, and apply again; `git status` says how")
-            .with_hint("or deliver the files alone: `--as files`"))
+            .with_hint("finish or abort it, then apply again; see `git status`")
+            .with_hint("or deliver only files: `--history none`"))
     }
 
     /// Points the branch that is checked out to `commit`, whose files are on the disk, and updates
@@ -151,10 +151,10 @@ impl CommitReceiver<'_> {
         if ended == Some(0) {
             return Ok(());
         }
-        let message = format!("`{branch}` could not be pushed to `{remote}`");
+        let message = format!("cannot push `{branch}` to `{remote}`");
         Err(
             Error::new(ErrorKind::Environment, message).with_hint(format!(
-                "what was applied is committed; push it yourself: git push {remote} {branch}"
+                "the applied changes are committed; push them yourself: git push {remote} {branch}"
             )),
         )
     }

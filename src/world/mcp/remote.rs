@@ -151,9 +151,9 @@ impl RemoteConnectError {
     fn without_sse(self, before: Option<String>) -> Self {
         match (self, before) {
             (Self::Failed(why), Some(before)) => Self::Failed(format!(
-                "it answers neither streamable http nor sse: {before}; {why}"
+                "it supports neither streamable HTTP nor SSE: {before}; {why}"
             )),
-            (Self::Failed(why), None) => Self::Failed(format!("it does not answer sse: {why}")),
+            (Self::Failed(why), None) => Self::Failed(format!("it does not support SSE: {why}")),
             (refusal @ Self::SignIn { .. }, _) => refusal,
         }
     }

@@ -36,8 +36,8 @@ pub struct ImportedSession {
 /// Creates a session below `sessions` from the archive `from`.
 pub fn import(from: &AbsPath, sessions: &AbsPath) -> Result<ImportedSession> {
     let refused = |why: &str| {
-        let message = format!("`{from}` is no session that massgen exported: {why}");
-        Error::new(ErrorKind::Usage, message).with_hint("make one with `massgen sessions export`")
+        let message = format!("`{from}` is not an exported session: {why}");
+        Error::new(ErrorKind::Usage, message).with_hint("create one with `massgen sessions export`")
     };
     dir::create_all(sessions, DirectoryAudience::User)?;
     let stage = StagingDirectory::new(sessions)?;
