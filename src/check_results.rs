@@ -8,69 +8,69 @@ use serde::{Deserialize, Serialize};
 
 use crate::text::{count_noun, list_names};
 
-/// What is known of one answer, or of what was delivered.
+/// The check results of an answer or a delivery.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CheckResults {
-    /// How each check ended, in the order of the config.
+    /// The result of each check, in the order of the config.
     pub checks: Vec<CheckResult>,
-    /// What it would change in the user's trees, if that is known.
+    /// The changes to the user's trees, if known.
     pub changes: Option<ChangeCounts>,
 }
 
-/// How one check ended.
+/// The result of a check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CheckResult {
     /// The check's name.
     pub check: String,
-    /// Whether an answer has to pass it.
+    /// Whether an answer must pass it.
     pub need: CheckRequirement,
-    /// How it ended.
+    /// The verdict.
     #[serde(flatten)]
     pub verdict: CheckVerdict,
-    /// The end of what it wrote; nothing of a check that passed.
+    /// The end of its output; empty if it passed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub tail: String,
-    /// How long it took, in milliseconds.
+    /// The duration in milliseconds.
     pub elapsed_ms: u64,
 }
 
-/// Whether an answer has to pass a check.
+/// Whether an answer must pass a check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum CheckRequirement {
-    /// An answer that fails it does not win while one is there that passes.
+    /// An answer that fails it cannot win while another one passes.
     #[default]
     Required,
-    /// Voters are told, and decide.
+    /// Voters see the result and decide.
     Told,
 }
 
-/// How a check ended.
+/// The verdict of a check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
 pub enum CheckVerdict {
-    /// Its command ended with status 0.
+    /// Its command exited with status 0.
     Passed,
-    /// Its command ended otherwise.
+    /// Its command failed.
     Failed {
-        /// How, as the end of a sentence.
+        /// The failure, as the end of a sentence.
         how: String,
     },
-    /// It could not be run.
+    /// It could not run.
     NotRun {
-        /// Why, as the end of a sentence.
+        /// The reason, as the end of a sentence.
         why: String,
     },
 }
 
-/// How much would change.
+/// The size of the changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ChangeCounts {
-    /// Files that would be made, changed or removed.
+    /// Created, changed and deleted files.
     pub files: u64,
-    /// Lines that would come, of text.
+    /// Added lines of text.
     pub added: u64,
-    /// Lines that would go, of text.
+    /// Removed lines of text.
     pub removed: u64,
 }
 
@@ -80,13 +80,12 @@ pub enum CheckStanding {
     /// It passed all required checks, or there are none.
     #[default]
     Holds,
-    /// It did not.
+    /// It failed a required check.
     Fails,
 }
 
 impl CheckResults {
-    /// Returns which required checks did not pass, as the beginning of a sentence; `None` if all
-    /// did.
+    /// Returns which required checks failed, as the beginning of a sentence; `None` if all passed.
     pub fn failed_requirements(&self) -> Option<String> {
         let failed = self.failed_checks();
         let names: Vec<&str> = failed.map(|finding| finding.check.as_str()).collect();

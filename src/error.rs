@@ -125,8 +125,8 @@ impl Error {
         let words = panic.downcast_ref::<&str>().copied();
         let words = words.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
         match words {
-            Some(words) => Self::bug(format!("massgen broke off: {words}")),
-            None => Self::bug("massgen broke off"),
+            Some(words) => Self::bug(format!("massgen crashed: {words}")),
+            None => Self::bug("massgen crashed"),
         }
     }
 

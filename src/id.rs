@@ -18,8 +18,8 @@ pub struct AgentId(String);
 /// Error that a string is not an agent id.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{text}` is not an agent id: expected 1 to {AGENT_ID_BYTES_MAX} letters, digits, `_`, `-` or `.`, \
-     not beginning with `.`"
+    "`{text}` is not an agent id: expected 1 to {AGENT_ID_BYTES_MAX} letters, digits, `_`, `-` or \
+     `.`, not starting with `.`"
 )]
 pub struct InvalidAgentId {
     text: String,

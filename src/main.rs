@@ -63,7 +63,7 @@ fn host(words: &[OsString]) -> Result<Host> {
         cwd: current_dir()?,
         home: env::var_os("HOME").and_then(|home| AbsPath::new(Path::new(&home))),
         executable: AbsPath::new("/proc/self/exe")
-            .ok_or_else(|| Error::bug("no name for the program"))?,
+            .ok_or_else(|| Error::bug("cannot name the program's executable"))?,
         executable_dir: executable.and_then(|path| path.parent()),
         env: env::vars_os().filter_map(utf8).collect(),
         dotenv: DotenvVariables::default(),
@@ -87,12 +87,9 @@ fn current_dir() -> Result<AbsPath> {
         AbsPath::new(path).with_context(|| format!("`{shown}` is not an absolute path"))
     });
     found.map_err(|cause| {
-        Error::new(
-            ErrorKind::Environment,
-            "the current directory cannot be used",
-        )
-        .with_source(cause)
-        .with_hint("change to a directory that exists")
+        Error::new(ErrorKind::Environment, "cannot use the current directory")
+            .with_source(cause)
+            .with_hint("change to an existing directory")
     })
 }
 

@@ -119,8 +119,9 @@ impl<'de> Deserialize<'de> for AbsPath {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let path = as_text::deserialize(deserializer)?;
         let absolute = AbsPath::new(&path);
-        absolute
-            .ok_or_else(|| D::Error::custom(format!("`{}` is no absolute path", path.display())))
+        absolute.ok_or_else(|| {
+            D::Error::custom(format!("`{}` is not an absolute path", path.display()))
+        })
     }
 }
 

@@ -51,8 +51,10 @@ impl AgentBudget {
     /// may one that was dropped or ended before it could be counted.
     pub fn charge(
         &self,
-        (model, phase): (&AvailableModel, Phase),
-        (usage, told): (TokenUsage, Option<Money>),
+        model: &AvailableModel,
+        phase: Phase,
+        usage: TokenUsage,
+        told: Option<Money>,
         ending: RequestOutcome,
     ) -> Option<Money> {
         let is_counted = usage != TokenUsage::default();
@@ -113,9 +115,8 @@ impl ModelSession {
             .take_unenforceable_limits(&self.agent, cost);
         if let Some(limits) = not_held {
             let agent = &self.agent;
-            let message = format!(
-                "`{model}` does not say what it uses: {limits} cannot hold {agent} to that"
-            );
+            let message =
+                format!("`{model}` reports no usage, so {limits} cannot be enforced for {agent}");
             self.emit(RunEvent::Warning { message }).await;
         }
     }

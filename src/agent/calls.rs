@@ -274,7 +274,7 @@ impl ModelSession {
         let ended = CancellationToken::new();
         let _given_up = ended.clone().drop_guard();
         let gate = gate.for_call(request.id.clone(), ended.clone());
-        let permitted = match self.ask_gate(request, call, (&gate, &ended)).await {
+        let permitted = match self.ask_gate(request, call, &gate, &ended).await {
             Ok(Ok(permitted)) => permitted,
             Ok(Err(denial)) => {
                 let (reason, rule) = (denial.to_string(), Some(denial.rule));
@@ -337,7 +337,8 @@ impl ModelSession {
         &self,
         request: &CallRequest,
         call: ToolCall,
-        (gate, ended): (&Gate, &CancellationToken),
+        gate: &Gate,
+        ended: &CancellationToken,
     ) -> Result<Result<Permitted<Action>, Denial>, JoinError> {
         let gate = gate.clone();
         let tool = request.name.clone();

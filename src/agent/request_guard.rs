@@ -24,14 +24,7 @@ pub(super) struct RequestGuard<'a> {
     pub(super) told_cost: Option<Money>,
     /// Whether it has used something that is counted only at its end.
     pub(super) is_uncounted: bool,
-    charged: ChargeState,
-}
-
-/// Whether a request has been charged.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum ChargeState {
-    No,
-    Yes,
+    is_charged: bool,
 }
 
 impl<'a> RequestGuard<'a> {
@@ -44,7 +37,7 @@ impl<'a> RequestGuard<'a> {
             usage: TokenUsage::default(),
             told_cost: None,
             is_uncounted: false,
-            charged: ChargeState::No,
+            is_charged: false,
         };
         mind.emit(ModelEvent::ModelRequestStarted {
             agent: mind.agent.clone(),
@@ -70,7 +63,7 @@ impl<'a> RequestGuard<'a> {
 
     /// Charges the request, and returns the event for it.
     fn charge(&mut self, ending: RequestOutcome) -> Event {
-        self.charged = ChargeState::Yes;
+        self.is_charged = true;
         let Self { mind, model, .. } = self;
         Event::Model(ModelEvent::ModelRequestFinished {
             agent: mind.agent.clone(),
@@ -79,7 +72,7 @@ impl<'a> RequestGuard<'a> {
             usage: self.usage,
             cost_usd: mind
                 .budget
-                .charge((model, mind.phase), (self.usage, self.told_cost), ending),
+                .charge(model, mind.phase, self.usage, self.told_cost, ending),
             elapsed_ms: milliseconds(self.since.elapsed()),
         })
     }
@@ -87,7 +80,7 @@ impl<'a> RequestGuard<'a> {
 
 impl Drop for RequestGuard<'_> {
     fn drop(&mut self) {
-        if self.charged == ChargeState::No {
+        if !self.is_charged {
             let asked = self.charge(RequestOutcome::GivenUp);
             // Drop cannot wait: if the channel is full, this event is lost.
             drop(self.mind.events.try_send(asked));

@@ -111,6 +111,17 @@ pub enum SubmissionResponse {
     Closed,
 }
 
+/// A submission that waits for the coordinator.
+#[derive(Debug)]
+pub struct QueuedSubmission {
+    /// Who submits it.
+    pub agent: AgentNumber,
+    /// What is submitted.
+    pub submission: AgentSubmission,
+    /// Sends the response.
+    pub response: oneshot::Sender<SubmissionResponse>,
+}
+
 /// An agent's connection to the coordinator.
 #[derive(Debug)]
 pub struct CoordinatorHandle {
@@ -118,12 +129,8 @@ pub struct CoordinatorHandle {
     pub me: AgentNumber,
     /// How many agents take part.
     pub agents: usize,
-    /// Sends submissions, each with the sender for its response.
-    pub submissions: mpsc::Sender<(
-        AgentNumber,
-        AgentSubmission,
-        oneshot::Sender<SubmissionResponse>,
-    )>,
+    /// Sends submissions.
+    pub submissions: mpsc::Sender<QueuedSubmission>,
     /// The answers so far.
     pub answers: watch::Receiver<AnswerLog>,
     /// The time limits of rounds.
@@ -426,7 +433,7 @@ impl RoundLoop {
                     self.round.refused = self.round.refused.saturating_add(1);
                 }
                 if self.round.refused >= REFUSALS_MAX {
-                    self.stop("its decisions were refused too often".into(), false)
+                    self.stop("its decisions were rejected too often".into(), false)
                         .await;
                     return None;
                 }
@@ -460,22 +467,20 @@ impl RoundLoop {
     }
 
     async fn submit(&self, submission: AgentSubmission) -> SubmissionResponse {
-        let (answer, verdict) = oneshot::channel();
-        if self
-            .coordinator
-            .submissions
-            .send((self.coordinator.me, submission, answer))
-            .await
-            .is_err()
-        {
+        let (response, responded) = oneshot::channel();
+        let queued = QueuedSubmission {
+            agent: self.coordinator.me,
+            submission,
+            response,
+        };
+        if self.coordinator.submissions.send(queued).await.is_err() {
             return SubmissionResponse::Closed;
         }
-        verdict.await.unwrap_or(SubmissionResponse::Closed)
+        responded.await.unwrap_or(SubmissionResponse::Closed)
     }
 
     async fn wait_for_round_end(&self) {
-        self.stop("its time for the round is over".into(), true)
-            .await;
+        self.stop("its round timed out".into(), true).await;
     }
 
     async fn stop(&self, reason: String, timed_out: bool) {

@@ -385,11 +385,9 @@ impl ModelSession {
 fn reject_empty(heard: StreamedReply) -> Result<StreamedReply, BackendError> {
     let nothing = heard.reply.text.is_empty() && heard.reply.calls.is_empty();
     match heard.stop {
-        StopReason::Filtered if nothing => {
-            Err(permanent_error("the vendor held the whole reply back"))
-        }
+        StopReason::Filtered if nothing => Err(permanent_error("the vendor withheld the reply")),
         StopReason::Length if nothing => Err(permanent_error(
-            "the reply met the vendor's length limit while empty",
+            "the empty reply reached the vendor's length limit",
         )),
         StopReason::Done | StopReason::Filtered | StopReason::Length | StopReason::Paused => {
             Ok(heard)
@@ -445,7 +443,7 @@ fn with_wait(mut fault: BackendError) -> BackendError {
         let (asked, most) = (wait.as_secs(), RETRY_WAIT_MAX.as_secs());
         let message = fault.message;
         fault.message =
-            format!("{message} (it asks to wait {asked} s, and massgen waits {most} s at most)");
+            format!("{message} (it asks to wait {asked} s, but massgen waits at most {most} s)");
     }
     fault
 }

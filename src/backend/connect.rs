@@ -93,8 +93,8 @@ fn scripted_replies(config: &BackendConfig, around: ConnectContext<'_>) -> Resul
             ScriptedReplies::parse(&text, &path.to_string(), around.cwd)
         }
         None => Err(
-            Error::new(ErrorKind::Config, "a `scripted` backend has no replies")
-                .with_hint("give `replies` or `script` beside `type: scripted`"),
+            Error::new(ErrorKind::Config, "a `scripted` backend needs replies")
+                .with_hint("set `replies` or `script` with `type: scripted`"),
         ),
     }
 }
@@ -105,10 +105,10 @@ fn unserved_vendor(vendor: &Vendor) -> Error {
         .filter(|vendor| vendor.is_served())
         .map(|vendor| vendor.name)
         .collect();
-    let message = format!("`type: {}` is not served by this version", vendor.name);
+    let message = format!("`type: {}` is not supported by this version", vendor.name);
     let error = Error::new(ErrorKind::Config, message);
     let error = vendor.instead.into_iter().fold(error, Error::with_hint);
-    error.with_hint(format!("served are: {}", served.join(", ")))
+    error.with_hint(format!("supported types: {}", served.join(", ")))
 }
 
 #[cfg(test)]
@@ -164,14 +164,14 @@ mod tests {
         let (kind, text) = refused(&config("moonshot"), &[("OPENAI_API_KEY", "sk-1")]);
         assert_eq!(kind, ErrorKind::Environment);
         insta::assert_snapshot!(text, @r#"
-        no key for `moonshot`: `MOONSHOT_API_KEY` or `KIMI_API_KEY` is not set
-        export `MOONSHOT_API_KEY` or `KIMI_API_KEY`, or write it into `.env` in this directory or in `~/.massgen/.env`
-        or see massgen work without a key: `massgen --config @examples/basic/offline_demo "write a hello program"`
+        no API key for `moonshot`: `MOONSHOT_API_KEY` or `KIMI_API_KEY` is not set
+        export `MOONSHOT_API_KEY` or `KIMI_API_KEY`, or set it in `.env` in this directory or in `~/.massgen/.env`
+        or try massgen without an API key: `massgen --config @examples/basic/offline_demo "write a hello program"`
         "#);
         assert!(
             refused(&config("moonshot"), &[("KIMI_API_KEY", " ")])
                 .1
-                .contains("no key")
+                .contains("no API key")
         );
     }
 
@@ -224,7 +224,7 @@ mod tests {
         assert_eq!(kind, ErrorKind::Config);
         insta::assert_snapshot!(text, @"
         `type: azure_openai` needs an endpoint
-        give `base_url` beside `type`
+        set `base_url` in addition to `type`
         or set `AZURE_OPENAI_ENDPOINT`
         ");
         for malformed in ["localhost:8000/v1", "/v1", "ftp://a.example", "https://"] {
@@ -239,9 +239,9 @@ mod tests {
     fn a_type_that_is_not_served_names_what_to_use_instead() {
         let (kind, text) = refused(&config("copilot"), &[("OPENAI_API_KEY", "sk-1")]);
         assert_eq!(kind, ErrorKind::Config);
-        let (text, served) = text.rsplit_once("\nserved are: ").unwrap();
+        let (text, served) = text.rsplit_once("\nsupported types: ").unwrap();
         insta::assert_snapshot!(text, @"
-        `type: copilot` is not served by this version
+        `type: copilot` is not supported by this version
         use `type: openrouter`, which reaches most models with one key
         ");
         assert!(served.starts_with("chatcompletion, "), "{served}");

@@ -56,7 +56,7 @@ impl CommandPattern {
         for used in 0..=words.len() {
             for at in 0..=self.0.len() {
                 if is_marked(&ahead, used, at) {
-                    self.advance((words, fit), (used, at), &mut ahead);
+                    self.advance(words, fit, used, at, &mut ahead);
                 }
             }
         }
@@ -66,8 +66,10 @@ impl CommandPattern {
     /// Marks the states that one step leads to.
     fn advance(
         &self,
-        (words, fit): (&[ShellWord], PatternFit),
-        (used, at): (usize, usize),
+        words: &[ShellWord],
+        fit: PatternFit,
+        used: usize,
+        at: usize,
         ahead: &mut [Vec<bool>],
     ) {
         let (word, wanted) = (words.get(used), self.0.get(at));
@@ -91,7 +93,7 @@ impl CommandPattern {
         let Some(wanted) = wanted else {
             return;
         };
-        if word_matches(wanted, &known, (used, fit)) {
+        if word_matches(wanted, &known, used, fit) {
             mark(ahead, used + 1, at + 1);
         }
         let is_option = known.starts_with('-');
@@ -104,7 +106,7 @@ impl CommandPattern {
 
 /// Returns whether one word matches. With [`PatternFit::Possible`] a program matches in any
 /// directory.
-fn word_matches(wanted: &str, known: &str, (used, fit): (usize, PatternFit)) -> bool {
+fn word_matches(wanted: &str, known: &str, used: usize, fit: PatternFit) -> bool {
     let is_program = used == 0 && fit == PatternFit::Possible && !wanted.contains('/');
     let program = known.rsplit('/').next().filter(|_| is_program);
     matches_wildcard(wanted, known)

@@ -27,7 +27,9 @@ const VALUE_CHARS_MAX: usize = 500;
 /// `always`; without one it is not offered. Returns `None` at the end of the input, or if the
 /// request is no longer pending.
 pub(crate) fn ask_approval(
-    (agent, question, always): (&AgentId, &ApprovalRequest, Option<&AbsPath>),
+    agent: &AgentId,
+    question: &ApprovalRequest,
+    always: Option<&AbsPath>,
     output: &mut CliOutput<'_>,
     next: &mut dyn FnMut() -> Option<String>,
 ) -> Option<ApprovalAnswer> {
@@ -49,10 +51,10 @@ pub(crate) fn ask_approval(
     )]);
     let offered = match always {
         Some(file) => format!(
-            "[o]nce, for this [s]ession, [a]lways (kept in {}), [n]o, and Enter?",
+            "[o]nce, this [s]ession, [a]lways (saved in {}), [n]o, then Enter?",
             escape_name(&file.to_string())
         ),
-        None => "[o]nce, for this [s]ession, [n]o, and Enter?".to_owned(),
+        None => "[o]nce, this [s]ession, [n]o, then Enter?".to_owned(),
     };
     loop {
         output.ask(&offered);
@@ -61,8 +63,8 @@ pub(crate) fn ask_approval(
             ("s" | "session", _) => return Some(ApprovalAnswer::Session),
             ("a" | "always", Some(_)) => return Some(ApprovalAnswer::Always),
             ("n" | "no", _) => return Some(ApprovalAnswer::No),
-            (_, Some(_)) => output.note("type o, s, a or n, and Enter"),
-            (_, None) => output.note("type o, s or n, and Enter"),
+            (_, Some(_)) => output.note("type o, s, a or n, then Enter"),
+            (_, None) => output.note("type o, s or n, then Enter"),
         }
     }
 }
@@ -90,7 +92,7 @@ fn show_value(name: Option<&str>, value: &Value, output: &mut CliOutput<'_>) {
             let chars = count_noun(text.chars().count(), "character");
             let title = format!("  {}: {lines}, {chars}", escape_name(name));
             output.line(&[(TextStyle::Faint, &title)]);
-            return show_lines(text, ("    | ", TextStyle::Plain), output);
+            return show_lines(text, "    | ", TextStyle::Plain, output);
         }
         (_, Some(edits)) => {
             let title = format!(
@@ -100,8 +102,8 @@ fn show_value(name: Option<&str>, value: &Value, output: &mut CliOutput<'_>) {
             );
             output.line(&[(TextStyle::Faint, &title)]);
             for (old, new) in edits.iter().take(VALUES_SHOWN_MAX) {
-                show_lines(old, ("    - ", TextStyle::Bad), output);
-                show_lines(new, ("    + ", TextStyle::Good), output);
+                show_lines(old, "    - ", TextStyle::Bad, output);
+                show_lines(new, "    + ", TextStyle::Good, output);
             }
             return show_more(edits.len(), output);
         }
@@ -120,7 +122,7 @@ fn edited_text(value: &Value) -> Option<(&str, &str)> {
     ))
 }
 
-fn show_lines(text: &str, (mark, style): (&str, TextStyle), output: &mut CliOutput<'_>) {
+fn show_lines(text: &str, mark: &str, style: TextStyle, output: &mut CliOutput<'_>) {
     for line in text.lines().take(TEXT_LINES_MAX) {
         let line = escape_line(&truncate(line, LINE_CHARS_MAX));
         output.line(&[(style, &format!("{mark}{line}"))]);

@@ -24,140 +24,140 @@ use crate::sandbox_policy::sandbox_level::SandboxLevelChoice;
 use crate::spending::money::Money;
 use crate::world::store::naming::LAST;
 
-/// Everything that was typed.
+/// The whole command line.
 #[derive(Debug, Parser)]
 #[command(
     name = "massgen",
     version,
-    about = "Lets several LLM agents work on one task, vote, and deliver the winner's files.",
-    override_usage = "massgen [OPTIONS] TASK [-]\n       massgen [OPTIONS]            (types a session on a terminal)\n       massgen COMMAND",
+    about = "Let several LLM agents work on one task, vote, and deliver the winner's files.",
+    override_usage = "massgen [OPTIONS] TASK [-]\n       massgen [OPTIONS]            (starts an interactive session)\n       massgen COMMAND",
     after_help = EXAMPLES,
     args_conflicts_with_subcommands = true,
     disable_help_subcommand = true
 )]
 pub(crate) struct CliArguments {
-    /// What to do instead of a run.
+    /// The command to execute instead of a run.
     #[command(subcommand)]
     pub command: Option<CliCommand>,
-    /// How to run.
+    /// The arguments of a run.
     #[command(flatten)]
     pub run: RunArguments,
-    /// Does what `massgen roles` does, for the config of `--config`, if there is one.
-    #[arg(long, conflicts_with = "task")]
+    /// Former name of `massgen roles`.
+    #[arg(long, conflicts_with = "task", hide = true)]
     pub permissions: bool,
-    /// Does what `massgen branches` does.
-    #[arg(long, exclusive = true)]
+    /// Former name of `massgen branches`.
+    #[arg(long, exclusive = true, hide = true)]
     pub branches: bool,
 }
 
-/// What a run is started with.
+/// Arguments of a run.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct RunArguments {
-    /// The task, quoted as one argument; a further `-` appends standard input to it, and `-` alone
-    /// is standard input as the task.
+    /// The task, quoted as one argument. `-` after it appends standard input to the task; `-`
+    /// alone reads the task from standard input.
     #[arg(value_name = "TASK")]
     pub task: Vec<String>,
-    /// The team: a YAML file, or `@examples/NAME` for one that is built in. Default: `config.yaml`
-    /// in `.massgen`, `~/.massgen/configs` or `~/.config/massgen`, and without one a team from the
-    /// keys in the environment and the local servers that answer.
+    /// Config of the team: a YAML file, or `@examples/NAME` for a built-in one. Default:
+    /// `config.yaml` in `.massgen`, `~/.massgen/configs` or `~/.config/massgen`; if there is
+    /// none, a team built from the API keys in the environment and the running local servers.
     #[arg(short, long, value_name = "FILE")]
     pub config: Option<String>,
-    /// The model of a team of one agent. Default: the backend's own.
+    /// Model of a single-agent team. Default: the default model of the backend.
     #[arg(short, long, value_name = "MODEL", conflicts_with = "config")]
     pub model: Option<String>,
-    /// The backend type of a team of one agent. Default: the one that the model's name tells.
+    /// Backend type of a single-agent team. Default: derived from the model name.
     #[arg(short, long, value_name = "TYPE", conflicts_with = "config",
         value_parser = backend_types(), hide_possible_values = true)]
     pub backend: Option<String>,
-    /// The endpoint of a team of one agent. Default: the backend's own.
+    /// API endpoint of a single-agent team. Default: the endpoint of the backend.
     #[arg(long, value_name = "URL", conflicts_with = "config")]
     pub base_url: Option<String>,
-    /// What a team of one agent is told beside the task. Default: nothing.
+    /// Additional system message of a single-agent team. Default: none.
     #[arg(long, value_name = "TEXT", conflicts_with = "config")]
     pub system_message: Option<String>,
-    /// Opens the current directory to the agents, for reading (`ro`) or so that the final agent may
-    /// also write (`rw`). Default: closed unless the config opens it.
+    /// Give the agents access to the current directory: `ro` to read, `rw` to let the final
+    /// agent write too. Default: no access unless the config gives it.
     #[arg(long, value_name = "ACCESS")]
     pub cwd_context: Option<CwdContext>,
-    /// A file that the final answer is also written to. Default: none.
+    /// Also write the final answer to this file. Default: none.
     #[arg(short, long, value_name = "FILE")]
     pub output_file: Option<String>,
-    /// What standard output gets. Default: `text`.
+    /// Format of standard output. Default: `text`.
     #[arg(long, value_name = "FORMAT", default_value = "text", hide_default_value = true,
         conflicts_with_all = ["automation", "dry_run"])]
     pub output_format: OutputFormat,
-    /// Prints only `KEY: value` lines for scripts on standard output. Default: off.
+    /// Print only `KEY: value` lines for scripts on standard output. Default: off.
     #[arg(long)]
     pub automation: bool,
-    /// The time for the whole run, in seconds. Default: the config's, or 1800.
+    /// Timeout of the whole run, in seconds. Default: from the config, or 1800.
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, allow_negative_numbers = true)]
     pub orchestrator_timeout: Option<u64>,
-    /// How often vendors may be asked in a minute, all agents together: requests, or tokens with
-    /// `tpm` after the number. Holds beside the config's `rate_limits`. Default: the config's.
+    /// Rate limit for all agents together: requests per minute, or tokens per minute with the
+    /// suffix `tpm`. Applies in addition to `rate_limits` of the config. Default: from the
+    /// config.
     #[arg(long, value_name = "[TYPE[/MODEL]=]N", value_parser = RateLimit::parse)]
     pub rate_limit: Vec<RateLimit>,
-    /// What holds local commands of all agents to their grants: `auto`, `A`, `B`, `C`, or `off` for
-    /// nothing. Default: what the config says, else `auto`.
-    #[arg(long, value_name = "TIER")]
+    /// Sandbox level for local commands of all agents: `auto`, `overlay`, `namespaces`,
+    /// `landlock` or `off`. Default: from the config, or `auto`.
+    #[arg(long, value_name = "LEVEL")]
     pub sandbox: Option<SandboxLevelChoice>,
-    /// How much the run may use.
+    /// Limits of the run.
     #[command(flatten)]
     pub limits: LimitArguments,
-    /// How what comes of the run is delivered.
+    /// How the result is delivered.
     #[command(flatten)]
     pub delivery: DeliveryArguments,
-    /// Asks the program that listens at this socket about calls that `permissions` has asked, instead of
-    /// whoever sits at the terminal. Default: the terminal; without one, such calls are denied.
-    #[arg(long, value_name = "SOCKET")]
-    pub ask_file: Option<String>,
-    /// A file with what you would answer if the pipeline of the config asked you about the task: any text,
-    /// of which all roles are told as it is. Default:
-    /// you are asked at the terminal; without one, assumptions hold.
-    #[arg(long, value_name = "FILE")]
-    pub answers: Option<String>,
-    /// The file of what models cost. Default: `~/.massgen/models.yaml`, if it is there.
+    /// Unix socket of a program that answers approval requests instead of the terminal.
+    /// Default: ask on the terminal; without a terminal, deny.
+    #[arg(long, alias = "ask-file", value_name = "SOCKET")]
+    pub approval_socket: Option<String>,
+    /// File with answers to the pipeline's clarifying questions, passed verbatim to every role.
+    /// Default: ask on the terminal; without a terminal, use the agents' assumptions.
+    #[arg(long, alias = "answers", value_name = "FILE")]
+    pub clarifications: Option<String>,
+    /// File with model prices. Default: `~/.massgen/models.yaml`, if it exists.
     #[arg(long, value_name = "FILE")]
     pub models: Option<String>,
-    /// Which session the run is a turn of.
+    /// The session that the run belongs to.
     #[command(flatten)]
     pub session: SessionArguments,
-    /// How a session that is typed shows itself.
+    /// How an interactive session is displayed.
     #[command(flatten)]
     pub typed: InteractiveArguments,
-    /// Logs every detail, in `massgen_debug.log` in the run's log directory. Default: off.
+    /// Write a detailed log to `massgen_debug.log` in the run's log directory. Default: off.
     #[arg(long)]
     pub debug: bool,
-    /// Shows the team, the grants of every agent in both phases and what each model would first be
-    /// sent, or of a pipeline its roles, its project and its course, and calls nobody. Default: off.
+    /// Show the team, each agent's grants in both phases and the first prompt, without calling
+    /// any model. For a pipeline: its roles, project and stage order. Default: off.
     #[arg(long)]
     pub dry_run: bool,
 }
 
-/// How what comes of a run is delivered.
+/// How the result of a run is delivered.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub(crate) struct DeliveryArguments {
-    /// Applies what the final agent delivers unasked, whatever `delivery` in the config says.
-    /// Default: as the config says.
+    /// Apply the delivery without asking, whatever `delivery` says in the config. Default: from
+    /// the config.
     #[arg(short, long)]
     pub yes: bool,
 }
 
-/// How much a run may use. A flag stands in the place of the config's limit for the run; an agent's
-/// own limits hold beside it.
+/// Limits of a run. A flag replaces the limit of the config; limits of single agents still apply.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub(crate) struct LimitArguments {
-    /// US dollars that the run may cost; it replaces the limit of the config, higher or lower. When
-    /// they are spent, the best answer so far is the result, and the exit status is 5. Default: the
-    /// config's, or any.
+    /// Maximum cost of the run in US dollars, instead of the limit in the config. When it is
+    /// reached, the best answer so far is the result, and the exit status is 5. Default: from
+    /// the config, or no limit.
     #[arg(long = "max-cost-usd", value_name = "DOLLARS", value_parser = parse_dollars,
         allow_negative_numbers = true)]
     pub cost: Option<Money>,
-    /// Tokens of requests and replies that the run may use, in the same way. Default: the config's,
-    /// or any.
+    /// Maximum number of tokens in requests and replies, with the same effect. Default: from
+    /// the config, or no limit.
     #[arg(long = "max-tokens-total", value_name = "COUNT", value_parser = parse_tokens,
         allow_negative_numbers = true)]
     pub tokens: Option<u64>,
-    /// Tool calls that the run may make, in the same way. Default: the config's, or any.
+    /// Maximum number of tool calls, with the same effect. Default: from the config, or no
+    /// limit.
     #[arg(long = "max-tool-calls", value_name = "COUNT", value_parser = parse_call_count,
         allow_negative_numbers = true)]
     pub tool_calls: Option<u64>,
@@ -197,13 +197,13 @@ fn parse_call_count(text: &str) -> Result<u64, &'static str> {
     text.parse().map_err(|_| "expected a whole number")
 }
 
-/// How the current directory is opened to the agents.
+/// Access of the agents to the current directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CwdContext {
-    /// For reading.
+    /// Read access.
     #[value(alias = "read")]
     Ro,
-    /// For reading, and for writing in the final phase.
+    /// Read access, and write access in the final phase.
     #[value(alias = "write")]
     Rw,
 }
@@ -217,260 +217,261 @@ impl From<CwdContext> for Permission {
     }
 }
 
-/// What can be done instead of a run.
+/// Commands other than a run.
 #[derive(Debug, Subcommand)]
 pub(crate) enum CliCommand {
-    /// Checks, lists and shows team configs.
+    /// Check, list and show team configs.
     #[command(subcommand, arg_required_else_help = false)]
     Config(ConfigCommand),
-    /// Lists the models that are known, with what they hold and what they cost.
+    /// List known models with their context sizes and prices.
     #[command(after_help = MODELS_EXAMPLES)]
     Models(ModelsArguments),
-    /// Says what agents may do and why, without doing it.
+    /// Explain what agents may do and why, without doing it.
     #[command(subcommand, arg_required_else_help = false, after_help = EXPLAIN_EXAMPLES)]
     Explain(ExplainCommand),
-    /// Carries out one tool call as an agent would, through the same gate.
+    /// Make one tool call as an agent would, with the same permission checks.
     #[command(after_help = TOOL_EXAMPLES)]
     Tool(ToolArguments),
-    /// Runs one command as an agent would, on your own standard streams; its exit status is that of
-    /// massgen.
+    /// Run one command as an agent would, with your standard streams. The exit status is that
+    /// of the command.
     #[command(after_help = SANDBOX_EXAMPLES)]
     Sandbox(SandboxArguments),
-    /// Offers massgen to other agents, as a server of the Model Context Protocol; signs you in at
-    /// servers of others.
+    /// Run massgen as an MCP server for other agents; sign in to MCP servers.
     #[command(subcommand, arg_required_else_help = false)]
     Mcp(McpCommand),
-    /// Answers other programs that ask before they call a tool.
+    /// Answer permission hooks of other programs.
     #[command(subcommand, arg_required_else_help = false)]
     Hook(HookCommand),
-    /// Lists, shows, follows and packs the records of runs.
+    /// List, show, follow and export the logs of runs.
     #[command(subcommand, arg_required_else_help = false, after_help = LOGS_EXAMPLES)]
     Logs(LogsCommand),
-    /// Lists, shows, resumes, forks, packs, takes in and removes sessions.
+    /// List, show, resume, fork, export, import and delete sessions.
     #[command(subcommand, arg_required_else_help = false, after_help = SESSIONS_EXAMPLES)]
     Sessions(SessionsCommand),
-    /// Shows what a run delivered, or would deliver.
+    /// Show what a run delivered, or would deliver.
     #[command(after_help = DIFF_EXAMPLES)]
     Diff(DiffArguments),
-    /// Applies what was not taken of a delivery, or the answer of another agent.
+    /// Apply changes of a delivery that were not applied, or the answer of another agent.
     #[command(after_help = APPLY_EXAMPLES)]
     Apply(ApplyArguments),
-    /// Takes a delivery back.
+    /// Revert a delivery.
     #[command(after_help = UNDO_EXAMPLES)]
     Undo(UndoArguments),
-    /// Plays a recorded run again through this version, offline, and compares what agents decide.
+    /// Replay a recorded run offline with this version, and compare the agents' decisions.
     #[command(after_help = REPLAY_EXAMPLES)]
     Replay(ReplayArguments),
-    /// What can be done with a pipeline of roles.
+    /// Commands for pipelines.
     #[command(flatten)]
     Pipeline(PipelineCommand),
-    /// Prints the schemas of what scripts read.
+    /// Print the JSON schemas of machine-readable output.
     #[command(subcommand, arg_required_else_help = false, after_help = SCHEMA_EXAMPLES)]
     Schema(SchemaCommand),
-    /// Tries what a run needs; says what is missing and what to do about it.
+    /// Check this machine and a config for problems, and suggest fixes.
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(DoctorArguments),
-    /// Tries attacks and ordinary work against the sandbox of this machine; nothing is left.
+    /// Test the sandbox of this machine with attacks and ordinary work, without leaving
+    /// anything behind.
     #[command(after_help = SELFTEST_EXAMPLES)]
     Selftest(SelftestArguments),
-    /// Builds the image that agents' containers are made from.
+    /// Build the container image for agents.
     #[command(subcommand, arg_required_else_help = false, after_help = DOCKER_EXAMPLES)]
     Docker(DockerCommand),
-    /// Prints a completion script, for example `massgen completions bash`.
+    /// Print a completion script, for example `massgen completions bash`.
     Completions {
-        /// The shell that the script is for.
+        /// The shell.
         shell: Shell,
     },
-    /// Prints the manual pages, for example `massgen man | man -l -`.
+    /// Print the manual pages, for example `massgen man | man -l -`.
     Man,
 }
 
-/// Which models are listed.
+/// Arguments of `massgen models`.
 #[derive(Args, Debug)]
 pub(crate) struct ModelsArguments {
-    /// Text that the name of a model or of its vendor holds. Default: all models.
+    /// List only models whose name or vendor contains this text. Default: all models.
     #[arg(value_name = "PATTERN")]
     pub pattern: Option<String>,
-    /// The file of your own models. Default: `~/.massgen/models.yaml`, if it is there.
+    /// File with your own models. Default: `~/.massgen/models.yaml`, if it exists.
     #[arg(long, value_name = "FILE")]
     pub models: Option<String>,
-    /// Prints JSON. Default: text.
+    /// Print JSON. Default: text.
     #[arg(long)]
     pub json: bool,
 }
 
-/// What is looked at.
+/// Arguments of `massgen doctor`.
 #[derive(Args, Debug)]
 pub(crate) struct DoctorArguments {
-    /// Asks every endpoint of the team for its models, with its key. Default: nobody is asked.
+    /// List the models of every endpoint of the team, with its API key. Default: no network
+    /// access.
     #[arg(long)]
     pub online: bool,
-    /// The team whose needs count. Default: looked up as for a run.
+    /// Config of the team to check for. Default: the config that a run would use.
     #[arg(short, long, value_name = "FILE")]
     pub config: Option<String>,
-    /// Prints one JSON object. Default: text.
+    /// Print one JSON object. Default: text.
     #[arg(long)]
     pub json: bool,
 }
 
-/// What can be done about containers.
+/// Commands for containers.
 #[derive(Clone, Copy, Debug, Subcommand)]
 pub(crate) enum DockerCommand {
-    /// Builds the image, with the engine that a run would use.
+    /// Build the image with the engine that a run would use.
     Build {
-        /// Builds the one for `command_line_docker_enable_sudo`. Default: the one without `sudo`.
+        /// Build the image for `command_line_docker_enable_sudo`. Default: the image
+        /// without `sudo`.
         #[arg(long)]
         sudo: bool,
     },
-    /// Prints what it is built by.
+    /// Print the Dockerfile of the image.
     Dockerfile,
 }
 
-/// What the self test tries.
+/// Arguments of `massgen selftest`.
 #[derive(Args, Debug)]
 pub(crate) struct SelftestArguments {
-    /// The tier that is tried: `A`, `B`, `C`, or `auto` for the strongest. Default: every tier that
-    /// this machine has.
-    #[arg(long, value_name = "TIER")]
+    /// Sandbox level to test: `overlay`, `namespaces`, `landlock`, or `auto` for the strongest
+    /// one. Default: every available level.
+    #[arg(long, value_name = "LEVEL")]
     pub sandbox: Option<SandboxLevelChoice>,
-    /// Tries containers of this image, which is on this machine and holds bash, git and Python, in
-    /// place of the tiers.
+    /// Test containers of this local image instead of the sandbox; it must contain bash, git
+    /// and Python.
     #[arg(long, value_name = "IMAGE", conflicts_with = "sandbox")]
     pub docker: Option<String>,
-    /// Tries only cases whose name or class matches. Default: all.
+    /// Run only cases whose name or class matches this regular expression. Default: all.
     #[arg(long, value_name = "REGEX")]
     pub only: Option<String>,
-    /// How many cases are tried at once. Default: one for each processor.
+    /// Number of cases to run in parallel. Default: one per processor.
     #[arg(long, value_name = "COUNT", value_parser = parse_jobs)]
     pub jobs: Option<usize>,
-    /// Prints one JSON object. Default: text.
+    /// Print one JSON object. Default: text.
     #[arg(long)]
     pub json: bool,
 }
 
-/// Which schema is printed.
+/// Schemas to print.
 #[derive(Clone, Copy, Debug, Subcommand)]
 pub(crate) enum SchemaCommand {
-    /// Prints the JSON Schema (draft 2020-12) of every line of `--output-format stream-json` and of
+    /// Print the JSON Schema (draft 2020-12) of each line of `--output-format stream-json` and
     /// `events.jsonl`, and of the object of `--output-format json`.
     Events,
 }
 
-/// What can be done with configs.
+/// Commands for configs.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
-    /// Reports every error and warning of team configs; ends with 2 if there is an error.
+    /// Report every error and warning in team configs; exit with status 2 if there is an error.
     #[command(after_help = CHECK_EXAMPLES)]
     Check {
-        /// The YAML files.
+        /// YAML files.
         #[arg(required = true, value_name = "FILE")]
         files: Vec<String>,
-        /// Prints one JSON object for each file, one on a line. Default: text.
+        /// Print one JSON object per file, one per line. Default: text.
         #[arg(long)]
         json: bool,
-        /// Ends with 2 on warnings too. Default: only on errors.
+        /// Exit with status 2 on warnings too. Default: only on errors.
         #[arg(long)]
         strict: bool,
     },
-    /// Lists the configs that are built in.
+    /// List the built-in configs.
     Examples,
-    /// Prints a config that is built in, for example `massgen config show basic/offline_demo`.
+    /// Print a built-in config, for example `massgen config show basic/offline_demo`.
     Show {
-        /// Its name, as `massgen config examples` lists it.
+        /// Name of the config, as listed by `massgen config examples`.
         name: String,
     },
-    /// Prints the JSON Schema of team configs, for editors.
+    /// Print the JSON Schema of team configs, for editors.
     Schema,
 }
 
-/// What can be done with the records of runs.
+/// Commands for the logs of runs.
 #[derive(Debug, Subcommand)]
 pub(crate) enum LogsCommand {
-    /// Lists the runs of this directory, newest first.
+    /// List the runs in this directory, newest first.
     List {
-        /// Prints one JSON object for each run, one on a line. Default: a table.
+        /// Print one JSON object per run, one per line. Default: a table.
         #[arg(long)]
         json: bool,
     },
-    /// Tells a run from its records, as the terminal showed it.
+    /// Show a run from its log, as the terminal displayed it.
     Show {
         /// The run.
         run: String,
-        /// Prints the events, one JSON object on a line. Default: text.
+        /// Print the events as JSON, one per line. Default: text.
         #[arg(long)]
         json: bool,
     },
-    /// As `show`, and goes on as the run does until it ends.
+    /// Like `show`, then follow new events until the run ends.
     Follow {
         /// The run. Default: the newest.
         #[arg(default_value = LAST, hide_default_value = true)]
         run: String,
-        /// Prints the events, one JSON object on a line. Default: text.
+        /// Print the events as JSON, one per line. Default: text.
         #[arg(long)]
         json: bool,
     },
-    /// Packs all records of a run into one archive, secrets taken out as they are on disk.
+    /// Export all logs of a run to one archive. Secrets are redacted as they are on disk.
     Export {
         /// The run.
         run: String,
-        /// The archive, a new file. Default: the run's name and `.tar.gz`, in this directory.
+        /// Archive to create. Default: the name of the run and `.tar.gz`, in the current
+        /// directory.
         #[arg(short, long, value_name = "FILE")]
         output: Option<String>,
     },
 }
 
-/// What can be done with sessions.
+/// Commands for sessions.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionsCommand {
-    /// Lists the sessions of this directory, the one that was used last first.
+    /// List the sessions of this directory, most recently used first.
     List {
-        /// Prints one JSON object for each session, one on a line. Default: a table.
+        /// Print one JSON object per session, one per line. Default: a table.
         #[arg(long)]
         json: bool,
     },
-    /// Shows the turns of a session: tasks, answers and what is open.
+    /// Show the turns of a session: tasks, answers and paths that are open.
     Show {
         /// The session.
         #[arg(default_value = LAST, hide_default_value = true)]
         session: String,
-        /// Prints one JSON object for each turn, one on a line. Default: text.
+        /// Print one JSON object per turn, one per line. Default: text.
         #[arg(long)]
         json: bool,
     },
-    /// Goes on with the last run of a session if it was broken off, from its last recorded event:
-    /// what models have said is not asked for again.
+    /// Resume the session's interrupted run from its last event, without repeating model calls.
     Resume {
         /// The session.
         #[arg(default_value = LAST, hide_default_value = true)]
         session: String,
-        /// The config that holds from now on. Default: the one that the run began with.
+        /// Config to use from now on. Default: the config that the run started with.
         #[arg(short, long, value_name = "FILE")]
         config: Option<String>,
     },
-    /// Makes a second session of the same turns and prints its id.
+    /// Copy a session with all its turns and print the id of the copy.
     Fork {
         /// The session.
         session: String,
     },
-    /// Packs a session into one archive, secrets taken out as they are on disk.
+    /// Export a session to one archive. Secrets are redacted as they are on disk.
     Export {
         /// The session.
         session: String,
-        /// The archive, a new file. Default: the session's id and `.tar.gz`, in this directory.
+        /// Archive to create. Default: the session id and `.tar.gz`, in the current
+        /// directory.
         #[arg(short, long, value_name = "FILE")]
         output: Option<String>,
     },
-    /// Takes in a session that was exported, here or elsewhere, and prints the id that it has from now
-    /// on.
+    /// Import an exported session and print its new id.
     Import {
         /// The archive.
         file: String,
     },
-    /// Removes what nobody has used for long, or the oldest: sessions, the records and workspaces of
-    /// runs, pipelines, and what is kept of deliveries. What is in use stays, and so does the newest of
-    /// each kind.
+    /// Remove unused or old sessions, logs and workspaces of runs, pipelines and delivery
+    /// records. What is in use and the newest of each kind are kept.
     Prune(PruneArguments),
-    /// Removes sessions with all their turns. The files that were delivered stay.
+    /// Delete sessions with all their turns. Delivered files are kept.
     Delete {
         /// The sessions.
         #[arg(required = true, value_name = "SESSION")]
@@ -478,85 +479,88 @@ pub(crate) enum SessionsCommand {
     },
 }
 
-/// Which delivery is shown.
+/// Arguments of `massgen diff`.
 #[derive(Args, Debug)]
 pub(crate) struct DiffArguments {
-    /// The run. Default: the newest that delivers something.
+    /// The run. Default: the newest one with a delivery.
     #[arg(default_value = LAST, hide_default_value = true)]
     pub run: String,
-    /// Shows only what lies there. Default: all.
+    /// Show only changes below this path. Default: all.
     #[arg(long, value_name = "PATH")]
     pub path: Vec<String>,
-    /// Shows how many lines of each file differ, and not which. Default: the lines.
+    /// Show only the number of changed lines per file. Default: the changed lines.
     #[arg(long)]
     pub stat: bool,
 }
 
-/// What is applied.
+/// Arguments of `massgen apply`.
 #[derive(Args, Debug)]
 pub(crate) struct ApplyArguments {
-    /// The run. Default: the newest that delivers something.
+    /// The run. Default: the newest one with a delivery.
     #[arg(default_value = LAST, hide_default_value = true)]
     pub run: String,
-    /// Applies the answer of this agent: its id, or its name among the agents, such as `agent2`.
-    /// Default: what the final agent offered.
+    /// Apply the answer of this agent, by its id or its name among the agents, such as
+    /// `agent2`. Default: the result of the final agent.
     #[arg(long, value_name = "AGENT")]
     pub agent: Option<String>,
-    /// Applies only what lies there; a directory outside of the current one has to be named.
-    /// Default: all.
+    /// Apply only changes below this path. Directories outside the current one must be named
+    /// explicitly. Default: all.
     #[arg(long, value_name = "PATH")]
     pub path: Vec<String>,
-    /// Applies unasked. Default: on a terminal you are asked.
+    /// Apply without asking. Default: ask on the terminal.
     #[arg(short, long)]
     pub yes: bool,
-    /// What becomes of what a pipeline of roles made: `merge` commits a merge with its history to your
-    /// branch, `squash` one commit, `files` leaves git alone. Default: `merge` in a project, else `files`.
-    #[arg(long = "as", value_name = "SHAPE")]
-    pub shape: Option<HistoryModeArgument>,
-    /// Pushes your branch to this remote after a merge or squash, with your own git. Default: nothing is
-    /// pushed.
+    /// How a pipeline's result reaches your git history: `merge` adds a merge commit with all
+    /// commits of the roles to your branch, `squash` adds one commit, `none` delivers files
+    /// only. Default: `merge` in a project, else `none`.
+    #[arg(long, alias = "as", value_name = "MODE")]
+    pub history: Option<HistoryModeArgument>,
+    /// After a merge or squash, push your branch to this remote with your git. Default: do not
+    /// push.
     #[arg(long, value_name = "REMOTE")]
     pub push: Option<String>,
 }
 
-/// What becomes of what a pipeline made.
+/// How the result of a pipeline reaches the git history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum HistoryModeArgument {
-    /// A merge with its history.
+    /// A merge commit with all commits of the roles.
     Merge,
     /// One commit.
     Squash,
-    /// Files alone.
+    /// Files only, without a commit.
+    #[value(name = "none", alias = "files")]
     Files,
 }
 
-/// What is taken back.
+/// Arguments of `massgen undo`.
 #[derive(Args, Debug)]
 pub(crate) struct UndoArguments {
-    /// The run. Default: the newest that delivers something.
+    /// The run. Default: the newest one with a delivery.
     #[arg(default_value = LAST, hide_default_value = true)]
     pub run: String,
-    /// Takes back only what lies there; a directory outside of the current one has to be named.
-    /// Default: all.
+    /// Revert only changes below this path. Directories outside the current one must be named
+    /// explicitly. Default: all.
     #[arg(long, value_name = "PATH")]
     pub path: Vec<String>,
-    /// Also replaces what was changed since the delivery; it is kept with the delivery. Default: it
-    /// stays.
+    /// Also revert files that were changed after the delivery; your version is kept with the
+    /// delivery. Default: leave them unchanged.
     #[arg(long)]
     pub force: bool,
 }
 
-/// What is removed.
+/// Arguments of `massgen sessions prune`.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct PruneArguments {
-    /// Removes what nobody has used for so long: `12h`, `30d` or `2w`. Default: any age is kept.
+    /// Remove what has not been used for this long: `12h`, `30d` or `2w`. Default: no age
+    /// limit.
     #[arg(long, value_name = "AGE", value_parser = parse_age, required_unless_present = "larger_than")]
     pub older_than: Option<u64>,
-    /// Removes the oldest as long as all of it takes up more than this: `500MiB`, `5GiB`. Default: any
-    /// size is kept.
+    /// Remove the oldest until everything together is at most this large: `500MiB`, `5GiB`.
+    /// Default: no size limit.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub larger_than: Option<u64>,
-    /// Only says what would be removed. Default: it is removed.
+    /// Only print what would be removed. Default: remove it.
     #[arg(long)]
     pub dry_run: bool,
 }
@@ -570,71 +574,75 @@ fn parse_size(text: &str) -> Result<u64, &'static str> {
     size::bytes(&units).ok_or("expected a size, such as 500MiB or 5GiB")
 }
 
-/// Which run is played again, and how that is told.
+/// Arguments of `massgen replay`.
 #[derive(Args, Debug)]
 pub(crate) struct ReplayArguments {
-    /// The run: a log directory, its name, the beginning of it, or `last`.
+    /// The run: a log directory, its name, a prefix of the name, or `last`.
     pub run: String,
-    /// Prints one JSON object. Default: text.
+    /// Print one JSON object. Default: text.
     #[arg(long)]
     pub json: bool,
-    /// Keeps the workspaces and records of the replay, and says where. Default: they are removed.
+    /// Keep the workspaces and logs of the replay and print their location. Default: remove
+    /// them.
     #[arg(long)]
     pub keep: bool,
 }
 
-/// What can be explained.
+/// Commands of `massgen explain`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ExplainCommand {
-    /// Says whether a path may be read and written, by which grant and rule.
+    /// Explain whether a path may be read and written, by which grant and rule.
     Path(ExplainPathArguments),
-    /// Says which commands a command line is made of, and what may be run, by which rule and in what.
+    /// Explain which commands a command line consists of, whether they may run, by which rule
+    /// and in which sandbox.
     Command(ExplainCommandArguments),
-    /// Says which paths a prompt opens, and what the agents read of it.
+    /// Explain which paths a prompt opens and what the agents read of it.
     Prompt {
         /// The prompt.
         #[arg(value_name = "TEXT")]
         text: String,
-        /// What relative paths in the prompt are relative to. Default: the current directory.
+        /// Directory that relative paths in the prompt are resolved against. Default: the
+        /// current directory.
         #[arg(long, value_name = "DIR")]
         base: Option<String>,
-        /// Prints JSON. Default: text.
+        /// Print JSON. Default: text.
         #[arg(long)]
         json: bool,
     },
-    /// Answers tool calls, one JSON object on each line of standard input, with a decision each.
+    /// Decide about tool calls: read one JSON object per line from standard input and print one
+    /// decision for each.
     Calls(GrantsSource),
 }
 
-/// Which path is explained, and for whom.
+/// Arguments of `massgen explain path`.
 #[derive(Args, Debug)]
 pub(crate) struct ExplainPathArguments {
     /// The path, relative to the current directory.
     pub path: String,
-    /// The agent that asks. Default: every agent.
+    /// The agent. Default: every agent.
     #[arg(long, value_name = "ID")]
     pub agent: Option<String>,
-    /// The phase that it asks in. Default: both.
+    /// The phase. Default: both.
     #[arg(long, value_name = "PHASE")]
     pub phase: Option<PhaseArgument>,
-    /// The team. Default: looked up as for a run.
+    /// Config of the team. Default: the config that a run would use.
     #[arg(short, long, value_name = "FILE")]
     pub config: Option<String>,
-    /// Prints JSON. Default: text.
+    /// Print JSON. Default: text.
     #[arg(long)]
     pub json: bool,
 }
 
-/// Which command line is explained, and for whom.
+/// Arguments of `massgen explain command`.
 #[derive(Args, Debug)]
 pub(crate) struct ExplainCommandArguments {
-    /// The command line, as an agent would give it to `execute_command`.
+    /// The command line, as an agent would pass it to `execute_command`.
     #[arg(value_name = "COMMAND", allow_hyphen_values = true)]
     pub command: String,
-    /// The agent that runs it. Default: the only one.
+    /// The agent. Default: the only one.
     #[arg(long, value_name = "ID")]
     pub agent: Option<String>,
-    /// The phase that it runs it in. Default: coordination.
+    /// The phase. Default: coordination.
     #[arg(
         long,
         value_name = "PHASE",
@@ -642,36 +650,35 @@ pub(crate) struct ExplainCommandArguments {
         hide_default_value = true
     )]
     pub phase: PhaseArgument,
-    /// The team. Default: looked up as for a run; without one, the rules are those of a config that
-    /// says nothing.
+    /// Config of the team. Default: the config that a run would use, or the default rules.
     #[arg(short, long, value_name = "FILE")]
     pub config: Option<String>,
-    /// Prints JSON. Default: text.
+    /// Print JSON. Default: text.
     #[arg(long)]
     pub json: bool,
 }
 
-/// Which call is carried out, and for whom.
+/// Arguments of `massgen tool`.
 #[derive(Args, Debug)]
 pub(crate) struct ToolArguments {
-    /// The tool's name.
+    /// Name of the tool.
     pub name: String,
-    /// The arguments as a JSON object, or `-` for standard input.
+    /// Arguments of the call as a JSON object, or `-` for standard input.
     #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
     pub args: String,
-    /// Runs the command in a container of this image. Default: in what the config says, else in the
+    /// Run the command in a container of this image. Default: as the config says, or in the
     /// sandbox.
     #[arg(long, value_name = "IMAGE", conflicts_with = "sandbox")]
     pub docker: Option<String>,
-    /// Who calls.
+    /// The caller.
     #[command(flatten)]
     pub caller: CallerArguments,
 }
 
-/// One command that is to be run.
+/// Arguments of `massgen sandbox`.
 #[derive(Args, Debug)]
 pub(crate) struct SandboxArguments {
-    /// Who runs it.
+    /// The caller.
     #[command(flatten)]
     pub caller: CallerArguments,
     /// The program and its arguments.
@@ -679,28 +686,28 @@ pub(crate) struct SandboxArguments {
     pub command: Vec<String>,
 }
 
-/// What another program asks before it calls a tool of its own.
+/// Hooks of other programs.
 #[derive(Debug, Subcommand)]
 pub(crate) enum HookCommand {
-    /// Answers one request of Claude Code's `PreToolUse` hook, on standard input, as the gate decides.
+    /// Answer one request of Claude Code's `PreToolUse` hook from standard input.
     #[command(after_help = HOOK_EXAMPLES)]
     PreToolUse(HookArguments),
 }
 
-/// For whom a hook answers.
+/// Arguments of a hook.
 #[derive(Args, Debug)]
 pub(crate) struct HookArguments {
-    /// Where the grants stand.
+    /// The source of the grants.
     #[command(flatten)]
     pub source: GrantsSource,
-    /// The agent of the config whose grants hold. Default: the only one.
+    /// The agent whose grants apply. Default: the only one.
     #[arg(long, value_name = "ID", conflicts_with = "grants")]
     pub agent: Option<String>,
-    /// The socket of the run that the program is an agent of: its gate answers. Default: no run's.
+    /// Socket of the run that the program takes part in; the run decides. Default: no run.
     #[arg(long, value_name = "SOCKET",
         conflicts_with_all = ["grants", "config", "agent", "phase", "in_sandbox"])]
     pub socket: Option<String>,
-    /// The phase that it calls in. Default: coordination.
+    /// The phase. Default: coordination.
     #[arg(
         long,
         value_name = "PHASE",
@@ -708,22 +715,22 @@ pub(crate) struct HookArguments {
         hide_default_value = true
     )]
     pub phase: PhaseArgument,
-    /// Says that the program runs in a sandbox with these grants, so that its commands are held by more
-    /// than their text. Default: it does not, and `Bash` is denied.
+    /// Declare that the program runs in a sandbox with these grants, which restricts its
+    /// commands. Default: no sandbox, and `Bash` is denied.
     #[arg(long)]
     pub in_sandbox: bool,
 }
 
-/// For whom something is done, and in what.
+/// The agent on whose behalf a call is made, and its sandbox.
 #[derive(Args, Debug)]
 pub(crate) struct CallerArguments {
-    /// Where the grants stand.
+    /// The source of the grants.
     #[command(flatten)]
     pub source: GrantsSource,
-    /// The agent of the config that calls. Default: the only one.
+    /// The agent whose grants apply. Default: the only one.
     #[arg(long, value_name = "ID", conflicts_with = "grants")]
     pub agent: Option<String>,
-    /// The phase that it calls in. Default: coordination.
+    /// The phase. Default: coordination.
     #[arg(
         long,
         value_name = "PHASE",
@@ -731,20 +738,55 @@ pub(crate) struct CallerArguments {
         hide_default_value = true
     )]
     pub phase: PhaseArgument,
-    /// What holds a command to its grants: `auto`, `A`, `B`, `C` or `off`. Default: what the config
-    /// says, else `auto`.
-    #[arg(long, value_name = "TIER")]
+    /// Sandbox level for commands: `auto`, `overlay`, `namespaces`, `landlock` or `off`.
+    /// Default: from the config, or `auto`.
+    #[arg(long, value_name = "LEVEL")]
     pub sandbox: Option<SandboxLevelChoice>,
 }
 
-/// Where the grants of a call stand.
+/// The source of the grants of a call.
 #[derive(Args, Debug)]
 pub(crate) struct GrantsSource {
-    /// A JSON file of grants: `{"workspace":DIR,"temp_workspaces":[DIR],"context_paths":[{"path",
+    /// JSON file with grants:
+    /// `{"workspace":DIR,"temp_workspaces":[DIR],"context_paths":[{"path",
     /// "permission","protected_paths"?}],"permissions":{"deny":[RULE]}}`. Default: none.
     #[arg(long, value_name = "FILE", conflicts_with = "config")]
     pub grants: Option<String>,
-    /// The team whose grants hold. Default: looked up as for a run.
+    /// Config whose grants apply. Default: the config that a run would use.
     #[arg(short, long, value_name = "FILE")]
     pub config: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Checks that the two command lines mean the same.
+    #[track_caller]
+    fn check(former: &str, current: &str) {
+        let parse = |line: &str| {
+            let words = std::iter::once("massgen").chain(line.split(' '));
+            format!("{:?}", CliArguments::try_parse_from(words).unwrap())
+        };
+        assert_eq!(parse(former), parse(current), "{former}");
+    }
+
+    #[test]
+    fn former_names_of_flags_and_values_still_work() {
+        check("--ask-file s task", "--approval-socket s task");
+        check("--answers f task", "--clarifications f task");
+        check("--sandbox A task", "--sandbox overlay task");
+        check("--sandbox B task", "--sandbox namespaces task");
+        check("--sandbox C task", "--sandbox landlock task");
+        check("apply last --as files", "apply last --history none");
+        check("apply last --as squash", "apply last --history squash");
+        check(
+            "mcp serve --http --reached-as n",
+            "mcp serve --http --allowed-host n",
+        );
+        check(
+            "mcp orchestrate --config f --ask-file s",
+            "mcp orchestrate --config f --approval-socket s",
+        );
+    }
 }

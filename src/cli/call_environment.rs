@@ -80,7 +80,7 @@ impl CallEnvironment {
         Self::prepare(host, |machine, room, temporary| match hold {
             CommandIsolation::Sandbox(choice) => {
                 let trees = grants.write_roots();
-                build_sandbox(choice, machine, room, (&trees, grants.grants()))
+                build_sandbox(choice, machine, room, &trees, grants.grants())
             }
             CommandIsolation::Container(image) => {
                 let workspace = grants.base().to_abs();
@@ -94,7 +94,7 @@ impl CallEnvironment {
     /// Opens the same in the strongest sandbox, for a caller without grants.
     pub(crate) fn open_without_grants(host: &Host) -> Result<Self> {
         Self::prepare(host, |machine, room, _| {
-            build_sandbox(SandboxLevelChoice::Auto, machine, room, (&[], &[]))
+            build_sandbox(SandboxLevelChoice::Auto, machine, room, &[], &[])
         })
     }
 
@@ -133,7 +133,8 @@ fn build_sandbox(
     choice: SandboxLevelChoice,
     machine: &HostEnvironment,
     room: &AgentDirectories,
-    (trees, grants): (&[AbsPath], &[Grant]),
+    trees: &[AbsPath],
+    grants: &[Grant],
 ) -> Result<Arc<dyn ExecBackend>> {
     let home = machine.home.as_ref();
     let record = home.and_then(|home| LevelRecord::in_home(home, grants));
@@ -144,7 +145,7 @@ fn build_sandbox(
         trees,
         record: record.as_ref(),
     })?;
-    if sandbox.level() == SandboxLevel::D {
+    if sandbox.level() == SandboxLevel::Unavailable {
         return Err(no_sandbox_error(sandbox.reasons()));
     }
     Ok(Arc::new(sandbox))
@@ -170,16 +171,16 @@ pub(crate) fn build_call_container(
         workspace,
     };
     let run = RunName::new(Uuid::new_v4().as_fields().0);
-    build_container(runner, &docker, (run, state), machine)
+    build_container(runner, &docker, run, state, machine)
 }
 
 /// Returns the error for a machine on which no command can be sandboxed.
 fn no_sandbox_error(reasons: &[String]) -> Error {
     let message = format!(
-        "nothing on this machine can hold commands to their grants: {}",
+        "no sandbox is available on this machine: {}",
         reasons.join("; ")
     );
     Error::new(ErrorKind::Environment, message)
-        .with_hint("see what `massgen doctor` says about the sandbox")
+        .with_hint("see the sandbox section of `massgen doctor`")
         .with_hint("or use containers: `command_line_execution_mode: docker`")
 }

@@ -39,7 +39,7 @@ const UNSERVED: &[(&[&str], &str)] = &[
     ),
     (
         &["--skip-validation"],
-        "see `massgen config check FILE`: a config with errors is never run",
+        "run `massgen config check FILE`: a config with errors is never run",
     ),
     (
         &[
@@ -58,7 +58,7 @@ const UNSERVED: &[(&[&str], &str)] = &[
             "--setup-skills",
             "--setup-docker",
         ],
-        "begin with an example: `massgen config show basic/offline_demo > team.yaml`",
+        "start with an example: `massgen config show basic/offline_demo > team.yaml`",
     ),
     (
         &["--interactive"],
@@ -116,7 +116,7 @@ const UNSERVED: &[(&[&str], &str)] = &[
     ),
     (
         &["--no-parse-at-references"],
-        "write `\\@` in the task where no path is meant",
+        "write `\\@` in the task for an `@` that does not name a path",
     ),
     (
         &[
@@ -130,7 +130,7 @@ const UNSERVED: &[(&[&str], &str)] = &[
             "--checklist-criteria-preset",
             "--rate-limit",
         ],
-        "say in the config how the agents work together: `massgen config schema` lists the keys",
+        "configure in the YAML how the agents work together: `massgen config schema` lists the keys",
     ),
 ];
 
@@ -170,10 +170,8 @@ fn explain_parse_error(found: &clap::Error, words: &[String]) -> Error {
     let error = match found.kind() {
         Finding::UnknownArgument => match unsupported_error(&argument) {
             Some(error) => return error,
-            None if argument.starts_with('-') => {
-                usage_error(format!("`{argument}` is not a flag that is known here"))
-            }
-            None => usage_error(format!("`{argument}` is one word too many")),
+            None if argument.starts_with('-') => usage_error(format!("unknown flag `{argument}`")),
+            None => usage_error(format!("unexpected argument `{argument}`")),
         },
         Finding::InvalidValue if value.is_empty() => {
             usage_error(format!("`{argument}` needs a value"))
@@ -181,26 +179,28 @@ fn explain_parse_error(found: &clap::Error, words: &[String]) -> Error {
         Finding::InvalidValue => {
             let expected = text(ContextKind::ValidValue);
             usage_error(format!(
-                "`{value}` is no value of `{argument}`: expected one of {expected}"
+                "invalid value `{value}` of `{argument}`: expected one of {expected}"
             ))
         }
         Finding::ValueValidation => {
             let why = std::error::Error::source(found).map(ToString::to_string);
             let why = why.unwrap_or_default();
-            usage_error(format!("`{value}` is no value of `{argument}`: {why}"))
+            usage_error(format!("invalid value `{value}` of `{argument}`: {why}"))
         }
-        Finding::MissingRequiredArgument => usage_error(format!("missing: {argument}")),
+        Finding::MissingRequiredArgument => usage_error(format!("missing argument: {argument}")),
         Finding::ArgumentConflict => {
             let prior = text(ContextKind::PriorArg);
             if prior == argument {
                 usage_error(format!("`{argument}` can be given only once"))
             } else {
-                usage_error(format!("`{argument}` and `{prior}` exclude each other"))
+                usage_error(format!(
+                    "`{argument}` and `{prior}` cannot be used together"
+                ))
             }
         }
         Finding::InvalidSubcommand => {
             let name = text(ContextKind::InvalidSubcommand);
-            usage_error(format!("`{name}` is not a subcommand that is known here"))
+            usage_error(format!("unknown subcommand `{name}`"))
         }
         Finding::MissingSubcommand => {
             let name = text(ContextKind::InvalidSubcommand);
@@ -209,10 +209,7 @@ fn explain_parse_error(found: &clap::Error, words: &[String]) -> Error {
         }
         _ => usage_error(first_line(found)),
     };
-    let help = format!(
-        "`{} --help` shows what can be typed",
-        subcommand_path(words)
-    );
+    let help = format!("see `{} --help`", subcommand_path(words));
     match similar_name(found) {
         Some(name) => error
             .with_hint(format!("did you mean {name}?"))

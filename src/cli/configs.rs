@@ -13,15 +13,6 @@ use crate::host::Host;
 use crate::orchestrator::hooks::require_programs;
 use crate::text::count_noun;
 
-/// Whether warnings fail a check.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum CheckStrictness {
-    /// Only errors fail a check.
-    Errors,
-    /// Warnings too.
-    Warnings,
-}
-
 /// Result of checking one file.
 struct ConfigCheckReport {
     errors: usize,
@@ -42,12 +33,7 @@ pub(crate) fn run(
             json,
             strict,
         } => {
-            let strictness = if *strict {
-                CheckStrictness::Warnings
-            } else {
-                CheckStrictness::Errors
-            };
-            return check(host, files, ReportFormat::from(*json), strictness, output);
+            return check(host, files, ReportFormat::from(*json), *strict, output);
         }
         ConfigCommand::Examples => {
             for example in examples::EXAMPLES {
@@ -62,12 +48,12 @@ pub(crate) fn run(
 
 fn example_text(name: &str) -> Result<&'static str> {
     let Some(example) = examples::find_example(name) else {
-        let error = Error::new(ErrorKind::Usage, format!("no config `{name}` is built in"));
+        let error = Error::new(ErrorKind::Usage, format!("no built-in config `{name}`"));
         let error = match examples::nearest_name(name) {
             Some(nearest) => error.with_hint(format!("did you mean `{nearest}`?")),
             None => error,
         };
-        return Err(error.with_hint("`massgen config examples` lists what is built in"));
+        return Err(error.with_hint("see `massgen config examples`"));
     };
     Ok(example.text)
 }
@@ -76,7 +62,7 @@ fn check(
     host: &Host,
     files: &[String],
     form: ReportFormat,
-    strictness: CheckStrictness,
+    is_strict: bool,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
     let LoadedEnvironment { host, warnings } = environment::load(host);
@@ -86,7 +72,7 @@ fn check(
     let mut status = ExitStatus::Delivered;
     for file in files {
         let findings = ConfigCheckReport::check_file(file, &host);
-        if findings.fails(strictness) {
+        if findings.fails(is_strict) {
             status = ExitStatus::Usage;
         }
         output.result(&match form {
@@ -136,11 +122,9 @@ impl ConfigCheckReport {
         }
     }
 
-    fn fails(&self, strictness: CheckStrictness) -> bool {
-        match strictness {
-            CheckStrictness::Errors => self.errors > 0,
-            CheckStrictness::Warnings => self.errors > 0 || self.warnings > 0,
-        }
+    /// Returns whether the check failed; in a strict one, warnings count as errors.
+    fn fails(&self, is_strict: bool) -> bool {
+        self.errors > 0 || (is_strict && self.warnings > 0)
     }
 
     /// Returns the findings with their lines, followed by the file's name and its verdict.

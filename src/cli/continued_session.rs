@@ -84,13 +84,15 @@ pub(crate) fn filter_open_paths<'o>(
         let path = &known.path;
         let is_there = matches!(inspect(path), LookupResult::File | LookupResult::Directory);
         if !is_there {
-            warnings.push(format!("`{path}` was opened earlier and is gone"));
+            warnings.push(format!(
+                "`{path}` was opened in an earlier turn but no longer exists"
+            ));
         } else if locate(path)?.into_real().is_within(&project) {
             opened.push(known.clone());
         } else {
             warnings.push(format!(
-                "`{path}` was opened earlier and lies outside this directory: mention it again if \
-                 it shall be open"
+                "`{path}` was opened in an earlier turn but is outside this directory: mention it \
+                 again to open it"
             ));
         }
     }

@@ -17,7 +17,7 @@ use crate::error::{ExitStatus, Result};
 use crate::layout::{RunLayout, RunName};
 use crate::orchestrator::grants::{self, InheritedPaths};
 use crate::orchestrator::previous_turns::{describe, previous_workspaces};
-use crate::orchestrator::team::{AgentTeam, TeamMember};
+use crate::orchestrator::team::{AgentTeam, DeliveryAccess, TeamMember};
 use crate::permissions::grant::{Grant, GrantScope, Permission, Phase};
 use crate::prompts::{self, TaskPrompt};
 use crate::spending::limits::BudgetLimits;
@@ -37,12 +37,12 @@ pub(crate) async fn show(prepared: &PreparedRun, output: &mut CliOutput<'_>) -> 
     } = prepared;
     if let Some(workflow) = &config.workflow {
         let checks = config.checks.list.len();
-        roles::show_preview((workflow, checks), host, output).await?;
+        roles::show_preview(workflow, checks, host, output).await?;
         output.result(&format!(
             "limits of the pipeline: {}\n",
             limits(&config.limits)
         ))?;
-        output.result("nothing was sent and nothing was written\n")?;
+        output.result("nothing was sent or written\n")?;
         warn_unconnectable(prepared, output);
         return Ok(ExitStatus::Delivered);
     }
@@ -58,7 +58,13 @@ pub(crate) async fn show(prepared: &PreparedRun, output: &mut CliOutput<'_>) -> 
         question: prompt.cleaned_prompt.as_str().into(),
         earlier: describe(&turns).into(),
     };
-    let team = AgentTeam::assemble(config, &layout, &host.cwd, inherited)?;
+    let team = AgentTeam::assemble(
+        config,
+        &layout,
+        &host.cwd,
+        inherited,
+        DeliveryAccess::ReadWrite,
+    )?;
     let mut text = String::new();
     for (agent, member) in config.agents.iter().zip(&team.members) {
         heading(&mut text, agent, member);
@@ -80,7 +86,7 @@ pub(crate) async fn show(prepared: &PreparedRun, output: &mut CliOutput<'_>) -> 
     }
     let of_run = limits(&config.limits);
     push_line(&mut text, &format!("limits of the run: {of_run}"));
-    text.push_str("nothing was sent and nothing was written\n");
+    text.push_str("nothing was sent or written\n");
     output.result(&text)?;
     warn_unconnectable(prepared, output);
     Ok(ExitStatus::Delivered)
@@ -89,7 +95,7 @@ pub(crate) async fn show(prepared: &PreparedRun, output: &mut CliOutput<'_>) -> 
 /// Warns if the models could not be connected.
 fn warn_unconnectable(prepared: &PreparedRun, output: &mut CliOutput<'_>) {
     if let Err(error) = connect_all(&prepared.config, &prepared.models, &prepared.host) {
-        output.warning(&format!("a run would end at once: {error:#}"));
+        output.warning(&format!("a run would fail immediately: {error:#}"));
     }
 }
 
@@ -124,7 +130,7 @@ fn describe_server(server: &ServerConfig) -> String {
         ServerTransport::Program(program) => program.command.first().map_or("", String::as_str),
         ServerTransport::Remote(remote) => remote.url.host_str().unwrap_or_default(),
     };
-    format!("{name} ({reached}, {permission}); its tools are known when it is started")
+    format!("{name} ({reached}, {permission}); its tools are known once it is started")
 }
 
 /// Appends the prices of the agent's models.
@@ -136,7 +142,7 @@ fn prices(text: &mut String, agent: &AgentConfig, models: &ModelList) {
             Some(ModelPrice { rates, .. }) => {
                 let [input, cached, output] = [rates.input, rates.cached, rates.output]
                     .map(|token| token.saturating_mul(1_000_000));
-                format!("${input} input, ${cached} cached, ${output} output, a million tokens")
+                format!("${input} input, ${cached} cached, ${output} output per million tokens")
             }
         };
         push_line(text, &format!("  price of {}: {price}", backend.model));

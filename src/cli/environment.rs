@@ -66,7 +66,7 @@ pub(crate) fn load(host: &Host) -> LoadedEnvironment {
 fn unread_warning(error: &Error) -> String {
     let hints = error.hints().iter().map(|hint| format!("; {hint}"));
     let hints: String = hints.collect();
-    format!("its variables are not used: {error:#}{hints}")
+    format!("ignoring its variables: {error:#}{hints}")
 }
 
 /// Reads a file, if it exists. A file that came with a directory is not read if it is a symlink
@@ -101,9 +101,9 @@ fn require_inside(file: &AbsPath) -> Result<()> {
     if leads_to.is_within(&folder) {
         return Ok(());
     }
-    let message = format!("`{file}` is a symlink that leads out of its directory");
+    let message = format!("`{file}` is a symlink to a file outside its directory");
     Err(Error::new(ErrorKind::Config, message)
-        .with_hint("put a file there, or write the variables into `~/.massgen/.env`"))
+        .with_hint("replace it by a file, or set the variables in `~/.massgen/.env`"))
 }
 
 /// Splits the variables of a file into those that are used and the names of the others.
@@ -142,11 +142,11 @@ fn ignored_warning(place: &DotenvLocation, names: &[String]) -> Option<String> {
     let file = &place.file;
     Some(match place.author {
         DotenvAuthor::User => {
-            format!("{listed} in `{file}` is not used: set it in your environment")
+            format!("ignoring {listed} in `{file}`: set it in your environment")
         }
         DotenvAuthor::Stranger => format!(
-            "`{file}` may set keys of models only, and nothing else in it is used: {listed}; export \
-             what you need, or write it into `~/.massgen/.env`"
+            "ignoring variables in `{file}`, which may only set API keys: {listed}; export what \
+             you need, or set it in `~/.massgen/.env`"
         ),
     })
 }
@@ -161,6 +161,6 @@ fn unexpanded_warning(place: &DotenvLocation, taken: &[DotenvAssignment]) -> Opt
     let names = list_first(&names, NAMES_SHOWN_MAX);
     let file = &place.file;
     Some(format!(
-        "`{file}`: variables are not filled in, so that `${{` stands in {names} as it is"
+        "`{file}`: variables are not expanded, so {names} contains `${{` literally"
     ))
 }

@@ -27,7 +27,7 @@ use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::{Host, StreamTarget};
 use crate::layout::{RunLayout, RunName};
 use crate::orchestrator::ModelsByAgent;
-use crate::orchestrator::approvals::{ApprovalChannel, ApprovalConfig, SessionApprovals};
+use crate::orchestrator::approvals::{ApprovalChannel, ApprovalConfig};
 use crate::orchestrator::environments::HostEnvironment;
 use crate::orchestrator::execution::{
     RunExecution, RunInvocation, RunRequest, ShutdownSignal, SnapshotMode,
@@ -66,11 +66,7 @@ pub(crate) async fn execute(
     let person = UserPresence::detect(&prepared.host);
     let order = run_request(prepared, arguments)?;
     Box::pin(execute_and_show(
-        order,
-        (person, arguments),
-        stop,
-        output,
-        reader,
+        order, person, arguments, stop, output, reader,
     ))
     .await
 }
@@ -115,8 +111,9 @@ impl UserPresence {
 
 /// Executes `order` and shows it.
 pub(crate) async fn execute_and_show(
-    mut order: RunRequest,
-    (person, arguments): (UserPresence, &RunArguments),
+    order: RunRequest,
+    person: UserPresence,
+    arguments: &RunArguments,
     stop: ShutdownSignal,
     output: &mut CliOutput<'_>,
     reader: OutputMode<'_>,
@@ -126,13 +123,17 @@ pub(crate) async fn execute_and_show(
     if let Some(path) = &answer_file {
         expect_output_file(path)?;
     }
-    let around = (&order.config, &order.base, order.host.home.as_ref());
-    let consents = order.approvals.session.clone();
-    let seated = user_interaction(around, consents, (person, arguments), &reader, output)?;
-    order.approvals = seated.approvals.clone();
-    if seated.reviewer.is_some() {
-        order.reviewer.clone_from(&seated.reviewer);
-    }
+    let config = &order.config;
+    let seated = user_interaction(config, &order.base, person, arguments, &reader, output)?;
+    let order = RunRequest {
+        approvals: ApprovalConfig {
+            channel: seated.approval_channel.clone(),
+            session: order.approvals.session,
+            persistent: order.host.home.as_ref().map(ApprovalFile::in_home),
+        },
+        reviewer: seated.reviewer.clone().or(order.reviewer),
+        ..order
+    };
     let asked = seated.into_questions(stop.graceful.clone());
     let (task, redactor) = (order.task.clone(), order.redactor.clone());
     let retention = order.config.retention;
@@ -149,8 +150,10 @@ pub(crate) async fn execute_and_show(
     };
     let view = RunObserver::begin(
         reader,
-        (begun, redactor),
-        (arguments, run.output_paths()),
+        begun,
+        redactor,
+        arguments,
+        run.output_paths(),
         output,
     )?;
     let (shown, events) = mpsc::channel(EVENTS_WAITING_MAX);
@@ -180,8 +183,8 @@ fn has_ask_rules(config: &Config) -> bool {
 /// The channels to the user during a run: approvals, the review and questions.
 #[derive(Debug)]
 pub(crate) struct UserInteraction {
-    /// Receiver of approval requests, and the approvals so far.
-    pub(crate) approvals: ApprovalConfig,
+    /// Where approval of calls is requested.
+    pub(crate) approval_channel: ApprovalChannel,
     /// The reviewer of deliveries, if there is one.
     reviewer: Option<Reviewer>,
     /// The questions for the terminal.
@@ -191,9 +194,10 @@ pub(crate) struct UserInteraction {
 /// Decides who answers approval requests and reviews the delivery in a run of `config` that was
 /// started in `base`.
 pub(crate) fn user_interaction(
-    (config, base, home): (&Config, &AbsPath, Option<&AbsPath>),
-    consents: SessionApprovals,
-    (person, arguments): (UserPresence, &RunArguments),
+    config: &Config,
+    base: &AbsPath,
+    person: UserPresence,
+    arguments: &RunArguments,
     reader: &OutputMode<'_>,
     output: &mut CliOutput<'_>,
 ) -> Result<UserInteraction> {
@@ -201,24 +205,20 @@ pub(crate) fn user_interaction(
     let may_ask = person == UserPresence::Present && reads_streams && !arguments.automation;
     let only_asks = matches!(reader, OutputMode::Agents(_));
     let (reviewer, questions) = reviewer_channel();
-    let to = match &arguments.ask_file {
+    let channel = match &arguments.approval_socket {
         Some(socket) => ApprovalChannel::Socket(expect_socket(&base.join(socket))?),
         None if may_ask => ApprovalChannel::Terminal(reviewer.clone()),
         None => ApprovalChannel::Nobody,
     };
-    if matches!(to, ApprovalChannel::Nobody) && has_ask_rules(config) {
+    if matches!(channel, ApprovalChannel::Nobody) && has_ask_rules(config) {
         output.warning(
-            "nobody can be asked here: calls that `ask` of `permissions` names are denied, unless \
-             `--ask-file` says where answers come from",
+            "no terminal to ask on: calls that match `permissions.ask` will be denied (use \
+             `--approval-socket`)",
         );
     }
     let is_reviewed = only_asks || (may_ask && !arguments.delivery.yes);
     Ok(UserInteraction {
-        approvals: ApprovalConfig {
-            channel: to,
-            session: consents,
-            persistent: home.map(ApprovalFile::in_home),
-        },
+        approval_channel: channel,
         reviewer: is_reviewed.then_some(reviewer),
         questions,
     })

@@ -52,10 +52,9 @@ impl TerminalQuestions {
                     answer,
                 } => {
                     let mut next = || lines.next_unless(&|| answer.is_closed());
-                    let asked = (&agent, &question, always.as_ref());
-                    match ask_approval(asked, output, &mut next) {
+                    match ask_approval(&agent, &question, always.as_ref(), output, &mut next) {
                         Some(said) => answer.send(said).unwrap_or_default(),
-                        None => output.note("the question is not asked any more"),
+                        None => output.note("the question was withdrawn"),
                     }
                 }
                 UserQuestion::Open {
@@ -65,7 +64,7 @@ impl TerminalQuestions {
                 } => {
                     output.line(&[(TextStyle::Strong, &escape_line(&question))]);
                     output.line(&[(TextStyle::Faint, &format!("  {}", escape_line(&otherwise)))]);
-                    output.ask("your answer, and Enter?");
+                    output.ask("your answer, then Enter?");
                     if let Some(said) = lines.next() {
                         answer.send(said).unwrap_or_default();
                     }
@@ -157,7 +156,7 @@ mod tests {
         drop(output);
         assert_eq!(
             error.to_string(),
-            "the result could not be written to standard output"
+            "cannot write the result to standard output"
         );
         assert!(String::from_utf8(err).unwrap().starts_with("done: well"));
     }

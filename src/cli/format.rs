@@ -6,12 +6,12 @@ use clap::ValueEnum;
 /// Format of standard output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OutputFormat {
-    /// The answer alone.
+    /// Only the answer.
     #[default]
     Text,
-    /// One JSON object, when the run has ended.
+    /// One JSON object at the end of the run.
     Json,
-    /// One JSON object a line, as things happen; the last says how the run ended.
+    /// One JSON object per line for each event; the last one is the result.
     StreamJson,
 }
 

@@ -25,9 +25,10 @@ pub(crate) fn reject_outside_reach(
             RestrictedUse::Path { path, access } => outside_reach(path, *access, &root)?,
         };
         if let Some(what) = beyond {
-            let message = format!("`{name}` was found, not named, and {what}");
+            let message =
+                format!("`{name}` was found in the project rather than named, and {what}");
             return Err(Error::new(ErrorKind::Config, message).with_hint(format!(
-                "if you trust this project's config: massgen --config {name} …"
+                "if you trust this config: massgen --config {name} …"
             )));
         }
     }
@@ -167,6 +168,7 @@ mod tests {
     #[test]
     fn a_found_config_opens_nothing_to_commands() {
         for (line, expected) in [
+            ("command_line_sandbox: overlay", ""),
             ("command_line_sandbox: A", ""),
             (
                 "command_line_sandbox: off",
@@ -271,10 +273,10 @@ mod tests {
             ("type: groq, THEIRS", "would send `OPENAI_API_KEY` to"),
             ("type: ollama, THEIRS", "a server on this machine"),
             ("type: ollama, api_key: none", ""),
-            ("type: openai, api_key: sk-2", "a key of its own"),
+            ("type: openai, api_key: sk-2", "its own API key"),
             (
                 "type: openai, api_key: 'a${OPENAI_API_KEY}'",
-                "a key of its own",
+                "its own API key",
             ),
             (
                 "type: openai, base_url: 'https://api.groq.com/openai/v1'",

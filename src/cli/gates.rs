@@ -38,7 +38,7 @@ use crate::orchestrator::grants::{
     InheritedPaths, directories_to_create, permission_manager, real_path,
 };
 use crate::orchestrator::team::mcp_servers::ServerContext;
-use crate::orchestrator::team::{AgentTeam, TeamMember};
+use crate::orchestrator::team::{AgentTeam, DeliveryAccess, TeamMember, TeamResources};
 use crate::path::AbsPath;
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::Phase;
@@ -285,7 +285,7 @@ pub(crate) fn serve_gate_tools(
     let agent = gates.take_agent(caller.agent.as_deref())?;
     let gate = agent.gate(caller.phase.into()).clone();
     let offers = gates.offers(&agent, &gate, output);
-    serve_tools(way, (gate, offers), host, output)
+    serve_tools(way, gate, offers, host, output)
 }
 
 /// Returns the external program that asks, and the team, which owns the environment of its hooks.
@@ -315,34 +315,36 @@ pub(crate) fn external_caller(
     for member in &mut team.members {
         drop_missing_grants(member)?;
     }
-    prepare_hooks(&mut team, host)?;
+    let mut team = with_hook_environments(team, host)?;
     let member = take_member(&mut team, asked.agent.as_deref())?;
     let commands = member.config.commands.as_ref();
     let caller = ExternalCaller {
         gate: open_gate(&team, &member, phase, &host.cwd)?.for_external_program(),
-        commands: commands.and_then(|commands| may_run(commands.rules(SandboxLevel::A))),
+        commands: commands.and_then(|commands| may_run(commands.rules(SandboxLevel::Overlay))),
         tools: member.config.tools.clone(),
         held,
     };
     Ok((caller, Some(team)))
 }
 
-/// Prepares the environment of the user's hooks, if there are any.
-fn prepare_hooks(team: &mut AgentTeam, host: &Host) -> Result<()> {
-    let runners = EnvironmentSpecs {
-        hooks: team.hook_specs().collect(),
-        ..EnvironmentSpecs::default()
-    };
-    if runners.hooks.is_empty() {
-        return Ok(());
+/// Returns the team with the environments of the user's hooks, if there are any.
+fn with_hook_environments(team: AgentTeam, host: &Host) -> Result<AgentTeam> {
+    if team.hook_specs().next().is_none() {
+        return Ok(team);
     }
     let machine = host_environment(&environment::load(host).host);
     team.validate_hooks(&machine)?;
     let layout = team.layout(SINGLE_CALLS);
     prepare_state_dir(&layout.state, layout.directories())?;
-    let shells = AgentEnvironments::prepare(runners, &layout, &machine)?;
-    team.set_environments(shells);
-    Ok(())
+    let specs = EnvironmentSpecs {
+        hooks: team.hook_specs().collect(),
+        ..EnvironmentSpecs::default()
+    };
+    let environments = AgentEnvironments::prepare(specs, &layout, &machine)?;
+    Ok(team.with_resources(TeamResources {
+        environments: Some(environments),
+        ..TeamResources::default()
+    }))
 }
 
 fn from_source(
@@ -354,7 +356,7 @@ fn from_source(
     if let Some(CommandIsolation::Sandbox(SandboxLevelChoice::Only(SandboxLevel::Off))) =
         needs.command_isolation()
     {
-        output.warning("nothing holds commands: they may do whatever you may do");
+        output.warning("commands run without a sandbox, with your own rights");
     }
     match &source.grants {
         Some(file) => from_grants_file(file, needs, host),
@@ -373,14 +375,15 @@ fn grants_file(file: &str, host: &Host) -> Result<GrantsFile> {
     let not_there = || {
         Error::new(
             ErrorKind::Config,
-            format!("there is no grants file `{file}`"),
+            format!("grants file `{file}` does not exist"),
         )
-        .with_hint("name a JSON file: `massgen tool --help` shows what is in it")
+        .with_hint("name a JSON file: see `massgen tool --help` for its format")
     };
     let bytes = read_capped(&host.cwd.join(file), GRANTS_BYTES_MAX)?.ok_or_else(not_there)?;
     GrantsFile::parse(
         &String::from_utf8_lossy(&bytes),
-        (&host.cwd, host.home.as_ref()),
+        &host.cwd,
+        host.home.as_ref(),
     )
 }
 
@@ -412,7 +415,13 @@ fn plan_team(config: Option<&str>, host: &Host, output: &mut CliOutput<'_>) -> R
     let host = environment::load(host).host;
     let config = load_config_quietly(&team_file(config, &host, output)?, &host, output)?;
     let layout = RunLayout::plan(&config, &host.cwd, RunName::new(SINGLE_CALLS));
-    AgentTeam::assemble(&config, &layout, &host.cwd, InheritedPaths::default())
+    AgentTeam::assemble(
+        &config,
+        &layout,
+        &host.cwd,
+        InheritedPaths::default(),
+        DeliveryAccess::ReadWrite,
+    )
 }
 
 /// Removes the member with this name from its team and returns it; without a name, the only one.
@@ -457,25 +466,36 @@ fn from_team(
         MissingWorkspaces::Create => make_directories(&config, &layout)?,
         MissingWorkspaces::Omit => Vec::new(),
     };
-    let mut team = AgentTeam::assemble(&config, &layout, &host.cwd, InheritedPaths::default())?;
+    let mut team = AgentTeam::assemble(
+        &config,
+        &layout,
+        &host.cwd,
+        InheritedPaths::default(),
+        DeliveryAccess::ReadWrite,
+    )?;
     for member in &mut team.members {
         drop_missing_grants(member)?;
     }
-    if let GateUse::Session(..) = needs {
-        team.set_server_context(ServerContext {
+    let server_context = match needs {
+        GateUse::Session(..) => Some(ServerContext {
             logs: layout.state.join(SERVER_LOGS),
             redactor: Redactor::new(secret_values(&config, &host)),
             tokens: host.home.as_ref().map(TokenFile::in_home),
             events: None,
-        });
-    }
+        }),
+        GateUse::Decisions | GateUse::Files | GateUse::Commands(_) => None,
+    };
     let runners = needs.environment_specs(&team);
     let machine = host_environment(&host);
     if !runners.hooks.is_empty() {
         team.validate_hooks(&machine)?;
     }
-    let shells = AgentEnvironments::prepare(runners, &layout, &machine)?;
-    team.set_environments(shells);
+    let environments = AgentEnvironments::prepare(runners, &layout, &machine)?;
+    let team = team.with_resources(TeamResources {
+        environments: Some(environments),
+        server_context,
+        ..TeamResources::default()
+    });
     let gates = team.members.iter().map(|member| {
         Ok(AgentGates {
             agent: Some(member.id.clone()),
@@ -538,12 +558,9 @@ fn open_gate(team: &AgentTeam, member: &TeamMember, phase: Phase, cwd: &AbsPath)
 }
 
 fn no_team_error() -> Error {
-    Error::new(
-        ErrorKind::Config,
-        "there is no config here whose grants could be asked",
-    )
-    .with_hint("name one: `--config FILE` or `--config @examples/NAME`")
-    .with_hint("or list the grants in a file: `--grants FILE`, where the command takes one")
+    Error::new(ErrorKind::Config, "no config found to take grants from")
+        .with_hint("name one: `--config FILE` or `--config @examples/NAME`")
+        .with_hint("or list the grants in a file, for commands with `--grants FILE`")
 }
 
 impl CallerGates {
@@ -578,9 +595,8 @@ impl CallerGates {
             commands: CommandOffering::from_environment(gate.commands()),
         };
         if gate.commands().is_none() && config.is_some_and(|config| config.commands.is_some()) {
-            output.warning(
-                "commands are not offered: nothing on this machine holds them, see `massgen doctor`",
-            );
+            output
+                .warning("commands are not offered: no sandbox is available, see `massgen doctor`");
         }
         program::tool_offers(gate).unwrap_or_else(|| menu.offers())
     }
@@ -592,9 +608,9 @@ fn agent_index(ids: &[String], name: Option<&str>) -> Result<usize> {
         Some(name) => ids.iter().position(|id| id == name),
         None => (ids.len() == 1).then_some(0),
     };
-    let known = || format!("the agents are: {}", ids.join(", "));
+    let known = || format!("agents: {}", ids.join(", "));
     place.ok_or_else(|| match name {
-        Some(name) => usage_error(format!("there is no agent `{name}`")).with_hint(known()),
+        Some(name) => usage_error(format!("no agent `{name}`")).with_hint(known()),
         None => {
             usage_error("`--agent` is missing, and there are several agents").with_hint(known())
         }

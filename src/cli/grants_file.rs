@@ -67,9 +67,9 @@ struct RawContext {
 impl GrantsFile {
     /// Parses a grants file. Its relative paths are relative to `cwd`, and `~/` in its rules means
     /// `home`. Missing paths are reported in one error that names all of them.
-    pub fn parse(text: &str, (cwd, home): (&AbsPath, Option<&AbsPath>)) -> Result<Self> {
+    pub fn parse(text: &str, cwd: &AbsPath, home: Option<&AbsPath>) -> Result<Self> {
         let raw: RawGrantsFile = serde_json::from_str(text).map_err(|error| {
-            Error::new(ErrorKind::Config, "the grants are not what was expected")
+            Error::new(ErrorKind::Config, "invalid grants")
                 .with_source(error)
                 .with_hint(
                     r#"write {"workspace": DIR, "temp_workspaces": [DIR], "context_paths": [{"path": PATH, "permission": "read"}]}"#,
@@ -114,11 +114,11 @@ impl GrantsFile {
             (_, missing) => Err(Error::new(
                 ErrorKind::Config,
                 format!(
-                    "the grants name what is not there: `{}`",
+                    "paths in the grants do not exist: `{}`",
                     missing.join("`, `")
                 ),
             )
-            .with_hint("make them, or take them out of the file")),
+            .with_hint("create them, or remove them from the file")),
         }
     }
 
@@ -167,8 +167,8 @@ impl RawRules {
         for (ruling, texts) in lists {
             for text in texts {
                 let read = parse_rule(ruling, text, home).map_err(|why| {
-                    Error::new(ErrorKind::Config, format!("`{text}` is no rule: {why}"))
-                        .with_hint("see `docs/rules.md` for the forms")
+                    Error::new(ErrorKind::Config, format!("invalid rule `{text}`: {why}"))
+                        .with_hint("see `docs/rules.md`")
                 })?;
                 rules.push(read);
             }

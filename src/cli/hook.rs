@@ -31,7 +31,7 @@ pub(crate) fn pre_tool_use(host: &Host, asked: &HookArguments, output: &mut CliO
             Err(error) => error.to_string(),
         },
         Ok(Err(why)) => why,
-        Err(_) => "massgen has a bug".to_owned(),
+        Err(_) => "bug in massgen".to_owned(),
     };
     output.note(&format!("denied: {why}"));
     DENIED

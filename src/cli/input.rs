@@ -18,12 +18,12 @@ pub(crate) fn read_text(input: impl Read) -> Result<String> {
     input
         .take(limit.saturating_add(1))
         .read_to_end(&mut bytes)
-        .map_err(|error| Error::io("standard input could not be read", error))?;
+        .map_err(|error| Error::io("cannot read standard input", error))?;
     if bytes.len() > INPUT_BYTES_MAX {
         return Err(usage_error(format!(
             "standard input is longer than {INPUT_BYTES_MAX} bytes"
         ))
-        .with_hint("give less, or name a file: `Review @path/to/file`"));
+        .with_hint("shorten it, or mention a file: `Review @path/to/file`"));
     }
     String::from_utf8(bytes).map_err(|error| {
         usage_error("standard input is not UTF-8 text").with_source(error.utf8_error())

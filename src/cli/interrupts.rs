@@ -84,14 +84,14 @@ pub(crate) async fn wait_or_interrupt<T>(
             running.await
         }
     };
-    ended.map_err(|error| Error::bug(format!("a command broke off: {error}")))
+    ended.map_err(|error| Error::bug(format!("a command failed: {error}")))
 }
 
 fn subscribe_signal(kind: SignalKind) -> Result<Signal> {
     let failed = |error| {
-        Error::new(ErrorKind::Environment, "signals cannot be received")
+        Error::new(ErrorKind::Environment, "cannot receive signals")
             .with_source(error)
-            .with_hint("see whether the limit of open files is met: `ulimit -n`")
+            .with_hint("check the limit of open files: `ulimit -n`")
     };
     signal(kind).map_err(failed)
 }
@@ -107,6 +107,6 @@ async fn wait_for_hangup(hangups: Option<&mut Signal>) {
 
 /// Returns the error of a run that was interrupted before it began.
 pub(crate) fn interrupted_before_run() -> Error {
-    Error::new(ErrorKind::Interrupted, "interrupted before the run began")
-        .with_hint("nothing was asked of any model")
+    Error::new(ErrorKind::Interrupted, "interrupted before the run started")
+        .with_hint("no model was called")
 }

@@ -16,19 +16,11 @@ use crate::world::store::json_line::JsonLine;
 use crate::world::store::redact::Redactor;
 use crate::world::store::stream_redactor::AgentStreamRedactor;
 
-/// Extent of the JSON output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ReportExtent {
-    /// The result only.
-    Result,
-    /// Every event, followed by the result.
-    Everything,
-}
-
 /// The JSON output of one process, from its start to its end.
 #[derive(Debug)]
 pub(crate) struct JsonReport {
-    extent: ReportExtent,
+    /// Whether every event is written, or only the result.
+    has_events: bool,
     since_start: Stopwatch,
     /// Number of lines written so far.
     lines: u64,
@@ -40,13 +32,13 @@ pub(crate) struct JsonReport {
 impl JsonReport {
     /// Creates the report that `format` asks for, if any, and starts its stopwatch.
     pub(crate) fn new(format: OutputFormat) -> Option<Self> {
-        let extent = match format {
+        let has_events = match format {
             OutputFormat::Text => return None,
-            OutputFormat::Json => ReportExtent::Result,
-            OutputFormat::StreamJson => ReportExtent::Everything,
+            OutputFormat::Json => false,
+            OutputFormat::StreamJson => true,
         };
         Some(Self {
-            extent,
+            has_events,
             since_start: Stopwatch::start(),
             lines: 0,
             redactor: Redactor::default(),
@@ -78,7 +70,7 @@ impl JsonReport {
         if let Some(warning) = event_warning(event) {
             output.warning(&warning);
         }
-        if self.extent == ReportExtent::Result {
+        if !self.has_events {
             return Ok(());
         }
         let pieces = self.speeches.apply(event);
@@ -114,10 +106,10 @@ impl JsonReport {
     }
 
     fn write_event(&mut self, event: &Event, output: &mut CliOutput<'_>) -> Result<()> {
-        match self.extent {
-            ReportExtent::Result => Ok(()),
-            ReportExtent::Everything => self.line(event, output),
+        if self.has_events {
+            self.line(event, output)?;
         }
+        Ok(())
     }
 
     fn line(&mut self, told: &impl Serialize, output: &mut CliOutput<'_>) -> Result<()> {
@@ -155,7 +147,7 @@ pub(crate) fn event_warning(event: &Event) -> Option<String> {
         Some(format!("{agent} drops out: {reason}"))
     } else if let Event::Run(RunEvent::LimitMet { agent, limit }) = event {
         Some(match agent {
-            Some(agent) => format!("{agent} meets its limit: {limit}"),
+            Some(agent) => format!("{agent} reached its limit: {limit}"),
             None => limit.clone(),
         })
     } else {

@@ -4,20 +4,20 @@ use clap::Args;
 
 use crate::cli::help::{LOGIN_EXAMPLES, LOGOUT_EXAMPLES};
 
-/// Where somebody signs in.
+/// Arguments of `massgen mcp login`.
 #[derive(Args, Debug)]
 #[command(after_help = LOGIN_EXAMPLES)]
 pub(crate) struct LoginArguments {
-    /// Which server.
+    /// The server.
     #[command(flatten)]
     pub server: NamedServer,
-    /// Opens no browser: you open the address that is printed, on whatever machine.
+    /// Do not open a browser: print the address to open, on any machine.
     #[arg(long)]
     pub no_browser: bool,
-    /// Asks for this right in place of those of the config, or of the server.
+    /// Request this scope instead of those of the config or the server.
     #[arg(long, value_name = "SCOPE")]
     pub scope: Vec<String>,
-    /// The port on loopback that the browser comes back to. Default: a free one.
+    /// Loopback port for the browser's redirect. Default: a free port.
     #[arg(
         long,
         value_name = "PORT",
@@ -27,22 +27,22 @@ pub(crate) struct LoginArguments {
     pub port: u16,
 }
 
-/// Where somebody is not to be signed in any more.
+/// Arguments of `massgen mcp logout`.
 #[derive(Args, Debug)]
 #[command(after_help = LOGOUT_EXAMPLES)]
 pub(crate) struct LogoutArguments {
-    /// Which server.
+    /// The server.
     #[command(flatten)]
     pub server: NamedServer,
 }
 
-/// A server on the network that a config names.
+/// A remote MCP server of a config.
 #[derive(Args, Debug)]
 pub(crate) struct NamedServer {
-    /// Its name in `mcp_servers`.
+    /// Name of the server in `mcp_servers`.
     #[arg(value_name = "SERVER")]
     pub name: String,
-    /// The config. Default: the one that a run would find.
+    /// The config. Default: the config that a run would use.
     #[arg(long, value_name = "FILE")]
     pub config: Option<String>,
 }

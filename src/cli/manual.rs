@@ -44,7 +44,7 @@ fn pages(command: &Command, output: &mut CliOutput<'_>) -> Result<()> {
     let titled = command.clone().name(name.clone()).display_name(name);
     Man::new(titled)
         .render(&mut page)
-        .map_err(|error| Error::bug("a manual page could not be made").with_source(error))?;
+        .map_err(|error| Error::bug("cannot render a manual page").with_source(error))?;
     output.result(&String::from_utf8_lossy(&page))?;
     command
         .get_subcommands()

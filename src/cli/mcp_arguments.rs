@@ -9,84 +9,83 @@ use crate::cli::args::CallerArguments;
 use crate::cli::help::{ORCHESTRATE_EXAMPLES, SERVE_EXAMPLES, WORKFLOW_EXAMPLES};
 use crate::cli::login_arguments::{LoginArguments, LogoutArguments};
 
-/// What is done about servers of the Model Context Protocol.
+/// Commands for MCP servers.
 #[derive(Debug, Subcommand)]
 pub(crate) enum McpCommand {
-    /// Offers the guarded tools for files and commands of one agent, on standard input and output or
-    /// on HTTP.
+    /// Serve the tools for files and commands of one agent, restricted to its grants, on
+    /// standard input and output or over HTTP.
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(ServeArguments),
-    /// Offers whole runs of a team: another agent gives a task, and gets the answer that won.
+    /// Serve runs of a team: another agent submits a task and gets the winning answer.
     #[command(after_help = ORCHESTRATE_EXAMPLES)]
     Orchestrate(OrchestrateArguments),
-    /// Signs you in at a server on the network that a config names, in your browser.
+    /// Sign in to an MCP server of a config, in your browser.
     Login(LoginArguments),
-    /// Forgets how you are signed in at a server.
+    /// Delete the stored credentials for an MCP server.
     Logout(LogoutArguments),
-    /// Passes on between an agent that is a program and the run that it takes part in. Runs start it
-    /// themselves.
+    /// Connect an external agent with its run. Runs start this themselves.
     #[command(after_help = WORKFLOW_EXAMPLES)]
     Workflow(WorkflowArguments),
 }
 
-/// Which run is passed on to.
+/// Arguments of `massgen mcp workflow`.
 #[derive(Args, Debug)]
 pub(crate) struct WorkflowArguments {
-    /// The socket of the run. Default: none, it must be given.
+    /// Socket of the run (required).
     #[arg(long, value_name = "SOCKET", required = true)]
     pub socket: String,
 }
 
-/// Whose tools are offered.
+/// Arguments of `massgen mcp serve`.
 #[derive(Args, Debug)]
 pub(crate) struct ServeArguments {
-    /// For whom calls are carried out.
+    /// The agent on whose behalf calls are made.
     #[command(flatten)]
     pub caller: CallerArguments,
-    /// How they are offered.
+    /// The transport.
     #[command(flatten)]
     pub way: TransportArguments,
 }
 
-/// Who conducts runs for other agents.
+/// Arguments of `massgen mcp orchestrate`.
 #[derive(Args, Debug)]
 pub(crate) struct OrchestrateArguments {
-    /// The team of all runs: a YAML file, or `@examples/NAME` for one that is built in. It is read once,
-    /// and no caller changes it.
+    /// Config of the team: a YAML file, or `@examples/NAME` for a built-in one. It is read
+    /// once, and no caller can change it.
     #[arg(short, long, value_name = "FILE")]
     pub config: String,
-    /// Lets callers apply what a run did not deliver. Default: they may only where `delivery` in the
-    /// config is `auto`.
+    /// Let callers apply what a run did not deliver. Default: only if `delivery` in the config
+    /// is `auto`.
     #[arg(long)]
     pub allow_apply: bool,
-    /// How many runs may go on at the same time, at most 8. Default: 1.
+    /// Maximum number of parallel runs, at most 8. Default: 1.
     #[arg(long, value_name = "COUNT", default_value_t = 1, hide_default_value = true,
         value_parser = clap::value_parser!(u32).range(1..=8))]
     pub parallel: u32,
-    /// Asks the program that listens at this socket about calls that `permissions` has asked. Default:
-    /// such calls are denied.
-    #[arg(long, value_name = "SOCKET")]
-    pub ask_file: Option<String>,
-    /// The file of what models cost. Default: `~/.massgen/models.yaml`, if it is there.
+    /// Unix socket of a program that answers approval requests. Default: deny.
+    #[arg(long, alias = "ask-file", value_name = "SOCKET")]
+    pub approval_socket: Option<String>,
+    /// File with model prices. Default: `~/.massgen/models.yaml`, if it exists.
     #[arg(long, value_name = "FILE")]
     pub models: Option<String>,
-    /// How they are offered.
+    /// The transport.
     #[command(flatten)]
     pub way: TransportArguments,
 }
 
-/// On which way clients come to a server.
+/// The transport of a server.
 #[derive(Args, Debug)]
 pub(crate) struct TransportArguments {
-    /// Serves on HTTP, at an address on loopback, in place of standard input and output. Default, if
-    /// no address is given: 127.0.0.1 and a free port.
+    /// Serve over HTTP on this loopback address instead of standard input and output. Default
+    /// address: 127.0.0.1 with a free port.
     #[arg(long, value_name = "ADDR:PORT", num_args = 0..=1, default_missing_value = "127.0.0.1:0")]
     pub http: Option<SocketAddr>,
-    /// The file that holds the bearer token. Default: a new one, which is printed once on standard
+    /// File with the bearer token. Default: generate a new one and print it once on standard
     /// error.
     #[arg(long, value_name = "FILE", requires = "http")]
     pub token_file: Option<String>,
-    /// Serves other machines too, which reach this one by this name. Default: only this machine.
-    #[arg(long, value_name = "NAME", requires = "http")]
-    pub reached_as: Vec<String>,
+    /// Also accept requests from other machines that use this host name. Default: only this
+    /// machine.
+    #[arg(long, alias = "reached-as", value_name = "NAME", requires = "http")]
+    pub allowed_host: Vec<String>,
 }

@@ -40,7 +40,7 @@ pub(crate) fn closed_note(source: &str, mentions: &[&Mention]) -> Option<String>
         Permission::Write => ":w",
     };
     Some(format!(
-        "{source} mentions {}, and opens nothing: to open {it}, type the mention yourself, for \
+        "{source} mentions {}, which opens nothing: to open {it}, type the mention yourself, for \
          example `@{}{suffix}`",
         path_list(mentions),
         first.path,
@@ -58,9 +58,9 @@ pub(crate) fn mention_warnings(prompt: &ParsedPrompt) -> Vec<String> {
     let missing = prompt.missing.iter().map(|mention| {
         let path = &mention.path;
         match mention.found {
-            LookupResult::Unreadable => format!("`{path}` is mentioned and cannot be read"),
+            LookupResult::Unreadable => format!("mentioned path `{path}` cannot be read"),
             LookupResult::Missing | LookupResult::File | LookupResult::Directory => {
-                format!("`{path}` is mentioned and does not exist")
+                format!("mentioned path `{path}` does not exist")
             }
         }
     });
@@ -93,7 +93,7 @@ fn to_text(prompt: &ParsedPrompt) -> String {
         let note = match mention.reach {
             MentionReach::Inside => "",
             MentionReach::Outside => "  (outside the base directory)",
-            MentionReach::Broad => "  (opens far more than a project)",
+            MentionReach::Broad => "  (opens much more than a project)",
         };
         let Mention {
             permission, path, ..

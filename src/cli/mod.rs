@@ -290,7 +290,7 @@ mod tests {
             assert_eq!(last["seq"], count);
             assert_eq!(last["outcome"], "failed");
             assert_eq!(last["exit_code"], 70);
-            assert_eq!(last["summary"], "massgen broke off: no seat 7");
+            assert_eq!(last["summary"], "massgen crashed: no seat 7");
             assert_eq!(last["warnings"][0], "careful");
         }
     }

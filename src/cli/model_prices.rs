@@ -31,7 +31,7 @@ pub(crate) fn model_list(
         Some(name) => Some(named_file(host, name)?),
         None => own_file(host, output),
     };
-    let Some((origin, text)) = file else {
+    let Some(ModelsFile { origin, text }) = file else {
         return Ok(ModelList::with_user_rows(Vec::new()));
     };
     let context = ConfigContext {
@@ -52,19 +52,25 @@ pub(crate) fn model_list(
     let errors = invalid.diagnostics.iter();
     let errors = errors.filter(|found| found.severity == Severity::Error);
     let errors = count_noun(errors.count(), "error");
-    let message = format!("`{}` cannot be used: it has {errors}", origin.name);
+    let message = format!("`{}` cannot be used: {errors}", origin.name);
     Err(Error::new(ErrorKind::Config, message)
-        .with_hint("change what is marked above; its form is in `docs/limits.md`"))
+        .with_hint("fix the errors above; see `docs/limits.md` for the format"))
 }
 
-/// A file of models and its origin.
-type ModelsFile = (ConfigOrigin, Vec<u8>);
+/// A file of models.
+struct ModelsFile {
+    origin: ConfigOrigin,
+    text: Vec<u8>,
+}
 
 /// Reads the file that the user names.
 fn named_file(host: &Host, name: &str) -> Result<ModelsFile> {
     let place = AbsPath::resolve(&host.cwd, name);
     match read_capped(&place, bytes_max())? {
-        Some(text) => Ok((file_origin(name.to_owned(), &place), text)),
+        Some(text) => Ok(ModelsFile {
+            origin: file_origin(name.to_owned(), &place),
+            text,
+        }),
         None => Err(missing_file_error(name)),
     }
 }
@@ -76,9 +82,12 @@ fn own_file(host: &Host, output: &mut CliOutput<'_>) -> Option<ModelsFile> {
     warn_of_project_file(host, place.as_ref(), output);
     let place = place?;
     match read_found(&place, bytes_max()) {
-        Ok(text) => text.map(|text| (file_origin(place.to_string(), &place), text)),
+        Ok(text) => text.map(|text| ModelsFile {
+            origin: file_origin(place.to_string(), &place),
+            text,
+        }),
         Err(error) => {
-            output.warning(&format!("your own list of models is not used: {error:#}"));
+            output.warning(&format!("ignoring your list of models: {error:#}"));
             None
         }
     }
@@ -96,8 +105,8 @@ fn bytes_max() -> u64 {
 }
 
 fn missing_file_error(name: &str) -> Error {
-    Error::new(ErrorKind::Config, format!("there is no file `{name}`"))
-        .with_hint("`--models` names a file of models; its form is in `docs/limits.md`")
+    Error::new(ErrorKind::Config, format!("file `{name}` does not exist"))
+        .with_hint("`--models` takes a file of models; see `docs/limits.md` for the format")
 }
 
 /// Warns that a file in the project is not read, although the user may expect it.
@@ -105,8 +114,8 @@ fn warn_of_project_file(host: &Host, own: Option<&AbsPath>, output: &mut CliOutp
     let place = host.cwd.join(STATE_DIR).join(MODELS_NAME);
     if own != Some(&place) && inspect(&place) != LookupResult::Missing {
         output.warning(&format!(
-            "`{STATE_DIR}/{MODELS_NAME}` of this directory is not used: prices come from \
-             `~/{STATE_DIR}/{MODELS_NAME}` or from the file that `--models` names"
+            "ignoring `{STATE_DIR}/{MODELS_NAME}` of this directory: prices come from \
+             `~/{STATE_DIR}/{MODELS_NAME}` or the file of `--models`"
         ));
     }
 }
@@ -139,19 +148,20 @@ fn unpriced_error(agent: &str, backend: &BackendConfig) -> Error {
     let chooses = |guest: &ExternalAgentConfig| guest.model.is_none();
     if backend.external_agent.as_deref().is_some_and(chooses) {
         let message = format!(
-            "`max_cost_usd` cannot be kept: the program of `{agent}` chooses its model, so that its \
-             price is not known"
+            "`max_cost_usd` cannot be enforced: the program of `{agent}` chooses its model, so the \
+             price is unknown"
         );
         return Error::new(ErrorKind::Config, message)
-            .with_hint("name the model that it asks: `model`")
-            .with_hint("or limit what can be counted: `max_tokens_total`");
+            .with_hint("set its `model`")
+            .with_hint("or limit tokens instead: `max_tokens_total`");
     }
     let message = format!(
-        "`max_cost_usd` cannot be kept: the price of `{model}`, which `{agent}` asks, is not known"
+        "`max_cost_usd` cannot be enforced: the price of `{model}`, which `{agent}` uses, is \
+         unknown"
     );
     Error::new(ErrorKind::Config, message)
         .with_hint(format!(
-            "write its price into `~/{STATE_DIR}/{MODELS_NAME}`, as `docs/limits.md` shows"
+            "add its price to `~/{STATE_DIR}/{MODELS_NAME}`; see `docs/limits.md`"
         ))
-        .with_hint("or limit what can be counted: `max_tokens_total`")
+        .with_hint("or limit tokens instead: `max_tokens_total`")
 }

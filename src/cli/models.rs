@@ -44,7 +44,7 @@ pub(crate) fn list(
         ReportFormat::Text => print_columns(&rows, output)?,
     }
     if rows.is_empty() {
-        output.note(&format!("no model is known whose name holds `{pattern}`"));
+        output.note(&format!("no known model matches `{pattern}`"));
         return Ok(ExitStatus::NoAnswer);
     }
     Ok(ExitStatus::Delivered)
@@ -92,7 +92,7 @@ fn print_columns(rows: &[&KnownModel], output: &mut CliOutput<'_>) -> Result<()>
         })
         .collect();
     output.note(&format!(
-        "US dollars for a million tokens; the table was taken on {}",
+        "US dollars per million tokens; prices of {}",
         table::table_date()
     ));
     output.note(&line(&titles, &widths));

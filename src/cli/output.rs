@@ -211,8 +211,8 @@ impl<'w> CliOutput<'w> {
     fn write_result(&mut self, text: &str) -> Result<()> {
         self.clear_transient();
         self.out.write(text).map_err(|error| {
-            Error::io("the result could not be written to standard output", error)
-                .with_hint("see where the output goes: a full disk takes nothing")
+            Error::io("cannot write the result to standard output", error)
+                .with_hint("check where the output goes, for example for a full disk")
         })
     }
 

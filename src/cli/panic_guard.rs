@@ -33,10 +33,10 @@ mod tests {
         );
         check(
             || panic!("no seat {}", 7),
-            Err("massgen broke off: no seat 7"),
+            Err("massgen crashed: no seat 7"),
         );
-        check(|| panic!("no seat"), Err("massgen broke off: no seat"));
-        check(|| std::panic::panic_any(7), Err("massgen broke off"));
+        check(|| panic!("no seat"), Err("massgen crashed: no seat"));
+        check(|| std::panic::panic_any(7), Err("massgen crashed"));
     }
 
     #[test]

@@ -4,12 +4,12 @@ use clap::ValueEnum;
 
 use crate::permissions::grant::Phase;
 
-/// A phase as it is typed.
+/// A phase as an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PhaseArgument {
-    /// While the agents work and vote.
+    /// The agents work and vote.
     Coordination,
-    /// While the winner delivers.
+    /// The winner delivers.
     Final,
 }
 

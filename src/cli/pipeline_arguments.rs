@@ -8,52 +8,52 @@ use crate::cli::help::{
 use crate::roles::RoleName;
 use crate::world::store::naming::LAST;
 
-/// What can be done with a pipeline of roles.
+/// Commands for pipelines of roles.
 #[derive(Debug, Subcommand)]
 pub(crate) enum PipelineCommand {
-    /// Prints what the roles of a pipeline may do, and where.
+    /// Show the rights and directories of a pipeline's roles.
     #[command(after_help = ROLES_EXAMPLES)]
     Roles(RolesArguments),
-    /// Lists the branches of a pipeline of roles, with where their files are.
+    /// List the branches of a pipeline and where their files are.
     #[command(after_help = BRANCHES_EXAMPLES)]
     Branches(PipelineArguments),
-    /// Lists what the roles of a pipeline have done, the newest first.
+    /// List the commits of a pipeline's roles, newest first.
     #[command(after_help = LOG_EXAMPLES)]
     Log(PipelineArguments),
-    /// Takes all work of a role out of what the roles of a pipeline share.
+    /// Revert all merged work of a role in a new commit.
     #[command(after_help = REVERT_EXAMPLES)]
     Revert(RoleArguments),
-    /// Has a role of a pipeline start afresh, with nothing of its own left.
+    /// Reset a role of a pipeline, so that it starts again without its own files.
     #[command(after_help = RESET_EXAMPLES)]
     Reset(RoleArguments),
 }
 
-/// Whose roles are shown.
+/// Arguments of `massgen roles`.
 #[derive(Args, Debug, Default)]
 pub(crate) struct RolesArguments {
-    /// The config of the pipeline. Default: the roles that every config has.
+    /// Config of the pipeline. Default: the built-in roles.
     #[arg(short, long, value_name = "FILE")]
     pub config: Option<String>,
-    /// Prints JSON, one object on a line. Default: a table.
+    /// Print JSON, one object per line. Default: a table.
     #[arg(long)]
     pub json: bool,
 }
 
-/// Which pipeline is shown.
+/// A pipeline to show.
 #[derive(Args, Debug)]
 pub(crate) struct PipelineArguments {
-    /// The pipeline: its name, the beginning of it, or `last`. Default: the last one.
+    /// The pipeline: its name, a prefix of the name, or `last`. Default: the last one.
     #[arg(value_name = "RUN", default_value = LAST, hide_default_value = true)]
     pub run: String,
-    /// Prints JSON, one object on a line. Default: a table.
+    /// Print JSON, one object per line. Default: a table.
     #[arg(long)]
     pub json: bool,
 }
 
-/// Which role of which pipeline is meant.
+/// A role of a pipeline.
 #[derive(Args, Debug)]
 pub(crate) struct RoleArguments {
-    /// The pipeline: its name, the beginning of it, or `last`. Default: the last one.
+    /// The pipeline: its name, a prefix of the name, or `last`. Default: the last one.
     #[arg(value_name = "RUN", default_value = LAST, hide_default_value = true)]
     pub run: String,
     /// The role.

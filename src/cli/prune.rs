@@ -57,13 +57,13 @@ pub(super) fn prune_after_run(
     }
     let items = match prunable(store, retention) {
         Ok(items) => items,
-        Err(error) => return output.warning(&format!("nothing is pruned: {error:#}")),
+        Err(error) => return output.warning(&format!("nothing was pruned: {error:#}")),
     };
     for item in items {
         match remove(&item) {
             Ok(true) => output.note(&format!("pruned {}", item_line(&item).trim_end())),
             Ok(false) => {}
-            Err(error) => output.warning(&format!("{} is not pruned: {error:#}", item.name)),
+            Err(error) => output.warning(&format!("{} was not pruned: {error:#}", item.name)),
         }
     }
 }

@@ -176,7 +176,7 @@ fn describe_outcome(event: &Event) -> String {
         agents, attempt, ..
     }) = event
     {
-        format!("attempt {attempt} of {} begins", join_with_commas(agents))
+        format!("attempt {attempt} of {} starts", join_with_commas(agents))
     } else if let Event::Coordination(CoordinationEvent::VotesVoided { voters }) = event {
         format!("the votes of {} are void", join_with_commas(voters))
     } else if let Event::Coordination(CoordinationEvent::WinnerSelected {
@@ -195,6 +195,6 @@ fn describe_outcome(event: &Event) -> String {
     } else if let Event::Run(RunEvent::AttemptRestarted { reason, .. }) = event {
         format!("all agents start again: {reason}")
     } else {
-        "the run is cut short".to_owned()
+        "coordination stops early".to_owned()
     }
 }

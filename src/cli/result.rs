@@ -12,10 +12,10 @@ use crate::event::DeliveryRow;
 use crate::id::{AgentId, AnswerLabel};
 use crate::spending::money::Money;
 
-/// How a process ended and what came of it. Nothing follows it.
+/// The result of a process: how it ended and what it produced. It is the last line.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct RunResult {
-    /// What the line tells, as in all others.
+    /// The type of the line, as in all others.
     #[serde(rename = "type")]
     pub(crate) kind: ResultKind,
     /// How it ended.
@@ -26,45 +26,45 @@ pub(crate) struct RunResult {
     pub(crate) status: ExitStatus,
     /// How it ended, in one sentence.
     pub(crate) summary: String,
-    /// What ended the process, if it was an error.
+    /// The error that ended the process, if any.
     pub(crate) error: Option<ErrorReport>,
-    /// The session of the run, once there is one.
+    /// The session of the run, if it has one.
     pub(crate) session_id: Option<String>,
-    /// Where the logs of the run are, once there are any.
+    /// The log directory of the run, if it has one.
     pub(crate) log_dir: Option<String>,
-    /// The task as the user gave it, once it is known.
+    /// The task as given by the user, if known.
     pub(crate) task: Option<String>,
-    /// How often the agents coordinated.
+    /// The number of attempts.
     pub(crate) attempts: u32,
     /// The final answer.
     pub(crate) answer: Option<Arc<str>>,
-    /// Whose answer won.
+    /// The winner.
     pub(crate) winner: Option<WinningAnswer>,
     /// The votes that count.
     pub(crate) votes: Vec<CastVote>,
-    /// How many votes each agent has that gave an answer, in the order of the config.
+    /// The votes per agent with an answer, in the order of the config.
     pub(crate) tally: Vec<VoteCount>,
-    /// All answers of the last attempt, in the order in which they came.
+    /// All answers of the last attempt, in order.
     pub(crate) answers: Vec<GivenAnswer>,
-    /// What became of each file that was to be delivered.
+    /// The outcome of each file of the delivery.
     pub(crate) delivered_files: Vec<DeliveryRow>,
-    /// The tool calls that a rule forbade, in the order in which they were made.
+    /// The tool calls that were denied, in order.
     pub(crate) permission_denials: Vec<DeniedCall>,
-    /// How many more there were, which are not listed.
+    /// The number of denied calls that are not listed.
     pub(crate) more_permission_denials: u64,
     /// Requests, tokens, tool calls and costs.
     pub(crate) usage: UsageSummary,
-    /// What all requests cost, in US dollars; nothing if none is known.
+    /// The cost of all requests in US dollars; absent if it is unknown.
     pub(crate) cost_usd: Option<Money>,
-    /// Whether the cost of every request is in it.
+    /// Whether it includes the cost of every request.
     pub(crate) cost_is_complete: bool,
-    /// What the user was warned about.
+    /// Warnings for the user.
     pub(crate) warnings: Vec<String>,
-    /// How long the process took, in milliseconds.
+    /// The duration of the process in milliseconds.
     pub(crate) duration_ms: u64,
 }
 
-/// What the last line tells.
+/// The type of the last line.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
@@ -77,14 +77,14 @@ pub(crate) enum ResultKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ProcessOutcome {
-    /// All is done that was asked for.
+    /// The task is done.
     Completed,
-    /// There is an answer, and a limit, a denial or a file that was not delivered keeps it from
-    /// being whole.
+    /// There is an answer, but it is incomplete because of a limit, a denial or a file that was not
+    /// delivered.
     Partial,
-    /// There is nothing to go on with.
+    /// There is no usable result.
     Failed,
-    /// The user ended it; an answer is the best so far.
+    /// The user interrupted it; an answer is the best one so far.
     Cancelled,
 }
 
@@ -115,70 +115,70 @@ impl ProcessOutcome {
 pub(crate) struct ErrorReport {
     /// What happened.
     pub(crate) message: String,
-    /// What led to it, the nearest cause first.
+    /// Its causes, the nearest first.
     pub(crate) caused_by: Vec<String>,
-    /// What can be done about it.
+    /// Suggested next steps.
     pub(crate) hints: Vec<String>,
 }
 
-/// Whose answer won.
+/// The winner.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct WinningAnswer {
-    /// Who.
+    /// The agent.
     pub(crate) agent: AgentId,
-    /// With which answer.
+    /// Its answer.
     pub(crate) label: AnswerLabel,
 }
 
 /// A vote.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct CastVote {
-    /// Who voted.
+    /// The voter.
     pub(crate) agent: AgentId,
-    /// For whom.
+    /// The candidate.
     pub(crate) candidate: AgentId,
-    /// For which of the candidate's answers.
+    /// The candidate's answer.
     pub(crate) label: AnswerLabel,
-    /// Why, in the voter's words.
+    /// The voter's reason.
     pub(crate) reason: String,
 }
 
 /// The votes for one agent.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct VoteCount {
-    /// For whom.
+    /// The candidate.
     pub(crate) agent: AgentId,
-    /// How many.
+    /// The number of votes.
     pub(crate) votes: u32,
 }
 
-/// An answer that was accepted.
+/// An accepted answer.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct GivenAnswer {
     /// Its name.
     pub(crate) label: AnswerLabel,
-    /// Who gave it.
+    /// Its author.
     pub(crate) agent: AgentId,
-    /// How long it is, in characters.
+    /// Its length in characters.
     pub(crate) chars: u64,
     /// The snapshot of the agent's workspace, if it had files.
     pub(crate) snapshot: Option<String>,
-    /// How the checks of the config ended on it; nothing without checks.
+    /// Its check results; absent without checks.
     pub(crate) evidence: Option<CheckResults>,
 }
 
-/// A tool call that a rule forbade.
+/// A denied tool call.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct DeniedCall {
-    /// Who called.
+    /// The agent that made the call.
     pub(crate) agent: AgentId,
     /// The tool.
     pub(crate) tool: String,
-    /// The arguments as the model wrote them, shortened.
+    /// The arguments as written by the model, truncated.
     pub(crate) arguments: String,
     /// The rule, if it has a name.
     pub(crate) rule: Option<String>,
-    /// Why, as the model read it.
+    /// The reason, as shown to the model.
     pub(crate) reason: String,
 }
 

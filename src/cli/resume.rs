@@ -77,16 +77,17 @@ pub(crate) fn find_running_session(
 /// Resumes `unfinished` and shows it.
 pub(crate) async fn resume(
     unfinished: InterruptedRun,
-    (host, arguments): (&Host, &RunArguments),
+    host: &Host,
+    arguments: &RunArguments,
     stop: ShutdownSignal,
     output: &mut CliOutput<'_>,
     report: Option<&mut JsonReport>,
 ) -> Result<RunOutcome> {
-    let order = resumed_request(&unfinished, (host, arguments), output).await?;
-    let typed = (UserPresence::detect(host), arguments);
+    let order = resumed_request(&unfinished, host, arguments, output).await?;
     Box::pin(execute_and_show(
         order,
-        typed,
+        UserPresence::detect(host),
+        arguments,
         stop,
         output,
         OutputMode::from_report(report),
@@ -96,7 +97,8 @@ pub(crate) async fn resume(
 
 async fn resumed_request(
     unfinished: &InterruptedRun,
-    (host, arguments): (&Host, &RunArguments),
+    host: &Host,
+    arguments: &RunArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<RunRequest> {
     let InterruptedRun { run, started, turn } = unfinished;
@@ -108,7 +110,7 @@ async fn resumed_request(
     let arguments = &merge_arguments(arguments, &started.cli_args)?;
     let outset = run.manifest()?;
     require_same_directory(&outset, &host)?;
-    let chosen = choose_resumed_team(unfinished, &outset, (&host, arguments), output).await?;
+    let chosen = choose_resumed_team(unfinished, &outset, &host, arguments, output).await?;
     let mut config = chosen.config;
     apply_flags(&mut config, arguments, output);
     let models = model_list(&host, arguments.models.as_deref(), output)?;
@@ -159,12 +161,12 @@ async fn resumed_request(
 fn announce(reading: &ResumeState, unfinished: &InterruptedRun, output: &mut CliOutput<'_>) {
     if let Some(cut) = &reading.cut {
         output.warning(&format!(
-            "{cut} in the event log: the run goes on from what is recorded before it"
+            "{cut} in the event log: resuming from the event before it"
         ));
     }
     let InterruptedRun { run, started, turn } = unfinished;
     output.note(&format!(
-        "going on with {}, turn {turn} of {}, after {}",
+        "resuming {}, turn {turn} of {}, after {}",
         run.name(),
         started.session_id,
         count_noun(reading.resumed.events.len(), "recorded event")
@@ -187,9 +189,9 @@ fn merge_arguments(now: &RunArguments, words: &[String]) -> Result<RunArguments>
     for (flag, is_missing) in has_to_be_typed {
         if is_missing {
             let message =
-                format!("the run was begun with `{flag}`, and records are not trusted with it");
+                format!("the run was started with `{flag}`, which is not taken from its records");
             return Err(Error::new(ErrorKind::Usage, message)
-                .with_hint(format!("give `{flag}` again beside `--continue`")));
+                .with_hint(format!("pass `{flag}` again with `--continue`")));
         }
     }
     let mut all = now.clone();
@@ -219,7 +221,8 @@ fn merge_arguments(now: &RunArguments, words: &[String]) -> Result<RunArguments>
 async fn choose_resumed_team(
     unfinished: &InterruptedRun,
     outset: &ReplayManifest,
-    (host, arguments): (&Host, &RunArguments),
+    host: &Host,
+    arguments: &RunArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ChosenTeam> {
     let workspaces = if outset.workspaces.is_empty() {
@@ -235,9 +238,7 @@ async fn choose_resumed_team(
                 file: Some(file),
             })
         }
-        (_, Some(_)) | (None, None) => {
-            choose_team(host, arguments, (None, workspaces), output).await
-        }
+        (_, Some(_)) | (None, None) => choose_team(host, arguments, None, workspaces, output).await,
     }
 }
 
@@ -247,11 +248,11 @@ fn require_same_directory(outset: &ReplayManifest, host: &Host) -> Result<()> {
         return Ok(());
     }
     let message = format!(
-        "the run was begun in `{}`, and this is another directory",
+        "the run was started in `{}`, not in this directory",
         outset.cwd
     );
     Err(Error::new(ErrorKind::Environment, message)
-        .with_hint("move the project back, or begin the task again"))
+        .with_hint("move the project back, or start the task again"))
 }
 
 /// Requires an unchanged config; a different one must be named with `--config`.
@@ -265,14 +266,11 @@ fn require_same_config(
         return Ok(());
     }
     let message = match file {
-        Some(file) => format!(
-            "the config `{}` has changed since the run began",
-            file.name()
-        ),
-        None => "the team is not the one that the run began with".to_owned(),
+        Some(file) => format!("config `{}` has changed since the run started", file.name()),
+        None => "the team differs from that of the run".to_owned(),
     };
     Err(Error::new(ErrorKind::Config, message)
-        .with_hint("put it back as it was, or name the config that shall hold now with `--config`"))
+        .with_hint("restore it, or name the config to use with `--config`"))
 }
 
 /// Requires the agents of the run, because their answers and votes are recorded.
@@ -287,7 +285,7 @@ fn require_same_team(config: &Config, outset: &ReplayManifest, redactor: &Redact
     }
     let message = "the config has other agents than the run";
     Err(Error::new(ErrorKind::Config, message)
-        .with_hint("name a config of the same agents, or begin the task again"))
+        .with_hint("use a config with the same agents, or start the task again"))
 }
 
 /// Requires the workspaces of the run, because they hold its files.
@@ -297,9 +295,9 @@ fn require_same_workspaces(layout: &RunLayout, outset: &ReplayManifest) -> Resul
         let planned = layout.workspaces.get(agent);
         let planned = planned.map(|workspace| workspace.path.clone());
         if spelled(paths) != planned {
-            let message = format!("the config gives {agent} another workspace than the run");
+            let message = format!("the config gives {agent} a different workspace than the run");
             return Err(Error::new(ErrorKind::Config, message)
-                .with_hint("put its `cwd` back as it was, or begin the task again"));
+                .with_hint("restore its `cwd`, or start the task again"));
         }
     }
     Ok(())

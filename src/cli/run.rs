@@ -89,14 +89,12 @@ async fn execute_task(
     let stop = listen(host.hangup)?;
     recover(host, output)?;
     if let Some(pipeline) = find_pipeline(host, arguments)? {
-        let typed = (host, arguments);
         let reader = OutputMode::from_report(report);
-        let conducted = pipeline::run::resume(pipeline, typed, stop, output, reader);
+        let conducted = pipeline::run::resume(pipeline, host, arguments, stop, output, reader);
         return Ok(Box::pin(conducted).await?.status);
     }
     if let Some(unfinished) = requested_interrupted_run(host, arguments)? {
-        let typed = (host, arguments);
-        let conducted = resume(unfinished, typed, stop, output, report);
+        let conducted = resume(unfinished, host, arguments, stop, output, report);
         return Ok(Box::pin(conducted).await?.status);
     }
     let prepared = tokio::select! {
@@ -151,13 +149,13 @@ fn requested_interrupted_run(
         return Ok(Some(unfinished));
     }
     if let Some(running) = find_running_session(arguments, host)? {
-        let message = format!("a turn of the session `{running}` is running");
+        let message = format!("a turn of session `{running}` is running");
         return Err(Error::new(ErrorKind::Environment, message)
-            .with_hint("wait until it has ended; `massgen logs list` shows its run"));
+            .with_hint("wait until it ends; `massgen logs list` shows its run"));
     }
     Err(
-        usage_error("no run of the session was broken off, and there is no task")
-            .with_hint("give the next task: massgen --continue \"…\""),
+        usage_error("the session has no interrupted run, and no task was given")
+            .with_hint("pass the next task: massgen --continue \"…\""),
     )
 }
 
@@ -178,9 +176,9 @@ pub(crate) fn call_runtime() -> Result<Runtime> {
 }
 
 fn runtime_error(error: io::Error) -> Error {
-    Error::new(ErrorKind::Environment, "the event loop cannot be started")
+    Error::new(ErrorKind::Environment, "cannot start the event loop")
         .with_source(error)
-        .with_hint("see whether the limit of open files is met: `ulimit -n`")
+        .with_hint("check the limit of open files: `ulimit -n`")
 }
 
 async fn prepare(
@@ -192,7 +190,7 @@ async fn prepare(
     let reading = tokio::task::spawn_blocking(move || source.read(io::stdin()));
     let task = reading
         .await
-        .map_err(|_| Error::bug("the task could not be read"))??;
+        .map_err(|_| Error::bug("cannot read the task"))??;
     let telemetry = telemetry_settings(host, output);
     let completed = environment::load(host);
     let host = completed.host;
@@ -201,7 +199,7 @@ async fn prepare(
     let all = completed.warnings.iter().chain(&warned);
     all.for_each(|warning| output.warning(warning));
     reject_broad_mention(&prompt)?;
-    report_interrupted_run((&host, arguments), output)?;
+    report_interrupted_run(&host, arguments, output)?;
     let mut going_on = match (requested_session(&arguments.session), &arguments.config) {
         (Some(wanted), None) => Some(ContinuedSession::find_without_config(wanted, &host)?),
         (_, Some(_)) | (None, None) => None,
@@ -216,7 +214,7 @@ async fn prepare(
     } else {
         WorkspaceMode::Given
     };
-    let chosen = choose_team(&host, arguments, (remembered, workspaces), output).await?;
+    let chosen = choose_team(&host, arguments, remembered, workspaces, output).await?;
     let mut config = chosen.config;
     if let (Some(wanted), Some(_)) = (requested_session(&arguments.session), &arguments.config) {
         let sessions = config.orchestrator.session_storage.resolve(&host.cwd, None);
@@ -256,7 +254,8 @@ async fn prepare(
 /// Notes that the last run was interrupted and can be resumed. It is an error if that run belongs
 /// to another session: `last` would then mean an older session than the user expects.
 fn report_interrupted_run(
-    (host, arguments): (&Host, &RunArguments),
+    host: &Host,
+    arguments: &RunArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<()> {
     let (Some(wanted), Some(InterruptedRun { run, started, .. })) = (
@@ -270,19 +269,19 @@ fn report_interrupted_run(
     let meant = meant.ok().map(|meant| meant.place.id());
     if meant.as_ref() == Some(&session) {
         let note =
-            "the last run was broken off; without a task, `massgen --continue` goes on with it";
+            "the last run was interrupted; to resume it, run `massgen --continue` without a task";
         output.note(note);
         return Ok(());
     }
     let run = run.name();
     let message =
-        format!("the last session is `{session}`, whose run `{run}` was broken off, unsaved");
+        format!("run `{run}` of the last session `{session}` was interrupted and not saved");
     let error = Error::new(ErrorKind::Usage, message)
-        .with_hint("go on with that run first, without a task: massgen --continue")
+        .with_hint("resume that run first, without a task: massgen --continue")
         .with_hint(format!("or remove it: massgen sessions delete {session}"));
     Err(match meant {
         Some(meant) => error.with_hint(format!(
-            "or go on with the session before it: massgen --session-id {meant} \"…\""
+            "or continue the session before it: massgen --session-id {meant} \"…\""
         )),
         None => error,
     })
@@ -303,7 +302,7 @@ pub(crate) fn apply_flags(
     if let Some(choice) = arguments.sandbox {
         config.override_sandbox(choice);
         if !config.has_local_commands() && config.checks.list.is_empty() {
-            output.warning("`--sandbox` changes nothing: no agent runs commands on this machine, and there are no checks");
+            output.warning("`--sandbox` has no effect: no agent runs commands on this machine, and there are no checks");
         }
     }
 }
@@ -330,7 +329,7 @@ pub(crate) fn telemetry_settings(
     match TelemetrySettings::read(&|name| host.env(name).map(str::to_owned)) {
         Ok(settings) => settings,
         Err(why) => {
-            output.warning(&format!("no telemetry is sent: {why}"));
+            output.warning(&format!("telemetry is disabled: {why}"));
             None
         }
     }
@@ -346,9 +345,12 @@ pub(crate) fn reject_broad_mention(prompt: &ParsedPrompt) -> Result<()> {
                 mention.path
             );
             Err(Error::new(ErrorKind::Config, message)
-                .with_hint("mention a directory inside it, or write `\\@` where no path is meant")
                 .with_hint(
-                    "if you mean it, list it under `orchestrator.context_paths` in a config",
+                    "mention a directory inside it, or write `\\@` for an `@` that does not \
+                            name a path",
+                )
+                .with_hint(
+                    "to open it deliberately, add it to `orchestrator.context_paths` in a config",
                 ))
         }
     }

@@ -29,8 +29,10 @@ impl<'o, 'w> RunObserver<'o, 'w> {
     /// Creates the sinks for `reader` of the run `begun`; `places` are the output paths of the run.
     pub(crate) fn begin(
         reader: OutputMode<'o>,
-        (begun, redactor): (RunStart, Redactor),
-        (arguments, places): (&RunArguments, RunOutputPaths),
+        begun: RunStart,
+        redactor: Redactor,
+        arguments: &RunArguments,
+        places: RunOutputPaths,
         output: &'o mut CliOutput<'w>,
     ) -> Result<Self> {
         Ok(match reader {

@@ -97,9 +97,9 @@ fn proxy_streams() -> Result<(StdioProxy, ProcessStreams)> {
     opened().map_err(|error| {
         if error.kind() == io::ErrorKind::IsADirectory {
             usage_error("a directory is standard input, output or error")
-                .with_hint("give the command a file, a pipe or a terminal")
+                .with_hint("use a file, a pipe or a terminal")
         } else {
-            Error::io("cannot pass the standard streams on", error)
+            Error::io("cannot pass on the standard streams", error)
         }
     })
 }
@@ -115,9 +115,9 @@ fn exit_code(ended: &ExitReason) -> Result<u8> {
         ExitReason::Signalled(signal) => SIGNALLED.saturating_add(*signal),
         ExitReason::Interrupted => return Ok(ExitStatus::Interrupted.code()),
         ExitReason::TimedOut | ExitReason::DiskFull(_) | ExitReason::Refused { .. } => {
-            let message = format!("the command did not end by itself: {ended}");
+            let message = format!("the command was stopped: {ended}");
             return Err(Error::new(ErrorKind::Environment, message)
-                .with_hint("see what `massgen doctor` says about the sandbox and the disk"));
+                .with_hint("see the sandbox and disk sections of `massgen doctor`"));
         }
     };
     Ok(u8::try_from(status & 0xff).unwrap_or(u8::MAX))

@@ -49,7 +49,7 @@ fn closed_forms<T: JsonSchema>(generator: &mut SchemaGenerator) -> Vec<Value> {
 
 fn checksum_schema() -> Value {
     json!({
-        "description": "Only in the log: tells a whole line from one that was cut or changed.",
+        "description": "Only in the log: detects truncated or modified lines.",
         "type": "string",
         "pattern": "^[0-9a-f]{8}$",
     })

@@ -40,7 +40,7 @@ pub(crate) fn run(
             let id = session.id();
             if session.is_running() {
                 output.note(&format!(
-                    "a turn of {id} is running; it is shown when it has ended"
+                    "a turn of {id} is running; it is shown once it has ended"
                 ));
             } else if session.last_turn()?.is_none() {
                 output.note(&format!("no turn of {id} was saved"));
@@ -61,7 +61,7 @@ pub(crate) fn run(
             let made = found(session)?.fork()?;
             output.result(&format!("{}\n", made.id()))?;
             output.note(&format!(
-                "go on with it: massgen --session-id {} \"…\"",
+                "to continue it: massgen --session-id {} \"…\"",
                 made.id()
             ));
         }
@@ -83,7 +83,7 @@ pub(crate) fn run(
             if imported.links_left_out > 0 {
                 let links = usize::try_from(imported.links_left_out).unwrap_or(usize::MAX);
                 let links = count_noun(links, "link");
-                output.warning(&format!("{links} left out: they lead out of the session"));
+                output.warning(&format!("{links} skipped: they point outside the session"));
             }
             output.result(&format!("{}\n", imported.session.id()))?;
         }
@@ -119,7 +119,7 @@ fn show_all(host: &Host, form: ReportFormat, output: &mut CliOutput<'_>) -> Resu
     let sessions = default_sessions(host);
     let all = list(&sessions)?;
     if all.is_empty() {
-        output.note(&format!("there is no session in `{sessions}`"));
+        output.note(&format!("no sessions in `{sessions}`"));
     }
     for session in all {
         let last = session.last_turn();

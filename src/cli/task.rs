@@ -79,17 +79,19 @@ impl TaskSource {
 fn read_standard_input(input: impl Read) -> Result<String> {
     let text = read_text(input)?;
     if text.trim().is_empty() {
-        Err(usage_error("standard input is empty, and `-` asks for it")
-            .with_hint("see why the command before `|` prints nothing, or leave `-` away"))
+        Err(
+            usage_error("`-` reads the task from standard input, which is empty")
+                .with_hint("check why the command before `|` prints nothing, or omit `-`"),
+        )
     } else {
         Ok(text)
     }
 }
 
 fn no_task_error() -> Error {
-    usage_error("there is no task")
-        .with_hint("give one, in quotes: massgen --config @examples/basic/offline_demo \"write a hello program\"")
-        .with_hint("`massgen --help` shows what can be typed")
+    usage_error("no task given")
+        .with_hint("pass one in quotes: massgen --config @examples/basic/offline_demo \"write a hello program\"")
+        .with_hint("see `massgen --help`")
 }
 
 /// Rejects a single word that was meant as a subcommand.
@@ -108,7 +110,7 @@ fn not_a_task_error(word: &str, name: &str) -> Error {
         usage_error(format!(
             "the subcommand `{name}` cannot follow the flags of a run"
         ))
-        .with_hint(format!("write it first: `massgen {name}`"))
+        .with_hint(format!("put it first: `massgen {name}`"))
     } else {
         usage_error(format!("`{word}` is not a subcommand"))
             .with_hint(format!("did you mean `massgen {name}`?"))
@@ -145,7 +147,7 @@ mod tests {
             Err("the task is more than one argument"),
         );
         check(&["explane", "path"], Err("`explane` is not a subcommand"));
-        check(&[], Err("there is no task"));
+        check(&[], Err("no task given"));
     }
 
     #[test]
@@ -192,7 +194,7 @@ mod tests {
         let both = TaskSource::TypedThenInput("review".to_owned());
         for source in [TaskSource::Input, both] {
             let blank = source.read(&b" \n"[..]).unwrap_err();
-            let expected = "standard input is empty, and `-` asks for it";
+            let expected = "`-` reads the task from standard input, which is empty";
             assert_eq!(blank.to_string(), expected);
         }
     }

@@ -23,10 +23,11 @@ use crate::world::io::http::HttpClient;
 pub(crate) async fn choose_team(
     host: &Host,
     arguments: &RunArguments,
-    (remembered, workspaces): (Option<TeamFile>, WorkspaceMode),
+    remembered: Option<TeamFile>,
+    workspaces: WorkspaceMode,
     output: &mut CliOutput<'_>,
 ) -> Result<ChosenTeam> {
-    if let Some(team) = configured_team(host, arguments, (remembered, workspaces), output)? {
+    if let Some(team) = configured_team(host, arguments, remembered, workspaces, output)? {
         return Ok(team);
     }
     let servers = local_servers().await;
@@ -42,7 +43,8 @@ pub(crate) async fn choose_team(
 pub(crate) fn configured_team(
     host: &Host,
     arguments: &RunArguments,
-    (remembered, workspaces): (Option<TeamFile>, WorkspaceMode),
+    remembered: Option<TeamFile>,
+    workspaces: WorkspaceMode,
     output: &mut CliOutput<'_>,
 ) -> Result<Option<ChosenTeam>> {
     if let Some(described) = quick_team(arguments) {
@@ -133,9 +135,9 @@ fn load_and_report(
                 .filter(|found| found.severity == Severity::Error)
                 .count();
             let errors = count_noun(errors, "error");
-            let message = format!("`{}` cannot be run: it has {errors}", file.name());
+            let message = format!("`{}` cannot be run: {errors}", file.name());
             Err(Error::new(ErrorKind::Config, message)
-                .with_hint("change what is marked above; nothing has been started"))
+                .with_hint("fix the errors above; nothing was started"))
         }
     }
 }

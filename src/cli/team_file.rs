@@ -57,7 +57,7 @@ impl TeamFile {
             };
             if let Some(text) = text {
                 if !is_user_config(place, host) {
-                    expect_no_namesake(argument, place, (&places, host))?;
+                    expect_no_namesake(argument, place, &places, host)?;
                 }
                 let name = if index == 0 {
                     argument.to_owned()
@@ -68,7 +68,7 @@ impl TeamFile {
             }
         }
         if let Some(error) = unreadable {
-            let built_in = format!("name what is built in by `--config {EXAMPLE_PREFIX}…`");
+            let built_in = format!("use `--config {EXAMPLE_PREFIX}…` for a built-in config");
             return Err(error.with_hint(built_in));
         }
         match examples::find_example(argument) {
@@ -91,7 +91,7 @@ impl TeamFile {
         for place in config_candidates(None, &host.cwd, host.home.as_ref()) {
             let text = match read(&place, read_found) {
                 Err(error) if is_user_config(&place, host) => {
-                    output.warning(&format!("it is not used as a config: {error:#}"));
+                    output.warning(&format!("not used as a config: {error:#}"));
                     continue;
                 }
                 read => read?,
@@ -117,7 +117,7 @@ impl TeamFile {
     /// counts as discovered unless it is in a directory of the user's own configs.
     pub(crate) fn from_session(place: &AbsPath, host: &Host) -> Result<Self> {
         let gone = || {
-            let message = format!("the config of the session, `{place}`, is gone");
+            let message = format!("the config of the session no longer exists: `{place}`");
             Error::new(ErrorKind::Config, message).with_hint("name another one with `--config`")
         };
         let text = read(place, read_found)?.ok_or_else(gone)?;
@@ -202,7 +202,8 @@ fn is_user_config(place: &AbsPath, host: &Host) -> bool {
 fn expect_no_namesake(
     argument: &str,
     found: &AbsPath,
-    (places, host): (&[AbsPath], &Host),
+    places: &[AbsPath],
+    host: &Host,
 ) -> Result<()> {
     let is_path = argument.starts_with(['/', '.', '~']);
     let mut own = places.iter().filter(|place| is_user_config(place, host));
@@ -217,12 +218,12 @@ fn expect_no_namesake(
         (None, None) => return Ok(()),
     };
     let here = display_path(found, host);
-    let message = format!("`{argument}` means both `{here}` in this directory and {other}");
+    let message = format!("`{argument}` is ambiguous: `{here}` in this directory or {other}");
     Err(Error::new(ErrorKind::Config, message)
         .with_hint(format!(
-            "`--config ./{here}` takes the one in this directory"
+            "use `--config ./{here}` for the one in this directory"
         ))
-        .with_hint(format!("`--config {way}` takes the other")))
+        .with_hint(format!("use `--config {way}` for the other")))
 }
 
 /// Returns whether two paths lead to different files.
@@ -254,16 +255,16 @@ fn display_path(place: &AbsPath, host: &Host) -> String {
 fn not_found_error(argument: &str, places: &[AbsPath]) -> Error {
     let directory = |place: &&AbsPath| inspect(place) == LookupResult::Directory;
     if let Some(place) = places.iter().find(directory) {
-        let message = format!("`{place}` is a directory, and a config is a file");
-        return Error::new(ErrorKind::Config, message).with_hint("name the file in it");
+        let message = format!("config `{place}` is a directory: expected a file");
+        return Error::new(ErrorKind::Config, message).with_hint("name the file inside it");
     }
     let error = Error::new(
         ErrorKind::Config,
-        format!("there is no config `{argument}`"),
+        format!("config `{argument}` does not exist"),
     );
     let error = match examples::nearest_name(argument) {
         Some(name) => error.with_hint(format!("did you mean `--config @examples/{name}`?")),
-        None => error.with_hint("`massgen config examples` lists what is built in"),
+        None => error.with_hint("see `massgen config examples` for built-in configs"),
     };
     // Without an extension, each place was tried as is and with `.yaml`; listing one of the two is
     // enough.
@@ -274,6 +275,6 @@ fn not_found_error(argument: &str, places: &[AbsPath]) -> Error {
     if places.is_empty() {
         error
     } else {
-        error.with_hint(format!("looked for {}", places.join(", ")))
+        error.with_hint(format!("searched: {}", places.join(", ")))
     }
 }

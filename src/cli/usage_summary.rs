@@ -7,16 +7,16 @@ use serde::Serialize;
 
 use crate::spending::totals::{RequestTotals, UsageTotals};
 
-/// What was used up, seen from four sides.
+/// Usage totals.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub(crate) struct UsageSummary {
-    /// All of it.
+    /// The total.
     pub(crate) total: RequestTotals,
-    /// By the agent that asked.
+    /// Per agent.
     pub(crate) by_agent: BTreeMap<String, RequestTotals>,
-    /// By the model that was asked.
+    /// Per model.
     pub(crate) by_model: BTreeMap<String, RequestTotals>,
-    /// By the phase of the agent.
+    /// Per phase.
     pub(crate) by_phase: BTreeMap<String, RequestTotals>,
 }
 

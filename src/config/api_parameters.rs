@@ -48,8 +48,8 @@ const NOT_GOOGLE: &[ModelApi] = &[
 
 const NO_SAMPLING: &str = "it chooses words without this parameter";
 const NO_PARAMETER: &str = "it has no such parameter";
-const NO_SEARCH: &str = "the agent works without a search of the vendor's";
-const NO_CODE: &str = "the agent works without programs that run at the vendor";
+const NO_SEARCH: &str = "the agent works without the vendor's web search";
+const NO_CODE: &str = "the agent works without programs run by the vendor";
 
 /// Which API supports what: <https://platform.openai.com/docs/api-reference/responses/create>,
 /// <https://docs.claude.com/en/api/messages>, <https://ai.google.dev/api/generate-content>,
@@ -77,11 +77,7 @@ pub static EXTRAS: &[ApiParameters] = &[
         CHAT,
         NO_SAMPLING,
     ),
-    row(
-        &["verbosity"],
-        OPENAI,
-        "the model says as much as it sees fit",
-    ),
+    row(&["verbosity"], OPENAI, "the model decides the length"),
     row(&["thinking"], NOT_RESPONSES, "write `reasoning_effort`"),
     row(
         &["reasoning"],
@@ -158,7 +154,7 @@ const fn row(
 /// Returns why a key is not sent to a model, worded to follow a colon; `None` if it is sent.
 pub fn unsent_reason(key: &str, vendor: &Vendor, model: &str) -> Option<&'static str> {
     if let VendorConnection::ExternalAgent(_) = vendor.connection {
-        return Some("the program asks its model in its own way");
+        return Some("the external agent sends its own requests");
     }
     let extra = EXTRAS.iter().find(|extra| extra.keys.contains(&key))?;
     let api = ModelApi::from_vendor(vendor)?;
@@ -168,8 +164,7 @@ pub fn unsent_reason(key: &str, vendor: &Vendor, model: &str) -> Option<&'static
     let is_early =
         api == ModelApi::GenerateContent && gemini_generation(model) == GeminiGeneration::Early;
     (is_early && key.starts_with("enable_")).then_some(
-        "its models before Gemini 3 take either tools of Google's or tools of massgen's, and have \
-         massgen's",
+        "models before Gemini 3 support either Google's tools or massgen's, and get massgen's",
     )
 }
 

@@ -27,7 +27,10 @@ impl CodeModeConfig {
                 SandboxLevelChoice::Only(SandboxLevel::Off) => SandboxLevelChoice::Auto,
                 SandboxLevelChoice::Auto
                 | SandboxLevelChoice::Only(
-                    SandboxLevel::A | SandboxLevel::B | SandboxLevel::C | SandboxLevel::D,
+                    SandboxLevel::Overlay
+                    | SandboxLevel::Namespaces
+                    | SandboxLevel::Landlock
+                    | SandboxLevel::Unavailable,
                 ) => self.sandbox,
             },
             limits: self.limits,

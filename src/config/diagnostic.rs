@@ -256,7 +256,7 @@ mod tests {
             start..start + part.len()
         };
         let diagnostics = vec![
-            Diagnostic::error("agent.backend.type", "there is no backend type `grokk`")
+            Diagnostic::error("agent.backend.type", "unknown backend type `grokk`")
                 .with_span(&span_of("grokk"))
                 .with_expected("expected `grok` or `groq`")
                 .with_suggestion("did you mean `grok`?"),
@@ -271,7 +271,7 @@ mod tests {
     fn a_person_sees_the_line_and_the_way_out() {
         let (source, diagnostics) = sample();
         insta::assert_snapshot!(render(&source, &diagnostics), @r#"
-error: there is no backend type `grokk`
+error: unknown backend type `grokk`
  --> team.yaml:3:19
   |
 3 |   backend: {type: grokk}
@@ -303,7 +303,7 @@ error: the file is too large
   "warning_count": 1,
   "errors": [
     {
-      "message": "there is no backend type `grokk`",
+      "message": "unknown backend type `grokk`",
       "location": "agent.backend.type",
       "expected": "expected `grok` or `groq`",
       "suggestion": "did you mean `grok`?",

@@ -50,7 +50,7 @@ impl ExecutionMode {
         wanted: CommandPolicy,
         level: SandboxLevel,
     ) -> CommandPolicy {
-        if self.is_local() && level == SandboxLevel::D {
+        if self.is_local() && level == SandboxLevel::Unavailable {
             CommandPolicy::Strict
         } else {
             wanted

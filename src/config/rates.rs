@@ -34,8 +34,8 @@ impl RateLimit {
         let number = match number.parse() {
             Ok(0) | Err(_) => {
                 return Err(
-                    "expected a number of requests in a minute, as in `claude=50`, or of \
-                            tokens, as in `claude=30000tpm`"
+                    "expected requests per minute, as in `claude=50`, or tokens per minute, as in \
+                     `claude=30000tpm`"
                         .to_owned(),
                 );
             }
@@ -49,7 +49,7 @@ impl RateLimit {
                     None => (name, None),
                 };
                 let found = vendors::find_vendor(vendor);
-                let unknown = || format!("there is no backend type `{vendor}`");
+                let unknown = || format!("unknown backend type `{vendor}`");
                 (Some(found.ok_or_else(unknown)?), model)
             }
         };
@@ -94,9 +94,9 @@ mod tests {
         check("90000tpm", "any any None Some(90000)");
         check("grok=5", "grok any Some(5) None");
         check("openrouter/z/m=9tpm", "openrouter z/m None Some(9)");
-        check("grok=", "expected a number");
-        check("grok=0", "expected a number");
-        check("=5", "no backend type ``");
-        check("nobody=5", "no backend type `nobody`");
+        check("grok=", "expected requests per minute");
+        check("grok=0", "expected requests per minute");
+        check("=5", "unknown backend type ``");
+        check("nobody=5", "unknown backend type `nobody`");
     }
 }

@@ -21,13 +21,14 @@ pub fn reference() -> String {
     }
     extras_reference(&mut out);
     vendor_reference(&mut out);
+    former_names_reference(&mut out);
     out
 }
 
 fn limits(out: &mut String) {
     let rows = [
         ("bytes of a file", CONFIG_BYTES_MAX),
-        ("values of a file, aliases replayed", NODES_MAX),
+        ("values of a file, aliases expanded", NODES_MAX),
         ("aliases", ALIASES_MAX),
         ("levels of nesting", DEPTH_MAX),
         ("keys of a mapping", KEYS_MAX),
@@ -72,9 +73,7 @@ fn section_reference(out: &mut String, section: &KeySection) {
     if !passed.is_empty() {
         push(
             out,
-            format_args!(
-                "\nThese go to the model's API, under the names that it has for them:\n\n"
-            ),
+            format_args!("\nThese are sent to the model's API, under its own names:\n\n"),
         );
         table(out, &["Keys", "Value", "Meaning"]);
     }
@@ -106,7 +105,7 @@ fn unserved_reference(out: &mut String, section: &KeySection) {
         push(
             out,
             format_args!(
-                "\nThese keys of MassGen's restrict a run, and massgen does not act on them: they are \
+                "\nThese keys of MassGen restrict a run and are not supported: they are \
                  errors.\n\n"
             ),
         );
@@ -128,9 +127,7 @@ fn unserved_reference(out: &mut String, section: &KeySection) {
     if !unserved.is_empty() {
         push(
             out,
-            format_args!(
-                "\nThese keys of MassGen's get a warning, and massgen does not act on them:\n\n"
-            ),
+            format_args!("\nThese keys of MassGen are not supported and get a warning:\n\n"),
         );
         table(out, &["Keys", "What happens instead", "No warning for"]);
     }
@@ -147,8 +144,8 @@ fn extras_reference(out: &mut String) {
     push(
         out,
         format_args!(
-            "\n## Parameters that not every API has\n\nElsewhere they are not sent, and a warning \
-             says so.\n\n"
+            "\n## Parameters that not every API has\n\nOther APIs do not receive them, and a \
+             warning says so.\n\n"
         ),
     );
     table(out, &["Keys", "Sent by", "Elsewhere"]);
@@ -171,8 +168,8 @@ fn vendor_reference(out: &mut String) {
     push(
         out,
         format_args!(
-            "\n## Backend types\n\n`chatcompletion` takes the key of the host that its `base_url` \
-             names. A server on your own machine needs no key.\n\n"
+            "\n## Backend types\n\n`chatcompletion` uses the API key for the host of its \
+             `base_url`. A server on your own machine needs no key.\n\n"
         ),
     );
     table(out, &["`type`", "Endpoint", "Key", "Default model"]);
@@ -192,12 +189,43 @@ fn vendor_reference(out: &mut String) {
     }
     push(
         out,
-        format_args!("\nThese types are known and not served yet:\n\n"),
+        format_args!("\nThese types are known but not supported yet:\n\n"),
     );
     table(out, &["`type`", "What to do"]);
     for vendor in others {
         let instead = vendor.instead.unwrap_or_default();
         push(out, format_args!("| {} | {instead} |\n", code(vendor.name)));
+    }
+}
+
+/// Writes the names of keys and values in earlier versions.
+fn former_names_reference(out: &mut String) {
+    push(
+        out,
+        format_args!(
+            "\n## Old names\n\nThese names still work in this version, with a warning; a later \
+             version will remove them.\n\n"
+        ),
+    );
+    table(out, &["Section", "Old name", "Name"]);
+    for section in SECTIONS {
+        let path = match section.path {
+            "" => "the top of the file".to_owned(),
+            path => code(path),
+        };
+        for key in section.keys {
+            let name = key.names.first().copied().unwrap_or_default();
+            if let Some(former) = key.former_name {
+                push(out, format_args!("| {path} | `{former}` | `{name}` |\n"));
+            }
+            for value in key.former_values {
+                let (former, current) = (value.former, value.current);
+                push(
+                    out,
+                    format_args!("| {path} | `{name}: {former}` | `{name}: {current}` |\n"),
+                );
+            }
+        }
     }
 }
 
@@ -210,9 +238,9 @@ fn linked_shape(shape: &ValueShape) -> String {
             format!("a list of {}", link("mappings", section))
         }
         ValueShape::List(ValueShape::TextOr(section)) => {
-            format!("a list of texts or {}", link("mappings", section))
+            format!("a list of strings or {}", link("mappings", section))
         }
-        ValueShape::TextOr(section) => format!("text or {}", link("a mapping", section)),
+        ValueShape::TextOr(section) => format!("a string or {}", link("a mapping", section)),
         ValueShape::Named(section) => {
             format!(
                 "a list of {}, or a mapping of names to them",

@@ -32,6 +32,13 @@ fn section_schema(section: &KeySection) -> Map<String, Value> {
     let mut properties = Map::new();
     let mut required = Vec::new();
     for key in section.known_keys() {
+        if let Some(former) = key.former_name {
+            let mut schema = key_schema(section, former, key);
+            if let Value::Object(fields) = &mut schema {
+                fields.insert("deprecated".to_owned(), json!(true));
+            }
+            properties.insert(former.to_owned(), schema);
+        }
         for name in key.names.iter().copied() {
             properties.insert(name.to_owned(), key_schema(section, name, key));
             if key.status == KeyStatus::Required {
@@ -67,8 +74,12 @@ fn key_schema(section: &KeySection, name: &str, key: &ConfigKey) -> Value {
     let shape = if is_backend_type {
         let served = VENDORS.iter().filter(|vendor| vendor.is_served());
         json!({ "enum": served.map(|vendor| vendor.name).collect::<Vec<_>>() })
-    } else {
+    } else if key.former_values.is_empty() {
         shape_schema(&key.shape)
+    } else {
+        let former: Vec<&str> = key.former_values.iter().map(|value| value.former).collect();
+        let former = json!({ "enum": former, "deprecated": true });
+        json!({ "anyOf": [shape_schema(&key.shape), former] })
     };
     let mut schema = Map::new();
     schema.insert("description".to_owned(), doc.into());

@@ -264,9 +264,9 @@ impl AddressPolicy {
         let is_this_machine = address.is_loopback() || address.is_unspecified();
         match (is_this_machine, self.this_machine, self.private) {
             (true, AddressAllowance::Yes, _) => None,
-            (true, AddressAllowance::No, _) => Some("`url` leads to this machine"),
+            (true, AddressAllowance::No, _) => Some("`url` points to this machine"),
             (false, _, AddressAllowance::Yes) if is_private(address) => None,
-            (false, _, _) => Some("`url` leads into a private network"),
+            (false, _, _) => Some("`url` points into a private network"),
         }
     }
 
@@ -274,12 +274,12 @@ impl AddressPolicy {
     /// and checked on connection.
     pub fn url_fault(self, url: &Url) -> Option<&'static str> {
         match url.host() {
-            None => Some("`url` names no server"),
+            None => Some("`url` has no host"),
             Some(Host::Domain(name)) => {
                 let name = name.trim_end_matches('.');
                 let is_local = name == "localhost" || name.ends_with(".localhost");
                 let is_closed = is_local && self.this_machine == AddressAllowance::No;
-                is_closed.then_some("`url` leads to this machine")
+                is_closed.then_some("`url` points to this machine")
             }
             Some(Host::Ipv4(address)) => self.address_fault(IpAddr::V4(address)),
             Some(Host::Ipv6(address)) => self.address_fault(IpAddr::V6(address)),

@@ -156,12 +156,21 @@ pub fn team_from_environment(
             server.models.first()?,
             Some(&server.base_url),
         );
-        Some((server.vendor.name, backend, server.base_url.as_str()))
+        Some(DetectedBackend {
+            name: server.vendor.name,
+            backend,
+            source: &server.base_url,
+        })
     });
     let mut agents = Vec::new();
     let mut parts = Vec::new();
     let members = keyed.into_iter().chain(local).take(TEAM_AGENTS_MAX);
-    for (place, (name, backend, source)) in members.enumerate() {
+    for (place, found) in members.enumerate() {
+        let DetectedBackend {
+            name,
+            backend,
+            source,
+        } = found;
         parts.push(format!("{name} ({}, {source})", backend.model));
         agents.push(agent(name, backend, place.saturating_add(1), workspaces)?);
     }
@@ -174,11 +183,17 @@ pub fn team_from_environment(
     })
 }
 
-/// The agent's name, its backend, and the variable that holds its key.
-type KeyedBackend<'a> = (&'static str, BackendConfig, &'a str);
+/// A backend that can be used because its key is set, or because its server responded.
+struct DetectedBackend<'a> {
+    /// The agent's name.
+    name: &'static str,
+    backend: BackendConfig,
+    /// The variable that holds its key, or the endpoint of the server.
+    source: &'a str,
+}
 
 /// Returns the makers and vendors whose key is set, makers first.
-fn keyed_backends(env: &ConfigVariables) -> Vec<KeyedBackend<'static>> {
+fn keyed_backends(env: &ConfigVariables) -> Vec<DetectedBackend<'static>> {
     let key_of = |vendor: &Vendor| {
         let is_set = |name: &&str| env.get_non_empty(name).is_some();
         vendor.key_variables.iter().copied().find(is_set)
@@ -188,7 +203,11 @@ fn keyed_backends(env: &ConfigVariables) -> Vec<KeyedBackend<'static>> {
         let through = vendors::find_vendor(family.through)?;
         let base_url = family.base_url.or(through.base_url);
         let backend = backend(through, maker.default_model?, base_url);
-        Some((maker.name, backend, key_of(maker)?))
+        Some(DetectedBackend {
+            name: maker.name,
+            backend,
+            source: key_of(maker)?,
+        })
     });
     let is_maker = |vendor: &Vendor| FAMILIES.iter().any(|family| family.maker == vendor.name);
     let others = VENDORS.iter().filter(|vendor| {
@@ -196,7 +215,11 @@ fn keyed_backends(env: &ConfigVariables) -> Vec<KeyedBackend<'static>> {
     });
     let others = others.filter_map(|vendor| {
         let backend = backend(vendor, vendor.default_model?, Some(vendor.base_url?));
-        Some((vendor.name, backend, key_of(vendor)?))
+        Some(DetectedBackend {
+            name: vendor.name,
+            backend,
+            source: key_of(vendor)?,
+        })
     });
     makers.chain(others).collect()
 }
@@ -226,10 +249,10 @@ fn served_vendor(name: &str) -> Result<&'static Vendor> {
                 .iter()
                 .filter(|vendor| matches!(vendor.connection, VendorConnection::Remote(_)));
             let names: Vec<&str> = served.map(|vendor| vendor.name).collect();
-            let error = usage(format!("there is no backend type {}", quote(name)));
+            let error = usage(format!("unknown backend type {}", quote(name)));
             Err(match nearest(name, names.iter().copied()) {
                 Some(near) => error.with_hint(format!("did you mean `{near}`?")),
-                None => error.with_hint(format!("there are {}", list_names(&names, "and"))),
+                None => error.with_hint(format!("known types: {}", list_names(&names, "and"))),
             })
         }
     }
@@ -237,8 +260,11 @@ fn served_vendor(name: &str) -> Result<&'static Vendor> {
 
 fn unknown_model_error(model: Option<&str>) -> Error {
     let message = match model {
-        Some(model) => format!("the name {} does not tell whose model it is", quote(model)),
-        None => "neither a model nor a backend type is named".to_owned(),
+        Some(model) => format!(
+            "cannot derive the backend from the model name {}",
+            quote(model)
+        ),
+        None => "neither a model nor a backend type is given".to_owned(),
     };
     Error::new(ErrorKind::Usage, message).with_hint(
         "add `--backend TYPE`, or `--base-url URL` for a server that speaks Chat Completions",
@@ -246,10 +272,16 @@ fn unknown_model_error(model: Option<&str>) -> Error {
 }
 
 fn no_backend_error() -> Error {
-    let message = "no model can be asked: no key is set, and no local server answers";
+    let message = "no model available: no API key is set, and no local server is running";
     Error::new(ErrorKind::Environment, message)
-        .with_hint("set a key, for example `export OPENAI_API_KEY=…`, or write it into `~/.massgen/.env`")
-        .with_hint("without a key: massgen --config @examples/basic/offline_demo \"write a hello program\"")
+        .with_hint(
+            "set an API key, for example `export OPENAI_API_KEY=…`, or set it in \
+                    `~/.massgen/.env`",
+        )
+        .with_hint(
+            "without an API key: massgen --config @examples/basic/offline_demo \"write a \
+                    hello program\"",
+        )
 }
 
 fn backend(vendor: &'static Vendor, model: &str, base_url: Option<&str>) -> BackendConfig {
@@ -378,11 +410,11 @@ mod tests {
         );
         check(
             (Some("llama3"), None, None),
-            "the name `llama3` does not tell whose model it is",
+            "cannot derive the backend from the model name `llama3`",
         );
         check(
             (None, None, None),
-            "neither a model nor a backend type is named",
+            "neither a model nor a backend type is given",
         );
     }
 
@@ -408,10 +440,7 @@ mod tests {
             (None, Some("openrouter"), None),
             "`openrouter` has no default model",
         );
-        check(
-            (None, Some("grokk"), None),
-            "there is no backend type `grokk`",
-        );
+        check((None, Some("grokk"), None), "unknown backend type `grokk`");
         check(
             (Some("m"), Some("claude_code"), None),
             "`claude_code` cannot be used with `--backend`",

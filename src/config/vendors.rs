@@ -506,7 +506,7 @@ pub enum UrlDestination {
 /// the table.
 pub fn destination(url: &Url) -> UrlDestination {
     if !url.username().is_empty() || url.password().is_some() {
-        return UrlDestination::Elsewhere("names a user");
+        return UrlDestination::Elsewhere("contains a user name");
     }
     if is_this_machine(url) {
         return UrlDestination::ThisMachine;
@@ -515,9 +515,9 @@ pub fn destination(url: &Url) -> UrlDestination {
         .iter()
         .find(|(host, _)| url.host_str() == Some(host));
     match own {
-        None => UrlDestination::Elsewhere("is not a vendor's own host"),
+        None => UrlDestination::Elsewhere("is not a known vendor's host"),
         Some(_) if url.scheme() != "https" => UrlDestination::Elsewhere("is not encrypted"),
-        Some(_) if url.port().is_some() => UrlDestination::Elsewhere("names another port"),
+        Some(_) if url.port().is_some() => UrlDestination::Elsewhere("uses another port"),
         Some((_, variables)) => UrlDestination::Vendor(variables),
     }
 }
@@ -621,9 +621,9 @@ mod tests {
     fn a_url_leads_to_this_machine_or_a_vendor_or_elsewhere() {
         use UrlDestination::{Elsewhere, ThisMachine, Vendor};
         let groq = Vendor(&["GROQ_API_KEY"]);
-        let other = Elsewhere("is not a vendor's own host");
-        let user = Elsewhere("names a user");
-        let port = Elsewhere("names another port");
+        let other = Elsewhere("is not a known vendor's host");
+        let user = Elsewhere("contains a user name");
+        let port = Elsewhere("uses another port");
         for (url, expected) in [
             ("https://api.groq.com/openai/v1", groq),
             ("https://API.GROQ.com/openai/v1", groq),

@@ -161,13 +161,13 @@ pub fn decode(bytes: &[u8]) -> Result<&str, Box<Diagnostic>> {
         let message = format!("the file is larger than {mebibytes} MiB");
         let error = Diagnostic::error("", message);
         return Err(Box::new(
-            error.with_suggestion("is this the file that you meant?"),
+            error.with_suggestion("check that this is the intended file"),
         ));
     }
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let valid = bytes.get(..error.valid_up_to()).unwrap_or_default();
         let line = valid.split(|byte| *byte == b'\n').count();
-        let message = format!("the file is not UTF-8 text: a bad byte is in line {line}");
+        let message = format!("the file is not UTF-8 text: invalid byte in line {line}");
         let hint = "save the file with the encoding UTF-8";
         Box::new(Diagnostic::error("", message).with_suggestion(hint))
     })?;
@@ -208,7 +208,7 @@ fn syntax_error(error: &serde_yaml::Error, text: &str) -> Diagnostic {
     } else if let serde_yaml::Error::DuplicateMappingKey { key, .. } = cause {
         let key = quote(key.as_deref().unwrap_or_default());
         (
-            format!("the key {key} is there twice"),
+            format!("duplicate key {key}"),
             "remove one of the two".to_owned(),
         )
     } else {

@@ -16,7 +16,11 @@ pub enum DeliveryChoice {
 }
 
 /// A path below one of the roots.
-type RootedPath = (usize, RelPath);
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct RootedPath {
+    root: usize,
+    rel: RelPath,
+}
 
 impl DeliveryPlan {
     /// Returns the selection of everything that does not conflict with the user's changes.
@@ -131,14 +135,17 @@ fn replaced_directories(plan: &DeliveryPlan) -> BTreeSet<RootedPath> {
 }
 
 fn rooted_path(entry: &DeliveryEntry) -> RootedPath {
-    (entry.root, entry.rel.clone())
+    RootedPath {
+        root: entry.root,
+        rel: entry.rel.clone(),
+    }
 }
 
 /// Returns the paths above `entry`, up to the root.
 fn ancestors(entry: &DeliveryEntry) -> impl Iterator<Item = RootedPath> + use<> {
     let root = entry.root;
     let above = std::iter::successors(entry.rel.parent(), RelPath::parent);
-    above.map(move |rel| (root, rel))
+    above.map(move |rel| RootedPath { root, rel })
 }
 
 #[cfg(test)]

@@ -109,7 +109,8 @@ struct HookSpecificOutput {
 pub fn parse_answer(
     event: HookEvent,
     status: i32,
-    (stdout, stderr): (&str, &str),
+    stdout: &str,
+    stderr: &str,
 ) -> Result<HookAnswer, HookFailure> {
     match status {
         0 if stdout.trim().is_empty() => Ok(HookAnswer::default()),
@@ -127,8 +128,8 @@ pub fn parse_answer(
 }
 
 fn parse_output(event: HookEvent, stdout: &str) -> Result<HookAnswer, String> {
-    let written: HookOutput = serde_json::from_str(stdout)
-        .map_err(|_| "its answer is not what was expected".to_owned())?;
+    let written: HookOutput =
+        serde_json::from_str(stdout).map_err(|_| "its answer is invalid".to_owned())?;
     let mut decisions = Vec::new();
     if written.goes_on == Some(false) {
         decisions.push((HookDecision::Deny, written.stop_reason));
@@ -187,7 +188,7 @@ mod tests {
     /// Checks the answer to `PreToolUse` output: its decision, reason, input and context.
     #[track_caller]
     fn check(status: i32, stdout: &str, stderr: &str, expected: &str) {
-        let read = parse_answer(HookEvent::PreToolUse, status, (stdout, stderr));
+        let read = parse_answer(HookEvent::PreToolUse, status, stdout, stderr);
         let told = match read {
             Err(failure) => format!("failed: {} ({})", failure.cause, failure.stderr),
             Ok(answer) => {
@@ -258,7 +259,7 @@ mod tests {
             "Traceback\nx\u{7}",
             r"failed: it ended with status 1 (Traceback x\u{7})",
         );
-        let unread = "failed: its answer is not what was expected ()";
+        let unread = "failed: its answer is invalid ()";
         for text in ["fine", "[]", "1", "{", r#"{"decision":1}"#, "{} {}"] {
             check(0, text, "", unread);
         }
@@ -297,7 +298,7 @@ mod tests {
     #[test]
     fn what_is_told_is_bounded() {
         let long = "x".repeat(REASON_CHARS_MAX + 5);
-        let reason = parse_answer(HookEvent::PreToolUse, 2, ("", &long))
+        let reason = parse_answer(HookEvent::PreToolUse, 2, "", &long)
             .unwrap()
             .reason;
         assert_eq!(reason.unwrap().chars().count(), REASON_CHARS_MAX + 1);

@@ -119,7 +119,8 @@ impl HookToolCall<'_> {
 /// of coordination.
 pub fn request(
     setting: &HookContext,
-    (phase, round): (Phase, Option<u32>),
+    phase: Phase,
+    round: Option<u32>,
     subject: &HookSubject<'_>,
 ) -> Value {
     let common = json!({
@@ -162,7 +163,7 @@ mod tests {
             id: Some("call_1"),
         };
         let check = |subject: HookSubject<'_>, own: Value| {
-            let made = request(&setting, (Phase::Coordination, Some(2)), &subject);
+            let made = request(&setting, Phase::Coordination, Some(2), &subject);
             let mut expected = json!({
                 "schema_version": 1, "session_id": "s1", "cwd": "/p",
                 "permission_mode": "default", "hook_event_name": subject.event().name(),

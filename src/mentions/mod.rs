@@ -364,7 +364,10 @@ fn suggestions(mentions: &[Mention], base: &AbsPath) -> Vec<String> {
             } else {
                 format!("@{name}")
             };
-            format!("{files} files of one directory are mentioned: `{mention}` gives all of it")
+            format!(
+                "{files} files of one directory are mentioned: use `{mention}` for the whole \
+                     directory"
+            )
         })
         .collect()
 }

@@ -381,13 +381,13 @@ fn broad_mentions_are_told_from_others() {
 
 #[test]
 fn many_files_of_a_directory_suggest_the_directory() {
-    let suggestion = "3 files of one directory are mentioned: `@src/` gives all of it";
+    let suggestion = "3 files of one directory are mentioned: use `@src/` for the whole directory";
     let three = "@src/main.py @src/one.rs @src/two.rs @a.py @b.py @tests";
     assert_eq!(parsed(three).suggestions, [suggestion]);
     let two = "@src/main.py @src/one.rs @src/main.py @src/m @src/missing.rs";
     assert_eq!(parsed(two).suggestions, [""; 0]);
     let here = "@a.py @b.py @Makefile";
-    let suggestion = "3 files of one directory are mentioned: `@.` gives all of it";
+    let suggestion = "3 files of one directory are mentioned: use `@.` for the whole directory";
     assert_eq!(parsed(here).suggestions, [suggestion]);
 }
 

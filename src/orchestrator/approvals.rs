@@ -83,7 +83,9 @@ impl ApprovalBroker {
     /// sender. Requests that events in `told` answered are not repeated.
     pub fn new(
         people: ApprovalConfig,
-        (project, events, stop): (&AbsPath, &Sender<Event>, &CancellationToken),
+        project: &AbsPath,
+        events: &Sender<Event>,
+        stop: &CancellationToken,
         told: &[Event],
     ) -> Self {
         let mut recorded = BTreeMap::new();
@@ -172,11 +174,11 @@ impl ElicitationResponder for ElicitationBroker {
                 match &inner.config.channel {
                     ApprovalChannel::Nobody => None,
                     ApprovalChannel::Terminal(reviewer) => {
-                        let asked = (question, otherwise);
-                        reviewer.ask_open_question(asked, &inner.stop).await
+                        let asked = reviewer.ask_open_question(question, otherwise, &inner.stop);
+                        asked.await
                     }
                     ApprovalChannel::Socket(socket) => {
-                        self.query_socket(socket, (question, otherwise)).await
+                        self.query_socket(socket, question, otherwise).await
                     }
                 }
             };
@@ -190,7 +192,8 @@ impl ElicitationBroker {
     async fn query_socket(
         &self,
         socket: &AbsPath,
-        (question, otherwise): (String, String),
+        question: String,
+        otherwise: String,
     ) -> Option<String> {
         let ApprovalBrokerState { project, stop, .. } = &*self.broker.0;
         let told = json!({
@@ -207,7 +210,7 @@ impl ElicitationBroker {
         match said {
             Ok(said) => said,
             Err(why) => {
-                let message = format!("a server's question has no answer: {why}");
+                let message = format!("a question of an MCP server was not answered: {why}");
                 self.broker.emit(RunEvent::Warning { message }).await;
                 None
             }
@@ -223,8 +226,21 @@ struct AgentApprover {
     time_max: Duration,
 }
 
-/// The answer, and the reason if it is no.
-type AnswerWithReason = (ApprovalAnswer, String);
+/// An answer to an approval request.
+struct ExplainedAnswer {
+    answer: ApprovalAnswer,
+    /// The reason, if it is no.
+    reason: String,
+}
+
+impl ExplainedAnswer {
+    fn new(answer: ApprovalAnswer, reason: impl Into<String>) -> Self {
+        Self {
+            answer,
+            reason: reason.into(),
+        }
+    }
+}
 
 impl CallApprover for AgentApprover {
     fn request_approval(
@@ -235,7 +251,7 @@ impl CallApprover for AgentApprover {
         // The gate calls this on a thread that may block.
         match Handle::try_current() {
             Ok(runtime) => runtime.block_on(self.decide(&question, ended)),
-            Err(_) => ApprovalDecision::Denied("nobody can be asked here".to_owned()),
+            Err(_) => ApprovalDecision::Denied("no user to ask".to_owned()),
         }
     }
 }
@@ -261,28 +277,26 @@ impl AgentApprover {
             let spoken = timeout(self.time_max, self.ask_user(question)).await;
             Ok(spoken.unwrap_or_else(|_| {
                 let seconds = self.time_max.as_secs();
-                (
-                    ApprovalAnswer::Nobody,
-                    format!("nobody answered within {seconds} s"),
-                )
+                let reason = format!("no answer within {seconds} s");
+                ExplainedAnswer::new(ApprovalAnswer::Nobody, reason)
             }))
         };
-        let gone = |why: &str| Ok((ApprovalAnswer::Nobody, why.to_owned()));
+        let gone = |reason| Ok(ExplainedAnswer::new(ApprovalAnswer::Nobody, reason));
         let spoken = tokio::select! {
             spoken = asking => spoken,
-            () = ended.cancelled() => gone("nobody waits for it any more"),
-            () = inner.stop.cancelled() => gone("the run is to end"),
+            () = ended.cancelled() => gone("the request was withdrawn"),
+            () = inner.stop.cancelled() => gone("the run is ending"),
         };
-        let (said, why) = match spoken {
+        let ExplainedAnswer { answer, reason } = match spoken {
             Ok(spoken) => spoken,
             Err(known) => return known,
         };
-        self.store_answer(said, consent).await;
-        self.emit_approval(question, Some(said)).await;
-        if said.is_yes() {
+        self.store_answer(answer, consent).await;
+        self.emit_approval(question, Some(answer)).await;
+        if answer.is_yes() {
             ApprovalDecision::Approved
         } else {
-            ApprovalDecision::Denied(why)
+            ApprovalDecision::Denied(reason)
         }
     }
 
@@ -316,7 +330,7 @@ impl AgentApprover {
             && let Err(error) = file.add(&consent)
         {
             self.emit(RunEvent::Warning {
-                message: format!("the answer is kept for the session only: {error}"),
+                message: format!("the answer was saved only for this session: {error}"),
             })
             .await;
         }
@@ -325,11 +339,11 @@ impl AgentApprover {
         }
     }
 
-    async fn ask_user(&self, question: &ApprovalRequest) -> AnswerWithReason {
-        let nobody = |why: &str| (ApprovalAnswer::Nobody, why.to_owned());
+    async fn ask_user(&self, question: &ApprovalRequest) -> ExplainedAnswer {
+        let nobody = |reason| ExplainedAnswer::new(ApprovalAnswer::Nobody, reason);
         match &self.broker.0.config.channel {
             ApprovalChannel::Nobody => {
-                nobody("nobody can be asked: there is no terminal and no `--ask-file`")
+                nobody("nobody can be asked: there is no terminal and no `--approval-socket`")
             }
             ApprovalChannel::Terminal(Reviewer(questions)) => {
                 let (answer, answered) = oneshot::channel();
@@ -344,9 +358,9 @@ impl AgentApprover {
                 }
                 match answered.await {
                     Ok(ApprovalAnswer::No) => {
-                        (ApprovalAnswer::No, "the user refuses it".to_owned())
+                        ExplainedAnswer::new(ApprovalAnswer::No, "the user refuses it")
                     }
-                    Ok(said) => (said, String::new()),
+                    Ok(said) => ExplainedAnswer::new(said, ""),
                     Err(_) => nobody("nobody answered"),
                 }
             }
@@ -354,7 +368,7 @@ impl AgentApprover {
         }
     }
 
-    async fn query_socket(&self, socket: &AbsPath, question: &ApprovalRequest) -> AnswerWithReason {
+    async fn query_socket(&self, socket: &AbsPath, question: &ApprovalRequest) -> ExplainedAnswer {
         let told = json!({
             "schema_version": 1,
             "project": self.broker.0.project,
@@ -368,13 +382,13 @@ impl AgentApprover {
         });
         match request_approval(socket, &told.to_string()).await {
             Ok(reply) if reply.answer == ApprovalAnswer::No => {
-                let why = reply
+                let reason = reply
                     .reason
                     .unwrap_or_else(|| "the user refuses it".to_owned());
-                (ApprovalAnswer::No, why)
+                ExplainedAnswer::new(ApprovalAnswer::No, reason)
             }
-            Ok(reply) => (reply.answer, String::new()),
-            Err(why) => (ApprovalAnswer::Nobody, why),
+            Ok(reply) => ExplainedAnswer::new(reply.answer, ""),
+            Err(why) => ExplainedAnswer::new(ApprovalAnswer::Nobody, why),
         }
     }
 

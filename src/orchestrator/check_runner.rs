@@ -38,7 +38,7 @@ const TAIL_LINES_MAX: usize = 20;
 const TAIL_CHARS_MAX: usize = 400;
 
 /// Reason why a path cannot be passed to a tool.
-const NO_TEXT: &str = "its path is no text";
+const NO_TEXT: &str = "its path is not UTF-8";
 
 /// The check runner of a run. Clones share its state.
 #[derive(Clone, Debug)]
@@ -155,7 +155,7 @@ impl CheckRunner {
         let wings = self.0.overlays.clone();
         let cleared = tokio::task::spawn_blocking(move || wings.clear_checks()).await;
         if let Ok(Err(error)) = cleared {
-            tracing::warn!("what checks wrote could not be removed: {error:#}");
+            tracing::warn!("cannot remove files written by checks: {error:#}");
         }
     }
 
@@ -165,10 +165,9 @@ impl CheckRunner {
         examined: CheckTarget,
     ) -> Result<CheckEnvironment> {
         let candidate = self.0.agents.get(agent);
-        let candidate = candidate.ok_or_else(|| Error::bug(format!("nobody is `{agent}`")))?;
+        let candidate = candidate.ok_or_else(|| Error::bug(format!("no agent `{agent}`")))?;
         let commands = candidate.commands.clone();
-        let commands =
-            commands.ok_or_else(|| check_error("nothing on this machine can hold checks"))?;
+        let commands = commands.ok_or_else(|| check_error("no sandbox is available for checks"))?;
         // What a check writes to the agent's workspace would persist.
         let is_kept =
             |grant: &&Grant| !matches!(grant.kind, GrantKind::Workspace | GrantKind::BuiltIn);
@@ -183,9 +182,7 @@ impl CheckRunner {
         let target = match (tree, &stage) {
             (Some(tree), Some(stage)) if stage.is_fully_visible() => tree.root.clone(),
             (Some(_), _) => {
-                return Err(check_error(
-                    "commands cannot be shown what would be delivered",
-                ));
+                return Err(check_error("checks cannot see what would be delivered"));
             }
             (None, _) => {
                 let root = self.0.overlays.create_directory(performance)?;
@@ -218,7 +215,7 @@ impl CheckRunner {
             })
         };
         let made = tokio::task::spawn_blocking(work).await;
-        made.map_err(|_| Error::bug("the checks could not be prepared"))?
+        made.map_err(|_| Error::bug("cannot prepare the checks"))?
     }
 }
 
@@ -269,7 +266,7 @@ impl CheckEnvironment {
                 (CheckVerdict::Failed { how }, output_tail(&output))
             }
             Ok(Err(why)) => not_run(single_line(&why, TAIL_CHARS_MAX)),
-            Err(_) => not_run("it broke off inside massgen".to_owned()),
+            Err(_) => not_run("internal error in massgen".to_owned()),
         }
     }
 }

@@ -11,7 +11,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::deadline::{RunDeadline, StopCause};
 use crate::agent::round::{
-    AgentSubmission, AnswerLog, CoordinatorHandle, RoundLimits, SubmissionResponse, coordinate,
+    AgentSubmission, AnswerLog, CoordinatorHandle, QueuedSubmission, RoundLimits,
+    SubmissionResponse, coordinate,
 };
 use crate::agent::{ModelSession, emit};
 use crate::ballot::{Ballot, BallotEffect, BallotRefusal, BallotRules, RoundOutcome, VoteTally};
@@ -20,9 +21,7 @@ use crate::event::{CoordinationEvent, Event, RunEvent};
 use crate::id::{AgentId, AgentNumber, AnswerLabel};
 use crate::orchestrator::check_runner::{CheckRunner, CheckTarget};
 use crate::orchestrator::hooks::{self, HookEventPayload};
-use crate::orchestrator::replay_order::{
-    QueuedSubmission, RecordedHookRefusal, ReplayCursor, SubmissionQueue,
-};
+use crate::orchestrator::replay_order::{RecordedHookRefusal, ReplayCursor, SubmissionQueue};
 use crate::orchestrator::snapshots::SnapshotStore;
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::Phase;
@@ -165,12 +164,12 @@ pub async fn run(
         task_of.insert(tasks.spawn(coordinate(mind, desk)).id().to_string(), number);
     }
     drop(submissions);
-    let closed = loop {
+    let (end, effect) = loop {
         let closed = tokio::select! {
-            Some(((agent, submission, verdict), heard)) =
+            Some((queued, heard)) =
                 intake.next_submission(|agent| table.ballot.is_at_work(agent)) =>
             {
-                table.handle_submission((agent, submission, heard), verdict).await
+                table.handle_submission(queued, heard).await
             }
             Some(Err(died)) = tasks.join_next() => {
                 match task_of.get(&died.id().to_string()) {
@@ -189,7 +188,7 @@ pub async fn run(
     };
     over.cancel();
     while tasks.join_next().await.is_some() {}
-    table.into_result(closed)
+    table.into_result(end, effect)
 }
 
 impl Participant {
@@ -243,13 +242,18 @@ enum UnconfirmedSubmission {
 impl Coordinator<'_> {
     async fn handle_submission(
         &mut self,
-        (agent, submission, heard): (AgentNumber, AgentSubmission, RecordedHookRefusal),
-        verdict: oneshot::Sender<SubmissionResponse>,
+        queued: QueuedSubmission,
+        heard: RecordedHookRefusal,
     ) -> Option<(CoordinationEnd, BallotEffect)> {
+        let QueuedSubmission {
+            agent,
+            submission,
+            response,
+        } = queued;
         self.waiting.insert(
             agent,
             WaitingAgent {
-                response: verdict,
+                response,
                 recorded: None,
             },
         );
@@ -313,9 +317,14 @@ impl Coordinator<'_> {
             } => HookEventPayload::Vote(self.id(*candidate)?, latest(candidate)?, reason.clone()),
             AgentSubmission::Stopped { .. } => return None,
         };
-        let here = (Phase::Coordination, None);
         let ended = self.deadline.stop.child_token();
-        let mut refusal = pin!(hooks::hook_refusal(hooks, asked, here, &ended));
+        let mut refusal = pin!(hooks::hook_refusal(
+            hooks,
+            asked,
+            Phase::Coordination,
+            None,
+            &ended
+        ));
         tokio::select! {
             refusal = &mut refusal => refusal,
             _ = self.deadline.wait() => {
@@ -330,7 +339,7 @@ impl Coordinator<'_> {
         &mut self,
         agent: AgentNumber,
     ) -> Option<(CoordinationEnd, BallotEffect)> {
-        self.drop_agent(agent, "it failed inside massgen".to_owned(), false)
+        self.drop_agent(agent, "internal error in massgen".to_owned(), false)
             .await;
         self.apply_outcome(agent, RoundOutcome::Stopped, UnconfirmedSubmission::Nothing)
             .await
@@ -405,7 +414,7 @@ impl Coordinator<'_> {
                     Some(snapshot.path)
                 }
                 Err(error) => {
-                    let message = format!("there is no snapshot of {label}: {error:#}");
+                    let message = format!("no snapshot of {label}: {error:#}");
                     self.emit(RunEvent::Warning { message }).await;
                     None
                 }
@@ -549,7 +558,7 @@ impl Coordinator<'_> {
         emit(self.events, event).await;
     }
 
-    fn into_result(self, (end, effect): (CoordinationEnd, BallotEffect)) -> CoordinationResult {
+    fn into_result(self, end: CoordinationEnd, effect: BallotEffect) -> CoordinationResult {
         let tally = match effect {
             BallotEffect::Close(tally) => Some(tally),
             BallotEffect::AcceptAnswer(_)

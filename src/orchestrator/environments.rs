@@ -153,7 +153,7 @@ impl AgentEnvironments {
             let room = builder.directories.agent(runner.id)?;
             let commands = builder.build_commands(runner, &room)?;
             let id = runner.id.clone();
-            if commands.sandbox_level() == SandboxLevel::D {
+            if commands.sandbox_level() == SandboxLevel::Unavailable {
                 shells.rejected.insert(id, commands.isolation());
             } else {
                 shells.ready.insert(id, commands);
@@ -165,7 +165,7 @@ impl AgentEnvironments {
             if let Some(why) = check_obstacle(commands.sandbox_level(), runner.grants) {
                 shells.unsupported_checks.insert(runner.id.clone(), why);
             }
-            if commands.sandbox_level() != SandboxLevel::D {
+            if commands.sandbox_level() != SandboxLevel::Unavailable {
                 shells
                     .check_environments
                     .insert(runner.id.clone(), commands);
@@ -182,8 +182,8 @@ impl AgentEnvironments {
         for (server, runner) in served {
             let room = builder.directories.server_of(runner.id, server)?;
             let commands = builder.build_commands(runner, &room)?;
-            if commands.sandbox_level() == SandboxLevel::D {
-                let what = format!("the server `{server}` of `{}`", runner.id);
+            if commands.sandbox_level() == SandboxLevel::Unavailable {
+                let what = format!("MCP server `{server}` of `{}`", runner.id);
                 return Err(no_sandbox_error(&what, &commands.isolation()));
             }
             let key = (runner.id.clone(), server.clone());
@@ -299,13 +299,13 @@ fn prepare_programs(
         tools,
     } = programmer;
     let id = runner.id;
-    if held.sandbox_level() == SandboxLevel::D {
-        let message = format!("nothing on this machine can hold the programs of `{id}`");
+    if held.sandbox_level() == SandboxLevel::Unavailable {
+        let message = format!("no sandbox is available for the programs of `{id}`");
         let error = Error::new(ErrorKind::Environment, message);
         return Err(error
             .with_hint("see `massgen doctor` for what is missing")
             .with_hint(
-                "remove `enable_code_based_tools`: the agent then has its tools one by one",
+                "remove `enable_code_based_tools`: the agent then calls its tools one by one",
             ));
     }
     let programs = ProgramEnvironment::new(dialect, tools.clone(), held);
@@ -320,7 +320,7 @@ fn prepare_programs(
 /// Returns the error that something cannot start, because it could do whatever the user may do.
 fn no_sandbox_error(what: &str, by: &ExecutionIsolation) -> Error {
     let reasons = by.reasons().join("; ");
-    let message = format!("nothing on this machine can hold {what}: {reasons}");
+    let message = format!("no sandbox is available for {what}: {reasons}");
     Error::new(ErrorKind::Environment, message)
         .with_hint("see `massgen doctor` for what is missing, or remove them from the config")
 }
@@ -329,20 +329,20 @@ fn no_sandbox_error(what: &str, by: &ExecutionIsolation) -> Error {
 /// the run.
 fn external_agent_error(agent: &AgentId, commands: &ExecEnvironment) -> Option<Error> {
     let (why, hint) = match commands.sandbox_level() {
-        SandboxLevel::D => (
+        SandboxLevel::Unavailable => (
             format!(
-                "nothing on this machine can hold the program of `{agent}`: {}",
+                "no sandbox is available for the program of agent `{agent}`: {}",
                 commands.isolation().reasons().join("; ")
             ),
-            "see `massgen doctor` for what is missing, or give the agent a type that is asked over the network",
+            "see `massgen doctor` for what is missing, or give the agent a backend type with an HTTP API",
         ),
-        SandboxLevel::C => (
+        SandboxLevel::Landlock => (
             format!(
-                "in tier C the program of `{agent}` cannot be used: it reaches the run over a Unix socket, which that tier closes"
+                "agent `{agent}` cannot run at sandbox level `landlock`: it reaches the run over a Unix socket, which that level blocks"
             ),
-            "see `massgen doctor` for what keeps tiers A and B away, or give the agent a type that is asked over the network",
+            "see `massgen doctor` for why `overlay` and `namespaces` are not available, or give the agent a backend type with an HTTP API",
         ),
-        SandboxLevel::A | SandboxLevel::B | SandboxLevel::Off => return None,
+        SandboxLevel::Overlay | SandboxLevel::Namespaces | SandboxLevel::Off => return None,
     };
     Some(Error::new(ErrorKind::Environment, why).with_hint(hint))
 }
@@ -354,14 +354,17 @@ fn check_obstacle(tier: SandboxLevel, grants: &[Grant]) -> Option<&'static str> 
     let roots = grants::write_roots(grants);
     let has_tree = roots.iter().any(|grant| grant.scope == GrantScope::Tree);
     match tier {
-        SandboxLevel::C if has_tree => {
-            Some("in tier C commands cannot be shown what would be delivered")
+        SandboxLevel::Landlock if has_tree => {
+            Some("at sandbox level `landlock` they cannot see what would be delivered")
         }
         SandboxLevel::Off if has_tree => {
-            Some("with the sandbox off commands cannot be shown what would be delivered")
+            Some("with the sandbox off they cannot see what would be delivered")
         }
-        SandboxLevel::A | SandboxLevel::B | SandboxLevel::C | SandboxLevel::Off => None,
-        SandboxLevel::D => Some("nothing on this machine can hold them"),
+        SandboxLevel::Overlay
+        | SandboxLevel::Namespaces
+        | SandboxLevel::Landlock
+        | SandboxLevel::Off => None,
+        SandboxLevel::Unavailable => Some("no sandbox is available on this machine"),
     }
 }
 
@@ -383,8 +386,8 @@ impl EnvironmentBuilder<'_> {
         let room = AgentDirectories::prepare(room)?;
         let backend: Arc<dyn ExecBackend> = match &runner.config.mode {
             ExecutionMode::Docker(docker) => {
-                let part = (self.layout.run, &self.layout.state);
-                Arc::new(build_container(runner, docker, part, self.host)?)
+                let RunLayout { run, state, .. } = self.layout;
+                Arc::new(build_container(runner, docker, *run, state, self.host)?)
             }
             ExecutionMode::Local => Arc::new(self.build_sandbox(runner, &room)?),
         };
@@ -419,7 +422,7 @@ impl EnvironmentBuilder<'_> {
     fn build_hooks(&mut self, runner: EnvironmentSpec<'_>) -> Result<ExecEnvironment> {
         let room = self.directories.hooks_of(runner.id)?;
         let commands = self.build_commands(runner, &room)?;
-        if commands.sandbox_level() == SandboxLevel::D {
+        if commands.sandbox_level() == SandboxLevel::Unavailable {
             let what = format!("the hooks about `{}`", runner.id);
             return Err(no_sandbox_error(&what, &commands.isolation()));
         }
@@ -457,11 +460,12 @@ impl EnvironmentBuilder<'_> {
 pub fn build_container(
     runner: EnvironmentSpec<'_>,
     docker: &DockerConfig,
-    (run, state): (RunName, &AbsPath),
+    run: RunName,
+    state: &AbsPath,
     machine: &HostEnvironment,
 ) -> Result<AgentContainer> {
     let manager = grants::permission_manager(runner.grants, Phase::Coordination);
-    let (open, hidden) = reachable_paths(&manager, SandboxLevel::B);
+    let (open, hidden) = reachable_paths(&manager, SandboxLevel::Namespaces);
     let reachable = ReachablePaths {
         open,
         masked: Vec::new(),

@@ -173,7 +173,7 @@ async fn finish_sink(
 
 /// Returns the warning about records that cannot be written.
 fn records_warning(fault: &Error) -> String {
-    format!("the run goes on without some of its records: {fault:#}")
+    format!("the run continues with incomplete logs: {fault:#}")
 }
 
 /// Shows a warning without recording it.

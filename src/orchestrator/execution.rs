@@ -32,8 +32,8 @@ use crate::orchestrator::run_directories::{
     create_workspaces, existing_directory, reopen_workspaces, replay_manifest, workspace_seeds,
 };
 use crate::orchestrator::snapshots::SnapshotStore;
-use crate::orchestrator::team::AgentTeam;
 use crate::orchestrator::team::mcp_servers::ServerContext;
+use crate::orchestrator::team::{AgentTeam, DeliveryAccess, TeamResources};
 use crate::orchestrator::{ModelsByAgent, PreparedTurn, TurnResult, run};
 use crate::path::AbsPath;
 use crate::permissions::grant::{Grant, GrantKind, Phase};
@@ -173,86 +173,82 @@ pub struct RunOutputPaths {
 impl RunExecution {
     /// Creates the directories, assembles the team, and opens session and records. No model is
     /// asked.
-    pub fn prepare(order: RunRequest, stop: ShutdownSignal) -> Result<Self> {
-        let (config, layout) = (order.config, order.layout);
-        prepare_state_dir(&layout.state, layout.directories())?;
-        let earlier = order
-            .session
-            .as_ref()
-            .map_or(&[][..], Session::previous_turns);
+    pub fn prepare(mut request: RunRequest, stop: ShutdownSignal) -> Result<Self> {
+        prepare_state_dir(&request.layout.state, request.layout.directories())?;
+        let earlier = request.session.as_ref();
+        let earlier = earlier.map_or(&[][..], Session::previous_turns);
         let (told, left) = (describe(earlier), previous_workspaces(earlier));
-        let mut workspaces =
-            open_workspaces(&config, &layout, order.resumed.as_ref(), left.first())?;
-        let mut team = assemble_team((&config, &layout), &order.base, (&order.opened, &left))?;
-        let session = session_or_new(order.session, &layout, &order.redactor)?;
+        let mut workspaces = request.open_workspaces(left.first())?;
+        let team = request.assemble_team(&left)?;
+        let session = session_or_new(request.session.take(), &request.layout, &request.redactor)?;
         let mut beginning =
-            InitialTurnState::from_resumed(order.resumed.as_ref(), &team, &order.models);
-        beginning.forget_conflicts(&session, &config);
+            InitialTurnState::from_resumed(request.resumed.as_ref(), &team, &request.models);
+        beginning.forget_conflicts(&session, &request.config);
         let (sender, events) = mpsc::channel(EVENTS_WAITING_MAX);
-        if order.replay.is_some() && order.resumed.is_none() {
-            team.disable_delivery();
-        }
-        let surroundings = (&order.base, &sender, &stop.graceful);
-        team.set_approval_broker(ApprovalBroker::new(
-            order.approvals,
-            surroundings,
-            &beginning.events,
-        ))?;
-        team.set_hook_context(HookRunContext::new(session.id(), &sender));
-        let (session, first) = attach_environments(&mut team, session, &layout, &order.host)?;
-        let around = turn_context(order.base, &order.invocation, order.opened);
-        let places = record_paths(&config, &layout, &session, order.resumed.as_ref())?;
-        let of_run = (&layout, &places);
-        let leaves = (&order.redactor, &sender);
-        configure_team(&mut team, of_run, &order.host, leaves);
-        let how = (beginning.until_ns, order.reviewer);
-        team.set_delivery_settings(delivery_settings(of_run, &config, how, &stop));
+        let approvals = request.approval_broker(&sender, &stop, &beginning.events);
+        team.protect_socket(&approvals)?;
+        let hook_context = HookRunContext::new(session.id(), &sender);
+        let (session, prepared) = request.prepare_environments(&team, session)?;
+        let places = request.record_paths(&session)?;
+        let team = team.with_resources(TeamResources {
+            environments: Some(prepared.environments),
+            server_context: Some(request.server_context(&places, &sender)),
+            conflicts: Some(prepared.conflicts),
+            delivery: Some(request.delivery_settings(&places, beginning.until_ns, &stop)),
+            overlays: Some(request.overlays(&places)),
+            approvals: Some(approvals),
+            hook_context: Some(hook_context),
+        });
         beginning.discard_overlays(&team)?;
-        let recordings = ReplyRecordings::validate(&config)?;
-        let of_files = (&layout, &config, order.snapshot_mode);
-        let snapshots = snapshot_store(of_files, &mut workspaces, order.resumed.as_ref())?;
-        let begun = RecordContext {
-            run: (&config, &layout),
-            turn: (&session, &around, &order.task),
-            redactor: &order.redactor,
+        let recordings = ReplyRecordings::validate(&request.config)?;
+        let snapshots = request.snapshot_store(&mut workspaces)?;
+        let turn_context = TurnContext {
+            cwd: request.base,
+            config: request.invocation.config_path.clone(),
+            opened: request.opened,
         };
-        let (recorder, trace) = begun.open_records(places, order.resumed, order.invocation)?;
-        let vendors = ProviderNames::from_config(&config);
-        let send = |to| RunTelemetry::begin(to, vendors, order.redactor);
+        let begun = RecordContext {
+            config: &request.config,
+            layout: &request.layout,
+            session: &session,
+            turn_context: &turn_context,
+            task: &request.task,
+            redactor: &request.redactor,
+        };
+        let (recorder, trace) = begun.open_records(places, request.resumed, request.invocation)?;
+        let vendors = ProviderNames::from_config(&request.config);
+        let send = |to| RunTelemetry::begin(to, vendors, request.redactor);
         let turn = PreparedTurn {
             snapshots,
-            ledger: ledger(&config, beginning.usage),
-            config,
+            ledger: ledger(&request.config, beginning.usage),
+            config: request.config,
             team,
-            models: order.models,
+            models: request.models,
             task: TaskPrompt {
-                question: order.question,
+                question: request.question,
                 earlier: told.into(),
             },
             events: sender,
             stop: stop.graceful,
-            replay: order.replay,
+            replay: request.replay,
             recorded_conversations: beginning.recorded_conversations,
             recorded_conclusion: beginning.recorded_conclusion,
         };
+        let interrupted = beginning.interrupted_requests.into_iter();
         Ok(Self {
             turn,
             recorder,
             recordings,
-            telemetry: order.telemetry.map(send),
+            telemetry: request.telemetry.map(send),
             session,
-            turn_context: around,
-            task: order.task,
+            turn_context,
+            task: request.task,
             events,
             recorded_events: beginning.events,
             already_logged: beginning.already_logged,
-            opening_events: beginning
-                .interrupted_requests
-                .into_iter()
-                .chain(first)
-                .collect(),
+            opening_events: interrupted.chain(prepared.events).collect(),
             abort: stop.immediate,
-            snapshot_mode: order.snapshot_mode,
+            snapshot_mode: request.snapshot_mode,
             _workspaces: workspaces,
             _trace: trace,
         })
@@ -321,8 +317,7 @@ impl RunExecution {
             }
         };
         let log_dir = listeners.recorder().paths().log().clone();
-        let of_turn = (task.as_str(), &around, &log_dir);
-        let kept = save_turn(&mut session, &mut played, of_turn, files);
+        let kept = save_turn(&mut session, &mut played, &task, &around, &log_dir, files);
         let unwritten = recordings.publish(listeners.recorder());
         let is_left = |row: &DeliveryRow| !row.outcome.is_delivered();
         let rest = if played.result.rows.iter().any(is_left) {
@@ -342,17 +337,6 @@ impl RunExecution {
     }
 }
 
-/// Assembles the team of a run, with the paths that prompts opened and the workspaces of earlier
-/// turns.
-fn assemble_team(
-    (config, layout): (&Config, &RunLayout),
-    base: &AbsPath,
-    (opened, workspaces): (&[OpenedPath], &[AbsPath]),
-) -> Result<AgentTeam> {
-    let inherited = InheritedPaths { opened, workspaces };
-    AgentTeam::assemble(config, layout, base, inherited)
-}
-
 /// Returns the last event of a run.
 fn run_ended_event(result: &TurnResult, workspace: Option<&AbsPath>) -> Event {
     let summary = match workspace {
@@ -367,55 +351,14 @@ fn run_ended_event(result: &TurnResult, workspace: Option<&AbsPath>) -> Event {
     })
 }
 
-fn turn_context(
-    cwd: AbsPath,
-    started_with: &RunInvocation,
-    opened: Vec<OpenedPath>,
-) -> TurnContext {
-    TurnContext {
-        cwd,
-        config: started_with.config_path.clone(),
-        opened,
-    }
-}
-
-/// Opens the workspaces of a run: those of the interrupted run, or new ones that are initialized
-/// from `seed`.
-fn open_workspaces(
-    config: &Config,
-    layout: &RunLayout,
-    resumed: Option<&ResumedTurn>,
-    seed: Option<&AbsPath>,
-) -> Result<Vec<RunWorkspace>> {
-    match resumed {
-        None => create_workspaces(config, layout, seed),
-        Some(_) => reopen_workspaces(layout),
-    }
-}
-
-/// Returns the snapshots of a run that starts or resumes in `workspaces`.
-fn snapshot_store(
-    (layout, config, files): (&RunLayout, &Config, SnapshotMode),
-    workspaces: &mut [RunWorkspace],
-    resumed: Option<&ResumedTurn>,
-) -> Result<SnapshotStore> {
-    if let (SnapshotMode::InPlace, [_]) = (files, config.agents.as_slice()) {
-        return Ok(SnapshotStore::disabled());
-    }
-    let (shared, storage) = (layout.temp_workspaces.clone(), layout.snapshots.clone());
-    let mut snapshots = SnapshotStore::new(shared, storage);
-    snapshots.set_seeds(workspace_seeds(layout, workspaces));
-    if let Some(resumed) = resumed {
-        snapshots.restore(recorded_answers(resumed.events()))?;
-    }
-    Ok(snapshots)
-}
-
 /// Context of a run for its records.
 #[derive(Clone, Copy)]
 struct RecordContext<'a> {
-    run: (&'a Config, &'a RunLayout),
-    turn: (&'a Session, &'a TurnContext, &'a str),
+    config: &'a Config,
+    layout: &'a RunLayout,
+    session: &'a Session,
+    turn_context: &'a TurnContext,
+    task: &'a str,
     redactor: &'a Redactor,
 }
 
@@ -439,18 +382,18 @@ impl RecordContext<'_> {
         places: RunRecordPaths,
         started_with: RunInvocation,
     ) -> Result<(Recorder, DiagnosticLog)> {
-        let ((config, layout), (session, around, task)) = (self.run, self.turn);
         let meta = RunMetadata {
-            query: task.to_owned(),
+            query: self.task.to_owned(),
             config_path: started_with.config_path,
             config: started_with.config_text,
             cli_args: started_with.arguments,
-            cwd: around.cwd.clone(),
-            session_id: session.id(),
+            cwd: self.turn_context.cwd.clone(),
+            session_id: self.session.id(),
         };
         let trace =
             diagnostic_log::begin(places.turn(), started_with.detail, self.redactor.clone())?;
-        let outset = replay_manifest(&meta, layout, config, &around.opened)?;
+        let opened = &self.turn_context.opened;
+        let outset = replay_manifest(&meta, self.layout, self.config, opened)?;
         let recorder = Recorder::start(places, &meta, self.redactor.clone())?;
         recorder.write_manifest(&outset)?;
         Ok((recorder, trace))
@@ -463,28 +406,13 @@ impl RecordContext<'_> {
         resumed: ResumedTurn,
         detail: LogDetail,
     ) -> Result<(Recorder, DiagnosticLog)> {
-        let (session, ..) = self.turn;
         let ResumedTurn {
             log, events: told, ..
         } = resumed;
         let trace = diagnostic_log::begin(places.turn(), detail, self.redactor.clone())?;
-        let records = (places, log);
-        let recorder = Recorder::resume(records, session.id(), &told, self.redactor.clone())?;
+        let redactor = self.redactor.clone();
+        let recorder = Recorder::resume(places, log, self.session.id(), &told, redactor)?;
         Ok((recorder, trace))
-    }
-}
-
-/// Returns the paths of the run's records; creates them, unless the run is resumed.
-fn record_paths(
-    config: &Config,
-    layout: &RunLayout,
-    session: &Session,
-    resumed: Option<&ResumedTurn>,
-) -> Result<RunRecordPaths> {
-    let (attempts, turn) = (attempt_layout(config), session.turn());
-    match resumed {
-        None => RunRecordPaths::create(&layout.logs, attempts, turn),
-        Some(resumed) => Ok(RunRecordPaths::for_run(&resumed.log_dir, attempts, turn)),
     }
 }
 
@@ -498,71 +426,153 @@ fn session_or_new(
     session.map_or_else(anew, Ok)
 }
 
-/// Configures where the team's overlays and the logs of its servers are.
-fn configure_team(
-    team: &mut AgentTeam,
-    (layout, places): (&RunLayout, &RunRecordPaths),
-    machine: &HostEnvironment,
-    (redactor, events): (&Redactor, &Sender<Event>),
-) {
-    team.set_overlays(OverlayFactory::new(
-        (layout, places.name()),
-        &machine.executable,
-    ));
-    team.set_server_context(ServerContext {
-        logs: places.log().join(SERVER_LOGS),
-        redactor: redactor.clone(),
-        tokens: machine.home.as_ref().map(TokenFile::in_home),
-        events: Some(events.downgrade()),
-    });
+/// What a team works with on this machine.
+struct PreparedEnvironments {
+    conflicts: ConflictPolicy,
+    environments: AgentEnvironments,
+    /// The events about the environments.
+    events: Vec<Event>,
 }
 
-/// Returns how the run delivers. In a resumed run, files that changed after `until_ns` count as
-/// unread by its agents.
-fn delivery_settings(
-    (layout, places): (&RunLayout, &RunRecordPaths),
-    config: &Config,
-    (until_ns, reviewer): (Option<i128>, Option<Reviewer>),
-    stop: &ShutdownSignal,
-) -> DeliverySettings {
-    let run = places.name();
-    DeliverySettings {
-        dir: layout.deliveries.clone(),
-        run: run.to_owned(),
-        merge_bases: MergeBases::new(layout.deliveries.join(run).join(BASES), until_ns),
-        mode: config.delivery,
-        on_failed_check: config.checks.on_failure,
-        reviewer,
-        stop: stop.graceful.clone(),
-    }
-}
-
-/// Gives the team what exists only now: where massgen's versions of files go that the user changes
-/// too, and the environments of its commands. Returns the events about these. If it fails, the
-/// session ends as one in which nothing was saved.
-fn attach_environments(
-    team: &mut AgentTeam,
-    session: Session,
-    layout: &RunLayout,
-    machine: &HostEnvironment,
-) -> Result<(Session, Vec<Event>)> {
-    let mut equipped = || -> Result<Vec<Event>> {
-        let kept_in = existing_directory(&session.conflicts()?)?;
-        team.set_conflicts(ConflictPolicy::from_now(kept_in)?);
-        team.validate_hooks(machine)?;
-        let shells = AgentEnvironments::prepare(team.environment_specs(), layout, machine)?;
-        let mut told = shells.sandbox_events();
-        let unfit = validate_checks(&shells, team.checks())?;
-        told.extend(unfit.map(|message| Event::Run(RunEvent::Warning { message })));
-        team.set_environments(shells);
-        Ok(told)
-    };
-    match equipped() {
-        Ok(told) => Ok((session, told)),
-        Err(error) => {
-            session.end();
-            Err(error)
+impl RunRequest {
+    /// Opens the workspaces of the run: those of the interrupted run, or new ones that are
+    /// initialized from `seed`.
+    fn open_workspaces(&self, seed: Option<&AbsPath>) -> Result<Vec<RunWorkspace>> {
+        match self.resumed {
+            None => create_workspaces(&self.config, &self.layout, seed),
+            Some(_) => reopen_workspaces(&self.layout),
         }
+    }
+
+    /// Assembles the team, with the paths that prompts opened and the `workspaces` of earlier
+    /// turns.
+    fn assemble_team(&self, workspaces: &[AbsPath]) -> Result<AgentTeam> {
+        let inherited = InheritedPaths {
+            opened: &self.opened,
+            workspaces,
+        };
+        let is_replay = self.replay.is_some() && self.resumed.is_none();
+        let delivery_access = if is_replay {
+            DeliveryAccess::ReadOnly
+        } else {
+            DeliveryAccess::ReadWrite
+        };
+        AgentTeam::assemble(
+            &self.config,
+            &self.layout,
+            &self.base,
+            inherited,
+            delivery_access,
+        )
+    }
+
+    /// Creates the broker that requests approvals. Requests that events in `recorded` answered are
+    /// not repeated.
+    fn approval_broker(
+        &self,
+        events: &Sender<Event>,
+        stop: &ShutdownSignal,
+        recorded: &[Event],
+    ) -> ApprovalBroker {
+        ApprovalBroker::new(
+            self.approvals.clone(),
+            &self.base,
+            events,
+            &stop.graceful,
+            recorded,
+        )
+    }
+
+    /// Prepares where massgen's versions of files go that the user changes too, and the
+    /// environments of the team's commands. If it fails, the session ends as one in which nothing
+    /// was saved.
+    fn prepare_environments(
+        &self,
+        team: &AgentTeam,
+        session: Session,
+    ) -> Result<(Session, PreparedEnvironments)> {
+        let preparing = || -> Result<PreparedEnvironments> {
+            let kept_in = existing_directory(&session.conflicts()?)?;
+            let conflicts = ConflictPolicy::from_now(kept_in)?;
+            team.validate_hooks(&self.host)?;
+            let specs = team.environment_specs();
+            let environments = AgentEnvironments::prepare(specs, &self.layout, &self.host)?;
+            let mut events = environments.sandbox_events();
+            let unfit = validate_checks(&environments, team.checks())?;
+            events.extend(unfit.map(|message| Event::Run(RunEvent::Warning { message })));
+            Ok(PreparedEnvironments {
+                conflicts,
+                environments,
+                events,
+            })
+        };
+        match preparing() {
+            Ok(prepared) => Ok((session, prepared)),
+            Err(error) => {
+                session.end();
+                Err(error)
+            }
+        }
+    }
+
+    /// Returns the paths of the run's records; creates them, unless the run is resumed.
+    fn record_paths(&self, session: &Session) -> Result<RunRecordPaths> {
+        let (attempts, turn) = (attempt_layout(&self.config), session.turn());
+        match &self.resumed {
+            None => RunRecordPaths::create(&self.layout.logs, attempts, turn),
+            Some(resumed) => Ok(RunRecordPaths::for_run(&resumed.log_dir, attempts, turn)),
+        }
+    }
+
+    /// Returns where the servers of the run write their output.
+    fn server_context(&self, places: &RunRecordPaths, events: &Sender<Event>) -> ServerContext {
+        ServerContext {
+            logs: places.log().join(SERVER_LOGS),
+            redactor: self.redactor.clone(),
+            tokens: self.host.home.as_ref().map(TokenFile::in_home),
+            events: Some(events.downgrade()),
+        }
+    }
+
+    /// Returns how the run delivers. In a resumed run, files that changed after `until_ns` count as
+    /// unread by its agents.
+    fn delivery_settings(
+        &self,
+        places: &RunRecordPaths,
+        until_ns: Option<i128>,
+        stop: &ShutdownSignal,
+    ) -> DeliverySettings {
+        let (dir, run) = (&self.layout.deliveries, places.name());
+        DeliverySettings {
+            dir: dir.clone(),
+            run: run.to_owned(),
+            merge_bases: MergeBases::new(dir.join(run).join(BASES), until_ns),
+            mode: self.config.delivery,
+            on_failed_check: self.config.checks.on_failure,
+            reviewer: self.reviewer.clone(),
+            stop: stop.graceful.clone(),
+        }
+    }
+
+    /// Returns the factory of the final agents' overlays.
+    fn overlays(&self, places: &RunRecordPaths) -> OverlayFactory {
+        OverlayFactory::new(&self.layout, places.name(), &self.host.executable)
+    }
+
+    /// Returns the snapshots of a run that starts or resumes in `workspaces`.
+    fn snapshot_store(&self, workspaces: &mut [RunWorkspace]) -> Result<SnapshotStore> {
+        let agents = self.config.agents.as_slice();
+        if let (SnapshotMode::InPlace, [_]) = (self.snapshot_mode, agents) {
+            return Ok(SnapshotStore::disabled());
+        }
+        let layout = &self.layout;
+        let (shared, storage) = (layout.temp_workspaces.clone(), layout.snapshots.clone());
+        let mut snapshots = SnapshotStore::new(shared, storage);
+        snapshots.set_seeds(workspace_seeds(layout, workspaces));
+        if let Some(resumed) = &self.resumed {
+            snapshots.restore(recorded_answers(resumed.events()))?;
+        }
+        Ok(snapshots)
     }
 }
 
@@ -581,16 +591,16 @@ pub fn validate_checks(
         .find(|check| check.requirement == CheckRequirement::Required);
     let Some(required) = required else {
         return Ok(Some(format!(
-            "checks on the work of {agent} cannot be run: {why}"
+            "checks on the work of {agent} cannot run: {why}"
         )));
     };
     let message = format!(
-        "the required check `{}` cannot be run on the work of `{agent}`: {why}",
+        "required check `{}` cannot run on the work of `{agent}`: {why}",
         required.name
     );
     Err(Error::new(ErrorKind::Environment, message)
-        .with_hint("`massgen doctor` shows what this machine can hold")
-        .with_hint("run the commands of the agents in containers, or write `required: false`"))
+        .with_hint("see `massgen doctor` for the available sandbox levels")
+        .with_hint("run the agents' commands in containers, or set `required: false`"))
 }
 
 fn attempt_layout(config: &Config) -> AttemptLayout {
@@ -626,9 +636,8 @@ async fn run_turn(mut turn: PreparedTurn) -> Result<CompletedTurn> {
 }
 
 fn interrupted_twice_error() -> Error {
-    let message = "interrupted twice; the run was given up";
-    Error::new(ErrorKind::Interrupted, message)
-        .with_hint("what was recorded is under `.massgen/massgen_logs`")
+    let message = "interrupted twice; the run was abandoned";
+    Error::new(ErrorKind::Interrupted, message).with_hint("its logs are in `.massgen/massgen_logs`")
 }
 
 /// Creates a ledger with the limits of the config, in which `books` are already spent.
@@ -660,7 +669,7 @@ fn notices(team: &AgentTeam) -> Vec<String> {
             count => format!(" and {} more", count.saturating_sub(1)),
         };
         notices.push(format!(
-            "agents may read `{first}`{more}, which looks like a secret: close it with \
+            "agents may read `{first}`{more}, which looks like a secret: hide it with \
              `hidden_paths` of its context path"
         ));
     }
@@ -678,7 +687,9 @@ struct SaveOutcome {
 fn save_turn(
     session: &mut Session,
     played: &mut CompletedTurn,
-    (task, around, log_dir): (&str, &TurnContext, &AbsPath),
+    task: &str,
+    around: &TurnContext,
+    log_dir: &AbsPath,
     files: SnapshotMode,
 ) -> SaveOutcome {
     let CompletedTurn {
@@ -717,7 +728,7 @@ fn save_turn(
         },
         Err(error) => SaveOutcome {
             workspace: None,
-            notes: vec![format!("the session could not be saved: {error:#}")],
+            notes: vec![format!("cannot save the session: {error:#}")],
         },
     }
 }

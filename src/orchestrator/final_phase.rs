@@ -19,7 +19,7 @@ use crate::orchestrator::coordination::{
 };
 use crate::orchestrator::grants::{permission_manager, real_path, write_roots};
 use crate::orchestrator::hooks::{self, HookEventPayload};
-use crate::orchestrator::review::{self, PresentationState};
+use crate::orchestrator::review::{self, DeliveryHooks, PresentationState};
 use crate::orchestrator::team::{AgentTeam, ModelConnection, TeamMember};
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::{Grant, GrantKind, GrantScope, Permission, Phase};
@@ -40,7 +40,7 @@ use crate::world::sandbox::overlay::WriteOverlay;
 /// Maximum length of the reason, in a warning, why hooks stop a delivery, in characters.
 const WHY_CHARS_MAX: usize = 300;
 /// Warning if the final agent left it to massgen to deliver its workspace.
-const CARRIED: &str = "the winner wrote nothing to your paths itself: the files of its workspace are \
+const CARRIED: &str = "the winner wrote nothing to your paths, so the files of its workspace are \
                        delivered";
 
 /// Result of the final phase.
@@ -102,11 +102,13 @@ async fn unstarted_result(
 async fn start_conversation(
     team: &AgentTeam,
     member: &TeamMember,
-    (stage, notes): (Option<&WriteOverlay>, Vec<String>),
-    (message, line): (&str, ModelConnection),
+    stage: Option<&WriteOverlay>,
+    notes: Vec<String>,
+    message: &str,
+    line: ModelConnection,
 ) -> Result<ModelSession> {
     let mind = team
-        .model_session(member, (Phase::Final, stage), message, line)
+        .model_session(member, Phase::Final, stage, message, line)
         .await?;
     let agent = member.id.clone();
     mind.emit(DeliveryEvent::FinalStarted { agent }).await;
@@ -130,14 +132,14 @@ pub async fn present_and_deliver(
         attempt,
         deadline: patience,
     } = assignment;
-    let known = (&stored, attempt, patience);
-    if let Some(finished) = recover_result(team, member, &line, known).await? {
+    let recovered = recover_result(team, member, &line, &stored, attempt, patience);
+    if let Some(finished) = recovered.await? {
         return Ok(finished);
     }
     let message = presentation_prompt(team, member, task, coordinated);
     let (stage, notes) = team.open_overlay(member, attempt).await?;
     let events = line.events.clone();
-    let begun = start_conversation(team, member, (stage.as_ref(), notes), (&message, line));
+    let begun = start_conversation(team, member, stage.as_ref(), notes, &message, line);
     let mut mind = tokio::select! {
         biased;
         begun = begun => begun?,
@@ -181,7 +183,7 @@ pub async fn present_and_deliver(
     }
     let users = team.delivery_gate(member, None)?;
     let rows = with_fingerprints(delivery_rows(&worked, &permissions), users).await?;
-    run_delivered_hooks(team, member, (&rows, patience)).await?;
+    run_delivered_hooks(team, member, &rows, patience).await?;
     let end = end_after_interrupt(end, &rows, patience);
     let left = undelivered_note(
         &rows,
@@ -206,13 +208,14 @@ pub async fn present_and_deliver(
 async fn run_delivered_hooks(
     team: &AgentTeam,
     member: &TeamMember,
-    (rows, patience): (&[DeliveryRow], &RunDeadline),
+    rows: &[DeliveryRow],
+    patience: &RunDeadline,
 ) -> Result<()> {
     let hooks = team.hooks(member)?.filter(|_| !rows.is_empty());
     if let Some(hooks) = hooks {
         let asked = HookEventPayload::Delivered(rows.to_vec());
         // Their answer has no effect any more.
-        let _said = hooks::hook_refusal(&hooks, asked, (Phase::Final, None), &patience.stop).await;
+        let _said = hooks::hook_refusal(&hooks, asked, Phase::Final, None, &patience.stop).await;
     }
     Ok(())
 }
@@ -223,7 +226,9 @@ async fn recover_result(
     team: &AgentTeam,
     member: &TeamMember,
     line: &ModelConnection,
-    (stored, attempt, patience): (&Arc<str>, u32, &RunDeadline),
+    stored: &Arc<str>,
+    attempt: u32,
+    patience: &RunDeadline,
 ) -> Result<Option<FinalPhaseResult>> {
     let (Some(memory), Some((how, _))) = (&line.recorded, team.delivery_settings()) else {
         return Ok(None);
@@ -274,7 +279,7 @@ async fn report_interruption(
             let instead = if text.is_empty() {
                 ""
             } else {
-                ", its answer is used as it is"
+                "; its answer is used unchanged"
             };
             let message = format!("the final agent failed{instead}: {fault}");
             mind.emit(RunEvent::Warning { message }).await;
@@ -329,7 +334,7 @@ async fn end_background(gate: Option<Gate>) -> Result<ToolEffects> {
         ToolEffects::from_changes(commands.map_or_else(Vec::new, ExecEnvironment::end_background))
     };
     let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|_| Error::bug("the background commands could not be ended"))
+    done.map_err(|_| Error::bug("cannot stop the background commands"))
 }
 
 /// Returns warnings about changes that may not be listed in the rows.
@@ -342,7 +347,7 @@ fn unlisted_change_notes(
             return None;
         };
         Some(format!(
-            "commands may have changed more in `{}` than is listed: {reason}",
+            "commands may have made more changes in `{}` than listed: {reason}",
             change.path
         ))
     };
@@ -369,7 +374,7 @@ impl FinalDelivery<'_> {
             return Ok(());
         };
         let written = tokio::task::spawn_blocking(move || stage.sync_layers()).await;
-        let written = written.map_err(|_| Error::bug("the delivery broke off"))?;
+        let written = written.map_err(|_| Error::bug("the delivery failed unexpectedly"))?;
         let changes = match written {
             Ok(()) => {
                 self.deliver(|grant, taken| self.source_directory(grant, taken))
@@ -401,7 +406,7 @@ impl FinalDelivery<'_> {
             return Ok(());
         };
         let reason = if patience.stop.is_cancelled() && !evidence.has_failed() {
-            "interrupted before all checks had ended".to_owned()
+            "interrupted before all checks had finished".to_owned()
         } else {
             red
         };
@@ -410,7 +415,7 @@ impl FinalDelivery<'_> {
             return Ok(());
         };
         if how.keeps_failed_delivery(&reason).await {
-            let message = format!("{reason}; the delivery stays");
+            let message = format!("{reason}; the delivery is kept");
             emit(events, RunEvent::Warning { message }).await;
             return Ok(());
         }
@@ -472,7 +477,7 @@ impl FinalDelivery<'_> {
             Err(denial) => ToolEffects::from_denial(denial),
         };
         let done = tokio::task::spawn_blocking(work).await;
-        done.map_err(|_| Error::bug("the delivery broke off"))
+        done.map_err(|_| Error::bug("the delivery failed unexpectedly"))
     }
 
     /// Delivers the source directory that `origin` returns for each write path.
@@ -498,14 +503,17 @@ impl FinalDelivery<'_> {
         };
         let kept_in = Some(conflicts.kept_in.clone());
         let hooks = self.team.hooks(self.member)?;
-        let asked = hooks.map(|hooks| (hooks, self.overlay.clone()));
-        match review::deliver(how, held, offer, (kept_in, self.state), asked).await {
+        let hooks = hooks.map(|runner| DeliveryHooks {
+            runner,
+            overlay: self.overlay.clone(),
+        });
+        match review::deliver(how, held, offer, kept_in, self.state, hooks).await {
             Ok((changes, None)) => Ok(changes),
             Ok((changes, Some(why))) => {
                 let (name, why) = (held.name(), single_line(&why, WHY_CHARS_MAX));
                 let message = format!(
-                    "nothing is delivered: {why}; `massgen diff {name}` shows it, and `massgen apply \
-                     {name}` applies it"
+                    "nothing was delivered: {why}; see `massgen diff {name}`, and apply it with \
+                     `massgen apply {name}`"
                 );
                 emit(&self.events, RunEvent::Warning { message }).await;
                 Ok(changes)
@@ -564,8 +572,8 @@ fn undelivered_note(rows: &[DeliveryRow], name: Option<&str>) -> Option<String> 
     let is_left = |row: &DeliveryRow| matches!(row.outcome, DeliveryOutcome::Declined);
     let name = name.filter(|_| rows.iter().any(is_left))?;
     Some(format!(
-        "what the final agent had changed is not delivered; `massgen diff {name}` shows it, and \
-         `massgen apply {name}` applies it"
+        "the final agent's changes were not delivered; see `massgen diff {name}`, and apply them \
+         with `massgen apply {name}`"
     ))
 }
 
@@ -574,9 +582,7 @@ fn failed_delivery_note(rows: &[DeliveryRow], member: &TeamMember) -> Option<Str
     let failed = |row: &DeliveryRow| matches!(row.outcome, DeliveryOutcome::Failed { .. });
     let workspace = member.workspace.as_ref();
     let workspace = workspace.filter(|_| rows.iter().any(failed))?;
-    Some(format!(
-        "what could not be delivered is still in `{workspace}`"
-    ))
+    Some(format!("undelivered files are still in `{workspace}`"))
 }
 
 /// Returns whether a file was changed in place, in the overlay or in the user's tree.
@@ -693,7 +699,7 @@ async fn with_fingerprints(
         rows
     };
     let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|_| Error::bug("the delivered files could not be looked at"))
+    done.map_err(|_| Error::bug("cannot inspect the delivered files"))
 }
 
 /// Returns the outcome of one change.

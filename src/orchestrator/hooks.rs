@@ -159,11 +159,11 @@ pub fn validate(members: &[TeamMember], base: &AbsPath, machine: &HostEnvironmen
         .is_some_and(|home| home.is_within(base));
     if is_broad || *base == AbsPath::top() {
         let message = format!(
-            "the hook `{}` would be shown all of `{base}`",
+            "hook `{}` would have access to all of `{base}`",
             single_line(&first.command, SHOWN_CHARS_MAX)
         );
         return Err(Error::new(ErrorKind::Config, message)
-            .with_hint("start massgen in the directory of a project"));
+            .with_hint("start massgen in a project directory"));
     }
     for hook in hooks() {
         require_program(hook, base, &machine.env)?;
@@ -204,9 +204,10 @@ fn require_program(hook: &Hook, base: &AbsPath, env: &BTreeMap<String, String>) 
         return Ok(());
     }
     let command = single_line(&hook.command, SHOWN_CHARS_MAX);
-    let message = format!("the program `{name}` of the hook `{command}` is not there");
+    let message = format!("program `{name}` of the hook `{command}` not found");
     Err(Error::new(ErrorKind::Config, message).with_hint(
-        "install it, or correct `hooks`; a relative path begins where massgen is started",
+        "install it, or correct `hooks`; relative paths start at the directory in which massgen is \
+         started",
     ))
 }
 
@@ -230,11 +231,14 @@ fn reject_agent_writable(hook: &Hook, base: &AbsPath, members: &[TeamMember]) ->
         };
         if let Some(member) = members.iter().find(may_write) {
             let message = format!(
-                "`{}` may write to `{real}`, which a hook is made of",
+                "`{}` may write to `{real}`, which is part of a hook",
                 member.id
             );
             return Err(Error::new(ErrorKind::Config, message)
-                .with_hint("put it into `.massgen/hooks` or `.claude/hooks`, where no agent writes")
+                .with_hint(
+                    "move it to `.massgen/hooks` or `.claude/hooks`, where no agent can \
+                            write",
+                )
                 .with_hint("or list it in `protected_paths` of the context path"));
         }
     }
@@ -333,7 +337,8 @@ impl HookEventPayload {
 pub async fn hook_refusal(
     hooks: &HookRunner,
     asked: HookEventPayload,
-    (phase, stage): (Phase, Option<WriteOverlay>),
+    phase: Phase,
+    stage: Option<WriteOverlay>,
     stop: &CancellationToken,
 ) -> Option<String> {
     let (hooks, ended) = (hooks.clone(), stop.clone());

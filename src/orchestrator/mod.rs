@@ -136,7 +136,7 @@ pub async fn run(turn: &mut PreparedTurn) -> Result<TurnResult> {
         let (mut end, mut mind) = (coordinated.end, None);
         if let Some(winner) = turn.announce_winner(&coordinated).await {
             let finished = turn
-                .run_final_phase(&coordinated, winner, (attempt, &patience))
+                .run_final_phase(&coordinated, winner, attempt, &patience)
                 .await?;
             rows.extend(finished.rows);
             (end, mind) = (finished.end, finished.session);
@@ -289,7 +289,8 @@ impl PreparedTurn {
         &self,
         coordinated: &CoordinationResult,
         winner: AnswerLabel,
-        (attempt, patience): (u32, &RunDeadline),
+        attempt: u32,
+        patience: &RunDeadline,
     ) -> Result<FinalPhaseResult> {
         let member = self.member(winner.agent)?;
         let stored = coordinated
@@ -348,7 +349,7 @@ impl PreparedTurn {
             }
             CoordinationEnd::Over(StopCause::OutOfTime) => {
                 let seconds = self.config.timeouts.orchestrator_seconds;
-                let why = format!("out of time after {seconds} seconds");
+                let why = format!("timed out after {seconds} seconds");
                 (ExitStatus::Limit, best(why))
             }
             CoordinationEnd::Over(StopCause::LimitMet) => {
@@ -440,7 +441,7 @@ impl From<RecordedConclusion> for TurnResult {
         } = concluded;
         let (status, summary) = match cut_short {
             Some(status) => {
-                let summary = format!("cut short; the best answer so far is {agent}'s");
+                let summary = format!("stopped early; the best answer so far is {agent}'s");
                 (status, summary)
             }
             None => delivery_status(&agent, &rows),
@@ -494,8 +495,8 @@ fn delivery_status(agent: &AgentId, rows: &[DeliveryRow]) -> (ExitStatus, String
         summary = format!("{summary}, {} changed", count_noun(modes, "directory mode"));
     }
     for (number, what) in [
-        (taken_back, "taken back"),
-        (declined, "not taken"),
+        (taken_back, "reverted"),
+        (declined, "not accepted"),
         (refused, "refused"),
         (failed, "not written"),
     ] {

@@ -49,7 +49,7 @@ pub struct OverlayFactory {
 
 impl OverlayFactory {
     /// Creates the factory for the run of this name and layout; `executable` is massgen itself.
-    pub fn new((layout, run): (&RunLayout, &str), executable: &AbsPath) -> Self {
+    pub fn new(layout: &RunLayout, run: &str, executable: &AbsPath) -> Self {
         Self {
             executable: executable.clone(),
             directory: layout.deliveries.join(run),
@@ -104,7 +104,7 @@ impl OverlayFactory {
             })
         };
         let opened = tokio::task::spawn_blocking(work).await;
-        let stage = opened.map_err(|_| Error::bug("the stage could not be opened"))??;
+        let stage = opened.map_err(|_| Error::bug("cannot open the overlay"))??;
         let is_slow = begun.elapsed() > SILENT_MAX;
         let mut notes = Vec::new();
         if let Some(stage) = &stage
@@ -115,7 +115,7 @@ impl OverlayFactory {
         if is_slow {
             let seconds = begun.elapsed().as_secs_f64();
             notes.push(format!(
-                "it took {seconds:.1} seconds to stage the write paths"
+                "preparing the write paths took {seconds:.1} seconds"
             ));
         }
         Ok((stage, notes))

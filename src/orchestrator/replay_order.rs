@@ -4,25 +4,18 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::replay_visibility::{VisibilityCursor, VisibilityTimeline};
-use crate::agent::round::{AgentSubmission, SubmissionResponse};
+use crate::agent::round::QueuedSubmission;
 use crate::check_results::CheckResults;
 use crate::id::{AgentNumber, AnswerLabel};
 
 /// Maximum wait for the agent whose submission comes next in the recording. Its model answers
 /// immediately, and no call to a tool takes that long.
 const NEXT_WAIT_MAX: Duration = Duration::from_mins(2);
-
-/// A submission, and the sender for its response.
-pub(super) type QueuedSubmission = (
-    AgentNumber,
-    AgentSubmission,
-    oneshot::Sender<SubmissionResponse>,
-);
 
 /// The course of a recorded coordination.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -140,7 +133,7 @@ impl SubmissionQueue {
                         return Some((handed, RecordedHookRefusal::Recorded(hook)));
                     }
                     if let Ok(Some(handed)) = timeout(NEXT_WAIT_MAX, self.incoming.recv()).await {
-                        self.early.insert(handed.0, handed);
+                        self.early.insert(handed.agent, handed);
                         continue;
                     }
                 }

@@ -29,10 +29,10 @@ impl ReplyRecordings {
     /// Writes the files. Returns one sentence for each that could not be written.
     pub fn publish(&self, recorder: &Recorder) -> Vec<String> {
         let publish = |(agent, to): &(AgentId, AbsPath)| match recorder.replies_of(agent) {
-            None => Some(format!("`{to}` is not written: {agent} gave no reply")),
+            None => Some(format!("`{to}` was not written: {agent} gave no reply")),
             Some(replies) => recording::publish(replies, to)
                 .err()
-                .map(|error| format!("the replies of {agent} are not recorded: {error:#}")),
+                .map(|error| format!("cannot record the replies of {agent}: {error:#}")),
         };
         self.0.iter().filter_map(publish).collect()
     }

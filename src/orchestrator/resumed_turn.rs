@@ -110,8 +110,8 @@ impl InitialTurnState {
             return;
         }
         session.forget_conflicts();
-        let message = "nothing held the commands of this run: what you have changed since it was broken \
-                       off is not told from what it wrote itself";
+        let message = "this run used no sandbox, so your changes since the interruption cannot be \
+                       distinguished from its own";
         self.interrupted_requests
             .push(Event::Run(RunEvent::Warning {
                 message: message.to_owned(),

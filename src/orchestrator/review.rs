@@ -14,7 +14,7 @@ use crate::delivery::plan::{DeliveryPlan, EntryAction};
 use crate::error::{Error, Result};
 use crate::event::ApprovalAnswer;
 use crate::id::AgentId;
-use crate::orchestrator::hooks::{self, HookEventPayload};
+use crate::orchestrator::hooks::{HookEventPayload, hook_refusal};
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::Phase;
 use crate::world::access::hook_runner::HookRunner;
@@ -83,7 +83,8 @@ impl Reviewer {
     /// to stop.
     pub async fn ask_open_question(
         &self,
-        (question, otherwise): (String, String),
+        question: String,
+        otherwise: String,
         stop: &CancellationToken,
     ) -> Option<String> {
         let (answer, answered) = oneshot::channel();
@@ -175,15 +176,25 @@ pub enum PresentationState {
     Interrupted,
 }
 
+/// The hooks that are asked before a delivery.
+#[derive(Debug)]
+pub struct DeliveryHooks {
+    /// Runs them.
+    pub runner: HookRunner,
+    /// The overlay that they see, if there is one.
+    pub overlay: Option<WriteOverlay>,
+}
+
 /// Delivers the changes in `offer`: plans, asks, and applies what is selected. massgen's versions
-/// of files that the user changed meanwhile go to `kept_in`. The hooks in `asked` see the overlay
-/// first; returns why they reject the delivery, if they do.
+/// of files that the user changed meanwhile go to `kept_in`. The `hooks` see the overlay first;
+/// returns why they reject the delivery, if they do.
 pub async fn deliver(
     deliveries: &DeliverySettings,
     delivery: &Arc<OpenDelivery>,
     offer: DeliverySource,
-    (kept_in, state): (Option<RealPath>, PresentationState),
-    asked: Option<(HookRunner, Option<WriteOverlay>)>,
+    kept_in: Option<RealPath>,
+    state: PresentationState,
+    hooks: Option<DeliveryHooks>,
 ) -> Result<(Vec<FileChange>, Option<String>)> {
     let bases = Some(deliveries.merge_bases.clone());
     let delivery = Arc::clone(delivery);
@@ -210,10 +221,10 @@ pub async fn deliver(
     let mut refused = None;
     let choice = match state {
         PresentationState::Complete => {
-            if let Some((hooks, stage)) = asked {
+            if let Some(DeliveryHooks { runner, overlay }) = hooks {
                 let asked = HookEventPayload::Delivery(Arc::clone(&planned));
-                let here = (Phase::Final, stage);
-                refused = hooks::hook_refusal(&hooks, asked, here, &deliveries.stop).await;
+                let stop = &deliveries.stop;
+                refused = hook_refusal(&runner, asked, Phase::Final, overlay, stop).await;
             }
             match refused {
                 None => deliveries.ask_for_selection(&delivery, &planned).await,
@@ -286,7 +297,7 @@ pub async fn reopen_delivery(
 /// were before.
 pub async fn revert_delivery(delivery: Arc<OpenDelivery>) -> Result<BTreeSet<AbsPath>> {
     let delivery = Arc::try_unwrap(delivery);
-    let delivery = delivery.map_err(|_| Error::bug("the delivery is still under way"))?;
+    let delivery = delivery.map_err(|_| Error::bug("the delivery is still in progress"))?;
     let taking = move || {
         let Some(mut delivered) = AppliedDelivery::open(delivery)? else {
             return Ok(BTreeSet::new());
@@ -372,5 +383,5 @@ async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
     let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|_| Error::bug("the delivery broke off"))?
+    done.map_err(|_| Error::bug("the delivery failed unexpectedly"))?
 }

@@ -97,7 +97,7 @@ pub(super) fn existing_directory(path: &AbsPath) -> Result<RealPath> {
     match locate(path)? {
         LocatedPath::Directory(real) => Ok(real),
         LocatedPath::File(_) | LocatedPath::Missing(_) => {
-            Err(Error::bug(format!("`{path}` should be a directory")))
+            Err(Error::bug(format!("`{path}` is not a directory")))
         }
     }
 }

@@ -100,7 +100,7 @@ impl SnapshotStore {
             (snapshots, taken)
         };
         let done = tokio::task::spawn_blocking(work).await;
-        let (snapshots, taken) = done.map_err(|_| Error::bug("a snapshot broke off"))?;
+        let (snapshots, taken) = done.map_err(|_| Error::bug("a snapshot failed unexpectedly"))?;
         self.by_agent.insert(agent.clone(), snapshots);
         Ok(taken?.map(|Snapshot { path, notes, .. }| AnswerSnapshot { path, notes }))
     }
@@ -120,7 +120,7 @@ fn recorded_snapshot(path: &AbsPath) -> Result<AnswerSnapshot> {
             notes: Vec::new(),
         }),
         LocatedPath::File(_) | LocatedPath::Missing(_) => {
-            let message = format!("`{path}` is gone");
+            let message = format!("`{path}` no longer exists");
             Err(Error::new(ErrorKind::Environment, message))
         }
     }

@@ -30,13 +30,13 @@ impl fmt::Display for Permission {
     }
 }
 
-/// Which half of a turn an agent is in. A gate is made for one phase and never changes it.
+/// The phase of a turn that an agent is in. A gate is created for one phase and never changes it.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
-    /// Agents work on their own, answer and vote; every context path is read-only.
+    /// Agents work independently, answer and vote; every context path is read-only.
     Coordination,
     /// The winner delivers, with the permissions that the config gives.
     Final,

@@ -119,12 +119,12 @@ impl PathPermissionManager {
         for inner in self.reaching(nested, &rel) {
             if let Some(rel) = below_folded(path.as_path(), inner.root.as_path())
                 && let denied @ PermissionDecision::Deny(_) =
-                    self.decide_by(inner, &rel, (wanted, consent))
+                    self.decide_by(inner, &rel, wanted, consent)
             {
                 return denied;
             }
         }
-        self.decide_by(grant, &rel, (wanted, consent))
+        self.decide_by(grant, &rel, wanted, consent)
     }
 
     /// Decides about the path `rel` below the root of `grant`.
@@ -132,7 +132,8 @@ impl PathPermissionManager {
         &self,
         grant: &'a Grant,
         rel: &RelPath,
-        (wanted, consent): (Permission, CallApproval),
+        wanted: Permission,
+        consent: CallApproval,
     ) -> PermissionDecision<'a> {
         let subject = RuleSubject {
             grant,

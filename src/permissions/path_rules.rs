@@ -332,7 +332,8 @@ pub fn remaining_permission(
 pub fn matching_rule<'r>(
     rules: &'r [PathRule],
     ruling: RuleAction,
-    (path, wanted): (&RealPath, Permission),
+    path: &RealPath,
+    wanted: Permission,
 ) -> Option<&'r PathRule> {
     rules
         .iter()

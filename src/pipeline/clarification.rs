@@ -35,9 +35,9 @@ impl PipelineRun {
             };
             let said = match self.reviewer() {
                 Some(person) => {
-                    let otherwise = format!("if you say nothing, {assumed}");
-                    let asked = (question.text.clone(), otherwise);
-                    person.ask_open_question(asked, &self.stop.graceful).await
+                    let otherwise = format!("without an answer, {assumed}");
+                    let (text, stop) = (question.text.clone(), &self.stop.graceful);
+                    person.ask_open_question(text, otherwise, stop).await
                 }
                 None => None,
             };
@@ -53,11 +53,10 @@ impl PipelineRun {
     /// Asks the user for advice for a role that cannot merge its work; returns it if there is any.
     pub(super) async fn ask_for_advice(&self, role: &RoleName, why: &str) -> Option<String> {
         let question =
-            format!("the work of {role} still cannot be merged: {why}. What shall it do?");
-        let otherwise = "if you say nothing, the pipeline ends here".to_owned();
-        let asked = (question, otherwise);
+            format!("the work of {role} still cannot be merged: {why}. What should it do?");
+        let otherwise = "without an answer, the pipeline ends here".to_owned();
         self.reviewer()?
-            .ask_open_question(asked, &self.stop.graceful)
+            .ask_open_question(question, otherwise, &self.stop.graceful)
             .await
     }
 }

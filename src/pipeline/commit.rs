@@ -100,6 +100,6 @@ impl StageMerger<'_> {
         let ground = &self.pipeline.repository;
         let branch = ground.branch(&self.stage_run.instance.name)?;
         let tip = ground.hub.tip(&branch).await?;
-        tip.ok_or_else(|| Error::bug(format!("`{branch}` is gone")))
+        tip.ok_or_else(|| Error::bug(format!("branch `{branch}` no longer exists")))
     }
 }

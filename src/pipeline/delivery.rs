@@ -116,8 +116,10 @@ impl PipelineDelivery {
     pub async fn write_files(&self, delivery: &OpenDelivery) -> Result<i64> {
         let upper = delivery.layer(0).join("upper");
         let to = self.working_tree(&upper);
-        let changes = (&self.tree, &self.changes);
-        self.repository.hub.lay_out(changes, to).await?;
+        self.repository
+            .hub
+            .lay_out(&self.tree, &self.changes, to)
+            .await?;
         let gone = self
             .changes
             .iter()
@@ -132,7 +134,7 @@ impl PipelineDelivery {
     /// # Errors
     /// Not all of it is on disk: then nothing is committed.
     pub async fn commit(&self, shape: HistoryMode) -> Result<(ObjectId, &str)> {
-        let no_branch = || Error::bug("there is no branch to commit to");
+        let no_branch = || Error::bug("no branch to commit to");
         let project = self.repository.project.as_ref().ok_or_else(no_branch)?;
         let users = project.branch.as_deref().ok_or_else(no_branch)?;
         let receiver = self.receiver(project);
@@ -144,11 +146,11 @@ impl PipelineDelivery {
         if !missing.is_empty() {
             let names: Vec<String> = missing.iter().map(ToString::to_string).collect();
             let message = format!(
-                "not all was applied, so nothing is committed: {}",
+                "not everything was applied, so nothing was committed: {}",
                 list_first(&names, NAMED_MAX)
             );
             return Err(Error::new(ErrorKind::Denied, message)
-                .with_hint("apply the rest, or deliver the files alone: `--as files`"));
+                .with_hint("apply the rest, or deliver only files: `--history none`"));
         }
         let hub = &self.repository.hub;
         let tip = self.repository.tip().await?;
@@ -171,17 +173,17 @@ impl PipelineDelivery {
         hub.move_branch(&branch, &commit, before.as_ref()).await?;
         receiver.receive_objects(&commit).await?;
         let why = format!("massgen: apply {name}");
-        receiver.advance(&commit, (&author, &why)).await?;
+        receiver.advance(&commit, &author, &why).await?;
         Ok((commit, users))
     }
 
     /// Pushes the branch that the user has checked out.
     pub fn push(&self, remote: &str) -> Result<()> {
         let Some(project) = &self.repository.project else {
-            return Err(Error::bug("there is no project to push"));
+            return Err(Error::bug("no project to push"));
         };
         let branch = project.branch.as_deref().unwrap_or_default();
-        self.receiver(project).push((remote, branch))
+        self.receiver(project).push(remote, branch)
     }
 
     fn working_tree<'a>(&'a self, root: &'a AbsPath) -> WorkingTree<'a> {
@@ -231,7 +233,7 @@ impl PipelineDelivery {
         }
         let names: Vec<String> = foreign.iter().map(ToString::to_string).collect();
         let message = format!(
-            "{} would be replaced that you have changed, so nothing is applied: {}",
+            "{} with your changes would be replaced, so nothing was applied: {}",
             count_noun(names.len(), "file"),
             list_first(&names, NAMED_MAX)
         );
@@ -243,11 +245,11 @@ impl PipelineDelivery {
 /// Fails if there is no branch to commit to.
 fn require_branch(project: Option<&ProjectRepository>) -> Result<()> {
     let message = match project {
-        None => "the pipeline began without a project, so there is nothing to commit to",
-        Some(project) if project.branch.is_none() => "no branch is checked out to commit to",
+        None => "the pipeline started without a project, so there is nothing to commit to",
+        Some(project) if project.branch.is_none() => "no branch is checked out",
         Some(_) => return Ok(()),
     };
-    Err(Error::new(ErrorKind::Usage, message).with_hint("deliver the files alone: `--as files`"))
+    Err(Error::new(ErrorKind::Usage, message).with_hint("deliver only files: `--history none`"))
 }
 
 fn obstacle_error(obstacles: &BTreeMap<RelPath, &'static str>) -> Error {
@@ -256,7 +258,8 @@ fn obstacle_error(obstacles: &BTreeMap<RelPath, &'static str>) -> Error {
         .map(|(path, what)| format!("`{path}` ({what})"))
         .collect();
     let message = format!(
-        "the pipeline made files below what is no directory of the project here, so nothing is applied: {}",
+        "the pipeline created files below a path that is not a directory of this project, so \
+         nothing was applied: {}",
         list_first(&named, NAMED_MAX)
     );
     Error::new(ErrorKind::Denied, message).with_hint("move it away, and apply again")
@@ -264,11 +267,11 @@ fn obstacle_error(obstacles: &BTreeMap<RelPath, &'static str>) -> Error {
 
 fn conflict_error(files: &[String]) -> Error {
     let message = format!(
-        "what the pipeline made and what you have committed since change the same lines of {}: {}",
+        "the pipeline and your later commits changed the same lines of {}: {}",
         count_noun(files.len(), "file"),
         list_first(files, NAMED_MAX)
     );
     Error::new(ErrorKind::Denied, message)
-        .with_hint("nothing is applied; begin another pipeline on what there is now")
+        .with_hint("nothing was applied; start another pipeline on the current state")
         .with_hint("or fetch `main` from the pipeline's repository, which `massgen branches` names, and merge it")
 }

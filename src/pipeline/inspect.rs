@@ -131,7 +131,7 @@ impl PipelineView {
         let name = self.dir.name();
         let message = format!("the repository of `{name}` has no shared branch");
         Error::new(ErrorKind::Environment, message)
-            .with_hint(format!("if nobody needs it, remove `{}`", self.dir.dir()))
+            .with_hint(format!("if it is not needed, remove `{}`", self.dir.dir()))
     }
 }
 

@@ -12,7 +12,8 @@ use crate::roles::{PipelineRole, PipelineSpec, PipelineStage};
 /// of the plan.
 pub(super) fn role_instructions(
     pipeline: &PipelineSpec,
-    (stage, seat): (&PipelineStage, &RoleInstance),
+    stage: &PipelineStage,
+    seat: &RoleInstance,
     part: Option<&str>,
 ) -> Vec<String> {
     let role = &stage.role;

@@ -24,7 +24,7 @@ use crate::pipeline::commit::ANSWER_CHARS_MAX;
 use crate::pipeline::repository::{CUMULATIVE, SHARED};
 use crate::pipeline::role_instance::WriteScope;
 use crate::pipeline::stage_run::{StageOutcome, StageResult, StageRun, StageTask};
-use crate::pipeline::{PipelineRun, PipelineStop, StopFinality};
+use crate::pipeline::{PipelineRun, PipelineStop};
 use crate::roles::built_in::UNDERSTAND;
 use crate::roles::journal::{JournalEntry, MergeEntry};
 use crate::roles::sections::self_review;
@@ -81,7 +81,7 @@ impl StageMerger<'_> {
         };
         let mut whole = first;
         loop {
-            let refusal = match self.try_to_merge((&commit, tried), &whole).await? {
+            let refusal = match self.try_to_merge(&commit, tried, &whole).await? {
                 MergeAttempt::Merged => {
                     // The user may run git there, so nothing in its repository may come from an
                     // agent.
@@ -103,7 +103,7 @@ impl StageMerger<'_> {
                 }
             }
             tried = tried.saturating_add(1);
-            self.emit_rejection(&refusal.reason, (tried, bound)).await;
+            self.emit_rejection(&refusal.reason, tried, bound).await;
             match Box::pin(self.run_repair(refusal.tree, task, tried)).await? {
                 StageOutcome::Stopped(halt) => return Ok(Some(halt)),
                 StageOutcome::Completed(mended) => whole = *mended,
@@ -131,7 +131,8 @@ impl StageMerger<'_> {
 
     async fn try_to_merge(
         &self,
-        (commit, tried): (&ObjectId, u32),
+        commit: &ObjectId,
+        tried: u32,
         whole: &StageResult,
     ) -> Result<MergeAttempt> {
         let ground = &self.pipeline.repository;
@@ -179,7 +180,7 @@ impl StageMerger<'_> {
         let subject = format!("[supervisor] merge {}: {subject}", seat.name);
         let message = entry.message(&subject, &truncate(&whole.answer, ANSWER_CHARS_MAX));
         let others = std::slice::from_ref(commit);
-        let merged = ground.commit((&main, others, &tree), &message).await?;
+        let merged = ground.commit(&main, others, &tree, &message).await?;
         let step = PipelineEvent::Merged {
             iteration: seat.iteration,
             role: seat.name.clone(),
@@ -209,7 +210,7 @@ impl StageMerger<'_> {
         Some(PipelineStop {
             status: ExitStatus::Denied,
             reason: why,
-            finality: StopFinality::Final,
+            is_final: true,
         })
     }
 
@@ -318,7 +319,7 @@ impl StageMerger<'_> {
             .map(|finding| finding.check.as_str())
             .collect();
         Ok(Some(MergeRejection {
-            reason: format!("required checks do not pass: {}", names.join(", ")),
+            reason: format!("required checks fail: {}", names.join(", ")),
             task: format!(
                 "Your work was not merged: on the tree with it these checks do not pass. The checkout \
                  holds that tree; put it right.\n\n{}",
@@ -328,7 +329,7 @@ impl StageMerger<'_> {
         }))
     }
 
-    async fn emit_rejection(&self, reason: &str, (tried, tries_max): (u32, u32)) {
+    async fn emit_rejection(&self, reason: &str, tried: u32, tries_max: u32) {
         let step = PipelineEvent::Refused {
             role: self.stage_run.instance.name.clone(),
             reason: reason.to_owned(),
@@ -342,12 +343,12 @@ impl StageMerger<'_> {
         let role = &self.stage_run.stage.role.name;
         PipelineStop {
             status: ExitStatus::NoAnswer,
-            finality: StopFinality::Resumable,
+            is_final: false,
             reason: format!(
-                "the work of {role} is not merged after {}: {reason}",
+                "the work of {role} was not merged after {}: {reason}",
                 match tried {
-                    1 => "1 try to put it right".to_owned(),
-                    _ => format!("{tried} tries to put it right"),
+                    1 => "1 attempt to fix it".to_owned(),
+                    _ => format!("{tried} attempts to fix it"),
                 }
             ),
         }
@@ -366,7 +367,7 @@ impl PipelineRun {
         let candidate = CheckedAgent { grants, commands };
         let candidates = BTreeMap::from([(agent.clone(), candidate)]);
         let executable = &self.context.host.executable;
-        let wings = OverlayFactory::new((&layout, CHECKED), executable);
+        let wings = OverlayFactory::new(&layout, CHECKED, executable);
         let checks = self.config.checks.list.clone();
         Ok((CheckRunner::new(checks, candidates, wings), shells))
     }
@@ -376,7 +377,7 @@ impl PipelineRun {
         agent: &AgentId,
         dir: &AbsPath,
     ) -> Result<(AgentEnvironments, Vec<Grant>, RunLayout)> {
-        let mut layout = RunLayout::plan(&self.config, &self.base, RunName::new(0));
+        let mut layout = RunLayout::plan(&self.config, &self.context.base, RunName::new(0));
         layout.deliveries = self.repository.dir.dir().join("checks");
         let agents = self.config.agents.iter();
         let commands = agents.into_iter().find_map(|known| known.commands.as_ref());

@@ -44,9 +44,13 @@ use crate::spending::totals::UsageTotals;
 use crate::world::diagnostics::telemetry::settings::TelemetrySettings;
 use crate::world::store::redact::Redactor;
 
-/// The models of a pipeline, and what it needs of the process.
+/// The models of a pipeline, and what it needs of the process and of its user.
 #[derive(Debug)]
 pub struct PipelineContext {
+    /// The user's current directory.
+    pub base: AbsPath,
+    /// The paths that the user's prompt opened.
+    pub opened: Vec<OpenedPath>,
     /// The models of all agents.
     pub models: ModelsByAgent,
     /// Removes the secrets that the records must never hold.
@@ -68,8 +72,6 @@ pub struct PipelineContext {
 pub struct PipelineRun {
     config: Config,
     workflow: WorkflowConfig,
-    base: AbsPath,
-    opened: Vec<OpenedPath>,
     context: PipelineContext,
     repository: PipelineRepository,
     stop: ShutdownSignal,
@@ -95,26 +97,19 @@ pub struct PipelineResult {
 struct PipelineStop {
     status: ExitStatus,
     reason: String,
-    finality: StopFinality,
-}
-
-/// Whether a stop is final.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum StopFinality {
-    /// It is at its end.
-    Final,
-    /// It can be resumed.
-    Resumable,
+    /// Whether the pipeline is at its end; otherwise it can be resumed.
+    is_final: bool,
 }
 
 impl PipelineRun {
-    /// Creates the run of the pipeline in `config` on `ground`, for a user in the directory `base`
-    /// whose prompt opened `opened`. Fails if the config has no pipeline.
+    /// Creates the run of the pipeline in `config` on `repository`. Fails if the config has no
+    /// pipeline.
     pub fn new(
         config: Config,
-        (base, opened): (AbsPath, Vec<OpenedPath>),
-        (company, ground): (PipelineContext, PipelineRepository),
-        (stop, events): (ShutdownSignal, Sender<Event>),
+        context: PipelineContext,
+        repository: PipelineRepository,
+        stop: ShutdownSignal,
+        events: Sender<Event>,
     ) -> Result<Self> {
         let workflow = config.workflow.clone();
         let workflow = workflow.ok_or_else(|| Error::bug("the config has no pipeline"))?;
@@ -122,10 +117,8 @@ impl PipelineRun {
         Ok(Self {
             config,
             workflow,
-            base,
-            opened,
-            context: company,
-            repository: ground,
+            context,
+            repository,
             stop,
             events,
             usage: Mutex::default(),
@@ -151,7 +144,7 @@ impl PipelineRun {
                 }
                 NextStep::Work { iteration, stage } => {
                     self.begin_iteration(iteration, &trail).await?;
-                    if let Some(halt) = self.run_stage((iteration, stage), &trail).await? {
+                    if let Some(halt) = self.run_stage(iteration, stage, &trail).await? {
                         break halt;
                     }
                 }
@@ -222,7 +215,7 @@ impl PipelineRun {
         let tip = self.repository.tip().await?;
         let tree = self.repository.hub.tree_of(&tip).await?;
         let message = entry.message(subject, "");
-        let made = self.repository.commit((&tip, &[], &tree), &message).await;
+        let made = self.repository.commit(&tip, &[], &tree, &message).await;
         made.map(drop)
     }
 
@@ -230,7 +223,8 @@ impl PipelineRun {
     /// ends there, if it does.
     async fn run_stage(
         &self,
-        (iteration, number): (u32, usize),
+        iteration: u32,
+        number: usize,
         trail: &[(JournalEntry, String)],
     ) -> Result<Option<PipelineStop>> {
         let stage = self.spec().stage(number);
@@ -253,7 +247,7 @@ impl PipelineRun {
         };
         let copies = u32::try_from(parts.len()).unwrap_or(u32::MAX);
         let copies = copies.clamp(1, stage.copies);
-        let merged = merged_copies(entry_refs(trail), (iteration, &stage.role.name));
+        let merged = merged_copies(entry_refs(trail), iteration, &stage.role.name);
         let open: Vec<u32> = (1..=copies).filter(|copy| !merged.contains(copy)).collect();
         if open.is_empty() {
             let message = format!(
@@ -265,7 +259,7 @@ impl PipelineRun {
         let stages = self.spec().stages.len();
         let mut playing = Vec::new();
         for copy in open {
-            let seat = RoleInstance::new(&stage.role, (iteration, number), (copy, copies));
+            let seat = RoleInstance::new(&stage.role, iteration, number, copy, copies);
             let works = PipelineEvent::Works {
                 iteration,
                 role: seat.name.clone(),
@@ -277,7 +271,7 @@ impl PipelineRun {
             let index = usize::try_from(copy).unwrap_or_default().saturating_sub(1);
             let of_plan = parts.get(index).filter(|_| copies > 1);
             let of_plan = of_plan.map(String::as_str);
-            let told = now.question((stage, &seat), &self.config, of_plan).await?;
+            let told = now.question(stage, &seat, &self.config, of_plan).await?;
             let question = format!("{}\n\n{told}", self.heading(&seat));
             let work = StageTask::Initial { question };
             playing.push(StageRun {
@@ -317,7 +311,7 @@ impl PipelineRun {
             return Some(PipelineStop {
                 status: ExitStatus::Interrupted,
                 reason: "interrupted".to_owned(),
-                finality: StopFinality::Resumable,
+                is_final: false,
             });
         }
         let (books, limits) = (self.usage(), &self.config.limits);
@@ -336,7 +330,7 @@ impl PipelineRun {
         Some(PipelineStop {
             status: ExitStatus::Limit,
             reason: why,
-            finality: StopFinality::Resumable,
+            is_final: false,
         })
     }
 
@@ -346,29 +340,26 @@ impl PipelineRun {
             (PipelineEnd::Finished, Some(role)) => {
                 (ExitStatus::Delivered, format!("{role} is satisfied"))
             }
-            (PipelineEnd::Finished, None) => (
-                ExitStatus::Delivered,
-                "all stages were gone through".to_owned(),
-            ),
+            (PipelineEnd::Finished, None) => {
+                (ExitStatus::Delivered, "all stages are complete".to_owned())
+            }
             (PipelineEnd::OutOfIterations, Some(role)) => (
                 ExitStatus::Limit,
-                format!(
-                    "{role} is not satisfied after {iterations} iterations, and there may be no more"
-                ),
+                format!("{role} is not satisfied after {iterations} iterations, the maximum"),
             ),
             (PipelineEnd::OutOfIterations, None) => (
                 ExitStatus::Limit,
-                format!("there may be no more than {iterations} iterations"),
+                format!("the maximum of {iterations} iterations is reached"),
             ),
             (PipelineEnd::NoProgress, _) => (
                 ExitStatus::NoAnswer,
-                "the last iterations have changed nothing, or brought the same feedback".to_owned(),
+                "the last iterations changed nothing or gave the same feedback".to_owned(),
             ),
         };
         PipelineStop {
             status,
             reason: why,
-            finality: StopFinality::Final,
+            is_final: true,
         }
     }
 
@@ -392,7 +383,7 @@ impl PipelineRun {
         });
         // The answer of an earlier stage is not the answer of a pipeline that did not reach its
         // end.
-        let answer = answer.filter(|_| halt.finality == StopFinality::Final);
+        let answer = answer.filter(|_| halt.is_final);
         if let Some(answer) = &answer {
             let told = Event::Delivery(DeliveryEvent::FinalAnswer {
                 agent: answer.agent.clone(),
@@ -407,11 +398,11 @@ impl PipelineRun {
                 format!("it changed no files to deliver; see: massgen log {name}")
             }
         } else {
-            match halt.finality {
-                StopFinality::Final => format!("see what there is: massgen log {name}"),
-                StopFinality::Resumable => {
-                    format!("go on: massgen --continue, or see what there is: massgen log {name}")
-                }
+            let all = format!("see: massgen log {name}");
+            if halt.is_final {
+                all
+            } else {
+                format!("go on: massgen --continue, or {all}")
             }
         };
         let summary = format!("{}; {way_on}", halt.reason);

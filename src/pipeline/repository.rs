@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use crate::config::workflow::{ProjectChoice, WorkflowConfig};
 use crate::error::{Error, ErrorKind, Result};
 use crate::mentions::opened_paths::OpenedPath;
+use crate::orchestrator::execution::RunInvocation;
 use crate::path::{AbsPath, RelPath};
 use crate::roles::journal::JournalEntry;
 use crate::roles::{RoleName, RoleRight};
@@ -24,8 +25,9 @@ use crate::world::store::pipelines::{
 use crate::world::store::redact::Redactor;
 
 /// Warning about a project that borrows objects from another repository.
-const BORROWS: &str = "some objects of the project are in another repository, which roles may not read: \
-    git fails in their checkouts; `git repack -a -d` and the removal of `.git/objects/info/alternates` end that";
+const BORROWS: &str = "some objects of the project are in another repository that roles cannot \
+                       read, so git fails in their checkouts; to fix this, run `git repack -a -d` \
+                       and remove `.git/objects/info/alternates`";
 /// The directory in the tree for the roles' directories, if a pipeline works on a project.
 const IN_PROJECT: &str = ".pipeline";
 /// The file with the task.
@@ -58,8 +60,10 @@ pub struct PipelineRepository {
 pub struct NewPipeline<'a> {
     /// Its config.
     pub workflow: &'a WorkflowConfig,
-    /// The task as the user wrote it, and as roles read it, with mentions replaced by paths.
-    pub task: (&'a str, &'a str),
+    /// The task as the user wrote it.
+    pub task: &'a str,
+    /// The task as roles read it, with mentions replaced by paths.
+    pub question: &'a str,
     /// The paths that the prompt opened.
     pub opened: &'a [OpenedPath],
     /// The user's current directory.
@@ -68,8 +72,8 @@ pub struct NewPipeline<'a> {
     pub pipelines: &'a AbsPath,
     /// The user's environment.
     pub env: &'a BTreeMap<String, String>,
-    /// The config file, its text, and the command-line arguments.
-    pub invocation: (Option<&'a AbsPath>, Option<&'a str>, &'a [String]),
+    /// How the pipeline was started.
+    pub invocation: &'a RunInvocation,
     /// Removes the secrets that the record must never hold.
     pub redactor: &'a Redactor,
 }
@@ -102,20 +106,20 @@ impl PipelineRepository {
         {
             notes.push(BORROWS.to_owned());
         }
-        let (config_path, config, arguments) = beginning.invocation;
+        let invocation = beginning.invocation;
         let stages = workflow.pipeline.stages.iter();
         let workspace = match &workflow.workspace {
             None => dir.workspace(),
             Some(place) => place.resolve(base, None).join(dir.name()),
         };
         let record = PipelineRecord {
-            task: beginning.task.0.to_owned(),
+            task: beginning.task.to_owned(),
             opened: beginning.opened.to_vec(),
             cwd: base.clone(),
             began: clock::now().iso_format(),
-            config_path: config_path.cloned(),
-            config: config.map(str::to_owned),
-            arguments: arguments.to_vec(),
+            config_path: invocation.config_path.clone(),
+            config: invocation.config_text.clone(),
+            arguments: invocation.arguments.clone(),
             roles: stages.map(|stage| stage.role.name.clone()).collect(),
             directory,
             workspace,
@@ -133,7 +137,7 @@ impl PipelineRepository {
             record,
             _lock: held,
         };
-        ground.commit_start(begins_at, beginning.task.1).await?;
+        ground.commit_start(begins_at, beginning.question).await?;
         ground
             .dir
             .write_record(&ground.record, beginning.redactor)?;
@@ -153,9 +157,9 @@ impl PipelineRepository {
             Some(origin) => {
                 let found = ProjectRepository::discover(&git, &origin.root).await?;
                 let gone = || {
-                    let message = format!("the project at `{}` is gone", origin.root);
+                    let message = format!("the project at `{}` no longer exists", origin.root);
                     Error::new(ErrorKind::Environment, message)
-                        .with_hint("put it back, or begin the task again")
+                        .with_hint("restore it, or start the task again")
                 };
                 Some(found.ok_or_else(gone)?)
             }
@@ -175,7 +179,7 @@ impl PipelineRepository {
         if begun == cwd {
             return Ok(());
         }
-        let message = format!("the pipeline was begun in `{begun}`, and this is another directory");
+        let message = format!("the pipeline was started in `{begun}`, not in this directory");
         Err(Error::new(ErrorKind::Environment, message).with_hint(hint))
     }
 
@@ -228,14 +232,16 @@ impl PipelineRepository {
                 self.dir.name()
             );
             Error::new(ErrorKind::Environment, message)
-                .with_hint(format!("if nobody needs it, remove `{}`", self.dir.dir()))
+                .with_hint(format!("if it is not needed, remove `{}`", self.dir.dir()))
         })
     }
 
     /// Commits a tree to the shared branch, which still points at `tip`.
     pub(super) async fn commit(
         &self,
-        (tip, others, tree): (&ObjectId, &[ObjectId], &ObjectId),
+        tip: &ObjectId,
+        others: &[ObjectId],
+        tree: &ObjectId,
         message: &str,
     ) -> Result<ObjectId> {
         let parents: Vec<ObjectId> = [tip].into_iter().chain(others).cloned().collect();
@@ -282,7 +288,7 @@ impl PipelineRepository {
     /// Returns the branch of a role instance.
     pub(super) fn branch(&self, seat: &str) -> Result<BranchName> {
         let name = format!("massgen/{}/{seat}", self.dir.short());
-        BranchName::parse(&name).ok_or_else(|| Error::bug(format!("`{name}` is no branch")))
+        BranchName::parse(&name).ok_or_else(|| Error::bug(format!("`{name}` is not a branch")))
     }
 
     /// Returns the checkout in which checks run on what would be merged.
@@ -306,7 +312,7 @@ pub(super) fn base_commit(record: &PipelineRecord) -> Option<ObjectId> {
 
 /// Returns the name of the shared branch.
 pub(super) fn main_branch() -> Result<BranchName> {
-    BranchName::parse("main").ok_or_else(|| Error::bug("`main` is no branch"))
+    BranchName::parse("main").ok_or_else(|| Error::bug("`main` is not a branch"))
 }
 
 /// Returns the author of massgen's own commits.
@@ -354,11 +360,12 @@ fn require_within(project: Option<&ProjectRepository>, within: Option<&AbsPath>)
         return Ok(());
     }
     let message = format!(
-        "the config was found, not named, and the repository `{root}` is not in this directory"
+        "the config was found in the project rather than named, and the repository `{root}` is not \
+         in this directory"
     );
     Err(Error::new(ErrorKind::Config, message)
-        .with_hint("if you trust this project's config: massgen --config NAME …")
-        .with_hint("or begin in the root of the repository"))
+        .with_hint("if you trust this config: massgen --config NAME …")
+        .with_hint("or start in the root of the repository"))
 }
 
 /// Finds the project to work on.
@@ -373,9 +380,11 @@ async fn find_project(
         ProjectChoice::At(dir) => {
             let found = ProjectRepository::discover(git, dir).await?;
             let none = || {
-                let message = format!("there is no repository around `{dir}`");
-                Error::new(ErrorKind::Config, message)
-                    .with_hint("make one: git init, or write `project: none` under `workflow`")
+                let message = format!("`{dir}` is not in a git repository");
+                Error::new(ErrorKind::Config, message).with_hint(
+                    "create one with `git init`, or set `project: none` under \
+                                `workflow`",
+                )
             };
             found.map(Some).ok_or_else(none)
         }
@@ -393,17 +402,16 @@ async fn validate_project(
         let tree = hub.tree_of(head).await?;
         let taken = hub.files_below(&tree, directory).await?;
         if !directory.is_root() && !taken.is_empty() {
-            let message = format!(
-                "`{directory}`, in which the roles would have their directories, is part of the project"
-            );
+            let message =
+                format!("the directory of the roles, `{directory}`, exists in the project");
             return Err(Error::new(ErrorKind::Config, message)
-                .with_hint("name another one: `directory` under `workflow`"));
+                .with_hint("choose another one with `directory` under `workflow`"));
         }
     }
     let uncommitted = project.uncommitted(hub).await?;
     if !uncommitted.is_empty() {
         notes.push(format!(
-            "{} not committed, and the roles do not see that: {}",
+            "{} not committed, so the roles do not see them: {}",
             match uncommitted.len() {
                 1 => "the changes of 1 file are".to_owned(),
                 count => format!("the changes of {} are", count_noun(count, "file")),

@@ -37,7 +37,7 @@ impl PipelineRepository {
         let entry = JournalEntry::Revert { role: role.clone() };
         let subject = format!("[supervisor] take out the work of {role}");
         let message = entry.message(&subject, "");
-        self.commit((&tip, &[], &tree), &message).await?;
+        self.commit(&tip, &[], &tree, &message).await?;
         Ok(merges.into_iter().map(|(merge, _)| merge).collect())
     }
 
@@ -64,7 +64,7 @@ impl PipelineRepository {
         let entry = JournalEntry::Reset { role: role.clone() };
         let subject = format!("[supervisor] start {role} afresh");
         let message = entry.message(&subject, "");
-        self.commit((&tip, &[], &tree), &message).await.map(drop)
+        self.commit(&tip, &[], &tree, &message).await.map(drop)
     }
 
     /// Returns the merges of a role's work since it was last reverted, newest first. Each comes
@@ -113,11 +113,10 @@ impl PipelineRepository {
                 let subject = merge.subject();
                 let files: Vec<String> = files.iter().map(|file| format!("`{file}`")).collect();
                 let files = join_with_commas(&files);
-                let message =
-                    format!("`{subject}` cannot be taken out: later work changed {files}");
+                let message = format!("`{subject}` cannot be reverted: later work changed {files}");
                 Err(Error::new(ErrorKind::Environment, message)
-                    .with_hint("take out first the work of the role that changed it later")
-                    .with_hint("see who did: massgen log"))
+                    .with_hint("first revert the work of the role that changed it later")
+                    .with_hint("to see who did: massgen log"))
             }
         }
     }

@@ -37,8 +37,10 @@ impl RoleInstance {
     /// Creates an instance of `role`.
     pub(super) fn new(
         role: &PipelineRole,
-        (iteration, stage): (u32, usize),
-        (copy, copies): (u32, u32),
+        iteration: u32,
+        stage: usize,
+        copy: u32,
+        copies: u32,
     ) -> Self {
         let name = match copy {
             1 => role.name.to_string(),
@@ -88,11 +90,12 @@ pub(super) fn reject_unsupported_agents(config: &Config, stages: &[PipelineStage
         if let Some(agent) = free {
             let role = &stage.role.name;
             let message = format!(
-                "`{}` is a program that runs commands by itself, and the role `{role}` may run none",
+                "external agent `{}` runs commands by itself, but role `{role}` may not run any",
                 agent.id
             );
-            return Err(Error::new(ErrorKind::Config, message)
-                .with_hint(format!("give `{role}` another agent, or the right `bash`")));
+            return Err(Error::new(ErrorKind::Config, message).with_hint(format!(
+                "use another agent for `{role}`, or give it the right `bash`"
+            )));
         }
     }
     Ok(())
@@ -168,7 +171,8 @@ pub(super) struct InstanceDirectories<'a> {
 /// Returns the config of the run in which the agents of an instance work.
 pub(super) fn instance_config(
     config: &Config,
-    (stage, seat): (&PipelineStage, &RoleInstance),
+    stage: &PipelineStage,
+    seat: &RoleInstance,
     desk: &InstanceDirectories<'_>,
 ) -> Result<Config> {
     let reach = WriteScope::for_role(&stage.role, desk.directory);
@@ -176,12 +180,7 @@ pub(super) fn instance_config(
     for (id, checkout) in stage.agents.iter().zip(desk.checkouts) {
         let agent = config.agents.iter().find(|agent| agent.id == *id);
         let agent = agent.ok_or_else(|| Error::bug(format!("no agent is `{id}`")))?;
-        agents.push(instance_agent(
-            agent,
-            (stage, seat, &reach),
-            checkout,
-            desk,
-        )?);
+        agents.push(instance_agent(agent, stage, seat, &reach, checkout, desk)?);
     }
     let mut config = config.clone();
     config.agents = agents;
@@ -200,7 +199,9 @@ pub(super) fn instance_config(
 
 fn instance_agent(
     agent: &AgentConfig,
-    (stage, seat, reach): (&PipelineStage, &RoleInstance, &WriteScope),
+    stage: &PipelineStage,
+    seat: &RoleInstance,
+    reach: &WriteScope,
     checkout: &AbsPath,
     desk: &InstanceDirectories<'_>,
 ) -> Result<AgentConfig> {
@@ -301,7 +302,7 @@ mod tests {
     #[test]
     fn copies_do_not_meet() {
         let implementer = role("implementer");
-        let seat = |copy, copies| RoleInstance::new(&implementer, (1, 2), (copy, copies));
+        let seat = |copy, copies| RoleInstance::new(&implementer, 1, 2, copy, copies);
         assert_eq!(seat(1, 1).name, "implementer");
         assert_eq!(seat(2, 2).name, "implementer-2");
         let output = |copy, copies| seat(copy, copies).output_path(&implementer).unwrap();

@@ -69,11 +69,12 @@ impl PipelineState<'_> {
     /// plan.
     pub(super) async fn question(
         &self,
-        (stage, seat): (&PipelineStage, &RoleInstance),
+        stage: &PipelineStage,
+        seat: &RoleInstance,
         config: &Config,
         part: Option<&str>,
     ) -> Result<String> {
-        let mut told = instructions::role_instructions(self.pipeline, (stage, seat), part);
+        let mut told = instructions::role_instructions(self.pipeline, stage, seat, part);
         let has_commands = stage.role.has_right(RoleRight::Bash);
         let reach = WriteScope::for_role(&stage.role, &self.repository.record.directory);
         told.push(instructions::write_instructions(&reach, has_commands));

@@ -20,7 +20,7 @@ use crate::path::{AbsPath, RelPath};
 use crate::pipeline::role_instance::{
     InstanceDirectories, RoleInstance, WriteScope, instance_agent_id, instance_config,
 };
-use crate::pipeline::{PipelineRun, PipelineStop, StopFinality};
+use crate::pipeline::{PipelineRun, PipelineStop};
 use crate::resume::{InterruptedRun, ResumeState, find_interrupted};
 use crate::roles::{PipelineStage, RoleRight};
 use crate::spending::totals::UsageTotals;
@@ -123,12 +123,12 @@ impl PipelineRun {
         let checkouts = self.checkouts(part);
         let order = match self.previous_attempt(part)? {
             PreviousAttempt::Ended { agent, answer } => {
-                let answered = (agent, Arc::from(answer));
-                return self.stage_result(part, &checkouts, answered).map(completed);
+                let result = self.stage_result(part, &checkouts, agent, Arc::from(answer));
+                return result.map(completed);
             }
             PreviousAttempt::Interrupted(unfinished, sessions) => {
                 let config = self.stage_config(part, &checkouts)?;
-                self.resumed_run(part, config, (*unfinished, &sessions))?
+                self.resumed_run(part, config, &unfinished, &sessions)?
             }
             PreviousAttempt::Nothing => {
                 self.prepare_checkouts(part, &checkouts, tip).await?;
@@ -137,7 +137,10 @@ impl PipelineRun {
             }
         };
         match Box::pin(self.execute(&part.instance.name, order)).await? {
-            Ok(answered) => self.stage_result(part, &checkouts, answered).map(completed),
+            Ok((agent, answer)) => {
+                let result = self.stage_result(part, &checkouts, agent, answer);
+                result.map(completed)
+            }
             Err(halt) => Ok(StageOutcome::Stopped(halt)),
         }
     }
@@ -147,7 +150,8 @@ impl PipelineRun {
         &self,
         part: &StageRun<'_>,
         checkouts: &[Checkout],
-        (agent, answer): (AgentId, Arc<str>),
+        agent: AgentId,
+        answer: Arc<str>,
     ) -> Result<StageResult> {
         let (stage, seat) = (part.stage, &part.instance);
         let mut found = None;
@@ -209,7 +213,7 @@ impl PipelineRun {
     fn previous_attempt(&self, part: &StageRun<'_>) -> Result<PreviousAttempt> {
         let place = self.sessions(&part.instance, part.task.attempt());
         for session in sessions::list(&place)? {
-            let logs = RunLayout::plan(&self.config, &self.base, RunName::new(0)).logs;
+            let logs = RunLayout::plan(&self.config, &self.context.base, RunName::new(0)).logs;
             if let Some(unfinished) = find_interrupted(&logs, Some(&session.id()), |_| true)? {
                 let ended = run_end(&read_events(&unfinished.run)?);
                 return Ok(match ended {
@@ -224,7 +228,7 @@ impl PipelineRun {
                 continue;
             };
             let log_dir = &turn.metadata.log_dir;
-            let run = runs::find(&log_dir.to_string(), log_dir, &self.base)?;
+            let run = runs::find(&log_dir.to_string(), log_dir, &self.context.base)?;
             if let RunEnd::Answered { .. } = run_end(&read_events(&run)?) {
                 return Ok(PreviousAttempt::Ended {
                     agent: turn.metadata.winning_agent,
@@ -238,7 +242,7 @@ impl PipelineRun {
     /// Adds the usage of earlier stage runs that have ended to the totals.
     pub(super) fn load_usage(&self) -> Result<()> {
         let mut books = UsageTotals::default();
-        let logs = RunLayout::plan(&self.config, &self.base, RunName::new(0)).logs;
+        let logs = RunLayout::plan(&self.config, &self.context.base, RunName::new(0)).logs;
         let known = self.repository.dir.runs()?;
         // Runs whose records were removed no longer count.
         let own = runs::list(&logs)?.into_iter();
@@ -311,7 +315,7 @@ impl PipelineRun {
             sessions: self.sessions(&part.instance, part.task.attempt()),
             usage: &books,
         };
-        instance_config(&self.config, (part.stage, &part.instance), &desk)
+        instance_config(&self.config, part.stage, &part.instance, &desk)
     }
 
     fn models(&self, part: &StageRun<'_>) -> Result<ModelsByAgent> {
@@ -338,12 +342,12 @@ impl PipelineRun {
         let run = RunName::new(Uuid::new_v4().as_fields().0);
         let company = &self.context;
         Ok(RunRequest {
-            layout: RunLayout::plan(&config, &self.base, run),
+            layout: RunLayout::plan(&config, &self.context.base, run),
             config,
-            base: self.base.clone(),
+            base: self.context.base.clone(),
             task: self.heading(&part.instance),
             question: Arc::from(part.task.question()),
-            opened: self.opened.clone(),
+            opened: self.context.opened.clone(),
             session: None,
             models: self.models(part)?,
             redactor: company.redactor.clone(),
@@ -363,7 +367,8 @@ impl PipelineRun {
         &self,
         part: &StageRun<'_>,
         config: Config,
-        (unfinished, sessions): (InterruptedRun, &AbsPath),
+        unfinished: &InterruptedRun,
+        sessions: &AbsPath,
     ) -> Result<RunRequest> {
         let reading = ResumeState::read(&unfinished.run)?;
         let place = find(&unfinished.started.session_id, sessions)?;
@@ -371,7 +376,7 @@ impl PipelineRun {
         let question = reading.question();
         let order = self.run_request(part, config)?;
         Ok(RunRequest {
-            layout: RunLayout::plan(&order.config, &self.base, reading.name),
+            layout: RunLayout::plan(&order.config, &self.context.base, reading.name),
             session: Some(session),
             question: question.unwrap_or(order.question),
             replay: Some(ReplayInput {
@@ -436,7 +441,7 @@ impl PipelineRun {
         let halt = PipelineStop {
             status,
             reason: why,
-            finality: StopFinality::Resumable,
+            is_final: false,
         };
         Ok(answer.map(|answer| (answer.agent, answer.text)).ok_or(halt))
     }

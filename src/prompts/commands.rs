@@ -18,9 +18,9 @@ pub struct CommandAccess<'a> {
 /// Isolation of commands, as far as it matters to the model that writes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IsolationKind {
-    /// A sandbox with its own `/tmp` and loopback (tiers A and B).
+    /// A sandbox with its own `/tmp` and loopback (levels `overlay` and `namespaces`).
     PrivateNamespaces,
-    /// A sandbox that shares both with the host, and denies access to them (tier C).
+    /// A sandbox that shares both with the host, and denies access to them (level `landlock`).
     SharedWithHost,
     /// The agent's own container, which lasts.
     Container,

@@ -49,24 +49,6 @@ enum EventPhase {
     Final,
 }
 
-/// Whether a run reached its conclusion, so that only the report of its end can follow. A run that
-/// was aborted, or that a bug ended, did not.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum RunConclusion {
-    #[default]
-    No,
-    Yes,
-}
-
-/// The kind of the last event.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum LastEvent {
-    /// A request finally failed.
-    Failure,
-    #[default]
-    Another,
-}
-
 /// Builds a plan.
 #[derive(Default)]
 struct ReplayPlanner {
@@ -76,9 +58,12 @@ struct ReplayPlanner {
     /// The number of steps of each agent in the current coordination.
     steps: BTreeMap<AgentId, u32>,
     presents: Option<AgentId>,
-    concluded: RunConclusion,
+    /// Whether the run reached its conclusion, so that only the report of its end can follow. A run
+    /// that was aborted, or that a bug ended, did not.
+    is_concluded: bool,
     has_answer: bool,
-    last: LastEvent,
+    /// Whether the last event is a request that finally failed.
+    ends_with_failure: bool,
     /// Conversations without events so far; one that stays so never began.
     untouched: BTreeMap<AgentId, ConversationPlan>,
 }
@@ -89,11 +74,7 @@ impl ReplayPlan {
         let mut planning = ReplayPlanner::default();
         for event in events {
             planning.apply(event);
-            planning.last = if let Event::Model(ModelEvent::Failed { .. }) = event {
-                LastEvent::Failure
-            } else {
-                LastEvent::Another
-            };
+            planning.ends_with_failure = matches!(event, Event::Model(ModelEvent::Failed { .. }));
         }
         if !planning.plan.is_complete {
             planning.close_unfinished();
@@ -119,10 +100,10 @@ impl ReplayPlanner {
         } else if let RunEvent::CoordinationStopped { .. } = event {
             self.close_unfinished();
             if !self.has_answer {
-                self.concluded = RunConclusion::Yes;
+                self.is_concluded = true;
             }
         } else if let RunEvent::RunEnded { status, .. } = event
-            && (self.concluded == RunConclusion::Yes || *status == ExitStatus::NoAnswer)
+            && (self.is_concluded || *status == ExitStatus::NoAnswer)
         {
             self.close();
             self.plan.is_complete = true;
@@ -174,7 +155,7 @@ impl ReplayPlanner {
             self.presents = Some(agent.clone());
             self.open(agent);
         } else if let DeliveryEvent::FinalAnswer { .. } = event {
-            self.concluded = RunConclusion::Yes;
+            self.is_concluded = true;
         }
     }
 
@@ -211,7 +192,7 @@ impl ReplayPlanner {
             .collect();
         self.steps.clear();
         self.presents = None;
-        self.concluded = RunConclusion::No;
+        self.is_concluded = false;
         self.has_answer = false;
         self.place = EventPhase::Coordination;
         for agent in agents {
@@ -255,7 +236,7 @@ impl ReplayPlanner {
                 let talks = presents.and_then(|agent| self.plan.talks.get_mut(&agent));
                 if let Some(talk) = talks.and_then(|talks| talks.last_mut()) {
                     // A limit refused the request, so it was never sent.
-                    let refused = usize::from(self.last == LastEvent::Failure);
+                    let refused = usize::from(self.ends_with_failure);
                     talk.replies = talk.replies.saturating_sub(refused);
                     talk.then = MissingReply::Ends;
                 }

@@ -53,7 +53,7 @@ impl RecordedRun {
         let outset = run.manifest()?;
         let mut notes = Vec::new();
         if run.state(run.status().as_ref()) == RunStatus::Running {
-            notes.push("the run still goes on; it is played as far as it is by now".to_owned());
+            notes.push("the run is still active; replaying what is recorded so far".to_owned());
         }
         let events = events(run, &mut notes)?;
         let cwd = absolute(&outset.cwd)?;
@@ -78,7 +78,7 @@ impl RecordedRun {
         }
         let plan = ReplayPlan::from_events(&events);
         if !plan.is_complete {
-            notes.push("the record breaks off; what comes after it is not compared".to_owned());
+            notes.push("the record is incomplete; later events are not compared".to_owned());
         }
         let spelled = |paths: &[String]| paths.iter().filter_map(AbsPath::new).collect();
         let workspaces = outset.workspaces.iter();
@@ -119,7 +119,7 @@ fn events(run: &RunDir, notes: &mut Vec<String>) -> Result<Vec<Event>> {
             Ok((_, Some(event))) if event.is_streamed() => {}
             Ok((_, Some(event))) => events.push(event),
             Ok((line, None)) => notes.push(format!(
-                "line {line} of the event log tells of something that this version does not know"
+                "line {line} of the event log has an event that this version does not know"
             )),
             Err(fault) => notes.push(format!("{fault} in the event log")),
         }
@@ -134,7 +134,7 @@ fn replies_of(run: &RunDir, agent: &AgentId, notes: &mut Vec<String>) -> Result<
     let name = run.replies_file(agent).to_string();
     let (list, wholeness) = ScriptedReplies::parse_recording(&text, &name)?;
     if wholeness == RecordingEnd::Cut {
-        notes.push(format!("the last recorded reply of {agent} was cut short"));
+        notes.push(format!("the last recorded reply of {agent} is incomplete"));
     }
     Ok(list)
 }
@@ -152,7 +152,9 @@ impl Reach {
     /// Returns whether `path` is opened; if it is not, adds a note that says why.
     fn keeps(&self, path: &AbsPath, is_there: bool, notes: &mut Vec<String>) -> bool {
         if !is_there {
-            notes.push(format!("`{path}` is gone; the agents do not see it"));
+            notes.push(format!(
+                "`{path}` no longer exists; the agents do not see it"
+            ));
             return false;
         }
         let is_inside = match self {
@@ -163,8 +165,8 @@ impl Reach {
         };
         if !is_inside {
             notes.push(format!(
-                "`{path}` lies outside the current directory, and the record was not made here; the agents \
-                 do not see it"
+                "`{path}` is outside the current directory, and the record was not created here; \
+                 the agents do not see it"
             ));
         }
         is_inside
@@ -191,7 +193,7 @@ fn team(outset: &ReplayManifest, cwd: &AbsPath, home: Option<&AbsPath>) -> Resul
     if recorded_config(&config) == outset.team {
         return Ok(config);
     }
-    let message = "the team in `replay.yaml` holds what massgen writes of none";
+    let message = "the team in `replay.yaml` contains settings that massgen never writes";
     Err(Error::new(ErrorKind::Config, message)
         .with_hint("it may have been written by another version, or changed since"))
 }
@@ -217,7 +219,7 @@ fn close_paths(config: &mut Config, reach: &Reach, notes: &mut Vec<String>) {
 
 fn absolute(text: &str) -> Result<AbsPath> {
     AbsPath::new(text).ok_or_else(|| {
-        let message = format!("`{text}` in `replay.yaml` is no absolute path");
-        Error::new(ErrorKind::Environment, message).with_hint("the record was damaged")
+        let message = format!("`{text}` in `replay.yaml` is not an absolute path");
+        Error::new(ErrorKind::Environment, message).with_hint("the record is damaged")
     })
 }

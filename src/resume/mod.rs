@@ -85,10 +85,7 @@ impl ResumeState {
         let name = name.ok_or_else(|| resume_error(run, "nothing tells its name"))?;
         let kept = EventLog::reopen(&run.events_file())?;
         let told = decode_events(kept.entries).ok_or_else(|| {
-            resume_error(
-                run,
-                "its log tells of something that this version does not know",
-            )
+            resume_error(run, "its log has an event that this version does not know")
         })?;
         let has_ended = |(event, _): &(Event, LocalDateTime)| {
             matches!(event, Event::Run(RunEvent::RunEnded { .. }))
@@ -123,8 +120,8 @@ impl ResumeState {
 }
 
 fn resume_error(run: &RunDir, why: &str) -> Error {
-    let message = format!("`{}` cannot be gone on with: {why}", run.name());
-    Error::new(ErrorKind::Environment, message).with_hint("begin its task again")
+    let message = format!("`{}` cannot be resumed: {why}", run.name());
+    Error::new(ErrorKind::Environment, message).with_hint("start its task again")
 }
 
 /// Decodes the lines of a log, and adds the streamed text to each reply; `None` if one of them is

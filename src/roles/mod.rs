@@ -33,8 +33,8 @@ pub struct RoleName(String);
 /// The reason why a string is not a valid role name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "it is no name for a role: expected 1 to {NAME_BYTES_MAX} lower-case letters, digits and `-`, \
-     beginning with a letter, and none of `main`, `supervisor`, `head` and `shared`"
+    "not a role name: expected 1 to {NAME_BYTES_MAX} lower-case letters, digits and `-`, starting \
+     with a letter, and not `main`, `supervisor`, `head` or `shared`"
 )]
 pub struct InvalidRoleName;
 

@@ -148,8 +148,10 @@ mod tests {
 
     #[track_caller]
     fn check(
-        (until, iterations_max): (Option<&str>, u32),
-        (words, states): (&[&str], &[&str]),
+        until: Option<&str>,
+        iterations_max: u32,
+        words: &[&str],
+        states: &[&str],
         way: &str,
         over: PipelineEnd,
     ) {
@@ -163,20 +165,24 @@ mod tests {
         let states = &["a", "b", "c", "d", "e"];
         let first = "1.0 1.1 1.2 1.3";
         check(
-            (Some("user"), 5),
-            (&["SATISFIED"], states),
+            Some("user"),
+            5,
+            &["SATISFIED"],
+            states,
             first,
             PipelineEnd::Finished,
         );
         let second = format!("{first} 2.1 2.2 2.3");
         let words = &["no", "SATISFIED"];
         check(
-            (Some("user"), 5),
-            (words, states),
+            Some("user"),
+            5,
+            words,
+            states,
             &second,
             PipelineEnd::Finished,
         );
-        check((None, 5), (&["no"], states), first, PipelineEnd::Finished);
+        check(None, 5, &["no"], states, first, PipelineEnd::Finished);
     }
 
     #[test]
@@ -185,21 +191,25 @@ mod tests {
         let words = &["1", "2", "3", "4", "5"];
         let first = "1.0 1.1 1.2 1.3";
         let over = PipelineEnd::OutOfIterations;
-        check((Some("user"), 1), (words, states), first, over);
+        check(Some("user"), 1, words, states, first, over);
         let second = format!("{first} 2.1 2.2 2.3");
-        check((Some("user"), 2), (words, states), &second, over);
+        check(Some("user"), 2, words, states, &second, over);
         let third = format!("{second} 3.1 3.2 3.3");
         // The same state three times, and the same feedback three times.
         check(
-            (Some("user"), 9),
-            (words, &["a", "a", "a"]),
+            Some("user"),
+            9,
+            words,
+            &["a", "a", "a"],
             &third,
             PipelineEnd::NoProgress,
         );
         let same = &["no", "no", "no"];
         check(
-            (Some("user"), 9),
-            (same, states),
+            Some("user"),
+            9,
+            same,
+            states,
             &third,
             PipelineEnd::NoProgress,
         );

@@ -30,7 +30,7 @@ pub struct CommandContext {
     pub limits: ResourceLimits,
     /// The network access.
     pub reach: NetworkAccess,
-    /// Where changes to writable paths go in tier A.
+    /// Where changes to writable paths go at level `overlay`.
     pub written: WriteTarget,
     /// The identity of each directory when grants were opened there.
     pub identities: BTreeMap<AbsPath, FileIdentity>,
@@ -42,8 +42,8 @@ pub struct CommandContext {
     pub program: Vec<String>,
 }
 
-/// Where a command's writes to the user's paths go in tier A. In other tiers they go to the paths
-/// themselves.
+/// Where a command's writes to the user's paths go at level `overlay`. At other levels they go to
+/// the paths themselves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WriteTarget {
     /// To these overlay layers; layers that belong to no writable path are ignored.
@@ -64,7 +64,7 @@ pub enum SandboxPolicyError {
         /// The directory.
         dir: AbsPath,
     },
-    /// In tier A every writable path of the user needs a layer.
+    /// At level `overlay` every writable path of the user needs a layer.
     #[error("the writable `{root}` has no layer of its own")]
     NoLayer {
         /// The writable path.
@@ -84,7 +84,7 @@ pub fn compile(
     tier: SandboxLevel,
     facts: CommandContext,
 ) -> Result<SandboxPolicy, SandboxPolicyError> {
-    if tier == SandboxLevel::D {
+    if tier == SandboxLevel::Unavailable {
         return Err(SandboxPolicyError::NothingEnforces);
     }
     if facts.program.is_empty() {
@@ -157,7 +157,7 @@ fn accessible_paths(manager: &PathPermissionManager, tier: SandboxLevel) -> Vec<
 
 /// Returns the permission that commands get for a grant. A single file is read-only, because files
 /// are replaced by renaming, which a mount of one file does not allow. Where nothing can stop
-/// protected names from being created (tier C), the user's paths are read-only.
+/// protected names from being created (level `landlock`), the user's paths are read-only.
 fn effective_permission(
     manager: &PathPermissionManager,
     grant: &Grant,
@@ -166,7 +166,7 @@ fn effective_permission(
     let is_tree = grant.scope == GrantScope::Tree;
     let is_massgens = matches!(grant.kind, GrantKind::Workspace | GrantKind::BuiltIn);
     let is_writable = manager.allows(&grant.root, Permission::Write);
-    if is_writable && is_tree && (tier != SandboxLevel::C || is_massgens) {
+    if is_writable && is_tree && (tier != SandboxLevel::Landlock || is_massgens) {
         Permission::Write
     } else {
         Permission::Read
@@ -195,7 +195,7 @@ fn overlay_layers(
     open: &[AccessiblePath],
     written: WriteTarget,
 ) -> Result<Vec<OverlayLayer>, SandboxPolicyError> {
-    let (SandboxLevel::A, WriteTarget::Layers(given)) = (tier, written) else {
+    let (SandboxLevel::Overlay, WriteTarget::Layers(given)) = (tier, written) else {
         return Ok(Vec::new());
     };
     let is_written = |path: &AbsPath| {
@@ -358,19 +358,23 @@ mod tests {
         ];
         let layered = [open.as_slice(), &["layer /p"]].concat();
         for tier in [
-            SandboxLevel::A,
-            SandboxLevel::B,
-            SandboxLevel::C,
+            SandboxLevel::Overlay,
+            SandboxLevel::Namespaces,
+            SandboxLevel::Landlock,
             SandboxLevel::Off,
         ] {
             check(grants(), Phase::Coordination, tier, &closed);
         }
-        check(grants(), Phase::Final, SandboxLevel::A, &layered);
-        check(grants(), Phase::Final, SandboxLevel::B, &open);
-        check(grants(), Phase::Final, SandboxLevel::C, &closed);
+        check(grants(), Phase::Final, SandboxLevel::Overlay, &layered);
+        check(grants(), Phase::Final, SandboxLevel::Namespaces, &open);
+        check(grants(), Phase::Final, SandboxLevel::Landlock, &closed);
         check(grants(), Phase::Final, SandboxLevel::Off, &open);
         let reading = || vec![workspace(), project(Permission::Read)];
-        for tier in [SandboxLevel::A, SandboxLevel::B, SandboxLevel::C] {
+        for tier in [
+            SandboxLevel::Overlay,
+            SandboxLevel::Namespaces,
+            SandboxLevel::Landlock,
+        ] {
             check(reading(), Phase::Final, tier, &closed);
         }
     }
@@ -384,8 +388,18 @@ mod tests {
             ]
         };
         let expected = ["write /d Tree", "write /p/.massgen/ws Tree"];
-        check(grants(), Phase::Coordination, SandboxLevel::B, &expected);
-        check(grants(), Phase::Coordination, SandboxLevel::C, &expected);
+        check(
+            grants(),
+            Phase::Coordination,
+            SandboxLevel::Namespaces,
+            &expected,
+        );
+        check(
+            grants(),
+            Phase::Coordination,
+            SandboxLevel::Landlock,
+            &expected,
+        );
     }
 
     #[test]
@@ -400,7 +414,7 @@ mod tests {
             "write /p/.massgen/ws Tree",
             "read /t Tree",
         ];
-        check(grants, Phase::Final, SandboxLevel::B, &expected);
+        check(grants, Phase::Final, SandboxLevel::Namespaces, &expected);
     }
 
     #[test]
@@ -412,7 +426,7 @@ mod tests {
         check(
             grants,
             Phase::Final,
-            SandboxLevel::A,
+            SandboxLevel::Overlay,
             &["write /p/.massgen/ws Tree"],
         );
     }
@@ -425,7 +439,12 @@ mod tests {
         };
         let own = grant("/p/a", GrantKind::Workspace, Permission::Write);
         let expected = ["read /p Tree", "write /p/a Tree"];
-        check(vec![own, outer], Phase::Final, SandboxLevel::B, &expected);
+        check(
+            vec![own, outer],
+            Phase::Final,
+            SandboxLevel::Namespaces,
+            &expected,
+        );
     }
 
     /// Returns `grants` under rules of `permissions`, written as in a config.
@@ -462,7 +481,7 @@ mod tests {
             "write /p/src Tree",
             "hidden /p/.massgen",
         ];
-        check(grants(), Phase::Final, SandboxLevel::B, &open);
+        check(grants(), Phase::Final, SandboxLevel::Namespaces, &open);
         let rules = [
             (Permission::Read, "keys"),
             (Permission::Read, "*.pem"),
@@ -479,7 +498,7 @@ mod tests {
         check(
             under(grants(), &rules),
             Phase::Final,
-            SandboxLevel::B,
+            SandboxLevel::Namespaces,
             &held,
         );
     }
@@ -488,12 +507,15 @@ mod tests {
     fn what_cannot_be_held_is_an_error() {
         let writable = || vec![workspace(), project(Permission::Write)];
         let nothing = Err(SandboxPolicyError::NothingEnforces);
-        assert_eq!(of(writable(), Phase::Final, SandboxLevel::D), nothing);
+        assert_eq!(
+            of(writable(), Phase::Final, SandboxLevel::Unavailable),
+            nothing
+        );
         let manager = PathPermissionManager::new(writable(), Phase::Final);
         let with = |edit: fn(&mut CommandContext)| {
             let mut facts = facts("/p/.massgen/ws");
             edit(&mut facts);
-            compile(&manager, SandboxLevel::A, facts).map(|made| made.dir)
+            compile(&manager, SandboxLevel::Overlay, facts).map(|made| made.dir)
         };
         assert_eq!(with(|_| ()), Ok(abs("/p/.massgen/ws")));
         assert_eq!(
@@ -506,13 +528,13 @@ mod tests {
             Err(SandboxPolicyError::NoLayer { root })
         );
         for dir in ["/", "/q", "/p/.massgen", "/p/.massgen/other"] {
-            let made = compile(&manager, SandboxLevel::A, facts(dir));
+            let made = compile(&manager, SandboxLevel::Overlay, facts(dir));
             assert_eq!(
                 made,
                 Err(SandboxPolicyError::DirectoryNotAccessible { dir: abs(dir) })
             );
         }
-        assert!(compile(&manager, SandboxLevel::A, facts("/p/src")).is_ok());
+        assert!(compile(&manager, SandboxLevel::Overlay, facts("/p/src")).is_ok());
     }
 
     #[test]
@@ -528,7 +550,7 @@ mod tests {
         };
         let manager = |phase| PathPermissionManager::new(grants.clone(), phase);
         let made = |phase| {
-            compile(&manager(phase), SandboxLevel::B, masked())
+            compile(&manager(phase), SandboxLevel::Namespaces, masked())
                 .unwrap()
                 .masked
         };
@@ -551,7 +573,7 @@ mod tests {
         let grants = vec![workspace(), project(Permission::Read), closed];
         let grants = under(grants, &[(Permission::Read, "/h/keys")]);
         let manager = PathPermissionManager::new(grants, Phase::Final);
-        let made = compile(&manager, SandboxLevel::B, given).unwrap();
+        let made = compile(&manager, SandboxLevel::Namespaces, given).unwrap();
         assert_eq!(made.toolchains, [abs("/h/.cargo/bin")]);
     }
 }

@@ -127,8 +127,10 @@ fn matches(listed: &str, name: &str) -> bool {
 
 fn temporary_directory(around: &EnvironmentInputs<'_>) -> String {
     match around.tier {
-        SandboxLevel::A | SandboxLevel::B => "/tmp".to_owned(),
-        SandboxLevel::C | SandboxLevel::D | SandboxLevel::Off => around.scratch.to_string(),
+        SandboxLevel::Overlay | SandboxLevel::Namespaces => "/tmp".to_owned(),
+        SandboxLevel::Landlock | SandboxLevel::Unavailable | SandboxLevel::Off => {
+            around.scratch.to_string()
+        }
     }
 }
 
@@ -179,7 +181,7 @@ mod tests {
             home: &home,
             scratch: &scratch,
             venv: None,
-            tier: SandboxLevel::A,
+            tier: SandboxLevel::Overlay,
             reach: NetworkAccess::None,
         };
         edit(&mut around);
@@ -254,7 +256,7 @@ mod tests {
             home: &venv,
             scratch: &venv,
             venv: Some(&venv),
-            tier: SandboxLevel::B,
+            tier: SandboxLevel::Namespaces,
             reach: NetworkAccess::None,
         };
         let env = command_environment(&around);
@@ -269,9 +271,9 @@ mod tests {
     #[test]
     fn temporary_files_lie_where_nobody_else_has_theirs() {
         let with = |tier| made(&[], &[], |around| around.tier = tier);
-        check(&with(SandboxLevel::A), "TMPDIR", Some("/tmp"));
-        check(&with(SandboxLevel::B), "TMPDIR", Some("/tmp"));
-        check(&with(SandboxLevel::C), "TMPDIR", Some("/s/tmp"));
+        check(&with(SandboxLevel::Overlay), "TMPDIR", Some("/tmp"));
+        check(&with(SandboxLevel::Namespaces), "TMPDIR", Some("/tmp"));
+        check(&with(SandboxLevel::Landlock), "TMPDIR", Some("/s/tmp"));
         check(&with(SandboxLevel::Off), "TMPDIR", Some("/s/tmp"));
     }
 
@@ -297,7 +299,11 @@ mod tests {
                 (around.tier, around.reach) = (tier, reach);
             })
         };
-        for tier in [SandboxLevel::A, SandboxLevel::B, SandboxLevel::C] {
+        for tier in [
+            SandboxLevel::Overlay,
+            SandboxLevel::Namespaces,
+            SandboxLevel::Landlock,
+        ] {
             check(
                 &with(tier, NetworkAccess::None),
                 "CARGO_NET_OFFLINE",

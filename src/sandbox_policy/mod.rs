@@ -36,15 +36,15 @@ pub struct SandboxPolicy {
     pub masked: Vec<AbsPath>,
     /// Existing paths inside accessible paths that are hidden.
     pub hidden: Vec<AbsPath>,
-    /// Overlay layers that receive changes (tier A).
+    /// Overlay layers that receive changes (level `overlay`).
     pub layers: Vec<OverlayLayer>,
     /// Paths outside every grant that toolchains are read from, such as `~/.cargo/bin`. Missing
     /// ones are skipped.
     pub toolchains: Vec<AbsPath>,
     /// A private, writable directory, set as `HOME`.
     pub home: AbsPath,
-    /// A private, writable directory, mounted at `/tmp` in tiers A and B, and set as `TMPDIR` where
-    /// `/tmp` is the machine's (tier C).
+    /// A private, writable directory, mounted at `/tmp` at levels `overlay` and `namespaces`, and
+    /// set as `TMPDIR` where `/tmp` is the machine's (level `landlock`).
     pub scratch: AbsPath,
     /// The working directory.
     pub dir: AbsPath,

@@ -93,9 +93,9 @@ pub enum NetworkAccess {
     None,
     /// The machine's network.
     Host,
-    /// Only massgen's proxy. In tiers A and B the sandbox opens a listening socket on its own
-    /// loopback and passes it to massgen, which serves it; in tier C the process may connect to
-    /// this port of the machine's loopback.
+    /// Only massgen's proxy. At levels `overlay` and `namespaces` the sandbox opens a listening
+    /// socket on its own loopback and passes it to massgen, which serves it; at level `landlock`
+    /// the process may connect to this port of the machine's loopback.
     Proxy {
         /// The port of the proxy, on 127.0.0.1 of the sandbox or of the machine.
         port: u16,

@@ -1,4 +1,4 @@
-//! The levels (tiers) of sandbox enforcement, and the user's choice among them.
+//! The levels of sandbox enforcement, and the user's choice among them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,47 +6,54 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How commands are held to their grants. What each promises stands in `docs/sandbox.md`.
+/// How the grants of commands are enforced. `docs/sandbox.md` describes what each level promises.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
+#[serde(rename_all = "snake_case")]
 pub enum SandboxLevel {
-    /// Namespaces of its own, with an overlay on each write path.
-    A,
-    /// Namespaces of its own; write paths are copied where no overlay can be laid.
-    B,
+    /// Private namespaces, with an overlay on each write path.
+    #[serde(alias = "A")]
+    Overlay,
+    /// Private namespaces; write paths are copied where no overlay can be mounted.
+    #[serde(alias = "B")]
+    Namespaces,
     /// Landlock, seccomp and a supervisor; the user's paths are read-only for commands.
-    C,
-    /// Nothing can enforce: commands are refused.
-    D,
-    /// The user switched the sandbox off in words: commands run as massgen itself does.
+    #[serde(alias = "C")]
+    Landlock,
+    /// Nothing can enforce the grants: commands are refused.
+    #[serde(alias = "D")]
+    Unavailable,
+    /// The user switched the sandbox off: commands have the user's own rights.
+    #[serde(alias = "Off")]
     Off,
 }
 
 impl fmt::Display for SandboxLevel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            SandboxLevel::A => "A",
-            SandboxLevel::B => "B",
-            SandboxLevel::C => "C",
-            SandboxLevel::D => "D",
+            SandboxLevel::Overlay => "overlay",
+            SandboxLevel::Namespaces => "namespaces",
+            SandboxLevel::Landlock => "landlock",
+            SandboxLevel::Unavailable => "unavailable",
             SandboxLevel::Off => "off",
         })
     }
 }
 
-/// The choices of a tier, as the user types them.
-pub const CHOICES: &[&str] = &["auto", "A", "B", "C", "off"];
+/// The levels that the user can choose.
+pub const CHOICES: &[&str] = &["auto", "overlay", "namespaces", "landlock", "off"];
 
 impl FromStr for SandboxLevelChoice {
     type Err = String;
 
+    /// Parses a choice. `A`, `B` and `C` are the former names of the levels.
     fn from_str(text: &str) -> Result<Self, String> {
         Ok(match text {
             "auto" => SandboxLevelChoice::Auto,
-            "A" => SandboxLevelChoice::Only(SandboxLevel::A),
-            "B" => SandboxLevelChoice::Only(SandboxLevel::B),
-            "C" => SandboxLevelChoice::Only(SandboxLevel::C),
+            "overlay" | "A" => SandboxLevelChoice::Only(SandboxLevel::Overlay),
+            "namespaces" | "B" => SandboxLevelChoice::Only(SandboxLevel::Namespaces),
+            "landlock" | "C" => SandboxLevelChoice::Only(SandboxLevel::Landlock),
             "off" => SandboxLevelChoice::Only(SandboxLevel::Off),
             _ => return Err(format!("expected one of {}", CHOICES.join(", "))),
         })
@@ -67,11 +74,11 @@ impl SandboxLevel {
     /// Describes in a few words what enforces it.
     pub fn description(self) -> &'static str {
         match self {
-            SandboxLevel::A => "namespaces, with an overlay on each write path",
-            SandboxLevel::B => "namespaces",
-            SandboxLevel::C => "Landlock, seccomp and a supervisor",
-            SandboxLevel::D => "nothing enforces, so commands are refused",
-            SandboxLevel::Off => "switched off, so nothing enforces",
+            SandboxLevel::Overlay => "namespaces, with an overlay on each write path",
+            SandboxLevel::Namespaces => "namespaces",
+            SandboxLevel::Landlock => "Landlock, seccomp and a supervisor",
+            SandboxLevel::Unavailable => "no sandbox available, so commands are refused",
+            SandboxLevel::Off => "no sandbox",
         }
     }
 
@@ -79,35 +86,35 @@ impl SandboxLevel {
     /// on it.
     pub fn leaves_open(self) -> &'static [&'static str] {
         match self {
-            SandboxLevel::A | SandboxLevel::B => &[
+            SandboxLevel::Overlay | SandboxLevel::Namespaces => &[
                 "Unix sockets inside the open paths can be connected to, and pipes if they lie in `/tmp`",
                 "bugs of the kernel",
             ],
-            SandboxLevel::C => &[
+            SandboxLevel::Landlock => &[
                 "names, sizes, link texts and attributes of closed files can be seen",
                 "command lines of other processes can be seen",
                 "`/dev/shm` is the machine's: your files there can be read, changed and deleted",
                 "commands cannot write the user's paths: delivery goes through the file tools",
                 "no private `/tmp`, no loopback, no Unix sockets",
             ],
-            SandboxLevel::D => &[],
+            SandboxLevel::Unavailable => &[],
             SandboxLevel::Off => &["commands may do whatever you may do"],
         }
     }
 }
 
-/// What holds the commands of an agent.
+/// How the commands of an agent are isolated.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ExecutionIsolation {
-    /// massgen's own sandbox.
+    /// massgen's sandbox.
     Sandbox {
-        /// The tier in force.
+        /// The level in force.
         tier: SandboxLevel,
-        /// Why no stronger one is.
+        /// Why no stronger level is available.
         reasons: Vec<String>,
     },
-    /// A container of the agent's own.
+    /// A container per agent.
     Container {
         /// The image.
         image: String,
@@ -124,7 +131,7 @@ impl ExecutionIsolation {
     /// Returns its short name for lists.
     pub fn label(&self) -> String {
         match self {
-            ExecutionIsolation::Sandbox { tier, .. } => format!("tier {tier}"),
+            ExecutionIsolation::Sandbox { tier, .. } => format!("sandbox level `{tier}`"),
             ExecutionIsolation::Container { image } => format!("containers of `{image}`"),
         }
     }
@@ -158,7 +165,7 @@ impl fmt::Display for ExecutionIsolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ExecutionIsolation::Sandbox { tier, .. } => {
-                write!(f, "sandbox {tier} ({})", tier.description())
+                write!(f, "sandbox level `{tier}` ({})", tier.description())
             }
             ExecutionIsolation::Container { image } => write!(f, "a container of `{image}`"),
         }

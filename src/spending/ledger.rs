@@ -300,7 +300,7 @@ mod tests {
         assert_eq!([call("a"), call("a")], [None, None]);
         let own = |news| {
             Some((
-                "it has no tool call left of 2 (`max_tool_calls`)".to_owned(),
+                "it has used all 2 tool calls (`max_tool_calls`)".to_owned(),
                 news,
             ))
         };
@@ -309,7 +309,7 @@ mod tests {
             [own(RefusalNovelty::First), own(RefusalNovelty::Known)]
         );
         assert_eq!(call("b"), None);
-        let run = "the run has no tool call left of 3 (`max_tool_calls`)".to_owned();
+        let run = "the run has used all 3 tool calls (`max_tool_calls`)".to_owned();
         assert_eq!(call("b"), Some((run.clone(), RefusalNovelty::First)));
         assert_eq!(ledger.totals().tool_calls(), 3);
         assert_eq!(ledger.run_exhausted_limit(), Some(run));

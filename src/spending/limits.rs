@@ -105,7 +105,7 @@ impl fmt::Display for ReachedLimit {
                 )
             }
             ReachedLimit::ToolCalls { max } => {
-                write!(f, "has no tool call left of {max} (`max_tool_calls`)")
+                write!(f, "has used all {max} tool calls (`max_tool_calls`)")
             }
         }
     }

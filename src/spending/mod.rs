@@ -12,19 +12,19 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Tokens as the vendor counted them.
+/// Token counts reported by the vendor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TokenUsage {
-    /// Tokens of the request, all of them.
+    /// All tokens of the request.
     pub input_tokens: u64,
-    /// Tokens of the request that came from the vendor's cache; part of `input_tokens`.
+    /// Tokens of the request read from the vendor's cache; part of `input_tokens`.
     pub cached_tokens: u64,
-    /// Tokens of the request that were put into the vendor's cache; part of `input_tokens`.
+    /// Tokens of the request written to the vendor's cache; part of `input_tokens`.
     pub cache_write_tokens: u64,
-    /// Tokens of the reply, all of them.
+    /// All tokens of the reply.
     pub output_tokens: u64,
-    /// Tokens of the reply that were reasoning; part of `output_tokens`.
+    /// Reasoning tokens of the reply; part of `output_tokens`.
     pub reasoning_tokens: u64,
 }
 

@@ -11,17 +11,17 @@ use crate::permissions::grant::Phase;
 use crate::spending::TokenUsage;
 use crate::spending::money::Money;
 
-/// What requests used up.
+/// The usage of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct RequestTotals {
-    /// How many requests there were, whole or not.
+    /// The number of requests, complete or not.
     pub requests: u64,
-    /// What the vendors counted.
+    /// The tokens reported by the vendors.
     #[serde(flatten)]
     pub usage: TokenUsage,
-    /// What they cost, in US dollars, as far as it is known; nothing if no price is known.
+    /// The known cost in US dollars; absent if no price is known.
     pub cost_usd: Option<Money>,
-    /// Whether the cost of every request is in it.
+    /// Whether it includes the cost of every request.
     pub cost_is_complete: bool,
 }
 

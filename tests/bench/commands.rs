@@ -1,7 +1,8 @@
 //! Measures commands: `true` in the sandbox of each tier beside a plain process and `bwrap`, with a
 //! small and a big parent, one at a time and several at once; whole calls of `execute_command` in
-//! tier A, with the commit; and in a container beside `docker exec`. What is compared is timed in
-//! turns, so that other work of the machine slows all of it alike. Prints tables; asserts no time.
+//! level `overlay`, with the commit; and in a container beside `docker exec`. What is compared is
+//! timed in turns, so that other work of the machine slows all of it alike. Prints tables; asserts
+//! no time.
 //!
 //! Run with `cargo bench --bench commands`. Containers are measured if `MASSGEN_BENCH_IMAGE` names
 //! an image of a running engine.
@@ -288,7 +289,7 @@ fn whole_calls() {
         room
     });
     let Some(gates) = rooms.iter().map(gate).collect::<Option<Vec<Gate>>>() else {
-        println!("\nthis machine has no tier A");
+        println!("\nthis machine has no sandbox level `overlay`");
         return;
     };
     let mut contestants: Vec<Timed<'_>> = Vec::new();
@@ -309,7 +310,9 @@ fn whole_calls() {
         }
     }
     let times = in_turns(&contestants, CALL_ROUNDS);
-    println!("\n`execute_command` in tier A with the commit, {CALL_ROUNDS} times in turns\n");
+    println!(
+        "\n`execute_command` at level `overlay` with the commit, {CALL_ROUNDS} times in turns\n"
+    );
     println!("| what, in a project of | median |");
     println!("|---|---|");
     for ((name, _), times) in contestants.iter().zip(&times) {
@@ -317,9 +320,9 @@ fn whole_calls() {
     }
 }
 
-/// The gate of an agent with commands in tier A.
+/// The gate of an agent with commands at level `overlay`.
 fn gate(room: &Room) -> Option<Gate> {
-    let sandbox = room.sandbox(SandboxLevel::A)?;
+    let sandbox = room.sandbox(SandboxLevel::Overlay)?;
     let commands = ExecEnvironment::new(ExecEnvironmentConfig {
         config: &CommandLineConfig::default(),
         backend: Arc::new(sandbox),

@@ -28,7 +28,7 @@ const WRITES_TWICE: &str = "
 - {text: done, repeat: true}
 ";
 /// End of the terminal's approval prompt.
-const OFFERED: &str = "[o]nce, for this [s]ession, [a]lways";
+const OFFERED: &str = "[o]nce, this [s]ession, [a]lways";
 /// File of persistent approvals, in the home directory.
 const KEPT: &str = ".massgen/consents.json";
 
@@ -222,7 +222,7 @@ fn ctrl_c_ends_a_question() {
     let mut terminal = Terminal::open(project(WRITES_TWICE), 100);
     terminal.says(OFFERED);
     terminal.types(CTRL_C);
-    terminal.says("the question is not asked any more");
+    terminal.says("the question was withdrawn");
     terminal.says("ended: ");
 }
 
@@ -275,7 +275,9 @@ fn with_socket(replies: &str, reply: &'static str) -> (Finished, Answering) {
     let project = project(replies);
     let socket = project.home("ask.sock");
     let answering = answering(&socket, reply);
-    let finished = project.args(["--ask-file", socket.to_str().unwrap()]).run();
+    let finished = project
+        .args(["--approval-socket", socket.to_str().unwrap()])
+        .run();
     (finished, answering)
 }
 
@@ -302,10 +304,10 @@ fn what_is_agreed_to_for_always_holds_in_the_workspace_of_the_next_run() {
     let (socket, other) = (project.home("ask.sock"), project.home("no.sock"));
     let yes = answering(&socket, "{\"answer\": \"always\"}\n");
     let no = answering(&other, "{\"answer\": \"no\"}\n");
-    let first = project.args(["--ask-file", socket.to_str().unwrap()]);
+    let first = project.args(["--approval-socket", socket.to_str().unwrap()]);
     let first = first.success();
     assert_eq!(yes.asked.lock().unwrap().len(), 1);
-    let second = first.then(["task", "--ask-file", other.to_str().unwrap()]);
+    let second = first.then(["task", "--approval-socket", other.to_str().unwrap()]);
     let second = second.success();
     assert_eq!(written(second.project()), "twotwo");
     assert_eq!(*no.asked.lock().unwrap(), Vec::<Value>::new());
@@ -335,7 +337,7 @@ orchestrator: {skip_coordination_rounds: true}";
     let project = Project::new().config(&team(&[agent("a", keys, BY_PROGRAM)], rest));
     let socket = project.home("ask.sock");
     let answering = answering(&socket, reply);
-    let words = ["task", "--output-format", "json", "--ask-file"];
+    let words = ["task", "--output-format", "json", "--approval-socket"];
     let finished = project.args(words).args([socket.to_str().unwrap()]).run();
     assert_eq!(answering.asked.lock().unwrap().len(), 1);
     assert_eq!(
@@ -391,10 +393,10 @@ fn a_program_that_says_nothing_is_waited_for_as_long_as_the_config_says() {
     let config = config.replace("ask_timeout_seconds: 30", "ask_timeout_seconds: 1");
     let project = project
         .config(&config)
-        .args(["--ask-file", socket.to_str().unwrap()]);
+        .args(["--approval-socket", socket.to_str().unwrap()]);
     let finished = project.success();
     assert!(
-        finished.stderr().contains("nobody answered within 1 s"),
+        finished.stderr().contains("no answer within 1 s"),
         "{}",
         finished.stderr()
     );
@@ -403,11 +405,14 @@ fn a_program_that_says_nothing_is_waited_for_as_long_as_the_config_says() {
 #[test]
 fn a_socket_that_is_not_there_ends_the_run_before_it_begins() {
     for (socket, why) in [
-        ("/nowhere/ask.sock", "nobody listens at `/nowhere/ask.sock`"),
-        ("/etc/hostname", "`/etc/hostname` is no socket"),
+        (
+            "/nowhere/ask.sock",
+            "no program listens on `/nowhere/ask.sock`",
+        ),
+        ("/etc/hostname", "`/etc/hostname` is not a socket"),
     ] {
         let refused = project(WRITES_TWICE)
-            .args(["--ask-file", socket])
+            .args(["--approval-socket", socket])
             .failure(2);
         assert!(refused.stderr().contains(why), "{}", refused.stderr());
         assert_eq!(answers(refused.project()), Vec::<Value>::new());
@@ -416,7 +421,7 @@ fn a_socket_that_is_not_there_ends_the_run_before_it_begins() {
 
 #[test]
 fn where_nobody_can_be_asked_that_is_said_at_the_start() {
-    let warning = "nobody can be asked here";
+    let warning = "no user to ask";
     let alone = project(WRITES_TWICE).success();
     assert_eq!(
         alone.stderr().matches(warning).count(),
@@ -438,7 +443,7 @@ fn the_end_of_the_time_ends_a_question() {
     let socket = project.home("ask.sock");
     let _silent = UnixListener::bind(&socket).unwrap();
     let words = [
-        "--ask-file",
+        "--approval-socket",
         socket.to_str().unwrap(),
         "--orchestrator-timeout",
         "1",
@@ -466,7 +471,7 @@ fn questions_of_several_agents_queue() {
     let socket = project.home("ask.sock");
     let answering = answering(&socket, "{\"answer\": \"once\"}\n");
     let finished = project
-        .args(["--ask-file", socket.to_str().unwrap()])
+        .args(["--approval-socket", socket.to_str().unwrap()])
         .success();
     let asked = answering.asked.lock().unwrap();
     let mut agents: Vec<&str> = asked
@@ -490,9 +495,14 @@ fn a_socket_that_agents_could_replace_is_refused() {
         let project = Project::new().config(&config).dir("out");
         let _listening = UnixListener::bind(project.path("out/ask.sock")).unwrap();
         symlink(project.path("out/ask.sock"), project.path("link.sock")).unwrap();
-        let finished = project.args(["task", "--ask-file", named]).failure(2);
+        let finished = project
+            .args(["task", "--approval-socket", named])
+            .failure(2);
         let stderr = finished.stderr();
-        assert!(stderr.contains("where the answers come from"), "{stderr}");
+        assert!(
+            stderr.contains("the location of the approval socket"),
+            "{stderr}"
+        );
     }
 }
 
@@ -510,7 +520,7 @@ fn what_was_answered_survives_the_end_of_the_process() {
     let socket = project.home("ask.sock");
     let answering = answering(&socket, "{\"answer\": \"session\"}\n");
     let mut command = project.command();
-    command.args(["--ask-file", socket.to_str().unwrap()]);
+    command.args(["--approval-socket", socket.to_str().unwrap()]);
     let mut child = command.spawn().unwrap();
     let begun = Instant::now();
     while written(&project) != "one" {

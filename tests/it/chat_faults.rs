@@ -142,7 +142,7 @@ async fn a_refusal_for_good_is_told_in_the_vendors_words() {
     permanent: `groq` answered 403 Forbidden: No access. (the key is from `api_key`)
     unfit: `groq` answered 404 Not Found: model 'm' not found (asked at `http://here/v1/chat/completions`)
     unfit: `groq` answered 400 Bad Request: bad tool
-    unfit: `groq` answered 400 Bad Request: Unknown parameter: 'stream_options'. (`stream_options: null` beside `model` leaves it out)
+    unfit: `groq` answered 400 Bad Request: Unknown parameter: 'stream_options'. (set `stream_options: null` next to `model` to omit it)
     unfit: `groq` answered 400 Bad Request: INVALID
     permanent: `groq` answered 402 Payment Required: Insufficient credits
     unfit: `groq` answered 413 Payload Too Large
@@ -274,14 +274,14 @@ async fn a_reply_that_is_broken_is_no_reply() {
     transient: `groq` sent a malformed reply: expected value at line 1 column 1: hello
     transient: `groq` sent a malformed reply: utf8 parse error: invalid utf-8 sequence of 1 bytes from index 0
     transient: `groq` sent a malformed reply: the reply makes a tool call without a name
-    transient: `groq` ended its reply in the middle
-    transient: `groq` ended its reply in the middle
-    permanent: `groq` answered with a web page at `http://here/v1/chat/completions`: is `base_url` right?
+    transient: `groq` sent an incomplete reply
+    transient: `groq` sent an incomplete reply
+    permanent: `groq` answered with a web page at `http://here/v1/chat/completions`: check `base_url`
     transient: `groq` sent a malformed reply: EOF while parsing a list at line 1 column 13: {"choices": [
     transient: `groq` sent a malformed reply: the body holds no reply
-    transient: `groq` broke the connection off: end of file before message length reached
-    transient: `groq` broke the connection off: invalid HTTP version parsed
-    transient: `groq` broke the connection off: connection closed before message completed
+    transient: `groq` closed the connection: end of file before message length reached
+    transient: `groq` closed the connection: invalid HTTP version parsed
+    transient: `groq` closed the connection: connection closed before message completed
     "#);
 }
 
@@ -338,7 +338,7 @@ async fn signs_of_life_do_not_keep_a_request_alive_for_ever() {
         ..tight_limits()
     });
     let fault = fault_of(&backend).await;
-    assert_eq!(fault.message, "`groq` did not end its reply in 0.5 s");
+    assert_eq!(fault.message, "`groq` did not finish its reply in 0.5 s");
     assert_eq!(
         fault.kind,
         BackendErrorKind::Transient { retry_after: None }

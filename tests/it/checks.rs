@@ -75,7 +75,7 @@ fn without_checks_the_votes_alone_decide() {
 
 #[test]
 fn where_no_answer_holds_the_votes_decide() {
-    let finished = project("checks: ['exit 1']\non_red: keep\n", "").run();
+    let finished = project("checks: ['exit 1']\non_check_failure: keep\n", "").run();
     assert_eq!(winner(&finished), "one");
 }
 
@@ -137,9 +137,9 @@ fn voters_are_told_how_checks_ended() {
 #[test]
 fn a_check_that_cannot_be_run_says_why() {
     let keys = "enable_mcp_command_line: true\ncommand_line_sandbox: 'off'";
-    let told = "checks: [{command: 'true', required: false}]\non_red: keep\n";
+    let told = "checks: [{command: 'true', required: false}]\non_check_failure: keep\n";
     let finished = project(told, keys).run();
-    let warning = "checks on the work of one cannot be run: with the sandbox off";
+    let warning = "checks on the work of one cannot run: with the sandbox off";
     assert!(finished.stderr().contains(warning), "{}", finished.stderr());
     let verdicts = events(&finished, "checked");
     assert!(!verdicts.is_empty());
@@ -156,10 +156,14 @@ fn a_required_check_that_cannot_be_run_ends_the_run_before_it_begins() {
     for (keys, flags, why) in [
         (off, &[][..], "with the sandbox off"),
         ("", &["--sandbox", "off"], "with the sandbox off"),
-        ("", &["--sandbox", "C"], "in tier C"),
+        (
+            "",
+            &["--sandbox", "landlock"],
+            "at sandbox level `landlock`",
+        ),
     ] {
         let refused = project(checks, keys).args(flags).failure(3);
-        let told = "the required check `holds` cannot be run on the work of `one`: ";
+        let told = "required check `holds` cannot run on the work of `one`: ";
         let told = format!("{told}{why}");
         assert!(refused.stderr().contains(&told), "{}", refused.stderr());
         let sessions = fs::read_dir(refused.project().path(".massgen/sessions"));
@@ -201,14 +205,14 @@ fn an_interrupt_while_a_check_runs_takes_the_delivery_back_and_says_why() {
     let rows = status(&finished)["results"]["delivered"].clone();
     for row in rows.as_array().unwrap() {
         assert_eq!(row["outcome"], "taken_back", "{row}");
-        assert_eq!(row["reason"], "interrupted before all checks had ended");
+        assert_eq!(row["reason"], "interrupted before all checks had finished");
     }
     finished.has_file("bad.txt", "x");
 }
 
 #[test]
 fn a_check_that_takes_too_long_fails() {
-    let checks = "checks: [{command: sleep 100, timeout: 1}]\non_red: keep\n";
+    let checks = "checks: [{command: sleep 100, timeout: 1}]\non_check_failure: keep\n";
     let finished = project(checks, "").run();
     let verdicts = events(&finished, "checked");
     let how = verdicts[0]["finding"]["how"].as_str().unwrap();
@@ -217,7 +221,7 @@ fn a_check_that_takes_too_long_fails() {
 
 /// Returns a project whose check passes for every answer but not for the delivery, because the
 /// final agent writes more.
-fn red(on_red: &str) -> Project {
+fn red(policy: &str) -> Project {
     let replies = format!(
         r#"
 - when: {{system: "{FINAL}", last: "<task>"}}
@@ -230,8 +234,9 @@ fn red(on_red: &str) -> Project {
 "#
     );
     let keys = "cwd: w1\nenforce_read_before_delete: false";
-    let checks =
-        format!("checks: [{{name: clean, command: test ! -e bad.txt}}]\non_red: {on_red}\n");
+    let checks = format!(
+        "checks: [{{name: clean, command: test ! -e bad.txt}}]\non_check_failure: {policy}\n"
+    );
     Project::new()
         .file(
             "team.yaml",
@@ -246,8 +251,8 @@ fn red(on_red: &str) -> Project {
 
 #[test]
 fn a_delivery_after_which_a_check_fails_is_taken_back() {
-    for on_red in ["undo", "ask"] {
-        let finished = red(on_red).failure(1);
+    for policy in ["undo", "ask"] {
+        let finished = red(policy).failure(1);
         let finished = finished
             .has_file("lib.txt", "of the user\n")
             .has_no("bad.txt");
@@ -266,7 +271,7 @@ fn a_delivery_after_which_a_check_fails_is_taken_back() {
 #[test]
 fn a_delivery_stays_where_the_user_wants_it_whatever_the_checks_say() {
     let finished = red("keep").success();
-    let warning = "the check `clean` does not pass; the delivery stays";
+    let warning = "the check `clean` does not pass; the delivery is kept";
     assert!(finished.stderr().contains(warning), "{}", finished.stderr());
     finished
         .has_file("lib.txt", "changed")
@@ -285,7 +290,7 @@ fn what_one_check_runs_puts_nothing_right_for_another() {
     - {name: write_file, arguments: {path: check.sh, content: "echo good > state"}}
 - calls: [{name: new_answer, arguments: {content: "mine"}}]
 "#;
-    let checks = "checks: [bash check.sh, grep -q good state]\non_red: keep\n";
+    let checks = "checks: [bash check.sh, grep -q good state]\non_check_failure: keep\n";
     let finished = Project::new()
         .file(
             "team.yaml",

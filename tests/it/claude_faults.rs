@@ -137,8 +137,8 @@ async fn an_error_in_the_stream_is_told_in_the_vendors_words() {
     transient: `claude` sent a malformed reply: a content block begins twice
     transient: `claude` sent a malformed reply: the reply makes a tool call without a name
     transient: `claude` sent a malformed reply: the reply makes more than 128 tool calls
-    transient: `claude` ended its reply in the middle
-    transient: `claude` ended its reply in the middle
+    transient: `claude` sent an incomplete reply
+    transient: `claude` sent an incomplete reply
     "#);
 }
 

@@ -21,152 +21,142 @@ fn check_usage(words: &[&str], expected: &str) {
 fn help_names_every_flag() {
     let finished = Project::new().args(["--help"]).success();
     insta::assert_snapshot!(finished.stdout(), @r#"
-    Lets several LLM agents work on one task, vote, and deliver the winner's files.
+    Let several LLM agents work on one task, vote, and deliver the winner's files.
 
     Usage: massgen [OPTIONS] TASK [-]
-           massgen [OPTIONS]            (types a session on a terminal)
+           massgen [OPTIONS]            (starts an interactive session)
            massgen COMMAND
 
     Commands:
-      config       Checks, lists and shows team configs
-      models       Lists the models that are known, with what they hold and what they cost
-      explain      Says what agents may do and why, without doing it
-      tool         Carries out one tool call as an agent would, through the same gate
-      sandbox      Runs one command as an agent would, on your own standard streams; its exit status is
-                   that of massgen
-      mcp          Offers massgen to other agents, as a server of the Model Context Protocol; signs you
-                   in at servers of others
-      hook         Answers other programs that ask before they call a tool
-      logs         Lists, shows, follows and packs the records of runs
-      sessions     Lists, shows, resumes, forks, packs, takes in and removes sessions
-      diff         Shows what a run delivered, or would deliver
-      apply        Applies what was not taken of a delivery, or the answer of another agent
-      undo         Takes a delivery back
-      replay       Plays a recorded run again through this version, offline, and compares what agents
-                   decide
-      roles        Prints what the roles of a pipeline may do, and where
-      branches     Lists the branches of a pipeline of roles, with where their files are
-      log          Lists what the roles of a pipeline have done, the newest first
-      revert       Takes all work of a role out of what the roles of a pipeline share
-      reset        Has a role of a pipeline start afresh, with nothing of its own left
-      schema       Prints the schemas of what scripts read
-      doctor       Tries what a run needs; says what is missing and what to do about it
-      selftest     Tries attacks and ordinary work against the sandbox of this machine; nothing is left
-      docker       Builds the image that agents' containers are made from
-      completions  Prints a completion script, for example `massgen completions bash`
-      man          Prints the manual pages, for example `massgen man | man -l -`
+      config       Check, list and show team configs
+      models       List known models with their context sizes and prices
+      explain      Explain what agents may do and why, without doing it
+      tool         Make one tool call as an agent would, with the same permission checks
+      sandbox      Run one command as an agent would, with your standard streams. The exit status is
+                   that of the command
+      mcp          Run massgen as an MCP server for other agents; sign in to MCP servers
+      hook         Answer permission hooks of other programs
+      logs         List, show, follow and export the logs of runs
+      sessions     List, show, resume, fork, export, import and delete sessions
+      diff         Show what a run delivered, or would deliver
+      apply        Apply changes of a delivery that were not applied, or the answer of another agent
+      undo         Revert a delivery
+      replay       Replay a recorded run offline with this version, and compare the agents' decisions
+      roles        Show the rights and directories of a pipeline's roles
+      branches     List the branches of a pipeline and where their files are
+      log          List the commits of a pipeline's roles, newest first
+      revert       Revert all merged work of a role in a new commit
+      reset        Reset a role of a pipeline, so that it starts again without its own files
+      schema       Print the JSON schemas of machine-readable output
+      doctor       Check this machine and a config for problems, and suggest fixes
+      selftest     Test the sandbox of this machine with attacks and ordinary work, without leaving
+                   anything behind
+      docker       Build the container image for agents
+      completions  Print a completion script, for example `massgen completions bash`
+      man          Print the manual pages, for example `massgen man | man -l -`
 
     Arguments:
       [TASK]...
-              The task, quoted as one argument; a further `-` appends standard input to it, and `-`
-              alone is standard input as the task
+              The task, quoted as one argument. `-` after it appends standard input to the task; `-`
+              alone reads the task from standard input
 
     Options:
       -c, --config <FILE>
-              The team: a YAML file, or `@examples/NAME` for one that is built in. Default:
-              `config.yaml` in `.massgen`, `~/.massgen/configs` or `~/.config/massgen`, and without one
-              a team from the keys in the environment and the local servers that answer
+              Config of the team: a YAML file, or `@examples/NAME` for a built-in one. Default:
+              `config.yaml` in `.massgen`, `~/.massgen/configs` or `~/.config/massgen`; if there is
+              none, a team built from the API keys in the environment and the running local servers
 
       -m, --model <MODEL>
-              The model of a team of one agent. Default: the backend's own
+              Model of a single-agent team. Default: the default model of the backend
 
       -b, --backend <TYPE>
-              The backend type of a team of one agent. Default: the one that the model's name tells
+              Backend type of a single-agent team. Default: derived from the model name
 
           --base-url <URL>
-              The endpoint of a team of one agent. Default: the backend's own
+              API endpoint of a single-agent team. Default: the endpoint of the backend
 
           --system-message <TEXT>
-              What a team of one agent is told beside the task. Default: nothing
+              Additional system message of a single-agent team. Default: none
 
           --cwd-context <ACCESS>
-              Opens the current directory to the agents, for reading (`ro`) or so that the final agent
-              may also write (`rw`). Default: closed unless the config opens it
+              Give the agents access to the current directory: `ro` to read, `rw` to let the final agent
+              write too. Default: no access unless the config gives it
 
               Possible values:
-              - ro: For reading
-              - rw: For reading, and for writing in the final phase
+              - ro: Read access
+              - rw: Read access, and write access in the final phase
 
       -o, --output-file <FILE>
-              A file that the final answer is also written to. Default: none
+              Also write the final answer to this file. Default: none
 
           --output-format <FORMAT>
-              What standard output gets. Default: `text`
+              Format of standard output. Default: `text`
 
               Possible values:
-              - text:        The answer alone
-              - json:        One JSON object, when the run has ended
-              - stream-json: One JSON object a line, as things happen; the last says how the run ended
+              - text:        Only the answer
+              - json:        One JSON object at the end of the run
+              - stream-json: One JSON object per line for each event; the last one is the result
 
           --automation
-              Prints only `KEY: value` lines for scripts on standard output. Default: off
+              Print only `KEY: value` lines for scripts on standard output. Default: off
 
           --orchestrator-timeout <SECONDS>
-              The time for the whole run, in seconds. Default: the config's, or 1800
+              Timeout of the whole run, in seconds. Default: from the config, or 1800
 
           --rate-limit <[TYPE[/MODEL]=]N>
-              How often vendors may be asked in a minute, all agents together: requests, or tokens with
-              `tpm` after the number. Holds beside the config's `rate_limits`. Default: the config's
+              Rate limit for all agents together: requests per minute, or tokens per minute with the
+              suffix `tpm`. Applies in addition to `rate_limits` of the config. Default: from the config
 
-          --sandbox <TIER>
-              What holds local commands of all agents to their grants: `auto`, `A`, `B`, `C`, or `off`
-              for nothing. Default: what the config says, else `auto`
+          --sandbox <LEVEL>
+              Sandbox level for local commands of all agents: `auto`, `overlay`, `namespaces`,
+              `landlock` or `off`. Default: from the config, or `auto`
 
           --max-cost-usd <DOLLARS>
-              US dollars that the run may cost; it replaces the limit of the config, higher or lower.
-              When they are spent, the best answer so far is the result, and the exit status is 5.
-              Default: the config's, or any
+              Maximum cost of the run in US dollars, instead of the limit in the config. When it is
+              reached, the best answer so far is the result, and the exit status is 5. Default: from the
+              config, or no limit
 
           --max-tokens-total <COUNT>
-              Tokens of requests and replies that the run may use, in the same way. Default: the
-              config's, or any
+              Maximum number of tokens in requests and replies, with the same effect. Default: from the
+              config, or no limit
 
           --max-tool-calls <COUNT>
-              Tool calls that the run may make, in the same way. Default: the config's, or any
+              Maximum number of tool calls, with the same effect. Default: from the config, or no limit
 
       -y, --yes
-              Applies what the final agent delivers unasked, whatever `delivery` in the config says.
-              Default: as the config says
+              Apply the delivery without asking, whatever `delivery` says in the config. Default: from
+              the config
 
-          --ask-file <SOCKET>
-              Asks the program that listens at this socket about calls that `permissions` has asked,
-              instead of whoever sits at the terminal. Default: the terminal; without one, such calls
-              are denied
+          --approval-socket <SOCKET>
+              Unix socket of a program that answers approval requests instead of the terminal. Default:
+              ask on the terminal; without a terminal, deny
 
-          --answers <FILE>
-              A file with what you would answer if the pipeline of the config asked you about the task:
-              any text, of which all roles are told as it is. Default: you are asked at the terminal;
-              without one, assumptions hold
+          --clarifications <FILE>
+              File with answers to the pipeline's clarifying questions, passed verbatim to every role.
+              Default: ask on the terminal; without a terminal, use the agents' assumptions
 
           --models <FILE>
-              The file of what models cost. Default: `~/.massgen/models.yaml`, if it is there
+              File with model prices. Default: `~/.massgen/models.yaml`, if it exists
 
           --continue
-              Goes on with the session of this directory that was used last: the agents know its turns,
-              begin with the files of the last one, and may use the paths that it opened. Without a task
-              it goes on with the last run, if that was broken off. Default: a new session
+              Continue the most recently used session of this directory: the agents know its turns,
+              start with the files of the last one, and may use the paths that it opened. Without a
+              task, resume the last run if it was interrupted. Default: a new session
 
           --session-id <ID>
-              Goes on with this session, in the same way: its id, the beginning of it, or `last`.
-              Default: a new session
+              Continue this session in the same way: its id, a prefix of the id, or `last`. Default: a
+              new session
 
           --screen-reader
-              Shows a session that is typed in plain lines that are never drawn anew, and lists paths
-              after Tab. Default: off, unless `MASSGEN_SCREEN_READER` is set
+              Display an interactive session as plain lines that are never redrawn, and list paths on
+              Tab. Default: off, unless `MASSGEN_SCREEN_READER` is set
 
           --debug
-              Logs every detail, in `massgen_debug.log` in the run's log directory. Default: off
+              Write a detailed log to `massgen_debug.log` in the run's log directory. Default: off
 
           --dry-run
-              Shows the team, the grants of every agent in both phases and what each model would first
-              be sent, or of a pipeline its roles, its project and its course, and calls nobody.
-              Default: off
-
-          --permissions
-              Does what `massgen roles` does, for the config of `--config`, if there is one
-
-          --branches
-              Does what `massgen branches` does
+              Show the team, each agent's grants in both phases and the first prompt, without calling
+              any model. For a pipeline: its roles, project and stage order. Default: off
 
       -h, --help
               Print help (see a summary with '-h')
@@ -185,7 +175,7 @@ fn help_names_every_flag() {
       massgen -- explain        (a task that is also the name of a subcommand)
 
     Exit status: 0 delivered, 1 no answer, 2 usage or config, 3 environment, 4 denied by permissions,
-    5 a limit was met, 70 a bug of massgen, 130 interrupted.
+    5 a limit was reached, 70 a bug in massgen, 130 interrupted.
     "#);
 }
 
@@ -200,34 +190,34 @@ fn the_version_is_one_line() {
 
 #[test]
 fn usage_errors_say_what_to_do() {
-    let help = "hint: `massgen --help` shows what can be typed\n";
+    let help = "hint: see `massgen --help`\n";
     check_usage(
         &["--modle", "x", "task"],
-        &format!(
-            "error: `--modle` is not a flag that is known here\nhint: did you mean `--model`?\n{help}"
-        ),
+        &format!("error: unknown flag `--modle`\nhint: did you mean `--model`?\n{help}"),
     );
     check_usage(
         &["--cwd-context", "all", "task"],
-        &format!("error: `all` is no value of `--cwd-context`: expected one of `ro`, `rw`\n{help}"),
+        &format!(
+            "error: invalid value `all` of `--cwd-context`: expected one of `ro`, `rw`\n{help}"
+        ),
     );
     check_usage(
         &["--orchestrator-timeout", "0", "task"],
         &format!(
-            "error: `0` is no value of `--orchestrator-timeout`: expected whole seconds, at least 1\n\
+            "error: invalid value `0` of `--orchestrator-timeout`: expected whole seconds, at least 1\n\
              {help}"
         ),
     );
     check_usage(
         &["--orchestrator-timeout", "-1", "task"],
         &format!(
-            "error: `-1` is no value of `--orchestrator-timeout`: expected whole seconds, at least 1\n\
+            "error: invalid value `-1` of `--orchestrator-timeout`: expected whole seconds, at least 1\n\
              {help}"
         ),
     );
     check_usage(
         &["--config", "a", "--model", "b", "task"],
-        &format!("error: `--config` and `--model` exclude each other\n{help}"),
+        &format!("error: `--config` and `--model` cannot be used together\n{help}"),
     );
     check_usage(
         &["--config"],
@@ -235,9 +225,9 @@ fn usage_errors_say_what_to_do() {
     );
     check_usage(
         &["config", "shwo"],
-        "error: `shwo` is not a subcommand that is known here\n\
+        "error: unknown subcommand `shwo`\n\
          hint: did you mean `show`?\n\
-         hint: `massgen config --help` shows what can be typed\n",
+         hint: see `massgen config --help`\n",
     );
     check_usage(
         &["fix", "the", "bug"],
@@ -247,7 +237,7 @@ fn usage_errors_say_what_to_do() {
     check_usage(
         &["--config", "team.yaml", "explain"],
         "error: the subcommand `explain` cannot follow the flags of a run\n\
-         hint: write it first: `massgen explain`\n\
+         hint: put it first: `massgen explain`\n\
          hint: if it is the task, write `massgen -- explain`\n",
     );
 }
@@ -256,10 +246,10 @@ fn usage_errors_say_what_to_do() {
 fn without_a_task_an_example_is_shown() {
     check_usage(
         &[],
-        "error: there is no task\n\
-         hint: give one, in quotes: massgen --config @examples/basic/offline_demo \
+        "error: no task given\n\
+         hint: pass one in quotes: massgen --config @examples/basic/offline_demo \
          \"write a hello program\"\n\
-         hint: `massgen --help` shows what can be typed\n",
+         hint: see `massgen --help`\n",
     );
 }
 
@@ -339,7 +329,7 @@ fn a_full_disk_is_an_error() {
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(3), "{stderr}");
     assert!(
-        stderr.starts_with("error: the result could not be written"),
+        stderr.starts_with("error: cannot write the result"),
         "{stderr}"
     );
 }
@@ -405,7 +395,7 @@ fn configs_are_checked_one_after_another() {
     assert!(
         missing
             .stdout()
-            .starts_with("error: there is no config `nowhere.yaml`\n")
+            .starts_with("error: config `nowhere.yaml` does not exist\n")
     );
 
     let json = typed(&["--json", "bad.yaml", "nowhere.yaml"]).failure(2);
@@ -444,7 +434,7 @@ fn built_in_configs_are_listed_and_shown() {
     assert!(
         unknown
             .stderr()
-            .starts_with("error: no config `basic/two_agent` is built in\nhint: did you")
+            .starts_with("error: no built-in config `basic/two_agent`\nhint: did you")
     );
     let schema = Project::new().args(["config", "schema"]).success();
     let schema: serde_json::Value = serde_json::from_str(schema.stdout()).unwrap();
@@ -459,13 +449,12 @@ fn a_config_that_cannot_be_run_starts_nothing() {
         &["--config", "bad.yaml", "task"],
     );
     assert!(
-        bad.stderr()
-            .contains("error: `bad.yaml` cannot be run: it has "),
+        bad.stderr().contains("error: `bad.yaml` cannot be run: "),
         "{}",
         bad.stderr()
     );
     let missing = run(Project::new(), &["--config", "offline_demo", "task"]);
-    let expected = "error: there is no config `offline_demo`\n\
+    let expected = "error: config `offline_demo` does not exist\n\
                     hint: did you mean `--config @examples/basic/offline_demo.yaml`?\n";
     assert!(
         missing.stderr().starts_with(expected),
@@ -481,8 +470,8 @@ fn a_directory_is_no_config() {
         .args(["--config", "teams", "task"])
         .failure(2);
     insta::assert_snapshot!(finished.stderr(), @r"
-    error: `[PROJECT]/teams` is a directory, and a config is a file
-    hint: name the file in it
+    error: config `[PROJECT]/teams` is a directory: expected a file
+    hint: name the file inside it
     ");
 }
 
@@ -506,7 +495,7 @@ fn an_output_file_that_cannot_be_written_is_told_before_the_run() {
     );
     check(
         ".",
-        "error: cannot write `[PROJECT]`\ncaused by: is a directory\nhint: a file is expected\n",
+        "error: cannot write `[PROJECT]`\ncaused by: is a directory\nhint: expected a file\n",
     );
 }
 
@@ -539,7 +528,7 @@ fn a_mention_that_leads_nowhere_is_told() {
         .success();
     assert_eq!(
         warnings(&finished),
-        ["warning: `[PROJECT]/gone.rs` is mentioned and does not exist"]
+        ["warning: mentioned path `[PROJECT]/gone.rs` does not exist"]
     );
 }
 
@@ -550,7 +539,7 @@ fn a_dry_run_tells_that_a_key_is_missing() {
     assert_eq!(
         warnings(&finished),
         [
-            "warning: a run would end at once: no key for `chatcompletion`: `OPENAI_API_KEY` is not \
+            "warning: a run would fail immediately: no API key for `chatcompletion`: `OPENAI_API_KEY` is not \
              set"
         ]
     );
@@ -598,9 +587,9 @@ fn without_key_and_server_the_way_out_is_told() {
     }
     let finished = Project::new().args(["why?"]).failure(3).has_no(".massgen");
     insta::assert_snapshot!(finished.stderr(), @r#"
-    error: no model can be asked: no key is set, and no local server answers
-    hint: set a key, for example `export OPENAI_API_KEY=…`, or write it into `~/.massgen/.env`
-    hint: without a key: massgen --config @examples/basic/offline_demo "write a hello program"
+    error: no model available: no API key is set, and no local server is running
+    hint: set an API key, for example `export OPENAI_API_KEY=…`, or set it in `~/.massgen/.env`
+    hint: without an API key: massgen --config @examples/basic/offline_demo "write a hello program"
     "#);
 }
 

@@ -1,5 +1,5 @@
 //! What commands can access if rules close the root of a grant inside another open tree: the same
-//! as the file tools, in every tier.
+//! as the file tools, at every level.
 
 use massgen::sandbox_policy::sandbox_level::SandboxLevel;
 use serde_json::json;
@@ -72,9 +72,13 @@ fn a_root_that_rules_close_is_closed_to_commands() {
         assert!(is_read(&[], path) && !is_read(&rules, path), "{path}");
     }
     assert!(!is_read(&[], "src/.MASSGEN/old"));
-    for tier in [SandboxLevel::A, SandboxLevel::B, SandboxLevel::C]
-        .into_iter()
-        .filter(|tier| has(*tier))
+    for tier in [
+        SandboxLevel::Overlay,
+        SandboxLevel::Namespaces,
+        SandboxLevel::Landlock,
+    ]
+    .into_iter()
+    .filter(|tier| has(*tier))
     {
         for phase in ["coordination", "final"] {
             let open = run(&[], tier, phase, READ_ALL).0;
@@ -88,7 +92,7 @@ fn a_root_that_rules_close_is_closed_to_commands() {
 #[test]
 fn a_root_that_rules_keep_from_changes_is_only_read_by_commands() {
     let script = "echo more >> SRC/docs/b.txt; cat SRC/docs/b.txt";
-    for tier in [SandboxLevel::A, SandboxLevel::B]
+    for tier in [SandboxLevel::Overlay, SandboxLevel::Namespaces]
         .into_iter()
         .filter(|tier| has(*tier))
     {

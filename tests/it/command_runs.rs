@@ -93,7 +93,11 @@ fn what_commands_changed_in_a_write_path_is_in_the_table() {
         command: "cd '{{cwd}}/src' && echo new > new.txt && echo more >> old.txt && rm gone.txt && mkdir .git && echo x > .git/config; cat same.txt"
 - text: "done"
 "#;
-    for tier in [SandboxLevel::A, SandboxLevel::B, SandboxLevel::Off] {
+    for tier in [
+        SandboxLevel::Overlay,
+        SandboxLevel::Namespaces,
+        SandboxLevel::Off,
+    ] {
         if !has(tier) {
             continue;
         }
@@ -142,7 +146,11 @@ fn a_background_command_has_the_same_rights_and_its_changes_are_told() {
         command: "until [ -e begun ]; do sleep 0.05; done; echo new > '{{cwd}}/src/new.txt'"
 - text: "done"
 "#;
-    for tier in [SandboxLevel::A, SandboxLevel::B, SandboxLevel::Off] {
+    for tier in [
+        SandboxLevel::Overlay,
+        SandboxLevel::Namespaces,
+        SandboxLevel::Off,
+    ] {
         if !has(tier) {
             continue;
         }
@@ -169,16 +177,20 @@ fn in_tier_c_no_command_writes_to_the_users_paths() {
       arguments: {command: "until [ -e begun ]; do sleep 0.05; done; echo new > '{{cwd}}/src/new.txt'"}
 - text: "done"
 "#;
-    if !has(SandboxLevel::C) {
+    if !has(SandboxLevel::Landlock) {
         return;
     }
-    let finished = run(SandboxLevel::C, replies);
+    let finished = run(SandboxLevel::Landlock, replies);
     let _closed = finished.has_no("src/late.txt").has_no("src/new.txt");
 }
 
 #[test]
 fn what_was_put_in_the_place_of_a_granted_directory_is_not_opened_to_commands() {
-    for tier in [SandboxLevel::A, SandboxLevel::B, SandboxLevel::C] {
+    for tier in [
+        SandboxLevel::Overlay,
+        SandboxLevel::Namespaces,
+        SandboxLevel::Landlock,
+    ] {
         let Some(sandbox) = sandbox(tier) else {
             continue;
         };
@@ -231,7 +243,7 @@ fn what_was_put_in_the_place_of_a_granted_directory_is_not_opened_to_commands() 
 
 #[test]
 fn where_a_file_system_is_mounted_in_a_write_path_tier_a_cannot_be_had() {
-    if !has(SandboxLevel::A) || fs::metadata("/proc/self").unwrap().uid() != 0 {
+    if !has(SandboxLevel::Overlay) || fs::metadata("/proc/self").unwrap().uid() != 0 {
         return;
     }
     let replies = r#"
@@ -256,13 +268,13 @@ fn where_a_file_system_is_mounted_in_a_write_path_tier_a_cannot_be_had() {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         (ran.status.code(), text(&ran.stdout), text(&ran.stderr))
     };
-    let why = "is a file system of its own inside";
-    let (code, _, told) = run("A");
+    let why = "is a separate file system inside";
+    let (code, _, told) = run("overlay");
     assert_eq!(code, Some(3), "{told}");
     assert!(told.contains(why), "{told}");
     let (code, shown, told) = run("auto");
     assert_eq!(code, Some(4), "{told}");
-    assert!(told.contains("sandbox B"), "{told}");
+    assert!(told.contains("sandbox level `namespaces`"), "{told}");
     assert!(
         told.contains("another file system is mounted there"),
         "{told}"
@@ -277,23 +289,23 @@ fn the_sandbox_is_chosen_on_the_command_line_too() {
     - {name: execute_command, arguments: {command: "echo new > '{{cwd}}/src/new.txt'"}}
 - text: "done"
 "#;
-    let chosen = |flag: &[&str]| project("C", replies).args(flag);
+    let chosen = |flag: &[&str]| project("landlock", replies).args(flag);
     let off = chosen(&["--sandbox", "off"]).success();
-    let first = "the sandbox is off, and nothing holds those of one";
+    let first = "no sandbox for one: ";
     assert!(off.stderr().contains(first), "{}", off.stderr());
     let _written = off.has_file("src/new.txt", "new\n");
-    if has(SandboxLevel::C) {
+    if has(SandboxLevel::Landlock) {
         let _as_configured = chosen(&[]).run().has_no("src/new.txt");
     }
     let wrong = chosen(&["--sandbox", "E"]).failure(2);
-    let choices = "expected one of auto, A, B, C, off";
+    let choices = "expected one of auto, overlay, namespaces, landlock, off";
     assert!(wrong.stderr().contains(choices), "{}", wrong.stderr());
     let idle = Project::new()
         .config(&team(&[agent("one", "", "- text: \"done\"\n")], ""))
-        .args(["--sandbox", "B", "hello"])
+        .args(["--sandbox", "namespaces", "hello"])
         .success();
     assert!(
-        idle.stderr().contains("`--sandbox` changes nothing"),
+        idle.stderr().contains("`--sandbox` has no effect"),
         "{}",
         idle.stderr()
     );
@@ -329,7 +341,7 @@ fn a_command_is_told_before_it_has_ended() {
 
 #[test]
 fn where_a_write_path_holds_what_belongs_to_others_tier_a_cannot_be_had() {
-    if !has(SandboxLevel::A) || fs::metadata("/proc/self").unwrap().uid() != 0 {
+    if !has(SandboxLevel::Overlay) || fs::metadata("/proc/self").unwrap().uid() != 0 {
         return;
     }
     let replies = r#"
@@ -343,13 +355,17 @@ fn where_a_write_path_holds_what_belongs_to_others_tier_a_cannot_be_had() {
         chown(project.path("src/old.txt"), None, Some(1234)).unwrap();
         project.run()
     };
-    let refused = run("A");
+    let refused = run("overlay");
     assert_eq!(refused.code(), Some(3));
     let why = "belongs to another user or group";
     assert!(refused.stderr().contains(why), "{}", refused.stderr());
     let done = run("auto");
     assert_eq!(done.code(), Some(0), "{}", done.stderr());
-    assert!(done.stderr().contains("sandbox B"), "{}", done.stderr());
+    assert!(
+        done.stderr().contains("sandbox level `namespaces`"),
+        "{}",
+        done.stderr()
+    );
     let _changed = done.has_file("src/old.txt", "old\nnew\n");
 }
 
@@ -367,8 +383,8 @@ fn people_read_in_a_line_how_a_command_ended() {
 "#;
     let finished = run(SandboxLevel::Off, replies);
     for told in [
-        "nothing holds the agent's commands: they may do whatever you may do\n",
-        "commands: the sandbox is off, and nothing holds those of one: ",
+        "the agent's commands run without a sandbox, with your own rights\n",
+        "commands: no sandbox for one: ",
         "did execute_command: status 0 after ",
         " s: first\n",
         "failed execute_command: status 3 after ",
@@ -395,7 +411,7 @@ fn what_commands_put_into_tmp_is_there_for_the_next_ones() {
       arguments: {command: "until [ -s /tmp/copied ]; do sleep 0.05; done; cat /tmp/copied"}
 - text: "done"
 "#;
-    for tier in [SandboxLevel::A, SandboxLevel::B] {
+    for tier in [SandboxLevel::Overlay, SandboxLevel::Namespaces] {
         if !has(tier) {
             continue;
         }
@@ -425,7 +441,7 @@ agent:
       - {text: "done"}
 orchestrator: {skip_coordination_rounds: true}
 "#;
-    if !has(SandboxLevel::C) {
+    if !has(SandboxLevel::Landlock) {
         return;
     }
     let project = Project::new().config(config).file("src/a.txt", "inside\n");

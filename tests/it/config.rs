@@ -181,7 +181,7 @@ fn hostile_texts_are_refused() {
         too_large,
     );
     let long = format!("a: &a {}\n{}", "x".repeat(900_000), "b: *a\n".repeat(50));
-    check_hostile(long.as_bytes(), "is there twice");
+    check_hostile(long.as_bytes(), "duplicate key");
     let aliases = lines(50, |n| format!("b{n}: *a"));
     let long = format!("a: &a {}\n{aliases}", "x".repeat(900_000));
     check_hostile(long.as_bytes(), too_large);
@@ -191,9 +191,9 @@ fn hostile_texts_are_refused() {
     );
     check_hostile(
         b"agent:\n  id: \xff\xfe\n",
-        "the file is not UTF-8 text: a bad byte is in line 2",
+        "the file is not UTF-8 text: invalid byte in line 2",
     );
-    check_hostile(b"a: 1\na: 2\n", "the key `a` is there twice");
+    check_hostile(b"a: 1\na: 2\n", "duplicate key `a`");
     check_hostile(b"a:\n\tb: 1\n", "tabs disallowed");
     check_hostile(b"a: [1\nb: 2\n", "not valid YAML");
     check_hostile(b"a: 1\n---\nb: 2\n", too_large);
@@ -202,7 +202,7 @@ fn hostile_texts_are_refused() {
     check_hostile(b"a: .nan\n", "not valid YAML");
     let keys = lines(9_000, |n| format!("agentz{n}: 1"));
     check_hostile(keys.as_bytes(), "9000 keys are too many: at most 256");
-    check_hostile(keys.as_bytes(), "only the first 100 are listed");
+    check_hostile(keys.as_bytes(), "only the first 100 findings are listed");
     let keys = lines(9_000, |n| format!("    modle{n}: 1"));
     let backend = format!("agent:\n  id: a\n  backend:\n{keys}\n");
     check_hostile(backend.as_bytes(), "9000 keys are too many: at most 256");
@@ -210,14 +210,14 @@ fn hostile_texts_are_refused() {
         "agent: {{id: a, system_message: '{}'}}",
         "${KEY}".repeat(150_000)
     );
-    check_hostile(variables.as_bytes(), "variables make this longer than");
+    check_hostile(variables.as_bytes(), "the expanded value is longer than");
 }
 
 #[test]
 fn attacks_by_config_are_refused() {
     check_hostile(
         b"agents:\n  - id: ../../x\n    backend: {cwd: ../../../outside}\n",
-        "`../../../outside` does not name a directory of massgen's",
+        "`../../../outside` is not a directory of massgen",
     );
     check_hostile(
         b"mcp_servers:\n  - name: x\n    command: sh\n    args: [-c, 'touch /outside/p']\n",

@@ -566,7 +566,7 @@ fn what_came_along_with_a_copy_is_not_believed() {
     let delivery = OpenDelivery::open(&scene.abs("elsewhere/deliveries"), "log_1").unwrap();
     let error = AppliedDelivery::open(delivery).unwrap_err().to_string();
     assert!(
-        error.ends_with("was not made here, and is not believed"),
+        error.ends_with("it was not created by massgen in this directory"),
         "{error}"
     );
     assert_eq!(scene.text("rw/README.md"), "ours\n");

@@ -1,6 +1,6 @@
 //! Differential tests with random grants, rules, mentions, hidden and protected names over a small
 //! real tree: the decision of the rules about each path, the output of `explain`, the effect of the
-//! file tools and that of a command are the same, in every tier that this machine supports. The
+//! file tools and that of a command are the same, at every level that this machine supports. The
 //! differences for commands that `docs/rules.md` documents are in [`Scene::command_reads`] and
 //! [`Scene::command_writes`] only.
 #![expect(clippy::print_stdout, reason = "a test says how much it compared")]
@@ -257,20 +257,21 @@ impl Scene {
         grants.find(|grant| grant.relative_path(&path).is_some())
     }
 
-    /// Returns whether no command can run: it would have no working directory, or, in tier C,
-    /// something in a writable workspace is closed.
+    /// Returns whether no command can run: it would have no working directory, or, at level
+    /// `landlock`, something in a writable workspace is closed.
     fn refuses_commands(&self) -> bool {
         let grants = || self.manager.grants().iter();
         let is_open = |grant: &Grant| self.may(grant.root.as_path(), Permission::Read);
         let begins = grants().any(|grant| grant.scope == GrantScope::Tree && is_open(grant));
         let own = self.workspace.as_path();
-        let is_narrowed = self.tier == SandboxLevel::C && self.may(own, Permission::Write) && {
-            let is_inside = |path: &std::path::Path| path.starts_with(own) && path != own;
-            let files = self.files.iter().map(|(path, _)| path);
-            let mut names = files.chain(&self.directories);
-            grants().any(|grant| is_inside(grant.root.as_path()))
-                || names.any(|name| is_inside(name) && !self.may(name, Permission::Read))
-        };
+        let is_narrowed =
+            self.tier == SandboxLevel::Landlock && self.may(own, Permission::Write) && {
+                let is_inside = |path: &std::path::Path| path.starts_with(own) && path != own;
+                let files = self.files.iter().map(|(path, _)| path);
+                let mut names = files.chain(&self.directories);
+                grants().any(|grant| is_inside(grant.root.as_path()))
+                    || names.any(|name| is_inside(name) && !self.may(name, Permission::Read))
+            };
         !begins || is_narrowed
     }
 
@@ -286,15 +287,15 @@ impl Scene {
             return false;
         };
         match (grant.kind, self.tier) {
-            // Rules about names in the workspace are not enforced in tier C.
-            (GrantKind::Workspace, SandboxLevel::C) => {
+            // Rules about names in the workspace are not enforced at level `landlock`.
+            (GrantKind::Workspace, SandboxLevel::Landlock) => {
                 self.may(self.workspace.as_path(), Permission::Write)
             }
             // Rules about the name of a new file are not enforced.
             (GrantKind::Workspace, _) => self.may(new_in.unwrap_or(path), Permission::Write),
             // Single files are writable for the file tools only, as are all of the user's files in
-            // tier C.
-            (GrantKind::Context, SandboxLevel::A | SandboxLevel::B)
+            // level `landlock`.
+            (GrantKind::Context, SandboxLevel::Overlay | SandboxLevel::Namespaces)
                 if grant.scope == GrantScope::Tree =>
             {
                 self.may(path, Permission::Write)
@@ -480,10 +481,14 @@ fn sandboxes() -> Vec<(SandboxLevel, Sandbox)> {
             None
         }
     };
-    [SandboxLevel::A, SandboxLevel::B, SandboxLevel::C]
-        .into_iter()
-        .filter_map(open)
-        .collect()
+    [
+        SandboxLevel::Overlay,
+        SandboxLevel::Namespaces,
+        SandboxLevel::Landlock,
+    ]
+    .into_iter()
+    .filter_map(open)
+    .collect()
 }
 
 #[test]

@@ -562,7 +562,9 @@ fn a_root_that_has_become_a_link_is_not_mounted() {
         .remount(&scene.reachable(Permission::Write))
         .unwrap_err();
     assert!(
-        refused.to_string().contains("has become a link to `/etc`"),
+        refused
+            .to_string()
+            .contains("was replaced by a symlink to `/etc`"),
         "{refused}"
     );
     Inside(&scene, &container).check("cat begin", "begin\n");
@@ -765,7 +767,7 @@ fn credentials_are_given_when_they_are_listed_and_cannot_be_changed() {
         ..CredentialsConfig::default()
     };
     let refused = scene.try_open().unwrap_err();
-    assert!(refused.to_string().contains("lies inside"), "{refused}");
+    assert!(refused.to_string().contains("is inside"), "{refused}");
 }
 
 #[test]
@@ -781,7 +783,7 @@ fn packages_are_installed_in_order_and_what_fails_is_told() {
         dependencies: DependencyInstall::Automatic,
     };
     let container = scene.open();
-    let failed = "packages of Python are not installed (missing>=1): no such package";
+    let failed = "Python packages were not installed (missing>=1): no such package";
     assert_eq!(container.notes(), [failed]);
     let inside = Inside(&scene, &container);
     let system = "0 apt-get update -qq\n0 apt-get install -y -qq --no-install-recommends vim\n";
@@ -812,12 +814,12 @@ fn what_is_missing_is_told_with_its_remedy() {
     let nowhere = format!("unix://{}", scene.path("nowhere.sock").display());
     check(
         ContainerEngine::open(Some(&nowhere)).unwrap_err(),
-        "nothing is at",
+        "no Docker or Podman daemon found at",
         "docker.io",
     );
     check(
         ContainerEngine::open(Some("tcp://10.0.0.1:1")).unwrap_err(),
-        "no socket of this machine",
+        "expected a local Unix socket",
         "unix://",
     );
     scene.config.image = "example/none:1".to_owned();
@@ -898,7 +900,7 @@ fn doctor_says_what_a_team_in_containers_lacks() {
     };
     let is_there = doctor(IMAGE, &daemon.host()).success();
     assert!(
-        is_there.stdout().contains(&format!("`{IMAGE}` is there")),
+        is_there.stdout().contains(&format!("`{IMAGE}` exists")),
         "{}",
         is_there.stdout()
     );

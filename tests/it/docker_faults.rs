@@ -125,10 +125,13 @@ fn nothing_is_asked_of_a_model_when_there_is_no_container() {
     daemon.import_dir("no-shell:1", empty.path());
     check(
         project(&daemon, "no-shell:1", "true"),
-        &["`no-shell:1` cannot be started", "needs `/bin/sh`"],
+        &[
+            "cannot start a container of `no-shell:1`",
+            "needs `/bin/sh`",
+        ],
     );
     let nowhere = project(&daemon, IMAGE, "true").env("DOCKER_HOST", "unix:///nowhere.sock");
-    check(nowhere, &["nothing is at /nowhere.sock", "docker.io"]);
+    check(nowhere, &["daemon found at /nowhere.sock", "docker.io"]);
     assert_eq!(
         daemon.says(&["ps", "-aq", "--filter", "ancestor=no-shell:1"]),
         ""
@@ -175,7 +178,7 @@ fn who_may_not_use_the_engine_is_told_what_to_do() {
     };
     let denied = ask(0o600);
     assert!(
-        denied.contains("is not open to you") && denied.contains("usermod -aG docker"),
+        denied.contains("is not accessible to you") && denied.contains("usermod -aG docker"),
         "{denied}"
     );
     let open = ask(0o666);
@@ -284,7 +287,7 @@ fn an_engine_that_ends_during_a_run_leaves_clear_errors_and_a_run_that_ends() {
     let told = Command::new("grep")
         .args([
             "-rhoE",
-            "the engine of the container has broken off|engine of the container does not",
+            "the container engine closed the connection|container engine does not",
         ])
         .arg(going.path(".massgen"))
         .output();
@@ -340,7 +343,7 @@ fn a_build_without_network_says_how_to_do_without_it() {
     for word in [
         "FROM debian:trixie-slim",
         "cannot build the image",
-        "reaches the network",
+        "check its network access",
         "docker load",
     ] {
         assert!(build.stderr().contains(word), "{word}: {}", build.stderr());
@@ -360,7 +363,7 @@ fn a_file_of_the_project_does_not_say_where_the_engine_is() {
     assert!(
         asked
             .stderr()
-            .contains("nothing else in it is used: `DOCKER_HOST`"),
+            .contains("which may only set API keys: `DOCKER_HOST`"),
         "{}",
         asked.stderr()
     );

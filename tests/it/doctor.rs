@@ -88,7 +88,7 @@ fn the_programs_of_servers_have_to_be_there() {
     assert_eq!(web.verdict, "skipped");
     assert_eq!(
         web.message,
-        "not asked: `https://e.org/mcp` is on the network"
+        "not tested: `https://e.org/mcp` is a remote server"
     );
 }
 
@@ -96,8 +96,8 @@ fn the_programs_of_servers_have_to_be_there() {
 fn a_team_that_needs_nothing_lacks_nothing() {
     let finished = of_team(doctor()).success();
     check(&finished, ("config", "team.yaml"), "ok", "1 agent");
-    check(&finished, ("keys", "agent a"), "ok", "a script");
-    check(&finished, ("endpoints", "none"), "ok", "needs none");
+    check(&finished, ("keys", "agent a"), "ok", "scripted");
+    check(&finished, ("endpoints", "none"), "ok", "uses no endpoint");
     check(&finished, ("disk", "state directory"), "ok", "fsync");
     check(&finished, ("sandbox", "gate"), "ok", "openat2");
     check(&finished, ("terminal", "standard output"), "ok", "pipe");
@@ -127,7 +127,7 @@ fn text_has_columns_remedies_and_a_last_line() {
         "{shown}"
     );
     let last = shown.lines().last().unwrap();
-    assert!(last.starts_with("all that is needed is there; "), "{last}");
+    assert!(last.starts_with("nothing required is missing; "), "{last}");
 }
 
 #[test]
@@ -182,7 +182,12 @@ fn without_a_config_one_way_to_a_model_is_enough() {
     // A local model server on the test machine counts too.
     if finished.code() != Some(0) {
         assert_eq!(finished.code(), Some(3));
-        check(&finished, ("config", "team"), "missing", "no key is set");
+        check(
+            &finished,
+            ("config", "team"),
+            "missing",
+            "no API key is set",
+        );
     }
 }
 
@@ -226,7 +231,9 @@ fn a_config_that_cannot_be_run_is_missing() {
     );
     let nowhere = doctor().args(["--config", "nowhere.yaml"]).failure(2);
     assert!(
-        nowhere.stderr().contains("there is no config"),
+        nowhere
+            .stderr()
+            .contains("config `nowhere.yaml` does not exist"),
         "{}",
         nowhere.stderr()
     );
@@ -261,7 +268,7 @@ fn nothing_is_asked_unless_it_is_wanted() {
         &finished,
         ("endpoints", &place),
         "skipped",
-        "nothing has left this machine",
+        "not tested without `--online`",
     );
     assert_eq!(
         found(&finished, "endpoints", &place).remedy,
@@ -302,7 +309,7 @@ fn an_endpoint_is_asked_for_its_models() {
         &answering("404 Not Found", ""),
         0,
         "warning",
-        "lists no models",
+        "without a model list",
     );
     check_online(
         &answering("429 Too Many Requests", ""),
@@ -315,7 +322,7 @@ fn an_endpoint_is_asked_for_its_models() {
         &refused,
         3,
         "missing",
-        "does not accept the key of `OPENAI_API_KEY`",
+        "rejects the API key `OPENAI_API_KEY`",
     );
     check_online(&answering("500 Oops", ""), 3, "missing", "HTTP 500");
 }
@@ -344,7 +351,7 @@ fn agents_with_keys_of_their_own_are_judged_by_them() {
     let finished = of_team(doctor().file("team.yaml", team))
         .args(["--online"])
         .failure(3);
-    let refused = "does not accept the key of the config";
+    let refused = "rejects the API key of the config";
     check(&finished, ("endpoints", "agent a"), "missing", refused);
     for agent in ["agent b", "agent c"] {
         check(&finished, ("endpoints", agent), "ok", "lists `m1`");
@@ -390,7 +397,7 @@ fn every_vendor_is_asked_in_its_own_way() {
 #[test]
 fn an_endpoint_that_is_gone_or_hangs_is_found() {
     let hangs = Endpoint::answering(|_| Answer::default().await_close());
-    check_online(&hangs, 3, "missing", "does not answer within 5 s");
+    check_online(&hangs, 3, "missing", "no response within 5 s");
     let gone = TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
@@ -411,7 +418,7 @@ fn an_endpoint_that_is_gone_or_hangs_is_found() {
         &finished,
         ("endpoints", "agent a"),
         "missing",
-        "cannot be reached",
+        "not reachable",
     );
 }
 
@@ -479,7 +486,7 @@ fn a_directory_that_cannot_be_written_is_missing() {
         &in_the_way,
         ("disk", "state directory"),
         "missing",
-        "cannot make",
+        "cannot create",
     );
     if is_root() {
         println!("skipped: nothing is closed to root");
@@ -560,27 +567,37 @@ fn a_daemon_that_is_not_there_is_found() {
     let project = of_team(doctor());
     let host = socket(&project);
     let nothing = project.env("DOCKER_HOST", host).success();
-    check(&nothing, daemons, "warning", "nothing is at");
+    check(
+        &nothing,
+        daemons,
+        "warning",
+        "no Docker or Podman daemon found at",
+    );
     let project = of_team(doctor());
     drop(UnixListener::bind(project.path("docker.sock")).unwrap());
     let host = socket(&project);
     let left_over = project.env("DOCKER_HOST", host).success();
-    check(&left_over, daemons, "warning", "nobody listening");
+    check(&left_over, daemons, "warning", "no listener");
     let remote = of_team(doctor())
         .env("DOCKER_HOST", "tcp://10.0.0.1:2375")
         .success();
-    check(&remote, daemons, "skipped", "no socket of this machine");
+    check(&remote, daemons, "skipped", "expected a local Unix socket");
     // A file of the project does not decide where a daemon is asked.
     let planted = of_team(doctor().file(".env", "DOCKER_HOST=tcp://10.0.0.1:2375\n")).success();
     assert!(
         !found(&planted, "docker", "daemon")
             .message
-            .contains("no socket of this machine")
+            .contains("expected a local Unix socket")
     );
     if !is_root() {
         let project = daemon(of_team(doctor()), None);
         fs::set_permissions(project.path("docker.sock"), Permissions::from_mode(0o000)).unwrap();
-        check(&project.success(), daemons, "warning", "not open to you");
+        check(
+            &project.success(),
+            daemons,
+            "warning",
+            "not accessible to you",
+        );
     }
 }
 
@@ -590,10 +607,13 @@ fn commands_are_held_or_it_is_said_why_not() {
     let finished = of_team(doctor()).success();
     let commands = found(&finished, "sandbox", "commands");
     match commands.verdict.as_str() {
-        "ok" => assert!(commands.message.contains("could not leave"), "{commands:?}"),
+        "ok" => assert!(
+            commands.message.contains("cannot access anything outside"),
+            "{commands:?}"
+        ),
         "warning" => {
-            let why = found(&finished, "sandbox", "stronger tiers");
-            assert!(why.message.contains("tier A: "), "{why:?}");
+            let why = found(&finished, "sandbox", "stronger levels");
+            assert!(why.message.contains("level `overlay`: "), "{why:?}");
             assert!(
                 !why.remedy.is_empty() && !commands.remedy.is_empty(),
                 "{why:?}"
@@ -611,7 +631,12 @@ fn a_sandbox_that_was_chosen_is_tried_by_itself() {
     let project = doctor().file("team.yaml", config);
     let finished = of_team(project).success();
     let subject = "commands with `command_line_sandbox: off`";
-    check(&finished, ("sandbox", subject), "warning", "switched off");
+    check(
+        &finished,
+        ("sandbox", subject),
+        "warning",
+        "the sandbox is off",
+    );
 }
 
 #[test]
@@ -626,7 +651,7 @@ fn what_cannot_be_read_in_the_home_is_told_and_stops_nothing() {
         project
     };
     let finished = project().args(["go"]).success();
-    let told = "your own list of models is not used: cannot read `[HOME]/.massgen/models.yaml`";
+    let told = "ignoring your list of models: cannot read `[HOME]/.massgen/models.yaml`";
     assert!(finished.stderr().contains(told), "{}", finished.stderr());
     let doctor = project().args(["doctor"]).run();
     assert!(doctor.stderr().contains(told), "{}", doctor.stderr());
@@ -638,7 +663,7 @@ fn what_cannot_be_read_in_the_home_is_told_and_stops_nothing() {
     fs::create_dir_all(unnamed.home(".config/massgen")).unwrap();
     let config = unnamed.home(".config/massgen/config.yaml");
     symlink(&config, &config).unwrap();
-    let told = "it is not used as a config: cannot read `[HOME]/.config/massgen/config.yaml`";
+    let told = "not used as a config: cannot read `[HOME]/.config/massgen/config.yaml`";
     let ended = unnamed.run();
     assert!(ended.stderr().contains(told), "{}", ended.stderr());
 }

@@ -178,7 +178,7 @@ fn what_a_project_says_reaches_no_program() {
         .collect();
     assert_eq!(warnings.len(), 1, "{warnings:?}");
     assert!(
-        warnings[0].contains("may set keys of models only"),
+        warnings[0].contains("which may only set API keys"),
         "{warnings:?}"
     );
     assert!(warnings[0].contains("`~/.massgen/.env`"), "{warnings:?}");
@@ -230,11 +230,9 @@ fn a_named_config_gets_variables_of_the_users_own_file_and_none_of_the_projects(
     assert!(own.stdout().contains("says hello") || own.stderr().contains("says hello"));
     let foreign = project().file(".env", "GREETING=hello\n").success();
     assert!(!foreign.stdout().contains("says hello") && !foreign.stderr().contains("says hello"));
-    let hint = "write it into `~/.massgen/.env` as `GREETING=…`";
+    let hint = "set it in `~/.massgen/.env` as `GREETING=…`";
     assert!(
-        foreign
-            .stderr()
-            .contains("the variable `GREETING` is not set"),
+        foreign.stderr().contains("variable `GREETING` is not set"),
         "{}",
         foreign.stderr()
     );
@@ -260,7 +258,7 @@ fn a_link_out_of_the_project_is_not_read() {
     symlink(linked.home("secrets"), linked.path(".env")).unwrap();
     let finished = linked.success();
     assert!(
-        finished.stderr().contains("a symlink that leads out"),
+        finished.stderr().contains("a symlink to a file outside"),
         "{}",
         finished.stderr()
     );
@@ -286,7 +284,7 @@ fn a_value_is_taken_as_it_is_written_and_its_size_is_bounded() {
     let filled = project()
         .file(".env", "GROQ_API_KEY=${HOME}${HOME}\n")
         .success();
-    let warning = "variables are not filled in";
+    let warning = "variables are not expanded";
     assert!(filled.stderr().contains(warning), "{}", filled.stderr());
     let huge = project().file(".env", "A".repeat(256 * 1024 + 1)).success();
     assert!(

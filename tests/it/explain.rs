@@ -111,17 +111,13 @@ fn single_calls_of_an_agent_share_its_workspace() {
     assert_eq!(
         nobody.stderr(),
         "error: `--agent` is missing, and there are several agents\n\
-         hint: the agents are: ann, bob\n"
+         hint: agents: ann, bob\n"
     );
     let stranger = project()
         .args(words)
         .args([call, "--agent", "eve"])
         .failure(2);
-    assert!(
-        stranger
-            .stderr()
-            .starts_with("error: there is no agent `eve`\n")
-    );
+    assert!(stranger.stderr().starts_with("error: no agent `eve`\n"));
 }
 
 #[test]
@@ -244,8 +240,11 @@ fn explaining_a_command_makes_and_tries_nothing() {
         explained(docker),
         json!({"kind": "container", "image": image})
     );
-    let only = "command_line_sandbox: B";
-    assert_eq!(explained(only), json!({"kind": "sandbox", "tier": "B"}));
+    let only = "command_line_sandbox: namespaces";
+    assert_eq!(
+        explained(only),
+        json!({"kind": "sandbox", "tier": "namespaces"})
+    );
     let any = "command_line_sandbox: auto";
     assert_eq!(explained(any), json!({"kind": "sandbox", "tier": null}));
 }
@@ -358,19 +357,19 @@ orchestrator:
     let said = check(
         "src/VENDOR/v.txt",
         "read",
-        &["allow granted: context `[PROJECT]/src` gives it"],
+        &["allow granted: granted by context `[PROJECT]/src`"],
     );
     assert!(
-        said.contains("and so does context `[PROJECT]/src/vendor`, which has to"),
+        said.contains("and by context `[PROJECT]/src/vendor`, which must"),
         "{said}"
     );
     let said = check(
         "src/OPEN/o.txt",
         "write",
-        &["allow granted: context `[PROJECT]/src` gives it"],
+        &["allow granted: granted by context `[PROJECT]/src`"],
     );
     assert!(
-        said.contains("and so does context `[PROJECT]/src/open`"),
+        said.contains("and by context `[PROJECT]/src/open`"),
         "{said}"
     );
     check("src/open/../VENDOR/v.txt", "write", &[denied, inner]);
@@ -378,7 +377,7 @@ orchestrator:
     let said = check(
         "src/a.txt",
         "write",
-        &["allow granted: context `[PROJECT]/src` gives it"],
+        &["allow granted: granted by context `[PROJECT]/src`"],
     );
     assert!(!said.contains("so does"), "{said}");
 }
@@ -402,13 +401,13 @@ fn a_path_is_explained_for_every_agent_and_nothing_is_written() {
     insta::assert_snapshot!(finished.stdout(), @r"
     [PROJECT]/src/.env
     ann, final phase:
-      read  allow granted: context `[PROJECT]/src` gives it
+      read  allow granted: granted by context `[PROJECT]/src`
       write deny  protected-name: the name is protected
-                  to change that: list the name under `unprotected` of context `[PROJECT]/src`
+                  to change this: add the name to `unprotected` of context `[PROJECT]/src`
     ");
     let words = ["explain", "path", "/etc/hosts", "--config", "team.yaml"];
     let finished = project().args(words).success();
-    let reason = "deny  outside-grants: nothing that is open to the agent leads there\n";
+    let reason = "deny  outside-grants: not inside any path that is open to the agent\n";
     assert!(finished.stdout().contains(reason), "{}", finished.stdout());
     let words = ["explain", "path", "src/a.txt", "--config", "team.yaml"];
     let finished = project().args(words).args(["--agent", "ann"]).success();
@@ -449,7 +448,7 @@ fn grants_that_cannot_be_opened_are_named() {
     let gone = project().args(words).args(["gone.json"]).failure(2);
     assert!(
         gone.stderr()
-            .starts_with("error: there is no grants file `gone.json`\n")
+            .starts_with("error: grants file `gone.json` does not exist\n")
     );
     let grants = r#"{"workspace": "nowhere"}"#;
     let bad = project()

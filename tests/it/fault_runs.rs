@@ -122,8 +122,7 @@ fn an_agent_goes_on_with_its_next_model_when_one_cannot() {
         assert_eq!(finished.stdout(), expected, "{}", finished.stderr());
         if code == 0 {
             let stderr = finished.stderr();
-            let told =
-                format!("[one] goes on with m2 instead of m1: `chatcompletion` answered {fault}");
+            let told = format!("[one] switches to m2 from m1: `chatcompletion` answered {fault}");
             assert!(stderr.contains(&told), "{stderr}");
         }
     }

@@ -297,17 +297,13 @@ fn whatever_goes_wrong_is_a_denial() {
     );
     refused(usual(), &good.replace("\"/x\"", "\"a\\u0000b\""), "NUL");
     let missing = with(&["hook", "pre-tool-use", "--grants", "gone.json"]);
-    refused(missing, &good, "there is no grants file");
+    refused(missing, &good, "grants file `");
     let damaged = with(&["hook", "pre-tool-use", "--grants", "bad.json"]).file("bad.json", "{");
     refused(damaged, &good, "not what was expected");
     let wrong = r#"{"workspace": "ws", "permissions": {"deny": ["nonsense"]}}"#;
     let wrong = with(&["hook", "pre-tool-use", "--grants", "bad.json"]).file("bad.json", wrong);
-    refused(wrong, &good, "`nonsense` is no rule");
-    refused(
-        with(&["hook", "pre-tool-use"]),
-        &good,
-        "there is no config here",
-    );
+    refused(wrong, &good, "invalid rule `nonsense`");
+    refused(with(&["hook", "pre-tool-use"]), &good, "no config found");
     refused(
         with(&["hook", "pre-tool-use", "--config", "gone.yaml"]),
         &good,

@@ -75,7 +75,11 @@ fn a_found_config_names_no_key_for_a_server_on_this_machine() {
         .config(&yaml)
         .args(["say hello"])
         .run();
-    assert!(finished.stderr().contains("found, not named"));
+    assert!(
+        finished
+            .stderr()
+            .contains("found in the project rather than named")
+    );
     assert!(finished.stderr().contains("massgen --config"));
     assert_eq!(endpoint.server.requests().len(), 0);
 }
@@ -112,7 +116,11 @@ fn a_pipeline_of_a_found_config_stays_in_the_project() {
         }
         project
     };
-    let outside = |finished: &Finished| finished.stderr().contains("found, not named");
+    let outside = |finished: &Finished| {
+        finished
+            .stderr()
+            .contains("found in the project rather than named")
+    };
     for line in [
         ", project: ~/other",
         ", workspace: /tmp/checkouts",
@@ -159,7 +167,7 @@ fn a_file_of_a_project_does_not_take_the_name_of_a_users_own_config() {
         let refused = named(both(), name).failure(2);
         let told = refused.stderr();
         assert!(
-            told.contains(&format!("`{name}` means both `{here}`")),
+            told.contains(&format!("`{name}` is ambiguous: `{here}`")),
             "{told}"
         );
         assert!(told.contains(&format!("--config ./{here}")), "{told}");

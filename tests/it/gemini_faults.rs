@@ -63,14 +63,14 @@ async fn a_reply_that_is_broken_is_no_reply() {
     Transient { retry_after: None }: `gemini` ended its reply with `UNEXPECTED_TOOL_CALL`
     Transient { retry_after: None }: `gemini` ended its reply with `TOO_MANY_TOOL_CALLS`
     Transient { retry_after: None }: `gemini` ended its reply with `OTHER`
-    Transient { retry_after: None }: `gemini` ended its reply in the middle
-    Transient { retry_after: None }: `gemini` ended its reply in the middle
+    Transient { retry_after: None }: `gemini` sent an incomplete reply
+    Transient { retry_after: None }: `gemini` sent an incomplete reply
     Transient { retry_after: None }: `gemini` sent a malformed reply: the reply makes a tool call without a name
     Transient { retry_after: None }: `gemini` sent a malformed reply: the reply makes more than 128 tool calls
     Transient { retry_after: None }: `gemini` sent a malformed reply: EOF while parsing a list at line 1 column 16: {"candidates": [
-    Transient { retry_after: None }: `gemini` ended its reply in the middle
+    Transient { retry_after: None }: `gemini` sent an incomplete reply
     Transient { retry_after: None }: `gemini` sent a malformed reply: the body holds no reply
-    Permanent: `gemini` answered with a web page at `http://here/v1beta/models/gemini-3.8-flash:streamGenerateContent`: is `base_url` right?
+    Permanent: `gemini` answered with a web page at `http://here/v1beta/models/gemini-3.8-flash:streamGenerateContent`: check `base_url`
     "#);
 }
 

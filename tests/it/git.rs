@@ -392,7 +392,7 @@ async fn odd_repositories_are_taken_as_they_are_or_refused_with_a_reason() {
     let error = ProjectRepository::discover(&git, &abs(&bare.project()))
         .await
         .unwrap_err();
-    assert!(error.to_string().contains("without a tree"), "{error}");
+    assert!(error.to_string().contains("bare repository"), "{error}");
 }
 
 #[tokio::test]

@@ -317,7 +317,7 @@ async fn an_agent_has_a_repository_that_is_its_own() {
         let work = scene.checkout("work");
         work.show(&tip).await.unwrap();
         let dir = work.dir().as_path().to_owned();
-        // The replacement is a symlink that leads out, and massgen does not follow it.
+        // The replacement is a symlink to a file outside, and massgen does not follow it.
         let outside = scene.dir.path().join("outside");
         fs::create_dir(&outside).unwrap();
         fs::write(outside.join("kept"), "kept").unwrap();

@@ -78,7 +78,7 @@ fn a_question_that_is_open_then_is_answered_that_nobody_chooses() {
     let socket = project.path("asked.sock");
     // The listener accepts connections and never answers.
     let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
-    let ask = ["--ask-file".as_ref(), socket.as_os_str()];
+    let ask = ["--approval-socket".as_ref(), socket.as_os_str()];
     let finished = out_of_time(project.args(ask), "3");
     assert_eq!(
         told(finished.project()).as_deref(),

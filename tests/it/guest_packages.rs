@@ -179,7 +179,7 @@ fn check(kind: &str, program: &str, keys: &str) {
             .any(|request| request.body.contains("six by seven"))
     );
     assert!(
-        !finished.stderr().contains("asks again"),
+        !finished.stderr().contains("retries"),
         "{}",
         finished.stderr()
     );

@@ -357,7 +357,9 @@ fn a_hook_that_reaches_no_run_denies() {
         .stdin(request.to_string())
         .failure(2);
     assert!(
-        finished.stderr().contains("the run cannot be asked"),
+        finished
+            .stderr()
+            .contains("cannot send a request to the run"),
         "{}",
         finished.stderr()
     );
@@ -442,7 +444,7 @@ fn a_guest_that_says_nothing_is_not_waited_for() {
     assert_ne!(finished.code(), Some(0));
     let reason = &events(&finished, "retrying")[0]["reason"];
     assert!(
-        reason.as_str().unwrap().contains("said nothing for 1 s"),
+        reason.as_str().unwrap().contains("sent nothing for 1 s"),
         "{reason}"
     );
     check_with(
@@ -495,14 +497,14 @@ fn what_keeps_a_guest_from_starting_is_said_before_anybody_is_asked() {
         (
             "type: acp, cwd: w, command: [no-such-program]",
             &[],
-            "name its whole path",
+            "set its absolute path",
         ),
         (
             "type: acp, cwd: w, command: [/bin/true]",
-            &["--sandbox", "C"],
-            "in tier C",
+            &["--sandbox", "landlock"],
+            "cannot run at sandbox level `landlock`",
         ),
-        ("type: acp, cwd: w", &[], "`command` names no program"),
+        ("type: acp, cwd: w", &[], "`command` has no program"),
         ("type: acp, command: [/bin/true]", &[], "`cwd` is missing"),
     ] {
         let finished = start(backend, arguments);
@@ -514,7 +516,7 @@ fn what_keeps_a_guest_from_starting_is_said_before_anybody_is_asked() {
     let soon = &["--orchestrator-timeout", "3"];
     let finished = start("type: acp, cwd: w, command: [/bin/true]", soon);
     assert!(
-        finished.stderr().contains("the program is gone"),
+        finished.stderr().contains("the program has exited"),
         "{}",
         finished.stderr()
     );
@@ -540,7 +542,7 @@ fn without_a_sandbox_a_guest_delivers_nothing_and_the_run_says_so() {
         assert_eq!(is_delivered, sandbox == "auto", "{}", finished.stderr());
         let warned = finished
             .stderr()
-            .contains("nothing holds the program of one");
+            .contains("the program of one runs without a sandbox");
         assert_eq!(warned, sandbox == "off", "{}", finished.stderr());
         // With nothing to deliver, the program does not present the answer.
         assert!(is_said || sandbox == "off", "{said:#?}");

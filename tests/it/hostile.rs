@@ -64,7 +64,7 @@ fn a_pipe_that_was_not_named_is_not_waited_for() {
     pipe(&with_env, ".env");
     let finished = with_env.success();
     let stderr = finished.stderr();
-    assert!(stderr.contains("its variables are not used"), "{stderr}");
+    assert!(stderr.contains("ignoring its variables"), "{stderr}");
 
     let with_config = Project::new().dir(".massgen").args(["go"]);
     pipe(&with_config, ".massgen/config.yaml");

@@ -89,9 +89,9 @@ fn paths_accumulate_over_the_turns_that_are_typed() {
     terminal.says("  2  write  [PROJECT]/tests/test_main.py  turn 2");
     terminal.says("  3  write  [PROJECT]/docs/README.md  turn 4");
     terminal.types("/context remove 2\r");
-    terminal.says("[PROJECT]/tests/test_main.py is closed from the next turn on");
+    terminal.says("[PROJECT]/tests/test_main.py is closed starting with the next turn");
     terminal.types("/context remove 9\r");
-    terminal.says("`9` is no path that can be closed");
+    terminal.says("`9` is not a path that can be closed");
     terminal.types(CTRL_D);
     let project = terminal.ends(0);
     let shown = project.retyped(["sessions", "list"]).success();
@@ -161,9 +161,9 @@ fn what_is_protected_is_not_written() {
     let mut terminal = Terminal::open(with_files(WRITES), 80);
     terminal.says("in it: ");
     terminal.types("p\r");
-    terminal.says("with commas between: ");
+    terminal.says("separated by commas: ");
     terminal.types("../other\r");
-    terminal.says("`../other` is no path inside `[PROJECT]`");
+    terminal.says("`../other` is not a path inside `[PROJECT]`");
     terminal.types("src\r");
     terminal.says("Added [PROJECT] (write; protected: src)");
     terminal.shows(&[">"]);
@@ -178,11 +178,11 @@ fn another_directory_can_be_opened() {
     let mut terminal = Terminal::open(project, 80);
     terminal.says("in it: ");
     terminal.types("maybe\r");
-    terminal.says("`y`, `n`, `c` or `p` is expected");
+    terminal.says("expected `y`, `n`, `c` or `p`");
     terminal.types("c\r");
     terminal.says("path: ");
     terminal.types("~/nowhere\r");
-    terminal.says("there is no directory `");
+    terminal.says("is not a readable directory");
     terminal.types("src/main.rs\r");
     terminal.says("is a file: mention it in a prompt");
     terminal.types("~/library\r");
@@ -239,7 +239,7 @@ fn ctrl_c_stops_a_run_and_the_session_goes_on() {
     terminal.shows(&["> the next words"]);
     assert_eq!(terminal.written().matches("the next words").count(), 1);
     terminal.types(CTRL_C);
-    terminal.shows(&[">   Ctrl-C again leaves"]);
+    terminal.shows(&[">   press Ctrl-C again to exit"]);
     terminal.types(CTRL_C);
     drop(terminal.ends(0));
 }
@@ -254,7 +254,7 @@ fn an_error_of_a_turn_ends_nothing() {
     let mut terminal = session(project(replies));
     turn(&mut terminal, "First", 1);
     terminal.types("See @missing.rs\r");
-    terminal.says("missing.rs` is mentioned and does not exist");
+    terminal.says("missing.rs` does not exist");
     terminal.says("the line is cut");
     terminal.shows(&[">"]);
     terminal.types("Open @/ please\r");
@@ -275,7 +275,7 @@ fn the_last_turn_can_be_looked_at() {
     ];
     let mut terminal = session(typed(Project::new().config(&team(&agents, ""))));
     terminal.types("/votes\r\r");
-    terminal.says("this session has had no turn yet");
+    terminal.says("this session has no turn yet");
     turn(&mut terminal, "Choose", 1);
     terminal.types("/votes\r\r");
     terminal.says("bob votes for ann");
@@ -291,7 +291,7 @@ fn the_last_turn_can_be_looked_at() {
     terminal.types("/status\r\r");
     terminal.says("turn 2");
     terminal.types("/reset\r\r");
-    terminal.says("a new session begins");
+    terminal.says("new session");
     terminal.types("/resume\r\r");
     terminal.wait(
         || terminal.written().matches("turn 2").count() >= 2,
@@ -336,7 +336,7 @@ fn a_screen_reader_hears_plain_lines() {
         );
         turn_as_it_stands(&mut terminal);
         terminal.types(CTRL_C);
-        terminal.says("Ctrl-C again leaves");
+        terminal.says("press Ctrl-C again to exit");
         terminal.types(CTRL_C);
         drop(terminal.ends(0));
     }
@@ -353,7 +353,7 @@ fn a_simple_terminal_gets_one_line_after_the_other() {
     let written = terminal.written();
     assert!(!written.contains('\u{1b}'), "{written:?}");
     terminal.types(CTRL_C);
-    terminal.says("Ctrl-C again leaves");
+    terminal.says("press Ctrl-C again to exit");
     terminal.types(CTRL_C);
     drop(terminal.ends(0));
 }
@@ -419,7 +419,7 @@ fn a_session_that_is_removed_under_the_prompt_is_told_and_a_new_one_begins() {
     turn(&mut terminal, "Two", 2);
     fs::remove_dir_all(terminal.project().path(".massgen/sessions")).unwrap();
     turn(&mut terminal, "Three", 3);
-    terminal.says("was removed: a new one begins, which knows nothing of its turns");
+    terminal.says("was removed: starting a new one without its turns");
     turn(&mut terminal, "Four", 4);
     terminal.types(CTRL_D);
     let project = terminal.ends(0);
@@ -459,7 +459,7 @@ fn a_first_run_that_was_broken_off_is_gone_on_with_at_the_prompt() {
     fs::write(project.path("again.yaml"), config).unwrap();
     let typed = project.retyped(["--config", "again.yaml", "--continue"]);
     let mut terminal = Terminal::open(typed, 80);
-    terminal.says("going on with log_");
+    terminal.says("resuming log_");
     terminal.says("\ndone: ");
     terminal.shows(&[">"]);
     turn(&mut terminal, "Next", 2);
@@ -471,13 +471,13 @@ fn a_first_run_that_was_broken_off_is_gone_on_with_at_the_prompt() {
 
 #[test]
 fn the_tier_in_force_is_shown() {
-    let keys = "cwd: w\nenable_mcp_command_line: true\ncommand_line_sandbox: C";
+    let keys = "cwd: w\nenable_mcp_command_line: true\ncommand_line_sandbox: landlock";
     let config = team(&[agent("a", keys, ANSWERS)], "");
     let named = Project::new().file("team.yaml", config);
     let named = named.args(["--config", "team.yaml"]);
     let mut terminal = closed_session(typed(named));
     terminal.types("/status\r");
-    let tier = "  sandbox  tier C: ";
+    let tier = "  sandbox  level `landlock`: ";
     terminal.wait(
         || terminal.written().matches(tier).count() == 2,
         || terminal.written(),

@@ -281,7 +281,7 @@ fn a_run_in_which_limits_left_no_answer_says_so() {
 
 /// Calls two tools in each reply until it is told that none are left.
 const CALLS_TOOLS: &str = r#"
-- when: {last: "you have no tool call left"}
+- when: {last: "you have no used all"}
   calls: [{name: new_answer, arguments: {content: "what I have"}}]
 - when: {lacks: new_answer}
   text: "presented"
@@ -299,7 +299,7 @@ fn an_agent_without_tool_calls_left_decides_with_what_it_has() {
     let events = events(&finished);
     assert_eq!(of_type(&events, "tool_called").len(), 3);
     let met = of_type(&events, "limit_met");
-    let limit = "it has no tool call left of 3 (`max_tool_calls`)";
+    let limit = "it has used all 3 tool calls (`max_tool_calls`)";
     assert_eq!((met.len(), &met[0]["limit"]), (1, &limit.into()));
 }
 
@@ -313,7 +313,7 @@ fn a_run_without_tool_calls_left_ends() {
     let events = events(&finished);
     assert_eq!(of_type(&events, "tool_called").len(), 3);
     let told = finished.stderr();
-    let summary = "ended: the run has no tool call left of 3 (`max_tool_calls`)";
+    let summary = "ended: the run has used all 3 tool calls (`max_tool_calls`)";
     assert!(told.contains(summary), "{told}");
     // Control: answers and votes do not count as tool calls.
     let able = [able("one", ""), able("two", "")];
@@ -379,8 +379,8 @@ fn check_price(project: Project, expected: &str) {
 
 #[test]
 fn money_cannot_be_limited_where_a_price_is_not_known() {
-    let refused = "a run would end at once: `max_cost_usd` cannot be kept: the price of `house-1`, \
-                   which `one` asks, is not known";
+    let refused = "a run would fail immediately: `max_cost_usd` cannot be enforced: the price of `house-1`, \
+                   which `one` uses, is unknown";
     let url = "https://models.example/v1";
     check_price(remote("house-1", url), refused);
     let team = remote("house-1", url).run();
@@ -392,7 +392,7 @@ fn money_cannot_be_limited_where_a_price_is_not_known() {
     // Controls: a price in the user's file, a price in the table, a server on this machine.
     let prices = "models: [{name: house-1, usd_per_million_tokens: {input: 0.5, output: 2}}]";
     let with_price = remote("house-1", url).home_file(".massgen/models.yaml", prices);
-    let told = "price of house-1: $0.5 input, $0.5 cached, $2 output, a million tokens";
+    let told = "price of house-1: $0.5 input, $0.5 cached, $2 output per million tokens";
     check_price(with_price, told);
     let known = remote("gpt-5-2025-08-07", "https://api.openai.com/v1");
     check_price(
@@ -411,7 +411,7 @@ fn money_cannot_be_limited_where_a_price_is_not_known() {
     let fallback = "http://localhost:9/v1\n      fallback: [{model: house-2, base_url: 'https://m.example/v1'}]";
     check_price(
         remote("house-1", fallback),
-        "the price of `house-2`, which `one` asks, is not known",
+        "the price of `house-2`, which `one` uses, is unknown",
     );
 }
 
@@ -424,11 +424,11 @@ fn a_run_with_an_unknown_price_ends_before_a_model_is_asked() {
     let finished = project.args(run).failure(2);
     let told = finished.stderr();
     assert!(
-        told.contains("write its price into `~/.massgen/models.yaml`"),
+        told.contains("add its price to `~/.massgen/models.yaml`"),
         "{told}"
     );
     assert!(
-        told.contains("or limit what can be counted: `max_tokens_total`"),
+        told.contains("or limit tokens instead: `max_tokens_total`"),
         "{told}"
     );
     let _nothing = finished.has_no(".massgen");
@@ -453,7 +453,7 @@ fn a_project_cannot_say_what_models_cost() {
         "{told}"
     );
     assert!(
-        told.contains("`.massgen/models.yaml` of this directory is not used"),
+        told.contains("ignoring `.massgen/models.yaml` of this directory"),
         "{told}"
     );
 }
@@ -494,7 +494,7 @@ fn a_wrong_file_of_models_is_refused_with_its_line() {
         .args(["models", "--models", "m.yaml"])
         .failure(2);
     assert!(
-        missing.stderr().contains("there is no file `m.yaml`"),
+        missing.stderr().contains("file `m.yaml` does not exist"),
         "{}",
         missing.stderr()
     );
@@ -522,7 +522,7 @@ fn models_are_listed_with_the_users_own_first() {
     assert_eq!(columns, expected);
     let told = finished.stderr();
     assert!(
-        told.contains("US dollars for a million tokens; the table was taken on 20"),
+        told.contains("US dollars per million tokens; prices of 20"),
         "{told}"
     );
 

@@ -122,7 +122,7 @@ fn runs_are_listed_newest_first_with_what_they_came_to() {
 fn without_runs_the_list_is_empty() {
     let listed = Project::new().args(["logs", "list"]).success();
     assert_eq!(listed.stdout(), "");
-    let expected = "there is no run in `[PROJECT]/.massgen/massgen_logs`\n";
+    let expected = "no runs in `[PROJECT]/.massgen/massgen_logs`\n";
     assert_eq!(listed.stderr(), expected);
 }
 
@@ -141,19 +141,11 @@ fn a_run_that_goes_on_and_one_that_was_killed_are_marked() {
     child.wait().unwrap();
     assert_eq!(state(), "broken_off");
     let shown = project.retyped(["logs", "list"]).success();
-    assert!(
-        shown.stdout().contains("  broken off  "),
-        "{}",
-        shown.stdout()
-    );
+    assert!(shown.stdout().contains("  crashed  "), "{}", shown.stdout());
     let status = runs(shown.project())[0].join("turn_1/status.json");
     fs::remove_file(status).unwrap();
     let shown = shown.then(["logs", "list"]).success();
-    assert!(
-        shown.stdout().contains("  broken off  "),
-        "{}",
-        shown.stdout()
-    );
+    assert!(shown.stdout().contains("  crashed  "), "{}", shown.stdout());
     assert!(shown.stdout().ends_with("  go\n"), "{}", shown.stdout());
 }
 
@@ -211,7 +203,7 @@ fn a_damaged_log_is_shown_with_its_damage() {
         .collect();
     assert_eq!(damage.len(), 2, "{stdout}");
     assert!(damage[0].ends_with(" is damaged"), "{stdout}");
-    assert!(damage[1].contains(" was cut short after "), "{stdout}");
+    assert!(damage[1].contains(" is truncated after "), "{stdout}");
     assert!(stdout.contains("final: red"), "{stdout}");
 }
 
@@ -258,7 +250,7 @@ fn a_run_that_is_killed_is_followed_to_there() {
         .unwrap();
     assert_eq!(following.wait().unwrap().code(), Some(0));
     assert!(
-        told.starts_with("warning: the run was broken off"),
+        told.starts_with("warning: the run was interrupted"),
         "{told}"
     );
 }
@@ -314,7 +306,7 @@ fn all_records_of_a_run_are_packed_as_they_are_on_disk() {
     let first = fs::read(&archive).unwrap();
     let refused = exported.then(["logs", "export", "last"]).failure(2);
     assert!(
-        refused.stderr().contains("exists and is not replaced"),
+        refused.stderr().contains("already exists"),
         "{}",
         refused.stderr()
     );
@@ -376,9 +368,9 @@ fn a_run_is_named_by_its_directory_its_name_or_the_beginning_of_it() {
         let first = rows(finished.stdout())[0].clone();
         assert_eq!(first["question"], "second", "{wanted}");
     }
-    let finished = check_not_found(finished, &common, "2 runs begin with `");
-    let finished = check_not_found(finished, "nothing", "there is no run `nothing`");
-    check_not_found(finished, "..", "there is no run `..`");
+    let finished = check_not_found(finished, &common, "is ambiguous: 2 runs start with it");
+    let finished = check_not_found(finished, "nothing", "no run `nothing`");
+    check_not_found(finished, "..", "no run `..`");
 }
 
 #[test]

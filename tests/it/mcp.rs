@@ -238,10 +238,10 @@ fn a_call_that_is_not_answered_ends_and_the_server_is_told() {
     let finished = check(
         "timeout_seconds: 2",
         &[
-            ("hang", json!({}), "it did not answer in 2 s"),
+            ("hang", json!({}), "no answer within 2 s"),
             ("deep", json!({}), "the server `h`"),
             ("echo", json!({"text": "after"}), "echo: after"),
-            ("flood", json!({}), "it did not answer in 2 s"),
+            ("flood", json!({}), "no answer within 2 s"),
         ],
     );
     let logs = finished.project().path(".massgen/massgen_logs");
@@ -277,7 +277,7 @@ fn a_server_that_dies_is_started_again_so_often_and_no_more() {
             (
                 "echo",
                 json!({}),
-                "was started 3 times and is not started again",
+                "was started 3 times and will not be started again",
             ),
         ],
     );
@@ -338,10 +338,12 @@ fn a_server_that_does_not_list_its_new_tools_is_not_asked_again() {
     );
     let told = events(&finished, "warning");
     let told = told.iter().filter_map(|event| event["message"].as_str());
-    let told: Vec<&str> = told.filter(|told| told.contains("did not list")).collect();
+    let told: Vec<&str> = told
+        .filter(|told| told.contains("no list of tools"))
+        .collect();
     assert_eq!(
         told,
-        ["the server `h`: it did not list its tools in 5 s; its tools stay as they were"]
+        ["the server `h`: no list of tools within 5 s; its list of tools is unchanged"]
     );
 }
 
@@ -508,10 +510,7 @@ fn calls_with_effects_outside_wait_where_agents_plan() {
         "{:?}",
         read(&finished)
     );
-    for harmless in [
-        "outside_effects: none",
-        "tools_without_outside_effects: [echo]",
-    ] {
+    for harmless in ["side_effects: none", "tools_without_side_effects: [echo]"] {
         let server = server
             .replace("}]", "]")
             .replace("]}", &format!("], {harmless}}}"));

@@ -60,7 +60,7 @@ fn check(color: &'static str, count: &'static str, asked: usize, expected: &[&st
             count
         }
     });
-    let words = ["--config", "team.yaml", "task", "--ask-file"];
+    let words = ["--config", "team.yaml", "task", "--approval-socket"];
     let finished = project
         .retyped(words)
         .args([socket.to_str().unwrap()])

@@ -217,7 +217,9 @@ fn a_vendor_that_refuses_images_is_asked_without() {
             .contains("[massgen: 2 images of an earlier result left out")
     );
     assert!(
-        finished.stderr().contains("[one] forgets: 2 images"),
+        finished
+            .stderr()
+            .contains("[one] compacts its context: 2 images"),
         "{}",
         finished.stderr()
     );
@@ -244,7 +246,9 @@ fn only_the_newest_images_stay() {
         finished.stderr()
     );
     assert!(
-        finished.stderr().contains("forgets: 8 older images"),
+        finished
+            .stderr()
+            .contains("compacts its context: 8 older images"),
         "{}",
         finished.stderr()
     );

@@ -88,7 +88,7 @@ fn a_server_is_used_by_whoever_has_signed_in() {
     let finished = finished.then(logout).success();
     assert!(!is_kept(&finished, TOKEN));
     let finished = finished.then(logout).success();
-    assert!(finished.stderr().contains("you were not signed in"));
+    assert!(finished.stderr().contains("not signed in"));
     fs::remove_dir_all(finished.project().path(".massgen")).unwrap();
     wants_login(finished.then(RUN));
 }
@@ -145,7 +145,7 @@ fn rights_that_are_missing_are_named_as_words_that_can_be_typed() {
     });
     let finished = project(&server.url(), "").args(LOGIN).success();
     let finished = finished.then(RUN).success();
-    let told = "error: the server `t`: it wants rights that you have not given: sign in again with \
+    let told = "error: the server `t`: it requires more scopes: sign in again with \
                 `massgen mcp login t --scope tickets:write`";
     assert_eq!(read(&finished)[0], told);
     fs::remove_dir_all(finished.project().path(".massgen")).unwrap();
@@ -209,7 +209,7 @@ fn nobody_is_led_where_the_config_does_not_allow_it() {
             ..Manner::default()
         },
         &other,
-        "only `https` is used to sign in",
+        "signing in requires `https`",
     );
     check_elsewhere(
         Manner {
@@ -217,7 +217,7 @@ fn nobody_is_led_where_the_config_does_not_allow_it() {
             ..Manner::default()
         },
         &other,
-        "leads into a private network, which is not allowed",
+        "points into a private network, which is not allowed",
     );
     for page in ["file:///etc/passwd", "http://login.example/"] {
         check_elsewhere(
@@ -226,7 +226,7 @@ fn nobody_is_led_where_the_config_does_not_allow_it() {
                 ..Manner::default()
             },
             &other,
-            "only `https` is used to sign in",
+            "signing in requires `https`",
         );
     }
 }
@@ -285,10 +285,7 @@ fn only_a_server_of_the_config_is_signed_in_at() {
         project("http://127.0.0.1:9/mcp", "").args(words).failure(2)
     };
     let stderr = login("other").stderr().to_owned();
-    assert!(
-        stderr.contains("no server on the network is called `other`"),
-        "{stderr}"
-    );
+    assert!(stderr.contains("no remote server `other`"), "{stderr}");
     assert!(stderr.contains("`team.yaml` names: t"), "{stderr}");
 }
 

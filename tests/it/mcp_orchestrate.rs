@@ -394,13 +394,13 @@ fn what_the_user_has_not_given_is_told_before_anybody_comes() {
     check(
         &["mcp", "orchestrate", "--config", "none.yaml"],
         2,
-        "there is no config `none.yaml`",
+        "config `none.yaml` does not exist",
     );
     check(&words(&["--parallel", "9"]), 2, "--parallel");
     check(
         &words(&["--http", "0.0.0.0:0"]),
         2,
-        "would be open to other machines",
+        "is reachable from other machines",
     );
     let keyless = "agents: [{id: a, backend: {type: openai, model: gpt-5}}]\n";
     let finished = Project::new()

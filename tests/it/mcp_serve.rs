@@ -386,7 +386,11 @@ fn children(parent: u32) -> Vec<String> {
 
 #[test]
 fn processes_that_have_built_sandboxes_are_waited_for() {
-    for tier in [SandboxLevel::A, SandboxLevel::B, SandboxLevel::C] {
+    for tier in [
+        SandboxLevel::Overlay,
+        SandboxLevel::Namespaces,
+        SandboxLevel::Landlock,
+    ] {
         if sandbox_of(SandboxLevelChoice::Only(tier)).is_none() {
             continue;
         }
@@ -476,11 +480,7 @@ fn a_client_that_is_none_is_told_and_nothing_is_served() {
     let none = guarded()
         .args(["mcp", "serve", "--grants", "none.json"])
         .failure(2);
-    assert!(
-        none.stderr().contains("there is no grants file"),
-        "{}",
-        none.stderr()
-    );
+    assert!(none.stderr().contains("grants file `"), "{}", none.stderr());
 }
 
 /// Returns where `tests/all.sh` installs third-party programs.
@@ -672,11 +672,11 @@ fn writable() -> Project {
 
 #[test]
 fn what_commands_change_is_in_the_users_tree_after_each_call() {
-    for tier in ["A", "B"] {
-        let choice = SandboxLevelChoice::Only(if tier == "A" {
-            SandboxLevel::A
+    for tier in ["overlay", "namespaces"] {
+        let choice = SandboxLevelChoice::Only(if tier == "overlay" {
+            SandboxLevel::Overlay
         } else {
-            SandboxLevel::B
+            SandboxLevel::Namespaces
         });
         if sandbox_of(choice).is_none() {
             continue;
@@ -765,11 +765,11 @@ for line in sys.stdin:
         result = {"content": [{"type": "text", "text": ", ".join(said)}]}
     print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
 "#;
-    for tier in ["A", "B"] {
-        let choice = SandboxLevelChoice::Only(if tier == "A" {
-            SandboxLevel::A
+    for tier in ["overlay", "namespaces"] {
+        let choice = SandboxLevelChoice::Only(if tier == "overlay" {
+            SandboxLevel::Overlay
         } else {
-            SandboxLevel::B
+            SandboxLevel::Namespaces
         });
         if sandbox_of(choice).is_none() {
             continue;

@@ -333,25 +333,22 @@ fn a_token_comes_from_a_file_and_addresses_are_loopback() {
             finished.stderr()
         );
     };
-    check(&["--http", "0.0.0.0:0"], "would be open to other machines");
+    check(&["--http", "0.0.0.0:0"], "is reachable from other machines");
     check(
         &["--http", "127.0.0.1:0", "--token-file", "short"],
-        "holds no token",
+        "contains no token",
     );
     check(
         &["--http", "--token-file", "wide"],
-        "holds a secret, and other users may read or change it",
+        "contains a secret, and other users may read or change it",
     );
-    check(
-        &["--http", "--token-file", "none"],
-        "there is no token file",
-    );
+    check(&["--http", "--token-file", "none"], "token file `");
     check(&["--http", "nowhere"], "nowhere");
 }
 
 #[test]
 fn a_name_that_others_reach_it_by_is_let_in() {
-    let words = ["127.0.0.1:0", "--reached-as", "box.example.org"];
+    let words = ["127.0.0.1:0", "--allowed-host", "box.example.org"];
     let served = Listening::start(guarded(), &words);
     let host = |name: &str| {
         let token = format!("authorization: Bearer {}", served.token);

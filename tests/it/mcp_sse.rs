@@ -218,18 +218,18 @@ fn a_server_that_speaks_neither_is_told_so() {
     refused(
         &endpoint,
         "",
-        "it answers neither streamable http nor sse: HTTP 404 Not Found; HTTP 406 Not Acceptable",
+        "it supports neither streamable HTTP nor SSE: HTTP 404 Not Found; HTTP 406 Not Acceptable",
     );
-    let sse = "it does not answer sse: HTTP 406 Not Acceptable";
+    let sse = "it does not support SSE: HTTP 406 Not Acceptable";
     refused(&endpoint, "type: sse", sse);
     for (answer, expected) in [
         (
             Answer::whole("200 OK", &["content-type: text/html"], "<p>"),
-            "it answers with no stream of events",
+            "its reply is not an event stream",
         ),
         (
             Answer::whole("302 Found", &["location: /sse"], ""),
-            "it answers with no stream of events",
+            "its reply is not an event stream",
         ),
         (
             Answer::whole("405 Method Not Allowed", &[], ""),
@@ -238,7 +238,7 @@ fn a_server_that_speaks_neither_is_told_so() {
         (Answer::whole("503 Later", &[], ""), "HTTP 503"),
     ] {
         let endpoint = Endpoint::answering(move |_| answer.clone());
-        let expected = format!("it does not answer sse: {expected}");
+        let expected = format!("it does not support SSE: {expected}");
         refused(&endpoint, "type: sse", &expected);
         assert_eq!(lines(&endpoint), ["GET /old/sse"]);
     }
@@ -263,8 +263,7 @@ fn messages_are_sent_to_the_server_itself_and_nowhere_else() {
         &endpoint,
         "type: sse, headers: {Authorization: 'Bearer mine'}",
         &format!(
-            "it does not answer sse: it wants messages to be sent to `{elsewhere}`, and is itself at \
-             `{own}`"
+            "it does not support SSE: its endpoint is at `{elsewhere}`, but the server is at `{own}`"
         ),
     );
     assert!(!finished.stderr().contains("mine"));
@@ -278,20 +277,23 @@ fn a_stream_that_does_not_say_where_messages_go_is_given_up() {
     for (stream, expected) in [
         (
             first(": hello\n\n").await_close(),
-            "it did not say in 10 s where messages are sent to",
+            "no `endpoint` event within 10 s",
         ),
-        (first("").end(), "its stream ended before it said"),
+        (
+            first("").end(),
+            "its stream ended before the `endpoint` event",
+        ),
         (
             first("data: /message\n\n").await_close(),
-            "its first event is `message`, and not `endpoint`",
+            "its first event is `message`, not `endpoint`",
         ),
         (
             first("event: \u{1b}[2Jx\ndata: /message\n\n").await_close(),
-            "its first event is `\\u{1b}[2Jx`, and not `endpoint`",
+            "its first event is `\\u{1b}[2Jx`, not `endpoint`",
         ),
         (
             first("event: endpoint\ndata: https://[\n\n").await_close(),
-            "what it names to send messages to is no address",
+            "its `endpoint` event contains no URL",
         ),
         (
             first(&format!("data: {}", "x".repeat(17 << 20))).await_close(),
@@ -299,7 +301,7 @@ fn a_stream_that_does_not_say_where_messages_go_is_given_up() {
         ),
     ] {
         let endpoint = Endpoint::answering(move |_| stream.clone());
-        let expected = format!("it does not answer sse: {expected}");
+        let expected = format!("it does not support SSE: {expected}");
         refused(&endpoint, "type: sse", &expected);
     }
 }
@@ -359,10 +361,10 @@ fn an_older_server_wants_the_user_to_sign_in_too() {
             Answer::whole("405 Method Not Allowed", &[], "")
         });
         for keys in ["type: sse", ""] {
-            let sign_in = "it wants to know who asks: sign in with `massgen mcp login t`";
+            let sign_in = "it requires authentication: sign in with `massgen mcp login t`";
             refused(&endpoint, keys, sign_in);
             let keys = format!("headers: {{Authorization: 'Bearer mine'}}, {keys}");
-            let wrong = "it does not take what `headers` says of who asks";
+            let wrong = "it rejects the credentials in `headers`";
             refused(&endpoint, &keys, wrong);
         }
     }

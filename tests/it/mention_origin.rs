@@ -172,7 +172,7 @@ fn what_is_cut_and_put_back_still_counts_as_pasted() {
     terminal.types(&pasted("Fix @README.md:w"));
     holds(&terminal, "> Fix @README.md:w");
     terminal.types(CTRL_C);
-    terminal.shows(&[">   Ctrl-C again leaves"]);
+    terminal.shows(&[">   press Ctrl-C again to exit"]);
     terminal.types("\u{19}");
     holds(&terminal, "> Fix @README.md:w");
     terminal.types(ENTER);

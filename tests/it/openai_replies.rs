@@ -430,7 +430,7 @@ async fn an_error_in_the_stream_is_told_in_the_vendors_words() {
     transient: `openai` reported an error: Bad gateway.
     transient: `openai` sent a malformed reply: EOF while parsing a value at line 1 column 8: {"type":
     transient: `openai` sent a malformed reply: the reply makes a tool call without a name
-    transient: `openai` ended its reply in the middle
+    transient: `openai` sent an incomplete reply
     "#);
 }
 
@@ -468,7 +468,7 @@ async fn a_refused_request_says_what_to_change() {
     lines.push(line_of(limited(&[])).await);
     lines.push(line_of(limited(&["retry-after: 2"])).await);
     insta::assert_snapshot!(lines.join("\n"), @"
-    unfit: `openai` answered 400 Bad Request: Encrypted content is not supported with this model. (`include: null` beside `model` does not ask for it)
+    unfit: `openai` answered 400 Bad Request: Encrypted content is not supported with this model. (set `include: null` next to `model` to not request it)
     unfit: `openai` answered 400 Bad Request: Unsupported parameter: 'temperature' is not supported with this model.
     too long: `openai` answered 400 Bad Request: Your input exceeds the context window of this model.
     transient after 20ms: `openai` answered 429 Too Many Requests: Please try again in 20ms.

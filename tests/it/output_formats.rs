@@ -344,8 +344,8 @@ fn an_error_before_the_run_is_told_too() {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
         move || Project::new().args(&words)
     };
-    check_refused(typed(&[]), 2, "there is no task");
-    check_refused(typed(&["t", "--nonsense"]), 2, "`--nonsense` is not a flag");
+    check_refused(typed(&[]), 2, "no task given");
+    check_refused(typed(&["t", "--nonsense"]), 2, "unknown flag `--nonsense`");
     check_refused(typed(&["a", "task"]), 2, "the task is more than one");
     check_refused(typed(&["config", "examples"]), 2, "`--output-format`");
     check_refused(
@@ -361,11 +361,11 @@ fn an_error_before_the_run_is_told_too() {
     check_refused(
         typed(&["t", "-c", "gone.yaml"]),
         2,
-        "there is no config `gone.yaml`",
+        "config `gone.yaml` does not exist",
     );
-    check_refused(typed(&["-"]), 2, "standard input is empty");
+    check_refused(typed(&["-"]), 2, "standard input, which is empty");
     let keyless = ["-c", "@examples/basic/single_agent", "why?"];
-    check_refused(typed(&keyless), 3, "no key for `chatcompletion`");
+    check_refused(typed(&keyless), 3, "no API key for `chatcompletion`");
     let broken = || {
         let project = Project::new().config("agents: [{id: a, backend: {type: nothing}}]");
         project.args(["t"])
@@ -691,7 +691,7 @@ fn a_stream_that_cannot_be_written_is_told_by_the_exit_status() {
         let output = shell(&project, "exec > /dev/full").output().unwrap();
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(3), "{stderr}");
-        let expected = "error: the result could not be written to standard output";
+        let expected = "error: cannot write the result to standard output";
         assert!(stderr.contains(expected), "{stderr}");
     }
 }

@@ -141,12 +141,12 @@ fn it_closes_and_stays_away_where_no_path_is_meant() {
     terminal.types(LEFT);
     terminal.shows(&["> @mai"]);
     terminal.types(CTRL_C);
-    terminal.shows(&[">   Ctrl-C again leaves"]);
+    terminal.shows(&[">   press Ctrl-C again to exit"]);
     for typed in ["me@main", "\\@main", "@main ", "@nothinglikeit"] {
         terminal.types(typed);
         terminal.shows(&[format!("> {}", typed.trim_end()).as_str()]);
         terminal.types(CTRL_C);
-        terminal.shows(&[">   Ctrl-C again leaves"]);
+        terminal.shows(&[">   press Ctrl-C again to exit"]);
     }
     terminal.types(CTRL_C);
     drop(terminal.ends(0));
@@ -250,7 +250,7 @@ fn commands_are_completed_as_they_are_typed() {
     let footer = "   Tab inserts, Esc closes";
     terminal.shows(&[
         "> /co",
-        " > /context  what is open to agents; `/context remove N` closes it",
+        " > /context  lists open paths; `/context remove N` closes one",
         "   /config   the config of the team",
         "   /cost     what the last turn used",
         footer,

@@ -456,7 +456,10 @@ fn what_never_merges_ends_the_pipeline_with_main_green() {
     );
     let finished = Project::new().config(&config).args(["go"]).failure(1);
     let stderr = finished.stderr();
-    assert!(stderr.contains("is not merged after 2 tries"), "{stderr}");
+    assert!(
+        stderr.contains("was not merged after 2 attempts"),
+        "{stderr}"
+    );
     let tree = git(
         finished.project(),
         &["ls-tree", "-r", "--name-only", "main"],
@@ -511,14 +514,14 @@ fn a_pipeline_ends_for_a_reason_that_is_told() {
     );
     let over = "user is not satisfied after 2 iterations";
     check_end("max_iterations: 2", &["no", "still no"], "", 5, over);
-    let stuck = "brought the same feedback";
+    let stuck = "gave the same feedback";
     check_end("max_iterations: 9", &["no", "no", "no"], "", 1, stuck);
     check_end(
         "max_iterations: 9",
         &["no"],
         "limits: {max_tool_calls: 1}",
         5,
-        "tool call left",
+        "used all",
     );
     let fails = pipeline(
         "stages: [planner]\nproject: none",
@@ -606,7 +609,9 @@ fn answers_come_from_a_file() {
     let project = Project::new()
         .config(&config)
         .file("answers.txt", "Port 8080.\n");
-    let finished = project.args(["--answers", "answers.txt", "go"]).success();
+    let finished = project
+        .args(["--clarifications", "answers.txt", "go"])
+        .success();
     let shared = git(
         finished.project(),
         &["show", "main:SHARED_UNDERSTANDING.md"],
@@ -624,10 +629,10 @@ fn answers_that_are_not_there_are_an_error_before_anybody_is_asked() {
     let config = pipeline("stages: [understand]\nproject: none", &agents, "");
     let finished = Project::new()
         .config(&config)
-        .args(["--answers", "missing.txt", "go"])
+        .args(["--clarifications", "missing.txt", "go"])
         .failure(2);
     assert!(
-        finished.stderr().contains("missing.txt` do not exist"),
+        finished.stderr().contains("does not exist: `"),
         "{}",
         finished.stderr()
     );

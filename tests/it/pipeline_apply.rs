@@ -119,7 +119,11 @@ fn what_would_be_applied_is_shown_before_it_is() {
 
 #[test]
 fn a_squash_is_one_commit() {
-    let finished = expect_delivered(worked().then(["apply", "last", "--as", "squash"]).success());
+    let finished = expect_delivered(
+        worked()
+            .then(["apply", "last", "--history", "squash"])
+            .success(),
+    );
     let project = finished.project();
     assert_eq!(
         state(project),
@@ -133,7 +137,11 @@ fn a_squash_is_one_commit() {
 fn files_leave_git_alone_and_can_be_taken_back() {
     let before = worked();
     let head = git_in(&before.project().path(""), &["rev-parse", "HEAD"]);
-    let finished = expect_delivered(before.then(["apply", "last", "--as", "files"]).success());
+    let finished = expect_delivered(
+        before
+            .then(["apply", "last", "--history", "none"])
+            .success(),
+    );
     let root = finished.project().path("");
     assert_eq!(git_in(&root, &["rev-parse", "HEAD"]), head);
     let (status, _) = state(finished.project());
@@ -172,7 +180,7 @@ fn one_commit_goes_on_from_what_the_user_committed_meanwhile() {
     fs::write(root.join("src/mine.txt"), "mine\n").unwrap();
     git_in(&root, &["add", "src/mine.txt"]);
     git_in(&root, &["commit", "-q", "-m", "second"]);
-    let squash = ["apply", "last", "--as", "squash"];
+    let squash = ["apply", "last", "--history", "squash"];
     let finished = expect_delivered(finished.then(squash).success());
     let all = git_in(&root, &["log", "--format=%s", "trunk"]);
     assert_eq!(all, "change it\nsecond\nfirst\n");
@@ -192,10 +200,10 @@ fn what_goes_against_the_users_own_work_is_refused_whole() {
             fs::read_to_string(project.path("src/old.txt")).unwrap(),
             old
         );
-        assert!(project.path("src/gone.txt").exists(), "nothing is applied");
+        assert!(project.path("src/gone.txt").exists(), "nothing was applied");
         assert!(
             !project.path("src/new/file.txt").exists(),
-            "nothing is applied"
+            "nothing was applied"
         );
     };
     let committed = worked();
@@ -206,7 +214,7 @@ fn what_goes_against_the_users_own_work_is_refused_whole() {
     assert!(
         refused
             .stderr()
-            .contains("change the same lines of 1 file: `src/old.txt`"),
+            .contains("changed the same lines of 1 file: `src/old.txt`"),
         "{}",
         refused.stderr()
     );
@@ -218,7 +226,7 @@ fn what_goes_against_the_users_own_work_is_refused_whole() {
     assert!(
         refused
             .stderr()
-            .contains("1 file would be replaced that you have changed"),
+            .contains("1 file with your changes would be replaced"),
         "{}",
         refused.stderr()
     );
@@ -228,7 +236,7 @@ fn what_goes_against_the_users_own_work_is_refused_whole() {
     fs::create_dir(untracked.project().path("src/new")).unwrap();
     fs::write(untracked.project().path("src/new/file.txt"), "mine\n").unwrap();
     let refused = untracked
-        .then(["apply", "last", "--as", "files"])
+        .then(["apply", "last", "--history", "none"])
         .failure(4);
     assert!(
         refused.stderr().contains("`src/new/file.txt`"),
@@ -305,7 +313,7 @@ fn modes_links_and_protected_names_are_delivered_as_the_rules_say() {
         refused.stderr()
     );
     let finished = refused
-        .then(["apply", "last", "--as", "files"])
+        .then(["apply", "last", "--history", "none"])
         .failure(4)
         .has_no(".github/hooks/h");
     let run = finished.project().path("src/run.sh");
@@ -334,7 +342,7 @@ fn a_pipeline_without_a_project_delivers_all_that_it_made() {
     let finished = Project::new().config(&config).args(["go"]).success();
     assert!(place(finished.project()).exists());
     finished
-        .then(["apply", "last", "--as", "merge"])
+        .then(["apply", "last", "--history", "merge"])
         .failure(2)
         .has_no("implementer")
         .then(["apply", "last"])

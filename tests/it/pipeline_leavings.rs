@@ -118,7 +118,10 @@ fn closed_files_and_directories_are_taken_up_and_changed() {
     let finished = committed(Project::new().config(&pipeline(keys, &agents, ROLES)))
         .args(["go"])
         .failure(5);
-    let said = finished.stderr().matches("holds those of one;").count();
+    let said = finished
+        .stderr()
+        .matches(" for one; not protected: ")
+        .count();
     assert_eq!(said, 1, "a sandbox that is the same is told of once");
     let project = finished.project();
     assert_eq!(git(project, &["show", "main:s"]), "s\nagain\n");

@@ -47,7 +47,7 @@ fn works(prepare: impl Fn(&Path), form: &str) -> Finished {
     );
     assert!(tree.contains("src/new.txt"), "{tree}");
     finished
-        .then(["apply", "last", "--as", form])
+        .then(["apply", "last", "--history", form])
         .success()
         .has_file("src/new.txt", "new\n")
 }
@@ -56,11 +56,11 @@ fn works(prepare: impl Fn(&Path), form: &str) -> Finished {
 fn a_pipeline_works_on_a_repository_in_any_state() {
     works(
         |root| drop(git_in(root, &["checkout", "-q", "--detach"])),
-        "files",
+        "none",
     );
     works(
         |root| drop(git_in(root, &["sparse-checkout", "set", "docs"])),
-        "files",
+        "none",
     );
     works(
         |root| fs::write(root.join("src/other.txt"), "dirty\n").unwrap(),
@@ -151,7 +151,7 @@ fn what_cannot_be_worked_on_is_an_error_before_anybody_is_asked() {
     };
     check(
         &taken,
-        "`.pipeline`, in which the roles would have their directories, is part of the project",
+        "the directory of the roles, `.pipeline`, exists in the project",
     );
 }
 
@@ -191,7 +191,7 @@ fn a_person_at_the_terminal_answers_what_is_unclear() {
     let config = pipeline("stages: [understand]\nproject: none", &agents, "");
     let project = Project::new().config(&config).args(["go"]);
     let shown = answered(&project, &["8080\r", "\r"]);
-    assert!(shown.contains("if you say nothing, assumed: 80"), "{shown}");
+    assert!(shown.contains("without an answer, assumed: 80"), "{shown}");
     let shared = git(&project, &["show", "main:SHARED_UNDERSTANDING.md"]);
     assert!(
         shared.contains("- Which port?\n  the user: 8080\n"),
@@ -233,7 +233,7 @@ fn answered(project: &Project, answers: &[&str]) -> String {
     let mut answered = 0;
     while let Ok(len @ 1..) = reader.read(&mut piece) {
         shown.push_str(&String::from_utf8_lossy(&piece[..len]));
-        if shown.matches("your answer, and Enter?").count() > answered
+        if shown.matches("your answer, then Enter?").count() > answered
             && let Some(answer) = answers.next()
         {
             writer.write_all(answer.as_bytes()).unwrap();

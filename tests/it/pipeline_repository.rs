@@ -321,7 +321,7 @@ fn a_tree_elsewhere_is_none_of_the_projects() {
     );
     let refused = project.args(["change it"]).failure(3);
     assert!(
-        refused.stderr().contains("cannot be worked on"),
+        refused.stderr().contains("cannot be used"),
         "{}",
         refused.stderr()
     );
@@ -353,14 +353,14 @@ fn check_stranger(make: fn(&Path, &Path), why: &str) {
 fn a_repository_that_belongs_elsewhere_is_not_worked_on() {
     check_stranger(
         |private, root| symlink(private.join(".git"), root.join(".git")).unwrap(),
-        "its `.git` is a link",
+        "its `.git` is a symlink",
     );
     check_stranger(
         |private, root| {
             let named = format!("gitdir: {}/.git\n", private.display());
             fs::write(root.join(".git"), named).unwrap();
         },
-        "its `.git` leads to",
+        "its `.git` points to",
     );
     check_stranger(
         |private, root| {
@@ -368,7 +368,7 @@ fn a_repository_that_belongs_elsewhere_is_not_worked_on() {
             let common = private.join(".git").display().to_string();
             fs::write(root.join(".git/commondir"), common).unwrap();
         },
-        "its `.git` leads to",
+        "its `.git` points to",
     );
     check_stranger(
         |private, root| {
@@ -380,7 +380,7 @@ fn a_repository_that_belongs_elsewhere_is_not_worked_on() {
             fs::write(own.join("gitdir"), root.join(".git").display().to_string()).unwrap();
             fs::write(root.join(".git"), "gitdir: g\n").unwrap();
         },
-        "its `.git` leads to",
+        "its `.git` points to",
     );
     check_stranger(
         |private, root| {
@@ -388,7 +388,7 @@ fn a_repository_that_belongs_elsewhere_is_not_worked_on() {
             fs::remove_dir_all(root.join(".git/objects")).unwrap();
             symlink(private.join(".git/objects"), root.join(".git/objects")).unwrap();
         },
-        "its objects are a link",
+        "its object directory is a symlink",
     );
 }
 
@@ -491,7 +491,7 @@ impl Receiving {
             project: &self.project,
         };
         receiver.receive_objects(&commit).await.unwrap();
-        receiver.advance(&commit, (&self.author, "why")).await
+        receiver.advance(&commit, &self.author, "why").await
     }
 
     fn git(&self, words: &[&str]) -> String {

@@ -12,9 +12,9 @@ use crate::scripted_team::{FINAL, agent, team};
 use crate::sessions::sessions;
 
 /// Part of the error about planted records.
-const REFUSED: &str = "was not made here, and is not believed";
+const REFUSED: &str = "it was not created by massgen in this directory";
 /// Part of the error without a task: there is no run that could be resumed.
-const NOT_BROKEN_OFF: &str = "no run of the session was broken off";
+const NOT_BROKEN_OFF: &str = "the session has no interrupted run";
 
 /// Runs a project with these calls to its end, with a config that is named.
 fn ended(calls: &str) -> Finished {
@@ -142,7 +142,7 @@ fn a_planted_run_that_is_played_again_opens_and_writes_nothing() {
         let opened = json!([{"path": path, "permission": "write", "turn": 1}]);
         move |text: &str| text.replace("opened: []", &format!("opened: {opened}"))
     };
-    let outside = "lies outside the current directory";
+    let outside = "is outside the current directory";
     let run = ended("");
     let project = planted(&run, "replay.yaml", |project, text| {
         opening(&project.home(""))(text)
@@ -290,7 +290,7 @@ fn a_planted_run_that_was_broken_off_is_not_gone_on_with() {
     }
     let finished = project.args(["--continue", "--config", "own.yaml"]).run();
     assert!(
-        !finished.stderr().contains("going on with"),
+        !finished.stderr().contains("resuming"),
         "{}",
         finished.stderr()
     );

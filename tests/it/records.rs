@@ -611,7 +611,7 @@ fn child_that_writes_to_a_full_disk() {
     );
     assert_eq!(
         faults[0].hints()[0],
-        "the run goes on, and its answer is not lost"
+        "the run continues, and its answer is not lost"
     );
 
     fs::remove_file(filler).unwrap();

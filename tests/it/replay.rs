@@ -500,7 +500,7 @@ fn a_run_that_was_killed_is_replayed_as_far_as_it_came() {
         "{}",
         replayed.stdout()
     );
-    let told = "warning: the record breaks off; what comes after it is not compared\n";
+    let told = "warning: the record is incomplete; later events are not compared\n";
     assert_eq!(replayed.stderr(), told);
 }
 
@@ -589,7 +589,7 @@ fn a_recording_that_is_cut_at_any_byte_is_read() {
         let is_told = record
             .notes
             .iter()
-            .any(|note| note.contains("of a was cut short"));
+            .any(|note| note.contains("of a is incomplete"));
         let ends_whole = cut + 1 == whole.len()
             || whole[..cut].ends_with(b"}\n")
             || whole[cut] == b'\n' && cut > 60;
@@ -653,7 +653,7 @@ fn check_refused(project: Project, file: &str, expected: &str) {
 
 #[test]
 fn nothing_but_a_recording_is_replaced_by_one() {
-    let expected = "`[PROJECT]/notes.yaml` exists and is no recording of massgen's";
+    let expected = "`[PROJECT]/notes.yaml` exists and is not a recording of massgen";
     let notes = Project::new().file("notes.yaml", "precious: true\n");
     check_refused(notes, "notes.yaml", expected);
     check_refused(
@@ -758,12 +758,15 @@ fn no_secret_gets_into_a_recording() {
 fn what_cannot_be_replayed_says_why() {
     let finished = Project::new().args(["replay", "last"]).failure(2);
     let stderr = finished.stderr();
-    assert!(stderr.contains("there is no run in"), "{stderr}");
+    assert!(stderr.contains("no runs in"), "{stderr}");
     let (finished, turn) = small_run();
     fs::remove_file(turn.join("replay.yaml")).unwrap();
     let finished = finished.then(["replay", "last"]).failure(3);
     let stderr = finished.stderr();
-    assert!(stderr.contains("nothing tells how it began"), "{stderr}");
+    assert!(
+        stderr.contains("it does not record how it started"),
+        "{stderr}"
+    );
 }
 
 #[test]

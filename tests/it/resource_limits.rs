@@ -184,9 +184,9 @@ fn outside(user: Option<u32>, script: &str) -> String {
 #[test]
 fn descriptors_in_flight_leave_enough_for_others() {
     for (tier, number) in [
-        (SandboxLevel::A, 61_341),
-        (SandboxLevel::B, 61_342),
-        (SandboxLevel::C, 61_343),
+        (SandboxLevel::Overlay, 61_341),
+        (SandboxLevel::Namespaces, 61_342),
+        (SandboxLevel::Landlock, 61_343),
     ] {
         let user = user_of_its_own(number);
         if !has(tier) || (user.is_none() && geteuid().is_root()) {
@@ -226,9 +226,13 @@ fn massgen_passes_descriptors_where_other_programs_cannot() {
     let Some(user) = user_of_its_own(61_345) else {
         return;
     };
-    for tier in [SandboxLevel::A, SandboxLevel::B, SandboxLevel::C]
-        .into_iter()
-        .filter(|tier| has(*tier))
+    for tier in [
+        SandboxLevel::Overlay,
+        SandboxLevel::Namespaces,
+        SandboxLevel::Landlock,
+    ]
+    .into_iter()
+    .filter(|tier| has(*tier))
     {
         let project = project(Some(user), FLIGHT);
         // Twice as many as other programs may have open.
@@ -252,7 +256,7 @@ fn watches_over_files_leave_enough_for_others() {
     for number in 0..FILES {
         fs::write(project.path(format!("ws/many/{number}")), "").unwrap();
     }
-    for tier in [SandboxLevel::A, SandboxLevel::B]
+    for tier in [SandboxLevel::Overlay, SandboxLevel::Namespaces]
         .into_iter()
         .filter(|tier| has(*tier))
     {
@@ -280,9 +284,13 @@ fn hard_limit(limits: &str, name: &str) -> u64 {
 fn every_count_of_a_user_has_a_limit_in_a_sandbox() {
     let project = project(None, "");
     let own = fs::read_to_string("/proc/self/limits").unwrap();
-    for tier in [SandboxLevel::A, SandboxLevel::B, SandboxLevel::C]
-        .into_iter()
-        .filter(|tier| has(*tier))
+    for tier in [
+        SandboxLevel::Overlay,
+        SandboxLevel::Namespaces,
+        SandboxLevel::Landlock,
+    ]
+    .into_iter()
+    .filter(|tier| has(*tier))
     {
         let limits = said(
             sandboxed(&project, None, tier),
@@ -327,9 +335,13 @@ print("made" if done == 0 else os.strerror(ctypes.get_errno()))
 #[test]
 fn no_command_takes_requests_that_the_whole_machine_shares() {
     let project = project(None, REQUESTS);
-    for tier in [SandboxLevel::A, SandboxLevel::B, SandboxLevel::C]
-        .into_iter()
-        .filter(|tier| has(*tier))
+    for tier in [
+        SandboxLevel::Overlay,
+        SandboxLevel::Namespaces,
+        SandboxLevel::Landlock,
+    ]
+    .into_iter()
+    .filter(|tier| has(*tier))
     {
         let told = said(sandboxed(&project, None, tier), &[PYTHON, "attack.py"]);
         assert_eq!(told, "Function not implemented", "tier {tier}");
@@ -352,7 +364,7 @@ print(len(kept))
 #[test]
 fn a_command_has_pseudo_terminals_of_its_own_and_not_too_many() {
     let project = project(None, TERMINALS);
-    for tier in [SandboxLevel::A, SandboxLevel::B]
+    for tier in [SandboxLevel::Overlay, SandboxLevel::Namespaces]
         .into_iter()
         .filter(|tier| has(*tier))
     {
@@ -386,7 +398,7 @@ fn nothing_is_told_of_the_kernel_that_no_program_needs() {
         let count = |path| format!("head -c 100 {path} 2>/dev/null | wc -c; ");
         paths.map(count).collect::<String>()
     };
-    for tier in [SandboxLevel::A, SandboxLevel::B]
+    for tier in [SandboxLevel::Overlay, SandboxLevel::Namespaces]
         .into_iter()
         .filter(|tier| has(*tier))
     {
@@ -427,9 +439,13 @@ fn a_command_leaves_room_for_files_on_its_disk() {
         return;
     }
     let few = MANY_FILES.replace("while True", "while number < 1000");
-    for tier in [SandboxLevel::A, SandboxLevel::B, SandboxLevel::C]
-        .into_iter()
-        .filter(|tier| has(*tier))
+    for tier in [
+        SandboxLevel::Overlay,
+        SandboxLevel::Namespaces,
+        SandboxLevel::Landlock,
+    ]
+    .into_iter()
+    .filter(|tier| has(*tier))
     {
         let project = project(None, "")
             .file("few.py", &few)

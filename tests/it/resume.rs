@@ -405,7 +405,7 @@ fn nobody_else_goes_on_with_a_run_that_goes_on() {
     assert!(first.wait().unwrap().success());
     let expected = match second.status.code() {
         Some(3) => "is running",
-        _ => "no run of the session was broken off",
+        _ => "the session has no interrupted run",
     };
     assert!(told(&second).contains(expected), "{}", told(&second));
 }
@@ -434,7 +434,7 @@ fn what_has_changed_since_is_named() {
     let config = ".massgen/config.yaml";
     let go_on = ["--continue"];
     check_changed(|_| {}, &go_on, 0, "line ");
-    let changed = "the config `.massgen/config.yaml` has changed since the run began";
+    let changed = "config `.massgen/config.yaml` has changed since the run started";
     check_changed(append(config, "# more\n"), &go_on, 2, changed);
     let named = ["--continue", "--config", ".massgen/config.yaml"];
     check_changed(append(config, "# more\n"), &named, 0, "final: alpha");
@@ -456,7 +456,7 @@ fn what_has_changed_since_is_named() {
 fn a_session_without_a_broken_run_needs_a_task() {
     let finished = project().args(["go"]).success();
     let again = finished.then(["--continue"]).failure(2);
-    let expected = "no run of the session was broken off, and there is no task";
+    let expected = "the session has no interrupted run, and no task was given";
     assert!(again.stderr().contains(expected), "{}", again.stderr());
 }
 

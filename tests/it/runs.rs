@@ -287,7 +287,7 @@ fn what_could_not_be_delivered_is_told() {
         stderr.contains("one answered; 0 files delivered, 1 not written"),
         "{stderr}"
     );
-    let workspace = "what could not be delivered is still in `[PROJECT]/.massgen/workspaces/w1_";
+    let workspace = "undelivered files are still in `[PROJECT]/.massgen/workspaces/w1_";
     assert!(stderr.contains(workspace), "{stderr}");
 }
 

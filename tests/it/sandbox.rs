@@ -1,6 +1,6 @@
 //! Commands in a sandbox as real processes: the part of their output that is kept, what ends them,
 //! and that nothing of them is ever left. Other tests cover what a sandbox prevents; here
-//! everything holds in each tier that the machine supports, and without a sandbox.
+//! everything holds at each level that the machine supports, and without a sandbox.
 #![expect(clippy::print_stdout, reason = "a test says why it has nothing to do")]
 #![expect(
     clippy::disallowed_types,
@@ -150,7 +150,7 @@ fn abs(path: &Path) -> AbsPath {
     AbsPath::new(path).unwrap()
 }
 
-/// Runs the test in every tier that the machine supports, and without a sandbox.
+/// Runs the test at every level that the machine supports, and without a sandbox.
 fn in_each_tier(test: impl Fn(&Room)) {
     in_each_tier_by(&binary(), test);
 }
@@ -158,9 +158,9 @@ fn in_each_tier(test: impl Fn(&Room)) {
 fn in_each_tier_by(executable: &Path, test: impl Fn(&Room)) {
     let mut tried = Vec::new();
     for tier in [
-        SandboxLevel::A,
-        SandboxLevel::B,
-        SandboxLevel::C,
+        SandboxLevel::Overlay,
+        SandboxLevel::Namespaces,
+        SandboxLevel::Landlock,
         SandboxLevel::Off,
     ] {
         if let Some(room) = Room::by(executable, tier) {
@@ -360,7 +360,11 @@ fn a_command_that_leaves_too_little_room_is_ended() {
 
 #[test]
 fn a_sandbox_that_cannot_be_built_runs_nothing_and_says_why() {
-    for tier in [SandboxLevel::A, SandboxLevel::B, SandboxLevel::C] {
+    for tier in [
+        SandboxLevel::Overlay,
+        SandboxLevel::Namespaces,
+        SandboxLevel::Landlock,
+    ] {
         let Some(room) = Room::new(tier) else {
             continue;
         };
@@ -446,7 +450,7 @@ fn whoever_kills_what_stands_by_ends_no_command() {
 fn what_was_compiled_for_another_tier_is_not_run() {
     let room = Room::new(SandboxLevel::Off).unwrap();
     let mut confined = room.confined("true", |_| ());
-    confined.tier = SandboxLevel::C;
+    confined.tier = SandboxLevel::Landlock;
     let interrupt = CommandInterrupt::new().unwrap();
     let wait = CommandWaitLimits {
         time_max: LONG,
@@ -455,7 +459,12 @@ fn what_was_compiled_for_another_tier_is_not_run() {
         network: None,
     };
     let error = room.sandbox.run(&confined, wait).unwrap_err();
-    assert!(error.to_string().contains("tier C was compiled"), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("compiled for sandbox level `landlock`"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -578,7 +587,7 @@ fn one_command_runs_on_the_users_streams_with_its_own_status() {
     let project = sandboxed(granted().stdin("typed\n"), &words);
     let finished = project.failure(5);
     assert_eq!(finished.stdout(), "typed\n[PROJECT]/ws\n");
-    let warning = "warning: nothing holds commands: they may do whatever you may do\n";
+    let warning = "warning: commands run without a sandbox, with your own rights\n";
     assert_eq!(finished.stderr(), format!("{warning}it's\n"));
     sandboxed(granted(), &["sh", "-c", "kill -9 $$"]).failure(137);
     sandboxed(granted(), &["true"]).success();
@@ -627,13 +636,16 @@ fn one_command_writes_in_order_where_both_streams_are_one() {
     assert!(command.status().unwrap().success());
     let written = fs::read_to_string(written).unwrap();
     let (warning, written) = written.split_once('\n').unwrap();
-    assert!(warning.starts_with("warning: nothing holds"), "{warning}");
+    assert!(
+        warning.starts_with("warning: commands run without a sandbox"),
+        "{warning}"
+    );
     assert_eq!(written, "out 1\nerr 1\nout 2\nerr 2\nout 3\nerr 3\n");
 }
 
 /// Returns the tiers that this machine supports.
 fn tiers() -> impl Iterator<Item = &'static str> {
-    let all = ["A", "B", "C", "off"].into_iter();
+    let all = ["overlay", "namespaces", "landlock", "off"].into_iter();
     all.filter(|tier| Room::new(tier_named(tier)).is_some())
 }
 
@@ -725,7 +737,7 @@ fn one_command_is_asked_about_and_held_as_an_agents() {
             .args(["sh", "-c", command])
             .success()
     };
-    let sandbox = Room::new(SandboxLevel::A).or_else(|| Room::new(SandboxLevel::B));
+    let sandbox = Room::new(SandboxLevel::Overlay).or_else(|| Room::new(SandboxLevel::Namespaces));
     if sandbox.is_none() {
         return;
     }
@@ -751,7 +763,7 @@ fn check_gone(project: &Project, time: &str) {
 
 #[test]
 fn whatever_ends_massgen_ends_its_commands() {
-    for tier in ["A", "B", "C", "off"] {
+    for tier in ["overlay", "namespaces", "landlock", "off"] {
         if Room::new(tier_named(tier)).is_none() {
             continue;
         }

@@ -1,6 +1,6 @@
 //! Tests of the sandbox helper with massgen's protocol: what the layers of isolation allow and
-//! deny, in tiers A and B, as root and as another user. Each denial has a control that does the
-//! same where it is allowed.
+//! deny, at levels `overlay` and `namespaces`, as root and as another user. Each denial has a
+//! control that does the same where it is allowed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -42,9 +42,12 @@ fn cells() -> Vec<Cell> {
     } else {
         vec![user]
     };
-    let kinds = users
-        .iter()
-        .flat_map(|user| [(SandboxLevel::A, *user), (SandboxLevel::B, *user)]);
+    let kinds = users.iter().flat_map(|user| {
+        [
+            (SandboxLevel::Overlay, *user),
+            (SandboxLevel::Namespaces, *user),
+        ]
+    });
     let cells: Vec<Cell> = kinds
         .map(|(tier, user)| Cell::new(tier, user))
         .filter(|cell| match cell.ran("true").reports.as_slice() {
@@ -121,7 +124,7 @@ impl Cell {
             masked: vec![path("project/.git"), path("project/deep/.git")],
             hidden: vec![path("project/.env"), path("project/secret")],
             layers: Some(layer)
-                .filter(|_| tier == SandboxLevel::A)
+                .filter(|_| tier == SandboxLevel::Overlay)
                 .into_iter()
                 .collect(),
             toolchains: vec![path("no-such-toolchain")],
@@ -362,7 +365,7 @@ fn a_layer_takes_what_the_opening_would() {
             "cd ../project && mv source moved; ls",
             "deep\nmoved\nsecret",
         );
-        let is_layered = cell.confinement.tier == SandboxLevel::A;
+        let is_layered = cell.confinement.tier == SandboxLevel::Overlay;
         assert_eq!(pictured(&project) == before, is_layered, "{}", cell.label());
         assert_eq!(
             cell.path("upper/moved").exists(),

@@ -1,5 +1,5 @@
-//! Tier C with the real helper: what a command can and cannot do on a machine that it shares, as
-//! root and as an ordinary user. Each denial has its control.
+//! Level `landlock` with the real helper: what a command can and cannot do on a machine that it
+//! shares, as root and as an ordinary user. Each denial has its control.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -133,7 +133,7 @@ impl Room {
         ];
         let env = env.map(|(name, value)| (name.to_owned(), value));
         SandboxPolicy {
-            tier: SandboxLevel::C,
+            tier: SandboxLevel::Landlock,
             open: vec![
                 self.open("ws", Permission::Write),
                 self.open("ro", Permission::Read),
@@ -449,7 +449,7 @@ fn check_refused(prepare: impl Fn(&Room, &mut SandboxPolicy), expected: &str) {
 
 #[test]
 fn what_this_tier_cannot_hold_is_refused_with_the_cause() {
-    let remedy = "around it; tiers A and B can do that";
+    let remedy = "which contains it; levels `overlay` and `namespaces` support this";
     check_refused(
         |room, confinement| confinement.hidden = vec![room.abs("ws/own")],
         remedy,

@@ -43,7 +43,7 @@ fn check(tier: SandboxLevel) {
         .output()
         .unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
-    if errors.contains("cannot be had") {
+    if errors.contains("is not available") {
         println!("skipped: {errors}");
         return;
     }
@@ -79,17 +79,17 @@ pub(crate) fn check_report(output: &Output, place: &Path, tried_min: usize) {
 
 #[test]
 fn tier_a_holds_attacks_and_lets_work_through() {
-    check(SandboxLevel::A);
+    check(SandboxLevel::Overlay);
 }
 
 #[test]
 fn tier_b_holds_attacks_and_lets_work_through() {
-    check(SandboxLevel::B);
+    check(SandboxLevel::Namespaces);
 }
 
 #[test]
 fn tier_c_holds_attacks_and_lets_work_through() {
-    check(SandboxLevel::C);
+    check(SandboxLevel::Landlock);
 }
 
 /// Returns whether the attack must do harm for the user of this test.
@@ -167,5 +167,5 @@ fn what_matches_no_case_is_an_error() {
         .unwrap();
     assert_eq!(output.status.code(), Some(2));
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(errors.contains("no case has such a name"), "{errors}");
+    assert!(errors.contains("no case matches `--only`"), "{errors}");
 }

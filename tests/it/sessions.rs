@@ -237,11 +237,11 @@ fn what_lies_elsewhere_is_open_only_if_it_is_mentioned_again() {
     let finished = finished.then(["--continue", "Again"]).success();
     let said = finished.stderr();
     assert!(
-        said.contains("gone.txt` was opened earlier and is gone"),
+        said.contains("gone.txt` was opened in an earlier turn but no longer exists"),
         "{said}"
     );
     assert!(
-        said.contains("notes.txt` was opened earlier and lies outside"),
+        said.contains("notes.txt` was opened in an earlier turn but is outside"),
         "{said}"
     );
     let finished = check_opened(finished, &[]);
@@ -276,7 +276,7 @@ fn a_link_in_a_session_leads_nowhere() {
     symlink(home.join("secret.txt"), &answer).unwrap();
     let refused = finished.then(["--continue", "Again"]).failure(3);
     assert!(
-        refused.stderr().contains("is a link"),
+        refused.stderr().contains("is a symlink"),
         "{}",
         refused.stderr()
     );
@@ -306,7 +306,7 @@ fn a_session_is_part_of_one_run_at_a_time() {
         &["sessions", "delete", &id],
     ] {
         refused = refused.then(words).failure(3);
-        let told = format!("a turn of the session `{id}` is running");
+        let told = format!("a turn of session `{id}` is running");
         assert!(
             refused.stderr().contains(&told),
             "{words:?}: {}",
@@ -392,16 +392,16 @@ fn a_session_that_is_not_there_is_an_error() {
     let finished = after_one_turn();
     let refused = finished.then(["--session-id", "nope", "Go on"]).failure(2);
     insta::assert_snapshot!(refused.stderr(), @r"
-    error: there is no session `nope`
-    hint: `massgen sessions list` shows the sessions of this directory
-    hint: name a session by its id, the beginning of it, or `last`
+    error: no session `nope`
+    hint: see `massgen sessions list` for the sessions of this directory
+    hint: give the id of a session, a prefix of it, or `last`
     ");
     fs::remove_dir_all(refused.project().path(".massgen/sessions")).unwrap();
     let refused = refused.then(["--continue", "Go on"]).failure(2);
     insta::assert_snapshot!(refused.stderr(), @r"
-    error: there is no session in `[PROJECT]/.massgen/sessions`
-    hint: `massgen sessions list` shows the sessions of this directory
-    hint: name a session by its id, the beginning of it, or `last`
+    error: no sessions in `[PROJECT]/.massgen/sessions`
+    hint: see `massgen sessions list` for the sessions of this directory
+    hint: give the id of a session, a prefix of it, or `last`
     ");
 }
 
@@ -636,7 +636,11 @@ fn a_config_says_what_is_kept() {
     let text = fs::read_to_string(&config).unwrap();
     fs::write(&config, format!("{text}retention: {{days: 30}}\n")).unwrap();
     let refused = finished.then(["Choose"]).failure(2);
-    assert!(refused.stderr().contains("found, not named"));
+    assert!(
+        refused
+            .stderr()
+            .contains("found in the project rather than named")
+    );
     assert_eq!(kept(refused.project()), [3, 3, 3, 3]);
     let named = ["--config", ".massgen/config.yaml", "Choose"];
     let next = refused.then(named).success();
@@ -727,9 +731,9 @@ fn after_a_killed_run() -> (Finished, String) {
 fn a_task_is_not_given_to_an_older_session_than_the_one_that_was_broken_off() {
     let (finished, id) = after_a_killed_run();
     let refused = finished.then(["--continue", "And then?"]).failure(2);
-    let told = format!("the last session is `{id}`, whose run `log_");
+    let told = format!("of the last session `{id}` was interrupted and not saved");
     assert!(refused.stderr().contains(&told), "{}", refused.stderr());
-    let older = "or go on with the session before it: massgen --session-id session_";
+    let older = "or continue the session before it: massgen --session-id session_";
     assert!(refused.stderr().contains(older), "{}", refused.stderr());
     let removed = refused.then(["sessions", "delete", &id]).success();
     with_team(&removed, &makes("a.txt", "one", "blue"));
@@ -749,7 +753,7 @@ fn a_state_directory_that_cannot_be_read_is_not_called_empty() {
         let around = Project::new().link(".massgen", ".massgen");
         let refused = around.args(words).run();
         assert_ne!(refused.code(), Some(0), "{words:?}");
-        let told = "`[PROJECT]/.massgen` is a symbolic link";
+        let told = "`[PROJECT]/.massgen` is a symlink";
         assert!(
             refused.stderr().contains(told),
             "{words:?}: {}",
@@ -779,7 +783,7 @@ fn nothing_is_made_or_removed_where_a_link_leads() {
         &["sessions", "delete", &id],
     ] {
         finished = finished.then(words).failure(3);
-        let told = "`[PROJECT]/.massgen` is a symbolic link";
+        let told = "`[PROJECT]/.massgen` is a symlink";
         assert!(
             finished.stderr().contains(told),
             "{words:?}: {}",

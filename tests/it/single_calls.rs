@@ -36,8 +36,8 @@ impl Hold {
 
     fn word(self) -> &'static str {
         match self {
-            Self::OverlayInA => "A",
-            Self::OverlayInB | Self::CopyInB => "B",
+            Self::OverlayInA => "overlay",
+            Self::OverlayInB | Self::CopyInB => "namespaces",
             Self::Off => "off",
         }
     }
@@ -45,8 +45,8 @@ impl Hold {
     /// Returns whether this machine and user support it.
     fn can_be_had(self) -> bool {
         let tier = match self {
-            Self::OverlayInA => SandboxLevel::A,
-            Self::OverlayInB | Self::CopyInB => SandboxLevel::B,
+            Self::OverlayInA => SandboxLevel::Overlay,
+            Self::OverlayInB | Self::CopyInB => SandboxLevel::Namespaces,
             Self::Off => return true,
         };
         // Only root can create a tree over which no overlay can be mounted.
@@ -330,8 +330,8 @@ fn ordinary_work_comes_to_the_users_tree_and_the_rest_is_told() {
 
 #[test]
 fn in_tier_c_commands_of_a_single_call_change_nothing_of_the_users() {
-    if sandbox_of(SandboxLevelChoice::Only(SandboxLevel::C)).is_none() {
-        println!("skipped: tier C");
+    if sandbox_of(SandboxLevelChoice::Only(SandboxLevel::Landlock)).is_none() {
+        println!("skipped: level `landlock`");
         return;
     }
     let project = project(Hold::Off);
@@ -339,7 +339,7 @@ fn in_tier_c_commands_of_a_single_call_change_nothing_of_the_users() {
     let mut refused = project.command();
     refused
         .args(["tool", "execute_command", "--grants", "grants.json"])
-        .args(["--phase", "final", "--sandbox", "C", "--args"])
+        .args(["--phase", "final", "--sandbox", "landlock", "--args"])
         .arg(
             json!({"command": "rm -r ../src/app; echo x > ../src/x; cat ../src/gone.txt"})
                 .to_string(),

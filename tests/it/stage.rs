@@ -169,7 +169,7 @@ fn delivered_in_turns(finished: &Finished) {
 
 #[test]
 fn tools_and_commands_see_each_others_files() {
-    for tier in [SandboxLevel::A, SandboxLevel::B] {
+    for tier in [SandboxLevel::Overlay, SandboxLevel::Namespaces] {
         if !has(tier) {
             continue;
         }
@@ -190,10 +190,10 @@ fn tools_and_commands_see_each_others_files() {
 
 #[test]
 fn where_no_overlay_can_be_laid_a_copy_stands_in_its_place() {
-    if !is_root() || !has(SandboxLevel::B) {
+    if !is_root() || !has(SandboxLevel::Namespaces) {
         return;
     }
-    let project = project("B", IN_TURNS);
+    let project = project("namespaces", IN_TURNS);
     give_to_others(&project);
     let finished = project.success();
     delivered_in_turns(&finished);
@@ -223,7 +223,7 @@ fn run_without_namespaces(project: &Project) -> Output {
 
 #[test]
 fn without_namespaces_the_file_tools_work_on_a_copy() {
-    if !has(SandboxLevel::C) {
+    if !has(SandboxLevel::Landlock) {
         return;
     }
     let replies = r#"
@@ -245,7 +245,7 @@ fn without_namespaces_the_file_tools_work_on_a_copy() {
         out.contains("seen") && !out.contains("not seen"),
         "{out}{err}"
     );
-    assert!(err.contains("sandbox C"), "{err}");
+    assert!(err.contains("sandbox level `landlock`"), "{err}");
     assert!(err.contains("the final agent works on a copy of"), "{err}");
     let delivered = fs::read_to_string(project.path("src/tool.txt"));
     assert_eq!(delivered.unwrap(), "of a tool\n", "{err}");
@@ -265,11 +265,15 @@ const CHANGES_AND_WAITS: &str = r#"
 
 #[test]
 fn the_users_tree_stays_as_it_is_while_the_final_agent_works() {
-    for (choice, is_copied) in [("A", false), ("B", false), ("B", true)] {
-        let tier = if choice == "A" {
-            SandboxLevel::A
+    for (choice, is_copied) in [
+        ("overlay", false),
+        ("namespaces", false),
+        ("namespaces", true),
+    ] {
+        let tier = if choice == "overlay" {
+            SandboxLevel::Overlay
         } else {
-            SandboxLevel::B
+            SandboxLevel::Namespaces
         };
         if !has(tier) || (is_copied && !is_root()) {
             continue;
@@ -311,11 +315,15 @@ fn layers(project: &Project) -> Vec<PathBuf> {
 
 #[test]
 fn a_run_that_is_killed_leaves_the_users_tree_as_it_was_and_nothing_mounted() {
-    for (choice, is_copied) in [("A", false), ("B", true), ("C", false)] {
+    for (choice, is_copied) in [
+        ("overlay", false),
+        ("namespaces", true),
+        ("landlock", false),
+    ] {
         let tier = match choice {
-            "A" => SandboxLevel::A,
-            "B" => SandboxLevel::B,
-            _ => SandboxLevel::C,
+            "overlay" => SandboxLevel::Overlay,
+            "namespaces" => SandboxLevel::Namespaces,
+            _ => SandboxLevel::Landlock,
         };
         if !has(tier) || (is_copied && !is_root()) {
             continue;
@@ -338,7 +346,7 @@ fn a_run_that_is_killed_leaves_the_users_tree_as_it_was_and_nothing_mounted() {
 
 #[test]
 fn what_lies_inside_a_write_path_and_is_not_part_of_it_is_seen_as_it_is() {
-    if !has(SandboxLevel::A) {
+    if !has(SandboxLevel::Overlay) {
         return;
     }
     let rest = "orchestrator:
@@ -361,7 +369,7 @@ fn what_lies_inside_a_write_path_and_is_not_part_of_it_is_seen_as_it_is() {
   text: "all as it should be"
 - text: "not so"
 "#;
-    for tier in [SandboxLevel::A, SandboxLevel::B] {
+    for tier in [SandboxLevel::Overlay, SandboxLevel::Namespaces] {
         if !has(tier) {
             continue;
         }
@@ -388,12 +396,15 @@ fn one_file_that_was_opened_for_writing_is_staged_by_itself() {
     - {name: execute_command, arguments: {command: "cat '{{cwd}}/src/old.txt'; touch begun; until [ -e go ]; do sleep 0.02; done"}}
 - text: "done"
 "#;
-    if !has(SandboxLevel::A) {
+    if !has(SandboxLevel::Overlay) {
         return;
     }
     let rest = "orchestrator: {skip_coordination_rounds: true}\n";
-    let project =
-        project_with("A", rest, replies).retyped(["--config", "team.yaml", "write @src/old.txt:w"]);
+    let project = project_with("overlay", rest, replies).retyped([
+        "--config",
+        "team.yaml",
+        "write @src/old.txt:w",
+    ]);
     let before = tree(&project.path(""));
     let (mut run, workspace) = begun(&project);
     assert_eq!(tree(&project.path("")), before);
@@ -418,9 +429,9 @@ fn protected_names_stay_on_the_stage() {
 - text: "done"
 "#;
     for (tier, is_copied) in [
-        (SandboxLevel::A, false),
-        (SandboxLevel::B, false),
-        (SandboxLevel::B, true),
+        (SandboxLevel::Overlay, false),
+        (SandboxLevel::Namespaces, false),
+        (SandboxLevel::Namespaces, true),
     ] {
         if !has(tier) || (is_copied && !is_root()) {
             continue;
@@ -442,7 +453,7 @@ fn protected_names_stay_on_the_stage() {
 
 #[test]
 fn links_that_were_made_on_the_stage_are_followed_there() {
-    if !has(SandboxLevel::A) {
+    if !has(SandboxLevel::Overlay) {
         return;
     }
     let replies = r#"
@@ -454,7 +465,7 @@ fn links_that_were_made_on_the_stage_are_followed_there() {
   calls: [{name: read_text_file, arguments: {path: "{{cwd}}/src/outside/hostname"}}]
 - text: "done"
 "#;
-    let project = project("A", replies);
+    let project = project("overlay", replies);
     symlink("same.txt", project.path("src/turned")).unwrap();
     let finished = project.run();
     let told = finished.stderr();
@@ -469,7 +480,10 @@ fn links_that_were_made_on_the_stage_are_followed_there() {
 
 #[test]
 fn what_the_user_changes_meanwhile_is_not_replaced() {
-    for (tier, is_copied) in [(SandboxLevel::A, false), (SandboxLevel::B, true)] {
+    for (tier, is_copied) in [
+        (SandboxLevel::Overlay, false),
+        (SandboxLevel::Namespaces, true),
+    ] {
         if !has(tier) || (is_copied && !is_root()) {
             continue;
         }
@@ -489,7 +503,7 @@ fn what_the_user_changes_meanwhile_is_not_replaced() {
 
 #[test]
 fn what_root_may_change_and_no_overlay_can_is_copied() {
-    if !is_root() || !has(SandboxLevel::A) {
+    if !is_root() || !has(SandboxLevel::Overlay) {
         return;
     }
     let replies = r#"
@@ -498,7 +512,7 @@ fn what_root_may_change_and_no_overlay_can_is_copied() {
     - {name: write_file, arguments: {path: "{{cwd}}/src/old.txt", content: "written\n"}}
 - text: "done"
 "#;
-    let project = project("A", replies);
+    let project = project("overlay", replies);
     for path in ["", "src", "src/old.txt"] {
         chown(project.path(path), Some(1234), Some(1234)).unwrap();
     }
@@ -544,7 +558,7 @@ fn what_an_agent_puts_into_a_file_lends_no_rights() {
       arguments: {command: "cp /usr/bin/id '{{cwd}}/src/old.txt'"}
 - text: "done"
 "#;
-    for tier in [SandboxLevel::A, SandboxLevel::B] {
+    for tier in [SandboxLevel::Overlay, SandboxLevel::Namespaces] {
         if !has(tier) {
             continue;
         }

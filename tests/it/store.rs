@@ -317,7 +317,7 @@ fn a_directory_of_the_users_under_the_agents_name_stays() {
     let snapshot = ground.take(&mut ground.snapshots(), 1).unwrap();
 
     assert_eq!(tree(snapshot.path.as_path()), ["a = 1"]);
-    assert!(snapshot.notes[0].contains("is not a link that massgen made"));
+    assert!(snapshot.notes[0].contains("is not a symlink created by massgen"));
     let theirs = ground.path("snapshots/gemini2.5flash");
     assert_eq!(tree(&theirs), ["theirs.txt = theirs"]);
 }
@@ -385,7 +385,7 @@ fn a_users_directory_is_used_as_it_is_by_one_at_a_time() {
     let first = RunWorkspace::claim(&ground.abs("ws")).unwrap();
     let second = RunWorkspace::claim(&ground.abs("ws")).unwrap_err();
     let expected = format!(
-        "the workspace `{}` is in use by another agent or another run",
+        "workspace `{}` is in use by another agent or another run",
         ground.path("ws").display()
     );
     assert_eq!(second.to_string(), expected);
@@ -557,10 +557,10 @@ fn files_are_read_up_to_their_limit() {
     assert_eq!(read.as_deref(), Some("original\n".as_bytes()));
     let refused = files::read_capped(&victim, 8).unwrap_err();
     assert_eq!(refused.to_string(), format!("cannot read `{victim}`"));
-    assert_eq!(refused.hints(), ["a file of at most 8 bytes is expected"]);
+    assert_eq!(refused.hints(), ["expected a file of at most 8 bytes"]);
     assert!(files::read_capped(&ground.abs("x"), 8).unwrap().is_none());
     let directory = files::read_capped(&ground.abs("ws"), 8).unwrap_err();
-    assert_eq!(directory.hints(), ["a file is expected"]);
+    assert_eq!(directory.hints(), ["expected a file"]);
 }
 
 #[test]

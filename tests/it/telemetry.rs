@@ -393,7 +393,11 @@ fn nothing_is_told_unless_the_environment_itself_asks_for_it() {
         );
     }
     let malformed = team().env(variable, "localhost:4318").success();
-    assert!(malformed.stderr().contains("warning: no telemetry is sent"));
+    assert!(
+        malformed
+            .stderr()
+            .contains("warning: telemetry is disabled")
+    );
     assert_eq!(collector.server.requests().len(), 0);
 
     let _control = team().env(variable, url).success();

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use massgen::config::workflow::{ProjectChoice, WorkflowConfig};
+use massgen::orchestrator::execution::RunInvocation;
 use massgen::path::{AbsPath, RelPath};
 use massgen::pipeline::repository::{NewPipeline, PipelineRepository};
 use massgen::roles::built_in::built_in;
@@ -13,6 +14,7 @@ use massgen::roles::{PipelineSpec, PipelineStage, RoleName};
 use massgen::world::git::hub::NewCommit;
 use massgen::world::git::object::{BranchName, CommitAuthor, ObjectId};
 use massgen::world::git::tree::TreeEdit;
+use massgen::world::store::diagnostic_log::LogDetail;
 use massgen::world::store::redact::Redactor;
 use serde_json::Value;
 
@@ -58,12 +60,18 @@ impl Played {
         let base = AbsPath::new(project.path("")).unwrap();
         let (ground, _) = PipelineRepository::create(NewPipeline {
             workflow: &workflow,
-            task: ("Write a game", "Write a game"),
+            task: "Write a game",
+            question: "Write a game",
             opened: &[],
             base: &base,
             pipelines: &base.join(".massgen/pipelines"),
             env: &std::env::vars().collect(),
-            invocation: (None, None, &[]),
+            invocation: &RunInvocation {
+                config_path: None,
+                config_text: None,
+                arguments: Vec::new(),
+                detail: LogDetail::Plain,
+            },
             redactor: &Redactor::new(Vec::new()),
         })
         .await
@@ -279,7 +287,7 @@ async fn the_work_of_a_role_is_taken_out_once() {
     // A running pipeline is not changed.
     let finished = project.retyped(words).failure(3);
     assert!(
-        finished.stderr().contains("another process works on"),
+        finished.stderr().contains("another process is working on"),
         "{}",
         finished.stderr()
     );
@@ -424,7 +432,7 @@ async fn what_is_not_there_is_named() {
     let project = Project::new();
     let finished = project.args(["log"]).failure(2);
     assert!(
-        finished.stderr().contains("there is no pipeline in"),
+        finished.stderr().contains("no pipelines in"),
         "{}",
         finished.stderr()
     );
@@ -441,16 +449,12 @@ async fn what_is_not_there_is_named() {
     let words = ["revert", "--role", "Planner!"];
     let (_played, finished) = played.asked(finished.then([""]), &words, 2).await;
     assert!(
-        finished.stderr().contains("no name for a role"),
+        finished.stderr().contains("not a role name"),
         "{}",
         finished.stderr()
     );
     let finished = finished.then(["log", "pipeline_1999"]).failure(2);
-    assert!(
-        finished
-            .stderr()
-            .contains("there is no pipeline `pipeline_1999`")
-    );
+    assert!(finished.stderr().contains("no pipeline `pipeline_1999`"));
 }
 
 #[test]

@@ -79,7 +79,7 @@ fn a_delivery_is_shown_applied_and_taken_back_by_its_name() {
     );
     assert_eq!(scene.state("rw"), before);
     let (_, err) = check(&scene.massgen(&["undo"]).output().unwrap(), 0);
-    assert!(err.contains("there is nothing left to do"), "{err}");
+    assert!(err.contains("is already reverted"), "{err}");
     let (out, _) = check(&scene.massgen(&["apply"]).output().unwrap(), 0);
     assert_eq!(
         out,
@@ -99,10 +99,7 @@ fn what_lies_elsewhere_is_touched_only_if_it_is_named() {
         command.current_dir(scene.path("other")).output().unwrap()
     };
     let (_, err) = check(&elsewhere(&["undo"]), 2);
-    assert!(
-        err.contains("lies outside of the current directory"),
-        "{err}"
-    );
+    assert!(err.contains("is outside the current directory"), "{err}");
     assert_eq!(scene.text("rw/README.md"), "ours\n");
     let named = scene.path("rw").display().to_string();
     check(&elsewhere(&["undo", "--path", &named]), 0);
@@ -119,7 +116,7 @@ fn what_was_changed_since_is_told_by_the_exit_status() {
         out,
         "left rw/README.md: it was changed since\nremoved rw/new\n"
     );
-    assert!(err.contains("1 name stayed; `--force`"), "{err}");
+    assert!(err.contains("1 name not reverted; `--force`"), "{err}");
     check(&scene.massgen(&["undo", "--force"]).output().unwrap(), 0);
     assert_eq!(scene.text("rw/README.md"), "readme\n");
 }
@@ -216,8 +213,8 @@ fn contents(scene: &Scene) -> Vec<String> {
 
 #[test]
 fn what_an_error_says_of_a_rollback_is_what_the_next_start_does() {
-    const NOTHING: &str = "nothing was changed: what had been done was taken back";
-    const BACK: &str = "the next start does it";
+    const NOTHING: &str = "nothing was changed: the changes so far were rolled back";
+    const BACK: &str = "the next start of massgen does it";
     const FORWARD: &str = "the next start completes the delivery";
     /// Less than the shortest line of the journal, in bytes.
     const STEP: usize = 16;
@@ -419,12 +416,12 @@ fn files_and_hunks_are_chosen_on_a_terminal() {
     // The files are listed by name: d/1, long, run.sh.
     let (shown, status) = typed(&scene, &["apply"], "x\nc\ny\ns\nn\ny\nn\n");
     for line in [
-        "This would change:",
+        "Changes:",
         "d/1  +1",
         "long  +2",
         "run.sh  +0",
-        "(2/2) take this hunk of `long`?",
-        "not taken",
+        "(2/2) apply this hunk of `long`?",
+        "not accepted",
     ] {
         assert!(
             shown
@@ -493,7 +490,10 @@ fn run_typed(project: &Project, keys: &str) -> (String, u32) {
 fn a_run_asks_before_it_delivers_and_keeps_what_is_not_taken() {
     let project = run_with("delivery: review");
     let (shown, status) = run_typed(&project, "n\n");
-    assert!(shown.contains("0 files delivered, 1 not taken"), "{shown}");
+    assert!(
+        shown.contains("0 files delivered, 1 not accepted"),
+        "{shown}"
+    );
     assert_eq!(status, 0, "{shown}");
     assert!(!project.path("out.txt").exists());
     let applied = project.retyped(["apply", "--yes"]).success();
@@ -539,7 +539,7 @@ fn a_run_that_is_terminated_while_it_asks_applies_nothing_and_says_so() {
     let process = terminal.process().to_string();
     let sent = Command::new("kill").args(["-TERM", &process]).status();
     assert!(sent.unwrap().success());
-    terminal.says("what the final agent had changed is not delivered");
+    terminal.says("the final agent's changes were not delivered");
     let project = terminal.ends(130);
     assert!(!project.path("out.txt").exists());
 }
@@ -593,11 +593,11 @@ fn other_permission_bits_of_a_directory_are_told() {
     let (out, _) = check(&scene.massgen(&["apply", "--yes"]).output().unwrap(), 0);
     assert_eq!(
         out,
-        "mode rw/open: a new directory of mode 777; everybody may write there\n\
-         mode rw/open/deep: a new directory of mode 777; everybody may write there\n\
+        "mode rw/open: a new directory of mode 777; it is world-writable\n\
+         mode rw/open/deep: a new directory of mode 777; it is world-writable\n\
          created rw/open/deep/f\n\
          mode rw/plain: the directory's mode 755 becomes 700\n\
-         mode rw/src: the directory's mode 755 becomes 777; everybody may write there\n"
+         mode rw/src: the directory's mode 755 becomes 777; it is world-writable\n"
     );
     let (out, _) = check(&scene.massgen(&["undo"]).output().unwrap(), 0);
     assert!(out.contains("restored rw/src\n"), "{out}");
@@ -624,7 +624,7 @@ fn what_massgen_did_not_make_is_not_the_last_delivery() {
     assert_eq!(out, "restored rw/README.md\n");
     let (_, err) = check(&scene.massgen(&["undo", "log_9"]).output().unwrap(), 3);
     assert!(
-        err.contains("was not made here, and is not believed"),
+        err.contains("it was not created by massgen in this directory"),
         "{err}"
     );
 }
@@ -638,7 +638,7 @@ fn a_pipe_is_not_replaced_and_nothing_else_is_changed_then() {
     assert!(made.unwrap().success());
     let (_, err) = check(&scene.massgen(&["undo", "--force"]).output().unwrap(), 2);
     assert!(
-        err.contains("rw/new` is a named pipe by now, which could not be kept"),
+        err.contains("rw/new` is now a named pipe, which could not be kept"),
         "{err}"
     );
     assert!(!scene.has("rw/run.sh") && scene.has("rw/new"));
@@ -677,9 +677,7 @@ fn the_answer_of_another_agent_can_be_taken() {
         .then(["apply", "log", "--agent", "nobody"])
         .failure(2);
     assert!(
-        finished
-            .stderr()
-            .contains("no agent `nobody` gave an answer"),
+        finished.stderr().contains("agent `nobody` gave no answer"),
         "{}",
         finished.stderr()
     );

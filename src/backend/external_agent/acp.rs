@@ -94,7 +94,7 @@ impl AcpProtocol {
             let said = text_at(error, "/message");
             let more = error.pointer("/data/details").and_then(Value::as_str);
             let why = format!("{said} {}", more.unwrap_or_default());
-            let why = format!("the program refuses: {}", why.trim());
+            let why = format!("the program reported an error: {}", why.trim());
             return if id >= FIRST_PROMPT {
                 Ok(vec![AgentEvent::Failed(ExternalAgentError::Transient(why))])
             } else {

@@ -17,19 +17,20 @@ use crate::world::exec::{self, ActionOutcome};
 
 /// Returns the line that answers a request, if there is one, and the tool call to show to the user.
 pub(super) async fn handle_agent_request(
-    tongue: &dyn AgentProtocol,
-    lodging: AgentLauncher,
-    (id, wish): (&Value, AgentRequest),
+    protocol: &dyn AgentProtocol,
+    launcher: AgentLauncher,
+    id: &Value,
+    request: AgentRequest,
 ) -> (Option<String>, Option<NativeToolCall>) {
-    match wish {
+    match request {
         AgentRequest::Permission(asked) => {
-            let (asked, decision) = decide_permission(external_caller(&lodging), asked).await;
+            let (asked, decision) = decide_permission(external_caller(&launcher), asked).await;
             let option = if decision.is_ok() {
                 &asked.yes
             } else {
                 &asked.no
             };
-            let answer = tongue.encode_permission_response(id, option.as_deref());
+            let answer = protocol.encode_permission_response(id, option.as_deref());
             // The agent itself reports the calls that it may make.
             let told = decision.err().map(|why| NativeToolCall {
                 denied: Some(why),
@@ -40,44 +41,45 @@ pub(super) async fn handle_agent_request(
         AgentRequest::Read(path, line, limit) => {
             let lines = requested_lines(line, limit);
             let read = |path| ToolCall::ReadTextFile { path, lines };
-            let (given, told) = execute_through_gate(lodging, ("read", &path), read).await;
+            let (given, told) = execute_through_gate(launcher, "read", &path, read).await;
             let given = given.map(|text| json!({ "content": text }));
-            (tongue.encode_fs_response(id, given), Some(told))
+            (protocol.encode_fs_response(id, given), Some(told))
         }
         AgentRequest::Write(path, content) => {
             let write = |path| ToolCall::WriteFile { path, content };
-            let (given, told) = execute_through_gate(lodging, ("write", &path), write).await;
+            let (given, told) = execute_through_gate(launcher, "write", &path, write).await;
             let given = given.map(|_| json!({}));
-            (tongue.encode_fs_response(id, given), Some(told))
+            (protocol.encode_fs_response(id, given), Some(told))
         }
     }
 }
 
 /// Returns the line that refuses a request because the turn ends, if there is one.
 pub(super) fn encode_rejection(
-    tongue: &dyn AgentProtocol,
+    protocol: &dyn AgentProtocol,
     id: &Value,
-    wish: &AgentRequest,
+    request: &AgentRequest,
 ) -> Option<String> {
-    match wish {
-        AgentRequest::Permission(_) => tongue.encode_permission_response(id, None),
+    match request {
+        AgentRequest::Permission(_) => protocol.encode_permission_response(id, None),
         AgentRequest::Read(..) | AgentRequest::Write(..) => {
-            tongue.encode_fs_response(id, Err(NOBODY_WAITS.to_owned()))
+            protocol.encode_fs_response(id, Err(NOBODY_WAITS.to_owned()))
         }
     }
 }
 
 /// Performs the file operation that the agent requests, if the gate permits it.
 async fn execute_through_gate(
-    lodging: AgentLauncher,
-    (tool, path): (&str, &str),
+    launcher: AgentLauncher,
+    tool: &str,
+    path: &str,
     make: impl FnOnce(UserPath) -> ToolCall,
 ) -> (Result<String, String>, NativeToolCall) {
-    let path = absolute_path(&lodging.dir(), path);
+    let path = absolute_path(&launcher.dir(), path);
     let mut told = native_tool_call(tool, &Value::from(path.as_str()));
     let call = UserPath::parse(path).map(make);
     let done = match call.map_err(|why| why.to_string()) {
-        Ok(call) => execute_call(lodging, call).await,
+        Ok(call) => execute_call(launcher, call).await,
         Err(why) => Err(why),
     };
     told.denied = done.clone().err();
@@ -86,7 +88,7 @@ async fn execute_through_gate(
 
 /// Returns the gate's decision about a permission request.
 async fn decide_permission(
-    foreigner: ExternalCaller,
+    caller: ExternalCaller,
     asked: ToolPermissionRequest,
 ) -> (ToolPermissionRequest, Result<(), String>) {
     let foreign = match &asked.action {
@@ -97,13 +99,13 @@ async fn decide_permission(
         }
     };
     let tool = asked.tool.clone();
-    let decided = spawn_blocking(move || foreigner.decide(&tool, foreign)).await;
+    let decided = spawn_blocking(move || caller.decide(&tool, foreign)).await;
     let decision = decided.unwrap_or_else(|_| Err("denied: massgen has a bug".to_owned()));
     (asked, decision)
 }
 
-async fn execute_call(lodging: AgentLauncher, call: ToolCall) -> Result<String, String> {
-    let carry_out = move || match lodging.gate.check(call) {
+async fn execute_call(launcher: AgentLauncher, call: ToolCall) -> Result<String, String> {
+    let carry_out = move || match launcher.gate.check(call) {
         Err(denial) => Err(denial.to_string()),
         Ok(permitted) => {
             let observed = exec::run(permitted);

@@ -153,11 +153,11 @@ impl ExternalAgentSession {
 
     async fn start(&mut self, seated: &SandboxedAgent) -> Result<(), ExternalAgentError> {
         let seat = &seated.launch;
-        let how = (&*self.protocol, &self.launch_context);
         let process = start_process(
             &seat.launcher,
             &seat.command,
-            how,
+            &*self.protocol,
+            &self.launch_context,
             &self.socket_server.agent_socket,
         )
         .await?;

@@ -37,35 +37,35 @@ pub(super) struct AgentConnection {
 
 /// Writes the agent's files and starts its process.
 pub(super) async fn start_process(
-    lodging: &AgentLauncher,
+    launcher: &AgentLauncher,
     command: &[String],
-    (tongue, around): (&dyn AgentProtocol, &LaunchContext),
-    door: &Arc<AgentSocket>,
+    protocol: &dyn AgentProtocol,
+    context: &LaunchContext,
+    socket: &Arc<AgentSocket>,
 ) -> Result<AgentConnection, ExternalAgentError> {
-    let launch = tongue.launch(around);
-    let lasting = |why: String| {
-        ExternalAgentError::Permanent(format!("the program cannot be started: {why}"))
-    };
+    let launch = protocol.launch(context);
+    let lasting =
+        |why: String| ExternalAgentError::Permanent(format!("cannot start the program: {why}"));
     for (path, text) in &launch.files {
-        let left = lodging.write_home_file(path, text);
+        let left = launcher.write_home_file(path, text);
         left.map_err(|error| lasting(error.to_string()))?;
     }
     let program: Vec<String> = command.iter().cloned().chain(launch.arguments).collect();
-    let (lodging, door) = (lodging.clone(), Arc::clone(door));
-    let started = spawn_blocking(move || lodging.start(program, &door)).await;
-    let started = started.map_err(|_| lasting("massgen has a bug".to_owned()))?;
+    let (launcher, socket) = (launcher.clone(), Arc::clone(socket));
+    let started = spawn_blocking(move || launcher.start(program, &socket)).await;
+    let started = started.map_err(|_| lasting("bug in massgen".to_owned()))?;
     AgentConnection::new(started.map_err(lasting)?).map_err(|error| lasting(error.to_string()))
 }
 
 impl AgentConnection {
-    fn new(mut lodger: AgentProcess) -> std::io::Result<Self> {
-        let gone = || std::io::Error::other("its pipes are gone");
-        let input = lodger.input.take().ok_or_else(gone)?;
-        let output = lodger.output.take().ok_or_else(gone)?;
+    fn new(mut agent: AgentProcess) -> std::io::Result<Self> {
+        let gone = || std::io::Error::other("its pipes are missing");
+        let input = agent.input.take().ok_or_else(gone)?;
+        let output = agent.output.take().ok_or_else(gone)?;
         Ok(Self {
             input: Some(pipe::Sender::from_owned_fd(input)?),
             output: BufReader::new(pipe::Receiver::from_owned_fd(output)?),
-            process: Some(lodger),
+            process: Some(agent),
             line: Vec::new(),
             values: JsonValueCounter::default(),
         })
@@ -86,7 +86,7 @@ impl AgentConnection {
                 Ok(Ok(())) => {}
                 Ok(Err(_)) => return Err(self.exit_error().await),
                 Err(_) => {
-                    let why = "the program does not read what it is told";
+                    let why = "the program does not read its input";
                     return Err(ExternalAgentError::Transient(why.to_owned()));
                 }
             }
@@ -132,7 +132,7 @@ impl AgentConnection {
     async fn exit_error(&mut self) -> ExternalAgentError {
         self.input = None;
         let words = match self.process.take() {
-            Some(lodger) => spawn_blocking(move || lodger.exit_report()).await.ok(),
+            Some(agent) => spawn_blocking(move || agent.exit_report()).await.ok(),
             None => None,
         };
         let (ended, errors) = words.unwrap_or_default();
@@ -148,6 +148,6 @@ impl AgentConnection {
         } else {
             format!("; it wrote: {last}")
         };
-        ExternalAgentError::Transient(format!("the program is gone{ended}{wrote}"))
+        ExternalAgentError::Transient(format!("the program has exited{ended}{wrote}"))
     }
 }

@@ -67,7 +67,7 @@ impl Backend for ExternalAgent {
     fn ask<'a>(&'a self, _request: ModelRequest<'a>) -> ReplyStream<'a> {
         let error = BackendError {
             kind: BackendErrorKind::Permanent,
-            message: format!("`{}` has nothing here that holds it", self.config.vendor),
+            message: format!("`{}` has no sandbox here", self.config.vendor),
         };
         Box::pin(stream::iter([Err(error)]))
     }

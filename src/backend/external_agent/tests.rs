@@ -87,7 +87,7 @@ fn an_acp_guest_is_greeted_prompted_and_heard() {
 #[test]
 fn an_acp_guest_that_refuses_is_told_of() {
     let refuses = |id: u64| json!({"id": id, "error": {"code": 1, "message": "no key"}});
-    let why = "the program refuses: no key".to_owned();
+    let why = "the program reported an error: no key".to_owned();
     assert_eq!(
         hear(&mut begun(), &refuses(1)),
         Err(ExternalAgentError::Permanent(why.clone()))

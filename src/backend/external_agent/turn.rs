@@ -146,13 +146,11 @@ impl<'a> AgentTurn<'a> {
 
     async fn advance(&mut self) -> Result<(), ExternalAgentError> {
         let Some(held) = &mut self.session else {
-            return Err(ExternalAgentError::Permanent(
-                "massgen has a bug".to_owned(),
-            ));
+            return Err(ExternalAgentError::Permanent("bug in massgen".to_owned()));
         };
         let Some(process) = &mut held.process else {
             return Err(ExternalAgentError::Transient(
-                "the program is gone".to_owned(),
+                "the program has exited".to_owned(),
             ));
         };
         let next = tokio::select! {
@@ -180,7 +178,7 @@ impl<'a> AgentTurn<'a> {
             }
             TurnWakeup::Silence => {
                 let seconds = self.agent.silence_max().as_secs();
-                let why = format!("the program said nothing for {seconds} s");
+                let why = format!("the program sent nothing for {seconds} s");
                 return Err(ExternalAgentError::Transient(why));
             }
             TurnWakeup::TimeOver => {
@@ -197,7 +195,7 @@ impl<'a> AgentTurn<'a> {
     fn count(&mut self, bytes: usize) -> Result<(), ExternalAgentError> {
         self.bytes = self.bytes.saturating_add(bytes);
         if self.bytes > REPLY_BYTES_MAX {
-            let why = format!("the program said more than {REPLY_BYTES_MAX} bytes in one turn");
+            let why = format!("the program sent more than {REPLY_BYTES_MAX} bytes in one turn");
             return Err(ExternalAgentError::Permanent(why));
         }
         Ok(())
@@ -260,7 +258,7 @@ impl<'a> AgentTurn<'a> {
         };
         held.refusal = encode_rejection(&*held.protocol, id, &wish);
         let lodging = self.agent.launch.launcher.clone();
-        let (answer, told) = handle_agent_request(&*held.protocol, lodging, (id, wish)).await;
+        let (answer, told) = handle_agent_request(&*held.protocol, lodging, id, wish).await;
         held.refusal = None;
         if let Some(told) = told {
             self.push_native_tool_call(told);

@@ -72,7 +72,8 @@ pub(crate) fn base_url(config: &BackendConfig, around: ConnectContext<'_>) -> Re
 
 fn missing_base_url_error(vendor: &Vendor) -> Error {
     let message = format!("`type: {}` needs an endpoint", vendor.name);
-    let error = Error::new(ErrorKind::Config, message).with_hint("give `base_url` beside `type`");
+    let error =
+        Error::new(ErrorKind::Config, message).with_hint("set `base_url` in addition to `type`");
     match vendor.base_url_variable {
         Some(variable) => error.with_hint(format!("or set `{variable}`")),
         None => error,
@@ -108,14 +109,14 @@ pub(crate) fn key(
 
 fn missing_key_error(vendor: &Vendor, variables: &[&str]) -> Error {
     let names = list_names(variables, "or");
-    let message = format!("no key for `{}`: {names} is not set", vendor.name);
+    let message = format!("no API key for `{}`: {names} is not set", vendor.name);
     Error::new(ErrorKind::Environment, message)
         .with_hint(format!(
-            "export {names}, or write it into `.env` in this directory or in `~/.massgen/.env`"
+            "export {names}, or set it in `.env` in this directory or in `~/.massgen/.env`"
         ))
         .with_hint(
-            "or see massgen work without a key: \
-             `massgen --config @examples/basic/offline_demo \"write a hello program\"`",
+            "or try massgen without an API key: `massgen --config @examples/basic/offline_demo \
+             \"write a hello program\"`",
         )
 }
 
@@ -162,7 +163,7 @@ fn api_version(parameters: &Map<String, Value>, around: ConnectContext<'_>) -> R
         None | Some(Value::Null) => Ok((around.env)("AZURE_OPENAI_API_VERSION")
             .unwrap_or_else(|| API_VERSION_DEFAULT.to_owned())),
         Some(other) => {
-            let message = format!("`{API_VERSION}: {other}` is not a text");
+            let message = format!("`{API_VERSION}: {other}` is not a string");
             Err(Error::new(ErrorKind::Config, message).with_hint(format!(
                 "write it as `{API_VERSION}: \"{API_VERSION_DEFAULT}\"`"
             )))
@@ -243,16 +244,16 @@ fn beta_header(parameters: &Map<String, Value>) -> Result<Option<HeaderValue>> {
     }
     let names = names.join(",");
     HeaderValue::from_str(&names).map(Some).map_err(|_| {
-        let message = format!("`betas: {names}` holds characters that cannot be sent");
+        let message = format!("`betas: {names}` contains characters that cannot be sent");
         Error::new(ErrorKind::Config, message).with_hint("write them as `betas: [name-2026-01-31]`")
     })
 }
 
 fn unsendable_key_error(key: &ApiKey) -> Error {
     let message = format!(
-        "the key from {} holds characters that cannot be sent",
+        "the API key from {} contains characters that cannot be sent",
         key.origin
     );
     Error::new(ErrorKind::Environment, message)
-        .with_hint("a key is one line of letters, digits and signs: look for line breaks in it")
+        .with_hint("an API key is one line of printable ASCII characters: check for line breaks")
 }

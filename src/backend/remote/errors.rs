@@ -97,7 +97,7 @@ impl RemoteErrors {
             let message = format!("cannot be reached at `{}`: {cause}", self.place);
             self.error(BackendErrorKind::Unreachable, &message)
         } else {
-            self.transient(&format!("broke the connection off: {cause}"))
+            self.transient(&format!("closed the connection: {cause}"))
         }
     }
 
@@ -107,14 +107,14 @@ impl RemoteErrors {
             ReplyDecodeError::Malformed(why) => self.malformed(&why),
             ReplyDecodeError::VendorError(text) => self.vendor_error(&text),
             ReplyDecodeError::GaveUp(reason) => self.model_gave_up(&reason),
-            ReplyDecodeError::UnexpectedEnd => self.transient("ended its reply in the middle"),
+            ReplyDecodeError::UnexpectedEnd => self.transient("sent an incomplete reply"),
         }
     }
 
     /// Returns the error that the reply took too long.
     pub(super) fn reply_timed_out(&self, total: Duration) -> BackendError {
         self.transient(&format!(
-            "did not end its reply in {} s",
+            "did not finish its reply in {} s",
             total.as_secs_f64()
         ))
     }
@@ -138,7 +138,7 @@ impl RemoteErrors {
     pub(super) fn web_page(&self) -> BackendError {
         let place = &self.place;
         self.permanent(&format!(
-            "answered with a web page at `{place}`: is `base_url` right?"
+            "answered with a web page at `{place}`: check `base_url`"
         ))
     }
 
@@ -173,10 +173,10 @@ impl RemoteErrors {
             (404, _) => format!(" (asked at `{}`)", self.place),
             (300..400, _) => self.describe_redirect(headers),
             (400 | 422, _) if words.contains("stream_options") => {
-                " (`stream_options: null` beside `model` leaves it out)".to_owned()
+                " (set `stream_options: null` next to `model` to omit it)".to_owned()
             }
             (400, _) if words.starts_with("Encrypted content is not supported") => {
-                " (`include: null` beside `model` does not ask for it)".to_owned()
+                " (set `include: null` next to `model` to not request it)".to_owned()
             }
             _ => String::new(),
         };

@@ -86,7 +86,10 @@ impl<'a> ResponsesDecoder<'a> {
     fn text_position(&mut self, event: &Value) -> Result<TextPosition, OutputFault> {
         let part = |field| event.get(field).and_then(Value::as_u64);
         let part = part("summary_index").or_else(|| part("content_index"));
-        Ok((self.output.position(event)?, part.unwrap_or_default()))
+        Ok(TextPosition {
+            item: self.output.position(event)?,
+            part: part.unwrap_or_default(),
+        })
     }
 
     /// Handles a whole item, and its texts that have not come in pieces.
@@ -96,21 +99,23 @@ impl<'a> ResponsesDecoder<'a> {
         item: &Value,
         events: &mut Vec<ReplyEvent>,
     ) -> Result<(), ReplyDecodeError> {
-        let position = self.output.upsert(index, item)?;
+        let item_position = self.output.upsert(index, item)?;
+        let position = |part| TextPosition {
+            item: item_position,
+            part,
+        };
         let parts = |field| item.get(field).and_then(Value::as_array).into_iter();
         let numbered = |field| parts(field).flat_map(|parts| (0..).zip(parts));
         match kind(item) {
             "message" => {
                 for (number, part) in numbered("content") {
-                    let whole = self.text.take_whole((position, number), part_text(part));
+                    let whole = self.text.take_whole(position(number), part_text(part));
                     events.extend(whole.map(ReplyEvent::Text));
                 }
             }
             "reasoning" => {
                 for (number, part) in numbered("summary").chain(numbered("content")) {
-                    let whole = self
-                        .reasoning
-                        .take_whole((position, number), part_text(part));
+                    let whole = self.reasoning.take_whole(position(number), part_text(part));
                     events.extend(whole.map(ReplyEvent::Reasoning));
                 }
             }

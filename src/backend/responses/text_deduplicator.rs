@@ -3,8 +3,14 @@
 
 use std::collections::BTreeSet;
 
-/// The position of a text: that of its item, and the index of the part within the item.
-pub(super) type TextPosition = (usize, u64);
+/// The position of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct TextPosition {
+    /// The position of its item.
+    pub(super) item: usize,
+    /// The index of the part within the item.
+    pub(super) part: u64,
+}
 
 /// The texts of one kind in a reply that have been emitted so far.
 #[derive(Debug, Default)]

@@ -81,7 +81,7 @@ impl ScriptedBackend {
             .map(|(position, (reply, _))| format!("`replies[{position}]` waits for {}", reply.when))
             .collect();
         let left = if waiting.is_empty() {
-            "all of its replies have been given".to_owned()
+            "all of its replies are used".to_owned()
         } else {
             waiting.join("; ")
         };

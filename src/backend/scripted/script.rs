@@ -243,6 +243,5 @@ fn map_json_texts(value: &mut Value, change: &impl Fn(&str) -> String) {
 }
 
 fn malformed(message: String) -> Error {
-    Error::new(ErrorKind::Config, message)
-        .with_hint("the format of scripts is in `docs/scripted.md`")
+    Error::new(ErrorKind::Config, message).with_hint("see `docs/scripted.md` for the format")
 }

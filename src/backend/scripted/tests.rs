@@ -153,7 +153,7 @@ fn an_exhausted_script_says_so() {
     let backend = scripted("replies: [{text: once}]");
     ask(&backend, &[user("Go.")]);
     let events = ask(&backend, &[user("Go."), assistant(&[]), user("Again.")]);
-    insta::assert_snapshot!(events.join("\n"), @"Permanent: the script has no reply for this request, which follows 1 replies and ends in `Again.`: all of its replies have been given");
+    insta::assert_snapshot!(events.join("\n"), @"Permanent: the script has no reply for this request, which follows 1 replies and ends in `Again.`: all of its replies are used");
 }
 
 #[test]

@@ -40,28 +40,30 @@ pub(crate) fn run(
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
     if let Some(pipeline) = pipeline::resolve_pipeline(&asked.run, host)? {
-        return pipeline::run(pipeline, (host, asked), output);
+        return pipeline::run(pipeline, host, asked, output);
     }
-    if asked.shape.is_some() || asked.push.is_some() {
-        return Err(usage_error("`--as` and `--push` are for pipelines")
-            .with_hint("`massgen branches` shows the last pipeline of this directory"));
+    if asked.history.is_some() || asked.push.is_some() {
+        return Err(
+            usage_error("`--history` and `--push` apply only to pipelines")
+                .with_hint("`massgen branches` shows the last pipeline of this directory"),
+        );
     }
     let (deliveries, name) = find_delivery(&asked.run, DeliveryUse::Apply, host, output)?;
     let paths = resolve_paths(&asked.path, host);
     let Some(agent) = &asked.agent else {
-        if let Some(status) = reapply((host, asked), (&deliveries, &name), &paths, output)? {
+        if let Some(status) = reapply(host, asked, &deliveries, &name, &paths, output)? {
             return Ok(status);
         }
         let applied = applied_paths(OpenDelivery::open(&deliveries, &name)?)?;
         let delivery = OpenDelivery::open(&deliveries, &name)?;
         let offer = delivery.read_source()?;
-        return apply_delivery((host, asked), &delivery, (&offer, applied), output);
+        return apply_delivery(host, asked, &delivery, &offer, applied, output);
     };
     let offer = OpenDelivery::open(&deliveries, &name)?.read_source()?;
     let offer = agent_source(&name, agent, offer, host)?;
     let delivery = OpenDelivery::create(&deliveries, &name)?;
     delivery.write_source(&offer)?;
-    let status = apply_delivery((host, asked), &delivery, (&offer, Vec::new()), output)?;
+    let status = apply_delivery(host, asked, &delivery, &offer, Vec::new(), output)?;
     if !delivery.is_applied() {
         delivery.discard()?;
     }
@@ -70,8 +72,10 @@ pub(crate) fn run(
 
 /// Applies again what was reverted, if anything was; otherwise returns `None`.
 fn reapply(
-    (host, asked): (&Host, &ApplyArguments),
-    (deliveries, name): (&AbsPath, &str),
+    host: &Host,
+    asked: &ApplyArguments,
+    deliveries: &AbsPath,
+    name: &str,
     paths: &[AbsPath],
     output: &mut CliOutput<'_>,
 ) -> Result<Option<ExitStatus>> {
@@ -94,7 +98,7 @@ fn reapply(
         return Ok(Some(ExitStatus::Interrupted));
     }
     let rows = delivered.move_steps(UndoDirection::Again, paths, ChangedFilePolicy::Kept)?;
-    report((name, &host.cwd), &rows, UndoRemedy::None, output).map(Some)
+    report(name, &host.cwd, &rows, UndoRemedy::None, output).map(Some)
 }
 
 /// Shows what was reverted, and asks whether to apply it again.
@@ -117,7 +121,7 @@ fn confirm_reapply(
         ]);
     }
     let mut lines = TerminalLines::new(CancellationToken::new());
-    output.ask("[a]pply what was taken back, [n]othing?");
+    output.ask("[a]pply what was reverted, [n]othing?");
     let answer = lines.next();
     answer.is_some_and(|answer| matches!(answer.as_str(), "a" | "apply"))
 }
@@ -153,10 +157,10 @@ fn agent_source(
     }
     let files = match snapshot {
         None => {
-            let message = format!("no agent `{agent}` gave an answer in `{name}`");
+            let message = format!("agent `{agent}` gave no answer in `{name}`");
             let known = known.join(", ");
             return Err(Error::new(ErrorKind::Usage, message)
-                .with_hint(format!("agents that gave one: {known}")));
+                .with_hint(format!("agents with an answer: {known}")));
         }
         Some(path) => path.and_then(AbsPath::new),
     };
@@ -166,7 +170,7 @@ fn agent_source(
             .with_hint(format!("`massgen logs show {name}` shows its text"))
     })?;
     let target = offer.tree().ok_or_else(|| {
-        let message = format!("`{name}` had no directory to write to");
+        let message = format!("`{name}` had no write path");
         Error::new(ErrorKind::Usage, message)
     })?;
     let origin = SourceDirectory {
@@ -194,9 +198,11 @@ fn applied_paths(delivery: OpenDelivery) -> Result<Vec<AbsPath>> {
 
 /// Plans, reviews and applies what is offered; `applied` are the paths that were applied before.
 pub(super) fn apply_delivery(
-    (host, asked): (&Host, &ApplyArguments),
+    host: &Host,
+    asked: &ApplyArguments,
     delivery: &OpenDelivery,
-    (offer, applied): (&DeliverySource, Vec<AbsPath>),
+    offer: &DeliverySource,
+    applied: Vec<AbsPath>,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
     let paths = resolve_paths(&asked.path, host);
@@ -208,7 +214,7 @@ pub(super) fn apply_delivery(
     let mut planned = plan(delivery, offer, Some(&since))?;
     let mut known = planned.paths();
     known.extend(applied);
-    require_known_path(&paths, (delivery.name(), &known), &host.cwd)?;
+    require_known_path(&paths, delivery.name(), &known, &host.cwd)?;
     planned
         .refused
         .retain(|refusal| is_selected(&refusal.path.to_abs(), &paths));

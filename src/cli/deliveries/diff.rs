@@ -42,7 +42,7 @@ pub(crate) fn run(
     if delivery.is_applied() {
         if let Some(mut delivered) = AppliedDelivery::open(delivery)? {
             let known = delivered.names().map(|(path, ..)| path).collect();
-            require_known_path(&paths, (&name, &known), &host.cwd)?;
+            require_known_path(&paths, &name, &known, &host.cwd)?;
             let differences = delivered.differences();
             let meant = differences.filter(|found| is_selected_difference(found, &paths));
             return print(host, asked, meant, output);
@@ -71,7 +71,7 @@ fn show_pending(
         bases: None,
     };
     let planned = plan(delivery, &offer, Some(&since))?;
-    require_known_path(&paths, (delivery.name(), &planned.paths()), &host.cwd)?;
+    require_known_path(&paths, delivery.name(), &planned.paths(), &host.cwd)?;
     for refusal in &planned.refused {
         let path = display_path(&refusal.path.to_abs(), &host.cwd);
         output.warning(&format!("`{path}` cannot be delivered: {}", refusal.reason));

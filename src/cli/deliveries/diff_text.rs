@@ -162,7 +162,9 @@ fn change_word(difference: &DeliveryDifference) -> &'static str {
 fn describe_change(difference: &DeliveryDifference) -> String {
     match change_word(difference) {
         "binary" => "binary files differ".to_owned(),
-        "changed since" => "what was delivered was changed since, and is not kept".to_owned(),
+        "changed since" => {
+            "the delivered content was changed afterwards and is not kept".to_owned()
+        }
         other => other.to_owned(),
     }
 }

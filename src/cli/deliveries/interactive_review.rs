@@ -125,7 +125,7 @@ pub(crate) fn review(
                 }
             }
             "c" | "choose" => return ask_for_selection(delivery, plan, output, next),
-            _ => output.note("type a, d, c or n, and Enter"),
+            _ => output.note("type a, d, c or n, then Enter"),
         }
     }
 }
@@ -138,7 +138,7 @@ fn show_summary(
     let items = plan.items();
     let mut stats = Vec::new();
     if !items.is_empty() {
-        output.line(&[(TextStyle::Strong, "This would change:")]);
+        output.line(&[(TextStyle::Strong, "Changes:")]);
     }
     for index in &items {
         let Some(entry) = plan.entries.get(*index) else {
@@ -176,7 +176,7 @@ fn show_summary(
     for entry in plan.entries.iter().filter(|entry| entry.is_file()) {
         if let Some(clash) = entry.conflict {
             let name = entry_name(plan, entry);
-            output.warning(&format!("`{name}` is left alone: {}", clash.reason()));
+            output.warning(&format!("`{name}` is unchanged: {}", clash.reason()));
         }
     }
     for refusal in plan.refused.iter().take(REFUSED_MAX) {
@@ -187,7 +187,7 @@ fn show_summary(
     let more = plan.refused.len().saturating_sub(REFUSED_MAX);
     if more > 0 {
         let more = count_noun(more, "more name");
-        output.warning(&format!("refused as well: {more}"));
+        output.warning(&format!("also refused: {more}"));
     }
     Ok(())
 }
@@ -251,7 +251,7 @@ fn ask_about_file(
     show(output, &lines(found, name));
     let by_hunks = if parts.len() > 1 { ",s" } else { "" };
     loop {
-        output.ask(&format!("take `{name}`? [y,n,a,d,q{by_hunks},?]"));
+        output.ask(&format!("apply `{name}`? [y,n,a,d,q{by_hunks},?]"));
         match next()?.as_str() {
             "y" => return Some(FileReviewAnswer::ThisFile(DeliveryChoice::Taken)),
             "n" => return Some(FileReviewAnswer::ThisFile(DeliveryChoice::Left)),
@@ -259,10 +259,10 @@ fn ask_about_file(
             "d" | "q" => return Some(FileReviewAnswer::AllRemaining(DeliveryChoice::Left)),
             "s" if parts.len() > 1 => return ask_by_hunk(&parts, name, output, next),
             _ => {
-                output.note("y take this file, n leave it, a take it and all that follow");
-                output.note("d or q leave it and all that follow");
+                output.note("y apply this file, n skip it, a apply it and all that follow");
+                output.note("d or q skip it and all that follow");
                 if parts.len() > 1 {
-                    output.note("s choose among its hunks");
+                    output.note("s select hunks");
                 }
             }
         }
@@ -281,7 +281,7 @@ fn ask_by_hunk(
         let place = format!("({}/{})", number.saturating_add(1), parts.len());
         loop {
             output.ask(&format!(
-                "{place} take this hunk of `{name}`? [y,n,a,d,q,?]"
+                "{place} apply this hunk of `{name}`? [y,n,a,d,q,?]"
             ));
             match next()?.as_str() {
                 "y" => taken.push(true),
@@ -289,8 +289,9 @@ fn ask_by_hunk(
                 "a" => taken.resize(parts.len(), true),
                 "d" | "q" => taken.resize(parts.len(), false),
                 _ => {
-                    output.note("y take this hunk, n leave it, a take it and the rest of the file");
-                    output.note("d or q leave it and the rest of the file");
+                    output
+                        .note("y apply this hunk, n skip it, a apply it and the rest of the file");
+                    output.note("d or q skip it and the rest of the file");
                     continue;
                 }
             }

@@ -65,7 +65,8 @@ fn is_selected(path: &AbsPath, paths: &[AbsPath]) -> bool {
 /// typo would look like a success.
 fn require_known_path(
     paths: &[AbsPath],
-    (name, known): (&str, &BTreeSet<AbsPath>),
+    name: &str,
+    known: &BTreeSet<AbsPath>,
     here: &AbsPath,
 ) -> Result<()> {
     let is_unknown = |path: &&AbsPath| !known.iter().any(|known| known.is_within(path));
@@ -73,7 +74,7 @@ fn require_known_path(
         return Ok(());
     };
     let unknown = display_path(unknown, here);
-    let message = format!("nothing of `{name}` lies in `{unknown}`");
+    let message = format!("`{name}` has no changes in `{unknown}`");
     let known: Vec<String> = known.iter().map(|path| display_path(path, here)).collect();
     let near = nearest(&unknown, known.iter().map(String::as_str));
     let error = Error::new(ErrorKind::Usage, message);

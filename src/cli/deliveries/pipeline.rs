@@ -41,7 +41,8 @@ pub(crate) fn resolve_pipeline(wanted: &str, host: &Host) -> Result<Option<Pipel
 /// Applies what the pipeline in `dir` produced.
 pub(crate) fn run(
     dir: PipelineDir,
-    (host, asked): (&Host, &ApplyArguments),
+    host: &Host,
+    asked: &ApplyArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
     recover(host, output)?;
@@ -52,7 +53,7 @@ pub(crate) fn run(
         output.note(match shape {
             HistoryMode::Files => "there are no files to apply",
             HistoryMode::Merge | HistoryMode::Squash => {
-                "there are no files to apply: your branch holds all of them"
+                "there are no files to apply: your branch already has all changes"
             }
         });
         return Ok(ExitStatus::Delivered);
@@ -60,9 +61,9 @@ pub(crate) fn run(
     runtime.block_on(delivering.require_unchanged(shape))?;
     let delivery = OpenDelivery::create(&deliveries_directory(host), &delivering.delivery_name())?;
     let offer = runtime.block_on(file_source(&delivering, &delivery, host))?;
-    let status = apply((&offer, &delivery, shape), (host, asked), output);
+    let status = apply(&offer, &delivery, shape, host, asked, output);
     let applied = if delivery.is_applied() {
-        output.note(&format!("taken back by: massgen undo {}", delivery.name()));
+        output.note(&format!("to revert: massgen undo {}", delivery.name()));
         Some(delivery)
     } else {
         delivery.discard()?;
@@ -107,7 +108,7 @@ async fn open_delivery(
     host: &Host,
 ) -> Result<PipelineDelivery> {
     let ground = PipelineRepository::reopen(dir, &host.env).await?;
-    ground.require_start_directory(&host.cwd, "go there and apply it")?;
+    ground.require_start_directory(&host.cwd, "run `massgen apply` there")?;
     PipelineDelivery::prepare(ground, shape).await
 }
 
@@ -133,30 +134,32 @@ async fn file_source(
 
 /// Applies the recorded source. If a commit follows, applies all of it or nothing.
 fn apply(
-    (offer, delivery, shape): (&DeliverySource, &OpenDelivery, HistoryMode),
-    (host, asked): (&Host, &ApplyArguments),
+    offer: &DeliverySource,
+    delivery: &OpenDelivery,
+    shape: HistoryMode,
+    host: &Host,
+    asked: &ApplyArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
     if shape != HistoryMode::Files {
         let refused = plan(delivery, offer, None)?.refused;
         if let Some(first) = refused.first() {
-            let message = format!("`{}` may not be delivered: {}", first.path, first.reason);
+            let message = format!("`{}` cannot be delivered: {}", first.path, first.reason);
             return Err(Error::new(ErrorKind::Denied, message)
-                .with_hint("deliver the other files without a commit: `--as files`"));
+                .with_hint("deliver the other files without a commit: `--history none`"));
         }
     }
-    apply_delivery((host, asked), delivery, (offer, Vec::new()), output)
+    apply_delivery(host, asked, delivery, offer, Vec::new(), output)
 }
 
 /// Decides how the history of the pipeline is delivered.
 fn history_mode(dir: &PipelineDir, asked: &ApplyArguments) -> Result<HistoryMode> {
     if asked.agent.is_some() {
         return Err(
-            usage_error("a pipeline has no answers of agents to choose from")
-                .with_hint("leave out `--agent`"),
+            usage_error("a pipeline has no answers to choose from").with_hint("omit `--agent`")
         );
     }
-    let shape = match asked.shape {
+    let shape = match asked.history {
         Some(HistoryModeArgument::Squash) => HistoryMode::Squash,
         Some(HistoryModeArgument::Merge) => HistoryMode::Merge,
         None if dir.record()?.project.is_some() && asked.path.is_empty() => HistoryMode::Merge,
@@ -164,13 +167,13 @@ fn history_mode(dir: &PipelineDir, asked: &ApplyArguments) -> Result<HistoryMode
     };
     if shape != HistoryMode::Files && !asked.path.is_empty() {
         return Err(usage_error(
-            "a commit holds all that the pipeline made, and `--path` names a part of it",
+            "a commit contains the whole result of the pipeline, but `--path` selects a part of it",
         )
-        .with_hint("deliver a part without a commit: `--as files`"));
+        .with_hint("deliver a part without a commit: `--history none`"));
     }
     if shape == HistoryMode::Files && asked.push.is_some() {
-        return Err(usage_error("`--push` pushes a commit, and none is made")
-            .with_hint("add `--as merge` or `--as squash`"));
+        return Err(usage_error("`--push` needs a commit, but none is created")
+            .with_hint("add `--history merge` or `--history squash`"));
     }
     Ok(shape)
 }

@@ -22,14 +22,14 @@ pub(crate) fn run(
     let delivery = OpenDelivery::open(&deliveries, &name)?;
     let commit = delivery.commit()?;
     let Some(mut delivered) = AppliedDelivery::open(delivery)? else {
-        let message = format!("nothing of `{name}` was applied");
+        let message = format!("`{name}` has no applied delivery");
         return Err(Error::new(ErrorKind::Usage, message)
             .with_hint(format!("`massgen diff {name}` shows what it would deliver")));
     };
     let paths = resolve_paths(&asked.path, host);
     refuse_outside(&delivered.roots(), &host.cwd, &paths)?;
     let known = delivered.names().map(|(path, ..)| path).collect();
-    require_known_path(&paths, (&name, &known), &host.cwd)?;
+    require_known_path(&paths, &name, &known, &host.cwd)?;
     let since = if asked.force {
         ChangedFilePolicy::Replaced
     } else {
@@ -42,11 +42,11 @@ pub(crate) fn run(
     };
     if let Some(commit) = commit {
         output.note(&format!(
-            "their commit stays, and is taken back by git alone: git revert {commit} (or, to have the files \
-             back: git restore FILE)"
+            "the commit remains; revert it with git: git revert {commit} (or, to restore the \
+             files: git restore FILE)"
         ));
     }
-    report((&name, &host.cwd), &rows, remedy, output)
+    report(&name, &host.cwd, &rows, remedy, output)
 }
 
 /// Advice about names that were not changed.
@@ -60,7 +60,8 @@ pub(super) enum UndoRemedy {
 
 /// Prints what was done, and what was not.
 pub(super) fn report(
-    (name, here): (&str, &AbsPath),
+    name: &str,
+    here: &AbsPath,
     rows: &[UndoRow],
     remedy: UndoRemedy,
     output: &mut CliOutput<'_>,
@@ -79,15 +80,15 @@ pub(super) fn report(
         output.result_line(&[(style, word), (TextStyle::Plain, &format!(" {path}{note}"))])?;
     }
     if rows.is_empty() {
-        output.note(&format!("there is nothing left to do about `{name}`"));
+        output.note(&format!("`{name}` is already reverted"));
     }
     if left > 0 {
         let left = count_noun(left, "name");
         output.warning(&match remedy {
             UndoRemedy::Force => {
-                format!("{left} stayed; `--force` replaces what was changed since")
+                format!("{left} not reverted; `--force` also reverts what was changed afterwards")
             }
-            UndoRemedy::None => format!("{left} stayed"),
+            UndoRemedy::None => format!("{left} not reverted"),
         });
         return Ok(ExitStatus::Denied);
     }

@@ -34,7 +34,7 @@ pub(crate) fn check(state: &AbsPath, disk: Result<DiskProbe>) -> Vec<DoctorFindi
         .map(|(what, _)| feature_name(*what))
         .collect();
     let kind = disk.room.map_or("unknown", |room| room.kind);
-    let message = format!("`{state}` ({kind}): {} tried, all well", names.join(", "));
+    let message = format!("`{state}` ({kind}): {} tested, all OK", names.join(", "));
     let mut findings = vec![DoctorArea::Disk.finding(FindingLevel::Ok, "state directory", message)];
     let failed = disk.tried.iter();
     findings.extend(
@@ -49,7 +49,7 @@ fn feature_name(ability: FileSystemFeature) -> &'static str {
         FileSystemFeature::Write => "writing",
         FileSystemFeature::Sync => "fsync",
         FileSystemFeature::Rename => "renaming",
-        FileSystemFeature::UnnamedFile => "files without a name",
+        FileSystemFeature::UnnamedFile => "unnamed temporary files",
         FileSystemFeature::HardLink => "hard links",
         FileSystemFeature::SharedCopy => "shared copies",
         FileSystemFeature::Lock => "locks",
@@ -60,27 +60,27 @@ fn feature_failure(ability: FileSystemFeature, fault: &str) -> DoctorFinding {
     let (verdict, consequence, remedy) = match ability {
         FileSystemFeature::Write | FileSystemFeature::Sync | FileSystemFeature::Rename => (
             FindingLevel::Missing,
-            "a run cannot keep its state here",
-            Some("run massgen in a directory on another disk"),
+            "a run cannot store its state here",
+            Some("run massgen in a directory on another file system"),
         ),
         FileSystemFeature::UnnamedFile => (
             FindingLevel::Ok,
-            "a run that is killed may leave a file with a hidden name",
+            "a killed run may leave a hidden temporary file",
             None,
         ),
-        FileSystemFeature::HardLink => (FindingLevel::Ok, "each snapshot is a whole copy", None),
+        FileSystemFeature::HardLink => (FindingLevel::Ok, "each snapshot is a full copy", None),
         FileSystemFeature::SharedCopy => (
             FindingLevel::Ok,
-            "what changes between snapshots is copied",
+            "changes between snapshots are copied",
             None,
         ),
         FileSystemFeature::Lock => (
             FindingLevel::Warning,
-            "two runs at once in one workspace are not noticed",
-            Some("do not start two runs at once in this directory"),
+            "two concurrent runs in one workspace are not detected",
+            Some("do not start two runs in this directory at the same time"),
         ),
     };
-    let message = format!("not here ({fault}): {consequence}");
+    let message = format!("not supported ({fault}): {consequence}");
     let finding = DoctorArea::Disk.finding(verdict, feature_name(ability), message);
     remedy.into_iter().fold(finding, DoctorFinding::with_remedy)
 }
@@ -93,7 +93,7 @@ fn check_space(room: &FreeSpace) -> Vec<DoctorFinding> {
     )];
     if let Some(files) = room.free_files {
         let verdict = space_level(files, FREE_FILES_GOOD, FREE_FILES_MIN);
-        let message = format!("{files} more can be made");
+        let message = format!("{files} more can be created");
         findings.push(with_space_remedy(
             DoctorArea::Disk.finding(verdict, "files", message),
         ));
@@ -115,7 +115,7 @@ fn with_space_remedy(finding: DoctorFinding) -> DoctorFinding {
     match finding.verdict() {
         FindingLevel::Ok | FindingLevel::Skipped => finding,
         FindingLevel::Warning | FindingLevel::Missing => finding.with_remedy(
-            "du -sh .massgen   # old runs under .massgen may be removed when none is running",
+            "du -sh .massgen   # or remove old runs: massgen sessions prune --older-than 30d",
         ),
     }
 }
@@ -131,7 +131,7 @@ pub(crate) fn config_directories(host: &Host) -> Vec<DoctorFinding> {
     });
     let faults = of_home.filter_map(|dir| {
         let why = unusable_reason(&dir).err()?;
-        let message = format!("`{dir}` is passed over: {why}");
+        let message = format!("`{dir}` is skipped: {why}");
         let finding = DoctorArea::Disk.finding(FindingLevel::Warning, "configs", message);
         Some(finding.with_remedy(format!("ls -ld {dir}")))
     });

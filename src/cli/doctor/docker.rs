@@ -39,7 +39,7 @@ async fn check_images(named: Option<&str>, images: Vec<&str>) -> Vec<DoctorFindi
     for image in images {
         findings.push(match client.expect_image(image).await {
             Ok(_) => {
-                DoctorArea::Docker.finding(FindingLevel::Ok, "image", format!("`{image}` is there"))
+                DoctorArea::Docker.finding(FindingLevel::Ok, "image", format!("`{image}` exists"))
             }
             Err(error) => DoctorArea::Docker.error_finding("image", &error),
         });

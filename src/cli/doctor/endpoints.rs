@@ -55,10 +55,10 @@ pub(crate) fn skipped_findings(questions: &[EndpointQuery]) -> Vec<DoctorFinding
     places.sort_unstable();
     places.dedup();
     if places.is_empty() {
-        let message = "the team needs none";
+        let message = "the team uses no endpoint";
         return vec![DoctorArea::Endpoints.finding(FindingLevel::Ok, "none", message)];
     }
-    let message = "not asked: nothing has left this machine";
+    let message = "not tested without `--online`";
     let finding = |place| DoctorArea::Endpoints.finding(FindingLevel::Skipped, place, message);
     let mut findings: Vec<DoctorFinding> = places.into_iter().map(finding).collect();
     if let Some(last) = findings.pop() {
@@ -108,11 +108,11 @@ fn check_reply(question: &EndpointQuery, reached: &EndpointReply) -> DoctorFindi
     };
     match reached {
         EndpointReply::Unreachable(why) => {
-            finds(FindingLevel::Missing, &format!("cannot be reached: {why}"))
+            finds(FindingLevel::Missing, &format!("not reachable: {why}"))
                 .with_remedy(endpoint_setting(question))
         }
         EndpointReply::TooSlow(time) => {
-            let what = format!("does not answer within {} s", time.as_secs());
+            let what = format!("no response within {} s", time.as_secs());
             finds(FindingLevel::Missing, &what).with_remedy(endpoint_setting(question))
         }
         EndpointReply::Answered {
@@ -126,9 +126,8 @@ fn check_reply(question: &EndpointQuery, reached: &EndpointReply) -> DoctorFindi
             ..
         } => {
             let ms = elapsed.as_millis();
-            let what = format!("answers in {ms} ms, and lists no models");
-            finds(FindingLevel::Warning, &what)
-                .with_remedy("see whether `base_url` leads where it should: most end in `/v1`")
+            let what = format!("responds in {ms} ms, without a model list");
+            finds(FindingLevel::Warning, &what).with_remedy("check `base_url`: most end in `/v1`")
         }
         EndpointReply::Answered {
             // Google returns 400 for an invalid key.
@@ -136,16 +135,16 @@ fn check_reply(question: &EndpointQuery, reached: &EndpointReply) -> DoctorFindi
             ..
         } => {
             let key = key_description(question);
-            let what = format!("does not accept {key} (HTTP {status})");
+            let what = format!("rejects {key} (HTTP {status})");
             finds(FindingLevel::Missing, &what).with_remedy(new_key_remedy(question))
         }
         EndpointReply::Answered { status: 429, .. } => {
-            let what = "answers, and asks for fewer requests (HTTP 429)";
+            let what = "rate limited (HTTP 429)";
             finds(FindingLevel::Warning, what)
-                .with_remedy("wait, or look at your plan with the vendor")
+                .with_remedy("wait, or check your plan with the vendor")
         }
         EndpointReply::Answered { status, .. } => {
-            let what = format!("answers with HTTP {status}");
+            let what = format!("responds with HTTP {status}");
             finds(FindingLevel::Missing, &what).with_remedy(endpoint_setting(question))
         }
     }
@@ -163,32 +162,32 @@ fn check_model_list(
     let is_it = |name: &String| name == model || name.strip_suffix(":latest") == Some(model);
     if models.iter().any(is_it) {
         let what = format!(
-            "answers in {ms} ms, takes {} and lists `{model}`",
+            "responds in {ms} ms, accepts {} and lists `{model}`",
             key_description(question)
         );
         return finds(FindingLevel::Ok, &what);
     }
-    let what = format!("answers in {ms} ms, and does not list `{model}`");
+    let what = format!("responds in {ms} ms, but does not list `{model}`");
     let finding = finds(FindingLevel::Warning, &what);
     match nearest(model, models.iter().map(String::as_str)) {
         Some(near) => finding.with_remedy(format!("did you mean `model: {near}`?")),
-        None => finding.with_remedy("see the vendor's list for the name of the model"),
+        None => finding.with_remedy("see the vendor's list of models"),
     }
 }
 
 fn key_description(question: &EndpointQuery) -> String {
     match question.listing.key {
-        Some(KeyOrigin::Config) => "the key of the config".to_owned(),
-        Some(KeyOrigin::Variable(name)) => format!("the key of `{name}`"),
-        None => "a request without a key".to_owned(),
+        Some(KeyOrigin::Config) => "the API key of the config".to_owned(),
+        Some(KeyOrigin::Variable(name)) => format!("the API key `{name}`"),
+        None => "a request without an API key".to_owned(),
     }
 }
 
 fn new_key_remedy(question: &EndpointQuery) -> String {
     match question.listing.key {
-        Some(KeyOrigin::Config) => "put a valid key into the config as `api_key`".to_owned(),
+        Some(KeyOrigin::Config) => "set a valid `api_key` in the config".to_owned(),
         Some(KeyOrigin::Variable(name)) => format!("export {name}=…   # a valid key"),
-        None => "give the backend an `api_key`".to_owned(),
+        None => "set `api_key` of the backend".to_owned(),
     }
 }
 
@@ -196,8 +195,8 @@ fn endpoint_setting(question: &EndpointQuery) -> &'static str {
     match question.vendor {
         "ollama" => "ollama serve",
         _ if is_this_machine(&question.listing.url) => {
-            "start the server, or correct its `base_url` in the config"
+            "start the server, or correct `base_url` in the config"
         }
-        _ => "check the network, the proxy (`HTTPS_PROXY`) and `base_url`; then ask again",
+        _ => "check the network, the proxy (`HTTPS_PROXY`) and `base_url`, then retry",
     }
 }

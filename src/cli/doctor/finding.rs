@@ -226,7 +226,7 @@ fn summary(findings: &[DoctorFinding]) -> String {
     };
     let warnings = count_noun(count(FindingLevel::Warning), "warning");
     match count(FindingLevel::Missing) {
-        0 => format!("\nall that is needed is there; {warnings}\n"),
+        0 => format!("\nnothing required is missing; {warnings}\n"),
         missing => format!(
             "\n{} missing; {warnings}\n",
             count_noun(missing, "needed thing")

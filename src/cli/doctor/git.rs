@@ -11,7 +11,7 @@ pub(crate) fn check(git: &GitProbe) -> DoctorFinding {
     match git {
         GitProbe::Missing => finds(
             FindingLevel::Warning,
-            "not found in `PATH`: a run works without it, and you could not undo what it delivers"
+            "not found in `PATH`: runs work without it, but you cannot revert deliveries with git"
                 .to_owned(),
         )
         .with_remedy("sudo apt-get install git"),

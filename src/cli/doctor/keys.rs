@@ -25,7 +25,7 @@ pub(crate) fn configured_keys(completed: &LoadedEnvironment) -> Vec<DoctorFindin
     });
     let mut findings: Vec<DoctorFinding> = found.collect();
     if findings.is_empty() {
-        let message = "no key of a vendor is set, in the environment or in a `.env` file";
+        let message = "no API key is set, neither in the environment nor in a `.env` file";
         findings.push(DoctorArea::Keys.finding(FindingLevel::Skipped, "none", message));
     }
     findings
@@ -104,19 +104,17 @@ fn model_credentials(
 ) -> Result<String> {
     let with = match model.vendor.connection {
         VendorConnection::Remote(format) => match model_list_request(model, format, around)?.key {
-            Some(KeyOrigin::Config) => "the key that stands in the config".to_owned(),
+            Some(KeyOrigin::Config) => "the API key in the config".to_owned(),
             Some(KeyOrigin::Variable(name)) => {
                 format!(
-                    "the key of `{name}`, set {}",
+                    "the API key `{name}`, set {}",
                     variable_source(name, completed)
                 )
             }
-            None => "no key, and none is needed".to_owned(),
+            None => "no API key, and none is needed".to_owned(),
         },
         VendorConnection::ExternalAgent(_) => external_agent_program(model, completed)?,
-        VendorConnection::Scripted | VendorConnection::Unserved => {
-            "replies from a script".to_owned()
-        }
+        VendorConnection::Scripted | VendorConnection::Unserved => "scripted replies".to_owned(),
     };
     let vendor = model.vendor.name;
     Ok(if model.model == vendor {

@@ -88,14 +88,13 @@ async fn inspect(
     let trees: Vec<AbsPath> = trees.cloned().collect();
     let holds = probe::sandbox::probe_sandbox(&choices, &started.executable, &state, &trees);
     findings.extend(sandbox::check(&holds, team.config.as_ref()));
-    let team_of_programs = (team.config.as_ref(), team.needs);
     let path = around.path;
     findings.extend(
         team.config
             .iter()
             .flat_map(|config| servers::inspect(config, path)),
     );
-    findings.extend(programs::inspect(started, around, team_of_programs).await);
+    findings.extend(programs::inspect(started, around, team.config.as_ref(), team.needs).await);
     findings.extend(docker::inspect(started, team.config.as_ref()).await);
     Ok(findings)
 }

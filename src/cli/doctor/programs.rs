@@ -20,7 +20,8 @@ use crate::world::sandbox::program_environment::ProgramEnvironment;
 pub(crate) async fn inspect(
     host: &Host,
     around: ProbeContext<'_>,
-    (config, needs): (Option<&Config>, ModelRequirement),
+    config: Option<&Config>,
+    needs: ModelRequirement,
 ) -> Vec<DoctorFinding> {
     let agents = config.map_or(&[][..], |config| &config.agents);
     let mut findings = Vec::new();
@@ -85,8 +86,9 @@ async fn run_test_program(dialect: ProgramDialect, host: Host) -> Result<(), Str
             CallEnvironment::open_without_grants(&host).map_err(|error| format!("{error:#}"))?;
         let programs =
             ProgramEnvironment::new(dialect, ToolFilter::default(), shell.commands.clone());
-        check_language(&programs).map_err(|why| format!("no program runs in the sandbox: {why}"))
+        check_language(&programs)
+            .map_err(|why| format!("programs do not run in the sandbox: {why}"))
     });
-    let broke_off = |_| Err(Error::bug("the trial broke off").to_string());
+    let broke_off = |_| Err(Error::bug("the test was interrupted").to_string());
     trying.await.unwrap_or_else(broke_off)
 }

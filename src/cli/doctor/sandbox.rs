@@ -1,4 +1,4 @@
-//! Doctor checks of the sandbox: the tier that is in force for commands, what it does not promise,
+//! Doctor checks of the sandbox: the level for commands, what it does not promise,
 //! and why no stronger one is available.
 
 use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingLevel};
@@ -9,8 +9,8 @@ use crate::world::diagnostics::probe::sandbox::{
     CgroupAccess, LandlockSupport, SandboxCapabilities, SandboxSelection,
 };
 
-/// Tiers that also work without Landlock.
-const STANDS_ALONE: &[SandboxLevel] = &[SandboxLevel::A, SandboxLevel::B];
+/// Levels that also work without Landlock.
+const STANDS_ALONE: &[SandboxLevel] = &[SandboxLevel::Overlay, SandboxLevel::Namespaces];
 
 /// Returns the sandboxes that the local commands of a team ask for, each once; without any, the one
 /// that a team gets by default.
@@ -73,18 +73,18 @@ fn check_gate(fault: Option<&str>) -> DoctorFinding {
         None => DoctorArea::Sandbox.finding(
             FindingLevel::Ok,
             "gate",
-            "files are opened beneath handles, with no link followed (openat2)",
+            "files are opened beneath directory handles without following symlinks (openat2)",
         ),
         Some(why) => DoctorArea::Sandbox.finding(
                 FindingLevel::Missing,
                 "gate",
-                format!("the kernel does not offer what it needs: {why}"),
+                format!("the kernel lacks what it needs: {why}"),
             )
-            .with_remedy("use Linux 5.6 or later with `/proc` mounted; in a container, one that lets `openat2` pass"),
+            .with_remedy("use Linux 5.6 or later with `/proc` mounted; in a container, its seccomp profile must allow `openat2`"),
     }
 }
 
-/// Reports the tier in force for commands.
+/// Reports the level for commands.
 fn check_commands(choice: SandboxLevelChoice, tried: &Result<SandboxSelection>) -> DoctorFinding {
     let subject = match choice {
         SandboxLevelChoice::Auto => "commands".to_owned(),
@@ -96,46 +96,45 @@ fn check_commands(choice: SandboxLevelChoice, tried: &Result<SandboxSelection>) 
     };
     let finds = |verdict, message: &str| DoctorArea::Sandbox.finding(verdict, &subject, message);
     match tier {
-        SandboxLevel::A => finds(
+        SandboxLevel::Overlay => finds(
             FindingLevel::Ok,
-            "tier A: a command could not leave its directories; your own paths change only after it \
-             has ended, without protected names. What you edit meanwhile is kept, and not merged",
+            "level `overlay`: a command cannot access anything outside its directories; your own paths change \
+             only after it exits, without protected names. Your edits in the meantime are kept, not merged",
         ),
-        SandboxLevel::B => finds(
+        SandboxLevel::Namespaces => finds(
             FindingLevel::Ok,
-            "tier B: a command could not leave its directories. A protected name that a command makes \
-             in a write path is there until the command has ended",
+            "level `namespaces`: a command cannot access anything outside its directories. A protected name that a \
+             command creates in a write path exists until the command exits",
         ),
-        SandboxLevel::C => finds(
+        SandboxLevel::Landlock => finds(
             FindingLevel::Warning,
-            "tier C: a command could not write outside its workspace, nor read what it was not given. \
-             It can see that other files and processes exist; your own paths are read-only for it, and \
-             programs fail that need Unix sockets, a server on this machine or `/tmp` by name",
+            "level `landlock`: a command cannot write outside its workspace, nor read what is not granted. It can \
+             see that other files and processes exist; your own paths are read-only for it, and programs \
+             fail that need Unix sockets, a server on this machine or `/tmp`",
         )
-        .with_remedy("see why no stronger tier is in force"),
-        SandboxLevel::D => finds(
+        .with_remedy("see below why no stronger level is available"),
+        SandboxLevel::Unavailable => finds(
             FindingLevel::Missing,
-            "tier D: nothing could hold a command to its grants, so all commands are refused; the file \
-             tools work",
+            "no sandbox level works on this machine, so all commands are refused; the file tools still work",
         )
-        .with_remedy("see why no stronger tier is in force, or run commands in a container: `command_line_execution_mode: docker`"),
+        .with_remedy("see below why no level is available, or run commands in a container: `command_line_execution_mode: docker`"),
         SandboxLevel::Off => finds(
             FindingLevel::Warning,
-            "the sandbox is switched off: commands may do all that you may",
+            "the sandbox is off: commands run with your own rights",
         )
-        .with_remedy("leave `command_line_sandbox` out, or set it to `auto`"),
+        .with_remedy("remove `command_line_sandbox`, or set it to `auto`"),
     }
 }
 
-/// Reports why no stronger tier is in force.
+/// Reports why no stronger level is available.
 fn stronger_levels(tried: &SandboxSelection, found: &SandboxCapabilities) -> Vec<DoctorFinding> {
     if tried.reasons.is_empty() {
         return Vec::new();
     }
     let message = tried.reasons.join("; ");
-    let finding = DoctorArea::Sandbox.finding(FindingLevel::Warning, "stronger tiers", message);
+    let finding = DoctorArea::Sandbox.finding(FindingLevel::Warning, "stronger levels", message);
     let finding = match found.obstacles.as_slice() {
-        [] => finding.with_remedy("use Linux 6.7 or later with namespaces and Landlock; in a container, its host decides: see `--security-opt` of Docker"),
+        [] => finding.with_remedy("use Linux 6.7 or later with namespaces and Landlock; in a container, this depends on its host: see `--security-opt` of Docker"),
         obstacles => {
             let remedies = obstacles.iter().map(|obstacle| obstacle.remedy.clone());
             remedies.fold(finding, DoctorFinding::with_remedy)
@@ -144,18 +143,18 @@ fn stronger_levels(tried: &SandboxSelection, found: &SandboxCapabilities) -> Vec
     vec![finding]
 }
 
-/// Reports that a tier has only one layer of isolation instead of two.
+/// Reports that a level has only one layer of isolation instead of two.
 fn missing_landlock(tier: SandboxLevel, found: &SandboxCapabilities) -> DoctorFinding {
     let message = format!(
-        "the kernel does not offer it: in tier {tier} namespaces and seccomp hold alone. It would be \
-         a second wall behind what is mounted, and between processes"
+        "not available in this kernel: level `{tier}` relies on namespaces and seccomp alone. Landlock \
+         would add a second layer behind the mounts and between processes"
     );
     let finding = DoctorArea::Sandbox.finding(FindingLevel::Warning, "Landlock", message);
     let known = found.obstacles.iter();
     let known = known.filter(|obstacle| obstacle.found.contains("Landlock"));
     let remedies: Vec<&str> = known.map(|obstacle| obstacle.remedy.as_str()).collect();
     match remedies.as_slice() {
-        [] => finding.with_remedy("use Linux 5.13 or later, with Landlock switched on"),
+        [] => finding.with_remedy("use Linux 5.13 or later with Landlock enabled"),
         remedies => remedies
             .iter()
             .copied()
@@ -168,27 +167,26 @@ fn check_cgroups(found: &SandboxCapabilities) -> DoctorFinding {
     let finds = |verdict, message: &str| DoctorArea::Sandbox.finding(verdict, "cgroups", message);
     let loose = match (found.together.memory, found.together.processes) {
         (true, true) => {
-            let message = "memory and processes are limited for all of a command together";
+            let message = "memory and processes are limited for each command as a whole";
             return finds(FindingLevel::Ok, message);
         }
-        (false, true) => "memory is limited for each process of a command alone",
-        (true, false) => {
-            "processes are limited by the number that the user has, and root's are not"
-        }
+        (false, true) => "memory is limited only per process, not for the whole command",
+        (true, false) => "processes are limited only per user, and not at all for root",
         (false, false) => {
-            "limits are loose: of memory for each process of a command alone, and of processes by \
-             the number that the user has; root's are not limited"
+            "limits are loose: memory is limited only per process, and processes only per user, not at \
+             all for root"
         }
     };
-    let boot = "boot with `systemd.unified_cgroup_hierarchy=1`; in a container, its host decides";
+    let boot =
+        "boot with `systemd.unified_cgroup_hierarchy=1`; in a container, this depends on its host";
     let (why, remedy) = match found.cgroups {
-        CgroupAccess::Delegated => ("no group with limits can be made", boot),
+        CgroupAccess::Delegated => ("no cgroup with limits can be created", boot),
         CgroupAccess::Foreign => (
-            "this process's group is not yours",
+            "the cgroup of this process is not yours",
             "systemd-run --user --scope -p Delegate=yes massgen …",
         ),
-        CgroupAccess::NoControllers => ("the second version does not count them here", boot),
-        CgroupAccess::Absent => ("the second version is not mounted", boot),
+        CgroupAccess::NoControllers => ("cgroup v2 has no controllers for them here", boot),
+        CgroupAccess::Absent => ("cgroup v2 is not mounted", boot),
     };
     finds(FindingLevel::Warning, &format!("{loose}, because {why}")).with_remedy(remedy)
 }
@@ -198,7 +196,7 @@ mod tests {
     use super::*;
     use crate::world::diagnostics::probe::sandbox::SharedLimits;
 
-    /// `expected` are the findings about a machine that sandboxes commands in `tier`, one per line.
+    /// `expected` are the findings about a machine that sandboxes commands at level `tier`, one per line.
     #[track_caller]
     fn check(
         tier: SandboxLevel,
@@ -247,9 +245,9 @@ mod tests {
     #[test]
     fn limits_that_hold_for_each_process_alone_are_told() {
         let there = LandlockSupport::Available;
-        check(SandboxLevel::A, there, ALL, &[]);
+        check(SandboxLevel::Overlay, there, ALL, &[]);
         check(
-            SandboxLevel::B,
+            SandboxLevel::Namespaces,
             there,
             NONE,
             &[("cgroups", "limits are loose")],
@@ -258,30 +256,30 @@ mod tests {
             memory: false,
             ..ALL
         };
-        let alone = [("cgroups", "memory is limited for each process")];
-        check(SandboxLevel::A, there, processes, &alone);
+        let alone = [("cgroups", "memory is limited only per process")];
+        check(SandboxLevel::Overlay, there, processes, &alone);
     }
 
     #[test]
     fn a_wall_that_is_missing_is_told_where_another_stands() {
         let missing = LandlockSupport::Missing;
         check(
-            SandboxLevel::A,
+            SandboxLevel::Overlay,
             missing,
             ALL,
-            &[("Landlock", "in tier A namespaces")],
+            &[("Landlock", "level `overlay` relies on namespaces")],
         );
         check(
-            SandboxLevel::B,
+            SandboxLevel::Namespaces,
             missing,
             ALL,
-            &[("Landlock", "in tier B namespaces")],
+            &[("Landlock", "level `namespaces` relies on namespaces")],
         );
         check(
             SandboxLevel::Off,
             missing,
             ALL,
-            &[("commands", "switched off")],
+            &[("commands", "the sandbox is off")],
         );
     }
 }

@@ -27,14 +27,14 @@ fn check(server: &ServerConfig, path: &str) -> DoctorFinding {
         ServerTransport::Program(program) => match find_program(&program.command, path, None) {
             Ok(words) => {
                 let place = words.first().map(String::as_str).unwrap_or_default();
-                let message = format!("its program is `{place}`, which a run starts");
+                let message = format!("program `{place}`, which a run starts");
                 DoctorArea::Servers.finding(FindingLevel::Ok, subject, message)
             }
             Err(error) => DoctorArea::Servers.error_finding(subject, &error),
         },
         ServerTransport::Remote(remote) => {
             let message = format!(
-                "not asked: `{}` is on the network",
+                "not tested: `{}` is a remote server",
                 display_url(&remote.url)
             );
             DoctorArea::Servers.finding(FindingLevel::Skipped, subject, message)

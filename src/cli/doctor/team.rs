@@ -65,7 +65,7 @@ fn team_from_file(file: &TeamFile, host: &Host) -> DoctorTeam {
             let found = invalid.diagnostics.iter();
             let errors = found.filter(|found| found.severity == Severity::Error);
             let errors = count_noun(errors.count(), "error");
-            let message = format!("it has {errors} and cannot be run");
+            let message = format!("{errors}: it cannot be run");
             let finding = DoctorArea::Config.finding(FindingLevel::Missing, file.name(), message);
             (None, finding.with_remedy(check_command(file)))
         }
@@ -102,12 +102,12 @@ async fn detect_team(completed: &LoadedEnvironment) -> DoctorTeam {
     let vendor = keys.values().flatten().next();
     let (config, finding) = match (found, vendor) {
         (Ok(found), _) => {
-            let message = format!("none is named and none is found; {}", found.summary);
+            let message = format!("no config given or found; {}", found.summary);
             let finding = DoctorArea::Config.finding(FindingLevel::Ok, "team", message);
             (Some(found.config), finding)
         }
         (Err(_), Some(vendor)) => {
-            let message = format!("no config is found, and `{vendor}` has no default model");
+            let message = format!("no config found, and `{vendor}` has no default model");
             let finding = DoctorArea::Config.finding(FindingLevel::Warning, "team", message);
             let remedy = format!("massgen --backend {vendor} --model NAME \"…\"");
             (None, finding.with_remedy(remedy))

@@ -43,13 +43,13 @@ fn check_encoding(host: &Host) -> DoctorFinding {
             let message = format!("UTF-8 (`{name}={value}`)");
             DoctorArea::Terminal.finding(FindingLevel::Ok, "letters", message)
         }
-        Some((name, value)) => unknown_encoding(&format!("`{name}={value}` does not name UTF-8")),
+        Some((name, value)) => unknown_encoding(&format!("`{name}={value}` is not UTF-8")),
         None => unknown_encoding("neither `LC_ALL`, `LC_CTYPE` nor `LANG` is set"),
     }
 }
 
 fn unknown_encoding(why: &str) -> DoctorFinding {
-    let message = format!("{why}; massgen writes UTF-8 all the same");
+    let message = format!("{why}; massgen writes UTF-8 anyway");
     DoctorArea::Terminal
         .finding(FindingLevel::Warning, "letters", message)
         .with_remedy("export LANG=C.UTF-8")

@@ -47,12 +47,14 @@ pub(crate) struct CompletionChoices {
 
 /// Returns completions at `cursor`, at most `count_max`; `None` if there is nothing to complete.
 pub(crate) fn choices(
-    (line, cursor): (&str, usize),
-    (browser, commands): (&FileFinder, &[SlashCommand]),
+    line: &str,
+    cursor: usize,
+    browser: &FileFinder,
+    commands: &[SlashCommand],
     count_max: usize,
     patience: Duration,
 ) -> Option<CompletionChoices> {
-    if let Some(found) = command_choices((line, cursor), commands, count_max) {
+    if let Some(found) = command_choices(line, cursor, commands, count_max) {
         return Some(found);
     }
     let typing = mention_at(line, cursor)?;
@@ -85,7 +87,8 @@ pub(crate) fn choices(
 }
 
 fn command_choices(
-    (line, cursor): (&str, usize),
+    line: &str,
+    cursor: usize,
     commands: &[SlashCommand],
     count_max: usize,
 ) -> Option<CompletionChoices> {
@@ -158,7 +161,7 @@ mod tests {
             },
         ];
         let check = |line: &str, expected: &[&str]| {
-            let found = command_choices((line, line.len()), &commands, 8);
+            let found = command_choices(line, line.len(), &commands, 8);
             let list = found.map(|found| found.list).unwrap_or_default();
             let texts: Vec<&str> = list.iter().map(|choice| choice.text.as_str()).collect();
             assert_eq!(texts, expected, "{line}");

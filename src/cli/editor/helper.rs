@@ -14,7 +14,7 @@ use rustyline::{Context, Helper};
 use crate::cli::editor::LinePurpose;
 use crate::cli::editor::choice_list::{CHOSEN, draw};
 use crate::cli::editor::choices::{CompletionChoices, SlashCommand, choices};
-use crate::cli::editor::state::{InterruptState, SharedEditorState};
+use crate::cli::editor::state::SharedEditorState;
 use crate::cli::output::ColourChoice;
 use crate::permissions::grant::Permission;
 use crate::world::diagnostics::probe::terminal;
@@ -36,7 +36,7 @@ const LIST_PATIENCE: Duration = Duration::from_millis(500);
 const LATER_TRIES: usize = 20;
 const LATER_PATIENCE: Duration = Duration::from_secs(1);
 /// Hint after the first Ctrl-C.
-const AGAIN: &str = "  Ctrl-C again leaves";
+const AGAIN: &str = "  press Ctrl-C again to exit";
 /// Makes the editor redraw its lines in place.
 const REDRAW: &str = "\u{1b}[A\n";
 
@@ -99,14 +99,20 @@ impl Helper for LineEditorHelper {}
 impl LineEditorHelper {
     fn choices(
         &self,
-        typed: (&str, usize),
+        line: &str,
+        cursor: usize,
         count_max: usize,
         patience: Duration,
     ) -> Option<CompletionChoices> {
         match self.purpose {
-            LinePurpose::Prompt => {
-                choices(typed, (&self.browser, self.commands), count_max, patience)
-            }
+            LinePurpose::Prompt => choices(
+                line,
+                cursor,
+                &self.browser,
+                self.commands,
+                count_max,
+                patience,
+            ),
             LinePurpose::Question => None,
         }
     }
@@ -115,8 +121,10 @@ impl LineEditorHelper {
     /// shown now.
     fn complete_in_background(
         &self,
-        (line, cursor): (&str, usize),
-        (generation, lines): (u64, usize),
+        line: &str,
+        cursor: usize,
+        generation: u64,
+        lines: usize,
     ) -> Arc<OnceLock<String>> {
         let later = Arc::new(OnceLock::new());
         let (found, line) = (Arc::clone(&later), line.to_owned());
@@ -127,10 +135,11 @@ impl LineEditorHelper {
                 if shared.lock().generation != generation {
                     return;
                 }
-                let typed = (line.as_str(), cursor);
                 let all = choices(
-                    typed,
-                    (&browser, commands),
+                    &line,
+                    cursor,
+                    &browser,
+                    commands,
                     SHOWN_MAX.min(lines),
                     LATER_PATIENCE,
                 );
@@ -167,14 +176,13 @@ impl Hinter for LineEditorHelper {
         }
         if line.is_empty() {
             state.clear_interrupt();
-            let is_told = state.interrupted == InterruptState::Once;
-            return is_told.then(|| ChoiceHint::new(AGAIN));
+            return state.was_interrupted.then(|| ChoiceHint::new(AGAIN));
         }
-        state.interrupted = InterruptState::No;
+        state.was_interrupted = false;
         let rows = terminal::terminal_size().map_or(0, |size| usize::from(size.rows));
         let room = rows.saturating_sub(LINES_LEFT).clamp(1, SHOWN_MAX);
-        let found = self.choices((line, cursor), room, FIRST_PATIENCE);
-        let (choices, chosen) = state.open((line, cursor), found)?;
+        let found = self.choices(line, cursor, room, FIRST_PATIENCE);
+        let (choices, chosen) = state.open(line, cursor, found)?;
         let drawn = draw(choices, chosen, terminal_columns());
         if choices.extent == SearchExtent::Whole {
             return Some(ChoiceHint::new(&drawn));
@@ -185,7 +193,7 @@ impl Hinter for LineEditorHelper {
         drop(state);
         Some(ChoiceHint {
             first,
-            later: self.complete_in_background((line, cursor), (generation, lines)),
+            later: self.complete_in_background(line, cursor, generation, lines),
         })
     }
 }
@@ -215,7 +223,7 @@ impl Completer for LineEditorHelper {
             let taken = self.shared.lock().accept_choice(line, cursor);
             return Ok(taken.map_or(none, |(start, text)| (start, vec![text])));
         }
-        let found = self.choices((line, cursor), LISTED_MAX, LIST_PATIENCE);
+        let found = self.choices(line, cursor, LISTED_MAX, LIST_PATIENCE);
         Ok(found.map_or(none, |found| {
             let permission = found.permission;
             let texts = found

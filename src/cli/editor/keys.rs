@@ -7,7 +7,7 @@ use rustyline::{
     KeyEvent, Modifiers, Movement, RepeatCount,
 };
 
-use crate::cli::editor::state::{InterruptState, SelectionMove, SharedEditorState};
+use crate::cli::editor::state::{SelectionMove, SharedEditorState};
 use crate::mentions::partial_mention::mention_at;
 
 /// A key with a special meaning.
@@ -67,11 +67,11 @@ impl ConditionalEventHandler for KeyBinding {
         match self.key {
             EditorKey::Interrupt if !line.is_empty() => {
                 state.reset();
-                state.interrupted = InterruptState::Once;
+                state.was_interrupted = true;
                 Some(Cmd::Kill(Movement::WholeBuffer))
             }
-            EditorKey::Interrupt if state.interrupted == InterruptState::No => {
-                state.interrupted = InterruptState::Once;
+            EditorKey::Interrupt if !state.was_interrupted => {
+                state.was_interrupted = true;
                 Some(Cmd::Repaint)
             }
             EditorKey::Interrupt => Some(Cmd::Interrupt),

@@ -152,7 +152,7 @@ impl PromptEditor {
 
     /// Waits for the requested line.
     pub(crate) async fn next_outcome(&mut self) -> LineOutcome {
-        let ended = || LineOutcome::Failed(Error::bug("the line editor has ended"));
+        let ended = || LineOutcome::Failed(Error::bug("the line editor has exited"));
         self.typed.recv().await.unwrap_or_else(ended)
     }
 }

@@ -21,9 +21,9 @@ pub(crate) struct EditorState {
     /// The permission of the next accepted choice, if a key set it.
     wanted: Option<Permission>,
     /// Whether a colon will replace the space after an accepted choice.
-    colon: ColonJoin,
+    is_colon_pending: bool,
     /// Whether Ctrl-C was the last key.
-    pub(crate) interrupted: InterruptState,
+    pub(crate) was_interrupted: bool,
     /// The texts that were pasted into the line.
     pub(crate) pastes: PastedTexts,
     /// Incremented whenever the choices change.
@@ -53,26 +53,6 @@ enum DismissedChoices {
         /// End of the inserted text including the space after it, in bytes.
         end: usize,
     },
-}
-
-/// Whether a colon will replace the space after an accepted choice.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum ColonJoin {
-    /// No.
-    #[default]
-    No,
-    /// The next insertion is the colon.
-    Pending,
-}
-
-/// Whether Ctrl-C was the last key.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum InterruptState {
-    /// No.
-    #[default]
-    No,
-    /// Yes: the next one leaves.
-    Once,
 }
 
 /// Direction in which the selection moves.
@@ -105,7 +85,8 @@ impl EditorState {
     /// while the same line is shown. Returns the open choices and the index of the selected one.
     pub(crate) fn open(
         &mut self,
-        (line, cursor): (&str, usize),
+        line: &str,
+        cursor: usize,
         found: Option<CompletionChoices>,
     ) -> Option<(&CompletionChoices, usize)> {
         self.generation = self.generation.wrapping_add(1);
@@ -212,7 +193,7 @@ impl EditorState {
     /// Accepts the selected choice. Returns where the replacement begins, and its text. The
     /// resulting line gets no choices until it changes.
     pub(crate) fn accept_choice(&mut self, line: &str, cursor: usize) -> Option<(usize, String)> {
-        if std::mem::take(&mut self.colon) == ColonJoin::Pending {
+        if std::mem::take(&mut self.is_colon_pending) {
             return Some((cursor.checked_sub(1)?, ":".to_owned()));
         }
         self.open_choices_at(line, cursor)?;
@@ -238,7 +219,7 @@ impl EditorState {
 
     /// Makes the next insertion a colon that replaces the space before the cursor.
     pub(crate) fn join_colon(&mut self) {
-        self.colon = ColonJoin::Pending;
+        self.is_colon_pending = true;
     }
 
     /// Returns whether a choice was just accepted, and the cursor is after the space that was
@@ -283,26 +264,26 @@ mod tests {
     fn the_choice_goes_round_and_is_put_in_the_line() {
         let mut state = EditorState::default();
         let (line, cursor) = ("see @s", 6);
-        state.open((line, cursor), Some(found(4)));
+        state.open(line, cursor, Some(found(4)));
         assert!(state.is_open(line, cursor) && !state.is_open(line, 5));
         state.move_selection(SelectionMove::Up);
         state.request_write();
         let taken = state.accept_choice(line, cursor);
         assert_eq!(taken, Some((4, "@src/a.rs:w ".to_owned())));
         assert!(!state.is_open(line, cursor));
-        state.open((line, cursor), Some(found(4)));
+        state.open(line, cursor, Some(found(4)));
         assert_eq!(
             state.accept_choice(line, cursor),
             Some((4, "@src/".to_owned()))
         );
-        assert_eq!(state.open(("see @src/", 9), Some(found(4))), None);
-        assert!(state.open(("see @src/m", 10), Some(found(4))).is_some());
+        assert_eq!(state.open("see @src/", 9, Some(found(4))), None);
+        assert!(state.open("see @src/m", 10, Some(found(4))).is_some());
     }
 
     #[test]
     fn what_is_typed_behind_a_choice_is_told_from_what_is_typed_later() {
         let mut state = EditorState::default();
-        state.open(("see @s", 6), Some(found(4)));
+        state.open("see @s", 6, Some(found(4)));
         state.move_selection(SelectionMove::Down);
         assert!(!state.is_after_accepted("see @s", 6));
         state.accept_choice("see @s", 6);
@@ -320,13 +301,13 @@ mod tests {
     #[test]
     fn what_was_closed_stays_closed_for_its_word() {
         let mut state = EditorState::default();
-        state.open(("@s", 2), Some(found(0)));
+        state.open("@s", 2, Some(found(0)));
         state.close();
-        assert_eq!(state.open(("@sr", 3), Some(found(0))), None);
-        assert!(state.open(("@sr @s", 6), Some(found(4))).is_some());
+        assert_eq!(state.open("@sr", 3, Some(found(0))), None);
+        assert!(state.open("@sr @s", 6, Some(found(4))).is_some());
         state.close();
         state.reopen();
-        assert!(state.open(("@sr @s", 6), Some(found(4))).is_some());
+        assert!(state.open("@sr @s", 6, Some(found(4))).is_some());
     }
 
     #[test]
@@ -337,7 +318,7 @@ mod tests {
             ("@src/a.rs:w", true),
             ("@src/a", false),
         ] {
-            state.open((line, line.len()), Some(found(0)));
+            state.open(line, line.len(), Some(found(0)));
             assert_eq!(state.is_complete(line, line.len()), expected, "{line}");
         }
     }

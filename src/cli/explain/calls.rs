@@ -66,7 +66,7 @@ pub fn explain_calls(
     let (mut line, mut answer) = (Vec::new(), Vec::new());
     loop {
         let read = read_line(&mut input, &mut line)
-            .map_err(|error| Error::io("cannot read the calls", error))?;
+            .map_err(|error| Error::io("cannot read tool calls from standard input", error))?;
         if read == LineReadOutcome::End {
             return Ok(());
         }
@@ -91,7 +91,7 @@ pub fn explain_calls(
             .and_then(|()| output.flush());
         match written {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
-            written => written.map_err(|error| Error::io("cannot write the answers", error))?,
+            written => written.map_err(|error| Error::io("cannot write the decisions", error))?,
         }
     }
 }
@@ -163,8 +163,8 @@ fn find_gate<'a>(
         (None, _) => true,
     };
     agents.iter().find(speaks).ok_or_else(|| match name {
-        Some(name) => format!("there is no agent `{name}`"),
-        None => "`agent` is missing: there are several".to_owned(),
+        Some(name) => format!("no agent `{name}`"),
+        None => "`agent` is missing: there are several agents".to_owned(),
     })
 }
 

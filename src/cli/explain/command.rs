@@ -103,7 +103,7 @@ pub struct CommandCaller<'a> {
 enum CommandEnclosure {
     /// massgen's own sandbox.
     Sandbox {
-        /// The tier; `None` if a run uses the strongest one available.
+        /// The sandbox level; `None` if a run uses the strongest one available.
         tier: Option<SandboxLevel>,
     },
     /// The agent's own container.
@@ -159,8 +159,8 @@ impl CommandReport {
         let mut all = parts.iter().flat_map(|part| &part.checks).chain(&checks);
         let is_refused = all.any(|check| check.outcome == REFUSE);
         let unheld = match (runner, commands) {
-            (None, _) => Some("without a config, nothing is known of what would hold it"),
-            (Some(_), None) => Some("the agent may run no commands"),
+            (None, _) => Some("no config: the sandbox is unknown"),
+            (Some(_), None) => Some("the agent may not run commands"),
             (Some(_), Some(_)) => None,
         };
         let may_run = runner.is_none() || commands.is_some();
@@ -216,7 +216,7 @@ impl CommandPart {
                 WrappedKind::Nothing => None,
                 WrappedKind::Commands => Some("commands"),
                 WrappedKind::Only => Some("one command instead"),
-                WrappedKind::Unknown => Some("commands that only the run shows"),
+                WrappedKind::Unknown => Some("commands that are known only at run time"),
             },
             checks: check_command(rules, command)
                 .map(CheckPart::from_check)
@@ -268,11 +268,11 @@ impl CommandEnclosure {
         }
     }
 
-    /// Returns the tier whose accessible paths are shown. A container has those of tier B.
+    /// Returns the level whose accessible paths are shown. A container has those of `namespaces`.
     fn assumed_level(&self) -> SandboxLevel {
         match self {
-            CommandEnclosure::Sandbox { tier } => tier.unwrap_or(SandboxLevel::A),
-            CommandEnclosure::Container { .. } => SandboxLevel::B,
+            CommandEnclosure::Sandbox { tier } => tier.unwrap_or(SandboxLevel::Overlay),
+            CommandEnclosure::Container { .. } => SandboxLevel::Namespaces,
         }
     }
 
@@ -280,8 +280,8 @@ impl CommandEnclosure {
         match self {
             CommandEnclosure::Sandbox { tier: Some(tier) } => tier.leaves_open(),
             CommandEnclosure::Sandbox { tier: None } => &[
-                "which tier that is; in tier C your own paths are read-only for commands, and in \
-                 tier D all commands are refused: `massgen doctor` tries it",
+                "which level that is; at level `landlock` your own paths are read-only for commands, and \
+                 without any level all commands are refused: `massgen doctor` tests it",
             ],
             CommandEnclosure::Container { .. } => CONTAINER_LEAVES_OPEN,
         }
@@ -293,9 +293,9 @@ impl fmt::Display for CommandEnclosure {
         match self {
             CommandEnclosure::Sandbox {
                 tier: Some(SandboxLevel::Off),
-            } => f.write_str("nothing: the sandbox is switched off"),
+            } => f.write_str("nothing: the sandbox is off"),
             CommandEnclosure::Sandbox { tier: Some(tier) } => {
-                write!(f, "sandbox {tier} ({})", tier.description())
+                write!(f, "sandbox level `{tier}` ({})", tier.description())
             }
             CommandEnclosure::Sandbox { tier: None } => {
                 f.write_str("the strongest sandbox of this machine")
@@ -314,8 +314,7 @@ impl SandboxReport {
         );
         let mut hold = Self::from_limits(config);
         let beside = runner.rules.unenforced_for_commands();
-        let beside =
-            beside.map(|rule| format!("new files of the workspace, whatever `{rule}` says"));
+        let beside = beside.map(|rule| format!("new files in the workspace, despite `{rule}`"));
         hold.leaves_open.extend(beside);
         Some(Self {
             open: open.iter().map(SandboxOpenPath::from_opening).collect(),
@@ -376,7 +375,7 @@ impl SandboxReport {
     fn limits(&self) -> String {
         let mut limits = vec![
             format!("{} processes", self.processes),
-            format!("{} open files in each", self.open_files),
+            format!("{} open files per process", self.open_files),
             format!("files of {}", size::describe(self.file_bytes)),
             format!("{} seconds", self.timeout_seconds),
             format!("output of {}", size::describe(self.output_bytes)),
@@ -384,7 +383,7 @@ impl SandboxReport {
         let memory = self.memory_bytes.map(size::describe);
         limits.extend(memory.map(|memory| format!("memory of {memory}")));
         let processor = self.cpu_seconds;
-        limits.extend(processor.map(|seconds| format!("{seconds} seconds of processor")));
+        limits.extend(processor.map(|seconds| format!("{seconds} CPU seconds")));
         limits.join(", ")
     }
 }
@@ -393,7 +392,7 @@ impl SandboxReport {
 pub(crate) fn describe_limits(config: &CommandLineConfig) -> String {
     let hold = SandboxReport::from_limits(config);
     let (by, network, limits) = (&hold.by, hold.network.join(", "), hold.limits());
-    format!("held by {by}; network {network}; at most {limits}")
+    format!("isolation: {by}; network {network}; at most {limits}")
 }
 
 impl SandboxOpenPath {
@@ -410,7 +409,7 @@ impl fmt::Display for CommandReport {
         let agent = self.agent.as_deref().unwrap_or("the agent");
         writeln!(f, "{agent}, {} phase: {}", self.phase, self.decision)?;
         if let Some(unread) = &self.unread {
-            writeln!(f, "  the line was not read in full: {unread}")?;
+            writeln!(f, "  the line was not fully parsed: {unread}")?;
         }
         for check in &self.checks {
             check.write_indented(f, "  ")?;

@@ -48,7 +48,7 @@ impl PathReport {
     pub fn new(agents: &[AgentGates], phases: &[Phase], path: &str, cwd: &AbsPath) -> Result<Self> {
         let absolute = cwd.as_path().join(path);
         let path = UserPath::parse(absolute.to_string_lossy()).map_err(|error| {
-            Error::new(ErrorKind::Usage, format!("`{path}` is no path")).with_source(error)
+            Error::new(ErrorKind::Usage, format!("`{path}` is not a path")).with_source(error)
         })?;
         let mut decisions = Vec::new();
         for gates in agents {
@@ -84,7 +84,7 @@ impl fmt::Display for PathReport {
                 } = answer;
                 writeln!(f, "  {access:5} {decision:5} {rule}: {reason}")?;
                 if let Some(change) = &answer.change {
-                    writeln!(f, "              to change that: {change}")?;
+                    writeln!(f, "              to change this: {change}")?;
                 }
             }
         }
@@ -146,10 +146,10 @@ impl AccessDecision {
                     "deny"
                 },
                 rule: refusal.rule,
-                change: suggest_change(refusal.rule, (wanted, held), &named),
+                change: suggest_change(refusal.rule, wanted, held, &named),
                 reason: match refusal.rule {
                     // The gate's own message is for the agent, and names the agent's directories.
-                    OUTSIDE_GRANTS => "nothing that is open to the agent leads there".to_owned(),
+                    OUTSIDE_GRANTS => "not inside any path that is open to the agent".to_owned(),
                     _ => refusal.reason,
                 },
                 grant,
@@ -165,10 +165,10 @@ fn granted_reason(named: &str, agreeing: &[(RealPath, GrantKind)]) -> String {
         .map(|(root, kind)| format!("{kind} `{root}`"))
         .collect();
     if others.is_empty() {
-        return format!("{named} gives it");
+        return format!("granted by {named}");
     }
     format!(
-        "{named} gives it, and so does {}, which has to because some disks take the path for one in there",
+        "granted by {named}, and by {}, which must agree because a case-insensitive file system may treat the path as one inside it",
         others.join(", ")
     )
 }
@@ -176,7 +176,8 @@ fn granted_reason(named: &str, agreeing: &[(RealPath, GrantKind)]) -> String {
 /// Returns what the user could do to allow the access; `None` if nothing helps.
 fn suggest_change(
     rule: &str,
-    (wanted, held): (Permission, AccessBasis),
+    wanted: Permission,
+    held: AccessBasis,
     grant: &str,
 ) -> Option<String> {
     let is_guards = matches!(rule, OUTSIDE_GRANTS | "granted-permission");
@@ -198,9 +199,9 @@ fn suggest_change(
                                  `permission: write`"
             .to_owned(),
         "granted-permission" => format!("set `permission: write` on {grant}"),
-        "protected-path" => format!("take it out of `protected_paths` of {grant}"),
-        "protected-name" => format!("list the name under `unprotected` of {grant}"),
-        "hidden-path" => format!("take it out of `hidden_paths` of {grant}"),
+        "protected-path" => format!("remove it from `protected_paths` of {grant}"),
+        "protected-name" => format!("add the name to `unprotected` of {grant}"),
+        "hidden-path" => format!("remove it from `hidden_paths` of {grant}"),
         DENIED_BY_CONFIG | ASKED_BY_CONFIG => "change the rule in `permissions`".to_owned(),
         "parent-names" => "write the path without `..`".to_owned(),
         _ => return None,

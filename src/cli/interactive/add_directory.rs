@@ -38,7 +38,7 @@ impl InteractiveSession {
                     Some((path, permission)) => break (path, permission, true),
                     None => return Ok(LoopControl::Leave),
                 },
-                None => self.output.note("   `y`, `n`, `c` or `p` is expected"),
+                None => self.output.note("   expected `y`, `n`, `c` or `p`"),
             }
         };
         let protected = if wants_protected && permission == Permission::Write {
@@ -81,18 +81,17 @@ impl InteractiveSession {
             match inspect(&path) {
                 LookupResult::Directory if self.state.is_broad(&path) => {
                     self.output
-                        .note(&format!("   `{path}` is far more than a project"));
+                        .note(&format!("   `{path}` is much more than a project"));
                 }
                 LookupResult::Directory => break path,
                 LookupResult::File => {
                     self.output.note(&format!(
-                        "   `{path}` is a file: mention it in a prompt, `@path`"
+                        "   `{path}` is a file: mention it in a prompt as `@path`"
                     ));
                 }
                 LookupResult::Missing | LookupResult::Unreadable => {
-                    self.output.note(&format!(
-                        "   there is no directory `{path}` that can be read"
-                    ));
+                    self.output
+                        .note(&format!("   `{path}` is not a readable directory"));
                 }
             }
         };
@@ -105,7 +104,7 @@ impl InteractiveSession {
             };
             match parse_permission(&line.text) {
                 Some(permission) => return Ok(Some((path, permission))),
-                None => self.output.note("   `w` or `r` is expected"),
+                None => self.output.note("   expected `w` or `r`"),
             }
         }
     }

@@ -22,8 +22,8 @@ use crate::world::store::naming::LAST;
 /// Description of the keys for `/help`.
 const KEYS: &str = "\
 @ offers paths: Up and Down choose, Tab or Enter inserts, Ctrl-W inserts with `:w`, Esc closes.
-A line that ends with `\\` goes on in the next one; pasted text stays one prompt.
-Ctrl-C clears the line, stops a run and keeps what it has, and leaves when typed twice.";
+A line that ends with `\\` continues on the next line; pasted text is one prompt.
+Ctrl-C clears the line, stops a run and keeps its results, and exits when pressed twice.";
 
 /// Prints something about a recorded run.
 type RunPrinter = fn(&str, &Host, &mut CliOutput<'_>) -> Result<()>;
@@ -36,7 +36,7 @@ impl InteractiveSession {
             (TextStyle::Faint, env!("CARGO_PKG_VERSION")),
             (
                 TextStyle::Faint,
-                "   /help lists commands, @ offers paths, Ctrl-D leaves",
+                "   /help lists commands, @ offers paths, Ctrl-D exits",
             ),
         ]);
         self.show_status();
@@ -48,7 +48,7 @@ impl InteractiveSession {
                 let agents: Vec<_> = config.agents.iter().map(|agent| &agent.id).collect();
                 join_with_commas(&agents)
             }
-            None => "made of your keys and local servers at the first prompt".to_owned(),
+            None => "created from your API keys and local servers at the first prompt".to_owned(),
         };
         let session = match self.state.session_id() {
             Some(id) => format!("{id}, turn {}", self.state.turn()),
@@ -117,12 +117,12 @@ impl InteractiveSession {
             InteractiveCommand::Reset => {
                 self.state.reset();
                 self.output
-                    .note("a new session begins; only what the config opens is open");
+                    .note("new session; only paths of the config are open");
                 Ok(())
             }
             InteractiveCommand::Cancel => {
                 self.output
-                    .note("nothing runs now; Ctrl-C stops a run and keeps what it has");
+                    .note("no run is active; Ctrl-C stops a run and keeps its results");
                 Ok(())
             }
         };
@@ -145,7 +145,7 @@ impl InteractiveSession {
 
     fn show_config(&mut self) -> Result<()> {
         let Some((name, text)) = self.state.config_file() else {
-            self.output.note("no config describes the team");
+            self.output.note("the team has no config");
             return Ok(());
         };
         self.output.line(&[(TextStyle::Strong, &name)]);
@@ -156,8 +156,7 @@ impl InteractiveSession {
         match self.state.last_run() {
             Some(run) => show(run, &self.state.host, &mut self.output),
             None => {
-                Err(usage_error("this session has had no turn yet")
-                    .with_hint("type a prompt first"))
+                Err(usage_error("this session has no turn yet").with_hint("enter a prompt first"))
             }
         }
     }
@@ -187,7 +186,7 @@ impl InteractiveSession {
                 Ok(())
             }
             ["remove", number] => self.close_path(number),
-            _ => Err(usage_error("`/context` or `/context remove N` is expected")),
+            _ => Err(usage_error("expected `/context` or `/context remove N`")),
         }
     }
 
@@ -195,7 +194,7 @@ impl InteractiveSession {
         let open = self.state.open_paths();
         if open.is_empty() {
             self.output
-                .note("no path is open to the agents beside their workspaces");
+                .note("no path is open to the agents except their workspaces");
         }
         for (
             place,
@@ -231,22 +230,21 @@ impl InteractiveSession {
         let closed = place.and_then(|place| self.state.close_path(place));
         let closed = closed.ok_or_else(|| not_removable_error(number))?;
         self.output
-            .note(&format!("{closed} is closed from the next turn on"));
+            .note(&format!("{closed} is closed starting with the next turn"));
         Ok(())
     }
 }
 
-/// Returns a description of the tier that a choice of the config selects on this machine.
+/// Returns a description of the sandbox level that a choice of the config selects on this machine.
 fn level_name(choice: SandboxLevelChoice, host: &Host, trees: &[AbsPath]) -> String {
     let state = host.cwd.join(STATE_DIR);
     match select_sandbox(choice, &host.executable, &state, trees) {
-        Ok(found) => format!("tier {}: {}", found.tier, found.tier.description()),
+        Ok(found) => format!("level `{}`: {}", found.tier, found.tier.description()),
         Err(error) => format!("none: {error:#}"),
     }
 }
 
 fn not_removable_error(number: &str) -> Error {
-    usage_error(format!("`{number}` is no path that can be closed")).with_hint(
-        "`/context` numbers those that can; what the config opens is closed in the config",
-    )
+    usage_error(format!("`{number}` is not a path that can be closed"))
+        .with_hint("see `/context` for the numbers; to close a path of the config, edit the config")
 }

@@ -54,29 +54,29 @@ pub(crate) enum InteractiveCommand {
 /// All commands, in the order in which they are offered.
 pub(crate) const OFFERED: &[SlashCommand] = &[
     slash_command("/help", "lists the commands and keys"),
-    slash_command("/status", "team, session, turn and what holds commands"),
+    slash_command("/status", "shows team, session, turn and sandbox level"),
     slash_command(
         "/context",
-        "what is open to agents; `/context remove N` closes it",
+        "lists open paths; `/context remove N` closes one",
     ),
-    slash_command("/config", "the config of the team"),
-    slash_command("/inspect", "tells the last turn again"),
-    slash_command("/cost", "what the last turn used"),
-    slash_command("/votes", "who voted for whom in the last turn"),
-    slash_command("/files", "what the last turn delivered"),
+    slash_command("/config", "shows the config of the team"),
+    slash_command("/inspect", "shows the last turn again"),
+    slash_command("/cost", "shows what the last turn used"),
+    slash_command("/votes", "shows the votes of the last turn"),
+    slash_command("/files", "lists the files that the last turn delivered"),
     slash_command(
         "/diff",
-        "the lines that the last delivery changed; `/diff RUN`",
+        "shows the changes of the last delivery; `/diff RUN`",
     ),
-    slash_command("/undo", "takes the last delivery back; `/undo RUN`"),
-    slash_command("/sessions", "the sessions of this directory"),
+    slash_command("/undo", "reverts the last delivery; `/undo RUN`"),
+    slash_command("/sessions", "lists the sessions of this directory"),
     slash_command(
         "/resume",
-        "goes on with another session: `/resume ID`, or the last one",
+        "continues another session: `/resume ID`, or the last one",
     ),
-    slash_command("/reset", "begins a new session"),
-    slash_command("/cancel", "says how a run is stopped"),
-    slash_command("/quit", "leaves; so do Ctrl-D and Ctrl-C twice"),
+    slash_command("/reset", "starts a new session"),
+    slash_command("/cancel", "explains how to stop a run"),
+    slash_command("/quit", "exits; so do Ctrl-D and Ctrl-C twice"),
 ];
 
 /// All names of commands, including short ones and bare words.
@@ -135,11 +135,10 @@ fn is_command_like(word: &str) -> bool {
 fn unknown_command_error(word: &str) -> Error {
     let distance = |name: &str| strsim::osa_distance(name, word);
     let nearest = OFFERED.iter().min_by_key(|offered| distance(offered.name));
-    let error = usage_error(format!("there is no command `{word}`"));
+    let error = usage_error(format!("unknown command `{word}`"));
     match nearest.filter(|near| distance(near.name) <= near.name.len() / 3) {
         Some(near) => error.with_hint(format!("did you mean `{}`?", near.name)),
-        None => error
-            .with_hint("`/help` lists the commands; a prompt that begins so needs a space first"),
+        None => error.with_hint("see `/help`; to start a prompt with `/`, type a space first"),
     }
 }
 
@@ -179,7 +178,7 @@ mod tests {
     #[test]
     fn a_mistyped_command_starts_no_turn() {
         let error = parse_input("/contxt").unwrap_err();
-        assert_eq!(error.to_string(), "there is no command `/contxt`");
+        assert_eq!(error.to_string(), "unknown command `/contxt`");
         assert_eq!(error.hints(), ["did you mean `/context`?"]);
         assert!(parse_input("/nonsense please").is_err());
     }

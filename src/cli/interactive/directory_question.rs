@@ -14,7 +14,7 @@ pub(crate) const WHICH: &str = "   path: ";
 /// Question about its permission.
 pub(crate) const HOW: &str = "   [W]rite (default) / [R]ead: ";
 /// Question about the protected paths in it.
-pub(crate) const PROTECTED: &str = "   paths in it that nobody may write, with commas between: ";
+pub(crate) const PROTECTED: &str = "   read-only paths inside it, separated by commas: ";
 
 /// An answer to [`QUESTION`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub(crate) fn parse_protected_paths(text: &str, root: &AbsPath) -> Result<Vec<Re
         .filter(|name| !name.is_empty());
     let inside = |name: &str| {
         let below = root.join(name).below(root).filter(|below| !below.is_root());
-        below.ok_or_else(|| format!("`{name}` is no path inside `{root}`"))
+        below.ok_or_else(|| format!("`{name}` is not a path inside `{root}`"))
     };
     names.map(inside).collect()
 }

@@ -66,7 +66,7 @@ pub(crate) fn run(host: &Host, arguments: &RunArguments) -> Result<ExitStatus> {
 async fn run_session(host: &Host, arguments: &RunArguments) -> Result<ExitStatus> {
     let interrupts = SignalListener::subscribe(host.hangup)?;
     let keyboard = TerminalModeGuard::from_stdin();
-    let keyboard = keyboard.ok_or_else(|| Error::bug("standard input is no terminal"))?;
+    let keyboard = keyboard.ok_or_else(|| Error::bug("standard input is not a terminal"))?;
     let style = style(host, arguments);
     let mut output = CliOutput::for_run_log(host);
     if style != EditorStyle::Full {
@@ -210,7 +210,7 @@ impl InteractiveSession {
         self.editor.remember(text.trim());
         if let Err(error) = self.history.add(text.trim()) {
             self.output
-                .warning(&format!("what is typed is not kept: {error:#}"));
+                .warning(&format!("cannot save the input history: {error:#}"));
         }
     }
 
@@ -260,11 +260,11 @@ impl InteractiveSession {
                     return Ok(UserInput::Leave);
                 }
                 LineOutcome::Interrupted => {
-                    self.output.note("Ctrl-C again leaves");
+                    self.output.note("press Ctrl-C again to exit");
                     ask.initial.clear();
                     self.editor.request_line(ask.clone());
                 }
-                LineOutcome::InterruptSignal => self.output.note("\nCtrl-C again leaves"),
+                LineOutcome::InterruptSignal => self.output.note("\npress Ctrl-C again to exit"),
             }
             interrupts += 1;
         }
@@ -312,8 +312,8 @@ impl InteractiveSession {
                 Err(error) => Err(error),
             },
             TurnInput::Interrupted(unfinished) => {
-                let typed = (&standing.host, arguments);
-                let conducted = resume(unfinished, typed, stop, output, None);
+                let host = &standing.host;
+                let conducted = resume(unfinished, host, arguments, stop, output, None);
                 Box::pin(conducted).await
             }
         };

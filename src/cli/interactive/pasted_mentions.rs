@@ -10,7 +10,7 @@ use crate::mentions::pasted_mentions::PastedMentions;
 use crate::permissions::grant::Permission;
 
 /// Question about pasted mentions.
-const QUESTION: &str = "   open what the pasted text mentions? [y]es / [N]o (default): ";
+const QUESTION: &str = "   open the paths that the pasted text mentions? [y]es / [N]o (default): ";
 
 impl InteractiveSession {
     /// Returns the prompt with every pasted mention escaped, unless the user agrees to open what
@@ -46,7 +46,7 @@ impl InteractiveSession {
                 match parse_answer(&line.text) {
                     Some(true) => return Ok(Some(prompt.to_owned())),
                     Some(false) => break,
-                    None => self.output.note("   `y` or `n` is expected"),
+                    None => self.output.note("   expected `y` or `n`"),
                 }
             }
         }

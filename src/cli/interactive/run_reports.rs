@@ -30,7 +30,7 @@ pub(crate) fn show_cost(name: &str, host: &Host, output: &mut CliOutput<'_>) -> 
             agents = all;
         }
     }
-    let nothing = || "nothing was counted".to_owned();
+    let nothing = || "no usage was recorded".to_owned();
     for agent in &agents {
         let share = usage_text(&books.agent(agent)).unwrap_or_else(nothing);
         output.line(&[
@@ -76,7 +76,7 @@ pub(crate) fn show_votes(name: &str, host: &Host, output: &mut CliOutput<'_>) ->
         }
     }
     if !voted {
-        output.note("nobody voted");
+        output.note("no votes");
     }
     Ok(())
 }

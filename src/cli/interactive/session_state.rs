@@ -110,14 +110,13 @@ impl SessionState {
         };
         let remembered = going_on.as_ref().map(|going_on| going_on.team_file(host));
         let remembered = remembered.transpose()?.flatten();
-        let mut team =
-            configured_team(host, arguments, (remembered, WorkspaceMode::Given), output)?;
+        let mut team = configured_team(host, arguments, remembered, WorkspaceMode::Given, output)?;
         if let Some(team) = &mut team {
             if team.config.workflow.is_some() {
                 return Err(
-                    usage_error("a pipeline of roles needs a task, and has no prompt")
-                        .with_hint("give the task: massgen --config FILE \"…\"")
-                        .with_hint("go on with the last one: massgen --continue"),
+                    usage_error("a pipeline needs a task and has no interactive prompt")
+                        .with_hint("pass the task: massgen --config FILE \"…\"")
+                        .with_hint("or resume the last one: massgen --continue"),
                 );
             }
             apply_flags(&mut team.config, arguments, output);
@@ -162,7 +161,7 @@ impl SessionState {
         if let Some(gone) = self.session.take_if(|session| !session.exists()) {
             self.session_lock = None;
             output.warning(&format!(
-                "the session {} was removed: a new one begins, which knows nothing of its turns",
+                "the session {} was removed: starting a new one without its turns",
                 gone.id()
             ));
         }
@@ -323,7 +322,8 @@ impl SessionState {
         let mut made = choose_team(
             &self.host,
             &self.arguments,
-            (None, WorkspaceMode::Given),
+            None,
+            WorkspaceMode::Given,
             output,
         )
         .await?;

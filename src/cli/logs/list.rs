@@ -37,7 +37,7 @@ pub(super) fn list(host: &Host, form: ReportFormat, output: &mut CliOutput<'_>) 
     let logs = logs_directory(host);
     let runs = runs::list(&logs)?;
     if runs.is_empty() {
-        output.note(&format!("there is no run in `{logs}`"));
+        output.note(&format!("no runs in `{logs}`"));
     }
     for run in runs {
         let status = run.status();
@@ -100,7 +100,7 @@ impl RunSummary {
         let started = started.map_or_else(|| "-".to_owned(), |started| started.list_format());
         let outcome = match state {
             RunStatus::Running => "running",
-            RunStatus::Interrupted => "broken off",
+            RunStatus::Interrupted => "crashed",
             RunStatus::Ended => self.outcome.as_deref().unwrap_or("ended"),
         };
         let seconds = self.seconds.map(Duration::try_from_secs_f64);

@@ -19,13 +19,6 @@ use crate::world::store::tail::LogTail;
 /// A line of the log, or why it cannot be used.
 type LogLine = std::result::Result<LogEntry, LogReadError>;
 
-/// Whether a log contains the end of its run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum LogCompleteness {
-    Complete,
-    Partial,
-}
-
 /// Prints `run` as far as its log goes.
 pub(super) fn show(run: &RunDir, form: ReportFormat, host: &Host) -> Result<()> {
     print_lines(run.events()?, form, host).map(drop)
@@ -33,10 +26,10 @@ pub(super) fn show(run: &RunDir, form: ReportFormat, host: &Host) -> Result<()> 
 
 /// Prints `run`, and follows it until it ends.
 pub(super) fn follow(run: &RunDir, form: ReportFormat, host: &Host) -> Result<()> {
-    if print_lines(LogTail::open(run)?, form, host)? == LogCompleteness::Partial {
+    let is_complete = print_lines(LogTail::open(run)?, form, host)?;
+    if !is_complete {
         let mut output = CliOutput::from_host(host);
-        output
-            .warning("the run was broken off: its process is gone and it did not say how it ended");
+        output.warning("the run was interrupted: its process ended without recording a result");
     }
     Ok(())
 }
@@ -45,7 +38,7 @@ fn print_lines(
     lines: impl Iterator<Item = LogLine>,
     form: ReportFormat,
     host: &Host,
-) -> Result<LogCompleteness> {
+) -> Result<bool> {
     let mut output = CliOutput::for_run_log(host);
     match form {
         ReportFormat::Json => print_json(lines, &mut output),
@@ -54,10 +47,7 @@ fn print_lines(
 }
 
 /// Prints each event as it is in the log, and reports damage on standard error.
-fn print_json(
-    lines: impl Iterator<Item = LogLine>,
-    output: &mut CliOutput<'_>,
-) -> Result<LogCompleteness> {
+fn print_json(lines: impl Iterator<Item = LogLine>, output: &mut CliOutput<'_>) -> Result<bool> {
     let mut damage = CliOutput::plain();
     for line in lines {
         match line {
@@ -65,23 +55,20 @@ fn print_json(
                 let is_last = is_end(&entry);
                 output.result(&format!("{}\n", Value::Object(entry.fields)))?;
                 if is_last || output.is_closed() {
-                    return Ok(LogCompleteness::Complete);
+                    return Ok(true);
                 }
             }
             Err(fault) => damage.warning(&fault.to_string()),
         }
     }
-    Ok(LogCompleteness::Partial)
+    Ok(false)
 }
 
 fn is_end(entry: &LogEntry) -> bool {
     matches!(entry.event(), Some(Event::Run(RunEvent::RunEnded { .. })))
 }
 
-fn print_text(
-    lines: impl Iterator<Item = LogLine>,
-    output: &mut CliOutput<'_>,
-) -> Result<LogCompleteness> {
+fn print_text(lines: impl Iterator<Item = LogLine>, output: &mut CliOutput<'_>) -> Result<bool> {
     let mut began: Option<LocalDateTime> = None;
     let mut render = RunRenderer::new(output);
     for line in lines {
@@ -104,9 +91,9 @@ fn print_text(
         };
         render.on_event(&event, elapsed)?;
         if matches!(event, Event::Run(RunEvent::RunEnded { .. })) || render.is_closed() {
-            return Ok(LogCompleteness::Complete);
+            return Ok(true);
         }
     }
     render.flush_partial();
-    Ok(LogCompleteness::Partial)
+    Ok(false)
 }

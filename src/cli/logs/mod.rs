@@ -50,7 +50,7 @@ fn export(run: &RunDir, file: Option<&str>, host: &Host, output: &mut CliOutput<
         None => host.cwd.join(format!("{}.tar.gz", run.name())),
     };
     if run.state(run.status().as_ref()) == RunStatus::Running {
-        output.warning("the run still goes on: the archive holds what there is by now");
+        output.warning("the run is still active: the archive contains its log so far");
     }
     let files = run.export(&to)?;
     output.result(&format!("{to}\n"))?;

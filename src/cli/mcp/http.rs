@@ -75,10 +75,10 @@ impl ListenAddress {
     /// have given explicitly.
     pub(crate) fn new(address: SocketAddr, names: Vec<String>) -> Result<Self> {
         if !address.ip().is_loopback() && names.is_empty() {
-            let message = format!("`--http {address}` would be open to other machines");
+            let message = format!("`--http {address}` is reachable from other machines");
             return Err(usage_error(message)
-                .with_hint("use an address on loopback, such as 127.0.0.1:0")
-                .with_hint("or say by which name others reach it: `--reached-as NAME`"));
+                .with_hint("use a loopback address, such as 127.0.0.1:0")
+                .with_hint("or name the host by which clients reach it: `--allowed-host NAME`"));
         }
         Ok(Self { address, names })
     }
@@ -89,7 +89,7 @@ impl ListenAddress {
             let message = format!("cannot listen on `{}`", self.address);
             Error::new(ErrorKind::Environment, message)
                 .with_source(error)
-                .with_hint("name another port, or 0 for a free one")
+                .with_hint("use another port, or 0 for a free one")
         })?;
         Ok(HttpListener {
             listener,
@@ -220,7 +220,7 @@ impl<S: ServerHandler> HttpServerState<S> {
             return response;
         }
         if names_several_servers(&request) {
-            let why = "Forbidden: more than one host or origin is named";
+            let why = "Forbidden: more than one host or origin";
             return error_response(StatusCode::FORBIDDEN, why);
         }
         let is_new =

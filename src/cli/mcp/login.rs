@@ -51,7 +51,7 @@ pub(crate) fn login(
     signed_in?;
     let name = &asked.server.name;
     output.note(&format!(
-        "you are signed in at `{name}`; `{}` holds it",
+        "signed in at `{name}`; credentials are in `{}`",
         file.path()
     ));
     Ok(ExitStatus::Delivered)
@@ -66,8 +66,8 @@ pub(crate) fn logout(
     let server = find_server(&asked.server, host, output)?;
     let name = &asked.server.name;
     output.note(&match token_file(host)?.remove(&server.url)? {
-        TokenRemoval::Something => format!("you are no longer signed in at `{name}`"),
-        TokenRemoval::Nothing => format!("you were not signed in at `{name}`"),
+        TokenRemoval::Something => format!("signed out of `{name}`"),
+        TokenRemoval::Nothing => format!("not signed in at `{name}`"),
     });
     Ok(ExitStatus::Delivered)
 }
@@ -91,7 +91,7 @@ async fn sign_in(
         WebBrowser::open_page(address, &host.env)
     };
     if browser.is_none() {
-        output.note("if the browser cannot come back here, paste the address that it ends at");
+        output.note("if the browser cannot reach this machine, paste the address that it ends at");
     }
     let is_answer = |url: &Url| signing_in.is_answer(url);
     let redirected = tokio::select! {
@@ -110,7 +110,7 @@ async fn read_pasted_url(is_answer: impl Fn(&Url) -> bool, output: &mut CliOutpu
         match url.filter(&is_answer) {
             Some(url) => return url,
             None if line.trim().is_empty() => {}
-            None => output.note("this is not where the browser ends: paste the whole address"),
+            None => output.note("not the redirect address: paste the whole address of the browser"),
         }
     }
     std::future::pending().await
@@ -144,7 +144,7 @@ fn find_server(
     let file = match &asked.config {
         Some(argument) => TeamFile::find(argument, host)?,
         None => TeamFile::find_default(host, output)?.ok_or_else(|| {
-            let message = "there is no config that could name a server";
+            let message = "no config found that names a server";
             Error::new(ErrorKind::Config, message).with_hint("name one with `--config`")
         })?,
     };
@@ -159,29 +159,29 @@ fn find_server(
         let mut names: Vec<&str> = others.into_iter().map(|(name, _)| name).collect();
         names.sort_unstable();
         names.dedup();
-        let message = format!("no server on the network is called `{}`", asked.name);
+        let message = format!("no remote server `{}`", asked.name);
         let hint = match names.as_slice() {
-            [] => "nobody signs in at a server that is a program".to_owned(),
+            [] => "only remote servers need a sign-in".to_owned(),
             names => format!("`{}` names: {}", file.name(), names.join(", ")),
         };
         return Err(Error::new(ErrorKind::Config, message).with_hint(hint));
     };
     if meant.iter().any(|(_, remote)| remote.url != first.url) {
-        let message = format!("agents call different servers `{}`", asked.name);
-        return Err(Error::new(ErrorKind::Config, message).with_hint("give each a name of its own"));
+        let message = format!("agents use the name `{}` for different servers", asked.name);
+        return Err(Error::new(ErrorKind::Config, message).with_hint("give each a unique name"));
     }
     Ok((*first).clone())
 }
 
 fn token_file(host: &Host) -> Result<TokenFile> {
     host.home.as_ref().map(TokenFile::in_home).ok_or_else(|| {
-        let message = "there is no home directory to keep a token in";
+        let message = "no home directory to store a token in";
         Error::new(ErrorKind::Environment, message).with_hint("set `HOME`")
     })
 }
 
 fn timeout_error() -> Error {
     let minutes = LOGIN_TIME_MAX.as_secs() / 60;
-    let message = format!("you are not signed in: nobody came back within {minutes} minutes");
+    let message = format!("not signed in: no redirect from the browser within {minutes} minutes");
     Error::new(ErrorKind::Environment, message).with_hint("try again, perhaps with `--no-browser`")
 }

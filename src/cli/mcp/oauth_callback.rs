@@ -23,9 +23,9 @@ const CONNECTIONS_MAX: usize = 16;
 /// Delay after a connection could not be accepted.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 /// Response to a browser that was redirected here.
-const WELCOME: &str = "massgen has heard of it. You can close this page.\n";
+const WELCOME: &str = "massgen has received the result. You can close this page.\n";
 /// Response to any other request.
-const NOTHING: &str = "There is nothing here.\n";
+const NOTHING: &str = "Not found.\n";
 
 /// Listener for the redirect.
 #[derive(Debug)]
@@ -43,13 +43,13 @@ impl CallbackListener {
                 format!("cannot listen on port {port} of 127.0.0.1"),
             )
             .with_source(error)
-            .with_hint("name another one with `--port`")
+            .with_hint("choose another one with `--port`")
         };
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let own = Url::parse(&format!("http://{address}{PATH}"));
-        let own = own.map_err(|_| Error::bug("loopback has no address"))?;
+        let own = own.map_err(|_| Error::bug("the loopback listener has no address"))?;
         Ok(Self { listener, own })
     }
 

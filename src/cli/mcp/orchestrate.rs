@@ -33,7 +33,7 @@ pub(crate) fn serve_runs(
         let runs = RunRegistry::new(ground, asked.parallel, stop.clone());
         let conductor = RunHandler::new(runs.clone());
         let what = format!("runs of {agents}");
-        let served = way.serve((&conductor, &what), &stop, output).await;
+        let served = way.serve(&conductor, &what, &stop, output).await;
         stop.graceful.cancel();
         tokio::select! {
             () = runs.end() => {}
@@ -60,7 +60,7 @@ fn run_template(
     let file = TeamFile::find(&asked.config, &host)?;
     let config = load_config(&file, &host, output)?;
     if config.session_id.is_some() {
-        output.warning("`session_id` does not count here: each run begins a session of its own");
+        output.warning("`session_id` is ignored here: each run starts a new session");
     }
     let models = model_list(&host, asked.models.as_deref(), output)?;
     drop(connect_all(&config, &models, &host)?);
@@ -73,7 +73,7 @@ fn run_template(
         models,
         telemetry,
         arguments: RunArguments {
-            ask_file: asked.ask_file.clone(),
+            approval_socket: asked.approval_socket.clone(),
             ..RunArguments::default()
         },
         applying: if asked.allow_apply {

@@ -99,12 +99,12 @@ impl RunHandler {
         RunTaskRequest { task, wait }: RunTaskRequest,
         context: &RequestContext<RoleServer>,
     ) -> Result<CallToolResult, ToolCallError> {
-        let (board, news) = self.runs.begin(&task).await?;
+        let started = self.runs.begin(&task).await?;
+        let run = Arc::clone(&started.run);
         if wait {
-            let run = (Arc::clone(&board), news);
-            self.wait(run, CancelPolicy::EndsRun, context).await?;
+            self.wait(started, CancelPolicy::EndsRun, context).await?;
         }
-        Ok(success_result(board.status()))
+        Ok(success_result(run.status()))
     }
 
     async fn status(
@@ -114,8 +114,8 @@ impl RunHandler {
     ) -> Result<CallToolResult, ToolCallError> {
         let board = self.runs.find(&run)?;
         if wait {
-            let run = (Arc::clone(&board), board.subscribe());
-            self.wait(run, CancelPolicy::LeavesRun, context).await?;
+            let started = StartedRun::subscribe(Arc::clone(&board));
+            self.wait(started, CancelPolicy::LeavesRun, context).await?;
         }
         Ok(success_result(board.status()))
     }
@@ -140,18 +140,22 @@ impl RunHandler {
     ) -> Result<CallToolResult, ToolCallError> {
         let board = self.runs.find(&run)?;
         board.stop().graceful.cancel();
-        let run = (Arc::clone(&board), board.subscribe());
-        self.wait(run, CancelPolicy::LeavesRun, context).await?;
+        let started = StartedRun::subscribe(Arc::clone(&board));
+        self.wait(started, CancelPolicy::LeavesRun, context).await?;
         Ok(success_result(board.status()))
     }
 
     /// Waits until a run has ended, and sends progress notifications if the client asked for them.
     async fn wait(
         &self,
-        (board, mut news): StartedRun,
+        started: StartedRun,
         broken: CancelPolicy,
         context: &RequestContext<RoleServer>,
     ) -> Result<(), ToolCallError> {
+        let StartedRun {
+            run: board,
+            updates: mut news,
+        } = started;
         let Ok(_waits) = self.waiting.try_acquire() else {
             let name = board.name().unwrap_or_default();
             let message = format!("{WAITING_MAX} calls wait already; the run is `{name}`");

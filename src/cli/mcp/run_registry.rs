@@ -76,8 +76,24 @@ struct RunRegistryState {
     apply_lock: tokio::sync::Mutex<()>,
 }
 
-/// A run that has started, with its updates.
-pub(crate) type StartedRun = (Arc<TrackedRun>, broadcast::Receiver<Arc<str>>);
+/// A run that has started.
+#[derive(Debug)]
+pub(crate) struct StartedRun {
+    /// The run.
+    pub(crate) run: Arc<TrackedRun>,
+    /// Its updates.
+    pub(crate) updates: broadcast::Receiver<Arc<str>>,
+}
+
+impl StartedRun {
+    /// Subscribes to the updates of `run`.
+    pub(crate) fn subscribe(run: Arc<TrackedRun>) -> Self {
+        Self {
+            updates: run.subscribe(),
+            run,
+        }
+    }
+}
 
 impl RunRegistry {
     /// Creates a registry without runs; at most `parallel` run at the same time, and `stop` stops
@@ -106,17 +122,17 @@ impl RunRegistry {
             immediate: self.0.stop.immediate.child_token(),
         };
         let board = Arc::new(TrackedRun::new(stop));
-        let news = board.subscribe();
+        let started = StartedRun::subscribe(Arc::clone(&board));
         tokio::spawn(self.clone().execute(prompt, Arc::clone(&board), slot));
         board.wait_for_name().await.map_err(not_started_error)?;
         let mut known = self.lock_runs();
-        known.push(Arc::clone(&board));
+        known.push(board);
         if known.len() > KNOWN_MAX
             && let Some(oldest) = known.iter().position(|board| board.is_ended())
         {
             known.remove(oldest);
         }
-        Ok((board, news))
+        Ok(started)
     }
 
     /// Returns the run with this name.
@@ -158,7 +174,7 @@ impl RunRegistry {
                 agent: asked.agent,
                 path: asked.paths,
                 yes: true,
-                shape: None,
+                history: None,
                 push: None,
             };
             let (mut told, mut noted) = (Vec::new(), Vec::new());
@@ -168,7 +184,7 @@ impl RunRegistry {
             told.extend(noted);
             Ok((status, String::from_utf8_lossy(&told).into_owned()))
         });
-        let broke_off = |_| Error::bug("the applying broke off");
+        let broke_off = |_| Error::bug("applying the delivery failed unexpectedly");
         applied.await.map_err(broke_off)?
     }
 
@@ -185,7 +201,7 @@ impl RunRegistry {
         slot: OwnedSemaphorePermit,
     ) {
         let running = tokio::spawn(self.execute_run(prompt, Arc::clone(&board)));
-        let broke_off = |_| (Err(Error::bug("the run broke off")), Vec::new());
+        let broke_off = |_| (Err(Error::bug("the run failed unexpectedly")), Vec::new());
         let (conducted, warnings) = running.await.unwrap_or_else(broke_off);
         board.end(&conducted, &warnings);
         drop(slot);
@@ -305,7 +321,10 @@ fn is_below<'a>(path: &AbsPath, mut open: impl Iterator<Item = &'a AbsPath>) -> 
 /// Returns the error of a run that did not start.
 fn not_started_error(failure: Option<ErrorReport>) -> Error {
     let Some(failure) = failure else {
-        return Error::new(ErrorKind::Interrupted, "the run was ended before it began");
+        return Error::new(
+            ErrorKind::Interrupted,
+            "the run was cancelled before it started",
+        );
     };
     let causes = failure.caused_by.into_iter();
     let message = std::iter::once(failure.message).chain(causes);

@@ -16,7 +16,8 @@ use crate::world::access::gate::Gate;
 /// Serves the tools in `offers` and those of the servers of `gate`, which decides about all calls.
 pub(crate) fn serve_tools(
     way: McpTransport,
-    (gate, offers): (Gate, Vec<ToolOffer>),
+    gate: Gate,
+    offers: Vec<ToolOffer>,
     host: &Host,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
@@ -25,7 +26,7 @@ pub(crate) fn serve_tools(
     let served = runtime.block_on(async {
         let stop = listen(host.hangup)?;
         let count = count_noun(tools.count(), "tool");
-        let served = way.serve((&tools, &count), &stop, output).await;
+        let served = way.serve(&tools, &count, &stop, output).await;
         stop.graceful.cancel();
         wait_for_calls(&tools, &stop, output).await;
         // Dropping this ends the programs of MCP servers while the runtime can still wait for them.
@@ -45,7 +46,7 @@ async fn wait_for_calls(tools: &ToolHandler, stop: &ShutdownSignal, output: &mut
     if !late.is_empty() {
         let changes = count_noun(late.len(), "file");
         output.note(&format!(
-            "commands in the background changed {changes} that no call told of"
+            "background commands changed {changes} that no call reported"
         ));
     }
 }

@@ -20,13 +20,13 @@ pub(crate) async fn serve(tools: impl ServerHandler, stop: CancellationToken) ->
             return Ok(());
         }
         Err(error) => {
-            let message = "the client does not begin as the protocol says";
+            let message = "the client does not follow the MCP handshake";
             return Err(Error::new(ErrorKind::Usage, message)
                 .with_source(error)
                 .with_hint("start this from an agent that speaks MCP: see `massgen mcp --help`"));
         }
     };
     let ended = serving.waiting().await;
-    ended.map_err(|error| Error::bug(format!("the server broke off: {error}")))?;
+    ended.map_err(|error| Error::bug(format!("the server failed: {error}")))?;
     Ok(())
 }

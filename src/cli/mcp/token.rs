@@ -27,11 +27,11 @@ impl BearerToken {
         let is_plain = token.bytes().all(|byte| byte.is_ascii_graphic());
         if token.len() < TOKEN_BYTES_MIN || !is_plain {
             let message = format!(
-                "the token file holds no token: expected {TOKEN_BYTES_MIN} or more letters, \
-                 digits and signs without spaces"
+                "the token file contains no token: expected at least {TOKEN_BYTES_MIN} printable \
+                 characters without spaces"
             );
             return Err(Error::new(ErrorKind::Config, message)
-                .with_hint("make one: `openssl rand -hex 32 > token; chmod 600 token`"));
+                .with_hint("create one: `openssl rand -hex 32 > token; chmod 600 token`"));
         }
         Ok(Self(digest(token)))
     }

@@ -39,7 +39,7 @@ impl McpTransport {
         let Some(address) = asked.http else {
             return Ok(McpTransport::Streams);
         };
-        let place = ListenAddress::new(address, asked.reached_as.clone())?;
+        let place = ListenAddress::new(address, asked.allowed_host.clone())?;
         let Some(file) = &asked.token_file else {
             let (token, text) = BearerToken::random();
             return Ok(McpTransport::Http {
@@ -51,9 +51,9 @@ impl McpTransport {
         let bytes = read_secret(&host.cwd.join(file), TOKEN_BYTES_MAX)?.ok_or_else(|| {
             Error::new(
                 ErrorKind::Config,
-                format!("there is no token file `{file}`"),
+                format!("token file `{file}` does not exist"),
             )
-            .with_hint("make one: `openssl rand -hex 32 > token; chmod 600 token`")
+            .with_hint("create one: `openssl rand -hex 32 > token; chmod 600 token`")
         })?;
         Ok(McpTransport::Http {
             address: place,
@@ -65,7 +65,8 @@ impl McpTransport {
     /// Serves clients with `server`, which offers `what`, until the client or the user ends it.
     pub(crate) async fn serve<S>(
         self,
-        (server, what): (&S, &str),
+        server: &S,
+        what: &str,
         stop: &ShutdownSignal,
         output: &mut CliOutput<'_>,
     ) -> Result<()>

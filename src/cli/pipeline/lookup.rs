@@ -15,7 +15,7 @@ pub(super) fn resolve_pipeline(wanted: &str, host: &Host) -> Result<PipelineDir>
             Ok(run) => {
                 let name = run.name();
                 error.with_hint(format!(
-                    "there is a run without roles: massgen logs show {name}"
+                    "`{name}` is a run without roles: massgen logs show {name}"
                 ))
             }
             Err(_) => error,

@@ -24,7 +24,7 @@ pub(crate) fn revert(host: &Host, asked: &RoleArguments, output: &mut CliOutput<
     })?;
     if taken.is_empty() {
         output.note(&format!(
-            "{name} holds no merged work of {role}: nothing is changed"
+            "{name} has no merged work of {role}: nothing was changed"
         ));
         return Ok(());
     }
@@ -35,7 +35,7 @@ pub(crate) fn revert(host: &Host, asked: &RoleArguments, output: &mut CliOutput<
         output.result(&format!("{id}  {subject}\n"))?;
     }
     let merges = count_noun(taken.len(), "merge");
-    output.note(&format!("{merges} of {role} taken out of {name}"));
+    output.note(&format!("{merges} of {role} reverted in {name}"));
     Ok(())
 }
 
@@ -47,7 +47,7 @@ pub(crate) fn reset(host: &Host, asked: &RoleArguments, output: &mut CliOutput<'
         let ground = PipelineRepository::reopen(dir, &host.env).await?;
         ground.reset_role(role).await
     })?;
-    output.note(&format!("{role} starts afresh in {name}"));
-    output.note(&format!("go on with it: massgen --session-id {name}"));
+    output.note(&format!("{role} was reset in {name}"));
+    output.note(&format!("to resume: massgen --session-id {name}"));
     Ok(())
 }

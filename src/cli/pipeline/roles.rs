@@ -86,8 +86,8 @@ fn load_workflow(name: &str, host: &Host, output: &mut CliOutput<'_>) -> Result<
     config.workflow.ok_or_else(|| {
         let message = format!("the config `{name}` has no pipeline");
         Error::new(ErrorKind::Usage, message)
-            .with_hint("`docs/pipelines.md` tells how `workflow` is written")
-            .with_hint("without `--config`, the roles that every config has are shown")
+            .with_hint("see `docs/pipelines.md` for `workflow`")
+            .with_hint("omit `--config` to show the built-in roles")
     })
 }
 
@@ -102,14 +102,15 @@ fn workflow_rows(workflow: &WorkflowConfig) -> Vec<RoleRow> {
 
 /// Prints the roles of a pipeline that would begin, its project and the order of its stages.
 pub(crate) async fn show_preview(
-    (workflow, checks): (&WorkflowConfig, usize),
+    workflow: &WorkflowConfig,
+    checks: usize,
     host: &Host,
     output: &mut CliOutput<'_>,
 ) -> Result<()> {
     let PipelinePreview { project, directory } = pipeline_preview(workflow, host).await?;
     print_table(&workflow_rows(workflow), &directory, output)?;
     let project = project.map_or_else(
-        || "none: it begins with an empty tree".to_owned(),
+        || "none: it starts with an empty tree".to_owned(),
         |project| {
             let branch = project.branch.as_deref().unwrap_or("a detached head");
             let head = project
@@ -137,7 +138,7 @@ pub(crate) async fn show_preview(
         many => format!("{many}, before any work is merged"),
     };
     output.result(&format!(
-        "project: {project}\ncourse: {}, {end}\nchecks: {checks}\n",
+        "project: {project}\nstages: {}, {end}\nchecks: {checks}\n",
         names.join(", ")
     ))
 }

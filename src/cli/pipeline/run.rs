@@ -34,6 +34,7 @@ use crate::pipeline::{PipelineContext, PipelineRun};
 use crate::spending::models::ModelList;
 use crate::world::diagnostics::telemetry::settings::TelemetrySettings;
 use crate::world::io::files::{expect_output_file, read_capped, write_output_file};
+use crate::world::store::approvals::ApprovalFile;
 use crate::world::store::pipelines::{PipelineDir, list, lookup};
 use crate::world::store::prepare_state_dir;
 use crate::world::store::prune::ProjectStore;
@@ -79,17 +80,20 @@ pub(crate) async fn begin(
     reader: OutputMode<'_>,
 ) -> Result<RunOutcome> {
     if prepared.continued.is_some() {
-        return Err(usage_error("a pipeline is not part of a session")
-            .with_hint("leave out `--continue` and `--session-id`, or leave out the task to go on with a pipeline"));
+        return Err(
+            usage_error("a pipeline is not part of a session").with_hint(
+                "omit `--continue` and `--session-id`, or omit the task to resume a pipeline",
+            ),
+        );
     }
     let writes = |opened: &&OpenedPath| opened.permission == Permission::Write;
     if let Some(opened) = prepared.opened.iter().find(writes) {
         let message = format!(
-            "`{}` is opened for writing, and a pipeline writes to no such path",
+            "`{}` is opened for writing, but a pipeline cannot write to context paths",
             opened.path
         );
         return Err(Error::new(ErrorKind::Usage, message).with_hint(
-            "mention it without `:w`; `massgen apply` delivers what the pipeline made",
+            "mention it without `:w`; `massgen apply` delivers the result of the pipeline",
         ));
     }
     let stage = PipelineLaunch {
@@ -107,33 +111,29 @@ pub(crate) async fn begin(
     let company = stage.pipeline_context()?;
     let workflow = stage.config.workflow.as_ref();
     let workflow = workflow.ok_or_else(|| Error::bug("the config has no pipeline"))?;
-    let started_with = &company.invocation;
-    let config_path = started_with.config_path.as_ref();
-    let config_text = started_with.config_text.as_deref();
     let (ground, notes) = PipelineRepository::create(NewPipeline {
         workflow,
-        task: (
-            &prepared.prompt.original_prompt,
-            &prepared.prompt.cleaned_prompt,
-        ),
+        task: &prepared.prompt.original_prompt,
+        question: &prepared.prompt.cleaned_prompt,
         opened: &stage.opened,
         base: &stage.host.cwd,
         pipelines: &pipelines,
         env: &stage.host.env,
-        invocation: (config_path, config_text, &started_with.arguments),
+        invocation: &company.invocation,
         redactor: &company.redactor,
     })
     .await?;
     for note in &notes {
         output.warning(note);
     }
-    Box::pin(stage.run((company, ground), stop, output, reader)).await
+    Box::pin(stage.run(company, ground, stop, output, reader)).await
 }
 
 /// Resumes the pipeline in `dir`, and shows it.
 pub(crate) async fn resume(
     dir: PipelineDir,
-    (host, now): (&Host, &RunArguments),
+    host: &Host,
+    now: &RunArguments,
     stop: ShutdownSignal,
     output: &mut CliOutput<'_>,
     reader: OutputMode<'_>,
@@ -146,7 +146,7 @@ pub(crate) async fn resume(
         .for_each(|warning| output.warning(warning));
     let host = completed.host;
     let ground = PipelineRepository::reopen(dir, &host.env).await?;
-    ground.require_start_directory(&host.cwd, "go there, or begin the task again")?;
+    ground.require_start_directory(&host.cwd, "resume it there, or start the task again")?;
     let record = &ground.record;
     let arguments = merge_arguments(now, &record.arguments);
     let (file, name) = match (&now.config, &record.config_path) {
@@ -160,10 +160,9 @@ pub(crate) async fn resume(
     let redactor = Redactor::new(secret_values(&config, &host));
     let has_changed = record.config.as_ref() != Some(&redactor.text(&file.text()));
     if has_changed && now.config.is_none() {
-        let message = format!("the config `{name}` has changed since the pipeline began");
-        return Err(Error::new(ErrorKind::Config, message).with_hint(
-            "put it back as it was, or name the config that shall hold now with `--config`",
-        ));
+        let message = format!("config `{name}` has changed since the pipeline started");
+        return Err(Error::new(ErrorKind::Config, message)
+            .with_hint("restore it, or name the config to use with `--config`"));
     }
     let roles = config
         .workflow
@@ -171,13 +170,13 @@ pub(crate) async fn resume(
         .map(|workflow| &workflow.pipeline.stages);
     let roles = roles.into_iter().flatten().map(|stage| &stage.role.name);
     if !roles.eq(&record.roles) {
-        let message = format!("the config `{name}` has other roles than the pipeline");
+        let message = format!("config `{name}` has other roles than the pipeline");
         return Err(Error::new(ErrorKind::Config, message)
-            .with_hint("name a config of the same roles, or begin the task again"));
+            .with_hint("use a config with the same roles, or start the task again"));
     }
     apply_flags(&mut config, &arguments, output);
     let models = model_list(&host, arguments.models.as_deref(), output)?;
-    output.note(&format!("going on with {}", ground.dir.name()));
+    output.note(&format!("resuming {}", ground.dir.name()));
     let stage = PipelineLaunch {
         host,
         config,
@@ -189,7 +188,7 @@ pub(crate) async fn resume(
         arguments: &arguments,
     };
     let company = stage.pipeline_context()?;
-    Box::pin(stage.run((company, ground), stop, output, reader)).await
+    Box::pin(stage.run(company, ground, stop, output, reader)).await
 }
 
 /// Merges the current flags with the config, models, answers and limits that the pipeline was
@@ -203,7 +202,7 @@ fn merge_arguments(now: &RunArguments, words: &[String]) -> RunArguments {
     let mut all = now.clone();
     all.config = all.config.or(then.config);
     all.models = all.models.or(then.models);
-    all.answers = all.answers.or(then.answers);
+    all.clarifications = all.clarifications.or(then.clarifications);
     all.limits.cost = all.limits.cost.or(then.limits.cost);
     all.limits.tokens = all.limits.tokens.or(then.limits.tokens);
     all.limits.tool_calls = all.limits.tool_calls.or(then.limits.tool_calls);
@@ -215,6 +214,8 @@ impl PipelineLaunch<'_> {
     fn pipeline_context(&self) -> Result<PipelineContext> {
         let host = &self.host;
         Ok(PipelineContext {
+            base: self.host.cwd.clone(),
+            opened: self.opened.clone(),
             models: connect_all(&self.config, &self.models, host)?,
             redactor: Redactor::new(secret_values(&self.config, host)),
             telemetry: self.telemetry.clone(),
@@ -225,19 +226,18 @@ impl PipelineLaunch<'_> {
         })
     }
 
-    /// Reads the user's answers from the file of `--answers`.
+    /// Reads the user's answers from the file of `--clarifications`.
     fn clarifications(&self) -> Result<Option<String>> {
-        let Some(name) = &self.arguments.answers else {
+        let Some(name) = &self.arguments.clarifications else {
             return Ok(None);
         };
         let path = self.host.cwd.join(name);
         let bytes = read_capped(&path, ANSWERS_BYTES_MAX)?.ok_or_else(|| {
-            let message = format!("the answers `{path}` do not exist");
-            Error::new(ErrorKind::Usage, message)
-                .with_hint("name a file with your answers, as plain text")
+            let message = format!("the file of `--clarifications` does not exist: `{path}`");
+            Error::new(ErrorKind::Usage, message).with_hint("name a text file with your answers")
         })?;
         let text = String::from_utf8(bytes).map_err(|error| {
-            let message = format!("the answers in `{path}` are no text in UTF-8");
+            let message = format!("the file of `--clarifications` is not UTF-8 text: `{path}`");
             Error::new(ErrorKind::Usage, message).with_source(error)
         })?;
         Ok(Some(text))
@@ -245,7 +245,8 @@ impl PipelineLaunch<'_> {
 
     async fn run(
         self,
-        (mut company, ground): (PipelineContext, PipelineRepository),
+        mut company: PipelineContext,
+        ground: PipelineRepository,
         stop: ShutdownSignal,
         output: &mut CliOutput<'_>,
         reader: OutputMode<'_>,
@@ -253,7 +254,6 @@ impl PipelineLaunch<'_> {
         let Self {
             host,
             config,
-            opened,
             consents,
             arguments,
             ..
@@ -263,10 +263,13 @@ impl PipelineLaunch<'_> {
         if let Some(path) = &answer_file {
             expect_output_file(path)?;
         }
-        let around = (&config, &host.cwd, host.home.as_ref());
-        let typed = (UserPresence::detect(&host), arguments);
-        let seated = user_interaction(around, consents, typed, &reader, output)?;
-        company.approvals = seated.approvals.clone();
+        let person = UserPresence::detect(&host);
+        let seated = user_interaction(&config, &host.cwd, person, arguments, &reader, output)?;
+        company.approvals = ApprovalConfig {
+            channel: seated.approval_channel.clone(),
+            session: consents,
+            persistent: host.home.as_ref().map(ApprovalFile::in_home),
+        };
         let asked = seated.into_questions(stop.graceful.clone());
         let (name, dir) = (ground.dir.name(), ground.dir.dir().clone());
         let begun = RunStart {
@@ -280,17 +283,16 @@ impl PipelineLaunch<'_> {
             status_file: dir.join("pipeline.json"),
             answer_file: kept_in.clone(),
         };
-        let told = (begun, redactor.clone());
-        let view = RunObserver::begin(reader, told, (arguments, places), output)?;
+        let redacting = redactor.clone();
+        let view = RunObserver::begin(reader, begun, redacting, arguments, places, output)?;
         let (shown, events) = mpsc::channel(EVENTS_WAITING_MAX);
-        let whole = ((host.cwd.clone(), opened), (company, ground), (stop, shown));
         let retention = config.retention;
         let layout = RunLayout::plan(&config, &host.cwd, RunName::new(0));
         let store = ProjectStore {
             state: layout.state,
             sessions: layout.sessions,
         };
-        let pipeline = PipelineRun::new(config, whole.0, whole.1, whole.2)?;
+        let pipeline = PipelineRun::new(config, company, ground, stop, shown)?;
         let (result, followed) = tokio::join!(pipeline.run(), forward_events(events, view, asked));
         let result = result?;
         if let Some(answer) = &result.answer {

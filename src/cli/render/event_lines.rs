@@ -34,7 +34,7 @@ pub(crate) fn event_line(event: &Event) -> Option<EventLine> {
 
 fn run_line(event: &RunEvent) -> Option<EventLine> {
     if let RunEvent::LimitMet { limit, .. } = event {
-        Some((TextStyle::Bad, "meets its limit:", limit.clone()))
+        Some((TextStyle::Bad, "reached its limit:", limit.clone()))
     } else {
         None
     }
@@ -47,7 +47,7 @@ fn model_line(event: &ModelEvent) -> Option<EventLine> {
             reason, wait_ms, ..
         } => {
             let rest = format!("in {}: {reason}", in_a_while(wait_ms));
-            Some((TextStyle::Warn, "asks again", rest))
+            Some((TextStyle::Warn, "retries", rest))
         }
         ModelEvent::RateLimited {
             reason, wait_ms, ..
@@ -58,11 +58,11 @@ fn model_line(event: &ModelEvent) -> Option<EventLine> {
         ModelEvent::ModelFallback {
             from, to, reason, ..
         } => {
-            let rest = format!("with {to} instead of {from}: {reason}");
-            Some((TextStyle::Warn, "goes on", rest))
+            let rest = format!("to {to} from {from}: {reason}");
+            Some((TextStyle::Warn, "switches", rest))
         }
         ModelEvent::ContextCompacted { how, .. } => {
-            Some((TextStyle::Warn, "forgets:", how.clone()))
+            Some((TextStyle::Warn, "compacts its context:", how.clone()))
         }
         ModelEvent::ModelRequestStarted { .. }
         | ModelEvent::Text { .. }
@@ -94,7 +94,7 @@ fn tool_line(event: &ToolEvent) -> Option<EventLine> {
             decision,
             reason,
             ..
-        } => Some(hook_line((event, command), decision, reason.as_deref())),
+        } => Some(hook_line(event, command, decision, reason.as_deref())),
         ToolEvent::ToolFinished {
             tool,
             success,
@@ -127,7 +127,7 @@ fn coordination_line(event: &CoordinationEvent) -> Option<EventLine> {
             (TextStyle::Good, "votes", rest)
         }
         CoordinationEvent::SubmissionRejected { reason, .. } => {
-            (TextStyle::Warn, "is not accepted:", reason.clone())
+            (TextStyle::Warn, "was rejected:", reason.clone())
         }
         CoordinationEvent::AnswersShown { labels, .. } => {
             (TextStyle::Faint, "sees", join_with_commas(labels))
@@ -136,7 +136,7 @@ fn coordination_line(event: &CoordinationEvent) -> Option<EventLine> {
             reason, timed_out, ..
         } => {
             let verb = if *timed_out {
-                "is out of time:"
+                "timed out:"
             } else {
                 "drops out:"
             };
@@ -164,22 +164,18 @@ fn delivery_line(event: &DeliveryEvent) -> Option<EventLine> {
 /// Describes an approval request, or its answer.
 fn approval_line(tool: &str, answer: Option<ApprovalAnswer>) -> EventLine {
     match answer {
-        None => (
-            TextStyle::Warn,
-            "waits",
-            format!("for a person's word about {tool}"),
-        ),
+        None => (TextStyle::Warn, "waits", format!("for approval of {tool}")),
         Some(said) if said.is_yes() => (TextStyle::Good, "may use", format!("{tool} ({said})")),
         Some(said) => (TextStyle::Bad, "may not use", format!("{tool} ({said})")),
     }
 }
 
 /// Describes the decision of a hook.
-fn hook_line((event, command): (&str, &str), decision: &str, reason: Option<&str>) -> EventLine {
+fn hook_line(event: &str, command: &str, decision: &str, reason: Option<&str>) -> EventLine {
     let (style, verb) = match decision {
         "deny" => (TextStyle::Bad, "is denied by"),
-        "failed" => (TextStyle::Bad, "is let down by"),
-        "ask" | "defer" => (TextStyle::Warn, "is questioned by"),
+        "failed" => (TextStyle::Bad, "is blocked by a failure of"),
+        "ask" | "defer" => (TextStyle::Warn, "needs approval because of"),
         _ => (TextStyle::Faint, "passes"),
     };
     let why = reason.map(|why| format!(": {why}")).unwrap_or_default();
@@ -236,7 +232,7 @@ fn cost_text(spent: &RequestTotals) -> Option<String> {
     let dollars = spent.known_cost().round_up();
     match (dollars, spent.cost_is_complete) {
         (Money::ZERO, true) => None,
-        (Money::ZERO, false) => Some("cost not known".to_owned()),
+        (Money::ZERO, false) => Some("cost unknown".to_owned()),
         (_, true) => Some(format!("${dollars}")),
         (_, false) => Some(format!("at least ${dollars}")),
     }
@@ -264,14 +260,17 @@ pub(crate) fn delivery_outcome(outcome: &DeliveryOutcome) -> (TextStyle, &'stati
         DeliveryOutcome::Changed => (TextStyle::Good, "changed", String::new()),
         DeliveryOutcome::Deleted => (TextStyle::Good, "deleted", String::new()),
         DeliveryOutcome::Mode { before, after } => mode_change(before.as_deref(), after),
-        DeliveryOutcome::Declined => (TextStyle::Faint, "not taken", String::new()),
+        DeliveryOutcome::Declined => (TextStyle::Faint, "not accepted", String::new()),
         DeliveryOutcome::Denied { reason } => (TextStyle::Bad, "denied", format!(": {reason}")),
         DeliveryOutcome::Conflict { kept } => {
-            let note = format!(": you changed it meanwhile; the agents' version is kept in {kept}");
+            let note =
+                format!(": you changed it in the meantime; the agents' version is in {kept}");
             (TextStyle::Warn, "conflict", note)
         }
         DeliveryOutcome::Failed { reason } => (TextStyle::Bad, "failed", format!(": {reason}")),
-        DeliveryOutcome::TakenBack { reason } => (TextStyle::Bad, "undone", format!(": {reason}")),
+        DeliveryOutcome::TakenBack { reason } => {
+            (TextStyle::Bad, "reverted", format!(": {reason}"))
+        }
     }
 }
 
@@ -289,7 +288,7 @@ fn mode_change(before: Option<&str>, after: &str) -> (TextStyle, &'static str, S
         (
             TextStyle::Warn,
             "mode",
-            format!("{note}; everybody may write there"),
+            format!("{note}; it is world-writable"),
         )
     } else {
         (TextStyle::Good, "mode", note)

@@ -284,7 +284,7 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
                 tried,
                 tries_max,
             } => {
-                let text = format!("{role}, try {tried} of {tries_max}: {reason}");
+                let text = format!("{role}, attempt {tried} of {tries_max}: {reason}");
                 self.show_line("not merged", TextStyle::Warn, &text);
             }
         }
@@ -299,24 +299,22 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
     ) {
         let (agents, open) = (join_with_commas(agents), leaves_open.join("; "));
         let (style, text) = match by.level() {
-            Some(SandboxLevel::Off) => (
+            Some(SandboxLevel::Off) => (TextStyle::Bad, format!("no sandbox for {agents}: {open}")),
+            Some(SandboxLevel::Unavailable) => (
                 TextStyle::Bad,
-                format!("the sandbox is off, and nothing holds those of {agents}: {open}"),
+                format!("refused for {agents}: no sandbox is available on this machine"),
             ),
-            Some(SandboxLevel::D) => (
-                TextStyle::Bad,
-                format!("those of {agents} are refused: nothing on this machine can hold them"),
-            ),
-            Some(SandboxLevel::A | SandboxLevel::B | SandboxLevel::C) | None => (
+            Some(SandboxLevel::Overlay | SandboxLevel::Namespaces | SandboxLevel::Landlock)
+            | None => (
                 TextStyle::Strong,
-                format!("{by} holds those of {agents}; left open: {open}"),
+                format!("{by} for {agents}; not protected: {open}"),
             ),
         };
         self.show_line("commands", style, &text);
     }
 
     fn show_void_votes(&mut self, voters: &[AgentId]) {
-        let text = format!("{}: a new answer came", join_with_commas(voters));
+        let text = format!("{}: new answer", join_with_commas(voters));
         self.show_line("votes void", TextStyle::Faint, &text);
     }
 
@@ -334,7 +332,7 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
         if !self.failing.is_empty() {
             let failing: Vec<&AgentId> = self.failing.iter().collect();
             text = format!(
-                "{text}; a required check fails: {}",
+                "{text}; a required check failed: {}",
                 join_with_commas(&failing)
             );
         }

@@ -109,7 +109,7 @@ fn agents_that_speak_at_once_never_meet_within_a_line() {
     ");
 }
 
-fn called((agent, tool): (&str, &str), arguments: &str, denied: Option<&str>) -> Event {
+fn called(agent: &str, tool: &str, arguments: &str, denied: Option<&str>) -> Event {
     Event::Tool(ToolEvent::ToolCalled {
         agent: id(agent),
         call_id: "c1".to_owned(),
@@ -126,7 +126,8 @@ fn tools_answers_and_votes_are_told_as_they_happen() {
         started(),
         text("ann", "Writing"),
         called(
-            ("ann", "write_file"),
+            "ann",
+            "write_file",
             "{\"path\":\"a\",\n\"content\":\"b\"}",
             None,
         ),
@@ -143,7 +144,8 @@ fn tools_answers_and_votes_are_told_as_they_happen() {
             images: Vec::new(),
         }),
         called(
-            ("bob", "read_text_file"),
+            "bob",
+            "read_text_file",
             "{\"path\":\"/etc/shadow\"}",
             Some("no grant reaches it\nyou may read under: /w"),
         ),
@@ -180,7 +182,7 @@ fn tools_answers_and_votes_are_told_as_they_happen() {
     [ann] | It is so.
     [ann] | Because.
     [bob] sees agent1.1
-    [bob] is not accepted: too like agent1.1
+    [bob] was rejected: too like agent1.1
     [bob] votes for ann (agent1.1): clear
     "#);
     assert_eq!(out, "");
@@ -222,10 +224,10 @@ fn what_keeps_an_agent_from_going_on_is_told() {
     ]);
     insta::assert_snapshot!(err, @"
     agents: ann, bob
-    [bob] asks again in 2.0 s: 429
+    [bob] retries in 2.0 s: 429
     [bob] waits for 1 min 1 s: the limit is 5 requests a minute
-    [bob] goes on with small instead of big: overloaded
-    [bob] forgets: the middle of 2 older tool results
+    [bob] switches to small from big: overloaded
+    [bob] compacts its context: the middle of 2 older tool results
     warning: the run has cost more than 1 dollar
     [bob] drops out: key refused
     ");
@@ -270,13 +272,13 @@ fn the_final_answer_alone_goes_to_standard_output() {
     assert_eq!(out, "The answer.\n");
     insta::assert_snapshot!(err, @r"
     agents: ann, bob
-    votes void: bob: a new answer came
+    votes void: bob: new answer
     winner: ann with agent1.2 (votes: ann 1, bob 0)
     [ann] presents the final answer
     delivered:
       created  /p/new
       denied   /p/.env: the name is protected
-      conflict /p/old: you changed it meanwhile; the agents' version is kept in /s/old
+      conflict /p/old: you changed it in the meantime; the agents' version is in /s/old
     used: ann 7 tokens read, 5 written
     done: 1 file delivered (2.5 s, 7 tokens read, 5 written)
     ");
@@ -313,7 +315,7 @@ fn the_end_says_what_each_agent_used_as_far_as_it_is_known() {
     check_used(
         &[("ann", 1_000, 20, Some("0.01")), ("bob", 500, 10, None)],
         "used: ann 1000 tokens read, 20 written, $0.01; \
-         bob 500 tokens read, 10 written, cost not known\n\
+         bob 500 tokens read, 10 written, cost unknown\n\
          done: all well (2.5 s, 1500 tokens read, 30 written, at least $0.01)",
     );
 }

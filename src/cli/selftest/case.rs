@@ -85,9 +85,9 @@ pub struct SelftestCase {
     pub unchanged: Vec<String>,
     /// Programs without which the case is meaningless, on the machine and in a container.
     pub needs: Vec<String>,
-    /// The tiers that promise it.
+    /// The levels that promise it.
     pub tiers: Vec<SandboxLevel>,
-    /// Why a container does not promise it, although tier B does.
+    /// Why a container does not promise it, although level `namespaces` does.
     pub not_in_containers: Option<String>,
     /// Additional environment of massgen.
     pub env: BTreeMap<String, String>,
@@ -144,7 +144,7 @@ pub fn all_cases() -> Result<Vec<SelftestCase>> {
     let mut cases = Vec::new();
     for text in LISTS {
         let list: CaseList = serde_yaml::from_str(text)
-            .map_err(|error| Error::bug("a list of cases is damaged").with_source(error))?;
+            .map_err(|error| Error::bug("invalid list of cases").with_source(error))?;
         let (class, expect, phase) = (&list.class, list.expect, list.phase);
         let case = |listed: CaseEntry| listed.into_case(class, expect, phase);
         cases.extend(list.cases.into_iter().map(case));

@@ -97,7 +97,9 @@ impl CaseRunner {
         let missing =
             |name: &&String| self.missing.contains(*name) || find_program(name, PATH).is_none();
         if let Some(missing) = case.needs.iter().find(missing) {
-            return Ok(CaseVerdict::Skipped(format!("there is no `{missing}`")));
+            return Ok(CaseVerdict::Skipped(format!(
+                "`{missing}` is not installed"
+            )));
         }
         let env = ENV
             .iter()
@@ -120,9 +122,11 @@ impl CaseRunner {
             } => None,
             ExecutionIsolation::Sandbox { tier, .. } if case.tiers.contains(tier) => None,
             ExecutionIsolation::Sandbox { tier, .. } => {
-                Some(format!("tier {tier} does not promise it"))
+                Some(format!("sandbox level `{tier}` does not promise it"))
             }
-            ExecutionIsolation::Container { .. } if !case.tiers.contains(&SandboxLevel::B) => {
+            ExecutionIsolation::Container { .. }
+                if !case.tiers.contains(&SandboxLevel::Namespaces) =>
+            {
                 Some("a container does not promise it".to_owned())
             }
             ExecutionIsolation::Container { .. } => case.not_in_containers.clone(),
@@ -142,7 +146,7 @@ impl CaseRunner {
         {
             let said = ground.read_file(".said", ANSWER_BYTES_MAX)?;
             return Ok(CaseVerdict::Skipped(format!(
-                "the ground could not be laid: {}",
+                "the setup failed: {}",
                 one_line_text(&said)
             )));
         }
@@ -158,7 +162,7 @@ impl CaseRunner {
             return match end {
                 ScriptOutcome::TimedOut => failed("it took too long", &said),
                 ScriptOutcome::Succeeded | ScriptOutcome::Failed => {
-                    failed("the call broke off", &said)
+                    failed("the call was interrupted", &said)
                 }
             };
         };

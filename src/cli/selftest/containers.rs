@@ -55,9 +55,9 @@ pub(super) fn missing_programs(
         Ok(finished.stdout.text.lines().map(str::to_owned).collect())
     } else {
         let ended = finished.ended;
-        let message = format!("a container of `{image}` runs no command: {ended}");
+        let message = format!("a container of `{image}` cannot run commands: {ended}");
         Err(Error::new(ErrorKind::Environment, message)
-            .with_hint("take an image that has a shell, bash, git and Python"))
+            .with_hint("use an image with a shell, bash, git and Python"))
     }
 }
 

@@ -1,5 +1,5 @@
 //! Implements `massgen selftest`: runs attacks and ordinary work against massgen itself on the
-//! user's own machine, in every available tier or in containers. It must touch nothing outside the
+//! user's own machine, at every available level or in containers. It must touch nothing outside the
 //! directories of the cases.
 
 pub mod case;
@@ -68,7 +68,7 @@ pub(crate) fn run(
             };
             if !output.has_terminal() {
                 let name = trials.enclosure.label();
-                output.note(&format!("{name}: trying {} cases", cases.len()));
+                output.note(&format!("{name}: running {} cases", cases.len()));
             }
             let outcome = run_all(&trials, &cases, jobs, &stop, output).await?;
             if form == ReportFormat::Text {
@@ -82,7 +82,7 @@ pub(crate) fn run(
         ReportFormat::Json => output.result(&to_json(&outcomes, &without))?,
         ReportFormat::Text => {
             for (tier, why) in &without {
-                output.note(&format!("tier {tier} was not tried: {why}"));
+                output.note(&format!("sandbox level `{tier}` was not tested: {why}"));
             }
         }
     }
@@ -98,20 +98,21 @@ fn matching_cases(only: Option<&str>) -> Result<Vec<SelftestCase>> {
     let mut cases = case::all_cases()?;
     if let Some(pattern) = only {
         let pattern = Regex::new(pattern).map_err(|error| {
-            usage_error("`--only` is no regular expression")
+            usage_error("`--only` is not a regular expression")
                 .with_source(error)
                 .with_hint("name a class or a case, as in `--only network`")
         })?;
         cases.retain(|case| pattern.is_match(&case.id) || pattern.is_match(&case.class));
     }
     if cases.is_empty() {
-        return Err(usage_error("no case has such a name")
-            .with_hint("leave `--only` out to try all of them"));
+        return Err(
+            usage_error("no case matches `--only`").with_hint("omit `--only` to run all cases")
+        );
     }
     Ok(cases)
 }
 
-/// Returns the tiers to test, and why the others are not available.
+/// Returns the levels to test, and why the others are not available.
 fn tested_levels(
     host: &Host,
     choice: Option<SandboxLevelChoice>,
@@ -125,14 +126,14 @@ fn tested_levels(
     if let Some(choice) = choice {
         let sandbox = open(choice)?;
         return match sandbox.level() {
-            SandboxLevel::A | SandboxLevel::B | SandboxLevel::C => {
+            SandboxLevel::Overlay | SandboxLevel::Namespaces | SandboxLevel::Landlock => {
                 Ok((vec![by(sandbox.level())], BTreeMap::new()))
             }
-            SandboxLevel::D => Err(no_sandbox_error(sandbox.reasons())),
+            SandboxLevel::Unavailable => Err(no_sandbox_error(sandbox.reasons())),
             SandboxLevel::Off => Err(usage_error(
-                "`--sandbox off` is no sandbox that could be tried",
+                "`--sandbox off` cannot be tested",
             )
-            .with_hint("name `A`, `B` or `C`, or leave it out to try all that this machine has")),
+            .with_hint("name `overlay`, `namespaces` or `landlock`, or omit it to test all available levels")),
         };
     }
     let mut tiers = Vec::new();
@@ -152,22 +153,22 @@ fn tested_levels(
 
 fn no_sandbox_error(reasons: &[String]) -> Error {
     let reasons = reasons.join("; ");
-    let message = format!("there is no sandbox to try: {reasons}");
+    let message = format!("no sandbox to test: {reasons}");
     Error::new(ErrorKind::Environment, message)
-        .with_hint("see what `massgen doctor` says about the sandbox")
+        .with_hint("see the sandbox section of `massgen doctor`")
 }
 
 /// Returns a path by which other processes can start this program, even if its file is replaced.
 fn executable() -> Result<AbsPath> {
     let path = format!("/proc/{}/exe", std::process::id());
-    AbsPath::new(path).ok_or_else(|| Error::bug("no name for the program"))
+    AbsPath::new(path).ok_or_else(|| Error::bug("cannot name the program's executable"))
 }
 
 fn processor_count() -> usize {
     std::thread::available_parallelism().map_or(1, NonZero::get)
 }
 
-/// Runs all cases, `jobs` at a time, in one tier or in containers.
+/// Runs all cases, `jobs` at a time, at one level or in containers.
 async fn run_all<'a>(
     trials: &CaseRunner,
     cases: &'a [SelftestCase],
@@ -202,8 +203,5 @@ async fn run_all<'a>(
 }
 
 fn interrupted_error() -> Error {
-    Error::new(
-        ErrorKind::Interrupted,
-        "interrupted before all cases were tried",
-    )
+    Error::new(ErrorKind::Interrupted, "interrupted before all cases ran")
 }

@@ -17,9 +17,9 @@ const SCHEMA_VERSION: u32 = 1;
 const COLUMNS: [&str; 5] = ["CASES", "HELD", "WORKED", "SKIPPED", "FAILED"];
 
 /// Printed if there is no failure.
-const CLEAN: &str = "nothing escaped, and nothing ordinary was refused";
+const CLEAN: &str = "no attack succeeded, and no ordinary work was refused";
 
-/// Verdicts of all cases in one tier, or in containers.
+/// Verdicts of all cases at one level, or in containers.
 #[derive(Debug)]
 pub(super) struct SelftestOutcome<'a> {
     pub(super) enclosure: ExecutionIsolation,
@@ -151,7 +151,7 @@ impl SelftestOutcome<'_> {
 /// Name of the last row.
 const TOTAL: &str = "all";
 
-/// Formats all outcomes, and the tiers that could not be tested with the reasons, as one line.
+/// Formats all outcomes, and the levels that could not be tested with the reasons, as one line.
 pub(super) fn to_json(
     outcomes: &[SelftestOutcome<'_>],
     without: &BTreeMap<SandboxLevel, String>,

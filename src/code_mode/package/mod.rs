@@ -59,36 +59,52 @@ pub enum PathChecks {
     Disabled,
 }
 
-/// Renamed parameters: massgen's name and the alias.
-type ParameterAliases = &'static [(&'static str, &'static str)];
+/// The name of a tool in other systems.
+struct ToolAlias {
+    alias: &'static str,
+    /// massgen's name for it.
+    tool: &'static str,
+    parameters: &'static [ParameterAlias],
+}
 
-/// Aliases of some tools in other systems: the alias, massgen's name, and the renamed parameters.
-const ALIASES: &[(&str, &str, ParameterAliases)] = &[
-    (
-        "delete_workspace_file",
-        "delete_file",
-        &[("path", "filepath")],
-    ),
-    ("execute_shell_command", "execute_command", &[]),
-    ("list_workspace_files", "list_directory", &[]),
-    ("move_workspace_file", "move_file", &[]),
-    (
-        "read_workspace_file",
-        "read_text_file",
-        &[("path", "filepath")],
-    ),
-    ("regex_search_workspace_files", "grep_files", &[]),
-    (
-        "update_workspace_file",
-        "write_file",
-        &[("path", "filepath")],
-    ),
-    (
-        "write_workspace_file",
-        "write_file",
-        &[("path", "filepath")],
-    ),
+/// The name of a parameter in other systems.
+struct ParameterAlias {
+    /// massgen's name for it.
+    wire: &'static str,
+    alias: &'static str,
+}
+
+/// The path of a file, as other systems call it.
+const FILEPATH: &[ParameterAlias] = &[ParameterAlias {
+    wire: "path",
+    alias: "filepath",
+}];
+
+/// Aliases of some tools in other systems.
+const ALIASES: &[ToolAlias] = &[
+    ToolAlias::new("delete_workspace_file", "delete_file", FILEPATH),
+    ToolAlias::new("execute_shell_command", "execute_command", &[]),
+    ToolAlias::new("list_workspace_files", "list_directory", &[]),
+    ToolAlias::new("move_workspace_file", "move_file", &[]),
+    ToolAlias::new("read_workspace_file", "read_text_file", FILEPATH),
+    ToolAlias::new("regex_search_workspace_files", "grep_files", &[]),
+    ToolAlias::new("update_workspace_file", "write_file", FILEPATH),
+    ToolAlias::new("write_workspace_file", "write_file", FILEPATH),
 ];
+
+impl ToolAlias {
+    const fn new(
+        alias: &'static str,
+        tool: &'static str,
+        parameters: &'static [ParameterAlias],
+    ) -> Self {
+        Self {
+            alias,
+            tool,
+            parameters,
+        }
+    }
+}
 
 /// A function of the package.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -137,7 +153,9 @@ pub fn files(
     tools: &[ToolOffer],
     roots: &PackageRoots,
 ) -> Vec<SourceFile> {
-    let functions = functions(language, tools, AliasMode::Included);
+    let mut functions = tool_functions(language, tools);
+    functions.extend(alias_functions(language, tools));
+    unique(functions.iter_mut().map(|function| &mut function.name));
     match language {
         ProgramLanguage::Python => python::files(program, &functions, roots),
         ProgramLanguage::Go => go::files(program, &functions, roots),
@@ -146,7 +164,8 @@ pub fn files(
 
 /// Returns the signatures of the functions, as shown to a model: one per line.
 pub fn signatures(language: ProgramLanguage, tools: &[ToolOffer]) -> String {
-    let functions = functions(language, tools, AliasMode::Omitted);
+    let mut functions = tool_functions(language, tools);
+    unique(functions.iter_mut().map(|function| &mut function.name));
     let lines = functions.iter().map(|function| match language {
         ProgramLanguage::Python => python::signature(function),
         ProgramLanguage::Go => go::signature(function),
@@ -154,34 +173,28 @@ pub fn signatures(language: ProgramLanguage, tools: &[ToolOffer]) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum AliasMode {
-    Included,
-    Omitted,
+/// Returns a function for each tool.
+fn tool_functions(language: ProgramLanguage, tools: &[ToolOffer]) -> Vec<PackageFunction> {
+    let tools = tools.iter();
+    tools
+        .map(|tool| function(language, &tool.name, tool, &[]))
+        .collect()
 }
 
-fn functions(
-    language: ProgramLanguage,
-    tools: &[ToolOffer],
-    aliases: AliasMode,
-) -> Vec<PackageFunction> {
-    let mut functions: Vec<PackageFunction> = Vec::new();
-    for tool in tools {
-        functions.push(function(language, (&tool.name, tool, &[])));
-    }
-    if aliases == AliasMode::Included {
-        for (alias, ours, renamed) in ALIASES {
-            let tool = tools.iter().find(|tool| tool.name == *ours);
-            functions.extend(tool.map(|tool| function(language, (alias, tool, renamed))));
-        }
-    }
-    unique(functions.iter_mut().map(|function| &mut function.name));
-    functions
+/// Returns a function for each alias of a tool.
+fn alias_functions(language: ProgramLanguage, tools: &[ToolOffer]) -> Vec<PackageFunction> {
+    let aliases = ALIASES.iter().filter_map(|known| {
+        let tool = tools.iter().find(|tool| tool.name == known.tool)?;
+        Some(function(language, known.alias, tool, known.parameters))
+    });
+    aliases.collect()
 }
 
 fn function(
     language: ProgramLanguage,
-    (name, tool, renamed): (&str, &ToolOffer, ParameterAliases),
+    name: &str,
+    tool: &ToolOffer,
+    renamed: &[ParameterAlias],
 ) -> PackageFunction {
     let named = |name: &str| match language {
         ProgramLanguage::Python => python_name(name),
@@ -202,10 +215,10 @@ fn function(
     let mut parameters: Vec<FunctionParameter> = properties
         .filter(|(wire, _)| writable(wire))
         .map(|(wire, schema)| {
-            let other = renamed.iter().find(|(ours, _)| ours == wire);
+            let other = renamed.iter().find(|renamed| renamed.wire == wire);
             let note = schema.get("description").and_then(Value::as_str);
             FunctionParameter {
-                name: named(other.map_or(wire.as_str(), |(_, other)| other)),
+                name: named(other.map_or(wire.as_str(), |other| other.alias)),
                 wire: wire.clone(),
                 kind: kind(schema),
                 is_required: is_required(wire),

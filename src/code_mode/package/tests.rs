@@ -56,7 +56,10 @@ fn every_tool_has_a_function_in_both_languages() {
             "{tool}"
         );
     }
-    for (alias, ours, _) in ALIASES {
+    for ToolAlias {
+        alias, tool: ours, ..
+    } in ALIASES
+    {
         assert!(TOOLS.iter().chain(COMMANDS).any(|tool| tool.name == *ours));
         assert!(python.contains(&format!("\ndef {alias}(")), "{alias}");
         assert!(

@@ -109,11 +109,9 @@ impl ConfigChecker<'_> {
                 let message = format!("the id `{}` is taken by another agent", earlier.id);
                 let error = Diagnostic::error(view.key_path(&agents::ID), message);
                 let error = error.with_span(view.key_span(&agents::ID));
-                self.findings.push(
-                    error.with_suggestion(
-                        "ids name directories: make them differ in more than case",
-                    ),
-                );
+                self.findings.push(error.with_suggestion(
+                    "ids are directory names: they must differ in more than case",
+                ));
             }
             self.refuse_shared_record(view, &agent, &agents);
             agents.push(with_servers_of(agent, &agents));
@@ -146,7 +144,7 @@ impl ConfigChecker<'_> {
                 YamlValue::Null | YamlValue::Scalar(_) | YamlValue::Mapping(_) => return None,
             },
             (Some(_), Some(_)) => {
-                error("`agent` and `agents` are both there").with_span(root.key_span(&root::AGENT))
+                error("`agent` and `agents` are both set").with_span(root.key_span(&root::AGENT))
             }
             (None, None) if root.get(&root::AGENT).is_some() => return None,
             (None, None) => error("`agents` is missing"),
@@ -244,7 +242,7 @@ impl ConfigChecker<'_> {
         let error = Diagnostic::error(path, message);
         let error = error.with_span(view.key_span(&agents::BACKEND));
         self.findings
-            .push(error.with_suggestion("name a file of its own for each agent"));
+            .push(error.with_suggestion("give each agent its own file"));
     }
 
     fn agent_id(&mut self, text: &TextValue<'_>) -> Option<AgentId> {
@@ -279,7 +277,7 @@ impl ConfigChecker<'_> {
             if listed.is_some_and(|shared| shared != entry) {
                 let path = quote(&entry.path.to_string());
                 let message =
-                    format!("{path} is listed in `orchestrator` too, and that entry counts");
+                    format!("{path} is also listed in `orchestrator`, which takes precedence");
                 let warning = Diagnostic::warning(backend.key_path(&context_paths::KEY), message);
                 self.findings
                     .push(warning.with_span(backend.key_span(&context_paths::KEY)));
@@ -295,7 +293,7 @@ impl ConfigChecker<'_> {
         let excluded = self.tool_names(backend, &backend::EXCLUDE_TOOLS);
         if allowed.is_some() && !excluded.is_empty() {
             let path = backend.key_path(&backend::ALLOWED_TOOLS);
-            let message = "tools are both allowed and excluded";
+            let message = "some tools are both allowed and excluded";
             let warning = Diagnostic::warning(path, message)
                 .with_span(backend.key_span(&backend::ALLOWED_TOOLS));
             self.findings

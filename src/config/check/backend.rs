@@ -90,9 +90,9 @@ impl ConfigChecker<'_> {
             None => first.vendor,
         };
         if let (VendorConnection::ExternalAgent(_), Some(text)) = (vendor.connection, written) {
-            let message = "a program cannot take over from a model";
+            let message = "an external agent cannot be a fallback";
             let error = Diagnostic::error(&text.path, message).with_span(text.span);
-            let hint = "make it an agent of its own, or name a type that is asked over the network";
+            let hint = "make it a separate agent, or use a type with an HTTP API";
             self.findings.push(error.with_suggestion(hint));
             return None;
         }
@@ -153,19 +153,19 @@ impl ConfigChecker<'_> {
         let (message, hint) = match (found, near()) {
             (Some(vendor), _) if vendor.is_served() => return Some(vendor),
             (Some(vendor), _) => (
-                format!("the backend type {name} is not served yet"),
+                format!("backend type {name} is not supported yet"),
                 vendor.instead.unwrap_or_default().to_owned(),
             ),
             (None, Some(near)) => (
-                format!("there is no backend type {name}"),
+                format!("unknown backend type {name}"),
                 format!("did you mean `{near}`?"),
             ),
             (None, None) => {
                 let served = VENDORS.iter().filter(|vendor| vendor.is_served());
                 let names: Vec<&str> = served.map(|vendor| vendor.name).collect();
                 (
-                    format!("there is no backend type {name}"),
-                    format!("there are {}", list_names(&names, "and")),
+                    format!("unknown backend type {name}"),
+                    format!("known types: {}", list_names(&names, "and")),
                 )
             }
         };
@@ -177,7 +177,7 @@ impl ConfigChecker<'_> {
     fn api_key(&mut self, text: &TextValue<'_>) -> Option<SecretString> {
         if text.written.trim().is_empty() {
             let error = Diagnostic::error(&text.path, "`api_key` is empty").with_span(text.span);
-            let hint = "remove it, and the vendor's variable is read from the environment";
+            let hint = "remove it to use the vendor's environment variable";
             self.findings.push(error.with_suggestion(hint));
             return None;
         }
@@ -206,7 +206,7 @@ impl ConfigChecker<'_> {
         if let Some(text) = view.text(&backend::BASE_URL) {
             if let Some(fault) = url_fault(text.written) {
                 let error = Diagnostic::error(&text.path, format!("`base_url` {fault}"));
-                let hint = "write the address as in `https://api.example.org/v1`";
+                let hint = "write it like `https://api.example.org/v1`";
                 self.findings
                     .push(error.with_span(text.span).with_suggestion(hint));
             }
@@ -253,7 +253,7 @@ impl ConfigChecker<'_> {
             ),
             (true, Some(_), Some(_)) => (
                 script_key,
-                "`replies` and `script` are both there",
+                "`replies` and `script` are both set",
                 "keep one of the two",
             ),
             (false, replies, _) => (
@@ -262,7 +262,7 @@ impl ConfigChecker<'_> {
                 } else {
                     script_key
                 },
-                "only a `scripted` backend has replies of its own",
+                "only a `scripted` backend can have replies",
                 "write `type: scripted`, or remove the key",
             ),
         };
@@ -317,14 +317,14 @@ fn reply_timeouts(view: &MappingView<'_>, vendor: &Vendor) -> ReplyTimeouts {
 /// Returns why a string cannot be the address of a model's API; `None` if it can.
 fn url_fault(text: &str) -> Option<&'static str> {
     let Ok(url) = Url::parse(text) else {
-        return Some("is not an address");
+        return Some("is not a URL");
     };
     if !matches!(url.scheme(), "http" | "https") {
-        Some("is not an address of the web")
+        Some("is not an HTTP URL")
     } else if !url.username().is_empty() || url.password().is_some() {
-        Some("holds a password: that belongs into `api_key`")
+        Some("contains a password: use `api_key` instead")
     } else if url.host_str().is_none_or(str::is_empty) {
-        Some("names no server")
+        Some("has no host")
     } else {
         None
     }

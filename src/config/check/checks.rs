@@ -34,19 +34,19 @@ impl ConfigChecker<'_> {
                 let message = format!("two checks are called {}", quote(&check.name));
                 let error = Diagnostic::error(path, message).with_span(&item.span);
                 self.findings
-                    .push(error.with_suggestion("give each a `name` of its own"));
+                    .push(error.with_suggestion("give each a unique `name`"));
                 continue;
             }
             list.push(check);
         }
-        let on_red = match root.text(&root::ON_RED).map(|text| text.written) {
+        let on_failure = match root.text(&root::ON_CHECK_FAILURE).map(|text| text.written) {
             Some("keep") => FailedCheckPolicy::Keep,
             Some("ask") => FailedCheckPolicy::Ask,
             _ => FailedCheckPolicy::Undo,
         };
         ChecksConfig {
             list,
-            on_failure: on_red,
+            on_failure,
             sandbox: None,
         }
     }
@@ -63,7 +63,7 @@ impl ConfigChecker<'_> {
             }
         };
         if command.written.trim().is_empty() || command.written.contains('\0') {
-            let message = "a check is a command for the shell";
+            let message = "a check must be a shell command";
             let error = Diagnostic::error(command.path, message).with_span(command.span);
             self.findings
                 .push(error.with_suggestion("write one, such as `cargo test -q`"));

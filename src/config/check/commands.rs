@@ -63,7 +63,8 @@ impl ConfigChecker<'_> {
         }
         if !self.has_workspace(backend) {
             let path = backend.key_path(&commands::ENABLED);
-            let message = "commands need a workspace, and `cwd` is missing: the agent runs none";
+            let message = "commands need a workspace, but `cwd` is missing: the agent cannot run \
+                           any";
             let warning = Diagnostic::warning(path, message);
             let warning = warning.with_span(backend.key_span(&commands::ENABLED));
             self.findings
@@ -81,7 +82,7 @@ impl ConfigChecker<'_> {
         let libraries = libraries.unwrap_or_default();
         if !works_by_programs(backend) {
             let remedy = "add `enable_code_based_tools: true`, or remove it";
-            let why = "the agent does not work by programs";
+            let why = "the agent does not write programs";
             self.warn_without_effect(backend, commands::CODE_PREFIX, why, remedy);
             return None;
         }
@@ -92,7 +93,8 @@ impl ConfigChecker<'_> {
         }
         if !self.has_workspace(backend) {
             let path = backend.key_path(&commands::CODE);
-            let message = "programs need a workspace, and `cwd` is missing: the agent writes none";
+            let message = "programs need a workspace, but `cwd` is missing: the agent cannot run \
+                           any";
             let warning =
                 Diagnostic::warning(path, message).with_span(backend.key_span(&commands::CODE));
             self.findings
@@ -146,13 +148,14 @@ impl ConfigChecker<'_> {
         if config.sandbox == SandboxLevelChoice::Only(SandboxLevel::Off) {
             warn(
                 &commands::SANDBOX,
-                "nothing holds the agent's commands: they may do whatever you may do",
-                "remove it, and see what `massgen doctor` says about the sandbox",
+                "the agent's commands run without a sandbox, with your own rights",
+                "remove it; see `massgen doctor` for the sandbox",
             );
         } else if config.network == NetworkPolicy::On {
             warn(
                 &commands::NETWORK,
-                "the agent's commands reach the whole network, and what this machine serves",
+                "the agent's commands can access the whole network, including servers on this \
+                 machine",
                 "list the hosts that they need: `command_line_network: [example.org]`",
             );
         }
@@ -165,7 +168,7 @@ impl ConfigChecker<'_> {
         match text.written {
             "docker" => ExecutionMode::Docker(Box::new(self.docker(backend))),
             "srt" => {
-                let message = "`srt` is not started: commands run in massgen's own sandbox";
+                let message = "`srt` is not used: commands run in massgen's sandbox";
                 let warning = Diagnostic::warning(text.path, message).with_span(text.span);
                 self.findings.push(warning.with_suggestion("write `local`"));
                 ExecutionMode::Local
@@ -203,7 +206,7 @@ impl ConfigChecker<'_> {
             Ok(pattern) => return Some(pattern),
             Err(why) => why,
         };
-        let message = format!("{} is no regular expression: {why}", quote(text.written));
+        let message = format!("{} is not a regular expression: {why}", quote(text.written));
         let error = Diagnostic::error(&text.path, message).with_span(text.span);
         self.findings
             .push(error.with_suggestion("write `git push.*` for a command with any arguments"));
@@ -242,7 +245,7 @@ impl ConfigChecker<'_> {
                 domains.push(domain);
                 continue;
             }
-            let message = format!("{} is no name of a host", quote(text.written));
+            let message = format!("{} is not a host name", quote(text.written));
             let error = Diagnostic::error(&text.path, message).with_span(text.span);
             let hint = "write `example.org` for one host, `.example.org` for all below it";
             self.findings.push(error.with_suggestion(hint));
@@ -319,7 +322,7 @@ impl ConfigChecker<'_> {
     fn warn_if_unset(&mut self, name: &TextValue<'_>) {
         let TextValue { written, path, .. } = name;
         if self.context.env.get(written).is_none() {
-            let message = format!("the variable `{written}` is not set: commands go without it");
+            let message = format!("variable `{written}` is not set: commands run without it");
             let warning = Diagnostic::warning(path, message).with_span(name.span);
             let hint = format!("export {written}, or write `env: {{{written}: value}}`");
             self.findings.push(warning.with_suggestion(hint));
@@ -336,7 +339,7 @@ impl ConfigChecker<'_> {
             .is_some_and(|byte| is_word(byte) && !byte.is_ascii_digit());
         let is_name = starts && bytes.all(is_word);
         if !is_name {
-            let message = format!("{} is no name of a variable", quote(name.written));
+            let message = format!("{} is not a variable name", quote(name.written));
             let error = Diagnostic::error(&name.path, message).with_span(name.span);
             self.findings.push(error.with_suggestion(hint));
         }
@@ -357,7 +360,7 @@ impl ConfigChecker<'_> {
             let message = format!("every command of the agent can read `{}`", name.written);
             let warning = Diagnostic::warning(&name.path, message).with_span(name.span);
             self.findings
-                .push(warning.with_suggestion("leave it out: massgen itself asks the model"));
+                .push(warning.with_suggestion("remove it: only massgen needs the key"));
         }
         true
     }

@@ -12,13 +12,6 @@ use crate::permissions::grant::Permission;
 use crate::permissions::guard::{DownloadsAccess, FolderGuard, GuardPreset};
 use crate::permissions::protected::PROTECTED;
 
-/// Whether a context path may be as wide as a home directory.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum BreadthPolicy {
-    Refused,
-    Allowed,
-}
-
 impl ConfigChecker<'_> {
     /// Returns the context paths of an `orchestrator` or a backend.
     pub(super) fn context_paths(&mut self, holder: &MappingView<'_>) -> Vec<ContextPath> {
@@ -32,9 +25,8 @@ impl ConfigChecker<'_> {
             if found.iter().any(|earlier| earlier.path == entry.path) {
                 let message = format!("{} is listed twice", quote(&entry.path.to_string()));
                 let error = Diagnostic::error(path, message).with_span(&item.span);
-                self.findings.push(
-                    error.with_suggestion("keep one entry, with the permission that you mean"),
-                );
+                self.findings
+                    .push(error.with_suggestion("keep one entry with the intended permission"));
                 continue;
             }
             found.push(entry);
@@ -46,18 +38,15 @@ impl ConfigChecker<'_> {
         if let YamlValue::Scalar(_) = item.value {
             let text = scalar_text(item, path)?;
             let root = self.path(&text)?;
-            self.refuse_breadth(&root, &text, BreadthPolicy::Refused);
+            self.refuse_breadth(&root, &text);
             return Some(ContextPath::read_only(root));
         }
         let entry = MappingView { node: item, path };
         let text = entry.text(&context_paths::PATH)?;
         let root = self.path(&text)?;
-        let breadth = if entry.flag(&context_paths::ALLOW_BROAD) == Some(true) {
-            BreadthPolicy::Allowed
-        } else {
-            BreadthPolicy::Refused
-        };
-        self.refuse_breadth(&root, &text, breadth);
+        if entry.flag(&context_paths::ALLOW_BROAD) != Some(true) {
+            self.refuse_breadth(&root, &text);
+        }
         let permission = match entry
             .text(&context_paths::PERMISSION)
             .map(|text| text.written)
@@ -139,9 +128,11 @@ impl ConfigChecker<'_> {
                 let path = holder.key_path(&folder_guard::KEY);
                 let error = Diagnostic::error(path, "`folder_guard` is empty");
                 let error = error.with_span(&entry.key_span);
-                self.findings.push(error.with_suggestion(
-                    "list directories in `read` and `write`, or remove the key to have no guard",
-                ));
+                self.findings.push(
+                    error.with_suggestion(
+                        "list directories in `read` and `write`, or remove the key",
+                    ),
+                );
             }
             if let Some(guard) = holder.section(&folder_guard::KEY) {
                 return self.parse_guard(&guard, backend);
@@ -170,7 +161,7 @@ impl ConfigChecker<'_> {
             (_, None) => None,
             (None, Some(preset)) => {
                 if backend.get(&backend::CWD).is_none() {
-                    let message = "the directories of a preset lie below `root` or `cwd`, and both \
+                    let message = "the directories of a preset are below `root` or `cwd`, but both \
                                    are missing";
                     let error = Diagnostic::error(guard.key_path(&folder_guard::PRESET), message);
                     let error = error.with_span(guard.key_span(&folder_guard::PRESET));
@@ -203,22 +194,20 @@ impl ConfigChecker<'_> {
         let mut found = Vec::new();
         for text in texts.into_iter().take(PATHS_MAX) {
             if let Some(path) = self.path(&text) {
-                self.refuse_breadth(&path, &text, BreadthPolicy::Refused);
+                self.refuse_breadth(&path, &text);
                 found.push(path);
             }
         }
         found
     }
 
-    fn refuse_breadth(&mut self, path: &AbsPath, text: &TextValue<'_>, breadth: BreadthPolicy) {
-        let reason =
-            paths::breadth_reason(path, self.context).filter(|_| breadth == BreadthPolicy::Refused);
-        if let Some(reason) = reason {
+    fn refuse_breadth(&mut self, path: &AbsPath, text: &TextValue<'_>) {
+        if let Some(reason) = paths::breadth_reason(path, self.context) {
             let message = format!("{} is {reason}", quote(&path.to_string()));
             let error = Diagnostic::error(&text.path, message).with_span(text.span);
             self.findings.push(error.with_suggestion(
-                "name the directory that the agents need, or write `allow_broad: true` into the \
-                 context path",
+                "use the directory that the agents need, or set `allow_broad: true` on the context \
+                 path",
             ));
         }
     }
@@ -231,7 +220,7 @@ impl ConfigChecker<'_> {
             let error = Diagnostic::error(holder.key_path(key), message);
             let error = error.with_span(holder.key_span(key));
             self.findings
-                .push(error.with_suggestion("name a directory above them instead"));
+                .push(error.with_suggestion("use a parent directory instead"));
         }
     }
 }

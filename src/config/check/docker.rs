@@ -59,7 +59,7 @@ impl ConfigChecker<'_> {
             .starts_with(|c: char| c.is_ascii_alphanumeric());
         if !starts_well || text.written.len() > NAME_BYTES_MAX || !text.written.bytes().all(is_part)
         {
-            let message = format!("{} is no name of an image", quote(text.written));
+            let message = format!("{} is not an image name", quote(text.written));
             let error = Diagnostic::error(&text.path, message).with_span(text.span);
             self.findings
                 .push(error.with_suggestion("write it as `name:tag`, as `docker images` lists it"));
@@ -89,8 +89,7 @@ impl ConfigChecker<'_> {
         });
         if let (Some(list), None) = (from_file, &env_file) {
             let path = view.key_path(&docker_credentials::ENV_VARS_FROM_FILE);
-            let error =
-                Diagnostic::error(path, "`env_vars_from_file` has no file to take them from");
+            let error = Diagnostic::error(path, "`env_vars_from_file` needs `env_file`");
             self.findings.push(
                 error
                     .with_span(&list.span)
@@ -124,7 +123,7 @@ impl ConfigChecker<'_> {
         };
         let path = view.key_path(key);
         let YamlValue::Mapping(entries) = &mounts.value else {
-            self.refuse_mount(path, &mounts.span, "`additional_mounts` is no mapping");
+            self.refuse_mount(path, &mounts.span, "`additional_mounts` is not a mapping");
             return BTreeMap::new();
         };
         if entries.len() > ENTRIES_MAX {
@@ -148,7 +147,7 @@ impl ConfigChecker<'_> {
             match (host, place) {
                 (Some(host), Some(place)) => drop(found.insert(host, place)),
                 (_, None) if inner.is_none() => {
-                    let message = format!("{} has no place in the container", quote(&entry.key));
+                    let message = format!("{} has no path in the container", quote(&entry.key));
                     self.refuse_mount(text.path, text.span, &message);
                 }
                 _ => {}
@@ -186,7 +185,7 @@ impl ConfigChecker<'_> {
             let error = Diagnostic::error(&mode.path, "credentials are mounted read-only");
             let error = error.with_span(mode.span);
             self.findings.push(error.with_suggestion(
-                "write `ro`; what the agent is to change belongs into `context_paths`",
+                "write `ro`; use `context_paths` for files that the agent may change",
             ));
         }
         let Some(bind) = mount.text(&docker_credentials::BIND) else {
@@ -205,10 +204,10 @@ impl ConfigChecker<'_> {
             place.parent().is_some() && !is_kernels
         });
         if place.is_none() {
-            let message = format!("nothing can be mounted at {}", quote(bind.written));
+            let message = format!("cannot mount at {}", quote(bind.written));
             let error = Diagnostic::error(&bind.path, message).with_span(bind.span);
             self.findings.push(error.with_suggestion(
-                "name an absolute path in the container, such as `/home/massgen/.config/app.json`",
+                "use an absolute path in the container, such as `/home/massgen/.config/app.json`",
             ));
         }
         place
@@ -249,14 +248,14 @@ impl ConfigChecker<'_> {
         if let (Some(preinstall), false, RootAccess::Never) =
             (&preinstall, packages.system.is_empty(), root)
         {
-            let message = "packages of the system are installed as root";
+            let message = "system packages are installed as root";
             let error = Diagnostic::error(preinstall.key_path(&docker_packages::SYSTEM), message);
             let error = error.with_span(preinstall.key_span(&docker_packages::SYSTEM));
             self.findings
                 .push(error.with_suggestion("add `command_line_docker_enable_sudo: true`"));
         }
         if packages.needs_network() && network == ContainerNetwork::None {
-            let message = "packages are fetched, and the container has no network";
+            let message = "packages need a network, but the container has none";
             let warning = Diagnostic::warning(backend.key_path(key), message);
             let warning = warning.with_span(backend.key_span(key));
             self.findings
@@ -277,7 +276,7 @@ impl ConfigChecker<'_> {
                 names.push(text.written.to_owned());
                 continue;
             }
-            let message = format!("{} is no name of a package", quote(text.written));
+            let message = format!("{} is not a package name", quote(text.written));
             let error = Diagnostic::error(&text.path, message).with_span(text.span);
             self.findings.push(
                 error.with_suggestion("write a name, with a version if you like: `pytest>=8`"),

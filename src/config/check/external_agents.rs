@@ -24,15 +24,15 @@ const OF_COMMANDS: &[(&str, &str)] = &[
     (commands::SRT_PREFIX, "write `network`"),
     (
         commands::ALLOWED.name(),
-        "write `permissions`: rules hold what it asks about",
+        "use `permissions`: its rules apply to the agent's requests",
     ),
     (
         commands::BLOCKED.name(),
-        "write `permissions`: rules hold what it asks about",
+        "use `permissions`: its rules apply to the agent's requests",
     ),
     (
         commands::POLICY.name(),
-        "write `permissions`: rules hold what it asks about",
+        "use `permissions`: its rules apply to the agent's requests",
     ),
     (commands::MODE.name(), "remove it"),
     (docker::PREFIX, "remove it"),
@@ -59,15 +59,18 @@ impl ConfigChecker<'_> {
     ) -> Option<ExternalAgentConfig> {
         let kind = find_kind(backend.vendor.name)?;
         let without_effect: [(&ConfigKey, &str); 4] = [
-            (&commands::ENABLED, "the program has commands of its own"),
-            (&commands::CODE, "the program has tools of its own"),
+            (
+                &commands::ENABLED,
+                "the external agent runs its own commands",
+            ),
+            (&commands::CODE, "the external agent has its own tools"),
             (
                 &backend::FALLBACK,
-                "a program has no other model to go on with",
+                "an external agent has no fallback model",
             ),
             (
                 &backend::BASE_URL,
-                "a program is told by a variable, in `env`",
+                "set it for an external agent by a variable in `env`",
             ),
         ];
         for (key, why) in without_effect {
@@ -82,20 +85,20 @@ impl ConfigChecker<'_> {
             }
         }
         for (beginning, remedy) in OF_COMMANDS {
-            let why = "it is about commands of massgen's, and the program has its own";
+            let why = "it concerns massgen's commands, but the external agent runs its own";
             self.warn_without_effect(view, beginning, why, remedy);
         }
         if !self.has_workspace(view) {
-            let message = "`cwd` is missing: a program needs a workspace".to_owned();
+            let message = "`cwd` is missing: an external agent needs a workspace".to_owned();
             self.refuse_agent_key(view, &backend::CWD, message, "add `cwd: workspace1`");
         }
         let command = self.agent_command(view, kind)?;
         let own_model = backend.model != backend.vendor.name;
         if own_model && kind.key.is_none() {
-            let message = "`model` says what tokens cost and nothing else: the protocol has no word \
-                           for it";
+            let message = "`model` only sets the price of tokens: the protocol cannot select a \
+                           model";
             let warning = Diagnostic::warning(view.key_path(&backend::MODEL), message);
-            let hint = "give the program its model by an argument of `command`, or by `env`";
+            let hint = "select the model with an argument in `command`, or with `env`";
             self.findings.push(
                 warning
                     .with_span(view.key_span(&backend::MODEL))
@@ -139,7 +142,7 @@ impl ConfigChecker<'_> {
             (Some(_), Some(false)) => return Some(words),
             (None | Some(_), _) => {}
         }
-        let message = "`command` names no program".to_owned();
+        let message = "`command` has no program".to_owned();
         let hint = "write `command: [program, argument]`";
         self.refuse_agent_key(view, &backend::COMMAND, message, hint);
         None
@@ -174,10 +177,10 @@ impl ConfigChecker<'_> {
         };
         let mut held = external_agent_commands(view);
         if held.sandbox == SandboxLevelChoice::Only(SandboxLevel::Off) {
-            let message = "nothing holds the agent's program: it may do whatever you may do";
+            let message = "the external agent runs without a sandbox, with your own rights";
             let key = &commands::SANDBOX;
             let warning = Diagnostic::warning(view.key_path(key), message);
-            let hint = "remove it, and see what `massgen doctor` says about the sandbox";
+            let hint = "remove it; see `massgen doctor` for the sandbox";
             self.findings
                 .push(warning.with_span(view.key_span(key)).with_suggestion(hint));
         }

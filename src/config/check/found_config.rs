@@ -24,7 +24,8 @@ const NO_PROJECT: &[&str] = &["auto", "none"];
 /// Returns the uses that only a named config may have, in the order of the file. `written` and
 /// `filled` are the same tree before and after variable expansion.
 pub(super) fn restricted_uses(
-    (written, filled): (&YamlNode, &YamlNode),
+    written: &YamlNode,
+    filled: &YamlNode,
     origin: &ConfigOrigin,
     context: &ConfigContext<'_>,
 ) -> Vec<RestrictedUse> {
@@ -37,7 +38,7 @@ pub(super) fn restricted_uses(
         agent: "",
         mapping: None,
     };
-    walk.section((written, filled), &ROOT, top);
+    walk.section(written, filled, &ROOT, top);
     walk.reaches
 }
 
@@ -57,7 +58,8 @@ struct MappingContext<'a> {
 impl FoundConfigWalk<'_> {
     fn section<'t>(
         &mut self,
-        (written, filled): (&'t YamlNode, &'t YamlNode),
+        written: &'t YamlNode,
+        filled: &'t YamlNode,
         section: &'static KeySection,
         around: MappingContext<'t>,
     ) {
@@ -97,7 +99,7 @@ impl FoundConfigWalk<'_> {
             agent: setting.agent,
             mapping: Some(setting.beside),
         };
-        self.walk_subsections((setting.written, setting.value), &key.shape, around);
+        self.walk_subsections(setting.written, setting.value, &key.shape, around);
     }
 
     fn check_setting(&mut self, setting: &KeySetting<'_>, key: &ConfigKey) {
@@ -156,7 +158,8 @@ impl FoundConfigWalk<'_> {
     /// Walks the sections below a value, according to the shape of its key.
     fn walk_subsections<'t>(
         &mut self,
-        (written, filled): (&'t YamlNode, &'t YamlNode),
+        written: &'t YamlNode,
+        filled: &'t YamlNode,
         shape: &'static ValueShape,
         around: MappingContext<'t>,
     ) {
@@ -166,21 +169,21 @@ impl FoundConfigWalk<'_> {
                 YamlValue::Mapping(_),
                 _,
             ) => {
-                self.section((written, filled), section, around);
+                self.section(written, filled, section, around);
             }
             (ValueShape::Named(section), YamlValue::Mapping(before), YamlValue::Mapping(after)) => {
                 for (before, after) in before.iter().zip(after) {
-                    self.section((&before.value, &after.value), section, around);
+                    self.section(&before.value, &after.value, section, around);
                 }
             }
             (ValueShape::Named(section), YamlValue::List(before), YamlValue::List(after)) => {
-                for pair in before.iter().zip(after) {
-                    self.section(pair, section, around);
+                for (before, after) in before.iter().zip(after) {
+                    self.section(before, after, section, around);
                 }
             }
             (ValueShape::List(item), YamlValue::List(before), YamlValue::List(after)) => {
-                for pair in before.iter().zip(after) {
-                    self.walk_subsections(pair, item, around);
+                for (before, after) in before.iter().zip(after) {
+                    self.walk_subsections(before, after, item, around);
                 }
             }
             _ => {}

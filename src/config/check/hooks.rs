@@ -30,7 +30,7 @@ impl ConfigChecker<'_> {
                     let error = Diagnostic::error(section.key_path(&event_key(event)), message);
                     let error = error.with_span(section.key_span(&event_key(event)));
                     self.findings
-                        .push(error.with_suggestion("let one command ask the others"));
+                        .push(error.with_suggestion("let one command call the others"));
                 }
             }
         }
@@ -41,13 +41,13 @@ impl ConfigChecker<'_> {
         let mut hooks = Vec::new();
         for (path, item) in section.items(&event_key(event)) {
             if let YamlValue::Scalar(_) = item.value {
-                hooks.extend(self.hook(event, ToolMatcher::All, (path, item)));
+                hooks.extend(self.hook(event, ToolMatcher::All, path, item));
                 continue;
             }
             let group = MappingView { node: item, path };
             let matcher = self.matcher(event, &group);
-            for entry in group.items(&hook_group::HOOKS) {
-                hooks.extend(self.hook(event, matcher.clone(), entry));
+            for (path, item) in group.items(&hook_group::HOOKS) {
+                hooks.extend(self.hook(event, matcher.clone(), path, item));
             }
         }
         hooks
@@ -64,10 +64,10 @@ impl ConfigChecker<'_> {
         let parsed = ToolMatcher::parse(text.written);
         let message = match &parsed {
             Ok(ToolMatcher::Named(_)) if !is_about_tools => {
-                format!("`{event}` is about no tool, so that no `matcher` fits it")
+                format!("`{event}` does not concern a tool, so it takes no `matcher`")
             }
             Ok(_) => return parsed.unwrap_or(ToolMatcher::All),
-            Err(why) => format!("{} is no regular expression: {why}", quote(text.written)),
+            Err(why) => format!("{} is not a regular expression: {why}", quote(text.written)),
         };
         let error = Diagnostic::error(&text.path, message).with_span(text.span);
         self.findings
@@ -79,7 +79,8 @@ impl ConfigChecker<'_> {
         &mut self,
         event: HookEvent,
         matcher: ToolMatcher,
-        (path, item): (String, &YamlNode),
+        path: String,
+        item: &YamlNode,
     ) -> Option<Hook> {
         let view = MappingView {
             node: item,
@@ -121,7 +122,7 @@ impl ConfigChecker<'_> {
     fn hook_command(&mut self, text: &TextValue<'_>) -> Option<String> {
         let written = text.written.trim();
         let fault = if written.is_empty() || written.contains('\0') {
-            "a hook is a command for the shell".to_owned()
+            "a hook must be a shell command".to_owned()
         } else if written.len() > COMMAND_BYTES_MAX {
             format!("the command has more than {COMMAND_BYTES_MAX} bytes")
         } else {

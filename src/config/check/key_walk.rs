@@ -74,6 +74,7 @@ impl ConfigChecker<'_> {
             self.findings
                 .push(Diagnostic::error(path, message).with_span(&span));
         }
+        self.report_repeated_keys(entries, section, path);
         for entry in entries.iter_mut().take(KEYS_MAX) {
             let cwd = match entry.key.as_str() {
                 key if path.contains(SERVERS) && OF_STARTS.contains(&key) => CWD_OF_SERVER,
@@ -102,6 +103,29 @@ impl ConfigChecker<'_> {
         }
     }
 
+    /// Reports keys that are set twice, by their former and by their current name.
+    fn report_repeated_keys(
+        &mut self,
+        entries: &[YamlEntry],
+        section: &'static KeySection,
+        path: &str,
+    ) {
+        for entry in entries.iter().take(KEYS_MAX) {
+            let current = section
+                .find(&entry.key)
+                .and_then(|key| key.renamed_from(&entry.key));
+            if let Some(current) = current
+                && entries.iter().any(|other| other.key == current)
+            {
+                let message = format!("`{}` is a former name of `{current}`", entry.key);
+                let error = Diagnostic::error(join_key(path, &entry.key), message);
+                let hint = format!("keep `{current}` and remove `{}`", entry.key);
+                self.findings
+                    .push(error.with_span(&entry.key_span).with_suggestion(hint));
+            }
+        }
+    }
+
     fn walk_entry(
         &mut self,
         entry: &mut YamlEntry,
@@ -113,11 +137,19 @@ impl ConfigChecker<'_> {
         let Some(key) = section.find(&entry.key) else {
             return self.walk_other(entry, section, &path, cwd);
         };
+        if let Some(current) = key.renamed_from(&entry.key) {
+            self.warn_of_former_name(&path, &entry.key_span, &entry.key, current);
+            current.clone_into(&mut entry.key);
+        }
+        if !key.former_values.is_empty() {
+            self.fill_variables(&mut entry.value, &path, cwd);
+            self.rename_value(&mut entry.value, key, &path);
+        }
         match key.status {
             KeyStatus::Required | KeyStatus::Served | KeyStatus::PassedOn => {
                 self.walk_value(&mut entry.value, &key.shape, &path, cwd);
             }
-            KeyStatus::Unserved(ignored) => self.walk_unserved(entry, (key, ignored), &path, cwd),
+            KeyStatus::Unserved(ignored) => self.walk_unserved(entry, key, ignored, &path, cwd),
             KeyStatus::Refused => {
                 let message = format!("`{}` cannot be used here", entry.key);
                 self.findings.push(
@@ -129,12 +161,32 @@ impl ConfigChecker<'_> {
         }
     }
 
+    /// Replaces the former name of a value by the current one.
+    fn rename_value(&mut self, node: &mut YamlNode, key: &ConfigKey, path: &str) {
+        let YamlValue::Scalar(scalar) = &mut node.value else {
+            return;
+        };
+        let mut values = key.former_values.iter();
+        if let Some(value) = values.find(|value| value.former == scalar.text) {
+            self.warn_of_former_name(path, &node.span, value.former, value.current);
+            value.current.clone_into(&mut scalar.text);
+        }
+    }
+
+    fn warn_of_former_name(&mut self, path: &str, span: &Span, former: &str, current: &str) {
+        let message = format!("`{former}` is a former name of `{current}`");
+        let warning = Diagnostic::warning(path, message).with_span(span);
+        let hint = format!("write `{current}`; a later version will not know `{former}`");
+        self.findings.push(warning.with_suggestion(hint));
+    }
+
     /// Reports that a key is not supported, unless it asks for the default behaviour anyway. If the
     /// user relies on a restriction by it, that is an error.
     fn walk_unserved(
         &mut self,
         entry: &mut YamlEntry,
-        (key, ignored): (&'static ConfigKey, IgnoredEffect),
+        key: &'static ConfigKey,
+        ignored: IgnoredEffect,
         path: &str,
         cwd: &str,
     ) {
@@ -172,7 +224,7 @@ impl ConfigChecker<'_> {
         }
         let hint = match (near, section_of_key(&entry.key)) {
             (Some(near), _) => format!("did you mean `{near}`?"),
-            (None, Some(home)) => format!("it belongs into `{home}`"),
+            (None, Some(home)) => format!("it belongs in `{home}`"),
             (None, None) => {
                 let mut names = served_names(section);
                 if entry.key.starts_with(ABOUT_COMMANDS) {
@@ -266,9 +318,9 @@ impl ConfigChecker<'_> {
         let expansion = self.expand_text(&scalar.text, name, cwd);
         for unset in expansion.unset {
             let (message, hint) = if self.context.env.get(&unset).is_some() {
-                let message = format!("the variable `{unset}` holds a key");
-                let hint =
-                    "keys stand in `api_key`, in `env` for commands, and in `headers` of servers";
+                let message = format!("variable `{unset}` contains an API key");
+                let hint = "use API keys only in `api_key`, in `env` for commands, and in `headers` of \
+                     servers";
                 (message, hint.to_owned())
             } else {
                 let file = if holds_key(&unset) {
@@ -276,19 +328,19 @@ impl ConfigChecker<'_> {
                 } else {
                     "~/.massgen/.env"
                 };
-                let hint = format!("export {unset}, or write it into `{file}` as `{unset}=…`");
-                (format!("the variable `{unset}` is not set"), hint)
+                let hint = format!("export {unset}, or set it in `{file}` as `{unset}=…`");
+                (format!("variable `{unset}` is not set"), hint)
             };
             let diagnostic = if NEEDS_VARIABLES.contains(&name) || path.contains(SERVERS) {
                 Diagnostic::error(path, message)
             } else {
-                Diagnostic::warning(path, format!("{message}: the text stays as it is"))
+                Diagnostic::warning(path, format!("{message}: it is not expanded"))
             };
             self.findings
                 .push(diagnostic.with_span(span).with_suggestion(hint));
         }
         if expansion.text.len() > EXPANDED_BYTES_MAX {
-            let message = format!("variables make this longer than {EXPANDED_BYTES_MAX} bytes");
+            let message = format!("the expanded value is longer than {EXPANDED_BYTES_MAX} bytes");
             self.findings
                 .push(Diagnostic::error(path, message).with_span(span));
             return None;

@@ -83,7 +83,7 @@ impl DiagnosticList {
         self.list
             .sort_by_key(|found| found.span.as_ref().map_or(0, |span| span.start));
         if self.is_cut {
-            let message = format!("there is more to say: only the first {FINDINGS_MAX} are listed");
+            let message = format!("only the first {FINDINGS_MAX} findings are listed");
             self.list.push(Diagnostic::warning("", message));
         }
         self.list
@@ -118,7 +118,7 @@ pub fn check(
     } else {
         None
     };
-    let reaches = found_config::restricted_uses((&written, &tree), origin, context);
+    let reaches = found_config::restricted_uses(&written, &tree, origin, context);
     checker.finish(config.map(|config| (config, reaches)))
 }
 

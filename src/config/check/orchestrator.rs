@@ -79,13 +79,10 @@ impl ConfigChecker<'_> {
         }
         let place = StoragePath::parse(text.written);
         if place.is_none() {
-            let message = format!(
-                "{} does not name a directory of massgen's",
-                quote(text.written)
-            );
+            let message = format!("{} is not a directory of massgen", quote(text.written));
             let error = Diagnostic::error(&text.path, message).with_span(text.span);
             self.findings.push(error.with_suggestion(
-                "write a name without `..`, which then lies below `.massgen/`, or an absolute path",
+                "use a name without `..`, which is then below `.massgen/`, or an absolute path",
             ));
         }
         place

@@ -75,7 +75,8 @@ impl ConfigChecker<'_> {
                     DirectoryOwner::Agent,
                     place,
                     path,
-                    (&backend, &backend::CWD),
+                    &backend,
+                    &backend::CWD,
                 ))
             })
             .collect()
@@ -112,7 +113,7 @@ impl ConfigChecker<'_> {
         };
         let storages = storages.into_iter().map(|(key, place)| {
             let path = place.resolve(self.context.base, None);
-            DirectoryClaim::new(DirectoryOwner::Massgen, place, path, (&view, key))
+            DirectoryClaim::new(DirectoryOwner::Massgen, place, path, &view, key)
         });
         storages.chain([logs]).collect()
     }
@@ -120,15 +121,15 @@ impl ConfigChecker<'_> {
     /// Returns whether a directory is separate from the user's; adds an error if not.
     fn check_separate(&mut self, territory: &DirectoryClaim<'_>, config: &Config) -> bool {
         let path = &territory.path;
-        let fault = match (territory.owner, self.unsuitable_reason(territory)) {
+        let (message, suggestion) = match (territory.owner, self.unsuitable_reason(territory)) {
             (DirectoryOwner::Agent, None) => return true,
             (DirectoryOwner::Agent, Some(reason)) => (
                 format!("{} is {reason}", quote(&path.to_string())),
-                "let the agent work in a directory of its own, and open this one in `context_paths`",
+                "give the agent a separate directory, and open this one in `context_paths`",
             ),
             (DirectoryOwner::Massgen, Some(reason)) => (
                 format!("{} is {reason}", quote(&path.to_string())),
-                "name a directory that is for massgen alone, or leave the key out",
+                "use a directory only for massgen, or remove the key",
             ),
             (DirectoryOwner::Massgen, None) => match overlapping_context_path(territory, config) {
                 None => return true,
@@ -137,11 +138,11 @@ impl ConfigChecker<'_> {
                         "the storage shares a directory with {}",
                         quote(&given.to_string())
                     ),
-                    "name a directory outside of what agents are given, or leave the key out",
+                    "use a directory that is not open to agents, or remove the key",
                 ),
             },
         };
-        self.refuse(territory, fault.0, fault.1);
+        self.refuse(territory, message, suggestion);
         false
     }
 
@@ -154,7 +155,7 @@ impl ConfigChecker<'_> {
         if !territory.is_absolute || is_inside_state {
             return None;
         }
-        let here = (path == base).then_some("the directory that you are in");
+        let here = (path == base).then_some("the current directory");
         paths::breadth_reason(path, self.context).or(here)
     }
 
@@ -164,17 +165,16 @@ impl ConfigChecker<'_> {
             _ => (inner, outer),
         };
         let mut message = if inner.folded == outer.folded {
-            format!("this directory is the one of `{}` too", other.key)
+            format!("this directory is also that of `{}`", other.key)
         } else {
-            format!(
-                "this directory and the one of `{}` lie in one another",
-                other.key
-            )
+            format!("this directory and that of `{}` are nested", other.key)
         };
         if !inner.path.is_within(&outer.path) {
-            message.push_str(", because some disks take both spellings for one");
+            message.push_str(
+                ", because a case-insensitive file system treats both spellings as the same",
+            );
         }
-        self.refuse(blamed, message, "give each a directory of its own");
+        self.refuse(blamed, message, "give each its own directory");
     }
 
     fn refuse(&mut self, territory: &DirectoryClaim<'_>, message: String, hint: &str) {
@@ -191,7 +191,8 @@ impl<'n> DirectoryClaim<'n> {
         owner: DirectoryOwner,
         place: &StoragePath,
         path: AbsPath,
-        (view, key): (&MappingView<'n>, &ServedKey<Text>),
+        view: &MappingView<'n>,
+        key: &ServedKey<Text>,
     ) -> Self {
         Self {
             owner,

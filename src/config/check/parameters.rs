@@ -26,13 +26,19 @@ impl ConfigChecker<'_> {
             let key = &entry.key;
             match section.find(key).map(|key| key.status) {
                 None | Some(KeyStatus::PassedOn) => {
-                    let value = parameter(section, entry);
-                    let place = (join_key(&view.path, key), &entry.key_span);
-                    parameters.extend(
-                        value
-                            .filter(|value| self.is_sent(key, value, (vendor, model), place))
-                            .map(|value| (key.clone(), value)),
-                    );
+                    let Some(value) = parameter(section, entry) else {
+                        continue;
+                    };
+                    match unsent_reason(key, vendor, model) {
+                        None => {
+                            parameters.insert(key.clone(), value);
+                        }
+                        Some(_) if value.is_null() => {}
+                        Some(instead) => {
+                            let path = join_key(&view.path, key);
+                            self.warn_unsent(key, instead, vendor, path, &entry.key_span);
+                        }
+                    }
                 }
                 Some(_) if key == backend::EXTRA_BODY.name() => {
                     let extra = entry.value.entries().iter();
@@ -56,32 +62,36 @@ impl ConfigChecker<'_> {
         first: &BackendConfig,
         other: &TextValue<'_>,
     ) -> Map<String, Json> {
-        let asked = (first.vendor, other.written.trim());
+        let (vendor, model) = (first.vendor, other.written.trim());
         let mut parameters = first.parameters.clone();
         parameters.retain(|key, value| {
             // A parameter that is sent although the API lacks it comes from `extra_body`.
-            let is_forced = unsent_reason(key, first.vendor, &first.model).is_some();
-            let place = (other.path.clone(), other.span);
-            is_forced || self.is_sent(key, value, asked, place)
+            if unsent_reason(key, vendor, &first.model).is_some() {
+                return true;
+            }
+            let Some(instead) = unsent_reason(key, vendor, model) else {
+                return true;
+            };
+            if !value.is_null() {
+                self.warn_unsent(key, instead, vendor, other.path.clone(), other.span);
+            }
+            false
         });
         parameters
     }
 
-    /// Returns whether a parameter is sent to a model; warns if not.
-    fn is_sent(
+    /// Warns that a parameter is not sent to a model.
+    fn warn_unsent(
         &mut self,
         key: &str,
-        value: &Json,
-        (vendor, model): (&Vendor, &str),
-        (path, span): (String, &Span),
-    ) -> bool {
-        let instead = unsent_reason(key, vendor, model);
-        if let Some(instead) = instead.filter(|_| !value.is_null()) {
-            let message = format!("`{key}` is not sent to `{}`: {instead}", vendor.name);
-            self.findings
-                .push(Diagnostic::warning(path, message).with_span(span));
-        }
-        instead.is_none()
+        instead: &str,
+        vendor: &Vendor,
+        path: String,
+        span: &Span,
+    ) {
+        let message = format!("`{key}` is not sent to `{}`: {instead}", vendor.name);
+        self.findings
+            .push(Diagnostic::warning(path, message).with_span(span));
     }
 }
 

@@ -28,13 +28,13 @@ pub(super) fn breadth_reason(path: &AbsPath, context: &ConfigContext<'_>) -> Opt
     let is_below = |dirs: &[&str]| dirs.iter().any(|dir| path.as_path().starts_with(dir));
     let holds = |inner: &AbsPath| inner.is_within(path);
     if is(SYSTEM_DIRS) || is_below(KERNEL_DIRS) {
-        Some("a directory of the system")
+        Some("a system directory")
     } else if context.home == Some(path) {
         Some("your home directory")
     } else if context.home.is_some_and(holds) {
         Some("a parent of your home directory")
     } else if path != context.base && holds(context.base) {
-        Some("a parent of the directory that you are in")
+        Some("a parent of the current directory")
     } else if path.is_within(&context.base.join(STATE_DIR)) {
         Some("massgen's own state")
     } else {
@@ -47,43 +47,60 @@ impl ConfigChecker<'_> {
     /// invalid.
     pub(super) fn path(&mut self, text: &TextValue<'_>) -> Option<AbsPath> {
         let path = resolve(text.written, self.context);
-        path.map_err(|(message, hint)| {
-            let error = Diagnostic::error(&text.path, message);
-            self.findings
-                .push(error.with_span(text.span).with_suggestion(hint));
+        path.map_err(|fault| {
+            let error = Diagnostic::error(&text.path, fault.message).with_span(text.span);
+            self.findings.push(error.with_suggestion(fault.suggestion));
         })
         .ok()
     }
 }
 
-/// The problem with a path, and what to do.
-pub(super) type PathFault = (String, &'static str);
+/// A problem with a path.
+#[derive(Debug)]
+pub(super) struct PathFault {
+    message: String,
+    /// What to do.
+    suggestion: &'static str,
+}
+
+impl PathFault {
+    fn new(message: String, suggestion: &'static str) -> Self {
+        Self {
+            message,
+            suggestion,
+        }
+    }
+}
 
 /// Resolves `text` to a path, or returns the problem with it.
 pub(super) fn resolve(text: &str, context: &ConfigContext<'_>) -> Result<AbsPath, PathFault> {
     if text.is_empty() {
-        return Err((
+        return Err(PathFault::new(
             "the path is empty".to_owned(),
-            "write `.` for the directory that you are in",
+            "write `.` for the current directory",
         ));
     }
     if text.contains('\0') || text.len() > PATH_BYTES_MAX {
-        let fault = format!("{} cannot be a path", quote(text));
-        return Err((fault, "use a path without NUL, of at most 4096 bytes"));
+        return Err(PathFault::new(
+            format!("{} cannot be a path", quote(text)),
+            "use a path without NUL, of at most 4096 bytes",
+        ));
     }
     let home = || {
-        let fault = || format!("{} needs a home directory, and there is none", quote(text));
-        context
-            .home
-            .ok_or_else(|| (fault(), "set HOME, or write the whole path"))
+        context.home.ok_or_else(|| {
+            PathFault::new(
+                format!("{} needs a home directory, but there is none", quote(text)),
+                "set HOME, or write an absolute path",
+            )
+        })
     };
     match text.strip_prefix('~') {
         Some("") => home().cloned(),
         Some(rest) => match rest.strip_prefix('/') {
             Some(below) => Ok(home()?.join(below)),
-            None => Err((
+            None => Err(PathFault::new(
                 format!("{} is the home directory of another user", quote(text)),
-                "write the whole path, or `./~name` for a directory of that name",
+                "write an absolute path, or `./~name` for a directory with that name",
             )),
         },
         None => Ok(AbsPath::resolve(context.base, text)),

@@ -61,14 +61,13 @@ impl ConfigChecker<'_> {
             return;
         }
         let message = format!(
-            "the agent's commands are not held to {} for new files in its workspace",
+            "{} is not enforced for new files that the agent's commands create in its workspace",
             list_names(&loose, "and")
         );
         let warning = Diagnostic::warning(view.key_path(&permissions::KEY), message)
             .with_span(view.key_span(&permissions::KEY));
-        self.findings.push(
-            warning.with_suggestion("what stands there already, and your own paths, are held"),
-        );
+        self.findings
+            .push(warning.with_suggestion("existing files and your own paths are protected"));
     }
 
     fn rules(&mut self, section: &MappingView<'_>) -> CallRules {
@@ -97,7 +96,7 @@ impl ConfigChecker<'_> {
                 match parse_rule(ruling, text.written, self.context.home) {
                     Ok(rule) => rules.push(rule),
                     Err(why) => {
-                        let message = format!("{} is no rule: {why}", quote(text.written));
+                        let message = format!("invalid rule {}: {why}", quote(text.written));
                         self.findings
                             .push(Diagnostic::error(path, message).with_span(&item.span));
                     }
@@ -135,20 +134,22 @@ impl ConfigChecker<'_> {
                 self.findings.push(error.with_suggestion(way_out));
                 continue;
             };
-            self.example(rules, (call, expected), (path, span));
+            self.example(rules, call, expected, path, span);
         }
     }
 
     fn example(
         &mut self,
         rules: &CallRules,
-        (call, expected): (&str, &str),
-        (path, span): (String, &Span),
+        call: &str,
+        expected: &str,
+        path: String,
+        span: &Span,
     ) {
         let rulings = [RuleAction::Deny, RuleAction::Ask, RuleAction::Allow];
         let known = rulings.iter().any(|ruling| ruling.to_string() == expected);
         let message = match rules.ruling_for_example(call) {
-            Err(why) => format!("{} is no call: {why}", quote(call)),
+            Err(why) => format!("invalid call {}: {why}", quote(call)),
             Ok(_) if !known => {
                 format!(
                     "{} is {}: expected `deny`, `ask` or `allow`",
@@ -157,7 +158,10 @@ impl ConfigChecker<'_> {
                 )
             }
             Ok(got) if got.to_string() == expected => return,
-            Ok(got) => format!("{} is {got}, and the example says {expected}", quote(call)),
+            Ok(got) => format!(
+                "{} is {got}, but the example expects {expected}",
+                quote(call)
+            ),
         };
         let error = Diagnostic::error(path, message).with_span(span);
         self.findings

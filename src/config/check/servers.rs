@@ -133,7 +133,7 @@ impl ConfigChecker<'_> {
                     &entry,
                     &servers::NAME,
                     &message,
-                    "give each server a name of its own",
+                    "give each server a unique name",
                 );
             }
             let server = self.server(name, &entry);
@@ -153,7 +153,7 @@ impl ConfigChecker<'_> {
         };
         let name = ServerName::parse(text.written);
         if name.is_none() {
-            let message = format!("{} is no name of a server", quote(text.written));
+            let message = format!("{} is not a server name", quote(text.written));
             let hint =
                 format!("a name has letters, digits, `_` and `-`, at most {SERVER_NAME_BYTES_MAX}");
             let error = Diagnostic::error(&text.path, message).with_span(text.span);
@@ -203,12 +203,12 @@ impl ConfigChecker<'_> {
                     Permission::Read
                 },
                 content: texts(&servers::CONTENT_ARGUMENTS),
-                outside: if is(&servers::OUTSIDE_EFFECTS, "none") {
+                outside: if is(&servers::SIDE_EFFECTS, "none") {
                     OutsideEffects::None
                 } else {
                     OutsideEffects::Some
                 },
-                harmless: texts(&servers::TOOLS_WITHOUT_OUTSIDE_EFFECTS),
+                harmless: texts(&servers::TOOLS_WITHOUT_SIDE_EFFECTS),
             },
             link: link?,
             call_seconds: entry
@@ -227,7 +227,7 @@ impl ConfigChecker<'_> {
         let Some(view) = entry.section(&servers::TOOLS) else {
             if entry.get(&servers::TOOLS).is_some() {
                 let hint = "write `tools: {delete_ticket: deny, create_ticket: ask}`";
-                self.refuse_key(entry, &servers::TOOLS, "`tools` is no mapping", hint);
+                self.refuse_key(entry, &servers::TOOLS, "`tools` is not a mapping", hint);
             }
             return ruled;
         };
@@ -243,7 +243,7 @@ impl ConfigChecker<'_> {
                     ruled.insert(tool.key.clone(), ruling);
                 }
                 Some(_) => {
-                    let message = format!("{} is no name of a tool", quote(&tool.key));
+                    let message = format!("{} is not a tool name", quote(&tool.key));
                     let error = Diagnostic::error(path, message).with_span(&tool.key_span);
                     let hint =
                         format!("for all tools, write `permissions: {{ask: ['mcp({server}/*)']}}`");
@@ -263,10 +263,10 @@ impl ConfigChecker<'_> {
         self.refuse_keys(
             entry,
             &[&servers::HEADERS, &servers::OAUTH],
-            "a program is sent no headers and asks nobody to sign in",
+            "a program uses no headers and needs no sign-in",
         );
         let Some(text) = entry.text(&servers::COMMAND) else {
-            let hint = "add `command: npx`, or `url: https://…` for a server on the network";
+            let hint = "add `command: npx`, or `url: https://…` for a remote server";
             self.refuse_key(entry, &servers::COMMAND, "`command` is missing", hint);
             return None;
         };
@@ -282,7 +282,7 @@ impl ConfigChecker<'_> {
                 entry,
                 &servers::ARGS,
                 &message,
-                "put them into a file that the program reads",
+                "move them to a file that the program reads",
             );
         }
         for argument in &arguments {
@@ -321,7 +321,7 @@ impl ConfigChecker<'_> {
         let fetches = program.is_some_and(|name| FETCHING_PROGRAMS.contains(&name));
         if fetches && *network == NetworkPolicy::Off {
             let message = format!(
-                "{} fetches packages, and the server reaches no network",
+                "{} downloads packages, but the server has no network access",
                 quote(program.unwrap_or_default())
             );
             let warning = Diagnostic::warning(&text.path, message).with_span(text.span);
@@ -337,8 +337,9 @@ impl ConfigChecker<'_> {
         }
         let permission = entry.text(&servers::PERMISSION);
         if permission.is_some_and(|text| text.written == "write") {
-            let message = "a program that agents share writes to nobody's directories";
-            let hint = "remove `shared`, so that each agent has its own, or `permission: write`";
+            let message = "a shared program cannot write";
+            let hint = "remove `shared`, so that each agent has its own instance, or remove \
+                        `permission: write`";
             self.refuse_key(entry, &servers::PERMISSION, message, hint);
         }
         InstanceSharing::One
@@ -353,9 +354,9 @@ impl ConfigChecker<'_> {
         self.limit_chars(text, "the command", COMMAND_CHARS_MAX);
         let raw = quote(self.text.get(text.span.clone()).unwrap_or_default());
         if text.written.contains(METACHARACTERS) {
-            let message = format!("{raw} holds a character that only a shell would read");
-            let hint =
-                "no shell reads it: write the program into `command`, each argument into `args`";
+            let message = format!("{raw} contains a shell metacharacter");
+            let hint = "it is not run by a shell: write the program in `command` and each argument in \
+                 `args`";
             return self.refuse_key(entry, &servers::COMMAND, &message, hint);
         }
         let level = entry.section(&servers::SECURITY);
@@ -377,9 +378,9 @@ impl ConfigChecker<'_> {
             is_own || is_python || more.iter().any(|list| list.contains(&name))
         };
         if !program.is_some_and(is_known) {
-            let message = format!("{raw} is not among the programs that a server may be");
-            let hint = "name an interpreter or what starts packages (`npx`, `uvx`, `python3`, `node`, …); \
-                        with `security: {level: permissive}` also the whole path of any program";
+            let message = format!("{raw} is not an allowed program for a server");
+            let hint = "use an interpreter or package runner (`npx`, `uvx`, `python3`, `node`, …); \
+                        with `security: {level: permissive}` also the absolute path of any program";
             self.refuse_key(entry, &servers::COMMAND, &message, hint);
         }
     }
@@ -393,11 +394,7 @@ impl ConfigChecker<'_> {
             &servers::NETWORK,
             &servers::SHARED,
         ];
-        self.refuse_keys(
-            entry,
-            &keys,
-            "nothing is started for a server on the network",
-        );
+        self.refuse_keys(entry, &keys, "no program is started for a remote server");
         let Some(text) = entry.text(&servers::URL) else {
             let hint = "add `url: https://…`, or `command: npx` for a program";
             self.refuse_key(entry, &servers::URL, "`url` is missing", hint);
@@ -416,17 +413,17 @@ impl ConfigChecker<'_> {
         };
         let url = Url::parse(text.written).ok();
         let fault = match &url {
-            None => Some("`url` is not an address"),
+            None => Some("`url` is not a URL"),
             Some(url) if !matches!(url.scheme(), "http" | "https") => {
-                Some("`url` is not an address of the web")
+                Some("`url` is not an HTTP URL")
             }
             Some(url) if !url.username().is_empty() || url.password().is_some() => {
-                Some("`url` holds a password: that belongs into `headers`")
+                Some("`url` contains a password: use `headers` instead")
             }
             Some(url) => addresses.url_fault(url),
         };
         if let Some(fault) = fault {
-            let hint = "if you mean it, add `security: {allow_localhost: true}`, or \
+            let hint = "to allow it, add `security: {allow_localhost: true}`, or \
                         `allow_private_ips: true` for a private network";
             let is_address = fault.contains("leads");
             let hint = if is_address {
@@ -461,17 +458,17 @@ impl ConfigChecker<'_> {
             self.limit_chars(id, "the name", VALUE_CHARS_MAX);
         }
         if id.is_none() && secret.is_some() {
-            let message = "a `client_secret` means nothing without its `client_id`";
+            let message = "a `client_secret` needs a `client_id`";
             self.refuse_key(&oauth, &oauth::CLIENT_SECRET, message, "add `client_id`");
         }
         let is_word = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
         let scopes = oauth.texts(&oauth::SCOPES);
         for scope in &scopes {
             if scope.written.is_empty() || !is_word(scope.written) {
-                let message = format!("{} is no scope", quote(scope.written));
+                let message = format!("{} is not a scope", quote(scope.written));
                 let error = Diagnostic::error(&scope.path, message).with_span(scope.span);
                 self.findings
-                    .push(error.with_suggestion("write each scope on its own"));
+                    .push(error.with_suggestion("list each scope separately"));
             }
         }
         OauthConfig {
@@ -492,7 +489,7 @@ impl ConfigChecker<'_> {
         let Some(view) = entry.section(&servers::HEADERS) else {
             if entry.get(&servers::HEADERS).is_some() {
                 let hint = "write `headers: {Authorization: 'Bearer ${TOKEN}'}`";
-                self.refuse_key(entry, &servers::HEADERS, "`headers` is no mapping", hint);
+                self.refuse_key(entry, &servers::HEADERS, "`headers` is not a mapping", hint);
             }
             return headers;
         };
@@ -501,7 +498,7 @@ impl ConfigChecker<'_> {
             let value = scalar_text(&header.value, String::new()).map(|text| text.written);
             let is_value = value.is_some_and(|value| !value.contains(char::is_control));
             if header.key.is_empty() || !header.key.bytes().all(is_name) || !is_value {
-                let message = format!("{} is no header with a text", quote(&header.key));
+                let message = format!("{} is not a header", quote(&header.key));
                 let error = Diagnostic::error(join_key(&view.path, &header.key), message);
                 self.findings.push(error.with_span(&header.key_span));
             }

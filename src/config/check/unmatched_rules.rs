@@ -41,10 +41,11 @@ impl ConfigChecker<'_> {
                         RuleTarget::Server(server) => unknown_server(server, servers),
                         RuleTarget::Tool(tool) => unknown_tool(tool, servers),
                     });
-                    if let Some((message, way_out)) = found {
-                        let warning = Diagnostic::warning(path, message).with_span(&item.span);
-                        self.findings.push(match way_out {
-                            Some(way_out) => warning.with_suggestion(way_out),
+                    if let Some(rule) = found {
+                        let warning = Diagnostic::warning(path, rule.message);
+                        let warning = warning.with_span(&item.span);
+                        self.findings.push(match rule.suggestion {
+                            Some(suggestion) => warning.with_suggestion(suggestion),
                             None => warning,
                         });
                     }
@@ -54,15 +55,22 @@ impl ConfigChecker<'_> {
     }
 }
 
-/// A message, and what to write instead, if that is known.
-type UnmatchedRule = (String, Option<String>);
+/// A rule that no call can match.
+struct UnmatchedRule {
+    message: String,
+    /// What to write instead, if that is known.
+    suggestion: Option<String>,
+}
 
 fn without_arguments(word: &str) -> UnmatchedRule {
     let message = format!(
-        "{} is `{word}` without arguments alone",
+        "{} matches only `{word}` without arguments",
         quote(&format!("command({word})"))
     );
-    (message, Some(format!("`command({word} *)` is all of it")))
+    UnmatchedRule {
+        message,
+        suggestion: Some(format!("use `command({word} *)` for any arguments")),
+    }
 }
 
 fn unknown_server(server: &str, servers: &[Arc<ServerConfig>]) -> Option<UnmatchedRule> {
@@ -70,12 +78,11 @@ fn unknown_server(server: &str, servers: &[Arc<ServerConfig>]) -> Option<Unmatch
     if names().any(|name| matches_wildcard(server, name)) {
         return None;
     }
-    let message = format!(
-        "the rule fits nothing: no server is called {}",
-        quote(server)
-    );
-    let near = nearest(server, names());
-    Some((message, near.map(|near| format!("did you mean `{near}`?"))))
+    let message = format!("the rule matches nothing: no server {}", quote(server));
+    Some(UnmatchedRule {
+        message,
+        suggestion: did_you_mean(nearest(server, names())),
+    })
 }
 
 fn unknown_tool(tool: &str, servers: &[Arc<ServerConfig>]) -> Option<UnmatchedRule> {
@@ -100,7 +107,16 @@ fn unknown_tool(tool: &str, servers: &[Arc<ServerConfig>]) -> Option<UnmatchedRu
     if is_pattern && (literal.starts_with(SERVED_PREFIX) || SERVED_PREFIX.starts_with(literal)) {
         return None;
     }
-    let message = format!("the rule fits nothing: massgen has no tool {}", quote(tool));
-    let near = nearest(tool, own());
-    Some((message, near.map(|near| format!("did you mean `{near}`?"))))
+    let message = format!(
+        "the rule matches nothing: massgen has no tool {}",
+        quote(tool)
+    );
+    Some(UnmatchedRule {
+        message,
+        suggestion: did_you_mean(nearest(tool, own())),
+    })
+}
+
+fn did_you_mean(near: Option<&str>) -> Option<String> {
+    near.map(|near| format!("did you mean `{near}`?"))
 }

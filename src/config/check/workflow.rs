@@ -44,7 +44,7 @@ impl ConfigChecker<'_> {
         let roles = self.roles(root);
         let Some(view) = root.section(&root::WORKFLOW) else {
             if root.get(&root::ROLES).is_some() {
-                let message = "`roles` have no effect: no `workflow` gives them work";
+                let message = "`roles` have no effect without `workflow`";
                 let warning = Diagnostic::warning(root.key_path(&root::ROLES), message)
                     .with_span(root.key_span(&root::ROLES));
                 self.findings
@@ -94,7 +94,7 @@ impl ConfigChecker<'_> {
         if let Some(open) = paths.find(|path| path.permission == Permission::Write) {
             let path = quote(&open.path.to_string());
             let message =
-                format!("{path} is open for writing, and a pipeline writes to no such path");
+                format!("{path} is open for writing, but a pipeline cannot write to context paths");
             let error = Diagnostic::error(root.key_path(&root::WORKFLOW), message)
                 .with_span(root.key_span(&root::WORKFLOW));
             self.findings.push(
@@ -110,11 +110,11 @@ impl ConfigChecker<'_> {
                 _ => continue,
             };
             if takes_part {
-                let message = format!("the `{fault}` of `{}` says what its role says", agent.id);
+                let message = format!("`{fault}` of `{}` is set by its role", agent.id);
                 let error = Diagnostic::error(root.key_path(&root::WORKFLOW), message)
                     .with_span(root.key_span(&root::WORKFLOW));
                 self.findings
-                    .push(error.with_suggestion("remove it; `roles` say who writes where"));
+                    .push(error.with_suggestion("remove it; use `roles` to set write paths"));
             }
         }
     }
@@ -128,7 +128,7 @@ impl ConfigChecker<'_> {
                 root,
                 &root::ROLES,
                 &message,
-                "remove those that are no stage",
+                "remove roles that are not a stage",
             );
         }
         let mut roles: Vec<PipelineRole> = Vec::new();
@@ -141,8 +141,8 @@ impl ConfigChecker<'_> {
                 continue;
             };
             if roles.iter().any(|role| role.name == name) {
-                let message = format!("the role `{name}` is described twice");
-                self.refuse_key(&entry, &roles::NAME, &message, "describe it once");
+                let message = format!("role `{name}` is defined twice");
+                self.refuse_key(&entry, &roles::NAME, &message, "define it once");
                 continue;
             }
             roles.extend(self.role(name, &entry));
@@ -176,7 +176,7 @@ impl ConfigChecker<'_> {
             role.rights = rights.collect();
         }
         if role.has_right(RoleRight::Edit) && !role.has_right(RoleRight::Write) {
-            let message = "whoever may `edit` may `write`";
+            let message = "`edit` requires `write`";
             self.refuse_key(
                 entry,
                 &roles::RIGHTS,
@@ -227,7 +227,7 @@ impl ConfigChecker<'_> {
         if is_name && !text.written.starts_with('.') {
             return Some(text.written.to_owned());
         }
-        let message = format!("{} is no name of a file", quote(text.written));
+        let message = format!("{} is not a file name", quote(text.written));
         let error = Diagnostic::error(&text.path, message).with_span(text.span);
         self.findings
             .push(error.with_suggestion("write a plain name, such as `NOTES.md`"));
@@ -246,7 +246,7 @@ impl ConfigChecker<'_> {
         let is_git = |path: &RelPath| path.as_path().iter().any(is_gits);
         let path = RelPath::new(text.written).filter(|path| !path.is_root() && !is_git(path));
         if path.is_none() {
-            let message = format!("{} is no directory of the tree", quote(text.written));
+            let message = format!("{} is not a directory of the tree", quote(text.written));
             let error = Diagnostic::error(&text.path, message).with_span(text.span);
             self.findings
                 .push(error.with_suggestion("write a path below its root, such as `docs/notes`"));
@@ -257,10 +257,10 @@ impl ConfigChecker<'_> {
     fn workspace(&mut self, text: &TextValue<'_>) -> Option<StoragePath> {
         let place = StoragePath::parse(text.written);
         if place.is_none() {
-            let message = format!("{} names no directory", quote(text.written));
+            let message = format!("{} is not a directory", quote(text.written));
             let error = Diagnostic::error(&text.path, message).with_span(text.span);
             self.findings
-                .push(error.with_suggestion("write a name, or a whole path"));
+                .push(error.with_suggestion("write a name or an absolute path"));
         }
         place
     }
@@ -290,12 +290,7 @@ impl ConfigChecker<'_> {
                 0 => "`stages` is empty".to_owned(),
                 count => format!("{count} stages are too many: at most {STAGES_MAX}"),
             };
-            self.refuse_key(
-                view,
-                &workflow::STAGES,
-                &message,
-                "list the roles in their order",
-            );
+            self.refuse_key(view, &workflow::STAGES, &message, "list the roles in order");
             return None;
         }
         let count = items.len();
@@ -305,20 +300,20 @@ impl ConfigChecker<'_> {
                 YamlValue::Mapping(_) => MappingView { node, path },
                 YamlValue::Scalar(_) => {
                     let text = scalar_text(node, path)?;
-                    stages.extend(self.stage(&text, None, (roles, agents)));
+                    stages.extend(self.stage(&text, None, roles, agents));
                     continue;
                 }
                 YamlValue::Null | YamlValue::List(_) => continue,
             };
             if let Some(text) = stage.text(&stages::ROLE) {
-                stages.extend(self.stage(&text, Some(&stage), (roles, agents)));
+                stages.extend(self.stage(&text, Some(&stage), roles, agents));
             }
         }
         let mut seen = BTreeSet::new();
         for stage in &stages {
             if !seen.insert(&stage.role.name) {
-                let message = format!("the role `{}` stands in two stages", stage.role.name);
-                let way_out = "describe a role of another name under `roles`";
+                let message = format!("role `{}` is in two stages", stage.role.name);
+                let way_out = "define a role with another name under `roles`";
                 self.refuse_key(view, &workflow::STAGES, &message, way_out);
             }
         }
@@ -329,17 +324,18 @@ impl ConfigChecker<'_> {
         &mut self,
         name: &TextValue<'_>,
         view: Option<&MappingView<'_>>,
-        (roles, agents): (&[PipelineRole], &[AgentConfig]),
+        roles: &[PipelineRole],
+        agents: &[AgentConfig],
     ) -> Option<PipelineStage> {
         let role = self.role_name(name)?;
         let own = roles.iter().find(|own| own.name == role).cloned();
         let Some(role) = own.or_else(|| built_in(&role)) else {
-            let message = format!("there is no role {}", quote(name.written));
+            let message = format!("unknown role {}", quote(name.written));
             let known = roles.iter().map(|role| role.name.as_str());
             let known = known.chain(ROLES.iter().map(|row| row.name));
             let way_out = match nearest(name.written, known) {
                 Some(near) => format!("did you mean `{near}`?"),
-                None => "describe it under `roles`".to_owned(),
+                None => "define it under `roles`".to_owned(),
             };
             let error = Diagnostic::error(&name.path, message).with_span(name.span);
             self.findings.push(error.with_suggestion(way_out));
@@ -361,7 +357,7 @@ impl ConfigChecker<'_> {
                 .find(|agent| agent.id.as_str() == role.name.as_str());
             if let (None, [first, _, ..]) = (same, agents) {
                 let message = format!(
-                    "no agent is called `{}`, so `{}` plays it",
+                    "no agent is called `{}`, so `{}` is used",
                     role.name, first.id
                 );
                 let warning = Diagnostic::warning(&name.path, message).with_span(name.span);
@@ -388,10 +384,10 @@ impl ConfigChecker<'_> {
         {
             return Some(known.id.clone());
         }
-        let message = format!("there is no agent {}", quote(text.written));
+        let message = format!("unknown agent {}", quote(text.written));
         let way_out = match nearest(text.written, ids()) {
             Some(near) => format!("did you mean `{near}`?"),
-            None => format!("name one of: {}", ids().collect::<Vec<_>>().join(", ")),
+            None => format!("expected one of: {}", ids().collect::<Vec<_>>().join(", ")),
         };
         let error = Diagnostic::error(&text.path, message).with_span(text.span);
         self.findings.push(error.with_suggestion(way_out));
@@ -415,10 +411,10 @@ impl ConfigChecker<'_> {
         }
         let role = stage_of(text.written);
         if role.is_none() {
-            let message = format!("the role {} is no stage", quote(text.written));
+            let message = format!("role {} is not a stage", quote(text.written));
             let error = Diagnostic::error(&text.path, message).with_span(text.span);
             self.findings
-                .push(error.with_suggestion("name one of the stages, or `none`"));
+                .push(error.with_suggestion("expected one of the stages, or `none`"));
         }
         role
     }
@@ -432,8 +428,14 @@ impl ConfigChecker<'_> {
             let is_stage = |name: &&RoleName| stages.iter().any(|other| other.role.name == **name);
             if let Some(unknown) = names.iter().find(|name| !is_stage(name)) {
                 let role = &stage.role.name;
-                let message = format!("`{role}` reads what `{unknown}` leaves, which is no stage");
-                self.refuse_key(root, &root::ROLES, &message, "name roles that are stages");
+                let message =
+                    format!("`{role}` reads outputs of `{unknown}`, which is not a stage");
+                self.refuse_key(
+                    root,
+                    &root::ROLES,
+                    &message,
+                    "list only roles that are stages",
+                );
             }
         }
     }
@@ -459,10 +461,10 @@ impl ConfigChecker<'_> {
                 }
                 let role = &stage.role.name;
                 let message = format!(
-                    "the role `{role}` runs commands, and its agent `{}` runs none",
+                    "role `{role}` runs commands, but its agent `{}` may not",
                     agent.id
                 );
-                let way_out = "add `enable_mcp_command_line: true` to its `backend`, or give the role other `rights`";
+                let way_out = "add `enable_mcp_command_line: true` to its `backend`, or change the role's `rights`";
                 self.refuse_key(view, &workflow::STAGES, &message, way_out);
             }
         }
@@ -478,11 +480,11 @@ impl ConfigChecker<'_> {
         let takes_part =
             |agent: &&AgentConfig| stages.iter().any(|stage| stage.agents.contains(&agent.id));
         for agent in agents.iter().filter(|agent| !takes_part(agent)) {
-            let message = format!("the agent `{}` takes part in no stage", agent.id);
+            let message = format!("agent `{}` is not used in any stage", agent.id);
             let warning = Diagnostic::warning(view.key_path(&workflow::STAGES), message)
                 .with_span(view.key_span(&workflow::STAGES));
             self.findings
-                .push(warning.with_suggestion("name it in a stage, or remove it"));
+                .push(warning.with_suggestion("use it in a stage, or remove it"));
         }
     }
 }

@@ -10,29 +10,29 @@ use crate::config::keys::{
 pub(crate) const ID: ServedKey<Text> = ServedKey::required(
     &["id"],
     shape::text(),
-    "Its name in logs and directories: letters, digits, `_`, `-` and `.`. Other agents never \
-     see it, in no path either; of `cwd` they see the last part.",
+    "Its name in logs and directories: letters, digits, `_`, `-` and `.`. Other agents \
+             never see it, not even in paths; they see the last part of `cwd`.",
     Harmless,
 );
 
 pub(crate) const BACKEND: ServedKey<Section> = ServedKey::required(
     &["backend"],
     shape::section(&backend::BACKEND),
-    "The model that speaks for it.",
+    "Its model.",
     Harmless,
 );
 
 pub(crate) const SYSTEM_MESSAGE: ServedKey<Text> = ServedKey::optional(
     &["system_message"],
     shape::text(),
-    "What you tell this agent beside the task.",
+    "Additional instructions for this agent.",
     Harmless,
 );
 
 /// One agent.
 pub static AGENT: KeySection = KeySection {
     path: "agents[]",
-    doc: "One agent: a model, what you tell it, and what it may touch.",
+    doc: "An agent: a model, its instructions and its access.",
     others: UnknownKeys::Refused,
     keys: &[
         ID.row(),

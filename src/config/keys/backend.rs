@@ -18,7 +18,7 @@ const TOKENS_MAX: i64 = 10_000_000;
 pub(crate) const BASE_URL: ServedKey<Text> = ServedKey::optional(
     &["base_url"],
     shape::text(),
-    "The endpoint, instead of the vendor's own.",
+    "The API endpoint. Default: the vendor's.",
     ByValue(value_rules::endpoint),
 );
 
@@ -39,61 +39,61 @@ pub(crate) const SCRIPT: ServedKey<Text> = ServedKey::optional(
 pub(crate) const EXTRA_BODY: ServedKey<Section> = ServedKey::optional(
     &["extra_body"],
     shape::section(&extra_body::EXTRA_BODY),
-    "More keys for the model's API.",
+    "Additional keys for the model's API.",
     Named("sends keys to the model's API that massgen does not know"),
 );
 
 pub(crate) const IMAGE_INPUT: ServedKey<Flag> = ServedKey::optional(
     &["image_input"],
     shape::flag(),
-    "Whether the model is given the images that tools of servers give. Unless it is written, the models \
-     of `claude`, `openai`, `azure_openai`, `gemini`, `grok`, `openrouter`, `claude_code`, `codex`, \
-     `gemini_cli` and `scripted` are. If a vendor refuses a request with images, it is asked once more \
-     without.",
+    "Whether the model receives images from MCP tools. Default: yes for `claude`, `openai`, \
+     `azure_openai`, `gemini`, `grok`, `openrouter`, `claude_code`, `codex`, `gemini_cli` and \
+     `scripted`. If a vendor rejects a request with images, it is retried once without them.",
     Harmless,
 );
 
 pub(crate) const TYPE: ServedKey<Text> = ServedKey::required(
     &["type"],
     shape::text(),
-    "Which vendor is asked: one of the backend types below.",
+    "The vendor: one of the backend types below.",
     ByValue(value_rules::vendor),
 );
 
 pub(crate) const MODEL: ServedKey<Text> = ServedKey::optional(
     &["model"],
     shape::text(),
-    "The model's name at the vendor. Needed unless the type has a default.",
+    "The vendor's name of the model. Required unless the type has a default.",
     Harmless,
 );
 
 pub(crate) const API_KEY: ServedKey<Text> = ServedKey::optional(
     &["api_key"],
     shape::text(),
-    "The key. Better left out: then the vendor's variable is read from the environment or a \
-     `.env` file. `${NAME}` names another variable.",
+    "The API key. Preferably omitted: then the vendor's variable is read from the \
+             environment or a `.env` file. `${NAME}` uses another variable.",
     ByValue(value_rules::api_key),
 );
 
 pub(crate) const CWD: ServedKey<Text> = ServedKey::optional(
     &["cwd"],
     shape::text(),
-    "The agent's workspace; without one it has no file tools. A relative one lies below \
-     `.massgen/workspaces/` and is massgen's; an absolute one is yours and never cleared.",
+    "The agent's workspace; without one it has no file tools. A relative path is below \
+             `.massgen/workspaces/` and managed by massgen; an absolute one is yours and never \
+             cleared.",
     ByValue(value_rules::workspace),
 );
 
 pub(crate) const ALLOWED_TOOLS: ServedKey<TextList> = ServedKey::optional(
     &["allowed_tools"],
     shape::texts(&ValueShape::Text),
-    "The only tools that the agent is offered.",
+    "The only tools offered to the agent.",
     Harmless,
 );
 
 pub(crate) const EXCLUDE_TOOLS: ServedKey<TextList> = ServedKey::optional(
     &["exclude_tools", "disallowed_tools"],
     shape::texts(&ValueShape::Text),
-    "Tools that the agent is not offered.",
+    "Tools not offered to the agent.",
     Harmless,
 )
 .with_default("[]");
@@ -109,33 +109,32 @@ pub(crate) const ENFORCE_READ_BEFORE_DELETE: ServedKey<Flag> = ServedKey::option
 pub(crate) const COMMAND: ServedKey<TextList> = ServedKey::optional(
     &["command"],
     shape::texts(&ValueShape::Text),
-    "The program of an agent that is one, and its arguments: needed for `acp`, and in the \
-     place of the usual program for the others. See [agent-programs.md](agent-programs.md).",
+    "The program of an external agent and its arguments: required for `acp`; for other \
+             types it replaces the default program. See [agent-programs.md](agent-programs.md).",
     Named("starts a program"),
 );
 
 pub(crate) const NETWORK: ServedKey<TextOrList> = ServedKey::optional(
     &["network"],
     shape::one_of_or_list(&["off", "on"]),
-    "What such a program reaches of the network: nothing, everything, or hosts of these \
-     domains, as in `command_line_network`. Unless it is written, its vendor's.",
+    "Network access of the external agent: none, full, or the hosts of these domains, as \
+             in `command_line_network`. Default: its vendor's hosts.",
     ByValue(value_rules::network),
 );
 
 pub(crate) const RECORD: ServedKey<Text> = ServedKey::optional(
     &["record"],
     shape::text(),
-    "A file, relative to the config, that gets the replies of the agent's model at the end of \
-     the run, as a `scripted` backend takes them. A file that is no recording is never \
-     replaced.",
+    "A file, relative to the config, to which the replies of the model are written at the \
+             end of the run, for a `scripted` backend. Only an existing recording is replaced.",
     Inside(PathPurpose::WrittenByMassgen),
 );
 
 pub(crate) const FALLBACK: ServedKey<NodeList> = ServedKey::optional(
     &["fallback"],
     shape::nodes(const { &ValueShape::TextOr(&fallback::FALLBACK) }),
-    "Models that are asked when this one cannot go on, in this order. A text is another model \
-     of the same vendor with the same keys.",
+    "Models to switch to when this one fails, in order. A string is another model of the \
+             same vendor with the same keys.",
     Harmless,
 )
 .with_default("[]");
@@ -143,7 +142,7 @@ pub(crate) const FALLBACK: ServedKey<NodeList> = ServedKey::optional(
 pub(crate) const FIRST_BYTE_TIMEOUT_SECONDS: ServedKey<Integer> = ServedKey::optional(
     &["first_byte_timeout_seconds"],
     shape::integer(1, SECONDS_MAX),
-    "How long nothing may come after a request, until it is tried again.",
+    "Timeout until the first byte of a reply; the request is then retried.",
     Harmless,
 )
 .with_default("300");
@@ -151,7 +150,7 @@ pub(crate) const FIRST_BYTE_TIMEOUT_SECONDS: ServedKey<Integer> = ServedKey::opt
 pub(crate) const IDLE_TIMEOUT_SECONDS: ServedKey<Integer> = ServedKey::optional(
     &["idle_timeout_seconds"],
     shape::integer(1, SECONDS_MAX),
-    "How long nothing may come in the middle of a reply, until the request is tried again.",
+    "Timeout between two pieces of a reply; the request is then retried.",
     Harmless,
 )
 .with_default("300");
@@ -159,7 +158,7 @@ pub(crate) const IDLE_TIMEOUT_SECONDS: ServedKey<Integer> = ServedKey::optional(
 pub(crate) const REQUEST_TIMEOUT_SECONDS: ServedKey<Integer> = ServedKey::optional(
     &["request_timeout_seconds"],
     shape::integer(1, SECONDS_MAX),
-    "How long a whole reply may take, until the request is tried again.",
+    "Timeout of a whole reply; the request is then retried.",
     Harmless,
 )
 .with_default("3600");
@@ -167,9 +166,8 @@ pub(crate) const REQUEST_TIMEOUT_SECONDS: ServedKey<Integer> = ServedKey::option
 /// The model of an agent, and how it is reached.
 pub static BACKEND: KeySection = KeySection {
     path: "agents[].backend",
-    doc: "Where a model is asked, and how. A key that is not listed belongs to the model's API and \
-          goes into every request as it is; one that looks like a typing error of a listed key is an \
-          error.",
+    doc: "The model and its API. Keys that are not listed are sent to the model's API unchanged in \
+          every request; one that looks like a misspelt listed key is an error.",
     others: UnknownKeys::PassedOn,
     keys: &[
         TYPE.row(),
@@ -182,10 +180,10 @@ pub static BACKEND: KeySection = KeySection {
         EXCLUDE_TOOLS.row(),
         ENFORCE_READ_BEFORE_DELETE.row(),
         agents::SYSTEM_MESSAGE
-            .with_doc("The same as `system_message` of the agent, which counts if both are there.")
+            .with_doc("Same as `system_message` of the agent, which takes precedence.")
             .row(),
         folder_guard::KEY
-            .with_doc("The same as `folder_guard` of the agent, which counts if both are there.")
+            .with_doc("Same as `folder_guard` of the agent, which takes precedence.")
             .row(),
         REPLIES.row(),
         SCRIPT.row(),
@@ -201,31 +199,31 @@ pub static BACKEND: KeySection = KeySection {
         ConfigKey::passed(
             &["temperature"],
             ValueShape::Number(0.0, 2.0),
-            "How freely the model chooses its words.",
+            "Sampling temperature.",
             Harmless,
         ),
         ConfigKey::passed(
             &["top_p", "min_p", "top_a"],
             ValueShape::Number(0.0, 1.0),
-            "Which share of the likely words the model chooses from.",
+            "Sampling cut-offs.",
             Harmless,
         ),
         ConfigKey::passed(
             &["max_tokens", "max_completion_tokens"],
             ValueShape::Integer(1, TOKENS_MAX),
-            "How long one reply may be.",
+            "Maximum length of a reply.",
             Harmless,
         ),
         ConfigKey::passed(
             &["presence_penalty", "frequency_penalty"],
             ValueShape::Number(-2.0, 2.0),
-            "How much the model avoids to repeat itself.",
+            "Penalties for repetition.",
             Harmless,
         ),
         ConfigKey::passed(
             &["reasoning_effort", "verbosity", "service_tier"],
             ValueShape::Text,
-            "How much the model thinks, how much it says, and how soon it is served.",
+            "Amount of reasoning, length of replies, and priority of requests.",
             Harmless,
         ),
         ConfigKey::passed(
@@ -237,14 +235,14 @@ pub static BACKEND: KeySection = KeySection {
         ConfigKey::passed(
             &["prompt_caching"],
             ValueShape::Flag,
-            "Whether `claude` serves what was sent before from its cache.",
+            "Whether `claude` caches prompts.",
             Harmless,
         )
         .with_default("true"),
         ConfigKey::passed(
             &["cache_ttl"],
             ValueShape::OneOf(&["5m", "1h"]),
-            "How long the cache of `claude` keeps it; an hour costs more.",
+            "Lifetime of the prompt cache of `claude`; an hour costs more.",
             Harmless,
         )
         .with_default("5m"),
@@ -282,7 +280,7 @@ pub static BACKEND: KeySection = KeySection {
                 "keep_alive",
             ],
             ValueShape::Any,
-            "Other parameters that vendors know, passed as they are.",
+            "Other parameters of vendors, passed unchanged.",
             Harmless,
         ),
         ConfigKey::passed(
@@ -298,8 +296,8 @@ pub static BACKEND: KeySection = KeySection {
                 "enable_code_interpreter",
             ],
             ValueShape::Flag,
-            "Whether the model may search the web, or run programs, at its vendor. massgen's \
-             permissions do not reach there.",
+            "Whether the model may search the web or run programs at its vendor. massgen's \
+             permissions do not apply there.",
             Named("lets models use the network or run programs at their vendor"),
         )
         .with_default("false"),

@@ -7,22 +7,22 @@ use crate::config::keys::{KeySection, ServedKey, UnknownKeys};
 pub(crate) const COMMAND: ServedKey<Text> = ServedKey::required(
     &["command"],
     shape::text(),
-    "What is given to the shell. `${NAME}` is filled in from your environment when the config is \
-     read; `$NAME` is the shell's.",
+    "The shell command. `${NAME}` is expanded from your environment when the config is \
+             read; `$NAME` is left to the shell.",
     Harmless,
 );
 
 pub(crate) const NAME: ServedKey<Text> = ServedKey::optional(
     &["name"],
     shape::text(),
-    "What voters and reports call it; without it, the command.",
+    "Its name for voters and in reports. Default: the command.",
     Harmless,
 );
 
 pub(crate) const REQUIRED: ServedKey<Flag> = ServedKey::optional(
     &["required"],
     shape::flag(),
-    "Whether an answer has to pass it. With `false`, voters are told and decide.",
+    "Whether an answer must pass it. With `false`, voters see the result and decide.",
     Harmless,
 )
 .with_default("true");
@@ -30,7 +30,7 @@ pub(crate) const REQUIRED: ServedKey<Flag> = ServedKey::optional(
 pub(crate) const TIMEOUT: ServedKey<Integer> = ServedKey::optional(
     &["timeout"],
     shape::integer(1, 24 * 60 * 60),
-    "How long it may take, in seconds.",
+    "Timeout in seconds.",
     Harmless,
 )
 .with_default("600");
@@ -38,8 +38,9 @@ pub(crate) const TIMEOUT: ServedKey<Integer> = ServedKey::optional(
 /// A command that checks answers.
 pub static CHECK: KeySection = KeySection {
     path: "checks[]",
-    doc: "A command that tells by its exit status whether an answer holds; `docs/checks.md` says where \
-          it runs. An answer that fails a required one cannot win while one is there that passes.",
+    doc: "A command whose exit status decides whether an answer passes; see `docs/checks.md` for \
+          where it runs. An answer that fails a required check cannot win while another one \
+          passes.",
     others: UnknownKeys::Refused,
     keys: &[COMMAND.row(), NAME.row(), REQUIRED.row(), TIMEOUT.row()],
 };

@@ -23,14 +23,14 @@ const OUTPUT_BYTES: (u64, u64) = (1 << 10, 64 << 20);
 pub(crate) const MEMORY: ServedKey<ByteSize> = ServedKey::optional(
     &["memory"],
     shape::size(MEMORY_BYTES.0, MEMORY_BYTES.1),
-    "Memory of all its processes, where the machine can limit it.",
+    "Memory of all its processes, if the machine supports such a limit.",
     Harmless,
 );
 
 pub(crate) const PROCESSES: ServedKey<Integer> = ServedKey::optional(
     &["processes"],
     shape::integer(1, PROCESSES_MAX),
-    "Processes and threads at the same time, where the machine can limit them.",
+    "Concurrent processes and threads, if the machine supports such a limit.",
     Harmless,
 )
 .with_default("1024");
@@ -40,14 +40,14 @@ pub(crate) const OPEN_FILES: ServedKey<Integer> = ServedKey::optional(
     shape::integer(OPEN_FILES_BOUNDS.0, OPEN_FILES_BOUNDS.1),
     "File descriptors that each of its processes may have open. With more than about 700, a \
      command can keep your other programs from passing descriptors to each other.",
-    Named("changes how many files commands may have open"),
+    Named("changes the open file limit of commands"),
 )
 .with_default("512");
 
 pub(crate) const FILE_SIZE: ServedKey<ByteSize> = ServedKey::optional(
     &["file_size"],
     shape::size(FILE_BYTES.0, FILE_BYTES.1),
-    "The longest file that it may write.",
+    "Maximum size of a file that it writes.",
     Harmless,
 )
 .with_default("4g");
@@ -55,14 +55,14 @@ pub(crate) const FILE_SIZE: ServedKey<ByteSize> = ServedKey::optional(
 pub(crate) const CPU_SECONDS: ServedKey<Integer> = ServedKey::optional(
     &["cpu_seconds"],
     shape::integer(1, SECONDS_MAX),
-    "Processor time of each of its processes; one that takes longer is ended by `SIGXCPU`.",
+    "CPU time per process; one that exceeds it is killed by `SIGXCPU`.",
     Harmless,
 );
 
 pub(crate) const TIMEOUT: ServedKey<Integer> = ServedKey::optional(
     &["timeout"],
     shape::integer(1, SECONDS_MAX),
-    "Seconds that it may run, unless its call says how long: 3600 at most, or this if it is more.",
+    "Timeout in seconds, unless the call sets one: at most 3600, or this value if it is larger.",
     Harmless,
 )
 .with_default("60");
@@ -70,8 +70,7 @@ pub(crate) const TIMEOUT: ServedKey<Integer> = ServedKey::optional(
 pub(crate) const OUTPUT: ServedKey<ByteSize> = ServedKey::optional(
     &["output"],
     shape::size(OUTPUT_BYTES.0, OUTPUT_BYTES.1),
-    "How much is kept of each of its outputs, which the model reads whole; the middle of a \
-     longer one is left out.",
+    "Maximum size of each output; the middle of a longer one is omitted.",
     Harmless,
 )
 .with_default("1m");
@@ -79,7 +78,7 @@ pub(crate) const OUTPUT: ServedKey<ByteSize> = ServedKey::optional(
 /// The resource limits of a command.
 pub static COMMAND_LIMITS: KeySection = KeySection {
     path: "agents[].backend.command_line_limits",
-    doc: "How much one command may use, with all that it starts.",
+    doc: "Resource limits of one command and all processes that it starts.",
     others: UnknownKeys::Refused,
     keys: &[
         MEMORY.row(),

@@ -5,7 +5,7 @@ use crate::code_mode::language::PythonLibraries;
 use crate::config::keys::found_config::FoundConfigUse::{ByValue, Harmless, Named};
 use crate::config::keys::shape::{self, Flag, NamesOrPairs, Section, Text, TextList, TextOrList};
 use crate::config::keys::{
-    ConfigKey, IgnoredEffect, ServedKey, ValueShape, command_limits, value_rules,
+    ConfigKey, FormerValue, IgnoredEffect, ServedKey, ValueShape, command_limits, value_rules,
 };
 use crate::sandbox_policy::sandbox_level::CHOICES;
 
@@ -23,7 +23,7 @@ const READING: &str = "commands read what is granted and what toolchains need of
 pub(crate) const ENABLED: ServedKey<Flag> = ServedKey::optional(
     &["enable_mcp_command_line"],
     shape::flag(),
-    "Whether the agent may run commands, with the rights of its file tools. It needs `cwd`.",
+    "Whether the agent may run commands, with the same access as its file tools. Requires `cwd`.",
     Harmless,
 )
 .with_default("false");
@@ -31,9 +31,9 @@ pub(crate) const ENABLED: ServedKey<Flag> = ServedKey::optional(
 pub(crate) const CODE: ServedKey<Flag> = ServedKey::optional(
     &["enable_code_based_tools"],
     shape::flag(),
-    "Whether the agent works by programs that call its tools, instead of single calls: \
-     `execute_code` is its only tool beside those for answers and votes. It needs `cwd`. Programs \
-     are held as `command_line_sandbox` and `command_line_limits` say, and always held.",
+    "Whether the agent writes programs that call its tools instead of single calls: `execute_code` \
+     is its only tool besides those for answers and votes. Requires `cwd`. Programs run at the \
+     level of `command_line_sandbox`, with `command_line_limits`, and never without a sandbox.",
     Harmless,
 )
 .with_default("false");
@@ -41,7 +41,7 @@ pub(crate) const CODE: ServedKey<Flag> = ServedKey::optional(
 pub(crate) const CODE_LANGUAGE: ServedKey<Text> = ServedKey::optional(
     &["code_language"],
     shape::one_of(ProgramLanguage::NAMES),
-    "What the programs are written in. `python` needs `python3`, `go` needs the Go toolchain.",
+    "The language of the programs. `python` needs `python3`, `go` needs the Go toolchain.",
     Harmless,
 )
 .with_default("python");
@@ -49,8 +49,8 @@ pub(crate) const CODE_LANGUAGE: ServedKey<Text> = ServedKey::optional(
 pub(crate) const CODE_LIBRARIES: ServedKey<Text> = ServedKey::optional(
     &["code_libraries"],
     shape::one_of(PythonLibraries::NAMES),
-    "What Python programs may import that does not come with Python: nothing, `numpy`, or `pandas` with \
-     `numpy`. It must be installed for the `python3` of `PATH`.",
+    "Libraries besides the standard library that Python programs may import: none, `numpy`, or \
+     `pandas` with `numpy`. They must be installed for the `python3` in `PATH`.",
     Harmless,
 )
 .with_default("standard");
@@ -58,8 +58,8 @@ pub(crate) const CODE_LIBRARIES: ServedKey<Text> = ServedKey::optional(
 pub(crate) const MODE: ServedKey<Text> = ServedKey::optional(
     &["command_line_execution_mode"],
     shape::one_of(&["local", "docker", "srt"]),
-    "Where commands run: on this machine in massgen's sandbox, or in a container. `srt` is taken for \
-     `local`.",
+    "Where commands run: on this machine in massgen's sandbox, or in a container. `srt` is treated \
+     as `local`.",
     Harmless,
 )
 .with_default("local");
@@ -83,9 +83,9 @@ pub(crate) const BLOCKED: ServedKey<TextList> = ServedKey::optional(
 pub(crate) const POLICY: ServedKey<Text> = ServedKey::optional(
     &["command_policy"],
     shape::one_of(&["standard", "strict"]),
-    "How much is refused before a command runs. `standard`: becoming root, writing to raw devices, \
-     formatting disks, fork bombs. `strict`: also what removes files or changes rights, whatever the \
-     target. Where nothing enforces, it is `strict`.",
+    "Which commands are refused before they run. `standard`: becoming root, writing to raw \
+     devices, formatting disks, fork bombs. `strict`: also removing files and changing \
+     permissions, whatever the target. Without a sandbox level, `strict` applies.",
     Harmless,
 )
 .with_default("standard");
@@ -93,18 +93,35 @@ pub(crate) const POLICY: ServedKey<Text> = ServedKey::optional(
 pub(crate) const SANDBOX: ServedKey<Text> = ServedKey::optional(
     &["command_line_sandbox"],
     shape::one_of(CHOICES),
-    "How local commands are held to their grants: the strongest tier that the machine can do, or the \
-     one that is named. `off` lets commands do all that you may do.",
+    "The sandbox level that enforces the grants of local commands: the strongest one that the machine \
+     supports, or the named one. With `off`, commands run with your own rights.",
     ByValue(value_rules::sandbox),
 )
-.with_default("auto");
+.with_default("auto")
+.with_former_values(FORMER_LEVELS);
+
+/// The names of sandbox levels in earlier versions.
+const FORMER_LEVELS: &[FormerValue] = &[
+    FormerValue {
+        former: "A",
+        current: "overlay",
+    },
+    FormerValue {
+        former: "B",
+        current: "namespaces",
+    },
+    FormerValue {
+        former: "C",
+        current: "landlock",
+    },
+];
 
 pub(crate) const NETWORK: ServedKey<TextOrList> = ServedKey::optional(
     &["command_line_network"],
     shape::one_of_or_list(&["off", "on"]),
-    "What local commands reach of the network: nothing, everything, or hosts of these domains. \
-     `example.org` is this host; `.example.org` or `*.example.org` is all below it. Whatever they \
-     reach can be sent what they read.",
+    "Network access of local commands: none, full, or the hosts of these domains. `example.org` is \
+     this host; `.example.org` or `*.example.org` are all hosts below it. Commands can send \
+     whatever they read to hosts that they reach.",
     ByValue(value_rules::network),
 )
 .with_default("off");
@@ -112,15 +129,15 @@ pub(crate) const NETWORK: ServedKey<TextOrList> = ServedKey::optional(
 pub(crate) const LIMITS: ServedKey<Section> = ServedKey::optional(
     &["command_line_limits"],
     shape::section(&command_limits::COMMAND_LIMITS),
-    "How much one command may use.",
+    "Resource limits of one command.",
     Harmless,
 );
 
 pub(crate) const ENV: ServedKey<NamesOrPairs> = ServedKey::optional(
     &["env"],
     shape::names_or_pairs(),
-    "Variables that commands have besides the usual ones: names of yours, or names with values. \
-     Every command of the agent can read them.",
+    "Additional environment variables of commands: names of yours, or names with values. Every \
+     command of the agent can read them.",
     ByValue(value_rules::variables),
 )
 .with_default("[]");
@@ -128,7 +145,7 @@ pub(crate) const ENV: ServedKey<NamesOrPairs> = ServedKey::optional(
 pub(crate) const SRT_DOMAINS: ServedKey<TextList> = ServedKey::optional(
     &["command_line_srt_network_allowed_domains"],
     shape::texts(&ValueShape::Text),
-    "The same as a list in `command_line_network`, which counts if both are there.",
+    "Same as a list in `command_line_network`, which takes precedence.",
     Named("opens the network to commands"),
 )
 .with_default("[]");
@@ -154,7 +171,7 @@ pub(super) const SRT_ALLOW_READ: ConfigKey = ConfigKey::unserved(
 pub(super) const SRT_DENY_READ: ConfigKey = ConfigKey::unserved(
     &["command_line_srt_deny_read"],
     ValueShape::Any,
-    "list what lies in a context path in its `hidden_paths`; what is not granted is closed anyway",
+    "use `hidden_paths` of a context path; what is not granted is closed anyway",
     IgnoredEffect::Restricts,
 );
 
@@ -162,7 +179,7 @@ pub(super) const SRT_DENY_READ: ConfigKey = ConfigKey::unserved(
 pub(super) const SRT_SOCKETS: ConfigKey = ConfigKey::unserved(
     &["command_line_srt_allow_unix_sockets"],
     ValueShape::Any,
-    "commands reach no socket of the machine",
+    "commands cannot connect to sockets of the machine",
     IgnoredEffect::Cosmetic,
 );
 
@@ -170,7 +187,7 @@ pub(super) const SRT_SOCKETS: ConfigKey = ConfigKey::unserved(
 pub(super) const PREFIX: ConfigKey = ConfigKey::unserved(
     &["command_execution_prefix"],
     ValueShape::Any,
-    "commands are started by massgen's own sandbox and nothing before it",
+    "massgen's sandbox starts commands without a prefix",
     IgnoredEffect::Restricts,
 );
 

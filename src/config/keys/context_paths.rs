@@ -8,7 +8,7 @@ use crate::config::keys::{KeySection, ServedKey, UnknownKeys, ValueShape, value_
 pub(crate) const KEY: ServedKey<NodeList> = ServedKey::optional(
     &["context_paths"],
     shape::nodes(const { &ValueShape::TextOr(&CONTEXT_PATH) }),
-    "Paths that only this agent is given, besides those of `orchestrator`.",
+    "Context paths for this agent only, in addition to those of `orchestrator`.",
     Inside(PathPurpose::Opened),
 )
 .with_default("[]");
@@ -16,15 +16,15 @@ pub(crate) const KEY: ServedKey<NodeList> = ServedKey::optional(
 pub(crate) const PATH: ServedKey<Text> = ServedKey::required(
     &["path"],
     shape::text(),
-    "Where it is: absolute, below `~`, or relative to the directory that massgen is started \
-     in.",
+    "The path: absolute, below `~`, or relative to the directory in which massgen is \
+             started.",
     Inside(PathPurpose::Opened),
 );
 
 pub(crate) const PERMISSION: ServedKey<Text> = ServedKey::optional(
     &["permission"],
     shape::one_of(&["read", "write"]),
-    "What the winner may do there.",
+    "The access of the winner.",
     Harmless,
 )
 .with_default("read");
@@ -32,7 +32,7 @@ pub(crate) const PERMISSION: ServedKey<Text> = ServedKey::optional(
 pub(crate) const PROTECTED_PATHS: ServedKey<TextList> = ServedKey::optional(
     &["protected_paths"],
     shape::texts(&ValueShape::Text),
-    "Paths inside that nobody may write.",
+    "Paths inside that are read-only.",
     Harmless,
 )
 .with_default("[]");
@@ -40,7 +40,7 @@ pub(crate) const PROTECTED_PATHS: ServedKey<TextList> = ServedKey::optional(
 pub(crate) const HIDDEN_PATHS: ServedKey<TextList> = ServedKey::optional(
     &["hidden_paths"],
     shape::texts(&ValueShape::Text),
-    "Paths inside that nobody may even read.",
+    "Paths inside that are hidden.",
     Harmless,
 )
 .with_default("[]");
@@ -48,7 +48,7 @@ pub(crate) const HIDDEN_PATHS: ServedKey<TextList> = ServedKey::optional(
 pub(crate) const UNPROTECTED: ServedKey<TextList> = ServedKey::optional(
     &["unprotected"],
     shape::texts(&ValueShape::Text),
-    "Names that are protected everywhere else, such as `.vscode`, and may be written here.",
+    "Names that are protected by default, such as `.vscode`, but writable here.",
     ByValue(value_rules::unprotected),
 )
 .with_default("[]");
@@ -56,8 +56,8 @@ pub(crate) const UNPROTECTED: ServedKey<TextList> = ServedKey::optional(
 pub(crate) const ALLOW_BROAD: ServedKey<Flag> = ServedKey::optional(
     &["allow_broad"],
     shape::flag(),
-    "Whether the path may be as wide as your home directory, a system directory, or a parent \
-     of the directory that massgen is started in.",
+    "Whether the path may be your home directory, a system directory, or a parent of the \
+             directory in which massgen is started.",
     Harmless,
 )
 .with_default("false");
@@ -65,10 +65,10 @@ pub(crate) const ALLOW_BROAD: ServedKey<Flag> = ServedKey::optional(
 /// A path of the user that agents are given.
 pub static CONTEXT_PATH: KeySection = KeySection {
     path: "context_paths[]",
-    doc: "A directory of yours that agents are given. While they coordinate, all of them may read \
-          it; the winner may write if `permission` says so. The same keys serve in \
-          `orchestrator.context_paths` and in `agents[].backend.context_paths`; of two entries with \
-          the same path, the one of `orchestrator` counts.",
+    doc: "A directory of yours that is open to agents. During coordination all agents may read it; \
+          the winner may write if `permission` allows it. `orchestrator.context_paths` and \
+          `agents[].backend.context_paths` have the same keys; of two entries with the same path, \
+          the one of `orchestrator` takes precedence.",
     others: UnknownKeys::Refused,
     keys: &[
         PATH.row(),

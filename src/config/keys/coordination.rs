@@ -12,7 +12,7 @@ const RESTARTS_MAX: i64 = 100;
 pub(crate) const ENABLE_PLANNING_MODE: ServedKey<Flag> = ServedKey::optional(
     &["enable_planning_mode"],
     shape::flag(),
-    "Whether agents only describe what they would do until the winner does it.",
+    "Whether agents only plan during coordination, and the winner does the work.",
     Harmless,
 )
 .with_default("false");
@@ -20,15 +20,14 @@ pub(crate) const ENABLE_PLANNING_MODE: ServedKey<Flag> = ServedKey::optional(
 pub(crate) const PLANNING_MODE_INSTRUCTION: ServedKey<Text> = ServedKey::optional(
     &["planning_mode_instruction"],
     shape::text(),
-    "What agents are told in planning mode, instead of massgen's own words.",
+    "Instructions for planning mode, instead of massgen's.",
     Harmless,
 );
 
 pub(crate) const MAX_ORCHESTRATION_RESTARTS: ServedKey<Integer> = ServedKey::optional(
     &["max_orchestration_restarts"],
     shape::integer(0, RESTARTS_MAX),
-    "How often the whole coordination may start again after the winner has judged the final \
-     answer.",
+    "How often coordination may restart after the winner has evaluated the final answer.",
     Harmless,
 )
 .with_default("0");
@@ -36,7 +35,7 @@ pub(crate) const MAX_ORCHESTRATION_RESTARTS: ServedKey<Integer> = ServedKey::opt
 /// The rules of coordination.
 pub static COORDINATION: KeySection = KeySection {
     path: "orchestrator.coordination",
-    doc: "How answers are found.",
+    doc: "How agents coordinate.",
     others: UnknownKeys::Refused,
     keys: &[
         ENABLE_PLANNING_MODE.row(),
@@ -143,8 +142,8 @@ pub static COORDINATION: KeySection = KeySection {
         ConfigKey::unserved(
             &["write_mode", "drift_conflict_policy"],
             ValueShape::Any,
-            "the winner writes into the context paths, and never over a file that you changed \
-             meanwhile",
+            "the winner writes to the context paths, but never overwrites a file that you changed \
+             in the meantime",
             IgnoredEffect::Cosmetic,
         ),
     ],

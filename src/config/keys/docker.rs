@@ -19,9 +19,9 @@ const CPUS_MAX: f64 = 1024.0;
 pub(crate) const IMAGE: ServedKey<Text> = ServedKey::optional(
     &["command_line_docker_image"],
     shape::text(),
-    "The image of the agent's container. It must be on this machine: nothing is fetched. With `sudo` \
-     it is `massgen/mcp-runtime-sudo:latest`. It needs `/bin/sh`. A config that massgen has found and \
-     you have not named with `--config` cannot name another.",
+    "The image of the agent's container. It must exist locally: nothing is pulled. With `sudo` the \
+     default is `massgen/mcp-runtime-sudo:latest`. It needs `/bin/sh`. A found config, not named \
+     with `--config`, cannot use another image.",
     ByValue(value_rules::image),
 )
 .with_default("massgen/mcp-runtime:latest");
@@ -29,22 +29,22 @@ pub(crate) const IMAGE: ServedKey<Text> = ServedKey::optional(
 pub(crate) const MEMORY: ServedKey<ByteSize> = ServedKey::optional(
     &["command_line_docker_memory_limit"],
     shape::size(MEMORY_BYTES.0, MEMORY_BYTES.1),
-    "Memory of all processes of the container; `memory` of `command_line_limits` if it is not there.",
+    "Memory of all processes of the container. Default: `memory` of `command_line_limits`.",
     Harmless,
 );
 
 pub(crate) const CPUS: ServedKey<Decimal> = ServedKey::optional(
     &["command_line_docker_cpu_limit"],
     shape::decimal(CPUS_MIN, CPUS_MAX),
-    "How many processors the container may keep busy.",
+    "Number of CPUs for the container.",
     Harmless,
 );
 
 pub(crate) const NETWORK: ServedKey<Text> = ServedKey::optional(
     &["command_line_docker_network_mode"],
     shape::one_of(&["none", "bridge", "host"]),
-    "What the container reaches of the network: nothing, what the engine's own network leads to, or \
-     all that this machine reaches, with what listens on the machine itself.",
+    "Network access of the container: none, the engine's network, or that of this machine, \
+     including its local servers.",
     Named("opens the network to commands"),
 )
 .with_default("none");
@@ -52,8 +52,8 @@ pub(crate) const NETWORK: ServedKey<Text> = ServedKey::optional(
 pub(crate) const SUDO: ServedKey<Flag> = ServedKey::optional(
     &["command_line_docker_enable_sudo"],
     shape::flag(),
-    "Whether the agent may become root in its container. What is root inside is root in the mounted \
-     directories too, with the rights of their grants.",
+    "Whether the agent may become root in its container. Root inside is root in the mounted \
+     directories too, within their grants.",
     Named("lets commands become root in their container"),
 )
 .with_default("false");
@@ -61,13 +61,13 @@ pub(crate) const SUDO: ServedKey<Flag> = ServedKey::optional(
 pub(crate) const CREDENTIALS: ServedKey<Section> = ServedKey::optional(
     &["command_line_docker_credentials"],
     shape::section(&docker_credentials::DOCKER_CREDENTIALS),
-    "What of your credentials every command of the agent can read. Nothing without it.",
+    "Credentials of yours that every command of the agent can read. Default: none.",
     ByValue(value_rules::credentials),
 );
 
 pub(crate) const PACKAGES: ServedKey<Section> = ServedKey::optional(
     &["command_line_docker_packages"],
     shape::section(&docker_packages::DOCKER_PACKAGES),
-    "What is installed in the container. It takes a network.",
+    "Packages to install in the container. Requires a network.",
     Harmless,
 );

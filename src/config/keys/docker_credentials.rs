@@ -13,50 +13,50 @@ pub(crate) const MOUNT: ServedKey<TextList> = ServedKey::optional(
         "npm_config",
         "pypi_config",
     ])),
-    "Files of your home, at the same places below `/home/massgen`: `~/.ssh`, `~/.gitconfig`, \
-     `~/.config/gh`, `~/.npmrc`, `~/.pypirc`.",
-    Named("gives commands what is yours"),
+    "Files of your home directory, at the same paths below `/home/massgen`: `~/.ssh`, \
+             `~/.gitconfig`, `~/.config/gh`, `~/.npmrc`, `~/.pypirc`.",
+    Named("gives commands your credentials"),
 )
 .with_default("[]");
 
 pub(crate) const ADDITIONAL_MOUNTS: ServedKey<Tree> = ServedKey::optional(
     &["additional_mounts"],
     shape::tree(),
-    "A mapping of other files or directories of yours to `{bind: PATH, mode: ro}`, where \
-     PATH is the absolute path in the container.",
-    Named("gives commands what is yours"),
+    "A mapping of other files or directories of yours to `{bind: PATH, mode: ro}`; PATH is \
+             the absolute path in the container.",
+    Named("gives commands your credentials"),
 )
 .with_default("{}");
 
 pub(crate) const ENV_FILE: ServedKey<Text> = ServedKey::optional(
     &["env_file"],
     shape::text(),
-    "A file with a line `NAME=value` for each variable, relative to the config. Quotes around \
-     a value are taken off, and lines that begin with `#` are passed over.",
-    Named("gives commands variables of a file of yours"),
+    "A file with a line `NAME=value` per variable, relative to the config. Quotes around a \
+             value are removed, and lines that begin with `#` are ignored.",
+    Named("gives commands variables from one of your files"),
 );
 
 pub(crate) const ENV_VARS_FROM_FILE: ServedKey<TextList> = ServedKey::optional(
     &["env_vars_from_file"],
     shape::texts(&ValueShape::Text),
-    "The only variables that are taken from `env_file`; all if the list is empty.",
-    Named("gives commands what is yours"),
+    "The only variables to use from `env_file`; all if the list is empty.",
+    Named("gives commands your credentials"),
 )
 .with_default("[]");
 
 pub(crate) const ENV_VARS: ServedKey<TextList> = ServedKey::optional(
     &["env_vars"],
     shape::texts(&ValueShape::Text),
-    "Variables of your environment that are passed.",
-    Named("gives commands what is yours"),
+    "Variables of your environment to pass on.",
+    Named("gives commands your credentials"),
 )
 .with_default("[]");
 
 pub(crate) const PASS_ALL_ENV: ServedKey<Flag> = ServedKey::optional(
     &["pass_all_env"],
     shape::flag(),
-    "Whether your whole environment is passed, with all keys in it.",
-    Named("gives commands what is yours"),
+    "Whether your whole environment is passed on, including all keys.",
+    Named("gives commands your credentials"),
 )
 .with_default("false");
 
@@ -80,9 +80,8 @@ pub(crate) const MODE: ServedKey<Text> = ServedKey::optional(
 /// The user's secrets that a container is given.
 pub static DOCKER_CREDENTIALS: KeySection = KeySection {
     path: "agents[].backend.command_line_docker_credentials",
-    doc: "What of your credentials every command of the agent can read: all of it read-only, and \
-          nothing that is not listed. A config that massgen has found and you have not named with \
-          `--config` cannot have it.",
+    doc: "Credentials of yours that every command of the agent can read, read-only and only those \
+          listed. A found config, not named with `--config`, cannot have any.",
     others: UnknownKeys::Refused,
     keys: &[
         MOUNT.row(),

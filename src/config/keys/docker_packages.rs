@@ -7,15 +7,16 @@ use crate::config::keys::{KeySection, ServedKey, UnknownKeys, ValueShape};
 pub(crate) const PREINSTALL: ServedKey<Section> = ServedKey::optional(
     &["preinstall"],
     shape::section(&DOCKER_PREINSTALL),
-    "What is installed when the container is made.",
+    "Packages to install when the container is created.",
     Harmless,
 );
 
 pub(crate) const AUTO_INSTALL_DEPS: ServedKey<Flag> = ServedKey::optional(
     &["auto_install_deps"],
     shape::flag(),
-    "Whether massgen installs what `requirements.txt`, `pyproject.toml` and `package.json` in \
-     the root of the workspace name, before a command and whenever one of them has changed.",
+    "Whether massgen installs the packages of `requirements.txt`, `pyproject.toml` and \
+             `package.json` in the root of the workspace, before a command and whenever one of \
+             them changes.",
     Harmless,
 )
 .with_default("false");
@@ -23,7 +24,7 @@ pub(crate) const AUTO_INSTALL_DEPS: ServedKey<Flag> = ServedKey::optional(
 pub(crate) const SYSTEM: ServedKey<TextList> = ServedKey::optional(
     &["system"],
     shape::texts(&ValueShape::Text),
-    "Packages of Debian, which take `command_line_docker_enable_sudo`.",
+    "Debian packages; requires `command_line_docker_enable_sudo`.",
     Harmless,
 )
 .with_default("[]");
@@ -31,7 +32,7 @@ pub(crate) const SYSTEM: ServedKey<TextList> = ServedKey::optional(
 pub(crate) const PYTHON: ServedKey<TextList> = ServedKey::optional(
     &["python"],
     shape::texts(&ValueShape::Text),
-    "Packages of Python, as `pip` takes them.",
+    "Python packages, as arguments of `pip`.",
     Harmless,
 )
 .with_default("[]");
@@ -39,7 +40,7 @@ pub(crate) const PYTHON: ServedKey<TextList> = ServedKey::optional(
 pub(crate) const NPM: ServedKey<TextList> = ServedKey::optional(
     &["npm"],
     shape::texts(&ValueShape::Text),
-    "Packages of npm, whose programs are found by their names.",
+    "npm packages; their programs are in `PATH`.",
     Harmless,
 )
 .with_default("[]");
@@ -47,7 +48,7 @@ pub(crate) const NPM: ServedKey<TextList> = ServedKey::optional(
 /// The packages that are installed in a container.
 pub static DOCKER_PACKAGES: KeySection = KeySection {
     path: "agents[].backend.command_line_docker_packages",
-    doc: "What is installed in the container, within 600 seconds for each kind.",
+    doc: "Packages to install in the container, within 600 seconds for each kind.",
     others: UnknownKeys::Refused,
     keys: &[PREINSTALL.row(), AUTO_INSTALL_DEPS.row()],
 };
@@ -55,8 +56,8 @@ pub static DOCKER_PACKAGES: KeySection = KeySection {
 /// The packages that are installed when a container is created.
 pub static DOCKER_PREINSTALL: KeySection = KeySection {
     path: "agents[].backend.command_line_docker_packages.preinstall",
-    doc: "Packages that are installed when the container is made, in the order system, Python, npm. \
-          What cannot be installed is told, and the run goes on.",
+    doc: "Packages to install when the container is created, in the order system, Python, npm. \
+          Failures are reported, and the run continues.",
     others: UnknownKeys::Refused,
     keys: &[SYSTEM.row(), PYTHON.row(), NPM.row()],
 };

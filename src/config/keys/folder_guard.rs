@@ -9,26 +9,27 @@ use crate::permissions::guard::GuardPreset;
 pub(crate) const KEY: ServedKey<Section> = ServedKey::optional(
     &["folder_guard"],
     shape::section(&FOLDER_GUARD),
-    "Directories that this agent is held to. With it, the context paths are not \
-     open to the agent.",
+    "Restricts this agent to these directories. The context paths are then not \
+                         open to it.",
     Harmless,
 );
 
 pub(crate) const PRESET: ServedKey<Text> = ServedKey::optional(
     &["preset"],
     shape::one_of(GuardPreset::NAMES),
-    "Directories of a part in a workflow, besides those of the lists. `execution` reads \
-     `learnings` and writes `execution`; `planning` reads `learnings` and writes `planning`; \
-     `validation` reads `execution` and writes `validation`; `read_only` reads `learnings`.",
+    "Directories for a part in a workflow, in addition to the lists. `execution` reads \
+             `learnings` and writes `execution`; `planning` reads `learnings` and writes \
+             `planning`; `validation` reads `execution` and writes `validation`; `read_only` reads \
+             `learnings`.",
     Harmless,
 );
 
 pub(crate) const ROOT: ServedKey<Text> = ServedKey::optional(
     &["root"],
     shape::text(),
-    "Where the directories of `preset` and `Downloads/` lie, and where relative paths of the \
-     agent's calls begin; its workspace unless it is written. What lies in the workspace is \
-     made; elsewhere the directories must exist.",
+    "The parent of the directories of `preset` and of `Downloads/`, and the base of \
+             relative paths in the agent's calls. Default: its workspace. Directories in the \
+             workspace are created; elsewhere they must exist.",
     Inside(PathPurpose::OpenedForWriting),
 );
 
@@ -51,7 +52,8 @@ pub(crate) const WRITE: ServedKey<TextList> = ServedKey::optional(
 pub(crate) const DOWNLOADS: ServedKey<Flag> = ServedKey::optional(
     &["downloads"],
     shape::flag(),
-    "Whether `Downloads/` is open besides: for reading, and for writing where anything is.",
+    "Whether `Downloads/` is also open: to read, and to write if any directory is \
+             writable.",
     Harmless,
 )
 .with_default("true");
@@ -59,9 +61,9 @@ pub(crate) const DOWNLOADS: ServedKey<Flag> = ServedKey::optional(
 /// The two lists of directories that an agent is restricted to.
 pub static FOLDER_GUARD: KeySection = KeySection {
     path: "agents[].folder_guard",
-    doc: "Directories that an agent is held to, absolute, below `~`, or relative to the directory \
-          that massgen is started in. An empty `write` makes the agent read-only; two empty lists \
-          open none of them. Without `folder_guard` there is no guard.",
+    doc: "The only directories open to an agent: absolute, below `~`, or relative to the directory \
+          in which massgen is started. With an empty `write` the agent is read-only; two empty \
+          lists open nothing. Without `folder_guard` there is no such restriction.",
     others: UnknownKeys::Refused,
     keys: &[
         PRESET.row(),

@@ -14,7 +14,7 @@ const SECONDS_MAX: i64 = {
 pub(crate) const TYPE: ServedKey<Text> = ServedKey::optional(
     &["type"],
     shape::one_of(&["command"]),
-    "What it is; there are only commands.",
+    "The kind of hook; only commands exist.",
     Harmless,
 )
 .with_default("command");
@@ -22,14 +22,14 @@ pub(crate) const TYPE: ServedKey<Text> = ServedKey::optional(
 pub(crate) const COMMAND: ServedKey<Text> = ServedKey::required(
     &["command"],
     shape::verbatim_text(),
-    "What is given to the shell, in the directory that massgen is started in.",
-    Named("runs a command of its own"),
+    "The shell command, run in the directory in which massgen is started.",
+    Named("runs its own command"),
 );
 
 pub(crate) const TIMEOUT: ServedKey<Integer> = ServedKey::optional(
     &["timeout"],
     shape::integer(1, SECONDS_MAX),
-    "How long it may take, in seconds.",
+    "Timeout in seconds.",
     Harmless,
 )
 .with_default("60");
@@ -37,16 +37,16 @@ pub(crate) const TIMEOUT: ServedKey<Integer> = ServedKey::optional(
 pub(crate) const NETWORK: ServedKey<TextOrList> = ServedKey::optional(
     &["network"],
     shape::one_of_or_list(&["off", "on"]),
-    "What it reaches of the network: nothing, everything, or hosts of these domains, as in \
-     `command_line_network`.",
-    Named("runs a command of its own"),
+    "Its network access: none, full, or the hosts of these domains, as in \
+             `command_line_network`.",
+    Named("runs its own command"),
 )
 .with_default("off");
 
 /// One hook.
 pub static HOOK: KeySection = KeySection {
     path: "hook",
-    doc: "A command that is asked: an item of `hooks` in a group.",
+    doc: "A hook command: an item of `hooks` in a group.",
     others: UnknownKeys::Refused,
     keys: &[TYPE.row(), COMMAND.row(), TIMEOUT.row(), NETWORK.row()],
 };

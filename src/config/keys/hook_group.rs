@@ -7,9 +7,9 @@ use crate::config::keys::{KeySection, ServedKey, UnknownKeys, ValueShape, hook};
 pub(crate) const MATCHER: ServedKey<Text> = ServedKey::optional(
     &["matcher"],
     shape::verbatim_text(),
-    "A regular expression for the whole name of a tool, such as `mcp__git__.*`. `Bash`, `Read`, \
-     `Write`, `Edit`, `Grep`, `Glob` and `LS` stand for what does the same here. Without \
-     it, and as `*`, all tools.",
+    "A regular expression for the whole name of a tool, such as `mcp__git__.*`. `Bash`, \
+             `Read`, `Write`, `Edit`, `Grep`, `Glob` and `LS` match the corresponding tools of \
+             massgen. Default, and for `*`: all tools.",
     Harmless,
 )
 .with_default("'*'");
@@ -17,7 +17,7 @@ pub(crate) const MATCHER: ServedKey<Text> = ServedKey::optional(
 pub(crate) const HOOKS: ServedKey<NodeList> = ServedKey::required(
     &["hooks"],
     shape::nodes(const { &ValueShape::TextOr(&hook::HOOK) }),
-    "The hooks. Text is the command alone.",
+    "The hooks. A string is the command alone.",
     Harmless,
 );
 

@@ -13,17 +13,17 @@ const GROUPS: TypedShape<NodeList> =
 pub(crate) const KEY: ServedKey<Section> = ServedKey::optional(
     &["hooks"],
     shape::section(&HOOKS),
-    "Commands of yours that are asked about what agents do, and told of it. \
-     Those of the agent, of its backend, of `orchestrator` and at the top of \
-     the file add up.",
+    "Commands of yours that decide about actions of agents or are \
+                              notified of them. Hooks of the agent, its backend, `orchestrator` \
+                              and the top of the file are combined.",
     Harmless,
 );
 
 pub(crate) const PRE_TOOL_USE: ServedKey<NodeList> = ServedKey::optional(
     &["PreToolUse"],
     GROUPS,
-    "Before a call of a tool is carried out that the grants and rules allow. One that denies, \
-     or fails, keeps it from happening.",
+    "Before a tool call that grants and rules allow. A hook that denies or fails blocks \
+             it.",
     ByValue(value_rules::hook),
 )
 .with_default("[]");
@@ -31,7 +31,7 @@ pub(crate) const PRE_TOOL_USE: ServedKey<NodeList> = ServedKey::optional(
 pub(crate) const POST_TOOL_USE: ServedKey<NodeList> = ServedKey::optional(
     &["PostToolUse"],
     GROUPS,
-    "After a call of a tool was carried out.",
+    "After a tool call.",
     ByValue(value_rules::hook),
 )
 .with_default("[]");
@@ -39,7 +39,7 @@ pub(crate) const POST_TOOL_USE: ServedKey<NodeList> = ServedKey::optional(
 pub(crate) const ANSWER_SUBMITTED: ServedKey<NodeList> = ServedKey::optional(
     &["AnswerSubmitted"],
     GROUPS,
-    "Before an answer counts. One that denies, or fails, refuses it.",
+    "Before an answer is accepted. A hook that denies or fails rejects it.",
     ByValue(value_rules::hook),
 )
 .with_default("[]");
@@ -47,7 +47,7 @@ pub(crate) const ANSWER_SUBMITTED: ServedKey<NodeList> = ServedKey::optional(
 pub(crate) const VOTE_CAST: ServedKey<NodeList> = ServedKey::optional(
     &["VoteCast"],
     GROUPS,
-    "Before a vote counts. One that denies, or fails, refuses it.",
+    "Before a vote is accepted. A hook that denies or fails rejects it.",
     ByValue(value_rules::hook),
 )
 .with_default("[]");
@@ -55,8 +55,8 @@ pub(crate) const VOTE_CAST: ServedKey<NodeList> = ServedKey::optional(
 pub(crate) const BEFORE_DELIVERY: ServedKey<NodeList> = ServedKey::optional(
     &["BeforeDelivery"],
     GROUPS,
-    "Before files are delivered. One that denies, or fails, leaves all of them for \
-     `massgen apply`.",
+    "Before files are delivered. If a hook denies or fails, all of them are left for \
+             `massgen apply`.",
     ByValue(value_rules::hook),
 )
 .with_default("[]");
@@ -72,9 +72,9 @@ pub(crate) const AFTER_DELIVERY: ServedKey<NodeList> = ServedKey::optional(
 /// The hooks of each event.
 pub static HOOKS: KeySection = KeySection {
     path: "hooks",
-    doc: "Hooks by their event, in the form of Claude Code; `docs/hooks.md` tells what they read and \
-          what their answers do. Text in the place of a group is the command of a hook for all tools. \
-          A config that massgen has found and you have not named with `--config` cannot have any.",
+    doc: "Hooks by event, in the format of Claude Code; see `docs/hooks.md` for their input and \
+          output. A string instead of a group is the command of a hook for all tools. A found \
+          config, not named with `--config`, cannot have any.",
     others: UnknownKeys::Refused,
     keys: &[
         PRE_TOOL_USE.row(),

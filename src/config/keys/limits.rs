@@ -19,15 +19,15 @@ const STEPS_MAX: i64 = 10_000;
 pub(crate) const KEY: ServedKey<Section> = ServedKey::optional(
     &["limits"],
     shape::section(&LIMITS),
-    "How much money, how many tokens and how many tool calls the run may use.",
+    "Limits on cost, tokens and tool calls of the run.",
     Harmless,
 );
 
 pub(crate) const MAX_COST_USD: ServedKey<Decimal> = ServedKey::optional(
     &["max_cost_usd"],
     shape::decimal(0.0, DOLLARS_MAX),
-    "US dollars. `0` is for models that cost nothing. A model whose price is not known \
-     cannot be run with it.",
+    "US dollars. Use `0` for free models. Models with an unknown price cannot be used with \
+             this limit.",
     Harmless,
 );
 
@@ -41,15 +41,15 @@ pub(crate) const MAX_TOKENS_TOTAL: ServedKey<Integer> = ServedKey::optional(
 pub(crate) const MAX_TOOL_CALLS: ServedKey<Integer> = ServedKey::optional(
     &["max_tool_calls"],
     shape::integer(0, CALLS_MAX),
-    "Calls of tools; answers and votes are none.",
+    "Tool calls; answers and votes do not count.",
     Harmless,
 );
 
 pub(crate) const MAX_STEPS_PER_ROUND: ServedKey<Integer> = ServedKey::optional(
     &["max_steps_per_round"],
     shape::integer(1, STEPS_MAX),
-    "Requests that an agent makes until it answers or votes, and that the winner makes to \
-     present. At the top of the file it holds for every agent that sets none.",
+    "Requests of an agent until it answers or votes, and of the winner in the final phase. \
+             At the top of the file it applies to every agent without its own limit.",
     Harmless,
 )
 .with_default("200");
@@ -57,9 +57,9 @@ pub(crate) const MAX_STEPS_PER_ROUND: ServedKey<Integer> = ServedKey::optional(
 /// How much may be used.
 pub static LIMITS: KeySection = KeySection {
     path: "limits",
-    doc: "How much may be used; `docs/limits.md` says how it is counted and what happens then. At \
-          the top of the file the limits hold for the whole run, and in `agents[].limits` for one \
-          agent beside those of the run.",
+    doc: "Usage limits; see `docs/limits.md` for how usage is counted and what happens at a limit. \
+          At the top of the file they apply to the whole run; `agents[].limits` adds limits for \
+          one agent.",
     others: UnknownKeys::Refused,
     keys: &[
         MAX_COST_USD.row(),

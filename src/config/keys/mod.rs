@@ -77,8 +77,12 @@ pub enum UnknownKeys {
 pub struct ConfigKey {
     /// The names; most rows have one.
     pub names: &'static [&'static str],
+    /// The name in earlier versions, which still works and gets a warning.
+    pub former_name: Option<&'static str>,
     /// The shape of its value.
     pub shape: ValueShape,
+    /// Values that have other names in earlier versions, which still work and get a warning.
+    pub former_values: &'static [FormerValue],
     /// The default as YAML. An unsupported key with this value gets no warning, because the
     /// behaviour is the same.
     pub default: Option<&'static str>,
@@ -88,6 +92,15 @@ pub struct ConfigKey {
     pub status: KeyStatus,
     /// Its allowed uses in a config that the user did not name.
     pub found: FoundConfigUse,
+}
+
+/// The former and the current name of a value.
+#[derive(Debug)]
+pub struct FormerValue {
+    /// The name in earlier versions.
+    pub former: &'static str,
+    /// The current name.
+    pub current: &'static str,
 }
 
 /// Whether massgen acts on a key.
@@ -155,23 +168,23 @@ impl ValueShape {
     pub fn describe(&self) -> String {
         match self {
             ValueShape::Any | ValueShape::Verbatim => "anything".to_owned(),
-            ValueShape::Text => "text".to_owned(),
+            ValueShape::Text => "a string".to_owned(),
             ValueShape::Flag => "`true` or `false`".to_owned(),
             ValueShape::Integer(least, most) => format!("a whole number from {least} to {most}"),
             ValueShape::Number(least, most) => format!("a number from {least} to {most}"),
             ValueShape::OneOf(names) => list_names(names, "or"),
             ValueShape::OneOfOrList(names) => {
-                format!("{}, or a list of texts", list_names(names, "or"))
+                format!("{}, or a list of strings", list_names(names, "or"))
             }
             ValueShape::Size(least, most) => {
                 let (least, most) = (size::describe(*least), size::describe(*most));
                 format!("a size from `{least}` to `{most}`")
             }
-            ValueShape::Names => "a list of names, or a mapping of names to texts".to_owned(),
-            ValueShape::List(ValueShape::Text) => "a list of texts".to_owned(),
+            ValueShape::Names => "a list of names, or a mapping of names to strings".to_owned(),
+            ValueShape::List(ValueShape::Text) => "a list of strings".to_owned(),
             ValueShape::List(_) => "a list".to_owned(),
             ValueShape::Mapping(_) => "a mapping".to_owned(),
-            ValueShape::TextOr(_) => "text or a mapping".to_owned(),
+            ValueShape::TextOr(_) => "a string or a mapping".to_owned(),
             ValueShape::Named(_) => {
                 "a list of mappings, or a mapping of names to mappings".to_owned()
             }
@@ -187,7 +200,7 @@ impl ConfigKey {
         doc: &'static str,
         found: FoundConfigUse,
     ) -> Self {
-        Self::row(names, shape, doc, (KeyStatus::PassedOn, found))
+        Self::row(names, shape, doc, KeyStatus::PassedOn, found)
     }
 
     /// Creates keys that massgen does not act on; `instead` describes what happens, or what to
@@ -199,24 +212,32 @@ impl ConfigKey {
         ignored: IgnoredEffect,
     ) -> Self {
         let status = KeyStatus::Unserved(ignored);
-        Self::row(names, shape, instead, (status, FoundConfigUse::Harmless))
+        Self::row(names, shape, instead, status, FoundConfigUse::Harmless)
     }
 
     /// Creates keys that are errors; `instead` describes what to write.
     const fn refused(names: &'static [&'static str], instead: &'static str) -> Self {
-        let status = (KeyStatus::Refused, FoundConfigUse::Harmless);
-        Self::row(names, ValueShape::Any, instead, status)
+        Self::row(
+            names,
+            ValueShape::Any,
+            instead,
+            KeyStatus::Refused,
+            FoundConfigUse::Harmless,
+        )
     }
 
     const fn row(
         names: &'static [&'static str],
         shape: ValueShape,
         doc: &'static str,
-        (status, found): (KeyStatus, FoundConfigUse),
+        status: KeyStatus,
+        found: FoundConfigUse,
     ) -> Self {
         Self {
             names,
+            former_name: None,
             shape,
+            former_values: &[],
             default: None,
             doc,
             status,
@@ -235,6 +256,24 @@ impl ConfigKey {
     /// Returns whether massgen acts on it.
     pub fn is_implemented(&self) -> bool {
         matches!(self.status, KeyStatus::Required | KeyStatus::Served)
+    }
+
+    /// Returns the current name of the key if `name` is its former one.
+    pub fn renamed_from(&self, name: &str) -> Option<&'static str> {
+        let is_former = self.former_name == Some(name);
+        self.names.first().copied().filter(|_| is_former)
+    }
+
+    /// Adds the former name.
+    const fn with_former_name(mut self, name: &'static str) -> Self {
+        self.former_name = Some(name);
+        self
+    }
+
+    /// Adds the former names of values.
+    const fn with_former_values(mut self, values: &'static [FormerValue]) -> Self {
+        self.former_values = values;
+        self
     }
 
     /// Adds the default.
@@ -256,9 +295,10 @@ impl KeySection {
         self.keys.iter().chain(shared)
     }
 
-    /// Returns the row of a key.
+    /// Returns the row of a key, also by its former name.
     pub fn find(&self, name: &str) -> Option<&'static ConfigKey> {
-        self.known_keys().find(|key| key.names.contains(&name))
+        self.known_keys()
+            .find(|key| key.names.contains(&name) || key.former_name == Some(name))
     }
 
     /// Returns whether a key without a row here is sent to the model's API.

@@ -22,80 +22,80 @@ pub(crate) const MODELS: ServedKey<NodeList> = ServedKey::required(
 pub(crate) const NAME: ServedKey<Text> = ServedKey::required(
     &["name"],
     shape::text(),
-    "Its name as a config writes it. Names that go on with a date are found too.",
+    "Its name in a config. Names followed by a date match too.",
     Harmless,
 );
 
 pub(crate) const VENDOR: ServedKey<Text> = ServedKey::optional(
     &["vendor"],
     shape::text(),
-    "The backend type that the row holds for; without it, for all.",
+    "The backend type that the row applies to. Default: all.",
     Harmless,
 );
 
 pub(crate) const CONTEXT_TOKENS: ServedKey<Integer> = ServedKey::optional(
     &["context_tokens"],
     shape::integer(1, TOKENS_MAX),
-    "Tokens of request and reply that it holds.",
+    "Context size in tokens, for request and reply.",
     Harmless,
 );
 
 pub(crate) const OUTPUT_TOKENS_MAX: ServedKey<Integer> = ServedKey::optional(
     &["output_tokens_max"],
     shape::integer(1, TOKENS_MAX),
-    "Tokens of a reply at most.",
+    "Maximum tokens of a reply.",
     Harmless,
 );
 
 pub(crate) const USD_PER_MILLION_TOKENS: ServedKey<Section> = ServedKey::required(
     &["usd_per_million_tokens"],
     shape::section(&RATES),
-    "What its tokens cost.",
+    "Prices of its tokens.",
     Harmless,
 );
 
 pub(crate) const LONG_REQUESTS: ServedKey<NodeList> = ServedKey::optional(
     &["long_requests"],
     shape::nodes(const { &ValueShape::Mapping(&LONG_REQUEST) }),
-    "What all tokens of longer requests cost instead, the shortest of them first.",
+    "Prices of all tokens of longer requests, shortest first.",
     Harmless,
 );
 
 pub(crate) const ABOVE_INPUT_TOKENS: ServedKey<Integer> = ServedKey::required(
     &["above_input_tokens"],
     shape::integer(1, TOKENS_MAX),
-    "How many input tokens a request has at most that is not long.",
+    "The number of input tokens above which these prices apply.",
     Harmless,
 );
 
 pub(crate) const INPUT: ServedKey<Decimal> =
-    ServedKey::required(&["input"], DOLLARS, "Input that was read anew.", Harmless);
+    ServedKey::required(&["input"], DOLLARS, "Uncached input.", Harmless);
 
 pub(crate) const CACHED_INPUT: ServedKey<Decimal> = ServedKey::optional(
     &["cached_input"],
     DOLLARS,
-    "Input from the vendor's cache; without it, as `input`.",
+    "Input from the vendor's cache. Default: as `input`.",
     Harmless,
 );
 
 pub(crate) const CACHE_WRITE: ServedKey<Decimal> = ServedKey::optional(
     &["cache_write"],
     DOLLARS,
-    "Input that was put into the vendor's cache; without it, as `input`.",
+    "Input written to the vendor's cache. Default: as `input`.",
     Harmless,
 );
 
 pub(crate) const OUTPUT: ServedKey<Decimal> = ServedKey::required(
     &["output"],
     DOLLARS,
-    "Output, reasoning included.",
+    "Output, including reasoning.",
     Harmless,
 );
 
 /// The whole file.
 pub static MODELS_FILE: KeySection = KeySection {
     path: "",
-    doc: "What models cost and hold, beside or instead of the table in massgen.",
+    doc: "Prices and context sizes of models, in addition to or instead of the built-in table.",
     others: UnknownKeys::Refused,
     keys: &[MODELS.row()],
 };
@@ -103,7 +103,7 @@ pub static MODELS_FILE: KeySection = KeySection {
 /// One model.
 pub static MODEL: KeySection = KeySection {
     path: "models[]",
-    doc: "What a model costs and holds.",
+    doc: "The price and context size of a model.",
     others: UnknownKeys::Refused,
     keys: &[
         NAME.row(),
@@ -118,7 +118,7 @@ pub static MODEL: KeySection = KeySection {
 /// The prices of tokens.
 pub static RATES: KeySection = KeySection {
     path: "models[].usd_per_million_tokens",
-    doc: "US dollars for a million tokens, with at most six decimals.",
+    doc: "US dollars per million tokens, with at most six decimals.",
     others: UnknownKeys::Refused,
     keys: &[
         INPUT.row(),
@@ -131,7 +131,7 @@ pub static RATES: KeySection = KeySection {
 /// The prices of tokens in longer requests.
 pub static LONG_REQUEST: KeySection = KeySection {
     path: "models[].long_requests[]",
-    doc: "What the tokens of a request cost that has more input tokens than `above_input_tokens`.",
+    doc: "Prices for requests with more than `above_input_tokens` input tokens.",
     others: UnknownKeys::Refused,
     keys: &[ABOVE_INPUT_TOKENS.row(), USD_PER_MILLION_TOKENS.row()],
 };

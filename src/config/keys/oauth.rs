@@ -7,30 +7,30 @@ use crate::config::keys::{KeySection, ServedKey, UnknownKeys, ValueShape};
 pub(crate) const CLIENT_ID: ServedKey<Text> = ServedKey::optional(
     &["client_id"],
     shape::text(),
-    "What massgen is known as there, if it was registered by hand.",
-    Named("sends what agents work on to a server"),
+    "The client id, if massgen was registered manually.",
+    Named("sends the agents' work to a server"),
 );
 
 pub(crate) const CLIENT_SECRET: ServedKey<Text> = ServedKey::optional(
     &["client_secret"],
     shape::text(),
-    "What proves that, if anything does: best `${VARIABLE}`.",
-    Named("sends what agents work on to a server"),
+    "The client secret, if there is one; preferably `${VARIABLE}`.",
+    Named("sends the agents' work to a server"),
 );
 
 pub(crate) const SCOPES: ServedKey<TextList> = ServedKey::optional(
     &["scopes"],
     shape::texts(&ValueShape::Text),
-    "The rights that are asked for. Without any, those that the server names.",
-    Named("sends what agents work on to a server"),
+    "The scopes to request. Default: those that the server announces.",
+    Named("sends the agents' work to a server"),
 )
 .with_default("[]");
 
 /// How massgen signs in to a server.
 pub static OAUTH: KeySection = KeySection {
     path: "agents[].backend.mcp_servers[].oauth",
-    doc: "How massgen signs in at a server on the network. Nothing of it is needed where the server \
-          takes programs that register themselves.",
+    doc: "How massgen signs in to a remote server. Not needed if the server supports dynamic \
+          client registration.",
     others: UnknownKeys::Refused,
     keys: &[CLIENT_ID.row(), CLIENT_SECRET.row(), SCOPES.row()],
 };

@@ -18,7 +18,7 @@ const ANSWERS_MAX: i64 = 1_000;
 pub(crate) const SNAPSHOT_STORAGE: ServedKey<Text> = ServedKey::optional(
     &["snapshot_storage"],
     shape::text(),
-    "Where the latest snapshot of each agent is found.",
+    "Directory of the latest snapshot of each agent.",
     Inside(PathPurpose::State),
 )
 .with_default("snapshots");
@@ -26,7 +26,7 @@ pub(crate) const SNAPSHOT_STORAGE: ServedKey<Text> = ServedKey::optional(
 pub(crate) const AGENT_TEMPORARY_WORKSPACE: ServedKey<Text> = ServedKey::optional(
     &["agent_temporary_workspace"],
     shape::text(),
-    "Where agents see each other's snapshots.",
+    "Directory in which agents see each other's snapshots.",
     Inside(PathPurpose::State),
 )
 .with_default("temp_workspaces");
@@ -34,7 +34,7 @@ pub(crate) const AGENT_TEMPORARY_WORKSPACE: ServedKey<Text> = ServedKey::optiona
 pub(crate) const SESSION_STORAGE: ServedKey<Text> = ServedKey::optional(
     &["session_storage"],
     shape::text(),
-    "Where the records of sessions are kept.",
+    "Directory of sessions.",
     Inside(PathPurpose::State),
 )
 .with_default("sessions");
@@ -42,7 +42,7 @@ pub(crate) const SESSION_STORAGE: ServedKey<Text> = ServedKey::optional(
 pub(crate) const VOTING_SENSITIVITY: ServedKey<Text> = ServedKey::optional(
     &["voting_sensitivity"],
     shape::one_of(DEGREES),
-    "How critical agents are asked to be when they vote.",
+    "How critical agents should be when they vote.",
     Harmless,
 )
 .with_default("lenient");
@@ -50,7 +50,7 @@ pub(crate) const VOTING_SENSITIVITY: ServedKey<Text> = ServedKey::optional(
 pub(crate) const MAX_NEW_ANSWERS_PER_AGENT: ServedKey<Integer> = ServedKey::optional(
     &["max_new_answers_per_agent"],
     shape::integer(1, ANSWERS_MAX),
-    "How many answers one agent may give; `null` sets no limit.",
+    "Maximum number of answers per agent; `null` sets no limit.",
     Harmless,
 )
 .with_default("null");
@@ -67,7 +67,7 @@ pub(crate) const ANSWER_NOVELTY_REQUIREMENT: ServedKey<Text> = ServedKey::option
 pub(crate) const SKIP_COORDINATION_ROUNDS: ServedKey<Flag> = ServedKey::optional(
     &["skip_coordination_rounds"],
     shape::flag(),
-    "Whether the first agent delivers at once, without answers and votes.",
+    "Whether the first agent delivers immediately, without answers and votes.",
     Harmless,
 )
 .with_default("false");
@@ -75,7 +75,7 @@ pub(crate) const SKIP_COORDINATION_ROUNDS: ServedKey<Flag> = ServedKey::optional
 pub(crate) const COORDINATION: ServedKey<Section> = ServedKey::optional(
     &["coordination"],
     shape::section(&coordination::COORDINATION),
-    "How answers are found.",
+    "How agents coordinate.",
     Harmless,
 );
 
@@ -87,7 +87,7 @@ pub static ORCHESTRATOR: KeySection = KeySection {
     others: UnknownKeys::Refused,
     keys: &[
         context_paths::KEY
-            .with_doc("Paths that every agent is given. A plain text is a path that may be read.")
+            .with_doc("Paths open to every agent. A string is a read-only path.")
             .row(),
         permissions::KEY.row(),
         hooks::KEY.row(),
@@ -162,7 +162,7 @@ pub static ORCHESTRATOR: KeySection = KeySection {
                 "disable_injection",
             ],
             ValueShape::Any,
-            "an agent hears of new answers at its next step",
+            "an agent sees new answers at its next step",
             IgnoredEffect::Cosmetic,
         ),
         ConfigKey::unserved(

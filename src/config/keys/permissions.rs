@@ -11,17 +11,17 @@ use crate::config::keys::{
 pub(crate) const KEY: ServedKey<Section> = ServedKey::optional(
     &["permissions"],
     shape::section(&PERMISSIONS),
-    "What is denied or asked before it happens, within what the grants give. \
-     Those of the agent, of its backend, of `orchestrator` and at the top \
-     of the file add up.",
+    "Calls that are denied or need approval, within the grants. Rules of \
+                              the agent, its backend, `orchestrator` and the top of the file are \
+                              combined.",
     Harmless,
 );
 
 pub(crate) const DENY: ServedKey<NodeList> = ServedKey::optional(
     &["deny"],
     shape::nodes(&ValueShape::Verbatim),
-    "Calls that do not happen: `command(git push *)`, `read_file(GLOB)`, `write_file(GLOB)`, \
-     `mcp(server/tool)`, `tool(NAME)`.",
+    "Denied calls: `command(git push *)`, `read_file(GLOB)`, `write_file(GLOB)`, \
+             `mcp(server/tool)`, `tool(NAME)`.",
     Harmless,
 )
 .with_default("[]");
@@ -29,7 +29,7 @@ pub(crate) const DENY: ServedKey<NodeList> = ServedKey::optional(
 pub(crate) const ASK: ServedKey<NodeList> = ServedKey::optional(
     &["ask"],
     shape::nodes(&ValueShape::Verbatim),
-    "Calls that a person has to agree to. Where nobody answers, they are denied.",
+    "Calls that need approval. Without an answer they are denied.",
     Harmless,
 )
 .with_default("[]");
@@ -37,9 +37,9 @@ pub(crate) const ASK: ServedKey<NodeList> = ServedKey::optional(
 pub(crate) const ALLOW: ServedKey<NodeList> = ServedKey::optional(
     &["allow"],
     shape::nodes(&ValueShape::Verbatim),
-    "Calls that are meant to go unasked, for readers and for `massgen explain`. It opens \
-     nothing, and what is asked is still asked: what no rule names is allowed anyway, as far \
-     as the grants go.",
+    "Calls that need no approval, for readers and for `massgen explain`. It grants nothing \
+             and does not override `ask`: calls without a rule are allowed anyway, within the \
+             grants.",
     Harmless,
 )
 .with_default("[]");
@@ -47,8 +47,8 @@ pub(crate) const ALLOW: ServedKey<NodeList> = ServedKey::optional(
 pub(crate) const EXAMPLES: ServedKey<NodeList> = ServedKey::optional(
     &["examples"],
     shape::nodes(&ValueShape::Verbatim),
-    "Calls and what the rules say of them, as `- write_file(src/x.lock): deny`. One that \
-     comes out otherwise is an error.",
+    "Calls and their expected decision, such as `- write_file(src/x.lock): deny`. A \
+             different decision is an error.",
     Harmless,
 )
 .with_default("[]");
@@ -56,15 +56,15 @@ pub(crate) const EXAMPLES: ServedKey<NodeList> = ServedKey::optional(
 pub(crate) const ASK_TIMEOUT_SECONDS: ServedKey<Integer> = ServedKey::optional(
     &["ask_timeout_seconds"],
     shape::integer(1, SECONDS_MAX),
-    "How long a question waits for its answer, 300 seconds if nothing is said; after that the \
-     call is denied. The shortest of several counts.",
+    "Timeout of an approval request in seconds, 300 by default; the call is then denied. \
+             The shortest of several applies.",
     Harmless,
 );
 
 pub(crate) const ENABLED: ServedKey<Flag> = ServedKey::optional(
     &["enabled"],
     shape::flag(),
-    "`false` switches off the rules that stand beside it.",
+    "`false` disables the rules next to it.",
     Harmless,
 )
 .with_default("true");
@@ -72,17 +72,16 @@ pub(crate) const ENABLED: ServedKey<Flag> = ServedKey::optional(
 pub(crate) const ROLE: ServedKey<Text> = ServedKey::optional(
     &["role"],
     shape::one_of(&["read-only", "researcher", "read-write", "implementer"]),
-    "What is denied besides the rules: with `read-only` or `researcher`, writing files and \
-     running commands and programs. The others deny nothing.",
+    "What is denied in addition to the rules: `read-only` and `researcher` deny writing \
+             files and running commands and programs. The others deny nothing.",
     Harmless,
 );
 
 /// The rules that deny and that ask.
 pub static PERMISSIONS: KeySection = KeySection {
     path: "permissions",
-    doc: "Rules about calls; `docs/rules.md` tells their forms and what they reach. A rule only lowers \
-          what the grants give. What is denied is denied whatever else fits, and what is asked is \
-          asked whatever is allowed.",
+    doc: "Rules about calls; see `docs/rules.md` for their syntax and scope. Rules only restrict \
+          the grants. `deny` takes precedence over `ask`, and `ask` over `allow`.",
     others: UnknownKeys::Refused,
     keys: &[
         DENY.row(),
@@ -101,7 +100,7 @@ pub static PERMISSIONS: KeySection = KeySection {
         ConfigKey::unserved(
             &["approval", "approvals", "provider", "max_consecutive_auto"],
             ValueShape::Any,
-            "write `ask`; questions go to the terminal, or to the socket of `--ask-file`",
+            "write `ask`; approval requests go to the terminal or to `--approval-socket`",
             IgnoredEffect::Restricts,
         ),
         ConfigKey::unserved(

@@ -10,37 +10,36 @@ const RATE_MAX: i64 = 1_000_000_000_000;
 pub(crate) const TYPE: ServedKey<Text> = ServedKey::optional(
     &["type"],
     shape::text(),
-    "The backend type that it holds for; all without it.",
+    "The backend type that it applies to. Default: all.",
     Harmless,
 );
 
 pub(crate) const MODEL: ServedKey<Text> = ServedKey::optional(
     &["model"],
     shape::text(),
-    "The model that it holds for; all without it.",
+    "The model that it applies to. Default: all.",
     Harmless,
 );
 
 pub(crate) const REQUESTS_PER_MINUTE: ServedKey<Integer> = ServedKey::optional(
     &["requests_per_minute", "rpm"],
     shape::integer(1, RATE_MAX),
-    "Requests in any minute.",
+    "Requests per minute.",
     Harmless,
 );
 
 pub(crate) const TOKENS_PER_MINUTE: ServedKey<Integer> = ServedKey::optional(
     &["tokens_per_minute", "tpm"],
     shape::integer(1, RATE_MAX),
-    "Tokens of requests and replies in any minute.",
+    "Tokens of requests and replies per minute.",
     Harmless,
 );
 
 /// The rate limit of models.
 pub static RATE_LIMIT: KeySection = KeySection {
     path: "rate_limits[]",
-    doc: "How often the models that it fits may be asked in any minute, all agents of a run together. \
-          A request that would go over it waits before it is sent. The tokens of a request are \
-          estimated until the vendor has counted them.",
+    doc: "Rate limit of matching models, for all agents of a run together. A request that would \
+          exceed it waits. Tokens are estimated until the vendor reports them.",
     others: UnknownKeys::Refused,
     keys: &[
         TYPE.row(),

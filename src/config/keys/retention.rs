@@ -15,23 +15,23 @@ const BYTES_KEPT_MAX: u64 = 1 << 50;
 pub(crate) const DAYS: ServedKey<Integer> = ServedKey::optional(
     &["days"],
     shape::integer(1, DAYS_MAX),
-    "How many days something is kept that nobody uses.",
+    "Days after which something unused is removed.",
     Harmless,
 );
 
 pub(crate) const SIZE: ServedKey<ByteSize> = ServedKey::optional(
     &["size"],
     shape::size(BYTES_KEPT_MIN, BYTES_KEPT_MAX),
-    "How much all of it may take up.",
+    "Maximum total size.",
     Harmless,
 );
 
 /// The retention of runs and sessions.
 pub static RETENTION: KeySection = KeySection {
     path: "retention",
-    doc: "What is removed at the end of a run, the oldest first: sessions, the records and workspaces of \
-          runs, pipelines, and what is kept of deliveries. What is in use stays, and so does the newest \
-          of each kind. Without limits nothing is removed.",
+    doc: "What is removed at the end of a run, oldest first: sessions, logs and workspaces of \
+          runs, pipelines, and delivery records. What is in use and the newest of each kind are \
+          kept. Without limits nothing is removed.",
     others: UnknownKeys::Refused,
     keys: &[DAYS.row(), SIZE.row()],
 };

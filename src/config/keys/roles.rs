@@ -7,60 +7,59 @@ use crate::config::keys::{KeySection, ServedKey, UnknownKeys, ValueShape};
 pub(crate) const NAME: ServedKey<Text> = ServedKey::optional(
     &["name"],
     shape::text(),
-    "What it is called, where roles are written as a list: letters, digits and `-`.",
+    "Its name, if roles are a list: letters, digits and `-`.",
     Harmless,
 );
 
 pub(crate) const PURPOSE: ServedKey<Text> = ServedKey::optional(
     &["purpose"],
     shape::text(),
-    "What it is for, for tables.",
+    "Its purpose, for tables.",
     Harmless,
 );
 
 pub(crate) const PROMPT: ServedKey<Text> = ServedKey::optional(
     &["prompt"],
     shape::text(),
-    "What its agents are told of their part; without it, `purpose`, or the text of a role that is \
-     built in.",
+    "The prompt for its agents. Default: `purpose`, or the prompt of the built-in role.",
     Harmless,
 );
 
 pub(crate) const RIGHTS: ServedKey<TextList> = ServedKey::optional(
     &["rights"],
     shape::texts(&ValueShape::OneOf(&["read", "write", "edit", "bash"])),
-    "What it may do. It may read in any case; without `bash` it is offered no commands and no \
-     programs, whatever its agent could run.",
+    "Its rights in addition to reading; without `bash` it is offered no commands or \
+             programs, whatever its agent may run.",
     Harmless,
 );
 
 pub(crate) const WRITES: ServedKey<TextOrList> = ServedKey::optional(
     &["writes"],
     shape::one_of_or_list(&["own", "project"]),
-    "Where it may write: in the directory that has its name (`own`), in a project everywhere but in \
-     the directories of others (`project`), or also in these directories of the tree.",
+    "Where it may write: in its own directory (`own`), everywhere in a project except the \
+             directories of other roles (`project`), or also in these directories of the tree.",
     Harmless,
 );
 
 pub(crate) const READS: ServedKey<TextOrList> = ServedKey::optional(
     &["reads"],
     shape::one_of_or_list(&["all"]),
-    "Whose outputs it is told: of all stages before its own (`all`), or of these roles.",
+    "Roles whose outputs it reads: those of all earlier stages (`all`), or these.",
     Harmless,
 );
 
 pub(crate) const OUTPUT: ServedKey<Text> = ServedKey::optional(
     &["output"],
     shape::text(),
-    "The file in its directory that later roles are told of. An own role without one leaves its \
-     answer.",
+    "The file in its directory for later roles. A custom role without one passes on its \
+             answer.",
     Harmless,
 );
 
 /// A role.
 pub static ROLE: KeySection = KeySection {
     path: "roles[]",
-    doc: "A role of a pipeline, or what is different about one that is built in.",
+    doc: "A role of a pipeline, or changes to a built-in one.",
     others: UnknownKeys::Refused,
     keys: &[
         NAME.row(),

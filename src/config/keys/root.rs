@@ -14,94 +14,99 @@ pub const SECONDS_MAX: i64 = 7 * 24 * 60 * 60;
 pub(crate) const AGENTS: ServedKey<NodeList> = ServedKey::optional(
     &["agents"],
     shape::nodes(const { &ValueShape::Mapping(&agents::AGENT) }),
-    "The team. Ties of the vote are broken by this order.",
+    "The team. A tie in the vote is broken by this order.",
     Harmless,
 );
 
 pub(crate) const AGENT: ServedKey<Section> = ServedKey::optional(
     &["agent"],
     shape::section(&agents::AGENT),
-    "A team of one, instead of `agents`.",
+    "A single agent, instead of `agents`.",
     Harmless,
 );
 
 pub(crate) const ORCHESTRATOR: ServedKey<Section> = ServedKey::optional(
     &["orchestrator"],
     shape::section(&orchestrator::ORCHESTRATOR),
-    "How the agents work together, and on what.",
+    "How the agents work together, and on which paths.",
     Harmless,
 );
 
 pub(crate) const TIMEOUT_SETTINGS: ServedKey<Section> = ServedKey::optional(
     &["timeout_settings"],
     shape::section(&timeout_settings::TIMEOUT_SETTINGS),
-    "How long things may take.",
+    "Timeouts.",
     Harmless,
 );
 
 pub(crate) const DELIVERY: ServedKey<Text> = ServedKey::optional(
     &["delivery"],
     shape::one_of(&["auto", "review"]),
-    "Whether you look at what the final agent delivers before it is applied: with `review` you are \
-     shown what would change and choose, if the run has a terminal. `--yes` applies unasked.",
+    "Whether you review the delivery before it is applied. `review` shows the changes and \
+             asks which to apply, if there is a terminal. `--yes` applies without asking.",
     Harmless,
 )
 .with_default("auto");
 
-pub(crate) const UI: ServedKey<Section> =
-    ServedKey::optional(&["ui"], shape::section(&ui::UI), "What is shown.", Harmless);
+pub(crate) const UI: ServedKey<Section> = ServedKey::optional(
+    &["ui"],
+    shape::section(&ui::UI),
+    "Display settings.",
+    Harmless,
+);
 
 pub(crate) const CHECKS: ServedKey<NodeList> = ServedKey::optional(
     &["checks"],
     shape::nodes(const { &ValueShape::TextOr(&checks::CHECK) }),
-    "Commands that are run on every answer, in your trees as it would leave them, and again \
-     after the delivery. Text is the command alone.",
+    "Commands that are run on every answer, on your files with its changes, and again \
+             after the delivery. A string is the command alone.",
     Harmless,
 )
 .with_default("[]");
 
-pub(crate) const ON_RED: ServedKey<Text> = ServedKey::optional(
-    &["on_red"],
+pub(crate) const ON_CHECK_FAILURE: ServedKey<Text> = ServedKey::optional(
+    &["on_check_failure"],
     shape::one_of(&["undo", "keep", "ask"]),
-    "What becomes of a delivery after which a required check fails. With `ask` you are \
-     asked, and where nobody can be, it is taken back.",
+    "What to do with a delivery when a required check fails afterwards. `ask` prompts, or \
+             reverts the delivery when there is no terminal.",
     Harmless,
 )
-.with_default("undo");
+.with_default("undo")
+.with_former_name("on_red");
 
 pub(crate) const SESSION_ID: ServedKey<Text> = ServedKey::optional(
     &["session_id"],
     shape::text(),
-    "The session that a run goes on with: its id, the beginning of it, or `last`. \
-     `--continue` and `--session-id` come first.",
+    "The session to continue: its id, a prefix of it, or `last`. `--continue` and \
+             `--session-id` take precedence.",
     Harmless,
 );
 
 pub(crate) const RETENTION: ServedKey<Section> = ServedKey::optional(
     &["retention"],
     shape::section(&retention::RETENTION),
-    "What is removed at the end of a run of the project's earlier runs and sessions.",
+    "Which earlier runs and sessions of the project are removed at the end of a run.",
     Named("removes earlier runs and sessions of yours"),
 );
 
 pub(crate) const WORKFLOW: ServedKey<Section> = ServedKey::optional(
     &["workflow"],
     shape::section(&workflow::WORKFLOW),
-    "The pipeline in which the agents work; without it, all work at the same time and vote.",
+    "A pipeline of roles; without it, all agents work at the same time and vote.",
     Harmless,
 );
 
 pub(crate) const ROLES: ServedKey<NamedSections> = ServedKey::optional(
     &["roles"],
     shape::named_sections(&roles::ROLE),
-    "Roles of the pipeline beside those that are built in, or what is different about these.",
+    "Additional roles of the pipeline, or changes to built-in ones.",
     Harmless,
 );
 
 pub(crate) const RATE_LIMITS: ServedKey<NodeList> = ServedKey::optional(
     &["rate_limits"],
     shape::nodes(const { &ValueShape::Mapping(&rate_limits::RATE_LIMIT) }),
-    "How often vendors may be asked, all agents together. Every limit that fits holds.",
+    "Rate limits of all agents together. Every matching limit applies.",
     Harmless,
 )
 .with_default("[]");
@@ -109,8 +114,8 @@ pub(crate) const RATE_LIMITS: ServedKey<NodeList> = ServedKey::optional(
 /// The whole config.
 pub static ROOT: KeySection = KeySection {
     path: "",
-    doc: "Keys that begin with `x-` are a place for anchors: they are skipped here and in every \
-          mapping but `backend`.",
+    doc: "Keys that begin with `x-` can hold anchors: they are ignored here and in every mapping \
+          except `backend`.",
     others: UnknownKeys::Refused,
     keys: &[
         AGENTS.row(),
@@ -121,7 +126,7 @@ pub static ROOT: KeySection = KeySection {
         DELIVERY.row(),
         UI.row(),
         CHECKS.row(),
-        ON_RED.row(),
+        ON_CHECK_FAILURE.row(),
         SESSION_ID.row(),
         RETENTION.row(),
         ConfigKey::unserved(
@@ -130,8 +135,8 @@ pub static ROOT: KeySection = KeySection {
             "agents remember the conversation of the run and nothing else", IgnoredEffect::Cosmetic,),
         servers::KEY
             .with_doc(
-                "Servers whose tools every agent with a `cwd` may use. Each agent has its own instance \
-                 of a program that is not `shared`.",
+                "MCP servers of every agent with a `cwd`. Unless it is `shared`, each agent has its own \
+     instance of a program.",
             )
             .row(),
         hooks::KEY.row(),
@@ -142,11 +147,15 @@ pub static ROOT: KeySection = KeySection {
         ConfigKey::unserved(
             &["rate_limiting"],
             ValueShape::Any,
-            "write `rate_limits`", IgnoredEffect::Restricts,),
+            "write `rate_limits`",
+            IgnoredEffect::Restricts,
+        ),
         ConfigKey::unserved(
             &["nlip", "nlip_config", "enable_nlip"],
             ValueShape::Any,
-            "messages go to the vendors directly", IgnoredEffect::Cosmetic,),
+            "messages are sent to the vendors directly",
+            IgnoredEffect::Cosmetic,
+        ),
         ConfigKey::refused(
             &[
                 "models",

@@ -6,7 +6,7 @@ use std::ops::Deref;
 
 use crate::config::keys::found_config::FoundConfigUse;
 use crate::config::keys::shape::TypedShape;
-use crate::config::keys::{ConfigKey, KeyStatus};
+use crate::config::keys::{ConfigKey, FormerValue, KeyStatus};
 
 /// A key that massgen acts on and whose value is read as `V`.
 #[derive(Debug)]
@@ -33,9 +33,8 @@ impl<V> ServedKey<V> {
         doc: &'static str,
         found: FoundConfigUse,
     ) -> Self {
-        let status = KeyStatus::Served;
         Self {
-            row: ConfigKey::row(names, shape.shape, doc, (status, found)),
+            row: ConfigKey::row(names, shape.shape, doc, KeyStatus::Served, found),
             value: PhantomData,
         }
     }
@@ -53,6 +52,18 @@ impl<V> ServedKey<V> {
     /// Adds the default.
     pub(super) const fn with_default(mut self, default: &'static str) -> Self {
         self.row.default = Some(default);
+        self
+    }
+
+    /// Adds the former name.
+    pub(super) const fn with_former_name(mut self, name: &'static str) -> Self {
+        self.row = self.row.with_former_name(name);
+        self
+    }
+
+    /// Adds the former names of values.
+    pub(super) const fn with_former_values(mut self, values: &'static [FormerValue]) -> Self {
+        self.row = self.row.with_former_values(values);
         self
     }
 

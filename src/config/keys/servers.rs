@@ -14,8 +14,8 @@ use crate::config::keys::{
 pub(crate) const KEY: ServedKey<NamedSections> = ServedKey::optional(
     &["mcp_servers"],
     shape::named_sections(&MCP_SERVER),
-    "Servers whose tools this agent may use: a list of mappings with `name`, or a mapping of names. \
-     They need `cwd`. One that the top of the file names too counts as it is written here.",
+    "MCP servers of this agent: a list of mappings with `name`, or a mapping of names. They \
+     require `cwd`. An entry here replaces one of the same name at the top of the file.",
     ByValue(value_rules::servers),
 );
 
@@ -29,9 +29,9 @@ pub(crate) const NAME: ServedKey<Text> = ServedKey::optional(
 pub(crate) const TYPE: ServedKey<Text> = ServedKey::optional(
     &["type"],
     shape::one_of(&["stdio", "streamable-http", "http", "sse"]),
-    "How it is reached: a program that massgen starts, or a server on the network (`http` is \
-     `streamable-http`). Without it, `url` or `command` says so. `sse` is the older protocol, \
-     in which a server that does not know `streamable-http` is tried anyway.",
+    "The transport: a program that massgen starts, or a remote server (`http` is \
+             `streamable-http`). Default: from `url` or `command`. `sse` is the older protocol, \
+             which is also the fallback for servers without `streamable-http`.",
     Harmless,
 );
 
@@ -53,8 +53,8 @@ pub(crate) const ARGS: ServedKey<TextList> = ServedKey::optional(
 pub(crate) const ENV: ServedKey<NamesOrPairs> = ServedKey::optional(
     &["env"],
     shape::names_or_pairs(),
-    "Variables that the program has besides the usual ones: names of yours, or names with \
-     values.",
+    "Additional environment variables of the program: names of yours, or names with \
+             values.",
     Named("starts a program"),
 )
 .with_default("[]");
@@ -62,16 +62,16 @@ pub(crate) const ENV: ServedKey<NamesOrPairs> = ServedKey::optional(
 pub(crate) const CWD: ServedKey<Text> = ServedKey::optional(
     &["cwd"],
     shape::text(),
-    "The directory that the program begins in, which has to be open to the agent. The \
-     agent's workspace without it, and a private directory for one that is shared.",
+    "The working directory of the program, which must be open to the agent. Default: the \
+             agent's workspace, or a private directory for a shared server.",
     Named("starts a program"),
 );
 
 pub(crate) const NETWORK: ServedKey<TextOrList> = ServedKey::optional(
     &["network"],
     shape::one_of_or_list(&["off", "on"]),
-    "What the program reaches of the network: nothing, everything, or hosts of these domains, \
-     as in `command_line_network`.",
+    "Network access of the program: none, full, or the hosts of these domains, as in \
+             `command_line_network`.",
     Named("starts a program"),
 )
 .with_default("off");
@@ -79,8 +79,8 @@ pub(crate) const NETWORK: ServedKey<TextOrList> = ServedKey::optional(
 pub(crate) const SHARED: ServedKey<Flag> = ServedKey::optional(
     &["shared"],
     shape::flag(),
-    "Whether all agents with this server share one instance of the program. It reads what all \
-     of them may read, and writes nowhere. A server on the network is always shared.",
+    "Whether all agents with this server share one instance of the program. It can read \
+             what all of them may read, and writes nothing. Remote servers are always shared.",
     Harmless,
 )
 .with_default("false");
@@ -88,35 +88,35 @@ pub(crate) const SHARED: ServedKey<Flag> = ServedKey::optional(
 pub(crate) const URL: ServedKey<Text> = ServedKey::optional(
     &["url"],
     shape::text(),
-    "The address of a server on the network.",
-    Named("sends what agents work on to a server"),
+    "The URL of a remote server.",
+    Named("sends the agents' work to a server"),
 );
 
 pub(crate) const HEADERS: ServedKey<NamesOrPairs> = ServedKey::optional(
     &["headers"],
     shape::names_or_pairs(),
-    "A mapping of headers that every request carries to their texts.",
-    Named("sends what agents work on to a server"),
+    "HTTP headers of every request, as a mapping.",
+    Named("sends the agents' work to a server"),
 );
 
 pub(crate) const OAUTH: ServedKey<Section> = ServedKey::optional(
     &["oauth"],
     shape::section(&oauth::OAUTH),
-    "How massgen signs in where the server wants that, with `massgen mcp login`.",
-    Named("sends what agents work on to a server"),
+    "How massgen signs in with `massgen mcp login`, if the server requires it.",
+    Named("sends the agents' work to a server"),
 );
 
 pub(crate) const ALLOWED_TOOLS: ServedKey<TextList> = ServedKey::optional(
     &["allowed_tools"],
     shape::texts(&ValueShape::Text),
-    "Only these of its tools, as the server calls them.",
+    "The only tools to use, by the server's names.",
     Harmless,
 );
 
 pub(crate) const EXCLUDE_TOOLS: ServedKey<TextList> = ServedKey::optional(
     &["exclude_tools"],
     shape::texts(&ValueShape::Text),
-    "Never these of its tools.",
+    "Tools not to use.",
     Harmless,
 )
 .with_default("[]");
@@ -124,16 +124,16 @@ pub(crate) const EXCLUDE_TOOLS: ServedKey<TextList> = ServedKey::optional(
 pub(crate) const TOOLS: ServedKey<NamesOrPairs> = ServedKey::optional(
     &["tools"],
     shape::names_or_pairs(),
-    "A mapping of single tools, as the server calls them, to `allow`, `ask` or `deny`: the same \
-     as rules `mcp(server/tool)` in `permissions`. What is denied is not offered either.",
+    "A mapping of tools, by the server's names, to `allow`, `ask` or `deny`: the same as \
+             rules `mcp(server/tool)` in `permissions`. Denied tools are not offered.",
     Harmless,
 );
 
 pub(crate) const PERMISSION: ServedKey<Text> = ServedKey::optional(
     &["permission"],
     shape::one_of(&["read", "write"]),
-    "What its tools may do at the paths that they are given. The program of a server with \
-     `read` writes to none of the agent's directories.",
+    "Access of its tools to paths in their arguments. The program of a server with `read` \
+             cannot write to the agent's directories.",
     Harmless,
 )
 .with_default("read");
@@ -141,33 +141,35 @@ pub(crate) const PERMISSION: ServedKey<Text> = ServedKey::optional(
 pub(crate) const CONTENT_ARGUMENTS: ServedKey<TextList> = ServedKey::optional(
     &["content_arguments"],
     shape::texts(&ValueShape::Text),
-    "Arguments that are content, so that nothing in them is taken for a path: `argument`, or \
-     `tool.argument`.",
+    "Arguments that are content and never treated as paths: `argument`, or \
+             `tool.argument`.",
     Harmless,
 )
 .with_default("[]");
 
-pub(crate) const OUTSIDE_EFFECTS: ServedKey<Text> = ServedKey::optional(
-    &["outside_effects"],
+pub(crate) const SIDE_EFFECTS: ServedKey<Text> = ServedKey::optional(
+    &["side_effects"],
     shape::one_of(&["some", "none"]),
-    "Whether its tools change anything outside the agent's directories. Where agents only \
-     plan, calls of one that does wait for the final phase.",
+    "Whether its tools change anything outside the agent's directories. In planning mode, \
+             calls of tools with side effects wait for the final phase.",
     Harmless,
 )
-.with_default("some");
+.with_default("some")
+.with_former_name("outside_effects");
 
-pub(crate) const TOOLS_WITHOUT_OUTSIDE_EFFECTS: ServedKey<TextList> = ServedKey::optional(
-    &["tools_without_outside_effects"],
+pub(crate) const TOOLS_WITHOUT_SIDE_EFFECTS: ServedKey<TextList> = ServedKey::optional(
+    &["tools_without_side_effects"],
     shape::texts(&ValueShape::Text),
-    "Tools that change nothing outside, whatever `outside_effects` says.",
+    "Tools that change nothing outside, whatever `side_effects` says.",
     Harmless,
 )
-.with_default("[]");
+.with_default("[]")
+.with_former_name("tools_without_outside_effects");
 
 pub(crate) const TIMEOUT_SECONDS: ServedKey<Integer> = ServedKey::optional(
     &["timeout_seconds"],
     shape::integer(1, SECONDS_MAX),
-    "How long one call may take.",
+    "Timeout of a call, in seconds.",
     Harmless,
 )
 .with_default("120");
@@ -175,15 +177,15 @@ pub(crate) const TIMEOUT_SECONDS: ServedKey<Integer> = ServedKey::optional(
 pub(crate) const SECURITY: ServedKey<Section> = ServedKey::optional(
     &["security"],
     shape::section(&server_security::SECURITY),
-    "What may be started and reached.",
+    "Allowed programs and addresses.",
     Harmless,
 );
 
 /// One server.
 pub static MCP_SERVER: KeySection = KeySection {
     path: "agents[].backend.mcp_servers[]",
-    doc: "A server that speaks the Model Context Protocol. A config that massgen has found and you \
-          have not named with `--config` cannot name one. See [mcp.md](mcp.md).",
+    doc: "An MCP server. A found config, not named with `--config`, cannot have any. See \
+          [mcp.md](mcp.md).",
     others: UnknownKeys::Refused,
     keys: &[
         NAME.row(),
@@ -202,14 +204,14 @@ pub static MCP_SERVER: KeySection = KeySection {
         TOOLS.row(),
         PERMISSION.row(),
         CONTENT_ARGUMENTS.row(),
-        OUTSIDE_EFFECTS.row(),
-        TOOLS_WITHOUT_OUTSIDE_EFFECTS.row(),
+        SIDE_EFFECTS.row(),
+        TOOLS_WITHOUT_SIDE_EFFECTS.row(),
         TIMEOUT_SECONDS.row(),
         SECURITY.row(),
         ConfigKey::unserved(
             &["description"],
             ValueShape::Text,
-            "models read what the server says of its tools",
+            "models read the server's own descriptions of its tools",
             IgnoredEffect::Cosmetic,
         ),
     ],

@@ -18,7 +18,7 @@ pub(crate) const ROLE: ServedKey<Text> = ServedKey::required(
 pub(crate) const AGENT: ServedKey<Text> = ServedKey::optional(
     &["agent"],
     shape::text(),
-    "The agent that works; without it, the one with the name of the role, or the first.",
+    "The agent. Default: the one with the name of the role, or the first.",
     Harmless,
 );
 
@@ -32,7 +32,7 @@ pub(crate) const AGENTS: ServedKey<TextList> = ServedKey::optional(
 pub(crate) const COPIES: ServedKey<Integer> = ServedKey::optional(
     &["copies"],
     shape::integer(1, COPIES_MAX),
-    "How many copies of the role work at the same time, each on a part of the plan.",
+    "Number of copies of the role that work in parallel, each on a part of the plan.",
     Harmless,
 )
 .with_default("1");
@@ -40,7 +40,7 @@ pub(crate) const COPIES: ServedKey<Integer> = ServedKey::optional(
 /// A stage.
 pub static STAGE: KeySection = KeySection {
     path: "workflow.stages[]",
-    doc: "A place in the order of a pipeline.",
+    doc: "A stage of a pipeline.",
     others: UnknownKeys::Refused,
     keys: &[ROLE.row(), AGENT.row(), AGENTS.row(), COPIES.row()],
 };

@@ -8,8 +8,8 @@ use crate::config::keys::{KeySection, ServedKey, UnknownKeys};
 pub(crate) const ORCHESTRATOR_TIMEOUT_SECONDS: ServedKey<Integer> = ServedKey::optional(
     &["orchestrator_timeout_seconds"],
     shape::integer(1, SECONDS_MAX),
-    "The whole run. When it is over, the best answer so far is the result, and no files are \
-     delivered.",
+    "The whole run. On timeout, the best answer so far is the result, and no files are \
+             delivered.",
     Harmless,
 )
 .with_default("1800");
@@ -41,7 +41,7 @@ pub(crate) const ROUND_TIMEOUT_GRACE_SECONDS: ServedKey<Integer> = ServedKey::op
 /// Timeouts.
 pub static TIMEOUT_SETTINGS: KeySection = KeySection {
     path: "timeout_settings",
-    doc: "How long things may take, in whole seconds.",
+    doc: "Timeouts in whole seconds.",
     others: UnknownKeys::Refused,
     keys: &[
         ORCHESTRATOR_TIMEOUT_SECONDS.row(),

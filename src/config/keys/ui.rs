@@ -5,13 +5,13 @@ use crate::config::keys::{ConfigKey, IgnoredEffect, KeySection, UnknownKeys, Val
 /// What the user interface shows.
 pub static UI: KeySection = KeySection {
     path: "ui",
-    doc: "What is shown. Nothing here changes how agents work.",
+    doc: "Display settings, which do not change how agents work.",
     others: UnknownKeys::Refused,
     keys: &[
         ConfigKey::unserved(
             &["display_type"],
             ValueShape::Text,
-            "what agents do is shown as plain lines",
+            "progress is shown as plain lines",
             IgnoredEffect::Cosmetic,
         )
         .with_default("simple"),
@@ -32,7 +32,7 @@ pub static UI: KeySection = KeySection {
         ConfigKey::unserved(
             &["theme", "automation_mode", "web_host", "web_port"],
             ValueShape::Any,
-            "what agents do is shown as plain lines",
+            "progress is shown as plain lines",
             IgnoredEffect::Cosmetic,
         ),
     ],

@@ -58,8 +58,8 @@ pub(super) fn api_key(setting: &KeySetting<'_>) -> Option<String> {
                 single_line(name, SHOWN_CHARS_MAX)
             )),
             None => Some(format!(
-                "holds a key of its own for `{agent}`: what the agent works on would go to the \
-                 account of whoever wrote it"
+                "has its own API key for `{agent}`: the agent's work would go to the account of \
+                 the config's author"
             )),
         },
         UrlDestination::Elsewhere(why) => Some(format!(
@@ -124,13 +124,13 @@ pub(super) fn workspace(setting: &KeySetting<'_>) -> Option<String> {
 /// Checks `command_line_sandbox`: only the strongest level is allowed.
 pub(super) fn sandbox(setting: &KeySetting<'_>) -> Option<String> {
     match text(setting.value)? {
-        "auto" | "A" => None,
-        tier if is_off(setting.value) || tier == OFF => {
+        "auto" | "overlay" => None,
+        level if is_off(setting.value) || level == OFF => {
             Some("switches the sandbox of commands off".to_owned())
         }
-        tier => Some(format!(
-            "holds commands by tier {}, which may not be the strongest",
-            single_line(tier, SHOWN_CHARS_MAX)
+        level => Some(format!(
+            "runs commands at sandbox level `{}`, which may not be the strongest",
+            single_line(level, SHOWN_CHARS_MAX)
         )),
     }
 }
@@ -181,7 +181,7 @@ pub(super) fn credentials(setting: &KeySetting<'_>) -> Option<String> {
     let keys = given.value.entries().iter().map(|entry| entry.key.as_str());
     let all: Vec<&str> = names.chain(keys).chain(text(&given.value)).collect();
     Some(format!(
-        "gives commands what is yours: `{}: {}`",
+        "gives commands your credentials: `{}: {}`",
         given.key,
         single_line(&all.join(", "), SHOWN_CHARS_MAX)
     ))
@@ -223,7 +223,7 @@ pub(super) fn servers(setting: &KeySetting<'_>) -> Option<String> {
         }
         (None, Some(url)) => {
             let host = url.host_str().unwrap_or_default().to_owned();
-            format!("would send what agents work on to `{host}`, the server `{name}`")
+            format!("would send the agents' work to `{host}`, the server `{name}`")
         }
         (None, None) => format!("uses the server `{name}`"),
     })

@@ -17,21 +17,21 @@ const MERGE_TRIES_MAX: i64 = 100;
 pub(crate) const TYPE: ServedKey<Text> = ServedKey::required(
     &["type"],
     shape::one_of(&["pipeline"]),
-    "What it is.",
+    "The kind of workflow.",
     Harmless,
 );
 
 pub(crate) const STAGES: ServedKey<NodeList> = ServedKey::required(
     &["stages"],
     shape::nodes(const { &ValueShape::TextOr(&stages::STAGE) }),
-    "The roles in the order in which they work. Text is the name of the role.",
+    "The roles in order. A string is the name of the role.",
     Harmless,
 );
 
 pub(crate) const MAX_ITERATIONS: ServedKey<Integer> = ServedKey::optional(
     &["max_iterations"],
     shape::integer(1, ITERATIONS_MAX),
-    "How often the stages may be gone through.",
+    "Maximum number of iterations.",
     Harmless,
 )
 .with_default("3");
@@ -39,16 +39,16 @@ pub(crate) const MAX_ITERATIONS: ServedKey<Integer> = ServedKey::optional(
 pub(crate) const UNTIL: ServedKey<Text> = ServedKey::optional(
     &["until"],
     shape::text(),
-    "The role whose answer ends the pipeline, if it begins with `SATISFIED`; `user` without it, if \
-     that is a stage. With `none` the stages are gone through once.",
+    "The role whose answer ends the pipeline if it begins with `SATISFIED`. Default: \
+             `user`, if it is a stage. With `none` there is one iteration.",
     Harmless,
 );
 
 pub(crate) const CONTEXT_TOKENS: ServedKey<Integer> = ServedKey::optional(
     &["context_tokens"],
     shape::integer(0, CONTEXT_TOKENS_MAX),
-    "How much of what earlier roles have left a role is told, in tokens. What does not fit is \
-     named.",
+    "Maximum size of the results of earlier roles in a role's prompt, in tokens. What does \
+             not fit is only listed.",
     Harmless,
 )
 .with_default("20000");
@@ -56,7 +56,7 @@ pub(crate) const CONTEXT_TOKENS: ServedKey<Integer> = ServedKey::optional(
 pub(crate) const MERGE_TRIES: ServedKey<Integer> = ServedKey::optional(
     &["merge_tries"],
     shape::integer(0, MERGE_TRIES_MAX),
-    "How often a role may put right what does not merge, before a person is asked.",
+    "How often a role may fix a failed merge before the user is asked.",
     Harmless,
 )
 .with_default("3");
@@ -64,24 +64,24 @@ pub(crate) const MERGE_TRIES: ServedKey<Integer> = ServedKey::optional(
 pub(crate) const WORKSPACE: ServedKey<Text> = ServedKey::optional(
     &["workspace"],
     shape::text(),
-    "The directory in which the checkouts of the roles lie; relative ones lie below `.massgen`. \
-     Without it, they lie with the pipeline.",
+    "Directory of the roles' checkouts; relative paths are below `.massgen`. Default: the \
+             directory of the pipeline.",
     Inside(PathPurpose::State),
 );
 
 pub(crate) const DIRECTORY: ServedKey<Text> = ServedKey::optional(
     &["directory"],
     shape::text(),
-    "The directory of the tree in which the roles have theirs: without it the root of a tree that \
-     began empty, and `.pipeline` in a project.",
+    "Directory in the tree for the directories of the roles. Default: the root of a tree \
+             that started empty, and `.pipeline` in a project.",
     Harmless,
 );
 
 pub(crate) const PROJECT: ServedKey<Text> = ServedKey::optional(
     &["project"],
     shape::text(),
-    "What is worked on: `auto` for the repository around the directory that you stand in, if \
-     there is one, `none` for an empty tree, or a directory of a repository.",
+    "The project: `auto` for the repository that contains the current directory, if any, \
+             `none` for an empty tree, or a directory of a repository.",
     Inside(PathPurpose::Project),
 )
 .with_default("auto");
@@ -89,8 +89,8 @@ pub(crate) const PROJECT: ServedKey<Text> = ServedKey::optional(
 /// A pipeline.
 pub static WORKFLOW: KeySection = KeySection {
     path: "workflow",
-    doc: "Lets the agents work one after the other instead of all at once: each stage is a role with a \
-          branch of its own. `docs/pipelines.md` tells how.",
+    doc: "A pipeline: the agents work one after another instead of at the same time. Each stage is \
+          a role with its own branch; see `docs/pipelines.md`.",
     others: UnknownKeys::Refused,
     keys: &[
         TYPE.row(),

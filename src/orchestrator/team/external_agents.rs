@@ -40,7 +40,7 @@ impl AgentTeam {
             .filter(|member| is_unsandboxed(&member.config));
         let told = |member: &TeamMember| {
             format!(
-                "nothing holds the program of {}: it is given no path for writing but its workspace",
+                "the program of {} runs without a sandbox: its workspace is its only write path",
                 member.id
             )
         };
@@ -55,8 +55,12 @@ impl AgentTeam {
         models: Vec<AvailableModel>,
     ) -> Vec<AvailableModel> {
         let lodging = || {
-            let (commands, command) = self.environments.as_ref()?.external_agent(&member.id)?;
-            let (gate, ground) = (gate?, self.server_context.as_ref()?);
+            let (commands, command) = self
+                .resources
+                .environments
+                .as_ref()?
+                .external_agent(&member.id)?;
+            let (gate, ground) = (gate?, self.resources.server_context.as_ref()?);
             let log = format!("{}.{}.log", member.id, gate.phase());
             Some(AgentLaunchSetup {
                 command: command.clone(),

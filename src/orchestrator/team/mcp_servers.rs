@@ -65,19 +65,14 @@ impl AgentTeam {
         })
     }
 
-    /// Sets where servers write their output, so that they can be started.
-    pub fn set_server_context(&mut self, ground: ServerContext) {
-        self.server_context = Some(ground);
-    }
-
     /// Returns the servers of `member` in `phase`, none of them started; `None` if it has none.
     pub(super) fn servers(&self, member: &TeamMember, phase: Phase) -> Option<McpServers> {
-        let ground = self.server_context.as_ref()?;
+        let ground = self.resources.server_context.as_ref()?;
         if member.servers.is_empty() || self.delivery_access == DeliveryAccess::ReadOnly {
             return None;
         }
-        let shells = self.environments.as_ref();
-        let asker = self.approvals.as_ref();
+        let shells = self.resources.environments.as_ref();
+        let asker = self.resources.approvals.as_ref();
         let seconds = member.config.permissions.approval_timeout_seconds();
         let equipped = |serving: &MemberServer| {
             let name = serving.config.name();
@@ -111,7 +106,8 @@ impl AgentTeam {
             equipped,
             &member.config.tools,
             outside,
-            (&self.tool_lists, &self.server_pool),
+            &self.tool_lists,
+            &self.server_pool,
         ))
     }
 
@@ -181,7 +177,7 @@ pub(super) fn unmatched_rule_warnings(
         let server = server.config.name().as_str();
         let rules = rules.unmatched_at_server(server, &names);
         let rules = rules.filter(|rule| closed.iter().all(|closed| closed != *rule));
-        let says = |rule: &CallRule| format!("`{rule}` fits no tool that `{server}` offers");
+        let says = |rule: &CallRule| format!("`{rule}` matches no tool of `{server}`");
         rules.map(says).collect::<Vec<_>>()
     };
     servers.iter().flat_map(of_server).collect()

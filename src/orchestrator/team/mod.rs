@@ -139,26 +139,40 @@ pub struct AgentTeam {
     pub members: Vec<TeamMember>,
     config: Config,
     base: AbsPath,
-    conflicts: Option<ConflictPolicy>,
     delivery_access: DeliveryAccess,
-    environments: Option<AgentEnvironments>,
-    server_context: Option<ServerContext>,
+    resources: TeamResources,
     /// The tool lists that the servers of the run have sent.
     tool_lists: ToolListCache,
     /// The servers that members share.
     server_pool: ConnectionPool,
-    delivery_settings: Option<DeliverySettings>,
-    overlays: Option<OverlayFactory>,
-    approvals: Option<ApprovalBroker>,
-    hook_context: Option<HookRunContext>,
     /// The messages about servers that have been emitted: servers restart for each phase, and
     /// repeat them.
     reported: Mutex<BTreeSet<String>>,
 }
 
+/// What the members of a team work with. A dry run has none of it, and a single call only what it
+/// needs.
+#[derive(Debug, Default)]
+pub struct TeamResources {
+    /// The environments in which agents' commands run.
+    pub environments: Option<AgentEnvironments>,
+    /// Where servers write their output; without it, none is started.
+    pub server_context: Option<ServerContext>,
+    /// The policy that a final agent does not overwrite what the user changed since the run began.
+    pub conflicts: Option<ConflictPolicy>,
+    /// How the final agent's changes are delivered.
+    pub delivery: Option<DeliverySettings>,
+    /// Creates the final agents' overlays.
+    pub overlays: Option<OverlayFactory>,
+    /// Requests approval of the calls for which `permissions` requires it.
+    pub approvals: Option<ApprovalBroker>,
+    /// Where hooks are reported.
+    pub hook_context: Option<HookRunContext>,
+}
+
 /// Write access of the final agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum DeliveryAccess {
+pub enum DeliveryAccess {
     /// It may write where the grants allow it.
     ReadWrite,
     /// It may write to none of the user's paths: a replay delivers nothing.
@@ -166,12 +180,14 @@ enum DeliveryAccess {
 }
 
 impl AgentTeam {
-    /// Resolves all paths and assembles the team. Nothing is created and no model is asked.
+    /// Resolves all paths and assembles the team, without resources. Nothing is created and no
+    /// model is asked.
     pub fn assemble(
         config: &Config,
         layout: &RunLayout,
         base: &AbsPath,
         inherited: InheritedPaths<'_>,
+        delivery_access: DeliveryAccess,
     ) -> Result<Self> {
         let context = ContextGrants::resolve(config, layout, inherited)?;
         let mut sorted: Vec<&AgentId> = config.agents.iter().map(|agent| &agent.id).collect();
@@ -214,29 +230,18 @@ impl AgentTeam {
             members,
             config,
             base,
-            conflicts: None,
-            delivery_access: DeliveryAccess::ReadWrite,
-            environments: None,
-            server_context: None,
+            delivery_access,
+            resources: TeamResources::default(),
             tool_lists: ToolListCache::default(),
             server_pool: ConnectionPool::default(),
-            delivery_settings: None,
-            overlays: None,
-            approvals: None,
-            hook_context: None,
             reported: Mutex::default(),
         })
     }
 
-    /// Sets the policy that a final agent does not overwrite what the user changed since the run
-    /// began.
-    pub fn set_conflicts(&mut self, conflicts: ConflictPolicy) {
-        self.conflicts = Some(conflicts);
-    }
-
-    /// Sets how the final agent's changes are delivered.
-    pub fn set_delivery_settings(&mut self, deliveries: DeliverySettings) {
-        self.delivery_settings = Some(deliveries);
+    /// Returns the team with what it works with.
+    #[must_use]
+    pub fn with_resources(self, resources: TeamResources) -> Self {
+        Self { resources, ..self }
     }
 
     /// Starts the delivery of a final agent, if it delivers anything.
@@ -252,7 +257,12 @@ impl AgentTeam {
     pub fn delivery_settings(&self) -> Option<(&DeliverySettings, &ConflictPolicy)> {
         match self.delivery_access {
             DeliveryAccess::ReadWrite => {
-                Some((self.delivery_settings.as_ref()?, self.conflicts.as_ref()?))
+                let TeamResources {
+                    delivery,
+                    conflicts,
+                    ..
+                } = &self.resources;
+                delivery.as_ref().zip(conflicts.as_ref())
             }
             DeliveryAccess::ReadOnly => None,
         }
@@ -293,11 +303,6 @@ impl AgentTeam {
         }
     }
 
-    /// Sets where hooks are reported.
-    pub fn set_hook_context(&mut self, ground: HookRunContext) {
-        self.hook_context = Some(ground);
-    }
-
     /// Returns the paths of a run of this team.
     pub fn layout(&self, number: u32) -> RunLayout {
         RunLayout::plan(&self.config, &self.base, RunName::new(number))
@@ -309,6 +314,7 @@ impl AgentTeam {
             return Ok(None);
         }
         let commands = self
+            .resources
             .environments
             .as_ref()
             .and_then(|shells| shells.hook_environment(&member.id));
@@ -319,7 +325,7 @@ impl AgentTeam {
                 readable: self.hook_read_permissions(member)?,
             }),
         };
-        let ground = self.hook_context.as_ref();
+        let ground = self.resources.hook_context.as_ref();
         let setting = HookContext {
             session_id: ground.map(|ground| ground.session_id.clone()),
             project: grants::real_path(&self.base)?.to_abs(),
@@ -405,9 +411,17 @@ impl AgentTeam {
     /// overlays are set.
     pub fn check_runner(&self) -> Option<CheckRunner> {
         let checks = &self.config.checks.list;
-        let wings = self.overlays.clone().filter(|_| self.has_checks())?;
+        let wings = self
+            .resources
+            .overlays
+            .clone()
+            .filter(|_| self.has_checks())?;
         let candidate = |member: &TeamMember| {
-            let commands = self.environments.as_ref()?.check_environment(&member.id);
+            let commands = self
+                .resources
+                .environments
+                .as_ref()?
+                .check_environment(&member.id);
             let candidate = CheckedAgent {
                 grants: member.grants.clone(),
                 commands: commands.cloned(),
@@ -418,10 +432,9 @@ impl AgentTeam {
         Some(CheckRunner::new(checks.clone(), candidates, wings))
     }
 
-    /// Sets the broker that requests approval of the calls for which `permissions` requires it.
-    /// Fails if an agent could replace its socket.
-    pub fn set_approval_broker(&mut self, asker: ApprovalBroker) -> Result<()> {
-        if let Some(socket) = asker.socket() {
+    /// Fails if an agent could replace the socket of `broker`.
+    pub fn protect_socket(&self, broker: &ApprovalBroker) -> Result<()> {
+        if let Some(socket) = broker.socket() {
             // A socket cannot be granted itself; its directory can.
             let holder = socket.parent().unwrap_or_else(AbsPath::top);
             let real = grants::real_path(&holder)?;
@@ -431,30 +444,19 @@ impl AgentTeam {
             };
             if let Some(grant) = grants.find(is_open) {
                 let message = format!(
-                    "agents may write to `{}`, where the answers come from",
+                    "agents may write to `{}`, the location of the approval socket",
                     grant.root
                 );
                 return Err(Error::new(ErrorKind::Config, message)
-                    .with_hint("name a socket in a directory that is not opened to them"));
+                    .with_hint("use a socket in a directory that is not open to them"));
             }
         }
-        self.approvals = Some(asker);
         Ok(())
-    }
-
-    /// Sets the environments in which agents' commands run.
-    pub fn set_environments(&mut self, shells: AgentEnvironments) {
-        self.environments = Some(shells);
-    }
-
-    /// Sets the factory of the final agents' overlays.
-    pub fn set_overlays(&mut self, wings: OverlayFactory) {
-        self.overlays = Some(wings);
     }
 
     /// Removes overlays that are no longer needed. None may be in use.
     pub fn clear_overlays(&self, rest: PendingDelivery) -> Result<()> {
-        match &self.overlays {
+        match &self.resources.overlays {
             Some(wings) => wings.clear(rest),
             None => Ok(()),
         }
@@ -467,7 +469,7 @@ impl AgentTeam {
         member: &TeamMember,
         attempt: u32,
     ) -> Result<(Option<WriteOverlay>, Vec<String>)> {
-        match (&self.overlays, self.delivery_access) {
+        match (&self.resources.overlays, self.delivery_access) {
             (Some(wings), DeliveryAccess::ReadWrite) => {
                 let commands = self.command_environment(member);
                 let performance = OverlayPurpose::Final(attempt);
@@ -475,11 +477,6 @@ impl AgentTeam {
             }
             (Some(_), DeliveryAccess::ReadOnly) | (None, _) => Ok((None, Vec::new())),
         }
-    }
-
-    /// Disables writing to the user's paths, even for the final agent.
-    pub fn disable_delivery(&mut self) {
-        self.delivery_access = DeliveryAccess::ReadOnly;
     }
 
     /// Returns the member with this anonymous number.
@@ -496,7 +493,7 @@ impl AgentTeam {
         stage: Option<&WriteOverlay>,
     ) -> Result<Option<Gate>> {
         let seconds = member.config.permissions.approval_timeout_seconds();
-        let consult = self.approvals.as_ref();
+        let consult = self.resources.approvals.as_ref();
         let policy = GatePolicy {
             read_before_delete: member.config.read_before_delete,
             servers: self.servers(member, phase),
@@ -526,11 +523,12 @@ impl AgentTeam {
                 FolderGuard::On { .. } => ParentDirPolicy::Refused,
             },
             history: Arc::clone(&member.history),
-            conflicts: self.conflicts.clone(),
+            conflicts: self.resources.conflicts.clone(),
             commands: self.command_environment(member).cloned(),
             programs: self.program_environment(member).cloned(),
             bases: self
-                .delivery_settings
+                .resources
+                .delivery
                 .as_ref()
                 .map(|how| how.merge_bases.clone()),
             overlay: stage.cloned(),
@@ -596,12 +594,18 @@ impl AgentTeam {
 
     /// Returns the environment of `member`'s commands, once it exists.
     fn command_environment(&self, member: &TeamMember) -> Option<&ExecEnvironment> {
-        self.environments.as_ref()?.command_environment(&member.id)
+        self.resources
+            .environments
+            .as_ref()?
+            .command_environment(&member.id)
     }
 
     /// Returns the environment of `member`'s programs, once it exists.
     fn program_environment(&self, member: &TeamMember) -> Option<&ProgramEnvironment> {
-        self.environments.as_ref()?.program_environment(&member.id)
+        self.resources
+            .environments
+            .as_ref()?
+            .program_environment(&member.id)
     }
 
     /// Returns the description of its commands for `member`, if it may run some. Without
@@ -610,7 +614,7 @@ impl AgentTeam {
         let (commands, Some(_)) = (member.config.commands.as_ref()?, &member.workspace) else {
             return None;
         };
-        let shells = self.environments.as_ref();
+        let shells = self.resources.environments.as_ref();
         if shells.is_some_and(|shells| shells.is_rejected(&member.id)) {
             return None;
         }
@@ -618,16 +622,16 @@ impl AgentTeam {
             SandboxLevelChoice::Only(tier) => tier,
             SandboxLevelChoice::Auto => self
                 .command_environment(member)
-                .map_or(SandboxLevel::A, ExecEnvironment::sandbox_level),
+                .map_or(SandboxLevel::Overlay, ExecEnvironment::sandbox_level),
         };
         Some(CommandAccess {
             network: &commands.network,
             isolation: match tier {
                 _ if !commands.mode.is_local() => IsolationKind::Container,
-                SandboxLevel::A | SandboxLevel::B | SandboxLevel::D => {
+                SandboxLevel::Overlay | SandboxLevel::Namespaces | SandboxLevel::Unavailable => {
                     IsolationKind::PrivateNamespaces
                 }
-                SandboxLevel::C => IsolationKind::SharedWithHost,
+                SandboxLevel::Landlock => IsolationKind::SharedWithHost,
                 SandboxLevel::Off => IsolationKind::Unsandboxed,
             },
         })
@@ -673,7 +677,7 @@ impl AgentTeam {
             number: member.number,
             workspace: member.workspace.clone(),
             session: self
-                .model_session(member, (Phase::Coordination, None), task, line)
+                .model_session(member, Phase::Coordination, None, task, line)
                 .await?,
         })
     }
@@ -683,7 +687,8 @@ impl AgentTeam {
     pub async fn model_session(
         &self,
         member: &TeamMember,
-        (phase, stage): (Phase, Option<&WriteOverlay>),
+        phase: Phase,
+        stage: Option<&WriteOverlay>,
         first: &str,
         line: ModelConnection,
     ) -> Result<ModelSession> {

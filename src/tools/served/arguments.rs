@@ -118,7 +118,7 @@ impl ServedTool {
         };
         for (name, value) in arguments {
             let is_content = self.content.contains(name);
-            search.field(name, value, (search.root, is_content), DEPTH_MAX)?;
+            search.field(name, value, search.root, is_content, DEPTH_MAX)?;
         }
         let mut paths: Vec<UserPath> = Vec::new();
         for text in search.texts {
@@ -144,7 +144,8 @@ impl<'a> PathSearch<'a> {
         &mut self,
         name: &'a str,
         value: &'a Value,
-        (schema, is_content): (&'a Value, bool),
+        schema: &'a Value,
+        is_content: bool,
         depth: usize,
     ) -> Result<(), ArgumentFault> {
         let schema = self.resolve_reference(schema);
@@ -153,13 +154,14 @@ impl<'a> PathSearch<'a> {
             self.text(name)?;
         }
         let other = schema.get("additionalProperties").unwrap_or(&Value::Null);
-        self.value(value, (declared.unwrap_or(other), is_content), depth)
+        self.value(value, declared.unwrap_or(other), is_content, depth)
     }
 
     fn value(
         &mut self,
         value: &'a Value,
-        (schema, is_content): (&'a Value, bool),
+        schema: &'a Value,
+        is_content: bool,
         depth: usize,
     ) -> Result<(), ArgumentFault> {
         let below = depth.checked_sub(1).ok_or(ArgumentFault::TooDeep)?;
@@ -171,15 +173,15 @@ impl<'a> PathSearch<'a> {
             Value::Array(items) => {
                 let of_items = schema.get("items").unwrap_or(&Value::Null);
                 let mut items = items.iter();
-                items.try_for_each(|item| self.value(item, (of_items, is_content), below))
+                items.try_for_each(|item| self.value(item, of_items, is_content, below))
             }
             Value::Object(fields) => {
                 let mut fields = fields.iter();
                 fields.try_for_each(|(name, value)| {
                     if is_content {
-                        self.value(value, (&Value::Null, true), below)
+                        self.value(value, &Value::Null, true, below)
                     } else {
-                        self.field(name, value, (schema, false), below)
+                        self.field(name, value, schema, false, below)
                     }
                 })
             }

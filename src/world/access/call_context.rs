@@ -58,7 +58,8 @@ impl CallContext {
     /// if they changed the input, the call that replaces it; hooks are not run on that one again.
     pub(in crate::world) fn run_hooks(
         &self,
-        (hooks, moment): (Option<&HookRunner>, HookInvocation<'_>),
+        hooks: Option<&HookRunner>,
+        moment: HookInvocation<'_>,
         told: Option<&(String, Value)>,
         served: &ToolCatalogue,
     ) -> Result<(CallHookResult, Option<ToolCall>), Denial> {

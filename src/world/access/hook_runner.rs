@@ -137,7 +137,7 @@ impl HookRunner {
             Phase::Coordination => Some(self.0.round.load(Ordering::Relaxed)),
             Phase::Final => None,
         };
-        let request = request(&self.0.setting, (moment.phase, round), subject).to_string();
+        let request = request(&self.0.setting, moment.phase, round, subject).to_string();
         let asked = match CommandInterrupt::new() {
             Ok(interrupt) => {
                 let _watch = CancellationWatcher::spawn(moment.ended, &interrupt);
@@ -272,7 +272,7 @@ fn parse_outcome(hook: &Hook, finished: &CommandOutput) -> HookReply {
             let cause = format!("it wrote more than {OUTPUT_BYTES_MAX} bytes");
             Err(HookFailure::new(cause, stderr))
         }
-        ExitReason::Exited(status) => parse_answer(hook.event, *status, (&stdout.text, stderr)),
+        ExitReason::Exited(status) => parse_answer(hook.event, *status, &stdout.text, stderr),
         ExitReason::TimedOut => {
             let seconds = hook.timeout_seconds;
             Err(HookFailure::new(

@@ -146,16 +146,16 @@ pub(in crate::world) fn cannot_open(root: &RealPath, fault: FileSystemError) -> 
     if fault.is_missing_feature() {
         Error::new(
             ErrorKind::Environment,
-            "the kernel does not offer `openat2`, which keeps agents inside their directories",
+            "the kernel lacks `openat2`, which restricts agents to their directories",
         )
         .with_hint(
-            "use Linux 5.6 or newer, or a container runtime whose filter lets `openat2` through",
+            "use Linux 5.6 or newer, or a container runtime whose seccomp profile allows `openat2`",
         )
     } else {
         Error::new(
             ErrorKind::Config,
-            format!("cannot open `{root}`, which was to be given to an agent: {fault}"),
+            format!("cannot open `{root}` for an agent: {fault}"),
         )
-        .with_hint("name a directory that exists and that you may enter")
+        .with_hint("use an existing directory that you can access")
     }
 }

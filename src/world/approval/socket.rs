@@ -47,11 +47,11 @@ struct ElicitationReply {
 pub fn expect_socket(socket: &AbsPath) -> crate::error::Result<AbsPath> {
     let message = match file::kind(socket) {
         Ok(found) if found.is_socket() => return dir::resolve(socket).map(|real| real.to_abs()),
-        Ok(_) => format!("`{socket}` is no socket"),
-        Err(error) => format!("nobody listens at `{socket}`: {error}"),
+        Ok(_) => format!("`{socket}` is not a socket"),
+        Err(error) => format!("no program listens on `{socket}`: {error}"),
     };
     Err(Error::new(ErrorKind::Usage, message).with_hint(
-        "start the program that answers first; `--ask-file` names the socket that it made",
+        "start the program that answers first; `--approval-socket` names the socket that it creates",
     ))
 }
 
@@ -60,7 +60,7 @@ pub fn expect_socket(socket: &AbsPath) -> crate::error::Result<AbsPath> {
 pub async fn request_approval(socket: &AbsPath, question: &str) -> Result<ApprovalReply, String> {
     let mut reply: ApprovalReply = exchange(socket, question).await?;
     if reply.answer == ApprovalAnswer::Nobody {
-        return Err(format!("whoever listens at `{socket}` does not answer"));
+        return Err(format!("the program at `{socket}` does not answer"));
     }
     reply.reason = reply
         .reason
@@ -79,15 +79,16 @@ pub async fn request_elicitation(
 
 async fn exchange<R: DeserializeOwned>(socket: &AbsPath, question: &str) -> Result<R, String> {
     let stream = UnixStream::connect(socket.as_path()).await;
-    let mut stream = stream.map_err(|error| format!("nobody listens at `{socket}`: {error}"))?;
-    let broke = |error: std::io::Error| format!("the question to `{socket}` broke off: {error}");
+    let mut stream =
+        stream.map_err(|error| format!("no program listens on `{socket}`: {error}"))?;
+    let broke = |error: std::io::Error| format!("the request to `{socket}` failed: {error}");
     let line = format!("{question}\n");
     stream.write_all(line.as_bytes()).await.map_err(broke)?;
     let mut answer = String::new();
     let mut bounded = BufReader::new(stream.take(ANSWER_BYTES_MAX));
     bounded.read_line(&mut answer).await.map_err(broke)?;
     if answer.trim().is_empty() {
-        return Err(format!("whoever listens at `{socket}` gave no answer"));
+        return Err(format!("the program at `{socket}` gave no answer"));
     }
     let reply = serde_json::from_str(answer.trim());
     reply.map_err(|error| format!("`{socket}` gave no answer: {error}"))

@@ -70,6 +70,6 @@ const HINTS: &[(&[Errno], &str)] = &[
     (&[Errno::ROFS], "the file system is mounted read-only"),
     (
         &[Errno::ACCESS, Errno::PERM],
-        "check who may write to it and the directory that holds it",
+        "check the permissions of it and its parent directory",
     ),
 ];

@@ -336,7 +336,7 @@ impl JournalState {
 fn unknown_record(path: &AbsPath) -> Error {
     Error::new(
         ErrorKind::Environment,
-        format!("`{path}` is no journal that this version of massgen can read"),
+        format!("`{path}` is not a journal that this version of massgen can read"),
     )
     .with_hint("it may have been written by a later version")
 }

@@ -4,7 +4,7 @@
 use crate::error::Result;
 use crate::path::AbsPath;
 use crate::world::delivery::journal::{self, DeliveryProgress};
-use crate::world::delivery::session::{DeliverySession, OpenSession};
+use crate::world::delivery::session::{DeliverySession, JournalSession};
 use crate::world::delivery::store::OpenDelivery;
 use crate::world::store::delivery_names::names;
 use crate::world::sys::state_files::clear;
@@ -25,9 +25,11 @@ pub fn recover(deliveries: &AbsPath) -> Result<Vec<String>> {
         match recovered {
             Ok(None) => {}
             Ok(Some(note)) => {
-                notes.push(format!("the delivery of `{name}` was broken off: {note}"));
+                notes.push(format!("the delivery of `{name}` was interrupted: {note}"));
             }
-            Err(error) => notes.push(format!("the delivery of `{name}` is still open: {error:#}")),
+            Err(error) => notes.push(format!(
+                "cannot recover the interrupted delivery of `{name}`: {error:#}"
+            )),
         }
     }
     Ok(notes)
@@ -56,10 +58,10 @@ pub(super) fn recover_delivery(delivery: &OpenDelivery) -> Result<Option<String>
             Ok(Some("nothing had been changed yet".to_owned()))
         }
         DeliveryProgress::Open { way, only, turned } => {
-            let session = OpenSession { way, start };
+            let session = JournalSession { way, start };
             work.resume(session, only.as_ref(), turned)?;
             let note = if turned {
-                "it was taken back"
+                "it was rolled back"
             } else {
                 "it was completed"
             };

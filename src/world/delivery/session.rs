@@ -23,7 +23,7 @@ pub(super) type SkippedSteps = BTreeMap<u32, SwapOutcome>;
 
 /// A session that is open in the journal.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct OpenSession {
+pub(super) struct JournalSession {
     /// Its direction.
     pub(super) way: StepDirection,
     /// The offset of its line in the journal, in bytes.
@@ -44,9 +44,10 @@ enum RollbackResult {
 impl RollbackResult {
     fn message(self) -> &'static str {
         match self {
-            Self::Done => "nothing was changed: what had been done was taken back",
+            Self::Done => "nothing was changed: the changes so far were rolled back",
             Self::NextStartRollsBack => {
-                "what had been done could not be taken back yet; the next start does it"
+                "the changes so far could not be rolled back yet; the next start of massgen does \
+                 it"
             }
             Self::NextStartCompletes => {
                 "the rollback could not be recorded; the next start completes the delivery"
@@ -195,7 +196,7 @@ impl DeliverySession {
         self.sync_slots()?;
         let which = self.selected_steps(only.as_ref());
         self.journal.sync()?;
-        let session = OpenSession {
+        let session = JournalSession {
             way,
             start: self.journal.len(),
         };
@@ -215,7 +216,7 @@ impl DeliverySession {
     /// Resumes an interrupted session.
     pub(super) fn resume(
         &mut self,
-        session: OpenSession,
+        session: JournalSession,
         only: Option<&Vec<u32>>,
         turned: bool,
     ) -> Result<()> {
@@ -237,7 +238,11 @@ impl DeliverySession {
     }
 
     /// Takes the steps and ends the session. If one fails, the earlier ones are rolled back.
-    fn run_steps(&mut self, session: OpenSession, which: &BTreeSet<u32>) -> Result<SkippedSteps> {
+    fn run_steps(
+        &mut self,
+        session: JournalSession,
+        which: &BTreeSet<u32>,
+    ) -> Result<SkippedSteps> {
         let open = self.journal.len();
         let taken = self.take_all(session.way, which).and_then(|left| {
             self.settle(which)?;
@@ -261,7 +266,7 @@ impl DeliverySession {
 
     /// Rolls back the steps of a session. If the journal cannot be written, as on a full disk, it is
     /// truncated to what it was before the session.
-    fn roll_back(&mut self, session: OpenSession, which: &BTreeSet<u32>) -> RollbackResult {
+    fn roll_back(&mut self, session: JournalSession, which: &BTreeSet<u32>) -> RollbackResult {
         let noted = self
             .journal
             .add(&JournalRecord::Turned)

@@ -143,13 +143,13 @@ pub fn find(wanted: &str, deliveries: &AbsPath, usage: DeliveryUse) -> Result<St
     };
     found.cloned().ok_or_else(|| {
         let message = if wanted == LAST {
-            format!("there is no delivery in `{deliveries}`")
+            format!("no deliveries in `{deliveries}`")
         } else {
-            format!("there is no delivery of a run `{wanted}`")
+            format!("no delivery of run `{wanted}`")
         };
         Error::new(ErrorKind::Usage, message)
-            .with_hint("`massgen logs list` shows the runs of this directory")
-            .with_hint("only runs with a path to write to deliver something")
+            .with_hint("see `massgen logs list` for the runs of this directory")
+            .with_hint("only runs with a write path have deliveries")
     })
 }
 
@@ -181,9 +181,9 @@ impl OpenDelivery {
     pub fn open(deliveries: &AbsPath, name: &str) -> Result<Self> {
         let place = DeliveryDir(deliveries.join(name));
         if !dir::is_owned_by_user(&place.0) {
-            let message = format!("`{}` is no directory of yours", place.0);
+            let message = format!("`{}` is not a directory of yours", place.0);
             return Err(Error::new(ErrorKind::Environment, message)
-                .with_hint("massgen takes nothing back that somebody else may have written"));
+                .with_hint("massgen reverts only deliveries that you own"));
         }
         let name = name.to_owned();
         let lock = lock_delivery(&place.0, &name)?;
@@ -379,5 +379,5 @@ fn lock_delivery(path: &AbsPath, name: &str) -> Result<Option<DirLock>> {
         ErrorKind::Environment,
         format!("the delivery of `{name}` is in use"),
     )
-    .with_hint("wait until the run, or the other command, has ended"))
+    .with_hint("wait until the run or the other command ends"))
 }

@@ -188,7 +188,7 @@ impl ApplyTransaction<'_> {
                     owner: self.owner(entry),
                 };
                 let size_bytes = meta.version.size_bytes;
-                slot::create_from_content(slots, &name, (&content, size_bytes), &looks)
+                slot::create_from_content(slots, &name, &content, size_bytes, &looks)
                     .map(|filled| file_state(&filled))
             }
         }
@@ -334,7 +334,7 @@ fn keep_ours(
             owner: None,
         };
         let waiting = temporary_name();
-        slot::create_from_content(&dir, &waiting, (&content, meta.version.size_bytes), &looks)?;
+        slot::create_from_content(&dir, &waiting, &content, meta.version.size_bytes, &looks)?;
         dir.rename_over(&waiting, &dir, name)
     };
     copied().map_err(|fault| delivery_error("keep our version of", path, fault))?;

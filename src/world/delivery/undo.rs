@@ -221,7 +221,7 @@ impl AppliedDelivery {
                 (DeliveryChoice::Left, _) if entry.conflict.is_some() => {
                     UndoOutcome::Left("it was changed since")
                 }
-                (DeliveryChoice::Left, _) => UndoOutcome::Left("it holds files that stay"),
+                (DeliveryChoice::Left, _) => UndoOutcome::Left("it contains files that are kept"),
             };
             if entry.is_listed() || matches!(outcome, UndoOutcome::Left(_)) {
                 rows.push(UndoRow {
@@ -248,7 +248,7 @@ impl AppliedDelivery {
             let path = self.work.path(&step);
             let special = self.work.site(step.root)?.special_file(&step);
             if let Some(kind) = special.map_err(|fault| delivery_error("look at", &path, fault))? {
-                let message = format!("`{path}` is {kind} by now, which could not be kept");
+                let message = format!("`{path}` is now {kind}, which could not be kept");
                 return Err(Error::new(ErrorKind::Usage, message)
                     .with_hint("move it away first; nothing was changed"));
             }
@@ -429,8 +429,8 @@ pub fn refuse_outside(roots: &[AbsPath], here: &AbsPath, named: &[AbsPath]) -> R
         None => Ok(()),
         Some(root) => Err(Error::new(
             ErrorKind::Usage,
-            format!("`{root}` lies outside of the current directory"),
+            format!("`{root}` is outside the current directory"),
         )
-        .with_hint(format!("name it if you mean it: `--path {root}`"))),
+        .with_hint(format!("to include it, name it: `--path {root}`"))),
     }
 }

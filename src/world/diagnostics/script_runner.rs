@@ -139,6 +139,6 @@ impl ScriptRunner {
 }
 
 fn no_shell() -> Error {
-    Error::new(ErrorKind::Environment, "there is no `bash` in `PATH`")
-        .with_hint("install bash: commands are run by it")
+    Error::new(ErrorKind::Environment, "`bash` not found in `PATH`")
+        .with_hint("install bash, which runs commands")
 }

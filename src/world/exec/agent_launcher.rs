@@ -77,7 +77,8 @@ impl AgentLauncher {
 
     /// Returns the path of massgen's executable as the external agent sees it.
     pub fn own_executable() -> Result<AbsPath> {
-        let ours = AbsPath::new(OURS).ok_or_else(|| Error::bug("no name for the program"))?;
+        let ours =
+            AbsPath::new(OURS).ok_or_else(|| Error::bug("cannot name the program's executable"))?;
         dir::resolve(&ours).map(|real| real.to_abs())
     }
 
@@ -155,13 +156,13 @@ pub fn find_program(command: &[String], path: &str, package: Option<&str>) -> Re
     };
     let place = place.and_then(|place| dir::resolve(&place).ok());
     let Some(place) = place else {
-        let message = format!("the program `{name}` is not there");
+        let message = format!("program `{name}` not found");
         let error = Error::new(ErrorKind::Environment, message);
         return Err(match package {
             Some(package) => error
                 .with_hint(format!("install it: npm install -g {package}"))
-                .with_hint("or name it: `command: [/path/of/the/program]`"),
-            None => error.with_hint("install it, or name its whole path in `command`"),
+                .with_hint("or set its path: `command: [/path/of/the/program]`"),
+            None => error.with_hint("install it, or set its absolute path in `command`"),
         });
     };
     let mut words = vec![place.to_string()];

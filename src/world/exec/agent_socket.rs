@@ -95,7 +95,7 @@ pub fn query(socket: &AbsPath, question: &str) -> std::result::Result<String, St
         stream.take(ANSWER_BYTES_MAX).read_to_string(&mut answer)?;
         Ok(answer)
     };
-    let answer = asked().map_err(|error| format!("the run cannot be asked: {error}"))?;
+    let answer = asked().map_err(|error| format!("cannot send a request to the run: {error}"))?;
     if answer.is_empty() {
         return Err("the run gave no answer".to_owned());
     }

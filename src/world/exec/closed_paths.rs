@@ -35,7 +35,7 @@ pub(super) fn closed_paths(gate: &Gate, tier: SandboxLevel) -> Result<ClosedPath
     let rules = gate.path_rules();
     let hides = |rule: &PathRule| rule.blocks(Permission::Read);
     // At sandbox level C nothing inside a writable directory can be kept read-only.
-    let masks = |rule: &PathRule| tier != SandboxLevel::C && rule.blocks(Permission::Write);
+    let masks = |rule: &PathRule| tier != SandboxLevel::Landlock && rule.blocks(Permission::Write);
     let (hides, masks) = (rules.iter().any(hides), rules.iter().any(masks));
     let mut names = 0_usize;
     for root in gate.trees() {

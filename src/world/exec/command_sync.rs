@@ -78,7 +78,7 @@ pub(super) fn user_trees(gate: &Gate) -> Vec<ResolvedPath> {
 /// so at sandbox level C and when the whole agent works on an overlay.
 pub(super) fn writes_user_trees(gate: &Gate, commands: &ExecEnvironment) -> bool {
     let is_staged = gate.overlay().is_some();
-    commands.sandbox_level() != SandboxLevel::C && !is_staged && !user_trees(gate).is_empty()
+    commands.sandbox_level() != SandboxLevel::Landlock && !is_staged && !user_trees(gate).is_empty()
 }
 
 impl PostCommandSync {

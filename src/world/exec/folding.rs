@@ -35,7 +35,7 @@ pub(super) fn expect_one_spelling(
 ) -> Result<(), ToolError> {
     if matches!(
         confinement.tier,
-        SandboxLevel::C | SandboxLevel::D | SandboxLevel::Off
+        SandboxLevel::Landlock | SandboxLevel::Unavailable | SandboxLevel::Off
     ) {
         return Ok(());
     }
@@ -138,7 +138,7 @@ fn not_held(closed: &AbsPath, place: &ResolvedPath, other: &OsStr) -> ToolError 
     let why = format!(
         "`{closed}` is to stay closed, and its disk takes `{other}` for `{}` too, which the kernel \
          does not: nothing would keep a command out\n\
-         hint: set `command_line_sandbox: C`, move the directory to another disk, or open less of it",
+         hint: set `command_line_sandbox: landlock`, move the directory to another disk, or open less of it",
         place.real()
     );
     cannot_run(&why)

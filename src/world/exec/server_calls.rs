@@ -38,7 +38,7 @@ pub async fn connect(gate: &Gate) -> Result<Vec<String>> {
     let given_up = CancellationToken::new();
     let _guard = given_up.clone().drop_guard();
     let met = spawn_blocking(move || connect_blocking(&servers, &gate, &given_up)).await;
-    met.map_err(|_| Error::bug("the servers could not be met"))?
+    met.map_err(|_| Error::bug("cannot connect to the servers"))?
 }
 
 /// Blocks, because starting servers is the work of threads.
@@ -51,13 +51,12 @@ fn connect_blocking(
     let met = Handle::current().block_on(async {
         tokio::select! {
             met = servers.connect(&launcher) => met,
-            () = given_up.cancelled() => Err("nobody waits for the servers any more".to_owned()),
+            () = given_up.cancelled() => Err("the servers are no longer needed".to_owned()),
         }
     });
     met.map_err(|why| {
-        Error::new(ErrorKind::Environment, why).with_hint(
-            "see `docs/mcp.md` for what a server may do where it runs, and what to open for it",
-        )
+        Error::new(ErrorKind::Environment, why)
+            .with_hint("see `docs/mcp.md` for the restrictions of servers and how to grant access")
     })
 }
 
@@ -81,7 +80,7 @@ pub(super) fn call(
     let calling = async {
         tokio::select! {
             answered = servers.call(call, &launcher) => answered,
-            () = wait_until_raised(interrupt) => Err("nobody waits for the call any more".to_owned()),
+            () = wait_until_raised(interrupt) => Err("the call was cancelled".to_owned()),
         }
     };
     let answered = Handle::current().block_on(calling);
@@ -127,7 +126,7 @@ fn launch(
         InstanceSharing::PerAgent => (gate, None),
         InstanceSharing::One => {
             let common = gate.shared_servers();
-            let common = common.ok_or("nothing is known of what all agents may do")?;
+            let common = common.ok_or("the common grants of all agents are unknown")?;
             (common, Some(commands.directories().home()))
         }
     };

@@ -105,10 +105,10 @@ impl Checkout {
         if real == root.join(below) {
             return Ok(());
         }
-        let message = format!("`{below}` of the tree is a link that leads to `{real}`");
+        let message = format!("`{below}` in the tree is a symlink to `{real}`");
         Err(Error::new(ErrorKind::Environment, message)
-            .with_hint("if another role merged it, take that out: massgen revert RUN --role OTHER")
-            .with_hint("a role can be started afresh: massgen reset --role NAME"))
+            .with_hint("if another role merged it, revert that: massgen revert RUN --role OTHER")
+            .with_hint("or reset the role: massgen reset --role NAME"))
     }
 
     /// Removes the agent's repository from the checkout, if there is one.
@@ -183,10 +183,9 @@ impl Checkout {
         }
         let paths: Vec<&[u8]> = paths.iter().map(Vec::as_slice).collect();
         let skip = ["update-index", "--skip-worktree", "-z", "--stdin"];
-        let files = (&self.dir, &self.index);
         let paths = paths.join(&0);
         self.hub
-            .query_worktree_with_input(files, &skip, &paths)
+            .query_worktree_with_input(&self.dir, &self.index, &skip, &paths)
             .await
     }
 
@@ -208,7 +207,7 @@ impl Checkout {
         let each = format!("--exclude-per-directory={IGNORE}");
         let mut list = vec!["ls-files", "--others", "-z", &each];
         list.extend(rules.as_deref());
-        let told = self.hub.query_worktree((&dir, &no_index), &list).await?;
+        let told = self.hub.query_worktree(&dir, &no_index, &list).await?;
         let files = nul_separated(&told).filter(|name| !name.ends_with(b"/"));
         let prefix = own.dir.as_path().as_os_str().as_bytes();
         let mut paths: Vec<Vec<u8>> = files.map(|name| [prefix, b"/", name].concat()).collect();
@@ -218,9 +217,8 @@ impl Checkout {
         paths.extend(output.map(|output| output.as_bytes().to_vec()));
         let paths = paths.join(&0);
         let add = ["update-index", "--add", "-z", "--stdin"];
-        let files = (&self.dir, &self.index);
         self.hub
-            .query_worktree_with_input(files, &add, &paths)
+            .query_worktree_with_input(&self.dir, &self.index, &add, &paths)
             .await
     }
 
@@ -265,17 +263,19 @@ impl Checkout {
             [index_row(ABSENT, &nothing, dir), inside].concat()
         });
         let rows = rows.collect::<Vec<_>>().concat();
-        self.hub.fill_index((&self.dir, &self.index), &rows).await
+        self.hub.fill_index(&self.dir, &self.index, &rows).await
     }
 
     async fn try_ask(&self, arguments: &[&str]) -> Result<GitOutput> {
-        let files = (&self.dir, &self.index);
-        self.hub.try_query_worktree(files, arguments).await
+        self.hub
+            .try_query_worktree(&self.dir, &self.index, arguments)
+            .await
     }
 
     async fn ask(&self, arguments: &[&str]) -> Result<Vec<u8>> {
-        let files = (&self.dir, &self.index);
-        self.hub.query_worktree(files, arguments).await
+        self.hub
+            .query_worktree(&self.dir, &self.index, arguments)
+            .await
     }
 }
 

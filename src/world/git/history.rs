@@ -133,6 +133,6 @@ fn parse_commit(told: &str) -> Result<GitCommit> {
 }
 
 fn unreadable() -> Error {
-    let message = "git told of its history in a form that massgen does not know";
+    let message = "git printed its history in an unknown format";
     Error::new(ErrorKind::Environment, message)
 }

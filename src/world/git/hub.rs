@@ -238,14 +238,15 @@ impl Hub {
     /// Returns the files in which two trees (or commits) differ, in the order of their paths.
     pub async fn changed_files(&self, from: &ObjectId, to: &ObjectId) -> Result<Vec<ChangedFile>> {
         let read = |about: &str, path: &[u8]| row(about, lossy(path));
-        self.diff_trees((from, to), read).await
+        self.diff_trees(from, to, read).await
     }
 
     /// Applies `read` to each file in which two trees differ: to git's status of the file, and its
     /// path.
     pub(super) async fn diff_trees<T>(
         &self,
-        (from, to): (&ObjectId, &ObjectId),
+        from: &ObjectId,
+        to: &ObjectId,
         read: impl Fn(&str, &[u8]) -> Option<T>,
     ) -> Result<Vec<T>> {
         let words = [
@@ -265,7 +266,7 @@ impl Hub {
         let mut rows = Vec::new();
         while let (Some(about), Some(path)) = (parts.next(), parts.next()) {
             let row = read(&lossy(about), path);
-            rows.push(row.ok_or_else(|| self.git_error(&words, "its answer is no list"))?);
+            rows.push(row.ok_or_else(|| self.git_error(&words, "its output is not a list"))?);
         }
         Ok(rows)
     }
@@ -290,58 +291,67 @@ impl Hub {
     /// Runs git on the files in `dir`, whose index is `index`.
     pub(super) async fn query_worktree(
         &self,
-        (dir, index): (&AbsPath, &AbsPath),
+        dir: &AbsPath,
+        index: &AbsPath,
         words: &[&str],
     ) -> Result<Vec<u8>> {
-        self.query_other_worktree((&self.dir, dir, index), words)
+        self.query_other_worktree(&self.dir, dir, index, words)
             .await
     }
 
     /// Like [`Hub::query_worktree`], but returns the output whatever git's exit status.
     pub(super) async fn try_query_worktree(
         &self,
-        (dir, index): (&AbsPath, &AbsPath),
+        dir: &AbsPath,
+        index: &AbsPath,
         words: &[&str],
     ) -> Result<GitOutput> {
-        self.try_with((&self.dir, dir, index), words, b"").await
+        self.try_with(&self.dir, dir, index, words, b"").await
     }
 
     /// Like [`Hub::query_worktree`], but git reads `input`.
     pub(super) async fn query_worktree_with_input(
         &self,
-        (dir, index): (&AbsPath, &AbsPath),
+        dir: &AbsPath,
+        index: &AbsPath,
         words: &[&str],
         input: &[u8],
     ) -> Result<()> {
-        let files = (&self.dir, dir, index);
-        self.ask_with(files, words, input).await.map(drop)
+        let output = self.ask_with(&self.dir, dir, index, words, input);
+        output.await.map(drop)
     }
 
     /// Runs git on the files in `dir` of the repository `git_dir`, whose index is `index`.
     pub(super) async fn query_other_worktree(
         &self,
-        files: (&AbsPath, &AbsPath, &AbsPath),
+        git_dir: &AbsPath,
+        dir: &AbsPath,
+        index: &AbsPath,
         words: &[&str],
     ) -> Result<Vec<u8>> {
-        self.ask_with(files, words, b"").await
+        self.ask_with(git_dir, dir, index, words, b"").await
     }
 
     async fn ask_with(
         &self,
-        files: (&AbsPath, &AbsPath, &AbsPath),
+        git_dir: &AbsPath,
+        dir: &AbsPath,
+        index: &AbsPath,
         words: &[&str],
         input: &[u8],
     ) -> Result<Vec<u8>> {
-        let answer = self.try_with(files, words, input).await?;
+        let answer = self.try_with(git_dir, dir, index, words, input).await?;
         match answer.code {
             0 => Ok(answer.output),
-            _ => Err(GitInvocation::new(files.1, words).git_error(&answer.errors)),
+            _ => Err(GitInvocation::new(dir, words).git_error(&answer.errors)),
         }
     }
 
     async fn try_with(
         &self,
-        (git_dir, dir, index): (&AbsPath, &AbsPath, &AbsPath),
+        git_dir: &AbsPath,
+        dir: &AbsPath,
+        index: &AbsPath,
         words: &[&str],
         input: &[u8],
     ) -> Result<GitOutput> {
@@ -364,11 +374,12 @@ impl Hub {
     /// in `dir`.
     pub(super) async fn fill_index(
         &self,
-        (dir, index): (&AbsPath, &AbsPath),
+        dir: &AbsPath,
+        index: &AbsPath,
         rows: &[u8],
     ) -> Result<()> {
         let words = ["update-index", "-z", "--index-info"];
-        self.query_worktree_with_input((dir, index), &words, rows)
+        self.query_worktree_with_input(dir, index, &words, rows)
             .await
     }
 
@@ -442,7 +453,7 @@ impl Hub {
 pub(super) fn parse_id(answer: &[u8]) -> Result<ObjectId> {
     let text = text(answer)?;
     ObjectId::parse(text).ok_or_else(|| {
-        let message = "git answered with what is no name of an object";
+        let message = "git printed an invalid object name";
         Error::new(ErrorKind::Environment, message)
     })
 }

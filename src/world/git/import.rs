@@ -75,7 +75,7 @@ impl Hub {
     /// # Errors
     /// massgen cannot write to one of the paths.
     pub async fn changes(&self, from: &ObjectId, to: &ObjectId) -> Result<ImportChanges> {
-        let changes = self.diff_trees((from, to), change).await?;
+        let changes = self.diff_trees(from, to, change).await?;
         Ok(changes.into_iter().collect())
     }
 
@@ -87,13 +87,12 @@ impl Hub {
         changes: &ImportChanges,
     ) -> Result<Vec<RelPath>> {
         let stage = StagingDirectory::new(self.dir())?;
-        let before = (disk, stage.path().join("before"));
-        let after = (disk, stage.path().join("after"));
+        let (before, after) = (stage.path().join("before"), stage.path().join("after"));
         let unlike_before = self
-            .differing_files(before, changes, |change| change.before.as_ref())
+            .differing_files(disk, &before, changes, |change| change.before.as_ref())
             .await?;
         let unlike_after = self
-            .differing_files(after, changes, |change| change.after.as_ref())
+            .differing_files(disk, &after, changes, |change| change.after.as_ref())
             .await?;
         let both = unlike_before.intersection(&unlike_after);
         Ok(both.cloned().collect())
@@ -106,8 +105,8 @@ impl Hub {
         changes: &ImportChanges,
     ) -> Result<Vec<RelPath>> {
         let stage = StagingDirectory::new(self.dir())?;
-        let after = (disk, stage.path().join("after"));
-        let unlike = self.differing_files(after, changes, |change| change.after.as_ref());
+        let after = stage.path().join("after");
+        let unlike = self.differing_files(disk, &after, changes, |change| change.after.as_ref());
         Ok(unlike.await?.into_iter().collect())
     }
 
@@ -115,11 +114,11 @@ impl Hub {
     /// `None`, the files that exist.
     async fn differing_files(
         &self,
-        (disk, index): (WorkingTree<'_>, AbsPath),
+        disk: WorkingTree<'_>,
+        index: &AbsPath,
         changes: &ImportChanges,
         version: impl Fn(&ImportChange) -> Option<&TreeFile>,
     ) -> Result<BTreeSet<RelPath>> {
-        let files = (disk.root, &index);
         let mut rows = Vec::new();
         let mut unlike = BTreeSet::new();
         for (path, change) in changes {
@@ -127,11 +126,13 @@ impl Hub {
                 Some(version) => rows.extend(row(version, path)),
                 None if !exists(disk.root, path) => {}
                 None if file::is_directory(&disk.root.join(path.as_path()))
-                    && self.are_all_changed(files, path, changes).await? => {}
+                    && self
+                        .are_all_changed(disk.root, index, path, changes)
+                        .await? => {}
                 None => drop(unlike.insert(path.clone())),
             }
         }
-        self.fill_index(files, &rows).await?;
+        self.fill_index(disk.root, index, &rows).await?;
         // Unlike `git diff-files`, it reads files whose timestamps it does not know.
         let ask = [
             "diff",
@@ -144,7 +145,7 @@ impl Hub {
             "--ignore-submodules=dirty",
         ];
         let told = self
-            .query_worktree(files, &disk.line_ends.with_options(&ask))
+            .query_worktree(disk.root, index, &disk.line_ends.with_options(&ask))
             .await?;
         unlike.extend(paths(&told));
         Ok(unlike)
@@ -153,7 +154,8 @@ impl Hub {
     /// Returns whether all files on the disk below a directory are among `changes`.
     async fn are_all_changed(
         &self,
-        (root, index): (&AbsPath, &AbsPath),
+        root: &AbsPath,
+        index: &AbsPath,
         dir: &RelPath,
         changes: &ImportChanges,
     ) -> Result<bool> {
@@ -161,7 +163,7 @@ impl Hub {
         // A missing index knows no file, so these are all.
         let unknown = index.parent().unwrap_or_else(AbsPath::top).join("none");
         let list = ["ls-files", "--others", "-z", "--", &below];
-        let told = self.query_worktree((root, &unknown), &list).await?;
+        let told = self.query_worktree(root, &unknown, &list).await?;
         Ok(paths(&told).all(|path| changes.contains_key(&path)))
     }
 
@@ -169,7 +171,8 @@ impl Hub {
     /// `.gitattributes` specify.
     pub async fn lay_out(
         &self,
-        (tree, changes): (&ObjectId, &ImportChanges),
+        tree: &ObjectId,
+        changes: &ImportChanges,
         to: WorkingTree<'_>,
     ) -> Result<()> {
         let dir = to.root;
@@ -177,7 +180,7 @@ impl Hub {
         let stage = StagingDirectory::new(self.dir())?;
         let index = stage.path().join("index");
         let all = ["read-tree", tree.as_str()];
-        self.query_worktree((dir, &index), &all).await?;
+        self.query_worktree(dir, &index, &all).await?;
         let after = changes.iter().filter(|(_, change)| change.after.is_some());
         let paths: Vec<&[u8]> = after
             .map(|(path, _)| path.as_path().as_os_str().as_bytes())
@@ -185,7 +188,7 @@ impl Hub {
         let write = ["checkout-index", "--force", "--quiet", "-z", "--stdin"];
         let write = to.line_ends.with_options(&write);
         let paths = paths.join(&0);
-        self.query_worktree_with_input((dir, &index), &write, &paths)
+        self.query_worktree_with_input(dir, &index, &write, &paths)
             .await
     }
 

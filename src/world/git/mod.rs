@@ -181,7 +181,7 @@ impl GitProgram {
     pub async fn find(env: &BTreeMap<String, String>) -> Result<Self> {
         let path_variable = env.get("PATH").map(String::as_str).unwrap_or_default();
         let missing = || {
-            Error::new(ErrorKind::Environment, "there is no `git` in `PATH`")
+            Error::new(ErrorKind::Environment, "`git` not found in `PATH`")
                 .with_hint("install git 2.38 or newer")
         };
         let program = process::find("git", path_variable).ok_or_else(missing)?;
@@ -201,7 +201,7 @@ impl GitProgram {
             Some(version) if version >= VERSION_MIN => Ok(git),
             Some(_) | None => {
                 let message = format!(
-                    "git says `{}`: expected version 2.38 or newer",
+                    "git reports `{}`: expected version 2.38 or newer",
                     single_line(&said, FAULT_CHARS_MAX)
                 );
                 Err(Error::new(ErrorKind::Environment, message).with_hint("install a newer git"))
@@ -224,7 +224,7 @@ impl GitProgram {
         let arguments: Vec<&str> = settings.chain(call.arguments.iter().copied()).collect();
         let env = [("PATH", self.path.as_str())];
         let env = env.iter().chain(ENVIRONMENT).chain(call.env).copied();
-        self.run(call, (&arguments, &ProcessEnvironment::from_variables(env)))
+        self.run(call, &arguments, &ProcessEnvironment::from_variables(env))
             .await
     }
 
@@ -267,13 +267,14 @@ impl GitProgram {
     /// Runs git with the user's settings and returns its output, whatever its exit status. Only for
     /// commands that run nothing that comes with a repository.
     async fn try_as_user(&self, call: GitInvocation<'_>) -> Result<GitOutput> {
-        self.run(call, (call.arguments, &self.listed)).await
+        self.run(call, call.arguments, &self.listed).await
     }
 
     async fn run(
         &self,
         call: GitInvocation<'_>,
-        (arguments, env): (&[&str], &ProcessEnvironment),
+        arguments: &[&str],
+        env: &ProcessEnvironment,
     ) -> Result<GitOutput> {
         let program = ProgramInvocation {
             path: &self.program,

@@ -37,11 +37,11 @@ impl NextIndex {
         let mut words = vec!["read-tree", "-m", "-i"];
         words.extend(project.head.as_ref().map(ObjectId::as_str));
         words.push(commit.as_str());
-        let files = (&project.root, &next);
-        hub.query_worktree(files, &words).await?;
+        hub.query_worktree(&project.root, &next, &words).await?;
         // Its exit status shows whether files differ, which is the user's business.
         let refresh = ["update-index", "-q", "--refresh", "--ignore-submodules"];
-        hub.try_query_worktree(files, &refresh).await?;
+        hub.try_query_worktree(&project.root, &next, &refresh)
+            .await?;
         let lock = GitLockFile::acquire(&project.index, &next)?
             .ok_or_else(|| busy_error(&project.index))?;
         if version_of(&project.index) != before {

@@ -33,9 +33,9 @@ impl FoundRepository<'_> {
     pub(super) fn foreign_reason(&self) -> Result<Option<String>> {
         let dot = self.root.join(DOT_GIT);
         if file::is_link(&dot) {
-            return Ok(Some(format!("its `{DOT_GIT}` is a link")));
+            return Ok(Some(format!("its `{DOT_GIT}` is a symlink")));
         }
-        let elsewhere = || Some(format!("its `{DOT_GIT}` leads to `{}`", self.common));
+        let elsewhere = || Some(format!("its `{DOT_GIT}` points to `{}`", self.common));
         let is_inside = file::kind(&dot).is_ok_and(|kind| kind.is_dir());
         let belongs = if is_inside {
             is_same_dir(&dot, self.git_dir)? && is_same_dir(&dot, self.common)?
@@ -52,7 +52,7 @@ impl FoundRepository<'_> {
         }
         let own = dir::resolve(self.common)?.as_path().join("objects");
         let is_own = dir::resolve(self.objects)?.as_path() == own;
-        Ok((!is_own).then(|| "its objects are a link".to_owned()))
+        Ok((!is_own).then(|| "its object directory is a symlink".to_owned()))
     }
 
     /// Returns whether the shared repository lists this working tree as one of its own.

@@ -99,7 +99,7 @@ impl PrivateRepository<'_> {
     async fn ask(self, words: &[&str]) -> Result<Vec<u8>> {
         let index = self.git_dir.join("index");
         self.hub
-            .query_other_worktree((self.git_dir, self.dir, &index), words)
+            .query_other_worktree(self.git_dir, self.dir, &index, words)
             .await
     }
 }

@@ -46,10 +46,7 @@ impl ProjectRepository {
     /// It is unusable: it has no working tree, or some of its objects are only on another machine.
     pub async fn discover(git: &GitProgram, dir: &AbsPath) -> Result<Option<Self>> {
         if dir.as_path().as_os_str().as_bytes().contains(&b'\n') {
-            return Err(unusable_repository(
-                dir,
-                "a name on the way to it has two lines",
-            ));
+            return Err(unusable_repository(dir, "its path contains a line break"));
         }
         let asked = [
             "rev-parse",
@@ -70,10 +67,8 @@ impl ProjectRepository {
         let answer = look.run(&asked).await?;
         if answer.code != 0 {
             return match look.run(&["rev-parse", "--is-bare-repository"]).await?.code {
-                0 => Err(
-                    unusable_repository(dir, "it is a repository without a tree of files")
-                        .with_hint("begin in a clone of it that has one"),
-                ),
+                0 => Err(unusable_repository(dir, "it is a bare repository")
+                    .with_hint("start in a clone with a work tree")),
                 _ => Ok(None),
             };
         }
@@ -88,11 +83,10 @@ impl ProjectRepository {
         else {
             return Err(unusable_repository(
                 dir,
-                "git does not tell where its parts are",
+                "git does not print the paths of the repository",
             ));
         };
-        look.expect_own((&root, &git_dir, &common, &objects))
-            .await?;
+        look.expect_own(&root, &git_dir, &common, &objects).await?;
         let format = lines.next().unwrap_or("sha1").to_owned();
         if let Some(remote) = look.setting("extensions.partialClone").await? {
             let why = format!("some of its objects are only at `{remote}`");
@@ -154,11 +148,14 @@ impl RepositoryProbe<'_> {
     /// directory.
     async fn expect_own(
         self,
-        (root, git_dir, common, objects): (&AbsPath, &AbsPath, &AbsPath, &AbsPath),
+        root: &AbsPath,
+        git_dir: &AbsPath,
+        common: &AbsPath,
+        objects: &AbsPath,
     ) -> Result<()> {
         let stood_in = dir::resolve(self.dir)?;
         if !stood_in.as_path().starts_with(root.as_path()) {
-            let why = format!("its files are said to be in `{root}`, and this is not in there");
+            let why = format!("its work tree is `{root}`, which does not contain this directory");
             return Err(
                 unusable_repository(self.dir, &why).with_hint("see `git config core.worktree`")
             );
@@ -172,13 +169,12 @@ impl RepositoryProbe<'_> {
         };
         match found.foreign_reason()? {
             None => Ok(()),
-            Some(why) => Err(
-                unusable_repository(root, &format!("{why}, which does not name it"))
-                    .with_hint("begin where that repository is")
-                    .with_hint(
-                        "or let it name this directory: `git config core.worktree DIRECTORY`",
-                    ),
-            ),
+            Some(why) => Err(unusable_repository(
+                root,
+                &format!("{why}, which does not refer to it"),
+            )
+            .with_hint("start in that repository")
+            .with_hint("or make it refer to this directory: `git config core.worktree DIRECTORY`")),
         }
     }
 
@@ -197,14 +193,14 @@ impl RepositoryProbe<'_> {
         if answer.code == 0 || !answer.errors.contains(DUBIOUS) {
             return Ok(());
         }
-        let why = "it belongs to another user, and you have not said that you trust it";
+        let why = "it belongs to another user and is not trusted";
         Err(unusable_repository(self.dir, why)
-            .with_hint("`git status` there says how that is said")
-            .with_hint("or work without it: `project: none` under `workflow`"))
+            .with_hint("run `git status` there to see how to trust it")
+            .with_hint("or do not use it: `project: none` under `workflow`"))
     }
 }
 
 fn unusable_repository(dir: &AbsPath, why: &str) -> Error {
-    let message = format!("the repository at `{dir}` cannot be worked on: {why}");
+    let message = format!("the repository at `{dir}` cannot be used: {why}");
     Error::new(ErrorKind::Environment, message)
 }

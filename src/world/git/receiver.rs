@@ -100,10 +100,10 @@ impl CommitReceiver<'_> {
             None if !unmerged.is_empty() => "merge",
             None => return Ok(()),
         };
-        let message = format!("a {what} is half done in `{}`", self.project.root);
+        let message = format!("a {what} is in progress in `{}`", self.project.root);
         Err(Error::new(ErrorKind::Denied, message)
-            .with_hint("end it or break it off, and apply again; `git status` says how")
-            .with_hint("or deliver the files alone: `--as files`"))
+            .with_hint("finish or abort it, then apply again; see `git status`")
+            .with_hint("or deliver only files: `--history none`"))
     }
 
     /// Points the branch that is checked out to `commit`, whose files are on the disk, and updates
@@ -112,11 +112,7 @@ impl CommitReceiver<'_> {
     /// # Errors
     /// Another git is working, or the branch does not point to the project's head: nothing has
     /// changed then.
-    pub async fn advance(
-        self,
-        commit: &ObjectId,
-        (author, why): (&CommitAuthor, &str),
-    ) -> Result<()> {
+    pub async fn advance(self, commit: &ObjectId, author: &CommitAuthor, why: &str) -> Result<()> {
         let next = NextIndex::lock(self.hub, self.project, commit).await?;
         // From here on, no other git changes the branch or checks out another.
         let branch = format!("{BRANCHES}{}", self.expect_unmoved().await?);
@@ -146,19 +142,19 @@ impl CommitReceiver<'_> {
     ///
     /// # Errors
     /// The push failed; git has printed why.
-    pub fn push(self, (remote, branch): (&str, &str)) -> Result<()> {
+    pub fn push(self, remote: &str, branch: &str) -> Result<()> {
         let reference = format!("{BRANCHES}{branch}");
         let words = ["push", "--", remote, &reference];
         let git = self.hub.git();
-        let ended = process::run_for_user(&git.program, &words, (&self.project.root, &git.whole))
+        let ended = process::run_for_user(&git.program, &words, &self.project.root, &git.whole)
             .map_err(|error| Error::io("cannot start git", error))?;
         if ended == Some(0) {
             return Ok(());
         }
-        let message = format!("`{branch}` could not be pushed to `{remote}`");
+        let message = format!("cannot push `{branch}` to `{remote}`");
         Err(
             Error::new(ErrorKind::Environment, message).with_hint(format!(
-                "what was applied is committed; push it yourself: git push {remote} {branch}"
+                "the applied changes are committed; push them yourself: git push {remote} {branch}"
             )),
         )
     }

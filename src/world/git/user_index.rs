@@ -26,7 +26,7 @@ impl ProjectRepository {
         // Inspecting a submodule would run programs that its settings name.
         let submodules = "--ignore-submodules=dirty";
         let asked = ["diff-index", "--name-only", "-z", submodules, head.as_str()];
-        let told = hub.query_worktree((&self.root, &index), &asked).await?;
+        let told = hub.query_worktree(&self.root, &index, &asked).await?;
         Ok(nul_separated(&told).map(lossy).collect())
     }
 

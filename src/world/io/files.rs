@@ -33,7 +33,7 @@ pub fn read_capped(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {
 /// read or change it.
 pub fn read_secret(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {
     let exposed = |why: &str| {
-        let message = format!("`{path}` holds a secret, and {why}");
+        let message = format!("`{path}` contains a secret, and {why}");
         Error::new(ErrorKind::Config, message)
     };
     match file::read_secret_capped(path, bytes_max) {
@@ -43,7 +43,7 @@ pub fn read_secret(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {
                 .with_hint(format!("chmod 600 '{path}'")))
         }
         Ok(Err(SecretExposure::OfAnotherUser)) => Err(exposed("another user owns it")
-            .with_hint("copy it, so that the file is your own, and name the copy")),
+            .with_hint("copy it, so that you own the file, and use the copy")),
         Err(error) => check_read(path, bytes_max, Err(error)),
     }
 }
@@ -58,7 +58,7 @@ pub fn read_own(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {
             Err(refused("everybody may change").with_hint(format!("chmod o-w '{path}'")))
         }
         Ok(Err(SecretExposure::OfAnotherUser)) => {
-            Err(refused("another user owns").with_hint("put a file of your own there"))
+            Err(refused("another user owns").with_hint("replace it by a file that you own"))
         }
         Err(error) => check_read(path, bytes_max, Err(error)),
     }
@@ -79,7 +79,7 @@ fn check_read(
         Ok(Some(bytes)) => Ok(Some(bytes)),
         Ok(None) => Err(
             Error::io(format!("cannot read `{path}`"), IoKind::FileTooLarge.into())
-                .with_hint(format!("a file of at most {bytes_max} bytes is expected")),
+                .with_hint(format!("expected a file of at most {bytes_max} bytes")),
         ),
         Err(error) if is_missing(error.kind()) => Ok(None),
         Err(error) => Err(state_files::file_error("read", path.as_path(), error)),

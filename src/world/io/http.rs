@@ -35,7 +35,7 @@ struct HttpClientPair {
 
 /// Why the client could not be set up.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("the HTTP client cannot be set up: {0}")]
+#[error("cannot set up the HTTP client: {0}")]
 pub struct HttpSetupError(String);
 
 impl HttpClient {

@@ -41,7 +41,12 @@ pub fn locate(path: &AbsPath) -> Result<LocatedPath> {
     let place = match follow_path(&ground, path.as_path(), FinalLink::Followed) {
         Ok(FollowedPath::Place(place)) => place,
         Ok(FollowedPath::Stuck(_, obstacle)) => return Err(cannot_open_error(path, obstacle)),
-        Ok(FollowedPath::Nowhere) => return Err(cannot_open_error(path, "its links lead nowhere")),
+        Ok(FollowedPath::Nowhere) => {
+            return Err(cannot_open_error(
+                path,
+                "its symlinks form a loop or are broken",
+            ));
+        }
         Err(fault) => return Err(open_error(path, fault)),
     };
     let below = |root: &RealPath| place.below(root).unwrap_or_default();
@@ -63,7 +68,7 @@ fn open_error(path: &AbsPath, fault: FileSystemError) -> Error {
             ErrorKind::Environment,
             format!("cannot open `{path}`: {fault}"),
         )
-        .with_hint("see whether the limit of open files is met: `ulimit -n`");
+        .with_hint("check the limit of open files: `ulimit -n`");
     }
     cannot_open_error(path, fault)
 }

@@ -108,7 +108,8 @@ impl McpClient {
     /// Starts a program and initializes a session with it.
     pub(super) async fn connect_program(
         launch: ServerLaunch,
-        (log, listener): (StderrFilter, Option<ServerListener>),
+        log: StderrFilter,
+        listener: Option<ServerListener>,
         time_max: Duration,
     ) -> Result<Self, String> {
         let ServerLaunch {
@@ -132,7 +133,7 @@ impl McpClient {
                 });
             }
             Ok(Err(why)) => why,
-            Err(_) => format!("it did not answer in {} s", time_max.as_secs()),
+            Err(_) => format!("no answer within {} s", time_max.as_secs()),
         };
         Err(format!("{fault}{}", exit_report(&program)))
     }
@@ -168,7 +169,8 @@ impl McpClient {
         let service = if let Some(manager) = signed_in {
             let client = AuthClient::new(client, manager);
             Box::pin(remote::initialize_remote(
-                (remote, client),
+                remote,
+                client,
                 listener,
                 &changes,
                 credentials,
@@ -176,7 +178,8 @@ impl McpClient {
             .await
         } else {
             Box::pin(remote::initialize_remote(
-                (remote, client),
+                remote,
+                client,
                 listener,
                 &changes,
                 credentials,
@@ -311,7 +314,7 @@ impl McpClient {
 
 /// Error for a server that requests input in the middle of a call.
 fn wants_input() -> McpClientError {
-    McpClientError::Failed("it asks for something that nobody is here to give".to_owned())
+    McpClientError::Failed("it asks for something that no user is there to answer".to_owned())
 }
 
 /// Initializes a session with a program. Messages that are too long or have too many values are skipped.
@@ -379,7 +382,7 @@ async fn page(
         let next = page.get("nextCursor").and_then(Value::as_str);
         return Ok((tools.collect(), next.map(str::to_owned)));
     }
-    let why = "what it says of its tools is no list of tools";
+    let why = "its reply is not a list of tools";
     Err(McpClientError::Failed(why.to_owned()))
 }
 

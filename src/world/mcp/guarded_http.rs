@@ -37,7 +37,7 @@ impl OAuthHttpClient for GuardedHttpClient {
                 return Err(why.into());
             }
             let answered = tokio::time::timeout(REQUEST_TIME_MAX, self.answer(request)).await;
-            answered.unwrap_or_else(|_| Err("it did not answer".into()))
+            answered.unwrap_or_else(|_| Err("no answer".into()))
         })
     }
 }
@@ -54,9 +54,7 @@ impl GuardedHttpClient {
         let mut body = Vec::new();
         while let Some(bytes) = answer.chunk().await.map_err(failed)? {
             if body.len().saturating_add(bytes.len()) > ANSWER_BYTES_MAX {
-                return Err(
-                    format!("`{place}` answered more than {ANSWER_BYTES_MAX} bytes").into(),
-                );
+                return Err(format!("`{place}` sent more than {ANSWER_BYTES_MAX} bytes").into());
             }
             body.extend_from_slice(&bytes);
         }
@@ -74,7 +72,7 @@ pub(super) fn address_fault(addresses: AddressPolicy, url: &Url) -> Option<Strin
     let place = display_url(url);
     if is_closed {
         return Some(format!(
-            "`{place}` would be sent secrets in the clear: only `https` is used to sign in"
+            "`{place}` would receive secrets unencrypted: signing in requires `https`"
         ));
     }
     let why = addresses.url_fault(url)?.trim_start_matches("`url` ");
@@ -114,10 +112,10 @@ mod tests {
             ..closed
         };
         check(closed, "https://login.example/token", None);
-        check(closed, "http://login.example/token", Some("in the clear"));
-        check(here, "http://login.example/token", Some("in the clear"));
-        check(private, "http://10.0.0.1/token", Some("in the clear"));
-        check(closed, "file:///etc/passwd", Some("in the clear"));
+        check(closed, "http://login.example/token", Some("unencrypted"));
+        check(here, "http://login.example/token", Some("unencrypted"));
+        check(private, "http://10.0.0.1/token", Some("unencrypted"));
+        check(closed, "file:///etc/passwd", Some("unencrypted"));
         check(closed, "http://127.0.0.1/token", Some("this machine"));
         check(closed, "https://localhost/token", Some("this machine"));
         check(here, "http://127.0.0.1/token", None);

@@ -217,7 +217,8 @@ impl McpServers {
         equipped: Vec<ServerSetup>,
         filter: &ToolFilter,
         outside: SideEffectPolicy,
-        (known, pool): (&ToolListCache, &ConnectionPool),
+        known: &ToolListCache,
+        pool: &ConnectionPool,
     ) -> Self {
         let place = |equipped| ServerHandle {
             seat: pool.slot(equipped),
@@ -271,7 +272,7 @@ impl McpServers {
                 let listed = self.ask_for_tools(place, &link, LIST_TIME_MAX).await;
                 notes.extend(listed.err().map(|why| {
                     place.seen.store(UNHEARD, Ordering::Relaxed);
-                    format!("{why}; its tools stay as they were")
+                    format!("{why}; its list of tools is unchanged")
                 }));
             }
         }
@@ -288,7 +289,7 @@ impl McpServers {
         launcher: ServerLauncher<'_>,
     ) -> Result<ServerReply, String> {
         let seat = self.slot(&call.server);
-        let seat = seat.ok_or_else(|| format!("there is no server `{}`", call.server))?;
+        let seat = seat.ok_or_else(|| format!("no server `{}`", call.server))?;
         let config = &seat.equipped.config;
         let link = seat.connection(launcher).await?;
         let asked = link.ask(call.operation, &call.tool, call.arguments.clone());
@@ -296,9 +297,7 @@ impl McpServers {
         let fault = match link.with_timeout(time_max, asked).await {
             Some(Ok(answered)) => return Ok(answered),
             Some(Err(fault)) => fault,
-            None => {
-                McpClientError::Failed(format!("it did not answer in {} s", config.call_seconds))
-            }
+            None => McpClientError::Failed(format!("no answer within {} s", config.call_seconds)),
         };
         Err(seat.describe_fault(&link, fault))
     }
@@ -318,7 +317,7 @@ impl McpServers {
         place.seen.store(link.changes(), Ordering::Relaxed);
         let listed = timeout(time_max, link.tools()).await;
         let seconds = time_max.as_secs();
-        let late = || McpClientError::Failed(format!("it did not list its tools in {seconds} s"));
+        let late = || McpClientError::Failed(format!("no list of tools within {seconds} s"));
         let tools = listed.unwrap_or_else(|_| Err(late()));
         let tools: Arc<[ServerToolDescription]> = tools
             .map_err(|fault| seat.describe_fault(link, fault))?
@@ -367,7 +366,8 @@ impl ConnectionSlot {
         if state.starts >= STARTS_MAX {
             let words = before.unwrap_or_default();
             return Err(format!(
-                "the server `{name}` was started {STARTS_MAX} times and is not started again{words}"
+                "the server `{name}` was started {STARTS_MAX} times and will not be started \
+                 again{words}"
             ));
         }
         state.starts = state.starts.saturating_add(1);
@@ -416,11 +416,11 @@ impl ConnectionSlot {
                 let launch = launcher(wanted).map_err(failed)?;
                 let log = client::log_to(log.clone(), redactor.clone());
                 let opened =
-                    McpClient::connect_program(launch, (log, listener), START_TIME_MAX).await;
+                    McpClient::connect_program(launch, log, listener, START_TIME_MAX).await;
                 opened.map_err(failed)
             }
             (ServerTransport::Program(_), None) => {
-                Err(failed("nothing on this machine can hold it".to_owned()))
+                Err(failed("no sandbox is available for it".to_owned()))
             }
         }
     }
@@ -446,15 +446,14 @@ impl ConnectionSlot {
             McpClientError::Failed(why) => why,
             McpClientError::Gone => "it has ended".to_owned(),
             McpClientError::Closed(_) if self.has_own_credentials() => {
-                "it does not take what `headers` says of who asks".to_owned()
+                "it rejects the credentials in `headers`".to_owned()
             }
             McpClientError::Closed(None) => format!(
-                "it wants to know who asks: sign in with `massgen mcp login {name}`, or add its \
+                "it requires authentication: sign in with `massgen mcp login {name}`, or add its \
                  token to `headers`"
             ),
             McpClientError::Closed(Some(scopes)) => format!(
-                "it wants rights that you have not given: sign in again with \
-                 `massgen mcp login {name}{}`",
+                "it requires more scopes: sign in again with `massgen mcp login {name}{}`",
                 sign_in_command(&scopes)
             ),
         }
@@ -482,5 +481,5 @@ fn sign_in_command(scopes: &str) -> String {
 
 fn timeout_message() -> String {
     let seconds = START_TIME_MAX.as_secs();
-    format!("it did not answer in {seconds} s")
+    format!("no answer within {seconds} s")
 }

@@ -44,7 +44,8 @@ pub(super) fn client(remote: &RemoteServer) -> Result<Client, String> {
 /// the server does not support Streamable HTTP, the older protocol is used. `changes` counts how
 /// often its tools have changed; `credentials` are redacted from its messages.
 pub(super) async fn initialize_remote<C: SseHttpClient>(
-    (remote, client): (&RemoteServer, C),
+    remote: &RemoteServer,
+    client: C,
     listener: Option<&ServerListener>,
     changes: &Arc<AtomicUsize>,
     credentials: &Credentials,
@@ -150,9 +151,9 @@ impl RemoteConnectError {
     fn without_sse(self, before: Option<String>) -> Self {
         match (self, before) {
             (Self::Failed(why), Some(before)) => Self::Failed(format!(
-                "it answers neither streamable http nor sse: {before}; {why}"
+                "it supports neither streamable HTTP nor SSE: {before}; {why}"
             )),
-            (Self::Failed(why), None) => Self::Failed(format!("it does not answer sse: {why}")),
+            (Self::Failed(why), None) => Self::Failed(format!("it does not support SSE: {why}")),
             (refusal @ Self::SignIn { .. }, _) => refusal,
         }
     }

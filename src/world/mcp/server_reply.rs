@@ -104,10 +104,11 @@ fn part(part: &ContentBlock, album: &mut ImageCollector) -> String {
     match part {
         ContentBlock::Text(text) => sanitize(&text.text),
         ContentBlock::Image(image) => image_note(&image.data, album)
-            .unwrap_or_else(|why| unsupported_note("image", (&image.mime_type, &image.data), &why)),
+            .unwrap_or_else(|why| unsupported_note("image", &image.mime_type, &image.data, &why)),
         ContentBlock::Audio(audio) => unsupported_note(
             "audio",
-            (&audio.mime_type, &audio.data),
+            &audio.mime_type,
+            &audio.data,
             &"models are given none",
         ),
         ContentBlock::Resource(resource) => contents(&resource.resource, album),
@@ -124,7 +125,7 @@ fn contents(contents: &ResourceContents, album: &mut ImageCollector) -> String {
         } => {
             let mime_type = mime_type.as_deref().unwrap_or("unknown");
             image_note(blob, album)
-                .unwrap_or_else(|why| unsupported_note("data", (mime_type, blob), &why))
+                .unwrap_or_else(|why| unsupported_note("data", mime_type, blob, &why))
         }
         _ => note("a part of a kind that is not known"),
     }
@@ -137,7 +138,7 @@ fn image_note(base64: &str, album: &mut ImageCollector) -> Result<String, ImageR
 }
 
 /// Describes content that is neither text nor an accepted image, by its type and its data.
-fn unsupported_note(what: &str, (mime_type, base64): (&str, &str), why: &dyn Display) -> String {
+fn unsupported_note(what: &str, mime_type: &str, base64: &str, why: &dyn Display) -> String {
     let bytes = base64.trim_end_matches('=').len().saturating_mul(3) / 4;
     let mime_type = row(mime_type);
     note(format_args!(

@@ -181,7 +181,8 @@ async fn challenge(server: &RemoteServer) -> Result<Option<String>> {
     let client = remote::client(server).map_err(|why| refusal(&why))?;
     let asking = async {
         match remote::initialize_remote(
-            (server, client),
+            server,
+            client,
             None,
             &Arc::default(),
             &Credentials::default(),
@@ -212,7 +213,7 @@ async fn manager(server: &RemoteServer) -> std::result::Result<AuthorizationMana
 
 /// Parses the URL `place`, which comes from the server or a third party, if the config allows it.
 fn check_address(server: &RemoteServer, place: &str) -> Result<Url> {
-    let no_address = |_| refusal(&format!("{} is no address", escape_name(place)));
+    let no_address = |_| refusal(&format!("{} is not a URL", escape_name(place)));
     let url = Url::parse(place).map_err(no_address)?;
     match address_fault(server.addresses, &url) {
         Some(why) => Err(refusal(&why)),

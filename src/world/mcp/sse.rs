@@ -73,7 +73,7 @@ impl<C: SseHttpClient> SseTransport<C> {
         let opened = timeout(PLACE_TIME_MAX, Self::begin(remote, client)).await;
         opened.unwrap_or_else(|_| {
             let seconds = PLACE_TIME_MAX.as_secs();
-            let why = format!("it did not say in {seconds} s where messages are sent to");
+            let why = format!("no `endpoint` event within {seconds} s");
             Err(SseTransportError::Message(why))
         })
     }
@@ -128,7 +128,7 @@ impl<C: SseHttpClient> Transport<RoleClient> for SseTransport<C> {
             if event.name.is_none_or(|name| name == "message") {
                 match serde_json::from_str(&event.data) {
                     Ok(message) => return Some(message),
-                    Err(error) => tracing::debug!(%error, "an event is no message"),
+                    Err(error) => tracing::debug!(%error, "an event is not a message"),
                 }
             }
         }
@@ -158,7 +158,7 @@ fn open_error(error: StreamableHttpError<reqwest::Error>) -> SseTransportError {
         return SseTransportError::Message(format!("HTTP {}", StatusCode::METHOD_NOT_ALLOWED));
     }
     if let StreamableHttpError::UnexpectedContentType(_) = error {
-        return SseTransportError::Message("it answers with no stream of events".to_owned());
+        return SseTransportError::Message("its reply is not an event stream".to_owned());
     }
     error.into()
 }
@@ -185,19 +185,19 @@ fn check_posted(
 /// Resolves the endpoint for messages to the server at `url` from its `first` event.
 fn endpoint_url(url: &Url, first: Option<&McpSseEvent>) -> Result<Url, String> {
     let Some(McpSseEvent { name, data }) = first else {
-        return Err("its stream ended before it said where messages are sent to".to_owned());
+        return Err("its stream ended before the `endpoint` event".to_owned());
     };
     let name = name.as_deref().unwrap_or("message");
     if name != "endpoint" {
-        return Err(format!("its first event is `{name}`, and not `endpoint`"));
+        return Err(format!("its first event is `{name}`, not `endpoint`"));
     }
     let named = Some(data.trim()).filter(|named| named.len() <= PLACE_BYTES_MAX);
     let named = named.and_then(|named| url.join(named).ok());
-    let place = named.ok_or("what it names to send messages to is no address")?;
+    let place = named.ok_or("its `endpoint` event contains no URL")?;
     let (origin, own) = (&place[..Position::BeforePath], &url[..Position::BeforePath]);
     if origin != own {
         return Err(format!(
-            "it wants messages to be sent to `{origin}`, and is itself at `{own}`"
+            "its endpoint is at `{origin}`, but the server is at `{own}`"
         ));
     }
     Ok(place)
@@ -240,16 +240,16 @@ mod tests {
             "file:///etc/passwd",
             "blob:https://e.org/1",
         ] {
-            check(elsewhere, Err("and is itself at `https://e.org`"));
+            check(elsewhere, Err("but the server is at `https://e.org`"));
         }
         check(
             "https://other.org/message",
-            Err("to be sent to `https://other.org`, and is itself at `https://e.org`"),
+            Err("endpoint is at `https://other.org`, but the server is at `https://e.org`"),
         );
-        check("https://[/", Err("is no address"));
+        check("https://[/", Err("contains no URL"));
         let long = "a".repeat(PLACE_BYTES_MAX);
         check(&long, Ok(&format!("https://e.org/mcp/{long}")));
-        check(&format!("{long}a"), Err("is no address"));
+        check(&format!("{long}a"), Err("contains no URL"));
     }
 
     #[test]

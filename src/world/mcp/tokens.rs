@@ -106,7 +106,7 @@ impl TokenFile {
             return Ok(BTreeMap::new());
         };
         let damaged = || {
-            let message = format!("`{}` is no file of tokens", self.0);
+            let message = format!("`{}` is not a valid token file", self.0);
             Error::new(ErrorKind::Environment, message)
                 .with_hint("move it away, and sign in again with `massgen mcp login`")
         };
@@ -184,7 +184,7 @@ impl ServerTokens {
     pub(super) async fn lock(&self) -> Result<Option<DirLock>> {
         let file = self.file.clone();
         let turn = tokio::task::spawn_blocking(move || file.lock()).await;
-        turn.map_err(|_| Error::bug("nobody could wait for the file of tokens"))?
+        turn.map_err(|_| Error::bug("cannot lock the token file"))?
     }
 
     /// Returns a redactor for all secrets that were sent to the server or its authorization server.

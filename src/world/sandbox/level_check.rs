@@ -40,8 +40,12 @@ struct LevelCheckCase {
     tried_in: &'static [SandboxLevel],
 }
 
-const ALL: &[SandboxLevel] = &[SandboxLevel::A, SandboxLevel::B, SandboxLevel::C];
-const NAMESPACES: &[SandboxLevel] = &[SandboxLevel::A, SandboxLevel::B];
+const ALL: &[SandboxLevel] = &[
+    SandboxLevel::Overlay,
+    SandboxLevel::Namespaces,
+    SandboxLevel::Landlock,
+];
+const NAMESPACES: &[SandboxLevel] = &[SandboxLevel::Overlay, SandboxLevel::Namespaces];
 
 const ATTEMPTS: &[LevelCheckCase] = &[
     check_case("writing inside", "echo x > new", ALL, ALL),
@@ -73,7 +77,7 @@ const ATTEMPTS: &[LevelCheckCase] = &[
         "changing the rights of the project",
         "chmod 700 ../project/known",
         &[],
-        &[SandboxLevel::C],
+        &[SandboxLevel::Landlock],
     ),
     check_case(
         "finding a route",
@@ -176,7 +180,7 @@ impl LevelCheckDirectories {
             Err(cannot) => return Err(Error::bug(cannot.to_string())),
         };
         let interrupt = CommandInterrupt::new();
-        let interrupt = interrupt.map_err(|error| Error::io("cannot try a sandbox", error))?;
+        let interrupt = interrupt.map_err(|error| Error::io("cannot test a sandbox", error))?;
         let wait = CommandWaitLimits {
             time_max: TIME_MAX,
             output_bytes_max: OUTPUT_BYTES_MAX,
@@ -185,7 +189,7 @@ impl LevelCheckDirectories {
         };
         Ok(match sandbox.run(&confinement, wait) {
             Ok(finished) => reported_deviation(tier, &finished.ended),
-            Err(error) => Some(format!("no process can be started in it: {error}")),
+            Err(error) => Some(format!("cannot start a process in it: {error}")),
         })
     }
 
@@ -226,8 +230,8 @@ impl LevelCheckDirectories {
         let expected = [
             ("outside/new", false),
             ("inside/new", true),
-            ("project/new", tier == SandboxLevel::B),
-            ("upper/new", tier == SandboxLevel::A),
+            ("project/new", tier == SandboxLevel::Namespaces),
+            ("upper/new", tier == SandboxLevel::Overlay),
         ];
         let wrong = expected
             .iter()
@@ -271,11 +275,11 @@ fn reported_deviation(tier: SandboxLevel, ended: &ExitReason) -> Option<String> 
                 format!("{} does not work", attempt.what)
             }
             Some((_, attempt)) => format!("{} is possible", attempt.what),
-            None => format!("the trial ended with status {status}"),
+            None => format!("the test ended with status {status}"),
         }),
         ExitReason::Signalled(_)
         | ExitReason::TimedOut
         | ExitReason::Interrupted
-        | ExitReason::DiskFull(_) => Some(format!("the trial broke off: {ended}")),
+        | ExitReason::DiskFull(_) => Some(format!("the test failed: {ended}")),
     }
 }

@@ -131,35 +131,37 @@ mod tests {
     fn a_level_that_held_is_known_for_the_same_facts_only() {
         let home = Home::new();
         let own = executable("/proc/self/exe");
-        assert!(!home.contains(SandboxLevel::A));
-        home.record().add(SandboxLevel::A, (&own, &home.path));
-        assert!(home.contains(SandboxLevel::A));
-        assert!(!home.contains(SandboxLevel::B));
+        assert!(!home.contains(SandboxLevel::Overlay));
+        home.record().add(SandboxLevel::Overlay, (&own, &home.path));
+        assert!(home.contains(SandboxLevel::Overlay));
+        assert!(!home.contains(SandboxLevel::Namespaces));
         let other = executable("/bin/sh");
         let with_other = home
             .record()
-            .contains(SandboxLevel::A, (&other, &home.path));
+            .contains(SandboxLevel::Overlay, (&other, &home.path));
         assert!(!with_other, "another program");
         let elsewhere = executable("/proc");
-        let there = home.record().contains(SandboxLevel::A, (&own, &elsewhere));
+        let there = home
+            .record()
+            .contains(SandboxLevel::Overlay, (&own, &elsewhere));
         assert!(!there, "another file system");
         let known = fs::read_to_string(home.file()).unwrap();
         fs::write(home.file(), known.replace("Linux", "Other")).unwrap();
-        assert!(!home.contains(SandboxLevel::A), "another kernel");
+        assert!(!home.contains(SandboxLevel::Overlay), "another kernel");
     }
 
     #[test]
     fn a_file_that_others_may_change_is_not_trusted() {
         let home = Home::new();
         let own = executable("/proc/self/exe");
-        home.record().add(SandboxLevel::A, (&own, &home.path));
+        home.record().add(SandboxLevel::Overlay, (&own, &home.path));
         let mode = fs::metadata(home.file()).unwrap().permissions().mode();
         assert_eq!(mode & 0o077, 0, "{mode:o}");
         fs::set_permissions(home.file(), Permissions::from_mode(0o666)).unwrap();
-        assert!(!home.contains(SandboxLevel::A));
+        assert!(!home.contains(SandboxLevel::Overlay));
         fs::write(home.file(), "no JSON").unwrap();
         fs::set_permissions(home.file(), Permissions::from_mode(0o600)).unwrap();
-        assert!(!home.contains(SandboxLevel::A));
+        assert!(!home.contains(SandboxLevel::Overlay));
     }
 
     #[test]

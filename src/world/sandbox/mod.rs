@@ -179,7 +179,11 @@ pub struct ProcessStreams {
 }
 
 /// The sandbox levels that enforce something, strongest first.
-pub const ENFORCING: &[SandboxLevel] = &[SandboxLevel::A, SandboxLevel::B, SandboxLevel::C];
+pub const ENFORCING: &[SandboxLevel] = &[
+    SandboxLevel::Overlay,
+    SandboxLevel::Namespaces,
+    SandboxLevel::Landlock,
+];
 
 impl Sandbox {
     /// Determines the sandbox level of this machine with a test: a command tries to get out of a
@@ -225,18 +229,21 @@ impl Sandbox {
         let mut reasons = Vec::new();
         let candidates = match choice {
             SandboxLevelChoice::Auto => ENFORCING.to_vec(),
-            SandboxLevelChoice::Only(tier @ (SandboxLevel::D | SandboxLevel::Off)) => {
+            SandboxLevelChoice::Only(tier @ (SandboxLevel::Unavailable | SandboxLevel::Off)) => {
                 return Ok(of(tier, reasons));
             }
             SandboxLevelChoice::Only(tier) => vec![tier],
         };
         for tier in candidates {
             let obstacle = match tier {
-                SandboxLevel::A => overlay_obstacle(trees),
-                SandboxLevel::B | SandboxLevel::C | SandboxLevel::D | SandboxLevel::Off => Ok(None),
+                SandboxLevel::Overlay => overlay_obstacle(trees),
+                SandboxLevel::Namespaces
+                | SandboxLevel::Landlock
+                | SandboxLevel::Unavailable
+                | SandboxLevel::Off => Ok(None),
             };
             let obstacle = obstacle.map_err(|error| {
-                Error::io("cannot find out what layers can be laid over", error)
+                Error::io("cannot determine where overlays can be mounted", error)
             })?;
             let facts = (executable, place);
             if obstacle.is_none() && record.is_some_and(|record| record.contains(tier, facts)) {
@@ -253,12 +260,12 @@ impl Sandbox {
                     }
                     return Ok(of(tier, reasons));
                 }
-                Some(fault) => reasons.push(format!("tier {tier}: {fault}")),
+                Some(fault) => reasons.push(format!("level `{tier}`: {fault}")),
             }
         }
         reasons.extend(find_obstacles().iter().map(SandboxObstacle::to_string));
         match choice {
-            SandboxLevelChoice::Auto => Ok(of(SandboxLevel::D, reasons)),
+            SandboxLevelChoice::Auto => Ok(of(SandboxLevel::Unavailable, reasons)),
             SandboxLevelChoice::Only(tier) => Err(unavailable_error(tier, &reasons)),
         }
     }
@@ -385,7 +392,9 @@ impl Sandbox {
         } = &*self.0;
         if confinement.tier != *tier {
             let wanted = confinement.tier;
-            let message = format!("tier {wanted} was compiled, and tier {tier} is in force");
+            let message = format!(
+                "policy was compiled for sandbox level `{wanted}`, but `{tier}` is in force"
+            );
             return Err(io::Error::other(message));
         }
         let group = cgroups.create_group(&confinement.limits)?;
@@ -400,9 +409,10 @@ impl Sandbox {
 
 fn unavailable_error(tier: SandboxLevel, reasons: &[String]) -> Error {
     let reasons = reasons.join("; ");
-    let message = format!("the sandbox of `command_line_sandbox: {tier}` cannot be had: {reasons}");
+    let message =
+        format!("sandbox level `{tier}` (`command_line_sandbox`) is not available: {reasons}");
     let error = Error::new(ErrorKind::Environment, message)
-        .with_hint("see `massgen doctor` for what this machine can enforce, or choose `auto`");
+        .with_hint("see `massgen doctor` for available levels, or use `auto`");
     let remedies = find_obstacles().into_iter().map(|obstacle| obstacle.remedy);
     remedies.fold(error, Error::with_hint)
 }

@@ -70,13 +70,13 @@ pub fn find_obstacles() -> Vec<SandboxObstacle> {
     let status = read("/proc/self/status");
     if status.is_some_and(|status| status.lines().any(|line| line == FILTERED)) {
         found.push(SandboxObstacle {
-            found: "system calls are filtered, as in a container",
+            found: "system calls are filtered by seccomp, as in a container",
             remedy: "start the container with `--security-opt seccomp=unconfined`".to_owned(),
         });
     }
     if security_modules().is_some_and(|modules| !modules.contains("landlock")) {
         found.push(SandboxObstacle {
-            found: "Landlock is switched off at boot",
+            found: "Landlock is disabled at boot",
             remedy: "add `landlock` to the kernel's `lsm=` parameter".to_owned(),
         });
     }
@@ -90,8 +90,8 @@ pub(in crate::world) fn overlay_obstacle(trees: &[AbsPath]) -> io::Result<Option
     for tree in trees {
         if let Some(path) = foreign_writable(tree)? {
             return Ok(Some(format!(
-                "`{path}` belongs to another user or group, and commands could not change it through \
-                 a layer: give it your user and group, or use tier B"
+                "`{path}` belongs to another user or group, so commands could not change it through an \
+                 overlay: give it your user and group, or use level `namespaces`"
             )));
         }
     }
@@ -104,8 +104,8 @@ fn nested_mount(trees: &[AbsPath]) -> io::Result<Option<String>> {
     for tree in trees {
         if let Some(point) = mount_points_below(tree)?.first() {
             return Ok(Some(format!(
-                "`{point}` is a file system of its own inside `{tree}`, over which no layer can be \
-                 laid then: unmount it, or use tier B"
+                "`{point}` is a separate file system inside `{tree}`, so no overlay can be mounted \
+                 there: unmount it, or use level `namespaces`"
             )));
         }
     }

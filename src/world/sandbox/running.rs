@@ -124,7 +124,7 @@ impl SandboxProcess {
         match self.progress {
             ProcessProgress::Building => ExitReason::Refused {
                 step: "starting".to_owned(),
-                why: "the process that builds the sandbox ended without a word".to_owned(),
+                why: "the sandbox helper exited without a report".to_owned(),
             },
             ProcessProgress::Started | ProcessProgress::Ending => {
                 ExitReason::Signalled(Signal::KILL.as_raw())

@@ -65,9 +65,9 @@ impl ApprovalFile {
         let mut known = self.read()?;
         known.insert(consent.clone());
         if known.len() > CONSENTS_MAX {
-            let message = format!("`{}` holds {CONSENTS_MAX} answers already", self.0);
+            let message = format!("`{}` already contains {CONSENTS_MAX} answers", self.0);
             return Err(Error::new(ErrorKind::Environment, message)
-                .with_hint("take out those that you do not need any more"));
+                .with_hint("remove answers that you no longer need"));
         }
         let bytes = serde_json::to_vec_pretty(&known)
             .map_err(|error| Error::bug("an answer has no JSON form").with_source(error))?;
@@ -82,7 +82,7 @@ impl ApprovalFile {
             return Ok(BTreeSet::new());
         };
         let damaged = || {
-            let message = format!("`{}` is no file of answers", self.0);
+            let message = format!("`{}` is not a valid file of approvals", self.0);
             Error::new(ErrorKind::Environment, message).with_hint("correct it, or move it away")
         };
         serde_json::from_slice(&bytes).map_err(|error| damaged().with_source(error))

@@ -59,7 +59,7 @@ pub fn begin(turn: &AbsPath, detail: LogDetail, redactor: Redactor) -> Result<Di
         .with_env_filter(format!("massgen={level}"))
         .finish();
     if set_global_default(subscriber).is_err() {
-        tracing::debug!("another run of this process has a log already");
+        tracing::debug!("another run of this process already has a log");
     }
     Ok(DiagnosticLog {
         _writes_the_rest: guard,

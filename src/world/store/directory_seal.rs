@@ -29,7 +29,7 @@ impl DirectorySeal {
             slot::birth_identity(readable)
         });
         let (inode, born_ns) = sealed.map_err(|fault| {
-            Error::new(ErrorKind::Io, format!("cannot look at `{path}`: {fault}"))
+            Error::new(ErrorKind::Io, format!("cannot inspect `{path}`: {fault}"))
         })?;
         Ok(Self { inode, born_ns })
     }
@@ -58,9 +58,7 @@ pub(in crate::world) fn is_sealed(path: &AbsPath) -> bool {
 pub(in crate::world) fn foreign_directory_error(path: &AbsPath) -> Error {
     Error::new(
         ErrorKind::Environment,
-        format!("`{path}` was not made here, and is not believed"),
+        format!("ignoring `{path}`: it was not created by massgen in this directory"),
     )
-    .with_hint(
-        "it may have come along with a copy of the directory; remove it if you do not need it",
-    )
+    .with_hint("it may be part of a copied directory; remove it if you do not need it")
 }

@@ -151,7 +151,7 @@ impl LogEntry {
 #[derive(Debug, thiserror::Error)]
 pub enum LogReadError {
     /// The last line is incomplete; the reader stops here.
-    #[error("line {line} was cut short after {bytes} bytes")]
+    #[error("line {line} is truncated after {bytes} bytes")]
     Torn {
         /// The line number, from 1.
         line: u64,
@@ -346,7 +346,7 @@ mod tests {
         let first = log(&[1]).len();
         let last = whole.len() - first;
         for kept in 1..last - 1 {
-            let torn = format!("line 2 was cut short after {kept} bytes");
+            let torn = format!("line 2 is truncated after {kept} bytes");
             check(&whole.as_bytes()[..first + kept], &["1", &torn]);
         }
         check(&whole.as_bytes()[..whole.len() - 1], &["1", "2"]);

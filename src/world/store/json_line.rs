@@ -18,20 +18,20 @@ pub const SCHEMA_VERSION: u32 = 2;
 /// One line.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct JsonLine<T> {
-    /// The version of the shape of the line.
+    /// The schema version of the line.
     #[schemars(extend("const" = SCHEMA_VERSION))]
     pub schema_version: u32,
-    /// Its number, from 1; each line has the next one.
+    /// The number of the line, starting at 1 without gaps.
     #[schemars(range(min = 1))]
     pub seq: u64,
-    /// When it happened, in UTC.
+    /// The time of the event, in UTC.
     #[schemars(extend("format" = "date-time"))]
     pub time: String,
-    /// How many lines just before this one could not be written to the log.
+    /// The number of lines directly before this one that could not be written to the log.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", range(min = 1))]
     pub lost: Option<u64>,
-    /// What happened.
+    /// The event.
     #[serde(flatten)]
     pub told: T,
 }

@@ -87,9 +87,9 @@ fn reject_symlink(path: &AbsPath) -> Result<()> {
     if file::is_link(path) {
         Err(Error::new(
             ErrorKind::Environment,
-            format!("`{path}` is a symbolic link, and massgen would write where it leads"),
+            format!("`{path}` is a symlink, and massgen would write to its target"),
         )
-        .with_hint("remove the link, or name the directory that you mean in the config"))
+        .with_hint("remove the symlink, or set the intended directory in the config"))
     } else {
         Ok(())
     }

@@ -46,9 +46,9 @@ impl NameScheme {
                 let some: Vec<String> = some.map(|one| format!("`{}`", name_of(one))).collect();
                 let Self { noun, name, .. } = self;
                 let several = count_noun(several.len(), noun);
-                let message = format!("{several} begin with `{wanted}`");
+                let message = format!("`{wanted}` is ambiguous: {several} start with it");
                 Err(Error::new(ErrorKind::Usage, message)
-                    .with_hint(format!("write more of the {name}: {}, …", some.join(", "))))
+                    .with_hint(format!("give more of the {name}: {}, …", some.join(", "))))
             }
         }
     }

@@ -157,12 +157,12 @@ pub fn lookup(wanted: &str, pipelines: &AbsPath) -> Result<Option<PipelineDir>> 
 pub fn find(wanted: &str, pipelines: &AbsPath) -> Result<PipelineDir> {
     lookup(wanted, pipelines)?.ok_or_else(|| {
         let message = match wanted {
-            LAST => format!("there is no pipeline in `{pipelines}`"),
-            _ => format!("there is no pipeline `{wanted}`"),
+            LAST => format!("no pipelines in `{pipelines}`"),
+            _ => format!("no pipeline `{wanted}`"),
         };
         Error::new(ErrorKind::Usage, message)
-            .with_hint("`massgen branches` shows the last pipeline of this directory")
-            .with_hint("name a pipeline by its name, the beginning of it, or `last`")
+            .with_hint("see `massgen branches` for the last pipeline of this directory")
+            .with_hint("give the name of a pipeline, a prefix of it, or `last`")
     })
 }
 
@@ -293,17 +293,13 @@ impl PipelineDir {
         match dir::try_lock(&self.dir)? {
             DirLockAttempt::Acquired(lock) => Ok(PipelineLock { _lock: lock }),
             DirLockAttempt::Taken => {
-                let message = format!("another process works on `{}`", self.name());
-                Err(Error::new(ErrorKind::Environment, message)
-                    .with_hint("wait until it has ended"))
+                let message = format!("another process is working on `{}`", self.name());
+                Err(Error::new(ErrorKind::Environment, message).with_hint("wait until it ends"))
             }
             DirLockAttempt::Unsupported => {
-                let message = format!(
-                    "the file system of `{}` cannot tell who works on it",
-                    self.dir
-                );
+                let message = format!("the file system of `{}` does not support locks", self.dir);
                 Err(Error::new(ErrorKind::Environment, message)
-                    .with_hint("work in a directory of a local file system"))
+                    .with_hint("use a directory on a local file system"))
             }
         }
     }
@@ -343,9 +339,9 @@ impl PipelineDir {
     /// project is not trusted, because git obeys the settings of its repository.
     pub fn record(&self) -> Result<PipelineRecord> {
         let unreadable = || {
-            let message = format!("`{}` does not tell how it began", self.name());
+            let message = format!("`{}` does not record how it started", self.name());
             Error::new(ErrorKind::Environment, message)
-                .with_hint(format!("if nobody needs it, remove `{}`", self.dir))
+                .with_hint(format!("if it is not needed, remove `{}`", self.dir))
         };
         let bytes = file::read_regular_capped(&self.dir.join(RECORD), RECORD_BYTES_MAX)
             .map_err(|error| unreadable().with_source(error))?;

@@ -71,7 +71,7 @@ pub fn is_name(name: &str) -> bool {
 pub fn find(wanted: &str, logs: &AbsPath, base: &AbsPath) -> Result<RunDir> {
     let runs = list(logs)?;
     if wanted == LAST {
-        let none = || not_found(format!("there is no run in `{logs}`"));
+        let none = || not_found(format!("no runs in `{logs}`"));
         return runs.into_iter().next().ok_or_else(none);
     }
     let named = RunDir {
@@ -83,15 +83,15 @@ pub fn find(wanted: &str, logs: &AbsPath, base: &AbsPath) -> Result<RunDir> {
             reject_symlinks_to(&named.log)?;
             Ok(named)
         }
-        Ok(None) => Err(not_found(format!("there is no run `{wanted}`"))),
+        Ok(None) => Err(not_found(format!("no run `{wanted}`"))),
         Err(several) => Err(several),
     }
 }
 
 fn not_found(message: String) -> Error {
     Error::new(ErrorKind::Usage, message)
-        .with_hint("`massgen logs list` shows the runs of this directory")
-        .with_hint("name a run by its log directory, its name, the beginning of it, or `last`")
+        .with_hint("see `massgen logs list` for the runs of this directory")
+        .with_hint("give the log directory of a run, its name, a prefix of the name, or `last`")
 }
 
 impl RunDir {
@@ -144,7 +144,7 @@ impl RunDir {
     pub fn manifest(&self) -> Result<ReplayManifest> {
         let path = self.turn().join(OUTSET);
         let cannot = |why: &str| {
-            let message = format!("`{}` cannot be played again: {why}", self.name());
+            let message = format!("`{}` cannot be replayed: {why}", self.name());
             Error::new(ErrorKind::Environment, message)
         };
         let bytes = match file::read_regular_capped(&path, SUMMARY_BYTES_MAX) {
@@ -152,7 +152,7 @@ impl RunDir {
             Ok(None) => return Err(cannot("its `replay.yaml` is too large")),
             Err(error) => {
                 let error = state_files::file_error("read", path.as_path(), error);
-                return Err(cannot("nothing tells how it began")
+                return Err(cannot("it does not record how it started")
                     .with_source(error)
                     .with_hint("it may have been recorded by an earlier version of massgen"));
             }

@@ -70,7 +70,7 @@ impl SandboxDirs {
         }
         let busy = io::Error::from(io::ErrorKind::ResourceBusy);
         Err(
-            Error::io(format!("cannot keep a directory in `{parent}`"), busy)
+            Error::io(format!("cannot create a directory in `{parent}`"), busy)
                 .with_hint("start the run again"),
         )
     }

@@ -167,7 +167,7 @@ fn notes(copied: &CopyReport, workspace: &AbsPath) -> Vec<String> {
     let left_out = [
         (
             copied.special,
-            "are no regular files (pipes, sockets, devices)",
+            "are not regular files (pipes, sockets, devices)",
         ),
         (copied.unreadable, "cannot be read"),
         (
@@ -183,7 +183,7 @@ fn notes(copied: &CopyReport, workspace: &AbsPath) -> Vec<String> {
 }
 
 fn pointer_note(error: &Error) -> String {
-    format!("no link leads to the newest snapshot: {error:#}")
+    format!("cannot create the symlink to the newest snapshot: {error:#}")
 }
 
 #[cfg(test)]

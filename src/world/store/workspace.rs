@@ -32,9 +32,9 @@ impl RunWorkspace {
     /// Reopens the workspace at `path` of an interrupted run. It is an error if it is gone.
     pub fn reopen(path: &AbsPath) -> Result<Self> {
         if !dir::is_owned_by_user(path) {
-            let message = format!("the workspace `{path}` is gone");
+            let message = format!("workspace `{path}` no longer exists");
             return Err(Error::new(ErrorKind::Environment, message)
-                .with_hint("the run cannot be gone on with: begin its task again"));
+                .with_hint("the run cannot be resumed: start its task again"));
         }
         Ok(Self {
             path: path.clone(),
@@ -53,11 +53,9 @@ impl RunWorkspace {
             DirLockAttempt::Taken => {
                 return Err(Error::new(
                     ErrorKind::Config,
-                    format!("the workspace `{cwd}` is in use by another agent or another run"),
+                    format!("workspace `{cwd}` is in use by another agent or another run"),
                 )
-                .with_hint(
-                    "give each agent a `cwd` of its own, or wait until the other run has ended",
-                ));
+                .with_hint("give each agent its own `cwd`, or wait until the other run ends"));
             }
         };
         Ok(Self {
@@ -88,7 +86,7 @@ pub fn make_new(path: &AbsPath) -> Result<()> {
         DirectoryCreation::Created => Ok(()),
         DirectoryCreation::Existed => Err(Error::new(
             ErrorKind::Environment,
-            format!("`{path}` exists already and may be another run's"),
+            format!("`{path}` already exists and may belong to another run"),
         )
         .with_hint("start the run again; it will use another name")),
     }

@@ -18,16 +18,16 @@ pub(crate) fn temporary_name() -> OsString {
     OsString::from(format!(".massgen-{}.tmp", Uuid::new_v4().simple()))
 }
 
-/// Moves `temporary`, a name in a directory, to `name` if `expected` is there, and removes
+/// Moves `temporary` in the directory `aside` to `name` if `expected` is there, and removes
 /// `expected`. If anything else is at `name`, both names stay as they are. On a file system that
 /// cannot exchange names, there is a short window between the check and the rename.
 pub(crate) fn replace_if_unchanged(
+    aside: &DirectoryHandle,
+    temporary: &OsStr,
     dir: &DirectoryHandle,
-    temporary: (&DirectoryHandle, &OsStr),
     name: &OsStr,
     expected: &FileFingerprint,
 ) -> Result<(), FileSystemError> {
-    let (aside, temporary) = temporary;
     match aside.exchange_names(temporary, dir, name) {
         Ok(()) => {}
         Err(FileSystemError::Missing) => return Err(FileSystemError::Changed),
@@ -57,7 +57,7 @@ pub(crate) fn replace_link(
     let temporary = temporary_name();
     dir.symlink(&temporary, target)?;
     let ours = version(dir, &temporary)?;
-    let replaced = replace_if_unchanged(dir, (dir, &temporary), name, expected);
+    let replaced = replace_if_unchanged(dir, &temporary, dir, name, expected);
     if replaced.is_err() {
         remove_if_unchanged(dir, dir, &temporary, &ours)?;
     }

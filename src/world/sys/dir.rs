@@ -394,8 +394,7 @@ fn split_name(rel: &RelPath) -> Result<(RelPath, &OsStr), FileSystemError> {
 
 /// Returns the path of `handle` according to the kernel.
 pub(crate) fn real_path(handle: impl AsFd) -> Result<RealPath, FileSystemError> {
-    let no_proc =
-        FileSystemError::Limit("`/proc` cannot be read, and without it no path can be followed");
+    let no_proc = FileSystemError::Limit("cannot read `/proc`, which is needed to resolve paths");
     let path = readlinkat(CWD, proc_path(handle), Vec::new()).map_err(|_| no_proc)?;
     let path = PathBuf::from(OsString::from_vec(path.into_bytes()));
     if path.is_absolute() {

@@ -113,7 +113,8 @@ async fn feed(stdin: Option<ChildStdin>, input: &[u8]) {
 pub(crate) fn run_for_user(
     path: &AbsPath,
     arguments: &[&str],
-    (dir, env): (&AbsPath, &ProcessEnvironment),
+    dir: &AbsPath,
+    env: &ProcessEnvironment,
 ) -> io::Result<Option<i32>> {
     let mut command = user_command(path, arguments, env);
     let status = command.current_dir(dir.as_path()).status()?;

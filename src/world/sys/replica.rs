@@ -130,7 +130,7 @@ impl TreeReplica {
         for (rel, stood) in &now {
             let before = began.get(rel);
             if before != Some(stood) {
-                self.write_change(rel, (before, stood), upper)?;
+                self.write_change(rel, before, stood, upper)?;
             }
         }
         for rel in began.keys().filter(|rel| !now.contains_key(*rel)) {
@@ -147,7 +147,8 @@ impl TreeReplica {
     fn write_change(
         &self,
         rel: &RelPath,
-        (before, stood): (Option<&ReplicaEntry>, &ReplicaEntry),
+        before: Option<&ReplicaEntry>,
+        stood: &ReplicaEntry,
         upper: &DirectoryHandle,
     ) -> std::result::Result<(), FileSystemError> {
         let (dir, name) = upper.make_parent_of(rel)?;

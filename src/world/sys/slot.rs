@@ -47,7 +47,8 @@ impl FileAttributes {
 pub(crate) fn create_from_content(
     dir: &DirectoryHandle,
     name: &OsStr,
-    (content, size_bytes): (&FileContent, u64),
+    content: &FileContent,
+    size_bytes: u64,
     looks: &FileAttributes,
 ) -> Result<FileMetadata, FileSystemError> {
     let file = create_file(dir, name)?;
@@ -81,8 +82,9 @@ pub(crate) fn duplicate(
     match meta.kind {
         FileKind::File => {
             let (content, meta) = from.open_file(&rel)?;
-            let source = (&content, meta.version.size_bytes);
-            create_from_content(to, name, source, &FileAttributes::from_metadata(&meta)).map(drop)
+            let size_bytes = meta.version.size_bytes;
+            let looks = FileAttributes::from_metadata(&meta);
+            create_from_content(to, name, &content, size_bytes, &looks).map(drop)
         }
         FileKind::Link => {
             to.symlink(name, &from.link_target(&rel)?)?;

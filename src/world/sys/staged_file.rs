@@ -144,7 +144,8 @@ impl<'d> StagedFile<'d> {
             (ReplacePolicy::Nothing, None) => dir.link_unnamed_file(&self.file, name)?,
             (ReplacePolicy::Nothing, Some(temporary)) => dir.rename_new(temporary, dir, name)?,
             (ReplacePolicy::Only(expected), _) => {
-                replace_if_unchanged(dir, self.temporary_path()?, name, expected)?;
+                let (aside, temporary) = self.temporary_path()?;
+                replace_if_unchanged(aside, temporary, dir, name, expected)?;
             }
             (ReplacePolicy::Anything, _) => {
                 let (aside, temporary) = self.temporary_path()?;

@@ -75,8 +75,9 @@ struct Peak {
     processes: usize,
 }
 
-/// Runs a team whose agent makes both calls, in each tier, and checks that it receives the expected
-/// results, answers, and presents. `prepared` creates the process from massgen's arguments.
+/// Runs a team whose agent makes both calls, at each level, and checks that it receives the
+/// expected results, answers, and presents. `prepared` creates the process from massgen's
+/// arguments.
 #[track_caller]
 fn check_prepared(
     limits: &Value,
@@ -220,7 +221,7 @@ print(\"full\" if os.path.exists(\"full\") else \"room\")'"
     let peak = check_prepared(&limits, &harmless, &hostile, |scene, words| {
         behind(&guard.script(), scene, words)
     });
-    // In tier C a user's other processes count as well, so the limit is that much higher.
+    // At level `landlock` a user's other processes count as well, so the limit is that much higher.
     let others = match guard {
         Guard::User => BEARABLE,
         Guard::Group(_) => 8,

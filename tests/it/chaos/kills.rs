@@ -111,8 +111,9 @@ impl Stage {
     /// Returns the directory in which changes are visible.
     fn changed(&self) -> &'static str {
         match (self.job.tier, self.job.manner) {
-            (SandboxLevel::C, Manner::Alone) => "project/ws",
-            // In a run of tier C, a command writes to the workspace, and the run delivers.
+            (SandboxLevel::Landlock, Manner::Alone) => "project/ws",
+            // In a run of level `landlock`, a command writes to the workspace, and the run
+            // delivers.
             _ => "project/src",
         }
     }
@@ -122,13 +123,16 @@ impl Stage {
     fn script(&self) -> String {
         let scene = &self.scene;
         let in_dir = match (self.job.tier, self.job.manner) {
-            (SandboxLevel::C, Manner::InRun) => String::new(),
+            (SandboxLevel::Landlock, Manner::InRun) => String::new(),
             _ => format!("cd {}; ", scene.path(self.changed()).display()),
         };
-        // In tier C, these directories are the machine's.
+        // At level `landlock`, these directories are the machine's.
         let shared = match self.job.tier {
-            SandboxLevel::C => String::new(),
-            SandboxLevel::A | SandboxLevel::B | SandboxLevel::D | SandboxLevel::Off => {
+            SandboxLevel::Landlock => String::new(),
+            SandboxLevel::Overlay
+            | SandboxLevel::Namespaces
+            | SandboxLevel::Unavailable
+            | SandboxLevel::Off => {
                 format!("echo > /tmp/{0}.x; echo > /dev/shm/{0}.x; ", scene.name())
             }
         };
@@ -189,7 +193,7 @@ impl Stage {
         for number in 0..FILES {
             expected.extend([format!("changed{number}"), format!("new{number}")]);
         }
-        if (self.job.tier, self.job.manner) == (SandboxLevel::C, Manner::InRun) {
+        if (self.job.tier, self.job.manner) == (SandboxLevel::Landlock, Manner::InRun) {
             // The delivery removes nothing.
             expected.extend((0..FILES).map(|number| format!("removed{number}")));
         }

@@ -32,8 +32,12 @@ fn tiers() -> Vec<SandboxLevel> {
             false
         }
     };
-    [SandboxLevel::A, SandboxLevel::B, SandboxLevel::C]
-        .into_iter()
-        .filter(holds)
-        .collect()
+    [
+        SandboxLevel::Overlay,
+        SandboxLevel::Namespaces,
+        SandboxLevel::Landlock,
+    ]
+    .into_iter()
+    .filter(holds)
+    .collect()
 }

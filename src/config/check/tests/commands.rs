@@ -51,13 +51,16 @@ command_line_execution_mode: docker
 command_line_allowed_commands: ['python.*']
 command_line_blocked_commands: ['git push.*', rm]
 command_policy: strict
-command_line_sandbox: C
+command_line_sandbox: landlock
 command_line_network: [PyPI.org, '*.example.org']
 command_line_limits: {memory: 2g, processes: 64, file_size: 100M, cpu_seconds: 9, timeout: 5, output: 64k}
 env: [NUMBER, TOKEN]",
     );
     assert!(matches!(commands.mode, ExecutionMode::Docker(_)));
-    assert_eq!(commands.sandbox, SandboxLevelChoice::Only(SandboxLevel::C));
+    assert_eq!(
+        commands.sandbox,
+        SandboxLevelChoice::Only(SandboxLevel::Landlock)
+    );
     let domains = ["pypi.org", ".example.org"].map(|name| DomainPattern::parse(name).unwrap());
     assert_eq!(commands.network, NetworkPolicy::Domains(domains.into()));
     assert_eq!(commands.limits.memory_bytes, Some(2 << 30));
@@ -70,7 +73,7 @@ env: [NUMBER, TOKEN]",
         format!("{:?}", commands.env),
         r#"{"NUMBER": Inherited, "TOKEN": Inherited}"#
     );
-    let rules = commands.rules(SandboxLevel::A);
+    let rules = commands.rules(SandboxLevel::Overlay);
     assert_eq!(rules.policy, CommandPolicy::Strict);
     assert!(rules.allowed.unwrap()[0].matches("python3 -V"));
     assert_eq!(rules.blocked.len(), 2);
@@ -80,9 +83,9 @@ env: [NUMBER, TOKEN]",
 fn text_is_strict_where_nothing_enforces() {
     let policy = |lines: &str, tier| commands(lines).rules(tier).policy;
     for tier in [
-        SandboxLevel::A,
-        SandboxLevel::B,
-        SandboxLevel::C,
+        SandboxLevel::Overlay,
+        SandboxLevel::Namespaces,
+        SandboxLevel::Landlock,
         SandboxLevel::Off,
     ] {
         assert_eq!(policy("", tier), CommandPolicy::Standard);
@@ -92,9 +95,15 @@ fn text_is_strict_where_nothing_enforces() {
         );
     }
     let standard = "command_policy: standard";
-    assert_eq!(policy(standard, SandboxLevel::D), CommandPolicy::Strict);
+    assert_eq!(
+        policy(standard, SandboxLevel::Unavailable),
+        CommandPolicy::Strict
+    );
     let contained = format!("command_line_execution_mode: docker\n{standard}");
-    assert_eq!(policy(&contained, SandboxLevel::D), CommandPolicy::Standard);
+    assert_eq!(
+        policy(&contained, SandboxLevel::Unavailable),
+        CommandPolicy::Standard
+    );
 }
 
 #[test]
@@ -102,8 +111,8 @@ fn bad_patterns_are_errors_with_their_place() {
     check(
         &with_commands("command_line_blocked_commands: [rm, '(a', '(?!x)']"),
         &[
-            "error agent.backend.command_line_blocked_commands[1]: `(a` is no regular expression: unclosed group",
-            "error agent.backend.command_line_blocked_commands[2]: `(?!x)` is no regular expression: look-around",
+            "error agent.backend.command_line_blocked_commands[1]: `(a` is not a regular expression: unclosed group",
+            "error agent.backend.command_line_blocked_commands[2]: `(?!x)` is not a regular expression: look-around",
         ],
     );
     check(
@@ -136,8 +145,8 @@ fn what_has_no_effect_or_opens_much_is_told() {
     check(
         &format!("agent:\n  id: a\n  backend:\n{guest}"),
         &[
-            "`command_line_network` has no effect: it is about commands of massgen's",
-            "`command_policy` has no effect: it is about commands of massgen's",
+            "`command_line_network` has no effect: it concerns massgen's commands",
+            "`command_policy` has no effect: it concerns massgen's commands",
         ],
     );
     let container = "command_line_docker_enable_sudo: true";
@@ -149,15 +158,15 @@ fn what_has_no_effect_or_opens_much_is_told() {
     check(&with_commands(elsewhere), &[]);
     check(
         &with_commands("command_line_sandbox: off"),
-        &["warning agent.backend.command_line_sandbox: nothing holds the agent's commands"],
+        &["warning agent.backend.command_line_sandbox: the agent's commands run without a sandbox"],
     );
     check(
         &with_commands("command_line_network: on"),
-        &["warning agent.backend.command_line_network: the agent's commands reach the whole"],
+        &["warning agent.backend.command_line_network: the agent's commands can access the whole"],
     );
     check(&with_commands("command_line_network: [example.org]"), &[]);
     for list in ["env: [NOT_SET]", "env: {NOT_SET: }"] {
-        check(&with_commands(list), &["the variable `NOT_SET` is not set"]);
+        check(&with_commands(list), &["variable `NOT_SET` is not set"]);
     }
     check(&with_commands("env: {NOT_SET: value}"), &[]);
 }
@@ -177,7 +186,7 @@ fn a_key_about_commands_that_is_not_known_is_no_vendors() {
 fn values_about_commands_have_their_shape() {
     for (lines, expected) in [
         ("command_line_sandbox: D", "`command_line_sandbox` is `D`"),
-        ("command_line_sandbox: a", "did you mean `A`?"),
+        ("command_line_sandbox: overlays", "did you mean `overlay`?"),
         ("command_policy: none", "`command_policy` is `none`"),
         (
             "command_line_allowed_commands: ls",
@@ -186,7 +195,7 @@ fn values_about_commands_have_their_shape() {
         ("command_line_network: offf", "did you mean `off`?"),
         (
             "command_line_network: [127.0.0.1]",
-            "`127.0.0.1` is no name of a host",
+            "`127.0.0.1` is not a host name",
         ),
         (
             "command_line_network: {a: b}",
@@ -198,8 +207,8 @@ fn values_about_commands_have_their_shape() {
         ("command_line_limits: {memry: 1g}", "did you mean `memory`?"),
         ("env: A", "`env` is `A`"),
         ("env: {A: [b]}", "`env` is a mapping"),
-        ("env: ['A B']", "`A B` is no name of a variable"),
-        ("env: {1A: b}", "`1A` is no name of a variable"),
+        ("env: ['A B']", "`A B` is not a variable name"),
+        ("env: {1A: b}", "`1A` is not a variable name"),
     ] {
         check(&with_commands(lines), &[expected]);
     }
@@ -263,7 +272,7 @@ command_line_srt_allow_unix_sockets: true
 command_execution_prefix: nice",
         ),
         &[
-            "warning agent.backend.command_line_execution_mode: `srt` is not started",
+            "warning agent.backend.command_line_execution_mode: `srt` is not used",
             "warning agent.backend.command_line_srt_read_mode: `command_line_srt_read_mode` is not supported",
             "warning agent.backend.command_line_srt_allow_read",
             "error agent.backend.command_line_srt_deny_read",

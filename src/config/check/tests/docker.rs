@@ -114,7 +114,7 @@ fn what_cannot_be_meant_is_refused_at_its_place() {
     refuses(
         "command_line_docker_image: '-v'",
         "image",
-        "`-v` is no name",
+        "`-v` is not an image name",
     );
     refuses("command_line_docker_cpu_limit: 0", "cpu_limit", "");
     refuses("command_line_docker_memory_limit: 1k", "memory_limit", "");
@@ -123,7 +123,7 @@ fn what_cannot_be_meant_is_refused_at_its_place() {
     refuses(
         &credentials("env_vars: ['A=1']"),
         "credentials.env_vars[0]",
-        "`A=1` is no name",
+        "`A=1` is not a variable name",
     );
     refuses(
         &credentials("env_vars_from_file: [A]"),
@@ -154,7 +154,7 @@ fn what_cannot_be_meant_is_refused_at_its_place() {
     );
     for place in ["b", "/", "/proc/self", "/sys"] {
         let lines = mount(&format!("{{/a: {{bind: {place}}}}}"));
-        refuses(&lines, &format!("{at}.bind"), "nothing can be mounted at");
+        refuses(&lines, &format!("{at}.bind"), "cannot mount at");
     }
     let packages =
         |inner: &str| format!("command_line_docker_packages: {{preinstall: {{{inner}}}}}");
@@ -162,19 +162,19 @@ fn what_cannot_be_meant_is_refused_at_its_place() {
     refuses(
         &packages("python: ['-r x']"),
         &format!("{at}.python[0]"),
-        "`-r x` is no name",
+        "`-r x` is not a package name",
     );
     refuses(
         &packages("system: [vim]"),
         &format!("{at}.system"),
-        "packages of the system",
+        "system packages",
     );
 }
 
 #[test]
 fn packages_without_a_network_are_worth_a_word() {
     let lines = "command_line_docker_packages: {auto_install_deps: true}";
-    let words = "warning agent.backend.command_line_docker_packages: packages are fetched";
+    let words = "warning agent.backend.command_line_docker_packages: packages need a network";
     check(&in_docker(lines), &[words]);
     check(
         &in_docker(&format!(

@@ -285,7 +285,7 @@ fn unknown_keys_are_errors_with_the_nearest_known_one() {
     );
     check(
         "agent:\n  id: a\n  backend: {type: grok}\n  cwd: w\n",
-        &["error agent.cwd: unknown key `cwd` (it belongs into `agents[].backend`)"],
+        &["error agent.cwd: unknown key `cwd` (it belongs in `agents[].backend`)"],
     );
     check(
         &with_orchestrator("context_paths: [{path: a, colour: red}]"),
@@ -335,7 +335,7 @@ fn a_parameter_that_the_vendor_has_not_is_one_warning_and_not_sent() {
     assert_eq!(sent(asked_for), json!({"logit_bias": {"1": 2}}));
     check(
         &backend("enable_web_search: true").replace("3.8", "2.5"),
-        &["not sent to `gemini`: its models before Gemini 3 take either tools of Google's or"],
+        &["not sent to `gemini`: models before Gemini 3 support either Google's tools or"],
     );
 
     let falling_back = "enable_web_search: true, extra_body: {logit_bias: {1: 2}}, \
@@ -343,7 +343,7 @@ fn a_parameter_that_the_vendor_has_not_is_one_warning_and_not_sent() {
     check(
         &backend(falling_back),
         &[
-            "warning agent.backend.fallback[1]: `enable_web_search` is not sent to `gemini`: its models",
+            "warning agent.backend.fallback[1]: `enable_web_search` is not sent to `gemini`: models before",
         ],
     );
     let loaded = try_load(&backend(falling_back)).unwrap();
@@ -558,13 +558,14 @@ fn rules_that_fit_nothing_are_warned_of() {
     };
     let fits = |list: &str, rule: &str| {
         let found = rules(list, rule);
-        let is_about = |found: &String| found.contains("fits nothing") || found.contains("alone");
+        let is_about =
+            |found: &String| found.contains("matches nothing") || found.contains("alone");
         assert!(!found.iter().any(is_about), "{rule}\n{found:#?}");
     };
-    check("deny", "mcp(evry/*)", "no server is called `evry`");
+    check("deny", "mcp(evry/*)", "no server `evry`");
     check("deny", "mcp(evry/*)", "did you mean `every`?");
-    check("ask", "mcp(evry)", "no server is called `evry`");
-    check("deny", "tool(mcp__evry__x)", "no server is called `evry`");
+    check("ask", "mcp(evry)", "no server `evry`");
+    check("deny", "tool(mcp__evry__x)", "no server `evry`");
     check(
         "deny",
         "tool(no_such_tool)",
@@ -572,7 +573,11 @@ fn rules_that_fit_nothing_are_warned_of() {
     );
     check("allow", "tool(write_fil)", "did you mean `write_file`?");
     check("deny", "tool(delet_*)", "massgen has no tool `delet_*`");
-    check("deny", "command(curl)", "`command(curl *)` is all of it");
+    check(
+        "deny",
+        "command(curl)",
+        "use `command(curl *)` for any arguments",
+    );
     for rule in [
         "mcp(every/anything)",
         "mcp(*/delete_file)",
@@ -593,4 +598,48 @@ fn rules_that_fit_nothing_are_warned_of() {
         fits("deny", rule);
     }
     fits("allow", "command(curl)");
+}
+
+#[test]
+fn former_names_work_with_a_warning() {
+    let checks = format!("{}checks: [a]\n", with_backend(""));
+    let former = format!("{checks}on_red: keep\n");
+    check(
+        &former,
+        &[
+            "warning on_red: `on_red` is a former name of `on_check_failure` (write `on_check_failure`",
+        ],
+    );
+    let same = |former: &str, current: &str| {
+        let loaded = try_load(former).unwrap().config;
+        assert_eq!(format!("{loaded:?}"), format!("{:?}", config(current)));
+    };
+    same(&former, &format!("{checks}on_check_failure: keep\n"));
+    for (former, current) in [("A", "overlay"), ("B", "namespaces"), ("C", "landlock")] {
+        let yaml = with_commands(&format!("command_line_sandbox: {former}"));
+        let warning = format!("`{former}` is a former name of `{current}`");
+        check(&yaml, &[&warning]);
+        let current = format!("command_line_sandbox: {current}");
+        same(&yaml, &with_commands(&current));
+    }
+    check(
+        &with_servers(
+            "[{name: s, command: python3, outside_effects: none, tools_without_outside_effects: [t]}]",
+        ),
+        &[
+            "`outside_effects` is a former name of `side_effects`",
+            "`tools_without_outside_effects` is a former name of `tools_without_side_effects`",
+        ],
+    );
+}
+
+#[test]
+fn a_former_name_beside_the_current_one_is_an_error() {
+    check(
+        &format!("{}on_red: keep\non_check_failure: undo\n", with_backend("")),
+        &[
+            "error on_red: `on_red` is a former name of `on_check_failure` (keep `on_check_failure`",
+            "warning on_red",
+        ],
+    );
 }

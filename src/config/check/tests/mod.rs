@@ -142,10 +142,7 @@ fn the_file_must_describe_agents() {
         "{}agents: [{{id: b, backend: {{type: grok}}}}]\n",
         with_backend("")
     );
-    check(
-        &both,
-        &["error agents: `agent` and `agents` are both there"],
-    );
+    check(&both, &["error agents: `agent` and `agents` are both set"]);
     check(
         "agents:\n- id: a\n- backend: {type: grok}\n-\n",
         &[
@@ -212,11 +209,13 @@ fn a_vendors_key_stands_where_no_model_is_told_it() {
     check(&with_backend("api_key: '${GROQ_API_KEY}'"), &[]);
     check(
         &with_backend("user: 'I am ${GROQ_API_KEY}'"),
-        &["warning agent.backend.user: the variable `GROQ_API_KEY` holds a key: the text stays"],
+        &[
+            "warning agent.backend.user: variable `GROQ_API_KEY` contains an API key: it is not expanded",
+        ],
     );
     check(
         &with_backend("base_url: 'http://h/${GROQ_API_KEY}/v1'"),
-        &["error agent.backend.base_url: the variable `GROQ_API_KEY` holds a key"],
+        &["error agent.backend.base_url: variable `GROQ_API_KEY` contains an API key"],
     );
     let told =
         "agent: {id: a, system_message: '${GROQ_API_KEY}', backend: {type: ollama, model: m}}";
@@ -250,11 +249,11 @@ fn variables_are_filled_in_or_told() {
     );
     check(
         &with_backend("user: ${NOT_SET}"),
-        &["warning agent.backend.user: the variable `NOT_SET` is not set: the text stays"],
+        &["warning agent.backend.user: variable `NOT_SET` is not set: it is not expanded"],
     );
     check(
         &with_backend("api_key: ${NOT_SET}"),
-        &["error agent.backend.api_key: the variable `NOT_SET` is not set"],
+        &["error agent.backend.api_key: variable `NOT_SET` is not set"],
     );
     check(
         &with_backend("base_url: http://${NOT_SET}/v1"),
@@ -268,7 +267,7 @@ fn variables_are_filled_in_or_told() {
         &with_backend("mcp_servers: [{env: {A: '${NOT_SET}'}}]"),
         &[
             "error agent.backend.mcp_servers[0].name: `name` is missing",
-            "error agent.backend.mcp_servers[0].env: the variable `NOT_SET` is not set",
+            "error agent.backend.mcp_servers[0].env: variable `NOT_SET` is not set",
         ],
     );
 }
@@ -294,11 +293,11 @@ fn backends_are_complete() {
     let backend = |line: &str| format!("agent:\n  id: a\n  backend: {{{line}}}\n");
     check(
         &backend("type: groqq"),
-        &["there is no backend type `groqq` (did you mean `groq`?)"],
+        &["unknown backend type `groqq` (did you mean `groq`?)"],
     );
     check(
         &backend("type: copilot"),
-        &["the backend type `copilot` is not served yet (use `type: openrouter`, which"],
+        &["backend type `copilot` is not supported yet (use `type: openrouter`, which"],
     );
     check(&backend("model: m"), &["`type` is missing"]);
     check(
@@ -313,15 +312,15 @@ fn backends_are_complete() {
     );
     check(
         &backend("type: grok, base_url: api.x.ai"),
-        &["`base_url` is not an address"],
+        &["`base_url` is not a URL"],
     );
     check(
         &backend("type: grok, base_url: 'ftp://h'"),
-        &["`base_url` is not an address of the web"],
+        &["`base_url` is not an HTTP URL"],
     );
     check(
         &backend("type: grok, base_url: 'https://u:p@h'"),
-        &["holds a password"],
+        &["contains a password"],
     );
     check(&backend("type: grok, base_url: 'https://h/v1'"), &[]);
 }
@@ -344,11 +343,11 @@ fn scripted_backends_have_replies() {
     );
     check(
         &backend("replies: [], script: a"),
-        &["`replies` and `script` are both there"],
+        &["`replies` and `script` are both set"],
     );
     check(
         &with_backend("replies: []"),
-        &["only a `scripted` backend has replies"],
+        &["only a `scripted` backend can have replies"],
     );
 }
 
@@ -368,7 +367,7 @@ fn tools_are_named_as_they_are_called() {
     );
     check(
         &with_backend("allowed_tools: [read_file]\nexclude_tools: [read_file]"),
-        &["warning agent.backend.allowed_tools: tools are both allowed and excluded"],
+        &["warning agent.backend.allowed_tools: some tools are both allowed and excluded"],
     );
 }
 
@@ -385,8 +384,8 @@ fn a_warning_is_given_once_and_never_hides_an_error() {
     assert_eq!(
         loaded.warning_lines(),
         [
-            "team.yaml:2:34: `enable_web_search` is not sent to `grok`: the agent works without a \
-          search of the vendor's (and in 49 more places)"
+            "team.yaml:2:34: `enable_web_search` is not sent to `grok`: the agent works without \
+          the vendor's web search (and in 49 more places)"
         ]
     );
     let unset: Vec<String> = (0..150).map(|n| format!("p{n}: ${{V{n}}}")).collect();

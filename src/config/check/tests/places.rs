@@ -16,11 +16,11 @@ fn wide_paths_are_opened_only_on_request() {
         "/usr",
     ] {
         let yaml = with_orchestrator(&format!("context_paths: [{{path: {path}}}]"));
-        check(&yaml, &["(name the directory that the agents need"]);
+        check(&yaml, &["(use the directory that the agents need"]);
         let yaml = with_orchestrator(&format!("context_paths: [{path}]"));
-        check(&yaml, &["(name the directory that the agents need"]);
+        check(&yaml, &["(use the directory that the agents need"]);
         let yaml = with_backend(&format!("folder_guard: {{read: [{path}]}}"));
-        check(&yaml, &["(name the directory that the agents need"]);
+        check(&yaml, &["(use the directory that the agents need"]);
     }
     let wide = with_orchestrator("context_paths: [{path: /usr, allow_broad: true}]");
     assert_eq!(config(&wide).orchestrator.context_paths.len(), 1);
@@ -100,7 +100,7 @@ orchestrator:
     check(
         yaml,
         &[
-            "warning agent.backend.context_paths: `/home/ann/project/src` is listed in `orchestrator` too",
+            "warning agent.backend.context_paths: `/home/ann/project/src` is also listed in `orchestrator`",
         ],
     );
     let loaded = try_load(yaml).unwrap();
@@ -176,7 +176,7 @@ fn a_preset_adds_to_the_lists() {
     );
     check(
         &with_backend("folder_guard: {preset: planning}"),
-        &["error agent.backend.folder_guard.preset: the directories of a preset lie below"],
+        &["error agent.backend.folder_guard.preset: the directories of a preset are below"],
     );
     check(
         &with_backend("folder_guard: {preset: plan}"),
@@ -189,13 +189,13 @@ fn directories_of_massgen_lie_apart() {
     for cwd in ["..", ".", "../x", ".massgen", "a/../../b", "''"] {
         check(
             &with_backend(&format!("cwd: {cwd}")),
-            &["does not name a directory of massgen's"],
+            &["is not a directory of massgen"],
         );
     }
     for cwd in ["/", "/etc", "'~'", "/home/ann/project", "/home"] {
         check(
             &with_backend(&format!("cwd: {cwd}")),
-            &["let the agent work in a directory of its own"],
+            &["give the agent a separate directory"],
         );
     }
     for cwd in [
@@ -214,17 +214,17 @@ fn directories_of_massgen_lie_apart() {
     };
     check(
         &pair("w", "./w"),
-        &["this directory is the one of `agents[0].backend.cwd` too"],
+        &["this directory is also that of `agents[0].backend.cwd`"],
     );
-    check(&pair("/srv/w", "/srv/w/x"), &["lie in one another"]);
+    check(&pair("/srv/w", "/srv/w/x"), &["are nested"]);
     check(
         &pair("w", ".massgen/workspaces/w"),
-        &["is the one of `agents[0].backend.cwd` too"],
+        &["is also that of `agents[0].backend.cwd`"],
     );
     check(&pair("w", "w/x"), &[]);
     check(&pair("w1", "w2"), &[]);
     // Some disks take these for one directory.
-    let folded = "because some disks take both spellings for one";
+    let folded = "because a case-insensitive file system treats both spellings as the same";
     check(
         &pair("/srv/work", "/srv/Work"),
         &["the one of `agents[0].backend.cwd` too, because some disks"],
@@ -233,6 +233,7 @@ fn directories_of_massgen_lie_apart() {
         &pair("/srv/WORK", "/srv/work/x"),
         &["lie in one another, because some disks"],
     );
+    check(&pair("/srv/WORK", "/srv/work/x"), &["are nested", folded]);
     check(&pair("/srv/a/w", "/srv/w\u{200b}"), &[]);
     check(&pair("/srv/w", "/srv/w\u{200b}"), &[folded]);
     check(&pair("w", "W"), &[folded]);
@@ -248,13 +249,13 @@ fn storage_lies_apart_from_what_agents_are_given() {
         for place in ["/", "/etc", "'~'", "/home/ann/project"] {
             check(
                 &with_orchestrator(&format!("{key}: {place}")),
-                &["for massgen alone"],
+                &["only for massgen"],
             );
         }
         for place in ["../x", "''", "."] {
             check(
                 &with_orchestrator(&format!("{key}: {place}")),
-                &["does not name a directory of massgen's"],
+                &["is not a directory of massgen"],
             );
         }
         for place in ["/srv/a", "/srv/a/b", "/srv"] {
@@ -265,11 +266,11 @@ fn storage_lies_apart_from_what_agents_are_given() {
         check(&yaml, &["the storage shares a directory with `/srv/a`"]);
         check(
             &with_orchestrator(&format!("{key}: workspaces")),
-            &["lie in one another"],
+            &["are nested"],
         );
         check(
             &with_orchestrator(&format!("{key}: massgen_logs/x")),
-            &["the one of `massgen's log`"],
+            &["that of `massgen's log`"],
         );
         check(
             &with_orchestrator(&format!("{key}: /srv/a\ncontext_paths: [/srv/b]")),
@@ -283,7 +284,7 @@ fn storage_lies_apart_from_what_agents_are_given() {
     check(
         &with_orchestrator("snapshot_storage: s\nsession_storage: s/x"),
         &[
-            "error orchestrator.session_storage: this directory and the one of `orchestrator.snapshot_storage`",
+            "error orchestrator.session_storage: this directory and that of `orchestrator.snapshot_storage`",
         ],
     );
 }

@@ -63,8 +63,8 @@ fn every_key_of_a_server_is_read() {
     let servers = servers(&with_servers(
         "[{name: s, type: stdio, command: python3, args: [x], env: {A: b, C: '${TOKEN}'}, \
          cwd: /srv/x, network: [example.org], allowed_tools: [t], exclude_tools: [u], \
-         permission: write, content_arguments: [t.text], outside_effects: none, \
-         tools_without_outside_effects: [v], timeout_seconds: 7, security: {level: moderate}}]",
+         permission: write, content_arguments: [t.text], side_effects: none, \
+         tools_without_side_effects: [v], timeout_seconds: 7, security: {level: moderate}}]",
     ));
     let [server] = servers.as_slice() else {
         panic!("one server");
@@ -103,11 +103,11 @@ fn what_a_server_is_signed_in_at_with_is_read() {
     for (keys, expected) in [
         (
             "oauth: {client_secret: x}",
-            "oauth.client_secret: a `client_secret` means nothing without its `client_id`",
+            "oauth.client_secret: a `client_secret` needs a `client_id`",
         ),
         (
             "oauth: {scopes: ['a b']}",
-            "oauth.scopes[0]: `a b` is no scope",
+            "oauth.scopes[0]: `a b` is not a scope",
         ),
     ] {
         let expected = format!("error agent.backend.mcp_servers[0].{expected}");
@@ -139,8 +139,8 @@ fn what_is_said_of_single_tools_is_a_rule() {
     );
     for (tools, expected) in [
         ("{a: never}", ".a: `a` is not `allow`, `ask` or `deny`"),
-        ("{'a*': deny}", ".a*: `a*` is no name of a tool"),
-        ("[a]", ": `tools` is no mapping"),
+        ("{'a*': deny}", ".a*: `a*` is not a tool name"),
+        ("[a]", ": `tools` is not a mapping"),
     ] {
         let expected = format!("error agent.backend.mcp_servers[0].tools{expected}");
         check_server(&format!("command: node, tools: {tools}"), &[&expected]);
@@ -185,7 +185,7 @@ fn a_program_that_is_shared_writes_nowhere() {
     check_server("command: node, shared: false, permission: write", &[]);
     check_server(
         &format!("{keys}, permission: write"),
-        &["error agent.backend.mcp_servers[0].permission: a program that agents share"],
+        &["error agent.backend.mcp_servers[0].permission: a shared program"],
     );
     check_server(
         "url: 'https://e.org/mcp', shared: true",
@@ -230,11 +230,11 @@ fn names_are_plain_and_differ() {
     );
     check(
         &with_servers("[{name: a b, command: node}]"),
-        &["`a b` is no name of a server"],
+        &["`a b` is not a server name"],
     );
     check(
         &with_servers("{'a b': {command: node}}"),
-        &["`a b` is no name of a server"],
+        &["`a b` is not a server name"],
     );
     let twice = "[{name: a, command: node}, {name: a, command: node}]";
     check(
@@ -274,13 +274,13 @@ fn commands_are_programs_that_a_server_may_be() {
     for command in ["curl", "git", "./run", "/opt/mine", "pythonx", "''"] {
         check_server(
             &format!("command: {command}"),
-            &["is not among the programs"],
+            &["is not an allowed program"],
         );
     }
     check_server("command: git, security: {level: moderate}", &[]);
     check_server(
         "command: curl, security: {level: moderate}",
-        &["not among the programs"],
+        &["not an allowed program"],
     );
     check_server("command: curl, security: {level: permissive}", &[]);
     check_server("command: /opt/mine, security: {level: permissive}", &[]);
@@ -292,17 +292,14 @@ fn commands_are_programs_that_a_server_may_be() {
         "node $(x)",
         "node > x",
     ] {
-        check_server(
-            &format!("command: '{command}'"),
-            &["only a shell would read"],
-        );
+        check_server(&format!("command: '{command}'"), &["shell metacharacter"]);
     }
 }
 
 #[test]
 fn a_program_that_fetches_packages_needs_a_network() {
     for command in ["npx", "/usr/bin/uvx tool"] {
-        let told = "fetches packages, and the server reaches no network";
+        let told = "downloads packages, but the server has no network access";
         check_server(&format!("command: {command}"), &[told]);
         check_server(&format!("command: {command}, network: [e.org]"), &[]);
     }
@@ -396,7 +393,7 @@ fn addresses_lead_to_the_internet_unless_the_config_says_otherwise() {
         "http://[::1]/",
         "http://0/",
     ] {
-        check_server(&format!("url: '{url}'"), &["leads to this machine"]);
+        check_server(&format!("url: '{url}'"), &["points to this machine"]);
         check_server(
             &format!("url: '{url}', security: {{allow_localhost: true}}"),
             &[],
@@ -407,17 +404,17 @@ fn addresses_lead_to_the_internet_unless_the_config_says_otherwise() {
         "http://192.168.0.1/",
         "http://[fd00::1]/",
     ] {
-        check_server(&format!("url: '{url}'"), &["leads into a private network"]);
+        check_server(&format!("url: '{url}'"), &["points into a private network"]);
         check_server(
             &format!("url: '{url}', security: {{allow_private_ips: true}}"),
             &[],
         );
     }
     let metadata = "url: 'http://169.254.169.254/', security: {allow_private_ips: true, allow_localhost: true}";
-    check_server(metadata, &["leads into a private network"]);
-    check_server("url: 'ftp://e.org/'", &["is not an address of the web"]);
-    check_server("url: nothing", &["`url` is not an address"]);
-    check_server("url: 'https://a:b@e.org/'", &["holds a password"]);
+    check_server(metadata, &["points into a private network"]);
+    check_server("url: 'ftp://e.org/'", &["is not an HTTP URL"]);
+    check_server("url: nothing", &["`url` is not a URL"]);
+    check_server("url: 'https://a:b@e.org/'", &["contains a password"]);
 }
 
 #[test]
@@ -445,11 +442,11 @@ fn keys_fit_the_kind_of_server() {
     );
     check_server(
         "url: 'https://e.org', headers: [A]",
-        &["`headers` is no mapping"],
+        &["`headers` is not a mapping"],
     );
     check_server(
         "url: 'https://e.org', headers: {'A B': c}",
-        &["is no header"],
+        &["is not a header"],
     );
     check_server("command: node, netwrk: on", &["did you mean `network`"]);
     let allowed = servers(&with_servers(

@@ -96,41 +96,41 @@ fn mistakes_in_stages_are_named() {
     refused(
         &stages("planer"),
         "",
-        &["there is no role `planer` (did you mean `planner`?)"],
+        &["unknown role `planer` (did you mean `planner`?)"],
     );
-    let unknown = "there is no agent `anna` (did you mean `ann`?)";
+    let unknown = "unknown agent `anna` (did you mean `ann`?)";
     refused(&stages("{role: planner, agent: anna}"), "", &[unknown]);
     refused("stages: []", "", &["`stages` is empty"]);
-    let twice = "the role `tester` stands in two stages";
+    let twice = "role `tester` is in two stages";
     refused(
         &stages("{role: tester, agent: ben}"),
         "",
-        &[twice, "`ann` takes part in no stage"],
+        &[twice, "`ann` is not used in any stage"],
     );
-    let unable = "the role `user` runs commands, and its agent `ann` runs none";
+    let unable = "role `user` runs commands, but its agent `ann` may not";
     refused(&stages("{role: user, agent: ann}"), "", &[unable]);
     let planner = "{role: planner, agent: ann}";
-    let no_stage = "the role `reviewer` is no stage";
+    let no_stage = "role `reviewer` is not a stage";
     refused(
         &format!("{}, until: reviewer", stages(planner)),
         "",
         &[no_stage],
     );
-    let name = "is no name for a role";
+    let name = "not a role name";
     refused(&stages("{role: Planner, agent: ann}"), "", &[name]);
-    let unnamed = "no agent is called `planner`, so `ann` plays it";
+    let unnamed = "no agent is called `planner`, so `ann` is used";
     refused(&stages("planner"), "", &[unnamed]);
-    let idle = "the agent `ann` takes part in no stage";
+    let idle = "agent `ann` is not used in any stage";
     refused(&format!("stages: [{all}]"), "", &[idle]);
     refused(
         &format!("{}, directory: ../x", stages(planner)),
         "",
-        &["`../x` is no directory of the tree"],
+        &["`../x` is not a directory of the tree"],
     );
     refused(
         &format!("{}, directory: .git", stages(planner)),
         "",
-        &["`.git` is no directory of the tree"],
+        &["`.git` is not a directory of the tree"],
     );
     refused(
         &stages("{role: planner, agent: ann, copies: 17}"),
@@ -145,36 +145,33 @@ fn mistakes_in_roles_are_named() {
     refused(
         ALL,
         &described("rights: [edit]"),
-        &["whoever may `edit` may `write`"],
+        &["`edit` requires `write`"],
     );
     refused(
         ALL,
         &described("output: a/b"),
-        &["`a/b` is no name of a file"],
+        &["`a/b` is not a file name"],
     );
     refused(
         ALL,
         &described("output: .git"),
-        &["`.git` is no name of a file"],
+        &["`.git` is not a file name"],
     );
     refused(
         ALL,
         &described("writes: [/etc]"),
-        &["`/etc` is no directory of the tree"],
+        &["`/etc` is not a directory of the tree"],
     );
-    let reads = "`planner` reads what `reviewer` leaves, which is no stage";
+    let reads = "`planner` reads outputs of `reviewer`, which is not a stage";
     refused(ALL, &described("reads: [reviewer]"), &[reads]);
     let listed = "roles: [{name: x}, {name: x}, {purpose: y}]\n";
     refused(
         ALL,
         listed,
-        &["the role `x` is described twice", "`name` is missing"],
+        &["role `x` is defined twice", "`name` is missing"],
     );
     let without = format!("{}roles: {{x: {{}}}}\n", with_backend(""));
-    check(
-        &without,
-        &["`roles` have no effect: no `workflow` gives them work"],
-    );
+    check(&without, &["`roles` have no effect without `workflow`"]);
 }
 
 #[test]
@@ -183,18 +180,15 @@ fn what_roles_decide_is_not_decided_elsewhere() {
     refused(
         ALL,
         write,
-        &["is open for writing, and a pipeline writes to no such path"],
+        &["is open for writing, but a pipeline cannot write to context paths"],
     );
     refused(ALL, "orchestrator: {context_paths: [src]}\n", &[]);
     let guarded = with_workflow(ALL, "").replace(
         "id: ann, backend: {",
         "id: ann, backend: {cwd: w, folder_guard: {read: [src]}, ",
     );
-    check(
-        &guarded,
-        &["the `folder_guard` of `ann` says what its role says"],
-    );
+    check(&guarded, &["`folder_guard` of `ann` is set by its role"]);
     let placed =
         with_workflow(ALL, "").replace("id: ann, backend: {", "id: ann, backend: {cwd: /srv/w, ");
-    check(&placed, &["the `cwd` of `ann` says what its role says"]);
+    check(&placed, &["`cwd` of `ann` is set by its role"]);
 }

@@ -19,9 +19,13 @@ impl Gate {
                 | ToolCall::DirectoryTree { .. }
         );
         let from = call.accesses().into_iter().filter_map(|access| {
-            let wanted = (access.wanted, access.link);
-            self.resolve_path(access.path, wanted, CallApproval::Missing)
-                .0
+            self.resolve_path(
+                access.path,
+                access.wanted,
+                access.link,
+                CallApproval::Missing,
+            )
+            .0
         });
         let from: Vec<RealPath> = from.collect();
         let is_below = |path: &AbsPath| folded::is_within_any(path, &from);
@@ -43,8 +47,12 @@ impl Gate {
 
     /// Returns the decision about one path, with its reason.
     pub fn verdict(&self, access: &RequestedAccess<'_>) -> PathVerdict {
-        let wanted = (access.wanted, access.link);
-        let (real, outcome) = self.resolve_path(access.path, wanted, CallApproval::Missing);
+        let (real, outcome) = self.resolve_path(
+            access.path,
+            access.wanted,
+            access.link,
+            CallApproval::Missing,
+        );
         let named = |grant: &Grant| (grant.root.clone(), grant.kind);
         let manager = self.manager();
         let grant = real.as_ref().and_then(|real| {

@@ -248,7 +248,7 @@ impl Gate {
             .needs_description()
             .then(|| (call.name().to_owned(), call.input()));
         let deeds = call.command().map(str::to_owned).into_iter().collect();
-        let placed = self.resolve_call(call, (asked, deeds))?;
+        let placed = self.resolve_call(call, asked, deeds)?;
         let (hooked, changed) = self.run_hooks(told.as_ref())?;
         if let Some(changed) = changed {
             return self.with_hook_result(hooked).check(changed);
@@ -293,7 +293,8 @@ impl Gate {
     fn resolve_call(
         &self,
         call: ToolCall,
-        (mut asked, mut deeds): (Option<String>, Vec<String>),
+        mut asked: Option<String>,
+        mut deeds: Vec<String>,
     ) -> std::result::Result<ResolvedCall, Denial> {
         let is_told = self.needs_description();
         // A command's changes are unknown before it runs: paths with an `ask` rule stay closed.
@@ -311,7 +312,7 @@ impl Gate {
         let mut declared = declared.into_iter();
         let action = call.try_map(|path| match declared.next() {
             Some((expected, wanted, link)) if expected == path => {
-                let (_, outcome) = self.resolve_path(&path, (wanted, link), consent);
+                let (_, outcome) = self.resolve_path(&path, wanted, link, consent);
                 let place = outcome.map_err(|refusal| self.deny(&path, wanted, refusal))?;
                 if is_told {
                     deeds.push(format!(
@@ -319,9 +320,9 @@ impl Gate {
                         describe_path(place.real(), place.grant())
                     ));
                 }
-                let here = (place.real(), wanted);
+                let rules = self.path_rules();
                 if consent == CallApproval::Given
-                    && let Some(rule) = matching_rule(self.path_rules(), RuleAction::Ask, here)
+                    && let Some(rule) = matching_rule(rules, RuleAction::Ask, place.real(), wanted)
                 {
                     to_agree.push(place.real().clone());
                     asked.get_or_insert_with(|| ask_reason(rule));
@@ -428,8 +429,12 @@ impl Gate {
         &self,
         told: Option<&(String, Value)>,
     ) -> std::result::Result<(CallHookResult, Option<ToolCall>), Denial> {
-        let asked = (self.hooks(), self.hook_invocation());
-        self.1.run_hooks(asked, told, &self.catalogue())
+        self.1.run_hooks(
+            self.hooks(),
+            self.hook_invocation(),
+            told,
+            &self.catalogue(),
+        )
     }
 
     /// Asks for approval. Without a yes, the call is denied.
@@ -559,7 +564,7 @@ impl Gate {
             ASKED_BY_CONFIG => RuleAction::Ask,
             _ => return AccessRefusal::new(rule.name, rule.because),
         };
-        match matching_rule(self.path_rules(), ruling, (path, wanted)) {
+        match matching_rule(self.path_rules(), ruling, path, wanted) {
             Some(written) => {
                 AccessRefusal::new(rule.name, format!("{}: `{written}`", rule.because))
             }
@@ -675,7 +680,8 @@ impl Gate {
     fn resolve_path(
         &self,
         path: &UserPath,
-        (wanted, link): (Permission, FinalLink),
+        wanted: Permission,
+        link: FinalLink,
         consent: CallApproval,
     ) -> (
         Option<RealPath>,
@@ -696,7 +702,7 @@ impl Gate {
                 return (None, Err(refusal));
             }
         };
-        let mut outcome = self.decide(&real, (wanted, link), consent);
+        let mut outcome = self.decide(&real, wanted, link, consent);
         if let (Ok(_), Some(obstacle)) = (&outcome, obstacle) {
             outcome = Err(AccessRefusal::new("not-followed", obstacle.to_string()));
         }
@@ -706,7 +712,8 @@ impl Gate {
     fn decide(
         &self,
         real: &RealPath,
-        (wanted, link): (Permission, FinalLink),
+        wanted: Permission,
+        link: FinalLink,
         consent: CallApproval,
     ) -> std::result::Result<ResolvedPath, AccessRefusal> {
         let manager = &self.0.manager;

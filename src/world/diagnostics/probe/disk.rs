@@ -99,10 +99,10 @@ const KINDS: &[(i64, &str)] = &[
 /// `dir` is a symlink, cannot be created, or nothing can be created in it.
 pub fn probe_disk(dir: &AbsPath) -> Result<DiskProbe> {
     if file::is_link(dir) {
-        let error = io::Error::other("it is a symbolic link");
+        let error = io::Error::other("it is a symlink");
         return Err(
             crate::error::Error::io(format!("cannot use `{dir}`"), error)
-                .with_hint("remove the link: a run would write where it leads"),
+                .with_hint("remove the symlink: a run would write to its target"),
         );
     }
     if let Some(parent) = dir.parent() {

@@ -69,14 +69,14 @@ impl ProbeContext<'_> {
                 ProgramReply::Failed(match errors.lines().next() {
                     Some(line) => line.trim().to_owned(),
                     None => code.map_or_else(
-                        || "a signal ended it".to_owned(),
-                        |code| format!("it ended with status {code}"),
+                        || "killed by a signal".to_owned(),
+                        |code| format!("exit status {code}"),
                     ),
                 })
             }
             Ok(ProgramExit::Killed) => {
                 let seconds = PROGRAM_TIME_MAX.as_secs();
-                ProgramReply::Failed(format!("it did not end within {seconds} s"))
+                ProgramReply::Failed(format!("timed out after {seconds} s"))
             }
             Err(error) => ProgramReply::Failed(error.to_string()),
         }

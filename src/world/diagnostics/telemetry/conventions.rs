@@ -79,20 +79,11 @@ fn name_of_type(vendor: &'static Vendor) -> &'static str {
     known.map_or(vendor.name, |(_, name)| name)
 }
 
-/// Whether a reply contains tool calls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ToolCallPresence {
-    /// It contains some.
-    Some,
-    /// It contains none.
-    None,
-}
-
 /// Returns the reason why a reply ended (`gen_ai.response.finish_reasons`).
-pub(crate) fn finish_reason(stop: StopReason, calls: ToolCallPresence) -> &'static str {
-    match (stop, calls) {
-        (StopReason::Done, ToolCallPresence::Some) => "tool_call",
-        (StopReason::Done, ToolCallPresence::None) => "stop",
+pub(crate) fn finish_reason(stop: StopReason, has_calls: bool) -> &'static str {
+    match (stop, has_calls) {
+        (StopReason::Done, true) => "tool_call",
+        (StopReason::Done, false) => "stop",
         (StopReason::Length, _) => "length",
         (StopReason::Filtered, _) => "content_filter",
         (StopReason::Paused, _) => "pause",

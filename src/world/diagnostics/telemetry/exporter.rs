@@ -93,22 +93,23 @@ impl SpanExporter {
         drop(waiting);
         let (lost, why) = match timeout(FLUSH_WAIT_MAX, &mut sending).await {
             Ok(Ok(sent)) => (Some(sent.lost.saturating_add(left_out)), sent.why),
-            Ok(Err(_)) => (None, Some("the sending broke off".to_owned())),
+            Ok(Err(_)) => (None, Some("sending failed unexpectedly".to_owned())),
             Err(_) => {
                 sending.abort();
                 let seconds = FLUSH_WAIT_MAX.as_secs();
                 (None, Some(format!("no answer within {seconds} s")))
             }
         };
-        let why = why.unwrap_or_else(|| "they came faster than they could be sent".to_owned());
+        let why =
+            why.unwrap_or_else(|| "spans were produced faster than they could be sent".to_owned());
         match lost {
             Some(0) => None,
             Some(lost) => Some(format!(
-                "telemetry: {lost} of {} were not taken by `{place}`: {why}",
+                "telemetry: {lost} of {} not accepted by `{place}`: {why}",
                 count_noun(taken, "span")
             )),
             None => Some(format!(
-                "telemetry: some of {} were not taken by `{place}`: {why}",
+                "telemetry: some of {} not accepted by `{place}`: {why}",
                 count_noun(taken, "span")
             )),
         }

@@ -118,7 +118,7 @@ fn encoding(env: &dyn Fn(&str) -> Option<String>) -> Result<OtlpEncoding, String
             "http/protobuf" => Ok(OtlpEncoding::Protobuf),
             "http/json" => Ok(OtlpEncoding::Json),
             _ => Err(format!(
-                "`{name}` is neither `http/protobuf` nor `http/json`, which are what massgen speaks"
+                "`{name}` is not supported: expected `http/protobuf` or `http/json`"
             )),
         },
     }
@@ -141,7 +141,7 @@ fn headers(env: &dyn Fn(&str) -> Option<String>) -> Result<HeaderMap, String> {
         return Ok(headers);
     };
     for (name, value) in pairs(&variable, &text)? {
-        let unsendable = || format!("`{variable}` holds a header that cannot be sent");
+        let unsendable = || format!("`{variable}` contains an invalid header");
         let name = HeaderName::try_from(name).map_err(|_| unsendable())?;
         let mut value = HeaderValue::try_from(value).map_err(|_| unsendable())?;
         value.set_sensitive(true);
@@ -246,7 +246,7 @@ mod tests {
         check_refused(
             "OTEL_EXPORTER_OTLP_HEADERS",
             "a=secret%0a",
-            "cannot be sent",
+            "an invalid header",
         );
         check_refused("OTEL_RESOURCE_ATTRIBUTES", "a=%ff", "name=value");
     }

@@ -77,7 +77,7 @@ fn describe_model_event(event: &ModelEvent, words: &ContentFilter) -> Option<Nam
     } = event
     {
         let reason = reason_attribute(words, reason);
-        Some(("massgen.fallback", fallback_attributes((from, to), reason)))
+        Some(("massgen.fallback", fallback_attributes(from, to, reason)))
     } else if let ModelEvent::ContextCompacted { .. } = event {
         Some(("massgen.shortened", Vec::new()))
     } else {
@@ -174,7 +174,7 @@ fn wait_attributes(wait_ms: u64, reason: Option<KeyValue>) -> Vec<KeyValue> {
     std::iter::once(wait).chain(reason).collect()
 }
 
-fn fallback_attributes((from, to): (&str, &str), reason: Option<KeyValue>) -> Vec<KeyValue> {
+fn fallback_attributes(from: &str, to: &str, reason: Option<KeyValue>) -> Vec<KeyValue> {
     let models = [
         attribute("massgen.from_model", from),
         attribute("massgen.to_model", to),

@@ -18,9 +18,7 @@ use crate::spending::money::Money;
 use crate::text::truncate;
 use crate::tools::request::CallRequest;
 use crate::world::diagnostics::telemetry::content_filter::{ContentFilter, GenAiMessage};
-use crate::world::diagnostics::telemetry::conventions::{
-    ProviderNames, ToolCallPresence, finish_reason,
-};
+use crate::world::diagnostics::telemetry::conventions::{ProviderNames, finish_reason};
 use crate::world::diagnostics::telemetry::otlp::{
     KIND_CLIENT, KIND_INTERNAL, KeyValue, OtlpSpan, STATUS_ERROR, SpanEvent, SpanStatus, attribute,
 };
@@ -125,7 +123,7 @@ impl SpanTracker {
             ..
         } = event
         {
-            self.record_reply(agent, (text, calls), *stop, at);
+            self.record_reply(agent, text, calls, *stop, at);
         }
     }
 
@@ -235,15 +233,12 @@ impl SpanTracker {
     fn record_reply(
         &mut self,
         agent: &AgentId,
-        (text, calls): (&str, &[CallRequest]),
+        text: &str,
+        calls: &[CallRequest],
         stop: StopReason,
         at: u64,
     ) {
-        let reason = if calls.is_empty() {
-            finish_reason(stop, ToolCallPresence::None)
-        } else {
-            finish_reason(stop, ToolCallPresence::Some)
-        };
+        let reason = finish_reason(stop, !calls.is_empty());
         let reply = GenAiMessage {
             role: "assistant",
             text,

@@ -45,13 +45,7 @@ struct IndexedEntries {
     batches: Vec<Arc<[IndexEntry]>>,
     /// Entries of an earlier walk; `None` once this walk has ended.
     before: Option<Vec<Arc<[IndexEntry]>>>,
-    walk: IndexProgress,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum IndexProgress {
-    Running,
-    Ended,
+    is_walking: bool,
 }
 
 /// The repository that the base belongs to.
@@ -69,7 +63,7 @@ impl FileIndex {
         let known = IndexedEntries {
             batches: Vec::new(),
             before,
-            walk: IndexProgress::Running,
+            is_walking: true,
         };
         let shared = Arc::new(SharedIndex {
             known: Mutex::new(known),
@@ -92,7 +86,7 @@ impl FileIndex {
 
     /// Returns whether the walk is still running.
     pub(super) fn is_walking(&self) -> bool {
-        self.shared.lock().walk == IndexProgress::Running
+        self.shared.lock().is_walking
     }
 
     /// Returns whether entries of the whole tree are available, from this walk or an earlier one.
@@ -135,9 +129,10 @@ impl Drop for FileIndex {
 impl IndexedEntries {
     /// Returns all entries, if the tree is complete.
     fn complete_entries(&self) -> Option<Vec<Arc<[IndexEntry]>>> {
-        match self.walk {
-            IndexProgress::Ended => Some(self.batches.clone()),
-            IndexProgress::Running => self.before.clone(),
+        if self.is_walking {
+            self.before.clone()
+        } else {
+            Some(self.batches.clone())
         }
     }
 }
@@ -149,9 +144,9 @@ impl SharedIndex {
 
     fn walk(&self, base: &AbsPath) {
         let left_out = [GIT_DIR, STATE_DIR];
-        listing::walk(base, (&left_out, DEPTH_MAX), &|batch| self.add(batch));
+        listing::walk(base, &left_out, DEPTH_MAX, &|batch| self.add(batch));
         let mut known = self.lock();
-        known.walk = IndexProgress::Ended;
+        known.is_walking = false;
         known.before = None;
         self.grown.notify_all();
     }

@@ -48,8 +48,15 @@ pub(super) struct MatchResults {
     pub(super) matched: usize,
 }
 
-/// An entry with its score, as batch and index.
-type ScoredEntry = (u32, usize, usize);
+/// The score of an entry.
+#[derive(Clone, Copy)]
+struct ScoredEntry {
+    score: u32,
+    /// The index of its batch.
+    batch: usize,
+    /// Its index in the batch.
+    index: usize,
+}
 
 /// Returns the best `count_max` matches for `scope` in as many batches as can be searched within
 /// `patience`.
@@ -75,13 +82,7 @@ pub(super) fn rank(
             let Some(batch) = batches.get(index) else {
                 break;
             };
-            score_batch(
-                batch,
-                index,
-                (scope.below, &pattern),
-                &mut matcher,
-                &mut fits,
-            );
+            score_batch(batch, index, scope.below, &pattern, &mut matcher, &mut fits);
         }
         fits
     };
@@ -111,13 +112,14 @@ pub(super) fn rank(
 /// Adds the matches in one batch.
 fn score_batch(
     batch: &[IndexEntry],
-    index: usize,
-    (below, pattern): (&str, &Pattern),
+    batch_index: usize,
+    below: &str,
+    pattern: &Pattern,
     matcher: &mut Matcher,
     fits: &mut Vec<ScoredEntry>,
 ) {
     let mut buffer = Vec::new();
-    for (place, entry) in batch.iter().enumerate() {
+    for (index, entry) in batch.iter().enumerate() {
         let Some(rest) = entry
             .path
             .strip_prefix(below)
@@ -126,7 +128,11 @@ fn score_batch(
             continue;
         };
         if let Some(score) = pattern.score(Utf32Str::new(rest, &mut buffer), matcher) {
-            fits.push((score, index, place));
+            fits.push(ScoredEntry {
+                score,
+                batch: batch_index,
+                index,
+            });
         }
     }
 }
@@ -138,10 +144,10 @@ fn best_matches(
     count_max: usize,
 ) -> MatchResults {
     let matched = fits.len();
-    let entry = |&(_, batch, place): &ScoredEntry| batches.get(batch)?.get(place);
+    let entry = |fit: &ScoredEntry| batches.get(fit.batch)?.get(fit.index);
     let key = |fit: &ScoredEntry| {
         (
-            Reverse(fit.0),
+            Reverse(fit.score),
             entry(fit).map_or(0, |entry| entry.path.len()),
         )
     };
@@ -154,7 +160,7 @@ fn best_matches(
         Some(RankedEntry {
             path: found.path.to_string(),
             kind: found.kind,
-            score: fit.0,
+            score: fit.score,
         })
     });
     MatchResults {

@@ -21,12 +21,7 @@ impl ContainerEngine {
 }
 
 async fn remove_leftovers(client: &EngineClient, state: &AbsPath) -> Result<Vec<String>> {
-    let failed = |error| {
-        engine_failure(
-            "cannot look for containers that earlier runs have left",
-            error,
-        )
-    };
+    let failed = |error| engine_failure("cannot list containers of earlier runs", error);
     let filters = [("label".to_owned(), vec![state_filter(state)])];
     let options = ListContainersOptionsBuilder::default().all(true);
     let options = options.filters(&filters.clone().into());

@@ -61,7 +61,7 @@ impl EngineClient {
                 "or run commands without containers: remove `command_line_execution_mode: docker`",
             ));
         };
-        let failed = |error| engine_failure("cannot talk to the engine", error);
+        let failed = |error| engine_failure("cannot connect to the container engine", error);
         let seconds = ANSWER_TIME_MAX.as_secs();
         let api = Docker::connect_with_unix(&socket.to_string(), seconds, API_DEFAULT_VERSION);
         let api = api
@@ -96,7 +96,7 @@ impl EngineClient {
             Err(error) if is_missing(&error) => return Err(missing_image(name)),
             Err(error) => {
                 return Err(engine_failure(
-                    &format!("cannot look at the image `{name}`"),
+                    &format!("cannot inspect the image `{name}`"),
                     error,
                 ));
             }
@@ -152,9 +152,9 @@ pub(super) fn command_error(error: EngineError) -> io::Error {
     io::Error::other(match error {
         EngineError::DockerResponseServerError { message, .. } => message,
         EngineError::RequestTimeoutError => {
-            "the engine of the container does not answer in time".to_owned()
+            "the container engine does not answer in time".to_owned()
         }
-        error => format!("the engine of the container has broken off: {error}"),
+        error => format!("the container engine closed the connection: {error}"),
     })
 }
 

@@ -210,8 +210,8 @@ impl AgentContainer {
                 return Ok(held);
             }
         }
-        let message = "other commands of the agent have the container show other directories";
-        Err(Error::new(ErrorKind::Environment, message).with_hint("wait until they have ended"))
+        let message = "other commands of the agent use the container with different directories";
+        Err(Error::new(ErrorKind::Environment, message).with_hint("wait until they end"))
     }
 
     /// Kills everything that runs in it, including other commands: the kernel leaves no process in

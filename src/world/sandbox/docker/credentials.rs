@@ -69,7 +69,7 @@ impl ContainerCredentials {
             let home = user.home.ok_or_else(|| {
                 Error::new(
                     ErrorKind::Environment,
-                    "credentials are mounted from your home, and there is none",
+                    "credentials are mounted from your home directory, but there is none",
                 )
                 .with_hint("set HOME")
             })?;
@@ -91,7 +91,7 @@ impl ContainerCredentials {
             let message = format!("the credential `{path}` cannot be mounted");
             return Err(Error::new(ErrorKind::Environment, message)
                 .with_source(error)
-                .with_hint("make it, or take it out of `command_line_docker_credentials`"));
+                .with_hint("create it, or remove it from `command_line_docker_credentials`"));
         }
         self.files.insert(path, place);
         Ok(())
@@ -99,15 +99,15 @@ impl ContainerCredentials {
 
     fn add_variables_from(&mut self, path: &AbsPath, only: &[String]) -> Result<()> {
         let Some(bytes) = read_capped(path, ENV_FILE_BYTES_MAX)? else {
-            let message = format!("the file of variables `{path}` is not there");
+            let message = format!("`env_file` `{path}` does not exist");
             return Err(Error::new(ErrorKind::Environment, message).with_hint(
-                "make it, or take `env_file` out of `command_line_docker_credentials`",
+                "create it, or remove `env_file` from `command_line_docker_credentials`",
             ));
         };
         let mut found = parse_variables(&String::from_utf8_lossy(&bytes));
         if !only.is_empty() {
             let unset = only.iter().filter(|name| !found.contains_key(*name));
-            let told = unset.map(|name| format!("`{name}` does not stand in `{path}`"));
+            let told = unset.map(|name| format!("`{path}` does not define `{name}`"));
             self.missing.extend(told);
             found.retain(|name, _| only.contains(name));
         }

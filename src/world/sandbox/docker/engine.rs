@@ -73,10 +73,10 @@ impl ContainerEngine {
 impl EngineThread {
     fn start() -> Result<Self> {
         let failed = |error| {
-            let message = "the thread that talks to Docker cannot be started";
+            let message = "cannot start the thread for Docker";
             Error::new(ErrorKind::Environment, message)
                 .with_source(error)
-                .with_hint("see whether the limit of open files or processes is met: `ulimit -a`")
+                .with_hint("check the limits of open files and processes: `ulimit -a`")
         };
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(failed)?;

@@ -39,7 +39,7 @@ pub(super) async fn populate_home(
     container: &str,
     files: impl Iterator<Item = &AbsPath>,
 ) -> Result<()> {
-    let failed = |error| engine_failure("cannot make a home directory in the container", error);
+    let failed = |error| engine_failure("cannot create a home directory in the container", error);
     let users = read_text(client, container, USERS).await;
     let users = users.and_then(|table| with_user(table, client.container_user()));
     let git = with_settings(read_text(client, container, GIT).await);

@@ -62,13 +62,11 @@ impl ContainerEngine {
 /// Adds hints for a build that has failed.
 fn with_build_hint(error: Error) -> Error {
     error
+        .with_hint("the engine downloads the base image and packages: check its network access")
         .with_hint(
-            "the engine fetches the base image and packages: see whether it reaches the network",
+            "or copy the image from another machine: `docker save IMAGE` there, `docker load` here",
         )
-        .with_hint(
-            "or bring the image from another machine: `docker save IMAGE`, then `docker load` here",
-        )
-        .with_hint("or name an image that is here: `command_line_docker_image`")
+        .with_hint("or use a local image: `command_line_docker_image`")
 }
 
 fn build_context() -> std::io::Result<Vec<u8>> {

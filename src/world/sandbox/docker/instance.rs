@@ -201,21 +201,18 @@ async fn rename(client: &EngineClient, id: &str, name: String) -> Result<()> {
 
 fn replace_error(error: EngineError) -> Error {
     engine_failure(
-        "the container cannot be made anew with other directories",
+        "cannot recreate the container with other directories",
         error,
     )
 }
 
 fn start_error(image: &str, error: EngineError) -> Error {
     let told = error.to_string();
-    let failed = engine_failure(
-        &format!("a container of `{image}` cannot be started"),
-        error,
-    );
+    let failed = engine_failure(&format!("cannot start a container of `{image}`"), error);
     if told.contains("/bin/sh") {
-        failed.with_hint("the image needs `/bin/sh`: take one that has a shell")
+        failed.with_hint("the image needs `/bin/sh`: use one with a shell")
     } else if told.contains("bind source path does not exist") {
-        failed.with_hint("the engine has to see the directories of this machine at the same paths")
+        failed.with_hint("the engine must have the directories of this machine at the same paths")
     } else {
         failed
     }

@@ -90,10 +90,10 @@ impl MountPlan {
         mounts.pin(reachable);
         for (source, place) in shared {
             if let Some(opening) = reachable.accessible_path_for(place) {
-                let inside = format!("`{place}` lies inside `{}`", opening.path);
+                let inside = format!("`{place}` is inside `{}`", opening.path);
                 let message = format!("`{source}` cannot be mounted: {inside}");
                 return Err(Error::new(ErrorKind::Config, message)
-                    .with_hint("choose another place in the container for it"));
+                    .with_hint("choose another path in the container"));
             }
             mounts.0.insert(
                 place.clone(),
@@ -151,7 +151,7 @@ impl MountPlan {
         let read_only: Vec<AbsPath> = read_only.collect();
         for root in read_only {
             let points = proc::mount_points_below(&root)
-                .map_err(|error| Error::io("cannot read where file systems are mounted", error))?;
+                .map_err(|error| Error::io("cannot read the mount table", error))?;
             for point in points {
                 let deepest = self.0.keys().rev().find(|path| point.is_within(path));
                 if deepest == Some(&root) && !reachable.hides(&point) {
@@ -282,6 +282,6 @@ fn expect_no_link(path: &AbsPath) -> Result<()> {
     if followed.to_abs() == *path {
         return Ok(());
     }
-    let message = format!("`{path}` has become a link to `{followed}`");
+    let message = format!("`{path}` was replaced by a symlink to `{followed}`");
     Err(Error::new(ErrorKind::Environment, message).with_hint("nothing was mounted: start again"))
 }

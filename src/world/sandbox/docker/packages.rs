@@ -70,7 +70,7 @@ impl AgentContainer {
             if let Some(why) = self.install_failure(&held, (call, &self.begin())) {
                 let names = join_with_commas(names);
                 failures.push(format!(
-                    "packages of {kind} are not installed ({names}): {why}"
+                    "{kind} packages were not installed ({names}): {why}"
                 ));
             }
         }
@@ -143,13 +143,13 @@ impl AgentContainer {
         match finished.ended {
             ExitReason::Exited(0) => None,
             ExitReason::Exited(_) if words.is_some() => words,
-            ExitReason::Exited(status) => Some(format!("it ended with status {status}")),
-            ExitReason::Signalled(signal) => Some(format!("signal {signal} ended it")),
+            ExitReason::Exited(status) => Some(format!("exit status {status}")),
+            ExitReason::Signalled(signal) => Some(format!("killed by signal {signal}")),
             ExitReason::TimedOut => {
                 let seconds = INSTALL_TIME_MAX.as_secs();
-                Some(format!("it did not end within {seconds} seconds"))
+                Some(format!("timed out after {seconds} seconds"))
             }
-            ExitReason::Interrupted => Some("it was interrupted".to_owned()),
+            ExitReason::Interrupted => Some("interrupted".to_owned()),
             ExitReason::DiskFull(shortage) => Some(shortage.to_string()),
             ExitReason::Refused { why, .. } => Some(why),
         }

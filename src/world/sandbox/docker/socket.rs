@@ -34,22 +34,22 @@ impl EngineDiscovery {
     pub fn describe(&self) -> String {
         let (socket, daemon) = match self {
             EngineDiscovery::Elsewhere(host) => {
-                return format!("`DOCKER_HOST` is `{host}`, which names no socket of this machine");
+                return format!("`DOCKER_HOST` is `{host}`: expected a local Unix socket");
             }
             EngineDiscovery::Nothing(places) => {
                 let places: Vec<String> = places.iter().map(ToString::to_string).collect();
                 let places = places.join(", ");
-                return format!("no daemon of Docker or Podman: nothing is at {places}");
+                return format!("no Docker or Podman daemon found at {places}");
             }
             EngineDiscovery::At(socket, daemon) => (socket, daemon),
         };
         let what = match daemon {
             DaemonStatus::Answers(_, who) => format!("answers: {who}"),
-            DaemonStatus::Denied => "is not open to you".to_owned(),
-            DaemonStatus::Silent => "has nobody listening".to_owned(),
-            DaemonStatus::Hangs => "takes questions and does not answer".to_owned(),
+            DaemonStatus::Denied => "is not accessible to you".to_owned(),
+            DaemonStatus::Silent => "has no listener".to_owned(),
+            DaemonStatus::Hangs => "accepts connections but does not answer".to_owned(),
             DaemonStatus::Strange(how) => how.clone(),
-            DaemonStatus::NoSocket => "is not there".to_owned(),
+            DaemonStatus::NoSocket => "does not exist".to_owned(),
         };
         format!("`{socket}` {what}")
     }
@@ -143,7 +143,7 @@ async fn query_daemon(socket: &AbsPath) -> DaemonStatus {
         Err(_) => return DaemonStatus::Hangs,
     };
     if ping.status != "200" {
-        return DaemonStatus::Strange(format!("it answers {} to a ping", ping.status));
+        return DaemonStatus::Strange(format!("it answers a ping with {}", ping.status));
     }
     if let Some(version) = podman_version(&ping.head) {
         return DaemonStatus::Answers(EngineKind::Podman, format!("Podman {version}"));
@@ -160,7 +160,7 @@ async fn query_daemon(socket: &AbsPath) -> DaemonStatus {
     let name = name.unwrap_or_else(|| "Docker".to_owned());
     match field(&version, "Version") {
         Some(version) => DaemonStatus::Answers(EngineKind::Docker, format!("{name} {version}")),
-        None => DaemonStatus::Strange("it does not tell its version".to_owned()),
+        None => DaemonStatus::Strange("it does not report its version".to_owned()),
     }
 }
 
@@ -200,7 +200,7 @@ async fn http_get(socket: &AbsPath, path: &str) -> std::io::Result<DaemonRespons
         .read_to_end(&mut bytes)
         .await?;
     let text = String::from_utf8_lossy(&bytes);
-    let malformed = || std::io::Error::other("its answer is not HTTP");
+    let malformed = || std::io::Error::other("its reply is not HTTP");
     let (head, body) = text.split_once("\r\n\r\n").ok_or_else(malformed)?;
     let status = head.split_whitespace().nth(1).ok_or_else(malformed)?;
     Ok(DaemonResponse {

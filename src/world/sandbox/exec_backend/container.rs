@@ -23,7 +23,7 @@ impl ExecBackend for AgentContainer {
 
     /// A container opens the same paths as a sandbox of level B.
     fn sandbox_level(&self) -> SandboxLevel {
-        SandboxLevel::B
+        SandboxLevel::Namespaces
     }
 
     fn notes(&self) -> &[String] {

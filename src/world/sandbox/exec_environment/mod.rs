@@ -226,8 +226,10 @@ impl ExecEnvironment {
         };
         let proxy = NetworkProxy::new(domains)?;
         let port = match self.sandbox_level() {
-            SandboxLevel::A | SandboxLevel::B => PROXY_PORT,
-            SandboxLevel::C | SandboxLevel::D | SandboxLevel::Off => proxy.serve_on_loopback()?,
+            SandboxLevel::Overlay | SandboxLevel::Namespaces => PROXY_PORT,
+            SandboxLevel::Landlock | SandboxLevel::Unavailable | SandboxLevel::Off => {
+                proxy.serve_on_loopback()?
+            }
         };
         Ok((NetworkAccess::Proxy { port }, Some(Arc::new(proxy))))
     }

@@ -78,18 +78,20 @@ impl TreeOverlay {
     /// Returns why no overlay can be mounted over it, as far as that is known without trying.
     pub(super) fn overlay_obstacle(&self) -> Result<Option<String>> {
         let trees = std::slice::from_ref(&self.layer.root);
-        let failed = |error| Error::io("cannot find out what layers can be laid over", error);
+        let failed = |error| Error::io("cannot determine where overlays can be mounted", error);
         let obstacle = overlay_obstacle(trees).map_err(failed)?;
         if obstacle.is_some() {
             return Ok(obstacle);
         }
         if let Some(path) = foreign_reachable_by_root(&self.layer.root).map_err(failed)? {
-            let why = "belongs to another user or group, and could not be changed through a layer";
+            let why = "belongs to another user or group, so it could not be changed through an \
+                       overlay";
             return Ok(Some(format!("`{path}` {why}")));
         }
         let upper = DirectoryHandle::open_own(&self.layer.upper)
             .map_err(|fault| open_error(&self.root, fault))?;
-        let unmarked = || "the file system of `.massgen` takes no attributes of users".to_owned();
+        let unmarked =
+            || "the file system of `.massgen` does not support user extended attributes".to_owned();
         Ok((!supports_marks(&upper)).then(unmarked))
     }
 
@@ -212,6 +214,6 @@ impl TreeOverlay {
 }
 
 fn open_error(root: &RealPath, fault: FileSystemError) -> Error {
-    let message = format!("cannot stage `{root}`, which is open for writing: {fault}");
+    let message = format!("cannot prepare the write path `{root}`: {fault}");
     Error::new(ErrorKind::Environment, message)
 }

@@ -82,11 +82,11 @@ impl AttemptRecord {
         }) = event
         {
             self.filing
-                .write_answer((agent, at), *label, content, snapshot.as_deref())
+                .write_answer(agent, at, *label, content, snapshot.as_deref())
         } else if let Event::Coordination(CoordinationEvent::Voted { agent, .. }) = event {
             let seat = self.view.seats.get(agent);
             match seat.and_then(|seat| seat.vote.as_ref()) {
-                Some(vote) => self.filing.write_vote((agent, at), vote, &self.view),
+                Some(vote) => self.filing.write_vote(agent, at, vote, &self.view),
                 None => Ok(()),
             }
         } else if let Event::Delivery(DeliveryEvent::FinalAnswer { agent, content }) = event {

@@ -87,7 +87,8 @@ impl Recorder {
     /// Resumes the records of an interrupted turn: everything that is derived from its `log` is
     /// created again from `told`, the events in it with their times.
     pub fn resume(
-        (places, log): (RunRecordPaths, EventLog),
+        places: RunRecordPaths,
+        log: EventLog,
         session_id: String,
         told: &[(Event, LocalDateTime)],
         redactor: Redactor,

@@ -27,7 +27,7 @@ impl RecordErrors {
         let hints = error.hints().to_vec();
         let told = Error::new(error.kind(), "the records of this run are incomplete")
             .with_source(error)
-            .with_hint("the run goes on, and its answer is not lost");
+            .with_hint("the run continues, and its answer is not lost");
         Some(hints.into_iter().fold(told, Error::with_hint))
     }
 }

@@ -64,7 +64,8 @@ impl RecordWriter {
     /// Writes an answer.
     pub(crate) fn write_answer(
         &mut self,
-        (agent, at): (&AgentId, &LocalDateTime),
+        agent: &AgentId,
+        at: &LocalDateTime,
         label: AnswerLabel,
         content: &str,
         snapshot: Option<&str>,
@@ -87,7 +88,8 @@ impl RecordWriter {
     /// Writes a vote that `view` already contains.
     pub(crate) fn write_vote(
         &mut self,
-        (voter, at): (&AgentId, &LocalDateTime),
+        voter: &AgentId,
+        at: &LocalDateTime,
         vote: &ValidVote,
         view: &RunView,
     ) -> Result<()> {

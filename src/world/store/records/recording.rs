@@ -15,9 +15,9 @@ pub fn check_target(path: &AbsPath) -> Result<()> {
         Ok(Some(true) | None) => Ok(()),
         Ok(Some(false)) => Err(Error::new(
             ErrorKind::Config,
-            format!("`{path}` exists and is no recording of massgen's: it is not replaced"),
+            format!("`{path}` exists and is not a recording of massgen: not replacing it"),
         )
-        .with_hint("name another file with `record`, or move this one away")),
+        .with_hint("choose another file with `record`, or move this one away")),
         Err(error) => Err(state_files::file_error("read", path.as_path(), error)),
     }
 }

@@ -31,8 +31,9 @@ pub(crate) fn status(view: &RunView, frame: StatusContext<'_>) -> Value {
         .seats
         .iter()
         .map(|(agent, seat)| {
-            let used = (view.spent.agent(agent), view.spent.tool_calls_of(agent));
-            (agent.to_string(), agent_status(seat, used, frame.redactor))
+            let (spent, calls) = (view.spent.agent(agent), view.spent.tool_calls_of(agent));
+            let status = agent_status(seat, spent, calls, frame.redactor);
+            (agent.to_string(), status)
         })
         .collect();
     let votes: Map<String, Value> = view
@@ -40,6 +41,8 @@ pub(crate) fn status(view: &RunView, frame: StatusContext<'_>) -> Value {
         .into_iter()
         .map(|(label, count)| (label.to_string(), count.into()))
         .collect();
+    let spent = view.spent.entries();
+    let models = spent.map(|(key, totals)| model_usage(key, totals));
     json!({
         "meta": {
             "last_updated": frame.at.iso_format(),
@@ -61,7 +64,7 @@ pub(crate) fn status(view: &RunView, frame: StatusContext<'_>) -> Value {
         "agents": agents,
         "token_usage": {
             "run": view.spent.run(),
-            "models": view.spent.entries().map(model_usage).collect::<Vec<_>>(),
+            "models": models.collect::<Vec<_>>(),
         },
         "tool_calls": view.spent.tool_calls(),
         "results": {
@@ -77,7 +80,7 @@ pub(crate) fn status(view: &RunView, frame: StatusContext<'_>) -> Value {
 }
 
 /// Returns the usage of an agent's requests to one model in one phase.
-fn model_usage((post, spent): (&UsageKey, &RequestTotals)) -> Value {
+fn model_usage(post: &UsageKey, spent: &RequestTotals) -> Value {
     json!({
         "agent": post.agent,
         "model": post.model,
@@ -88,7 +91,8 @@ fn model_usage((post, spent): (&UsageKey, &RequestTotals)) -> Value {
 
 fn agent_status(
     seat: &AgentView,
-    (spent, tool_calls): (RequestTotals, u64),
+    spent: RequestTotals,
+    tool_calls: u64,
     redactor: &Redactor,
 ) -> Value {
     let vote = seat.vote.as_ref().map(|vote| {

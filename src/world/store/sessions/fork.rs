@@ -36,7 +36,7 @@ pub(super) fn fork(of: &SessionDir) -> Result<SessionDir> {
         dir: stage.path().clone(),
     };
     publish(&sessions, stage, |made| {
-        rewrite_identity(&staged, &before, made, Came::Forked)
+        rewrite_identity(&staged, &before, made, SessionOrigin::Forked)
     })
 }
 
@@ -69,7 +69,7 @@ pub(super) struct SessionIdentity {
 
 /// How a session was created from another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Came {
+pub(super) enum SessionOrigin {
     /// It was forked from one that was created here.
     Forked,
     /// It was imported from an archive, which anyone may have written: it opens no path and names
@@ -77,22 +77,22 @@ pub(super) enum Came {
     Imported,
 }
 
-impl Came {
+impl SessionOrigin {
     fn word(self) -> &'static str {
         match self {
-            Came::Forked => "Forked",
-            Came::Imported => "Imported",
+            SessionOrigin::Forked => "Forked",
+            SessionOrigin::Imported => "Imported",
         }
     }
 }
 
 /// Rewrites the identity in the `staged` files from `of` to `made`, and seals the directory. The
-/// summary records how the session `came` into being.
+/// summary records the `origin` of the session.
 pub(super) fn rewrite_identity(
     staged: &SessionDir,
     of: &SessionIdentity,
     made: &SessionDir,
-    came: Came,
+    origin: SessionOrigin,
 ) -> Result<()> {
     let reworded = |path: &AbsPath| -> Result<()> {
         let text = rewrite_paths(&read_text(path)?, &of.dir, &made.dir.to_string());
@@ -102,7 +102,7 @@ pub(super) fn rewrite_identity(
         reworded(&turn.join(ANSWER))?;
         let mut metadata = TurnMetadata::read(&turn)?;
         metadata.session_id = made.id();
-        if came == Came::Imported {
+        if origin == SessionOrigin::Imported {
             metadata.opened.clear();
             metadata.config = None;
         }
@@ -117,7 +117,7 @@ pub(super) fn rewrite_identity(
     let summary = staged.dir.join(SUMMARY);
     if file::kind(&summary).is_ok() {
         reworded(&summary)?;
-        let told = format!("\n{} from {} as {}\n", came.word(), of.id, made.id());
+        let told = format!("\n{} from {} as {}\n", origin.word(), of.id, made.id());
         file::append(&summary, told.as_bytes())?;
     }
     DirectorySeal::write(&staged.dir)

@@ -7,7 +7,9 @@ use std::path::Path;
 use crate::config::storage_path::{SESSIONS, STATE_DIR};
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
-use crate::world::store::sessions::fork::{Came, SessionIdentity, publish, rewrite_identity};
+use crate::world::store::sessions::fork::{
+    SessionIdentity, SessionOrigin, publish, rewrite_identity,
+};
 use crate::world::store::sessions::turn::WORKSPACE;
 use crate::world::store::sessions::{PREFIX, SessionDir};
 use crate::world::sys::state_files::dir::{self, DirectoryAudience, StagingDirectory};
@@ -34,8 +36,8 @@ pub struct ImportedSession {
 /// Creates a session below `sessions` from the archive `from`.
 pub fn import(from: &AbsPath, sessions: &AbsPath) -> Result<ImportedSession> {
     let refused = |why: &str| {
-        let message = format!("`{from}` is no session that massgen exported: {why}");
-        Error::new(ErrorKind::Usage, message).with_hint("make one with `massgen sessions export`")
+        let message = format!("`{from}` is not an exported session: {why}");
+        Error::new(ErrorKind::Usage, message).with_hint("create one with `massgen sessions export`")
     };
     dir::create_all(sessions, DirectoryAudience::User)?;
     let stage = StagingDirectory::new(sessions)?;
@@ -63,7 +65,7 @@ pub fn import(from: &AbsPath, sessions: &AbsPath) -> Result<ImportedSession> {
         id: unpacked.top,
     };
     let session = publish(sessions, stage, |made| {
-        rewrite_identity(&staged, &before, made, Came::Imported)
+        rewrite_identity(&staged, &before, made, SessionOrigin::Imported)
     })?;
     Ok(ImportedSession {
         session,

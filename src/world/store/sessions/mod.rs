@@ -67,20 +67,20 @@ pub fn find(wanted: &str, sessions: &AbsPath) -> Result<SessionDir> {
     let all = list(sessions)?;
     if wanted == LAST {
         let is_used = |session: &SessionDir| session.is_running() || session.last_used().is_some();
-        let none = || not_found(format!("there is no session in `{sessions}`"));
+        let none = || not_found(format!("no sessions in `{sessions}`"));
         let mut used = all.iter().filter(|session| is_used(session));
         let own = used.clone().find(|session| session.is_own());
         return own.or_else(|| used.next()).cloned().ok_or_else(none);
     }
     let meant = SESSION.resolve(wanted, &all, SessionDir::id)?;
-    let none = || not_found(format!("there is no session `{wanted}`"));
+    let none = || not_found(format!("no session `{wanted}`"));
     meant.cloned().ok_or_else(none)
 }
 
 fn not_found(message: String) -> Error {
     Error::new(ErrorKind::Usage, message)
-        .with_hint("`massgen sessions list` shows the sessions of this directory")
-        .with_hint("name a session by its id, the beginning of it, or `last`")
+        .with_hint("see `massgen sessions list` for the sessions of this directory")
+        .with_hint("give the id of a session, a prefix of it, or `last`")
 }
 
 impl SessionDir {
@@ -111,8 +111,8 @@ impl SessionDir {
         }
         let id = self.id();
         Err(foreign_directory_error(&self.dir).with_hint(format!(
-            "if it is yours, pack it and take it in: `massgen sessions export {id} -o FILE`, `massgen \
-             sessions import FILE`"
+            "if it is yours, export and import it: `massgen sessions export {id} -o FILE`, \
+             `massgen sessions import FILE`"
         )))
     }
 
@@ -162,7 +162,7 @@ impl SessionDir {
         if matches!(opened, Some(DirLockAttempt::Taken)) {
             let message = format!("the session `{}` is open in another process", self.id());
             return Err(Error::new(ErrorKind::Environment, message)
-                .with_hint("leave it there first, or go on with another one: `/reset`"));
+                .with_hint("exit it there first, or start another one: `/reset`"));
         }
         clear::remove(&self.dir)
     }
@@ -187,9 +187,9 @@ impl SessionDir {
             DirLockAttempt::Acquired(lock) => Ok(Some(lock)),
             DirLockAttempt::Unsupported => Ok(None),
             DirLockAttempt::Taken => {
-                let message = format!("a turn of the session `{}` is running", self.id());
+                let message = format!("a turn of session `{}` is running", self.id());
                 Err(Error::new(ErrorKind::Environment, message)
-                    .with_hint("wait until it has ended; `massgen logs list` shows its run"))
+                    .with_hint("wait until it ends; `massgen logs list` shows its run"))
             }
         }
     }

@@ -89,9 +89,9 @@ impl PreviousTurn {
 /// be sent to models.
 pub(super) fn read_text(path: &AbsPath) -> Result<String> {
     if file::is_link(path) {
-        let message = format!("`{path}` is a link, and massgen makes none there");
+        let message = format!("`{path}` is a symlink, which massgen never creates there");
         return Err(Error::new(ErrorKind::Environment, message)
-            .with_hint("remove the session if you did not make it yourself"));
+            .with_hint("remove the session if you did not create it"));
     }
     let bytes = file::read_regular_capped(path, FILE_BYTES_MAX);
     let bytes = bytes.map_err(|error| Error::io(format!("cannot read `{path}`"), error))?;

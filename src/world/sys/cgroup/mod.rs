@@ -29,7 +29,8 @@ pub(crate) const ITSELF: &[u8] = b"0";
 /// (`PID_MAX_LIMIT` of Linux), or a few bytes.
 const TRIED: u64 = 4 * 1024 * 1024;
 /// How many processes, threads included, massgen's own helpers around a command count as: two in
-/// tiers A and B; in tier C one that waits and a supervisor of three threads.
+/// levels `overlay` and `namespaces`; at level `landlock` one that waits and a supervisor of three
+/// threads.
 const HOLDING: u64 = 4;
 /// How often the removal of a group is retried after its processes were killed.
 const REMOVALS_MAX: u32 = 200;

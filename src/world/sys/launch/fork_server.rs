@@ -53,14 +53,8 @@ const ANSWER_TIME_MAX: Duration = Duration::from_secs(20);
 pub(crate) struct ForkServer {
     process: ChildProcess,
     socket: OwnedFd,
-    next: StandbyRequest,
-}
-
-/// Whether a helper was requested that has not been taken yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum StandbyRequest {
-    Pending,
-    Idle,
+    /// Whether a helper was requested that has not been taken yet.
+    is_standby_requested: bool,
 }
 
 impl ForkServer {
@@ -80,7 +74,7 @@ impl ForkServer {
         let mut stem = Self {
             process: ChildProcess::new(pid, pidfd_open(pid, PidfdFlags::empty())?),
             socket,
-            next: StandbyRequest::Idle,
+            is_standby_requested: false,
         };
         stem.request_standby()?;
         Ok(stem)
@@ -93,7 +87,7 @@ impl ForkServer {
         Ok(Self {
             process,
             socket,
-            next: StandbyRequest::Idle,
+            is_standby_requested: false,
         })
     }
 
@@ -132,7 +126,7 @@ impl ForkServer {
         for _ in 0..DEAD_MAX {
             self.request_standby()?;
             let standing_by = self.take_standby(Instant::now() + ANSWER_TIME_MAX)?;
-            self.next = StandbyRequest::Idle;
+            self.is_standby_requested = false;
             outcome = standing_by.assign_work(kind, handles);
             if outcome.is_ok() {
                 break;
@@ -144,11 +138,11 @@ impl ForkServer {
     /// Requests a standby helper unless one was requested already. A dead fork server is detected
     /// when the helper is needed.
     pub(crate) fn request_standby(&mut self) -> io::Result<()> {
-        if self.next == StandbyRequest::Idle {
+        if !self.is_standby_requested {
             let mut nothing = SendAncillaryBuffer::default();
             let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
             sendmsg(&self.socket, &[IoSlice::new(WANTED)], &mut nothing, flags)?;
-            self.next = StandbyRequest::Pending;
+            self.is_standby_requested = true;
         }
         Ok(())
     }

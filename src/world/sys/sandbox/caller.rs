@@ -1,7 +1,7 @@
-//! Access by the supervisor of tier C to a process whose call it answers: its memory, its handles,
-//! its current directory. All of it is read through one handle on `/proc/PID`, so that it belongs
-//! to one process; [`crate::world::sys::sandbox::notification`] knows whether that still is the
-//! caller.
+//! Access by the supervisor of level `landlock` to a process whose call it answers: its memory, its
+//! handles, its current directory. All of it is read through one handle on `/proc/PID`, so that it
+//! belongs to one process; [`crate::world::sys::sandbox::notification`] knows whether that still is
+//! the caller.
 #![expect(clippy::disallowed_types, reason = "this is where the disk is")]
 
 use std::fs::File;

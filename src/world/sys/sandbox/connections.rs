@@ -1,6 +1,6 @@
-//! Answers `connect` calls where a command of tier C may reach nothing but massgen's proxy.
-//! Landlock restricts the port but not the address, so the supervisor connects its own copy of the
-//! socket: to the proxy, and to nothing else.
+//! Answers `connect` calls where a command of level `landlock` may reach nothing but massgen's
+//! proxy. Landlock restricts the port but not the address, so the supervisor connects its own copy
+//! of the socket: to the proxy, and to nothing else.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;

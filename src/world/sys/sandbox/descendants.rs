@@ -1,6 +1,6 @@
-//! Kills everything that a command has started, where no PID namespace does it (tier C). The
-//! supervisor is a child subreaper, so no process can escape from its descendants. It must never
-//! signal a process that is not one of them.
+//! Kills everything that a command has started, where no PID namespace does it (level `landlock`).
+//! The supervisor is a child subreaper, so no process can escape from its descendants. It must
+//! never signal a process that is not one of them.
 #![expect(clippy::disallowed_methods, reason = "this is where the disk is")]
 
 use std::collections::BTreeSet;

@@ -153,7 +153,7 @@ const OF_UNIX: SeccompCase = SeccompCase {
     verdict: SeccompAction::Allow,
 };
 
-/// Returns the rules that apply in every tier.
+/// Returns the rules that apply at every level.
 pub(crate) fn common_rules() -> Vec<(c_long, SeccompRule)> {
     let closed = CLOSED.iter().chain(CLOSED_HERE);
     let mut rules: Vec<(c_long, SeccompRule)> = closed
@@ -203,7 +203,7 @@ pub(crate) fn common_rules() -> Vec<(c_long, SeccompRule)> {
     rules
 }
 
-/// The filter of tiers A and B, compiled for the kernel.
+/// The filter of levels `overlay` and `namespaces`, compiled for the kernel.
 #[derive(Debug)]
 pub(crate) struct NamespaceFilter(BpfProgramResult);
 

@@ -1,6 +1,6 @@
-//! Seccomp rules that tier C adds, because it shares the machine with all other processes: what
-//! other tiers keep out with namespaces and read-only mounts is denied here by number, or passed to
-//! the supervisor.
+//! Seccomp rules that level `landlock` adds, because it shares the machine with all other
+//! processes: what other levels keep out with namespaces and read-only mounts is denied here by
+//! number, or passed to the supervisor.
 
 use landlock::ABI;
 use libc::c_long;

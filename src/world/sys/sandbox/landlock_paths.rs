@@ -1,4 +1,4 @@
-//! Allows paths in tier C: derives from a sandbox policy a handle and the rights for each
+//! Allows paths at level `landlock`: derives from a sandbox policy a handle and the rights for each
 //! accessible path. Landlock can only add rights below a path, so a tree with something hidden
 //! inside is opened by its other entries, one by one: its names may be listed, and hidden content
 //! stays closed. It must never open more than was asked; what cannot be enforced is refused.
@@ -94,26 +94,27 @@ const DEVICES: &[&str] = &[
     "/dev/urandom",
     "/dev/zero",
 ];
-/// Memory that processes share by name. It is the machine's: tier C has no private one.
+/// Memory that processes share by name. It is the machine's: level `landlock` has no private one.
 pub(crate) const SHARED_MEMORY: &str = "/dev/shm";
 
 const LOOK: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 
-/// Checks that tier C can enforce a policy; the error names the first path that it cannot.
+/// Checks that level `landlock` can enforce a policy; the error names the first path that it
+/// cannot.
 pub(crate) fn check_policy(confinement: &SandboxPolicy) -> Result<(), String> {
     let lowered = confinement.open.iter();
     let lowered = lowered.filter(|opening| opening.permission == Permission::Read);
     let kept = lowered.map(|opening| &opening.path);
     let kept = kept
         .chain(&confinement.masked)
-        .map(|path| (path, "only read"));
+        .map(|path| (path, "read-only"));
     let hidden = confinement.hidden.iter().map(|path| (path, "hidden"));
     for (path, kept) in kept.chain(hidden) {
         for root in writable_paths(confinement) {
             if path.is_within(root) && (path != root || kept == "hidden") {
                 return Err(format!(
-                    "`{path}` cannot be {kept}, because commands may write to `{root}` around it; \
-                     tiers A and B can do that"
+                    "`{path}` cannot be {kept}, because commands may write to `{root}`, which contains it; \
+                     levels `overlay` and `namespaces` support this"
                 ));
             }
         }

@@ -1,6 +1,6 @@
-//! The socket pair between the supervisor of tier C and the worker, before the worker becomes the
-//! program: it passes the handle on which system calls arrive, or why there is no program. The link
-//! closes by itself when the program takes over the process.
+//! The socket pair between the supervisor of level `landlock` and the worker, before the worker
+//! becomes the program: it passes the handle on which system calls arrive, or why there is no
+//! program. The link closes by itself when the program takes over the process.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;

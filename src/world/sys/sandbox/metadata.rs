@@ -1,8 +1,8 @@
 //! Answers system calls that change a file's metadata: its mode, owner, times and extended
-//! attributes. Landlock does not cover these calls, so in tier C the supervisor makes the change
-//! itself: on its own handle, after checking where the file is, and never outside the writable
-//! trees. The supervisor has the command's user and no capability, so the kernel decides as it
-//! would for the command.
+//! attributes. Landlock does not cover these calls, so at level `landlock` the supervisor makes the
+//! change itself: on its own handle, after checking where the file is, and never outside the
+//! writable trees. The supervisor has the command's user and no capability, so the kernel decides
+//! as it would for the command.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};

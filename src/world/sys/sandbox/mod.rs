@@ -11,8 +11,9 @@
 //!    a seccomp filter ([`filter`]).
 //! 5. It starts the program. When that exits, the kernel kills all that is left in the namespaces.
 //!
-//! Tier C has no namespaces: there the outer half waits for a [`supervisor`], and the supervisor
-//! for a [`worker`], which does step 4 on the machine as it is and is replaced by the program.
+//! Level `landlock` has no namespaces: there the outer half waits for a [`supervisor`], and the
+//! supervisor for a [`worker`], which does step 4 on the machine as it is and is replaced by the
+//! program.
 
 pub(crate) mod arguments;
 pub(crate) mod bpf;
@@ -88,7 +89,7 @@ pub(crate) fn fork_server_main() -> u8 {
 pub(crate) struct HelperSetup {
     /// Files that the machine's settings close to other users.
     pub(crate) restricted_files: RestrictedFiles,
-    /// The seccomp filter of tiers A and B.
+    /// The seccomp filter of levels `overlay` and `namespaces`.
     pub(crate) filter: NamespaceFilter,
 }
 
@@ -130,11 +131,13 @@ fn handle_request(ready: &HelperSetup) -> io::Result<()> {
     let control = ParentSocket::from_stdin()?;
     let order = control.receive_request()?;
     let done = match order.confinement.tier {
-        SandboxLevel::A | SandboxLevel::B => run_in_namespaces(&control, order, ready),
-        SandboxLevel::C | SandboxLevel::Off => supervisor::run(&control, order),
-        SandboxLevel::D => Err(SandboxRefusal {
-            step: "choosing the tier".to_owned(),
-            why: "in tier D no program is run".to_owned(),
+        SandboxLevel::Overlay | SandboxLevel::Namespaces => {
+            run_in_namespaces(&control, order, ready)
+        }
+        SandboxLevel::Landlock | SandboxLevel::Off => supervisor::run(&control, order),
+        SandboxLevel::Unavailable => Err(SandboxRefusal {
+            step: "choosing the sandbox level".to_owned(),
+            why: "no program runs at sandbox level `unavailable`".to_owned(),
         }),
     };
     match done {
@@ -170,7 +173,7 @@ fn release_streams() {
     raw::set_standard_streams(streams).unwrap_or_default();
 }
 
-/// Runs the program in tiers A and B: with its own root and namespaces.
+/// Runs the program at levels `overlay` and `namespaces`: with its own root and namespaces.
 fn run_in_namespaces(
     control: &ParentSocket,
     order: HelperRequest,

@@ -1,6 +1,6 @@
 //! Seccomp notifications: system calls of confined processes that the kernel passes to the
-//! supervisor of tier C, and how they are received and answered. It must never let such a call
-//! continue in the kernel: between the check and the call, the caller could change what its
+//! supervisor of level `landlock`, and how they are received and answered. It must never let such a
+//! call continue in the kernel: between the check and the call, the caller could change what its
 //! arguments name.
 
 use std::io;

@@ -111,8 +111,8 @@ fn lower_limit(resource: Resource, most: u64) -> SandboxResult<()> {
 /// kernel counts all of the user's, so the number of processes on the machine is added.
 fn process_limit(tier: SandboxLevel, wanted: u64) -> u64 {
     match tier {
-        SandboxLevel::A | SandboxLevel::B => wanted,
-        SandboxLevel::C | SandboxLevel::D | SandboxLevel::Off => {
+        SandboxLevel::Overlay | SandboxLevel::Namespaces => wanted,
+        SandboxLevel::Landlock | SandboxLevel::Unavailable | SandboxLevel::Off => {
             wanted.saturating_add(count_processes().unwrap_or(0))
         }
     }

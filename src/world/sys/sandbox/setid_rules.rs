@@ -48,7 +48,7 @@ pub(crate) const OPENAT: [SeccompCase; 2] = [
     allow_case(&[without_creation(2)]),
 ];
 
-/// Returns the rules, which apply in every tier.
+/// Returns the rules, which apply at every level.
 pub(crate) fn rules() -> Vec<(c_long, SeccompRule)> {
     vec![
         (libc::SYS_fchmod, SeccompRule::Cases(&[MODE_SECOND], DENIED)),

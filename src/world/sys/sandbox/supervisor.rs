@@ -1,8 +1,8 @@
-//! The supervisor of tier C, outside the program's confinement: it starts the worker, answers the
-//! system calls that the kernel passes on, and kills what is left when the program ends or massgen
-//! goes. It stays outside the program's domain and filters, and has no capability. With the sandbox
-//! off, it only does the cleanup, and drops no privileges. If the supervisor itself is killed, its
-//! parent does the cleanup.
+//! The supervisor of level `landlock`, outside the program's confinement: it starts the worker,
+//! answers the system calls that the kernel passes on, and kills what is left when the program ends
+//! or massgen goes. It stays outside the program's domain and filters, and has no capability. With
+//! the sandbox off, it only does the cleanup, and drops no privileges. If the supervisor itself is
+//! killed, its parent does the cleanup.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -34,7 +34,7 @@ use crate::world::sys::sandbox::release_streams;
 use crate::world::sys::sandbox::signals;
 use crate::world::sys::sandbox::worker;
 
-/// Runs the program to its end, in tier C or without a sandbox, and reports to massgen.
+/// Runs the program to its end, at level `landlock` or without a sandbox, and reports to massgen.
 pub(crate) fn run(control: &ParentSocket, order: HelperRequest) -> SandboxResult<io::Result<()>> {
     // The socket shows when massgen exits. If this process were killed then, the others would be
     // left alone.
@@ -61,9 +61,10 @@ pub(crate) fn run(control: &ParentSocket, order: HelperRequest) -> SandboxResult
 fn adopt_descendants(tier: SandboxLevel) -> SandboxResult<DescendantProcesses> {
     let adopted = match tier {
         SandboxLevel::Off => DescendantProcesses::adopt(),
-        SandboxLevel::A | SandboxLevel::B | SandboxLevel::C | SandboxLevel::D => {
-            DescendantProcesses::adopt_with_signal_scope()
-        }
+        SandboxLevel::Overlay
+        | SandboxLevel::Namespaces
+        | SandboxLevel::Landlock
+        | SandboxLevel::Unavailable => DescendantProcesses::adopt_with_signal_scope(),
     };
     adopted.in_step("becoming the one that adopts")
 }

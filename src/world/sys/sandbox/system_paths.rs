@@ -1,4 +1,4 @@
-//! System paths that programs read, in every tier.
+//! System paths that programs read, at every level.
 
 /// Directories that hold programs and their libraries, and what programs query about the machine.
 pub(crate) const PROGRAMS: &[&str] = &[

@@ -1,6 +1,6 @@
-//! The process that becomes the program of tier C: it drops one privilege after the other, and is
-//! then replaced by the program. What it cannot drop, it reports to the supervisor. With the
-//! sandbox off, it drops nothing.
+//! The process that becomes the program of level `landlock`: it drops one privilege after the
+//! other, and is then replaced by the program. What it cannot drop, it reports to the supervisor.
+//! With the sandbox off, it drops nothing.
 
 use std::convert::Infallible;
 use std::io;

@@ -39,8 +39,8 @@ pub(crate) fn pack(dir: &AbsPath, name: &str, to: &AbsPath) -> Result<usize> {
     match temp.persist_noclobber(to.as_path()) {
         Ok(_) => Ok(files),
         Err(refused) if refused.error.kind() == io::ErrorKind::AlreadyExists => {
-            let message = format!("`{to}` exists and is not replaced");
-            Err(Error::new(ErrorKind::Usage, message).with_hint("name another file with `-o`"))
+            let message = format!("`{to}` already exists");
+            Err(Error::new(ErrorKind::Usage, message).with_hint("choose another file with `-o`"))
         }
         Err(failed) => Err(unwritable(failed.error)),
     }

@@ -40,7 +40,7 @@ pub(crate) fn create_all(path: &AbsPath, audience: DirectoryAudience) -> Result<
         .recursive(true)
         .mode(mode)
         .create(path.as_path())
-        .map_err(|error| file_error("make the directory", path.as_path(), error))
+        .map_err(|error| file_error("create the directory", path.as_path(), error))
 }
 
 /// Whether a directory was created or existed already.
@@ -57,7 +57,7 @@ pub(crate) fn create(path: &AbsPath) -> Result<DirectoryCreation> {
     match DirBuilder::new().mode(0o700).create(path.as_path()) {
         Ok(()) => Ok(DirectoryCreation::Created),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(DirectoryCreation::Existed),
-        Err(error) => Err(file_error("make the directory", path.as_path(), error)),
+        Err(error) => Err(file_error("create the directory", path.as_path(), error)),
     }
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn create_unique(parent: &AbsPath, stem: &str, digits: usize) -> Resu
         format!("cannot find a free name for `{stem}` in `{parent}`"),
         io::Error::from(ErrorKind::AlreadyExists),
     )
-    .with_hint("remove what is no longer needed there"))
+    .with_hint("remove files that are no longer needed there"))
 }
 
 /// Returns the canonical path of the directory `path`.
@@ -146,7 +146,7 @@ impl StagingDirectory {
 
     /// Creates an empty directory in `parent`, whose name begins with `prefix`.
     pub(crate) fn with_prefix(parent: &AbsPath, prefix: &str) -> Result<Self> {
-        let failed = |error| file_error("make a directory in", parent.as_path(), error);
+        let failed = |error| file_error("create a directory in", parent.as_path(), error);
         let dir = tempfile::Builder::new()
             .prefix(prefix)
             .permissions(Permissions::from_mode(0o700))

@@ -381,15 +381,15 @@ impl Appender {
 /// Points the symlink `link` to `target` (relative to the link's directory) atomically. Only a
 /// symlink is ever replaced: anything else is left alone and reported as an error.
 pub(crate) fn replace_link(link: &AbsPath, target: &Path) -> Result<()> {
-    let failed = |error| file_error("make the link", link.as_path(), error);
+    let failed = |error| file_error("create the symlink", link.as_path(), error);
     if let Ok(metadata) = fs::symlink_metadata(link.as_path())
         && !metadata.file_type().is_symlink()
     {
         return Err(Error::io(
-            format!("`{link}` is not a link that massgen made"),
+            format!("`{link}` is not a symlink created by massgen"),
             io::Error::from(ErrorKind::AlreadyExists),
         )
-        .with_hint("move it away, or name another directory in the config"));
+        .with_hint("move it away, or set another directory in the config"));
     }
     let parent = link.as_path().parent().unwrap_or(Path::new("/"));
     let temp = parent.join(format!(".massgen-{}", random_digits(UNIQUE_DIGITS)));

@@ -37,7 +37,8 @@ pub(crate) enum IgnoredEntries {
 /// from several threads and in no order. Names in `left_out` are left out at any depth.
 pub(crate) fn walk(
     root: &AbsPath,
-    (left_out, depth_max): (&[&'static str], usize),
+    left_out: &[&'static str],
+    depth_max: usize,
     tell: &(dyn Fn(Vec<IndexEntry>) -> WalkContinuation + Sync),
 ) {
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);

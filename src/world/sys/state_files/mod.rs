@@ -28,11 +28,11 @@ const HINTS: &[(ErrorKind, &str)] = &[
     (ErrorKind::StorageFull, "the disk is full: free some space"),
     (
         ErrorKind::QuotaExceeded,
-        "the quota is used up: free some space",
+        "the disk quota is exceeded: free some space",
     ),
     (
         ErrorKind::PermissionDenied,
-        "check who may read and write it and the directory that holds it",
+        "check the permissions of it and its parent directory",
     ),
     (
         ErrorKind::ReadOnlyFilesystem,
@@ -40,9 +40,9 @@ const HINTS: &[(ErrorKind, &str)] = &[
     ),
     (
         ErrorKind::NotADirectory,
-        "a file stands where a directory is expected: move it away",
+        "a file exists where a directory is expected: move it away",
     ),
-    (ErrorKind::IsADirectory, "a file is expected"),
+    (ErrorKind::IsADirectory, "expected a file"),
     (ErrorKind::NotFound, "check that the directory exists"),
 ];
 

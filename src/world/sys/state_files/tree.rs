@@ -334,7 +334,7 @@ impl TreeCopier<'_> {
                 self.copied.swapped += 1;
                 return Ok(());
             }
-            Err(error) => return Err(self.copy_error("read the link", error)),
+            Err(error) => return Err(self.copy_error("read the symlink", error)),
         };
         let made = rustix::fs::symlinkat(target, &level.to, name);
         if self.check_created(made)?.is_some() {
@@ -412,8 +412,8 @@ impl TreeCopier<'_> {
             format!("`{}` is too large to be copied: it has {what}", self.root),
         )
         .with_hint(format!(
-            "the limit was met at `{}`: keep generated files such as `node_modules` and `target` \
-             elsewhere",
+            "the limit was reached at `{}`: keep generated files such as `node_modules` and \
+             `target` elsewhere",
             self.at.display()
         ))
     }

@@ -110,7 +110,7 @@ impl ArchiveUnpacker<'_> {
         }
         let path = path.display();
         Err(invalid_archive_error(format!(
-            "`{path}` is no file, directory or link"
+            "`{path}` is not a file, directory or symlink"
         )))
     }
 
@@ -118,7 +118,7 @@ impl ArchiveUnpacker<'_> {
     /// itself.
     fn below_top(&mut self, path: &Path) -> io::Result<Option<PathBuf>> {
         let names: Option<Vec<OsString>> = path.components().map(component_name).collect();
-        let out = || invalid_archive_error(format!("`{}` leads out of it", path.display()));
+        let out = || invalid_archive_error(format!("`{}` points outside it", path.display()));
         let names = names.ok_or_else(out)?;
         let (top, below) = names.split_first().ok_or_else(out)?;
         let top = top
@@ -127,7 +127,7 @@ impl ArchiveUnpacker<'_> {
         if self.unpacked.top.is_empty() {
             top.clone_into(&mut self.unpacked.top);
         } else if self.unpacked.top != top {
-            return Err(invalid_archive_error("it holds more than one directory"));
+            return Err(invalid_archive_error("it contains more than one directory"));
         }
         if below.len() > self.limits.depth {
             let depth = self.limits.depth;
@@ -162,7 +162,7 @@ impl ArchiveUnpacker<'_> {
         let copied = io::copy(&mut entry.take(left.saturating_add(1)), &mut file)?;
         if copied > left {
             return Err(invalid_archive_error(format!(
-                "it holds more than {} bytes",
+                "it contains more than {} bytes",
                 self.limits.bytes
             )));
         }
@@ -181,7 +181,7 @@ impl ArchiveUnpacker<'_> {
             {
                 let path = path.display();
                 return Err(invalid_archive_error(format!(
-                    "`{path}` lies beyond a link"
+                    "`{path}` is below a symlink"
                 )));
             }
             if stays_inside(path, target) {
