@@ -421,7 +421,7 @@ fn a_socket_that_is_not_there_ends_the_run_before_it_begins() {
 
 #[test]
 fn where_nobody_can_be_asked_that_is_said_at_the_start() {
-    let warning = "no user to ask";
+    let warning = "no terminal to ask on";
     let alone = project(WRITES_TWICE).success();
     assert_eq!(
         alone.stderr().matches(warning).count(),

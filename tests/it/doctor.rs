@@ -82,7 +82,7 @@ fn the_programs_of_servers_have_to_be_there() {
     assert!(here.message.contains("/bash`"), "{}", here.message);
     let gone = found(&finished, "servers", "gone");
     assert_eq!(gone.verdict, "missing");
-    assert_eq!(gone.message, "the program `fastmcp` is not there");
+    assert_eq!(gone.message, "program `fastmcp` not found");
     assert!(gone.remedy.contains("install it"), "{}", gone.remedy);
     let web = found(&finished, "servers", "web");
     assert_eq!(web.verdict, "skipped");
@@ -247,7 +247,7 @@ fn a_limit_that_cannot_be_kept_is_missing() {
         of_team(project).env("OPENROUTER_API_KEY", KEY)
     };
     let unpriced = team("limits: {max_cost_usd: 1}\n").failure(3);
-    check(&unpriced, ("config", "prices"), "missing", "is not known");
+    check(&unpriced, ("config", "prices"), "missing", "is unknown");
     let _control = team("limits: {max_tokens_total: 1000}\n").success();
 }
 
@@ -315,7 +315,7 @@ fn an_endpoint_is_asked_for_its_models() {
         &answering("429 Too Many Requests", ""),
         0,
         "warning",
-        "fewer",
+        "rate limited",
     );
     let refused = answering("401 Unauthorized", "{}");
     check_online(
@@ -479,7 +479,7 @@ fn a_directory_that_cannot_be_written_is_missing() {
         &linked,
         ("disk", "state directory"),
         "missing",
-        "symbolic link",
+        "it is a symlink",
     );
     let in_the_way = of_team(doctor().file(".massgen", "")).failure(3);
     check(

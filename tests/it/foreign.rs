@@ -299,7 +299,7 @@ fn whatever_goes_wrong_is_a_denial() {
     let missing = with(&["hook", "pre-tool-use", "--grants", "gone.json"]);
     refused(missing, &good, "grants file `");
     let damaged = with(&["hook", "pre-tool-use", "--grants", "bad.json"]).file("bad.json", "{");
-    refused(damaged, &good, "not what was expected");
+    refused(damaged, &good, "invalid grants");
     let wrong = r#"{"workspace": "ws", "permissions": {"deny": ["nonsense"]}}"#;
     let wrong = with(&["hook", "pre-tool-use", "--grants", "bad.json"]).file("bad.json", wrong);
     refused(wrong, &good, "invalid rule `nonsense`");

@@ -347,7 +347,11 @@ fn an_error_before_the_run_is_told_too() {
     check_refused(typed(&[]), 2, "no task given");
     check_refused(typed(&["t", "--nonsense"]), 2, "unknown flag `--nonsense`");
     check_refused(typed(&["a", "task"]), 2, "the task is more than one");
-    check_refused(typed(&["config", "examples"]), 2, "`--output-format`");
+    check_refused(
+        typed(&["config", "examples"]),
+        2,
+        "unknown flag `--output-format`",
+    );
     check_refused(
         typed(&["t", "--dry-run"]),
         2,

@@ -251,8 +251,8 @@ fn commands_are_completed_as_they_are_typed() {
     terminal.shows(&[
         "> /co",
         " > /context  lists open paths; `/context remove N` closes one",
-        "   /config   the config of the team",
-        "   /cost     what the last turn used",
+        "   /config   shows the config of the team",
+        "   /cost     shows what the last turn used",
         footer,
     ]);
     terminal.types(DOWN);

@@ -416,7 +416,7 @@ fn red_work_goes_back_and_main_stays_green() {
     assert!(
         finished
             .stderr()
-            .contains("not merged: implementer, try 1 of 3"),
+            .contains("not merged: implementer, attempt 1 of 3"),
         "{}",
         finished.stderr()
     );

@@ -83,7 +83,7 @@ fn what_a_pipeline_would_be_is_shown_before_it_begins() {
     for told in [
         ".pipeline/implementer/, the project",
         &format!("trunk at {}", head.trim()),
-        "course: implementer, once",
+        "stages: implementer, once",
         "checks: none",
     ] {
         assert!(shown.stdout().contains(told), "{told}: {}", shown.stdout());

@@ -557,7 +557,7 @@ fn nothing_is_applied_while_something_is_half_done() {
         .failure(4)
         .has_file("src/old.txt", "one\ntwo\n");
     assert!(
-        refused.stderr().contains("a merge is half done"),
+        refused.stderr().contains("a merge is in progress"),
         "{}",
         refused.stderr()
     );

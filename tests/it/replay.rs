@@ -794,7 +794,7 @@ fn an_agent_that_was_out_of_time_is_so_again() {
 {"type":"replied","agent":"b","calls":[],"stop":"done"}
 {"type":"answers_shown","agent":"b","labels":["agent1.1"]}
 {"type":"model_request_started","agent":"b","model":"m"}
-{"type":"dropped_out","agent":"b","reason":"its time for the round is over","timed_out":true}
+{"type":"dropped_out","agent":"b","reason":"its round timed out","timed_out":true}
 {"type":"winner_selected","agent":"a","label":"agent1.1","votes":[["a",0]]}
 {"type":"final_started","agent":"a"}
 {"type":"model_request_started","agent":"a","model":"m"}

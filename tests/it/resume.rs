@@ -445,7 +445,7 @@ fn what_has_changed_since_is_named() {
     let named = ["--continue", "--config", "other.yaml"];
     check_changed(other, &named, 2, "the config has other agents than the run");
     let gone = |project: &Project| fs::remove_dir_all(project.path(".massgen/workspaces")).unwrap();
-    check_changed(gone, &go_on, 3, "is gone");
+    check_changed(gone, &go_on, 3, "no longer exists");
     let resumed = ["sessions", "resume"];
     check_changed(|_| {}, &resumed, 0, "final: alpha");
     let counted = ["--continue", "--output-format", "json"];

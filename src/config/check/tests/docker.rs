@@ -134,7 +134,7 @@ fn what_cannot_be_meant_is_refused_at_its_place() {
     refuses(
         &mount("{/a: /b}"),
         "credentials.additional_mounts./a",
-        "`/a` has no place",
+        "`/a` has no path in the container",
     );
     let at = "credentials.additional_mounts./a";
     refuses(
