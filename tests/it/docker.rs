@@ -912,7 +912,9 @@ fn doctor_says_what_a_team_in_containers_lacks() {
     );
     let nothing = doctor(IMAGE, "unix:///nowhere.sock").failure(3);
     assert!(
-        nothing.stdout().contains("no Docker or Podman daemon found at /nowhere.sock"),
+        nothing
+            .stdout()
+            .contains("no Docker or Podman daemon found at /nowhere.sock"),
         "{}",
         nothing.stdout()
     );

@@ -317,7 +317,7 @@ async fn the_work_of_a_role_is_taken_out_once() {
 
     let (played, finished) = played.asked(finished.then([""]), &words, 0).await;
     assert!(
-        finished.stderr().contains("nothing is changed"),
+        finished.stderr().contains("nothing was changed"),
         "{}",
         finished.stderr()
     );

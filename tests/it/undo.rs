@@ -522,7 +522,7 @@ fn an_interrupt_while_it_asks_applies_nothing() {
     let (shown, status) = run_typed(&project, "\u{3}");
     assert_eq!(status, 130, "{shown}");
     assert!(
-        shown.contains("is not delivered; `massgen diff log_"),
+        shown.contains("changes were not delivered; see `massgen diff log_"),
         "{shown}"
     );
     assert!(!project.path("out.txt").exists());
@@ -549,7 +549,10 @@ fn a_path_that_is_in_no_delivery_is_an_error_that_names_a_near_one() {
     let scene = offered("echo two >> README.md; echo n > new");
     let check_refused = |words: &[&str]| {
         let (_, err) = check(&scene.massgen(words).output().unwrap(), 2);
-        assert!(err.contains("lies in `rw/READNE.md`"), "{words:?}: {err}");
+        assert!(
+            err.contains("has no changes in `rw/READNE.md`"),
+            "{words:?}: {err}"
+        );
         assert!(
             err.contains("did you mean `rw/README.md`?"),
             "{words:?}: {err}"
