@@ -136,8 +136,7 @@ fn build_sandbox(
     trees: &[AbsPath],
     grants: &[Grant],
 ) -> Result<Arc<dyn ExecBackend>> {
-    let home = machine.home.as_ref();
-    let record = home.and_then(|home| LevelRecord::in_home(home, grants));
+    let record = LevelRecord::in_runtime_dir(&machine.env, grants);
     let sandbox = Sandbox::open_with(SandboxSpec {
         choice,
         executable: &machine.executable,

@@ -441,8 +441,7 @@ impl EnvironmentBuilder<'_> {
         if let Some((_, known)) = self.sandboxes.iter().find(|(known, _)| *known == asked) {
             return Ok(known.clone());
         }
-        let home = self.host.home.as_ref();
-        let record = home.and_then(|home| LevelRecord::in_home(home, runner.grants));
+        let record = LevelRecord::in_runtime_dir(&self.host.env, runner.grants);
         let sandbox = Sandbox::open_with(SandboxSpec {
             choice: asked.0,
             executable: &self.host.executable,

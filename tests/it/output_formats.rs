@@ -367,7 +367,11 @@ fn an_error_before_the_run_is_told_too() {
         2,
         "config `gone.yaml` does not exist",
     );
-    check_refused(typed(&["-"]), 2, "standard input, which is empty");
+    check_refused(
+        typed(&["-"]),
+        2,
+        "`-` reads the task from standard input, which is empty",
+    );
     let keyless = ["-c", "@examples/basic/single_agent", "why?"];
     check_refused(typed(&keyless), 3, "no API key for `chatcompletion`");
     let broken = || {

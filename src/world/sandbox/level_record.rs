@@ -1,6 +1,8 @@
-//! Record of the sandbox levels that held, in the user's home directory. A level check takes as long
+//! Record of the sandbox levels that held, in the user's runtime directory (`XDG_RUNTIME_DIR`). A level check takes as long
 //! as a command and gives each process the same result, as long as the facts are the same on which it
 //! depends. A file that another user owns, or that everybody may change, is not trusted.
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
@@ -11,8 +13,11 @@ use crate::world::sys::machine_facts::machine_facts;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
 use crate::world::sys::state_files::file::{self, FileDurability};
 
-/// The file, in the user's home directory.
-const PLACE: &str = ".massgen/sandbox_levels.json";
+/// The variable that names the user's runtime directory, which lasts until they log out (XDG Base
+/// Directory Specification).
+const RUNTIME_DIR: &str = "XDG_RUNTIME_DIR";
+/// The file, in the runtime directory.
+const PLACE: &str = "massgen/sandbox_levels.json";
 /// Largest file that is read, in bytes.
 const BYTES_MAX: u64 = 256 * 1024;
 /// Largest number of entries; the newest come first.
@@ -30,10 +35,16 @@ struct HeldLevel {
 }
 
 impl LevelRecord {
-    /// Returns the record in `home`, or `None` if one of these grants makes it writable for an agent.
-    pub fn in_home(home: &AbsPath, grants: &[Grant]) -> Option<Self> {
-        let path = home.join(PLACE);
-        let real = dir::resolve(home).ok()?.to_abs().join(PLACE);
+    /// Returns the record in the runtime directory that `env` names. `None` if there is no such
+    /// directory that belongs to the user, or if one of these grants makes the record writable for an
+    /// agent.
+    pub fn in_runtime_dir(env: &BTreeMap<String, String>, grants: &[Grant]) -> Option<Self> {
+        let runtime_dir = AbsPath::new(env.get(RUNTIME_DIR)?)?;
+        if !dir::is_owned_by_user(&runtime_dir) {
+            return None;
+        }
+        let path = runtime_dir.join(PLACE);
+        let real = dir::resolve(&runtime_dir).ok()?.to_abs().join(PLACE);
         let opens = |grant: &&Grant| {
             let root = grant.root.to_abs();
             grant.permission == Permission::Write
@@ -87,6 +98,7 @@ impl LevelRecord {
     reason = "tests look at the disk themselves"
 )]
 mod tests {
+    use std::collections::BTreeMap;
     use std::fs::{self, Permissions};
     use std::os::unix::fs::PermissionsExt;
 
@@ -95,14 +107,14 @@ mod tests {
     use crate::path::{AbsPath, RealPath};
     use crate::permissions::grant::{Grant, GrantKind, Permission};
     use crate::sandbox_policy::sandbox_level::SandboxLevel;
-    use crate::world::sandbox::level_record::{LevelRecord, PLACE};
+    use crate::world::sandbox::level_record::{LevelRecord, PLACE, RUNTIME_DIR};
 
-    struct Home {
+    struct RuntimeDir {
         dir: TempDir,
         path: AbsPath,
     }
 
-    impl Home {
+    impl RuntimeDir {
         fn new() -> Self {
             let dir = tempfile::tempdir().unwrap();
             let path = AbsPath::new(dir.path().canonicalize().unwrap()).unwrap();
@@ -110,7 +122,12 @@ mod tests {
         }
 
         fn record(&self) -> LevelRecord {
-            LevelRecord::in_home(&self.path, &[]).unwrap()
+            self.record_with(&[]).unwrap()
+        }
+
+        fn record_with(&self, grants: &[Grant]) -> Option<LevelRecord> {
+            let env = BTreeMap::from([(RUNTIME_DIR.to_owned(), self.path.to_string())]);
+            LevelRecord::in_runtime_dir(&env, grants)
         }
 
         fn file(&self) -> std::path::PathBuf {
@@ -129,44 +146,54 @@ mod tests {
 
     #[test]
     fn a_level_that_held_is_known_for_the_same_facts_only() {
-        let home = Home::new();
+        let runtime_dir = RuntimeDir::new();
         let own = executable("/proc/self/exe");
-        assert!(!home.contains(SandboxLevel::Overlay));
-        home.record().add(SandboxLevel::Overlay, (&own, &home.path));
-        assert!(home.contains(SandboxLevel::Overlay));
-        assert!(!home.contains(SandboxLevel::Namespaces));
-        let other = executable("/bin/sh");
-        let with_other = home
+        assert!(!runtime_dir.contains(SandboxLevel::Overlay));
+        runtime_dir
             .record()
-            .contains(SandboxLevel::Overlay, (&other, &home.path));
+            .add(SandboxLevel::Overlay, (&own, &runtime_dir.path));
+        assert!(runtime_dir.contains(SandboxLevel::Overlay));
+        assert!(!runtime_dir.contains(SandboxLevel::Namespaces));
+        let other = executable("/bin/sh");
+        let with_other = runtime_dir
+            .record()
+            .contains(SandboxLevel::Overlay, (&other, &runtime_dir.path));
         assert!(!with_other, "another program");
         let elsewhere = executable("/proc");
-        let there = home
+        let there = runtime_dir
             .record()
             .contains(SandboxLevel::Overlay, (&own, &elsewhere));
         assert!(!there, "another file system");
-        let known = fs::read_to_string(home.file()).unwrap();
-        fs::write(home.file(), known.replace("Linux", "Other")).unwrap();
-        assert!(!home.contains(SandboxLevel::Overlay), "another kernel");
+        let known = fs::read_to_string(runtime_dir.file()).unwrap();
+        fs::write(runtime_dir.file(), known.replace("Linux", "Other")).unwrap();
+        assert!(
+            !runtime_dir.contains(SandboxLevel::Overlay),
+            "another kernel"
+        );
     }
 
     #[test]
     fn a_file_that_others_may_change_is_not_trusted() {
-        let home = Home::new();
+        let runtime_dir = RuntimeDir::new();
         let own = executable("/proc/self/exe");
-        home.record().add(SandboxLevel::Overlay, (&own, &home.path));
-        let mode = fs::metadata(home.file()).unwrap().permissions().mode();
+        runtime_dir
+            .record()
+            .add(SandboxLevel::Overlay, (&own, &runtime_dir.path));
+        let mode = fs::metadata(runtime_dir.file())
+            .unwrap()
+            .permissions()
+            .mode();
         assert_eq!(mode & 0o077, 0, "{mode:o}");
-        fs::set_permissions(home.file(), Permissions::from_mode(0o666)).unwrap();
-        assert!(!home.contains(SandboxLevel::Overlay));
-        fs::write(home.file(), "no JSON").unwrap();
-        fs::set_permissions(home.file(), Permissions::from_mode(0o600)).unwrap();
-        assert!(!home.contains(SandboxLevel::Overlay));
+        fs::set_permissions(runtime_dir.file(), Permissions::from_mode(0o666)).unwrap();
+        assert!(!runtime_dir.contains(SandboxLevel::Overlay));
+        fs::write(runtime_dir.file(), "no JSON").unwrap();
+        fs::set_permissions(runtime_dir.file(), Permissions::from_mode(0o600)).unwrap();
+        assert!(!runtime_dir.contains(SandboxLevel::Overlay));
     }
 
     #[test]
     fn what_a_grant_makes_writable_is_no_record() {
-        let home = Home::new();
+        let runtime_dir = RuntimeDir::new();
         let grant = |path: &AbsPath, permission| {
             Grant::tree(
                 RealPath::vouch(path.as_path()),
@@ -175,11 +202,19 @@ mod tests {
             )
         };
         let is_used = |path: &AbsPath, permission| {
-            LevelRecord::in_home(&home.path, &[grant(path, permission)]).is_some()
+            runtime_dir
+                .record_with(&[grant(path, permission)])
+                .is_some()
         };
-        assert!(!is_used(&home.path, Permission::Write));
-        assert!(!is_used(&home.path.join(".massgen"), Permission::Write));
-        assert!(is_used(&home.path, Permission::Read));
-        assert!(is_used(&home.path.join("project"), Permission::Write));
+        assert!(!is_used(&runtime_dir.path, Permission::Write));
+        assert!(!is_used(
+            &runtime_dir.path.join("massgen"),
+            Permission::Write
+        ));
+        assert!(is_used(&runtime_dir.path, Permission::Read));
+        assert!(is_used(
+            &runtime_dir.path.join("project"),
+            Permission::Write
+        ));
     }
 }

@@ -227,9 +227,14 @@ fn directories_of_massgen_lie_apart() {
     let folded = "because a case-insensitive file system treats both spellings as the same";
     check(
         &pair("/srv/work", "/srv/Work"),
-        &["is also that of `agents[0].backend.cwd`", folded],
+        &[&format!(
+            "is also that of `agents[0].backend.cwd`, {folded}"
+        )],
     );
-    check(&pair("/srv/WORK", "/srv/work/x"), &["are nested", folded]);
+    check(
+        &pair("/srv/WORK", "/srv/work/x"),
+        &[&format!("are nested, {folded}")],
+    );
     check(&pair("/srv/a/w", "/srv/w\u{200b}"), &[]);
     check(&pair("/srv/w", "/srv/w\u{200b}"), &[folded]);
     check(&pair("w", "W"), &[folded]);
