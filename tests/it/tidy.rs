@@ -187,6 +187,7 @@ fn imports_point_up_the_page() {
         ("src/world/git", "crate::world::git::", 12),
         ("src/world/mcp", "crate::world::mcp::", 12),
         ("src/world/access", "crate::world::access::", 8),
+        ("src/world/exec", "crate::world::exec::", 30),
         ("src/world/delivery", "crate::world::delivery::", 14),
         ("src/world/diagnostics", "crate::world::diagnostics::", 3),
     ] {

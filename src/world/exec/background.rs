@@ -13,10 +13,10 @@ use crate::world::access::gate::Gate;
 use crate::world::access::policy::GatePolicy;
 use crate::world::exec::Observation;
 use crate::world::exec::command::{
-    LEFT_OUT_TOLD_MAX, ShellInvocation, cannot_run, command_context, commands, compile_policy,
+    LEFT_OUT_TOLD_MAX, ShellInvocation, command_context, commands, compile_policy,
 };
 use crate::world::exec::command_sync::{OverlayRetention, PostCommandSync, writes_user_trees};
-use crate::world::exec::tool_result::{ToolError, ToolResult};
+use crate::world::exec::tool_result::{ToolError, ToolResult, cannot_run};
 use crate::world::sandbox::ExitReason;
 use crate::world::sandbox::background::{BackgroundStatus, CompletionHook};
 use crate::world::sandbox::exec_backend::ExecCommand;

@@ -16,7 +16,7 @@ use crate::world::exec::command_sync::{OverlayRetention, PostCommandSync, writes
 use crate::world::exec::folding::expect_one_spelling;
 use crate::world::exec::masks::masks;
 use crate::world::exec::process_report::process_observation;
-use crate::world::exec::tool_result::{ToolError, ToolResult, display_path};
+use crate::world::exec::tool_result::{ToolError, ToolResult, cannot_run, display_path};
 use crate::world::sandbox::exec_backend::ExecCommand;
 use crate::world::sandbox::exec_environment::{CommandSpec, ExecEnvironment};
 use crate::world::sandbox::interrupt::CommandInterrupt;
@@ -151,11 +151,6 @@ fn is_changed_directly(gate: &Gate, commands: &ExecEnvironment, path: &AbsPath) 
 pub(super) fn commands(gate: &Gate) -> Result<&ExecEnvironment, ToolError> {
     let commands = gate.policy().commands.as_ref();
     commands.ok_or_else(|| ToolError::failed("no commands are run here"))
-}
-
-/// Returns the error that a command could not be run because of `why`.
-pub(super) fn cannot_run(why: &dyn std::fmt::Display) -> ToolError {
-    ToolError::failed(format!("the command was not run: {why}"))
 }
 
 /// Returns what a command's policy depends on in addition to the grants, and the proxy for its

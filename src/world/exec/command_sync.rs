@@ -17,13 +17,13 @@ use crate::error::Error;
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::{Grant, GrantKind, GrantScope, Permission};
 use crate::sandbox_policy::sandbox_level::SandboxLevel;
-use crate::world::access::gate::{Gate, ResolvedPath};
+use crate::world::access::gate::Gate;
 use crate::world::access::policy::GatePolicy;
-use crate::world::exec::command::cannot_run;
 use crate::world::exec::command_changes::CommandChanges;
 use crate::world::exec::commit::commit;
 use crate::world::exec::inventory::{NAMES_AFTER_MAX, NAMES_BEFORE_MAX, TreeInventory};
-use crate::world::exec::tool_result::ToolError;
+use crate::world::exec::tool_result::{ToolError, cannot_run};
+use crate::world::exec::user_trees::user_trees;
 use crate::world::sandbox::exec_environment::{ExecEnvironment, UserTreeState};
 use crate::world::sandbox::overlay::{OverlayAudience, OverlayMethod, OverlaySpec, WriteOverlay};
 use crate::world::sys::state_files::clear;
@@ -63,15 +63,6 @@ pub(super) enum OverlayRetention {
     UntilAgentEnds,
     /// They are removed when the command ends.
     UntilCommandEnds,
-}
-
-/// Returns the writable roots of the user's trees.
-pub(super) fn user_trees(gate: &Gate) -> Vec<ResolvedPath> {
-    let is_users = |grant: &&Grant| matches!(grant.kind, GrantKind::Context | GrantKind::BuiltIn);
-    let users = gate.manager().grants().iter().filter(is_users);
-    users
-        .filter_map(|grant| gate.writable_tree(&grant.root.to_abs()))
-        .collect()
 }
 
 /// Returns whether changes of commands in the user's trees must be applied or detected. That is not

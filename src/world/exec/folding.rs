@@ -10,8 +10,7 @@ use crate::permissions::grant::Permission;
 use crate::sandbox_policy::sandbox_level::SandboxLevel;
 use crate::sandbox_policy::{AccessiblePath, SandboxPolicy};
 use crate::world::access::gate::{Gate, ResolvedPath};
-use crate::world::exec::command::cannot_run;
-use crate::world::exec::tool_result::ToolError;
+use crate::world::exec::tool_result::{ToolError, cannot_run};
 use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::file_system_error::FileSystemError;
 

@@ -8,7 +8,7 @@ use crate::path::{RealPath, RelPath};
 use crate::permissions::grant::Permission;
 use crate::permissions::history::{AccessHistory, FileFingerprint};
 use crate::world::access::gate::{Gate, ResolvedPath};
-use crate::world::exec::command_sync::user_trees;
+use crate::world::exec::user_trees::user_trees;
 use crate::world::io::file_change::{ChangeKind, FileChange};
 use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;

@@ -5,7 +5,7 @@ use crate::path::{AbsPath, RelPath};
 use crate::permissions::grant::Permission;
 use crate::permissions::protected::protected_name;
 use crate::world::access::gate::Gate;
-use crate::world::exec::command_sync::user_trees;
+use crate::world::exec::user_trees::user_trees;
 use crate::world::sys::file_kind::FileKind;
 
 /// The protected names that are masked. Names that tools generate stay writable on an overlay, and

@@ -2,37 +2,38 @@
 //! is opened beneath the handle of its grant's root, and every name found below it is checked
 //! against the permissions again.
 
-mod command_changes;
 mod tool_result;
+mod command_changes;
+mod closed_paths;
+mod selection;
+mod list;
+mod text;
+pub mod compare;
+mod write_block;
+mod delete;
+mod put;
+mod commit;
+mod user_trees;
+mod inventory;
+mod command_sync;
+mod folding;
+mod masks;
+mod process_report;
+mod command;
 mod background;
 mod tool_call_server;
-mod write_block;
-mod command;
-mod commit;
-pub mod compare;
 mod copy;
-mod delete;
-pub mod diffstat;
-mod process_report;
 pub mod fingerprint;
-mod folding;
+pub mod diffstat;
 mod grep;
 pub mod agent_socket;
 pub mod agent_launcher;
 mod after_hooks;
-mod inventory;
-mod list;
-mod masks;
 pub mod pass_through;
 pub mod program;
-mod put;
 mod read;
-mod command_sync;
 mod relocate;
-mod closed_paths;
-mod selection;
 pub mod server_calls;
-mod text;
 pub mod check_command;
 mod write;
 

@@ -2,9 +2,9 @@
 
 use crate::world::access::gate::Gate;
 use crate::world::exec::command::{
-    LEFT_OUT_TOLD_MAX, ShellInvocation, cannot_run, command_context, commands, run_and_sync,
+    LEFT_OUT_TOLD_MAX, ShellInvocation, command_context, commands, run_and_sync,
 };
-use crate::world::exec::tool_result::ToolError;
+use crate::world::exec::tool_result::{ToolError, cannot_run};
 use crate::world::sandbox::exec_backend::local::sandbox_on_overlay;
 use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sandbox::{ExitReason, ProcessStreams};

@@ -189,3 +189,8 @@ pub(super) fn json_names<'r>(rels: impl IntoIterator<Item = &'r RelPath>) -> Val
     }
     names.into()
 }
+
+/// Returns the error that a command could not be run because of `why`.
+pub(super) fn cannot_run(why: &dyn std::fmt::Display) -> ToolError {
+    ToolError::failed(format!("the command was not run: {why}"))
+}

@@ -1,0 +1,13 @@
+//! The user's trees that an agent may write to.
+
+use crate::permissions::grant::{Grant, GrantKind};
+use crate::world::access::gate::{Gate, ResolvedPath};
+
+/// Returns the writable roots of the user's trees.
+pub(super) fn user_trees(gate: &Gate) -> Vec<ResolvedPath> {
+    let is_users = |grant: &&Grant| matches!(grant.kind, GrantKind::Context | GrantKind::BuiltIn);
+    let users = gate.manager().grants().iter().filter(is_users);
+    users
+        .filter_map(|grant| gate.writable_tree(&grant.root.to_abs()))
+        .collect()
+}
