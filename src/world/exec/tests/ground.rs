@@ -121,9 +121,22 @@ impl Ground {
         Gate::open(PathPermissionManager::new(grants, Phase::Final), policy).unwrap()
     }
 
+    /// Waits until the clock that stamps files advances, which it does every few milliseconds. A change
+    /// with the same stamp as the mount of the overlay counts as made while the command ran.
+    fn wait_for_next_stamp(&self) {
+        let stamp = || {
+            let path = self.path("stamp");
+            fs::write(&path, "").unwrap();
+            fs::metadata(path).unwrap().modified().unwrap()
+        };
+        let first = stamp();
+        while stamp() == first {}
+    }
+
     /// Runs `script` in the overlay, as a command would.
     #[track_caller]
     pub(super) fn run(&self, script: &str) {
+        self.wait_for_next_stamp();
         let overlay = Command::new("unshare")
             .args(["-rm", "sh", "-ec", OVERLAY, "sh"])
             .arg(self.path(""))
