@@ -1,4 +1,4 @@
-# Ends every process that carries $ROOT in its command line or environment, and empties $ROOT.
+# Kills every process with $ROOT in its command line or environment, and empties $ROOT.
 exec > /dev/null 2>&1
 for round in 1 2 3; do
   found=$(grep -lzaF -- "$ROOT" /proc/[0-9]*/environ /proc/[0-9]*/cmdline | cut -d/ -f3 | sort -u)

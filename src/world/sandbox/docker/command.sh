@@ -1,5 +1,5 @@
-# Runs the command $1 in the directory where this begins, and ends with its status. This is the
-# leader of a session of its own; what is left of that, or carries its mark, ends with it.
+# Runs the command $1 in the current directory and exits with its status. This shell leads its own
+# session; it kills what is left of the session, and every process that carries its mark.
 if [ -d .venv/bin ]; then
   VIRTUAL_ENV=$PWD/.venv
   PATH=$VIRTUAL_ENV/bin:$PATH
@@ -18,7 +18,7 @@ for round in 1 2 3 4 5 6 7 8 9 10; do
     pid=${stat#/proc/}
     pid=${pid%/stat}
     [ "$pid" = 1 ] || [ "$pid" = $$ ] && continue
-    # A name may hold blanks, brackets and line breaks: what counts stands after the last bracket.
+    # A process name may contain spaces, parentheses and newlines: the fields follow the last `)`.
     line=
     while IFS= read -r part || [ -n "$part" ]; do line=$line$part; done <"$stat"
     set -- ${line##*) }

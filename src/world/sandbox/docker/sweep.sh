@@ -1,4 +1,4 @@
-# Ends everything in the container but its first process and the commands whose marks are given.
+# Kills every process in the container except the first one and the commands with the given marks.
 [ $# -gt 0 ] || { kill -9 -1; exit 0; }
 exec >/dev/null 2>&1
 session_of() {
