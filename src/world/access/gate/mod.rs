@@ -6,7 +6,9 @@
 //! An action is carried out only if it was permitted:
 //!
 //! ```
-//! # use massgen::{tools::call::ToolCall, world::{exec, gate::Gate, verdict::Denial}};
+//! # use massgen::tools::call::ToolCall;
+//! # use massgen::world::access::{gate::{Action, Gate, Permitted}, verdict::Denial};
+//! # use massgen::world::exec;
 //! fn act(gate: &Gate, call: ToolCall) -> Result<exec::Observation, Denial> {
 //!     Ok(exec::run(gate.check(call)?))
 //! }
@@ -15,7 +17,9 @@
 //! The same line without the check does not compile:
 //!
 //! ```compile_fail
-//! # use massgen::{tools::call::ToolCall, world::{exec, gate::Gate, verdict::Denial}};
+//! # use massgen::tools::call::ToolCall;
+//! # use massgen::world::access::{gate::{Action, Gate, Permitted}, verdict::Denial};
+//! # use massgen::world::exec;
 //! fn act(gate: &Gate, call: ToolCall) -> Result<exec::Observation, Denial> {
 //!     Ok(exec::run(call))
 //! }
@@ -24,7 +28,9 @@
 //! And only the gate can make what `run` takes:
 //!
 //! ```compile_fail
-//! # use massgen::{tools::call::ToolCall, world::{exec, gate::{Action, Gate, Permitted}, verdict::Denial}};
+//! # use massgen::tools::call::ToolCall;
+//! # use massgen::world::access::{gate::{Action, Gate, Permitted}, verdict::Denial};
+//! # use massgen::world::exec;
 //! fn act(gate: &Gate, action: Action) -> Result<exec::Observation, Denial> {
 //!     Ok(exec::run(Permitted { action, gate: gate.clone() }))
 //! }
