@@ -29,6 +29,7 @@ pub mod config;
 pub mod layout;
 pub mod ballot;
 pub mod event;
+pub mod run_view;
 pub mod prompts;
 pub mod delivery;
 

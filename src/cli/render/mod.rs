@@ -3,10 +3,9 @@
 //! answer is shown once, as it is streamed. It decides nothing and keeps only the state that it
 //! needs to print complete lines.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::check_results::{CheckResults, CheckStanding};
 use crate::cli::line_buffer::LineBuffer;
 use crate::cli::output::{CliOutput, StyledPiece, TextStyle};
 use crate::cli::render::event_lines::{delivery_outcome, event_line, format_duration, usage_text};
@@ -16,8 +15,8 @@ use crate::event::{
     RunEvent, ToolEvent,
 };
 use crate::id::{AgentId, AnswerLabel};
+use crate::run_view::{EventPosition, RunView};
 use crate::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel};
-use crate::spending::totals::UsageTotals;
 use crate::text::{count_noun, escape_name, join_with_commas, single_line};
 use crate::world::io::clock::Stopwatch;
 use crate::world::io::event_sink::EventSink;
@@ -42,12 +41,10 @@ const WAITING_CHARS_MAX: usize = 78;
 #[derive(Debug)]
 pub(crate) struct RunRenderer<'o, 'w> {
     output: &'o mut CliOutput<'w>,
-    agents: Vec<AgentId>,
+    view: RunView,
+    /// The number of events so far.
+    events: u64,
     speech: BTreeMap<AgentId, AgentReplyBuffer>,
-    asked: BTreeSet<AgentId>,
-    /// Agents whose answers fail a required check.
-    failing: BTreeSet<AgentId>,
-    usage: UsageTotals,
     /// Text of the final agent since its last request, if it is shown as the final answer.
     presented: Option<(AgentId, String)>,
     activity: DisplayActivity,
@@ -80,12 +77,10 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
     pub(crate) fn new(output: &'o mut CliOutput<'w>) -> Self {
         Self {
             output,
-            agents: Vec::new(),
+            view: RunView::default(),
+            events: 0,
             speech: BTreeMap::new(),
-            asked: BTreeSet::new(),
-            usage: UsageTotals::default(),
             presented: None,
-            failing: BTreeSet::new(),
             activity: DisplayActivity::Quiet,
             quiet_since: Duration::ZERO,
             ticked: Stopwatch::start(),
@@ -115,13 +110,12 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
 
     fn on_model_event(&mut self, event: &ModelEvent) {
         if let ModelEvent::ModelRequestStarted { agent, .. } = event {
-            self.show_waiting(agent);
+            self.clear_presented(agent);
         } else if let ModelEvent::Text { agent, text } = event {
             self.show_text(agent, text);
         } else if let ModelEvent::Reasoning { agent, text } = event {
             self.append_reply(agent, ReplyTextKind::Reasoning, text);
         } else if let ModelEvent::ModelRequestFinished { agent, .. } = event {
-            self.asked.remove(agent);
             self.finish_speech(agent);
         }
     }
@@ -136,16 +130,8 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
         } = event
         {
             self.show_winner(agent, *label, votes);
-        } else if let CoordinationEvent::Answered {
-            agent,
-            content,
-            evidence,
-            ..
-        } = event
-        {
-            self.show_answer(agent, content, evidence.as_ref());
-        } else if let CoordinationEvent::DroppedOut { agent, .. } = event {
-            self.asked.remove(agent);
+        } else if let CoordinationEvent::Answered { agent, content, .. } = event {
+            self.show_quote(agent, content);
         }
     }
 
@@ -170,8 +156,8 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
         self.output.line(&[(TextStyle::Faint, &told)]);
     }
 
-    fn show_waiting(&mut self, agent: &AgentId) {
-        self.asked.insert(agent.clone());
+    /// Forgets what `agent` presented, because its next request starts.
+    fn clear_presented(&mut self, agent: &AgentId) {
         if let Some((_, said)) = self.presented_text(agent) {
             said.clear();
         }
@@ -196,14 +182,6 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
         self.presented.as_mut().filter(|(by, _)| by == agent)
     }
 
-    fn show_answer(&mut self, agent: &AgentId, content: &str, evidence: Option<&CheckResults>) {
-        match evidence.map(CheckResults::standing) {
-            Some(CheckStanding::Fails) => self.failing.insert(agent.clone()),
-            Some(CheckStanding::Holds) | None => self.failing.remove(agent),
-        };
-        self.show_quote(agent, content);
-    }
-
     /// Shows a message that is not an event.
     pub(crate) fn show_note(&mut self, message: &str) {
         self.activity = DisplayActivity::Shown;
@@ -225,8 +203,16 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
         if self.activity == DisplayActivity::Shown {
             self.activity = DisplayActivity::Quiet;
             self.quiet_since = elapsed;
-        } else if elapsed.saturating_sub(self.quiet_since) >= QUIET_MAX && !self.asked.is_empty() {
-            let waiting: Vec<&str> = self.asked.iter().map(AgentId::as_str).collect();
+            return;
+        }
+        if elapsed.saturating_sub(self.quiet_since) < QUIET_MAX {
+            return;
+        }
+        let agents = self.view.agents().iter();
+        let waiting = agents.filter(|agent| agent.has_open_request());
+        let mut waiting: Vec<&str> = waiting.map(|agent| agent.id.as_str()).collect();
+        waiting.sort_unstable();
+        if !waiting.is_empty() {
             let text = format!(
                 "{}: waiting for {}",
                 format_duration(elapsed),
@@ -238,7 +224,6 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
     }
 
     fn show_start(&mut self, agents: &[AgentId], attempt: u32) {
-        self.agents = agents.to_vec();
         if attempt > 1 {
             self.show_line("attempt", TextStyle::Strong, &attempt.to_string());
         }
@@ -256,7 +241,6 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
                 stages,
                 agents,
             } => {
-                self.agents.clone_from(agents);
                 let played = match join_with_commas(agents) {
                     same if same == *role => String::new(),
                     others => format!(" ({others})"),
@@ -321,7 +305,7 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
     /// Shows the winner, unless there is only one agent.
     fn show_winner(&mut self, agent: &AgentId, label: AnswerLabel, votes: &[(AgentId, u32)]) {
         self.finish_all_speech();
-        if self.agents.len() == 1 {
+        if self.view.agents().len() == 1 {
             return;
         }
         let votes: Vec<String> = votes
@@ -329,8 +313,8 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
             .map(|(agent, count)| format!("{agent} {count}"))
             .collect();
         let mut text = format!("{agent} with {label} (votes: {})", votes.join(", "));
-        if !self.failing.is_empty() {
-            let failing: Vec<&AgentId> = self.failing.iter().collect();
+        let failing = self.view.ballot().failing_agents();
+        if !failing.is_empty() {
             text = format!(
                 "{text}; a required check failed: {}",
                 join_with_commas(&failing)
@@ -372,7 +356,7 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
     }
 
     fn finish_all_speech(&mut self) {
-        for agent in self.agents.clone() {
+        for agent in self.view.run().agents.clone() {
             self.finish_speech(&agent);
         }
     }
@@ -433,11 +417,7 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
     }
 
     fn show_prefixed(&mut self, agent: &AgentId, pieces: &[StyledPiece<'_>]) {
-        let place = self
-            .agents
-            .iter()
-            .position(|known| known == agent)
-            .unwrap_or_default();
+        let place = self.view.agent_index(agent).unwrap_or_default();
         let prefix = format!("[{agent}]");
         let mut line = vec![
             (TextStyle::Agent(place), prefix.as_str()),
@@ -490,27 +470,27 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
 
     fn show_end(&mut self, status: ExitStatus, summary: &str, elapsed: Duration) {
         self.finish_all_speech();
-        self.asked.clear();
         let (label, style) = if status == ExitStatus::Delivered {
             ("done", TextStyle::Good)
         } else {
             ("ended", TextStyle::Bad)
         };
-        if self.agents.len() > 1 {
+        if self.view.agents().len() > 1 {
             self.show_usage();
         }
         let mut facts = vec![format_duration(elapsed)];
-        facts.extend(usage_text(&self.usage.run()));
+        facts.extend(usage_text(&self.view.usage().run()));
         self.show_line(label, style, &format!("{summary} ({})", facts.join(", ")));
     }
 
     /// Shows what each agent used, if anything was counted.
     fn show_usage(&mut self) {
         let share = |agent: &AgentId| {
-            let used = usage_text(&self.usage.agent(agent))?;
+            let used = usage_text(&self.view.usage().agent(agent))?;
             Some(format!("{agent} {used}"))
         };
-        let shares: Vec<String> = self.agents.iter().filter_map(share).collect();
+        let agents = self.view.run().agents.iter();
+        let shares: Vec<String> = agents.filter_map(share).collect();
         if !shares.is_empty() {
             self.show_line("used", TextStyle::Faint, &shares.join("; "));
         }
@@ -519,7 +499,12 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
 
 impl EventSink for RunRenderer<'_, '_> {
     fn on_event(&mut self, event: &Event, elapsed: Duration) -> Result<()> {
-        event.add_to_totals(&mut self.usage);
+        self.events = self.events.saturating_add(1);
+        let at = EventPosition {
+            seq: self.events,
+            elapsed_ms: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
+        };
+        self.view.apply(event, at);
         self.show_event_line(event);
         match event {
             Event::Run(event) => self.on_run_event(event, elapsed),
