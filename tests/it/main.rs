@@ -135,3 +135,6 @@ mod tools_doc;
 mod trail;
 mod undo;
 mod unread_files;
+mod web;
+mod web_data;
+mod web_server;

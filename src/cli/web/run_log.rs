@@ -1,0 +1,67 @@
+//! The events of a run as its log has them.
+
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Path, Query, State};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::cli::web::overview::run_blocking;
+use crate::cli::web::reply::{ApiError, ApiResult, JsonReply};
+use crate::cli::web::server_state::WebServer;
+use crate::error::Result;
+use crate::world::store::runs::{self, RunDir};
+
+/// Number of events of a reply unless the page asks for another.
+const EVENTS_DEFAULT: usize = 200;
+/// Maximum number of events of a reply.
+const EVENTS_MAX: usize = 1000;
+/// Size of the events at which a reply ends, in bytes.
+const EVENTS_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Query of `GET /api/runs/{id}/log`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LogQuery {
+    #[serde(default)]
+    after: u64,
+    limit: Option<usize>,
+}
+
+/// Answers `GET /api/runs/{id}/log`: the events after a sequence number.
+pub(super) async fn events(
+    State(server): State<WebServer>,
+    Path(id): Path<String>,
+    query: std::result::Result<Query<LogQuery>, QueryRejection>,
+) -> ApiResult {
+    let Query(query) = query.map_err(|rejection| ApiError::invalid(rejection.body_text()))?;
+    let run = find_run(&server, id).await?;
+    let reading = move || read_events(&run, &query);
+    run_blocking(reading).await.map(JsonReply)
+}
+
+/// Finds the run with this name.
+pub(super) async fn find_run(server: &WebServer, id: String) -> ApiResult<RunDir> {
+    let logs = server.logs_directory();
+    let wanted = id.clone();
+    let found = run_blocking(move || runs::find_by_name(&wanted, &logs)).await?;
+    found.ok_or_else(|| ApiError::not_found(format!("no run `{id}`")))
+}
+
+fn read_events(run: &RunDir, query: &LogQuery) -> Result<Value> {
+    let limit = query.limit.unwrap_or(EVENTS_DEFAULT).min(EVENTS_MAX);
+    let (mut events, mut bytes, mut has_more) = (Vec::new(), 0_usize, false);
+    for entry in run
+        .events()?
+        .flatten()
+        .filter(|entry| entry.seq > query.after)
+    {
+        if events.len() == limit || bytes > EVENTS_BYTES_MAX {
+            has_more = true;
+            break;
+        }
+        let event = Value::Object(entry.fields);
+        bytes = bytes.saturating_add(event.to_string().len());
+        events.push(event);
+    }
+    Ok(json!({"events": events, "has_more": has_more}))
+}
