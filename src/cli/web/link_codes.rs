@@ -58,7 +58,7 @@ mod tests {
     fn a_code_is_accepted_once() {
         let codes = LinkCodes::default();
         let (one, other) = (codes.create(), codes.create());
-        assert!(!codes.redeem("") && !codes.redeem(&one[1..]));
+        assert!(!codes.redeem("") && !codes.redeem(&format!("{one}0")));
         assert!(codes.redeem(&one) && codes.redeem(&other));
         assert!(!codes.redeem(&one));
     }

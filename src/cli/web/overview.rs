@@ -9,6 +9,8 @@ use crate::cli::logs::run_summary::RecordedRunSummary;
 use crate::cli::web::browse::ENTRIES_MAX;
 use crate::cli::web::reply::{ApiError, ApiResult, JsonReply};
 use crate::cli::web::server_state::{NamedTeam, WebServer};
+use crate::error::{Error, Result};
+use crate::text::truncate;
 use crate::world::store::runs::{self, RunDir, RunStatus};
 
 /// Number of runs that are listed unless the page asks for another.
@@ -58,20 +60,20 @@ fn team_json(named: &NamedTeam) -> Value {
 /// Answers `GET /api/runs`: the runs of the directory, newest first.
 pub(super) async fn runs(
     State(server): State<WebServer>,
-    query: Result<Query<RunsQuery>, QueryRejection>,
+    query: std::result::Result<Query<RunsQuery>, QueryRejection>,
 ) -> ApiResult {
     let Query(query) = query.map_err(|rejection| ApiError::invalid(rejection.body_text()))?;
     let limit = query.limit.unwrap_or(RUNS_DEFAULT).min(RUNS_MAX);
     let reading = move || {
         let all = runs::list(&server.logs_directory())?;
-        let rows = all.iter().take(limit).map(run_json);
+        let rows = all.iter().take(limit).map(|run| run_json(&server, run));
         let rows: Vec<Value> = rows.collect();
         Ok(json!({"runs": rows, "has_more": all.len() > limit}))
     };
     run_blocking(reading).await.map(JsonReply)
 }
 
-fn run_json(run: &RunDir) -> Value {
+fn run_json(server: &WebServer, run: &RunDir) -> Value {
     let status = run.status();
     let state = run.state(status.as_ref());
     let summary = RecordedRunSummary::read(run, status.as_ref());
@@ -79,7 +81,7 @@ fn run_json(run: &RunDir) -> Value {
     json!({
         "id": run.name(),
         "session": run.metadata().map(|metadata| metadata.session_id),
-        "task": crate::text::truncate(&summary.task, TASK_CHARS_MAX),
+        "task": truncate(&summary.task, TASK_CHARS_MAX),
         "state": state_word(state),
         "agents": summary.agents,
         "started": summary.started,
@@ -88,7 +90,7 @@ fn run_json(run: &RunDir) -> Value {
         "cost_usd": summary.cost_usd,
         "outcome": summary.outcome,
         "winner": summary.winner,
-        "live": false,
+        "live": server.runs().is_live(&run.name()),
     })
 }
 
@@ -103,10 +105,10 @@ pub(super) fn state_word(state: RunStatus) -> &'static str {
 
 /// Does work that reads files, apart from the threads that serve requests.
 pub(super) async fn run_blocking<T: Send + 'static>(
-    work: impl FnOnce() -> crate::error::Result<T> + Send + 'static,
+    work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> ApiResult<T> {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done.map_err(ApiError::from),
-        Err(_) => Err(crate::error::Error::bug("the request failed unexpectedly").into()),
+        Err(_) => Err(Error::bug("the request failed unexpectedly").into()),
     }
 }

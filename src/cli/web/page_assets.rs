@@ -71,35 +71,3 @@ fn content_type(name: &str) -> Option<&'static str> {
     let (_, content_type) = known.find(|(known, _)| *known == extension)?;
     Some(content_type)
 }
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-    use std::path::{Path, PathBuf};
-
-    use super::*;
-
-    /// Returns the files below `folder`, relative to `root`.
-    fn files(root: &Path, folder: &Path) -> Vec<String> {
-        let entries = std::fs::read_dir(folder).unwrap();
-        let mut found = Vec::new();
-        for path in entries.map(|entry| entry.unwrap().path()) {
-            if path.is_dir() {
-                found.extend(files(root, &path));
-            } else {
-                let name = path.strip_prefix(root).unwrap();
-                found.push(name.to_str().unwrap().to_owned());
-            }
-        }
-        found
-    }
-
-    #[test]
-    fn every_file_of_the_page_is_served_with_a_type() {
-        let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src/cli/web/page");
-        let typed = files(&root, &root).into_iter();
-        let typed: BTreeSet<String> = typed.filter(|name| content_type(name).is_some()).collect();
-        let served = ASSETS.iter().map(|asset| asset.name.to_owned());
-        assert_eq!(served.collect::<BTreeSet<_>>(), typed);
-    }
-}

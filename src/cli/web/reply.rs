@@ -23,7 +23,10 @@ pub(super) struct JsonReply(pub(super) Value);
 
 /// An error of the API.
 #[derive(Clone, Debug)]
-pub(super) struct ApiError {
+pub(super) struct ApiError(Box<ApiErrorContent>);
+
+#[derive(Clone, Debug)]
+struct ApiErrorContent {
     status: StatusCode,
     message: String,
     hints: Vec<String>,
@@ -48,12 +51,12 @@ impl IntoResponse for JsonReply {
 impl ApiError {
     /// Creates an error with this status.
     pub(super) fn new(status: StatusCode, message: impl Into<String>) -> Self {
-        Self {
+        Self(Box::new(ApiErrorContent {
             status,
             message: message.into(),
             hints: Vec::new(),
             details: Value::Null,
-        }
+        }))
     }
 
     /// Creates the error of something that does not exist.
@@ -73,13 +76,13 @@ impl ApiError {
 
     /// Adds what the client can do next.
     pub(super) fn with_hint(mut self, hint: impl Into<String>) -> Self {
-        self.hints.push(hint.into());
+        self.0.hints.push(hint.into());
         self
     }
 
     /// Adds the fields of an object to the reply.
     pub(super) fn with_details(mut self, details: Value) -> Self {
-        self.details = details;
+        self.0.details = details;
         self
     }
 }
@@ -94,20 +97,25 @@ impl From<Error> for ApiError {
             ErrorKind::Backend | ErrorKind::NoAnswer => StatusCode::BAD_GATEWAY,
             ErrorKind::Io | ErrorKind::Bug => StatusCode::INTERNAL_SERVER_ERROR,
         };
-        Self {
-            hints: error.hints().to_vec(),
-            ..Self::new(status, format!("{error:#}"))
-        }
+        let mut converted = Self::new(status, format!("{error:#}"));
+        converted.0.hints = error.hints().to_vec();
+        converted
     }
 }
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let mut body = json!({"error": {"message": self.message, "hints": self.hints}});
-        if let (Some(body), Value::Object(details)) = (body.as_object_mut(), self.details) {
+        let ApiErrorContent {
+            status,
+            message,
+            hints,
+            details,
+        } = *self.0;
+        let mut body = json!({"error": {"message": message, "hints": hints}});
+        if let (Some(body), Value::Object(details)) = (body.as_object_mut(), details) {
             body.extend(details);
         }
-        (self.status, JsonReply(body)).into_response()
+        (status, JsonReply(body)).into_response()
     }
 }
 
@@ -122,9 +130,11 @@ where
         match Json::from_request(request, state).await {
             Ok(Json(body)) => Ok(Self(body)),
             Err(rejection) => {
-                let status = match &rejection {
-                    JsonRejection::JsonDataError(_) => StatusCode::BAD_REQUEST,
-                    other => other.status(),
+                let is_data = matches!(rejection, JsonRejection::JsonDataError(_));
+                let status = if is_data {
+                    StatusCode::BAD_REQUEST
+                } else {
+                    rejection.status()
                 };
                 Err(ApiError::new(status, rejection.body_text()))
             }

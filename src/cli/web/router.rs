@@ -17,7 +17,7 @@ use serde_json::json;
 use crate::cli::http::token::BearerToken;
 use crate::cli::web::reply::{ApiError, ApiResult, JsonBody, JsonReply, encode};
 use crate::cli::web::server_state::WebServer;
-use crate::cli::web::{browse, overview, page_assets, run_log};
+use crate::cli::web::{browse, overview, page_assets, run_control, run_log, run_start, stream};
 
 /// Maximum size of a request body, in bytes.
 const BODY_BYTES_MAX: usize = 256 * 1024;
@@ -58,8 +58,16 @@ pub(super) fn routes(server: &WebServer) -> Router {
     let api = Router::new()
         .route("/session", post(open_session))
         .route("/info", get(overview::info))
-        .route("/runs", get(overview::runs))
+        .route("/runs", get(overview::runs).post(run_start::start))
+        .route("/runs/{id}/stream", get(stream::stream))
         .route("/runs/{id}/log", get(run_log::events))
+        .route("/runs/{id}/answers/{label}", get(run_log::answer))
+        .route(
+            "/runs/{id}/approvals/{approval}",
+            post(run_control::approve),
+        )
+        .route("/runs/{id}/questions/{question}", post(run_control::answer))
+        .route("/runs/{id}/stop", post(run_control::stop))
         .route("/browse", post(browse::browse));
     Router::new()
         .route("/", get(page_assets::index))

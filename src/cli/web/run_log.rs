@@ -1,4 +1,4 @@
-//! The events of a run as its log has them.
+//! The events of a run as its log has them, and its answers.
 
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
@@ -37,6 +37,23 @@ pub(super) async fn events(
     let run = find_run(&server, id).await?;
     let reading = move || read_events(&run, &query);
     run_blocking(reading).await.map(JsonReply)
+}
+
+/// Answers `GET /api/runs/{id}/answers/{label}`: the whole answer, with its checks.
+pub(super) async fn answer(
+    State(server): State<WebServer>,
+    Path((id, label)): Path<(String, String)>,
+) -> ApiResult {
+    let run = find_run(&server, id).await?;
+    let feed = server.runs().feed(&run)?;
+    feed.wait_until_read().await;
+    let found = feed.with_view(|view| {
+        let mut answers = view.ballot().answers.iter();
+        let found = answers.find(|answer| answer.label.to_string() == label)?;
+        serde_json::to_value(found).ok()
+    });
+    let none = || ApiError::not_found(format!("no answer `{label}` in `{}`", run.name()));
+    found.map(JsonReply).ok_or_else(none)
 }
 
 /// Finds the run with this name.

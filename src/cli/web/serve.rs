@@ -15,13 +15,15 @@ use crate::cli::http::listener::{HttpListener, ListenAddress};
 use crate::cli::http::request_guard::{LoopbackPort, RequestGuard};
 use crate::cli::http::token::{BearerToken, BearerTokens};
 use crate::cli::interrupts::listen;
+use crate::cli::model_prices::model_list;
 use crate::cli::output::CliOutput;
-use crate::cli::run::{CALLS_END_MAX, runtime};
+use crate::cli::run::{CALLS_END_MAX, runtime, telemetry_settings};
 use crate::cli::team::{ChosenTeam, choose_team, load_config};
 use crate::cli::team_file::TeamFile;
 use crate::cli::web::browse::FileLookups;
 use crate::cli::web::link_codes::{CODE_TIME_MAX, LinkCodes};
 use crate::cli::web::router;
+use crate::cli::web::run_board::RunBoard;
 use crate::cli::web::server_state::{NamedTeam, WebServer, WebServerState};
 use crate::cli::web_arguments::WebArguments;
 use crate::config::team::WorkspaceMode;
@@ -76,12 +78,14 @@ async fn serve(
     output: &mut CliOutput<'_>,
 ) -> Result<()> {
     let stop = listen(host.hangup)?;
+    let telemetry = telemetry_settings(host, output);
     let completed = environment::load(host);
     for warning in &completed.warnings {
         output.warning(warning);
     }
     let host = completed.host;
     let teams = load_teams(asked, &host, output).await?;
+    let models = model_list(&host, asked.models.as_deref(), output)?;
     let secrets = teams
         .iter()
         .flat_map(|named| secret_values(&named.team.config, &host));
@@ -90,12 +94,15 @@ async fn serve(
     let own_port = LoopbackPort::Own(listener.address().port());
     let server = WebServer::new(WebServerState {
         teams,
+        models,
+        telemetry,
         redactor,
         is_read_only: asked.read_only,
         guard: RequestGuard::new(own_port, listener.names()),
         tokens,
         codes: LinkCodes::default(),
         lookups: FileLookups::new(&host.cwd),
+        runs: RunBoard::new(asked.parallel, stop.clone()),
         host: host.clone(),
     });
     let start = start_address(&listener);
@@ -113,6 +120,10 @@ async fn serve(
             () = serving.as_mut() => break,
             Some(()) = wanted.recv() => drop(print_link(&server, &start, output)?),
         }
+    }
+    tokio::select! {
+        () = server.runs().end() => {}
+        () = stop.immediate.cancelled() => {}
     }
     Ok(())
 }

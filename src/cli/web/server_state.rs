@@ -7,9 +7,12 @@ use crate::cli::http::token::BearerTokens;
 use crate::cli::team::ChosenTeam;
 use crate::cli::web::browse::FileLookups;
 use crate::cli::web::link_codes::LinkCodes;
+use crate::cli::web::run_board::RunBoard;
 use crate::config::storage_path::{LOGS, STATE_DIR};
 use crate::host::Host;
 use crate::path::AbsPath;
+use crate::spending::models::ModelList;
+use crate::world::diagnostics::telemetry::settings::TelemetrySettings;
 use crate::world::store::redact::Redactor;
 
 /// The server. Clones share it.
@@ -23,6 +26,10 @@ pub(super) struct WebServerState {
     pub(super) host: Host,
     /// The teams that the page can choose.
     pub(super) teams: Vec<NamedTeam>,
+    /// The known models, with their prices.
+    pub(super) models: ModelList,
+    /// The settings of the telemetry export, if it is enabled.
+    pub(super) telemetry: Option<TelemetrySettings>,
     /// The secrets that no reply may contain.
     pub(super) redactor: Redactor,
     /// Whether the page only shows.
@@ -35,6 +42,8 @@ pub(super) struct WebServerState {
     pub(super) codes: LinkCodes,
     /// The lookups of the file picker.
     pub(super) lookups: FileLookups,
+    /// The runs.
+    pub(super) runs: RunBoard,
 }
 
 /// A team under the name by which the page chooses it.
@@ -65,6 +74,21 @@ impl WebServer {
     /// Returns the teams.
     pub(super) fn teams(&self) -> &[NamedTeam] {
         &self.0.teams
+    }
+
+    /// Returns the known models.
+    pub(super) fn models(&self) -> &ModelList {
+        &self.0.models
+    }
+
+    /// Returns the settings of the telemetry export.
+    pub(super) fn telemetry(&self) -> Option<&TelemetrySettings> {
+        self.0.telemetry.as_ref()
+    }
+
+    /// Returns the runs.
+    pub(super) fn runs(&self) -> &RunBoard {
+        &self.0.runs
     }
 
     /// Returns the secrets that no reply may contain.
