@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::run_view::agent::{AgentActivity, CALLS_MAX, CallOutcome};
+use crate::run_view::agent::{AgentActivity, CALLS_MAX, ToolCallOutcome};
 use crate::run_view::ballot::WinnerReason;
 use crate::run_view::transcript::{EntryKind, TRANSCRIPT_BYTES_MAX};
 
@@ -136,17 +136,18 @@ fn calls_have_an_outcome_and_only_the_last_are_kept() {
         returned("a", "2", false),
         returned("a", "1", true),
     ]);
-    let outcomes: Vec<&CallOutcome> = view.agents()[0].calls.iter().map(|c| &c.outcome).collect();
+    let outcomes: Vec<&ToolCallOutcome> =
+        view.agents()[0].calls.iter().map(|c| &c.outcome).collect();
     let summary = || "wrote 3 bytes".to_owned();
-    let denied = CallOutcome::Denied {
+    let denied = ToolCallOutcome::Denied {
         reason: "outside your paths".to_owned(),
         rule: Some("outside".to_owned()),
     };
     assert_eq!(
         outcomes,
         [
-            &CallOutcome::Succeeded { summary: summary() },
-            &CallOutcome::Failed { summary: summary() },
+            &ToolCallOutcome::Succeeded { summary: summary() },
+            &ToolCallOutcome::Failed { summary: summary() },
             &denied
         ]
     );

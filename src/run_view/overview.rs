@@ -40,7 +40,7 @@ impl RunPhase {
 
 /// The run as a whole.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct RunSummary {
+pub struct RunOverview {
     /// The task as the agents read it.
     pub task: Arc<str>,
     /// The agents, in the order of the config.
@@ -82,7 +82,7 @@ pub struct SandboxNote {
     pub leaves_open: Vec<String>,
 }
 
-impl RunSummary {
+impl RunOverview {
     /// Starts an attempt.
     pub(super) fn start(&mut self, task: &Arc<str>, agents: &[AgentId], attempt: u32) {
         self.task = Arc::clone(task);
