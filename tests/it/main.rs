@@ -137,4 +137,6 @@ mod undo;
 mod unread_files;
 mod web;
 mod web_data;
+mod web_runs;
 mod web_server;
+mod web_streams;

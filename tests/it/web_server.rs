@@ -1,5 +1,6 @@
 //! A running `massgen web`, and a client that controls every byte of its requests.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Stdio};
@@ -200,4 +201,131 @@ fn dechunk(mut body: &str) -> String {
         body = rest.get(size + 2..).unwrap_or_default();
     }
     whole
+}
+
+/// An event of a stream.
+#[derive(Clone, Debug)]
+pub(crate) struct StreamEvent {
+    /// Its name; empty for one without data.
+    pub(crate) name: String,
+    pub(crate) id: Option<u64>,
+    pub(crate) data: Value,
+}
+
+/// The stream of a run, as a page reads it.
+pub(crate) struct StreamClient {
+    lines: BufReader<ChunkReader>,
+    /// The sections with their last values, as the page knows them.
+    pub(crate) sections: BTreeMap<String, Value>,
+    /// The id of the last event that had one.
+    pub(crate) last_id: Option<u64>,
+}
+
+/// Decodes a body that comes in chunks.
+struct ChunkReader {
+    stream: BufReader<TcpStream>,
+    left: usize,
+}
+
+impl Read for ChunkReader {
+    fn read(&mut self, room: &mut [u8]) -> std::io::Result<usize> {
+        while self.left == 0 {
+            let mut size = String::new();
+            if self.stream.read_line(&mut size)? == 0 || size == "0\r\n" {
+                return Ok(0);
+            }
+            self.left = usize::from_str_radix(size.trim(), 16).unwrap_or_default();
+        }
+        let max = self.left.min(room.len());
+        let read = self.stream.read(room.get_mut(..max).unwrap_or_default())?;
+        self.left -= read;
+        Ok(read)
+    }
+}
+
+impl WebServer {
+    /// Opens the stream of a run after the event `last`.
+    #[track_caller]
+    pub(crate) fn stream(&self, run: &str, last: Option<u64>) -> StreamClient {
+        let mut headers = self.headers();
+        headers.extend(last.map(|last| format!("last-event-id: {last}")));
+        let target = format!("/api/runs/{run}/stream");
+        let mut stream = BufReader::new(self.open("GET", &target, &headers, None));
+        let mut head = String::new();
+        while stream.read_line(&mut head).unwrap() > 2 {}
+        assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+        let head = head.to_ascii_lowercase();
+        assert!(head.contains("content-type: text/event-stream"), "{head}");
+        assert!(head.contains("cache-control: no-"), "{head}");
+        StreamClient {
+            lines: BufReader::new(ChunkReader { stream, left: 0 }),
+            sections: BTreeMap::new(),
+            last_id: last,
+        }
+    }
+
+    /// Starts a run, and returns its name.
+    #[track_caller]
+    pub(crate) fn start_run(&self, request: &Value) -> String {
+        let reply = self.post("/api/runs", request);
+        assert_eq!(reply.status, 200, "{reply:?}");
+        reply.json()["run"].as_str().unwrap().to_owned()
+    }
+}
+
+impl StreamClient {
+    /// Reads events until one has data; `None` at the end.
+    pub(crate) fn next_event(&mut self) -> Option<StreamEvent> {
+        let mut event = StreamEvent {
+            name: String::new(),
+            id: None,
+            data: Value::Null,
+        };
+        loop {
+            let mut line = String::new();
+            if self.lines.read_line(&mut line).unwrap_or_default() == 0 {
+                return None;
+            }
+            match line.trim_end().split_once(':') {
+                Some(("event", name)) => name.trim().clone_into(&mut event.name),
+                Some(("id", id)) => event.id = id.trim().parse().ok(),
+                Some(("data", data)) => event.data = serde_json::from_str(data.trim()).unwrap(),
+                Some(_) => {}
+                None if event.name.is_empty() => {}
+                None => break,
+            }
+        }
+        self.last_id = event.id.or(self.last_id);
+        if event.name == "section" {
+            let name = event.data["section"].as_str().unwrap().to_owned();
+            self.sections.insert(name, event.data["value"].clone());
+        }
+        Some(event)
+    }
+
+    /// Reads events until the sections satisfy `is_reached`.
+    #[track_caller]
+    pub(crate) fn read_until(&mut self, is_reached: impl Fn(&BTreeMap<String, Value>) -> bool) {
+        while !is_reached(&self.sections) {
+            let event = self.next_event();
+            assert!(event.is_some(), "{:#?}", self.sections);
+        }
+    }
+
+    /// Reads events until a question of this kind is open, and returns it.
+    #[track_caller]
+    pub(crate) fn question(&mut self, kind: &str) -> Value {
+        let find = |sections: &BTreeMap<String, Value>| {
+            let questions = sections.get("questions")?.as_array()?;
+            let mut asked = questions.iter();
+            asked.find(|question| question["kind"] == kind).cloned()
+        };
+        self.read_until(|sections| find(sections).is_some());
+        find(&self.sections).unwrap()
+    }
+
+    /// Reads everything, and returns all events.
+    pub(crate) fn read_to_end(&mut self) -> Vec<StreamEvent> {
+        std::iter::from_fn(|| self.next_event()).collect()
+    }
 }

@@ -5,12 +5,15 @@
 //! the server may do.
 
 mod browse;
+mod change_json;
+mod delivery_choice;
 mod link_codes;
 mod overview;
 mod page_assets;
 pub(crate) mod page_run;
 mod pending_questions;
 mod reply;
+mod review;
 mod router;
 mod run_board;
 mod run_control;

@@ -17,7 +17,9 @@ use serde_json::json;
 use crate::cli::http::token::BearerToken;
 use crate::cli::web::reply::{ApiError, ApiResult, JsonBody, JsonReply, encode};
 use crate::cli::web::server_state::WebServer;
-use crate::cli::web::{browse, overview, page_assets, run_control, run_log, run_start, stream};
+use crate::cli::web::{
+    browse, overview, page_assets, review, run_control, run_log, run_start, stream,
+};
 
 /// Maximum size of a request body, in bytes.
 const BODY_BYTES_MAX: usize = 256 * 1024;
@@ -67,6 +69,9 @@ pub(super) fn routes(server: &WebServer) -> Router {
             post(run_control::approve),
         )
         .route("/runs/{id}/questions/{question}", post(run_control::answer))
+        .route("/runs/{id}/diff", get(review::diff))
+        .route("/runs/{id}/delivery", post(review::deliver))
+        .route("/runs/{id}/undo", post(review::undo))
         .route("/runs/{id}/stop", post(run_control::stop))
         .route("/browse", post(browse::browse));
     Router::new()

@@ -13,7 +13,7 @@ use crate::cli::web::text_pieces::{TextPiece, TextPieces};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
 use crate::orchestrator::review::UserQuestion;
-use crate::run_view::summary::RunPhase;
+use crate::run_view::overview::RunPhase;
 use crate::run_view::{EventPosition, RunView, ViewSection};
 use crate::world::io::clock::{LocalDateTime, milliseconds};
 use crate::world::store::event_log::LogEntry;
@@ -56,10 +56,8 @@ pub(super) enum FeedProgress {
 /// What changed for a reader.
 #[derive(Debug)]
 pub(super) struct FeedUpdate {
-    /// The sections that changed, with their names.
-    pub(super) sections: Vec<(String, Value)>,
-    /// The number of the last line that they contain.
-    pub(super) seq: u64,
+    /// The sections that changed, the one that changed last at the end.
+    pub(super) sections: Vec<ChangedSection>,
     /// The questions, if they changed.
     pub(super) questions: Option<Value>,
     /// The pieces of replies that no section contains yet.
@@ -68,6 +66,17 @@ pub(super) struct FeedUpdate {
     pub(super) progress: FeedProgress,
     /// Whether the run has ended, and was not interrupted.
     pub(super) is_complete: bool,
+}
+
+/// A section of a view that changed.
+#[derive(Debug)]
+pub(super) struct ChangedSection {
+    /// The number of the line that changed it last.
+    pub(super) seq: u64,
+    /// Its name.
+    pub(super) name: String,
+    /// Its value.
+    pub(super) value: Value,
 }
 
 /// What a reader has read.
@@ -177,11 +186,15 @@ impl RunFeed {
             cursor.seq = 0;
         }
         let json = |section: ViewSection| {
-            let value = state.view.section_json(section)?;
-            Some((section.name(), value))
+            Some(ChangedSection {
+                seq: state.view.last_change(section)?,
+                name: section.name(),
+                value: state.view.section_json(section)?,
+            })
         };
         let changed = state.view.sections_changed_after(cursor.seq);
-        let sections: Vec<(String, Value)> = changed.filter_map(json).collect();
+        let mut sections: Vec<ChangedSection> = changed.filter_map(json).collect();
+        sections.sort_by_key(|section| section.seq);
         cursor.seq = cursor.seq.max(state.seq);
         let version = state.questions.version();
         let questions = (cursor.questions != Some(version)).then(|| state.questions.to_json());
@@ -194,7 +207,6 @@ impl RunFeed {
         });
         FeedUpdate {
             sections,
-            seq: cursor.seq,
             questions,
             pieces,
             progress: state.progress,

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use crate::cli::web::reply::{ApiError, ApiResult, outward};
-use crate::cli::web::run_feed::{FeedCursor, FeedProgress, FeedUpdate, RunFeed};
+use crate::cli::web::run_feed::{ChangedSection, FeedCursor, FeedProgress, FeedUpdate, RunFeed};
 use crate::cli::web::run_log::find_run;
 use crate::cli::web::server_state::WebServer;
 
@@ -125,24 +125,24 @@ impl StreamReader {
         }
     }
 
-    /// Adds the events of an update. Only the last section has an id, so that a reader that breaks
-    /// off before it gets all of them again.
+    /// Adds the events of an update. Of the sections that the same line changed last, only the last
+    /// has an id: a reader that breaks off before it gets all of them again.
     fn enqueue(&mut self, update: FeedUpdate) {
-        let last = update.sections.len();
-        for (number, (section, value)) in update.sections.into_iter().enumerate() {
-            let mut event = self.section(&section, value);
-            if number.saturating_add(1) == last {
-                event = event.id(update.seq.to_string());
+        let mut sections = update.sections.into_iter().peekable();
+        while let Some(ChangedSection { seq, name, value }) = sections.next() {
+            let mut event = self.section(&name, &value);
+            if sections.peek().is_none_or(|next| next.seq > seq) {
+                event = event.id(seq.to_string());
             }
             self.queue.push_back(event);
         }
         if let Some(questions) = update.questions {
-            let event = self.section("questions", questions);
+            let event = self.section("questions", &questions);
             self.queue.push_back(event);
         }
         for piece in update.pieces {
             let event = StreamEvent::default().event("text");
-            let event = self.with_data(event, json!(piece));
+            let event = self.with_data(event, &json!(piece));
             self.queue.push_back(event);
         }
         if update.progress == FeedProgress::Ended {
@@ -153,17 +153,17 @@ impl StreamReader {
                 "interrupted"
             };
             let event = StreamEvent::default().event("end");
-            let event = self.with_data(event, json!({"state": state}));
+            let event = self.with_data(event, &json!({"state": state}));
             self.queue.push_back(event);
         }
     }
 
-    fn section(&self, section: &str, value: Value) -> StreamEvent {
+    fn section(&self, section: &str, value: &Value) -> StreamEvent {
         let event = StreamEvent::default().event("section");
-        self.with_data(event, json!({"section": section, "value": value}))
+        self.with_data(event, &json!({"section": section, "value": value}))
     }
 
-    fn with_data(&self, event: StreamEvent, data: Value) -> StreamEvent {
-        event.data(outward(self.server.redactor(), data).to_string())
+    fn with_data(&self, event: StreamEvent, data: &Value) -> StreamEvent {
+        event.data(outward(self.server.redactor(), data.clone()).to_string())
     }
 }
