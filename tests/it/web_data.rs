@@ -69,10 +69,10 @@ fn no_name_of_a_run_leads_to_other_files() {
     let server = after_a_run("say yes or no");
     let id = server.get("/api/runs").json()["runs"][0]["id"].clone();
     let id = id.as_str().unwrap();
-    let logs = server.project.path(".massgen/massgen_logs");
-    assert!(logs.is_dir(), "{}", logs.display());
-    symlink(logs.join(id), logs.join("log_link")).unwrap();
-    symlink("/etc", logs.join("log_etc")).unwrap();
+    let records = server.project.path(".massgen/massgen_logs");
+    assert!(records.is_dir(), "{}", records.display());
+    symlink(records.join(id), records.join("log_link")).unwrap();
+    symlink("/etc", records.join("log_etc")).unwrap();
     let log = |name: &str| server.get(&format!("/api/runs/{name}/log")).status;
     assert_eq!(log(id), 200);
     let long = format!("log_{}", "x".repeat(5000));
@@ -83,7 +83,7 @@ fn no_name_of_a_run_leads_to_other_files() {
         "log_etc",
         "log_link",
         "log_20260101_000000_000000",
-        &id[..12],
+        id.get(..12).unwrap(),
         &format!("..%2fmassgen_logs%2f{id}"),
         &format!("{id}%2f..%2f{id}"),
         &format!("{id}%00"),

@@ -1,6 +1,7 @@
 //! A running `massgen web`, and a client that controls every byte of its requests.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Stdio};
@@ -64,7 +65,10 @@ impl WebServer {
         let body = format!("{{\"code\":\"{}\"}}", server.code);
         let reply = server.send("POST", "/api/session", &[], Some(&body));
         assert_eq!(reply.status, 200, "{reply:?}");
-        server.token = reply.json()["token"].as_str().unwrap().to_owned();
+        reply.json()["token"]
+            .as_str()
+            .unwrap()
+            .clone_into(&mut server.token);
         server
     }
 
@@ -101,6 +105,14 @@ impl WebServer {
         }
     }
 
+    /// Returns the resident memory of the server, in kB.
+    pub(crate) fn memory_kb(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let number = line.unwrap().trim().trim_end_matches(" kB");
+        number.parse().unwrap()
+    }
+
     /// Returns the headers of a page of the server that has a token.
     pub(crate) fn headers(&self) -> Vec<String> {
         vec![
@@ -123,13 +135,13 @@ impl WebServer {
         let mut head = format!("{method} {target} HTTP/1.1\r\nconnection: close\r\n");
         let has = |name: &str| headers.iter().any(|line| line.starts_with(name));
         if !has("host:") {
-            head.push_str(&format!("host: 127.0.0.1:{}\r\n", self.port));
+            write!(head, "host: 127.0.0.1:{}\r\n", self.port).unwrap();
         }
         if let Some(body) = body {
             if !has("content-type:") {
                 head.push_str("content-type: application/json\r\n");
             }
-            head.push_str(&format!("content-length: {}\r\n", body.len()));
+            write!(head, "content-length: {}\r\n", body.len()).unwrap();
         }
         for header in headers {
             head.push_str(header);

@@ -2,10 +2,13 @@
 //! says.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::process::{Child, Stdio};
 use std::thread;
 
+use massgen::text::to_hex;
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
 use crate::project::Project;
 use crate::scripted_team::{agent, answers, team};
@@ -241,4 +244,67 @@ fn streams_are_limited_and_end_with_the_server() {
     last.read_to_end();
     drop(open);
     assert_eq!(server.get("/api/runs/log_1/stream").status, 404);
+}
+
+/// Number of events of a long run.
+const LONG_EVENTS: u64 = 100_000;
+/// Maximum resident memory of a server that shows it, in kB.
+const MEMORY_KB_MAX: u64 = 300_000;
+
+/// Writes the log of a run that was given so many events in place of `log`.
+fn write_long_log(log: &std::path::Path, events: u64) {
+    let mut text = String::new();
+    for seq in 1..=events {
+        let event = match seq {
+            1 => json!({"type": "run_started", "question": "q", "agents": ["ann"], "attempt": 1}),
+            last if last == events => {
+                json!({"type": "run_ended", "status": "delivered", "summary": "done"})
+            }
+            _ => {
+                json!({"type": "text", "agent": "ann", "text": format!("piece {seq} of a text\n")})
+            }
+        };
+        let mut line = json!({"schema_version": 1, "seq": seq,
+            "time": "2026-11-02T14:03:22.123456+01:00"});
+        let fields = line.as_object_mut().unwrap();
+        fields.extend(event.as_object().unwrap().clone());
+        let mut line = line.to_string();
+        line.pop();
+        let sum = to_hex(&Sha256::digest(&line)[..4]);
+        writeln!(text, "{line},\"checksum\":\"{sum}\"}}").unwrap();
+    }
+    std::fs::write(log, text).unwrap();
+}
+
+#[test]
+fn a_long_run_is_shown_within_limited_memory() {
+    let config = team(&[agent("ann", "", &answers("yes", "agent1", 1))], "");
+    let finished = Project::new()
+        .file("team.yaml", config)
+        .args(["--config", "team.yaml", "x"])
+        .success();
+    let server = WebServer::start(finished.then(Vec::<&str>::new()), &["--read-only"]);
+    let run = server.get("/api/runs").json()["runs"][0]["id"].clone();
+    let run = run.as_str().unwrap();
+    let log = server
+        .project
+        .path(format!(".massgen/massgen_logs/{run}/turn_1/events.jsonl"));
+    write_long_log(&log, LONG_EVENTS);
+    let mut page = server.stream(run, None);
+    let events = page.read_to_end();
+    assert_eq!(events.last().unwrap().data["state"], "ended", "{events:?}");
+    assert_eq!(page.last_id, Some(LONG_EVENTS));
+    let speech = &page.sections["agents/0"]["speech"];
+    let last = format!("piece {} of a text\n", LONG_EVENTS - 1);
+    assert!(
+        speech["text"].as_str().unwrap().ends_with(&last),
+        "{speech}"
+    );
+    let memory = server.memory_kb();
+    assert!(memory < MEMORY_KB_MAX, "{memory} kB");
+    let after = LONG_EVENTS - 2;
+    let rest = server
+        .get(&format!("/api/runs/{run}/log?after={after}"))
+        .json();
+    assert_eq!(rest["events"].as_array().unwrap().len(), 2, "{rest}");
 }

@@ -2,5 +2,5 @@
 //! and the checks that every request must pass before its path counts.
 
 pub(crate) mod listener;
-pub(crate) mod request_guard;
+pub(crate) mod origin_guard;
 pub(crate) mod token;

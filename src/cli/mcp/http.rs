@@ -16,7 +16,7 @@ use rmcp::transport::streamable_http_server::session::local::{LocalSessionManage
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::http::request_guard::{LoopbackPort, RequestGuard};
+use crate::cli::http::origin_guard::{LoopbackPort, OriginGuard};
 use crate::cli::http::token::{BearerToken, BearerTokens};
 use crate::cli::mcp::transport::MESSAGE_BYTES_MAX;
 
@@ -36,7 +36,7 @@ const LOOPBACK_ORIGINS: [&str; 3] = ["http://localhost:*", "http://127.0.0.1:*",
 /// What requests are checked against.
 #[derive(Clone)]
 struct McpAccess {
-    guard: RequestGuard,
+    guard: OriginGuard,
     tokens: BearerTokens,
     sessions: Arc<LocalSessionManager>,
 }
@@ -73,7 +73,7 @@ where
     let session = move || Ok(tools.clone());
     let protocol = StreamableHttpService::new(session, Arc::clone(&sessions), config);
     let access = McpAccess {
-        guard: RequestGuard::new(LoopbackPort::Any, names),
+        guard: OriginGuard::new(LoopbackPort::Any, names),
         tokens: BearerTokens::from(token),
         sessions,
     };

@@ -7,7 +7,9 @@ use sha2::{Digest, Sha256};
 use crate::cli::deliveries::display_path;
 use crate::cli::web::reply::TEXT_BYTES_MAX;
 use crate::delivery::hunks::{DiffHunk, LineSide, hunks};
-use crate::delivery::plan::{DeliveryConflict, DeliveryEntry, DeliveryPlan, DeliveryRefusal};
+use crate::delivery::plan::{
+    DeliveryConflict, DeliveryEntry, DeliveryPlan, DeliveryRefusal, RefusalSource,
+};
 use crate::path::AbsPath;
 use crate::text::to_hex;
 use crate::world::delivery::contents::{DeliveryDifference, DiffSide};
@@ -66,6 +68,7 @@ pub(super) fn change_json(
         "before": side_json(&difference.before),
         "after": side_json(&difference.after),
         "mode": modes,
+        "binary": binary_json(difference),
         "conflict": entry.and_then(|entry| entry.conflict).map(DeliveryConflict::reason),
         "added": added,
         "removed": removed,
@@ -74,11 +77,17 @@ pub(super) fn change_json(
     })
 }
 
-/// Returns the names that `plan` refuses.
+/// Returns a row for each name that `plan` refuses.
 pub(super) fn refusals_json(plan: &DeliveryPlan, here: &AbsPath) -> Vec<Value> {
     let row = |refusal: &DeliveryRefusal| {
         let path = display_path(&refusal.path.to_abs(), here);
-        json!({"path": path, "refused": refusal.reason})
+        json!({
+            "path": path,
+            "change": "refused",
+            "protected": refusal.by == RefusalSource::Rule,
+            "refused": refusal.reason,
+            "hunks": [],
+        })
     };
     plan.refused.iter().map(row).collect()
 }
@@ -113,6 +122,14 @@ fn change_word(difference: &DeliveryDifference) -> &'static str {
         (_, DiffSide::Nothing) => "deleted",
         _ => "changed",
     }
+}
+
+/// Returns the sizes and digests of a change of which a side is no text.
+fn binary_json(difference: &DeliveryDifference) -> Option<Value> {
+    let is_binary = |side: &DiffSide| matches!(side, DiffSide::Binary { .. });
+    let (before, after) = (&difference.before, &difference.after);
+    (is_binary(before) || is_binary(after))
+        .then(|| json!({"before": side_json(before), "after": side_json(after)}))
 }
 
 /// Returns what one side is, without the content of a text.

@@ -18,19 +18,19 @@ use crate::world::delivery::store::OpenDelivery;
 /// The choice about one file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct FileSelection {
+pub(super) struct FileDecision {
     /// The path, as the page was given it.
     pub(super) path: String,
     /// Whether the file is taken.
     pub(super) take: bool,
     /// The hunks that are taken; all of them if there is no list.
-    hunks: Option<Vec<HunkSelection>>,
+    hunks: Option<Vec<HunkDecision>>,
 }
 
 /// A hunk that is taken.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct HunkSelection {
+struct HunkDecision {
     index: usize,
     digest: String,
 }
@@ -39,7 +39,7 @@ struct HunkSelection {
 pub(super) fn select(
     delivery: &OpenDelivery,
     plan: &DeliveryPlan,
-    files: &[FileSelection],
+    files: &[FileDecision],
     here: &AbsPath,
 ) -> ApiResult<DeliverySelection> {
     let mut selection = DeliverySelection::take_none(plan);
@@ -90,8 +90,8 @@ fn taken_hunks(
     delivery: &OpenDelivery,
     plan: &DeliveryPlan,
     entry: &DeliveryEntry,
-    file: &FileSelection,
-    wanted: &[HunkSelection],
+    file: &FileDecision,
+    wanted: &[HunkDecision],
 ) -> ApiResult<Vec<bool>> {
     let found = difference(delivery, plan, entry)?;
     let is_text = |side: &DiffSide| matches!(side, DiffSide::Text(_));

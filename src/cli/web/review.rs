@@ -17,7 +17,7 @@ use crate::cli::deliveries::{
 };
 use crate::cli::output::CliOutput;
 use crate::cli::web::change_json::{change_json, refusals_json};
-use crate::cli::web::delivery_choice::{FileSelection, select};
+use crate::cli::web::delivery_choice::{FileDecision, select};
 use crate::cli::web::overview::run_blocking;
 use crate::cli::web::page_run::PageRun;
 use crate::cli::web::reply::{ApiError, ApiResult, JsonBody, JsonReply};
@@ -57,7 +57,7 @@ pub(super) struct DiffQuery {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DeliveryRequest {
-    files: Vec<FileSelection>,
+    files: Vec<FileDecision>,
     /// Apply the files of this answer instead of those of the run's result.
     answer: Option<String>,
 }
@@ -211,11 +211,8 @@ fn plan_json(
         let found = difference(delivery, plan, entry)?;
         files.push(change_json(&found, Some(entry), &host.cwd));
     }
-    Ok(json!({
-        "state": state,
-        "files": files,
-        "refused": refusals_json(plan, &host.cwd),
-    }))
+    files.extend(refusals_json(plan, &host.cwd));
+    Ok(json!({"state": state, "files": files}))
 }
 
 /// Returns what a kept delivery would change now, and what of it was applied before.
@@ -223,7 +220,7 @@ fn kept_json(run: &RunDir, host: &Host) -> Result<Value> {
     let deliveries = deliveries_directory(host);
     let names = names_of(&run.name(), &deliveries)?;
     let Some(newest) = names.iter().max_by_key(|name| further_number(name)) else {
-        return Ok(json!({"state": "none", "files": [], "refused": [], "applied": []}));
+        return Ok(json!({"state": "none", "files": [], "applied": []}));
     };
     let mut applied = Vec::new();
     let delivery = OpenDelivery::open(&deliveries, newest)?;
@@ -277,7 +274,7 @@ fn answer_json(run: &RunDir, answer: &str, against: Option<&str>, host: &Host) -
         Ok((planned, found))
     };
     let (planned, found) = read(answer)?;
-    let shown: Vec<Value> = match against {
+    let mut shown: Vec<Value> = match against {
         None => {
             let all = found.values();
             all.map(|found| change_json(found, None, &host.cwd))
@@ -292,13 +289,8 @@ fn answer_json(run: &RunDir, answer: &str, against: Option<&str>, host: &Host) -
                 .collect()
         }
     };
-    Ok(json!({
-        "state": "answer",
-        "answer": answer,
-        "against": against,
-        "files": shown,
-        "refused": refusals_json(&planned, &host.cwd),
-    }))
+    shown.extend(refusals_json(&planned, &host.cwd));
+    Ok(json!({"state": "answer", "answer": answer, "against": against, "files": shown}))
 }
 
 /// Returns what the files of an answer would change, with all files of other write paths left out.

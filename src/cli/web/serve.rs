@@ -12,7 +12,7 @@ use crate::cli::command_line::usage_error;
 use crate::cli::environment;
 use crate::cli::execution::secret_values;
 use crate::cli::http::listener::{HttpListener, ListenAddress};
-use crate::cli::http::request_guard::{LoopbackPort, RequestGuard};
+use crate::cli::http::origin_guard::{LoopbackPort, OriginGuard};
 use crate::cli::http::token::{BearerToken, BearerTokens};
 use crate::cli::interrupts::listen;
 use crate::cli::model_prices::model_list;
@@ -98,7 +98,7 @@ async fn serve(
         telemetry,
         redactor,
         is_read_only: asked.read_only,
-        guard: RequestGuard::new(own_port, listener.names()),
+        guard: OriginGuard::new(own_port, listener.names()),
         tokens,
         codes: LinkCodes::default(),
         lookups: FileLookups::new(&host.cwd),

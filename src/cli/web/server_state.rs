@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::cli::http::request_guard::RequestGuard;
+use crate::cli::http::origin_guard::OriginGuard;
 use crate::cli::http::token::BearerTokens;
 use crate::cli::team::ChosenTeam;
 use crate::cli::web::browse::FileLookups;
@@ -35,7 +35,7 @@ pub(super) struct WebServerState {
     /// Whether the page only shows.
     pub(super) is_read_only: bool,
     /// The hosts and origins that are accepted.
-    pub(super) guard: RequestGuard,
+    pub(super) guard: OriginGuard,
     /// The tokens that are accepted.
     pub(super) tokens: BearerTokens,
     /// The codes in links.
@@ -102,7 +102,7 @@ impl WebServer {
     }
 
     /// Returns the hosts and origins that are accepted.
-    pub(super) fn guard(&self) -> &RequestGuard {
+    pub(super) fn guard(&self) -> &OriginGuard {
         &self.0.guard
     }
 

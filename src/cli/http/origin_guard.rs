@@ -19,7 +19,7 @@ const DEFAULT_PORT: u16 = 80;
 
 /// The hosts and origins that a server accepts.
 #[derive(Clone, Debug)]
-pub(crate) struct RequestGuard {
+pub(crate) struct OriginGuard {
     port: LoopbackPort,
     names: Vec<String>,
 }
@@ -57,7 +57,7 @@ impl fmt::Display for GuardRefusal {
     }
 }
 
-impl RequestGuard {
+impl OriginGuard {
     /// Creates a guard that accepts the names of loopback with `port`, and `names` with any port.
     pub(crate) fn new(port: LoopbackPort, names: &[String]) -> Self {
         let names = names.iter().map(|name| name.to_ascii_lowercase());
@@ -143,7 +143,7 @@ mod tests {
 
     #[track_caller]
     fn check(port: LoopbackPort, headers: &[(&str, &str)], expected: Result<(), GuardRefusal>) {
-        let guard = RequestGuard::new(port, &["Box.example.org".to_owned()]);
+        let guard = OriginGuard::new(port, &["Box.example.org".to_owned()]);
         let mut request = Request::builder().uri("/");
         for (name, value) in headers {
             request = request.header(*name, *value);
