@@ -106,6 +106,7 @@ async fn check_and_finish(
     request: Request,
     next: Next,
 ) -> Response {
+    let is_data = !is_page(request.uri().path());
     let mut response = match check(&server, request) {
         Ok(request) => next.run(request).await,
         Err(error) => error.into_response(),
@@ -115,8 +116,9 @@ async fn check_and_finish(
     for (name, value) in FIXED_HEADERS {
         headers.insert(name, HeaderValue::from_static(value));
     }
-    let no_store = HeaderValue::from_static("no-store");
-    headers.entry(CACHE_CONTROL).or_insert(no_store);
+    if is_data || !headers.contains_key(CACHE_CONTROL) {
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    }
     if response.status() == StatusCode::UNAUTHORIZED {
         let scheme = HeaderValue::from_static("Bearer");
         response.headers_mut().insert(WWW_AUTHENTICATE, scheme);
@@ -153,6 +155,11 @@ fn is_open(path: &str, method: &Method) -> bool {
     if *method == Method::POST {
         return path == SESSION_PATH;
     }
+    is_page(path)
+}
+
+/// Returns whether `path` is a file of the page.
+fn is_page(path: &str) -> bool {
     path == "/" || path.starts_with(PAGE_PREFIX)
 }
 
