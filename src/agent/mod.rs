@@ -5,6 +5,7 @@ pub mod budget;
 pub mod calls;
 pub mod replay_visibility;
 mod images;
+pub mod message_reader;
 pub mod recorded_conversation;
 pub mod deadline;
 pub mod presentation;
@@ -13,6 +14,7 @@ pub mod round;
 mod servers;
 mod compaction;
 mod step;
+pub mod user_messages;
 
 use std::sync::Arc;
 
@@ -20,6 +22,7 @@ use tokio::sync::mpsc::Sender;
 
 use crate::agent::budget::AgentBudget;
 use crate::agent::deadline::RunDeadline;
+use crate::agent::message_reader::MessageReader;
 use crate::agent::recorded_conversation::RecordedConversation;
 use crate::backend::AvailableModel;
 use crate::backend::conversation::{ChatMessage, Conversation};
@@ -62,6 +65,8 @@ pub struct ModelSession {
     pub budget: AgentBudget,
     /// The recorded part of the conversation, in a resumed run.
     pub recorded: Option<RecordedConversation>,
+    /// The messages of the user.
+    pub messages: MessageReader,
     /// The event channel.
     pub events: Sender<Event>,
 }

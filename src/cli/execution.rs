@@ -7,6 +7,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use crate::agent::user_messages::{UserMessageReceiver, user_message_channel};
 use crate::backend::connect::{ConnectContext, connect};
 use crate::backend::rate_limit::RateLimiter;
 use crate::cli::args::RunArguments;
@@ -20,6 +21,7 @@ use crate::cli::prune::prune_after_run;
 use crate::cli::result_builder::RunStart;
 use crate::cli::run::PreparedRun;
 use crate::cli::run_observer::RunObserver;
+use crate::cli::steering::SteeringInput;
 use crate::cli::team_file::TeamFile;
 use crate::config::Config;
 use crate::config::vendors::key_variables;
@@ -39,6 +41,7 @@ use crate::spending::models::ModelList;
 use crate::world::approval::socket::expect_socket;
 use crate::world::io::files::{expect_output_file, read_found, write_output_file};
 use crate::world::io::http::HttpClient;
+use crate::world::io::message_inbox::MessageInbox;
 use crate::world::sandbox::docker::credentials::{self, HostUser};
 use crate::world::store::approvals::ApprovalFile;
 use crate::world::store::diagnostic_log::LogDetail;
@@ -60,6 +63,11 @@ pub(crate) async fn execute(
     reader: OutputMode<'_>,
 ) -> Result<RunOutcome> {
     if prepared.config.workflow.is_some() {
+        if arguments.inbox_dir.is_some() {
+            let message = "`--inbox-dir` is not available for a pipeline";
+            return Err(Error::new(ErrorKind::Usage, message)
+                .with_hint("its agents take no messages while they work"));
+        }
         let conducted = pipeline::run::begin(prepared, arguments, stop, output, reader);
         return Box::pin(conducted).await;
     }
@@ -134,6 +142,15 @@ pub(crate) async fn execute_and_show(
         reviewer: seated.reviewer.clone().or(order.reviewer),
         ..order
     };
+    let agents = order.config.agents.iter().map(|agent| agent.id.clone());
+    let (sender, messages) = user_message_channel(agents);
+    let order = RunRequest {
+        messages,
+        inbox: arguments.inbox_dir.as_ref().map(|dir| order.base.join(dir)),
+        ..order
+    };
+    let inbox = order.inbox.as_ref().map(MessageInbox::open).transpose()?;
+    let steering = SteeringInput { sender, inbox };
     let asked = seated.into_questions(stop.graceful.clone());
     let (task, redactor) = (order.task.clone(), order.redactor.clone());
     let retention = order.config.retention;
@@ -157,7 +174,10 @@ pub(crate) async fn execute_and_show(
         output,
     )?;
     let (shown, events) = mpsc::channel(EVENTS_WAITING_MAX);
-    let (result, followed) = tokio::join!(run.execute(shown), forward_events(events, view, asked));
+    let (result, followed) = tokio::join!(
+        run.execute(shown),
+        forward_events(events, view, asked, steering)
+    );
     let result = result?;
     if let (Some(path), Some(answer)) = (&answer_file, &result.answer) {
         write_output_file(path, &answer.text)?;
@@ -266,6 +286,8 @@ fn run_request(prepared: PreparedRun, arguments: &RunArguments) -> Result<RunReq
         layout: RunLayout::plan(&config, &host.cwd, run),
         models: connect_all(&config, &models, &host)?,
         redactor,
+        messages: UserMessageReceiver::default(),
+        inbox: None,
         opened,
         session,
         question: Arc::from(prompt.cleaned_prompt),

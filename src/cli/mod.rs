@@ -68,6 +68,7 @@ mod schema;
 mod session_arguments;
 mod sessions;
 pub mod selftest;
+mod steering;
 mod call_environment;
 mod task;
 mod team;

@@ -8,6 +8,7 @@ use futures_util::FutureExt;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio_util::sync::CancellationToken;
 
+use crate::agent::user_messages::{UserMessageLog, UserMessageReceiver};
 use crate::check_results::CheckRequirement;
 use crate::config::Config;
 use crate::config::checks::ChecksConfig;
@@ -82,6 +83,10 @@ pub struct RunRequest {
     pub session: Option<Session>,
     /// The models of the agents.
     pub models: ModelsByAgent,
+    /// Receives the messages of the user to the agents.
+    pub messages: UserMessageReceiver,
+    /// The directory from which such messages are read, if there is one: no agent may write to it.
+    pub inbox: Option<AbsPath>,
     /// Removes the secrets that the records must never hold.
     pub redactor: Redactor,
     /// Where the run's spans are sent, if anywhere.
@@ -187,6 +192,9 @@ impl RunExecution {
         let (sender, events) = mpsc::channel(EVENTS_WAITING_MAX);
         let approvals = request.approval_broker(&sender, &stop, &beginning.events);
         team.protect_socket(&approvals)?;
+        if let Some(inbox) = &request.inbox {
+            team.protect_directory(inbox, "the inbox of messages")?;
+        }
         let hook_context = HookRunContext::new(session.id(), &sender);
         let (session, prepared) = request.prepare_environments(&team, session)?;
         let places = request.record_paths(&session)?;
@@ -228,6 +236,7 @@ impl RunExecution {
                 question: request.question,
                 earlier: told.into(),
             },
+            messages: user_message_log(request.messages, request.replay.as_ref()),
             events: sender,
             stop: stop.graceful,
             replay: request.replay,
@@ -424,6 +433,19 @@ fn session_or_new(
 ) -> Result<Session> {
     let anew = || Session::begin(&layout.sessions, redactor.clone());
     session.map_or_else(anew, Ok)
+}
+
+/// Returns the log of the messages that arrive in `incoming`, with those of the recording that the
+/// run follows.
+fn user_message_log(
+    incoming: UserMessageReceiver,
+    followed: Option<&ReplayInput>,
+) -> UserMessageLog {
+    let mut log = UserMessageLog::new(incoming);
+    for recorded in followed.iter().flat_map(|followed| &followed.messages.sent) {
+        log.restore(recorded.message.clone(), recorded.was_read);
+    }
+    log
 }
 
 /// What a team works with on this machine.

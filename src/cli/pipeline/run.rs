@@ -17,6 +17,7 @@ use crate::cli::prune::prune_after_run;
 use crate::cli::result_builder::RunStart;
 use crate::cli::run::{PreparedRun, apply_flags, telemetry_settings};
 use crate::cli::run_observer::RunObserver;
+use crate::cli::steering::SteeringInput;
 use crate::cli::team::load_config;
 use crate::cli::team_file::TeamFile;
 use crate::config::Config;
@@ -293,7 +294,10 @@ impl PipelineLaunch<'_> {
             sessions: layout.sessions,
         };
         let pipeline = PipelineRun::new(config, company, ground, stop, shown)?;
-        let (result, followed) = tokio::join!(pipeline.run(), forward_events(events, view, asked));
+        let (result, followed) = tokio::join!(
+            pipeline.run(),
+            forward_events(events, view, asked, SteeringInput::disabled())
+        );
         let result = result?;
         if let Some(answer) = &result.answer {
             write_output_file(&kept_in, &redactor.text(&answer.text))?;
