@@ -117,21 +117,18 @@ impl MessageInbox {
     /// Reads and removes all files that are complete. One that is still being written is reported
     /// when its writer closes it.
     fn read_all(&mut self) {
-        let Some(directory) = &self.directory else {
-            return;
-        };
-        match directory.names(is_message_file, FILES_MAX) {
-            Ok(names) => {
-                let names = names.into_iter();
-                let is_partial = |name: &String| {
-                    let bytes = directory.read(name, FILE_BYTES_MAX).ok().flatten();
-                    let read = bytes.map(|bytes| serde_json::from_slice::<IgnoredAny>(&bytes));
-                    read.is_some_and(|read| read.is_err_and(|error| error.is_eof()))
-                };
-                let complete = names.filter(|name| !is_partial(name)).collect();
-                self.read_files(complete);
+        while let Some(directory) = &self.directory {
+            let is_new = |name: &str| is_message_file(name) && !self.stuck.contains(name);
+            let names = match directory.names(is_new, FILES_MAX) {
+                Ok(names) => names.into_iter(),
+                Err(error) => return self.close(&error.to_string()),
+            };
+            let complete: BTreeSet<String> =
+                names.filter(|name| !is_partial(directory, name)).collect();
+            if complete.is_empty() {
+                return;
             }
-            Err(error) => self.close(&error.to_string()),
+            self.read_files(complete);
         }
     }
 
@@ -170,6 +167,13 @@ impl MessageInbox {
 fn is_message_file(name: &str) -> bool {
     let middle = name.strip_prefix("msg_");
     middle.is_some_and(|rest| rest.strip_suffix(".json").is_some())
+}
+
+/// Returns whether a file is the beginning of a JSON object.
+fn is_partial(directory: &InboxDirectory, name: &str) -> bool {
+    let bytes = directory.read(name, FILE_BYTES_MAX).ok().flatten();
+    let read = bytes.map(|bytes| serde_json::from_slice::<IgnoredAny>(&bytes));
+    read.is_some_and(|read| read.is_err_and(|error| error.is_eof()))
 }
 
 /// Reads a file; `None` if it has disappeared.

@@ -28,10 +28,13 @@ const CHANGES_WAITING_MAX: usize = 64;
 /// The mode bit that lets every user change a directory.
 const EVERYBODY_WRITES: u32 = 0o002;
 
-/// A watched directory.
+/// A watched directory. It is opened for each access: the kernel reports its removal only when it is
+/// not open.
 #[derive(Debug)]
 pub(crate) struct InboxDirectory {
-    directory: OwnedFd,
+    path: AbsPath,
+    /// Its device and inode.
+    identity: (u64, u64),
     changes: mpsc::Receiver<io::Result<InboxChange>>,
     /// Ends the thread that waits for the kernel when it is closed.
     _stop: OwnedFd,
@@ -82,20 +85,16 @@ impl InboxDirectory {
         let gone = WatchFlags::DELETE_SELF | WatchFlags::MOVE_SELF;
         let flags = added | gone | WatchFlags::ONLYDIR;
         inotify::add_watch(&inotify, path.as_path(), flags)?;
-        let directory = rustix::fs::open(
-            path.as_path(),
-            OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
-            Mode::empty(),
-        )?;
-        let directory = File::from(directory);
-        if let Some(exposure) = find_exposure(&directory.metadata()?) {
+        let found = open_directory(path)?.metadata()?;
+        if let Some(exposure) = find_exposure(&found) {
             return Ok(Err(exposure));
         }
         let (stopped, stop) = pipe_with(PipeFlags::CLOEXEC)?;
         let (sender, changes) = mpsc::channel(CHANGES_WAITING_MAX);
         thread::Builder::new().spawn(move || forward_changes(&inotify, &stopped, &sender))?;
         Ok(Ok(Self {
-            directory: directory.into(),
+            path: path.clone(),
+            identity: identity(&found),
             changes,
             _stop: stop,
         }))
@@ -107,6 +106,16 @@ impl InboxDirectory {
         self.changes.recv().await.unwrap_or(gone)
     }
 
+    /// Opens the directory, if it is still the same.
+    fn open_again(&self) -> io::Result<File> {
+        let directory = open_directory(&self.path)?;
+        if identity(&directory.metadata()?) == self.identity {
+            Ok(directory)
+        } else {
+            Err(io::Error::new(ErrorKind::NotFound, "it was replaced"))
+        }
+    }
+
     /// Returns at most `count_max` of the names that `is_wanted` accepts, sorted.
     pub(crate) fn names(
         &self,
@@ -114,7 +123,7 @@ impl InboxDirectory {
         count_max: usize,
     ) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
-        for entry in Dir::read_from(&self.directory)? {
+        for entry in Dir::read_from(self.open_again()?)? {
             let name = entry?.file_name().to_str().map(str::to_owned);
             names.extend(name.ok().filter(|name| is_wanted(name)));
         }
@@ -130,7 +139,8 @@ impl InboxDirectory {
         bytes_max: u64,
     ) -> Result<Option<Vec<u8>>, InboxFileError> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file = match openat(&self.directory, name, flags, Mode::empty()) {
+        let directory = self.open_again().map_err(InboxFileError::Unreadable)?;
+        let file = match openat(&directory, name, flags, Mode::empty()) {
             Ok(file) => File::from(file),
             Err(Errno::NOENT) => return Ok(None),
             // A symlink, a socket, or a device without a driver.
@@ -160,8 +170,17 @@ impl InboxDirectory {
 
     /// Removes the file `name`, or the symlink of this name.
     pub(crate) fn remove(&self, name: &str) -> io::Result<()> {
-        Ok(unlinkat(&self.directory, name, AtFlags::empty())?)
+        Ok(unlinkat(self.open_again()?, name, AtFlags::empty())?)
     }
+}
+
+fn open_directory(path: &AbsPath) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(path.as_path(), flags, Mode::empty())?.into())
+}
+
+fn identity(found: &Metadata) -> (u64, u64) {
+    (found.dev(), found.ino())
 }
 
 /// Sends changes until the directory is gone, nothing receives them, or `stopped` is closed.
