@@ -23,6 +23,7 @@ use crate::cli::run::PreparedRun;
 use crate::cli::run_observer::RunObserver;
 use crate::cli::steering::SteeringInput;
 use crate::cli::team_file::TeamFile;
+use crate::cli::typed_message::TypedMessageLine;
 use crate::config::Config;
 use crate::config::vendors::key_variables;
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
@@ -42,6 +43,7 @@ use crate::world::approval::socket::expect_socket;
 use crate::world::io::files::{expect_output_file, read_found, write_output_file};
 use crate::world::io::http::HttpClient;
 use crate::world::io::message_inbox::MessageInbox;
+use crate::world::io::terminal_input::TerminalInput;
 use crate::world::sandbox::docker::credentials::{self, HostUser};
 use crate::world::store::approvals::ApprovalFile;
 use crate::world::store::diagnostic_log::LogDetail;
@@ -150,7 +152,13 @@ pub(crate) async fn execute_and_show(
         ..order
     };
     let inbox = order.inbox.as_ref().map(MessageInbox::open).transpose()?;
-    let steering = SteeringInput { sender, inbox };
+    let keyboard = seated.takes_typed_messages.then(TerminalInput::start);
+    let mut steering = SteeringInput {
+        sender,
+        inbox,
+        keyboard: keyboard.flatten(),
+        line: TypedMessageLine::default(),
+    };
     let asked = seated.into_questions(stop.graceful.clone());
     let (task, redactor) = (order.task.clone(), order.redactor.clone());
     let retention = order.config.retention;
@@ -176,7 +184,7 @@ pub(crate) async fn execute_and_show(
     let (shown, events) = mpsc::channel(EVENTS_WAITING_MAX);
     let (result, followed) = tokio::join!(
         run.execute(shown),
-        forward_events(events, view, asked, steering)
+        forward_events(events, view, asked, &mut steering)
     );
     let result = result?;
     if let (Some(path), Some(answer)) = (&answer_file, &result.answer) {
@@ -188,6 +196,7 @@ pub(crate) async fn execute_and_show(
         status: result.status,
         session,
         log_dir,
+        unsent: steering.line.take_rest(),
     })
 }
 
@@ -209,6 +218,8 @@ pub(crate) struct UserInteraction {
     reviewer: Option<Reviewer>,
     /// The questions for the terminal.
     questions: mpsc::Receiver<UserQuestion>,
+    /// Whether lines that the user types meanwhile are messages to the agents.
+    takes_typed_messages: bool,
 }
 
 /// Decides who answers approval requests and reviews the delivery in a run of `config` that was
@@ -241,6 +252,7 @@ pub(crate) fn user_interaction(
         approval_channel: channel,
         reviewer: is_reviewed.then_some(reviewer),
         questions,
+        takes_typed_messages: may_ask,
     })
 }
 
@@ -263,6 +275,8 @@ pub(crate) struct RunOutcome {
     pub(crate) session: String,
     /// The directory of its logs.
     pub(crate) log_dir: AbsPath,
+    /// The beginning of a line that the user typed and did not send to the agents.
+    pub(crate) unsent: String,
 }
 
 fn run_request(prepared: PreparedRun, arguments: &RunArguments) -> Result<RunRequest> {

@@ -87,7 +87,7 @@ pub(crate) async fn forward_events(
     mut events: Receiver<Event>,
     mut view: RunObserver<'_, '_>,
     mut asked: TerminalQuestions,
-    mut steering: SteeringInput,
+    steering: &mut SteeringInput,
 ) -> Result<()> {
     let since_start = Stopwatch::start();
     let mut outcome = Ok(());
@@ -101,7 +101,7 @@ pub(crate) async fn forward_events(
                 None => return outcome.and(view.finish().await),
             },
             Some(question) = asked.questions.recv() => asked.answer_question(question, &mut view),
-            warnings = steering.forward_inbox() => {
+            warnings = steering.forward(&asked.stop) => {
                 for message in warnings {
                     let warning = Event::Run(RunEvent::Warning { message });
                     let shown = view.on_event(&warning, since_start.elapsed());
@@ -111,6 +111,9 @@ pub(crate) async fn forward_events(
             () = sleep_until_due(view.due()) => {}
         }
         outcome = outcome.and(view.on_due(since_start.elapsed()));
+        if let (Some(line), Some(output)) = (steering.line.shown(), view.terminal()) {
+            output.transient(&line);
+        }
     }
 }
 
@@ -161,7 +164,8 @@ mod tests {
             questions: tokio::sync::mpsc::channel(1).1,
             stop: CancellationToken::new(),
         };
-        let followed = forward_events(events, view, asked, SteeringInput::disabled());
+        let mut steering = SteeringInput::disabled();
+        let followed = forward_events(events, view, asked, &mut steering);
         let error = followed.await.unwrap_err();
         drop(output);
         assert_eq!(

@@ -73,6 +73,7 @@ mod call_environment;
 mod task;
 mod team;
 mod team_file;
+mod typed_message;
 pub mod tool;
 mod command_line;
 mod usage_summary;

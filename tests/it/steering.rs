@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use crate::project::{Project, copy_tree};
 use crate::resume::seal_again;
 use crate::scripted_team::{agent, team};
+use crate::terminal::Terminal;
 
 /// The inbox directory in the project.
 const INBOX: &str = "inbox";
@@ -246,6 +247,16 @@ const PRESENTS: &str = r#"
 - calls: [{name: new_answer, arguments: {content: "a"}}]
 "#;
 
+/// Delivers a file after a while.
+const DELIVERS_FILE: &str = r#"
+- when: {system: "the final agent", last: "</task>"}
+  delay_ms: 800
+  calls: [{name: write_file, arguments: {path: "{{cwd}}/out/a.txt", content: "a"}}]
+- when: {system: "the final agent"}
+  text: "final"
+- calls: [{name: new_answer, arguments: {content: "a"}}]
+"#;
+
 const DELIVERS: &str = "orchestrator:\n  context_paths: [{path: out, permission: write}]\n";
 
 #[test]
@@ -474,6 +485,63 @@ fn a_message_is_text_that_can_neither_forge_a_frame_nor_open_a_path() {
         shown.stdout()
     );
     assert!(!shown.stdout().contains('\u{1b}'), "{}", shown.stdout());
+}
+
+/// Answers once it has been told to use the parser.
+fn asks(id: &str) -> String {
+    format!(
+        r#"
+- when: {{system: "the final agent"}}
+  text: "final"
+- when: {{last: "use the parser"}}
+  calls: [{{name: new_answer, arguments: {{content: "{id} with the parser"}}}}]
+- when: {{last: "</task>"}}
+  delay_ms: 3000
+  text: "Shall I use the parser?"
+- calls: [{{name: vote, arguments: {{agent_id: agent1, reason: "good"}}}}]
+  repeat: true
+"#
+    )
+}
+
+#[test]
+fn lines_that_are_typed_while_a_run_works_are_messages() {
+    for words in [&["go"][..], &[]] {
+        let both = ["a", "b"].map(|id| agent(id, "", &asks(id)));
+        let project = Project::new().config(&team(&both, ""));
+        let project = project.env("TERM", "xterm").env("NO_COLOR", "1");
+        let mut terminal = Terminal::open(project.args(words), 80);
+        if words.is_empty() {
+            terminal.shows(&[">"]);
+            terminal.types("go\r");
+        }
+        terminal.says("agents: a, b");
+        terminal.types("b: look at it\r");
+        terminal.says("you to b: look at it");
+        terminal.types("use the purser\u{7f}\u{7f}\u{7f}\u{7f}\u{7f}arser\r");
+        terminal.says("you to all: use the parser");
+        terminal.says("[a] reads your message 2");
+        terminal.says("[b] reads your messages 1, 2");
+        terminal.says("done: ");
+    }
+}
+
+#[test]
+fn what_is_typed_before_a_question_is_no_answer_and_what_answers_it_is_no_message() {
+    let review = format!("{DELIVERS}delivery: review\n");
+    let config = team(&[agent("a", "cwd: wa", DELIVERS_FILE)], &review);
+    let project = Project::new().config(&config).dir("out");
+    let project = project.env("TERM", "xterm").env("NO_COLOR", "1");
+    let mut terminal = Terminal::open(project.args(["go"]), 80);
+    terminal.says("presents");
+    terminal.types("hello\r");
+    terminal.says("you to all: hello");
+    terminal.says("[a]pply all, [d]iff, [c]hoose, [n]othing?");
+    terminal.types("a\r");
+    terminal.says("done: ");
+    assert_eq!(terminal.written().matches("you to ").count(), 1);
+    let project = terminal.ends(0);
+    assert_eq!(fs::read_to_string(project.path("out/a.txt")).unwrap(), "a");
 }
 
 /// Returns the log of the only run.

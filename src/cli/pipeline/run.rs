@@ -294,9 +294,10 @@ impl PipelineLaunch<'_> {
             sessions: layout.sessions,
         };
         let pipeline = PipelineRun::new(config, company, ground, stop, shown)?;
+        let mut steering = SteeringInput::disabled();
         let (result, followed) = tokio::join!(
             pipeline.run(),
-            forward_events(events, view, asked, SteeringInput::disabled())
+            forward_events(events, view, asked, &mut steering)
         );
         let result = result?;
         if let Some(answer) = &result.answer {
@@ -311,6 +312,7 @@ impl PipelineLaunch<'_> {
             status: result.status,
             session: name,
             log_dir: dir,
+            unsent: String::new(),
         })
     }
 }

@@ -10,6 +10,7 @@ pub mod message_inbox;
 pub mod secrets;
 pub mod file_finder;
 pub mod terminal_mode;
+pub mod terminal_input;
 pub mod pager;
 pub mod web_browser;
 pub mod http;
