@@ -10,9 +10,10 @@ use std::process::{Command, Stdio};
 use massgen::agent::user_messages::{MESSAGE_BYTES_MAX, MESSAGES_MAX};
 use serde_json::{Value, json};
 
+use crate::guests::{self, OPENED, TONGUES, guest};
 use crate::project::{Project, copy_tree};
 use crate::resume::seal_again;
-use crate::scripted_team::{agent, team};
+use crate::scripted_team::{FINAL, agent, team};
 use crate::terminal::Terminal;
 
 /// The inbox directory in the project.
@@ -542,6 +543,55 @@ fn what_is_typed_before_a_question_is_no_answer_and_what_answers_it_is_no_messag
     assert_eq!(terminal.written().matches("you to ").count(), 1);
     let project = terminal.ends(0);
     assert_eq!(fs::read_to_string(project.path("out/a.txt")).unwrap(), "a");
+}
+
+#[test]
+fn external_agents_read_messages_with_their_next_prompt() {
+    for (kind, _) in TONGUES {
+        let table = json!([
+            {"when": FINAL, "do": [["say", "presented"]]},
+            {"when": "also handle Windows", "do": [["call", "new_answer", {"content": "with Windows"}]]},
+            {"when": "", "do": [["sleep", 1], ["call", "new_answer", {"content": "without"}]]},
+        ]);
+        let (project, one) = guest(guests::project(), ("one", kind), "cwd: $/w1", &table);
+        let project = project.file("team.yaml", team(&[one], OPENED));
+        let message = on(
+            "model_request_started",
+            "one",
+            to("one", "also handle Windows"),
+        );
+        let steered = steer(project, &["--config", "team.yaml", "task"], &[message]);
+        let answers = steered.told("answered", &["label", "content"]);
+        assert_eq!(answers, [json!(["agent1.1", "with Windows"])], "{kind}");
+        assert_eq!(
+            steered.told("submission_rejected", &["agent"]).len(),
+            1,
+            "{kind}"
+        );
+        assert!(steered.answer().contains("presented"), "{kind}");
+        steered.check_replay();
+    }
+}
+
+#[test]
+fn an_external_agent_that_presents_is_prompted_again() {
+    for (kind, _) in TONGUES {
+        let table = json!([
+            {"when": "and sign it", "do": [["say", "signed"]]},
+            {"when": FINAL, "do": [["sleep", 1], ["say", "presented"]]},
+            {"when": "", "do": [["call", "new_answer", {"content": "done"}]]},
+        ]);
+        let (project, one) = guest(guests::project(), ("one", kind), "cwd: $/w1", &table);
+        let project = project.file("team.yaml", team(&[one], OPENED));
+        let message = on("final_started", "one", to_all("and sign it"));
+        let steered = steer(project, &["--config", "team.yaml", "task"], &[message]);
+        assert!(
+            steered.answer().contains("signed"),
+            "{kind}: {}",
+            steered.answer()
+        );
+        steered.check_replay();
+    }
 }
 
 /// Returns the log of the only run.
