@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::ModelSession;
-use crate::agent::recorded_conversation::RecordedConversation;
+use crate::agent::replay_visibility::ReplySource;
 use crate::agent::user_messages::{NumberedMessage, UserMessageView};
 use crate::event::RunEvent;
 use crate::id::AgentId;
@@ -117,9 +117,7 @@ impl ModelSession {
 
     /// Returns whether what happens next is recorded.
     fn follows_recording(&self) -> bool {
-        let recorded = self.recorded.as_ref();
-        self.messages.follows_replay()
-            || recorded.is_some_and(|recorded| !RecordedConversation::is_exhausted(recorded))
+        self.messages.follows_replay() || self.next_reply_source() == ReplySource::Recording
     }
 
     async fn add_messages(&mut self, messages: &[NumberedMessage]) {

@@ -24,6 +24,7 @@ use crate::agent::budget::AgentBudget;
 use crate::agent::deadline::RunDeadline;
 use crate::agent::message_reader::MessageReader;
 use crate::agent::recorded_conversation::RecordedConversation;
+use crate::agent::replay_visibility::ReplySource;
 use crate::backend::AvailableModel;
 use crate::backend::conversation::{ChatMessage, Conversation};
 use crate::event::Event;
@@ -85,6 +86,14 @@ impl ModelSession {
     pub fn offers(&self, name: &str) -> bool {
         let name = parse::canonical_name(name);
         self.tools.iter().any(|tool| tool.name == name)
+    }
+
+    /// Returns where its next reply comes from.
+    fn next_reply_source(&self) -> ReplySource {
+        match &self.recorded {
+            Some(recorded) if !recorded.is_exhausted() => ReplySource::Recording,
+            Some(_) | None => ReplySource::Model,
+        }
     }
 
     /// Adds a message from massgen.

@@ -349,9 +349,10 @@ impl RoundLoop {
     /// Returns the answers that the agent has not been shown, and marks them as seen.
     async fn take_unseen_answers(&mut self) -> Vec<AnswerView> {
         let me = self.coordinator.me;
+        let next = self.session.next_reply_source();
         let end = match &mut self.coordinator.visibility {
             Some(cued) => {
-                cued.visible_answers(me, self.steps, &mut self.coordinator.answers)
+                cued.visible_answers(me, self.steps, next, &mut self.coordinator.answers)
                     .await
             }
             None => AnswerVisibility::All,

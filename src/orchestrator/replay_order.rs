@@ -182,16 +182,19 @@ impl SubmissionQueue {
     ) -> Option<CoordinatorInput> {
         while let Some(followed) = &mut self.replay {
             let order = &mut followed.remaining.inputs;
+            // Updated before a message can wake an agent, which may look for answers then.
+            let next = order.iter().find_map(RecordedInput::agent);
+            self.awaited.send_replace(next);
             let is_message = |next: &mut RecordedInput| matches!(next, RecordedInput::Message(..));
             if let Some(RecordedInput::Message(number, to)) = order.pop_front_if(is_message) {
                 return Some(CoordinatorInput::RecordedMessage(number, to));
             }
-            let next = order.front().and_then(RecordedInput::agent);
-            self.awaited.send_replace(next);
             match (next, followed.remaining.ending) {
                 (Some(agent), _) if is_at_work(agent) && !followed.diverged.is_cancelled() => {
                     if let Some(handed) = self.early.remove(&agent) {
                         let hook = order.pop_front().and_then(RecordedInput::hook_refusal);
+                        // Its agent may go on before the next submission is awaited.
+                        self.awaited.send_replace(None);
                         let hook = RecordedHookRefusal::Recorded(hook);
                         return Some(CoordinatorInput::Submission(handed, hook));
                     }
