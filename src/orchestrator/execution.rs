@@ -158,6 +158,7 @@ pub struct RunExecution {
     /// The first events, including those about the sandboxes of the agents' commands.
     opening_events: Vec<Event>,
     abort: CancellationToken,
+    inbox: Option<AbsPath>,
     snapshot_mode: SnapshotMode,
     /// The user's own workspaces are locked until this is dropped.
     _workspaces: Vec<RunWorkspace>,
@@ -173,6 +174,8 @@ pub struct RunOutputPaths {
     pub status_file: AbsPath,
     /// The file that will hold the final answer.
     pub answer_file: AbsPath,
+    /// The directory from which messages of the user are read, if there is one.
+    pub inbox: Option<AbsPath>,
 }
 
 impl RunExecution {
@@ -257,6 +260,7 @@ impl RunExecution {
             already_logged: beginning.already_logged,
             opening_events: interrupted.chain(prepared.events).collect(),
             abort: stop.immediate,
+            inbox: request.inbox,
             snapshot_mode: request.snapshot_mode,
             _workspaces: workspaces,
             _trace: trace,
@@ -275,6 +279,7 @@ impl RunExecution {
             log_dir: self.recorder.paths().log().clone(),
             status_file: self.recorder.paths().status_file(),
             answer_file: turn_dir.join("answer.txt"),
+            inbox: self.inbox.clone(),
         }
     }
 
@@ -293,6 +298,7 @@ impl RunExecution {
             already_logged: known,
             opening_events: first,
             abort: given_up,
+            inbox: _,
             snapshot_mode: files,
             _workspaces,
             _trace,

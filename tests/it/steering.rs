@@ -457,8 +457,13 @@ fn an_inbox_that_others_could_use_is_refused() {
         "cannot create the directory",
     );
     // The control: the same directory, closed to others.
-    let agreed = project().args(["--inbox-dir", "shared", "go"]).success();
-    assert_eq!(agreed.stdout(), "final\n");
+    let words = ["--automation", "--inbox-dir", "shared", "go"];
+    let agreed = project().args(words).success();
+    let said = agreed.stdout();
+    assert!(
+        said.contains("\nRUNTIME_INBOX: [PROJECT]/shared\n"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -626,14 +631,15 @@ fn recorded(log: &Path) -> Vec<Value> {
         .collect()
 }
 
-#[test]
-fn a_run_that_is_resumed_after_any_record_has_the_same_messages() {
-    let talks = r#"
+/// Reads messages while it works and presents.
+const READS: &str = r#"
 - when: {system: "the final agent", last: "and sign it"}
   text: "final, signed"
+  repeat: true
 - when: {system: "the final agent"}
   delay_ms: 400
   text: "final"
+  repeat: true
 - when: {last: "also handle Windows"}
   calls: [{name: new_answer, arguments: {content: "a with Windows"}}]
 - when: {last: "</task>"}
@@ -642,7 +648,9 @@ fn a_run_that_is_resumed_after_any_record_has_the_same_messages() {
 - calls: [{name: vote, arguments: {agent_id: agent1, reason: "good"}}]
   repeat: true
 "#;
-    let votes = r#"
+
+/// Votes, and again after a message.
+const VOTES: &str = r#"
 - when: {last: "</task>"}
   calls: [{name: new_answer, arguments: {content: "b"}}]
 - when: {last: "think again"}
@@ -651,40 +659,60 @@ fn a_run_that_is_resumed_after_any_record_has_the_same_messages() {
 - calls: [{name: vote, arguments: {agent_id: agent1, reason: "good"}}]
   repeat: true
 "#;
-    let agents = [agent("a", "cwd: wa", talks), agent("b", "cwd: wb", votes)];
-    let project = Project::new().config(&team(&agents, DELIVERS)).dir("out");
-    let messages = [
-        on("model_request_started", "a", to("a", "also handle Windows")),
-        on("answered", "b", to("b", "think again")),
-        on("final_started", "a", to_all("and sign it")),
-    ];
-    let steered = steer(project, &["go"], &messages).check_replay();
-    assert_eq!(steered.answer(), "final, signed");
-    let project = steered.project;
-    let log = log(&project);
-    let (bytes, expected) = (fs::read(&log).unwrap(), recorded(&log));
-    let store = project.path("../kept");
-    copy_tree(&project.path(".massgen"), &store);
-    let text = String::from_utf8(bytes).unwrap();
-    let lines: Vec<&str> = text.split_inclusive('\n').collect();
-    let sent: Vec<usize> = (0..lines.len())
-        .filter(|index| lines[*index].contains("\"type\":\"user_message\""))
-        .collect();
-    let end = lines.len()
-        - lines
-            .iter()
-            .rev()
-            .take_while(|line| !line.contains("\"type\":\"final_answer\""))
-            .count()
-        - 1;
-    for count in sent[0] + 1..end {
-        // Messages that were never recorded are lost with the process.
-        let known = sent.iter().filter(|index| **index < count).count();
-        let state = project.path(".massgen");
+
+/// A run with three messages, whose log can be cut off.
+struct SteeredRecord {
+    project: Project,
+    log: PathBuf,
+    lines: Vec<String>,
+    store: PathBuf,
+    /// The events about messages and decisions.
+    whole: Vec<Value>,
+}
+
+impl SteeredRecord {
+    fn new() -> Self {
+        let agents = [agent("a", "cwd: wa", READS), agent("b", "cwd: wb", VOTES)];
+        let project = Project::new().config(&team(&agents, DELIVERS)).dir("out");
+        let messages = [
+            on("model_request_started", "a", to("a", "also handle Windows")),
+            on("answered", "b", to("b", "think again")),
+            on("final_started", "a", to_all("and sign it")),
+        ];
+        let steered = steer(project, &["go"], &messages).check_replay();
+        assert_eq!(steered.answer(), "final, signed");
+        let project = steered.project;
+        let log = log(&project);
+        let store = project.path("../kept");
+        copy_tree(&project.path(".massgen"), &store);
+        let text = fs::read_to_string(&log).unwrap();
+        Self {
+            whole: recorded(&log),
+            lines: text.split_inclusive('\n').map(str::to_owned).collect(),
+            project,
+            log,
+            store,
+        }
+    }
+
+    /// Returns after how many lines the log can be cut off: those from the first message to the
+    /// final answer.
+    fn cuts(&self) -> impl Iterator<Item = usize> {
+        let first = |kind: &str| {
+            let kind = format!("\"type\":\"{kind}\"");
+            let mut lines = self.lines.iter();
+            lines.position(|line| line.contains(&kind)).unwrap()
+        };
+        first("user_message") + 1..first("final_answer") + 1
+    }
+
+    /// Cuts the log off after `count` lines, and returns the number of messages in it.
+    fn cut(&self, count: usize) -> usize {
+        let state = self.project.path(".massgen");
         fs::remove_dir_all(&state).unwrap();
-        copy_tree(&store, &state);
-        fs::write(&log, lines[..count].concat()).unwrap();
-        fs::remove_file(log.with_file_name("status.json")).unwrap();
+        copy_tree(&self.store, &state);
+        fs::write(&self.log, self.lines[..count].concat()).unwrap();
+        fs::remove_file(self.log.with_file_name("status.json")).unwrap();
         drop(fs::remove_dir_all(state.join("deliveries")));
         for session in fs::read_dir(state.join("sessions")).unwrap() {
             let turn = session.unwrap().path().join("turn_1");
@@ -692,26 +720,74 @@ fn a_run_that_is_resumed_after_any_record_has_the_same_messages() {
             fs::create_dir(&turn).unwrap();
         }
         seal_again(&state);
-        let mut command = project.command();
-        let output = command.arg("--continue").output().unwrap();
-        let note = format!(
-            "cut after {count}: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
+        self.messages().len()
+    }
+
+    /// Returns the recorded messages.
+    fn messages(&self) -> Vec<Value> {
+        let events = recorded(&self.log).into_iter();
+        let messages = events.filter(|event| event[0] == "user_message");
+        messages.map(|event| event[4].clone()).collect()
+    }
+
+    /// Resumes the run, and checks that the result can be replayed; returns the answer and a
+    /// description.
+    #[track_caller]
+    fn resume(&self, words: &[&str]) -> (String, String) {
+        let mut command = self.project.command();
+        let output = command.arg("--continue").args(words).output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{told}");
+        let replayed = self.project.command().args(["replay", "last"]).output();
+        let said = String::from_utf8(replayed.unwrap().stdout).unwrap();
+        assert!(said.starts_with("same: "), "{told}\n{said}");
+        (String::from_utf8(output.stdout).unwrap(), told)
+    }
+}
+
+#[test]
+fn a_run_that_is_resumed_after_any_record_has_the_same_messages() {
+    let record = SteeredRecord::new();
+    for count in record.cuts() {
+        // Messages that were never recorded are lost with the process.
+        let known = record.cut(count);
+        let before = record.messages();
+        let (answer, told) = record.resume(&[]);
+        assert_eq!(record.messages(), before, "cut after {count}: {told}");
         if known == 3 {
-            assert_eq!(output.stdout, b"final, signed\n", "{note}");
-            assert_eq!(recorded(&log).len(), expected.len(), "{note}");
+            assert_eq!(answer, "final, signed\n", "cut after {count}: {told}");
+            let resumed = recorded(&record.log);
+            assert_eq!(
+                resumed.len(),
+                record.whole.len(),
+                "cut after {count}: {told}"
+            );
         }
-        let count_of = |kind: &str, number: u32| {
-            let of_kind = recorded(&log).into_iter().filter(|event| event[0] == kind);
-            of_kind.filter(|event| event[2] == number).count()
-        };
-        for number in 1..=u32::try_from(known).unwrap() {
-            assert_eq!(count_of("user_message", number), 1, "{note}");
-        }
-        assert!(output.status.success(), "{note}");
-        let replayed = project.command().args(["replay", "last"]).output().unwrap();
-        let said = String::from_utf8_lossy(&replayed.stdout);
-        assert!(said.starts_with("same: "), "{note}\n{said}");
+    }
+}
+
+#[test]
+fn a_message_that_arrives_while_a_run_is_resumed_is_read_after_the_recorded_part() {
+    let record = SteeredRecord::new();
+    for count in record.cuts().step_by(3) {
+        let known = record.cut(count);
+        leave(
+            &record.project,
+            "msg_late.json",
+            to_all("late").to_string().as_bytes(),
+        );
+        let (_, told) = record.resume(&["--inbox-dir", INBOX]);
+        let messages = record.messages();
+        assert_eq!(messages.len(), known + 1, "cut after {count}: {told}");
+        assert_eq!(messages[known], "late", "cut after {count}: {told}");
+        let events = recorded(&record.log);
+        let number = json!(known + 1);
+        let is_shown = events.iter().any(|event| {
+            event[0] == "user_messages_shown" && event[3].as_array().unwrap().contains(&number)
+        });
+        assert!(
+            is_shown || told.contains("no agent has read"),
+            "cut after {count}: {told}"
+        );
     }
 }

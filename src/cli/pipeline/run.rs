@@ -283,6 +283,7 @@ impl PipelineLaunch<'_> {
             log_dir: dir.clone(),
             status_file: dir.join("pipeline.json"),
             answer_file: kept_in.clone(),
+            inbox: None,
         };
         let redacting = redactor.clone();
         let view = RunObserver::begin(reader, begun, redacting, arguments, places, output)?;
