@@ -63,6 +63,17 @@ pub enum CheckVerdict {
     },
 }
 
+impl CheckVerdict {
+    /// Returns the verdict in words.
+    pub fn word(&self) -> &'static str {
+        match self {
+            CheckVerdict::Passed => "passed",
+            CheckVerdict::Failed { .. } => "failed",
+            CheckVerdict::NotRun { .. } => "did not run",
+        }
+    }
+}
+
 /// The size of the changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ChangeCounts {

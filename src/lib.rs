@@ -11,6 +11,7 @@ pub mod path;
 pub mod dotenv;
 pub mod host;
 pub mod text;
+pub mod markdown;
 
 // rules: pure functions; no disk, no clock, no network
 pub mod permissions;
@@ -29,6 +30,7 @@ pub mod config;
 pub mod layout;
 pub mod ballot;
 pub mod event;
+pub mod run_view;
 pub mod prompts;
 pub mod delivery;
 

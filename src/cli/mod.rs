@@ -47,6 +47,7 @@ mod login_arguments;
 mod mcp_arguments;
 mod logs;
 mod manual;
+mod markdown_lines;
 mod mcp;
 mod mentions;
 mod models;

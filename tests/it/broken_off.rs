@@ -116,7 +116,7 @@ fn records(log_dir: &AbsPath) -> (Value, Value) {
     let last = event_log::open(&log).unwrap().last().unwrap().unwrap();
     (
         serde_json::from_str(&status).unwrap(),
-        Value::Object(last.fields),
+        serde_json::from_str::<Value>(&last.json).unwrap(),
     )
 }
 

@@ -28,6 +28,7 @@ const RULES: &[&str] = &[
     "layout",
     "ballot",
     "event",
+    "run_view",
     "prompts",
     "delivery",
 ];

@@ -3,26 +3,28 @@
 //! answer is shown once, as it is streamed. It decides nothing and keeps only the state that it
 //! needs to print complete lines.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::check_results::{CheckResults, CheckStanding};
 use crate::cli::line_buffer::LineBuffer;
+use crate::cli::markdown_lines::StyledLine;
 use crate::cli::output::{CliOutput, StyledPiece, TextStyle};
 use crate::cli::render::event_lines::{delivery_outcome, event_line, format_duration, usage_text};
+use crate::cli::render::presentation::{MarkdownMode, Presentation, answer_lines};
 use crate::error::{ExitStatus, Result};
 use crate::event::{
     CoordinationEvent, DeliveryEvent, DeliveryRow, Event, ModelEvent, PipelineEvent, ReplyTextKind,
     RunEvent, ToolEvent,
 };
 use crate::id::{AgentId, AnswerLabel};
+use crate::run_view::{EventPosition, RunView};
 use crate::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel};
-use crate::spending::totals::UsageTotals;
 use crate::text::{count_noun, escape_name, join_with_commas, single_line};
 use crate::world::io::clock::Stopwatch;
 use crate::world::io::event_sink::EventSink;
 
 pub(crate) mod event_lines;
+mod presentation;
 
 /// Interval at which the terminal may show which agents the run is waiting for.
 const TICK: Duration = Duration::from_millis(250);
@@ -42,14 +44,12 @@ const WAITING_CHARS_MAX: usize = 78;
 #[derive(Debug)]
 pub(crate) struct RunRenderer<'o, 'w> {
     output: &'o mut CliOutput<'w>,
-    agents: Vec<AgentId>,
+    view: RunView,
+    /// The number of events so far.
+    events: u64,
     speech: BTreeMap<AgentId, AgentReplyBuffer>,
-    asked: BTreeSet<AgentId>,
-    /// Agents whose answers fail a required check.
-    failing: BTreeSet<AgentId>,
-    usage: UsageTotals,
-    /// Text of the final agent since its last request, if it is shown as the final answer.
-    presented: Option<(AgentId, String)>,
+    /// What the final agent says, if it is shown as the final answer.
+    presentation: Option<Presentation>,
     activity: DisplayActivity,
     quiet_since: Duration,
     /// Since the last tick.
@@ -80,12 +80,10 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
     pub(crate) fn new(output: &'o mut CliOutput<'w>) -> Self {
         Self {
             output,
-            agents: Vec::new(),
+            view: RunView::default(),
+            events: 0,
             speech: BTreeMap::new(),
-            asked: BTreeSet::new(),
-            usage: UsageTotals::default(),
-            presented: None,
-            failing: BTreeSet::new(),
+            presentation: None,
             activity: DisplayActivity::Quiet,
             quiet_since: Duration::ZERO,
             ticked: Stopwatch::start(),
@@ -120,13 +118,12 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
 
     fn on_model_event(&mut self, event: &ModelEvent) {
         if let ModelEvent::ModelRequestStarted { agent, .. } = event {
-            self.show_waiting(agent);
+            self.start_reply(agent);
         } else if let ModelEvent::Text { agent, text } = event {
             self.show_text(agent, text);
         } else if let ModelEvent::Reasoning { agent, text } = event {
             self.append_reply(agent, ReplyTextKind::Reasoning, text);
         } else if let ModelEvent::ModelRequestFinished { agent, .. } = event {
-            self.asked.remove(agent);
             self.finish_speech(agent);
         }
     }
@@ -141,16 +138,8 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
         } = event
         {
             self.show_winner(agent, *label, votes);
-        } else if let CoordinationEvent::Answered {
-            agent,
-            content,
-            evidence,
-            ..
-        } = event
-        {
-            self.show_answer(agent, content, evidence.as_ref());
-        } else if let CoordinationEvent::DroppedOut { agent, .. } = event {
-            self.asked.remove(agent);
+        } else if let CoordinationEvent::Answered { agent, content, .. } = event {
+            self.show_quote(agent, content);
         }
     }
 
@@ -175,38 +164,48 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
         self.output.line(&[(TextStyle::Faint, &told)]);
     }
 
-    fn show_waiting(&mut self, agent: &AgentId) {
-        self.asked.insert(agent.clone());
-        if let Some((_, said)) = self.presented_text(agent) {
-            said.clear();
+    /// Starts the next reply of `agent`, if it presents.
+    fn start_reply(&mut self, agent: &AgentId) {
+        if let Some(presentation) = self.presentation_by(agent) {
+            presentation.start_reply();
         }
     }
 
     fn show_text(&mut self, agent: &AgentId, text: &str) {
-        if let Some((_, said)) = self.presented_text(agent) {
-            said.push_str(text);
+        if let Some(presentation) = self.presentation_by(agent) {
+            let is_rendered = presentation.mode == MarkdownMode::Rendered;
+            let lines = presentation.push(text);
+            self.show_presented_lines(&lines);
+            if is_rendered {
+                return;
+            }
         }
         self.append_reply(agent, ReplyTextKind::Text, text);
     }
 
-    /// Starts to collect what `agent` says, if it is shown next to the answer.
+    /// Starts to collect what `agent` says, if it is shown where the answer belongs.
     fn start_presentation(&mut self, agent: &AgentId) {
         if self.output.is_one_terminal() {
-            self.presented = Some((agent.clone(), String::new()));
+            let mode = if self.output.renders_markdown() {
+                MarkdownMode::Rendered
+            } else {
+                MarkdownMode::Source
+            };
+            self.presentation = Some(Presentation::new(agent.clone(), mode));
         }
     }
 
-    /// Returns the collected text of `agent`, if it presents.
-    fn presented_text(&mut self, agent: &AgentId) -> Option<&mut (AgentId, String)> {
-        self.presented.as_mut().filter(|(by, _)| by == agent)
+    /// Returns the presentation, if `agent` presents.
+    fn presentation_by(&mut self, agent: &AgentId) -> Option<&mut Presentation> {
+        let presentation = self.presentation.as_mut();
+        presentation.filter(|presentation| presentation.agent == *agent)
     }
 
-    fn show_answer(&mut self, agent: &AgentId, content: &str, evidence: Option<&CheckResults>) {
-        match evidence.map(CheckResults::standing) {
-            Some(CheckStanding::Fails) => self.failing.insert(agent.clone()),
-            Some(CheckStanding::Holds) | None => self.failing.remove(agent),
-        };
-        self.show_quote(agent, content);
+    fn show_presented_lines(&mut self, lines: &[StyledLine]) {
+        for line in lines {
+            self.activity = DisplayActivity::Shown;
+            self.output.line(&line.to_output());
+        }
     }
 
     /// Shows a message that is not an event.
@@ -230,8 +229,16 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
         if self.activity == DisplayActivity::Shown {
             self.activity = DisplayActivity::Quiet;
             self.quiet_since = elapsed;
-        } else if elapsed.saturating_sub(self.quiet_since) >= QUIET_MAX && !self.asked.is_empty() {
-            let waiting: Vec<&str> = self.asked.iter().map(AgentId::as_str).collect();
+            return;
+        }
+        if elapsed.saturating_sub(self.quiet_since) < QUIET_MAX {
+            return;
+        }
+        let agents = self.view.agents().iter();
+        let waiting = agents.filter(|agent| agent.has_open_request());
+        let mut waiting: Vec<&str> = waiting.map(|agent| agent.id.as_str()).collect();
+        waiting.sort_unstable();
+        if !waiting.is_empty() {
             let text = format!(
                 "{}: waiting for {}",
                 format_duration(elapsed),
@@ -243,7 +250,6 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
     }
 
     fn show_start(&mut self, agents: &[AgentId], attempt: u32) {
-        self.agents = agents.to_vec();
         if attempt > 1 {
             self.show_line("attempt", TextStyle::Strong, &attempt.to_string());
         }
@@ -261,7 +267,6 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
                 stages,
                 agents,
             } => {
-                self.agents.clone_from(agents);
                 let played = match join_with_commas(agents) {
                     same if same == *role => String::new(),
                     others => format!(" ({others})"),
@@ -337,7 +342,7 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
     /// Shows the winner, unless there is only one agent.
     fn show_winner(&mut self, agent: &AgentId, label: AnswerLabel, votes: &[(AgentId, u32)]) {
         self.finish_all_speech();
-        if self.agents.len() == 1 {
+        if self.view.agents().len() == 1 {
             return;
         }
         let votes: Vec<String> = votes
@@ -345,8 +350,8 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
             .map(|(agent, count)| format!("{agent} {count}"))
             .collect();
         let mut text = format!("{agent} with {label} (votes: {})", votes.join(", "));
-        if !self.failing.is_empty() {
-            let failing: Vec<&AgentId> = self.failing.iter().collect();
+        let failing = self.view.ballot().failing_agents();
+        if !failing.is_empty() {
             text = format!(
                 "{text}; a required check failed: {}",
                 join_with_commas(&failing)
@@ -380,6 +385,10 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
     }
 
     fn finish_speech(&mut self, agent: &AgentId) {
+        if let Some(presentation) = self.presentation_by(agent) {
+            let lines = presentation.finish();
+            self.show_presented_lines(&lines);
+        }
         if let Some(mut speech) = self.speech.remove(agent)
             && let Some(line) = speech.lines.finish()
         {
@@ -388,7 +397,7 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
     }
 
     fn finish_all_speech(&mut self) {
-        for agent in self.agents.clone() {
+        for agent in self.view.run().agents.clone() {
             self.finish_speech(&agent);
         }
     }
@@ -398,7 +407,7 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
             ReplyTextKind::Text => TextStyle::Plain,
             ReplyTextKind::Reasoning => TextStyle::Faint,
         };
-        if voice == ReplyTextKind::Text && self.presented_text(agent).is_some() {
+        if voice == ReplyTextKind::Text && self.presentation_by(agent).is_some() {
             self.activity = DisplayActivity::Shown;
             self.output.line(&[(style, line)]);
         } else {
@@ -449,11 +458,7 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
     }
 
     fn show_prefixed(&mut self, agent: &AgentId, pieces: &[StyledPiece<'_>]) {
-        let place = self
-            .agents
-            .iter()
-            .position(|known| known == agent)
-            .unwrap_or_default();
+        let place = self.view.agent_index(agent).unwrap_or_default();
         let prefix = format!("[{agent}]");
         let mut line = vec![
             (TextStyle::Agent(place), prefix.as_str()),
@@ -477,9 +482,14 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
     fn show_final_answer(&mut self, content: &str) -> Result<()> {
         self.finish_all_speech();
         self.activity = DisplayActivity::Shown;
-        let presented = self.presented.take();
-        if presented.is_some_and(|(_, said)| said.trim() == content.trim()) {
+        let presentation = self.presentation.take();
+        if presentation.is_some_and(|presentation| presentation.is_answer(content)) {
             return Ok(());
+        }
+        if self.output.renders_markdown() {
+            let lines = answer_lines(content);
+            let mut lines = lines.iter();
+            return lines.try_for_each(|line| self.output.result_line(&line.to_output()));
         }
         let newline = if content.ends_with('\n') { "" } else { "\n" };
         self.output.result(&format!("{content}{newline}"))
@@ -506,27 +516,27 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
 
     fn show_end(&mut self, status: ExitStatus, summary: &str, elapsed: Duration) {
         self.finish_all_speech();
-        self.asked.clear();
         let (label, style) = if status == ExitStatus::Delivered {
             ("done", TextStyle::Good)
         } else {
             ("ended", TextStyle::Bad)
         };
-        if self.agents.len() > 1 {
+        if self.view.agents().len() > 1 {
             self.show_usage();
         }
         let mut facts = vec![format_duration(elapsed)];
-        facts.extend(usage_text(&self.usage.run()));
+        facts.extend(usage_text(&self.view.usage().run()));
         self.show_line(label, style, &format!("{summary} ({})", facts.join(", ")));
     }
 
     /// Shows what each agent used, if anything was counted.
     fn show_usage(&mut self) {
         let share = |agent: &AgentId| {
-            let used = usage_text(&self.usage.agent(agent))?;
+            let used = usage_text(&self.view.usage().agent(agent))?;
             Some(format!("{agent} {used}"))
         };
-        let shares: Vec<String> = self.agents.iter().filter_map(share).collect();
+        let agents = self.view.run().agents.iter();
+        let shares: Vec<String> = agents.filter_map(share).collect();
         if !shares.is_empty() {
             self.show_line("used", TextStyle::Faint, &shares.join("; "));
         }
@@ -535,7 +545,12 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
 
 impl EventSink for RunRenderer<'_, '_> {
     fn on_event(&mut self, event: &Event, elapsed: Duration) -> Result<()> {
-        event.add_to_totals(&mut self.usage);
+        self.events = self.events.saturating_add(1);
+        let at = EventPosition {
+            seq: self.events,
+            elapsed_ms: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
+        };
+        self.view.apply(event, at);
         self.show_event_line(event);
         match event {
             Event::Run(event) => self.on_run_event(event, elapsed),

@@ -8,7 +8,7 @@ use crate::event::{CoordinationEvent, DeliveryEvent, Event, RunEvent};
 use crate::id::AgentId;
 use crate::text::{count_noun, join_with_commas, single_line};
 use crate::world::io::clock::LocalDateTime;
-use crate::world::store::records::view::RunView;
+use crate::world::store::records::view::AttemptProgress;
 
 /// An event of a coordination.
 #[derive(Debug, Serialize)]
@@ -46,7 +46,7 @@ impl CoordinationHistory {
     }
 
     /// Returns the content of `coordination_events.json`.
-    pub(crate) fn json(&self, view: &RunView) -> Value {
+    pub(crate) fn json(&self, view: &AttemptProgress) -> Value {
         let last = self.happenings.last();
         let ended = last.filter(|last| last.event_type == "session_end");
         json!({

@@ -1,0 +1,500 @@
+//! One agent as a person sees it: what it does now, its answer and vote, its last tool calls, the end
+//! of what it says, and what it used.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::event::{
+    CoordinationEvent, DeliveryEvent, Event, ModelEvent, ReplyTextKind, RunEvent, ToolEvent,
+};
+use crate::id::{AgentId, AnswerLabel};
+use crate::run_view::EventPosition;
+use crate::run_view::transcript::{EntryKind, Transcript};
+use crate::spending::totals::RequestTotals;
+use crate::text::single_line;
+
+/// Maximum number of tool calls that are kept for an overview.
+pub const CALLS_MAX: usize = 12;
+/// Maximum length of the arguments or the result of a tool call, in characters.
+const CALL_CHARS_MAX: usize = 240;
+/// Length to which the end of a reply is cut, in bytes.
+const SPEECH_BYTES_KEPT: usize = 8 * 1024;
+/// Length at which the end of a reply is cut, in bytes.
+const SPEECH_BYTES_MAX: usize = 16 * 1024;
+
+/// One agent.
+#[derive(Clone, Debug, Serialize)]
+pub struct AgentView {
+    /// Its id.
+    pub id: AgentId,
+    /// The model that it asked last; `None` before the first request.
+    pub model: Option<Arc<str>>,
+    /// What it does now.
+    pub activity: AgentActivity,
+    /// When it began to do that, in milliseconds after the start of the run.
+    pub since_ms: u64,
+    /// Its last answer in this attempt.
+    pub answer: Option<AnswerLabel>,
+    /// The answer that its vote is for; `None` without a vote that counts.
+    pub vote: Option<AnswerLabel>,
+    /// Its last tool calls, oldest first.
+    pub calls: VecDeque<ToolCallView>,
+    /// The end of its current reply.
+    pub speech: Speech,
+    /// What it used.
+    pub usage: RequestTotals,
+    /// What it said and did, at length.
+    #[serde(skip)]
+    pub transcript: Transcript,
+    /// Whether a request to its model has started and not ended. External agents use tools meanwhile.
+    #[serde(skip)]
+    has_open_request: bool,
+}
+
+/// What an agent does now.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(tag = "state", content = "detail", rename_all = "snake_case")]
+pub enum AgentActivity {
+    /// Nothing that an event reports.
+    #[default]
+    Idle,
+    /// It waits for the reply of a model.
+    WaitingForModel,
+    /// Its model writes a reply.
+    Writing,
+    /// Its model reasons.
+    Reasoning,
+    /// It runs this tool.
+    RunningTool(String),
+    /// The user is asked to approve a call of this tool.
+    WaitingForApproval(String),
+    /// A request failed and is sent again later; the reason and the wait in milliseconds.
+    Retrying {
+        /// Why it failed.
+        reason: String,
+        /// The wait in milliseconds.
+        wait_ms: u64,
+    },
+    /// A rate limit delays a request.
+    RateLimited {
+        /// The rate limit.
+        reason: String,
+        /// The wait in milliseconds.
+        wait_ms: u64,
+    },
+    /// This check of the config runs on its work.
+    Checking(String),
+    /// It dropped out for this reason.
+    DroppedOut(String),
+}
+
+/// A tool call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ToolCallView {
+    /// The id of the call in the conversation; empty for a native tool of an external agent.
+    #[serde(skip)]
+    call_id: String,
+    /// The tool.
+    pub tool: String,
+    /// The arguments, shortened to one line.
+    pub arguments: String,
+    /// How it ended.
+    #[serde(flatten)]
+    pub outcome: ToolCallOutcome,
+    /// When it began, in milliseconds after the start of the run.
+    pub started_ms: u64,
+    /// How long it took, in milliseconds; `None` while it runs.
+    pub elapsed_ms: Option<u64>,
+}
+
+/// How a tool call ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum ToolCallOutcome {
+    /// It runs.
+    Running,
+    /// It succeeded.
+    Succeeded {
+        /// The result, shortened to one line.
+        summary: String,
+    },
+    /// It failed.
+    Failed {
+        /// The result, shortened to one line.
+        summary: String,
+    },
+    /// The gate denied it.
+    Denied {
+        /// The reason.
+        reason: String,
+        /// The rule that denied it, if one did.
+        rule: Option<String>,
+    },
+}
+
+/// The end of a streamed reply.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Speech {
+    /// Whether it is text or reasoning; `None` before the first piece.
+    pub kind: Option<&'static str>,
+    /// The length of everything that was streamed since the start of the run, in bytes.
+    pub length: u64,
+    /// The end of the reply.
+    pub text: String,
+}
+
+impl Speech {
+    fn push(&mut self, kind: ReplyTextKind, text: &str) {
+        let word = match kind {
+            ReplyTextKind::Text => "text",
+            ReplyTextKind::Reasoning => "reasoning",
+        };
+        if self.kind != Some(word) {
+            self.text.clear();
+            self.kind = Some(word);
+        }
+        self.length = self
+            .length
+            .saturating_add(u64::try_from(text.len()).unwrap_or(u64::MAX));
+        self.text.push_str(text);
+        if self.text.len() > SPEECH_BYTES_MAX {
+            let start = self.text.len().saturating_sub(SPEECH_BYTES_KEPT);
+            let start = self.text.ceil_char_boundary(start);
+            self.text.drain(..start);
+        }
+    }
+
+    /// Returns the last lines that are not empty, at most `max`, oldest first.
+    pub fn last_lines(&self, max: usize) -> Vec<&str> {
+        let lines = self.text.lines().rev();
+        let lines = lines.filter(|line| !line.trim().is_empty());
+        let mut lines: Vec<&str> = lines.take(max).collect();
+        lines.reverse();
+        lines
+    }
+}
+
+impl AgentView {
+    /// Creates the view of an agent that has done nothing.
+    pub(super) fn new(id: AgentId) -> Self {
+        Self {
+            id,
+            model: None,
+            activity: AgentActivity::Idle,
+            since_ms: 0,
+            answer: None,
+            vote: None,
+            calls: VecDeque::new(),
+            speech: Speech::default(),
+            usage: RequestTotals::default(),
+            transcript: Transcript::default(),
+            has_open_request: false,
+        }
+    }
+
+    /// Starts an attempt, in which the agent has neither answered nor voted.
+    pub(super) fn start_attempt(&mut self, at: EventPosition) {
+        self.answer = None;
+        self.vote = None;
+        self.has_open_request = false;
+        self.activity = AgentActivity::Idle;
+        self.since_ms = at.elapsed_ms;
+    }
+
+    /// Ends what it does, because the attempt or the run has ended.
+    pub(super) fn stop(&mut self, at: EventPosition) {
+        self.has_open_request = false;
+        self.set_activity(AgentActivity::Idle, at);
+    }
+
+    /// Returns the state in words for people, such as `runs execute_command` or `voted for agent1.1`.
+    pub fn state_text(&self) -> String {
+        match &self.activity {
+            AgentActivity::Idle => match (self.vote, self.answer) {
+                (Some(label), _) => format!("voted for {label}"),
+                (None, Some(label)) => format!("answered {label}"),
+                (None, None) => "idle".to_owned(),
+            },
+            AgentActivity::WaitingForModel => "waits for its model".to_owned(),
+            AgentActivity::Writing => "writes".to_owned(),
+            AgentActivity::Reasoning => "reasons".to_owned(),
+            AgentActivity::RunningTool(tool) => format!("runs {tool}"),
+            AgentActivity::WaitingForApproval(tool) => format!("asks for approval of {tool}"),
+            AgentActivity::Retrying { wait_ms, .. } => {
+                format!("retries in {} s", wait_ms.div_ceil(1000))
+            }
+            AgentActivity::RateLimited { wait_ms, .. } => {
+                format!("rate limited for {} s", wait_ms.div_ceil(1000))
+            }
+            AgentActivity::Checking(check) => format!("is checked by {check}"),
+            AgentActivity::DroppedOut(reason) => format!("dropped out: {reason}"),
+        }
+    }
+
+    /// Returns whether a request to its model has started and not ended.
+    pub fn has_open_request(&self) -> bool {
+        self.has_open_request
+    }
+
+    /// Folds an event about this agent into it.
+    pub(super) fn apply(&mut self, event: &Event, at: EventPosition) {
+        match event {
+            Event::Model(event) => self.apply_model_event(event, at),
+            Event::Tool(event) => self.apply_tool_event(event, at),
+            Event::Coordination(event) => self.apply_coordination_event(event, at),
+            Event::Delivery(event) => self.apply_delivery_event(event, at),
+            Event::Run(RunEvent::LimitMet { limit, .. }) => {
+                self.note(&format!("reached its limit: {limit}"), at);
+            }
+            Event::Run(_) | Event::Pipeline(_) => {}
+        }
+    }
+
+    /// Sets what the agent does. One that has dropped out does nothing any more.
+    fn set_activity(&mut self, activity: AgentActivity, at: EventPosition) {
+        let is_out = matches!(self.activity, AgentActivity::DroppedOut(_));
+        if !is_out && self.activity != activity {
+            self.activity = activity;
+            self.since_ms = at.elapsed_ms;
+        }
+    }
+
+    /// Ends the current activity: it waits for its model again, or does nothing.
+    fn end_activity(&mut self, at: EventPosition) {
+        let activity = if self.has_open_request {
+            AgentActivity::WaitingForModel
+        } else {
+            AgentActivity::Idle
+        };
+        self.set_activity(activity, at);
+    }
+
+    fn note(&mut self, text: &str, at: EventPosition) {
+        self.transcript.push(EntryKind::Note, text, at);
+    }
+
+    fn apply_model_event(&mut self, event: &ModelEvent, at: EventPosition) {
+        match event {
+            ModelEvent::ModelRequestStarted { model, .. } => {
+                self.model = Some(Arc::clone(model));
+                self.has_open_request = true;
+                self.set_activity(AgentActivity::WaitingForModel, at);
+            }
+            ModelEvent::Text { text, .. } => {
+                self.speech.push(ReplyTextKind::Text, text);
+                self.transcript.append(EntryKind::Text, text, at);
+                self.set_activity(AgentActivity::Writing, at);
+            }
+            ModelEvent::Reasoning { text, .. } => {
+                self.speech.push(ReplyTextKind::Reasoning, text);
+                self.transcript.append(EntryKind::Reasoning, text, at);
+                self.set_activity(AgentActivity::Reasoning, at);
+            }
+            ModelEvent::ModelRequestFinished { .. } => {
+                self.transcript.finish_entry();
+                self.has_open_request = false;
+                self.end_activity(at);
+            }
+            ModelEvent::Replied { .. } => {}
+            ModelEvent::Failed { reason, .. } => self.note(&format!("failed: {reason}"), at),
+            ModelEvent::Retrying {
+                reason, wait_ms, ..
+            } => {
+                self.note(&format!("the request failed: {reason}"), at);
+                let (reason, wait_ms) = (reason.clone(), *wait_ms);
+                self.set_activity(AgentActivity::Retrying { reason, wait_ms }, at);
+            }
+            ModelEvent::RateLimited {
+                reason, wait_ms, ..
+            } => {
+                let (reason, wait_ms) = (reason.clone(), *wait_ms);
+                self.set_activity(AgentActivity::RateLimited { reason, wait_ms }, at);
+            }
+            ModelEvent::ModelFallback {
+                from, to, reason, ..
+            } => self.note(&format!("switches to {to} from {from}: {reason}"), at),
+            ModelEvent::ContextCompacted { how, .. } => {
+                self.note(&format!("compacts its context: {how}"), at);
+            }
+        }
+    }
+
+    fn apply_tool_event(&mut self, event: &ToolEvent, at: EventPosition) {
+        match event {
+            ToolEvent::ToolCalled {
+                call_id,
+                tool,
+                arguments,
+                denied,
+                rule,
+                ..
+            } => {
+                let outcome = call_outcome(denied.as_deref(), rule.as_ref());
+                self.start_call(call_id, tool, arguments, outcome, at);
+            }
+            ToolEvent::NativeToolCall {
+                tool,
+                detail,
+                denied,
+                ..
+            } => {
+                let outcome = match denied {
+                    Some(_) => call_outcome(denied.as_deref(), None),
+                    None => ToolCallOutcome::Succeeded {
+                        summary: String::new(),
+                    },
+                };
+                self.start_call("", tool, detail, outcome, at);
+            }
+            ToolEvent::ToolFinished { .. } => self.finish_call(event, at),
+            ToolEvent::Approval { tool, answer, .. } => match answer {
+                None => self.set_activity(AgentActivity::WaitingForApproval(tool.clone()), at),
+                Some(answer) => {
+                    self.note(&format!("approval of {tool}: {answer}"), at);
+                    self.end_activity(at);
+                }
+            },
+            ToolEvent::HookRan {
+                command, decision, ..
+            } => self.note(&format!("hook `{command}`: {decision}"), at),
+            ToolEvent::ServerProgress { .. } => {}
+        }
+    }
+
+    fn start_call(
+        &mut self,
+        call_id: &str,
+        tool: &str,
+        arguments: &str,
+        outcome: ToolCallOutcome,
+        at: EventPosition,
+    ) {
+        let is_running = outcome == ToolCallOutcome::Running;
+        let arguments = single_line(arguments, CALL_CHARS_MAX);
+        let call = format!("{tool} {arguments}");
+        self.transcript.push(EntryKind::Call, &call, at);
+        if let ToolCallOutcome::Denied { reason, .. } = &outcome {
+            self.transcript.push(EntryKind::Denial, reason, at);
+        }
+        if self.calls.len() == CALLS_MAX {
+            self.calls.pop_front();
+        }
+        self.calls.push_back(ToolCallView {
+            call_id: call_id.to_owned(),
+            tool: tool.to_owned(),
+            arguments,
+            outcome,
+            started_ms: at.elapsed_ms,
+            elapsed_ms: (!is_running).then_some(0),
+        });
+        if is_running {
+            self.set_activity(AgentActivity::RunningTool(tool.to_owned()), at);
+        }
+    }
+
+    fn finish_call(&mut self, event: &ToolEvent, at: EventPosition) {
+        let ToolEvent::ToolFinished {
+            call_id,
+            success,
+            denied,
+            summary,
+            elapsed_ms,
+            ..
+        } = event
+        else {
+            return;
+        };
+        let summary = single_line(summary, CALL_CHARS_MAX);
+        let (kind, outcome) = match (success, denied) {
+            (_, true) => (
+                EntryKind::Denial,
+                ToolCallOutcome::Denied {
+                    reason: summary.clone(),
+                    rule: None,
+                },
+            ),
+            (true, false) => (
+                EntryKind::Result,
+                ToolCallOutcome::Succeeded {
+                    summary: summary.clone(),
+                },
+            ),
+            (false, false) => (
+                EntryKind::Failure,
+                ToolCallOutcome::Failed {
+                    summary: summary.clone(),
+                },
+            ),
+        };
+        self.transcript.push(kind, &summary, at);
+        let mut running = self.calls.iter_mut().rev();
+        let ended = running
+            .find(|call| call.call_id == *call_id && call.outcome == ToolCallOutcome::Running);
+        if let Some(call) = ended {
+            call.outcome = outcome;
+            call.elapsed_ms = Some(*elapsed_ms);
+        }
+        let mut running = self.calls.iter().rev();
+        let next = running.find(|call| call.outcome == ToolCallOutcome::Running);
+        match next.map(|call| call.tool.clone()) {
+            Some(tool) => self.set_activity(AgentActivity::RunningTool(tool), at),
+            None => self.end_activity(at),
+        }
+    }
+
+    fn apply_coordination_event(&mut self, event: &CoordinationEvent, at: EventPosition) {
+        match event {
+            CoordinationEvent::Answered { label, .. } => {
+                self.answer = Some(*label);
+                self.vote = None;
+                self.note(&format!("answers as {label}"), at);
+                self.end_activity(at);
+            }
+            CoordinationEvent::Voted { label, reason, .. } => {
+                self.vote = Some(*label);
+                self.note(&format!("votes for {label}: {reason}"), at);
+                self.end_activity(at);
+            }
+            CoordinationEvent::SubmissionRejected { reason, .. } => {
+                self.note(&format!("was rejected: {reason}"), at);
+            }
+            CoordinationEvent::AnswersShown { labels, .. } => {
+                let labels: Vec<String> = labels.iter().map(ToString::to_string).collect();
+                self.note(&format!("sees {}", labels.join(", ")), at);
+            }
+            CoordinationEvent::DroppedOut { reason, .. } => {
+                self.note(&format!("drops out: {reason}"), at);
+                self.has_open_request = false;
+                self.set_activity(AgentActivity::DroppedOut(reason.clone()), at);
+            }
+            CoordinationEvent::VotesVoided { .. } | CoordinationEvent::WinnerSelected { .. } => {}
+        }
+    }
+
+    fn apply_delivery_event(&mut self, event: &DeliveryEvent, at: EventPosition) {
+        match event {
+            DeliveryEvent::FinalStarted { .. } => self.note("presents the final answer", at),
+            DeliveryEvent::Checking { check, .. } => {
+                self.set_activity(AgentActivity::Checking(check.clone()), at);
+            }
+            DeliveryEvent::Checked { finding, .. } => {
+                self.note(
+                    &format!("check {}: {}", finding.check, finding.verdict.word()),
+                    at,
+                );
+                self.end_activity(at);
+            }
+            DeliveryEvent::FinalAnswer { .. } => self.end_activity(at),
+            DeliveryEvent::Delivered { .. } => {}
+        }
+    }
+}
+
+fn call_outcome(denied: Option<&str>, rule: Option<&String>) -> ToolCallOutcome {
+    denied.map_or(ToolCallOutcome::Running, |reason| ToolCallOutcome::Denied {
+        reason: reason.to_owned(),
+        rule: rule.cloned(),
+    })
+}

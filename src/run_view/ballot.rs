@@ -1,0 +1,277 @@
+//! The answers, the votes and the winner of an attempt, with what decided between them.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::check_results::{CheckResults, CheckStanding};
+use crate::event::{CoordinationEvent, Event};
+use crate::id::{AgentId, AnswerLabel};
+use crate::run_view::EventPosition;
+
+/// Maximum number of answers, and of votes, that are kept; the oldest go first.
+pub const SUBMISSIONS_MAX: usize = 512;
+
+/// The ballot.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct BallotView {
+    /// The agents, in the order of the config, which breaks ties.
+    #[serde(skip)]
+    order: Vec<AgentId>,
+    /// The answers, oldest first.
+    pub answers: Vec<BallotAnswer>,
+    /// The votes, also those that became void, oldest first.
+    pub votes: Vec<BallotVote>,
+    /// The winner; `None` before the ballot is closed.
+    pub winner: Option<BallotWinner>,
+}
+
+/// An answer.
+#[derive(Clone, Debug, Serialize)]
+pub struct BallotAnswer {
+    /// Its label.
+    pub label: AnswerLabel,
+    /// The agent that gave it.
+    pub agent: AgentId,
+    /// The whole text.
+    pub content: Arc<str>,
+    /// Whether the agent's workspace had files, which were saved with it.
+    pub has_files: bool,
+    /// When it was given, in milliseconds after the start of the run.
+    pub at_ms: u64,
+    /// The results of the config's checks.
+    pub checks: Option<CheckResults>,
+    /// The other agents that have been shown it.
+    pub seen_by: Vec<AgentId>,
+    /// Whether a later answer of the same agent replaced it.
+    pub is_replaced: bool,
+}
+
+/// A vote.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct BallotVote {
+    /// The agent that voted.
+    pub voter: AgentId,
+    /// The agent that the vote is for.
+    pub candidate: AgentId,
+    /// The answer that the vote is for.
+    pub label: AnswerLabel,
+    /// The reason that the voter gave.
+    pub reason: String,
+    /// Whether a new answer made it void.
+    pub is_void: bool,
+}
+
+/// The winner.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct BallotWinner {
+    /// The agent.
+    pub agent: AgentId,
+    /// The answer.
+    pub label: AnswerLabel,
+    /// The number of votes for each agent that has an answer, in the order of the config.
+    pub votes: Vec<VotesForAgent>,
+    /// What decided.
+    pub reason: WinnerReason,
+}
+
+/// The number of votes for an agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct VotesForAgent {
+    /// The agent.
+    pub agent: AgentId,
+    /// The votes for it.
+    pub count: u32,
+}
+
+/// What decided which answer won.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WinnerReason {
+    /// There was no other answer.
+    OnlyAnswer,
+    /// It had more votes than any other answer.
+    MostVotes,
+    /// Others had as many votes; it comes first in the config.
+    FirstOfTie,
+    /// An answer with as many votes, or more, failed a required check.
+    PassedChecks,
+}
+
+impl WinnerReason {
+    /// Returns the reason as the end of a sentence that begins with the winner.
+    pub fn text(self) -> &'static str {
+        match self {
+            WinnerReason::OnlyAnswer => "it is the only answer",
+            WinnerReason::MostVotes => "it has the most votes",
+            WinnerReason::FirstOfTie => "it comes first in the config among those with most votes",
+            WinnerReason::PassedChecks => "it passed the required checks, which others failed",
+        }
+    }
+}
+
+impl BallotAnswer {
+    /// Returns whether a required check failed.
+    pub fn fails_checks(&self) -> bool {
+        let standing = self.checks.as_ref().map(CheckResults::standing);
+        standing == Some(CheckStanding::Fails)
+    }
+}
+
+impl BallotView {
+    /// Creates a ballot without answers.
+    pub(super) fn new(agents: &[AgentId]) -> Self {
+        Self {
+            order: agents.to_vec(),
+            ..Self::default()
+        }
+    }
+
+    /// Returns the answer with this label.
+    pub fn answer(&self, label: AnswerLabel) -> Option<&BallotAnswer> {
+        self.answers.iter().find(|answer| answer.label == label)
+    }
+
+    /// Returns the answers that no later one of the same agent replaced, oldest first.
+    pub fn current_answers(&self) -> impl Iterator<Item = &BallotAnswer> {
+        self.answers.iter().filter(|answer| !answer.is_replaced)
+    }
+
+    /// Returns the votes that count.
+    pub fn current_votes(&self) -> impl Iterator<Item = &BallotVote> {
+        self.votes.iter().filter(|vote| !vote.is_void)
+    }
+
+    /// Returns the agents whose current answer fails a required check, in the order of the config.
+    pub fn failing_agents(&self) -> Vec<&AgentId> {
+        let fails = |agent: &&AgentId| {
+            let mut current = self.current_answers();
+            current.any(|answer| answer.agent == **agent && answer.fails_checks())
+        };
+        self.order.iter().filter(fails).collect()
+    }
+
+    /// Folds an event into the ballot. Returns whether it changed.
+    pub(super) fn apply(&mut self, event: &CoordinationEvent, at: EventPosition) -> bool {
+        match event {
+            CoordinationEvent::Answered {
+                agent,
+                label,
+                content,
+                snapshot,
+                evidence,
+            } => {
+                self.void_votes(std::slice::from_ref(agent));
+                for earlier in &mut self.answers {
+                    earlier.is_replaced |= earlier.agent == *agent;
+                }
+                push_bounded(
+                    &mut self.answers,
+                    BallotAnswer {
+                        label: *label,
+                        agent: agent.clone(),
+                        content: Arc::clone(content),
+                        has_files: snapshot.is_some(),
+                        at_ms: at.elapsed_ms,
+                        checks: evidence.clone(),
+                        seen_by: Vec::new(),
+                        is_replaced: false,
+                    },
+                );
+            }
+            CoordinationEvent::Voted {
+                agent,
+                candidate,
+                label,
+                reason,
+            } => push_bounded(
+                &mut self.votes,
+                BallotVote {
+                    voter: agent.clone(),
+                    candidate: candidate.clone(),
+                    label: *label,
+                    reason: reason.clone(),
+                    is_void: false,
+                },
+            ),
+            CoordinationEvent::VotesVoided { voters } => self.void_votes(voters),
+            CoordinationEvent::AnswersShown { agent, labels } => self.show_answers(agent, labels),
+            CoordinationEvent::WinnerSelected {
+                agent,
+                label,
+                votes,
+            } => {
+                let count = |(agent, count): &(AgentId, u32)| VotesForAgent {
+                    agent: agent.clone(),
+                    count: *count,
+                };
+                let votes: Vec<VotesForAgent> = votes.iter().map(count).collect();
+                self.winner = Some(BallotWinner {
+                    agent: agent.clone(),
+                    label: *label,
+                    reason: self.winner_reason(agent, &votes),
+                    votes,
+                });
+            }
+            CoordinationEvent::SubmissionRejected { .. } | CoordinationEvent::DroppedOut { .. } => {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn void_votes(&mut self, voters: &[AgentId]) {
+        for vote in &mut self.votes {
+            vote.is_void |= voters.contains(&vote.voter);
+        }
+    }
+
+    fn show_answers(&mut self, agent: &AgentId, labels: &[AnswerLabel]) {
+        for answer in &mut self.answers {
+            let is_new = labels.contains(&answer.label)
+                && answer.agent != *agent
+                && !answer.seen_by.contains(agent);
+            if is_new {
+                answer.seen_by.push(agent.clone());
+            }
+        }
+    }
+
+    fn winner_reason(&self, winner: &AgentId, votes: &[VotesForAgent]) -> WinnerReason {
+        let votes_of = |agent: &AgentId| {
+            let mut counts = votes.iter().filter(|count| count.agent == *agent);
+            counts.next().map_or(0, |count| count.count)
+        };
+        let own = votes_of(winner);
+        let failing = self.failing_agents();
+        let others = votes.iter().filter(|count| count.agent != *winner);
+        let rivals: Vec<&VotesForAgent> =
+            others.clone().filter(|other| other.count >= own).collect();
+        let is_failing = |other: &&VotesForAgent| failing.contains(&&other.agent);
+        if others.count() == 0 {
+            WinnerReason::OnlyAnswer
+        } else if !failing.contains(&winner) && rivals.iter().any(is_failing) {
+            WinnerReason::PassedChecks
+        } else if rivals.is_empty() {
+            WinnerReason::MostVotes
+        } else {
+            WinnerReason::FirstOfTie
+        }
+    }
+}
+
+/// Returns the agents whose votes `event` makes void.
+pub(super) fn voided_voters(event: &Event) -> &[AgentId] {
+    if let Event::Coordination(CoordinationEvent::VotesVoided { voters }) = event {
+        voters
+    } else {
+        &[]
+    }
+}
+
+fn push_bounded<T>(kept: &mut Vec<T>, item: T) {
+    if kept.len() == SUBMISSIONS_MAX {
+        kept.remove(0);
+    }
+    kept.push(item);
+}

@@ -1,0 +1,362 @@
+//! What a person sees of a run, folded from its events: phase, agents, ballot, approvals, delivery,
+//! pipeline, usage and timeline. It knows no terminal, no HTML and no clock; the lines on a terminal,
+//! the dashboard, the web page and `massgen logs show` are renderings of it. Its size is bounded,
+//! however long the run is.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::error::ExitStatus;
+use crate::event::{DeliveryEvent, Event, ModelEvent, RunEvent, ToolEvent};
+use crate::id::AgentId;
+use crate::permissions::grant::Phase;
+use crate::run_view::agent::AgentView;
+use crate::run_view::approvals::PendingApproval;
+use crate::run_view::ballot::BallotView;
+use crate::run_view::delivery::DeliveryView;
+use crate::run_view::overview::{RunOverview, RunPhase, SandboxNote};
+use crate::run_view::pipeline::PipelineStages;
+use crate::run_view::timeline::Timeline;
+use crate::spending::totals::{RequestTotals, UsageTotals};
+
+pub mod agent;
+pub mod approvals;
+pub mod ballot;
+pub mod delivery;
+pub mod overview;
+pub mod pipeline;
+pub mod timeline;
+pub mod transcript;
+
+/// Maximum number of warnings that are kept; later ones are counted.
+pub const WARNINGS_MAX: usize = 200;
+
+/// A part of the view that changes on its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ViewSection {
+    /// Task, phase, warnings and end: [`RunOverview`].
+    Run,
+    /// The agent at this index: [`AgentView`].
+    Agent(usize),
+    /// Answers, votes and winner: [`BallotView`].
+    Ballot,
+    /// The approvals that wait for the user: a list of [`PendingApproval`].
+    Approvals,
+    /// The final answer and the delivered files: [`DeliveryView`].
+    Delivery,
+    /// The stages of a pipeline: [`PipelineStages`].
+    Pipeline,
+    /// The usage of each agent, model and phase.
+    Usage,
+    /// What each agent did when: [`Timeline`].
+    Timeline,
+}
+
+impl ViewSection {
+    /// Returns the name of the section: `run`, `agents/0` and so on.
+    pub fn name(self) -> String {
+        match self {
+            ViewSection::Run => "run".to_owned(),
+            ViewSection::Agent(index) => format!("agents/{index}"),
+            ViewSection::Ballot => "ballot".to_owned(),
+            ViewSection::Approvals => "approvals".to_owned(),
+            ViewSection::Delivery => "delivery".to_owned(),
+            ViewSection::Pipeline => "pipeline".to_owned(),
+            ViewSection::Usage => "usage".to_owned(),
+            ViewSection::Timeline => "timeline".to_owned(),
+        }
+    }
+}
+
+/// Where an event stands in its run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventPosition {
+    /// The number of the event, such as its line in the event log. It never decreases.
+    pub seq: u64,
+    /// The time since the start of the run, in milliseconds.
+    pub elapsed_ms: u64,
+}
+
+/// The view of a run, as its events so far make it.
+#[derive(Clone, Debug, Default)]
+pub struct RunView {
+    run: RunOverview,
+    agents: Vec<AgentView>,
+    ballot: BallotView,
+    approvals: Vec<PendingApproval>,
+    delivery: DeliveryView,
+    pipeline: PipelineStages,
+    usage: UsageTotals,
+    timeline: Timeline,
+    /// The number of the event that changed each section last.
+    changed: BTreeMap<ViewSection, u64>,
+}
+
+/// The requests of an agent to a model in a phase, as the section `usage` lists them.
+#[derive(Serialize)]
+struct UsageRow<'v> {
+    agent: &'v AgentId,
+    model: &'v str,
+    phase: Phase,
+    #[serde(flatten)]
+    totals: &'v RequestTotals,
+}
+
+impl RunView {
+    /// Folds one event into the view.
+    pub fn apply(&mut self, event: &Event, at: EventPosition) {
+        self.run.elapsed_ms = at.elapsed_ms;
+        event.add_to_totals(&mut self.usage);
+        match event {
+            Event::Run(event) => self.apply_run_event(event, at),
+            Event::Model(_) => {}
+            Event::Tool(event) => self.apply_tool_event(event, at),
+            Event::Coordination(event) => {
+                if self.ballot.apply(event, at) {
+                    self.mark_changed(ViewSection::Ballot, at);
+                }
+            }
+            Event::Delivery(event) => self.apply_delivery_event(event, at),
+            Event::Pipeline(event) => {
+                self.pipeline.apply(event);
+                self.mark_changed(ViewSection::Pipeline, at);
+            }
+        }
+        self.apply_to_agents(event, at);
+        if self.timeline.apply(event, at) {
+            self.mark_changed(ViewSection::Timeline, at);
+        }
+    }
+
+    /// Returns the task, the phase and the end of the run.
+    pub fn run(&self) -> &RunOverview {
+        &self.run
+    }
+
+    /// Returns the agents, in the order of the config.
+    pub fn agents(&self) -> &[AgentView] {
+        &self.agents
+    }
+
+    /// Returns the agent with this id.
+    pub fn agent(&self, id: &AgentId) -> Option<&AgentView> {
+        self.agents.iter().find(|agent| agent.id == *id)
+    }
+
+    /// Returns the position of the agent with this id in the config.
+    pub fn agent_index(&self, id: &AgentId) -> Option<usize> {
+        self.agents.iter().position(|agent| agent.id == *id)
+    }
+
+    /// Returns the answers, the votes and the winner.
+    pub fn ballot(&self) -> &BallotView {
+        &self.ballot
+    }
+
+    /// Returns the approvals that wait for the user, oldest first.
+    pub fn approvals(&self) -> &[PendingApproval] {
+        &self.approvals
+    }
+
+    /// Returns the final answer and the delivered files.
+    pub fn delivery(&self) -> &DeliveryView {
+        &self.delivery
+    }
+
+    /// Returns the stages of a pipeline; there are none in a run without one.
+    pub fn pipeline(&self) -> &PipelineStages {
+        &self.pipeline
+    }
+
+    /// Returns what the run used so far.
+    pub fn usage(&self) -> &UsageTotals {
+        &self.usage
+    }
+
+    /// Returns what each agent did when.
+    pub fn timeline(&self) -> &Timeline {
+        &self.timeline
+    }
+
+    /// Returns the sections that changed after the event with the number `seq`, in order.
+    pub fn sections_changed_after(&self, seq: u64) -> impl Iterator<Item = ViewSection> + '_ {
+        let changed = self.changed.iter();
+        changed.filter_map(move |(section, last)| (*last > seq).then_some(*section))
+    }
+
+    /// Returns a section as JSON; `None` for an agent that does not exist.
+    pub fn section_json(&self, section: ViewSection) -> Option<Value> {
+        let value = match section {
+            ViewSection::Run => serde_json::to_value(&self.run),
+            ViewSection::Agent(index) => serde_json::to_value(self.agents.get(index)?),
+            ViewSection::Ballot => serde_json::to_value(&self.ballot),
+            ViewSection::Approvals => serde_json::to_value(&self.approvals),
+            ViewSection::Delivery => serde_json::to_value(&self.delivery),
+            ViewSection::Pipeline => serde_json::to_value(&self.pipeline),
+            ViewSection::Usage => serde_json::to_value(self.usage_rows()),
+            ViewSection::Timeline => serde_json::to_value(&self.timeline),
+        };
+        value.ok()
+    }
+
+    fn usage_rows(&self) -> Vec<UsageRow<'_>> {
+        let rows = self.usage.entries().map(|(key, totals)| UsageRow {
+            agent: &key.agent,
+            model: &key.model,
+            phase: key.phase,
+            totals,
+        });
+        rows.collect()
+    }
+
+    fn mark_changed(&mut self, section: ViewSection, at: EventPosition) {
+        self.changed.insert(section, at.seq);
+    }
+
+    fn warn(&mut self, message: &str, at: EventPosition) {
+        if self.run.warnings.len() < WARNINGS_MAX {
+            self.run.warnings.push(message.to_owned());
+        } else {
+            self.run.more_warnings = self.run.more_warnings.saturating_add(1);
+        }
+        self.mark_changed(ViewSection::Run, at);
+    }
+
+    fn apply_run_event(&mut self, event: &RunEvent, at: EventPosition) {
+        match event {
+            RunEvent::RunStarted {
+                question,
+                agents,
+                attempt,
+            } => self.start_attempt(question, agents, *attempt, at),
+            RunEvent::LimitMet { agent, limit } => match agent {
+                Some(agent) => self.warn(&format!("{agent} reached its limit: {limit}"), at),
+                None => self.warn(limit, at),
+            },
+            RunEvent::AttemptRestarted { reason, .. } => {
+                self.warn(&format!("the agents start again: {reason}"), at);
+            }
+            RunEvent::SandboxSelected {
+                agents,
+                by,
+                leaves_open,
+            } => self.run.add_sandbox(SandboxNote {
+                agents: agents.clone(),
+                isolation: by.to_string(),
+                leaves_open: leaves_open.clone(),
+            }),
+            RunEvent::CoordinationStopped { .. } => self.run.is_stopped = true,
+            RunEvent::Warning { message } => self.warn(message, at),
+            RunEvent::RunEnded { status, summary } => self.end(*status, summary, at),
+        }
+        self.mark_changed(ViewSection::Run, at);
+    }
+
+    /// Starts an attempt: its ballot is empty. The agents of an earlier attempt keep their history;
+    /// the next stage of a pipeline has agents of its own.
+    fn start_attempt(
+        &mut self,
+        task: &Arc<str>,
+        agents: &[AgentId],
+        attempt: u32,
+        at: EventPosition,
+    ) {
+        self.run.start(task, agents, attempt);
+        let mut previous = std::mem::take(&mut self.agents);
+        for id in agents {
+            let known = previous.iter().position(|agent| agent.id == *id);
+            let agent = known.map(|index| previous.swap_remove(index));
+            let mut agent = agent.unwrap_or_else(|| AgentView::new(id.clone()));
+            agent.start_attempt(at);
+            self.agents.push(agent);
+        }
+        self.ballot = BallotView::new(agents);
+        self.approvals.clear();
+        self.delivery = DeliveryView::default();
+        self.changed
+            .retain(|section, _| !matches!(section, ViewSection::Agent(_)));
+        for index in 0..self.agents.len() {
+            self.mark_changed(ViewSection::Agent(index), at);
+        }
+        for section in [
+            ViewSection::Ballot,
+            ViewSection::Approvals,
+            ViewSection::Delivery,
+        ] {
+            self.mark_changed(section, at);
+        }
+    }
+
+    fn end(&mut self, status: ExitStatus, summary: &str, at: EventPosition) {
+        self.run.end(status, summary);
+        self.approvals.clear();
+        self.mark_changed(ViewSection::Approvals, at);
+        for index in 0..self.agents.len() {
+            if let Some(agent) = self.agents.get_mut(index) {
+                agent.stop(at);
+            }
+            self.mark_changed(ViewSection::Agent(index), at);
+        }
+    }
+
+    fn apply_tool_event(&mut self, event: &ToolEvent, at: EventPosition) {
+        if let ToolEvent::Approval { .. } = event {
+            approvals::apply(&mut self.approvals, event, at);
+            self.mark_changed(ViewSection::Approvals, at);
+        } else if let ToolEvent::ServerProgress { server, text } = event {
+            self.run.server_progress = Some(format!("{server}: {text}"));
+            self.mark_changed(ViewSection::Run, at);
+        }
+    }
+
+    fn apply_delivery_event(&mut self, event: &DeliveryEvent, at: EventPosition) {
+        let before = self.run.phase;
+        self.run.phase = match event {
+            DeliveryEvent::FinalStarted { .. } => RunPhase::Presenting,
+            DeliveryEvent::FinalAnswer { .. } => RunPhase::Delivering,
+            DeliveryEvent::Delivered { .. }
+            | DeliveryEvent::Checking { .. }
+            | DeliveryEvent::Checked { .. } => before,
+        };
+        if self.run.phase != before {
+            self.mark_changed(ViewSection::Run, at);
+        }
+        if self.delivery.apply(event) {
+            self.mark_changed(ViewSection::Delivery, at);
+        }
+    }
+
+    /// Folds the event into the agent that it is about, and into those whose votes it voids.
+    fn apply_to_agents(&mut self, event: &Event, at: EventPosition) {
+        let voided = ballot::voided_voters(event);
+        for index in 0..self.agents.len() {
+            let Some(agent) = self.agents.get_mut(index) else {
+                return;
+            };
+            let is_subject = event.agent() == Some(&agent.id);
+            if is_subject {
+                agent.apply(event, at);
+                agent.usage = self.usage.agent(&agent.id);
+            }
+            let is_voided = voided.contains(&agent.id);
+            if is_voided {
+                agent.vote = None;
+            }
+            if is_subject || is_voided {
+                self.mark_changed(ViewSection::Agent(index), at);
+                if let Event::Model(ModelEvent::ModelRequestFinished { .. }) = event {
+                    self.mark_changed(ViewSection::Usage, at);
+                    self.mark_changed(ViewSection::Run, at);
+                }
+            }
+        }
+        self.run.usage = self.usage.run();
+        self.run.tool_calls = self.usage.tool_calls();
+    }
+}
+
+#[cfg(test)]
+mod tests;

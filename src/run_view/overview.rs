@@ -1,0 +1,111 @@
+//! The run as a whole: its task, phase, usage, warnings and end.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::error::ExitStatus;
+use crate::id::AgentId;
+use crate::spending::totals::RequestTotals;
+
+/// How far a run is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunPhase {
+    /// No agent works yet.
+    #[default]
+    Starting,
+    /// The agents work, answer and vote.
+    Coordinating,
+    /// The winner presents the final answer.
+    Presenting,
+    /// The final answer is there; its files are checked, reviewed and delivered.
+    Delivering,
+    /// The run has ended.
+    Ended,
+}
+
+impl RunPhase {
+    /// Returns the phase in one word for people.
+    pub fn word(self) -> &'static str {
+        match self {
+            RunPhase::Starting => "starting",
+            RunPhase::Coordinating => "coordinating",
+            RunPhase::Presenting => "presenting",
+            RunPhase::Delivering => "delivering",
+            RunPhase::Ended => "ended",
+        }
+    }
+}
+
+/// The run as a whole.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct RunOverview {
+    /// The task as the agents read it.
+    pub task: Arc<str>,
+    /// The agents, in the order of the config.
+    pub agents: Vec<AgentId>,
+    /// The attempt, from 1; 0 before the first one starts.
+    pub attempt: u32,
+    /// How far the run is.
+    pub phase: RunPhase,
+    /// Whether the coordination was stopped early.
+    pub is_stopped: bool,
+    /// How the process ends; `None` before the end.
+    pub status: Option<ExitStatus>,
+    /// The outcome in one sentence; `None` before the end.
+    pub summary: Option<String>,
+    /// When the last event happened, in milliseconds after the start.
+    pub elapsed_ms: u64,
+    /// What all requests used.
+    pub usage: RequestTotals,
+    /// The number of tool calls, without answers and votes.
+    pub tool_calls: u64,
+    /// The first warnings.
+    pub warnings: Vec<String>,
+    /// The number of warnings after those.
+    pub more_warnings: u64,
+    /// How the commands of the agents are isolated.
+    pub sandbox: Vec<SandboxNote>,
+    /// The last progress message of an MCP server.
+    pub server_progress: Option<String>,
+}
+
+/// How the commands of some agents are isolated.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SandboxNote {
+    /// The agents.
+    pub agents: Vec<AgentId>,
+    /// The sandbox.
+    pub isolation: String,
+    /// What it does not protect, one item each.
+    pub leaves_open: Vec<String>,
+}
+
+impl RunOverview {
+    /// Starts an attempt.
+    pub(super) fn start(&mut self, task: &Arc<str>, agents: &[AgentId], attempt: u32) {
+        self.task = Arc::clone(task);
+        self.agents = agents.to_vec();
+        self.attempt = attempt;
+        self.phase = RunPhase::Coordinating;
+        self.is_stopped = false;
+        self.status = None;
+        self.summary = None;
+    }
+
+    /// Adds how commands are isolated; each attempt reports it again.
+    pub(super) fn add_sandbox(&mut self, note: SandboxNote) {
+        if !self.sandbox.contains(&note) {
+            self.sandbox.push(note);
+        }
+    }
+
+    /// Ends the run.
+    pub(super) fn end(&mut self, status: ExitStatus, summary: &str) {
+        self.phase = RunPhase::Ended;
+        self.status = Some(status);
+        self.summary = Some(summary.to_owned());
+        self.server_progress = None;
+    }
+}

@@ -1,0 +1,117 @@
+//! The stages of a pipeline of roles, over its iterations.
+
+use serde::Serialize;
+
+use crate::event::PipelineEvent;
+use crate::id::AgentId;
+
+/// Maximum number of stages that are kept, over all iterations; the oldest go first.
+pub const STAGES_MAX: usize = 500;
+
+/// The stages that have begun, in order.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct PipelineStages {
+    /// The stages.
+    pub stages: Vec<StageView>,
+    /// The number of stages in each iteration.
+    pub stage_count: usize,
+}
+
+/// The work of one role in one iteration.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct StageView {
+    /// The iteration, from 1.
+    pub iteration: u32,
+    /// The stage, from 1.
+    pub stage: usize,
+    /// The role; instances of a replicated role have a number after its name.
+    pub role: String,
+    /// The agents of the role.
+    pub agents: Vec<AgentId>,
+    /// How far it is.
+    #[serde(flatten)]
+    pub progress: StageProgress,
+}
+
+/// How far a stage is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum StageProgress {
+    /// The role works.
+    Working,
+    /// Its work was merged.
+    Merged {
+        /// The merge commit.
+        commit: String,
+        /// The number of files that the role changed.
+        files: usize,
+    },
+    /// Its work was rejected.
+    Rejected {
+        /// The reason.
+        reason: String,
+        /// The attempt that was rejected, from 1.
+        attempt: u32,
+        /// The maximum number of attempts.
+        attempts_max: u32,
+    },
+}
+
+impl PipelineStages {
+    /// Folds an event into the view.
+    pub(super) fn apply(&mut self, event: &PipelineEvent) {
+        match event {
+            PipelineEvent::Works {
+                iteration,
+                role,
+                stage,
+                stages,
+                agents,
+            } => {
+                self.stage_count = *stages;
+                if self.stages.len() == STAGES_MAX {
+                    self.stages.remove(0);
+                }
+                self.stages.push(StageView {
+                    iteration: *iteration,
+                    stage: *stage,
+                    role: role.clone(),
+                    agents: agents.clone(),
+                    progress: StageProgress::Working,
+                });
+            }
+            PipelineEvent::Merged {
+                role,
+                commit,
+                files,
+                ..
+            } => self.set_progress(
+                role,
+                StageProgress::Merged {
+                    commit: commit.clone(),
+                    files: *files,
+                },
+            ),
+            PipelineEvent::Refused {
+                role,
+                reason,
+                tried,
+                tries_max,
+            } => self.set_progress(
+                role,
+                StageProgress::Rejected {
+                    reason: reason.clone(),
+                    attempt: *tried,
+                    attempts_max: *tries_max,
+                },
+            ),
+        }
+    }
+
+    fn set_progress(&mut self, role: &str, progress: StageProgress) {
+        let mut stages = self.stages.iter_mut().rev();
+        if let Some(stage) = stages.find(|stage| stage.role == role) {
+            stage.progress = progress;
+        }
+    }
+}

@@ -1,0 +1,387 @@
+//! Tests of the view of a run: events as a log writes them, and what the view makes of them.
+
+use serde_json::json;
+
+use super::*;
+use crate::run_view::agent::{AgentActivity, CALLS_MAX, ToolCallOutcome};
+use crate::run_view::ballot::WinnerReason;
+use crate::run_view::transcript::{EntryKind, TRANSCRIPT_BYTES_MAX};
+
+/// Time between two events, in milliseconds.
+const STEP_MS: u64 = 10;
+
+/// Folds events, each [`STEP_MS`] after the one before it.
+fn fold(events: &[Value]) -> RunView {
+    let mut view = RunView::default();
+    for (seq, event) in (1..).zip(events) {
+        apply(&mut view, seq, event);
+    }
+    view
+}
+
+#[track_caller]
+fn apply(view: &mut RunView, seq: u64, event: &Value) {
+    let event: Event = serde_json::from_value(event.clone()).unwrap();
+    let elapsed_ms = seq * STEP_MS;
+    view.apply(&event, EventPosition { seq, elapsed_ms });
+}
+
+fn started(agents: &[&str]) -> Value {
+    json!({"type": "run_started", "question": "why?", "agents": agents, "attempt": 1})
+}
+
+fn requested(agent: &str) -> Value {
+    json!({"type": "model_request_started", "agent": agent, "model": "m"})
+}
+
+fn finished(agent: &str) -> Value {
+    json!({"type": "model_request_finished", "agent": agent, "model": "m", "phase": "coordination",
+        "input_tokens": 100, "cached_tokens": 0, "cache_write_tokens": 0, "output_tokens": 20,
+        "reasoning_tokens": 0, "cost_usd": null, "elapsed_ms": 7})
+}
+
+fn text(agent: &str, text: &str) -> Value {
+    json!({"type": "text", "agent": agent, "text": text})
+}
+
+fn called(agent: &str, id: &str, denied: Option<&str>) -> Value {
+    json!({"type": "tool_called", "agent": agent, "call_id": id, "tool": "write_file",
+        "arguments": "{\"path\":\"f\"}", "denied": denied, "rule": denied.map(|_| "outside")})
+}
+
+fn returned(agent: &str, id: &str, success: bool) -> Value {
+    json!({"type": "tool_finished", "agent": agent, "call_id": id, "tool": "write_file",
+        "success": success, "denied": false, "summary": "wrote 3 bytes", "elapsed_ms": 4})
+}
+
+fn approval(agent: &str, answer: Option<&str>) -> Value {
+    json!({"type": "approval", "agent": agent, "call_id": "c", "tool": "execute_command",
+        "deeds": ["run `rm x`"], "reason": "a rule", "answer": answer})
+}
+
+fn answered(agent: &str, label: &str, verdict: Option<&str>) -> Value {
+    let check = |verdict| {
+        json!({"checks": [{"check": "tests", "need": "required", "verdict": verdict,
+            "how": "exit status 1", "elapsed_ms": 5}], "changes": null})
+    };
+    json!({"type": "answered", "agent": agent, "label": label, "content": "text",
+        "snapshot": "/s", "evidence": verdict.map(check)})
+}
+
+fn voted(agent: &str, candidate: &str, label: &str) -> Value {
+    json!({"type": "voted", "agent": agent, "candidate": candidate, "label": label, "reason": "r"})
+}
+
+fn winner(agent: &str, label: &str, votes: &[(&str, u32)]) -> Value {
+    json!({"type": "winner_selected", "agent": agent, "label": label, "votes": votes})
+}
+
+#[test]
+fn the_state_of_an_agent_follows_its_events() {
+    #[track_caller]
+    fn check(events: &[Value], expected: &str) {
+        let mut all = vec![started(&["a", "b"])];
+        all.extend_from_slice(events);
+        let view = fold(&all);
+        assert_eq!(view.agents()[0].state_text(), expected, "{events:?}");
+        assert_eq!(view.agents()[1].state_text(), "idle", "{events:?}");
+    }
+    let retrying = json!({"type": "retrying", "agent": "a", "reason": "busy", "wait_ms": 1200});
+    let limited = json!({"type": "rate_limited", "agent": "a", "reason": "3/min", "wait_ms": 900});
+    let reasoning = json!({"type": "reasoning", "agent": "a", "text": "hm"});
+    let checking = json!({"type": "checking", "agent": "a", "check": "tests"});
+    let dropped =
+        json!({"type": "dropped_out", "agent": "a", "reason": "no key", "timed_out": false});
+    let voided = json!({"type": "votes_voided", "voters": ["a"]});
+    let ended = json!({"type": "run_ended", "status": "delivered", "summary": "s"});
+    check(&[], "idle");
+    check(&[requested("a")], "waits for its model");
+    check(&[requested("a"), text("a", "x")], "writes");
+    check(&[requested("a"), reasoning], "reasons");
+    check(&[requested("a"), text("a", "x"), finished("a")], "idle");
+    check(&[requested("a"), retrying], "retries in 2 s");
+    check(&[requested("a"), limited], "rate limited for 1 s");
+    check(&[called("a", "1", None)], "runs write_file");
+    check(&[called("a", "1", Some("no"))], "idle");
+    check(&[called("a", "1", None), returned("a", "1", true)], "idle");
+    check(
+        &[
+            called("a", "1", None),
+            called("a", "2", None),
+            returned("a", "2", true),
+        ],
+        "runs write_file",
+    );
+    check(
+        &[approval("a", None)],
+        "asks for approval of execute_command",
+    );
+    check(&[approval("a", None), approval("a", Some("once"))], "idle");
+    check(&[checking], "is checked by tests");
+    check(&[answered("a", "agent1.1", None)], "answered agent1.1");
+    check(&[voted("a", "b", "agent2.1")], "voted for agent2.1");
+    check(&[voted("a", "b", "agent2.1"), voided], "idle");
+    check(&[dropped.clone(), finished("a")], "dropped out: no key");
+    check(&[dropped, ended.clone()], "dropped out: no key");
+    check(&[requested("a"), text("a", "x"), ended], "idle");
+}
+
+#[test]
+fn calls_have_an_outcome_and_only_the_last_are_kept() {
+    let mut view = fold(&[
+        started(&["a"]),
+        called("a", "1", None),
+        called("a", "2", None),
+        called("a", "3", Some("outside your paths")),
+        returned("a", "2", false),
+        returned("a", "1", true),
+    ]);
+    let outcomes: Vec<&ToolCallOutcome> =
+        view.agents()[0].calls.iter().map(|c| &c.outcome).collect();
+    let summary = || "wrote 3 bytes".to_owned();
+    let denied = ToolCallOutcome::Denied {
+        reason: "outside your paths".to_owned(),
+        rule: Some("outside".to_owned()),
+    };
+    assert_eq!(
+        outcomes,
+        [
+            &ToolCallOutcome::Succeeded { summary: summary() },
+            &ToolCallOutcome::Failed { summary: summary() },
+            &denied
+        ]
+    );
+    for seq in 10..1000 {
+        apply(&mut view, seq, &called("a", "n", None));
+    }
+    assert_eq!(view.agents()[0].calls.len(), CALLS_MAX);
+}
+
+#[test]
+fn what_an_agent_says_is_kept_up_to_a_limit() {
+    let mut view = fold(&[started(&["a"]), requested("a")]);
+    let line = format!("{}é\n", "x".repeat(997));
+    for seq in 3..2000 {
+        apply(&mut view, seq, &text("a", &line));
+    }
+    let agent = &view.agents()[0];
+    assert_eq!(agent.speech.length, 1997 * 1000);
+    assert!(agent.speech.text.len() <= 16 * 1024);
+    assert_eq!(agent.speech.last_lines(2), [line.trim_end(); 2]);
+    let kept: usize = agent.transcript.entries().map(|e| e.text.len()).sum();
+    assert!(
+        kept <= TRANSCRIPT_BYTES_MAX && kept > TRANSCRIPT_BYTES_MAX / 2,
+        "{kept}"
+    );
+    assert!(agent.transcript.dropped() > 0);
+}
+
+#[test]
+fn a_transcript_joins_the_pieces_of_a_reply_and_separates_replies() {
+    let view = fold(&[
+        started(&["a"]),
+        requested("a"),
+        text("a", "one "),
+        text("a", "two"),
+        finished("a"),
+        requested("a"),
+        text("a", "three"),
+        called("a", "1", Some("no")),
+    ]);
+    let entries: Vec<(EntryKind, &str)> = view.agents()[0]
+        .transcript
+        .entries()
+        .map(|entry| (entry.kind, entry.text.as_str()))
+        .collect();
+    assert_eq!(
+        entries,
+        [
+            (EntryKind::Text, "one two"),
+            (EntryKind::Text, "three"),
+            (EntryKind::Call, "write_file {\"path\":\"f\"}"),
+            (EntryKind::Denial, "no"),
+        ]
+    );
+}
+
+#[test]
+fn the_winner_has_a_reason() {
+    #[track_caller]
+    fn check(events: &[Value], expected: WinnerReason) {
+        let mut all = vec![started(&["a", "b", "c"])];
+        all.extend_from_slice(events);
+        let view = fold(&all);
+        assert_eq!(view.ballot().winner.as_ref().unwrap().reason, expected);
+    }
+    let (one, two) = (
+        answered("a", "agent1.1", None),
+        answered("b", "agent2.1", None),
+    );
+    check(
+        &[one.clone(), winner("a", "agent1.1", &[("a", 2)])],
+        WinnerReason::OnlyAnswer,
+    );
+    check(
+        &[
+            one.clone(),
+            two.clone(),
+            winner("b", "agent2.1", &[("a", 0), ("b", 2)]),
+        ],
+        WinnerReason::MostVotes,
+    );
+    check(
+        &[
+            one,
+            two.clone(),
+            winner("a", "agent1.1", &[("a", 1), ("b", 1)]),
+        ],
+        WinnerReason::FirstOfTie,
+    );
+    check(
+        &[
+            answered("a", "agent1.1", Some("failed")),
+            two,
+            winner("b", "agent2.1", &[("a", 1), ("b", 1)]),
+        ],
+        WinnerReason::PassedChecks,
+    );
+    check(
+        &[
+            answered("a", "agent1.1", Some("failed")),
+            answered("b", "agent2.1", Some("passed")),
+            winner("b", "agent2.1", &[("a", 1), ("b", 2)]),
+        ],
+        WinnerReason::MostVotes,
+    );
+}
+
+#[test]
+fn a_new_answer_replaces_the_earlier_one_and_voids_the_votes_that_the_event_names() {
+    let shown = json!({"type": "answers_shown", "agent": "b", "labels": ["agent1.1"]});
+    let view = fold(&[
+        started(&["a", "b"]),
+        answered("a", "agent1.1", None),
+        shown.clone(),
+        shown,
+        voted("b", "a", "agent1.1"),
+        answered("a", "agent1.2", None),
+        json!({"type": "votes_voided", "voters": ["b"]}),
+    ]);
+    let current: Vec<String> = view
+        .ballot()
+        .current_answers()
+        .map(|answer| answer.label.to_string())
+        .collect();
+    assert_eq!(current, ["agent1.2"]);
+    assert_eq!(view.ballot().answers[0].seen_by.len(), 1);
+    assert_eq!(view.ballot().current_votes().count(), 0);
+    assert!(view.ballot().votes[0].is_void);
+    assert_eq!(view.agents()[1].vote, None);
+}
+
+#[test]
+fn approvals_wait_until_they_are_answered() {
+    let asked = [started(&["a"]), approval("a", None)];
+    let view = fold(&asked);
+    assert_eq!(view.approvals().len(), 1);
+    assert_eq!(view.approvals()[0].effects, ["run `rm x`"]);
+    for answer in ["once", "session", "always", "no", "nobody"] {
+        let mut events = asked.to_vec();
+        events.push(approval("a", Some(answer)));
+        assert!(fold(&events).approvals().is_empty(), "{answer}");
+    }
+}
+
+#[test]
+fn another_attempt_begins_without_answers_and_keeps_what_was_used() {
+    let mut again = started(&["a", "b"]);
+    again["attempt"] = json!(2);
+    let view = fold(&[
+        started(&["a", "b"]),
+        requested("a"),
+        text("a", "x"),
+        finished("a"),
+        answered("a", "agent1.1", None),
+        voted("b", "a", "agent1.1"),
+        again,
+    ]);
+    assert_eq!(view.run().attempt, 2);
+    assert!(view.ballot().answers.is_empty() && view.ballot().votes.is_empty());
+    assert_eq!(view.agents()[0].state_text(), "idle");
+    assert_eq!(view.agents()[0].usage.requests, 1);
+    assert!(view.agents()[0].transcript.entries().len() > 1);
+}
+
+#[test]
+fn sections_that_changed_are_those_that_an_event_touches() {
+    #[track_caller]
+    fn check(event: &Value, expected: &[&str]) {
+        let mut view = fold(&[
+            started(&["a", "b"]),
+            requested("a"),
+            answered("b", "agent2.1", None),
+        ]);
+        apply(&mut view, 4, event);
+        let changed: Vec<String> = view
+            .sections_changed_after(3)
+            .map(ViewSection::name)
+            .collect();
+        assert_eq!(changed, expected, "{event}");
+    }
+    check(&text("a", "x"), &["agents/0"]);
+    check(&finished("a"), &["run", "agents/0", "usage", "timeline"]);
+    check(
+        &voted("a", "b", "agent2.1"),
+        &["agents/0", "ballot", "timeline"],
+    );
+    check(&approval("b", None), &["agents/1", "approvals"]);
+    check(&json!({"type": "warning", "message": "m"}), &["run"]);
+    check(&json!({"type": "delivered", "rows": []}), &["delivery"]);
+    check(
+        &json!({"type": "pipeline", "step": "works", "iteration": 1, "role": "r", "stage": 1,
+            "stages": 2, "agents": ["a"]}),
+        &["pipeline"],
+    );
+}
+
+#[test]
+fn every_section_has_a_json_form() {
+    let view = fold(&[
+        started(&["a"]),
+        requested("a"),
+        text("a", "x"),
+        finished("a"),
+        called("a", "1", None),
+        answered("a", "agent1.1", Some("passed")),
+        approval("a", None),
+    ]);
+    let sections: Vec<ViewSection> = view.sections_changed_after(0).collect();
+    assert!(sections.len() >= 6, "{sections:?}");
+    for section in sections {
+        assert!(view.section_json(section).is_some(), "{section:?}");
+    }
+    assert_eq!(view.section_json(ViewSection::Agent(1)), None);
+    let agent = view.section_json(ViewSection::Agent(0)).unwrap();
+    assert_eq!(agent["activity"]["state"], "waiting_for_approval");
+    assert_eq!(agent["activity"]["detail"], "execute_command");
+    assert_eq!(agent["calls"][0]["outcome"], "running");
+    assert_eq!(agent["usage"]["input_tokens"], 100);
+    let run = view.section_json(ViewSection::Run).unwrap();
+    assert_eq!(run["phase"], "coordinating");
+    let usage = view.section_json(ViewSection::Usage).unwrap();
+    assert_eq!(usage[0]["phase"], "coordination");
+    assert_eq!(usage[0]["requests"], 1);
+}
+
+#[test]
+fn a_running_state_carries_no_stale_time() {
+    let view = fold(&[
+        started(&["a"]),
+        requested("a"),
+        text("a", "x"),
+        text("a", "y"),
+    ]);
+    assert_eq!(view.agents()[0].activity, AgentActivity::Writing);
+    assert_eq!(view.agents()[0].since_ms, 3 * STEP_MS);
+    assert_eq!(view.run().elapsed_ms, 4 * STEP_MS);
+}

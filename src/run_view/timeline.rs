@@ -1,0 +1,158 @@
+//! What each agent did when: spans for requests, tool calls, checks and waits, and marks for answers
+//! and votes. Each agent has a lane; its oldest spans go first when it is full.
+
+use std::collections::VecDeque;
+
+use serde::Serialize;
+
+use crate::event::{CoordinationEvent, DeliveryEvent, Event, ModelEvent, ToolEvent};
+use crate::id::AgentId;
+use crate::run_view::EventPosition;
+use crate::text::single_line;
+
+/// Maximum number of spans in a lane.
+pub const SPANS_MAX: usize = 1_000;
+/// Maximum length of the label of a span, in characters.
+const LABEL_CHARS_MAX: usize = 80;
+
+/// All lanes, in the order in which the agents first did something.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Timeline {
+    lanes: Vec<TimelineLane>,
+}
+
+/// The lane of an agent.
+#[derive(Clone, Debug, Serialize)]
+pub struct TimelineLane {
+    /// The agent.
+    pub agent: AgentId,
+    /// Its spans, in the order of their ends.
+    pub spans: VecDeque<TimelineSpan>,
+    /// The number of older spans that are not kept.
+    pub dropped: u64,
+}
+
+/// Something that an agent did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TimelineSpan {
+    /// What it is.
+    pub kind: SpanKind,
+    /// The start, in milliseconds after the start of the run.
+    pub from_ms: u64,
+    /// The end; equal to the start for an answer or a vote.
+    pub to_ms: u64,
+    /// The model, tool, check or answer.
+    pub label: String,
+}
+
+/// What a span is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SpanKind {
+    /// A request to a model.
+    Model,
+    /// A tool call.
+    Tool,
+    /// A tool call that was denied.
+    Denied,
+    /// A wait before a retry, or because of a rate limit.
+    Wait,
+    /// A check of the agent's work.
+    Check,
+    /// An answer.
+    Answer,
+    /// A vote.
+    Vote,
+}
+
+impl Timeline {
+    /// Returns the lanes.
+    pub fn lanes(&self) -> &[TimelineLane] {
+        &self.lanes
+    }
+
+    /// Folds an event into the timeline. Returns whether it changed.
+    pub(super) fn apply(&mut self, event: &Event, at: EventPosition) -> bool {
+        let (Some(agent), Some(span)) = (event.agent(), span_of(event, at.elapsed_ms)) else {
+            return false;
+        };
+        let lane = self.lane(agent);
+        if let Some(lane) = lane {
+            if lane.spans.len() == SPANS_MAX {
+                lane.spans.pop_front();
+                lane.dropped = lane.dropped.saturating_add(1);
+            }
+            lane.spans.push_back(span);
+        }
+        true
+    }
+
+    fn lane(&mut self, agent: &AgentId) -> Option<&mut TimelineLane> {
+        if !self.lanes.iter().any(|lane| lane.agent == *agent) {
+            self.lanes.push(TimelineLane {
+                agent: agent.clone(),
+                spans: VecDeque::new(),
+                dropped: 0,
+            });
+        }
+        self.lanes.iter_mut().find(|lane| lane.agent == *agent)
+    }
+}
+
+/// Returns the span that `event` ends at `now`, in milliseconds after the start of the run.
+fn span_of(event: &Event, now: u64) -> Option<TimelineSpan> {
+    let span = |kind, from_ms: u64, to_ms: u64, label: &str| {
+        Some(TimelineSpan {
+            kind,
+            from_ms,
+            to_ms,
+            label: single_line(label, LABEL_CHARS_MAX),
+        })
+    };
+    let ended =
+        |kind, elapsed_ms: u64, label: &str| span(kind, now.saturating_sub(elapsed_ms), now, label);
+    match event {
+        Event::Model(ModelEvent::ModelRequestFinished {
+            model, elapsed_ms, ..
+        }) => ended(SpanKind::Model, *elapsed_ms, model),
+        Event::Model(
+            ModelEvent::Retrying {
+                reason, wait_ms, ..
+            }
+            | ModelEvent::RateLimited {
+                reason, wait_ms, ..
+            },
+        ) => span(SpanKind::Wait, now, now.saturating_add(*wait_ms), reason),
+        Event::Tool(ToolEvent::ToolFinished {
+            tool, elapsed_ms, ..
+        }) => ended(SpanKind::Tool, *elapsed_ms, tool),
+        Event::Tool(
+            ToolEvent::ToolCalled {
+                tool,
+                denied: Some(_),
+                ..
+            }
+            | ToolEvent::NativeToolCall {
+                tool,
+                denied: Some(_),
+                ..
+            },
+        ) => ended(SpanKind::Denied, 0, tool),
+        Event::Tool(ToolEvent::NativeToolCall { tool, .. }) => ended(SpanKind::Tool, 0, tool),
+        Event::Delivery(DeliveryEvent::Checked { finding, .. }) => {
+            ended(SpanKind::Check, finding.elapsed_ms, &finding.check)
+        }
+        Event::Coordination(CoordinationEvent::Answered { label, .. }) => {
+            ended(SpanKind::Answer, 0, &label.to_string())
+        }
+        Event::Coordination(CoordinationEvent::Voted { label, .. }) => {
+            ended(SpanKind::Vote, 0, &label.to_string())
+        }
+        Event::Run(_)
+        | Event::Model(_)
+        | Event::Tool(_)
+        | Event::Delivery(_)
+        | Event::Coordination(_)
+        | Event::Pipeline(_) => None,
+    }
+}
