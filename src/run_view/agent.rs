@@ -13,7 +13,7 @@ use crate::id::{AgentId, AnswerLabel};
 use crate::run_view::EventPosition;
 use crate::run_view::transcript::{EntryKind, Transcript};
 use crate::spending::totals::RequestTotals;
-use crate::text::single_line;
+use crate::text::{count_noun, single_line};
 
 /// Maximum number of tool calls that are kept for an overview.
 pub const CALLS_MAX: usize = 12;
@@ -247,6 +247,10 @@ impl AgentView {
             Event::Delivery(event) => self.apply_delivery_event(event, at),
             Event::Run(RunEvent::LimitMet { limit, .. }) => {
                 self.note(&format!("reached its limit: {limit}"), at);
+            }
+            Event::Run(RunEvent::UserMessagesShown { numbers, .. }) => {
+                let noun = count_noun(numbers.len(), "message");
+                self.note(&format!("reads {noun} of the user"), at);
             }
             Event::Run(_) | Event::Pipeline(_) => {}
         }

@@ -194,7 +194,7 @@ impl BallotView {
                     is_void: false,
                 },
             ),
-            CoordinationEvent::VotesVoided { voters } => self.void_votes(voters),
+            CoordinationEvent::VotesVoided { voters, .. } => self.void_votes(voters),
             CoordinationEvent::AnswersShown { agent, labels } => self.show_answers(agent, labels),
             CoordinationEvent::WinnerSelected {
                 agent,
@@ -262,7 +262,7 @@ impl BallotView {
 
 /// Returns the agents whose votes `event` makes void.
 pub(super) fn voided_voters(event: &Event) -> &[AgentId] {
-    if let Event::Coordination(CoordinationEvent::VotesVoided { voters }) = event {
+    if let Event::Coordination(CoordinationEvent::VotesVoided { voters, .. }) = event {
         voters
     } else {
         &[]

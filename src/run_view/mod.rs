@@ -254,6 +254,14 @@ impl RunView {
                 leaves_open: leaves_open.clone(),
             }),
             RunEvent::CoordinationStopped { .. } => self.run.is_stopped = true,
+            RunEvent::UserMessage {
+                number,
+                agent,
+                text,
+            } => self.run.add_message(*number, agent.as_ref(), text),
+            RunEvent::UserMessagesShown { agent, numbers } => {
+                self.run.show_messages(agent, numbers);
+            }
             RunEvent::Warning { message } => self.warn(message, at),
             RunEvent::RunEnded { status, summary } => self.end(*status, summary, at),
         }

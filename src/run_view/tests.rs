@@ -385,3 +385,22 @@ fn a_running_state_carries_no_stale_time() {
     assert_eq!(view.agents()[0].since_ms, 3 * STEP_MS);
     assert_eq!(view.run().elapsed_ms, 4 * STEP_MS);
 }
+
+#[test]
+fn messages_of_the_user_are_kept_with_their_readers() {
+    let shown = |agent: &str, numbers: &[u32]| json!({"type": "user_messages_shown", "agent": agent, "numbers": numbers});
+    let view = fold(&[
+        started(&["a", "b"]),
+        json!({"type": "user_message", "number": 1, "agent": "a", "text": "first"}),
+        json!({"type": "user_message", "number": 2, "agent": null, "text": "second"}),
+        shown("b", &[2]),
+        shown("a", &[1, 2]),
+        shown("a", &[1, 2]),
+    ]);
+    let messages = serde_json::to_value(&view.run.messages).unwrap();
+    let expected = json!([
+        {"number": 1, "agent": "a", "text": "first", "shown_to": ["a"]},
+        {"number": 2, "agent": null, "text": "second", "shown_to": ["b", "a"]},
+    ]);
+    assert_eq!(messages, expected);
+}

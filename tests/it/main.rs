@@ -127,6 +127,7 @@ mod sessions;
 mod single_calls;
 mod stage;
 mod starts;
+mod steering;
 mod store;
 mod telemetry;
 mod tidy;

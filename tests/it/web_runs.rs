@@ -359,3 +359,27 @@ fn of_two_clients_that_answer_only_one_is_heard() {
     assert!(applied.body.contains("created"), "{applied:?}");
     assert_eq!(read(&one, "out/made.txt").as_deref(), Some("made\n"));
 }
+
+#[test]
+fn messages_reach_the_agents() {
+    let slow = answers("yes", "agent1", 1500);
+    let config = team(&[agent("ann", "", &slow)], "");
+    let project = Project::new().file("team.yaml", config);
+    let server = WebServer::start(project, &["--config", "team.yaml"]);
+    let run = server.start_run(&json!({"task": "x"}));
+    let mut page = server.stream(&run, None);
+    page.read_until(|sections| sections.contains_key("agents/0"));
+    let target = format!("/api/runs/{run}/messages");
+    let send = |body: Value| server.post(&target, &body);
+    refused(&send(json!({"text": " "})), 400, "the message is empty");
+    refused(&send(json!({"text": "x", "agent": "bob"})), 400, "bob");
+    refused(&send(json!({"text": "x", "agent": "../x"})), 400, "x");
+    assert_eq!(
+        send(json!({"text": "be brief", "agent": "ann"})).status,
+        200
+    );
+    page.read_to_end();
+    let log = server.get(&format!("/api/runs/{run}/log?limit=1000"));
+    assert!(log.body.contains("be brief"), "{log:?}");
+    refused(&send(json!({"text": "x"})), 409, "no active run");
+}

@@ -107,7 +107,12 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
             RunEvent::Warning { message } => self.warn(message),
             RunEvent::RunEnded { status, summary } => self.show_end(*status, summary, elapsed),
             RunEvent::LimitMet { agent: None, limit } => self.warn(limit),
-            RunEvent::LimitMet { agent: Some(_), .. } | RunEvent::CoordinationStopped { .. } => {}
+            RunEvent::UserMessage { agent, text, .. } => {
+                self.show_user_message(agent.as_ref(), text);
+            }
+            RunEvent::LimitMet { agent: Some(_), .. }
+            | RunEvent::CoordinationStopped { .. }
+            | RunEvent::UserMessagesShown { .. } => {}
         }
     }
 
@@ -124,8 +129,8 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
     }
 
     fn on_coordination_event(&mut self, event: &CoordinationEvent) {
-        if let CoordinationEvent::VotesVoided { voters } = event {
-            self.show_void_votes(voters);
+        if let CoordinationEvent::VotesVoided { voters, message } = event {
+            self.show_void_votes(voters, *message);
         } else if let CoordinationEvent::WinnerSelected {
             agent,
             label,
@@ -318,8 +323,19 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
         self.show_line("commands", style, &text);
     }
 
-    fn show_void_votes(&mut self, voters: &[AgentId]) {
-        let text = format!("{}: new answer", join_with_commas(voters));
+    /// Shows a message of the user to one agent or to all.
+    fn show_user_message(&mut self, to: Option<&AgentId>, text: &str) {
+        let to = to.map_or("all", AgentId::as_str);
+        let text = single_line(text, DEED_CHARS_MAX);
+        self.show_line(&format!("you to {to}"), TextStyle::Strong, &text);
+    }
+
+    fn show_void_votes(&mut self, voters: &[AgentId], message: Option<u32>) {
+        let cause = match message {
+            None => "new answer",
+            Some(_) => "your message",
+        };
+        let text = format!("{}: {cause}", join_with_commas(voters));
         self.show_line("votes void", TextStyle::Faint, &text);
     }
 

@@ -72,6 +72,7 @@ pub(super) fn routes(server: &WebServer) -> Router {
         .route("/runs/{id}/diff", get(review::diff))
         .route("/runs/{id}/delivery", post(review::deliver))
         .route("/runs/{id}/undo", post(review::undo))
+        .route("/runs/{id}/messages", post(run_control::send_message))
         .route("/runs/{id}/stop", post(run_control::stop))
         .route("/browse", post(browse::browse));
     Router::new()

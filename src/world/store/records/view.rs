@@ -202,7 +202,7 @@ impl AttemptProgress {
     }
 
     fn apply_coordination_event(&mut self, event: &CoordinationEvent) {
-        if let CoordinationEvent::VotesVoided { voters } = event {
+        if let CoordinationEvent::VotesVoided { voters, .. } = event {
             for (agent, seat) in &mut self.seats {
                 if voters.contains(agent) {
                     seat.void_vote();
@@ -392,6 +392,7 @@ mod tests {
     fn progress_is_told_and_never_falls() {
         let (a, b) = (answered("a", 0), answered("b", 1));
         let voided = Event::Coordination(CoordinationEvent::VotesVoided {
+            message: None,
             voters: vec![agent("a"), agent("b")],
         });
         let dropped = Event::Coordination(CoordinationEvent::DroppedOut {
