@@ -88,7 +88,7 @@ fn read_events(run: &RunDir, query: &LogQuery) -> Result<Value> {
             break;
         }
         bytes = bytes.saturating_add(entry.json.len());
-        events.extend(serde_json::from_str::<Value>(&entry.json).ok());
+        events.extend(serde_json::from_str::<Value>(&entry.json));
     }
     Ok(json!({"events": events, "has_more": has_more}))
 }
