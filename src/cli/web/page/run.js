@@ -1,0 +1,159 @@
+// One run: its header with task, phase, time, tokens and cost, the tabs of its views, and the
+// overview with one column for each agent.
+
+import { html, nothing } from './vendor/lit-html/lit-html.js';
+import { get } from './api.js';
+import { agentColumns, agentKeys, agentView } from './agents.js';
+import { answersView } from './answers.js';
+import { pending, questionPanel } from './approvals.js';
+import { ballotStrip, votesView } from './ballot.js';
+import { commentBar } from './comments.js';
+import { compareView } from './compare.js';
+import { costView } from './cost.js';
+import { deliveryView } from './delivery.js';
+import { empty, failure, icon, loading, state } from './elements.js';
+import { clock, counted, money, tokens } from './format.js';
+import { onKey } from './keys.js';
+import { logView } from './log.js';
+import { pipelineView } from './pipeline.js';
+import { load } from './redraw.js';
+import { go, runHref } from './router.js';
+import { steeringLine } from './steering.js';
+import { timelineView } from './timeline.js';
+
+/** @typedef {import('./stream.js').RunStream} RunStream */
+/** @typedef {{stream: RunStream, info: import('./types.js').Info, route: import('./router.js').Route}} Context */
+
+const PHASES = ['starting', 'coordinating', 'presenting', 'delivering', 'ended'];
+/** Number of characters of the task that the header shows before it is unfolded. */
+const TASK_CHARS = 180;
+
+/** The views of a run: path, name and the second key after `g`. @type {[string, string, string][]} */
+const VIEWS = [['', 'Overview', 'o'], ['answers', 'Answers', 'a'], ['diff', 'Diff', 'd'], ['delivery', 'Delivery', 'y'], ['votes', 'Votes', 'v'],
+  ['timeline', 'Timeline', 't'], ['cost', 'Cost', 'c'], ['pipeline', 'Pipeline', 'p'], ['log', 'Log', 'l']];
+
+/** The state of a run in a word. @param {RunStream} stream */
+function runState(stream) {
+  const { run } = stream;
+  if (!run) return nothing;
+  if (run.phase === 'ended') return state(run.status === 'delivered' ? 'done' : 'bad', (run.status ?? 'ended').replaceAll('_', ' '));
+  if (stream.state === 'ended') return state('wait', 'interrupted');
+  if (pending(stream).length) return state('ask', 'waits for you');
+  return state('work', run.is_stopped ? 'stopping' : run.phase);
+}
+
+/** @param {RunStream} stream */
+function connection(stream) {
+  if (stream.state === 'broken') return html`<span class="state tone-wait" role="status">${icon('wait')} connection lost, trying again</span>`;
+  return stream.state === 'paused' ? html`<span class="muted">paused while hidden</span>` : nothing;
+}
+
+/** @param {RunStream} stream */
+function phases(stream) {
+  const at = PHASES.indexOf(stream.run?.phase ?? 'starting');
+  return html`<ol class="phases" aria-label="Phases">${PHASES.map((phase, index) => html`<li class=${index < at ? 'past' : index === at ? 'here' : ''}
+    aria-current=${index === at ? 'step' : nothing}>${phase}</li>`)}</ol>`;
+}
+
+/** @param {Context} context */
+function costMeter({ stream, info }) {
+  const { usage } = /** @type {import('./types.js').RunSection} */ (stream.run);
+  const names = [...(stream.run?.agents ?? [])].join(' ');
+  const team = info.teams.find((one) => one.agents.map(({ id }) => id).join(' ') === names);
+  const most = Number(String(team?.max_cost_usd ?? '').replace('$', '')) || 0;
+  const text = money(usage.cost_usd, usage.cost_is_complete);
+  if (!most || !stream.isLive) return html`<span class="num" title="Cost">${text}</span>`;
+  return html`<span class="num">${text} of $${most}</span><meter min="0" max=${most} high=${most * 0.8} .value=${usage.cost_usd ?? 0} aria-label="Cost against the limit"></meter>`;
+}
+
+/** @param {RunStream} stream */
+function notes(stream) {
+  const run = /** @type {import('./types.js').RunSection} */ (stream.run);
+  const count = run.warnings.length + run.more_warnings;
+  const open = run.sandbox.flatMap((note) => note.leaves_open);
+  return html`${count ? html`<details class="note-box tone-wait"><summary>${icon('warn')} ${counted(count, 'warning')}</summary>
+      <ul>${run.warnings.map((warning) => html`<li>${warning}</li>`)}</ul>
+      ${run.more_warnings ? html`<p class="muted">${run.more_warnings} more are in the log.</p>` : nothing}</details>` : nothing}
+    ${run.sandbox.length ? html`<details class="note-box"><summary>${icon('lock')} sandbox: ${[...new Set(run.sandbox.map((note) => note.isolation))].join(', ')}${open.length
+      ? `, ${counted(open.length, 'gap')}` : ''}</summary>${run.sandbox.map((note) => html`<p><bdi>${note.agents.join(', ')}</bdi>: ${note.isolation}</p>
+      ${note.leaves_open.length ? html`<ul>${note.leaves_open.map((gap) => html`<li>does not protect ${gap}</li>`)}</ul>` : nothing}`)}</details>` : nothing}`;
+}
+
+/** @param {Context} context */
+function header(context) {
+  const { stream } = context;
+  const { run } = stream;
+  if (!run) return html`<header class="run-head"><h1 tabindex="-1">${stream.id}</h1></header>`;
+  const isLong = run.task.length > TASK_CHARS || run.task.includes('\n');
+  const short = run.task.split('\n')[0].slice(0, TASK_CHARS);
+  return html`<header class="run-head">
+    <div class="row wrap">${runState(stream)}${connection(stream)}<h1 tabindex="-1" class="task">${short || stream.id}${isLong ? '…' : ''}</h1></div>
+    ${isLong ? html`<details class="whole-task"><summary>Whole task</summary><p class="plain">${run.task}</p></details>` : nothing}
+    <div class="row wrap meta">${phases(stream)}<span class="num" title="Elapsed">${clock(stream.now)}</span>
+      <span class="num" title="Tokens">${tokens(run.usage.input_tokens)} in · ${tokens(run.usage.output_tokens)} out</span>${costMeter(context)}
+      <span class="num muted">${counted(run.tool_calls, 'tool call')}</span>
+      ${run.attempt > 1 ? html`<span class="chip">attempt ${run.attempt}</span>` : nothing}${notes(stream)}</div>
+    ${run.summary ? html`<p class="summary">${run.summary}</p>` : nothing}
+    ${run.server_progress ? html`<p class="muted">${run.server_progress}</p>` : nothing}</header>`;
+}
+
+/** @param {RunStream} stream @param {string} here */
+function tabs(stream, here) {
+  const hasPipeline = stream.sections.get('pipeline')?.stages?.length > 0;
+  const shown = VIEWS.filter(([path]) => path !== 'pipeline' || hasPipeline || here === 'pipeline');
+  for (const [path, name, key] of shown) onKey(`g ${key}`, name.toLowerCase(), () => go(runHref(stream.id, path ? [path] : [])), 'Run');
+  const count = /** @type {Record<string, number>} */ ({ answers: stream.ballot.answers.length, votes: stream.ballot.votes.filter((vote) => !vote.is_void).length });
+  return html`<nav class="run-tabs" aria-label="Views of the run">${shown.map(([path, name]) => html`<a href=${runHref(stream.id, path ? [path] : [])}
+    aria-current=${path === here ? 'page' : nothing}>${name}${count[path] ? html` <span class="count">${count[path]}</span>` : nothing}</a>`)}</nav>`;
+}
+
+/** @param {RunStream} stream */
+function overview(stream) {
+  return html`<h2 class="hidden">Overview</h2>${ballotStrip(stream)}${agentColumns(stream)}`;
+}
+
+/** @param {Context} context @param {string} view */
+function body({ stream, info, route }, view) {
+  switch (view) {
+    case '': return overview(stream);
+    case 'agents': return agentView(stream, route.parts[3] ?? '');
+    case 'answers': return answersView(stream, route);
+    case 'diff': return compareView(stream, route);
+    case 'delivery': return deliveryView(stream, { isReadOnly: info.read_only });
+    case 'votes': return votesView(stream);
+    case 'timeline': return timelineView(stream);
+    case 'cost': return costView(stream);
+    case 'pipeline': return pipelineView(stream);
+    case 'log': return logView(stream);
+    default: return empty('There is no such view.', html`<a href=${runHref(stream.id)}>Overview of the run</a>`);
+  }
+}
+
+/** The row of this run in the list of runs. @param {string} id @returns {import('./types.js').RunRow | undefined} */
+function rowOf(id) {
+  const { value } = load('runs', () => get('/api/runs?limit=500'));
+  return value?.runs.find((/** @type {import('./types.js').RunRow} */ run) => run.id === id);
+}
+
+/** @param {Context} context */
+export function runView(context) {
+  const { stream, info, route } = context;
+  const view = route.parts[2] ?? '';
+  const row = rowOf(stream.id);
+  if (stream.state === 'failed') return html`<div class="page"><h1 tabindex="-1">${stream.id}</h1>${failure(stream.error)}<p><a href="#/">All runs</a></p></div>`;
+  agentKeys(stream);
+  const isDriven = stream.isLive && !info.read_only && row?.live !== false;
+  const agent = view === 'agents' ? route.parts[3] ?? null : null;
+  return html`<div class="run">${header(context)}${tabs(stream, view === 'agents' ? 'none' : view)}
+    ${questionPanel(stream, !info.read_only, view === 'delivery')}
+    <div class="run-body">${stream.run ? body(context, view) : loading('Loading the run …')}</div>
+    ${commentBar(stream.id, row?.session ?? null, !info.read_only)}
+    ${isDriven ? steeringLine(stream, agent) : nothing}</div>`;
+}
+
+/** The number of questions that wait, and the title of the tab. @param {Context} context */
+export function runTitle({ stream }) {
+  const count = pending(stream).length;
+  const task = stream.run?.task.split('\n')[0].slice(0, 60) ?? stream.id;
+  return `${count ? `(${count}) ` : ''}${task} – massgen`;
+}
