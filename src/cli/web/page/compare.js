@@ -1,11 +1,11 @@
 // The diff of an answer: against the project, or against another answer.
 
-import { html } from './vendor/lit-html/lit-html.js';
+import { html, nothing } from './vendor/lit-html/lit-html.js';
 import { get, query, runPath } from './api.js';
-import { empty, whenLoaded } from './elements.js';
+import { empty } from './elements.js';
 import { forget, load } from './redraw.js';
-import { Review, diffToggles, reviewBody } from './review.js';
-import { replaceParams } from './router.js';
+import { Review, diffToggles, filesOf, reviewBody, whenDiff } from './review.js';
+import { replaceParams, runHref } from './router.js';
 
 /** @type {Review | null} */
 let review = null;
@@ -28,6 +28,7 @@ export function compareView(stream, route) {
   return html`<div class="stack wide"><div class="bar"><h2>Diff</h2>
       <label>of <select class="input" @change=${choose('answer')}>${labels.map((label) => option(label, answer))}</select></label>
       <label>against <select class="input" @change=${choose('against')}><option value="" ?selected=${!against}>the project</option>
-        ${labels.filter((label) => label !== answer).map((label) => option(label, against))}</select></label>${diffToggles()}</div>
-    ${whenLoaded(loaded, 'the diff', ({ files }) => reviewBody(shown, files, null), () => forget(key))}</div>`;
+        ${labels.filter((label) => label !== answer).map((label) => option(label, against))}</select></label>${diffToggles()}
+      ${stream.isLive || against ? nothing : html`<a class="button small" href=${runHref(stream.id, ['delivery'], { answer })}>Take from it …</a>`}</div>
+    ${whenDiff(loaded, (value) => reviewBody(shown, filesOf(value), null), () => forget(key))}</div>`;
 }

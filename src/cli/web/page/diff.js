@@ -129,6 +129,7 @@ export function hunkTable(hunk, label, style, marks) {
 
 /** @param {Hunk} hunk */
 export function hunkHeader(hunk) {
+  if (hunk.header) return hunk.header;
   const of = (/** @type {string} */ kind) => hunk.lines.filter((line) => line.kind !== kind).length;
   return `@@ -${hunk.old_start},${of('added')} +${hunk.new_start},${of('removed')} @@`;
 }

@@ -85,6 +85,7 @@ function follow() {
   if (before === page.route.path) return;
   requestAnimationFrame(() => requestAnimationFrame(() => {
     window.scrollTo(0, 0);
+    document.querySelector('.run-tabs [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' });
     const target = document.querySelector('main h1') ?? document.getElementById('main');
     if (target instanceof HTMLElement) target.focus({ preventScroll: true });
   }));

@@ -67,7 +67,7 @@ function list({ start, items = [] }) {
 /** @param {Block} block */
 function table({ alignments = [], head = [], rows = [] }) {
   const side = (/** @type {number} */ index) => `to-${alignments[index] ?? 'left'}`;
-  return html`<div class="scroll" tabindex="0" role="region" aria-label="Table"><table class="md-table">
+  return html`<div class="scroll" tabindex="0" role="group" aria-label="Table"><table class="md-table">
     <thead><tr>${head.map((cell, index) => html`<th scope="col" class=${side(index)}>${inlines(cell.spans)}</th>`)}</tr></thead>
     <tbody>${rows.map((row) => html`<tr>${row
       .map((cell, index) => html`<td class=${side(index)}>${inlines(cell.spans)}</td>`)}</tr>`)}</tbody></table></div>`;

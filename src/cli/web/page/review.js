@@ -4,7 +4,7 @@
 import { html, nothing } from './vendor/lit-html/lit-html.js';
 import { addComment, commentForm, commentsOf } from './comments.js';
 import { countsText, hunkHeader, hunkTable } from './diff.js';
-import { empty, icon } from './elements.js';
+import { empty, icon, whenLoaded } from './elements.js';
 import { counted } from './format.js';
 import { onKey } from './keys.js';
 import { redraw } from './redraw.js';
@@ -19,13 +19,16 @@ import { redraw } from './redraw.js';
 
 /** Number of lines of a file from which on it is folded. */
 const FOLDED_LINES = 1500;
-const CHANGES = /** @type {Record<string, string>} */ ({ created: 'new', create: 'new', deleted: 'removed', delete: 'removed', changed: '', change: '', mode: 'mode' });
+const CHANGES = /** @type {Record<string, string>} */ ({ created: 'new', deleted: 'removed', changed: '' });
 
 const narrow = window.matchMedia('(max-width: 900px)');
 const style = { isSplit: localStorage.getItem('massgen-split') === 'yes', hidesSpace: false };
 
 /** @param {DiffFile} file */
-export const isTakeable = (file) => !file.protected && !file.refused && !file.conflict;
+export const isTakeable = (file) => !file.refused && !file.conflict;
+
+/** All files of a diff; those that are refused come last. @param {import('./types.js').DiffReply} reply @returns {DiffFile[]} */
+export const filesOf = ({ files, refused = [] }) => [...files, ...refused.map((one) => ({ ...one, hunks: [] }))];
 
 /** One diff as a person goes through it. */
 export class Review {
@@ -184,8 +187,25 @@ function toggleSpace() {
 }
 
 /** Why nothing of a file can be taken. @param {DiffFile} file */
-const refusal = (file) => (file.protected ? 'protected: nothing may write it' : file.refused ? `refused: ${file.refused}`
-  : file.conflict ? `conflict: ${file.conflict}` : '');
+const refusal = (file) => (file.refused ? `refused: ${file.refused}` : file.conflict ? `conflict: ${file.conflict}` : '');
+
+/** @param {DiffFile} file @param {'before' | 'after'} when */
+function sideText(file, when) {
+  const side = file[when];
+  if (side?.type === 'binary') return `binary, ${side.size} bytes, sha256 ${side.sha256?.slice(0, 12)}…`;
+  if (side?.type === 'link') return `link to ${side.target}`;
+  return { nothing: 'nothing', directory: 'a directory', lost: 'not kept' }[side?.type ?? ''] ?? 'text';
+}
+
+/** What a file is, if lines do not say it. @param {DiffFile} file */
+function fileNote(file) {
+  const notes = [];
+  if (file.mode) notes.push(`mode ${file.mode.before} → ${file.mode.after}`);
+  const types = [file.before?.type, file.after?.type];
+  if (types.some((type) => type && !['text', 'nothing'].includes(type))) notes.push(`${sideText(file, 'before')} → ${sideText(file, 'after')}`);
+  if (file.too_long) notes.push('too long to show: only the whole file can be taken');
+  return notes.join('; ');
+}
 
 /** @param {Review} review @param {DiffFile} file @param {Hunk} hunk @param {number} index @param {Choices | null} choices */
 function hunkSection(review, file, hunk, index, choices) {
@@ -232,19 +252,20 @@ function fileSection(review, file, index, choices) {
     redraw();
   };
   const reason = refusal(file);
-  const change = CHANGES[file.change] ?? file.change;
+  const change = CHANGES[file.change ?? ''] ?? file.change;
+  const note = fileNote(file);
   return html`<section class="file ${reason ? 'refused' : ''}" id="file-${index}" tabindex="-1" aria-labelledby="file-name-${index}">
     <header class="file-head"><button class="fold" aria-expanded=${!isFolded} aria-label="${isFolded ? 'Unfold' : 'Fold'} ${file.path}" @click=${fold}>${isFolded ? '▸' : '▾'}</button>
       ${choices ? html`<input type="checkbox" class="file-choice" aria-label="Take ${file.path}" .checked=${taken === 'all'} .indeterminate=${taken === 'some'}
         ?disabled=${!choices.isOpen || !isTakeable(file)} @change=${(/** @type {Event} */ event) => choices.setFile(file, /** @type {HTMLInputElement} */ (event.target).checked)}>` : nothing}
       <h3 id="file-name-${index}" class="path"><bdi>${file.path}</bdi></h3>
-      ${change ? html`<span class="chip">${change}</span>` : nothing}${file.binary ? html`<span class="chip">binary</span>` : nothing}
+      ${change ? html`<span class="chip">${change}</span>` : nothing}${file.state ? html`<span class="chip">${file.state}</span>` : nothing}
       ${reason ? html`<span class="chip tone-ask">${icon('lock')} ${reason}</span>` : nothing}
       ${file.hunks.length ? countsText(file.hunks) : nothing}<span class="grow"></span>
       <label class="check"><input type="checkbox" .checked=${review.viewed.has(file.path)} @change=${() => review.toggleViewed(file)}> Viewed<span class="hidden"> ${file.path}</span></label></header>
-    ${isFolded ? nothing : html`${file.detail ? html`<p class="muted pad">${file.detail}</p>` : nothing}
+    ${isFolded ? nothing : html`${note ? html`<p class="muted pad">${note}</p>` : nothing}
       ${file.hunks.map((hunk, number) => hunkSection(review, file, hunk, number, choices))}
-      ${file.hunks.length ? nothing : html`<p class="muted pad">${file.binary ? 'Binary file: only the whole file can be taken.' : 'No lines differ.'}</p>`}`}</section>`;
+      ${file.hunks.length || note || file.refused ? nothing : html`<p class="muted pad">No lines differ.</p>`}`}</section>`;
 }
 
 /** @param {Review} review */
@@ -259,7 +280,14 @@ function fileTree(review) {
     @click=${() => review.openFile(file)}>${icon(isTakeable(file) ? 'file' : 'lock')}<bdi>${file.path.slice(file.path.lastIndexOf('/') + 1)}</bdi>
     ${review.viewed.has(file.path) ? html`<span class="muted">viewed</span>` : nothing}${countsText(file.hunks)}</button></li>`;
   return html`<nav class="tree" aria-label="Changed files"><p class="muted">${counted(review.files.length, 'file')}</p>
-    ${[...folders].map(([folder, files]) => html`${folder ? html`<p class="folder">${icon('folder')}<bdi>${folder}</bdi></p>` : nothing}<ul>${files.map(entry)}</ul>`)}</nav>`;
+    ${[...folders].sort(([one], [other]) => (one < other ? -1 : 1)).map(([folder, files]) => html`${folder ? html`<p class="folder">${icon('folder')}<bdi>${folder}</bdi></p>` : nothing}<ul>${files.map(entry)}</ul>`)}</nav>`;
+}
+
+/** Shows a diff; that there is none is no error. @param {import('./redraw.js').Loaded} loaded
+ * @param {(value: import('./types.js').DiffReply) => any} shown @param {() => void} again */
+export function whenDiff(loaded, shown, again) {
+  const { error } = loaded;
+  return error?.status === 404 ? empty(error.message, error.hints[0]) : whenLoaded(loaded, 'the diff', shown, again);
 }
 
 /** The choice between unified and split, and of white space. */

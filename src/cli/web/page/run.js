@@ -87,11 +87,11 @@ function header(context) {
   const isLong = run.task.length > TASK_CHARS || run.task.includes('\n');
   const short = run.task.split('\n')[0].slice(0, TASK_CHARS);
   return html`<header class="run-head">
-    <div class="row wrap">${runState(stream)}${connection(stream)}<h1 tabindex="-1" class="task">${short || stream.id}${isLong ? '…' : ''}</h1></div>
-    ${isLong ? html`<details class="whole-task"><summary>Whole task</summary><p class="plain">${run.task}</p></details>` : nothing}
+    <div class="row wrap">${runState(stream)}${connection(stream)}<h1 tabindex="-1" class="task">${short || stream.id}${isLong ? ' …' : ''}</h1></div>
     <div class="row wrap meta">${phases(stream)}<span class="num" title="Elapsed">${clock(stream.now)}</span>
       <span class="num" title="Tokens">${tokens(run.usage.input_tokens)} in · ${tokens(run.usage.output_tokens)} out</span>${costMeter(context)}
       <span class="num muted">${counted(run.tool_calls, 'tool call')}</span>
+      ${isLong ? html`<details class="note-box"><summary>whole task</summary><p class="plain" tabindex="0">${run.task}</p></details>` : nothing}
       ${run.attempt > 1 ? html`<span class="chip">attempt ${run.attempt}</span>` : nothing}${notes(stream)}</div>
     ${run.summary ? html`<p class="summary">${run.summary}</p>` : nothing}
     ${run.server_progress ? html`<p class="muted">${run.server_progress}</p>` : nothing}</header>`;
@@ -119,7 +119,7 @@ function body({ stream, info, route }, view) {
     case 'agents': return agentView(stream, route.parts[3] ?? '');
     case 'answers': return answersView(stream, route);
     case 'diff': return compareView(stream, route);
-    case 'delivery': return deliveryView(stream, { isReadOnly: info.read_only });
+    case 'delivery': return deliveryView(stream, { isReadOnly: info.read_only, answer: route.params.get('answer') ?? '' });
     case 'votes': return votesView(stream);
     case 'timeline': return timelineView(stream);
     case 'cost': return costView(stream);
@@ -144,7 +144,7 @@ export function runView(context) {
   agentKeys(stream);
   const isDriven = stream.isLive && !info.read_only && row?.live !== false;
   const agent = view === 'agents' ? route.parts[3] ?? null : null;
-  return html`<div class="run">${header(context)}${tabs(stream, view === 'agents' ? 'none' : view)}
+  return html`<div class="run ${stream.isLive ? 'live' : ''}">${header(context)}${tabs(stream, view === 'agents' ? 'none' : view)}
     ${questionPanel(stream, !info.read_only, view === 'delivery')}
     <div class="run-body">${stream.run ? body(context, view) : loading('Loading the run …')}</div>
     ${commentBar(stream.id, row?.session ?? null, !info.read_only)}

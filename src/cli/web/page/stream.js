@@ -12,6 +12,7 @@ const RETRY_MS = [250, 500, 1000, 2000, 5000];
 /** A hidden tab gives its connection up after this time: browsers open only six to a server. */
 const HIDDEN_MS = 30_000;
 const encoder = new TextEncoder();
+const decoder = new TextDecoder();
 
 /**
  * Splits a stream of server-sent events. Returns what follows the last complete event.
@@ -155,17 +156,19 @@ export class RunStream {
     this.speech.set(agent, { ...speech });
   }
 
-  /** @param {{agent: string, kind: string, at: number, text: string, to?: number}} piece */
-  applyText({ agent, kind, at, text, to }) {
+  /** @param {{agent: string, kind: string, at: number, text: string}} piece `at` and lengths are in bytes */
+  applyText({ agent, kind, at, text: piece }) {
     const known = this.speech.get(agent) ?? { kind: null, length: 0, text: '' };
-    if (known.length !== at) return;
+    const bytes = encoder.encode(piece);
+    const length = at + bytes.length;
+    if (known.length < at || known.length >= length) return;
+    const text = known.length === at ? piece : decoder.decode(bytes.subarray(known.length - at));
     let all = known.kind === kind ? known.text + text : text;
     if (all.length > TEXT_CHARS_MAX) {
       const cut = all.length - TEXT_CHARS_KEPT;
       const line = all.indexOf('\n', cut);
       all = all.slice(line < 0 ? cut : line + 1);
     }
-    const length = to ?? at + encoder.encode(text).length;
     this.speech.set(agent, { kind, length, text: all });
   }
 

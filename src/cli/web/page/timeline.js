@@ -46,11 +46,10 @@ export function timelineView(stream) {
   const open = (/** @type {Span} */ span, /** @type {string} */ agent) => go(span.kind === 'answer'
     ? runHref(stream.id, ['answers'], { left: span.label }) : span.kind === 'vote' ? runHref(stream.id, ['votes'])
       : runHref(stream.id, ['agents', agent]));
-  const lane = (/** @type {typeof lanes[number]} */ { agent, spans }, /** @type {number} */ index) => {
+  const lane = (/** @type {typeof lanes[number]} */ { agent }, /** @type {number} */ index) => {
     const top = AXIS_HEIGHT + index * LANE_HEIGHT;
     return svg`<rect class="lane ${index % 2 ? 'odd' : ''}" x="0" y=${top} width=${WIDTH} height=${LANE_HEIGHT}></rect>
-      <text class="lane-name" x="8" y=${top + LANE_HEIGHT / 2 + 4}>${agent.length > 14 ? `${agent.slice(0, 13)}…` : agent}</text>
-      ${spans.slice(-SPANS_MAX).map((span) => drawn(span, x, top, () => open(span, agent)))}`;
+      <text class="lane-name" x="8" y=${top + LANE_HEIGHT / 2 + 4}>${agent.length > 14 ? `${agent.slice(0, 13)}…` : agent}</text>`;
   };
   const legend = ['model', 'tool', 'wait', 'check', 'answer', 'vote', 'denied'];
   return html`<div class="stack"><h2>Timeline</h2>
@@ -58,7 +57,8 @@ export function timelineView(stream) {
       aria-label="What each agent did when; the tables below say the same">
       ${lanes.map(lane)}
       ${marks.map((ms) => svg`<line class="tick" x1=${x(ms)} x2=${x(ms)} y1=${AXIS_HEIGHT} y2=${height}></line>
-        <text class="tick-text" x=${x(ms)} y="14" text-anchor=${ms ? 'middle' : 'start'}>${step < 1000 ? duration(ms) : clock(ms)}</text>`)}</svg></div>
+        <text class="tick-text" x=${x(ms)} y="14" text-anchor=${!ms ? 'start' : x(ms) > WIDTH - 30 ? 'end' : 'middle'}>${step < 1000 ? duration(ms) : clock(ms)}</text>`)}
+      ${lanes.map(({ agent, spans }, index) => spans.slice(-SPANS_MAX).map((span) => drawn(span, x, AXIS_HEIGHT + index * LANE_HEIGHT, () => open(span, agent))))}</svg></div>
     <ul class="legend" aria-label="Legend">${legend.map((kind) => html`<li><svg viewBox="0 0 16 16" class="swatch" aria-hidden="true">${drawn(
       { kind, from_ms: kind === 'model' || kind === 'tool' || kind === 'wait' || kind === 'check' ? 1 : 8, to_ms: 15, label: '' },
       (ms) => ms, -9, () => {})}</svg>${WORDS[kind]}</li>`)}</ul>

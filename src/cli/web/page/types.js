@@ -56,10 +56,14 @@
  *   limits: Record<string, number>}} Info */
 
 /** @typedef {{kind: 'context' | 'added' | 'removed', text: string}} DiffLine */
-/** @typedef {{index: number, digest: string, old_start: number, new_start: number,
+/** @typedef {{index: number, digest: string, header?: string, old_start: number, new_start: number,
  *   lines: DiffLine[]}} Hunk */
-/** @typedef {{path: string, change: string, protected?: boolean, refused?: string | null,
- *   conflict?: string | null, binary?: boolean, detail?: string | null, hunks: Hunk[]}} DiffFile */
+/** @typedef {{type: string, size?: number, sha256?: string, target?: string}} DiffSide */
+/** @typedef {{path: string, change?: string, before?: DiffSide, after?: DiffSide, refused?: string | null,
+ *   mode?: {before: string, after: string} | null, conflict?: string | null, too_long?: boolean,
+ *   state?: string, hunks: Hunk[]}} DiffFile */
+/** @typedef {{state: 'pending' | 'kept' | 'none' | 'answer', files: DiffFile[],
+ *   refused?: {path: string, refused: string}[], applied?: DiffFile[]}} DiffReply */
 
 /** @typedef {{name: string, type: 'file' | 'directory', language?: string,
  *   match?: [number, number][], permission?: string}} BrowseEntry */
