@@ -12,6 +12,7 @@ const copy = join(here, 'node_modules/.page-types');
 rmSync(copy, { recursive: true, force: true });
 mkdirSync(copy, { recursive: true });
 cpSync(page, copy, { recursive: true });
+cpSync(join(here, 'types.d.ts'), join(copy, 'types.d.ts'));
 writeFileSync(join(copy, 'vendor/lit-html/lit-html.d.ts'), "export * from 'lit-html';\n");
 writeFileSync(join(copy, 'tsconfig.json'), JSON.stringify({
   compilerOptions: {
@@ -19,7 +20,7 @@ writeFileSync(join(copy, 'tsconfig.json'), JSON.stringify({
     noFallthroughCasesInSwitch: true, noImplicitReturns: true, target: 'es2023', lib: ['es2024', 'dom', 'dom.iterable', 'dom.asynciterable'],
     module: 'esnext', moduleResolution: 'bundler', types: [],
   },
-  include: ['*.js'],
+  include: ['*.js', 'types.d.ts'],
 }));
 const { status } = spawnSync(join(here, 'node_modules/.bin/tsc'), ['--project', copy], { cwd: copy, stdio: 'inherit' });
 process.exit(status ?? 1);

@@ -5,13 +5,10 @@ import { html, nothing } from './vendor/lit-html/lit-html.js';
 import { checkList, chip, icon, loading, state } from './elements.js';
 import { activityText, activityTone, clock, duration, money, tokens } from './format.js';
 import { onKey } from './keys.js';
-import { transcript } from './log.js';
 import { redraw } from './redraw.js';
 import { go, runHref } from './router.js';
 
-/** @typedef {import('./stream.js').RunStream} RunStream */
-/** @typedef {import('./types.js').AgentSection} Agent */
-/** @typedef {import('./types.js').Call} Call */
+/** @typedef {AgentSection} Agent */
 
 /** Number of paragraphs of a reply that are shown in a column. */
 const PARAGRAPHS_MAX = 60;
@@ -39,7 +36,7 @@ function callRow(call, now) {
 }
 
 /** The end of a reply in paragraphs, so that the browser lays out only those in sight.
- * @param {import('./types.js').Speech | undefined} speech @param {number} most */
+ * @param {Speech | undefined} speech @param {number} most */
 function speechText(speech, most) {
   if (!speech?.text) return html`<p class="muted">Nothing said yet.</p>`;
   const paragraphs = speech.text.split(/\n{2,}/).slice(-most);
@@ -120,8 +117,9 @@ export function agentKeys(stream) {
   onKey('a', 'all agents', () => go(runHref(stream.id)), 'Run');
 }
 
-/** One agent in full. @param {RunStream} stream @param {string} id */
-export function agentView(stream, id) {
+/** One agent in full. @param {RunStream} stream @param {string} id
+ * @param {(stream: RunStream, id: string) => any} transcript what it said and did */
+export function agentView(stream, id, transcript) {
   const { agents } = stream;
   const at = agents.findIndex((agent) => agent.id === id);
   const agent = agents[at];

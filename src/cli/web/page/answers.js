@@ -10,10 +10,6 @@ import { markdown } from './markdown.js';
 import { forget, load, redraw } from './redraw.js';
 import { replaceParams, runHref } from './router.js';
 
-/** @typedef {import('./types.js').BallotAnswer} BallotAnswer */
-/** @typedef {import('./stream.js').RunStream} RunStream */
-/** @typedef {import('./router.js').Route} Route */
-
 let isAnonymous = false;
 
 /** The name under which the agents know each other. @param {string} label */

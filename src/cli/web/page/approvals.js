@@ -9,7 +9,6 @@ import { isTyping } from './keys.js';
 import { redraw } from './redraw.js';
 import { runHref } from './router.js';
 
-/** @typedef {import('./stream.js').RunStream} RunStream */
 /** @typedef {Record<string, any>} Question */
 
 /** The questions whose answer is on its way. @type {Set<string>} */

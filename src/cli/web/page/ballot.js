@@ -6,10 +6,6 @@ import { clock, counted, winnerReason } from './format.js';
 import { moveFocus, onKey } from './keys.js';
 import { runHref } from './router.js';
 
-/** @typedef {import('./stream.js').RunStream} RunStream */
-/** @typedef {import('./types.js').BallotAnswer} BallotAnswer */
-/** @typedef {import('./types.js').Vote} Vote */
-
 /** @param {BallotAnswer} answer */
 function checksMark(answer) {
   const checks = answer.checks?.checks ?? [];

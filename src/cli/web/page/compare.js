@@ -10,7 +10,7 @@ import { replaceParams, runHref } from './router.js';
 /** @type {Review | null} */
 let review = null;
 
-/** @param {import('./stream.js').RunStream} stream @param {import('./router.js').Route} route */
+/** @param {RunStream} stream @param {Route} route */
 export function compareView(stream, route) {
   const { answers, winner } = stream.ballot;
   if (!answers.length) return empty('No answers yet.', 'A diff needs an answer.');

@@ -94,7 +94,7 @@ function previewPanel(preview) {
     <pre class="output tall" tabindex="0" aria-label="Dry run">${text}</pre></section>`;
 }
 
-/** @param {{info: import('./types.js').Info, route: import('./router.js').Route}} context */
+/** @param {{info: Info, route: Route}} context */
 export function composerView({ info, route }) {
   if (info.read_only) return empty('This page only shows.', html`It was started with <code>--read-only</code>.`);
   const session = route.params.get('continue');

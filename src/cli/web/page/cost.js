@@ -4,15 +4,12 @@ import { html, nothing } from './vendor/lit-html/lit-html.js';
 import { empty } from './elements.js';
 import { money, tokens } from './format.js';
 
-/** @typedef {import('./types.js').Usage} Usage */
-/** @typedef {import('./types.js').UsageRow} UsageRow */
-
 /** @param {Usage} usage */
 const cells = (usage) => html`<td class="num">${usage.requests}</td><td class="num">${tokens(usage.input_tokens)}</td>
   <td class="num">${tokens(usage.cached_tokens)}</td><td class="num">${tokens(usage.output_tokens)}</td>
   <td class="num">${tokens(usage.reasoning_tokens)}</td><td class="num">${money(usage.cost_usd, usage.cost_is_complete)}</td>`;
 
-/** @param {import('./stream.js').RunStream} stream */
+/** @param {RunStream} stream */
 export function costView(stream) {
   /** @type {UsageRow[]} */
   const rows = stream.sections.get('usage') ?? [];

@@ -10,11 +10,6 @@ import { forget, load, redraw } from './redraw.js';
 import { Review, diffToggles, filesOf, isTakeable, reviewBody, whenDiff } from './review.js';
 import { runHref } from './router.js';
 
-/** @typedef {import('./types.js').DiffFile} DiffFile */
-/** @typedef {import('./types.js').Hunk} Hunk */
-/** @typedef {import('./types.js').DeliveryRow} DeliveryRow */
-/** @typedef {import('./stream.js').RunStream} RunStream */
-
 /** What the person has chosen of one delivery. */
 class DeliveryChoice {
   /** @param {string} run @param {string} answer the answer whose files are taken, if not the result */
@@ -23,7 +18,7 @@ class DeliveryChoice {
     this.review = new Review(run, `delivery ${run} ${answer}`);
     /** The files that are left, and the hunks that are left of others. @type {Map<string, Set<number> | 'all'>} */
     this.left = new Map();
-    /** The reply that the choice is about. @type {import('./types.js').DiffReply | null} */
+    /** The reply that the choice is about. @type {DiffReply | null} */
     this.reply = null;
     this.isOpen = true;
     this.isSending = false;
@@ -35,7 +30,7 @@ class DeliveryChoice {
   }
 
   /** Begins to choose: all that waits is taken, and nothing of what was declined before.
-   * @param {import('./types.js').DiffReply} reply */
+   * @param {DiffReply} reply */
   begin(reply) {
     if (this.reply === reply) return;
     this.reply = reply;
@@ -137,7 +132,7 @@ function applyBar(chosen, files) {
 
 /** @param {DeliveryChoice} chosen @param {RunStream} stream @param {boolean} mayUndo */
 function outcome(chosen, stream, mayUndo) {
-  /** @type {import('./types.js').DeliverySection} */
+  /** @type {DeliverySection} */
   const { rows, checks } = stream.sections.get('delivery') ?? { rows: null, checks: [] };
   const shown = chosen.rows ?? (chosen.answer ? null : rows);
   if (!shown && !checks.length) return nothing;
@@ -151,7 +146,7 @@ function outcome(chosen, stream, mayUndo) {
 export function deliveryView(stream, { isReadOnly, answer }) {
   if (choice?.review.run !== stream.id || choice.answer !== answer) choice = new DeliveryChoice(stream.id, answer);
   const chosen = choice;
-  /** @type {import('./types.js').DeliverySection | undefined} */
+  /** @type {DeliverySection | undefined} */
   const delivery = stream.sections.get('delivery');
   const isPending = stream.questions.some((question) => question.kind === 'delivery');
   if (!delivery?.agent && !isPending && !answer) {
@@ -160,7 +155,7 @@ export function deliveryView(stream, { isReadOnly, answer }) {
   }
   const isDone = delivery?.rows != null;
   const loaded = load(`${chosen.review.key} ${isPending} ${isDone}`, () => get(runPath(stream.id, 'diff') + query({ answer })));
-  /** @type {import('./types.js').DiffReply | undefined} */
+  /** @type {DiffReply | undefined} */
   const reply = loaded.value;
   if (reply) chosen.begin(reply);
   const files = reply ? filesOf(reply) : [];

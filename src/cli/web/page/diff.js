@@ -4,7 +4,6 @@
 
 import { html, nothing } from './vendor/lit-html/lit-html.js';
 
-/** @typedef {import('./types.js').Hunk} Hunk */
 /** @typedef {{number: number, text: string, at: number}} Side `at` is the index in the hunk's lines */
 /** @typedef {{kind: 'context' | 'change' | 'space', old: Side | null, fresh: Side | null}} Row */
 /** @typedef {{isSplit: boolean, hidesSpace: boolean}} DiffStyle */

@@ -45,14 +45,14 @@ export const failure = (error, again = null) => html`<div class="failure" role="
   ${(error?.hints ?? []).map((/** @type {string} */ hint) => html`<p class="hint">hint: ${hint}</p>`)}
   ${again ? html`<button class="button small" @click=${again}>Try again</button>` : nothing}</div></div>`;
 
-/** Shows what `load` returned. @param {import('./redraw.js').Loaded} loaded @param {string} what
- * @param {(value: any) => any} shown @param {(() => void) | null} [again] */
+/** Shows what `load` returned. @template T @param {Loaded<T>} loaded @param {string} what
+ * @param {(value: T) => any} shown @param {(() => void) | null} [again] */
 export function whenLoaded(loaded, what, shown, again = null) {
   if (loaded.state === 'ready') return shown(loaded.value);
   return loaded.state === 'failed' ? failure(loaded.error, again) : loading(`Loading ${what} …`);
 }
 
-/** The verdict of a check. @param {import('./types.js').Check} check */
+/** The verdict of a check. @param {Check} check */
 export function verdict(check) {
   const tone = { passed: 'done', failed: 'bad', not_run: 'wait' }[check.verdict] ?? 'idle';
   const word = { passed: 'passed', failed: 'failed', not_run: 'did not run' }[check.verdict] ?? check.verdict;
@@ -60,7 +60,7 @@ export function verdict(check) {
 }
 
 /** All checks of an answer with the ends of their outputs.
- * @param {import('./types.js').Check[]} checks */
+ * @param {Check[]} checks */
 export const checkList = (checks) => html`<ul class="checks">${checks.map((check) => html`<li>
   <div class="row">${verdict(check)}<span class="muted num">${duration(check.elapsed_ms)}</span>
     ${check.need === 'told' ? html`<span class="muted">for information</span>` : nothing}</div>

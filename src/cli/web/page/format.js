@@ -51,7 +51,7 @@ export function moment(time) {
     : date.toLocaleString([], { month: 'short', day: 'numeric', ...hour });
 }
 
-/** What an agent does, in words. @param {import('./types.js').AgentSection} agent */
+/** What an agent does, in words. @param {AgentSection} agent */
 export function activityText({ activity, vote, answer }) {
   const { state, detail } = activity;
   switch (state) {
@@ -70,7 +70,7 @@ export function activityText({ activity, vote, answer }) {
 }
 
 /** The kind of a state, which chooses its shape and colour.
- * @param {import('./types.js').AgentSection} agent */
+ * @param {AgentSection} agent */
 export function activityTone({ activity, vote, answer }) {
   switch (activity.state) {
     case 'idle': return vote || answer ? 'done' : 'idle';

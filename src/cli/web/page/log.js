@@ -19,7 +19,7 @@ const FOLLOW_MS = 1000;
 
 /** A part of the log of one run, always without gaps. */
 class LogWindow {
-  /** @param {import('./stream.js').RunStream} stream */
+  /** @param {RunStream} stream */
   constructor(stream) {
     this.stream = stream;
     /** @type {LogEvent[]} */
@@ -107,7 +107,7 @@ class LogWindow {
 /** @type {LogWindow | null} */
 let kept = null;
 
-/** @param {import('./stream.js').RunStream} stream */
+/** @param {RunStream} stream */
 function windowOf(stream) {
   if (kept?.stream !== stream) kept = new LogWindow(stream);
   kept.follow();
@@ -145,7 +145,7 @@ function olderButton(log) {
   return html`<button class="button small" ?disabled=${log.isLoading} @click=${() => log.older()}>Load ${Math.min(log.before, PAGE_EVENTS)} older events</button>`;
 }
 
-/** The log. @param {import('./stream.js').RunStream} stream */
+/** The log. @param {RunStream} stream */
 export function logView(stream) {
   const log = windowOf(stream);
   onKey('/', 'filter the log', () => document.getElementById('log-filter')?.focus());
@@ -178,7 +178,7 @@ const ENTRIES = { text: ['comment', 'says'], reasoning: ['idle', 'reasons'], ans
   hook_ran: ['work', 'hook'], final_answer: ['done', 'final answer'], native_tool_call: ['work', 'native tool'] };
 const HIDDEN = new Set(['model_request_started', 'replied', 'tool_finished', 'checking', 'final_started']);
 
-/** What one agent said and did. @param {import('./stream.js').RunStream} stream @param {string} id */
+/** What one agent said and did. @param {RunStream} stream @param {string} id */
 export function transcript(stream, id) {
   const log = windowOf(stream);
   const own = log.events.filter((event) => event.agent === id);

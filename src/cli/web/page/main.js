@@ -3,10 +3,9 @@
 import { html, nothing, render } from './vendor/lit-html/lit-html.js';
 import { announceChange } from './announce.js';
 import { get, openSession } from './api.js';
-import { composerView } from './composer.js';
-import { empty, failure, loading } from './elements.js';
+import { empty, failure, loading, whenLoaded } from './elements.js';
 import { beginKeys, helpDialog, listenToKeys, onKey, openHelp } from './keys.js';
-import { drawWith, redraw } from './redraw.js';
+import { drawWith, load, redraw } from './redraw.js';
 import { go, parseRoute } from './router.js';
 import { runTitle, runView } from './run.js';
 import { runsView } from './runs.js';
@@ -16,7 +15,7 @@ import { RunStream } from './stream.js';
 const TICK_MS = 1000;
 
 const page = {
-  /** @type {import('./types.js').Info | null} */
+  /** @type {Info | null} */
   info: null,
   /** @type {any} */
   error: null,
@@ -35,7 +34,7 @@ function streamOf(id) {
   return page.stream;
 }
 
-/** @param {import('./types.js').Info} info */
+/** @param {Info} info */
 function view(info) {
   const { route } = page;
   const [first, id] = route.parts;
@@ -47,7 +46,7 @@ function view(info) {
   page.stream?.close();
   page.stream = null;
   document.title = 'massgen';
-  if (first === 'new') return composerView({ info, route });
+  if (first === 'new') return whenLoaded(load('module composer', () => import('./composer.js')), 'the view', (module) => module.composerView({ info, route }));
   if (!first) return runsView({ info });
   return empty('There is no such view.', html`<a href="#/">All runs</a>`);
 }

@@ -9,9 +9,6 @@
 
 import { html, nothing } from './vendor/lit-html/lit-html.js';
 
-/** @typedef {import('./types.js').Block} Block */
-/** @typedef {import('./types.js').Inline} Inline */
-
 /** Addresses that a link may lead to. */
 const SAFE_ADDRESS = /^(https?:\/\/|mailto:)/i;
 /** Number of blocks that are shown at once. */

@@ -6,8 +6,6 @@ import { post } from './api.js';
 import { icon } from './elements.js';
 import { redraw } from './redraw.js';
 
-/** @typedef {import('./types.js').BrowseEntry} BrowseEntry */
-
 /** Number of entries that are asked for. */
 const ENTRIES_MAX = 20;
 /** Wait for more keys before a lookup, in milliseconds. */

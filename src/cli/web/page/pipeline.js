@@ -4,8 +4,6 @@ import { html, nothing } from './vendor/lit-html/lit-html.js';
 import { empty, state } from './elements.js';
 import { counted } from './format.js';
 
-/** @typedef {import('./types.js').Stage} Stage */
-
 /** @param {Stage} stage */
 function card(stage) {
   const tone = { working: 'work', merged: 'done', rejected: 'bad' }[stage.state] ?? 'idle';
@@ -16,9 +14,9 @@ function card(stage) {
     ${stage.reason ? html`<p class="reason">${stage.reason}</p>` : nothing}</li>`;
 }
 
-/** @param {import('./stream.js').RunStream} stream */
+/** @param {RunStream} stream */
 export function pipelineView(stream) {
-  /** @type {import('./types.js').PipelineSection} */
+  /** @type {PipelineSection} */
   const { stages, stage_count: count } = stream.sections.get('pipeline') ?? { stages: [], stage_count: 0 };
   if (!stages.length) return empty('This run has no pipeline.');
   const iterations = [...new Set(stages.map((stage) => stage.iteration))];

@@ -24,7 +24,7 @@ export function redraw() {
 /** Draws the page at once, where the focus must go to what is drawn. */
 export const drawNow = () => draw();
 
-/** @typedef {{state: 'loading' | 'ready' | 'failed', value: any, error: any}} Loaded */
+/** @template [T=any] @typedef {{state: 'loading' | 'ready' | 'failed', value: T, error: any}} Loaded */
 /** @type {Map<string, Loaded>} */
 const loaded = new Map();
 /** Number of replies that are kept; the oldest go first. */
@@ -32,12 +32,12 @@ const LOADED_MAX = 40;
 
 /**
  * Returns the reply for `key`, and asks for it the first time.
- * @param {string} key @param {() => Promise<any>} ask @returns {Loaded}
+ * @template T @param {string} key @param {() => Promise<T>} ask @returns {Loaded<T>}
  */
 export function load(key, ask) {
   const known = loaded.get(key);
   if (known) return known;
-  /** @type {Loaded} */
+  /** @type {Loaded<any>} */
   const entry = { state: 'loading', value: undefined, error: undefined };
   loaded.set(key, entry);
   for (const old of loaded.keys()) {

@@ -9,9 +9,6 @@ import { counted } from './format.js';
 import { onKey } from './keys.js';
 import { redraw } from './redraw.js';
 
-/** @typedef {import('./types.js').DiffFile} DiffFile */
-/** @typedef {import('./types.js').Hunk} Hunk */
-
 /** What can be chosen in a delivery.
  * @typedef {{fileState: (file: DiffFile) => 'all' | 'some' | 'none', setFile: (file: DiffFile, isTaken: boolean) => void,
  *   hasHunk: (file: DiffFile, hunk: Hunk) => boolean, setHunk: (file: DiffFile, hunk: Hunk, isTaken: boolean) => void,
@@ -27,7 +24,7 @@ const style = { isSplit: localStorage.getItem('massgen-split') === 'yes', hidesS
 /** @param {DiffFile} file */
 export const isTakeable = (file) => !file.refused && !file.conflict;
 
-/** All files of a diff; those that are refused come last. @param {import('./types.js').DiffReply} reply @returns {DiffFile[]} */
+/** All files of a diff; those that are refused come last. @param {DiffReply} reply @returns {DiffFile[]} */
 export const filesOf = ({ files, refused = [] }) => [...files, ...refused.map((one) => ({ ...one, hunks: [] }))];
 
 /** One diff as a person goes through it. */
@@ -283,8 +280,8 @@ function fileTree(review) {
     ${[...folders].sort(([one], [other]) => (one < other ? -1 : 1)).map(([folder, files]) => html`${folder ? html`<p class="folder">${icon('folder')}<bdi>${folder}</bdi></p>` : nothing}<ul>${files.map(entry)}</ul>`)}</nav>`;
 }
 
-/** Shows a diff; that there is none is no error. @param {import('./redraw.js').Loaded} loaded
- * @param {(value: import('./types.js').DiffReply) => any} shown @param {() => void} again */
+/** Shows a diff; that there is none is no error. @param {Loaded} loaded
+ * @param {(value: DiffReply) => any} shown @param {() => void} again */
 export function whenDiff(loaded, shown, again) {
   const { error } = loaded;
   return error?.status === 404 ? empty(error.message, error.hints[0]) : whenLoaded(loaded, 'the diff', shown, again);

@@ -4,25 +4,17 @@
 import { html, nothing } from './vendor/lit-html/lit-html.js';
 import { get } from './api.js';
 import { agentColumns, agentKeys, agentView } from './agents.js';
-import { answersView } from './answers.js';
 import { pending, questionPanel } from './approvals.js';
 import { ballotStrip, votesView } from './ballot.js';
 import { commentBar } from './comments.js';
-import { compareView } from './compare.js';
-import { costView } from './cost.js';
-import { deliveryView } from './delivery.js';
-import { empty, failure, icon, loading, state } from './elements.js';
+import { empty, failure, icon, loading, state, whenLoaded } from './elements.js';
 import { clock, counted, money, tokens } from './format.js';
 import { onKey } from './keys.js';
-import { logView } from './log.js';
-import { pipelineView } from './pipeline.js';
 import { load } from './redraw.js';
 import { go, runHref } from './router.js';
 import { steeringLine } from './steering.js';
-import { timelineView } from './timeline.js';
 
-/** @typedef {import('./stream.js').RunStream} RunStream */
-/** @typedef {{stream: RunStream, info: import('./types.js').Info, route: import('./router.js').Route}} Context */
+/** @typedef {{stream: RunStream, info: Info, route: Route}} Context */
 
 const PHASES = ['starting', 'coordinating', 'presenting', 'delivering', 'ended'];
 /** Number of characters of the task that the header shows before it is unfolded. */
@@ -57,7 +49,7 @@ function phases(stream) {
 
 /** @param {Context} context */
 function costMeter({ stream, info }) {
-  const { usage } = /** @type {import('./types.js').RunSection} */ (stream.run);
+  const { usage } = /** @type {RunSection} */ (stream.run);
   const names = [...(stream.run?.agents ?? [])].join(' ');
   const team = info.teams.find((one) => one.agents.map(({ id }) => id).join(' ') === names);
   const most = Number(String(team?.max_cost_usd ?? '').replace('$', '')) || 0;
@@ -68,7 +60,7 @@ function costMeter({ stream, info }) {
 
 /** @param {RunStream} stream */
 function notes(stream) {
-  const run = /** @type {import('./types.js').RunSection} */ (stream.run);
+  const run = /** @type {RunSection} */ (stream.run);
   const count = run.warnings.length + run.more_warnings;
   const open = run.sandbox.flatMap((note) => note.leaves_open);
   return html`${count ? html`<details class="note-box tone-wait"><summary>${icon('warn')} ${counted(count, 'warning')}</summary>
@@ -112,27 +104,32 @@ function overview(stream) {
   return html`<h2 class="hidden">Overview</h2>${ballotStrip(stream)}${agentColumns(stream)}`;
 }
 
+/** Draws a view whose module is loaded when it is first opened. @template T @param {string} name
+ * @param {() => Promise<T>} ask @param {(module: T) => any} draw */
+const lazily = (name, ask, draw) => whenLoaded(load(`module ${name}`, ask), 'the view', draw, () => location.reload());
+
 /** @param {Context} context @param {string} view */
 function body({ stream, info, route }, view) {
+  const answer = route.params.get('answer') ?? '';
   switch (view) {
     case '': return overview(stream);
-    case 'agents': return agentView(stream, route.parts[3] ?? '');
-    case 'answers': return answersView(stream, route);
-    case 'diff': return compareView(stream, route);
-    case 'delivery': return deliveryView(stream, { isReadOnly: info.read_only, answer: route.params.get('answer') ?? '' });
     case 'votes': return votesView(stream);
-    case 'timeline': return timelineView(stream);
-    case 'cost': return costView(stream);
-    case 'pipeline': return pipelineView(stream);
-    case 'log': return logView(stream);
+    case 'agents': return lazily('log', () => import('./log.js'), (log) => agentView(stream, route.parts[3] ?? '', log.transcript));
+    case 'answers': return lazily(view, () => import('./answers.js'), (module) => module.answersView(stream, route));
+    case 'diff': return lazily(view, () => import('./compare.js'), (module) => module.compareView(stream, route));
+    case 'delivery': return lazily(view, () => import('./delivery.js'), (module) => module.deliveryView(stream, { isReadOnly: info.read_only, answer }));
+    case 'timeline': return lazily(view, () => import('./timeline.js'), (module) => module.timelineView(stream));
+    case 'cost': return lazily(view, () => import('./cost.js'), (module) => module.costView(stream));
+    case 'pipeline': return lazily(view, () => import('./pipeline.js'), (module) => module.pipelineView(stream));
+    case 'log': return lazily(view, () => import('./log.js'), (module) => module.logView(stream));
     default: return empty('There is no such view.', html`<a href=${runHref(stream.id)}>Overview of the run</a>`);
   }
 }
 
-/** The row of this run in the list of runs. @param {string} id @returns {import('./types.js').RunRow | undefined} */
+/** The row of this run in the list of runs. @param {string} id @returns {RunRow | undefined} */
 function rowOf(id) {
   const { value } = load('runs', () => get('/api/runs?limit=500'));
-  return value?.runs.find((/** @type {import('./types.js').RunRow} */ run) => run.id === id);
+  return value?.runs.find((/** @type {RunRow} */ run) => run.id === id);
 }
 
 /** @param {Context} context */

@@ -9,8 +9,6 @@ import { moveFocus, onKey } from './keys.js';
 import { forget, load, redraw, refresh } from './redraw.js';
 import { go, hrefTo, runHref } from './router.js';
 
-/** @typedef {import('./types.js').RunRow} RunRow */
-
 const KEY = 'runs';
 /** How often the list is read again while it is shown, in milliseconds. */
 const REFRESH_MS = 5000;
@@ -59,7 +57,7 @@ function row(run, mayStart) {
     <td>${resume}</td></tr>`;
 }
 
-/** @param {RunRow[]} runs @param {import('./types.js').Info} info */
+/** @param {RunRow[]} runs @param {Info} info */
 function table(runs, info) {
   const shown = runs.filter((run) => matches(run, filter));
   if (!runs.length) {
@@ -75,7 +73,7 @@ function table(runs, info) {
     <p class="muted count">${shown.length === runs.length ? `${runs.length} runs` : `${shown.length} of ${runs.length} runs`}</p>`;
 }
 
-/** @param {{info: import('./types.js').Info}} context */
+/** @param {{info: Info}} context */
 export function runsView({ info }) {
   keepFresh();
   onKey('/', 'filter the runs', () => document.getElementById('runs-filter')?.focus());

@@ -41,7 +41,7 @@ function stop(run, mode) {
   redraw();
 }
 
-/** @param {import('./stream.js').RunStream} stream @param {string | null} agent the agent in view, if it is one */
+/** @param {RunStream} stream @param {string | null} agent the agent in view, if it is one */
 export function steeringLine(stream, agent) {
   onKey('s', 'message to the agents', () => document.getElementById('steer')?.focus(), 'Run');
   const to = agent ?? steering.agent;

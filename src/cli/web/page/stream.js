@@ -44,7 +44,7 @@ export class RunStream {
     this.changed = changed;
     /** @type {Map<string, any>} */
     this.sections = new Map();
-    /** @type {Map<string, import('./types.js').Speech>} */
+    /** @type {Map<string, Speech>} */
     this.speech = new Map();
     /** @type {'connecting' | 'live' | 'broken' | 'paused' | 'ended' | 'failed'} */
     this.state = 'connecting';
@@ -148,7 +148,7 @@ export class RunStream {
   }
 
   /** Takes the end of a reply, unless more of the same reply is known already.
-   * @param {string} agent @param {import('./types.js').Speech} speech */
+   * @param {string} agent @param {Speech} speech */
   applySpeech(agent, speech) {
     const known = this.speech.get(agent);
     const isKnown = known && known.kind === speech.kind && known.length === speech.length;
@@ -172,12 +172,12 @@ export class RunStream {
     this.speech.set(agent, { kind, length, text: all });
   }
 
-  /** @returns {import('./types.js').RunSection | undefined} */
+  /** @returns {RunSection | undefined} */
   get run() {
     return this.sections.get('run');
   }
 
-  /** @returns {import('./types.js').AgentSection[]} */
+  /** @returns {AgentSection[]} */
   get agents() {
     const found = [];
     for (let index = 0; this.sections.has(`agents/${index}`); index += 1) {
@@ -187,17 +187,17 @@ export class RunStream {
     return count ? found.slice(0, count) : found;
   }
 
-  /** @returns {import('./types.js').BallotSection} */
+  /** @returns {BallotSection} */
   get ballot() {
     return this.sections.get('ballot') ?? { answers: [], votes: [], winner: null };
   }
 
-  /** @returns {import('./types.js').Approval[]} */
+  /** @returns {Approval[]} */
   get approvals() {
     return this.sections.get('approvals') ?? [];
   }
 
-  /** @returns {import('./types.js').Question[]} */
+  /** @returns {Question[]} */
   get questions() {
     const value = this.sections.get('questions');
     return Array.isArray(value) ? value : value ? [value] : [];

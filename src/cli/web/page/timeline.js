@@ -6,8 +6,6 @@ import { empty } from './elements.js';
 import { clock, duration } from './format.js';
 import { go, runHref } from './router.js';
 
-/** @typedef {import('./types.js').Span} Span */
-
 const NAME_WIDTH = 110;
 const LANE_HEIGHT = 34;
 const AXIS_HEIGHT = 22;
@@ -32,9 +30,9 @@ function drawn(span, x, top, open) {
   return svg`<rect class="span-${span.kind}" x=${from} y=${y} width=${width} height=${height} rx="2" @click=${open}>${title}</rect>`;
 }
 
-/** @param {import('./stream.js').RunStream} stream */
+/** @param {RunStream} stream */
 export function timelineView(stream) {
-  /** @type {import('./types.js').TimelineSection} */
+  /** @type {TimelineSection} */
   const { lanes } = stream.sections.get('timeline') ?? { lanes: [] };
   if (!lanes.some(({ spans }) => spans.length)) return empty('Nothing has happened yet.');
   const ends = lanes.flatMap(({ spans }) => spans.map((span) => span.to_ms));
