@@ -39,15 +39,20 @@ function tokenOfOtherTab() {
 /** Exchanges the code of the link for a token, or finds one that this page has already. */
 export async function openSession() {
   const code = new URLSearchParams(location.hash.slice(1)).get('k');
+  let refusal = new ApiError(401, 'This page has no session.');
   if (code) {
-    history.replaceState(null, '', location.pathname + '#/');
-    const { token } = await send('POST', '/api/session', { code });
-    sessionStorage.setItem(TOKEN_KEY, token);
-    return;
+    history.replaceState(null, '', `${location.pathname}#/`);
+    try {
+      const { token } = await send('POST', '/api/session', { code });
+      sessionStorage.setItem(TOKEN_KEY, token);
+      return;
+    } catch (error) {
+      refusal = /** @type {ApiError} */ (error);
+    }
   }
   if (sessionStorage.getItem(TOKEN_KEY)) return;
   const token = await tokenOfOtherTab();
-  if (!token) throw new ApiError(401, 'This page has no session.', []);
+  if (!token) throw refusal;
   sessionStorage.setItem(TOKEN_KEY, token);
 }
 

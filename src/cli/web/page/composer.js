@@ -127,8 +127,8 @@ export function composerView({ info, route }) {
       <textarea id="task" class="input" rows="8" aria-describedby="task-help" placeholder="What should the agents do?" .value=${composer.task} @input=${typed} @keydown=${key}></textarea>
       <p id="task-help" class="muted"><kbd>@</kbd> names a file or directory that the agents may read; <code>:w</code> after it opens it for writing. <kbd>Ctrl</kbd> <kbd>Enter</kbd> starts.</p>
       ${composer.picker?.view() ?? nothing}</div>
-    <label class="block">Team <select class="input" @change=${choose}>${teams.map((one) => html`<option value=${one.id} ?selected=${one.id === id}>${one.name}</option>`)}</select></label>
-    ${team ? html`<ul class="team" aria-label="Agents of the team">${team.agents.map((agent) => html`<li><b><bdi>${agent.id}</bdi></b> <span class="muted"><bdi>${agent.model ?? ''}</bdi></span></li>`)}</ul>
+    <div class="row"><label for="team">Team</label><select id="team" class="input" @change=${choose}>${teams.map((one) => html`<option value=${one.id} ?selected=${one.id === id}>${one.name}</option>`)}</select></div>
+    ${team ? html`<ul class="team" aria-label="Its agents">${team.agents.map((agent) => html`<li><b><bdi>${agent.id}</bdi></b> <span class="muted"><bdi>${agent.model ?? ''}</bdi></span></li>`)}</ul>
       ${team.max_cost_usd ? html`<p class="muted">${counted(team.agents.length, 'agent')}, at most ${String(team.max_cost_usd).startsWith('$') ? '' : '$'}${team.max_cost_usd}.</p>` : nothing}`
       : failure(new Error('The server has no team that can start here.'))}
     ${composer.error ? failure(composer.error) : nothing}

@@ -48,7 +48,7 @@ function view(info) {
   document.title = 'massgen';
   if (first === 'new') return whenLoaded(load('module composer', () => import('./composer.js')), 'the view', (module) => module.composerView({ info, route }));
   if (!first) return runsView({ info });
-  return empty('There is no such view.', html`<a href="#/">All runs</a>`);
+  return html`<h1 class="hidden">massgen</h1>${empty('There is no such view.', html`<a href="#/">All runs</a>`)}`;
 }
 
 function sessionError() {
@@ -78,6 +78,10 @@ function draw() {
 
 /** Follows the address; a new view begins at its heading. */
 function follow() {
+  if (location.hash.startsWith('#k=')) {
+    location.reload();
+    return;
+  }
   const before = page.route.path;
   page.route = parseRoute(location.hash);
   redraw();
