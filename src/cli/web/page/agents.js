@@ -138,7 +138,7 @@ export function agentView(stream, id, transcript) {
     ${facts(agent, stream)}
     ${answer?.checks?.checks.length ? html`<section aria-labelledby="agent-checks"><h3 id="agent-checks">Checks of ${answer.label}</h3>
       ${checkList(answer.checks.checks)}</section>` : nothing}
-    <section aria-labelledby="agent-now"><h3 id="agent-now">Now</h3><div class="tail large" role="log" aria-live="off"
+    <section aria-labelledby="agent-now"><h3 id="agent-now">${stream.isLive ? 'Now' : 'Last words'}</h3><div class="tail large" role="log" aria-live="off"
       tabindex="0" aria-label="Reply of ${agent.id}"><div>${speechText(stream.speech.get(id), 400)}</div></div></section>
     ${transcript(stream, id)}</div>`;
 }

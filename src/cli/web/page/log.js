@@ -3,7 +3,7 @@
 
 import { html, nothing } from './vendor/lit-html/lit-html.js';
 import { get, query, runPath } from './api.js';
-import { chip, empty, failure, icon, loading } from './elements.js';
+import { empty, failure, icon, loading } from './elements.js';
 import { clock, duration, money, tokens } from './format.js';
 import { moveFocus, onKey } from './keys.js';
 import { redraw } from './redraw.js';
@@ -121,7 +121,7 @@ function summary(event) {
     case 'text': case 'reasoning': return event.text;
     case 'model_request_started': return event.model;
     case 'model_request_finished': return `${event.model}: ${tokens(event.input_tokens)} in, ${tokens(event.output_tokens)} out, ${money(event.cost_usd)}, ${duration(event.elapsed_ms)}`;
-    case 'tool_called': case 'native_tool_call': return [event.tool, event.arguments ?? event.detail, event.denied && `denied: ${event.denied}`].filter(Boolean).join(' ');
+    case 'tool_called': case 'native_tool_call': return [event.tool, event.arguments ?? event.detail, event.denied].filter(Boolean).join(' ');
     case 'tool_finished': return `${event.tool} ${event.denied ? 'denied' : event.success ? 'succeeded' : 'failed'}: ${event.summary ?? ''}`;
     case 'approval': return `${event.tool}: ${event.answer ?? 'waits'} – ${(event.deeds ?? []).join('; ')}`;
     case 'answered': return `${event.label}: ${event.content ?? ''}`;
@@ -130,8 +130,9 @@ function summary(event) {
     case 'answers_shown': return (event.labels ?? []).join(', ');
     case 'winner_selected': return `${event.agent} with ${event.label}`;
     case 'run_ended': return `${event.status}: ${event.summary ?? ''}`;
+    case 'replied': return [event.text, ...(event.calls ?? []).map((/** @type {LogEvent} */ call) => `calls ${call.name}`)].filter(Boolean).join(', ');
     default: {
-      const { type, seq, time, agent, ...rest } = event;
+      const { type, seq, time, agent, schema_version: version, ...rest } = event;
       return Object.entries(rest).map(([key, value]) => `${key}: ${typeof value === 'string' ? value : JSON.stringify(value)}`).join(', ');
     }
   }
@@ -195,16 +196,16 @@ export function transcript(stream, id) {
         ${event.denied ? html`<dt>denied</dt><dd>${event.denied}</dd>` : nothing}${event.rule ? html`<dt>rule</dt><dd><code>${event.rule}</code></dd>` : nothing}
         ${result ? html`<dt>result</dt><dd class="mono">${result.content ?? result.summary}</dd>` : nothing}</dl></details>`;
     }
-    if (event.type === 'model_request_finished') return html`<p class="muted num">${summary(event)}</p>`;
+    if (event.type === 'model_request_finished') return html`<p class="muted num wide">${summary(event)}</p>`;
     const [name, words] = ENTRIES[event.type] ?? ['idle', event.type?.replaceAll('_', ' ')];
     const text = event.type === 'checked' ? `${event.finding?.check} ${event.finding?.verdict}` : summary(event);
     const long = html`<p class="reply-text">${text}</p>`;
     return event.type === 'reasoning' ? html`<details class="reasoning"><summary>${icon(name)} reasons</summary>${long}</details>`
-      : html`<div class="entry-head">${icon(name)} ${chip(words)}</div>${long}`;
+      : html`<span class="entry-head">${icon(name)} ${words}</span>${long}`;
   };
   const shown = own.filter((event) => !HIDDEN.has(event.type)).slice(-EVENTS_MAX);
   return html`<section aria-labelledby="agent-log"><div class="bar"><h3 id="agent-log">What it said and did</h3>${olderButton(log)}</div>
     ${log.error ? failure(log.error, () => { log.error = null; redraw(); }) : nothing}
-    ${shown.length ? html`<ol class="transcript">${shown.map((event) => html`<li><span class="num muted time">${log.time(event)}</span><div>${body(event)}</div></li>`)}</ol>`
+    ${shown.length ? html`<ol class="transcript">${shown.map((event) => html`<li><span class="num muted">${log.time(event)}</span>${body(event)}</li>`)}</ol>`
       : log.isLoading ? loading('Loading …') : html`<p class="muted">Nothing yet.</p>`}</section>`;
 }

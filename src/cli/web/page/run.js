@@ -11,7 +11,7 @@ import { empty, failure, icon, loading, state, whenLoaded } from './elements.js'
 import { clock, counted, money, tokens } from './format.js';
 import { onKey } from './keys.js';
 import { load } from './redraw.js';
-import { go, runHref } from './router.js';
+import { go, hrefTo, runHref } from './router.js';
 import { steeringLine } from './steering.js';
 
 /** @typedef {{stream: RunStream, info: Info, route: Route}} Context */
@@ -71,15 +71,16 @@ function notes(stream) {
       ${note.leaves_open.length ? html`<ul>${note.leaves_open.map((gap) => html`<li>does not protect ${gap}</li>`)}</ul>` : nothing}`)}</details>` : nothing}`;
 }
 
-/** @param {Context} context */
-function header(context) {
-  const { stream } = context;
+/** @param {Context} context @param {RunRow | undefined} row */
+function header(context, row) {
+  const { stream, info } = context;
   const { run } = stream;
   if (!run) return html`<header class="run-head"><h1 tabindex="-1">${stream.id}</h1></header>`;
   const isLong = run.task.length > TASK_CHARS || run.task.includes('\n');
   const short = run.task.split('\n')[0].slice(0, TASK_CHARS);
   return html`<header class="run-head">
-    <div class="row wrap">${runState(stream)}${connection(stream)}<h1 tabindex="-1" class="task">${short || stream.id}${isLong ? ' …' : ''}</h1></div>
+    <div class="row wrap">${runState(stream)}${connection(stream)}<h1 tabindex="-1" class="task">${short || stream.id}${isLong ? ' …' : ''}</h1><span class="grow"></span>
+      ${row?.session && !stream.isLive && !info.read_only ? html`<a class="button small" href=${hrefTo(['new'], { continue: row.session })}>Next turn</a>` : nothing}</div>
     <div class="row wrap meta">${phases(stream)}<span class="num" title="Elapsed">${clock(stream.now)}</span>
       <span class="num" title="Tokens">${tokens(run.usage.input_tokens)} in · ${tokens(run.usage.output_tokens)} out</span>${costMeter(context)}
       <span class="num muted">${counted(run.tool_calls, 'tool call')}</span>
@@ -141,7 +142,7 @@ export function runView(context) {
   agentKeys(stream);
   const isDriven = stream.isLive && !info.read_only && row?.live !== false;
   const agent = view === 'agents' ? route.parts[3] ?? null : null;
-  return html`<div class="run ${stream.isLive ? 'live' : ''}">${header(context)}${tabs(stream, view === 'agents' ? 'none' : view)}
+  return html`<div class="run ${stream.isLive ? 'live' : ''}">${header(context, row)}${tabs(stream, view === 'agents' ? 'none' : view)}
     ${questionPanel(stream, !info.read_only, view === 'delivery')}
     <div class="run-body">${stream.run ? body(context, view) : loading('Loading the run …')}</div>
     ${commentBar(stream.id, row?.session ?? null, !info.read_only)}

@@ -42,6 +42,12 @@ function matches(run, wanted) {
   return wanted.toLowerCase().split(/\s+/).every((word) => text.includes(word));
 }
 
+/** The time that a run took, or takes until now. @param {RunRow} run */
+function time(run) {
+  const began = Date.parse(run.started ?? '');
+  return (run.live || run.state === 'running') && began ? Date.now() - began : run.duration_ms;
+}
+
 /** @param {RunRow} run @param {boolean} mayStart */
 function row(run, mayStart) {
   const resume = run.state === 'interrupted' && run.session && mayStart
@@ -51,7 +57,7 @@ function row(run, mayStart) {
     <td class="cell-task"><a class="run-link" href=${runHref(run.id)}><bdi>${run.task || run.id}</bdi></a>
       <span class="muted sub"><bdi>${run.agents.join(', ')}</bdi>${run.winner ? html` · ${icon('trophy')} <bdi>${run.winner}</bdi>` : nothing}</span></td>
     <td class="num">${moment(run.started)}</td>
-    <td class="num">${duration(run.duration_ms)}</td>
+    <td class="num">${duration(time(run))}</td>
     <td class="num">${tokens(run.tokens)}</td>
     <td class="num">${run.cost_usd == null ? html`<span class="muted">–</span>` : money(run.cost_usd)}</td>
     <td>${resume}</td></tr>`;

@@ -184,7 +184,16 @@ export class RunStream {
       found.push(this.sections.get(`agents/${index}`));
     }
     const count = this.run?.agents.length;
-    return count ? found.slice(0, count) : found;
+    return (count ? found.slice(0, count) : found).map((agent) => this.withSpeech(agent));
+  }
+
+  /** Returns the agent as it is while pieces arrive: they come before the section that tells of them.
+   * @param {AgentSection} agent @returns {AgentSection} */
+  withSpeech(agent) {
+    const speech = this.speech.get(agent.id);
+    const isAhead = speech && speech.length > agent.speech.length;
+    if (!isAhead || !['waiting_for_model', 'reasoning', 'writing'].includes(agent.activity.state)) return agent;
+    return { ...agent, activity: { state: speech.kind === 'reasoning' ? 'reasoning' : 'writing' } };
   }
 
   /** @returns {BallotSection} */

@@ -33,7 +33,9 @@ function drawn(span, x, top, open) {
 /** @param {RunStream} stream */
 export function timelineView(stream) {
   /** @type {TimelineSection} */
-  const { lanes } = stream.sections.get('timeline') ?? { lanes: [] };
+  const timeline = stream.sections.get('timeline') ?? { lanes: [] };
+  const order = (/** @type {{agent: string}} */ { agent }) => stream.run?.agents.indexOf(agent) ?? 0;
+  const lanes = [...timeline.lanes].sort((one, other) => order(one) - order(other));
   if (!lanes.some(({ spans }) => spans.length)) return empty('Nothing has happened yet.');
   const ends = lanes.flatMap(({ spans }) => spans.map((span) => span.to_ms));
   const end = Math.max(1000, stream.run?.elapsed_ms ?? 0, ...ends);
