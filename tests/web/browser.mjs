@@ -11,6 +11,34 @@ const here = dirname(fileURLToPath(import.meta.url));
 const axe = readFileSync(join(here, 'node_modules/axe-core/axe.min.js'), 'utf8');
 /** Time for what a run does, in milliseconds. */
 export const RUN_MS = 20_000;
+/** Lets a case cut the streams of a page, as a network does: `cutStreams()`. */
+function makeStreamsBreakable() {
+  const { fetch } = window;
+  const cuts = new Set();
+  window.cutStreams = () => cuts.forEach((cut) => cut());
+  window.fetch = async (...request) => {
+    const response = await fetch(...request);
+    if (!String(request[0]).endsWith('/stream')) return response;
+    const reader = response.body.getReader();
+    const body = new ReadableStream({
+      start(controller) {
+        const cut = () => {
+          cuts.delete(cut);
+          controller.error(new TypeError('network error'));
+          reader.cancel();
+        };
+        cuts.add(cut);
+      },
+      async pull(controller) {
+        const { done, value } = await reader.read();
+        if (done) controller.close();
+        else controller.enqueue(value);
+      },
+    });
+    return new Response(body, { status: response.status, headers: response.headers });
+  };
+}
+
 /** Number of bytes that the page may load before a view is opened. */
 const FIRST_LOAD_MAX = 150 * 1024;
 
@@ -50,8 +78,9 @@ export class PageTester {
   /** Opens another tab of the same browser. */
   async tab() {
     const page = await this.context.newPage();
+    await page.addInitScript(makeStreamsBreakable);
     page.on('console', (message) => {
-      if (['error', 'warning'].includes(message.type()) && !/status of 40[049]|ERR_INCOMPLETE_CHUNKED|net::ERR_ABORTED/.test(message.text())) this.faults.push(message.text());
+      if (['error', 'warning'].includes(message.type()) && !/status of 40[049]|net::ERR_/.test(message.text())) this.faults.push(message.text());
     });
     page.on('pageerror', (error) => this.faults.push(String(error.stack ?? error)));
     page.on('dialog', (dialog) => {

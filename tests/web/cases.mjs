@@ -59,6 +59,30 @@ export const cases = {
     await page.locator('.answer em', { hasText: '42' }).waitFor();
   },
 
+  /** A lost connection is found again with every word once, and a run is cancelled in two steps. */
+  async reconnect(self) {
+    const { page } = self;
+    await self.start('slow.yaml', 'say all words');
+    const reply = page.getByRole('log', { name: 'Reply of ann' });
+    await reply.getByText('w1 w2 w3').waitFor();
+    for (let cuts = 0; cuts < 3; cuts += 1) {
+      await page.evaluate(() => window.cutStreams());
+      await page.getByText('connection lost').waitFor();
+      await page.getByText('connection lost').waitFor({ state: 'detached' });
+      await page.waitForTimeout(400);
+    }
+    const words = (await reply.innerText()).trim().split(/\s+/);
+    assert.deepEqual(words, words.map((_, index) => `w${index + 1}`));
+    assert.ok(words.length > 8, `${words.length} words`);
+    await page.keyboard.press('s');
+    assert.equal(await page.evaluate(() => document.activeElement?.id), 'steer');
+    await page.keyboard.press('Escape');
+    await page.getByRole('button', { name: 'Cancel', exact: true }).click();
+    await page.getByRole('button', { name: 'Really cancel?' }).click();
+    await self.ended();
+    await page.locator('.steering').waitFor({ state: 'detached' });
+  },
+
   /** One of three hunks is taken by keys, and the file on disk has that change and no other. */
   async hunks(self, directory) {
     const { page } = self;

@@ -10,8 +10,9 @@ import { go, runHref } from './router.js';
 
 /** @typedef {AgentSection} Agent */
 
-/** Number of paragraphs of a reply that are shown in a column. */
-const PARAGRAPHS_MAX = 60;
+/** Length of the end of a reply that a column shows, and that the view of one agent does, in characters. */
+const COLUMN_CHARS = 4000;
+const VIEW_CHARS = 64 * 1024;
 const narrow = window.matchMedia('(max-width: 700px)');
 narrow.addEventListener('change', redraw);
 /** The agent whose tab is chosen where there is no room for columns. */
@@ -36,10 +37,11 @@ function callRow(call, now) {
 }
 
 /** The end of a reply in paragraphs, so that the browser lays out only those in sight.
- * @param {Speech | undefined} speech @param {number} most */
+ * @param {Speech | undefined} speech @param {number} most the number of characters */
 function speechText(speech, most) {
   if (!speech?.text) return html`<p class="muted">Nothing said yet.</p>`;
-  const paragraphs = speech.text.split(/\n{2,}/).slice(-most);
+  const start = speech.text.length > most ? speech.text.indexOf('\n\n', speech.text.length - most) + 1 || speech.text.length - most : 0;
+  const paragraphs = speech.text.slice(start).trimStart().split(/\n{2,}/);
   const text = html`<div class="reply">${paragraphs.map((text) => html`<p>${text}</p>`)}</div>`;
   return speech.kind === 'reasoning'
     ? html`<details class="reasoning" open><summary>Reasoning</summary>${text}</details>` : text;
@@ -73,7 +75,7 @@ function column(agent, index, stream, role) {
       <span class="muted model"><bdi>${agent.model ?? 'no model yet'}</bdi></span></header>
     ${now(agent, stream)}${facts(agent, stream)}
     <div class="tail" role="log" aria-live="off" tabindex="0" aria-label="Reply of ${agent.id}">
-      <div>${speechText(stream.speech.get(agent.id), PARAGRAPHS_MAX)}</div></div>
+      <div>${speechText(stream.speech.get(agent.id), COLUMN_CHARS)}</div></div>
     ${calls.length ? html`<ul class="calls" aria-label="Last tool calls of ${agent.id}">${calls
       .map((call) => callRow(call, stream.now))}</ul>` : html`<p class="muted">No tool calls yet.</p>`}</section>`;
 }
@@ -139,6 +141,6 @@ export function agentView(stream, id, transcript) {
     ${answer?.checks?.checks.length ? html`<section aria-labelledby="agent-checks"><h3 id="agent-checks">Checks of ${answer.label}</h3>
       ${checkList(answer.checks.checks)}</section>` : nothing}
     <section aria-labelledby="agent-now"><h3 id="agent-now">${stream.isLive ? 'Now' : 'Last words'}</h3><div class="tail large" role="log" aria-live="off"
-      tabindex="0" aria-label="Reply of ${agent.id}"><div>${speechText(stream.speech.get(id), 400)}</div></div></section>
+      tabindex="0" aria-label="Reply of ${agent.id}"><div>${speechText(stream.speech.get(id), VIEW_CHARS)}</div></div></section>
     ${transcript(stream, id)}</div>`;
 }

@@ -5,7 +5,7 @@ import { announceChange } from './announce.js';
 import { get, openSession } from './api.js';
 import { empty, failure, loading, whenLoaded } from './elements.js';
 import { beginKeys, helpDialog, listenToKeys, onKey, openHelp } from './keys.js';
-import { drawWith, load, redraw } from './redraw.js';
+import { drawWith, load, redraw, redrawSoon } from './redraw.js';
 import { go, parseRoute } from './router.js';
 import { runTitle, runView } from './run.js';
 import { runsView } from './runs.js';
@@ -28,7 +28,7 @@ const page = {
 function streamOf(id) {
   if (page.stream?.id !== id) {
     page.stream?.close();
-    page.stream = new RunStream(id, redraw);
+    page.stream = new RunStream(id, redrawSoon);
     page.stream.listeners.push(announceChange);
   }
   return page.stream;

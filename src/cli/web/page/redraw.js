@@ -3,6 +3,9 @@
 /** @type {() => void} */
 let draw = () => {};
 let isWanted = false;
+let timer = 0;
+/** Wait of `redrawSoon`, in milliseconds. */
+const SOON_MS = 60;
 
 /** Sets what draws the page. @param {() => void} drawing */
 export function drawWith(drawing) {
@@ -19,6 +22,15 @@ export function redraw() {
   };
   if (document.visibilityState === 'hidden') setTimeout(run, 500);
   else requestAnimationFrame(run);
+}
+
+/** Draws the page soon, for changes that come many times a second. */
+export function redrawSoon() {
+  if (timer || isWanted) return;
+  timer = window.setTimeout(() => {
+    timer = 0;
+    redraw();
+  }, SOON_MS);
 }
 
 /** Draws the page at once, where the focus must go to what is drawn. */
