@@ -23,13 +23,21 @@ function callTime(call, now) {
   return call.outcome === 'running' ? duration(Math.max(0, now - call.started_ms)) : duration(call.elapsed_ms);
 }
 
-/** @param {Call} call @param {number} now */
-function callRow(call, now) {
+/** The calls that a person has unfolded: those above them come and go. @type {Set<string>} */
+const unfolded = new Set();
+
+/** @param {Call} call @param {number} now @param {string} agent */
+function callRow(call, now, agent) {
+  const key = `${agent} ${call.started_ms} ${call.tool} ${call.arguments}`;
+  const toggle = (/** @type {Event} */ event) => {
+    if (/** @type {HTMLDetailsElement} */ (event.target).open) unfolded.add(key);
+    else unfolded.delete(key);
+  };
   const tone = { running: 'work', succeeded: 'done', failed: 'bad', denied: 'ask' }[call.outcome];
   const word = call.outcome === 'succeeded' ? nothing : html`<span class="word">${call.outcome}</span>`;
   const row = (/** @type {string} */ name, /** @type {any} */ value, form = 'text') =>
     (value ? html`<dt>${name}</dt><dd class=${form}>${value}</dd>` : nothing);
-  return html`<li><details class="call tone-${tone}"><summary>${icon(tone)}<span class="tool">${call.tool}</span>
+  return html`<li><details class="call tone-${tone}" ?open=${unfolded.has(key)} @toggle=${toggle}><summary>${icon(tone)}<span class="tool">${call.tool}</span>
     <span class="args">${call.arguments}</span>${word}<span class="num">${callTime(call, now)}</span></summary>
     <dl class="facts">${row('arguments', call.arguments, 'mono')}${row('denied', call.reason)}
       ${row('rule', call.rule && html`<code>${call.rule}</code> · explained by <code>massgen explain</code>`)}
@@ -77,7 +85,7 @@ function column(agent, index, stream, role) {
     <div class="tail" role="log" aria-live="off" tabindex="0" aria-label="Reply of ${agent.id}">
       <div>${speechText(stream.speech.get(agent.id), COLUMN_CHARS)}</div></div>
     ${calls.length ? html`<ul class="calls" aria-label="Last tool calls of ${agent.id}">${calls
-      .map((call) => callRow(call, stream.now))}</ul>` : html`<p class="muted">No tool calls yet.</p>`}</section>`;
+      .map((call) => callRow(call, stream.now, agent.id))}</ul>` : html`<p class="muted">No tool calls yet.</p>`}</section>`;
 }
 
 /** @param {KeyboardEvent} event @param {number} count */

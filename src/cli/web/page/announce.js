@@ -1,5 +1,5 @@
-// What screen readers are told of a run that goes on: answers, votes, questions and the end, and
-// nothing of the streamed text. There is one region for it.
+// Announcements for screen readers while a run is live: answers, votes, questions and the end, and
+// nothing of the streamed text. One polite region has all of them.
 
 /** Wait before a sentence is said, so that several come together, in milliseconds. */
 const COLLECT_MS = 300;

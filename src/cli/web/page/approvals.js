@@ -1,5 +1,5 @@
 // What waits for the person: approvals of tool calls, a delivery to review, a failed check, an open
-// question. Also counted in the title of the tab. The focus moves here only if nobody types.
+// question. Also counted in the title of the tab. The focus moves here unless a person types.
 
 import { html, nothing } from './vendor/lit-html/lit-html.js';
 import { post, runPath } from './api.js';

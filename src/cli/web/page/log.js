@@ -1,5 +1,5 @@
 // The events of a run as its log has them: the view of the log, and what one agent said and did. Only
-// a window of the log is kept; older events are loaded by request, new ones as the run goes on.
+// a window of the log is kept; older events are loaded by request, new ones while the run is live.
 
 import { html, nothing } from './vendor/lit-html/lit-html.js';
 import { get, query, runPath } from './api.js';

@@ -11,7 +11,7 @@ import { runTitle, runView } from './run.js';
 import { runsView } from './runs.js';
 import { RunStream } from './stream.js';
 
-/** How often elapsed times are drawn while a run goes on, in milliseconds. */
+/** How often elapsed times are drawn while a run is live, in milliseconds. */
 const TICK_MS = 1000;
 
 const page = {

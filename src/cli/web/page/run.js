@@ -10,7 +10,7 @@ import { commentBar } from './comments.js';
 import { empty, failure, icon, loading, state, whenLoaded } from './elements.js';
 import { clock, counted, money, tokens } from './format.js';
 import { onKey } from './keys.js';
-import { load } from './redraw.js';
+import { load, refresh } from './redraw.js';
 import { go, hrefTo, runHref } from './router.js';
 import { steeringLine } from './steering.js';
 
@@ -100,14 +100,17 @@ function tabs(stream, here) {
     aria-current=${path === here ? 'page' : nothing}>${name}${count[path] ? html` <span class="count">${count[path]}</span>` : nothing}</a>`)}</nav>`;
 }
 
-/** @param {RunStream} stream */
-function overview(stream) {
-  return html`<h2 class="hidden">Overview</h2>${ballotStrip(stream)}${agentColumns(stream)}`;
-}
-
 /** Draws a view whose module is loaded when it is first opened. @template T @param {string} name
  * @param {() => Promise<T>} ask @param {(module: T) => any} draw */
 const lazily = (name, ask, draw) => whenLoaded(load(`module ${name}`, ask), 'the view', draw, () => location.reload());
+
+/** @param {RunStream} stream */
+function overview(stream) {
+  const delivery = stream.sections.get('delivery');
+  const answer = delivery?.answer ? html`<details class="panel final-answer" open><summary>Final answer of <bdi>${delivery.agent}</bdi></summary>
+    ${lazily('markdown', () => import('./markdown.js'), (module) => module.markdown(delivery.markdown, delivery.answer, 2))}</details>` : nothing;
+  return html`<h2 class="hidden">Overview</h2>${ballotStrip(stream)}${answer}${agentColumns(stream)}`;
+}
 
 /** @param {Context} context @param {string} view */
 function body({ stream, info, route }, view) {
@@ -127,10 +130,19 @@ function body({ stream, info, route }, view) {
   }
 }
 
+const askRuns = () => get('/api/runs?limit=500');
+/** The run for which the list was read again, because it was not in it. */
+let missed = '';
+
 /** The row of this run in the list of runs. @param {string} id @returns {RunRow | undefined} */
 function rowOf(id) {
-  const { value } = load('runs', () => get('/api/runs?limit=500'));
-  return value?.runs.find((/** @type {RunRow} */ run) => run.id === id);
+  const { value } = load('runs', askRuns);
+  const row = value?.runs.find((/** @type {RunRow} */ run) => run.id === id);
+  if (value && !row && missed !== id) {
+    missed = id;
+    refresh('runs', askRuns);
+  }
+  return row;
 }
 
 /** @param {Context} context */
@@ -140,7 +152,7 @@ export function runView(context) {
   const row = rowOf(stream.id);
   if (stream.state === 'failed') return html`<div class="page"><h1 tabindex="-1">${stream.id}</h1>${failure(stream.error)}<p><a href="#/">All runs</a></p></div>`;
   agentKeys(stream);
-  const isDriven = stream.isLive && !info.read_only && row?.live !== false;
+  const isDriven = stream.isLive && !info.read_only && row?.live === true;
   const agent = view === 'agents' ? route.parts[3] ?? null : null;
   return html`<div class="run ${stream.isLive ? 'live' : ''}">${header(context, row)}${tabs(stream, view === 'agents' ? 'none' : view)}
     ${questionPanel(stream, !info.read_only, view === 'delivery')}

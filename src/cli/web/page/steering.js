@@ -1,5 +1,5 @@
-// The line below a run that goes on: a message to one agent or to all of them, and how the run is
-// stopped, in two steps.
+// The line below a live run: a message to one agent or to all of them, and buttons that stop the run
+// in two steps.
 
 import { html, nothing } from './vendor/lit-html/lit-html.js';
 import { post, runPath } from './api.js';

@@ -1,5 +1,5 @@
 // The stream of one run: sections of the state that the server folds, and pieces of text between
-// them. Read by `fetch`, because `EventSource` cannot send the token. After a break it goes on at the
+// them. Read by `fetch`, because `EventSource` cannot send the token. After a break it resumes after the
 // last section by `Last-Event-ID`; a piece that does not fit is ignored until its section comes.
 
 import { errorOf, headers, runPath } from './api.js';
@@ -9,7 +9,7 @@ const TEXT_CHARS_MAX = 64 * 1024;
 const TEXT_CHARS_KEPT = 48 * 1024;
 /** Waits between attempts to connect, in milliseconds. */
 const RETRY_MS = [250, 500, 1000, 2000, 5000];
-/** A hidden tab gives its connection up after this time: browsers open only six to a server. */
+/** A hidden tab closes its connection after this time: browsers open only six to a server. */
 const HIDDEN_MS = 30_000;
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
@@ -69,7 +69,7 @@ export class RunStream {
     this.controller.abort();
   }
 
-  /** Gives the connection up while the tab is hidden, and takes it up again. @param {boolean} is */
+  /** Closes the connection of a hidden tab, and opens it again. @param {boolean} is */
   follow(is) {
     clearTimeout(this.hiddenTimer);
     if (!is) {
@@ -187,7 +187,7 @@ export class RunStream {
     return (count ? found.slice(0, count) : found).map((agent) => this.withSpeech(agent));
   }
 
-  /** Returns the agent as it is while pieces arrive: they come before the section that tells of them.
+  /** Returns the agent as it is while pieces arrive: they come before the section that contains them.
    * @param {AgentSection} agent @returns {AgentSection} */
   withSpeech(agent) {
     const speech = this.speech.get(agent.id);
@@ -212,7 +212,7 @@ export class RunStream {
     return Array.isArray(value) ? value : value ? [value] : [];
   }
 
-  /** Whether the run goes on. */
+  /** Whether the run is live. */
   get isLive() {
     return this.run !== undefined && this.run.phase !== 'ended' && this.state !== 'ended';
   }
