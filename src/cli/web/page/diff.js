@@ -119,9 +119,11 @@ function split(rows, { cursor, after }) {
   });
 }
 
-/** One hunk as a table. @param {Hunk} hunk @param {string} label @param {DiffStyle} style @param {HunkMarks} marks */
-export function hunkTable(hunk, label, style, marks) {
-  const rows = pairedRows(hunk, style.hidesSpace);
+/** One hunk as a table. @param {Hunk} hunk @param {string} label @param {DiffStyle} style @param {HunkMarks} marks
+ * @param {number} most the number of its lines that are shown */
+export function hunkTable(hunk, label, style, marks, most) {
+  const shown = hunk.lines.length > most ? { ...hunk, lines: hunk.lines.slice(0, most) } : hunk;
+  const rows = pairedRows(shown, style.hidesSpace);
   return html`<table class="diff ${style.isSplit ? 'split' : 'unified'}" aria-label=${label}><tbody>${style.isSplit
     ? split(rows, marks) : unified(rows, marks)}</tbody></table>`;
 }

@@ -16,6 +16,9 @@ import { redraw } from './redraw.js';
 
 /** Number of lines of a file from which on it is folded. */
 const FOLDED_LINES = 1500;
+/** Number of lines of a hunk, and of files, that are shown at first, and more by request. */
+const LINES_SHOWN = 600;
+const FILES_SHOWN = 200;
 const CHANGES = /** @type {Record<string, string>} */ ({ created: 'new', deleted: 'removed', changed: '' });
 
 const narrow = window.matchMedia('(max-width: 900px)');
@@ -41,6 +44,20 @@ export class Review {
     this.folded = new Map();
     this.cursor = { path: '', hunk: 0, at: -1 };
     this.isWriting = false;
+    this.filesShown = FILES_SHOWN;
+    /** The number of lines that are shown of each hunk, if more than at first. @type {Map<Hunk, number>} */
+    this.linesShown = new Map();
+  }
+
+  /** @param {Hunk} hunk */
+  shownLines(hunk) {
+    return this.linesShown.get(hunk) ?? LINES_SHOWN;
+  }
+
+  /** @param {Hunk} hunk */
+  showMore(hunk) {
+    this.linesShown.set(hunk, this.shownLines(hunk) + LINES_SHOWN);
+    redraw();
   }
 
   /** @param {DiffFile} file */
@@ -51,7 +68,7 @@ export class Review {
 
   /** All hunks that are in sight, in order. */
   steps() {
-    return this.files.flatMap((file) => (this.isFolded(file) ? [] : file.hunks.map((hunk) => ({ file, hunk }))));
+    return this.files.slice(0, this.filesShown).flatMap((file) => (this.isFolded(file) ? [] : file.hunks.map((hunk) => ({ file, hunk }))));
   }
 
   current() {
@@ -86,6 +103,7 @@ export class Review {
     const { file, hunk } = this.current();
     if (!file || !hunk) return this.stepHunk(1);
     const at = this.cursor.at + by;
+    if (at >= this.shownLines(hunk) && at < hunk.lines.length) this.showMore(hunk);
     if (at >= 0 && at < hunk.lines.length) return this.moveTo(file.path, this.cursor.hunk, at, false);
     return this.stepHunk(by);
   }
@@ -237,7 +255,9 @@ function hunkSection(review, file, hunk, index, choices) {
         @change=${(/** @type {Event} */ event) => choices.setHunk(file, hunk, /** @type {HTMLInputElement} */ (event.target).checked)}>
         ${isTaken ? 'take' : 'leave'}<span class="hidden"> hunk ${index + 1} of ${file.path}</span></label>` : nothing}</header>
     <div class="hunk-body" @click=${click}>${hunkTable(hunk, label, { ...style, isSplit: style.isSplit && !narrow.matches },
-      { cursor: isCurrent ? review.cursor.at : null, after })}</div></section>`;
+      { cursor: isCurrent ? review.cursor.at : null, after }, review.shownLines(hunk))}</div>
+    ${hunk.lines.length > review.shownLines(hunk) ? html`<p class="pad"><button class="button small" @click=${() => review.showMore(hunk)}>Show more of ${hunk.lines.length} lines</button></p>`
+      : nothing}</section>`;
 }
 
 /** @param {Review} review @param {DiffFile} file @param {number} index @param {Choices | null} choices */
@@ -269,15 +289,17 @@ function fileSection(review, file, index, choices) {
 function fileTree(review) {
   /** @type {Map<string, DiffFile[]>} */
   const folders = new Map();
-  for (const file of review.files) {
+  for (const file of review.files.slice(0, review.filesShown)) {
     const folder = file.path.slice(0, file.path.lastIndexOf('/') + 1);
     folders.set(folder, [...(folders.get(folder) ?? []), file]);
   }
+  const rest = review.files.length - review.filesShown;
   const entry = (/** @type {DiffFile} */ file) => html`<li><button class="tree-file ${review.cursor.path === file.path ? 'here' : ''}" aria-current=${review.cursor.path === file.path}
     @click=${() => review.openFile(file)}>${icon(isTakeable(file) ? 'file' : 'lock')}<bdi>${file.path.slice(file.path.lastIndexOf('/') + 1)}</bdi>
     ${review.viewed.has(file.path) ? html`<span class="muted">viewed</span>` : nothing}${countsText(file.hunks)}</button></li>`;
   return html`<nav class="tree" aria-label="Changed files"><p class="muted">${counted(review.files.length, 'file')}</p>
-    ${[...folders].sort(([one], [other]) => (one < other ? -1 : 1)).map(([folder, files]) => html`${folder ? html`<p class="folder">${icon('folder')}<bdi>${folder}</bdi></p>` : nothing}<ul>${files.map(entry)}</ul>`)}</nav>`;
+    ${[...folders].sort(([one], [other]) => (one < other ? -1 : 1)).map(([folder, files]) => html`${folder ? html`<p class="folder">${icon('folder')}<bdi>${folder}</bdi></p>` : nothing}<ul>${files.map(entry)}</ul>`)}
+    ${rest > 0 ? html`<button class="button small" @click=${() => { review.filesShown += FILES_SHOWN; redraw(); }}>Show more of ${review.files.length} files</button>` : nothing}</nav>`;
 }
 
 /** Shows a diff; that there is none is no error. @param {Loaded} loaded
@@ -296,5 +318,5 @@ export function reviewBody(review, files, choices) {
   review.files = files;
   if (!files.length) return empty('No file differs.');
   nameKeys(review, choices);
-  return html`<div class="review">${fileTree(review)}<div class="files">${files.map((file, index) => fileSection(review, file, index, choices))}</div></div>`;
+  return html`<div class="review">${fileTree(review)}<div class="files">${files.slice(0, review.filesShown).map((file, index) => fileSection(review, file, index, choices))}</div></div>`;
 }
