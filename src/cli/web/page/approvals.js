@@ -50,7 +50,7 @@ function buttons(question, stream, mayAnswer) {
     html`<button class="button ${look}" ?disabled=${isSent} @click=${run}>${text}</button>`;
   if (question.kind === 'elsewhere') return html`<p class="muted">It is answered in the terminal that started the run.</p>`;
   if (question.kind === 'delivery' || question.kind === 'review') return html`<a class="button primary" href=${runHref(stream.id, ['delivery'])}>Review the delivery</a>`;
-  if (!mayAnswer) return html`<p class="muted">This page only shows.</p>`;
+  if (!mayAnswer) return html`<p class="muted">The page is read-only.</p>`;
   if (question.kind === 'approval') {
     return html`${button('Allow once', send('approvals', 'once'), 'primary')}${button('Allow for this run', send('approvals', 'session'))}
       ${button('Deny', send('approvals', 'no'), 'danger')}`;

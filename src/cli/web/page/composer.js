@@ -96,7 +96,7 @@ function previewPanel(preview) {
 
 /** @param {{info: Info, route: Route}} context */
 export function composerView({ info, route }) {
-  if (info.read_only) return empty('This page only shows.', html`It was started with <code>--read-only</code>.`);
+  if (info.read_only) return html`<h1 class="hidden">New run</h1>${empty('The page is read-only.', html`The server was started with <code>--read-only</code>.`)}`;
   const session = route.params.get('continue');
   const run = route.params.get('comments');
   if (run && composer.filledFrom !== run && commentsOf(run).length) {

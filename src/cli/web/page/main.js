@@ -70,7 +70,7 @@ function draw() {
     html`<a href=${href} aria-current=${isHere ? 'page' : nothing}>${name}</a>`;
   render(html`<header class="top"><a class="brand" href="#/">massgen</a>
       <nav aria-label="Main">${link('#/', 'Runs', here === '' || here === 'runs')}${info?.read_only ? nothing : link('#/new', 'New run', here === 'new')}</nav>
-      <span class="grow"></span>${info?.read_only ? html`<span class="chip">only shows</span>` : nothing}
+      <span class="grow"></span>${info?.read_only ? html`<span class="chip">read-only</span>` : nothing}
       <span class="muted directory"><bdi>${info?.directory ?? ''}</bdi></span>
       <button class="button small quiet" aria-label="Keys" @click=${openHelp}><kbd>?</kbd></button></header>
     <main id="main" tabindex="-1">${main}</main>${helpDialog()}`, /** @type {HTMLElement} */ (document.getElementById('page')));

@@ -67,7 +67,7 @@ function row(run, mayStart) {
 function table(runs, info) {
   const shown = runs.filter((run) => matches(run, filter));
   if (!runs.length) {
-    return empty('No runs in this directory yet.', info.read_only ? 'The page only shows: start one in a terminal.'
+    return empty('No runs in this directory yet.', info.read_only ? 'The page is read-only: start one in a terminal.'
       : html`<a class="button primary" href="#/new">Start a run</a>`);
   }
   if (!shown.length) return empty('No run matches the filter.', html`Press <kbd>/</kbd> to change it.`);
