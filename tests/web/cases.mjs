@@ -76,7 +76,12 @@ export const cases = {
     assert.ok(words.length > 8, `${words.length} words`);
     await page.keyboard.press('s');
     assert.equal(await page.evaluate(() => document.activeElement?.id), 'steer');
-    await page.keyboard.press('Escape');
+    await page.keyboard.type('say them <b>faster</b>');
+    await page.keyboard.press('Enter');
+    await page.getByText('Sent to all agents').waitFor();
+    await page.locator('summary', { hasText: '1 message' }).click();
+    await page.getByText('say them <b>faster</b>').waitFor();
+    await page.getByText('not read yet').waitFor();
     await page.getByRole('button', { name: 'Cancel', exact: true }).click();
     await page.getByRole('button', { name: 'Really cancel?' }).click();
     await self.ended();

@@ -11,7 +11,8 @@ type RunSection = {task: string, agents: string[], attempt: number,
   status: string | null, summary: string | null, elapsed_ms: number, usage: Usage,
   tool_calls: number, warnings: string[], more_warnings: number,
   sandbox: {agents: string[], isolation: string, leaves_open: string[]}[],
-  server_progress: string | null};
+  server_progress: string | null,
+  messages?: {number: number, agent: string | null, text: string, shown_to: string[]}[]};
 
 type Activity = {state: string, detail?: any};
 type Call = {tool: string, arguments: string, outcome: 'running' | 'succeeded' | 'failed' | 'denied',
@@ -62,7 +63,7 @@ type Hunk = {index: number, digest: string, header?: string, old_start: number, 
 type DiffSide = {type: string, size?: number, sha256?: string, target?: string};
 type DiffFile = {path: string, change?: string, before?: DiffSide, after?: DiffSide, refused?: string | null,
   mode?: {before: string, after: string} | null, conflict?: string | null, too_long?: boolean,
-  state?: string, hunks: Hunk[]};
+  state?: string, binary?: boolean, protected?: boolean, hunks: Hunk[]};
 type DiffReply = {state: 'pending' | 'kept' | 'none' | 'answer', files: DiffFile[],
   refused?: {path: string, refused: string}[], applied?: DiffFile[]};
 

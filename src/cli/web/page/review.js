@@ -19,7 +19,7 @@ const FOLDED_LINES = 1500;
 /** Number of lines of a hunk, and of files, that are shown at first, and more by request. */
 const LINES_SHOWN = 600;
 const FILES_SHOWN = 200;
-const CHANGES = /** @type {Record<string, string>} */ ({ created: 'new', deleted: 'removed', changed: '' });
+const CHANGES = /** @type {Record<string, string>} */ ({ created: 'new', deleted: 'removed', changed: '', refused: '' });
 
 const narrow = window.matchMedia('(max-width: 900px)');
 const style = { isSplit: localStorage.getItem('massgen-split') === 'yes', hidesSpace: false };
@@ -202,7 +202,7 @@ function toggleSpace() {
 }
 
 /** Why nothing of a file can be taken. @param {DiffFile} file */
-const refusal = (file) => (file.refused ? `refused: ${file.refused}` : file.conflict ? `conflict: ${file.conflict}` : '');
+const refusal = (file) => (file.refused ? `${file.protected ? 'protected' : 'refused'}: ${file.refused}` : file.conflict ? `conflict: ${file.conflict}` : '');
 
 /** @param {DiffFile} file @param {'before' | 'after'} when */
 function sideText(file, when) {

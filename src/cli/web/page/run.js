@@ -63,7 +63,11 @@ function notes(stream) {
   const run = /** @type {RunSection} */ (stream.run);
   const count = run.warnings.length + run.more_warnings;
   const open = run.sandbox.flatMap((note) => note.leaves_open);
-  return html`${count ? html`<details class="note-box tone-wait"><summary>${icon('warn')} ${counted(count, 'warning')}</summary>
+  const messages = run.messages ?? [];
+  return html`${messages.length ? html`<details class="note-box"><summary>${icon('comment')} ${counted(messages.length, 'message')}</summary>
+      <ul>${messages.map(({ agent, text, shown_to: shown }) => html`<li>to <bdi>${agent ?? 'all'}</bdi>: ${text}
+        <span class="muted">${shown.length ? `read by ${shown.join(', ')}` : 'not read yet'}</span></li>`)}</ul></details>` : nothing}
+    ${count ? html`<details class="note-box tone-wait"><summary>${icon('warn')} ${counted(count, 'warning')}</summary>
       <ul>${run.warnings.map((warning) => html`<li>${warning}</li>`)}</ul>
       ${run.more_warnings ? html`<p class="muted">${run.more_warnings} more are in the log.</p>` : nothing}</details>` : nothing}
     ${run.sandbox.length ? html`<details class="note-box"><summary>${icon('lock')} sandbox: ${[...new Set(run.sandbox.map((note) => note.isolation))].join(', ')}${open.length

@@ -51,7 +51,7 @@ export function steeringLine(stream, agent) {
     const text = String(new FormData(form).get('text') ?? '').trim();
     if (!text) return;
     form.reset();
-    send(runPath(stream.id, 'messages'), to ? { agent: to, text } : { text }, `Sent to ${to || 'all agents'}.`);
+    send(runPath(stream.id, 'messages'), to ? { agent: to, text } : { text }, `Sent to ${to || 'all agents'}; it is read before the next request.`);
   };
   const escape = (/** @type {KeyboardEvent} */ event) => {
     if (event.key === 'Escape') /** @type {HTMLElement} */ (event.target).blur();
@@ -64,7 +64,7 @@ export function steeringLine(stream, agent) {
         steering.agent = /** @type {HTMLSelectElement} */ (event.target).value;
         redraw();
       }}><option value="" ?selected=${!to}>all agents</option>${stream.agents.map(({ id }) => html`<option value=${id} ?selected=${id === to}>${id}</option>`)}</select>
-      <input id="steer" class="input grow" name="text" autocomplete="off" placeholder="Message to ${to || 'all agents'}, read before their next request" aria-label="Message" @keydown=${escape}>
+      <input id="steer" class="input grow" name="text" autocomplete="off" placeholder="Message to ${to || 'all agents'}" aria-label="Message" @keydown=${escape}>
       <button class="button">Send</button></form>
     ${stopButton('finish', 'End with the best', 'Really end now?')}${stopButton('cancel', 'Cancel', 'Really cancel?', 'danger')}
     ${steering.note ? html`<span class="muted" role="status">${steering.note}</span>` : nothing}
