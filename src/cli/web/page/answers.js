@@ -5,7 +5,7 @@ import { html, nothing } from './vendor/lit-html/lit-html.js';
 import { get, runPath } from './api.js';
 import { checkList, empty, icon, whenLoaded } from './elements.js';
 import { clock, counted } from './format.js';
-import { onKey } from './keys.js';
+import { onKey, valueOf } from './keys.js';
 import { markdown } from './markdown.js';
 import { forget, load, redraw } from './redraw.js';
 import { replaceParams, runHref } from './router.js';
@@ -51,7 +51,7 @@ export function answersView(stream, route) {
   const isAlone = route.params.get('right') === 'none';
   const right = isAlone ? undefined : wanted('right') ?? current.find((answer) => answer.label !== left)?.label;
   const choose = (/** @type {string} */ name) => (/** @type {Event} */ event) =>
-    replaceParams(route, { [name]: /** @type {HTMLSelectElement} */ (event.target).value });
+    replaceParams(route, { [name]: valueOf(event) });
   const toggle = () => {
     isAnonymous = !isAnonymous;
     redraw();

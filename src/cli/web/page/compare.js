@@ -3,6 +3,7 @@
 import { html, nothing } from './vendor/lit-html/lit-html.js';
 import { get, query, runPath } from './api.js';
 import { empty } from './elements.js';
+import { valueOf } from './keys.js';
 import { forget, load } from './redraw.js';
 import { Review, diffToggles, filesOf, reviewBody, whenDiff } from './review.js';
 import { replaceParams, runHref } from './router.js';
@@ -22,7 +23,7 @@ export function compareView(stream, route) {
   const shown = review;
   const loaded = load(key, () => get(runPath(stream.id, 'diff') + query({ answer, against })));
   const choose = (/** @type {string} */ name) => (/** @type {Event} */ event) =>
-    replaceParams(route, { [name]: /** @type {HTMLSelectElement} */ (event.target).value });
+    replaceParams(route, { [name]: valueOf(event) });
   const option = (/** @type {string} */ label, /** @type {string} */ chosen) => html`<option value=${label} ?selected=${label === chosen}>${label} – ${answers
     .find((one) => one.label === label)?.agent}</option>`;
   return html`<div class="stack wide"><div class="bar"><h2>Diff</h2>

@@ -6,6 +6,7 @@ import { post } from './api.js';
 import { commentsOf, discardComments, taskOf } from './comments.js';
 import { chip, empty, failure, icon } from './elements.js';
 import { counted } from './format.js';
+import { valueOf } from './keys.js';
 import { FilePicker, mayBegin } from './picker.js';
 import { drawNow, forget, redraw } from './redraw.js';
 import { go, runHref } from './router.js';
@@ -116,7 +117,7 @@ export function composerView({ info, route }) {
     event.preventDefault();
   };
   const choose = (/** @type {Event} */ event) => {
-    composer.team = /** @type {HTMLSelectElement} */ (event.target).value;
+    composer.team = valueOf(event);
     composer.preview = null;
     redraw();
   };

@@ -149,6 +149,7 @@ export function changeCounts(hunks) {
 
 /** @param {Hunk[]} hunks */
 export function countsText(hunks) {
+  if (!hunks.length) return nothing;
   const { added, removed } = changeCounts(hunks);
   return html`<span class="num counts"><span class="plus">+${added}</span> <span class="minus">−${removed}</span></span>`;
 }

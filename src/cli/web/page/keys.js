@@ -24,6 +24,14 @@ export function onKey(keys, label, run, group = 'This view') {
   bindings.push({ keys, label, run, group });
 }
 
+/** The text in the control of an event. @param {Event} event */
+export const valueOf = (event) => /** @type {HTMLInputElement} */ (event.target).value;
+
+/** Lets Escape leave an input, so that keys count again. @param {KeyboardEvent} event */
+export function leaveOnEscape(event) {
+  if (event.key === 'Escape') /** @type {HTMLElement} */ (event.target).blur();
+}
+
 /** @param {Element | null} element */
 export function isTyping(element) {
   if (!(element instanceof HTMLElement)) return false;

@@ -5,7 +5,7 @@ import { html, nothing } from './vendor/lit-html/lit-html.js';
 import { get, query, runPath } from './api.js';
 import { empty, failure, icon, loading } from './elements.js';
 import { clock, duration, money, tokens } from './format.js';
-import { moveFocus, onKey } from './keys.js';
+import { leaveOnEscape, moveFocus, onKey, valueOf } from './keys.js';
 import { redraw } from './redraw.js';
 
 /** @typedef {Record<string, any>} LogEvent */
@@ -153,11 +153,8 @@ export function logView(stream) {
   onKey('j', 'next event', () => moveFocus('.log-row summary', 1));
   onKey('k', 'previous event', () => moveFocus('.log-row summary', -1));
   const typed = (/** @type {Event} */ event) => {
-    filter = /** @type {HTMLInputElement} */ (event.target).value;
+    filter = valueOf(event);
     redraw();
-  };
-  const escape = (/** @type {KeyboardEvent} */ event) => {
-    if (event.key === 'Escape') /** @type {HTMLElement} */ (event.target).blur();
   };
   const wanted = filter.toLowerCase();
   const shown = log.events.filter((event) => !wanted || JSON.stringify(event).toLowerCase().includes(wanted)).slice(-EVENTS_MAX);
@@ -166,7 +163,7 @@ export function logView(stream) {
     <bdi class="who">${event.agent ?? ''}</bdi><span class="args">${String(summary(event)).slice(0, 300)}</span></summary>
     <pre class="output" tabindex="0" aria-label="Event ${event.seq}">${JSON.stringify(event, null, 2).slice(0, 100_000)}</pre></details></li>`;
   return html`<div class="stack"><div class="bar"><h2>Log</h2><input id="log-filter" class="input grow" type="search" placeholder="Filter"
-      aria-label="Filter the log" .value=${filter} @input=${typed} @keydown=${escape}>${olderButton(log)}</div>
+      aria-label="Filter the log" .value=${filter} @input=${typed} @keydown=${leaveOnEscape}>${olderButton(log)}</div>
     ${log.error ? failure(log.error, () => { log.error = null; redraw(); }) : nothing}
     ${shown.length ? html`<ol class="log-list">${shown.map(row)}</ol>`
       : log.isLoading ? loading('Loading the log …') : empty(filter ? 'No event matches the filter.' : 'The log is empty.')}</div>`;

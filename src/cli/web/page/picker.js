@@ -4,6 +4,8 @@
 import { html, nothing } from './vendor/lit-html/lit-html.js';
 import { post } from './api.js';
 import { icon } from './elements.js';
+import { counted } from './format.js';
+import { valueOf } from './keys.js';
 import { redraw } from './redraw.js';
 
 /** Number of entries that are asked for. */
@@ -152,7 +154,7 @@ export class FilePicker {
 
   /** @param {Event} event */
   input(event) {
-    let typed = /** @type {HTMLInputElement} */ (event.target).value;
+    let typed = valueOf(event);
     let { isWrite } = this;
     if (typed.endsWith(':w')) [typed, isWrite] = [typed.slice(0, -2), true];
     this.update(typed, isWrite);
@@ -162,7 +164,7 @@ export class FilePicker {
   view() {
     if (!this.isOpen) return nothing;
     const active = this.entries[this.active] ? `file-option-${this.active}` : nothing;
-    const said = this.isLoading ? 'Searching' : this.error ? '' : this.entries.length ? `${this.entries.length}${this.hasMore ? ' or more' : ''} files` : 'No file matches';
+    const said = this.isLoading ? 'searching' : this.error ? '' : this.entries.length ? `${this.hasMore ? 'the first ' : ''}${counted(this.entries.length, 'match', 'matches')}` : 'no matches';
     return html`<div class="picker" @focusout=${(/** @type {FocusEvent} */ event) => {
       const next = /** @type {Node | null} */ (event.relatedTarget);
       if (next && !/** @type {Element} */ (event.currentTarget).contains(next) && this.isOpen) this.close();

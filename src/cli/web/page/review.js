@@ -278,7 +278,7 @@ function fileSection(review, file, index, choices) {
       <h3 id="file-name-${index}" class="path"><bdi>${file.path}</bdi></h3>
       ${change ? html`<span class="chip">${change}</span>` : nothing}${file.state ? html`<span class="chip">${file.state}</span>` : nothing}
       ${reason ? html`<span class="chip tone-ask">${icon('lock')} ${reason}</span>` : nothing}
-      ${file.hunks.length ? countsText(file.hunks) : nothing}<span class="grow"></span>
+      ${countsText(file.hunks)}<span class="grow"></span>
       <label class="check"><input type="checkbox" .checked=${review.viewed.has(file.path)} @change=${() => review.toggleViewed(file)}> Viewed<span class="hidden"> ${file.path}</span></label></header>
     ${isFolded ? nothing : html`${note ? html`<p class="muted pad">${note}</p>` : nothing}
       ${file.hunks.map((hunk, number) => hunkSection(review, file, hunk, number, choices))}

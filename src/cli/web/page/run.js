@@ -9,7 +9,7 @@ import { ballotStrip, votesView } from './ballot.js';
 import { commentBar } from './comments.js';
 import { empty, failure, icon, loading, state, whenLoaded } from './elements.js';
 import { clock, counted, money, tokens } from './format.js';
-import { onKey } from './keys.js';
+import { moveFocus, onKey } from './keys.js';
 import { load, refresh } from './redraw.js';
 import { go, hrefTo, runHref } from './router.js';
 import { steeringLine } from './steering.js';
@@ -110,6 +110,8 @@ const lazily = (name, ask, draw) => whenLoaded(load(`module ${name}`, ask), 'the
 
 /** @param {RunStream} stream */
 function overview(stream) {
+  onKey('j', 'next agent', () => moveFocus('.column h3 a', 1));
+  onKey('k', 'previous agent', () => moveFocus('.column h3 a', -1));
   const delivery = stream.sections.get('delivery');
   const answer = delivery?.answer ? html`<details class="panel final-answer" open><summary>Final answer of <bdi>${delivery.agent}</bdi></summary>
     ${lazily('markdown', () => import('./markdown.js'), (module) => module.markdown(delivery.markdown, delivery.answer, 2))}</details>` : nothing;

@@ -5,7 +5,7 @@ import { html, nothing } from './vendor/lit-html/lit-html.js';
 import { get } from './api.js';
 import { empty, icon, state, whenLoaded } from './elements.js';
 import { duration, money, moment, tokens } from './format.js';
-import { moveFocus, onKey } from './keys.js';
+import { leaveOnEscape, moveFocus, onKey, valueOf } from './keys.js';
 import { forget, load, redraw, refresh } from './redraw.js';
 import { go, hrefTo, runHref } from './router.js';
 
@@ -87,15 +87,12 @@ export function runsView({ info }) {
   onKey('k', 'previous run', () => moveFocus('.run-link', -1));
   if (!info.read_only) onKey('c', 'start a run', () => go('#/new'));
   const typed = (/** @type {Event} */ event) => {
-    filter = /** @type {HTMLInputElement} */ (event.target).value;
+    filter = valueOf(event);
     redraw();
-  };
-  const escape = (/** @type {KeyboardEvent} */ event) => {
-    if (event.key === 'Escape') /** @type {HTMLElement} */ (event.target).blur();
   };
   return html`<div class="page"><div class="bar"><h1 tabindex="-1">Runs</h1>
       <input id="runs-filter" class="input grow" type="search" placeholder="Filter by task, agent or state"
-        aria-label="Filter runs" .value=${filter} @input=${typed} @keydown=${escape}>
+        aria-label="Filter runs" .value=${filter} @input=${typed} @keydown=${leaveOnEscape}>
       ${info.read_only ? nothing : html`<a class="button primary" href="#/new">New run</a>`}</div>
     ${whenLoaded(load(KEY, ask), 'runs', ({ runs }) => table(runs, info), () => forget(KEY))}</div>`;
 }

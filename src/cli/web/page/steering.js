@@ -4,7 +4,7 @@
 import { html, nothing } from './vendor/lit-html/lit-html.js';
 import { post, runPath } from './api.js';
 import { failure } from './elements.js';
-import { onKey } from './keys.js';
+import { leaveOnEscape, onKey, valueOf } from './keys.js';
 import { redraw } from './redraw.js';
 
 /** Time in which the second step of a stop must follow, in milliseconds. */
@@ -53,18 +53,15 @@ export function steeringLine(stream, agent) {
     form.reset();
     send(runPath(stream.id, 'messages'), to ? { agent: to, text } : { text }, `Sent to ${to || 'all agents'}; it is read before the next request.`);
   };
-  const escape = (/** @type {KeyboardEvent} */ event) => {
-    if (event.key === 'Escape') /** @type {HTMLElement} */ (event.target).blur();
-  };
   const stopButton = (/** @type {'finish' | 'cancel'} */ mode, /** @type {string} */ text, /** @type {string} */ sure, look = '') =>
     html`<button class="button ${look}" id="stop-${mode}" type="button" @click=${() => stop(stream.id, mode)}>${steering.asked === mode ? sure : text}</button>`;
   return html`<div class="sticky-bar steering" role="region" aria-label="Steering">
     <form class="row grow" @submit=${submit}><label class="hidden" for="steer-to">To</label>
       <select id="steer-to" class="input" .value=${to} ?disabled=${agent !== null} @change=${(/** @type {Event} */ event) => {
-        steering.agent = /** @type {HTMLSelectElement} */ (event.target).value;
+        steering.agent = valueOf(event);
         redraw();
       }}><option value="" ?selected=${!to}>all agents</option>${stream.agents.map(({ id }) => html`<option value=${id} ?selected=${id === to}>${id}</option>`)}</select>
-      <input id="steer" class="input grow" name="text" autocomplete="off" placeholder="Message to ${to || 'all agents'}" aria-label="Message" @keydown=${escape}>
+      <input id="steer" class="input grow" name="text" autocomplete="off" placeholder="Message to ${to || 'all agents'}" aria-label="Message" @keydown=${leaveOnEscape}>
       <button class="button">Send</button></form>
     ${stopButton('finish', 'End with the best', 'Really end now?')}${stopButton('cancel', 'Cancel', 'Really cancel?', 'danger')}
     ${steering.note ? html`<span class="muted" role="status">${steering.note}</span>` : nothing}
