@@ -27,7 +27,40 @@ macro_rules! page_assets {
 /// Name of the page itself.
 const INDEX: &str = "index.html";
 /// All files of the page.
-const ASSETS: &[PageAsset] = page_assets!["index.html"];
+const ASSETS: &[PageAsset] = page_assets![
+    "agents.js",
+    "announce.js",
+    "answers.js",
+    "api.js",
+    "approvals.js",
+    "ballot.js",
+    "comments.js",
+    "compare.js",
+    "composer.js",
+    "cost.js",
+    "delivery.js",
+    "diff.js",
+    "elements.js",
+    "format.js",
+    "icon.svg",
+    "index.html",
+    "keys.js",
+    "log.js",
+    "main.js",
+    "markdown.js",
+    "picker.js",
+    "pipeline.js",
+    "redraw.js",
+    "review.js",
+    "router.js",
+    "run.js",
+    "runs.js",
+    "steering.js",
+    "stream.js",
+    "style.css",
+    "timeline.js",
+    "vendor/lit-html/lit-html.js",
+];
 /// Content types by file extension. A file with another one is not served.
 const CONTENT_TYPES: [(&str, &str); 5] = [
     ("html", "text/html; charset=utf-8"),

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::cli::web::overview::run_blocking;
 use crate::cli::web::reply::{ApiError, ApiResult, JsonReply};
+use crate::cli::web::run_feed::markdown_json;
 use crate::cli::web::server_state::WebServer;
 use crate::error::Result;
 use crate::world::store::runs::{self, RunDir};
@@ -51,7 +52,12 @@ pub(super) async fn answer(
     let found = feed.with_view(|view| {
         let mut answers = view.ballot().answers.iter();
         let found = answers.find(|answer| answer.label.to_string() == label)?;
-        serde_json::to_value(found).ok()
+        let mut value = serde_json::to_value(found).ok()?;
+        let markdown = markdown_json(&found.content);
+        value
+            .as_object_mut()?
+            .insert("markdown".to_owned(), markdown);
+        Some(value)
     });
     let none = || ApiError::not_found(format!("no answer `{label}` in `{}`", run.name()));
     found.map(JsonReply).ok_or_else(none)

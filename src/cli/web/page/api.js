@@ -1,0 +1,103 @@
+// Requests to the server: the token of this tab, and JSON in both directions. The token comes from
+// the one-time code in the link, or from another tab of this page; it is in no address and no cookie.
+
+const TOKEN_KEY = 'massgen-token';
+/** How long another tab may take to hand its token over, in milliseconds. */
+const HANDOVER_MS = 250;
+const tabs = new BroadcastChannel('massgen-session');
+
+/** An error that the server reports, or that kept the request from it. */
+export class ApiError extends Error {
+  /** @param {number} status @param {string} message @param {string[]} hints @param {any} details */
+  constructor(status, message, hints = [], details = {}) {
+    super(message);
+    this.status = status;
+    this.hints = hints;
+    this.details = details;
+  }
+}
+
+tabs.onmessage = ({ data }) => {
+  const token = sessionStorage.getItem(TOKEN_KEY);
+  if (data?.wants && token) tabs.postMessage({ reply: data.wants, token });
+};
+
+/** Asks the other tabs for their token. @returns {Promise<string | null>} */
+function tokenOfOtherTab() {
+  return new Promise((resolve) => {
+    const wants = crypto.randomUUID();
+    const timer = setTimeout(() => resolve(null), HANDOVER_MS);
+    tabs.addEventListener('message', ({ data }) => {
+      if (data?.reply !== wants) return;
+      clearTimeout(timer);
+      resolve(data.token);
+    });
+    tabs.postMessage({ wants });
+  });
+}
+
+/** Exchanges the code of the link for a token, or finds one that this page has already. */
+export async function openSession() {
+  const code = new URLSearchParams(location.hash.slice(1)).get('k');
+  let refusal = new ApiError(401, 'This page has no session.');
+  if (code) {
+    history.replaceState(null, '', `${location.pathname}#/`);
+    try {
+      const { token } = await send('POST', '/api/session', { code });
+      sessionStorage.setItem(TOKEN_KEY, token);
+      return;
+    } catch (error) {
+      refusal = /** @type {ApiError} */ (error);
+    }
+  }
+  if (sessionStorage.getItem(TOKEN_KEY)) return;
+  const token = await tokenOfOtherTab();
+  if (!token) throw refusal;
+  sessionStorage.setItem(TOKEN_KEY, token);
+}
+
+/** @param {Record<string, string>} [more] @returns {Record<string, string>} */
+export function headers(more = {}) {
+  const token = sessionStorage.getItem(TOKEN_KEY);
+  return token ? { ...more, Authorization: `Bearer ${token}` } : more;
+}
+
+/** Reads the error of a reply that is not a success. @param {Response} response */
+export async function errorOf(response) {
+  const body = await response.json().catch(() => ({}));
+  const error = body.error ?? {};
+  const message = error.message ?? body.message ?? `the server answered ${response.status}`;
+  return new ApiError(response.status, message, error.hints ?? [], body);
+}
+
+/**
+ * @param {string} method @param {string} path @param {any} [body] @param {AbortSignal} [signal]
+ * @returns {Promise<any>}
+ */
+async function send(method, path, body, signal) {
+  const init = { method, signal, headers: headers(body && { 'Content-Type': 'application/json' }) };
+  let response;
+  try {
+    response = await fetch(path, { ...init, body: body && JSON.stringify(body) });
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new ApiError(0, 'The server does not answer.', ['is `massgen web` still running?']);
+  }
+  if (!response.ok) throw await errorOf(response);
+  return response.status === 204 ? {} : response.json();
+}
+
+/** @param {string} path @param {AbortSignal} [signal] */
+export const get = (path, signal) => send('GET', path, undefined, signal);
+/** @param {string} path @param {any} [body] @param {AbortSignal} [signal] */
+export const post = (path, body = {}, signal) => send('POST', path, body, signal);
+
+/** Builds the address of something of a run. @param {string} run @param {string[]} parts */
+export const runPath = (run, ...parts) =>
+  ['/api/runs', encodeURIComponent(run), ...parts.map(encodeURIComponent)].join('/');
+
+/** Builds a query string without empty values. @param {Record<string, any>} values */
+export function query(values) {
+  const pairs = Object.entries(values).filter(([, value]) => value != null && value !== '');
+  return pairs.length ? `?${new URLSearchParams(pairs)}` : '';
+}

@@ -1,0 +1,120 @@
+// What waits for the person: approvals of tool calls, a delivery to review, a failed check, an open
+// question. Also counted in the title of the tab. The focus moves here unless a person types.
+
+import { html, nothing } from './vendor/lit-html/lit-html.js';
+import { post, runPath } from './api.js';
+import { failure, icon } from './elements.js';
+import { counted, duration } from './format.js';
+import { isTyping } from './keys.js';
+import { redraw } from './redraw.js';
+import { runHref } from './router.js';
+
+/** @typedef {Record<string, any>} Question */
+
+/** The questions whose answer is on its way. @type {Set<string>} */
+const sent = new Set();
+/** @type {any} */
+let error = null;
+/** The question that the focus was moved to. */
+let focused = '';
+
+/** @param {string} path @param {string} id @param {string} answer */
+async function reply(path, id, answer) {
+  sent.add(id);
+  error = null;
+  redraw();
+  try {
+    await post(path, { answer });
+  } catch (failed) {
+    error = failed;
+  }
+  sent.delete(id);
+  redraw();
+}
+
+/** The answerable questions, and approvals that wait in another place. @param {RunStream} stream */
+export function pending(stream) {
+  const questions = /** @type {Question[]} */ (stream.questions);
+  const isAsked = (/** @type {any} */ one) => questions.some((question) => question.kind === 'approval'
+    && question.agent === one.agent && question.tool === one.tool && (question.call_id ?? null) === (one.call_id ?? null));
+  const elsewhere = stream.approvals.filter((one) => !isAsked(one))
+    .map((one) => ({ ...one, kind: one.id ? 'approval' : 'elsewhere', id: one.id ?? `${one.agent} ${one.call_id} ${one.tool}` }));
+  return [...questions, ...elsewhere];
+}
+
+/** @param {Question} question @param {RunStream} stream @param {boolean} mayAnswer */
+function buttons(question, stream, mayAnswer) {
+  const isSent = sent.has(question.id);
+  const send = (/** @type {string} */ kind, /** @type {string} */ answer) => () => reply(runPath(stream.id, kind, question.id), question.id, answer);
+  const button = (/** @type {string} */ text, /** @type {() => void} */ run, look = '') =>
+    html`<button class="button ${look}" ?disabled=${isSent} @click=${run}>${text}</button>`;
+  if (question.kind === 'elsewhere') return html`<p class="muted">It is answered in the terminal that started the run.</p>`;
+  if (question.kind === 'delivery' || question.kind === 'review') return html`<a class="button primary" href=${runHref(stream.id, ['delivery'])}>Review the delivery</a>`;
+  if (!mayAnswer) return html`<p class="muted">The page is read-only.</p>`;
+  if (question.kind === 'approval') {
+    return html`${button('Allow once', send('approvals', 'once'), 'primary')}${button('Allow for this run', send('approvals', 'session'))}
+      ${button('Deny', send('approvals', 'no'), 'danger')}`;
+  }
+  if (question.kind === 'failed_check') {
+    return html`${button('Keep the delivery', send('questions', 'keep'))}${button('Revert it', send('questions', 'revert'), 'danger')}`;
+  }
+  const submit = (/** @type {SubmitEvent} */ event) => {
+    event.preventDefault();
+    const text = new FormData(/** @type {HTMLFormElement} */ (event.target)).get('text');
+    send('questions', String(text ?? ''))();
+  };
+  return html`<form class="row grow" @submit=${submit}><input class="input grow" name="text" aria-label="Your answer" autocomplete="off">
+    <button class="button primary" ?disabled=${isSent}>Answer</button></form>`;
+}
+
+/** @param {Question} question */
+function title(question) {
+  if (question.kind === 'approval' || question.kind === 'elsewhere') return html`<bdi>${question.agent}</bdi> asks to run <code>${question.tool}</code>`;
+  if (question.kind === 'failed_check') return 'A check of the delivery failed';
+  if (question.kind === 'delivery' || question.kind === 'review') return 'The delivery waits for your review';
+  return 'The run asks a question';
+}
+
+/** @param {Question} question */
+function description(question) {
+  const effects = question.effects ?? [];
+  if (question.kind === 'delivery') {
+    const refused = question.refused ? `, ${question.refused} refused` : '';
+    return html`<p>${counted(question.files ?? 0, 'file')}${refused}. Nothing is written before you apply it.</p>`;
+  }
+  if (question.kind === 'open') {
+    return html`<p>${question.question}</p>${question.otherwise ? html`<p class="muted">Without an answer: ${question.otherwise}</p>` : nothing}`;
+  }
+  return html`${effects.length ? html`<ul class="effects">${effects.map((/** @type {string} */ effect) => html`<li>${effect}</li>`)}</ul>` : nothing}
+    ${question.reason ? html`<p class="muted">${question.reason}</p>` : nothing}
+    ${question.input ? html`<details><summary>Input</summary><pre class="output" tabindex="0" aria-label="Input of the call">${typeof question.input === 'string'
+      ? question.input : JSON.stringify(question.input, null, 2)}</pre></details>` : nothing}`;
+}
+
+/** Moves the focus to a new question, unless a person types. @param {string} id */
+function focusNew(id) {
+  if (id === focused) return;
+  focused = id;
+  if (!id) return;
+  setTimeout(() => {
+    const dialog = document.querySelector('.question');
+    const isFree = !isTyping(document.activeElement) && !document.querySelector('dialog[open]');
+    if (isFree && dialog instanceof HTMLElement) dialog.focus({ preventScroll: true });
+  });
+}
+
+/** What waits for the person, oldest first. @param {RunStream} stream @param {boolean} mayAnswer
+ * @param {boolean} isReviewing whether the delivery is in view already */
+export function questionPanel(stream, mayAnswer, isReviewing) {
+  const all = pending(stream).filter((question) => !isReviewing || question.kind !== 'delivery');
+  focusNew(all[0]?.id ?? '');
+  if (!all.length) return nothing;
+  const [question] = all;
+  return html`<section class="question" role="alertdialog" tabindex="-1" aria-labelledby="question-title" aria-describedby="question-text">
+    <div class="row wrap">${icon('ask')}<h2 id="question-title">${title(question)}</h2>
+      ${question.since_ms != null ? html`<span class="muted num">for ${duration(Math.max(0, stream.now - question.since_ms))}</span>` : nothing}
+      ${all.length > 1 ? html`<span class="chip">${all.length - 1} more after this</span>` : nothing}</div>
+    <div id="question-text">${description(question)}</div>
+    ${error ? failure(error) : nothing}
+    <div class="row wrap actions">${buttons(question, stream, mayAnswer)}</div></section>`;
+}

@@ -1,0 +1,139 @@
+// Starting a run: the task with its `@` mentions, the team, a preview of what each agent would be
+// told, and the question before a path is opened for writing. Also the next turn of a session.
+
+import { html, nothing } from './vendor/lit-html/lit-html.js';
+import { post } from './api.js';
+import { commentsOf, discardComments, taskOf } from './comments.js';
+import { chip, empty, failure, icon } from './elements.js';
+import { counted } from './format.js';
+import { valueOf } from './keys.js';
+import { FilePicker, mayBegin } from './picker.js';
+import { drawNow, forget, redraw } from './redraw.js';
+import { go, runHref } from './router.js';
+
+/** @typedef {{task: string, team: string, picker: FilePicker | null, isSending: boolean, error: any, preview: any,
+ *   asks: {opens: string[], writes: string[]} | null, filledFrom: string}} ComposerState */
+
+/** @type {ComposerState} */
+const composer = { task: sessionStorage.getItem('massgen-task') ?? '', team: '', picker: null, isSending: false, error: null, preview: null, asks: null, filledFrom: '' };
+
+/** @param {string} task */
+function setTask(task) {
+  composer.task = task;
+  sessionStorage.setItem('massgen-task', task);
+}
+
+/** Opens the picker after an `@` was typed where a mention may begin. @param {InputEvent} event */
+function typed(event) {
+  const area = /** @type {HTMLTextAreaElement} */ (event.target);
+  setTask(area.value);
+  const at = area.selectionStart - 1;
+  const isSign = event.data?.endsWith('@') && area.value[at] === '@' && !event.isComposing;
+  if (isSign && mayBegin(area.value.slice(0, at))) openPicker(area, at);
+  redraw();
+}
+
+/** Opens the picker, which gets every key from now on. @param {HTMLTextAreaElement} area @param {number} at */
+function openPicker(area, at) {
+  composer.picker = new FilePicker(area, at);
+  drawNow();
+  document.getElementById('picker-input')?.focus();
+}
+
+/** @param {{dry_run?: boolean, opens?: string[]}} more @param {string | null} session @param {string} team */
+async function send(more, session, team) {
+  composer.isSending = true;
+  composer.error = null;
+  composer.asks = null;
+  redraw();
+  try {
+    const body = { task: composer.task, team: team || undefined, continue: session ?? undefined, ...more };
+    const reply = await post('/api/runs', body);
+    if (more.dry_run) composer.preview = reply;
+    else {
+      discardComments(composer.filledFrom);
+      setTask('');
+      composer.preview = null;
+      composer.filledFrom = '';
+      forget('runs');
+      go(runHref(reply.run));
+    }
+  } catch (error) {
+    const { status, details } = /** @type {any} */ (error);
+    if (status === 409 && details?.opens) {
+      composer.asks = { opens: details.opens, writes: details.writes ?? details.opens };
+      requestAnimationFrame(() => requestAnimationFrame(() => {
+        const dialog = /** @type {HTMLDialogElement | null} */ (document.getElementById('opens'));
+        if (dialog && !dialog.open) dialog.showModal();
+      }));
+    } else composer.error = error;
+  }
+  composer.isSending = false;
+  redraw();
+}
+
+/** @param {string | null} session @param {string} team */
+function opensDialog(session, team) {
+  const { asks } = composer;
+  if (!asks) return nothing;
+  const close = () => {
+    composer.asks = null;
+    redraw();
+  };
+  return html`<dialog id="opens" aria-labelledby="opens-title" @close=${close}><h2 id="opens-title">${icon('ask')} The task opens these paths</h2>
+    <ul class="effects">${asks.opens.map((path) => html`<li><bdi>${path}</bdi> ${chip(asks.writes.includes(path) ? 'opens for writing' : 'opens for reading', 'ask')}</li>`)}</ul>
+    <p class="muted">The agents may ${asks.writes.length ? 'change what is opened for writing' : 'read what is opened'}, in this run only.</p>
+    <div class="row"><button class="button primary" @click=${() => send({ opens: asks.opens }, session, team)}>Open and start</button>
+      <button class="button" @click=${(/** @type {Event} */ event) => /** @type {Element} */ (event.target).closest('dialog')?.close()}>Cancel</button></div></dialog>`;
+}
+
+/** What a run would do, as the server says it. @param {any} preview */
+function previewPanel(preview) {
+  const text = preview.text ?? preview.preview ?? JSON.stringify(preview.dry_run ?? preview, null, 2);
+  return html`<section class="panel" aria-labelledby="preview"><h2 id="preview" tabindex="-1">Dry run: what each agent may do and would be told</h2>
+    ${preview.notes ? html`<p class="warning">${preview.notes}</p>` : nothing}
+    <pre class="output tall" tabindex="0" aria-label="Dry run">${text}</pre></section>`;
+}
+
+/** @param {{info: Info, route: Route}} context */
+export function composerView({ info, route }) {
+  if (info.read_only) return html`<h1 class="hidden">New run</h1>${empty('The page is read-only.', html`The server was started with <code>--read-only</code>.`)}`;
+  const session = route.params.get('continue');
+  const run = route.params.get('comments');
+  if (run && composer.filledFrom !== run && commentsOf(run).length) {
+    composer.filledFrom = run;
+    setTask(taskOf(commentsOf(run)));
+  }
+  const teams = info.teams.filter((team) => !team.is_pipeline);
+  const team = teams.find((one) => one.id === composer.team) ?? teams[0];
+  const id = team?.id ?? '';
+  const start = () => {
+    if (composer.task.trim() && !composer.isSending) send({}, session, id);
+  };
+  const key = (/** @type {KeyboardEvent} */ event) => {
+    if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) start();
+    else if (event.key === 'Escape') /** @type {HTMLElement} */ (event.target).blur();
+    else return;
+    event.preventDefault();
+  };
+  const choose = (/** @type {Event} */ event) => {
+    composer.team = valueOf(event);
+    composer.preview = null;
+    redraw();
+  };
+  const isReady = composer.task.trim() !== '' && !composer.isSending;
+  return html`<div class="page narrow"><h1 tabindex="-1">${session ? 'Next turn' : 'New run'}</h1>
+    ${session ? html`<p class="muted">It continues the session <code>${session}</code>: agents keep what they know and what was opened.</p>` : nothing}
+    <div class="composer"><label for="task">Task</label>
+      <textarea id="task" class="input" rows="8" aria-describedby="task-help" placeholder="What should the agents do?" .value=${composer.task} @input=${typed} @keydown=${key}></textarea>
+      <p id="task-help" class="muted"><kbd>@</kbd> names a file or directory that the agents may read; <code>:w</code> after it opens it for writing. <kbd>Ctrl</kbd> <kbd>Enter</kbd> starts.</p>
+      ${composer.picker?.view() ?? nothing}</div>
+    <div class="row"><label for="team">Team</label><select id="team" class="input" @change=${choose}>${teams.map((one) => html`<option value=${one.id} ?selected=${one.id === id}>${one.name}</option>`)}</select></div>
+    ${team ? html`<ul class="team" aria-label="Its agents">${team.agents.map((agent) => html`<li><b><bdi>${agent.id}</bdi></b> <span class="muted"><bdi>${agent.model ?? ''}</bdi></span></li>`)}</ul>
+      ${team.max_cost_usd ? html`<p class="muted">${counted(team.agents.length, 'agent')}, at most ${String(team.max_cost_usd).startsWith('$') ? '' : '$'}${team.max_cost_usd}.</p>` : nothing}`
+      : failure(new Error('The server has no team that can start here.'))}
+    ${composer.error ? failure(composer.error) : nothing}
+    <div class="row"><button class="button primary" id="start" ?disabled=${!isReady || !team} @click=${start}>${session ? 'Start the turn' : 'Start'}</button>
+      <button class="button" id="dry-run" ?disabled=${!isReady || !team} @click=${() => send({ dry_run: true }, session, id)}>Dry run</button></div>
+    ${composer.preview ? previewPanel(composer.preview) : nothing}${opensDialog(session, id)}</div>`;
+}

@@ -1,0 +1,179 @@
+// The delivery: which files and hunks of the final answer go into the project, then what became of
+// each, and undo. Conflicts, protected and refused files are shown with the reason, never hidden.
+
+import { html, nothing } from './vendor/lit-html/lit-html.js';
+import { get, post, query, runPath } from './api.js';
+import { checkList, empty, failure, icon, state } from './elements.js';
+import { counted } from './format.js';
+import { markdown } from './markdown.js';
+import { forget, load, redraw } from './redraw.js';
+import { Review, diffToggles, filesOf, isTakeable, reviewBody, whenDiff } from './review.js';
+import { runHref } from './router.js';
+
+/** What the person has chosen of one delivery. */
+class DeliveryChoice {
+  /** @param {string} run @param {string} answer the answer whose files are taken, if not the result */
+  constructor(run, answer) {
+    this.answer = answer;
+    this.review = new Review(run, `delivery ${run} ${answer}`);
+    /** The files that are left, and the hunks that are left of others. @type {Map<string, Set<number> | 'all'>} */
+    this.left = new Map();
+    /** The reply that the choice is about. @type {DiffReply | null} */
+    this.reply = null;
+    this.isOpen = true;
+    this.isSending = false;
+    /** @type {any} */
+    this.error = null;
+    /** What became of each file, as the server answered. @type {DeliveryRow[] | null} */
+    this.rows = null;
+    this.wasUndone = false;
+  }
+
+  /** Begins to choose: all that waits is taken, and nothing of what was declined before.
+   * @param {DiffReply} reply */
+  begin(reply) {
+    if (this.reply === reply) return;
+    this.reply = reply;
+    this.left = new Map(reply.state === 'kept' ? reply.files.map((file) => [file.path, 'all']) : []);
+  }
+
+  /** @param {DiffFile} file */
+  fileState(file) {
+    const left = this.left.get(file.path);
+    if (!isTakeable(file) || left === 'all') return 'none';
+    return left?.size ? 'some' : 'all';
+  }
+
+  /** @param {DiffFile} file @param {boolean} isTaken */
+  setFile(file, isTaken) {
+    if (!this.isOpen || !isTakeable(file)) return redraw();
+    if (isTaken) this.left.delete(file.path);
+    else this.left.set(file.path, 'all');
+    return redraw();
+  }
+
+  /** @param {DiffFile} file @param {Hunk} hunk */
+  hasHunk(file, hunk) {
+    const left = this.left.get(file.path);
+    return isTakeable(file) && left !== 'all' && !left?.has(hunk.index);
+  }
+
+  /** @param {DiffFile} file @param {Hunk} hunk @param {boolean} isTaken */
+  setHunk(file, hunk, isTaken) {
+    if (!this.isOpen || !isTakeable(file)) return redraw();
+    const known = this.left.get(file.path);
+    const left = new Set(known === 'all' ? file.hunks.map(({ index }) => index) : known);
+    if (isTaken) left.delete(hunk.index);
+    else left.add(hunk.index);
+    if (!left.size) this.left.delete(file.path);
+    else this.left.set(file.path, left.size === file.hunks.length ? 'all' : left);
+    return redraw();
+  }
+
+  /** The files as the server wants them: without hunks, a file is taken as a whole. @param {DiffFile[]} files */
+  body(files) {
+    const hunks = (/** @type {DiffFile} */ file) => (file.hunks.length
+      ? { hunks: file.hunks.filter((hunk) => this.hasHunk(file, hunk)).map(({ index, digest }) => ({ index, digest })) } : {});
+    const chosen = files.filter(isTakeable).map((file) => ({ path: file.path, take: this.fileState(file) !== 'none', ...hunks(file) }));
+    return { files: chosen, ...(this.answer && { answer: this.answer }) };
+  }
+
+  /** @param {DiffFile[]} files */
+  counts(files) {
+    const taken = files.filter((file) => this.fileState(file) !== 'none');
+    return { files: taken.length, hunks: taken.reduce((sum, file) => sum + file.hunks.filter((hunk) => this.hasHunk(file, hunk)).length, 0) };
+  }
+
+  /** @param {string} action @param {any} body */
+  async send(action, body) {
+    this.isSending = true;
+    this.error = null;
+    redraw();
+    try {
+      const { rows } = await post(runPath(this.review.run, action), body);
+      this.rows = rows ?? null;
+      this.wasUndone = action === 'undo';
+      this.reply = null;
+      forget(`delivery ${this.review.run}`);
+      forget('runs');
+    } catch (error) {
+      this.error = error;
+    }
+    this.isSending = false;
+    redraw();
+  }
+}
+
+/** @type {DeliveryChoice | null} */
+let choice = null;
+
+const OUTCOMES = /** @type {Record<string, [string, string]>} */ ({ created: ['done', 'created'], changed: ['done', 'changed'], deleted: ['done', 'deleted'],
+  mode: ['done', 'mode changed'], declined: ['idle', 'declined'], denied: ['bad', 'denied'], conflict: ['ask', 'conflict'], failed: ['bad', 'failed'],
+  taken_back: ['wait', 'reverted'], left: ['idle', 'left'], restored: ['done', 'restored'], removed: ['done', 'removed'] });
+
+/** @param {DeliveryRow[]} rows */
+const rowsTable = (rows) => html`<div class="scroll" role="region" tabindex="0" aria-label="Outcome for each file"><table><thead><tr>
+  <th scope="col">Outcome</th><th scope="col">File</th><th scope="col">Note</th></tr></thead><tbody>${rows.map((row) => {
+    const [tone, word] = OUTCOMES[row.outcome] ?? ['idle', row.outcome];
+    const note = row.reason ?? (row.kept ? `your version was kept; theirs is ${row.kept}` : row.after ? `${row.before ?? 'new'} → ${row.after}` : '');
+    return html`<tr><td>${state(tone, word)}</td><td class="path"><bdi>${row.path}</bdi></td><td>${note}</td></tr>`;
+  })}</tbody></table></div>`;
+
+/** @param {DeliveryChoice} chosen @param {DiffFile[]} files */
+function applyBar(chosen, files) {
+  const { files: fileCount, hunks } = chosen.counts(files);
+  const all = (/** @type {boolean} */ isTaken) => () => files.forEach((file) => chosen.setFile(file, isTaken));
+  const isAny = fileCount > 0;
+  return html`<div class="sticky-bar" role="region" aria-label="Apply the delivery"><button class="button primary" id="apply" ?disabled=${chosen.isSending || (!isAny && chosen.reply?.state !== 'pending')}
+      @click=${() => chosen.send('delivery', chosen.body(files))}>${isAny ? `Apply ${counted(fileCount, 'file')}, ${counted(hunks, 'hunk')}` : chosen.reply?.state === 'pending' ? 'Apply nothing' : 'Apply'}</button>
+    <button class="button" @click=${all(true)}>Take all</button><button class="button" @click=${all(false)}>Leave all</button><span class="grow"></span>
+    <span class="muted wide-only"><kbd>n</kbd> <kbd>p</kbd> hunk · <kbd>y</kbd> take · <kbd>x</kbd> leave</span></div>`;
+}
+
+/** @param {DeliveryChoice} chosen @param {RunStream} stream @param {boolean} mayUndo */
+function outcome(chosen, stream, mayUndo) {
+  /** @type {DeliverySection} */
+  const { rows, checks } = stream.sections.get('delivery') ?? { rows: null, checks: [] };
+  const shown = chosen.rows ?? (chosen.answer ? null : rows);
+  if (!shown && !checks.length) return nothing;
+  return html`<section aria-labelledby="outcome"><div class="bar"><h3 id="outcome" tabindex="-1">${chosen.wasUndone ? 'Undone' : 'What was delivered'}</h3>
+      ${mayUndo ? html`<button class="button" id="undo" ?disabled=${chosen.isSending} @click=${() => chosen.send('undo', {})}>${icon('undo')} Undo the delivery</button>` : nothing}</div>
+    ${shown?.length ? rowsTable(shown) : html`<p class="muted">No file was delivered.</p>`}
+    ${checks.length ? html`<h3>Checks after the delivery</h3>${checkList(checks)}` : nothing}</section>`;
+}
+
+/** @param {RunStream} stream @param {{isReadOnly: boolean, answer: string}} may */
+export function deliveryView(stream, { isReadOnly, answer }) {
+  if (choice?.review.run !== stream.id || choice.answer !== answer) choice = new DeliveryChoice(stream.id, answer);
+  const chosen = choice;
+  /** @type {DeliverySection | undefined} */
+  const delivery = stream.sections.get('delivery');
+  const isPending = stream.questions.some((question) => question.kind === 'delivery');
+  if (!delivery?.agent && !isPending && !answer) {
+    return empty(stream.isLive ? 'Nothing is delivered yet.' : 'This run delivered nothing.', stream.isLive ? 'The winner delivers after the votes.'
+      : html`The <a href=${runHref(stream.id, ['answers'])}>answers</a> are still there.`);
+  }
+  const isDone = delivery?.rows != null;
+  const loaded = load(`${chosen.review.key} ${isPending} ${isDone}`, () => get(runPath(stream.id, 'diff') + query({ answer })));
+  /** @type {DiffReply | undefined} */
+  const reply = loaded.value;
+  if (reply) chosen.begin(reply);
+  const files = reply ? filesOf(reply) : [];
+  const applied = reply?.applied ?? [];
+  const isReviewable = !isReadOnly && (isPending || !stream.isLive) && files.some(isTakeable);
+  chosen.isOpen = isReviewable && !chosen.isSending;
+  const mayUndo = !isReadOnly && !stream.isLive && !chosen.wasUndone && (chosen.rows !== null || applied.some((file) => file.state === 'applied'));
+  const rest = isDone && !answer && files.length ? html`<h3>Not delivered yet</h3>` : nothing;
+  return html`<div class="stack wide"><div class="bar"><h2>Delivery${answer ? html` of ${answer}` : nothing}</h2>
+      ${delivery?.agent && !answer ? html`<span class="muted">by <bdi>${delivery.agent}</bdi></span>` : nothing}
+      ${isPending ? state('ask', 'waits for your review') : nothing}${diffToggles()}</div>
+    ${chosen.error ? failure(chosen.error, () => {
+      chosen.error = null;
+      forget(chosen.review.key);
+    }) : nothing}
+    ${outcome(chosen, stream, mayUndo)}
+    ${delivery?.answer ? html`<details class="panel"><summary>Final answer</summary>${markdown(/** @type {any} */ (delivery).markdown, delivery.answer, 2)}</details>` : nothing}
+    ${whenDiff(loaded, () => html`${rest}${isReviewable ? applyBar(chosen, files) : nothing}
+      ${files.length ? reviewBody(chosen.review, files, isReviewable ? chosen : null)
+        : applied.length ? html`<h3>Changes that were applied</h3>${reviewBody(chosen.review, applied, null)}` : empty('No file differs from the project.')}`, () => forget(chosen.review.key))}</div>`;
+}

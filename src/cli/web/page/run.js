@@ -1,0 +1,175 @@
+// One run: its header with task, phase, time, tokens and cost, the tabs of its views, and the
+// overview with one column for each agent.
+
+import { html, nothing } from './vendor/lit-html/lit-html.js';
+import { get } from './api.js';
+import { agentColumns, agentKeys, agentView } from './agents.js';
+import { pending, questionPanel } from './approvals.js';
+import { ballotStrip, votesView } from './ballot.js';
+import { commentBar } from './comments.js';
+import { empty, failure, icon, loading, state, whenLoaded } from './elements.js';
+import { clock, counted, money, tokens } from './format.js';
+import { moveFocus, onKey } from './keys.js';
+import { load, refresh } from './redraw.js';
+import { go, hrefTo, runHref } from './router.js';
+import { steeringLine } from './steering.js';
+
+/** @typedef {{stream: RunStream, info: Info, route: Route}} Context */
+
+const PHASES = ['starting', 'coordinating', 'presenting', 'delivering', 'ended'];
+/** Number of characters of the task that the header shows before it is unfolded. */
+const TASK_CHARS = 180;
+
+/** The views of a run: path, name and the second key after `g`. @type {[string, string, string][]} */
+const VIEWS = [['', 'Overview', 'o'], ['answers', 'Answers', 'a'], ['diff', 'Diff', 'd'], ['delivery', 'Delivery', 'y'], ['votes', 'Votes', 'v'],
+  ['timeline', 'Timeline', 't'], ['cost', 'Cost', 'c'], ['pipeline', 'Pipeline', 'p'], ['log', 'Log', 'l']];
+
+/** The state of a run in a word. @param {RunStream} stream */
+function runState(stream) {
+  const { run } = stream;
+  if (!run) return nothing;
+  if (run.phase === 'ended') return state(run.status === 'delivered' ? 'done' : 'bad', (run.status ?? 'ended').replaceAll('_', ' '));
+  if (stream.state === 'ended') return state('wait', 'interrupted');
+  if (pending(stream).length) return state('ask', 'waits for you');
+  return state('work', run.is_stopped ? 'stopping' : run.phase);
+}
+
+/** @param {RunStream} stream */
+function connection(stream) {
+  if (stream.state === 'broken') return html`<span class="state tone-wait" role="status">${icon('wait')} connection lost, trying again</span>`;
+  return stream.state === 'paused' ? html`<span class="muted">paused while hidden</span>` : nothing;
+}
+
+/** @param {RunStream} stream */
+function phases(stream) {
+  const at = PHASES.indexOf(stream.run?.phase ?? 'starting');
+  return html`<ol class="phases" aria-label="Phases">${PHASES.map((phase, index) => html`<li class=${index < at ? 'past' : index === at ? 'here' : ''}
+    aria-current=${index === at ? 'step' : nothing}>${phase}</li>`)}</ol>`;
+}
+
+/** @param {Context} context */
+function costMeter({ stream, info }) {
+  const { usage } = /** @type {RunSection} */ (stream.run);
+  const names = [...(stream.run?.agents ?? [])].join(' ');
+  const team = info.teams.find((one) => one.agents.map(({ id }) => id).join(' ') === names);
+  const most = Number(String(team?.max_cost_usd ?? '').replace('$', '')) || 0;
+  const text = money(usage.cost_usd, usage.cost_is_complete);
+  if (!most || !stream.isLive) return html`<span class="num" title="Cost">${text}</span>`;
+  return html`<span class="num">${text} of $${most}</span><meter min="0" max=${most} high=${most * 0.8} .value=${usage.cost_usd ?? 0} aria-label="Cost against the limit"></meter>`;
+}
+
+/** @param {RunStream} stream */
+function notes(stream) {
+  const run = /** @type {RunSection} */ (stream.run);
+  const count = run.warnings.length + run.more_warnings;
+  const open = run.sandbox.flatMap((note) => note.leaves_open);
+  const messages = run.messages ?? [];
+  return html`${messages.length ? html`<details class="note-box"><summary>${icon('comment')} ${counted(messages.length, 'message')}</summary>
+      <ul>${messages.map(({ agent, text, shown_to: shown }) => html`<li>to <bdi>${agent ?? 'all'}</bdi>: ${text}
+        <span class="muted">${shown.length ? `read by ${shown.join(', ')}` : 'not read yet'}</span></li>`)}</ul></details>` : nothing}
+    ${count ? html`<details class="note-box tone-wait"><summary>${icon('warn')} ${counted(count, 'warning')}</summary>
+      <ul>${run.warnings.map((warning) => html`<li>${warning}</li>`)}</ul>
+      ${run.more_warnings ? html`<p class="muted">${run.more_warnings} more are in the log.</p>` : nothing}</details>` : nothing}
+    ${run.sandbox.length ? html`<details class="note-box"><summary>${icon('lock')} sandbox: ${[...new Set(run.sandbox.map((note) => note.isolation))].join(', ')}${open.length
+      ? `, ${counted(open.length, 'gap')}` : ''}</summary>${run.sandbox.map((note) => html`<p><bdi>${note.agents.join(', ')}</bdi>: ${note.isolation}</p>
+      ${note.leaves_open.length ? html`<ul>${note.leaves_open.map((gap) => html`<li>does not protect ${gap}</li>`)}</ul>` : nothing}`)}</details>` : nothing}`;
+}
+
+/** @param {Context} context @param {RunRow | undefined} row */
+function header(context, row) {
+  const { stream, info } = context;
+  const { run } = stream;
+  if (!run) return html`<header class="run-head"><h1 tabindex="-1">${stream.id}</h1></header>`;
+  const isLong = run.task.length > TASK_CHARS || run.task.includes('\n');
+  const short = run.task.split('\n')[0].slice(0, TASK_CHARS);
+  return html`<header class="run-head">
+    <div class="row wrap">${runState(stream)}${connection(stream)}<h1 tabindex="-1" class="task">${short || stream.id}${isLong ? ' …' : ''}</h1><span class="grow"></span>
+      ${row?.session && !stream.isLive && !info.read_only ? html`<a class="button small" href=${hrefTo(['new'], { continue: row.session })}>Next turn</a>` : nothing}</div>
+    <div class="row wrap meta">${phases(stream)}<span class="num" title="Elapsed">${clock(stream.now)}</span>
+      <span class="num" title="Tokens">${tokens(run.usage.input_tokens)} in · ${tokens(run.usage.output_tokens)} out</span>${costMeter(context)}
+      <span class="num muted">${counted(run.tool_calls, 'tool call')}</span>
+      ${isLong ? html`<details class="note-box"><summary>whole task</summary><p class="plain" tabindex="0">${run.task}</p></details>` : nothing}
+      ${run.attempt > 1 ? html`<span class="chip">attempt ${run.attempt}</span>` : nothing}${notes(stream)}</div>
+    ${run.summary ? html`<p class="summary">${run.summary}</p>` : nothing}
+    ${run.server_progress ? html`<p class="muted">${run.server_progress}</p>` : nothing}</header>`;
+}
+
+/** @param {RunStream} stream @param {string} here */
+function tabs(stream, here) {
+  const hasPipeline = stream.sections.get('pipeline')?.stages?.length > 0;
+  const shown = VIEWS.filter(([path]) => path !== 'pipeline' || hasPipeline || here === 'pipeline');
+  for (const [path, name, key] of shown) onKey(`g ${key}`, name.toLowerCase(), () => go(runHref(stream.id, path ? [path] : [])), 'Run');
+  const count = /** @type {Record<string, number>} */ ({ answers: stream.ballot.answers.length, votes: stream.ballot.votes.filter((vote) => !vote.is_void).length });
+  return html`<nav class="run-tabs" aria-label="Views of the run">${shown.map(([path, name]) => html`<a href=${runHref(stream.id, path ? [path] : [])}
+    aria-current=${path === here ? 'page' : nothing}>${name}${count[path] ? html` <span class="count">${count[path]}</span>` : nothing}</a>`)}</nav>`;
+}
+
+/** Draws a view whose module is loaded when it is first opened. @template T @param {string} name
+ * @param {() => Promise<T>} ask @param {(module: T) => any} draw */
+const lazily = (name, ask, draw) => whenLoaded(load(`module ${name}`, ask), 'the view', draw, () => location.reload());
+
+/** @param {RunStream} stream */
+function overview(stream) {
+  onKey('j', 'next agent', () => moveFocus('.column h3 a', 1));
+  onKey('k', 'previous agent', () => moveFocus('.column h3 a', -1));
+  const delivery = stream.sections.get('delivery');
+  const answer = delivery?.answer ? html`<details class="panel final-answer" open><summary>Final answer of <bdi>${delivery.agent}</bdi></summary>
+    ${lazily('markdown', () => import('./markdown.js'), (module) => module.markdown(delivery.markdown, delivery.answer, 2))}</details>` : nothing;
+  return html`<h2 class="hidden">Overview</h2>${ballotStrip(stream)}${answer}${agentColumns(stream)}`;
+}
+
+/** @param {Context} context @param {string} view */
+function body({ stream, info, route }, view) {
+  const answer = route.params.get('answer') ?? '';
+  switch (view) {
+    case '': return overview(stream);
+    case 'votes': return votesView(stream);
+    case 'agents': return lazily('log', () => import('./log.js'), (log) => agentView(stream, route.parts[3] ?? '', log.transcript));
+    case 'answers': return lazily(view, () => import('./answers.js'), (module) => module.answersView(stream, route));
+    case 'diff': return lazily(view, () => import('./compare.js'), (module) => module.compareView(stream, route));
+    case 'delivery': return lazily(view, () => import('./delivery.js'), (module) => module.deliveryView(stream, { isReadOnly: info.read_only, answer }));
+    case 'timeline': return lazily(view, () => import('./timeline.js'), (module) => module.timelineView(stream));
+    case 'cost': return lazily(view, () => import('./cost.js'), (module) => module.costView(stream));
+    case 'pipeline': return lazily(view, () => import('./pipeline.js'), (module) => module.pipelineView(stream));
+    case 'log': return lazily(view, () => import('./log.js'), (module) => module.logView(stream));
+    default: return empty('There is no such view.', html`<a href=${runHref(stream.id)}>Overview of the run</a>`);
+  }
+}
+
+const askRuns = () => get('/api/runs?limit=500');
+/** The run for which the list was read again, because it was not in it. */
+let missed = '';
+
+/** The row of this run in the list of runs. @param {string} id @returns {RunRow | undefined} */
+function rowOf(id) {
+  const { value } = load('runs', askRuns);
+  const row = value?.runs.find((/** @type {RunRow} */ run) => run.id === id);
+  if (value && !row && missed !== id) {
+    missed = id;
+    refresh('runs', askRuns);
+  }
+  return row;
+}
+
+/** @param {Context} context */
+export function runView(context) {
+  const { stream, info, route } = context;
+  const view = route.parts[2] ?? '';
+  const row = rowOf(stream.id);
+  if (stream.state === 'failed') return html`<div class="page"><h1 tabindex="-1">${stream.id}</h1>${failure(stream.error)}<p><a href="#/">All runs</a></p></div>`;
+  agentKeys(stream);
+  const isDriven = stream.isLive && !info.read_only && row?.live === true;
+  const agent = view === 'agents' ? route.parts[3] ?? null : null;
+  return html`<div class="run ${stream.isLive ? 'live' : ''}">${header(context, row)}${tabs(stream, view === 'agents' ? 'none' : view)}
+    ${questionPanel(stream, !info.read_only, view === 'delivery')}
+    <div class="run-body">${stream.run ? body(context, view) : loading('Loading the run …')}</div>
+    ${commentBar(stream.id, row?.session ?? null, !info.read_only)}
+    ${isDriven ? steeringLine(stream, agent) : nothing}</div>`;
+}
+
+/** The number of questions that wait, and the title of the tab. @param {Context} context */
+export function runTitle({ stream }) {
+  const count = pending(stream).length;
+  const task = stream.run?.task.split('\n')[0].slice(0, 60) ?? stream.id;
+  return `${count ? `(${count}) ` : ''}${task} – massgen`;
+}

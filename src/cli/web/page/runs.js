@@ -1,0 +1,98 @@
+// The list of runs: those of the directory, also those that were started in a terminal. A filter
+// narrows it; the newest is first.
+
+import { html, nothing } from './vendor/lit-html/lit-html.js';
+import { get } from './api.js';
+import { empty, icon, state, whenLoaded } from './elements.js';
+import { duration, money, moment, tokens } from './format.js';
+import { leaveOnEscape, moveFocus, onKey, valueOf } from './keys.js';
+import { forget, load, redraw, refresh } from './redraw.js';
+import { go, hrefTo, runHref } from './router.js';
+
+const KEY = 'runs';
+/** How often the list is read again while it is shown, in milliseconds. */
+const REFRESH_MS = 5000;
+let filter = '';
+let timer = 0;
+
+const ask = () => get('/api/runs?limit=500');
+
+/** Reads the list again while the view is shown, and not while the tab is hidden. */
+function keepFresh() {
+  if (timer) return;
+  timer = window.setInterval(() => {
+    if (!/^#?\/?$/.test(location.hash)) {
+      clearInterval(timer);
+      timer = 0;
+    } else if (document.visibilityState === 'visible') refresh(KEY, ask);
+  }, REFRESH_MS);
+}
+
+/** @param {RunRow} run */
+function runState(run) {
+  if (run.live || run.state === 'running') return state('work', run.live ? 'running here' : 'running');
+  if (run.state === 'interrupted') return state('wait', 'interrupted');
+  const outcome = run.outcome ?? run.state;
+  return state(/^(delivered|answered|ended|finished)/.test(outcome) ? 'done' : 'bad', outcome.replaceAll('_', ' '));
+}
+
+/** @param {RunRow} run @param {string} wanted */
+function matches(run, wanted) {
+  const text = [run.task, run.id, run.state, run.outcome, ...run.agents].join(' ').toLowerCase();
+  return wanted.toLowerCase().split(/\s+/).every((word) => text.includes(word));
+}
+
+/** The time that a run took, or takes until now. @param {RunRow} run */
+function time(run) {
+  const began = Date.parse(run.started ?? '');
+  return (run.live || run.state === 'running') && began ? Date.now() - began : run.duration_ms;
+}
+
+/** @param {RunRow} run @param {boolean} mayStart */
+function row(run, mayStart) {
+  const resume = run.state === 'interrupted' && run.session && mayStart
+    ? html`<a class="button small" href=${hrefTo(['new'], { continue: run.session })}>Continue</a>` : nothing;
+  return html`<tr>
+    <td class="cell-state">${runState(run)}</td>
+    <td class="cell-task"><a class="run-link" href=${runHref(run.id)}><bdi>${run.task || run.id}</bdi></a>
+      <span class="muted sub"><bdi>${run.agents.join(', ')}</bdi>${run.winner ? html` · ${icon('trophy')} <bdi>${run.winner}</bdi>` : nothing}</span></td>
+    <td class="num">${moment(run.started)}</td>
+    <td class="num">${duration(time(run))}</td>
+    <td class="num">${tokens(run.tokens)}</td>
+    <td class="num">${run.cost_usd == null ? html`<span class="muted">–</span>` : money(run.cost_usd)}</td>
+    <td>${resume}</td></tr>`;
+}
+
+/** @param {RunRow[]} runs @param {Info} info */
+function table(runs, info) {
+  const shown = runs.filter((run) => matches(run, filter));
+  if (!runs.length) {
+    return empty('No runs in this directory yet.', info.read_only ? 'The page is read-only: start one in a terminal.'
+      : html`<a class="button primary" href="#/new">Start a run</a>`);
+  }
+  if (!shown.length) return empty('No run matches the filter.', html`Press <kbd>/</kbd> to change it.`);
+  return html`<div class="scroll" role="region" tabindex="0" aria-label="Runs"><table class="runs">
+    <thead><tr><th scope="col">State</th><th scope="col">Task</th><th scope="col" class="num">Started</th>
+      <th scope="col" class="num">Time</th><th scope="col" class="num">Tokens</th><th scope="col" class="num">Cost</th>
+      <th scope="col"><span class="hidden">Actions</span></th></tr></thead>
+    <tbody>${shown.map((run) => row(run, !info.read_only))}</tbody></table></div>
+    <p class="muted count">${shown.length === runs.length ? `${runs.length} runs` : `${shown.length} of ${runs.length} runs`}</p>`;
+}
+
+/** @param {{info: Info}} context */
+export function runsView({ info }) {
+  keepFresh();
+  onKey('/', 'filter the runs', () => document.getElementById('runs-filter')?.focus());
+  onKey('j', 'next run', () => moveFocus('.run-link', 1));
+  onKey('k', 'previous run', () => moveFocus('.run-link', -1));
+  if (!info.read_only) onKey('c', 'start a run', () => go('#/new'));
+  const typed = (/** @type {Event} */ event) => {
+    filter = valueOf(event);
+    redraw();
+  };
+  return html`<div class="page"><div class="bar"><h1 tabindex="-1">Runs</h1>
+      <input id="runs-filter" class="input grow" type="search" placeholder="Filter by task, agent or state"
+        aria-label="Filter runs" .value=${filter} @input=${typed} @keydown=${leaveOnEscape}>
+      ${info.read_only ? nothing : html`<a class="button primary" href="#/new">New run</a>`}</div>
+    ${whenLoaded(load(KEY, ask), 'runs', ({ runs }) => table(runs, info), () => forget(KEY))}</div>`;
+}

@@ -1,0 +1,69 @@
+// The line below a live run: a message to one agent or to all of them, and buttons that stop the run
+// in two steps.
+
+import { html, nothing } from './vendor/lit-html/lit-html.js';
+import { post, runPath } from './api.js';
+import { failure } from './elements.js';
+import { leaveOnEscape, onKey, valueOf } from './keys.js';
+import { redraw } from './redraw.js';
+
+/** Time in which the second step of a stop must follow, in milliseconds. */
+const CONFIRM_MS = 5000;
+const steering = { agent: '', asked: '', error: /** @type {any} */ (null), note: '', timer: 0 };
+
+/** @param {string} path @param {any} body @param {string} note */
+async function send(path, body, note) {
+  steering.error = null;
+  steering.note = '';
+  try {
+    await post(path, body);
+    steering.note = note;
+  } catch (error) {
+    steering.error = error;
+  }
+  redraw();
+}
+
+/** The first press asks, the second one within some seconds does it.
+ * @param {string} run @param {'finish' | 'cancel'} mode */
+function stop(run, mode) {
+  clearTimeout(steering.timer);
+  if (steering.asked === mode) {
+    steering.asked = '';
+    send(runPath(run, 'stop'), { mode }, mode === 'finish' ? 'The run ends with the best answer so far.' : 'The run is cancelled.');
+  } else {
+    steering.asked = mode;
+    steering.timer = window.setTimeout(() => {
+      steering.asked = '';
+      redraw();
+    }, CONFIRM_MS);
+  }
+  redraw();
+}
+
+/** @param {RunStream} stream @param {string | null} agent the agent in view, if it is one */
+export function steeringLine(stream, agent) {
+  onKey('s', 'message to the agents', () => document.getElementById('steer')?.focus(), 'Run');
+  const to = agent ?? steering.agent;
+  const submit = (/** @type {SubmitEvent} */ event) => {
+    event.preventDefault();
+    const form = /** @type {HTMLFormElement} */ (event.target);
+    const text = String(new FormData(form).get('text') ?? '').trim();
+    if (!text) return;
+    form.reset();
+    send(runPath(stream.id, 'messages'), to ? { agent: to, text } : { text }, `Sent to ${to || 'all agents'}; it is read before the next request.`);
+  };
+  const stopButton = (/** @type {'finish' | 'cancel'} */ mode, /** @type {string} */ text, /** @type {string} */ sure, look = '') =>
+    html`<button class="button ${look}" id="stop-${mode}" type="button" @click=${() => stop(stream.id, mode)}>${steering.asked === mode ? sure : text}</button>`;
+  return html`<div class="sticky-bar steering" role="region" aria-label="Steering">
+    <form class="row grow" @submit=${submit}><label class="hidden" for="steer-to">To</label>
+      <select id="steer-to" class="input" .value=${to} ?disabled=${agent !== null} @change=${(/** @type {Event} */ event) => {
+        steering.agent = valueOf(event);
+        redraw();
+      }}><option value="" ?selected=${!to}>all agents</option>${stream.agents.map(({ id }) => html`<option value=${id} ?selected=${id === to}>${id}</option>`)}</select>
+      <input id="steer" class="input grow" name="text" autocomplete="off" placeholder="Message to ${to || 'all agents'}" aria-label="Message" @keydown=${leaveOnEscape}>
+      <button class="button">Send</button></form>
+    ${stopButton('finish', 'End with the best', 'Really end now?')}${stopButton('cancel', 'Cancel', 'Really cancel?', 'danger')}
+    ${steering.note ? html`<span class="muted" role="status">${steering.note}</span>` : nothing}
+    ${steering.error ? failure(steering.error) : nothing}</div>`;
+}

@@ -1,0 +1,225 @@
+// The stream of one run: sections of the state that the server folds, and pieces of text between
+// them. Read by `fetch`, because `EventSource` cannot send the token. After a break it resumes after the
+// last section by `Last-Event-ID`; a piece that does not fit is ignored until its section comes.
+
+import { errorOf, headers, runPath } from './api.js';
+
+/** Length at which the text of an agent is cut, and to which, in characters. */
+const TEXT_CHARS_MAX = 64 * 1024;
+const TEXT_CHARS_KEPT = 48 * 1024;
+/** Waits between attempts to connect, in milliseconds. */
+const RETRY_MS = [250, 500, 1000, 2000, 5000];
+/** A hidden tab closes its connection after this time: browsers open only six to a server. */
+const HIDDEN_MS = 30_000;
+const encoder = new TextEncoder();
+const decoder = new TextDecoder();
+
+/**
+ * Splits a stream of server-sent events. Returns what follows the last complete event.
+ * @param {string} text @param {(event: {name: string, id: string | null, data: string}) => void} emit
+ */
+export function parseEvents(text, emit) {
+  const blocks = text.split(/\r?\n\r?\n/);
+  const rest = blocks.pop() ?? '';
+  for (const block of blocks) {
+    const event = { name: 'message', id: /** @type {string | null} */ (null), data: '' };
+    const data = [];
+    for (const line of block.split(/\r?\n/)) {
+      const [, field, value] = /^([^:]*)(?:: ?(.*))?$/s.exec(line) ?? [];
+      if (field === 'event') event.name = value ?? '';
+      else if (field === 'id') event.id = value ?? '';
+      else if (field === 'data') data.push(value ?? '');
+    }
+    event.data = data.join('\n');
+    if (event.data || event.name === 'end') emit(event);
+  }
+  return rest;
+}
+
+/** The state of one run, as far as the stream has told it. */
+export class RunStream {
+  /** @param {string} id @param {() => void} changed */
+  constructor(id, changed) {
+    this.id = id;
+    this.changed = changed;
+    /** @type {Map<string, any>} */
+    this.sections = new Map();
+    /** @type {Map<string, Speech>} */
+    this.speech = new Map();
+    /** @type {'connecting' | 'live' | 'broken' | 'paused' | 'ended' | 'failed'} */
+    this.state = 'connecting';
+    /** @type {any} */
+    this.error = null;
+    this.lastId = '';
+    /** Reading of the page's clock when `run` came, to show elapsed times between sections. */
+    this.runReceived = 0;
+    /** @type {((name: string, value: any, before: any) => void)[]} */
+    this.listeners = [];
+    this.controller = new AbortController();
+    this.hiddenTimer = 0;
+    this.onVisibility = () => this.follow(document.visibilityState === 'visible');
+    document.addEventListener('visibilitychange', this.onVisibility);
+    this.read();
+  }
+
+  close() {
+    document.removeEventListener('visibilitychange', this.onVisibility);
+    clearTimeout(this.hiddenTimer);
+    this.state = 'ended';
+    this.controller.abort();
+  }
+
+  /** Closes the connection of a hidden tab, and opens it again. @param {boolean} is */
+  follow(is) {
+    clearTimeout(this.hiddenTimer);
+    if (!is) {
+      this.hiddenTimer = window.setTimeout(() => {
+        if (this.state === 'ended' || this.state === 'failed') return;
+        this.state = 'paused';
+        this.controller.abort();
+      }, HIDDEN_MS);
+    } else if (this.state === 'paused') {
+      this.controller = new AbortController();
+      this.state = 'connecting';
+      this.read();
+    }
+  }
+
+  async read() {
+    const { signal } = this.controller;
+    for (let attempt = 0; !signal.aborted && this.state !== 'ended'; attempt += 1) {
+      try {
+        if (await this.readOnce(signal)) attempt = 0;
+      } catch (error) {
+        if (signal.aborted) return;
+        const status = /** @type {any} */ (error).status;
+        if (status >= 400 && status < 500 && status !== 429) {
+          this.state = 'failed';
+          this.error = error;
+          this.changed();
+          return;
+        }
+      }
+      if (signal.aborted || /** @type {string} */ (this.state) === 'ended') return;
+      this.state = 'broken';
+      this.changed();
+      const wait = RETRY_MS[Math.min(attempt, RETRY_MS.length - 1)];
+      await new Promise((resolve) => setTimeout(resolve, wait));
+    }
+  }
+
+  /** Reads one connection to its end; returns whether it brought anything. @param {AbortSignal} signal */
+  async readOnce(signal) {
+    const more = { Accept: 'text/event-stream', ...(this.lastId && { 'Last-Event-ID': this.lastId }) };
+    const address = runPath(this.id, 'stream');
+    const response = await fetch(address, { signal, headers: headers(more), cache: 'no-store' });
+    if (!response.ok || !response.body) throw await errorOf(response);
+    this.state = 'live';
+    this.changed();
+    let rest = '';
+    let brought = false;
+    const pieces = response.body.pipeThrough(new TextDecoderStream()).getReader();
+    for (;;) {
+      const { done, value } = await pieces.read();
+      if (done) return brought;
+      rest = parseEvents(rest + value, (event) => {
+        brought = true;
+        this.apply(event);
+      });
+    }
+  }
+
+  /** @param {{name: string, id: string | null, data: string}} event */
+  apply(event) {
+    if (event.id) this.lastId = event.id;
+    if (event.name === 'end') this.state = 'ended';
+    else if (event.name === 'section') this.applySection(JSON.parse(event.data));
+    else if (event.name === 'text') this.applyText(JSON.parse(event.data));
+    this.changed();
+  }
+
+  /** @param {{section: string, value: any}} change */
+  applySection({ section, value }) {
+    const before = this.sections.get(section);
+    this.sections.set(section, value);
+    if (section === 'run') this.runReceived = performance.now();
+    if (section.startsWith('agents/') && value?.speech) this.applySpeech(value.id, value.speech);
+    for (const listener of this.listeners) listener(section, value, before);
+  }
+
+  /** Takes the end of a reply, unless more of the same reply is known already.
+   * @param {string} agent @param {Speech} speech */
+  applySpeech(agent, speech) {
+    const known = this.speech.get(agent);
+    const isKnown = known && known.kind === speech.kind && known.length === speech.length;
+    if (isKnown && known.text.endsWith(speech.text)) return;
+    this.speech.set(agent, { ...speech });
+  }
+
+  /** @param {{agent: string, kind: string, at: number, text: string}} piece `at` and lengths are in bytes */
+  applyText({ agent, kind, at, text: piece }) {
+    const known = this.speech.get(agent) ?? { kind: null, length: 0, text: '' };
+    const bytes = encoder.encode(piece);
+    const length = at + bytes.length;
+    if (known.length < at || known.length >= length) return;
+    const text = known.length === at ? piece : decoder.decode(bytes.subarray(known.length - at));
+    let all = known.kind === kind ? known.text + text : text;
+    if (all.length > TEXT_CHARS_MAX) {
+      const cut = all.length - TEXT_CHARS_KEPT;
+      const line = all.indexOf('\n', cut);
+      all = all.slice(line < 0 ? cut : line + 1);
+    }
+    this.speech.set(agent, { kind, length, text: all });
+  }
+
+  /** @returns {RunSection | undefined} */
+  get run() {
+    return this.sections.get('run');
+  }
+
+  /** @returns {AgentSection[]} */
+  get agents() {
+    const found = [];
+    for (let index = 0; this.sections.has(`agents/${index}`); index += 1) {
+      found.push(this.sections.get(`agents/${index}`));
+    }
+    const count = this.run?.agents.length;
+    return (count ? found.slice(0, count) : found).map((agent) => this.withSpeech(agent));
+  }
+
+  /** Returns the agent as it is while pieces arrive: they come before the section that contains them.
+   * @param {AgentSection} agent @returns {AgentSection} */
+  withSpeech(agent) {
+    const speech = this.speech.get(agent.id);
+    const isAhead = speech && speech.length > agent.speech.length;
+    if (!isAhead || !['waiting_for_model', 'reasoning', 'writing'].includes(agent.activity.state)) return agent;
+    return { ...agent, activity: { state: speech.kind === 'reasoning' ? 'reasoning' : 'writing' } };
+  }
+
+  /** @returns {BallotSection} */
+  get ballot() {
+    return this.sections.get('ballot') ?? { answers: [], votes: [], winner: null };
+  }
+
+  /** @returns {Approval[]} */
+  get approvals() {
+    return this.sections.get('approvals') ?? [];
+  }
+
+  /** @returns {Question[]} */
+  get questions() {
+    const value = this.sections.get('questions');
+    return Array.isArray(value) ? value : value ? [value] : [];
+  }
+
+  /** Whether the run is live. */
+  get isLive() {
+    return this.run !== undefined && this.run.phase !== 'ended' && this.state !== 'ended';
+  }
+
+  /** The time since the start of the run, in milliseconds. */
+  get now() {
+    const elapsed = this.run?.elapsed_ms ?? 0;
+    return this.isLive && this.state === 'live' ? elapsed + performance.now() - this.runReceived : elapsed;
+  }
+}

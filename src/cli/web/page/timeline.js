@@ -1,0 +1,71 @@
+// The timeline of a run as lanes, one for each agent: requests, tool calls, waits and checks as bars,
+// answers and votes as marks. A list of the same spans follows for those who cannot see it.
+
+import { html, nothing, svg } from './vendor/lit-html/lit-html.js';
+import { empty } from './elements.js';
+import { clock, duration } from './format.js';
+import { go, runHref } from './router.js';
+
+const NAME_WIDTH = 110;
+const LANE_HEIGHT = 34;
+const AXIS_HEIGHT = 22;
+const WIDTH = 1000;
+/** Number of spans of a lane that are drawn and listed. */
+const SPANS_MAX = 400;
+/** Distances between marks of the axis, in milliseconds. */
+const STEPS_MS = [100, 500, 1000, 5000, 10_000, 30_000, 60_000, 300_000, 600_000, 1_800_000, 3_600_000];
+const WORDS = /** @type {Record<string, string>} */ ({ model: 'request', tool: 'tool call', denied: 'denied call', wait: 'wait',
+  check: 'check', answer: 'answer', vote: 'vote' });
+
+/** @param {Span} span @param {(ms: number) => number} x @param {number} top @param {() => void} open */
+function drawn(span, x, top, open) {
+  const title = svg`<title>${WORDS[span.kind] ?? span.kind} ${span.label}, ${clock(span.from_ms)}, ${duration(span.to_ms - span.from_ms)}</title>`;
+  const middle = top + LANE_HEIGHT / 2;
+  const from = x(span.from_ms);
+  if (span.kind === 'answer') return svg`<path class="span-answer" d="M${from} ${middle - 9}l7 9l-7 9l-7-9Z" @click=${open}>${title}</path>`;
+  if (span.kind === 'vote') return svg`<circle class="span-vote" cx=${from} cy=${middle} r="6" @click=${open}>${title}</circle>`;
+  if (span.kind === 'denied') return svg`<path class="span-denied" d="M${from - 4} ${middle - 4}l8 8m0-8l-8 8" @click=${open}>${title}</path>`;
+  const width = Math.max(2, x(span.to_ms) - from);
+  const [y, height] = span.kind === 'model' ? [top + 8, 18] : [top + 12, 10];
+  return svg`<rect class="span-${span.kind}" x=${from} y=${y} width=${width} height=${height} rx="2" @click=${open}>${title}</rect>`;
+}
+
+/** @param {RunStream} stream */
+export function timelineView(stream) {
+  /** @type {TimelineSection} */
+  const timeline = stream.sections.get('timeline') ?? { lanes: [] };
+  const order = (/** @type {{agent: string}} */ { agent }) => stream.run?.agents.indexOf(agent) ?? 0;
+  const lanes = [...timeline.lanes].sort((one, other) => order(one) - order(other));
+  if (!lanes.some(({ spans }) => spans.length)) return empty('Nothing has happened yet.');
+  const ends = lanes.flatMap(({ spans }) => spans.map((span) => span.to_ms));
+  const end = Math.max(1000, stream.run?.elapsed_ms ?? 0, ...ends);
+  const x = (/** @type {number} */ ms) => Math.round((NAME_WIDTH + (ms / end) * (WIDTH - NAME_WIDTH - 14)) * 10) / 10;
+  const step = STEPS_MS.find((ms) => end / ms <= 12) ?? Math.ceil(end / 12);
+  const marks = Array.from({ length: Math.floor(end / step) + 1 }, (_, index) => index * step);
+  const height = AXIS_HEIGHT + lanes.length * LANE_HEIGHT + 6;
+  const open = (/** @type {Span} */ span, /** @type {string} */ agent) => go(span.kind === 'answer'
+    ? runHref(stream.id, ['answers'], { left: span.label }) : span.kind === 'vote' ? runHref(stream.id, ['votes'])
+      : runHref(stream.id, ['agents', agent]));
+  const lane = (/** @type {typeof lanes[number]} */ { agent }, /** @type {number} */ index) => {
+    const top = AXIS_HEIGHT + index * LANE_HEIGHT;
+    return svg`<rect class="lane ${index % 2 ? 'odd' : ''}" x="0" y=${top} width=${WIDTH} height=${LANE_HEIGHT}></rect>
+      <text class="lane-name" x="8" y=${top + LANE_HEIGHT / 2 + 4}>${agent.length > 14 ? `${agent.slice(0, 13)}…` : agent}</text>`;
+  };
+  const legend = ['model', 'tool', 'wait', 'check', 'answer', 'vote', 'denied'];
+  return html`<div class="stack"><h2>Timeline</h2>
+    <div class="scroll timeline" role="region" tabindex="0" aria-label="Timeline, drawn"><svg viewBox="0 0 ${WIDTH} ${height}" role="img"
+      aria-label="What each agent did when; the tables below say the same">
+      ${lanes.map(lane)}
+      ${marks.map((ms) => svg`<line class="tick" x1=${x(ms)} x2=${x(ms)} y1=${AXIS_HEIGHT} y2=${height}></line>
+        <text class="tick-text" x=${x(ms)} y="14" text-anchor=${!ms ? 'start' : x(ms) > WIDTH - 30 ? 'end' : 'middle'}>${step < 1000 ? duration(ms) : clock(ms)}</text>`)}
+      ${lanes.map(({ agent, spans }, index) => spans.slice(-SPANS_MAX).map((span) => drawn(span, x, AXIS_HEIGHT + index * LANE_HEIGHT, () => open(span, agent))))}</svg></div>
+    <ul class="legend" aria-label="Legend">${legend.map((kind) => html`<li><svg viewBox="0 0 16 16" class="swatch" aria-hidden="true">${drawn(
+      { kind, from_ms: kind === 'model' || kind === 'tool' || kind === 'wait' || kind === 'check' ? 1 : 8, to_ms: 15, label: '' },
+      (ms) => ms, -9, () => {})}</svg>${WORDS[kind]}</li>`)}</ul>
+    ${lanes.map(({ agent, spans, dropped }) => html`<details class="panel"><summary><bdi>${agent}</bdi>: ${spans.length} spans</summary>
+      <div class="scroll" role="region" tabindex="0" aria-label="Spans of ${agent}"><table><thead><tr><th scope="col">From</th><th scope="col">What</th>
+        <th scope="col">Name</th><th scope="col" class="num">Time</th></tr></thead><tbody>${spans.slice(-SPANS_MAX).map((span) => html`<tr>
+        <td class="num">${clock(span.from_ms)}</td><td>${WORDS[span.kind] ?? span.kind}</td><td><bdi>${span.label}</bdi></td>
+        <td class="num">${duration(span.to_ms - span.from_ms)}</td></tr>`)}</tbody></table></div>
+      ${dropped ? html`<p class="muted">${dropped} older spans are not kept.</p>` : nothing}</details>`)}</div>`;
+}

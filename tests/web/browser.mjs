@@ -1,0 +1,143 @@
+// A browser with one page of `massgen web`: starting it, what its console and network say, and the
+// steps that several cases share.
+
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { chromium } from 'playwright-core';
+
+const here = dirname(fileURLToPath(import.meta.url));
+const axe = readFileSync(join(here, 'node_modules/axe-core/axe.min.js'), 'utf8');
+/** Time for what a run does, in milliseconds. */
+export const RUN_MS = 20_000;
+/** Lets a case cut the streams of a page, as a network does: `cutStreams()`. */
+function makeStreamsBreakable() {
+  const { fetch } = window;
+  const cuts = new Set();
+  window.cutStreams = () => cuts.forEach((cut) => cut());
+  window.fetch = async (...request) => {
+    const response = await fetch(...request);
+    if (!String(request[0]).endsWith('/stream')) return response;
+    const reader = response.body.getReader();
+    const body = new ReadableStream({
+      start(controller) {
+        const cut = () => {
+          cuts.delete(cut);
+          controller.error(new TypeError('network error'));
+          reader.cancel();
+        };
+        cuts.add(cut);
+      },
+      async pull(controller) {
+        const { done, value } = await reader.read();
+        if (done) controller.close();
+        else controller.enqueue(value);
+      },
+    });
+    return new Response(body, { status: response.status, headers: response.headers });
+  };
+}
+
+/** Number of bytes that the page may load before a view is opened. */
+const FIRST_LOAD_MAX = 150 * 1024;
+
+export class PageTester {
+  /** @param {string} link */
+  constructor(link) {
+    const url = new URL(link);
+    this.link = link;
+    this.origin = url.origin;
+    /** What no page of ours may cause: errors, refusals of the policy, foreign requests. */
+    this.faults = [];
+    this.firstLoad = 0;
+  }
+
+  async open() {
+    this.browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox'] });
+    this.context = await this.browser.newContext({ viewport: { width: 1280, height: 860 } });
+    this.context.setDefaultTimeout(RUN_MS);
+    this.page = await this.tab();
+    const bodies = [];
+    this.page.on('response', (response) => {
+      if (!new URL(response.url()).pathname.startsWith('/api/')) bodies.push(response.body());
+    });
+    await this.page.goto(this.link);
+    await this.page.getByRole('heading', { name: 'Runs' }).waitFor();
+    await this.page.waitForLoadState('networkidle');
+    const bytes = (await Promise.all(bodies)).reduce((sum, body) => sum + body.length, 0);
+    assert.ok(bytes > 10_000 && bytes < FIRST_LOAD_MAX, `the page loads ${bytes} bytes`);
+    assert.ok(!this.page.url().includes('#k='), 'the code stays in the address');
+    this.firstLoad = bytes;
+  }
+
+  async close() {
+    await this.browser?.close();
+  }
+
+  /** Opens another tab of the same browser. */
+  async tab() {
+    const page = await this.context.newPage();
+    await page.addInitScript(makeStreamsBreakable);
+    page.on('console', (message) => {
+      if (['error', 'warning'].includes(message.type()) && !/status of 40[049]|net::ERR_/.test(message.text())) this.faults.push(message.text());
+    });
+    page.on('pageerror', (error) => this.faults.push(String(error.stack ?? error)));
+    page.on('dialog', (dialog) => {
+      this.faults.push(`dialog: ${dialog.message()}`);
+      dialog.dismiss();
+    });
+    page.on('request', (request) => {
+      if (!request.url().startsWith(this.origin) && !request.url().startsWith('data:')) this.faults.push(`foreign request: ${request.url()}`);
+    });
+    return page;
+  }
+
+  expectNoFaults() {
+    assert.deepEqual(this.faults, []);
+  }
+
+  /** Opens a view by its address. */
+  async show(hash, page = this.page) {
+    await page.evaluate((to) => new Promise((done) => {
+      location.hash = to;
+      setTimeout(() => requestAnimationFrame(() => requestAnimationFrame(done)));
+    }), hash);
+  }
+
+  /** Starts a run with the composer, and returns its name. */
+  async start(team, task, page = this.page) {
+    await this.show('#/new', page);
+    await page.getByLabel('Team', { exact: true }).selectOption(team);
+    await page.getByLabel('Task', { exact: true }).fill(task);
+    await page.getByRole('button', { name: 'Start', exact: true }).click();
+    await page.waitForFunction(() => location.hash.startsWith('#/runs/'));
+    return decodeURIComponent(new URL(page.url()).hash.split('/')[2]);
+  }
+
+  /** Waits until the run in view has ended. */
+  async ended(page = this.page) {
+    await page.locator('.phases .here', { hasText: 'ended' }).waitFor({ timeout: RUN_MS });
+  }
+
+  /** Waits until what the view shows has been loaded. */
+  async settled(page = this.page) {
+    await page.waitForFunction(() => !document.querySelector('.loading'));
+    await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+  }
+
+  /** Finds what axe-core objects to in the view. */
+  async axe(name, page = this.page) {
+    // The policy of the page forbids scripts from elsewhere; the protocol of the browser does not ask it.
+    if (!(await page.evaluate(() => 'axe' in window))) await page.evaluate(axe);
+    const violations = await page.evaluate(async () => (await window.axe.run(document, { resultTypes: ['violations'] })).violations
+      .map(({ id, impact, nodes }) => ({ id, impact, nodes: nodes.slice(0, 3).map((node) => `${node.html.slice(0, 160)} ${node.failureSummary}`) })));
+    assert.deepEqual(violations, [], `axe in ${name}`);
+  }
+
+  /** Fails if the page can be scrolled sideways. */
+  async expectNoSidewaysScroll(name, page = this.page) {
+    const wide = await page.evaluate(() => document.scrollingElement.scrollWidth - innerWidth);
+    assert.ok(wide <= 0, `${name} is ${wide} pixels too wide`);
+  }
+}

@@ -1,0 +1,313 @@
+// The cases: what a person does with the page, and what they must see, or find on disk.
+
+import assert from 'node:assert/strict';
+import { existsSync, linkSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { RUN_MS } from './browser.mjs';
+
+/** Number of files of the tree in which the picker searches. */
+const TREE_FOLDERS = 300;
+const TREE_FILES = 500;
+/** A file whose name is HTML. */
+const HOSTILE_NAME = '<img src=x onerror=window.hacked=1>.txt';
+const STORY = Array.from({ length: 24 }, (_, index) => `${index + 1}\n`).join('');
+const STREAM = 'one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty';
+
+/** The views of a run. */
+const RUN_VIEWS = ['', '/agents/ann', '/answers', '/diff', '/delivery', '/votes', '/timeline', '/cost', '/log'];
+
+/** The runs that earlier cases started, by team. */
+const runs = {};
+
+async function runOf(tester, team) {
+  if (!runs[team]) {
+    runs[team] = await tester.start(`${team}.yaml`, `a task for ${team}`);
+    if (team !== 'review' && team !== 'ask') await tester.ended();
+  }
+  return runs[team];
+}
+
+export const cases = {
+  /** A run is watched from its start; a reload and a second tab in the middle lose and repeat nothing. */
+  async watch(self) {
+    const { page } = self;
+    runs.watch = await self.start('watch.yaml', 'which number is it?');
+    await page.getByRole('heading', { name: 'ann', exact: true }).waitFor();
+    const reply = page.getByRole('log', { name: 'Reply of ann' });
+    await reply.getByText('STREAM one two three').waitFor();
+    await page.reload();
+    const second = await self.tab();
+    await second.goto(`${self.origin}/#/runs/${runs.watch}`);
+    const other = second.getByRole('log', { name: 'Reply of ann' });
+    for (const one of [reply, other]) {
+      await one.getByText(`STREAM ${STREAM} END`, { exact: true }).waitFor();
+    }
+    await Promise.all([self.ended(page), self.ended(second)]);
+    await second.locator('.winner').getByText('wins with agent1.1').waitFor();
+    await second.close();
+    await page.locator('.calls .word', { hasText: 'denied' }).first().waitFor();
+    await page.locator('.winner').getByText('wins with agent1.1').waitFor();
+    assert.match(await page.title(), /^which number is it/);
+    await page.keyboard.press('1');
+    await page.locator('.transcript').getByText(`STREAM ${STREAM} END`).waitFor();
+    await page.locator('.transcript').getByText('read_text_file').waitFor();
+    await page.keyboard.press('g');
+    await page.keyboard.press('v');
+    await page.getByText('Ann read the file.').waitFor();
+    await page.keyboard.press('g');
+    await page.keyboard.press('a');
+    await page.locator('.answer em', { hasText: '42' }).waitFor();
+  },
+
+  /** A lost connection is found again with every word once, and a run is cancelled in two steps. */
+  async reconnect(self) {
+    const { page } = self;
+    await self.start('slow.yaml', 'say all words');
+    const reply = page.getByRole('log', { name: 'Reply of ann' });
+    await reply.getByText('w1 w2 w3').waitFor();
+    for (let cuts = 0; cuts < 3; cuts += 1) {
+      await page.evaluate(() => window.cutStreams());
+      await page.getByText('connection lost').waitFor();
+      await page.getByText('connection lost').waitFor({ state: 'detached' });
+      await page.waitForTimeout(400);
+    }
+    const words = (await reply.innerText()).trim().split(/\s+/);
+    assert.deepEqual(words, words.map((_, index) => `w${index + 1}`));
+    assert.ok(words.length > 8, `${words.length} words`);
+    await page.keyboard.press('s');
+    assert.equal(await page.evaluate(() => document.activeElement?.id), 'steer');
+    await page.keyboard.type('say them <b>faster</b>');
+    await page.keyboard.press('Enter');
+    await page.getByText('Sent to all agents').waitFor();
+    await page.locator('summary', { hasText: '1 message' }).click();
+    await page.getByText('say them <b>faster</b>').waitFor();
+    await page.getByText('not read yet').waitFor();
+    await page.getByRole('button', { name: 'Cancel', exact: true }).click();
+    await page.getByRole('button', { name: 'Really cancel?' }).click();
+    await self.ended();
+    await page.locator('.steering').waitFor({ state: 'detached' });
+  },
+
+  /** One of three hunks is taken by keys, and the file on disk has that change and no other. */
+  async hunks(self, directory) {
+    const { page } = self;
+    const story = join(directory, 'src/story.txt');
+    assert.equal(readFileSync(story, 'utf8'), STORY);
+    await runOf(self, 'review');
+    await page.getByRole('link', { name: 'Review the delivery' }).click();
+    await page.locator('.hunk').nth(2).waitFor();
+    await page.getByRole('button', { name: 'Leave all' }).click();
+    await page.getByRole('button', { name: 'Apply nothing' }).waitFor();
+    const first = page.locator('.file', { hasText: 'story.txt' });
+    await first.locator('.fold').focus();
+    const current = page.locator('.hunk.current');
+    while (!(await current.count()) || !(await current.getAttribute('aria-label')).startsWith('Hunk 2 of 3')) {
+      await page.keyboard.press('n');
+      await self.settled();
+    }
+    await page.keyboard.press('y');
+    assert.equal(readFileSync(story, 'utf8'), STORY, 'nothing is written before it is applied');
+    await page.getByRole('button', { name: 'Apply 1 file, 1 hunk' }).click();
+    await page.getByRole('heading', { name: 'What was delivered' }).waitFor();
+    assert.equal(readFileSync(story, 'utf8'), STORY.replace('11\n', 'SECOND\n'));
+    assert.ok(!existsSync(join(directory, 'src/made.txt')));
+    await self.ended();
+    await page.getByRole('button', { name: 'Undo the delivery' }).click();
+    await page.getByRole('heading', { name: 'Undone' }).waitFor();
+    assert.equal(readFileSync(story, 'utf8'), STORY);
+  },
+
+  /** Comments on lines become the task of the next turn, and open no path. */
+  async comments(self) {
+    const { page } = self;
+    await self.show(`#/runs/${await runOf(self, 'review')}/delivery`);
+    await page.locator('.hunk').first().waitFor();
+    await page.keyboard.press('n');
+    await page.locator('.hunk.current').waitFor();
+    await page.keyboard.press('m');
+    await page.getByLabel('Comment on this line').fill('Why not lower case?');
+    await page.keyboard.press('Control+Enter');
+    await page.getByText('1 pending comment').waitFor();
+    await page.getByRole('button', { name: /next task/ }).click();
+    await page.getByRole('heading', { name: 'Next turn' }).waitFor();
+    const task = await page.getByLabel('Task', { exact: true }).inputValue();
+    assert.match(task, /src\/.*line \d+.*\n  Why not lower case\?/s);
+    await page.getByLabel('Task', { exact: true }).fill('');
+  },
+
+  /** An approval is announced in the title, gets the focus, and is answered by keys. */
+  async approval(self, directory) {
+    const { page } = self;
+    await runOf(self, 'ask');
+    const question = page.getByRole('alertdialog');
+    await question.getByText('write_file').first().waitFor();
+    await page.waitForFunction(() => document.title.startsWith('(1) '));
+    await page.waitForFunction(() => document.activeElement?.getAttribute('role') === 'alertdialog');
+    await self.axe('an approval');
+    while (!(await page.evaluate(() => document.activeElement?.textContent?.trim() === 'Allow once'))) await page.keyboard.press('Tab');
+    await page.keyboard.press('Enter');
+    await question.waitFor({ state: 'detached' });
+    await self.ended();
+    assert.ok(!(await page.title()).startsWith('('));
+    await page.locator('.calls .tone-done', { hasText: 'write_file' }).first().waitFor();
+  },
+
+  /** The picker finds a file among 150,000 by keys, and shows hostile names as text. */
+  async picker(self, directory) {
+    const { page } = self;
+    if (!existsSync(join(directory, 'tree'))) {
+      for (let folder = 0; folder < TREE_FOLDERS; folder += 1) {
+        const path = join(directory, 'tree', `folder${folder}`);
+        mkdirSync(path, { recursive: true });
+        // Links are created faster than files.
+        writeFileSync(join(path, 'file0.rs'), '');
+        for (let file = 1; file < TREE_FILES; file += 1) linkSync(join(path, 'file0.rs'), join(path, `file${file}.rs`));
+      }
+      writeFileSync(join(directory, HOSTILE_NAME), 'x');
+      writeFileSync(join(directory, 'two words.txt'), 'x');
+    }
+    await self.show('#/new');
+    const task = page.getByLabel('Task', { exact: true });
+    await task.fill('');
+    await task.pressSequentially('Look at @');
+    const input = page.getByRole('combobox', { name: 'File or directory' });
+    await input.waitFor();
+    assert.equal(await input.evaluate((element) => element === document.activeElement), true);
+    await page.keyboard.type('tree/folder299/file499');
+    const option = page.getByRole('option', { name: /folder299\/file499\.rs/ });
+    for (let tries = 0; tries < 20 && !(await option.count()); tries += 1) {
+      // The list of so many files may still be read at the first lookup.
+      await page.waitForTimeout(500);
+      await page.keyboard.press('Backspace');
+      await page.keyboard.type('9');
+    }
+    await option.first().waitFor();
+    assert.equal(await input.getAttribute('aria-expanded'), 'true');
+    const active = await input.getAttribute('aria-activedescendant');
+    await page.keyboard.press('ArrowDown');
+    await page.keyboard.press('ArrowUp');
+    assert.equal(await input.getAttribute('aria-activedescendant'), active);
+    await self.axe('the picker');
+    await page.keyboard.press('Control+w');
+    await page.getByRole('option', { name: /write/ }).first().waitFor();
+    await page.keyboard.press('Enter');
+    assert.equal(await task.inputValue(), 'Look at @tree/folder299/file499.rs:w ');
+    await page.keyboard.type('and @onerror');
+    const hostile = page.getByRole('option', { name: /<img src=x onerror=/ });
+    await hostile.waitFor();
+    assert.equal(await page.locator('.picker img').count(), 0);
+    await page.keyboard.press('Enter');
+    assert.equal(await task.inputValue(), `Look at @tree/folder299/file499.rs:w and @"${HOSTILE_NAME}" `);
+    await page.keyboard.type('@none such');
+    assert.equal(await page.locator('.picker').count(), 0);
+    assert.equal(await task.evaluate((element) => element === document.activeElement), true);
+    await task.fill('');
+    await task.pressSequentially('@two wo');
+    assert.equal(await task.inputValue(), '@two wo');
+    await task.fill('');
+    await task.pressSequentially('@two');
+    await page.getByRole('option', { name: /two words\.txt/ }).waitFor();
+    await page.keyboard.press('Tab');
+    assert.equal(await task.inputValue(), '@"two words.txt" ');
+    await task.fill('');
+    assert.equal(await page.evaluate(() => window.hacked), undefined);
+  },
+
+  /** A path that the task opens for writing is opened only after a question; a dry run starts nothing. */
+  async opens(self, directory) {
+    const { page } = self;
+    await self.show('#/new');
+    await page.getByLabel('Team', { exact: true }).selectOption('watch.yaml');
+    const task = page.getByLabel('Task', { exact: true });
+    await task.fill('change @src/story.txt:w');
+    await page.getByRole('button', { name: 'Start', exact: true }).click();
+    const dialog = page.getByRole('dialog', { name: /opens these paths/ });
+    await dialog.getByText('opens for writing').first().waitFor();
+    await dialog.getByText(join(directory, 'src/story.txt')).waitFor();
+    await self.axe('the question about paths');
+    await dialog.getByRole('button', { name: 'Cancel' }).click();
+    await dialog.waitFor({ state: 'detached' });
+    assert.match(page.url(), /#\/new$/);
+    await task.fill('say it');
+    await page.getByRole('button', { name: 'Dry run' }).click();
+    await page.getByRole('heading', { name: /^Dry run/ }).waitFor();
+    await self.axe('a dry run');
+    assert.match(page.url(), /#\/new$/);
+    await task.fill('');
+  },
+
+  /** No text of a model becomes an element, a script, a request or a link that is not one. */
+  async hostile(self) {
+    const { page } = self;
+    const run = await runOf(self, 'hostile');
+    const scripts = await page.evaluate(() => document.scripts.length);
+    for (const view of RUN_VIEWS.map((path) => path.replace('ann', 'eve'))) {
+      await self.show(`#/runs/${run}${view}`);
+      await self.settled();
+      const found = await page.evaluate(() => ({
+        hacked: window.hacked,
+        scripts: document.scripts.length,
+        elements: document.querySelectorAll('main :is(img, iframe, object, embed, script, style, link, base, form[action])').length,
+        handlers: [...document.querySelectorAll('main *')].filter((element) => [...element.attributes].some(({ name }) => name.startsWith('on') || name === 'style')).length,
+        links: [...document.querySelectorAll('main a')].map((link) => link.getAttribute('href')).filter((href) => !/^(#|https?:\/\/|mailto:)/.test(href)),
+      }));
+      assert.deepEqual(found, { hacked: undefined, scripts, elements: 0, handlers: 0, links: [] }, view);
+    }
+    await self.show(`#/runs/${run}/answers`);
+    await page.locator('.answer').getByText('(https://example.org/pixel.png)').waitFor();
+  },
+
+  /** Every view is without faults for axe-core, in light and dark, and its keys are listed. */
+  async axe(self) {
+    const { page } = self;
+    const [watch, review] = [await runOf(self, 'watch'), await runOf(self, 'review')];
+    const views = ['#/', '#/new', ...RUN_VIEWS.map((view) => `#/runs/${watch}${view}`), `#/runs/${review}/diff`, `#/runs/${review}/delivery`, '#/nothing', '#/runs/log_none'];
+    for (const scheme of ['light', 'dark']) {
+      await page.emulateMedia({ colorScheme: scheme });
+      for (const view of views) {
+        await self.show(view);
+        await self.settled();
+        await self.axe(`${view}, ${scheme}`);
+      }
+    }
+    await page.emulateMedia({ colorScheme: null, forcedColors: 'active', reducedMotion: 'reduce' });
+    await self.show(`#/runs/${watch}`);
+    await self.settled();
+    assert.equal(await page.evaluate(() => document.getAnimations().length), 0);
+    await page.emulateMedia({ forcedColors: null, reducedMotion: null });
+    await page.keyboard.press('?');
+    await page.getByRole('dialog', { name: 'Keys' }).getByText('all runs').waitFor();
+    await self.axe('the keys');
+    await page.keyboard.press('Escape');
+  },
+
+  /** At 390 pixels nothing is wider than the screen, and the agents are tabs. */
+  async narrow(self) {
+    const { page } = self;
+    const [watch, review] = [await runOf(self, 'watch'), await runOf(self, 'review')];
+    await page.setViewportSize({ width: 390, height: 800 });
+    for (const view of ['#/', '#/new', ...RUN_VIEWS.map((path) => `#/runs/${watch}${path}`), `#/runs/${review}/diff`, `#/runs/${review}/delivery`]) {
+      await self.show(view);
+      await self.settled();
+      await self.expectNoSidewaysScroll(view);
+    }
+    await self.show(`#/runs/${watch}`);
+    await page.getByRole('tab', { name: 'ann' }).focus();
+    await page.keyboard.press('ArrowRight');
+    await page.getByRole('tabpanel', { name: 'ben' }).getByText('scripted-b').waitFor();
+    await self.axe('the tabs');
+    await page.setViewportSize({ width: 1280, height: 860 });
+  },
+
+  /** Without a session, the page says how to get one. */
+  async session(self) {
+    const context = await self.browser.newContext();
+    const page = await context.newPage();
+    await page.goto(self.origin);
+    await page.getByRole('heading', { name: 'This page needs a new link' }).waitFor({ timeout: RUN_MS });
+    await self.axe('a page without a session', page);
+    await page.goto(`${self.link}`);
+    await page.getByText(/used already|older than a minute/).waitFor();
+    await context.close();
+  },
+};

@@ -1,0 +1,42 @@
+// Tests the page of a running `massgen web` in a browser.
+//
+//   node page.mjs LINK DIRECTORY [CASE...]
+//
+// LINK is what the server printed; it was started in DIRECTORY, a copy of `project`, with all configs
+// in it. Prints one line for each case, and the number of cases that passed and failed.
+
+import { PageTester } from './browser.mjs';
+import { cases } from './cases.mjs';
+
+const [link, directory, ...wanted] = process.argv.slice(2);
+if (!link || !directory) {
+  console.error('usage: node page.mjs LINK DIRECTORY [CASE...]');
+  process.exit(2);
+}
+const tester = new PageTester(link);
+let [passed, failed] = [0, 0];
+try {
+  await tester.open();
+  for (const [name, run] of Object.entries(cases)) {
+    if (wanted.length && !wanted.includes(name)) continue;
+    const began = performance.now();
+    try {
+      await run(tester, directory);
+      tester.expectNoFaults();
+      passed += 1;
+      console.log(`ok ${name} (${Math.round(performance.now() - began)} ms)`);
+    } catch (error) {
+      failed += 1;
+      tester.faults.length = 0;
+      console.log(`failed ${name}: ${error.stack}`);
+      if (process.env.SHOTS) await tester.page.screenshot({ path: `${process.env.SHOTS}/${name}.png` });
+    }
+  }
+} catch (error) {
+  failed += 1;
+  console.log(`failed: ${error.stack}`);
+} finally {
+  await tester.close();
+}
+console.log(`page tests: ${passed} passed; ${failed} failed; first load ${tester.firstLoad} bytes`);
+process.exit(failed ? 1 : 0);

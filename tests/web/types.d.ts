@@ -1,0 +1,82 @@
+// The shapes of what the server sends, for the checker of types. They are known in
+// all modules; nothing of it exists at run time.
+// The sections of a run are those of `src/run_view`; the page renders them and folds nothing.
+
+type Usage = {requests: number, input_tokens: number, output_tokens: number, cached_tokens: number,
+  reasoning_tokens: number, cost_usd: number | null, cost_is_complete: boolean};
+type UsageRow = Usage & {agent: string, model: string, phase: string};
+
+type RunSection = {task: string, agents: string[], attempt: number,
+  phase: 'starting' | 'coordinating' | 'presenting' | 'delivering' | 'ended', is_stopped: boolean,
+  status: string | null, summary: string | null, elapsed_ms: number, usage: Usage,
+  tool_calls: number, warnings: string[], more_warnings: number,
+  sandbox: {agents: string[], isolation: string, leaves_open: string[]}[],
+  server_progress: string | null,
+  messages?: {number: number, agent: string | null, text: string, shown_to: string[]}[]};
+
+type Activity = {state: string, detail?: any};
+type Call = {tool: string, arguments: string, outcome: 'running' | 'succeeded' | 'failed' | 'denied',
+  summary?: string, reason?: string, rule?: string | null, started_ms: number,
+  elapsed_ms: number | null};
+type Speech = {kind: string | null, length: number, text: string};
+type AgentSection = {id: string, model: string | null, activity: Activity, since_ms: number,
+  answer: string | null, vote: string | null, calls: Call[], speech: Speech,
+  usage: Usage};
+
+type Check = {check: string, need: string, verdict: 'passed' | 'failed' | 'not_run', how?: string,
+  why?: string, tail?: string, elapsed_ms: number};
+type CheckResults = {checks: Check[], changes: Record<string, number> | null};
+type BallotAnswer = {label: string, agent: string, content: string, has_files: boolean, at_ms: number,
+  checks: CheckResults | null, seen_by: string[], is_replaced: boolean};
+type Vote = {voter: string, candidate: string, label: string, reason: string,
+  is_void: boolean};
+type Winner = {agent: string, label: string, votes: {agent: string, count: number}[],
+  reason: string};
+type BallotSection = {answers: BallotAnswer[], votes: Vote[], winner: Winner | null};
+
+type Approval = {id?: string, agent: string, call_id?: string | null, tool: string, effects: string[],
+  reason: string, since_ms: number};
+type DeliveryRow = {path: string, outcome: string, reason?: string, kept?: string, before?: string | null,
+  after?: string, bytes?: number | null};
+type DeliverySection = {agent: string | null, answer: string | null, rows: DeliveryRow[] | null,
+  checks: Check[]};
+type Stage = {iteration: number, stage: number, role: string, agents: string[],
+  state: 'working' | 'merged' | 'rejected', commit?: string, files?: number, reason?: string,
+  attempt?: number, attempts_max?: number};
+type PipelineSection = {stages: Stage[], stage_count: number};
+type Span = {kind: string, from_ms: number, to_ms: number, label: string};
+type TimelineSection = {lanes: {agent: string, spans: Span[], dropped: number}[]};
+type Question = {id?: string, kind: string, text?: string, check?: string,
+  detail?: string, choices?: string[]};
+
+type RunRow = {id: string, session: string | null, task: string, state: string, agents: string[],
+  started: string | null, duration_ms: number | null, tokens: number, cost_usd: number | null,
+  outcome: string | null, winner?: string | null, live: boolean};
+type Team = {id: string, name: string, agents: {id: string, model: string | null}[],
+  max_cost_usd?: string | null, is_pipeline?: boolean};
+type Info = {version: string, directory: string, read_only: boolean, teams: Team[],
+  limits: Record<string, number>};
+
+type DiffLine = {kind: 'context' | 'added' | 'removed', text: string};
+type Hunk = {index: number, digest: string, header?: string, old_start: number, new_start: number,
+  lines: DiffLine[]};
+type DiffSide = {type: string, size?: number, sha256?: string, target?: string};
+type DiffFile = {path: string, change?: string, before?: DiffSide, after?: DiffSide, refused?: string | null,
+  mode?: {before: string, after: string} | null, conflict?: string | null, too_long?: boolean,
+  state?: string, binary?: boolean, protected?: boolean, hunks: Hunk[]};
+type DiffReply = {state: 'pending' | 'kept' | 'none' | 'answer', files: DiffFile[],
+  refused?: {path: string, refused: string}[], applied?: DiffFile[]};
+
+type BrowseEntry = {name: string, type: 'file' | 'directory', language?: string,
+  match?: [number, number][], permission?: string};
+type Block = {kind: string, spans?: Inline[], level?: number, start?: number | null,
+  items?: {checked: boolean | null, blocks: Block[]}[], language?: string, text?: string,
+  alignments?: string[], head?: {spans: Inline[]}[], rows?: {spans: Inline[]}[][],
+  blocks?: Block[]};
+type Inline = {kind: string, text?: string, url?: string, spans?: Inline[]};
+
+
+
+type RunStream = import('./stream.js').RunStream;
+type Route = import('./router.js').Route;
+type Loaded<T = any> = import('./redraw.js').Loaded<T>;
