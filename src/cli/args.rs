@@ -10,12 +10,13 @@ use crate::cli::help::{
     APPLY_EXAMPLES, CHECK_EXAMPLES, DIFF_EXAMPLES, DOCKER_EXAMPLES, DOCTOR_EXAMPLES, EXAMPLES,
     EXPLAIN_EXAMPLES, HOOK_EXAMPLES, LOGS_EXAMPLES, MODELS_EXAMPLES, REPLAY_EXAMPLES,
     SANDBOX_EXAMPLES, SCHEMA_EXAMPLES, SELFTEST_EXAMPLES, SESSIONS_EXAMPLES, TOOL_EXAMPLES,
-    UNDO_EXAMPLES,
+    UNDO_EXAMPLES, WEB_EXAMPLES,
 };
 use crate::cli::mcp_arguments::McpCommand;
 use crate::cli::phase_argument::PhaseArgument;
 use crate::cli::pipeline_arguments::PipelineCommand;
 use crate::cli::session_arguments::{InteractiveArguments, SessionArguments};
+use crate::cli::web_arguments::WebArguments;
 use crate::config::rates::RateLimit;
 use crate::config::vendors::VENDORS;
 use crate::config::{retention, size};
@@ -111,6 +112,11 @@ pub(crate) struct RunArguments {
     /// Default: ask on the terminal; without a terminal, deny.
     #[arg(long, alias = "ask-file", value_name = "SOCKET")]
     pub approval_socket: Option<String>,
+    /// Directory in which scripts leave messages for the agents at work, as files `msg_*.json`
+    /// with `{"content": "text", "target_agents": ["name"]}`; without `target_agents` for all.
+    /// Each file is removed when it has been read. Default: no messages from files.
+    #[arg(long, value_name = "DIR")]
+    pub inbox_dir: Option<String>,
     /// File with answers to the pipeline's clarifying questions, passed verbatim to every role.
     /// Default: ask on the terminal; without a terminal, use the agents' assumptions.
     #[arg(long, alias = "answers", value_name = "FILE")]
@@ -239,6 +245,9 @@ pub(crate) enum CliCommand {
     /// Run massgen as an MCP server for other agents; sign in to MCP servers.
     #[command(subcommand, arg_required_else_help = false)]
     Mcp(McpCommand),
+    /// Show, start and review runs in a page of your browser, served on this machine.
+    #[command(after_help = WEB_EXAMPLES)]
+    Web(WebArguments),
     /// Answer permission hooks of other programs.
     #[command(subcommand, arg_required_else_help = false)]
     Hook(HookCommand),

@@ -9,8 +9,9 @@ use crate::cli::approval_prompt::ask_approval;
 use crate::cli::deliveries::interactive_review::{TerminalLines, ask_after_failed_check, review};
 use crate::cli::output::TextStyle;
 use crate::cli::run_observer::RunObserver;
+use crate::cli::steering::SteeringInput;
 use crate::error::Result;
-use crate::event::Event;
+use crate::event::{Event, RunEvent};
 use crate::orchestrator::review::UserQuestion;
 use crate::text::escape_line;
 use crate::world::io::clock::Stopwatch;
@@ -26,8 +27,11 @@ pub(crate) struct TerminalQuestions {
 }
 
 impl TerminalQuestions {
-    /// Asks the user `question`. Nothing else is shown meanwhile.
+    /// Asks the user `question`. At a terminal, nothing else is shown meanwhile.
     fn answer_question(&self, question: UserQuestion, view: &mut RunObserver<'_, '_>) {
+        if let Some(page) = view.page() {
+            return page.ask(question);
+        }
         let Some(output) = view.terminal() else {
             return;
         };
@@ -86,6 +90,7 @@ pub(crate) async fn forward_events(
     mut events: Receiver<Event>,
     mut view: RunObserver<'_, '_>,
     mut asked: TerminalQuestions,
+    steering: &mut SteeringInput,
 ) -> Result<()> {
     let since_start = Stopwatch::start();
     let mut outcome = Ok(());
@@ -99,9 +104,19 @@ pub(crate) async fn forward_events(
                 None => return outcome.and(view.finish().await),
             },
             Some(question) = asked.questions.recv() => asked.answer_question(question, &mut view),
+            warnings = steering.forward(&asked.stop) => {
+                for message in warnings {
+                    let warning = Event::Run(RunEvent::Warning { message });
+                    let shown = view.on_event(&warning, since_start.elapsed());
+                    outcome = outcome.and(shown);
+                }
+            }
             () = sleep_until_due(view.due()) => {}
         }
         outcome = outcome.and(view.on_due(since_start.elapsed()));
+        if let (Some(line), Some(output)) = (steering.line.shown(), view.terminal()) {
+            output.transient(&line);
+        }
     }
 }
 
@@ -114,7 +129,7 @@ mod tests {
     use crate::cli::output::CliOutput;
     use crate::cli::render::RunRenderer;
     use crate::error::ExitStatus;
-    use crate::event::{DeliveryEvent, RunEvent};
+    use crate::event::DeliveryEvent;
     use crate::id::AgentId;
 
     /// A writer that fails like a full disk.
@@ -152,7 +167,9 @@ mod tests {
             questions: tokio::sync::mpsc::channel(1).1,
             stop: CancellationToken::new(),
         };
-        let error = forward_events(events, view, asked).await.unwrap_err();
+        let mut steering = SteeringInput::disabled();
+        let followed = forward_events(events, view, asked, &mut steering);
+        let error = followed.await.unwrap_err();
         drop(output);
         assert_eq!(
             error.to_string(),

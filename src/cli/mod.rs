@@ -39,6 +39,7 @@ pub mod grants_file;
 mod panic_guard;
 mod help;
 mod hook;
+mod http;
 mod input;
 mod interactive;
 mod interrupts;
@@ -47,6 +48,7 @@ mod login_arguments;
 mod mcp_arguments;
 mod logs;
 mod manual;
+mod markdown_lines;
 mod mcp;
 mod mentions;
 mod models;
@@ -68,13 +70,17 @@ mod schema;
 mod session_arguments;
 mod sessions;
 pub mod selftest;
+mod steering;
 mod call_environment;
 mod task;
 mod team;
 mod team_file;
+mod typed_message;
 pub mod tool;
 mod command_line;
 mod usage_summary;
+mod web;
+mod web_arguments;
 
 /// Executes the command line of `host` and returns the exit status of the process.
 pub fn run(host: &Host) -> u8 {
@@ -185,6 +191,7 @@ fn execute(
             return gates::run_sandbox(host, &asked, output).map(ProcessStatus::Command);
         }
         Some(CliCommand::Mcp(command)) => run_mcp(host, &command, output)?,
+        Some(CliCommand::Web(asked)) => web::serve::serve_page(host, &asked, output)?,
         Some(CliCommand::Hook(HookCommand::PreToolUse(asked))) => {
             return Ok(ProcessStatus::Command(hook::pre_tool_use(
                 host, &asked, output,
