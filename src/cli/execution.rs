@@ -149,6 +149,9 @@ pub(crate) async fn execute_and_show(
     };
     let agents = order.config.agents.iter().map(|agent| agent.id.clone());
     let (sender, messages) = user_message_channel(agents);
+    if let OutputMode::Page(page) = &reader {
+        page.accept_messages(sender.clone());
+    }
     let order = RunRequest {
         messages,
         inbox: arguments.inbox_dir.as_ref().map(|dir| order.base.join(dir)),

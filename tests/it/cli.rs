@@ -35,6 +35,7 @@ fn help_names_every_flag() {
       sandbox      Run one command as an agent would, with your standard streams. The exit status is
                    that of the command
       mcp          Run massgen as an MCP server for other agents; sign in to MCP servers
+      web          Show, start and review runs in a page of your browser, served on this machine
       hook         Answer permission hooks of other programs
       logs         List, show, follow and export the logs of runs
       sessions     List, show, resume, fork, export, import and delete sessions
@@ -132,9 +133,9 @@ fn help_names_every_flag() {
               ask on the terminal; without a terminal, deny
 
           --inbox-dir <DIR>
-              Directory in which scripts leave messages for the agents at work, as files `msg_*.json` with
-              `{"content": "text", "target_agents": ["name"]}`; without `target_agents` for all. Each file
-              is removed when it has been read. Default: no messages from files
+              Directory in which scripts leave messages for the agents at work, as files `msg_*.json`
+              with `{"content": "text", "target_agents": ["name"]}`; without `target_agents` for all.
+              Each file is removed when it has been read. Default: no messages from files
 
           --clarifications <FILE>
               File with answers to the pipeline's clarifying questions, passed verbatim to every role.
@@ -633,6 +634,7 @@ fn completions_and_manual_know_every_subcommand() {
             "massgen-mcp-login",
             "massgen-mcp-logout",
             "massgen-mcp-workflow",
+            "massgen-web",
             "massgen-hook",
             "massgen-hook-pre-tool-use",
             "massgen-logs",

@@ -69,13 +69,13 @@ fn no_name_of_a_run_leads_to_other_files() {
     let server = after_a_run("say yes or no");
     let id = server.get("/api/runs").json()["runs"][0]["id"].clone();
     let id = id.as_str().unwrap();
-    let records = server.project.path(".massgen/massgen_logs");
-    assert!(records.is_dir(), "{}", records.display());
-    symlink(records.join(id), records.join("log_link")).unwrap();
-    symlink("/etc", records.join("log_etc")).unwrap();
+    let directory = server.project.path(".massgen/massgen_logs");
+    assert!(directory.is_dir(), "{}", directory.display());
+    symlink(directory.join(id), directory.join("log_link")).unwrap();
+    symlink("/etc", directory.join("log_etc")).unwrap();
     let log = |name: &str| server.get(&format!("/api/runs/{name}/log")).status;
     assert_eq!(log(id), 200);
-    let long = format!("log_{}", "x".repeat(5000));
+    let endless = format!("log_{}", "x".repeat(5000));
     for name in [
         "last",
         "..",
@@ -89,7 +89,7 @@ fn no_name_of_a_run_leads_to_other_files() {
         &format!("{id}%00"),
         &format!("%2f{id}"),
         "log_%ff",
-        &long,
+        &endless,
     ] {
         assert!(matches!(log(name), 400 | 404), "{name}: {}", log(name));
     }

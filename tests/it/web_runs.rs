@@ -1,5 +1,7 @@
 //! `massgen web`: runs that the page starts, what it decides about them, and their deliveries.
 
+use std::os::unix::fs::PermissionsExt;
+
 use serde_json::{Value, json};
 
 use crate::project::Project;
@@ -305,4 +307,79 @@ fn answers_are_compared_with_the_project_and_with_each_other() {
     );
     assert_eq!(applied.status, 200, "{applied:?}");
     assert_eq!(read(&server, "out/a.txt").as_deref(), Some("no\n"));
+}
+
+#[test]
+fn a_failed_check_and_an_open_question_wait_for_the_page() {
+    let rest = "checks: [{name: never, command: test ! -e made.txt}]\non_check_failure: ask\n";
+    let server = started(rest);
+    let run = server.start_run(&json!({"task": "change a"}));
+    let mut page = server.stream(&run, None);
+    let asked = page.question("failed_check");
+    let id = asked["id"].as_str().unwrap().to_owned();
+    let answer = |id: &str, said: &str| {
+        let target = format!("/api/runs/{run}/questions/{id}");
+        server.post(&target, &json!({ "answer": said }))
+    };
+    refused(&answer(&id, "maybe"), 400, "expected `keep` or `revert`");
+    refused(&answer("q7", "keep"), 409, "nothing waits");
+    assert_eq!(read(&server, "out/made.txt").as_deref(), Some("made\n"));
+    assert_eq!(answer(&id, "revert").status, 200);
+    page.read_to_end();
+    assert_eq!(read(&server, "out/made.txt"), None);
+    assert_eq!(read(&server, "out/a.txt").as_deref(), Some(BEFORE));
+}
+
+#[test]
+fn of_two_clients_that_answer_only_one_is_heard() {
+    let token = "0123456789abcdef0123";
+    let project = project("delivery: review\n").file("token", token);
+    let readable = std::fs::Permissions::from_mode(0o600);
+    std::fs::set_permissions(project.path("token"), readable).unwrap();
+    let words = ["--config", "team.yaml", "--token-file", "token"];
+    let mut one = WebServer::start(project, &words);
+    let run = one.start_run(&json!({"task": "change a"}));
+    let mut page = one.stream(&run, None);
+    page.question("delivery");
+    let own = one.token.clone();
+    token.clone_into(&mut one.token);
+    let mut other = one.stream(&run, None);
+    let question = other.question("delivery");
+    assert_eq!(question, page.question("delivery"));
+    let nothing = json!({"files": []});
+    let target = format!("/api/runs/{run}/delivery");
+    assert_eq!(one.post(&target, &nothing).status, 200);
+    own.clone_into(&mut one.token);
+    page.read_to_end();
+    other.read_to_end();
+    assert_eq!(page.sections, other.sections);
+    // The delivery is kept, so that another choice applies it.
+    let choice = json!({"files": [{"path": "out/made.txt", "take": true}]});
+    let applied = one.post(&target, &choice);
+    assert!(applied.body.contains("created"), "{applied:?}");
+    assert_eq!(read(&one, "out/made.txt").as_deref(), Some("made\n"));
+}
+
+#[test]
+fn messages_reach_the_agents() {
+    let slow = answers("yes", "agent1", 1500);
+    let config = team(&[agent("ann", "", &slow)], "");
+    let project = Project::new().file("team.yaml", config);
+    let server = WebServer::start(project, &["--config", "team.yaml"]);
+    let run = server.start_run(&json!({"task": "x"}));
+    let mut page = server.stream(&run, None);
+    page.read_until(|sections| sections.contains_key("agents/0"));
+    let target = format!("/api/runs/{run}/messages");
+    let send = |body: Value| server.post(&target, &body);
+    refused(&send(json!({"text": " "})), 400, "the message is empty");
+    refused(&send(json!({"text": "x", "agent": "bob"})), 400, "bob");
+    refused(&send(json!({"text": "x", "agent": "../x"})), 400, "x");
+    assert_eq!(
+        send(json!({"text": "be brief", "agent": "ann"})).status,
+        200
+    );
+    page.read_to_end();
+    let log = server.get(&format!("/api/runs/{run}/log?limit=1000"));
+    assert!(log.body.contains("be brief"), "{log:?}");
+    refused(&send(json!({"text": "x"})), 409, "no active run");
 }

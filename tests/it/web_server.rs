@@ -8,6 +8,7 @@ use std::process::{Child, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::project::Project;
@@ -103,6 +104,17 @@ impl WebServer {
             code: link.1,
             token: String::new(),
         }
+    }
+
+    /// Sends the server the signal of Ctrl-C.
+    pub(crate) fn interrupt(&self) {
+        let id = Pid::from_raw(self.child.id().try_into().unwrap()).unwrap();
+        kill_process(id, Signal::INT).unwrap();
+    }
+
+    /// Waits until the server has exited, and returns its exit status.
+    pub(crate) fn exit_code(&mut self) -> Option<i32> {
+        self.child.wait().unwrap().code()
     }
 
     /// Returns the resident memory of the server, in kB.
@@ -268,7 +280,7 @@ impl WebServer {
         assert!(head.starts_with("HTTP/1.1 200"), "{head}");
         let head = head.to_ascii_lowercase();
         assert!(head.contains("content-type: text/event-stream"), "{head}");
-        assert!(head.contains("cache-control: no-"), "{head}");
+        assert!(head.contains("cache-control: no-store"), "{head}");
         StreamClient {
             lines: BufReader::new(ChunkReader { stream, left: 0 }),
             sections: BTreeMap::new(),

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::project::Project;
+use crate::repetition::repetitions;
 use crate::scripted_team::{agent, answers, team};
 use crate::web_server::WebServer;
 
@@ -232,6 +233,25 @@ fn what_agents_write_reaches_the_page_visible_and_without_secrets() {
 }
 
 #[test]
+fn ctrl_c_stops_the_runs_of_the_page_and_ends_their_streams() {
+    let slow = answers("yes", "agent1", 20_000);
+    let config = team(&[agent("ann", "", &slow)], "");
+    let project = Project::new().file("team.yaml", config);
+    let mut server = WebServer::start(project, &["--config", "team.yaml"]);
+    let run = server.start_run(&json!({"task": "x"}));
+    let mut page = server.stream(&run, None);
+    page.read_until(|sections| sections.contains_key("agents/0"));
+    server.interrupt();
+    page.read_to_end();
+    assert_eq!(server.exit_code(), Some(0));
+    let status = server
+        .project
+        .path(format!(".massgen/massgen_logs/{run}/turn_1/status.json"));
+    let status: Value = serde_json::from_slice(&std::fs::read(status).unwrap()).unwrap();
+    assert_eq!(status["is_complete"], true, "{status}");
+}
+
+#[test]
 fn streams_are_limited_and_end_with_the_server() {
     let server = started();
     let run = server.start_run(&json!({"task": "speak"}));
@@ -246,8 +266,6 @@ fn streams_are_limited_and_end_with_the_server() {
     assert_eq!(server.get("/api/runs/log_1/stream").status, 404);
 }
 
-/// Number of events of a long run.
-const LONG_EVENTS: u64 = 100_000;
 /// Maximum resident memory of a server that shows it, in kB.
 const MEMORY_KB_MAX: u64 = 300_000;
 
@@ -289,20 +307,21 @@ fn a_long_run_is_shown_within_limited_memory() {
     let log = server
         .project
         .path(format!(".massgen/massgen_logs/{run}/turn_1/events.jsonl"));
-    write_long_log(&log, LONG_EVENTS);
+    let count = u64::try_from(repetitions(100_000, 1_000_000)).unwrap();
+    write_long_log(&log, count);
     let mut page = server.stream(run, None);
     let events = page.read_to_end();
     assert_eq!(events.last().unwrap().data["state"], "ended", "{events:?}");
-    assert_eq!(page.last_id, Some(LONG_EVENTS));
+    assert_eq!(page.last_id, Some(count));
     let speech = &page.sections["agents/0"]["speech"];
-    let last = format!("piece {} of a text\n", LONG_EVENTS - 1);
+    let last = format!("piece {} of a text\n", count - 1);
     assert!(
         speech["text"].as_str().unwrap().ends_with(&last),
         "{speech}"
     );
     let memory = server.memory_kb();
     assert!(memory < MEMORY_KB_MAX, "{memory} kB");
-    let after = LONG_EVENTS - 2;
+    let after = count - 2;
     let rest = server
         .get(&format!("/api/runs/{run}/log?after={after}"))
         .json();

@@ -65,7 +65,8 @@ pub(super) async fn runs(
     let Query(query) = query.map_err(|rejection| ApiError::invalid(rejection.body_text()))?;
     let limit = query.limit.unwrap_or(RUNS_DEFAULT).min(RUNS_MAX);
     let reading = move || {
-        let all = runs::list(&server.logs_directory())?;
+        let mut all = runs::list(&server.logs_directory())?;
+        all.retain(RunDir::has_log);
         let rows = all.iter().take(limit).map(|run| run_json(&server, run));
         let rows: Vec<Value> = rows.collect();
         Ok(json!({"runs": rows, "has_more": all.len() > limit}))

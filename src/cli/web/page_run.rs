@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use crate::agent::user_messages::{MessageRejection, UserMessage, UserMessageSender};
 use crate::cli::execution::RunOutcome;
 use crate::cli::json_report::event_warning;
 use crate::cli::output::CliOutput;
@@ -36,6 +37,7 @@ struct PageRunState {
     name: Option<String>,
     session: Option<String>,
     streams: AgentStreamRedactor,
+    messages: Option<UserMessageSender>,
     failure: Option<Error>,
 }
 
@@ -95,6 +97,21 @@ impl PageRun {
         drop(state);
         self.begun.cancel();
         Ok(())
+    }
+
+    /// Records where messages to the agents go.
+    pub(crate) fn accept_messages(&self, sender: UserMessageSender) {
+        self.lock().messages = Some(sender);
+    }
+
+    /// Sends a message to the agents; `None` if the run takes none.
+    pub(super) fn send(
+        &self,
+        message: UserMessage,
+    ) -> Option<std::result::Result<(), MessageRejection>> {
+        let state = self.lock();
+        let sender = state.messages.as_ref()?;
+        Some(sender.send(message))
     }
 
     /// Asks the person at the page.

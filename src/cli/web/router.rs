@@ -72,6 +72,7 @@ pub(super) fn routes(server: &WebServer) -> Router {
         .route("/runs/{id}/diff", get(review::diff))
         .route("/runs/{id}/delivery", post(review::deliver))
         .route("/runs/{id}/undo", post(review::undo))
+        .route("/runs/{id}/messages", post(run_control::send_message))
         .route("/runs/{id}/stop", post(run_control::stop))
         .route("/browse", post(browse::browse));
     Router::new()
@@ -106,6 +107,7 @@ async fn check_and_finish(
     request: Request,
     next: Next,
 ) -> Response {
+    let is_data = !is_page(request.uri().path());
     let mut response = match check(&server, request) {
         Ok(request) => next.run(request).await,
         Err(error) => error.into_response(),
@@ -115,8 +117,9 @@ async fn check_and_finish(
     for (name, value) in FIXED_HEADERS {
         headers.insert(name, HeaderValue::from_static(value));
     }
-    let no_store = HeaderValue::from_static("no-store");
-    headers.entry(CACHE_CONTROL).or_insert(no_store);
+    if is_data || !headers.contains_key(CACHE_CONTROL) {
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    }
     if response.status() == StatusCode::UNAUTHORIZED {
         let scheme = HeaderValue::from_static("Bearer");
         response.headers_mut().insert(WWW_AUTHENTICATE, scheme);
@@ -153,6 +156,11 @@ fn is_open(path: &str, method: &Method) -> bool {
     if *method == Method::POST {
         return path == SESSION_PATH;
     }
+    is_page(path)
+}
+
+/// Returns whether `path` is a file of the page.
+fn is_page(path: &str) -> bool {
     path == "/" || path.starts_with(PAGE_PREFIX)
 }
 

@@ -1,5 +1,5 @@
-//! What the person at the page decides about a run that goes on: answers to its questions, and its
-//! end.
+//! What the person at the page decides about a run that goes on: answers to its questions, messages
+//! to its agents, and its end.
 
 use std::sync::Arc;
 
@@ -7,11 +7,13 @@ use axum::extract::{Path, State};
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::agent::user_messages::{MessageRecipient, UserMessage};
 use crate::cli::web::page_run::PageRun;
 use crate::cli::web::pending_questions::{parse_approval, parse_decision};
 use crate::cli::web::reply::{ApiError, ApiResult, JsonBody, JsonReply};
 use crate::cli::web::run_log::find_run;
 use crate::cli::web::server_state::WebServer;
+use crate::id::AgentId;
 use crate::orchestrator::review::UserQuestion;
 
 /// Body of an answer.
@@ -26,6 +28,15 @@ pub(super) struct AnswerRequest {
 #[serde(deny_unknown_fields)]
 pub(super) struct StopRequest {
     mode: StopMode,
+}
+
+/// Body of `POST /api/runs/{id}/messages`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MessageRequest {
+    /// The agent that reads it; all agents if there is none.
+    agent: Option<String>,
+    text: String,
 }
 
 /// How a run is stopped.
@@ -111,6 +122,26 @@ pub(super) async fn stop(
         run.stop().immediate.cancel();
     }
     Ok(JsonReply(json!({"stopping": true})))
+}
+
+/// Answers `POST /api/runs/{id}/messages`: a message that agents read before their next request.
+pub(super) async fn send_message(
+    State(server): State<WebServer>,
+    Path(id): Path<String>,
+    JsonBody(request): JsonBody<MessageRequest>,
+) -> ApiResult {
+    let run = live_run(&server, id).await?;
+    let agent = request.agent.as_deref().map(AgentId::parse).transpose();
+    let agent = agent.map_err(|error| ApiError::invalid(error.to_string()))?;
+    let message = UserMessage {
+        to: MessageRecipient::from(agent),
+        text: request.text.into(),
+    };
+    match run.send(message) {
+        Some(Ok(())) => Ok(JsonReply(json!({"sent": true}))),
+        Some(Err(rejection)) => Err(ApiError::invalid(rejection.to_string())),
+        None => Err(ApiError::conflict("the run takes no messages")),
+    }
 }
 
 /// Returns a run that the page started and that goes on.

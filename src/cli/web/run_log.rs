@@ -2,6 +2,7 @@
 
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
+use hyper::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -60,8 +61,18 @@ pub(super) async fn answer(
 pub(super) async fn find_run(server: &WebServer, id: String) -> ApiResult<RunDir> {
     let logs = server.logs_directory();
     let wanted = id.clone();
-    let found = run_blocking(move || runs::find_by_name(&wanted, &logs)).await?;
-    found.ok_or_else(|| ApiError::not_found(format!("no run `{id}`")))
+    let finding = move || {
+        let found = runs::find_by_name(&wanted, &logs)?;
+        Ok(found.map(|run| (run.has_log(), run)))
+    };
+    match run_blocking(finding).await? {
+        Some((true, run)) => Ok(run),
+        Some((false, _)) => {
+            let message = format!("the run `{id}` has no log yet");
+            Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, message))
+        }
+        None => Err(ApiError::not_found(format!("no run `{id}`"))),
+    }
 }
 
 fn read_events(run: &RunDir, query: &LogQuery) -> Result<Value> {

@@ -142,6 +142,11 @@ impl RunDir {
         self.turn().join(EVENTS)
     }
 
+    /// Returns whether it has an event log; one that is just starting has none.
+    pub fn has_log(&self) -> bool {
+        file::kind(&self.events_file()).is_ok_and(|kind| kind.is_file())
+    }
+
     /// Opens its event log.
     pub fn events(&self) -> Result<LogReader<impl BufRead + use<>>> {
         event_log::open(&self.events_file())
