@@ -10,21 +10,28 @@ import { forget, load, redraw, refresh } from './redraw.js';
 import { go, hrefTo, runHref } from './router.js';
 
 const KEY = 'runs';
-/** How often the list is read again while it is shown, in milliseconds. */
+/** How often the list is read again while it shows an active run, in milliseconds. */
 const REFRESH_MS = 5000;
 let filter = '';
 let timer = 0;
 
 const ask = () => get('/api/runs?limit=500');
 
-/** Reads the list again while the view is shown, and not while the tab is hidden. */
-function keepFresh() {
-  if (timer) return;
-  timer = window.setInterval(() => {
-    if (!/^#?\/?$/.test(location.hash)) {
-      clearInterval(timer);
-      timer = 0;
-    } else if (document.visibilityState === 'visible') refresh(KEY, ask);
+const isShown = () => /^#?\/?$/.test(location.hash) && document.visibilityState === 'visible';
+
+/** Reads the list again when the page is looked at. */
+function refreshShown() {
+  if (isShown()) refresh(KEY, ask);
+}
+window.addEventListener('focus', refreshShown);
+window.addEventListener('hashchange', refreshShown);
+
+/** Reads the list again after a while, if a run in it has not ended. @param {RunRow[]} runs */
+function followActive(runs) {
+  if (timer || !runs.some((run) => run.live || run.state === 'running')) return;
+  timer = window.setTimeout(() => {
+    timer = 0;
+    refreshShown();
   }, REFRESH_MS);
 }
 
@@ -65,6 +72,7 @@ function row(run, mayStart) {
 
 /** @param {RunRow[]} runs @param {Info} info */
 function table(runs, info) {
+  followActive(runs);
   const shown = runs.filter((run) => matches(run, filter));
   if (!runs.length) {
     return empty('No runs in this directory yet.', info.read_only ? 'The page is read-only: start one in a terminal.'
@@ -81,7 +89,6 @@ function table(runs, info) {
 
 /** @param {{info: Info}} context */
 export function runsView({ info }) {
-  keepFresh();
   onKey('/', 'filter the runs', () => document.getElementById('runs-filter')?.focus());
   onKey('j', 'next run', () => moveFocus('.run-link', 1));
   onKey('k', 'previous run', () => moveFocus('.run-link', -1));

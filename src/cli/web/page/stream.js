@@ -147,12 +147,12 @@ export class RunStream {
     for (const listener of this.listeners) listener(section, value, before);
   }
 
-  /** Takes the end of a reply, unless more of the same reply is known already.
-   * @param {string} agent @param {Speech} speech */
+  /** Takes the end of a reply, unless it is known already: pieces come before the section that
+   * contains them, and a section may be older than a piece. @param {string} agent @param {Speech} speech */
   applySpeech(agent, speech) {
     const known = this.speech.get(agent);
-    const isKnown = known && known.kind === speech.kind && known.length === speech.length;
-    if (isKnown && known.text.endsWith(speech.text)) return;
+    const isSame = known?.length === speech.length && known.kind === speech.kind && known.text.endsWith(speech.text);
+    if (known && (isSame || known.length > speech.length)) return;
     this.speech.set(agent, { ...speech });
   }
 

@@ -1,0 +1,51 @@
+// The order in which sections and pieces of text may come: no word is lost or repeated.
+
+import assert from 'node:assert/strict';
+import test from 'node:test';
+
+globalThis.BroadcastChannel = class { addEventListener() {} postMessage() {} };
+globalThis.sessionStorage = { getItem: () => null };
+globalThis.document = { addEventListener() {}, visibilityState: 'visible' };
+globalThis.fetch = () => new Promise(() => {});
+const { RunStream, parseEvents } = await import('../../src/cli/web/page/stream.js');
+
+const section = (text, length = text.length, kind = 'text') => ['section', {
+  section: 'agents/0', value: { id: 'ann', activity: { state: 'waiting_for_model' }, speech: { kind: length ? kind : null, length, text } },
+}];
+const piece = (at, text, kind = 'text') => ['text', { agent: 'ann', kind, at, text }];
+
+function fold(events) {
+  const stream = new RunStream('log', () => {});
+  for (const [name, data] of events) stream.apply({ name, id: null, data: JSON.stringify(data) });
+  return stream;
+}
+
+const orders = {
+  'pieces after their section': [[section('', 0), piece(0, 'ab'), piece(2, 'cd')], 'abcd'],
+  'a section that is older than a piece': [[piece(0, 'ab'), section('', 0), piece(2, 'cd')], 'abcd'],
+  'a piece that a section contains in part': [[section('abc'), piece(0, 'abcd')], 'abcd'],
+  'a piece that a section contains': [[section('abcd'), piece(0, 'ab')], 'abcd'],
+  'a gap, until the section comes': [[section('', 0), piece(2, 'cd')], ''],
+  'a section after a gap': [[section('', 0), piece(2, 'cd'), section('abcd')], 'abcd'],
+  'characters of several bytes': [[section('ä', 2), piece(0, 'äöü')], 'äöü'],
+  'another kind': [[piece(0, 'hm', 'reasoning'), piece(2, 'yes')], 'yes'],
+  'the end of a long reply': [[section('yz', 26), piece(26, '!')], 'yz!'],
+};
+for (const [name, [events, expected]] of Object.entries(orders)) {
+  test(name, () => assert.equal(fold(events).speech.get('ann')?.text ?? '', expected));
+}
+
+test('an agent writes as soon as its pieces come', () => {
+  assert.equal(fold([section('', 0), piece(0, 'x')]).agents[0].activity.state, 'writing');
+  assert.equal(fold([section('x'), piece(0, 'x')]).agents[0].activity.state, 'waiting_for_model');
+});
+
+test('events are split wherever the network splits them', () => {
+  const text = 'retry: 1000\n\n: comment\n\nevent: section\nid: 7\ndata: {"a":\ndata: 1}\n\nevent: end\ndata: {}\n\n';
+  for (let cut = 0; cut <= text.length; cut += 1) {
+    const found = [];
+    const emit = ({ name, id, data }) => found.push([name, id, data]);
+    assert.equal(parseEvents(parseEvents(text.slice(0, cut), emit) + text.slice(cut), emit), '');
+    assert.deepEqual(found, [['section', '7', '{"a":\n1}'], ['end', null, '{}']]);
+  }
+});
