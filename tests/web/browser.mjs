@@ -59,12 +59,14 @@ export class PageTester {
     this.context.setDefaultTimeout(RUN_MS);
     this.page = await this.tab();
     const bodies = [];
-    this.page.on('response', (response) => {
+    const count = (response) => {
       if (!new URL(response.url()).pathname.startsWith('/api/')) bodies.push(response.body());
-    });
+    };
+    this.page.on('response', count);
     await this.page.goto(this.link);
     await this.page.getByRole('heading', { name: 'Runs' }).waitFor();
     await this.page.waitForLoadState('networkidle');
+    this.page.off('response', count);
     const bytes = (await Promise.all(bodies)).reduce((sum, body) => sum + body.length, 0);
     assert.ok(bytes > 10_000 && bytes < FIRST_LOAD_MAX, `the page loads ${bytes} bytes`);
     assert.ok(!this.page.url().includes('#k='), 'the code stays in the address');

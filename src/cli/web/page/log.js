@@ -173,7 +173,7 @@ export function logView(stream) {
 const ENTRIES = { text: ['comment', 'says'], reasoning: ['idle', 'reasons'], answered: ['done', 'answers'], voted: ['done', 'votes'],
   approval: ['ask', 'approval'], dropped_out: ['bad', 'drops out'], submission_rejected: ['bad', 'was rejected'], failed: ['bad', 'failed'],
   retrying: ['wait', 'retries'], rate_limited: ['wait', 'rate limited'], answers_shown: ['file', 'sees'], checked: ['work', 'is checked'],
-  hook_ran: ['work', 'hook'], final_answer: ['done', 'final answer'], native_tool_call: ['work', 'native tool'] };
+  hook_ran: ['work', 'hook'], winner_selected: ['trophy', 'wins'], final_answer: ['done', 'final answer'], native_tool_call: ['work', 'native tool'] };
 const HIDDEN = new Set(['model_request_started', 'replied', 'tool_finished', 'checking', 'final_started']);
 
 /** What one agent said and did. @param {RunStream} stream @param {string} id */
