@@ -27,8 +27,11 @@ pub(crate) struct TerminalQuestions {
 }
 
 impl TerminalQuestions {
-    /// Asks the user `question`. Nothing else is shown meanwhile.
+    /// Asks the user `question`. At a terminal, nothing else is shown meanwhile.
     fn answer_question(&self, question: UserQuestion, view: &mut RunObserver<'_, '_>) {
+        if let Some(page) = view.page() {
+            return page.ask(question);
+        }
         let Some(output) = view.terminal() else {
             return;
         };

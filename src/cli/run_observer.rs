@@ -10,6 +10,7 @@ use crate::cli::mcp::tracked_run::TrackedEvents;
 use crate::cli::output::CliOutput;
 use crate::cli::render::RunRenderer;
 use crate::cli::result_builder::RunStart;
+use crate::cli::web::page_run::{PageEvents, PageRun};
 use crate::error::Result;
 use crate::event::Event;
 use crate::orchestrator::execution::RunOutputPaths;
@@ -21,6 +22,8 @@ use crate::world::store::redact::Redactor;
 pub(crate) struct RunObserver<'o, 'w> {
     /// The terminal of a person who can be asked.
     terminal: Option<RunRenderer<'o, 'w>>,
+    /// The run of a page whose reader can be asked.
+    page: Option<&'o PageRun>,
     /// All other sinks.
     sinks: Vec<Box<dyn EventSink + 'o>>,
 }
@@ -44,6 +47,13 @@ impl<'o, 'w> RunObserver<'o, 'w> {
                 board.begin(begun, redactor);
                 Self::with_sink(TrackedEvents::new(board, output))
             }
+            OutputMode::Page(run) => {
+                run.begin(begun, redactor)?;
+                Self {
+                    page: Some(run),
+                    ..Self::with_sink(PageEvents::new(run, output))
+                }
+            }
             OutputMode::Streams if arguments.automation => {
                 Self::with_sink(AutomationOutput::new(output, places))
             }
@@ -55,6 +65,7 @@ impl<'o, 'w> RunObserver<'o, 'w> {
     pub(crate) fn with_terminal(terminal: RunRenderer<'o, 'w>) -> Self {
         Self {
             terminal: Some(terminal),
+            page: None,
             sinks: Vec::new(),
         }
     }
@@ -62,6 +73,7 @@ impl<'o, 'w> RunObserver<'o, 'w> {
     fn with_sink(sink: impl EventSink + 'o) -> Self {
         Self {
             terminal: None,
+            page: None,
             sinks: vec![Box::new(sink)],
         }
     }
@@ -69,6 +81,11 @@ impl<'o, 'w> RunObserver<'o, 'w> {
     /// Returns the terminal, if there is a person who can be asked.
     pub(crate) fn terminal(&mut self) -> Option<&mut CliOutput<'w>> {
         self.terminal.as_mut().map(RunRenderer::output)
+    }
+
+    /// Returns the run of the page whose reader can be asked.
+    pub(crate) fn page(&self) -> Option<&'o PageRun> {
+        self.page
     }
 
     /// Passes an event that happened `elapsed` after the start to all sinks. Returns the first error.

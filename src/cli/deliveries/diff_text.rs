@@ -30,7 +30,7 @@ pub(super) fn lines(difference: &DeliveryDifference, name: &str) -> Vec<StyledLi
     let side = |side: &DiffSide, prefix: &str| match side {
         DiffSide::Nothing => "/dev/null".to_owned(),
         DiffSide::Text(_)
-        | DiffSide::Binary
+        | DiffSide::Binary { .. }
         | DiffSide::Link(_)
         | DiffSide::Directory
         | DiffSide::Lost => {
@@ -144,7 +144,7 @@ fn side_text(side: &DiffSide) -> Option<String> {
         DiffSide::Nothing => Some(String::new()),
         DiffSide::Text(text) => Some(text.clone()),
         DiffSide::Link(target) => Some(target.clone()),
-        DiffSide::Binary | DiffSide::Directory | DiffSide::Lost => None,
+        DiffSide::Binary { .. } | DiffSide::Directory | DiffSide::Lost => None,
     }
 }
 

@@ -12,6 +12,7 @@ use crate::world::store::runs::{self, RunDir, RunStatus};
 
 mod list;
 mod log_output;
+pub(crate) mod run_summary;
 
 /// Runs a `massgen logs` subcommand.
 pub(crate) fn run(
