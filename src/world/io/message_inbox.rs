@@ -168,9 +168,10 @@ impl MessageInbox {
 
 /// Returns why the directory cannot be read.
 fn reading_error(error: &io::Error) -> String {
-    match error.kind() {
-        NotFound => REMOVED.to_owned(),
-        _ => error.to_string(),
+    if error.kind() == NotFound {
+        REMOVED.to_owned()
+    } else {
+        error.to_string()
     }
 }
 
