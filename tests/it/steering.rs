@@ -128,7 +128,7 @@ fn listens(text: &str, answer: &str) -> String {
 - when: {{last: "{text}"}}
   calls: [{{name: new_answer, arguments: {{content: "{answer}"}}}}]
 - when: {{last: "</task>"}}
-  delay_ms: 500
+  delay_ms: 1500
   calls: [{{name: write_file, arguments: {{path: "notes.txt", content: "x"}}}}]
 - calls: [{{name: vote, arguments: {{agent_id: agent1, reason: "good"}}}}]
   repeat: true
@@ -149,7 +149,7 @@ fn messages_to_one_and_to_all_arrive_at_the_next_request_in_their_order() {
     ];
     let messages = [
         on("model_request_started", "a", to("a", "first")),
-        on("model_request_started", "b", to_all("second")),
+        on("user_message", "a", to_all("second")),
     ];
     let config = team(&agents, "");
     let steered = steer(Project::new().config(&config), &["go"], &messages);
@@ -652,6 +652,7 @@ const READS: &str = r#"
 /// Votes, and again after a message.
 const VOTES: &str = r#"
 - when: {last: "</task>"}
+  delay_ms: 200
   calls: [{name: new_answer, arguments: {content: "b"}}]
 - when: {last: "think again"}
   delay_ms: 200

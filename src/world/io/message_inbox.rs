@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::future::pending;
-use std::io::ErrorKind::NotFound;
+use std::io::{self, ErrorKind::NotFound};
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -23,6 +23,9 @@ const FILES_MAX: usize = 256;
 const STUCK_MAX: usize = 64;
 /// Maximum number of recipients of one message.
 const TARGETS_MAX: usize = 64;
+
+/// Why a directory that is gone is not read.
+const REMOVED: &str = "it was removed or moved";
 
 /// An inbox directory.
 #[derive(Debug)]
@@ -108,8 +111,8 @@ impl MessageInbox {
             match directory.changed().await {
                 Ok(InboxChange::Added(names)) => self.read_files(names),
                 Ok(InboxChange::Overflow) => self.read_all(),
-                Ok(InboxChange::Gone) => self.close("it was removed or moved"),
-                Err(error) => self.close(&error.to_string()),
+                Ok(InboxChange::Gone) => self.close(REMOVED),
+                Err(error) => self.close(&reading_error(&error)),
             }
         }
     }
@@ -121,7 +124,7 @@ impl MessageInbox {
             let is_new = |name: &str| is_message_file(name) && !self.stuck.contains(name);
             let names = match directory.names(is_new, FILES_MAX) {
                 Ok(names) => names.into_iter(),
-                Err(error) => return self.close(&error.to_string()),
+                Err(error) => return self.close(&reading_error(&error)),
             };
             let complete: BTreeSet<String> =
                 names.filter(|name| !is_partial(directory, name)).collect();
@@ -160,6 +163,15 @@ impl MessageInbox {
         let path = escape_name(&self.path.to_string());
         let warning = format!("messages in `{path}` are not read any more: {why}");
         self.items.push_back(InboxItem::Warning(warning));
+    }
+}
+
+/// Returns why the directory cannot be read.
+fn reading_error(error: &io::Error) -> String {
+    if error.kind() == NotFound {
+        REMOVED.to_owned()
+    } else {
+        error.to_string()
     }
 }
 
