@@ -26,8 +26,12 @@ pub(crate) struct TerminalQuestions {
 }
 
 impl TerminalQuestions {
-    /// Asks the user `question`. Nothing else is shown meanwhile.
+    /// Asks the user `question`: on the dashboard, if it is open, else in lines, and then nothing
+    /// else is shown meanwhile.
     fn answer_question(&self, question: UserQuestion, view: &mut RunObserver<'_, '_>) {
+        let Some(question) = view.show_question(question) else {
+            return;
+        };
         let Some(output) = view.terminal() else {
             return;
         };
@@ -100,6 +104,10 @@ pub(crate) async fn forward_events(
             },
             Some(question) = asked.questions.recv() => asked.answer_question(question, &mut view),
             () = sleep_until_due(view.due()) => {}
+            input = view.next_input() => outcome = outcome.and(view.on_input(&input)),
+        }
+        for question in view.take_unanswered() {
+            asked.answer_question(question, &mut view);
         }
         outcome = outcome.and(view.on_due(since_start.elapsed()));
     }
@@ -113,6 +121,7 @@ mod tests {
     use super::*;
     use crate::cli::output::CliOutput;
     use crate::cli::render::RunRenderer;
+    use crate::cli::run_terminal::RunTerminal;
     use crate::error::ExitStatus;
     use crate::event::{DeliveryEvent, RunEvent};
     use crate::id::AgentId;
@@ -136,7 +145,8 @@ mod tests {
         let (sender, events) = tokio::sync::mpsc::channel(4);
         let mut err = Vec::new();
         let mut output = CliOutput::with_writers(Full, &mut err);
-        let view = RunObserver::with_terminal(RunRenderer::new(&mut output));
+        let view =
+            RunObserver::with_terminal(RunTerminal::with_lines(RunRenderer::new(&mut output)));
         let answer = Event::Delivery(DeliveryEvent::FinalAnswer {
             agent,
             content: Arc::from("yes"),
