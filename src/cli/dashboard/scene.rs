@@ -5,7 +5,7 @@ use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::Rect;
 
 use crate::cli::dashboard::canvas::Canvas;
-use crate::cli::dashboard::cell_text::{clean_line, columns, format_clock, format_count};
+use crate::cli::dashboard::cell_text::{clean, clean_line, columns, format_clock, format_count};
 use crate::cli::dashboard::key_lines::key_line;
 use crate::cli::dashboard::question::{QuestionPanel, more_questions};
 use crate::cli::dashboard::story::RunStory;
@@ -292,7 +292,7 @@ impl Scene<'_> {
 fn marked(line: &StyledLine) -> StyledLine {
     let mut marked = vec![(TextStyle::Warn, " ! ".to_owned())];
     for (style, text) in line {
-        marked.push((*style, super::cell_text::clean(text).into_owned()));
+        marked.push((*style, clean(text).into_owned()));
     }
     marked
 }
