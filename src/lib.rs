@@ -11,6 +11,7 @@ pub mod path;
 pub mod dotenv;
 pub mod host;
 pub mod text;
+pub mod markdown;
 
 // rules: pure functions; no disk, no clock, no network
 pub mod permissions;

@@ -5,6 +5,7 @@ pub mod budget;
 pub mod calls;
 pub mod replay_visibility;
 mod images;
+pub mod message_reader;
 pub mod recorded_conversation;
 pub mod deadline;
 pub mod presentation;
@@ -13,6 +14,7 @@ pub mod round;
 mod servers;
 mod compaction;
 mod step;
+pub mod user_messages;
 
 use std::sync::Arc;
 
@@ -20,7 +22,9 @@ use tokio::sync::mpsc::Sender;
 
 use crate::agent::budget::AgentBudget;
 use crate::agent::deadline::RunDeadline;
+use crate::agent::message_reader::MessageReader;
 use crate::agent::recorded_conversation::RecordedConversation;
+use crate::agent::replay_visibility::ReplySource;
 use crate::backend::AvailableModel;
 use crate::backend::conversation::{ChatMessage, Conversation};
 use crate::event::Event;
@@ -62,6 +66,8 @@ pub struct ModelSession {
     pub budget: AgentBudget,
     /// The recorded part of the conversation, in a resumed run.
     pub recorded: Option<RecordedConversation>,
+    /// The messages of the user.
+    pub messages: MessageReader,
     /// The event channel.
     pub events: Sender<Event>,
 }
@@ -80,6 +86,14 @@ impl ModelSession {
     pub fn offers(&self, name: &str) -> bool {
         let name = parse::canonical_name(name);
         self.tools.iter().any(|tool| tool.name == name)
+    }
+
+    /// Returns where its next reply comes from.
+    fn next_reply_source(&self) -> ReplySource {
+        match &self.recorded {
+            Some(recorded) if !recorded.is_exhausted() => ReplySource::Recording,
+            Some(_) | None => ReplySource::Model,
+        }
     }
 
     /// Adds a message from massgen.

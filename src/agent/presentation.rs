@@ -29,7 +29,7 @@ pub enum PresentationStop {
     Stopped(StopCause),
 }
 
-/// Lets the final agent work until it replies without a call. A call that has begun always runs to
+/// Lets the final agent work until it replies without a call and has read all messages of the user. A call that has begun always runs to
 /// its end, so that its changes are in the result, however this ends; a command is ended at the
 /// deadline.
 pub async fn present(mind: &mut ModelSession, patience: &RunDeadline) -> FinalPresentation {
@@ -64,6 +64,9 @@ async fn run_presentation(mind: &mut ModelSession, patience: &RunDeadline) -> Fi
             presentation.text = said.text;
         }
         if said.calls.is_empty() {
+            if mind.has_unread_messages() {
+                continue;
+            }
             return presentation;
         }
         let files = said.calls.into_iter().map(|request| {

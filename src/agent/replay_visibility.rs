@@ -37,6 +37,15 @@ pub(super) enum AnswerVisibility {
     Before(usize),
 }
 
+/// Source of an agent's next reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ReplySource {
+    /// The recorded part of a resumed conversation.
+    Recording,
+    /// The model.
+    Model,
+}
+
 /// The visibility timeline of an agent during replay, and what it must know of the others to follow
 /// it.
 #[derive(Debug)]
@@ -56,14 +65,17 @@ impl VisibilityCursor {
     }
 
     /// Returns which answers `me` sees after so many steps. Waits for the answers that it saw in
-    /// the recording, unless the recording waits for `me`, so that they can no longer come.
+    /// the recording, unless the recording waits for `me`, so that they can no longer come. `next`
+    /// says whether its next reply is recorded: that reply was given without knowledge of answers
+    /// that arrive only now.
     pub(super) async fn visible_answers(
         &mut self,
         me: AgentNumber,
         steps: u32,
+        next: ReplySource,
         board: &mut watch::Receiver<AnswerLog>,
     ) -> AnswerVisibility {
-        if self.diverged.is_cancelled() {
+        if self.diverged.is_cancelled() && next == ReplySource::Model {
             return AnswerVisibility::All;
         }
         let is_due = |look: &mut ShownAnswers| look.after_steps <= steps;

@@ -75,7 +75,12 @@ impl AnswerLog {
 #[derive(Debug)]
 pub enum AgentSubmission {
     /// A new answer.
-    Answer(String),
+    Answer {
+        /// The answer.
+        content: String,
+        /// The number of the last message of the user that the agent had been shown.
+        known_messages: u32,
+    },
     /// A vote, by an agent that had been shown so many answers.
     Vote {
         /// The agent that it is for.
@@ -86,6 +91,8 @@ pub enum AgentSubmission {
         reason: String,
         /// The number of answers that the voter had been shown.
         known_answers: u32,
+        /// The number of the last message of the user that it had been shown.
+        known_messages: u32,
     },
     /// The agent stops.
     Stopped {
@@ -302,9 +309,8 @@ impl RoundLoop {
         let can_only_talk = self.coordinator.agents == 1 && self.session.gate.is_none();
         let has_answered = self.has_answered();
         if (was_last || can_only_talk) && !has_answered && !text.trim().is_empty() {
-            return self
-                .submit_and_handle(None, AgentSubmission::Answer(text))
-                .await;
+            let submission = self.answer(text);
+            return self.submit_and_handle(None, submission).await;
         }
         if was_last {
             let reason = format!("no decision in {UNDECIDED_REPLIES_MAX} replies");
@@ -343,9 +349,10 @@ impl RoundLoop {
     /// Returns the answers that the agent has not been shown, and marks them as seen.
     async fn take_unseen_answers(&mut self) -> Vec<AnswerView> {
         let me = self.coordinator.me;
+        let next = self.session.next_reply_source();
         let end = match &mut self.coordinator.visibility {
             Some(cued) => {
-                cued.visible_answers(me, self.steps, &mut self.coordinator.answers)
+                cued.visible_answers(me, self.steps, next, &mut self.coordinator.answers)
                     .await
             }
             None => AnswerVisibility::All,
@@ -392,7 +399,7 @@ impl RoundLoop {
     /// Handles a reply with one decision; returns `None` when the coordination is over.
     async fn handle_decision(&mut self, id: &str, call: WorkflowCall, text: String) -> Option<()> {
         let submission = match call {
-            WorkflowCall::NewAnswer { content } => AgentSubmission::Answer(content.unwrap_or(text)),
+            WorkflowCall::NewAnswer { content } => self.answer(content.unwrap_or(text)),
             WorkflowCall::Vote {
                 agent: candidate,
                 ordinal,
@@ -404,6 +411,7 @@ impl RoundLoop {
                     ordinal,
                     reason,
                     known_answers,
+                    known_messages: self.session.messages.known_messages(),
                 }
             }
             WorkflowCall::Submit | WorkflowCall::Restart { .. } => {
@@ -427,9 +435,12 @@ impl RoundLoop {
             SubmissionResponse::Refused(refusal) => {
                 let reason = prompts::submission_refused(&refusal);
                 self.reply(id, reason);
-                // A vote that is outdated by new answers is not the agent's fault, and the number
-                // of answers is limited.
-                if refusal != BallotRefusal::Outdated {
+                // A decision that is outdated by new answers or messages is not the agent's fault,
+                // and the number of these is limited.
+                if !matches!(
+                    refusal,
+                    BallotRefusal::Outdated | BallotRefusal::UnreadMessage
+                ) {
                     self.round.refused = self.round.refused.saturating_add(1);
                 }
                 if self.round.refused >= REFUSALS_MAX {
@@ -456,6 +467,14 @@ impl RoundLoop {
                     RoundState::start(self.coordinator.limits.later, self.coordinator.limits.grace);
                 Some(())
             }
+        }
+    }
+
+    /// Returns the submission of an answer.
+    fn answer(&self, content: String) -> AgentSubmission {
+        AgentSubmission::Answer {
+            content,
+            known_messages: self.session.messages.known_messages(),
         }
     }
 

@@ -102,7 +102,9 @@ impl ModelSession {
     /// as a whole; one that the vendor paused is continued to its end.
     pub async fn step(&mut self) -> Result<ModelReply, BackendError> {
         self.show_images().await;
+        self.show_user_messages().await;
         let said = self.complete_reply().await;
+        self.messages.count_step();
         if let Err(fault) = &said {
             self.emit(ModelEvent::Failed {
                 agent: self.agent.clone(),

@@ -29,6 +29,8 @@ pub enum RoundOutcome {
         /// The answer, with paths in the agent's own workspace made neutral, so that equal answers
         /// compare equal.
         content: String,
+        /// The number of the last message of the user that the agent had been shown.
+        known_messages: u32,
     },
     /// It voted.
     Vote {
@@ -38,6 +40,8 @@ pub enum RoundOutcome {
         ordinal: Option<u32>,
         /// The number of answers of the ballot that the voter had been shown.
         known_answers: u32,
+        /// The number of the last message of the user that it had been shown.
+        known_messages: u32,
     },
     /// It drops out: it failed, ran out of time or made no decision. An answer that it gave stays.
     Stopped,
@@ -95,6 +99,8 @@ pub enum BallotRefusal {
     },
     /// The voter had not seen all answers, or named one that has been replaced.
     Outdated,
+    /// The agent had not read all messages of the user.
+    UnreadMessage,
     /// The user's hooks rejected it, for this reason. The ballot was not asked.
     ByHook(String),
 }
@@ -129,6 +135,8 @@ struct BallotVoter {
     latest: Option<String>,
     /// Whether the latest answer takes precedence over one that does not hold.
     standing: CheckStanding,
+    /// The number of the last message of the user to it; 0 if there is none.
+    last_message: u32,
 }
 
 impl BallotVoter {
@@ -160,6 +168,7 @@ impl Ballot {
             answers: 0,
             latest: None,
             standing: CheckStanding::Holds,
+            last_message: 0,
         };
         Self {
             rules,
@@ -187,12 +196,22 @@ impl Ballot {
         else {
             return Vec::new();
         };
+        let known_messages = match &outcome {
+            RoundOutcome::Answer { known_messages, .. }
+            | RoundOutcome::Vote { known_messages, .. } => Some(*known_messages),
+            RoundOutcome::Stopped => None,
+        };
+        if known_messages.is_some_and(|known| self.has_unread_message(index, known)) {
+            let refusal = BallotRefusal::UnreadMessage;
+            return vec![BallotEffect::Refuse { agent, refusal }];
+        }
         let mut effects = match outcome {
-            RoundOutcome::Answer { content } => self.answer(index, content),
+            RoundOutcome::Answer { content, .. } => self.answer(index, content),
             RoundOutcome::Vote {
                 candidate,
                 ordinal,
                 known_answers,
+                ..
             } => self.vote(index, candidate, ordinal, known_answers),
             RoundOutcome::Stopped => {
                 self.set_state(index, VoterState::Left);
@@ -201,6 +220,53 @@ impl Ballot {
         };
         effects.extend(self.advance());
         effects
+    }
+
+    /// Applies the user's message `number` to one agent, or to all. An agent that has voted loses
+    /// its vote, and it goes back to work like one that waits; a decision of an agent at work
+    /// counts only after it has read the message. One that has dropped out never reads it.
+    pub fn apply_user_message(
+        &mut self,
+        number: u32,
+        to: Option<AgentNumber>,
+    ) -> Vec<BallotEffect> {
+        if self.closed {
+            return Vec::new();
+        }
+        let (mut voided, mut resumed) = (Vec::new(), Vec::new());
+        for seat in &mut self.voters {
+            if to.is_some_and(|to| to != seat.agent) {
+                continue;
+            }
+            seat.last_message = number;
+            match seat.state {
+                VoterState::Working | VoterState::Left => {}
+                VoterState::Waiting => resumed.push(seat.agent),
+                VoterState::Voted(_) => {
+                    voided.push(seat.agent);
+                    resumed.push(seat.agent);
+                }
+            }
+            if seat.state != VoterState::Left {
+                seat.state = VoterState::Working;
+            }
+        }
+        let voided = (!voided.is_empty()).then_some(BallotEffect::VoidVotes(voided));
+        let resumed = resumed.into_iter().map(BallotEffect::Judge);
+        voided.into_iter().chain(resumed).collect()
+    }
+
+    /// Returns whether `agent`, or any agent if none is named, takes part.
+    pub fn takes_part(&self, agent: Option<AgentNumber>) -> bool {
+        let mut seats = self.voters.iter();
+        seats.any(|seat| {
+            seat.state != VoterState::Left && agent.is_none_or(|agent| agent == seat.agent)
+        })
+    }
+
+    fn has_unread_message(&self, index: usize, known: u32) -> bool {
+        let seat = self.voters.get(index);
+        seat.is_some_and(|seat| seat.last_message > known)
     }
 
     /// Applies the result of the checks on an accepted answer. An answer that has been replaced

@@ -35,6 +35,7 @@ fn ballot(agents: usize) -> Ballot {
 fn answer(content: &str) -> RoundOutcome {
     RoundOutcome::Answer {
         content: content.to_owned(),
+        known_messages: 0,
     }
 }
 
@@ -43,6 +44,7 @@ fn vote(candidate: usize, known_answers: u32) -> RoundOutcome {
         candidate: agent(candidate),
         ordinal: None,
         known_answers,
+        known_messages: 0,
     }
 }
 
@@ -236,6 +238,7 @@ fn what_does_not_count_is_refused_with_its_reason() {
         candidate: agent(1),
         ordinal: Some(7),
         known_answers: 1,
+        known_messages: 0,
     };
     check(
         ballot(2),
@@ -286,6 +289,37 @@ fn what_does_not_count_is_refused_with_its_reason() {
 }
 
 #[test]
+fn a_message_voids_the_votes_of_its_readers_and_wakes_them() {
+    let mut open = ballot(3);
+    open.apply(agent(1), answer("a"));
+    let judge = |number| BallotEffect::Judge(agent(number));
+    // It waits for the others, and goes back to work.
+    assert_eq!(open.apply_user_message(1, Some(agent(1))), [judge(1)]);
+    let unread = || vec![refused(1, BallotRefusal::UnreadMessage)];
+    assert_eq!(open.apply(agent(1), vote(1, 1)), unread());
+    assert_eq!(open.apply(agent(1), answer("b")), unread());
+    let has_read = RoundOutcome::Vote {
+        candidate: agent(1),
+        ordinal: None,
+        known_answers: 1,
+        known_messages: 1,
+    };
+    assert_eq!(open.apply(agent(1), has_read), [accepted(1, 1, 1)]);
+    // A message to another agent changes nothing for it.
+    assert_eq!(open.apply_user_message(2, Some(agent(2))), []);
+    open.apply(agent(3), RoundOutcome::Stopped);
+    let all = open.apply_user_message(3, None);
+    assert_eq!(
+        all,
+        [BallotEffect::VoidVotes(vec![agent(1)]), judge(1)],
+        "one that has dropped out reads nothing"
+    );
+    assert!(!open.takes_part(Some(agent(3))) && open.takes_part(None));
+    open.close();
+    assert_eq!(open.apply_user_message(4, None), []);
+}
+
+#[test]
 fn novelty_compares_words() {
     let strict = BallotRules {
         novelty: NoveltyRequirement::Strict,
@@ -333,14 +367,31 @@ fn closing_early_takes_the_votes_that_count() {
     assert_eq!(open.apply(agent(2), answer("late")), vec![]);
 }
 
-/// Generates the outcomes of random agents; candidates and knowledge may be wrong on purpose.
-fn outcomes() -> impl Strategy<Value = Vec<(usize, RoundOutcome)>> {
+/// What happens to a ballot.
+#[derive(Clone, Debug)]
+enum BallotInput {
+    Outcome(RoundOutcome),
+    /// A message of the user, to one agent or to all.
+    Message {
+        to_all: bool,
+    },
+}
+
+/// Generates the outcomes of random agents, and messages to them; candidates and knowledge may be
+/// wrong on purpose.
+fn outcomes() -> impl Strategy<Value = Vec<(usize, BallotInput)>> {
     let outcome = prop_oneof![
-        3 => any::<u8>().prop_map(|n| answer(&format!("text {n}"))),
-        4 => (1usize..6, 0u32..12, prop::option::of(0u32..4)).prop_map(|(to, known, ordinal)| {
-            RoundOutcome::Vote { candidate: agent(to), ordinal, known_answers: known }
+        3 => (any::<u8>(), 0u32..12).prop_map(|(n, known_messages)| {
+            BallotInput::Outcome(RoundOutcome::Answer { content: format!("text {n}"), known_messages })
         }),
-        1 => Just(RoundOutcome::Stopped),
+        4 => (1usize..6, 0u32..12, 0u32..12, prop::option::of(0u32..4)).prop_map(
+            |(to, known_answers, known_messages, ordinal)| {
+                let candidate = agent(to);
+                BallotInput::Outcome(RoundOutcome::Vote { candidate, ordinal, known_answers, known_messages })
+            },
+        ),
+        1 => Just(BallotInput::Outcome(RoundOutcome::Stopped)),
+        1 => any::<bool>().prop_map(|to_all| BallotInput::Message { to_all }),
     ];
     prop::collection::vec((1usize..6, outcome), 0..200)
 }
@@ -355,13 +406,52 @@ proptest! {
         let mut given: Vec<AnswerLabel> = Vec::new();
         let mut votes: Vec<(AgentNumber, AgentNumber)> = Vec::new();
         let mut result = None;
-        let everyone_leaves = (1..=agents).cycle().take(agents * 2).map(|n| (n, RoundOutcome::Stopped));
-        for (number, outcome) in played.into_iter().chain(everyone_leaves) {
-            let known = match &outcome {
-                RoundOutcome::Vote { known_answers, .. } => *known_answers,
-                RoundOutcome::Answer { .. } | RoundOutcome::Stopped => 0,
+        let mut last_message = [0; 8];
+        let mut messages = 0;
+        let leaves = |n| (n, BallotInput::Outcome(RoundOutcome::Stopped));
+        let everyone_leaves = (1..=agents).cycle().take(agents * 2).map(leaves);
+        for (number, input) in played.into_iter().chain(everyone_leaves) {
+            let outcome = match input {
+                BallotInput::Outcome(outcome) => outcome,
+                BallotInput::Message { to_all } => {
+                    messages += 1;
+                    let to = (!to_all).then(|| agent(number));
+                    for (index, last) in last_message.iter_mut().enumerate() {
+                        if to_all || index == number {
+                            *last = messages;
+                        }
+                    }
+                    for effect in ballot.apply_user_message(messages, to) {
+                        prop_assert!(result.is_none(), "nothing follows the end");
+                        match effect {
+                            BallotEffect::VoidVotes(voters) => {
+                                prop_assert!(voters.iter().all(|v| to.is_none_or(|to| to == *v)));
+                                votes.retain(|(voter, _)| !voters.contains(voter));
+                            }
+                            BallotEffect::Judge(woken) => {
+                                prop_assert!(ballot.is_at_work(woken));
+                            }
+                            BallotEffect::AcceptAnswer(_)
+                            | BallotEffect::AcceptVote { .. }
+                            | BallotEffect::Refuse { .. }
+                            | BallotEffect::Close(_)
+                            | BallotEffect::GiveUp => prop_assert!(false, "a message decides nothing"),
+                        }
+                    }
+                    continue;
+                }
+            };
+            let (known, read) = match &outcome {
+                RoundOutcome::Vote { known_answers, known_messages, .. } => {
+                    (*known_answers, *known_messages)
+                }
+                RoundOutcome::Answer { known_messages, .. } => (0, *known_messages),
+                RoundOutcome::Stopped => (0, u32::MAX),
             };
             for effect in ballot.apply(agent(number), outcome) {
+                if let BallotEffect::AcceptAnswer(_) | BallotEffect::AcceptVote { .. } = effect {
+                    prop_assert!(read >= last_message[number], "it had read all messages");
+                }
                 prop_assert!(result.is_none(), "nothing follows the end");
                 match effect {
                     BallotEffect::AcceptAnswer(label) => given.push(label),

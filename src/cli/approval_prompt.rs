@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use crate::cli::deliveries::diff_text::pieces;
-use crate::cli::output::{CliOutput, StyledLine, TextStyle};
+use crate::cli::output::{CliOutput, StyledRow, TextStyle};
 use crate::event::ApprovalAnswer;
 use crate::id::AgentId;
 use crate::path::AbsPath;
@@ -58,7 +58,7 @@ pub(crate) fn ask_approval(
 }
 
 /// Describes an agent's call, with its effects, its arguments and why approval is required.
-pub(crate) fn request_lines(agent: &AgentId, question: &ApprovalRequest) -> Vec<StyledLine> {
+pub(crate) fn request_lines(agent: &AgentId, question: &ApprovalRequest) -> Vec<StyledRow> {
     let title = format!("{agent} asks to use {}:", escape_name(&question.tool));
     let mut lines = vec![line(TextStyle::Strong, title)];
     for deed in question.deeds.iter().take(DEEDS_SHOWN_MAX) {
@@ -77,7 +77,7 @@ pub(crate) fn request_lines(agent: &AgentId, question: &ApprovalRequest) -> Vec<
 }
 
 /// Adds the arguments of a tool call, one after the other.
-fn add_input(input: &Value, lines: &mut Vec<StyledLine>) {
+fn add_input(input: &Value, lines: &mut Vec<StyledRow>) {
     let Value::Object(values) = input else {
         return add_value(None, input, lines);
     };
@@ -87,7 +87,7 @@ fn add_input(input: &Value, lines: &mut Vec<StyledLine>) {
     add_more(values.len(), lines);
 }
 
-fn add_value(name: Option<&str>, value: &Value, lines: &mut Vec<StyledLine>) {
+fn add_value(name: Option<&str>, value: &Value, lines: &mut Vec<StyledRow>) {
     let name = name.unwrap_or("with");
     let edits: Option<Vec<(&str, &str)>> = value
         .as_array()
@@ -129,7 +129,7 @@ fn edited_text(value: &Value) -> Option<(&str, &str)> {
     ))
 }
 
-fn add_text(text: &str, mark: &str, style: TextStyle, lines: &mut Vec<StyledLine>) {
+fn add_text(text: &str, mark: &str, style: TextStyle, lines: &mut Vec<StyledRow>) {
     for row in text.lines().take(TEXT_LINES_MAX) {
         let row = escape_line(&truncate(row, LINE_CHARS_MAX));
         lines.push(line(style, format!("{mark}{row}")));
@@ -141,14 +141,14 @@ fn add_text(text: &str, mark: &str, style: TextStyle, lines: &mut Vec<StyledLine
     }
 }
 
-fn add_more(count: usize, lines: &mut Vec<StyledLine>) {
+fn add_more(count: usize, lines: &mut Vec<StyledRow>) {
     let more = count.saturating_sub(VALUES_SHOWN_MAX);
     if more > 0 {
         lines.push(line(TextStyle::Faint, format!("    and {more} more")));
     }
 }
 
-fn line(style: TextStyle, text: String) -> StyledLine {
+fn line(style: TextStyle, text: String) -> StyledRow {
     vec![(style, text)]
 }
 

@@ -111,6 +111,11 @@ pub(crate) struct RunArguments {
     /// Default: ask on the terminal; without a terminal, deny.
     #[arg(long, alias = "ask-file", value_name = "SOCKET")]
     pub approval_socket: Option<String>,
+    /// Directory in which scripts leave messages for the agents at work, as files `msg_*.json`
+    /// with `{"content": "text", "target_agents": ["name"]}`; without `target_agents` for all.
+    /// Each file is removed when it has been read. Default: no messages from files.
+    #[arg(long, value_name = "DIR")]
+    pub inbox_dir: Option<String>,
     /// File with answers to the pipeline's clarifying questions, passed verbatim to every role.
     /// Default: ask on the terminal; without a terminal, use the agents' assumptions.
     #[arg(long, alias = "answers", value_name = "FILE")]

@@ -94,6 +94,9 @@ impl<'o, 'w> AutomationOutput<'o, 'w> {
         self.agent_count = agents.len();
         self.write_value("LOG_DIR", &self.output_paths.log_dir.to_string())?;
         self.write_value("STATUS", &self.output_paths.status_file.to_string())?;
+        if let Some(inbox) = &self.output_paths.inbox {
+            self.write_value("RUNTIME_INBOX", &inbox.to_string())?;
+        }
         self.write_value("QUESTION", question)
     }
 
@@ -172,6 +175,7 @@ mod tests {
             log_dir: root.join("log"),
             status_file: root.join("log/status.json"),
             answer_file: root.join("log/answer.txt"),
+            inbox: None,
         };
         let mut automation = AutomationOutput::new(&mut output, places);
         for event in events {

@@ -7,6 +7,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use crate::agent::user_messages::{UserMessageReceiver, user_message_channel};
 use crate::backend::connect::{ConnectContext, connect};
 use crate::backend::rate_limit::RateLimiter;
 use crate::cli::args::RunArguments;
@@ -21,7 +22,9 @@ use crate::cli::prune::prune_after_run;
 use crate::cli::result_builder::RunStart;
 use crate::cli::run::PreparedRun;
 use crate::cli::run_observer::RunObserver;
+use crate::cli::steering::SteeringInput;
 use crate::cli::team_file::TeamFile;
+use crate::cli::typed_message::TypedMessageLine;
 use crate::config::Config;
 use crate::config::vendors::key_variables;
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
@@ -41,6 +44,8 @@ use crate::world::approval::socket::expect_socket;
 use crate::world::diagnostics::probe::terminal::terminal_size;
 use crate::world::io::files::{expect_output_file, read_found, write_output_file};
 use crate::world::io::http::HttpClient;
+use crate::world::io::message_inbox::MessageInbox;
+use crate::world::io::terminal_input::TerminalInput;
 use crate::world::sandbox::docker::credentials::{self, HostUser};
 use crate::world::store::approvals::ApprovalFile;
 use crate::world::store::diagnostic_log::LogDetail;
@@ -62,6 +67,11 @@ pub(crate) async fn execute(
     reader: OutputMode<'_>,
 ) -> Result<RunOutcome> {
     if prepared.config.workflow.is_some() {
+        if arguments.inbox_dir.is_some() {
+            let message = "`--inbox-dir` is not available for a pipeline";
+            return Err(Error::new(ErrorKind::Usage, message)
+                .with_hint("its agents take no messages while they work"));
+        }
         let conducted = pipeline::run::begin(prepared, arguments, stop, output, reader);
         return Box::pin(conducted).await;
     }
@@ -143,6 +153,21 @@ pub(crate) async fn execute_and_show(
         reviewer: seated.reviewer.clone().or(order.reviewer),
         ..order
     };
+    let agents = order.config.agents.iter().map(|agent| agent.id.clone());
+    let (sender, messages) = user_message_channel(agents);
+    let order = RunRequest {
+        messages,
+        inbox: arguments.inbox_dir.as_ref().map(|dir| order.base.join(dir)),
+        ..order
+    };
+    let inbox = order.inbox.as_ref().map(MessageInbox::open).transpose()?;
+    let keyboard = seated.takes_typed_messages.then(TerminalInput::start);
+    let mut steering = SteeringInput {
+        sender,
+        inbox,
+        keyboard: keyboard.flatten(),
+        line: TypedMessageLine::default(),
+    };
     let asked = seated.into_questions(stop.graceful.clone());
     let (task, redactor) = (order.task.clone(), order.redactor.clone());
     let retention = order.config.retention;
@@ -167,7 +192,10 @@ pub(crate) async fn execute_and_show(
         output,
     )?;
     let (shown, events) = mpsc::channel(EVENTS_WAITING_MAX);
-    let (result, followed) = tokio::join!(run.execute(shown), forward_events(events, view, asked));
+    let (result, followed) = tokio::join!(
+        run.execute(shown),
+        forward_events(events, view, asked, &mut steering)
+    );
     let result = result?;
     if let (Some(path), Some(answer)) = (&answer_file, &result.answer) {
         write_output_file(path, &answer.text)?;
@@ -178,6 +206,7 @@ pub(crate) async fn execute_and_show(
         status: result.status,
         session,
         log_dir,
+        unsent: steering.line.take_rest(),
     })
 }
 
@@ -199,6 +228,8 @@ pub(crate) struct UserInteraction {
     reviewer: Option<Reviewer>,
     /// The questions for the terminal.
     questions: mpsc::Receiver<UserQuestion>,
+    /// Whether lines that the user types meanwhile are messages to the agents.
+    takes_typed_messages: bool,
 }
 
 /// Decides who answers approval requests and reviews the delivery in a run of `config` that was
@@ -231,6 +262,7 @@ pub(crate) fn user_interaction(
         approval_channel: channel,
         reviewer: is_reviewed.then_some(reviewer),
         questions,
+        takes_typed_messages: may_ask,
     })
 }
 
@@ -253,6 +285,8 @@ pub(crate) struct RunOutcome {
     pub(crate) session: String,
     /// The directory of its logs.
     pub(crate) log_dir: AbsPath,
+    /// The beginning of a line that the user typed and did not send to the agents.
+    pub(crate) unsent: String,
 }
 
 fn run_request(prepared: PreparedRun, arguments: &RunArguments) -> Result<RunRequest> {
@@ -276,6 +310,8 @@ fn run_request(prepared: PreparedRun, arguments: &RunArguments) -> Result<RunReq
         layout: RunLayout::plan(&config, &host.cwd, run),
         models: connect_all(&config, &models, &host)?,
         redactor,
+        messages: UserMessageReceiver::default(),
+        inbox: None,
         opened,
         session,
         question: Arc::from(prompt.cleaned_prompt),

@@ -9,8 +9,9 @@ use crate::cli::approval_prompt::ask_approval;
 use crate::cli::deliveries::interactive_review::{TerminalLines, ask_after_failed_check, review};
 use crate::cli::output::TextStyle;
 use crate::cli::run_observer::RunObserver;
+use crate::cli::steering::{KeyboardReader, SteeringInput};
 use crate::error::Result;
-use crate::event::Event;
+use crate::event::{Event, RunEvent};
 use crate::orchestrator::review::UserQuestion;
 use crate::text::escape_line;
 use crate::world::io::clock::Stopwatch;
@@ -90,10 +91,17 @@ pub(crate) async fn forward_events(
     mut events: Receiver<Event>,
     mut view: RunObserver<'_, '_>,
     mut asked: TerminalQuestions,
+    steering: &mut SteeringInput,
 ) -> Result<()> {
     let since_start = Stopwatch::start();
     let mut outcome = Ok(());
     loop {
+        let mut warnings = Vec::new();
+        let reader = if view.has_dashboard() {
+            KeyboardReader::Dashboard
+        } else {
+            KeyboardReader::MessageLine
+        };
         tokio::select! {
             event = events.recv() => match event {
                 Some(event) => {
@@ -103,13 +111,30 @@ pub(crate) async fn forward_events(
                 None => return outcome.and(view.finish().await),
             },
             Some(question) = asked.questions.recv() => asked.answer_question(question, &mut view),
+            found = steering.forward(&asked.stop, reader) => warnings = found,
             () = sleep_until_due(view.due()) => {}
-            input = view.next_input() => outcome = outcome.and(view.on_input(&input)),
+            input = view.next_input() => match view.on_input(&input) {
+                Ok(line) => {
+                    warnings = line.and_then(|line| steering.send_line(&line)).into_iter().collect();
+                }
+                Err(error) => outcome = outcome.and(Err(error)),
+            },
+        }
+        for message in warnings {
+            let warning = Event::Run(RunEvent::Warning { message });
+            let shown = view.on_event(&warning, since_start.elapsed());
+            outcome = outcome.and(shown);
         }
         for question in view.take_unanswered() {
             asked.answer_question(question, &mut view);
         }
         outcome = outcome.and(view.on_due(since_start.elapsed()));
+        if view.has_dashboard() {
+            continue;
+        }
+        if let (Some(line), Some(output)) = (steering.line.shown(), view.terminal()) {
+            output.transient(&line);
+        }
     }
 }
 
@@ -123,7 +148,7 @@ mod tests {
     use crate::cli::render::RunRenderer;
     use crate::cli::run_terminal::RunTerminal;
     use crate::error::ExitStatus;
-    use crate::event::{DeliveryEvent, RunEvent};
+    use crate::event::DeliveryEvent;
     use crate::id::AgentId;
 
     /// A writer that fails like a full disk.
@@ -162,7 +187,9 @@ mod tests {
             questions: tokio::sync::mpsc::channel(1).1,
             stop: CancellationToken::new(),
         };
-        let error = forward_events(events, view, asked).await.unwrap_err();
+        let mut steering = SteeringInput::disabled();
+        let followed = forward_events(events, view, asked, &mut steering);
+        let error = followed.await.unwrap_err();
         drop(output);
         assert_eq!(
             error.to_string(),

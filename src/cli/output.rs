@@ -24,6 +24,14 @@ pub(crate) enum TextStyle {
     Warn,
     /// Failed or denied.
     Bad,
+    /// The title of a text.
+    Title,
+    /// Emphasized text.
+    Emphasis,
+    /// Code.
+    Code,
+    /// The text of a link.
+    Link,
     /// The name of the agent at this index of the config.
     Agent(usize),
 }
@@ -72,6 +80,10 @@ impl TextStyle {
             TextStyle::Good => "\u{1b}[32m",
             TextStyle::Warn => "\u{1b}[33m",
             TextStyle::Bad => "\u{1b}[31m",
+            TextStyle::Title => "\u{1b}[1;4m",
+            TextStyle::Emphasis => "\u{1b}[3m",
+            TextStyle::Code => "\u{1b}[36m",
+            TextStyle::Link => "\u{1b}[4m",
             TextStyle::Agent(place) => place
                 .checked_rem(AGENT_COLOURS.len())
                 .and_then(|index| AGENT_COLOURS.get(index).copied())
@@ -84,7 +96,7 @@ impl TextStyle {
 pub(crate) type StyledPiece<'t> = (TextStyle, &'t str);
 
 /// A line in pieces with their styles.
-pub(crate) type StyledLine = Vec<(TextStyle, String)>;
+pub(crate) type StyledRow = Vec<(TextStyle, String)>;
 
 /// A stream whose reader may close it.
 struct OutputStream<'w> {
@@ -242,6 +254,11 @@ impl<'w> CliOutput<'w> {
     /// Returns whether progress and results are shown on a terminal.
     pub(crate) fn is_one_terminal(&self) -> bool {
         self.has_terminal() && self.out.stream == StreamTarget::Terminal
+    }
+
+    /// Returns whether results are shown on a terminal with styles, where Markdown is rendered.
+    pub(crate) fn renders_markdown(&self) -> bool {
+        self.out.stream == StreamTarget::Terminal && self.out.colours == ColourChoice::Terminals
     }
 
     /// Shows a line that the next one overwrites, on terminals only.

@@ -177,7 +177,7 @@ fn describe_outcome(event: &Event) -> String {
     }) = event
     {
         format!("attempt {attempt} of {} starts", join_with_commas(agents))
-    } else if let Event::Coordination(CoordinationEvent::VotesVoided { voters }) = event {
+    } else if let Event::Coordination(CoordinationEvent::VotesVoided { voters, .. }) = event {
         format!("the votes of {} are void", join_with_commas(voters))
     } else if let Event::Coordination(CoordinationEvent::WinnerSelected {
         agent,

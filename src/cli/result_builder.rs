@@ -265,7 +265,7 @@ impl CoordinationSummary {
                 reason: reason.clone(),
             };
             self.votes.insert(agent.clone(), vote);
-        } else if let CoordinationEvent::VotesVoided { voters } = event {
+        } else if let CoordinationEvent::VotesVoided { voters, .. } = event {
             self.votes.retain(|voter, _| !voters.contains(voter));
         } else if let CoordinationEvent::DroppedOut { agent, .. } = event {
             self.votes.remove(agent);
@@ -396,7 +396,10 @@ mod tests {
     #[test]
     fn votes_count_until_they_are_void() {
         let voters = vec![agent("a"), agent("b")];
-        let voided = Event::Coordination(CoordinationEvent::VotesVoided { voters });
+        let voided = Event::Coordination(CoordinationEvent::VotesVoided {
+            voters,
+            message: None,
+        });
         check_votes(&[voted("b"), voted("a")], &["a", "b"]);
         check_votes(&[voted("a"), voted("a")], &["a"]);
         check_votes(&[voted("a"), voided, voted("b")], &["b"]);

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use clap::Parser as _;
 use tokio_util::sync::CancellationToken;
 
+use crate::agent::user_messages::UserMessageReceiver;
 use crate::cli::args::{CliArguments, RunArguments};
 use crate::cli::continued_session::{default_sessions, filter_open_paths, requested_session};
 use crate::cli::environment;
@@ -30,6 +31,7 @@ use crate::host::Host;
 use crate::layout::RunLayout;
 use crate::orchestrator::approvals::ApprovalConfig;
 use crate::orchestrator::execution::{RunRequest, ShutdownSignal, SnapshotMode};
+use crate::orchestrator::recorded_messages::RecordedMessages;
 use crate::orchestrator::replay_order::ReplayInput;
 use crate::path::AbsPath;
 use crate::resume::{InterruptedRun, ResumeState};
@@ -137,6 +139,8 @@ async fn resumed_request(
     Ok(RunRequest {
         models: connect_all(&config, &models, &host)?,
         redactor,
+        messages: UserMessageReceiver::default(),
+        inbox: None,
         opened,
         session: Some(session),
         question,
@@ -148,6 +152,7 @@ async fn resumed_request(
         layout,
         config,
         replay: Some(ReplayInput {
+            messages: RecordedMessages::from_events(reading.resumed.events()),
             coordinations: reading.courses,
             diverged: CancellationToken::new(),
         }),

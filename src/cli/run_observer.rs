@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::cli::args::RunArguments;
 use crate::cli::automation::AutomationOutput;
 use crate::cli::dashboard::detection::DashboardSettings;
-use crate::cli::dashboard::{DashboardInput, DashboardSource};
+use crate::cli::dashboard::{DashboardFate, DashboardInput, DashboardSource};
 use crate::cli::execution::OutputMode;
 use crate::cli::json_report::JsonEvents;
 use crate::cli::mcp::tracked_run::TrackedEvents;
@@ -106,12 +106,22 @@ impl<'o, 'w> RunObserver<'o, 'w> {
         }
     }
 
-    /// Handles an input of the dashboard.
-    pub(crate) fn on_input(&mut self, input: &DashboardInput) -> Result<()> {
-        match &mut self.terminal {
-            Some(terminal) => terminal.on_input(input).map(drop),
-            None => Ok(()),
-        }
+    /// Handles an input of the dashboard. Returns the message to the agents that it completes.
+    pub(crate) fn on_input(&mut self, input: &DashboardInput) -> Result<Option<String>> {
+        let Some(terminal) = &mut self.terminal else {
+            return Ok(None);
+        };
+        Ok(match terminal.on_input(input)? {
+            DashboardFate::Sends(line) => Some(line),
+            DashboardFate::Stays | DashboardFate::Lines | DashboardFate::Quits => None,
+        })
+    }
+
+    /// Returns whether the dashboard is open, which reads the terminal then.
+    pub(crate) fn has_dashboard(&self) -> bool {
+        self.terminal
+            .as_ref()
+            .is_some_and(RunTerminal::has_dashboard)
     }
 
     /// Passes an event that happened `elapsed` after the start to all sinks. Returns the first error.

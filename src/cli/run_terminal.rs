@@ -87,14 +87,14 @@ impl<'o, 'w> RunTerminal<'o, 'w> {
         }
     }
 
-    /// Handles an input of the dashboard. Returns whether the dashboard stays.
+    /// Handles an input of the dashboard. Returns what follows.
     pub(crate) fn on_input(&mut self, input: &DashboardInput) -> Result<DashboardFate> {
         let Some(dashboard) = &mut self.dashboard else {
             return Ok(DashboardFate::Lines);
         };
         let fate = dashboard.on_input(input, self.lines.output());
-        match fate {
-            DashboardFate::Stays => {}
+        match &fate {
+            DashboardFate::Stays | DashboardFate::Sends(_) => {}
             DashboardFate::Lines => self.leave_dashboard()?,
             DashboardFate::Quits => self.close_dashboard(),
         }

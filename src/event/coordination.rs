@@ -37,10 +37,13 @@ pub enum CoordinationEvent {
         /// The reason that the voter gave.
         reason: String,
     },
-    /// A new answer voided votes.
+    /// A new answer, or a message of the user, voided votes.
     VotesVoided {
         /// The agents whose votes are void.
         voters: Vec<AgentId>,
+        /// The number of the user's message that voided them; `None` if an answer did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<u32>,
     },
     /// An answer or vote was rejected; the agent received the reason.
     #[serde(alias = "refused")]

@@ -53,6 +53,22 @@ pub enum RunEvent {
         /// How the process will end.
         status: ExitStatus,
     },
+    /// The user sent a message to the agents while they worked.
+    UserMessage {
+        /// Its number in the run, from 1.
+        number: u32,
+        /// The agent that it is for; `None` for all agents.
+        agent: Option<AgentId>,
+        /// The message.
+        text: Arc<str>,
+    },
+    /// An agent was shown messages of the user, before its next request.
+    UserMessagesShown {
+        /// The agent.
+        agent: AgentId,
+        /// The numbers of the messages.
+        numbers: Vec<u32>,
+    },
     /// Something that the user should know and that does not end the run.
     Warning {
         /// The text of the warning.
@@ -70,10 +86,17 @@ pub enum RunEvent {
 impl RunEvent {
     /// Returns the agent that the event is about, if there is one.
     pub fn agent(&self) -> Option<&AgentId> {
-        if let RunEvent::LimitMet { agent, .. } = self {
-            agent.as_ref()
-        } else {
-            None
+        match self {
+            RunEvent::LimitMet { agent, .. } | RunEvent::UserMessage { agent, .. } => {
+                agent.as_ref()
+            }
+            RunEvent::UserMessagesShown { agent, .. } => Some(agent),
+            RunEvent::RunStarted { .. }
+            | RunEvent::AttemptRestarted { .. }
+            | RunEvent::SandboxSelected { .. }
+            | RunEvent::CoordinationStopped { .. }
+            | RunEvent::Warning { .. }
+            | RunEvent::RunEnded { .. } => None,
         }
     }
 }

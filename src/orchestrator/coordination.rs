@@ -14,6 +14,7 @@ use crate::agent::round::{
     AgentSubmission, AnswerLog, CoordinatorHandle, QueuedSubmission, RoundLimits,
     SubmissionResponse, coordinate,
 };
+use crate::agent::user_messages::{MessageRecipient, NumberedMessage, UserMessageLog};
 use crate::agent::{ModelSession, emit};
 use crate::ballot::{Ballot, BallotEffect, BallotRefusal, BallotRules, RoundOutcome, VoteTally};
 use crate::check_results::CheckResults;
@@ -21,7 +22,9 @@ use crate::event::{CoordinationEvent, Event, RunEvent};
 use crate::id::{AgentId, AgentNumber, AnswerLabel};
 use crate::orchestrator::check_runner::{CheckRunner, CheckTarget};
 use crate::orchestrator::hooks::{self, HookEventPayload};
-use crate::orchestrator::replay_order::{RecordedHookRefusal, ReplayCursor, SubmissionQueue};
+use crate::orchestrator::replay_order::{
+    CoordinatorInput, RecordedHookRefusal, ReplayCursor, SubmissionQueue,
+};
 use crate::orchestrator::snapshots::SnapshotStore;
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::Phase;
@@ -123,6 +126,7 @@ pub async fn run(
     limits: CoordinationLimits,
     mut followed: Option<ReplayCursor>,
     snapshots: &mut SnapshotStore,
+    messages: &mut UserMessageLog,
     events: &mpsc::Sender<Event>,
 ) -> CoordinationResult {
     let (submissions, handed) = mpsc::channel::<QueuedSubmission>(SUBMISSIONS_MAX);
@@ -165,11 +169,19 @@ pub async fn run(
     }
     drop(submissions);
     let (end, effect) = loop {
+        let is_live = !intake.follows_recording();
         let closed = tokio::select! {
-            Some((queued, heard)) =
-                intake.next_submission(|agent| table.ballot.is_at_work(agent)) =>
-            {
-                table.handle_submission(queued, heard).await
+            Some(next) = intake.next_input(|agent| table.ballot.is_at_work(agent)) => match next {
+                CoordinatorInput::Submission(queued, heard) => {
+                    table.handle_submission(queued, heard).await
+                }
+                CoordinatorInput::RecordedMessage(number, to) => {
+                    table.handle_user_message(number, &to).await
+                }
+                CoordinatorInput::RecordingEnded => None,
+            },
+            NumberedMessage { number, message } = messages.next(events), if is_live => {
+                table.handle_user_message(number, &message.to).await
             }
             Some(Err(died)) = tasks.join_next() => {
                 match task_of.get(&died.id().to_string()) {
@@ -267,13 +279,19 @@ impl Coordinator<'_> {
             return None;
         }
         let (outcome, pending) = match submission {
-            AgentSubmission::Answer(content) => {
+            AgentSubmission::Answer {
+                content,
+                known_messages,
+            } => {
                 let neutral = match self.workspace(agent) {
                     Some(workspace) => prompts::rewrite_paths(&content, workspace, "."),
                     None => content.clone(),
                 };
                 (
-                    RoundOutcome::Answer { content: neutral },
+                    RoundOutcome::Answer {
+                        content: neutral,
+                        known_messages,
+                    },
                     UnconfirmedSubmission::Answer(content),
                 )
             }
@@ -282,11 +300,13 @@ impl Coordinator<'_> {
                 ordinal,
                 reason,
                 known_answers,
+                known_messages,
             } => (
                 RoundOutcome::Vote {
                     candidate,
                     ordinal,
                     known_answers,
+                    known_messages,
                 },
                 UnconfirmedSubmission::Vote(reason),
             ),
@@ -307,7 +327,7 @@ impl Coordinator<'_> {
         let hooks = self.participants.get(&agent)?.hooks.as_ref()?;
         let latest = |agent| self.answers.get(agent).map(|answer| answer.label);
         let asked = match submission {
-            AgentSubmission::Answer(content) => {
+            AgentSubmission::Answer { content, .. } => {
                 let before = latest(&agent).map_or(0, |label| label.ordinal);
                 let ordinal = before.saturating_add(1);
                 HookEventPayload::Answer(AnswerLabel { agent, ordinal }, content.clone())
@@ -363,8 +383,41 @@ impl Coordinator<'_> {
         outcome: RoundOutcome,
         pending: UnconfirmedSubmission,
     ) -> Option<(CoordinationEnd, BallotEffect)> {
-        let mut pending = pending;
-        for effect in self.ballot.apply(agent, outcome) {
+        let effects = self.ballot.apply(agent, outcome);
+        self.perform(effects, pending, None).await
+    }
+
+    /// Handles a message of the user, which the agents can already read.
+    async fn handle_user_message(
+        &mut self,
+        number: u32,
+        to: &MessageRecipient,
+    ) -> Option<(CoordinationEnd, BallotEffect)> {
+        let agent = to.agent();
+        let mut participants = self.participants.iter();
+        let agent = agent.map(|id| participants.find(|(_, person)| person.id == *id));
+        let agent = match agent {
+            None => None,
+            Some(Some((agent, _))) => Some(*agent),
+            Some(None) => return None,
+        };
+        if !self.ballot.takes_part(agent) {
+            let message = format!("{to} has dropped out and will not read message {number}");
+            self.emit(RunEvent::Warning { message }).await;
+        }
+        let effects = self.ballot.apply_user_message(number, agent);
+        let nothing = UnconfirmedSubmission::Nothing;
+        self.perform(effects, nothing, Some(number)).await
+    }
+
+    /// Performs what follows from a submission, or from the user's message `message`.
+    async fn perform(
+        &mut self,
+        effects: Vec<BallotEffect>,
+        mut pending: UnconfirmedSubmission,
+        message: Option<u32>,
+    ) -> Option<(CoordinationEnd, BallotEffect)> {
+        for effect in effects {
             match effect {
                 BallotEffect::AcceptAnswer(label) => {
                     if let UnconfirmedSubmission::Answer(content) =
@@ -380,7 +433,7 @@ impl Coordinator<'_> {
                         self.accept_vote(voter, answer, reason).await;
                     }
                 }
-                BallotEffect::VoidVotes(voters) => self.void_votes(voters).await,
+                BallotEffect::VoidVotes(voters) => self.void_votes(voters, message).await,
                 BallotEffect::Refuse { agent, refusal } => {
                     self.reject_submission(agent, refusal).await;
                 }
@@ -490,13 +543,15 @@ impl Coordinator<'_> {
         }
     }
 
-    async fn void_votes(&mut self, voters: Vec<AgentNumber>) {
-        self.votes.clear();
+    /// Voids votes, because of a new answer or of the user's message `message`.
+    async fn void_votes(&mut self, voters: Vec<AgentNumber>, message: Option<u32>) {
+        self.votes.retain(|voter, _| !voters.contains(voter));
         let voters = voters
             .into_iter()
             .filter_map(|voter| self.id(voter))
             .collect();
-        self.emit(CoordinationEvent::VotesVoided { voters }).await;
+        self.emit(CoordinationEvent::VotesVoided { voters, message })
+            .await;
     }
 
     async fn reject_submission(&mut self, agent: AgentNumber, refusal: BallotRefusal) {
@@ -510,7 +565,8 @@ impl Coordinator<'_> {
                 | BallotRefusal::TooSimilar(_)
                 | BallotRefusal::NothingToVoteFor
                 | BallotRefusal::UnknownCandidate { .. }
-                | BallotRefusal::Outdated => None,
+                | BallotRefusal::Outdated
+                | BallotRefusal::UnreadMessage => None,
             };
             let refused = Event::Coordination(CoordinationEvent::SubmissionRejected {
                 agent,

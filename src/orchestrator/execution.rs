@@ -8,6 +8,7 @@ use futures_util::FutureExt;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio_util::sync::CancellationToken;
 
+use crate::agent::user_messages::{UserMessageLog, UserMessageReceiver};
 use crate::check_results::CheckRequirement;
 use crate::config::Config;
 use crate::config::checks::ChecksConfig;
@@ -82,6 +83,10 @@ pub struct RunRequest {
     pub session: Option<Session>,
     /// The models of the agents.
     pub models: ModelsByAgent,
+    /// Receives the messages of the user to the agents.
+    pub messages: UserMessageReceiver,
+    /// The directory from which such messages are read, if there is one: no agent may write to it.
+    pub inbox: Option<AbsPath>,
     /// Removes the secrets that the records must never hold.
     pub redactor: Redactor,
     /// Where the run's spans are sent, if anywhere.
@@ -153,6 +158,7 @@ pub struct RunExecution {
     /// The first events, including those about the sandboxes of the agents' commands.
     opening_events: Vec<Event>,
     abort: CancellationToken,
+    inbox: Option<AbsPath>,
     snapshot_mode: SnapshotMode,
     /// The user's own workspaces are locked until this is dropped.
     _workspaces: Vec<RunWorkspace>,
@@ -168,6 +174,8 @@ pub struct RunOutputPaths {
     pub status_file: AbsPath,
     /// The file that will hold the final answer.
     pub answer_file: AbsPath,
+    /// The directory from which messages of the user are read, if there is one.
+    pub inbox: Option<AbsPath>,
 }
 
 impl RunExecution {
@@ -187,6 +195,9 @@ impl RunExecution {
         let (sender, events) = mpsc::channel(EVENTS_WAITING_MAX);
         let approvals = request.approval_broker(&sender, &stop, &beginning.events);
         team.protect_socket(&approvals)?;
+        if let Some(inbox) = &request.inbox {
+            team.protect_directory(inbox, "the inbox of messages")?;
+        }
         let hook_context = HookRunContext::new(session.id(), &sender);
         let (session, prepared) = request.prepare_environments(&team, session)?;
         let places = request.record_paths(&session)?;
@@ -228,6 +239,7 @@ impl RunExecution {
                 question: request.question,
                 earlier: told.into(),
             },
+            messages: user_message_log(request.messages, request.replay.as_ref()),
             events: sender,
             stop: stop.graceful,
             replay: request.replay,
@@ -248,6 +260,7 @@ impl RunExecution {
             already_logged: beginning.already_logged,
             opening_events: interrupted.chain(prepared.events).collect(),
             abort: stop.immediate,
+            inbox: request.inbox,
             snapshot_mode: request.snapshot_mode,
             _workspaces: workspaces,
             _trace: trace,
@@ -266,6 +279,7 @@ impl RunExecution {
             log_dir: self.recorder.paths().log().clone(),
             status_file: self.recorder.paths().status_file(),
             answer_file: turn_dir.join("answer.txt"),
+            inbox: self.inbox.clone(),
         }
     }
 
@@ -284,6 +298,7 @@ impl RunExecution {
             already_logged: known,
             opening_events: first,
             abort: given_up,
+            inbox: _,
             snapshot_mode: files,
             _workspaces,
             _trace,
@@ -424,6 +439,19 @@ fn session_or_new(
 ) -> Result<Session> {
     let anew = || Session::begin(&layout.sessions, redactor.clone());
     session.map_or_else(anew, Ok)
+}
+
+/// Returns the log of the messages that arrive in `incoming`, with those of the recording that the
+/// run follows.
+fn user_message_log(
+    incoming: UserMessageReceiver,
+    followed: Option<&ReplayInput>,
+) -> UserMessageLog {
+    let mut log = UserMessageLog::new(incoming);
+    for recorded in followed.iter().flat_map(|followed| &followed.messages.sent) {
+        log.restore(recorded.message.clone(), recorded.was_read);
+    }
+    log
 }
 
 /// What a team works with on this machine.

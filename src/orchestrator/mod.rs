@@ -5,6 +5,7 @@
 pub mod approvals;
 pub mod execution;
 pub mod coordination;
+pub mod recorded_messages;
 pub mod replay_order;
 pub mod final_phase;
 pub mod previous_turns;
@@ -22,7 +23,7 @@ pub mod snapshots;
 pub mod team;
 pub mod overlays;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -31,9 +32,11 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::deadline::{RunDeadline, StopCause};
+use crate::agent::message_reader::MessageReader;
 use crate::agent::presentation::{SelfEvaluation, self_evaluate};
 use crate::agent::recorded_conversation::EffectPersistence;
 use crate::agent::round::RoundLimits;
+use crate::agent::user_messages::{NumberedMessage, UserMessageLog};
 use crate::agent::{ModelSession, emit};
 use crate::backend::AvailableModel;
 use crate::ballot::{ANSWERS_PER_AGENT_MAX, BallotRules, VoteTally};
@@ -55,8 +58,11 @@ use crate::orchestrator::team::{AgentTeam, ModelConnection, TeamMember};
 use crate::permissions::grant::{Grant, Phase};
 use crate::prompts::{self, TaskPrompt};
 use crate::spending::ledger::BudgetLedger;
-use crate::text::count_noun;
+use crate::text::{count_noun, single_line};
 use crate::tools::workflow;
+
+/// Maximum length of a message of the user in a warning, in characters.
+const MESSAGE_CHARS_SHOWN_MAX: usize = 80;
 
 /// The models of a run by agent: each agent's own, followed by its fallbacks.
 pub type ModelsByAgent = BTreeMap<AgentId, Vec<AvailableModel>>;
@@ -76,6 +82,8 @@ pub struct PreparedTurn {
     pub ledger: Arc<Mutex<BudgetLedger>>,
     /// Takes the snapshots of answers.
     pub snapshots: SnapshotStore,
+    /// The messages of the user.
+    pub messages: UserMessageLog,
     /// The event channel.
     pub events: Sender<Event>,
     /// Cancelled when the user wants to stop.
@@ -113,6 +121,13 @@ pub struct FinalAnswer {
 /// Runs `turn` to its end. Errors of single agents are part of the result; `Err` means that the
 /// turn could not continue at all.
 pub async fn run(turn: &mut PreparedTurn) -> Result<TurnResult> {
+    let result = run_attempts(turn).await;
+    turn.report_unread_messages().await;
+    result
+}
+
+/// Runs attempts until one of them ends the turn.
+async fn run_attempts(turn: &mut PreparedTurn) -> Result<TurnResult> {
     if let Some(concluded) = turn.recorded_conclusion.take() {
         return Ok(concluded.into());
     }
@@ -240,9 +255,16 @@ impl PreparedTurn {
         let was_cut = followed
             .as_ref()
             .is_some_and(|followed| followed.remaining.ending == RecordedEnding::Interrupted);
-        let snapshots = &mut self.snapshots;
-        let mut coordinated =
-            coordination::run(participants, limits, followed, snapshots, &self.events).await;
+        let (snapshots, messages) = (&mut self.snapshots, &mut self.messages);
+        let mut coordinated = coordination::run(
+            participants,
+            limits,
+            followed,
+            snapshots,
+            messages,
+            &self.events,
+        )
+        .await;
         let ended_by = match coordinated.tally {
             Some(_) => self.ledger().run_exhausted_limit(),
             None => self.ledger().any_exhausted_limit(),
@@ -286,13 +308,14 @@ impl PreparedTurn {
     /// Runs the final phase. If the time is over or the user wants to stop, or if a single agent
     /// has nowhere to deliver to, the stored answer is the result.
     async fn run_final_phase(
-        &self,
+        &mut self,
         coordinated: &CoordinationResult,
         winner: AnswerLabel,
         attempt: u32,
         patience: &RunDeadline,
     ) -> Result<FinalPhaseResult> {
-        let member = self.member(winner.agent)?;
+        let number = winner.agent;
+        let member = self.member(number)?;
         let stored = coordinated
             .answers
             .get(&winner.agent)
@@ -311,16 +334,27 @@ impl PreparedTurn {
         if let Some(memory) = &mut line.recorded {
             memory.effects = final_effect_persistence(&member.grants);
         }
+        let Self {
+            team,
+            task,
+            messages,
+            events,
+            ..
+        } = self;
+        let member = team.member(number).ok_or_else(|| missing_member(number))?;
         let assignment = FinalPhaseInput {
             member,
             connection: line,
-            task: &self.task,
+            task,
             coordination: coordinated,
             stored,
             attempt,
             deadline: patience,
         };
-        present_and_deliver(&self.team, assignment).await
+        tokio::select! {
+            finished = present_and_deliver(team, assignment) => finished,
+            never = messages.receive_for(&member.id, events) => never,
+        }
     }
 
     /// Emits the answer and the outcomes for the files, and returns the turn's result.
@@ -401,7 +435,7 @@ impl PreparedTurn {
     fn member(&self, number: AgentNumber) -> Result<&TeamMember> {
         self.team
             .member(number)
-            .ok_or_else(|| Error::bug(format!("no member is {number}")))
+            .ok_or_else(|| missing_member(number))
     }
 
     fn model_connection(&self, id: &AgentId, phase: Phase) -> Result<ModelConnection> {
@@ -410,15 +444,40 @@ impl PreparedTurn {
                 models: models.clone(),
                 ledger: Arc::clone(&self.ledger),
                 recorded: self.recorded_conversations.take(id, phase),
+                messages: self.message_reader(id, phase),
                 events: self.events.clone(),
             }),
             None => Err(Error::bug(format!("agent `{id}` has no model"))),
         }
     }
 
+    /// Returns the reader of the user's messages for a conversation of agent `id`.
+    fn message_reader(&self, id: &AgentId, phase: Phase) -> MessageReader {
+        let view = self.messages.subscribe();
+        match &self.replay {
+            None => MessageReader::new(view, VecDeque::new(), None),
+            Some(ReplayInput { messages, .. }) => {
+                MessageReader::new(view, messages.take(id, phase), messages.diverged.clone())
+            }
+        }
+    }
+
+    /// Refuses further messages of the user, and warns about those that no agent has read.
+    async fn report_unread_messages(&mut self) {
+        for NumberedMessage { number, message } in self.messages.close(&self.events).await {
+            let text = single_line(&message.text, MESSAGE_CHARS_SHOWN_MAX);
+            let message = format!("no agent has read your message {number}: {text}");
+            self.emit(RunEvent::Warning { message }).await;
+        }
+    }
+
     async fn emit(&self, event: impl Into<Event>) {
         emit(&self.events, event).await;
     }
+}
+
+fn missing_member(number: AgentNumber) -> Error {
+    Error::bug(format!("no member is {number}"))
 }
 
 /// Returns whether the effects of an interrupted final phase persist. What it wrote to the user's

@@ -1,5 +1,5 @@
-//! The order in which the coordinator takes agents' submissions: as they arrive, or, during replay,
-//! as they were recorded. It decides nothing about submissions.
+//! The order in which the coordinator takes agents' submissions and the user's messages: as they
+//! arrive, or, during replay, as they were recorded. It decides nothing about them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -10,8 +10,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::replay_visibility::{VisibilityCursor, VisibilityTimeline};
 use crate::agent::round::QueuedSubmission;
+use crate::agent::user_messages::MessageRecipient;
 use crate::check_results::CheckResults;
 use crate::id::{AgentNumber, AnswerLabel};
+use crate::orchestrator::recorded_messages::RecordedMessages;
 
 /// Maximum wait for the agent whose submission comes next in the recording. Its model answers
 /// immediately, and no call to a tool takes that long.
@@ -20,14 +22,34 @@ const NEXT_WAIT_MAX: Duration = Duration::from_mins(2);
 /// The course of a recorded coordination.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecordedCoordination {
-    /// The submissions, in the order in which they were taken.
-    pub submissions: VecDeque<RecordedSubmission>,
+    /// The submissions and the user's messages, in the order in which they were taken.
+    pub inputs: VecDeque<RecordedInput>,
     /// Which answers each agent saw, and when.
     pub visibility: BTreeMap<AgentNumber, VisibilityTimeline>,
     /// The check results for answers.
     pub check_results: BTreeMap<AnswerLabel, CheckResults>,
     /// What comes after the last submission.
     pub ending: RecordedEnding,
+}
+
+/// A submission or a message that was recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RecordedInput {
+    /// A submission of an agent.
+    Submission(RecordedSubmission),
+    /// The user's message of this number, and its recipients.
+    Message(u32, MessageRecipient),
+}
+
+/// What the coordinator takes next.
+#[derive(Debug)]
+pub(super) enum CoordinatorInput {
+    /// A submission, with what is known about the hooks' decision.
+    Submission(QueuedSubmission, RecordedHookRefusal),
+    /// The user's message of this number, which was recorded, and its recipients.
+    RecordedMessage(u32, MessageRecipient),
+    /// The recording has ended, or the run has diverged from it: new messages count from now on.
+    RecordingEnded,
 }
 
 /// A recorded submission.
@@ -37,6 +59,32 @@ pub struct RecordedSubmission {
     pub agent: AgentNumber,
     /// Why hooks rejected it, if they did.
     pub hook_refusal: Option<String>,
+}
+
+impl RecordedInput {
+    /// Returns the agent that submitted it, if it is a submission.
+    fn agent(&self) -> Option<AgentNumber> {
+        match self {
+            RecordedInput::Submission(taken) => Some(taken.agent),
+            RecordedInput::Message(..) => None,
+        }
+    }
+
+    /// Returns why hooks rejected it, if they did.
+    fn hook_refusal(self) -> Option<String> {
+        match self {
+            RecordedInput::Submission(taken) => taken.hook_refusal,
+            RecordedInput::Message(..) => None,
+        }
+    }
+
+    /// Returns the message, if it is one.
+    fn into_message(self) -> Option<(u32, MessageRecipient)> {
+        match self {
+            RecordedInput::Submission(_) => None,
+            RecordedInput::Message(number, to) => Some((number, to)),
+        }
+    }
 }
 
 /// The hooks' decision about a submission.
@@ -63,6 +111,8 @@ pub enum RecordedEnding {
 pub struct ReplayInput {
     /// The course of each attempt.
     pub coordinations: VecDeque<RecordedCoordination>,
+    /// The messages of the user, and when agents read them.
+    pub messages: RecordedMessages,
     /// Cancelled when the run diverges from the recording; it then continues by itself.
     pub diverged: CancellationToken,
 }
@@ -85,6 +135,8 @@ pub(super) struct SubmissionQueue {
     replay: Option<ReplayCursor>,
     /// The submissions that arrived earlier than in the recording.
     early: BTreeMap<AgentNumber, QueuedSubmission>,
+    /// The recorded messages that were left when the run diverged.
+    left: VecDeque<(u32, MessageRecipient)>,
     awaited: watch::Sender<Option<AgentNumber>>,
 }
 
@@ -98,8 +150,14 @@ impl SubmissionQueue {
             incoming: handed,
             replay: followed,
             early: BTreeMap::new(),
+            left: VecDeque::new(),
             awaited: watch::channel(None).0,
         }
+    }
+
+    /// Returns whether it follows a recording.
+    pub(super) fn follows_recording(&self) -> bool {
+        self.replay.is_some()
     }
 
     /// Returns the visibility timeline of `agent`, during replay.
@@ -116,21 +174,29 @@ impl SubmissionQueue {
         })
     }
 
-    /// Returns the next submission. `is_at_work` returns whether an agent can still submit
-    /// anything. Cancel-safe: nothing is lost if the future is dropped.
-    pub(super) async fn next_submission(
+    /// Returns the next submission, or the next recorded message. `is_at_work` returns whether an
+    /// agent can still submit anything. Cancel-safe: nothing is lost if the future is dropped.
+    pub(super) async fn next_input(
         &mut self,
         is_at_work: impl Fn(AgentNumber) -> bool,
-    ) -> Option<(QueuedSubmission, RecordedHookRefusal)> {
+    ) -> Option<CoordinatorInput> {
         while let Some(followed) = &mut self.replay {
-            let order = &mut followed.remaining.submissions;
-            let next = order.front().map(|taken| taken.agent);
+            let order = &mut followed.remaining.inputs;
+            // Updated before a message can wake an agent, which may look for answers then.
+            let next = order.iter().find_map(RecordedInput::agent);
             self.awaited.send_replace(next);
+            let is_message = |next: &mut RecordedInput| matches!(next, RecordedInput::Message(..));
+            if let Some(RecordedInput::Message(number, to)) = order.pop_front_if(is_message) {
+                return Some(CoordinatorInput::RecordedMessage(number, to));
+            }
             match (next, followed.remaining.ending) {
                 (Some(agent), _) if is_at_work(agent) && !followed.diverged.is_cancelled() => {
                     if let Some(handed) = self.early.remove(&agent) {
-                        let hook = order.pop_front().and_then(|taken| taken.hook_refusal);
-                        return Some((handed, RecordedHookRefusal::Recorded(hook)));
+                        let hook = order.pop_front().and_then(RecordedInput::hook_refusal);
+                        // Its agent may go on before the next submission is awaited.
+                        self.awaited.send_replace(None);
+                        let hook = RecordedHookRefusal::Recorded(hook);
+                        return Some(CoordinatorInput::Submission(handed, hook));
                     }
                     if let Ok(Some(handed)) = timeout(NEXT_WAIT_MAX, self.incoming.recv()).await {
                         self.early.insert(handed.agent, handed);
@@ -144,12 +210,19 @@ impl SubmissionQueue {
                 (Some(_), _) | (None, RecordedEnding::Closed) => {}
             }
             followed.diverged.cancel();
+            let left = order.drain(..).filter_map(RecordedInput::into_message);
+            self.left.extend(left);
             self.replay = None;
+            return Some(CoordinatorInput::RecordingEnded);
+        }
+        if let Some((number, to)) = self.left.pop_front() {
+            return Some(CoordinatorInput::RecordedMessage(number, to));
         }
         let handed = match self.early.pop_first() {
             Some((_, handed)) => handed,
             None => self.incoming.recv().await?,
         };
-        Some((handed, RecordedHookRefusal::Unknown))
+        let unknown = RecordedHookRefusal::Unknown;
+        Some(CoordinatorInput::Submission(handed, unknown))
     }
 }

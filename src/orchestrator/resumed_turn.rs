@@ -366,7 +366,11 @@ impl AlreadyLoggedEvents {
 /// and checks that have ended are not repeated.
 fn is_always_told_again(event: &Event) -> bool {
     match event {
-        Event::Run(event) => !matches!(event, RunEvent::RunEnded { .. }),
+        // Messages that are recorded are not reported again.
+        Event::Run(event) => !matches!(
+            event,
+            RunEvent::RunEnded { .. } | RunEvent::UserMessage { .. }
+        ),
         Event::Model(event) => matches!(event, ModelEvent::Failed { .. }),
         Event::Coordination(_) => true,
         Event::Delivery(event) => !matches!(
@@ -394,7 +398,10 @@ fn is_same_event(known: &Event, event: &Event) -> bool {
     let is_said = matches!(
         event,
         Event::Run(
-            RunEvent::Warning { .. } | RunEvent::SandboxSelected { .. } | RunEvent::LimitMet { .. }
+            RunEvent::Warning { .. }
+                | RunEvent::SandboxSelected { .. }
+                | RunEvent::LimitMet { .. }
+                | RunEvent::UserMessagesShown { .. }
         )
     );
     if is_said {

@@ -8,12 +8,14 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::agent::emit;
+use crate::agent::user_messages::UserMessageReceiver;
 use crate::config::Config;
 use crate::error::{Error, ExitStatus, Result};
 use crate::event::{DeliveryEvent, Event, RunEvent};
 use crate::id::AgentId;
 use crate::layout::{RunLayout, RunName};
 use crate::orchestrator::execution::{RunExecution, RunRequest, SnapshotMode};
+use crate::orchestrator::recorded_messages::RecordedMessages;
 use crate::orchestrator::replay_order::ReplayInput;
 use crate::orchestrator::{ModelsByAgent, TurnResult};
 use crate::path::{AbsPath, RelPath};
@@ -350,6 +352,8 @@ impl PipelineRun {
             opened: self.context.opened.clone(),
             session: None,
             models: self.models(part)?,
+            messages: UserMessageReceiver::default(),
+            inbox: None,
             redactor: company.redactor.clone(),
             telemetry: company.telemetry.clone(),
             invocation: company.invocation.clone(),
@@ -380,6 +384,7 @@ impl PipelineRun {
             session: Some(session),
             question: question.unwrap_or(order.question),
             replay: Some(ReplayInput {
+                messages: RecordedMessages::from_events(reading.resumed.events()),
                 coordinations: reading.courses,
                 diverged: CancellationToken::new(),
             }),

@@ -8,6 +8,7 @@ pub mod previous_turns;
 pub mod untrusted_text;
 pub mod external_agents;
 pub mod images;
+pub mod user_messages;
 pub mod compaction;
 
 use std::fmt::Write;
@@ -417,6 +418,10 @@ pub fn submission_refused(refusal: &BallotRefusal) -> String {
         }
         BallotRefusal::Outdated => {
             "not counted: a newer answer is there; look at it and decide again".to_owned()
+        }
+        BallotRefusal::UnreadMessage => {
+            "not counted: the user has sent a message meanwhile; read it and decide again"
+                .to_owned()
         }
         BallotRefusal::ByHook(reason) => {
             let reason = UntrustedText::from(reason.as_str()).to_end_of_line();

@@ -33,11 +33,13 @@ pub enum TextFrame {
     ToolResult,
     /// A turn before this one, with its task and its answer.
     Turn,
+    /// A message of the user during the run.
+    UserMessage,
 }
 
 impl TextFrame {
     /// All of them.
-    pub const ALL: [TextFrame; 10] = [
+    pub const ALL: [TextFrame; 11] = [
         TextFrame::Answer,
         TextFrame::Document,
         TextFrame::PreviousReply,
@@ -48,6 +50,7 @@ impl TextFrame {
         TextFrame::Task,
         TextFrame::ToolResult,
         TextFrame::Turn,
+        TextFrame::UserMessage,
     ];
 
     /// Returns the name of its tag.
@@ -63,6 +66,7 @@ impl TextFrame {
             TextFrame::Task => "task",
             TextFrame::ToolResult => "tool_result",
             TextFrame::Turn => "turn",
+            TextFrame::UserMessage => "user_message",
         }
     }
 

@@ -1,5 +1,5 @@
 //! Compares two runs: they are the same if they made the same decisions in the same order, each by
-//! an agent that had been shown the same answers before. Pure. Times, tokens, tool calls and
+//! an agent that had been shown the same answers and messages of the user before. Pure. Times, tokens, tool calls and
 //! deliveries do not count.
 
 use std::collections::BTreeMap;
@@ -21,6 +21,9 @@ pub struct ComparedEvent {
     /// The answers that the agent was shown since its previous event that counts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub shown: Vec<AnswerLabel>,
+    /// The numbers of the messages of the user that it was shown since then.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub messages: Vec<u32>,
 }
 
 /// The first difference between two runs.
@@ -55,25 +58,31 @@ pub fn compared_events<'e>(
     names: &PathAliases,
 ) -> Vec<ComparedEvent> {
     let mut shown: BTreeMap<AgentId, Vec<AnswerLabel>> = BTreeMap::new();
+    let mut messages: BTreeMap<AgentId, Vec<u32>> = BTreeMap::new();
     let mut happenings = Vec::new();
     for event in events {
         if let Event::Coordination(CoordinationEvent::AnswersShown { agent, labels }) = event {
             let shown = shown.entry(agent.clone()).or_default();
             shown.extend(labels);
+        } else if let Event::Run(RunEvent::UserMessagesShown { agent, numbers }) = event {
+            messages.entry(agent.clone()).or_default().extend(numbers);
         }
         if let Some(event) = compared_form(event, names) {
             let agent = event.agent();
             let shown = agent.and_then(|agent| shown.remove(agent));
+            let messages = agent.and_then(|agent| messages.remove(agent));
             happenings.push(ComparedEvent {
                 event,
                 shown: shown.unwrap_or_default(),
+                messages: messages.unwrap_or_default(),
             });
         }
-        // Answers that an agent was shown before it did nothing more have influenced no decision.
+        // Answers and messages that an agent was shown before it did nothing more have influenced no decision.
         if let Event::Run(RunEvent::RunStarted { .. } | RunEvent::CoordinationStopped { .. }) =
             event
         {
             shown.clear();
+            messages.clear();
         }
     }
     happenings

@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use crate::agent::user_messages::UserMessageReceiver;
 use crate::backend::AvailableModel;
 use crate::backend::rate_limit::ModelRateLimiter;
 use crate::backend::scripted::script::ScriptedReplies;
@@ -28,6 +29,7 @@ use crate::orchestrator::environments::HostEnvironment;
 use crate::orchestrator::execution::{
     RunExecution, RunInvocation, RunRequest, ShutdownSignal, SnapshotMode,
 };
+use crate::orchestrator::recorded_messages::RecordedMessages;
 use crate::orchestrator::replay_order::ReplayInput;
 use crate::path::AbsPath;
 use crate::prompts::rewrite_paths;
@@ -166,12 +168,17 @@ fn run_request(
         stop: stop.clone(),
     };
     let question = record.question();
+    let mut messages = RecordedMessages::from_events(&record.events);
+    messages.diverged = Some(departed.clone());
     RunRequest {
+        messages: UserMessageReceiver::default(),
+        inbox: None,
         layout,
         question,
         models: models(record.replies, &record.plan.talks, moves, &ends),
         replay: Some(ReplayInput {
             coordinations: record.plan.courses,
+            messages,
             diverged: departed,
         }),
         resumed: None,

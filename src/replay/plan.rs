@@ -4,10 +4,13 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::agent::replay_visibility::{ShownAnswers, VisibilityTimeline};
+use crate::agent::user_messages::MessageRecipient;
 use crate::error::ExitStatus;
 use crate::event::{CoordinationEvent, DeliveryEvent, Event, ModelEvent, RunEvent, StopReason};
 use crate::id::{AgentId, AgentNumber};
-use crate::orchestrator::replay_order::{RecordedCoordination, RecordedEnding, RecordedSubmission};
+use crate::orchestrator::replay_order::{
+    RecordedCoordination, RecordedEnding, RecordedInput, RecordedSubmission,
+};
 
 /// Plan for the replay of a run.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -97,6 +100,8 @@ impl ReplayPlanner {
     fn apply_run_event(&mut self, event: &RunEvent) {
         if let RunEvent::RunStarted { agents, .. } = event {
             self.begin(agents);
+        } else if let RunEvent::UserMessage { number, agent, .. } = event {
+            self.record_message(*number, agent.as_ref());
         } else if let RunEvent::CoordinationStopped { .. } = event {
             self.close_unfinished();
             if !self.has_answer {
@@ -249,10 +254,21 @@ impl ReplayPlanner {
         let number = self.numbers.get(agent).copied();
         if let (Some(course), Some(number)) = (self.plan.courses.back_mut(), number) {
             let agent = number;
-            course.submissions.push_back(RecordedSubmission {
-                agent,
-                hook_refusal: hook,
-            });
+            course
+                .inputs
+                .push_back(RecordedInput::Submission(RecordedSubmission {
+                    agent,
+                    hook_refusal: hook,
+                }));
+        }
+    }
+
+    /// Records a message of the user that the coordinator took.
+    fn record_message(&mut self, number: u32, agent: Option<&AgentId>) {
+        let is_coordinating = self.place == EventPhase::Coordination;
+        if let Some(course) = self.plan.courses.back_mut().filter(|_| is_coordinating) {
+            let to = MessageRecipient::from(agent.cloned());
+            course.inputs.push_back(RecordedInput::Message(number, to));
         }
     }
 
@@ -429,8 +445,13 @@ mod tests {
         ]);
         let course = &plan.courses[0];
         let b = AgentNumber::from_index(1);
-        let order: Vec<AgentNumber> = course.submissions.iter().map(|taken| taken.agent).collect();
-        assert_eq!(order, [b, b]);
+        let submission = |hook_refusal| {
+            RecordedInput::Submission(RecordedSubmission {
+                agent: b,
+                hook_refusal,
+            })
+        };
+        assert_eq!(course.inputs, [submission(None), submission(None)]);
         let cues = &course.visibility[&b];
         let looks: Vec<String> = cues
             .shown

@@ -13,7 +13,7 @@ use crate::id::{AgentId, AnswerLabel};
 use crate::run_view::EventPosition;
 use crate::run_view::transcript::{EntryKind, Transcript};
 use crate::spending::totals::RequestTotals;
-use crate::text::single_line;
+use crate::text::{count_noun, single_line};
 
 /// Maximum number of tool calls that are kept for an overview.
 pub const CALLS_MAX: usize = 12;
@@ -40,7 +40,7 @@ pub struct AgentView {
     /// The answer that its vote is for; `None` without a vote that counts.
     pub vote: Option<AnswerLabel>,
     /// Its last tool calls, oldest first.
-    pub calls: VecDeque<CallView>,
+    pub calls: VecDeque<ToolCallView>,
     /// The end of its current reply.
     pub speech: Speech,
     /// What it used.
@@ -92,7 +92,7 @@ pub enum AgentActivity {
 
 /// A tool call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct CallView {
+pub struct ToolCallView {
     /// The id of the call in the conversation; empty for a native tool of an external agent.
     #[serde(skip)]
     call_id: String,
@@ -102,7 +102,7 @@ pub struct CallView {
     pub arguments: String,
     /// How it ended.
     #[serde(flatten)]
-    pub outcome: CallOutcome,
+    pub outcome: ToolCallOutcome,
     /// When it began, in milliseconds after the start of the run.
     pub started_ms: u64,
     /// How long it took, in milliseconds; `None` while it runs.
@@ -112,7 +112,7 @@ pub struct CallView {
 /// How a tool call ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
-pub enum CallOutcome {
+pub enum ToolCallOutcome {
     /// It runs.
     Running,
     /// It succeeded.
@@ -248,6 +248,10 @@ impl AgentView {
             Event::Run(RunEvent::LimitMet { limit, .. }) => {
                 self.note(&format!("reached its limit: {limit}"), at);
             }
+            Event::Run(RunEvent::UserMessagesShown { numbers, .. }) => {
+                let noun = count_noun(numbers.len(), "message");
+                self.note(&format!("reads {noun} of the user"), at);
+            }
             Event::Run(_) | Event::Pipeline(_) => {}
         }
     }
@@ -342,7 +346,7 @@ impl AgentView {
             } => {
                 let outcome = match denied {
                     Some(_) => call_outcome(denied.as_deref(), None),
-                    None => CallOutcome::Succeeded {
+                    None => ToolCallOutcome::Succeeded {
                         summary: String::new(),
                     },
                 };
@@ -368,20 +372,20 @@ impl AgentView {
         call_id: &str,
         tool: &str,
         arguments: &str,
-        outcome: CallOutcome,
+        outcome: ToolCallOutcome,
         at: EventPosition,
     ) {
-        let is_running = outcome == CallOutcome::Running;
+        let is_running = outcome == ToolCallOutcome::Running;
         let arguments = single_line(arguments, CALL_CHARS_MAX);
         let call = format!("{tool} {arguments}");
         self.transcript.push(EntryKind::Call, &call, at);
-        if let CallOutcome::Denied { reason, .. } = &outcome {
+        if let ToolCallOutcome::Denied { reason, .. } = &outcome {
             self.transcript.push(EntryKind::Denial, reason, at);
         }
         if self.calls.len() == CALLS_MAX {
             self.calls.pop_front();
         }
-        self.calls.push_back(CallView {
+        self.calls.push_back(ToolCallView {
             call_id: call_id.to_owned(),
             tool: tool.to_owned(),
             arguments,
@@ -410,34 +414,34 @@ impl AgentView {
         let (kind, outcome) = match (success, denied) {
             (_, true) => (
                 EntryKind::Denial,
-                CallOutcome::Denied {
+                ToolCallOutcome::Denied {
                     reason: summary.clone(),
                     rule: None,
                 },
             ),
             (true, false) => (
                 EntryKind::Result,
-                CallOutcome::Succeeded {
+                ToolCallOutcome::Succeeded {
                     summary: summary.clone(),
                 },
             ),
             (false, false) => (
                 EntryKind::Failure,
-                CallOutcome::Failed {
+                ToolCallOutcome::Failed {
                     summary: summary.clone(),
                 },
             ),
         };
         self.transcript.push(kind, &summary, at);
         let mut running = self.calls.iter_mut().rev();
-        let ended =
-            running.find(|call| call.call_id == *call_id && call.outcome == CallOutcome::Running);
+        let ended = running
+            .find(|call| call.call_id == *call_id && call.outcome == ToolCallOutcome::Running);
         if let Some(call) = ended {
             call.outcome = outcome;
             call.elapsed_ms = Some(*elapsed_ms);
         }
         let mut running = self.calls.iter().rev();
-        let next = running.find(|call| call.outcome == CallOutcome::Running);
+        let next = running.find(|call| call.outcome == ToolCallOutcome::Running);
         match next.map(|call| call.tool.clone()) {
             Some(tool) => self.set_activity(AgentActivity::RunningTool(tool), at),
             None => self.end_activity(at),
@@ -492,8 +496,8 @@ impl AgentView {
     }
 }
 
-fn call_outcome(denied: Option<&str>, rule: Option<&String>) -> CallOutcome {
-    denied.map_or(CallOutcome::Running, |reason| CallOutcome::Denied {
+fn call_outcome(denied: Option<&str>, rule: Option<&String>) -> ToolCallOutcome {
+    denied.map_or(ToolCallOutcome::Running, |reason| ToolCallOutcome::Denied {
         reason: reason.to_owned(),
         rule: rule.cloned(),
     })

@@ -19,16 +19,16 @@ pub struct BallotView {
     #[serde(skip)]
     order: Vec<AgentId>,
     /// The answers, oldest first.
-    pub answers: Vec<AnswerView>,
+    pub answers: Vec<BallotAnswer>,
     /// The votes, also those that became void, oldest first.
-    pub votes: Vec<VoteView>,
+    pub votes: Vec<BallotVote>,
     /// The winner; `None` before the ballot is closed.
-    pub winner: Option<WinnerView>,
+    pub winner: Option<BallotWinner>,
 }
 
 /// An answer.
 #[derive(Clone, Debug, Serialize)]
-pub struct AnswerView {
+pub struct BallotAnswer {
     /// Its label.
     pub label: AnswerLabel,
     /// The agent that gave it.
@@ -49,7 +49,7 @@ pub struct AnswerView {
 
 /// A vote.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct VoteView {
+pub struct BallotVote {
     /// The agent that voted.
     pub voter: AgentId,
     /// The agent that the vote is for.
@@ -64,20 +64,20 @@ pub struct VoteView {
 
 /// The winner.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct WinnerView {
+pub struct BallotWinner {
     /// The agent.
     pub agent: AgentId,
     /// The answer.
     pub label: AnswerLabel,
     /// The number of votes for each agent that has an answer, in the order of the config.
-    pub votes: Vec<VoteCount>,
+    pub votes: Vec<VotesForAgent>,
     /// What decided.
     pub reason: WinnerReason,
 }
 
 /// The number of votes for an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct VoteCount {
+pub struct VotesForAgent {
     /// The agent.
     pub agent: AgentId,
     /// The votes for it.
@@ -110,7 +110,7 @@ impl WinnerReason {
     }
 }
 
-impl AnswerView {
+impl BallotAnswer {
     /// Returns whether a required check failed.
     pub fn fails_checks(&self) -> bool {
         let standing = self.checks.as_ref().map(CheckResults::standing);
@@ -128,17 +128,17 @@ impl BallotView {
     }
 
     /// Returns the answer with this label.
-    pub fn answer(&self, label: AnswerLabel) -> Option<&AnswerView> {
+    pub fn answer(&self, label: AnswerLabel) -> Option<&BallotAnswer> {
         self.answers.iter().find(|answer| answer.label == label)
     }
 
     /// Returns the answers that no later one of the same agent replaced, oldest first.
-    pub fn current_answers(&self) -> impl Iterator<Item = &AnswerView> {
+    pub fn current_answers(&self) -> impl Iterator<Item = &BallotAnswer> {
         self.answers.iter().filter(|answer| !answer.is_replaced)
     }
 
     /// Returns the votes that count.
-    pub fn current_votes(&self) -> impl Iterator<Item = &VoteView> {
+    pub fn current_votes(&self) -> impl Iterator<Item = &BallotVote> {
         self.votes.iter().filter(|vote| !vote.is_void)
     }
 
@@ -167,7 +167,7 @@ impl BallotView {
                 }
                 push_bounded(
                     &mut self.answers,
-                    AnswerView {
+                    BallotAnswer {
                         label: *label,
                         agent: agent.clone(),
                         content: Arc::clone(content),
@@ -186,7 +186,7 @@ impl BallotView {
                 reason,
             } => push_bounded(
                 &mut self.votes,
-                VoteView {
+                BallotVote {
                     voter: agent.clone(),
                     candidate: candidate.clone(),
                     label: *label,
@@ -194,19 +194,19 @@ impl BallotView {
                     is_void: false,
                 },
             ),
-            CoordinationEvent::VotesVoided { voters } => self.void_votes(voters),
+            CoordinationEvent::VotesVoided { voters, .. } => self.void_votes(voters),
             CoordinationEvent::AnswersShown { agent, labels } => self.show_answers(agent, labels),
             CoordinationEvent::WinnerSelected {
                 agent,
                 label,
                 votes,
             } => {
-                let count = |(agent, count): &(AgentId, u32)| VoteCount {
+                let count = |(agent, count): &(AgentId, u32)| VotesForAgent {
                     agent: agent.clone(),
                     count: *count,
                 };
-                let votes: Vec<VoteCount> = votes.iter().map(count).collect();
-                self.winner = Some(WinnerView {
+                let votes: Vec<VotesForAgent> = votes.iter().map(count).collect();
+                self.winner = Some(BallotWinner {
                     agent: agent.clone(),
                     label: *label,
                     reason: self.winner_reason(agent, &votes),
@@ -237,7 +237,7 @@ impl BallotView {
         }
     }
 
-    fn winner_reason(&self, winner: &AgentId, votes: &[VoteCount]) -> WinnerReason {
+    fn winner_reason(&self, winner: &AgentId, votes: &[VotesForAgent]) -> WinnerReason {
         let votes_of = |agent: &AgentId| {
             let mut counts = votes.iter().filter(|count| count.agent == *agent);
             counts.next().map_or(0, |count| count.count)
@@ -245,8 +245,9 @@ impl BallotView {
         let own = votes_of(winner);
         let failing = self.failing_agents();
         let others = votes.iter().filter(|count| count.agent != *winner);
-        let rivals: Vec<&VoteCount> = others.clone().filter(|other| other.count >= own).collect();
-        let is_failing = |other: &&VoteCount| failing.contains(&&other.agent);
+        let rivals: Vec<&VotesForAgent> =
+            others.clone().filter(|other| other.count >= own).collect();
+        let is_failing = |other: &&VotesForAgent| failing.contains(&&other.agent);
         if others.count() == 0 {
             WinnerReason::OnlyAnswer
         } else if !failing.contains(&winner) && rivals.iter().any(is_failing) {
@@ -261,7 +262,7 @@ impl BallotView {
 
 /// Returns the agents whose votes `event` makes void.
 pub(super) fn voided_voters(event: &Event) -> &[AgentId] {
-    if let Event::Coordination(CoordinationEvent::VotesVoided { voters }) = event {
+    if let Event::Coordination(CoordinationEvent::VotesVoided { voters, .. }) = event {
         voters
     } else {
         &[]

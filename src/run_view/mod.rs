@@ -17,7 +17,8 @@ use crate::run_view::agent::AgentView;
 use crate::run_view::approvals::PendingApproval;
 use crate::run_view::ballot::BallotView;
 use crate::run_view::delivery::DeliveryView;
-use crate::run_view::pipeline::PipelineView;
+use crate::run_view::overview::{RunOverview, RunPhase, SandboxNote};
+use crate::run_view::pipeline::PipelineStages;
 use crate::run_view::timeline::Timeline;
 use crate::spending::totals::{RequestTotals, UsageTotals};
 
@@ -25,12 +26,10 @@ pub mod agent;
 pub mod approvals;
 pub mod ballot;
 pub mod delivery;
+pub mod overview;
 pub mod pipeline;
-pub mod summary;
 pub mod timeline;
 pub mod transcript;
-
-use summary::{RunPhase, RunSummary, SandboxNote};
 
 /// Maximum number of warnings that are kept; later ones are counted.
 pub const WARNINGS_MAX: usize = 200;
@@ -38,7 +37,7 @@ pub const WARNINGS_MAX: usize = 200;
 /// A part of the view that changes on its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ViewSection {
-    /// Task, phase, warnings and end: [`RunSummary`].
+    /// Task, phase, warnings and end: [`RunOverview`].
     Run,
     /// The agent at this index: [`AgentView`].
     Agent(usize),
@@ -48,7 +47,7 @@ pub enum ViewSection {
     Approvals,
     /// The final answer and the delivered files: [`DeliveryView`].
     Delivery,
-    /// The stages of a pipeline: [`PipelineView`].
+    /// The stages of a pipeline: [`PipelineStages`].
     Pipeline,
     /// The usage of each agent, model and phase.
     Usage,
@@ -84,12 +83,12 @@ pub struct EventPosition {
 /// The view of a run, as its events so far make it.
 #[derive(Clone, Debug, Default)]
 pub struct RunView {
-    run: RunSummary,
+    run: RunOverview,
     agents: Vec<AgentView>,
     ballot: BallotView,
     approvals: Vec<PendingApproval>,
     delivery: DeliveryView,
-    pipeline: PipelineView,
+    pipeline: PipelineStages,
     usage: UsageTotals,
     timeline: Timeline,
     /// The number of the event that changed each section last.
@@ -133,7 +132,7 @@ impl RunView {
     }
 
     /// Returns the task, the phase and the end of the run.
-    pub fn run(&self) -> &RunSummary {
+    pub fn run(&self) -> &RunOverview {
         &self.run
     }
 
@@ -168,7 +167,7 @@ impl RunView {
     }
 
     /// Returns the stages of a pipeline; there are none in a run without one.
-    pub fn pipeline(&self) -> &PipelineView {
+    pub fn pipeline(&self) -> &PipelineStages {
         &self.pipeline
     }
 
@@ -250,6 +249,14 @@ impl RunView {
                 leaves_open: leaves_open.clone(),
             }),
             RunEvent::CoordinationStopped { .. } => self.run.is_stopped = true,
+            RunEvent::UserMessage {
+                number,
+                agent,
+                text,
+            } => self.run.add_message(*number, agent.as_ref(), text),
+            RunEvent::UserMessagesShown { agent, numbers } => {
+                self.run.show_messages(agent, numbers);
+            }
             RunEvent::Warning { message } => self.warn(message, at),
             RunEvent::RunEnded { status, summary } => self.end(*status, summary, at),
         }

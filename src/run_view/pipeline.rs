@@ -10,7 +10,7 @@ pub const STAGES_MAX: usize = 500;
 
 /// The stages that have begun, in order.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct PipelineView {
+pub struct PipelineStages {
     /// The stages.
     pub stages: Vec<StageView>,
     /// The number of stages in each iteration.
@@ -57,7 +57,7 @@ pub enum StageProgress {
     },
 }
 
-impl PipelineView {
+impl PipelineStages {
     /// Folds an event into the view.
     pub(super) fn apply(&mut self, event: &PipelineEvent) {
         match event {

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::run_view::agent::{AgentActivity, CALLS_MAX, CallOutcome};
+use crate::run_view::agent::{AgentActivity, CALLS_MAX, ToolCallOutcome};
 use crate::run_view::ballot::WinnerReason;
 use crate::run_view::transcript::{EntryKind, TRANSCRIPT_BYTES_MAX};
 
@@ -136,17 +136,18 @@ fn calls_have_an_outcome_and_only_the_last_are_kept() {
         returned("a", "2", false),
         returned("a", "1", true),
     ]);
-    let outcomes: Vec<&CallOutcome> = view.agents()[0].calls.iter().map(|c| &c.outcome).collect();
+    let outcomes: Vec<&ToolCallOutcome> =
+        view.agents()[0].calls.iter().map(|c| &c.outcome).collect();
     let summary = || "wrote 3 bytes".to_owned();
-    let denied = CallOutcome::Denied {
+    let denied = ToolCallOutcome::Denied {
         reason: "outside your paths".to_owned(),
         rule: Some("outside".to_owned()),
     };
     assert_eq!(
         outcomes,
         [
-            &CallOutcome::Succeeded { summary: summary() },
-            &CallOutcome::Failed { summary: summary() },
+            &ToolCallOutcome::Succeeded { summary: summary() },
+            &ToolCallOutcome::Failed { summary: summary() },
             &denied
         ]
     );
@@ -383,4 +384,23 @@ fn a_running_state_carries_no_stale_time() {
     assert_eq!(view.agents()[0].activity, AgentActivity::Writing);
     assert_eq!(view.agents()[0].since_ms, 3 * STEP_MS);
     assert_eq!(view.run().elapsed_ms, 4 * STEP_MS);
+}
+
+#[test]
+fn messages_of_the_user_are_kept_with_their_readers() {
+    let shown = |agent: &str, numbers: &[u32]| json!({"type": "user_messages_shown", "agent": agent, "numbers": numbers});
+    let view = fold(&[
+        started(&["a", "b"]),
+        json!({"type": "user_message", "number": 1, "agent": "a", "text": "first"}),
+        json!({"type": "user_message", "number": 2, "agent": null, "text": "second"}),
+        shown("b", &[2]),
+        shown("a", &[1, 2]),
+        shown("a", &[1, 2]),
+    ]);
+    let messages = serde_json::to_value(&view.run.messages).unwrap();
+    let expected = json!([
+        {"number": 1, "agent": "a", "text": "first", "shown_to": ["a"]},
+        {"number": 2, "agent": null, "text": "second", "shown_to": ["b", "a"]},
+    ]);
+    assert_eq!(messages, expected);
 }

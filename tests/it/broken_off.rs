@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use futures_util::stream::{BoxStream, pending};
 use futures_util::{StreamExt as _, stream};
+use massgen::agent::user_messages::UserMessageReceiver;
 use massgen::backend::rate_limit::ModelRateLimiter;
 use massgen::backend::{AvailableModel, Backend, BackendError, ModelRequest, ReplyEvent};
 use massgen::config::team::{SingleAgentOptions, WorkspaceMode, single_agent_team};
@@ -69,6 +70,8 @@ fn run(dir: &TempDir, backend: impl Backend + 'static, stop: ShutdownSignal) -> 
     let order = RunRequest {
         layout: RunLayout::plan(&config, &base, RunName::new(1)),
         models: models.collect(),
+        messages: UserMessageReceiver::default(),
+        inbox: None,
         redactor: Redactor::default(),
         opened: Vec::new(),
         session: None,
@@ -113,7 +116,7 @@ fn records(log_dir: &AbsPath) -> (Value, Value) {
     let last = event_log::open(&log).unwrap().last().unwrap().unwrap();
     (
         serde_json::from_str(&status).unwrap(),
-        Value::Object(last.fields),
+        serde_json::from_str::<Value>(&last.json).unwrap(),
     )
 }
 

@@ -222,6 +222,23 @@ fn keys_open_views_and_lines() {
 }
 
 #[test]
+fn a_message_to_the_agents_is_written_below_the_views() {
+    let mut terminal = Terminal::open(duo(3000, ""), 80);
+    terminal.displays("waits for its model");
+    terminal.types("i");
+    terminal.displays("to all, or NAME: text > _");
+    terminal.types("prefer quiet pets\r");
+    terminal.types("2:");
+    terminal.displays("> ben:");
+    terminal.types("and small ones\r");
+    terminal.says("done: ");
+    let story = story(&terminal);
+    assert!(story.contains("you to all: prefer quiet pets"), "{story}");
+    assert!(story.contains("you to ben: and small ones"), "{story}");
+    let _project = terminal.ends(0);
+}
+
+#[test]
 fn another_size_is_drawn_from_the_model() {
     let mut terminal = Terminal::open(duo(20_000, ""), 80);
     terminal.displays("2 ben");

@@ -128,6 +128,7 @@ mod sessions;
 mod single_calls;
 mod stage;
 mod starts;
+mod steering;
 mod store;
 mod telemetry;
 mod tidy;

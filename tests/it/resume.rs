@@ -202,7 +202,7 @@ impl Whole {
 }
 
 /// Renews the seal of each sealed directory below `dir`, because a copy is not trusted.
-fn seal_again(dir: &Path) {
+pub(crate) fn seal_again(dir: &Path) {
     for entry in fs::read_dir(dir).unwrap() {
         let entry = entry.unwrap();
         if entry.file_type().unwrap().is_dir() {

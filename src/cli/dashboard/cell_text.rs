@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use unicode_segmentation::UnicodeSegmentation as _;
 use unicode_width::UnicodeWidthStr as _;
 
-use crate::cli::output::{StyledLine, TextStyle};
+use crate::cli::output::{StyledRow, TextStyle};
 use crate::cli::terminal_text::strip_control_sequences;
 
 /// What a tab becomes.
@@ -79,7 +79,7 @@ pub(super) fn wrapped_lines(
     indent: &str,
     style: TextStyle,
     width: u16,
-) -> Vec<StyledLine> {
+) -> Vec<StyledRow> {
     let indented = u16::try_from(columns(indent)).unwrap_or(u16::MAX);
     let rows = wrap(clean(text).trim_end(), width.saturating_sub(indented));
     let line = |row: String| vec![(TextStyle::Plain, indent.to_owned()), (style, row)];

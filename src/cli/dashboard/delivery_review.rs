@@ -7,7 +7,7 @@ use crate::cli::deliveries::diff_text::{
     DiffStat, hunk_lines, lines, stat, stat_line, stat_summary,
 };
 use crate::cli::deliveries::interactive_review::entry_name;
-use crate::cli::output::{StyledLine, TextStyle};
+use crate::cli::output::{StyledRow, TextStyle};
 use crate::delivery::choice::DeliveryChoice;
 use crate::delivery::hunks::{DiffHunk, hunks};
 use crate::delivery::plan::{DeliveryPlan, EntryAction};
@@ -59,7 +59,7 @@ pub(crate) struct FileChanges {
     /// The counts of lines.
     stat: DiffStat,
     /// The whole diff.
-    pub(super) lines: Vec<StyledLine>,
+    pub(super) lines: Vec<StyledRow>,
     /// The hunks that can be selected one by one; none for a binary file.
     pub(super) hunks: Vec<DiffHunk>,
 }
@@ -92,7 +92,7 @@ impl DeliveryReview {
     }
 
     /// Returns the number of files and lines, and what is not offered.
-    pub(super) fn summary(&self) -> Vec<StyledLine> {
+    pub(super) fn summary(&self) -> Vec<StyledRow> {
         let stats = self.files.iter().filter_map(|file| file.changes.as_ref());
         let stats: Vec<DiffStat> = stats.map(|changes| changes.stat.clone()).collect();
         let counts = if stats.len() == self.files.len() {
@@ -197,7 +197,7 @@ impl DeliveryReview {
 
 impl ReviewFile {
     /// Returns its line in the list of files.
-    pub(super) fn list_line(&self) -> StyledLine {
+    pub(super) fn list_line(&self) -> StyledRow {
         let count = self.selected.iter().filter(|selected| **selected).count();
         let mark = match count {
             0 => "[ ] ",
@@ -220,7 +220,7 @@ impl ReviewFile {
 
     /// Returns its diff. Hunks that can be selected one by one have a mark, and `current` points to
     /// one of them. Also returns the row at which that hunk begins.
-    pub(super) fn diff_lines(&self, current: usize) -> (Vec<StyledLine>, usize) {
+    pub(super) fn diff_lines(&self, current: usize) -> (Vec<StyledRow>, usize) {
         let Some(changes) = &self.changes else {
             return (Vec::new(), 0);
         };

@@ -2,7 +2,7 @@
 
 use crate::cli::dashboard::scene::Scene;
 use crate::cli::dashboard::view_state::OpenView;
-use crate::cli::output::{StyledLine, TextStyle};
+use crate::cli::output::{StyledRow, TextStyle};
 
 /// A key and its effect.
 pub(super) type KeyHelp = (&'static str, &'static str);
@@ -19,10 +19,14 @@ pub(super) const VIEW_KEYS: [KeyHelp; 8] = [
     ("Esc, q", "back to the overview"),
 ];
 /// The keys that work in every view.
-pub(super) const GENERAL_KEYS: [KeyHelp; 7] = [
+pub(super) const GENERAL_KEYS: [KeyHelp; 8] = [
     ("Tab, Shift-Tab", "next and previous agent, answer or file"),
     ("1 to 9", "this agent"),
     ("Enter", "the selected agent in full"),
+    (
+        "i or :",
+        "write a message to all agents, or to one as NAME: text",
+    ),
     ("f", "the answer of the winner"),
     ("Up, Down, PgUp, PgDn, Home, End", "scroll"),
     ("l", "show the rest of the run as lines"),
@@ -56,7 +60,7 @@ pub(super) const QUESTION_KEYS: [KeyHelp; 4] = [
 ];
 
 /// Returns the keys of the open view, in one line.
-pub(super) fn key_line(scene: &Scene<'_>) -> StyledLine {
+pub(super) fn key_line(scene: &Scene<'_>) -> StyledRow {
     let state = scene.state;
     if state.composer.is_some() {
         return keys(&[("Enter", "send"), ("Esc", "cancel")]);
@@ -80,11 +84,11 @@ pub(super) fn key_line(scene: &Scene<'_>) -> StyledLine {
                 ("c", "cost"),
                 ("e", "log"),
             ];
-            shown.push(if scene.is_record {
-                ("q", "quit")
+            if scene.is_record {
+                shown.push(("q", "quit"));
             } else {
-                ("l", "lines")
-            });
+                shown.extend([("l", "lines"), ("i", "message")]);
+            }
             shown.push(("?", "help"));
             keys(&shown)
         }
@@ -122,8 +126,8 @@ pub(super) fn key_line(scene: &Scene<'_>) -> StyledLine {
     }
 }
 
-fn keys(shown: &[KeyHelp]) -> StyledLine {
-    let mut line = StyledLine::new();
+fn keys(shown: &[KeyHelp]) -> StyledRow {
+    let mut line = StyledRow::new();
     for (key, effect) in shown {
         line.push((TextStyle::Strong, format!(" {key}")));
         line.push((TextStyle::Plain, format!(" {effect} ")));

@@ -9,7 +9,9 @@
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use crate::cli::dashboard::question::{QuestionAnswer, QuestionPanel};
-use crate::cli::dashboard::view_state::{OpenView, SearchState, ViewState};
+use crate::cli::dashboard::view_state::{
+    ComposerLine, ComposerPurpose, OpenView, SearchState, ViewState,
+};
 use crate::run_view::RunView;
 
 /// Maximum length of a line that is typed, in bytes.
@@ -27,6 +29,8 @@ pub(super) enum KeyEffect {
     RedrawAll,
     /// The first question is answered.
     Answer(QuestionAnswer),
+    /// A message to the agents is sent.
+    Send(String),
     /// The next older place of the searched text is shown.
     SearchOlder,
     /// The process stops until the shell continues it.
@@ -100,12 +104,17 @@ impl KeyTarget<'_> {
     }
 
     fn type_answer(&mut self, code: KeyCode) -> KeyEffect {
-        match edit(self.state.composer.as_mut(), code) {
+        let text = self.state.composer.as_mut().map(|line| &mut line.text);
+        match edit(text, code) {
             TypedLineState::Open => KeyEffect::Redraw,
-            TypedLineState::Done => {
-                let text = self.state.composer.take().unwrap_or_default();
-                KeyEffect::Answer(QuestionAnswer::Text(text))
-            }
+            TypedLineState::Done => match self.state.composer.take() {
+                Some(ComposerLine {
+                    purpose: ComposerPurpose::Answer,
+                    text,
+                }) => KeyEffect::Answer(QuestionAnswer::Text(text)),
+                Some(ComposerLine { text, .. }) if !text.trim().is_empty() => KeyEffect::Send(text),
+                Some(_) | None => KeyEffect::Redraw,
+            },
             TypedLineState::Cancelled => {
                 self.state.composer = None;
                 KeyEffect::Redraw
@@ -143,7 +152,10 @@ impl KeyTarget<'_> {
                 state.question_scroll = 0;
             }
             KeyCode::Char('i' | ':') if question.is_open_question() => {
-                state.composer = Some(String::new());
+                state.composer = Some(ComposerLine {
+                    purpose: ComposerPurpose::Answer,
+                    text: String::new(),
+                });
             }
             KeyCode::Esc | KeyCode::Char('q') if state.is_question_open => {
                 state.is_question_open = false;
@@ -201,6 +213,7 @@ impl KeyTarget<'_> {
             KeyCode::Char('?') => self.state.toggle(OpenView::Help),
             KeyCode::Char('f') => self.open_winner(),
             KeyCode::Char('l') => return KeyEffect::LeaveToLines,
+            KeyCode::Char('i' | ':') if !self.is_record => self.open_composer(),
             KeyCode::Char('q') | KeyCode::Esc if is_overview && self.is_record => {
                 return KeyEffect::Quit;
             }
@@ -247,6 +260,17 @@ impl KeyTarget<'_> {
             self.state.agent = index;
             self.state.open(OpenView::Agent);
         }
+    }
+
+    /// Begins a message: to the agent that is shown in full, else to all.
+    fn open_composer(&mut self) {
+        let agent = self.run.agents().get(self.state.agent);
+        let agent = agent.filter(|_| self.state.view == OpenView::Agent);
+        let text = agent.map(|agent| format!("{}: ", agent.id));
+        self.state.composer = Some(ComposerLine {
+            purpose: ComposerPurpose::Message,
+            text: text.unwrap_or_default(),
+        });
     }
 
     fn open_winner(&mut self) {

@@ -19,7 +19,7 @@ use crate::cli::dashboard::view_state::{OpenView, ViewState};
 use crate::cli::output::CliOutput;
 use crate::event::Event;
 use crate::orchestrator::review::UserQuestion;
-use crate::run_view::summary::RunPhase;
+use crate::run_view::overview::RunPhase;
 use crate::run_view::{EventPosition, RunView};
 use crate::world::diagnostics::probe::terminal::{TerminalSize, terminal_size};
 use crate::world::io::clock::Stopwatch;
@@ -71,11 +71,13 @@ pub(crate) enum DashboardInput {
     Continued,
 }
 
-/// Whether the dashboard stays.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What follows from an input.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum DashboardFate {
     /// It stays.
     Stays,
+    /// It stays, and the line is a message to the agents.
+    Sends(String),
     /// The rest of the run is shown as lines.
     Lines,
     /// The user closes the record.
@@ -92,7 +94,7 @@ pub(crate) struct Dashboard {
     state: ViewState,
     questions: Vec<QuestionPanel>,
     screen: TerminalScreen,
-    input: TerminalInput,
+    input: DashboardInputs,
     /// The number of events so far.
     events: u64,
     /// The time of the run at the last event or tick, and since then.
@@ -106,7 +108,7 @@ pub(crate) struct Dashboard {
 }
 
 /// The events of the terminal. One that fails brings no more.
-struct TerminalInput {
+struct DashboardInputs {
     events: Option<EventStream>,
     continued: Option<Signal>,
 }
@@ -127,7 +129,7 @@ impl Dashboard {
             state: ViewState::default(),
             questions: Vec::new(),
             screen,
-            input: TerminalInput {
+            input: DashboardInputs {
                 events: Some(EventStream::new()),
                 continued: signal(SignalKind::from_raw(SIGCONT)).ok(),
             },
@@ -229,6 +231,7 @@ impl Dashboard {
             KeyEffect::Redraw => {}
             KeyEffect::RedrawAll => self.screen.forget(),
             KeyEffect::Answer(answer) => self.answer(answer),
+            KeyEffect::Send(line) => return DashboardFate::Sends(line),
             KeyEffect::SearchOlder => self.search_older(),
             KeyEffect::Suspend => self.screen.suspend(output),
             KeyEffect::LeaveToLines => return DashboardFate::Lines,
@@ -360,7 +363,7 @@ impl Dashboard {
     }
 }
 
-impl TerminalInput {
+impl DashboardInputs {
     async fn next(&mut self) -> DashboardInput {
         loop {
             tokio::select! {
@@ -374,9 +377,9 @@ impl TerminalInput {
     }
 }
 
-impl std::fmt::Debug for TerminalInput {
+impl std::fmt::Debug for DashboardInputs {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("TerminalInput").finish_non_exhaustive()
+        f.debug_struct("DashboardInputs").finish_non_exhaustive()
     }
 }
 

@@ -10,14 +10,14 @@ use crate::cli::dashboard::key_lines::key_line;
 use crate::cli::dashboard::question::{QuestionPanel, more_questions};
 use crate::cli::dashboard::story::RunStory;
 use crate::cli::dashboard::theme::Theme;
-use crate::cli::dashboard::view_state::{OpenView, ViewState};
+use crate::cli::dashboard::view_state::{ComposerPurpose, OpenView, ViewState};
 use crate::cli::dashboard::views::{
     agent, answers, ballot, changes, cost, help, log, overview, timeline, votes,
 };
-use crate::cli::output::{StyledLine, TextStyle};
+use crate::cli::output::{StyledRow, TextStyle};
 use crate::run_view::RunView;
+use crate::run_view::overview::RunPhase;
 use crate::run_view::pipeline::StageProgress;
-use crate::run_view::summary::RunPhase;
 use crate::spending::limits::BudgetLimits;
 use crate::text::count_noun;
 
@@ -149,7 +149,7 @@ impl Scene<'_> {
     }
 
     /// Returns phase, time, money and tokens.
-    fn facts(&self) -> StyledLine {
+    fn facts(&self) -> StyledRow {
         let run = self.run.run();
         let phase = match (run.phase, run.is_stopped, &run.summary) {
             (RunPhase::Ended, _, _) => "ended",
@@ -248,7 +248,7 @@ impl Scene<'_> {
             0
         };
         let shown = question.lines.iter().skip(skipped);
-        let shown: Vec<StyledLine> = shown.take(rows).map(marked).collect();
+        let shown: Vec<StyledRow> = shown.take(rows).map(marked).collect();
         canvas.lines(area, &shown);
         let hidden = question.lines.len().saturating_sub(rows);
         let mut keys = vec![
@@ -267,11 +267,15 @@ impl Scene<'_> {
     }
 
     /// Returns the line that is being typed, or a message about the last key.
-    fn input_line(&self) -> Option<StyledLine> {
-        if let Some(text) = &self.state.composer {
+    fn input_line(&self) -> Option<StyledRow> {
+        if let Some(line) = &self.state.composer {
+            let label = match line.purpose {
+                ComposerPurpose::Answer => " your answer: ",
+                ComposerPurpose::Message => " to all, or NAME: text > ",
+            };
             return Some(vec![
-                (TextStyle::Strong, " your answer: ".to_owned()),
-                (TextStyle::Plain, clean_line(text)),
+                (TextStyle::Strong, label.to_owned()),
+                (TextStyle::Plain, clean_line(&line.text)),
                 (TextStyle::Plain, "_".to_owned()),
             ]);
         }
@@ -289,7 +293,7 @@ impl Scene<'_> {
 }
 
 /// Returns a line of a question, behind the mark of questions.
-fn marked(line: &StyledLine) -> StyledLine {
+fn marked(line: &StyledRow) -> StyledRow {
     let mut marked = vec![(TextStyle::Warn, " ! ".to_owned())];
     for (style, text) in line {
         marked.push((*style, clean(text).into_owned()));

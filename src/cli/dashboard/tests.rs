@@ -2,6 +2,7 @@
 //! for each case.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use ratatui_core::backend::{Backend as _, TestBackend};
 use ratatui_core::buffer::Cell;
@@ -121,7 +122,7 @@ fn numbered(rows: &[String]) -> String {
             format!("{begin}-{end}")
         };
         if !same[0].is_empty() {
-            out.push_str(&format!("{range:>5} {}\n", same[0]));
+            writeln!(out, "{range:>5} {}", same[0]).unwrap();
         }
         begin = end + 1;
     }

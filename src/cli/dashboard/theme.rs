@@ -112,6 +112,10 @@ fn coloured(style: TextStyle) -> Style {
         TextStyle::Good => Style::new().fg(Color::Green),
         TextStyle::Warn => Style::new().fg(Color::Yellow),
         TextStyle::Bad => Style::new().fg(Color::Red),
+        TextStyle::Title => Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED),
+        TextStyle::Emphasis => Style::new().add_modifier(Modifier::ITALIC),
+        TextStyle::Code => Style::new().fg(Color::Cyan),
+        TextStyle::Link => Style::new().add_modifier(Modifier::UNDERLINED),
         TextStyle::Agent(place) => {
             let index = place.checked_rem(AGENT_COLOURS.len()).unwrap_or_default();
             let colour = AGENT_COLOURS.get(index).copied();
@@ -122,9 +126,13 @@ fn coloured(style: TextStyle) -> Style {
 
 fn plain(style: TextStyle) -> Style {
     match style {
-        TextStyle::Plain | TextStyle::Faint | TextStyle::Good => Style::new(),
+        TextStyle::Plain | TextStyle::Faint | TextStyle::Good | TextStyle::Code => Style::new(),
+        TextStyle::Emphasis | TextStyle::Link | TextStyle::Warn => {
+            Style::new().add_modifier(Modifier::UNDERLINED)
+        }
         TextStyle::Strong | TextStyle::Agent(_) => Style::new().add_modifier(Modifier::BOLD),
-        TextStyle::Warn => Style::new().add_modifier(Modifier::UNDERLINED),
-        TextStyle::Bad => Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED),
+        TextStyle::Title | TextStyle::Bad => {
+            Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED)
+        }
     }
 }

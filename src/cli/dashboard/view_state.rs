@@ -45,13 +45,31 @@ pub(super) struct ViewState {
     /// The text that is looked for in the agent's transcript.
     pub(super) search: Option<SearchState>,
     /// The line that is being typed.
-    pub(super) composer: Option<String>,
+    pub(super) composer: Option<ComposerLine>,
     /// Whether the question fills the body.
     pub(super) is_question_open: bool,
     /// How far the question is scrolled, in rows.
     pub(super) question_scroll: usize,
     /// A message about the last key, until the next one.
     pub(super) note: Option<&'static str>,
+}
+
+/// A line that is being typed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ComposerLine {
+    /// What it is for.
+    pub(super) purpose: ComposerPurpose,
+    /// The text.
+    pub(super) text: String,
+}
+
+/// What a line is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ComposerPurpose {
+    /// The answer to an open question.
+    Answer,
+    /// A message to the agents.
+    Message,
 }
 
 /// A search in a transcript.

@@ -1,6 +1,6 @@
 //! Formats changes: as a unified diff like that of `git`, and as a list with counts.
 
-use crate::cli::output::{StyledLine, StyledPiece, TextStyle};
+use crate::cli::output::{StyledPiece, StyledRow, TextStyle};
 use crate::delivery::hunks::{DiffHunk, LineSide, hunks};
 use crate::text::{count_noun, escape_line};
 use crate::world::delivery::contents::{DeliveryDifference, DiffSide};
@@ -18,7 +18,7 @@ pub(crate) struct DiffStat {
 }
 
 /// Formats all lines of a change, under this name.
-pub(crate) fn lines(difference: &DeliveryDifference, name: &str) -> Vec<StyledLine> {
+pub(crate) fn lines(difference: &DeliveryDifference, name: &str) -> Vec<StyledRow> {
     let mut lines = vec![strong(format!("diff --massgen a/{name} b/{name}"))];
     if let Some((before, after)) = difference.modes {
         lines.push(strong(format!("old mode {before:o}")));
@@ -50,7 +50,7 @@ pub(crate) fn lines(difference: &DeliveryDifference, name: &str) -> Vec<StyledLi
 }
 
 /// Formats the lines of one hunk.
-pub(crate) fn hunk_lines(hunk: &DiffHunk) -> Vec<StyledLine> {
+pub(crate) fn hunk_lines(hunk: &DiffHunk) -> Vec<StyledRow> {
     let mut lines = vec![vec![(TextStyle::Agent(0), hunk.header())]];
     for (side, text) in &hunk.lines {
         let (style, sign) = match side {
@@ -100,7 +100,7 @@ pub(crate) fn stat(difference: &DeliveryDifference) -> DiffStat {
 }
 
 /// Formats one line of a list: the name and the counts.
-pub(crate) fn stat_line(name: &str, stat: &DiffStat) -> StyledLine {
+pub(crate) fn stat_line(name: &str, stat: &DiffStat) -> StyledRow {
     let mut line = vec![(TextStyle::Plain, name.to_owned())];
     match stat.word {
         Some(word) => line.push((TextStyle::Faint, format!("  {word}"))),
@@ -113,13 +113,13 @@ pub(crate) fn stat_line(name: &str, stat: &DiffStat) -> StyledLine {
 }
 
 /// Converts `line` to the pieces that the output expects.
-pub(crate) fn pieces(line: &StyledLine) -> Vec<StyledPiece<'_>> {
+pub(crate) fn pieces(line: &StyledRow) -> Vec<StyledPiece<'_>> {
     line.iter()
         .map(|(style, text)| (*style, text.as_str()))
         .collect()
 }
 
-fn strong(text: String) -> StyledLine {
+fn strong(text: String) -> StyledRow {
     vec![(TextStyle::Strong, text)]
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::deliveries::diff_text::{hunk_lines, lines, pieces, stat, stat_line, stat_summary};
-use crate::cli::output::{CliOutput, StyledLine, TextStyle};
+use crate::cli::output::{CliOutput, StyledRow, TextStyle};
 use crate::delivery::choice::DeliveryChoice;
 use crate::delivery::hunks::{DiffHunk, hunks};
 use crate::delivery::plan::{
@@ -303,7 +303,7 @@ fn ask_by_hunk(
 }
 
 /// Prints lines of styled pieces to the progress stream.
-fn show(output: &mut CliOutput<'_>, lines: &[StyledLine]) {
+fn show(output: &mut CliOutput<'_>, lines: &[StyledRow]) {
     for line in lines {
         output.line(&pieces(line));
     }

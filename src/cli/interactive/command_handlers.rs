@@ -23,6 +23,7 @@ use crate::world::store::naming::LAST;
 const KEYS: &str = "\
 @ offers paths: Up and Down choose, Tab or Enter inserts, Ctrl-W inserts with `:w`, Esc closes.
 A line that ends with `\\` continues on the next line; pasted text is one prompt.
+A line typed during a turn is a message to all agents; `NAME: text` is for one of them.
 Ctrl-C clears the line, stops a run and keeps its results, and exits when pressed twice.";
 
 /// Prints something about a recorded run.

@@ -270,10 +270,12 @@ impl InteractiveSession {
         }
     }
 
-    /// Runs a turn. Input during the turn becomes the beginning of the next prompt.
+    /// Runs a turn. A line that is typed during the turn and not ended becomes the beginning of the
+    /// next prompt.
     async fn run_turn(&mut self, turn: TurnInput<'_>) -> LoopControl {
         let ended = self.execute_turn(turn).await;
         let ahead = self.keyboard.read_typed_ahead();
+        let ahead = format!("{}{ahead}", self.typed_ahead);
         self.typed_ahead = ahead
             .trim_end_matches('\n')
             .replace(|c: char| c.is_control() && c != '\n', "");
@@ -327,8 +329,12 @@ impl InteractiveSession {
             Ok(conducted) if was_broken_off => {
                 self.state
                     .record_resumed_outcome(&conducted, &mut self.output)?;
+                self.typed_ahead = conducted.unsent;
             }
-            Ok(conducted) => self.state.record_outcome(&conducted),
+            Ok(conducted) => {
+                self.state.record_outcome(&conducted);
+                self.typed_ahead = conducted.unsent;
+            }
             Err(error) if after == LoopControl::Continue => return Err(error),
             Err(error) => self.output.error(&error),
         }

@@ -3,8 +3,6 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
-
 use crate::cli::logs::dashboard_follow::INTERRUPTED;
 use crate::cli::output::{CliOutput, ReportFormat};
 use crate::cli::render::RunRenderer;
@@ -54,7 +52,7 @@ fn print_json(lines: impl Iterator<Item = LogLine>, output: &mut CliOutput<'_>) 
         match line {
             Ok(entry) => {
                 let is_last = is_end(&entry);
-                output.result(&format!("{}\n", Value::Object(entry.fields)))?;
+                output.result(&format!("{}\n", entry.json))?;
                 if is_last || output.is_closed() {
                     return Ok(true);
                 }

@@ -51,7 +51,7 @@ pub(crate) struct TrackedRun {
 struct TrackedRunState {
     name: Option<String>,
     redactor: Redactor,
-    phase: RunPhase,
+    phase: TrackedRunPhase,
     result_builder: ResultBuilder,
     /// The answers of the last attempt, in the order in which they came.
     answers: Vec<(AnswerLabel, Arc<str>)>,
@@ -60,19 +60,19 @@ struct TrackedRunState {
 
 /// Phase of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum RunPhase {
+enum TrackedRunPhase {
     #[default]
     Coordinating,
     Presenting,
     Ended,
 }
 
-impl RunPhase {
+impl TrackedRunPhase {
     fn name(self) -> &'static str {
         match self {
-            RunPhase::Coordinating => "coordinating",
-            RunPhase::Presenting => "presenting",
-            RunPhase::Ended => "ended",
+            TrackedRunPhase::Coordinating => "coordinating",
+            TrackedRunPhase::Presenting => "presenting",
+            TrackedRunPhase::Ended => "ended",
         }
     }
 }
@@ -135,7 +135,7 @@ impl TrackedRun {
             warnings,
             elapsed: self.since_start.elapsed(),
         });
-        state.phase = RunPhase::Ended;
+        state.phase = TrackedRunPhase::Ended;
         state.result = Some(result);
         drop(state);
         self.ended.cancel();
@@ -194,7 +194,7 @@ impl TrackedRun {
             "total_tokens": result.usage.total.usage.total_tokens(),
             "duration_ms": result.duration_ms,
         });
-        if state.phase == RunPhase::Ended
+        if state.phase == TrackedRunPhase::Ended
             && let Some(told) = told.as_object_mut()
             && let Value::Object(ended) = ended_fields(&result)
         {
@@ -262,13 +262,13 @@ impl TrackedRunState {
         self.result_builder.apply(event);
         if let Event::Run(RunEvent::RunStarted { .. }) = event {
             self.answers.clear();
-            self.phase = RunPhase::Coordinating;
+            self.phase = TrackedRunPhase::Coordinating;
         } else if let Event::Coordination(CoordinationEvent::Answered { label, content, .. }) =
             event
         {
             self.answers.push((*label, Arc::clone(content)));
         } else if let Event::Delivery(DeliveryEvent::FinalStarted { .. }) = event {
-            self.phase = RunPhase::Presenting;
+            self.phase = TrackedRunPhase::Presenting;
         }
     }
 }

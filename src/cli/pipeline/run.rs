@@ -18,6 +18,7 @@ use crate::cli::prune::prune_after_run;
 use crate::cli::result_builder::RunStart;
 use crate::cli::run::{PreparedRun, apply_flags, telemetry_settings};
 use crate::cli::run_observer::RunObserver;
+use crate::cli::steering::SteeringInput;
 use crate::cli::team::load_config;
 use crate::cli::team_file::TeamFile;
 use crate::config::Config;
@@ -291,6 +292,7 @@ impl PipelineLaunch<'_> {
             log_dir: dir.clone(),
             status_file: dir.join("pipeline.json"),
             answer_file: kept_in.clone(),
+            inbox: None,
         };
         let redacting = redactor.clone();
         let view = RunObserver::begin(
@@ -304,7 +306,11 @@ impl PipelineLaunch<'_> {
             sessions: layout.sessions,
         };
         let pipeline = PipelineRun::new(config, company, ground, stop, shown)?;
-        let (result, followed) = tokio::join!(pipeline.run(), forward_events(events, view, asked));
+        let mut steering = SteeringInput::disabled();
+        let (result, followed) = tokio::join!(
+            pipeline.run(),
+            forward_events(events, view, asked, &mut steering)
+        );
         let result = result?;
         if let Some(answer) = &result.answer {
             write_output_file(&kept_in, &redactor.text(&answer.text))?;
@@ -318,6 +324,7 @@ impl PipelineLaunch<'_> {
             status: result.status,
             session: name,
             log_dir: dir,
+            unsent: String::new(),
         })
     }
 }

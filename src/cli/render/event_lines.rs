@@ -35,6 +35,14 @@ pub(crate) fn event_line(event: &Event) -> Option<EventLine> {
 fn run_line(event: &RunEvent) -> Option<EventLine> {
     if let RunEvent::LimitMet { limit, .. } = event {
         Some((TextStyle::Bad, "reached its limit:", limit.clone()))
+    } else if let RunEvent::UserMessagesShown { numbers, .. } = event {
+        let noun = if numbers.len() == 1 {
+            "message"
+        } else {
+            "messages"
+        };
+        let text = format!("{noun} {}", join_with_commas(numbers));
+        Some((TextStyle::Faint, "reads your", text))
     } else {
         None
     }

@@ -7,8 +7,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::cli::line_buffer::LineBuffer;
+use crate::cli::markdown_lines::StyledLine;
 use crate::cli::output::{CliOutput, StyledPiece, TextStyle};
 use crate::cli::render::event_lines::{delivery_outcome, event_line, format_duration, usage_text};
+use crate::cli::render::presentation::{MarkdownMode, Presentation, answer_lines};
 use crate::error::{ExitStatus, Result};
 use crate::event::{
     CoordinationEvent, DeliveryEvent, DeliveryRow, Event, ModelEvent, PipelineEvent, ReplyTextKind,
@@ -22,6 +24,7 @@ use crate::world::io::clock::Stopwatch;
 use crate::world::io::event_sink::EventSink;
 
 pub(crate) mod event_lines;
+mod presentation;
 
 /// Interval at which the terminal may show which agents the run is waiting for.
 const TICK: Duration = Duration::from_millis(250);
@@ -45,8 +48,8 @@ pub(crate) struct RunRenderer<'o, 'w> {
     /// The number of events so far.
     events: u64,
     speech: BTreeMap<AgentId, AgentReplyBuffer>,
-    /// Text of the final agent since its last request, if it is shown as the final answer.
-    presented: Option<(AgentId, String)>,
+    /// What the final agent says, if it is shown as the final answer.
+    presentation: Option<Presentation>,
     activity: DisplayActivity,
     quiet_since: Duration,
     /// Since the last tick.
@@ -80,7 +83,7 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
             view: RunView::default(),
             events: 0,
             speech: BTreeMap::new(),
-            presented: None,
+            presentation: None,
             activity: DisplayActivity::Quiet,
             quiet_since: Duration::ZERO,
             ticked: Stopwatch::start(),
@@ -104,13 +107,18 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
             RunEvent::Warning { message } => self.warn(message),
             RunEvent::RunEnded { status, summary } => self.show_end(*status, summary, elapsed),
             RunEvent::LimitMet { agent: None, limit } => self.warn(limit),
-            RunEvent::LimitMet { agent: Some(_), .. } | RunEvent::CoordinationStopped { .. } => {}
+            RunEvent::UserMessage { agent, text, .. } => {
+                self.show_user_message(agent.as_ref(), text);
+            }
+            RunEvent::LimitMet { agent: Some(_), .. }
+            | RunEvent::CoordinationStopped { .. }
+            | RunEvent::UserMessagesShown { .. } => {}
         }
     }
 
     fn on_model_event(&mut self, event: &ModelEvent) {
         if let ModelEvent::ModelRequestStarted { agent, .. } = event {
-            self.clear_presented(agent);
+            self.start_reply(agent);
         } else if let ModelEvent::Text { agent, text } = event {
             self.show_text(agent, text);
         } else if let ModelEvent::Reasoning { agent, text } = event {
@@ -121,8 +129,8 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
     }
 
     fn on_coordination_event(&mut self, event: &CoordinationEvent) {
-        if let CoordinationEvent::VotesVoided { voters } = event {
-            self.show_void_votes(voters);
+        if let CoordinationEvent::VotesVoided { voters, message } = event {
+            self.show_void_votes(voters, *message);
         } else if let CoordinationEvent::WinnerSelected {
             agent,
             label,
@@ -156,30 +164,48 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
         self.output.line(&[(TextStyle::Faint, &told)]);
     }
 
-    /// Forgets what `agent` presented, because its next request starts.
-    fn clear_presented(&mut self, agent: &AgentId) {
-        if let Some((_, said)) = self.presented_text(agent) {
-            said.clear();
+    /// Starts the next reply of `agent`, if it presents.
+    fn start_reply(&mut self, agent: &AgentId) {
+        if let Some(presentation) = self.presentation_by(agent) {
+            presentation.start_reply();
         }
     }
 
     fn show_text(&mut self, agent: &AgentId, text: &str) {
-        if let Some((_, said)) = self.presented_text(agent) {
-            said.push_str(text);
+        if let Some(presentation) = self.presentation_by(agent) {
+            let is_rendered = presentation.mode == MarkdownMode::Rendered;
+            let lines = presentation.push(text);
+            self.show_presented_lines(&lines);
+            if is_rendered {
+                return;
+            }
         }
         self.append_reply(agent, ReplyTextKind::Text, text);
     }
 
-    /// Starts to collect what `agent` says, if it is shown next to the answer.
+    /// Starts to collect what `agent` says, if it is shown where the answer belongs.
     fn start_presentation(&mut self, agent: &AgentId) {
         if self.output.is_one_terminal() {
-            self.presented = Some((agent.clone(), String::new()));
+            let mode = if self.output.renders_markdown() {
+                MarkdownMode::Rendered
+            } else {
+                MarkdownMode::Source
+            };
+            self.presentation = Some(Presentation::new(agent.clone(), mode));
         }
     }
 
-    /// Returns the collected text of `agent`, if it presents.
-    fn presented_text(&mut self, agent: &AgentId) -> Option<&mut (AgentId, String)> {
-        self.presented.as_mut().filter(|(by, _)| by == agent)
+    /// Returns the presentation, if `agent` presents.
+    fn presentation_by(&mut self, agent: &AgentId) -> Option<&mut Presentation> {
+        let presentation = self.presentation.as_mut();
+        presentation.filter(|presentation| presentation.agent == *agent)
+    }
+
+    fn show_presented_lines(&mut self, lines: &[StyledLine]) {
+        for line in lines {
+            self.activity = DisplayActivity::Shown;
+            self.output.line(&line.to_output());
+        }
     }
 
     /// Shows a message that is not an event.
@@ -297,8 +323,19 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
         self.show_line("commands", style, &text);
     }
 
-    fn show_void_votes(&mut self, voters: &[AgentId]) {
-        let text = format!("{}: new answer", join_with_commas(voters));
+    /// Shows a message of the user to one agent or to all.
+    fn show_user_message(&mut self, to: Option<&AgentId>, text: &str) {
+        let to = to.map_or("all", AgentId::as_str);
+        let text = single_line(text, DEED_CHARS_MAX);
+        self.show_line(&format!("you to {to}"), TextStyle::Strong, &text);
+    }
+
+    fn show_void_votes(&mut self, voters: &[AgentId], message: Option<u32>) {
+        let cause = match message {
+            None => "new answer",
+            Some(_) => "your message",
+        };
+        let text = format!("{}: {cause}", join_with_commas(voters));
         self.show_line("votes void", TextStyle::Faint, &text);
     }
 
@@ -348,6 +385,10 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
     }
 
     fn finish_speech(&mut self, agent: &AgentId) {
+        if let Some(presentation) = self.presentation_by(agent) {
+            let lines = presentation.finish();
+            self.show_presented_lines(&lines);
+        }
         if let Some(mut speech) = self.speech.remove(agent)
             && let Some(line) = speech.lines.finish()
         {
@@ -366,7 +407,7 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
             ReplyTextKind::Text => TextStyle::Plain,
             ReplyTextKind::Reasoning => TextStyle::Faint,
         };
-        if voice == ReplyTextKind::Text && self.presented_text(agent).is_some() {
+        if voice == ReplyTextKind::Text && self.presentation_by(agent).is_some() {
             self.activity = DisplayActivity::Shown;
             self.output.line(&[(style, line)]);
         } else {
@@ -441,9 +482,14 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
     fn show_final_answer(&mut self, content: &str) -> Result<()> {
         self.finish_all_speech();
         self.activity = DisplayActivity::Shown;
-        let presented = self.presented.take();
-        if presented.is_some_and(|(_, said)| said.trim() == content.trim()) {
+        let presentation = self.presentation.take();
+        if presentation.is_some_and(|presentation| presentation.is_answer(content)) {
             return Ok(());
+        }
+        if self.output.renders_markdown() {
+            let lines = answer_lines(content);
+            let mut lines = lines.iter();
+            return lines.try_for_each(|line| self.output.result_line(&line.to_output()));
         }
         let newline = if content.ends_with('\n') { "" } else { "\n" };
         self.output.result(&format!("{content}{newline}"))

@@ -239,6 +239,7 @@ fn the_final_answer_alone_goes_to_standard_output() {
     let (out, err) = shown(&[
         started(),
         Event::Coordination(CoordinationEvent::VotesVoided {
+            message: None,
             voters: vec![id("bob")],
         }),
         Event::Coordination(CoordinationEvent::WinnerSelected {

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::mpsc::Sender;
 
 use crate::agent::budget::AgentBudget;
+use crate::agent::message_reader::MessageReader;
 use crate::agent::recorded_conversation::RecordedConversation;
 use crate::agent::{ModelSession, emit};
 use crate::backend::AvailableModel;
@@ -434,24 +435,33 @@ impl AgentTeam {
 
     /// Fails if an agent could replace the socket of `broker`.
     pub fn protect_socket(&self, broker: &ApprovalBroker) -> Result<()> {
-        if let Some(socket) = broker.socket() {
+        match broker.socket() {
             // A socket cannot be granted itself; its directory can.
-            let holder = socket.parent().unwrap_or_else(AbsPath::top);
-            let real = grants::real_path(&holder)?;
-            let mut grants = self.members.iter().flat_map(|member| &member.grants);
-            let is_open = |grant: &&Grant| {
-                grant.permission == Permission::Write && grant.relative_path(&real).is_some()
-            };
-            if let Some(grant) = grants.find(is_open) {
-                let message = format!(
-                    "agents may write to `{}`, the location of the approval socket",
-                    grant.root
-                );
-                return Err(Error::new(ErrorKind::Config, message)
-                    .with_hint("use a socket in a directory that is not open to them"));
+            Some(socket) => {
+                let holder = socket.parent().unwrap_or_else(AbsPath::top);
+                self.protect_directory(&holder, "the approval socket")
             }
+            None => Ok(()),
         }
-        Ok(())
+    }
+
+    /// Refuses a `directory` that agents may write to: they could act as the user there. `content`
+    /// says what is in it.
+    pub fn protect_directory(&self, directory: &AbsPath, content: &str) -> Result<()> {
+        let real = grants::real_path(directory)?;
+        let mut grants = self.members.iter().flat_map(|member| &member.grants);
+        let is_open = |grant: &&Grant| {
+            grant.permission == Permission::Write && grant.relative_path(&real).is_some()
+        };
+        let Some(grant) = grants.find(is_open) else {
+            return Ok(());
+        };
+        let message = format!(
+            "agents may write to `{}`, the location of {content}",
+            grant.root
+        );
+        Err(Error::new(ErrorKind::Config, message)
+            .with_hint("use a directory that is not open to them"))
     }
 
     /// Removes overlays that are no longer needed. None may be in use.
@@ -726,6 +736,7 @@ impl AgentTeam {
             deadline: None,
             budget: AgentBudget::new(member.id.clone(), line.ledger),
             recorded: line.recorded,
+            messages: line.messages,
             events: line.events,
         };
         mind.load_served_tools();
@@ -761,7 +772,7 @@ pub fn check_command_config(
 }
 
 /// Connection of a conversation to its model, and the channel for its events.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct ModelConnection {
     /// The model, followed by its fallbacks.
     pub models: Vec<AvailableModel>,
@@ -769,6 +780,8 @@ pub struct ModelConnection {
     pub ledger: Arc<Mutex<BudgetLedger>>,
     /// The recorded part of it, in a resumed run.
     pub recorded: Option<RecordedConversation>,
+    /// The messages of the user.
+    pub messages: MessageReader,
     /// The event channel.
     pub events: Sender<Event>,
 }

@@ -8,7 +8,7 @@ use crate::cli::dashboard::cell_text::{clean_line, format_clock, wrapped_lines};
 use crate::cli::dashboard::scene::Scene;
 use crate::cli::dashboard::view_state::ViewState;
 use crate::cli::dashboard::views::agent_lines::state_line;
-use crate::cli::output::{StyledLine, TextStyle};
+use crate::cli::output::{StyledRow, TextStyle};
 use crate::cli::render::event_lines::usage_text;
 use crate::run_view::agent::AgentView;
 use crate::run_view::transcript::{EntryKind, TranscriptEntry};
@@ -95,14 +95,14 @@ pub(in crate::cli::dashboard) fn find_older(
     Some(offset.saturating_sub(height / 2))
 }
 
-fn contains(line: &StyledLine, text: &str) -> bool {
+fn contains(line: &StyledRow, text: &str) -> bool {
     let whole: String = line.iter().map(|(_, piece)| piece.as_str()).collect();
     !text.is_empty() && whole.to_lowercase().contains(&text.to_lowercase())
 }
 
 /// The end of a transcript in rows.
 struct TranscriptRows {
-    lines: Vec<StyledLine>,
+    lines: Vec<StyledRow>,
     extent: RowsExtent,
 }
 
@@ -143,7 +143,7 @@ impl TranscriptRows {
     }
 }
 
-fn entry_lines(entry: &TranscriptEntry, state: &ViewState, width: u16) -> Vec<StyledLine> {
+fn entry_lines(entry: &TranscriptEntry, state: &ViewState, width: u16) -> Vec<StyledRow> {
     let is_folded = match entry.kind {
         EntryKind::Reasoning => state.folds_reasoning,
         EntryKind::Result | EntryKind::Failure => state.folds_results,

@@ -3,10 +3,10 @@
 
 use crate::check_results::CheckVerdict;
 use crate::cli::dashboard::cell_text::{clean_line, format_short};
-use crate::cli::output::{StyledLine, TextStyle};
+use crate::cli::output::{StyledRow, TextStyle};
 use crate::run_view::RunView;
-use crate::run_view::agent::{AgentActivity, AgentView, CallOutcome, CallView};
-use crate::run_view::ballot::AnswerView;
+use crate::run_view::agent::{AgentActivity, AgentView, ToolCallOutcome, ToolCallView};
+use crate::run_view::ballot::BallotAnswer;
 
 /// The state of an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,13 +46,13 @@ pub(super) fn agent_state(agent: &AgentView, now_ms: u64) -> AgentState {
 }
 
 /// Returns the current answer of `agent`, if it has one.
-pub(super) fn current_answer<'r>(run: &'r RunView, agent: &AgentView) -> Option<&'r AnswerView> {
+pub(super) fn current_answer<'r>(run: &'r RunView, agent: &AgentView) -> Option<&'r BallotAnswer> {
     let mut answers = run.ballot().current_answers();
     answers.find(|answer| answer.agent == agent.id)
 }
 
 /// Returns how many checks an answer passed; `None` if it has no checks.
-pub(super) fn checks_text(answer: &AnswerView) -> Option<(TextStyle, String)> {
+pub(super) fn checks_text(answer: &BallotAnswer) -> Option<(TextStyle, String)> {
     let checks = &answer.checks.as_ref()?.checks;
     if checks.is_empty() {
         return None;
@@ -68,7 +68,7 @@ pub(super) fn checks_text(answer: &AnswerView) -> Option<(TextStyle, String)> {
 }
 
 /// Returns the state of `agent` with its sign, and its answer, vote and checks.
-pub(super) fn state_line(run: &RunView, agent: &AgentView, now_ms: u64) -> StyledLine {
+pub(super) fn state_line(run: &RunView, agent: &AgentView, now_ms: u64) -> StyledRow {
     let state = agent_state(agent, now_ms);
     let mut line = vec![(state.style, format!("{} {}", state.sign, state.text))];
     if agent.activity != AgentActivity::Idle {
@@ -85,7 +85,7 @@ pub(super) fn state_line(run: &RunView, agent: &AgentView, now_ms: u64) -> Style
 }
 
 /// Returns a tool call with its outcome.
-pub(super) fn call_line(call: &CallView) -> StyledLine {
+pub(super) fn call_line(call: &ToolCallView) -> StyledRow {
     let tool = clean_line(&call.tool);
     let elapsed = call
         .elapsed_ms
@@ -93,19 +93,19 @@ pub(super) fn call_line(call: &CallView) -> StyledLine {
     let elapsed = elapsed.unwrap_or_default();
     let arguments = clean_line(&call.arguments);
     match &call.outcome {
-        CallOutcome::Running => vec![(TextStyle::Plain, format!("> {tool} {arguments}"))],
-        CallOutcome::Succeeded { .. } => vec![
+        ToolCallOutcome::Running => vec![(TextStyle::Plain, format!("> {tool} {arguments}"))],
+        ToolCallOutcome::Succeeded { .. } => vec![
             (TextStyle::Plain, format!("+ {tool}")),
             (TextStyle::Faint, format!("{elapsed}  {arguments}")),
         ],
-        CallOutcome::Failed { summary } => vec![
+        ToolCallOutcome::Failed { summary } => vec![
             (TextStyle::Warn, format!("! {tool} failed")),
             (
                 TextStyle::Faint,
                 format!("{elapsed}  {}", clean_line(summary)),
             ),
         ],
-        CallOutcome::Denied { reason, rule } => {
+        ToolCallOutcome::Denied { reason, rule } => {
             let rule = rule.as_ref().map(|rule| format!(" [{}]", clean_line(rule)));
             let rule = rule.unwrap_or_default();
             vec![

@@ -3,13 +3,14 @@
 use ratatui_core::layout::Rect;
 
 use crate::cli::dashboard::canvas::Canvas;
-use crate::cli::dashboard::cell_text::wrapped_lines;
 use crate::cli::dashboard::scene::Scene;
 use crate::cli::dashboard::views::agent_lines::checks_text;
 use crate::cli::dashboard::views::ballot::votes_text;
 use crate::cli::dashboard::views::{draw_from_top, split_columns};
-use crate::cli::output::{StyledLine, TextStyle};
-use crate::run_view::ballot::AnswerView;
+use crate::cli::markdown_lines::{StyledLine, markdown_lines};
+use crate::cli::output::{StyledRow, TextStyle};
+use crate::markdown::parse;
+use crate::run_view::ballot::BallotAnswer;
 use crate::text::join_with_commas;
 
 /// Minimum width of an answer.
@@ -24,7 +25,7 @@ pub(in crate::cli::dashboard) fn draw(
     area: Rect,
 ) -> usize {
     let final_answer = scene.run.delivery().answer.as_deref();
-    let answers: Vec<&AnswerView> = scene.run.ballot().current_answers().collect();
+    let answers: Vec<&BallotAnswer> = scene.run.ballot().current_answers().collect();
     if answers.is_empty() {
         let none = vec![(TextStyle::Faint, " no answer yet".to_owned())];
         canvas.line(area, area.y, &none);
@@ -34,7 +35,7 @@ pub(in crate::cli::dashboard) fn draw(
     let last = answers.len().saturating_sub(columns);
     let first = scene.state.answer.min(last);
     let shown = answers.iter().enumerate().skip(first).take(columns);
-    let shown: Vec<(usize, &&AnswerView)> = shown.collect();
+    let shown: Vec<(usize, &&BallotAnswer)> = shown.collect();
     let mut scroll_max = 0;
     for ((index, answer), column) in shown.iter().zip(split_columns(area, shown.len())) {
         let agent = scene.run.agent_index(&answer.agent).unwrap_or_default();
@@ -62,7 +63,8 @@ pub(in crate::cli::dashboard) fn draw(
         }
         let end = content.floor_char_boundary(ANSWER_BYTES_MAX);
         let content = content.get(..end).unwrap_or_default();
-        lines.extend(wrapped_lines(content, "", TextStyle::Plain, inside.width));
+        let rows = markdown_lines(&parse(content), usize::from(inside.width));
+        lines.extend(rows.iter().map(row_of));
         let room = draw_from_top(canvas, inside, &lines, scene.state.scroll);
         scroll_max = scroll_max.max(room);
     }
@@ -70,7 +72,7 @@ pub(in crate::cli::dashboard) fn draw(
 }
 
 /// Returns the votes for an answer, its checks, and who has seen it.
-fn facts(scene: &Scene<'_>, answer: &AnswerView) -> StyledLine {
+fn facts(scene: &Scene<'_>, answer: &BallotAnswer) -> StyledRow {
     let ballot = scene.run.ballot();
     let mut line = vec![(TextStyle::Plain, votes_text(ballot, answer))];
     if let Some((style, checks)) = checks_text(answer) {
@@ -85,4 +87,12 @@ fn facts(scene: &Scene<'_>, answer: &AnswerView) -> StyledLine {
         line.push((TextStyle::Faint, format!("  seen by {seen}")));
     }
     line
+}
+
+/// Returns a line of rendered Markdown as a row.
+fn row_of(line: &StyledLine) -> StyledRow {
+    let pieces = line.to_output().into_iter();
+    pieces
+        .map(|(style, text)| (style, text.to_owned()))
+        .collect()
 }

@@ -2,15 +2,15 @@
 
 use crate::cli::dashboard::cell_text::clean_line;
 use crate::cli::dashboard::scene::Scene;
-use crate::cli::output::{StyledLine, TextStyle};
-use crate::run_view::ballot::{AnswerView, BallotView};
+use crate::cli::output::{StyledRow, TextStyle};
+use crate::run_view::ballot::{BallotAnswer, BallotView};
 use crate::text::count_noun;
 
 /// Returns the ballot in one row.
-pub(in crate::cli::dashboard) fn strip(scene: &Scene<'_>) -> StyledLine {
+pub(in crate::cli::dashboard) fn strip(scene: &Scene<'_>) -> StyledRow {
     let ballot = scene.run.ballot();
     if ballot.answers.is_empty() {
-        return StyledLine::new();
+        return StyledRow::new();
     }
     let mut line = vec![(TextStyle::Strong, " ballot".to_owned())];
     if let Some(winner) = &ballot.winner {
@@ -38,7 +38,7 @@ pub(in crate::cli::dashboard) fn strip(scene: &Scene<'_>) -> StyledLine {
 }
 
 /// Returns the number of votes that count for an answer, in words.
-pub(super) fn votes_text(ballot: &BallotView, answer: &AnswerView) -> String {
+pub(super) fn votes_text(ballot: &BallotView, answer: &BallotAnswer) -> String {
     let votes = ballot.current_votes();
     let votes = votes.filter(|vote| vote.label == answer.label).count();
     count_noun(votes, "vote")

@@ -8,7 +8,7 @@ use crate::cli::dashboard::cell_text::clean_line;
 use crate::cli::dashboard::delivery_review::DeliveryReview;
 use crate::cli::dashboard::scene::Scene;
 use crate::cli::dashboard::views::draw_from_top;
-use crate::cli::output::{StyledLine, TextStyle};
+use crate::cli::output::{StyledRow, TextStyle};
 use crate::cli::render::event_lines::delivery_outcome;
 use crate::text::escape_name;
 
@@ -82,7 +82,7 @@ fn split(area: Rect, files: usize) -> (Rect, Rect) {
     (Rect { height, ..area }, diff)
 }
 
-fn outcome_lines(scene: &Scene<'_>) -> Vec<StyledLine> {
+fn outcome_lines(scene: &Scene<'_>) -> Vec<StyledRow> {
     let delivery = scene.run.delivery();
     let mut lines = Vec::new();
     match &delivery.rows {

@@ -7,7 +7,7 @@ use crate::cli::dashboard::cell_text::{clean_line, format_count};
 use crate::cli::dashboard::scene::Scene;
 use crate::cli::dashboard::views::draw_from_top;
 use crate::cli::dashboard::views::overview::pad;
-use crate::cli::output::{StyledLine, TextStyle};
+use crate::cli::output::{StyledRow, TextStyle};
 use crate::permissions::grant::Phase;
 use crate::spending::totals::RequestTotals;
 
@@ -24,7 +24,7 @@ pub(in crate::cli::dashboard) fn draw(
     draw_from_top(canvas, area, &lines(scene), scene.state.scroll)
 }
 
-fn lines(scene: &Scene<'_>) -> Vec<StyledLine> {
+fn lines(scene: &Scene<'_>) -> Vec<StyledRow> {
     let titles = ["requests", "read", "cached", "written", "cost"];
     let names = format!(
         " {}{}{}",
@@ -65,7 +65,7 @@ fn lines(scene: &Scene<'_>) -> Vec<StyledLine> {
     lines
 }
 
-fn limit_lines(scene: &Scene<'_>) -> Vec<StyledLine> {
+fn limit_lines(scene: &Scene<'_>) -> Vec<StyledRow> {
     let limits = scene.limits;
     let cost = limits.cost.map(|max| format!(" limit: ${max}"));
     let tokens = limits.tokens.map(|max| format!(" limit: {max} tokens"));

@@ -8,7 +8,7 @@ use crate::cli::dashboard::key_lines::{
 };
 use crate::cli::dashboard::scene::Scene;
 use crate::cli::dashboard::views::draw_from_top;
-use crate::cli::output::{StyledLine, TextStyle};
+use crate::cli::output::{StyledRow, TextStyle};
 
 /// The signs of agents and of their calls.
 const SIGNS: [KeyHelp; 6] = [
@@ -29,7 +29,7 @@ pub(in crate::cli::dashboard) fn draw(
     draw_from_top(canvas, area, &lines(), scene.state.scroll)
 }
 
-fn lines() -> Vec<StyledLine> {
+fn lines() -> Vec<StyledRow> {
     let sections: [(&str, &[KeyHelp]); 6] = [
         ("Views", &VIEW_KEYS),
         ("Everywhere", &GENERAL_KEYS),

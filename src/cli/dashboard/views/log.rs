@@ -6,9 +6,10 @@ use crate::cli::dashboard::canvas::Canvas;
 use crate::cli::dashboard::cell_text::{clean_line, format_clock};
 use crate::cli::dashboard::scene::Scene;
 use crate::cli::dashboard::story::StoryEvent;
-use crate::cli::output::{StyledLine, TextStyle};
+use crate::cli::output::{StyledRow, TextStyle};
 use crate::cli::render::event_lines::event_line;
 use crate::event::{CoordinationEvent, Event, PipelineEvent, RunEvent};
+use crate::id::AgentId;
 use crate::text::join_with_commas;
 
 /// Draws the log.
@@ -21,7 +22,7 @@ pub(in crate::cli::dashboard) fn draw(
     let needed = scene.state.scroll.saturating_add(height);
     let from_end = scene.story.events().rev();
     let from_end = from_end.filter_map(|event| log_line(scene, event));
-    let mut lines: Vec<StyledLine> = from_end.take(needed.saturating_add(1)).collect();
+    let mut lines: Vec<StyledRow> = from_end.take(needed.saturating_add(1)).collect();
     let is_all = lines.len() <= needed;
     lines.truncate(needed);
     lines.reverse();
@@ -40,7 +41,7 @@ pub(in crate::cli::dashboard) fn draw(
     scroll_max
 }
 
-fn log_line(scene: &Scene<'_>, entry: &StoryEvent) -> Option<StyledLine> {
+fn log_line(scene: &Scene<'_>, entry: &StoryEvent) -> Option<StyledRow> {
     let elapsed_ms = u64::try_from(entry.elapsed.as_millis()).unwrap_or(u64::MAX);
     let time = (TextStyle::Faint, format!(" {} ", format_clock(elapsed_ms)));
     if let (Some(agent), Some((style, verb, rest))) =
@@ -71,7 +72,11 @@ fn run_line(event: &Event) -> Option<(TextStyle, String)> {
         Event::Run(RunEvent::RunEnded { summary, .. }) => {
             (TextStyle::Strong, format!("ended: {summary}"))
         }
-        Event::Coordination(CoordinationEvent::VotesVoided { voters }) => {
+        Event::Run(RunEvent::UserMessage { agent, text, .. }) => {
+            let to = agent.as_ref().map_or("all", AgentId::as_str);
+            (TextStyle::Strong, format!("you to {to}: {text}"))
+        }
+        Event::Coordination(CoordinationEvent::VotesVoided { voters, .. }) => {
             let voters = join_with_commas(voters);
             (TextStyle::Faint, format!("votes void: {voters}"))
         }

@@ -4,7 +4,7 @@
 use ratatui_core::layout::Rect;
 
 use crate::cli::dashboard::canvas::Canvas;
-use crate::cli::output::StyledLine;
+use crate::cli::output::StyledRow;
 
 pub(super) mod agent;
 pub(super) mod agent_lines;
@@ -19,12 +19,7 @@ pub(super) mod timeline;
 pub(super) mod votes;
 
 /// Draws `lines` from the row `scroll` on. Returns how far they can be scrolled.
-fn draw_from_top(
-    canvas: &mut Canvas<'_>,
-    area: Rect,
-    lines: &[StyledLine],
-    scroll: usize,
-) -> usize {
+fn draw_from_top(canvas: &mut Canvas<'_>, area: Rect, lines: &[StyledRow], scroll: usize) -> usize {
     let scroll_max = lines.len().saturating_sub(usize::from(area.height));
     let shown = lines.get(scroll.min(scroll_max)..).unwrap_or_default();
     canvas.lines(area, shown);

@@ -12,7 +12,7 @@ use crate::cli::dashboard::views::agent_lines::{
     agent_state, call_line, checks_text, current_answer, state_line,
 };
 use crate::cli::dashboard::views::{split_columns, split_rows};
-use crate::cli::output::{StyledLine, TextStyle};
+use crate::cli::output::{StyledRow, TextStyle};
 use crate::run_view::agent::AgentView;
 
 /// Minimum width of a cell.
@@ -112,7 +112,7 @@ fn draw_cell(
 }
 
 /// Returns the last rows of what `agent` says.
-fn speech_lines(agent: &AgentView, rows: u16, width: u16) -> Vec<StyledLine> {
+fn speech_lines(agent: &AgentView, rows: u16, width: u16) -> Vec<StyledRow> {
     let style = if agent.speech.kind == Some("reasoning") {
         TextStyle::Faint
     } else {
@@ -177,7 +177,7 @@ fn draw_table(scene: &Scene<'_>, canvas: &mut Canvas<'_>, area: Rect) -> usize {
     last
 }
 
-fn agent_row(scene: &Scene<'_>, index: usize, agent: &AgentView, width: u16) -> StyledLine {
+fn agent_row(scene: &Scene<'_>, index: usize, agent: &AgentView, width: u16) -> StyledRow {
     let state = agent_state(agent, scene.now_ms);
     let label = |label: Option<crate::id::AnswerLabel>| {
         let text = label.map(|label| label.to_string());
@@ -210,7 +210,7 @@ fn agent_row(scene: &Scene<'_>, index: usize, agent: &AgentView, width: u16) -> 
 }
 
 /// Returns the columns of a row that a screen of this width has, each as wide as its column.
-fn table_row(width: u16, cells: Vec<(TextStyle, String)>) -> StyledLine {
+fn table_row(width: u16, cells: Vec<(TextStyle, String)>) -> StyledRow {
     let columns_shown = TABLE.iter().zip(cells);
     let shown = columns_shown.filter(|((_, _, from), _)| width >= *from);
     shown

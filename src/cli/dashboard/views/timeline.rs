@@ -7,7 +7,7 @@ use crate::cli::dashboard::cell_text::format_clock;
 use crate::cli::dashboard::scene::Scene;
 use crate::cli::dashboard::views::draw_from_top;
 use crate::cli::dashboard::views::overview::pad;
-use crate::cli::output::{StyledLine, TextStyle};
+use crate::cli::output::{StyledRow, TextStyle};
 use crate::run_view::timeline::{SpanKind, TimelineLane};
 
 /// Width of the names of agents.
@@ -24,7 +24,7 @@ pub(in crate::cli::dashboard) fn draw(
     draw_from_top(canvas, area, &lines(scene, area.width), scene.state.scroll)
 }
 
-fn lines(scene: &Scene<'_>, width: u16) -> Vec<StyledLine> {
+fn lines(scene: &Scene<'_>, width: u16) -> Vec<StyledRow> {
     let width = usize::from(width).saturating_sub(NAME_WIDTH.saturating_add(2));
     let width = width.max(LANE_WIDTH_MIN);
     let end_ms = scene.now_ms.max(1);
@@ -60,7 +60,7 @@ fn sign(kind: SpanKind) -> (char, TextStyle, u8) {
     }
 }
 
-fn lane_pieces(lane: &TimelineLane, width: usize, end_ms: u64) -> StyledLine {
+fn lane_pieces(lane: &TimelineLane, width: usize, end_ms: u64) -> StyledRow {
     let mut cells: Vec<Option<SpanKind>> = vec![None; width];
     let last = u64::try_from(width.saturating_sub(1)).unwrap_or_default();
     let place = |ms: u64| {
@@ -76,7 +76,7 @@ fn lane_pieces(lane: &TimelineLane, width: usize, end_ms: u64) -> StyledLine {
             }
         }
     }
-    let mut pieces = StyledLine::new();
+    let mut pieces = StyledRow::new();
     for cell in cells {
         let (sign, style) = cell.map_or((' ', TextStyle::Plain), |kind| {
             let (sign, style, _) = sign(kind);

@@ -8,7 +8,7 @@ use crate::cli::dashboard::scene::Scene;
 use crate::cli::dashboard::views::agent_lines::checks_text;
 use crate::cli::dashboard::views::ballot::votes_text;
 use crate::cli::dashboard::views::draw_from_top;
-use crate::cli::output::{StyledLine, TextStyle};
+use crate::cli::output::{StyledRow, TextStyle};
 
 /// Indentation of a reason.
 const INDENT: &str = "     ";
@@ -22,7 +22,7 @@ pub(in crate::cli::dashboard) fn draw(
     draw_from_top(canvas, area, &lines(scene, area.width), scene.state.scroll)
 }
 
-fn lines(scene: &Scene<'_>, width: u16) -> Vec<StyledLine> {
+fn lines(scene: &Scene<'_>, width: u16) -> Vec<StyledRow> {
     let ballot = scene.run.ballot();
     let name = |agent| {
         let index = scene.run.agent_index(agent).unwrap_or_default();

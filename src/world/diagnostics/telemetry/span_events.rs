@@ -58,6 +58,9 @@ fn describe_run_event(event: &RunEvent, words: &ContentFilter) -> Option<NamedAt
     } else if let RunEvent::AttemptRestarted { reason, .. } = event {
         let reason = reason_attribute(words, reason);
         Some(("massgen.restart", reason.into_iter().collect()))
+    } else if let RunEvent::UserMessagesShown { numbers, .. } = event {
+        let numbers = attribute("massgen.messages", join_with_commas(numbers));
+        Some(("massgen.user_messages", vec![numbers]))
     } else {
         None
     }

@@ -15,14 +15,14 @@ use crate::world::store::records::record_errors::RecordErrors;
 use crate::world::store::records::record_paths::STATUS;
 use crate::world::store::records::record_writer::RecordWriter;
 use crate::world::store::records::status::{self, StatusContext};
-use crate::world::store::records::view::RunView;
+use crate::world::store::records::view::AttemptProgress;
 use crate::world::store::redact::Redactor;
 use crate::world::sys::state_files::{clear, dir};
 
 /// The state of one attempt and its record files.
 #[derive(Debug)]
 pub(crate) struct AttemptRecord {
-    pub(crate) view: RunView,
+    pub(crate) view: AttemptProgress,
     pub(crate) outputs: AgentOutputs,
     history: CoordinationHistory,
     filing: RecordWriter,
@@ -35,7 +35,7 @@ pub(crate) struct AttemptRecord {
 impl AttemptRecord {
     /// Creates the records in the existing directory `dir`.
     pub(crate) fn open(
-        view: RunView,
+        view: AttemptProgress,
         dir: AbsPath,
         redactor: &Redactor,
         faults: &mut RecordErrors,

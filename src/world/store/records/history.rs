@@ -8,7 +8,7 @@ use crate::event::{CoordinationEvent, DeliveryEvent, Event, RunEvent};
 use crate::id::AgentId;
 use crate::text::{count_noun, join_with_commas, single_line};
 use crate::world::io::clock::LocalDateTime;
-use crate::world::store::records::view::RunView;
+use crate::world::store::records::view::AttemptProgress;
 
 /// An event of a coordination.
 #[derive(Debug, Serialize)]
@@ -46,7 +46,7 @@ impl CoordinationHistory {
     }
 
     /// Returns the content of `coordination_events.json`.
-    pub(crate) fn json(&self, view: &RunView) -> Value {
+    pub(crate) fn json(&self, view: &AttemptProgress) -> Value {
         let last = self.happenings.last();
         let ended = last.filter(|last| last.event_type == "session_end");
         json!({
@@ -117,6 +117,10 @@ fn describe_run_event(event: &RunEvent) -> Option<(&'static str, String)> {
         ("commands", by.to_string())
     } else if let RunEvent::CoordinationStopped { .. } = event {
         ("cut_short", String::new())
+    } else if let RunEvent::UserMessage { text, .. } = event {
+        ("user_message", text.to_string())
+    } else if let RunEvent::UserMessagesShown { numbers, .. } = event {
+        ("user_messages_shown", join_with_commas(numbers))
     } else if let RunEvent::Warning { message } = event {
         ("warning", message.clone())
     } else if let RunEvent::RunEnded { summary, .. } = event {
@@ -131,7 +135,7 @@ fn describe_coordination_event(event: &CoordinationEvent) -> Option<(&'static st
         ("new_answer", label.to_string())
     } else if let CoordinationEvent::Voted { label, reason, .. } = event {
         ("vote_cast", format!("for {label}: {reason}"))
-    } else if let CoordinationEvent::VotesVoided { voters } = event {
+    } else if let CoordinationEvent::VotesVoided { voters, .. } = event {
         ("votes_voided", join_with_commas(voters))
     } else if let CoordinationEvent::SubmissionRejected { reason, .. } = event {
         ("refused", reason.clone())

@@ -23,7 +23,7 @@ use crate::world::store::records::record_paths::{
 use crate::world::store::records::replay_manifest::ReplayManifest;
 use crate::world::store::records::replies::ReplyRecorder;
 use crate::world::store::records::status::StatusContext;
-use crate::world::store::records::view::RunView;
+use crate::world::store::records::view::AttemptProgress;
 use crate::world::store::redact::Redactor;
 use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::file::{self, FileDurability};
@@ -159,7 +159,7 @@ impl Recorder {
     }
 
     /// Returns the state of the current attempt.
-    pub fn view(&self) -> Option<&RunView> {
+    pub fn view(&self) -> Option<&AttemptProgress> {
         self.attempt.as_ref().map(|attempt| &attempt.view)
     }
 
@@ -212,7 +212,7 @@ impl Recorder {
             attempt,
         }) = event
         {
-            let mut view = RunView::new(Arc::clone(question), agents, *attempt, at.clone());
+            let mut view = AttemptProgress::new(Arc::clone(question), agents, *attempt, at.clone());
             if let Some(earlier) = &mut self.attempt {
                 view.spent = std::mem::take(&mut earlier.view.spent);
             }
@@ -222,7 +222,7 @@ impl Recorder {
 
     /// Creates the records of an attempt; in the turn's directory if the attempt's cannot be
     /// created.
-    fn open_attempt(&mut self, view: RunView) {
+    fn open_attempt(&mut self, view: AttemptProgress) {
         let dir = self
             .places
             .begin_attempt(view.attempt)

@@ -9,7 +9,7 @@ use crate::path::AbsPath;
 use crate::text::escape_json;
 use crate::world::io::clock::LocalDateTime;
 use crate::world::store::records::record_paths::FINAL;
-use crate::world::store::records::view::{RunView, ValidVote};
+use crate::world::store::records::view::{AttemptProgress, ValidVote};
 use crate::world::store::redact::Redactor;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
 use crate::world::sys::state_files::file::{self, FileDurability};
@@ -91,7 +91,7 @@ impl RecordWriter {
         voter: &AgentId,
         at: &LocalDateTime,
         vote: &ValidVote,
-        view: &RunView,
+        view: &AttemptProgress,
     ) -> Result<()> {
         let place = format!("{voter}/{}", at.name_format());
         let path = format!("{place}/vote.json");
@@ -130,7 +130,12 @@ impl RecordWriter {
 }
 
 /// Returns the content of `vote.json`.
-fn vote_record(voter: &AgentId, vote: &ValidVote, view: &RunView, at: &LocalDateTime) -> Value {
+fn vote_record(
+    voter: &AgentId,
+    vote: &ValidVote,
+    view: &AttemptProgress,
+    at: &LocalDateTime,
+) -> Value {
     let number = |agent: &AgentId| view.seats.get(agent).map(|seat| seat.number.to_string());
     let answered = view.seats.iter().filter(|(_, seat)| seat.answer_count > 0);
     let (options, options_anon): (Vec<_>, Vec<_>) = answered

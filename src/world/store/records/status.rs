@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::spending::totals::{RequestTotals, UsageKey};
 use crate::world::io::clock::LocalDateTime;
-use crate::world::store::records::view::{AgentView, RunView};
+use crate::world::store::records::view::{AgentProgress, AttemptProgress};
 use crate::world::store::redact::Redactor;
 
 /// How many characters of the final answer are shown.
@@ -26,7 +26,7 @@ pub(crate) struct StatusContext<'a> {
 }
 
 /// Returns the content of `status.json`.
-pub(crate) fn status(view: &RunView, frame: StatusContext<'_>) -> Value {
+pub(crate) fn status(view: &AttemptProgress, frame: StatusContext<'_>) -> Value {
     let agents: Map<String, Value> = view
         .seats
         .iter()
@@ -90,7 +90,7 @@ fn model_usage(post: &UsageKey, spent: &RequestTotals) -> Value {
 }
 
 fn agent_status(
-    seat: &AgentView,
+    seat: &AgentProgress,
     spent: RequestTotals,
     tool_calls: u64,
     redactor: &Redactor,

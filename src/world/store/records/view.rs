@@ -16,7 +16,7 @@ use crate::world::io::clock::LocalDateTime;
 
 /// One attempt of a run, as far as its events show.
 #[derive(Clone, Debug)]
-pub struct RunView {
+pub struct AttemptProgress {
     /// The task as the agents read it.
     pub question: Arc<str>,
     /// The number of the attempt, from 1.
@@ -24,7 +24,7 @@ pub struct RunView {
     /// When it began.
     pub started: LocalDateTime,
     /// All agents by id, in the order of their numbers.
-    pub seats: BTreeMap<AgentId, AgentView>,
+    pub seats: BTreeMap<AgentId, AgentProgress>,
     /// The agent that the last event was about.
     pub active: Option<AgentId>,
     /// The winner, once the ballot is closed.
@@ -45,7 +45,7 @@ pub struct RunView {
 
 /// One agent in a run.
 #[derive(Clone, Debug)]
-pub struct AgentView {
+pub struct AgentProgress {
     /// The name by which other agents know it.
     pub number: AgentNumber,
     /// What it is doing.
@@ -101,7 +101,7 @@ impl AgentStatus {
     }
 }
 
-impl AgentView {
+impl AgentProgress {
     fn new(number: AgentNumber) -> Self {
         Self {
             number,
@@ -133,7 +133,7 @@ impl AgentView {
     }
 }
 
-impl RunView {
+impl AttemptProgress {
     /// Returns the state at the beginning of an attempt.
     pub fn new(
         question: Arc<str>,
@@ -146,7 +146,7 @@ impl RunView {
         let seats = sorted
             .into_iter()
             .enumerate()
-            .map(|(index, agent)| (agent, AgentView::new(AgentNumber::from_index(index))))
+            .map(|(index, agent)| (agent, AgentProgress::new(AgentNumber::from_index(index))))
             .collect();
         Self {
             question,
@@ -202,7 +202,7 @@ impl RunView {
     }
 
     fn apply_coordination_event(&mut self, event: &CoordinationEvent) {
-        if let CoordinationEvent::VotesVoided { voters } = event {
+        if let CoordinationEvent::VotesVoided { voters, .. } = event {
             for (agent, seat) in &mut self.seats {
                 if voters.contains(agent) {
                     seat.void_vote();
@@ -225,7 +225,7 @@ impl RunView {
 
     /// Returns the phase as `status.json` names it.
     pub fn phase(&self) -> &'static str {
-        let still_in = |seat: &&AgentView| !seat.status.has_dropped_out();
+        let still_in = |seat: &&AgentProgress| !seat.status.has_dropped_out();
         let mut seats = self.seats.values().filter(still_in).peekable();
         if self.presents {
             "presentation"
@@ -259,7 +259,7 @@ impl RunView {
     }
 }
 
-impl AgentView {
+impl AgentProgress {
     fn apply(&mut self, event: &Event) {
         match event {
             Event::Model(event) => self.apply_model_event(event),
@@ -339,7 +339,7 @@ impl AgentView {
 mod tests {
     use std::sync::Arc;
 
-    use super::RunView;
+    use super::AttemptProgress;
     use crate::error::ExitStatus;
     use crate::event::{CoordinationEvent, DeliveryEvent, Event, RunEvent};
     use crate::id::{AgentId, AgentNumber, AnswerLabel};
@@ -379,7 +379,7 @@ mod tests {
     fn check(events: &[Event], expected: (&str, u32, u32)) {
         let now = clock::now();
         let agents = [agent("b"), agent("a")];
-        let mut view = RunView::new(Arc::from("?"), &agents, 1, now.clone());
+        let mut view = AttemptProgress::new(Arc::from("?"), &agents, 1, now.clone());
         for event in events {
             view.apply(event, &now);
         }
@@ -392,6 +392,7 @@ mod tests {
     fn progress_is_told_and_never_falls() {
         let (a, b) = (answered("a", 0), answered("b", 1));
         let voided = Event::Coordination(CoordinationEvent::VotesVoided {
+            message: None,
             voters: vec![agent("a"), agent("b")],
         });
         let dropped = Event::Coordination(CoordinationEvent::DroppedOut {
@@ -418,7 +419,7 @@ mod tests {
 
     #[test]
     fn agents_are_numbered_by_their_sorted_ids() {
-        let view = RunView::new(Arc::from("?"), &[agent("b"), agent("a")], 1, clock::now());
+        let view = AttemptProgress::new(Arc::from("?"), &[agent("b"), agent("a")], 1, clock::now());
         let numbers: Vec<String> = view
             .seats
             .values()

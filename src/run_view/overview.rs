@@ -8,6 +8,9 @@ use crate::error::ExitStatus;
 use crate::id::AgentId;
 use crate::spending::totals::RequestTotals;
 
+/// Maximum number of messages of the user that are kept; a run takes no more.
+pub const MESSAGES_KEPT_MAX: usize = 256;
+
 /// How far a run is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -40,7 +43,7 @@ impl RunPhase {
 
 /// The run as a whole.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct RunSummary {
+pub struct RunOverview {
     /// The task as the agents read it.
     pub task: Arc<str>,
     /// The agents, in the order of the config.
@@ -61,6 +64,8 @@ pub struct RunSummary {
     pub usage: RequestTotals,
     /// The number of tool calls, without answers and votes.
     pub tool_calls: u64,
+    /// The messages of the user to the agents, at most [`MESSAGES_KEPT_MAX`].
+    pub messages: Vec<SentMessage>,
     /// The first warnings.
     pub warnings: Vec<String>,
     /// The number of warnings after those.
@@ -69,6 +74,19 @@ pub struct RunSummary {
     pub sandbox: Vec<SandboxNote>,
     /// The last progress message of an MCP server.
     pub server_progress: Option<String>,
+}
+
+/// A message of the user.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SentMessage {
+    /// Its number in the run, from 1.
+    pub number: u32,
+    /// The agent that it is for; `None` for all.
+    pub agent: Option<AgentId>,
+    /// The text.
+    pub text: Arc<str>,
+    /// The agents that were shown it, in the order in which they were.
+    pub shown_to: Vec<AgentId>,
 }
 
 /// How the commands of some agents are isolated.
@@ -82,7 +100,7 @@ pub struct SandboxNote {
     pub leaves_open: Vec<String>,
 }
 
-impl RunSummary {
+impl RunOverview {
     /// Starts an attempt.
     pub(super) fn start(&mut self, task: &Arc<str>, agents: &[AgentId], attempt: u32) {
         self.task = Arc::clone(task);
@@ -92,6 +110,27 @@ impl RunSummary {
         self.is_stopped = false;
         self.status = None;
         self.summary = None;
+    }
+
+    /// Adds a message of the user.
+    pub(super) fn add_message(&mut self, number: u32, agent: Option<&AgentId>, text: &Arc<str>) {
+        if self.messages.len() < MESSAGES_KEPT_MAX {
+            self.messages.push(SentMessage {
+                number,
+                agent: agent.cloned(),
+                text: Arc::clone(text),
+                shown_to: Vec::new(),
+            });
+        }
+    }
+
+    /// Marks messages as shown to `agent`.
+    pub(super) fn show_messages(&mut self, agent: &AgentId, numbers: &[u32]) {
+        for message in &mut self.messages {
+            if numbers.contains(&message.number) && !message.shown_to.contains(agent) {
+                message.shown_to.push(agent.clone());
+            }
+        }
     }
 
     /// Adds how commands are isolated; each attempt reports it again.

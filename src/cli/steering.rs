@@ -1,0 +1,138 @@
+//! Messages of the user to the agents of a run that is in progress: from the terminal and from the
+//! directory of `--inbox-dir` to the run.
+
+use std::future::pending;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::agent::user_messages::{
+    MessageRecipient, UserMessage, UserMessageSender, user_message_channel,
+};
+use crate::cli::typed_message::{TypedMessageLine, parse_message};
+use crate::id::AgentId;
+use crate::text::escape_name;
+use crate::world::io::message_inbox::{InboxItem, InboxMessage, MessageInbox};
+use crate::world::io::terminal_input::{TerminalInput, TypedInput};
+
+/// Where messages to a run come from.
+#[derive(Debug)]
+pub(crate) struct SteeringInput {
+    /// Sends them to the run.
+    pub(crate) sender: UserMessageSender,
+    /// The inbox directory, if there is one.
+    pub(crate) inbox: Option<MessageInbox>,
+    /// The terminal, if the user is there.
+    pub(crate) keyboard: Option<TerminalInput>,
+    /// What is being typed.
+    pub(crate) line: TypedMessageLine,
+}
+
+/// What reads the keyboard while a run works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyboardReader {
+    /// The line of messages.
+    MessageLine,
+    /// The dashboard.
+    Dashboard,
+}
+
+impl SteeringInput {
+    /// Creates the input of a run that takes no messages.
+    pub(crate) fn disabled() -> Self {
+        Self {
+            sender: user_message_channel([]).0,
+            inbox: None,
+            keyboard: None,
+            line: TypedMessageLine::default(),
+        }
+    }
+
+    /// Waits for input and sends the message that it completes; returns warnings about what was
+    /// not sent. After `stop` is cancelled, or with another reader, nothing more is read from the
+    /// terminal. Cancel-safe.
+    pub(crate) async fn forward(
+        &mut self,
+        stop: &CancellationToken,
+        reader: KeyboardReader,
+    ) -> Vec<String> {
+        let is_read = reader == KeyboardReader::MessageLine && !stop.is_cancelled();
+        tokio::select! {
+            item = next_item(self.inbox.as_mut()) => match item {
+                InboxItem::Message(message) => self.send_to_targets(message),
+                InboxItem::Warning(warning) => vec![warning],
+            },
+            () = wait_for_keys(self.keyboard.as_mut()), if is_read => {
+                self.read_keys(stop)
+            }
+        }
+    }
+
+    /// Reads what was typed, and sends the line that it completes.
+    fn read_keys(&mut self, stop: &CancellationToken) -> Vec<String> {
+        let Some(keyboard) = self.keyboard.as_mut().filter(|_| !stop.is_cancelled()) else {
+            return Vec::new();
+        };
+        let typed = match keyboard.read() {
+            TypedInput::Line(bytes) | TypedInput::Keys(bytes) => self.line.push(&bytes),
+            TypedInput::Nothing => None,
+            TypedInput::Ended => {
+                self.keyboard = None;
+                None
+            }
+        };
+        let warning = typed.and_then(|line| self.send_line(&line));
+        warning.into_iter().collect()
+    }
+
+    /// Sends a line that the user typed. Returns a warning if it was not sent.
+    pub(crate) fn send_line(&self, line: &str) -> Option<String> {
+        let message = parse_message(line.trim(), self.sender.agents());
+        let refused = self.sender.send(message).err();
+        refused.map(|why| format!("your message was not sent: {why}"))
+    }
+
+    /// Sends a message to each of its recipients.
+    fn send_to_targets(&self, message: InboxMessage) -> Vec<String> {
+        let InboxMessage {
+            content,
+            target_agents,
+            file,
+        } = message;
+        let to_agent = |name: String| {
+            let agent = AgentId::parse(&name);
+            agent
+                .map(MessageRecipient::Agent)
+                .map_err(|error| error.to_string())
+        };
+        let recipients = match target_agents {
+            None => vec![Ok(MessageRecipient::All)],
+            Some(names) => names.into_iter().map(to_agent).collect(),
+        };
+        let sent = recipients.into_iter().map(|to| {
+            let text = content.as_str().into();
+            let message = UserMessage { to: to?, text };
+            self.sender.send(message).map_err(|error| error.to_string())
+        });
+        let refused = sent.filter_map(Result::err);
+        let file = escape_name(&file);
+        refused
+            .map(|why| format!("`{file}` in the inbox was not sent: {}", escape_name(&why)))
+            .collect()
+    }
+}
+
+/// Waits for the next item of the inbox; forever if there is none.
+async fn next_item(inbox: Option<&mut MessageInbox>) -> InboxItem {
+    match inbox {
+        Some(inbox) => inbox.next().await,
+        None => pending().await,
+    }
+}
+
+/// Waits until something is typed; forever if there is no terminal.
+async fn wait_for_keys(keyboard: Option<&mut TerminalInput>) {
+    match keyboard {
+        Some(keyboard) => keyboard.wait().await,
+        None => pending().await,
+    }
+}

@@ -1,0 +1,207 @@
+//! The message that the user types while a run works: edits the line, and finds its recipient.
+//! Pure.
+
+use std::collections::BTreeSet;
+
+use crate::agent::user_messages::{MESSAGE_BYTES_MAX, MessageRecipient, UserMessage};
+use crate::id::AgentId;
+use crate::text::escape_name;
+
+/// Maximum length of the shown end of the line, in characters: with its label it must not wrap.
+const SHOWN_CHARS_MAX: usize = 70;
+/// Keys of a terminal that does not edit the line itself.
+const BACKSPACE: [char; 2] = ['\u{7f}', '\u{8}'];
+const CTRL_U: char = '\u{15}';
+const CTRL_W: char = '\u{17}';
+const ESCAPE: char = '\u{1b}';
+
+/// The line that is being typed.
+#[derive(Debug, Default)]
+pub(crate) struct TypedMessageLine {
+    text: String,
+    /// The beginning of a character that is not complete yet.
+    partial: Vec<u8>,
+    escape: EscapeState,
+}
+
+/// Position in the sequence that a special key sends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum EscapeState {
+    /// Outside of one.
+    #[default]
+    None,
+    /// After the escape character.
+    Begun,
+    /// Among the parameters.
+    Parameters,
+}
+
+impl TypedMessageLine {
+    /// Adds what was typed, and returns the line that it completes. Pasted lines, which arrive
+    /// together, are one message.
+    pub(crate) fn push(&mut self, keys: &[u8]) -> Option<String> {
+        self.partial.extend_from_slice(keys);
+        let bytes = std::mem::take(&mut self.partial);
+        let mut text = String::new();
+        for chunk in bytes.utf8_chunks() {
+            text.push_str(chunk.valid());
+            self.partial = chunk.invalid().to_vec();
+        }
+        // More than the beginning of one character is not text.
+        if self.partial.len() >= 4 {
+            self.partial.clear();
+        }
+        let ends = text.ends_with('\n');
+        for key in text.trim_end_matches('\n').chars() {
+            self.press(key);
+        }
+        let line = ends.then(|| std::mem::take(&mut self.text))?;
+        Some(line.trim().to_owned()).filter(|line| !line.is_empty())
+    }
+
+    fn press(&mut self, key: char) {
+        self.escape = match (self.escape, key) {
+            (EscapeState::None, ESCAPE) => EscapeState::Begun,
+            (EscapeState::None, key) => return self.edit(key),
+            (EscapeState::Begun, '[' | 'O') | (EscapeState::Parameters, '0'..='9' | ';') => {
+                EscapeState::Parameters
+            }
+            (EscapeState::Begun | EscapeState::Parameters, _) => EscapeState::None,
+        };
+    }
+
+    fn edit(&mut self, key: char) {
+        if BACKSPACE.contains(&key) {
+            self.text.pop();
+        } else if key == CTRL_U {
+            self.text.clear();
+        } else if key == CTRL_W {
+            let kept = self.text.trim_end().rfind(char::is_whitespace);
+            self.text
+                .truncate(kept.map_or(0, |at| at.saturating_add(1)));
+        } else if (key == '\n' || key == '\t' || !key.is_control())
+            // One byte more, so that the run refuses it as too long.
+            && self.text.len() <= MESSAGE_BYTES_MAX
+        {
+            self.text.push(key);
+        }
+    }
+
+    /// Returns what is to be shown of the line; `None` if it is empty.
+    pub(crate) fn shown(&self) -> Option<String> {
+        if self.text.is_empty() {
+            return None;
+        }
+        let text = escape_name(&self.text);
+        let hidden = text.chars().count().saturating_sub(SHOWN_CHARS_MAX);
+        let end: String = text.chars().skip(hidden).collect();
+        let mark = if hidden == 0 { "" } else { "…" };
+        Some(format!("you: {mark}{end}"))
+    }
+
+    /// Returns the line that was not completed.
+    pub(crate) fn take_rest(&mut self) -> String {
+        std::mem::take(&mut self.text)
+    }
+}
+
+/// Returns the message that a line expresses: `NAME: text` and `@NAME text` are for one of
+/// `agents`, everything else is for all.
+pub(crate) fn parse_message(line: &str, agents: &BTreeSet<AgentId>) -> UserMessage {
+    let known = |name: &str| {
+        let agent = AgentId::parse(name).ok()?;
+        agents.contains(&agent).then_some(agent)
+    };
+    let with_colon = line.split_once(':');
+    let with_sign = line.strip_prefix('@');
+    let with_sign = with_sign.and_then(|line| line.split_once(char::is_whitespace));
+    let addressed = [with_sign, with_colon].into_iter().flatten();
+    let mut addressed = addressed.filter_map(|(name, text)| {
+        let name = name.strip_suffix(':').unwrap_or(name);
+        Some((known(name)?, text.trim()))
+    });
+    let to_one = addressed.find(|(_, text)| !text.is_empty());
+    let (to, text) = match to_one {
+        Some((agent, text)) => (MessageRecipient::Agent(agent), text),
+        None => (MessageRecipient::All, line),
+    };
+    UserMessage {
+        to,
+        text: text.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_names_its_reader_or_is_for_all() {
+        #[track_caller]
+        fn check(line: &str, to: &str, text: &str) {
+            let agents = ["careful", "fast"].map(|id| AgentId::parse(id).unwrap());
+            let message = parse_message(line, &agents.into());
+            assert_eq!(
+                (message.to.to_string().as_str(), &*message.text),
+                (to, text)
+            );
+        }
+        check("use the parser", "all", "use the parser");
+        check("careful: use it", "careful", "use it");
+        check("@careful use it", "careful", "use it");
+        check("@fast: use it: now", "fast", "use it: now");
+        check("note: use it", "all", "note: use it");
+        check("@src/main.rs is wrong", "all", "@src/main.rs is wrong");
+        check("@careful", "all", "@careful");
+        check("careful:", "all", "careful:");
+        check("be careful: use it", "all", "be careful: use it");
+        check("a/b: x", "all", "a/b: x");
+    }
+
+    #[test]
+    fn keys_edit_the_line() {
+        #[track_caller]
+        fn check(keys: &[&str], expected: Option<&str>, rest: &str) {
+            let mut line = TypedMessageLine::default();
+            let said: Vec<String> = keys
+                .iter()
+                .filter_map(|keys| line.push(keys.as_bytes()))
+                .collect();
+            assert_eq!(said.first().map(String::as_str), expected, "{keys:?}");
+            assert_eq!(line.take_rest(), rest, "{keys:?}");
+        }
+        check(&["he", "llo\n"], Some("hello"), "");
+        check(&["hello"], None, "hello");
+        check(&["hex\u{7f}llo\n"], Some("hello"), "");
+        check(&["no\u{15}yes\n"], Some("yes"), "");
+        check(&["one two\u{17}three\n"], Some("one three"), "");
+        check(&["a\u{1b}[A\u{1b}OP\u{1b}[1;5Cb\u{7}\n"], Some("ab"), "");
+        check(&["\u{1b}", "[", "Ax\n"], Some("x"), "");
+        check(&[" \n", "\n\n", "x"], None, "x");
+        check(&["one\ntwo\n", "three"], Some("one\ntwo"), "three");
+    }
+
+    #[test]
+    fn characters_that_arrive_in_pieces_are_joined() {
+        let mut line = TypedMessageLine::default();
+        let bytes = "zu spät\n".as_bytes();
+        let (first, second) = bytes.split_at(6);
+        assert_eq!(line.push(first), None);
+        assert_eq!(line.push(second), Some("zu spät".to_owned()));
+        assert_eq!(line.push(b"\xff\xff\xff\xffok\n"), Some("ok".to_owned()));
+    }
+
+    #[test]
+    fn the_end_of_a_long_line_is_shown() {
+        let mut line = TypedMessageLine::default();
+        assert_eq!(line.shown(), None);
+        line.push(b"a\nb");
+        assert_eq!(line.shown().as_deref(), Some("you: a\\nb"));
+        line.push("x".repeat(100).as_bytes());
+        let shown = line.shown().unwrap();
+        assert_eq!(shown, format!("you: …{}", "x".repeat(SHOWN_CHARS_MAX)));
+        let long = "x".repeat(MESSAGE_BYTES_MAX * 2);
+        line.push(long.as_bytes());
+        assert_eq!(line.take_rest().len(), MESSAGE_BYTES_MAX + 1);
+    }
+}

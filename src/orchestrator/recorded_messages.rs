@@ -1,0 +1,129 @@
+//! The user's messages in a recorded run: what they were, and before which request of which
+//! conversation each agent read them. Pure, except that each conversation is taken once.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio_util::sync::CancellationToken;
+
+use crate::agent::message_reader::ShownMessages;
+use crate::agent::user_messages::UserMessage;
+use crate::event::{DeliveryEvent, Event, ModelEvent, RunEvent, StopReason};
+use crate::id::AgentId;
+use crate::permissions::grant::Phase;
+
+/// The user's messages of a recorded run.
+#[derive(Debug, Default)]
+pub struct RecordedMessages {
+    /// All of them, in the order of their numbers.
+    pub sent: Vec<RecordedMessage>,
+    /// In a replay, cancelled when the run diverges from the recording: until then agents read only
+    /// what they read in it. In a resumed run each conversation follows its own recording.
+    pub diverged: Option<CancellationToken>,
+    /// What each agent read in each of its conversations.
+    conversations: Mutex<ConversationsByAgent>,
+}
+
+/// The conversations of each agent, in order.
+type ConversationsByAgent = BTreeMap<AgentId, VecDeque<ReadMessages>>;
+
+/// A recorded message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordedMessage {
+    /// The message.
+    pub message: UserMessage,
+    /// Whether an agent has read it.
+    pub was_read: bool,
+}
+
+/// The messages that an agent read in one conversation.
+#[derive(Debug)]
+struct ReadMessages {
+    phase: Phase,
+    /// The number of its replies so far.
+    steps: u32,
+    shown: VecDeque<ShownMessages>,
+}
+
+impl ReadMessages {
+    fn begin(phase: Phase) -> Self {
+        Self {
+            phase,
+            steps: 0,
+            shown: VecDeque::new(),
+        }
+    }
+}
+
+impl RecordedMessages {
+    /// Collects them from `events`.
+    pub fn from_events<'e>(events: impl IntoIterator<Item = &'e Event>) -> Self {
+        let mut sent: Vec<RecordedMessage> = Vec::new();
+        let mut by_agent = ConversationsByAgent::new();
+        let begin = |by_agent: &mut ConversationsByAgent, agent: &AgentId, phase| {
+            let talks = by_agent.entry(agent.clone()).or_default();
+            talks.push_back(ReadMessages::begin(phase));
+        };
+        for event in events {
+            if let Event::Run(RunEvent::RunStarted { agents, .. }) = event {
+                for agent in agents {
+                    begin(&mut by_agent, agent, Phase::Coordination);
+                }
+            } else if let Event::Delivery(DeliveryEvent::FinalStarted { agent }) = event {
+                begin(&mut by_agent, agent, Phase::Final);
+            } else if let Event::Run(RunEvent::UserMessage { agent, text, .. }) = event {
+                let message = UserMessage {
+                    to: agent.clone().into(),
+                    text: Arc::clone(text),
+                };
+                sent.push(RecordedMessage {
+                    message,
+                    was_read: false,
+                });
+            } else if let Event::Run(RunEvent::UserMessagesShown { agent, numbers }) = event
+                && let Some(talk) = by_agent.get_mut(agent).and_then(VecDeque::back_mut)
+            {
+                for number in numbers {
+                    let place = usize::try_from(number.saturating_sub(1));
+                    let read = place.ok().and_then(|place| sent.get_mut(place));
+                    if let Some(read) = read {
+                        read.was_read = true;
+                    }
+                }
+                talk.shown.push_back(ShownMessages {
+                    after_steps: talk.steps,
+                    numbers: numbers.clone(),
+                });
+            } else if let Event::Model(ModelEvent::Replied {
+                agent, calls, stop, ..
+            }) = event
+                && let Some(talk) = by_agent.get_mut(agent).and_then(VecDeque::back_mut)
+            {
+                let is_whole = *stop != StopReason::Paused || !calls.is_empty();
+                talk.steps = talk.steps.saturating_add(u32::from(is_whole));
+            }
+        }
+        Self {
+            sent,
+            diverged: None,
+            conversations: Mutex::new(by_agent),
+        }
+    }
+
+    /// Returns what `agent` read in its next conversation in `phase`.
+    pub fn take(&self, agent: &AgentId, phase: Phase) -> VecDeque<ShownMessages> {
+        let mut by_agent = self
+            .conversations
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let Some(talks) = by_agent.get_mut(agent) else {
+            return VecDeque::new();
+        };
+        while let Some(talk) = talks.pop_front() {
+            if talk.phase == phase {
+                return talk.shown;
+            }
+        }
+        VecDeque::new()
+    }
+}

@@ -1,0 +1,134 @@
+//! What the user types on the terminal while a run works: waits for it without reading it, so that
+//! a question of the run can read its answer itself. It must never read from a terminal whose
+//! foreground job is another one.
+
+use std::io::stdin;
+use std::sync::mpsc as blocking;
+use std::thread;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::getpgrp;
+use rustix::termios::{LocalModes, tcgetattr, tcgetpgrp};
+use tokio::sync::mpsc;
+
+use crate::world::io::terminal_mode::has_input;
+
+/// The largest input that is read at once, in bytes: as much as a terminal buffers of a line.
+const INPUT_BYTES_MAX: usize = 4096;
+
+/// The terminal on standard input, while a run works.
+#[derive(Debug)]
+pub struct TerminalInput {
+    /// Lets the thread wait for input once more.
+    wait: blocking::Sender<()>,
+    available: mpsc::Receiver<()>,
+    /// Ends the thread when it is closed.
+    _stop: OwnedFd,
+}
+
+/// Input from the terminal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TypedInput {
+    /// A line that the terminal itself echoed and edited.
+    Line(Vec<u8>),
+    /// Keys that were not shown.
+    Keys(Vec<u8>),
+    /// Nothing at the moment.
+    Nothing,
+    /// The input has ended, or belongs to another job.
+    Ended,
+}
+
+impl TerminalInput {
+    /// Starts to wait for input; `None` if standard input is not a terminal. A thread waits until
+    /// this is dropped.
+    pub fn start() -> Option<Self> {
+        tcgetattr(stdin()).ok()?;
+        let (stopped, stop) = pipe_with(PipeFlags::CLOEXEC).ok()?;
+        let (wait, waits) = blocking::channel();
+        let (sender, available) = mpsc::channel(1);
+        wait.send(()).ok()?;
+        thread::Builder::new()
+            .spawn(move || {
+                while waits.recv().is_ok() && wait_for_input(&stopped) {
+                    if sender.blocking_send(()).is_err() {
+                        return;
+                    }
+                }
+            })
+            .ok()?;
+        Some(Self {
+            wait,
+            available,
+            _stop: stop,
+        })
+    }
+
+    /// Waits until there is input; forever if there can be none. Cancel-safe, unless it completes:
+    /// then [`TerminalInput::read`] must be called.
+    pub async fn wait(&mut self) {
+        if self.available.recv().await.is_none() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Reads the available input without waiting for more.
+    pub fn read(&mut self) -> TypedInput {
+        let is_foreground = tcgetpgrp(stdin()).is_ok_and(|group| group == getpgrp());
+        let Some(modes) = tcgetattr(stdin()).ok().filter(|_| is_foreground) else {
+            return TypedInput::Ended;
+        };
+        if !has_input(Duration::ZERO) {
+            // A question has read it.
+            return self.wait_again(TypedInput::Nothing);
+        }
+        let mut bytes = [0; INPUT_BYTES_MAX];
+        match rustix::io::read(stdin(), &mut bytes) {
+            Ok(count @ 1..) => {
+                let bytes: Vec<u8> = bytes.into_iter().take(count).collect();
+                self.wait_again(if modes.local_modes.contains(LocalModes::ICANON) {
+                    TypedInput::Line(bytes)
+                } else {
+                    TypedInput::Keys(bytes)
+                })
+            }
+            Err(Errno::INTR) => self.wait_again(TypedInput::Nothing),
+            Ok(_) | Err(_) => TypedInput::Ended,
+        }
+    }
+
+    fn wait_again(&self, input: TypedInput) -> TypedInput {
+        match self.wait.send(()) {
+            Ok(()) => input,
+            Err(_) => TypedInput::Ended,
+        }
+    }
+}
+
+/// Waits until standard input is readable; returns false if `stopped` is closed before.
+fn wait_for_input(stopped: &OwnedFd) -> bool {
+    let input = stdin();
+    loop {
+        let mut waiting = [
+            PollFd::from_borrowed_fd(input.as_fd(), PollFlags::IN),
+            PollFd::new(stopped, PollFlags::IN),
+        ];
+        match poll(&mut waiting, None) {
+            Ok(_) => {
+                let [input, stopped] = &waiting;
+                if !stopped.revents().is_empty() {
+                    return false;
+                }
+                if !input.revents().is_empty() {
+                    return true;
+                }
+            }
+            Err(Errno::INTR) => {}
+            Err(_) => return false,
+        }
+    }
+}

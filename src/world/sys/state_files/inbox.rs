@@ -1,0 +1,252 @@
+//! A directory of the user's in which other programs leave files for massgen: waits for new ones
+//! with inotify, without polling, and reads and removes them. It must never follow a symlink or
+//! block on a pipe.
+#![expect(clippy::disallowed_types, reason = "this is where the disk is")]
+
+use std::collections::BTreeSet;
+use std::fs::{File, Metadata};
+use std::io::{self, ErrorKind, Read};
+use std::mem::MaybeUninit;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::thread;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fd::OwnedFd;
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
+use rustix::fs::{AtFlags, Dir, Mode, OFlags, openat, unlinkat};
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::geteuid;
+use tokio::sync::mpsc;
+
+use crate::path::AbsPath;
+
+/// The size of the buffer for events, which have at most 272 bytes each.
+const EVENTS_BYTES: usize = 4096;
+/// Maximum number of changes that wait to be taken.
+const CHANGES_WAITING_MAX: usize = 64;
+/// The mode bit that lets every user change a directory.
+const EVERYBODY_WRITES: u32 = 0o002;
+
+/// A watched directory. It is opened for each access: the kernel reports its removal only when it is
+/// not open.
+#[derive(Debug)]
+pub(crate) struct InboxDirectory {
+    path: AbsPath,
+    /// Its device and inode.
+    identity: (u64, u64),
+    changes: mpsc::Receiver<io::Result<InboxChange>>,
+    /// Ends the thread that waits for the kernel when it is closed.
+    _stop: OwnedFd,
+}
+
+/// What happened to the directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum InboxChange {
+    /// Files of these names were completely written, or moved there.
+    Added(BTreeSet<String>),
+    /// More files were added than the kernel reports.
+    Overflow,
+    /// It was removed or moved away.
+    Gone,
+}
+
+/// Why other users could leave files in a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum InboxExposure {
+    /// All users may change it.
+    OpenToOthers,
+    /// Another user owns it.
+    OfAnotherUser,
+}
+
+/// Why a file of the directory was not read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum InboxFileError {
+    /// It is not a regular file.
+    #[error("it is a symlink, a directory or a special file; expected a regular file")]
+    NotRegular,
+    /// Another user owns it.
+    #[error("another user owns it")]
+    OfAnotherUser,
+    /// It is too large.
+    #[error("it has more than {0} bytes")]
+    TooLarge(u64),
+    /// It cannot be read.
+    #[error("it cannot be read: {0}")]
+    Unreadable(io::Error),
+}
+
+impl InboxDirectory {
+    /// Watches the directory at `path`. A thread waits for the kernel until this is dropped.
+    pub(crate) fn open(path: &AbsPath) -> io::Result<Result<Self, InboxExposure>> {
+        let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+        let added = WatchFlags::CLOSE_WRITE | WatchFlags::MOVED_TO;
+        let gone = WatchFlags::DELETE_SELF | WatchFlags::MOVE_SELF;
+        let flags = added | gone | WatchFlags::ONLYDIR;
+        inotify::add_watch(&inotify, path.as_path(), flags)?;
+        let found = open_directory(path)?.metadata()?;
+        if let Some(exposure) = find_exposure(&found) {
+            return Ok(Err(exposure));
+        }
+        let (stopped, stop) = pipe_with(PipeFlags::CLOEXEC)?;
+        let (sender, changes) = mpsc::channel(CHANGES_WAITING_MAX);
+        thread::Builder::new().spawn(move || forward_changes(&inotify, &stopped, &sender))?;
+        Ok(Ok(Self {
+            path: path.clone(),
+            identity: identity(&found),
+            changes,
+            _stop: stop,
+        }))
+    }
+
+    /// Waits until files were added, or the directory is gone. Cancel-safe.
+    pub(crate) async fn changed(&mut self) -> io::Result<InboxChange> {
+        let gone = Ok(InboxChange::Gone);
+        self.changes.recv().await.unwrap_or(gone)
+    }
+
+    /// Opens the directory, if it is still the same.
+    fn open_again(&self) -> io::Result<File> {
+        let directory = open_directory(&self.path)?;
+        if identity(&directory.metadata()?) == self.identity {
+            Ok(directory)
+        } else {
+            Err(io::Error::new(ErrorKind::NotFound, "it was replaced"))
+        }
+    }
+
+    /// Returns at most `count_max` of the names that `is_wanted` accepts, sorted.
+    pub(crate) fn names(
+        &self,
+        is_wanted: impl Fn(&str) -> bool,
+        count_max: usize,
+    ) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in Dir::read_from(self.open_again()?)? {
+            let name = entry?.file_name().to_str().map(str::to_owned);
+            names.extend(name.ok().filter(|name| is_wanted(name)));
+        }
+        names.sort();
+        names.truncate(count_max);
+        Ok(names)
+    }
+
+    /// Reads the file `name`; `None` if it does not exist.
+    pub(crate) fn read(
+        &self,
+        name: &str,
+        bytes_max: u64,
+    ) -> Result<Option<Vec<u8>>, InboxFileError> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let directory = self.open_again().map_err(InboxFileError::Unreadable)?;
+        let file = match openat(&directory, name, flags, Mode::empty()) {
+            Ok(file) => File::from(file),
+            Err(Errno::NOENT) => return Ok(None),
+            // A symlink, a socket, or a device without a driver.
+            Err(Errno::LOOP | Errno::NXIO | Errno::NODEV) => {
+                return Err(InboxFileError::NotRegular);
+            }
+            Err(error) => return Err(InboxFileError::Unreadable(error.into())),
+        };
+        let found = file.metadata().map_err(InboxFileError::Unreadable)?;
+        if !found.is_file() {
+            return Err(InboxFileError::NotRegular);
+        }
+        if found.uid() != geteuid().as_raw() {
+            return Err(InboxFileError::OfAnotherUser);
+        }
+        let mut bytes = Vec::new();
+        let read = file
+            .take(bytes_max.saturating_add(1))
+            .read_to_end(&mut bytes)
+            .map_err(InboxFileError::Unreadable)?;
+        if u64::try_from(read).is_ok_and(|read| read <= bytes_max) {
+            Ok(Some(bytes))
+        } else {
+            Err(InboxFileError::TooLarge(bytes_max))
+        }
+    }
+
+    /// Removes the file `name`, or the symlink of this name.
+    pub(crate) fn remove(&self, name: &str) -> io::Result<()> {
+        Ok(unlinkat(self.open_again()?, name, AtFlags::empty())?)
+    }
+}
+
+fn open_directory(path: &AbsPath) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(path.as_path(), flags, Mode::empty())?.into())
+}
+
+fn identity(found: &Metadata) -> (u64, u64) {
+    (found.dev(), found.ino())
+}
+
+/// Sends changes until the directory is gone, nothing receives them, or `stopped` is closed.
+fn forward_changes(
+    inotify: &OwnedFd,
+    stopped: &OwnedFd,
+    changes: &mpsc::Sender<io::Result<InboxChange>>,
+) {
+    loop {
+        let mut waiting = [
+            PollFd::new(inotify, PollFlags::IN),
+            PollFd::new(stopped, PollFlags::IN),
+        ];
+        match poll(&mut waiting, None) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return changes.blocking_send(Err(error.into())).unwrap_or_default(),
+        }
+        let [_, stopped] = &waiting;
+        if !stopped.revents().is_empty() {
+            return;
+        }
+        let change = match read_changes(inotify) {
+            Ok(None) => continue,
+            Ok(Some(change)) => Ok(change),
+            Err(error) => Err(error),
+        };
+        let is_last = !matches!(&change, Ok(InboxChange::Added(_) | InboxChange::Overflow));
+        if changes.blocking_send(change).is_err() || is_last {
+            return;
+        }
+    }
+}
+
+/// Reads all pending events; `None` if there are none.
+fn read_changes(inotify: &OwnedFd) -> io::Result<Option<InboxChange>> {
+    let mut room = [MaybeUninit::uninit(); EVENTS_BYTES];
+    let mut events = Reader::new(inotify, &mut room);
+    let gone =
+        ReadFlags::DELETE_SELF | ReadFlags::MOVE_SELF | ReadFlags::IGNORED | ReadFlags::UNMOUNT;
+    let mut added = BTreeSet::new();
+    loop {
+        match events.next() {
+            Ok(event) if event.events().intersects(gone) => {
+                return Ok(Some(InboxChange::Gone));
+            }
+            Ok(event) if event.events().contains(ReadFlags::QUEUE_OVERFLOW) => {
+                return Ok(Some(InboxChange::Overflow));
+            }
+            Ok(event) => {
+                let name = event.file_name().and_then(|name| name.to_str().ok());
+                added.extend(name.map(str::to_owned));
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                return Ok((!added.is_empty()).then_some(InboxChange::Added(added)));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+fn find_exposure(found: &Metadata) -> Option<InboxExposure> {
+    if found.permissions().mode() & EVERYBODY_WRITES != 0 {
+        Some(InboxExposure::OpenToOthers)
+    } else if found.uid() == geteuid().as_raw() {
+        None
+    } else {
+        Some(InboxExposure::OfAnotherUser)
+    }
+}
