@@ -361,7 +361,7 @@ fn what_is_typed_when_a_question_appears_does_not_answer_it() {
 /// Returns a project whose first agent changes two distant lines and creates a file.
 fn reviewed() -> Project {
     let text = |first: &str, last: &str| {
-        let middle: String = (2..20).map(|line| format!("line {line}\\n")).collect();
+        let middle = "the same\\n".repeat(18);
         format!("{first}\\n{middle}{last}\\n")
     };
     let changed = text("first new", "last new");
