@@ -223,7 +223,7 @@ fn keys_open_views_and_lines() {
 
 #[test]
 fn a_message_to_the_agents_is_written_below_the_views() {
-    let mut terminal = Terminal::open(duo(3000, ""), 80);
+    let mut terminal = Terminal::open(duo(30_000, ""), 80);
     terminal.displays("waits for its model");
     terminal.types("i");
     terminal.displays("to all, or NAME: text > _");
@@ -231,11 +231,14 @@ fn a_message_to_the_agents_is_written_below_the_views() {
     terminal.types("2:");
     terminal.displays("> ben:");
     terminal.types("and small ones\r");
-    terminal.says("done: ");
+    terminal.types("e");
+    terminal.displays("you to ben: and small ones");
+    terminal.types(CTRL_C);
+    terminal.says("ended: ");
     let story = story(&terminal);
     assert!(story.contains("you to all: prefer quiet pets"), "{story}");
     assert!(story.contains("you to ben: and small ones"), "{story}");
-    let _project = terminal.ends(0);
+    let _project = terminal.ends(130);
 }
 
 #[test]
