@@ -10,12 +10,13 @@ use crate::cli::help::{
     APPLY_EXAMPLES, CHECK_EXAMPLES, DIFF_EXAMPLES, DOCKER_EXAMPLES, DOCTOR_EXAMPLES, EXAMPLES,
     EXPLAIN_EXAMPLES, HOOK_EXAMPLES, LOGS_EXAMPLES, MODELS_EXAMPLES, REPLAY_EXAMPLES,
     SANDBOX_EXAMPLES, SCHEMA_EXAMPLES, SELFTEST_EXAMPLES, SESSIONS_EXAMPLES, TOOL_EXAMPLES,
-    UNDO_EXAMPLES,
+    UNDO_EXAMPLES, WEB_EXAMPLES,
 };
 use crate::cli::mcp_arguments::McpCommand;
 use crate::cli::phase_argument::PhaseArgument;
 use crate::cli::pipeline_arguments::PipelineCommand;
 use crate::cli::session_arguments::{InteractiveArguments, SessionArguments};
+use crate::cli::web_arguments::WebArguments;
 use crate::config::rates::RateLimit;
 use crate::config::vendors::VENDORS;
 use crate::config::{retention, size};
@@ -244,6 +245,9 @@ pub(crate) enum CliCommand {
     /// Run massgen as an MCP server for other agents; sign in to MCP servers.
     #[command(subcommand, arg_required_else_help = false)]
     Mcp(McpCommand),
+    /// Show, start and review runs in a page of your browser, served on this machine.
+    #[command(after_help = WEB_EXAMPLES)]
+    Web(WebArguments),
     /// Answer permission hooks of other programs.
     #[command(subcommand, arg_required_else_help = false)]
     Hook(HookCommand),

@@ -25,6 +25,7 @@ use crate::cli::run_observer::RunObserver;
 use crate::cli::steering::SteeringInput;
 use crate::cli::team_file::TeamFile;
 use crate::cli::typed_message::TypedMessageLine;
+use crate::cli::web::page_run::PageRun;
 use crate::config::Config;
 use crate::config::vendors::key_variables;
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
@@ -93,6 +94,8 @@ pub(crate) enum OutputMode<'r> {
     /// External MCP clients, which poll the state of the run. They decide nothing: a delivery that
     /// needs a review is not applied.
     Agents(&'r TrackedRun),
+    /// The person at a web page, who also answers.
+    Page(&'r PageRun),
 }
 
 impl<'r> OutputMode<'r> {
@@ -242,8 +245,11 @@ pub(crate) fn user_interaction(
     reader: &OutputMode<'_>,
     output: &mut CliOutput<'_>,
 ) -> Result<UserInteraction> {
-    let reads_streams = matches!(reader, OutputMode::Streams);
-    let may_ask = person == UserPresence::Present && reads_streams && !arguments.automation;
+    let may_ask = match reader {
+        OutputMode::Streams => person == UserPresence::Present && !arguments.automation,
+        OutputMode::Page(_) => true,
+        OutputMode::Script(_) | OutputMode::Agents(_) => false,
+    };
     let only_asks = matches!(reader, OutputMode::Agents(_));
     let (reviewer, questions) = reviewer_channel();
     let channel = match &arguments.approval_socket {

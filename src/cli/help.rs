@@ -109,6 +109,18 @@ exits when its client closes standard input, and on Ctrl-C. Over HTTP, runs cont
 
 Exit status: 0 success, 2 usage or config, 3 no API key, or something else is missing.";
 
+pub(crate) const WEB_EXAMPLES: &str = "\
+Examples:
+  massgen web
+  massgen web --config team.yaml --config review.yaml
+  massgen web --read-only                      (watch runs that were started in terminals)
+  ssh -L 7801:127.0.0.1:7801 build massgen web --port 7801 --no-browser
+
+The link that it prints works once and for one minute. In a terminal, Enter prints another one.
+The server exits on Ctrl-C; runs that the page started then stop gracefully.
+
+Exit status: 0 success, 2 usage or config, 3 no API key, or something else is missing.";
+
 pub(crate) const LOGIN_EXAMPLES: &str = "\
 Examples:
   massgen mcp login tickets --config team.yaml

@@ -40,6 +40,7 @@ pub mod grants_file;
 mod panic_guard;
 mod help;
 mod hook;
+mod http;
 mod input;
 mod interactive;
 mod interrupts;
@@ -80,6 +81,8 @@ mod typed_message;
 pub mod tool;
 mod command_line;
 mod usage_summary;
+mod web;
+mod web_arguments;
 
 /// Executes the command line of `host` and returns the exit status of the process.
 pub fn run(host: &Host) -> u8 {
@@ -190,6 +193,7 @@ fn execute(
             return gates::run_sandbox(host, &asked, output).map(ProcessStatus::Command);
         }
         Some(CliCommand::Mcp(command)) => run_mcp(host, &command, output)?,
+        Some(CliCommand::Web(asked)) => web::serve::serve_page(host, &asked, output)?,
         Some(CliCommand::Hook(HookCommand::PreToolUse(asked))) => {
             return Ok(ProcessStatus::Command(hook::pre_tool_use(
                 host, &asked, output,

@@ -13,6 +13,7 @@ use crate::cli::output::CliOutput;
 use crate::cli::render::RunRenderer;
 use crate::cli::result_builder::RunStart;
 use crate::cli::run_terminal::RunTerminal;
+use crate::cli::web::page_run::{PageEvents, PageRun};
 use crate::error::Result;
 use crate::event::Event;
 use crate::orchestrator::execution::RunOutputPaths;
@@ -25,6 +26,8 @@ use crate::world::store::redact::Redactor;
 pub(crate) struct RunObserver<'o, 'w> {
     /// The terminal of a person who can be asked.
     terminal: Option<RunTerminal<'o, 'w>>,
+    /// The run of a page whose reader can be asked.
+    page: Option<&'o PageRun>,
     /// All other sinks.
     sinks: Vec<Box<dyn EventSink + 'o>>,
 }
@@ -50,6 +53,13 @@ impl<'o, 'w> RunObserver<'o, 'w> {
                 board.begin(begun, redactor);
                 Self::with_sink(TrackedEvents::new(board, output))
             }
+            OutputMode::Page(run) => {
+                run.begin(begun, redactor)?;
+                Self {
+                    page: Some(run),
+                    ..Self::with_sink(PageEvents::new(run, output))
+                }
+            }
             OutputMode::Streams if arguments.automation => {
                 Self::with_sink(AutomationOutput::new(output, places))
             }
@@ -68,6 +78,7 @@ impl<'o, 'w> RunObserver<'o, 'w> {
     pub(crate) fn with_terminal(terminal: RunTerminal<'o, 'w>) -> Self {
         Self {
             terminal: Some(terminal),
+            page: None,
             sinks: Vec::new(),
         }
     }
@@ -75,6 +86,7 @@ impl<'o, 'w> RunObserver<'o, 'w> {
     fn with_sink(sink: impl EventSink + 'o) -> Self {
         Self {
             terminal: None,
+            page: None,
             sinks: vec![Box::new(sink)],
         }
     }
@@ -122,6 +134,11 @@ impl<'o, 'w> RunObserver<'o, 'w> {
         self.terminal
             .as_ref()
             .is_some_and(RunTerminal::has_dashboard)
+    }
+
+    /// Returns the run of the page whose reader can be asked.
+    pub(crate) fn page(&self) -> Option<&'o PageRun> {
+        self.page
     }
 
     /// Passes an event that happened `elapsed` after the start to all sinks. Returns the first error.

@@ -187,6 +187,11 @@ impl RunView {
         changed.filter_map(move |(section, last)| (*last > seq).then_some(*section))
     }
 
+    /// Returns the number of the event that changed a section last; `None` for one that never changed.
+    pub fn last_change(&self, section: ViewSection) -> Option<u64> {
+        self.changed.get(&section).copied()
+    }
+
     /// Returns a section as JSON; `None` for an agent that does not exist.
     pub fn section_json(&self, section: ViewSection) -> Option<Value> {
         let value = match section {

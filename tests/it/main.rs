@@ -137,3 +137,8 @@ mod tools_doc;
 mod trail;
 mod undo;
 mod unread_files;
+mod web;
+mod web_data;
+mod web_runs;
+mod web_server;
+mod web_streams;

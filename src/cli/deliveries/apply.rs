@@ -20,9 +20,11 @@ use crate::delivery::plan::{DeliveryEntry, DeliveryPlan, EntryAction};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::event::{CoordinationEvent, DeliveryOutcome, Event};
 use crate::host::Host;
+use crate::id::{AgentId, AnswerLabel};
 use crate::orchestrator::final_phase::change_outcome;
 use crate::orchestrator::review::DeliverySelection;
 use crate::path::AbsPath;
+use crate::text::join_with_commas;
 use crate::world::delivery::planning::{ConflictBaseline, plan};
 use crate::world::delivery::store::{
     DeliverySource, DeliveryUse, OpenDelivery, SourceDirectory, SourceLayout,
@@ -32,6 +34,7 @@ use crate::world::delivery::undo::{
     AppliedDelivery, ChangedFilePolicy, DeliveredState, UndoDirection, refuse_outside,
 };
 use crate::world::io::file_change::FileChange;
+use crate::world::store::runs::RunDir;
 
 /// Runs `massgen apply`.
 pub(crate) fn run(
@@ -135,40 +138,82 @@ fn agent_source(
     host: &Host,
 ) -> Result<DeliverySource> {
     let run = logs::find_run(run_name(name), host)?;
+    let is_meant =
+        |id: &AgentId, label: AnswerLabel| id.as_str() == agent || label.agent.to_string() == agent;
+    let (found, known) = find_files(&run, is_meant)?;
+    let files = found.ok_or_else(|| {
+        let message = format!("agent `{agent}` gave no answer in `{name}`");
+        let mut known: Vec<String> = known.iter().map(|label| label.agent.to_string()).collect();
+        known.sort_unstable();
+        known.dedup();
+        let known = known.join(", ");
+        Error::new(ErrorKind::Usage, message).with_hint(format!("agents with an answer: {known}"))
+    })?;
+    answer_source(name, agent, files, offer)
+}
+
+/// Returns the delivery source with the files of the answer `wanted` instead of the offered ones.
+pub(crate) fn labelled_source(
+    run: &RunDir,
+    wanted: &str,
+    offer: DeliverySource,
+) -> Result<DeliverySource> {
+    let is_meant = |_: &AgentId, label: AnswerLabel| label.to_string() == wanted;
+    let (found, known) = find_files(run, is_meant)?;
+    let files = found.ok_or_else(|| {
+        let message = format!("no answer `{wanted}` in `{}`", run.name());
+        let known = join_with_commas(&known);
+        Error::new(ErrorKind::Usage, message).with_hint(format!("the answers: {known}"))
+    })?;
+    answer_source(&run.name(), wanted, files, offer)
+}
+
+/// The files of an answer.
+enum AnswerFiles {
+    /// A snapshot of its agent's workspace.
+    Snapshot(AbsPath),
+    /// There are none.
+    None,
+}
+
+/// Returns the files of the last answer that `is_meant`, and the labels of all answers.
+fn find_files(
+    run: &RunDir,
+    is_meant: impl Fn(&AgentId, AnswerLabel) -> bool,
+) -> Result<(Option<AnswerFiles>, Vec<AnswerLabel>)> {
     run.expect_own()?;
-    let mut snapshot = None;
+    let mut found = None;
     let mut known = Vec::new();
     for entry in run.events()?.flatten() {
         if let Some(Event::Coordination(CoordinationEvent::Answered {
-            agent: id,
+            agent,
             label,
-            snapshot: path,
+            snapshot,
             ..
         })) = entry.event()
         {
-            let number = label.agent.to_string();
-            if id.as_str() == agent || number == agent {
-                snapshot = Some(path);
+            if is_meant(&agent, label) {
+                let snapshot = snapshot.and_then(AbsPath::new);
+                found = Some(snapshot.map_or(AnswerFiles::None, AnswerFiles::Snapshot));
             }
-            if !known.contains(&number) {
-                known.push(number);
-            }
+            known.push(label);
         }
     }
-    let files = match snapshot {
-        None => {
-            let message = format!("agent `{agent}` gave no answer in `{name}`");
-            let known = known.join(", ");
-            return Err(Error::new(ErrorKind::Usage, message)
-                .with_hint(format!("agents with an answer: {known}")));
-        }
-        Some(path) => path.and_then(AbsPath::new),
+    Ok((found, known))
+}
+
+/// Returns `offer` with `files`, those of the answer `answer`, for its first write path.
+fn answer_source(
+    name: &str,
+    answer: &str,
+    files: AnswerFiles,
+    offer: DeliverySource,
+) -> Result<DeliverySource> {
+    let AnswerFiles::Snapshot(files) = files else {
+        let message = format!("the answer of `{answer}` has no files");
+        return Err(Error::new(ErrorKind::Usage, message)
+            .with_hint(format!("`massgen logs show {name}` shows its text")));
     };
-    let files = files.ok_or_else(|| {
-        let message = format!("the answer of `{agent}` has no files");
-        Error::new(ErrorKind::Usage, message)
-            .with_hint(format!("`massgen logs show {name}` shows its text"))
-    })?;
     let target = offer.tree().ok_or_else(|| {
         let message = format!("`{name}` had no write path");
         Error::new(ErrorKind::Usage, message)

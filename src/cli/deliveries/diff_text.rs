@@ -27,7 +27,7 @@ pub(crate) fn lines(difference: &DeliveryDifference, name: &str) -> Vec<StyledRo
     let side = |side: &DiffSide, prefix: &str| match side {
         DiffSide::Nothing => "/dev/null".to_owned(),
         DiffSide::Text(_)
-        | DiffSide::Binary
+        | DiffSide::Binary { .. }
         | DiffSide::Link(_)
         | DiffSide::Directory
         | DiffSide::Lost => {
@@ -141,7 +141,7 @@ fn side_text(side: &DiffSide) -> Option<String> {
         DiffSide::Nothing => Some(String::new()),
         DiffSide::Text(text) => Some(text.clone()),
         DiffSide::Link(target) => Some(target.clone()),
-        DiffSide::Binary | DiffSide::Directory | DiffSide::Lost => None,
+        DiffSide::Binary { .. } | DiffSide::Directory | DiffSide::Lost => None,
     }
 }
 

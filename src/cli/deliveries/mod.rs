@@ -24,7 +24,7 @@ pub(crate) mod undo;
 const NAMED_MAX: usize = 5;
 
 /// Returns the directory of the deliveries of this directory's runs.
-fn deliveries_directory(host: &Host) -> AbsPath {
+pub(crate) fn deliveries_directory(host: &Host) -> AbsPath {
     host.cwd.join(STATE_DIR).join(DELIVERIES)
 }
 
@@ -52,7 +52,7 @@ fn find_delivery(
 }
 
 /// Resolves the typed paths against the current directory.
-fn resolve_paths(paths: &[String], host: &Host) -> Vec<AbsPath> {
+pub(crate) fn resolve_paths(paths: &[String], host: &Host) -> Vec<AbsPath> {
     paths.iter().map(|path| host.cwd.join(path)).collect()
 }
 
@@ -63,7 +63,7 @@ fn is_selected(path: &AbsPath, paths: &[AbsPath]) -> bool {
 
 /// Returns an error if one of `paths` contains none of the `known` paths that `name` delivers: a
 /// typo would look like a success.
-fn require_known_path(
+pub(crate) fn require_known_path(
     paths: &[AbsPath],
     name: &str,
     known: &BTreeSet<AbsPath>,
@@ -92,7 +92,7 @@ fn require_known_path(
 }
 
 /// Formats a path for a user whose current directory is `here`.
-fn display_path(path: &AbsPath, here: &AbsPath) -> String {
+pub(crate) fn display_path(path: &AbsPath, here: &AbsPath) -> String {
     escape_name(&match path.below(here) {
         Some(rel) => rel.to_string(),
         None => path.to_string(),

@@ -13,6 +13,7 @@ use crate::world::store::runs::{self, RunDir, RunStatus};
 mod dashboard_follow;
 mod list;
 mod log_output;
+pub(crate) mod run_summary;
 
 /// Runs a `massgen logs` subcommand.
 pub(crate) fn run(

@@ -13,5 +13,4 @@ mod requests;
 mod run_registry;
 pub(crate) mod serve;
 mod stdio;
-mod token;
 pub(crate) mod transport;

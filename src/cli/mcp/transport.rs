@@ -3,15 +3,15 @@
 
 use rmcp::ServerHandler;
 
-use crate::cli::mcp::http::ListenAddress;
+use crate::cli::http::listener::ListenAddress;
+use crate::cli::http::token::BearerToken;
+use crate::cli::mcp::http;
 use crate::cli::mcp::stdio;
-use crate::cli::mcp::token::{BearerToken, TOKEN_BYTES_MAX};
 use crate::cli::mcp_arguments::TransportArguments;
 use crate::cli::output::CliOutput;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::host::Host;
 use crate::orchestrator::execution::ShutdownSignal;
-use crate::world::io::files::read_secret;
 
 /// Maximum size of a client's message, in bytes. Arguments that exceed their own limit but fit in
 /// here get an error; a longer message is dropped.
@@ -48,16 +48,9 @@ impl McpTransport {
                 new_token: Some(text),
             });
         };
-        let bytes = read_secret(&host.cwd.join(file), TOKEN_BYTES_MAX)?.ok_or_else(|| {
-            Error::new(
-                ErrorKind::Config,
-                format!("token file `{file}` does not exist"),
-            )
-            .with_hint("create one: `openssl rand -hex 32 > token; chmod 600 token`")
-        })?;
         Ok(McpTransport::Http {
             address: place,
-            token: BearerToken::parse(&String::from_utf8_lossy(&bytes))?,
+            token: BearerToken::read_file(file, host)?,
             new_token: None,
         })
     }
@@ -83,12 +76,15 @@ impl McpTransport {
                 token,
                 new_token: told,
             } => {
-                let listening = place.listen().await?;
-                output.note(&format!("serving {what} at {}", listening.url()?));
+                let listener = place.listen().await?;
+                let url = http::endpoint_url(listener.address());
+                output.note(&format!("serving {what} at {url}"));
                 if let Some(token) = told {
                     output.note(&format!("token: {token}"));
                 }
-                listening.serve(server.clone(), token, &stop.graceful).await;
+                let stop = &stop.graceful;
+                let routes = http::routes(server.clone(), token, listener.names(), stop);
+                listener.serve(routes, stop).await;
                 Ok(())
             }
         }

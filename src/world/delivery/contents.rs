@@ -3,11 +3,14 @@
 use std::ffi::OsStr;
 use std::io::Read as _;
 
+use sha2::{Digest, Sha256};
+
 use crate::delivery::merge::{MERGE_BYTES_MAX, as_text};
 use crate::delivery::path_state::PathState;
 use crate::delivery::plan::{ContentSource, DeliveryEntry, DeliveryPlan};
 use crate::error::Result;
 use crate::path::{AbsPath, RelPath};
+use crate::text::to_hex;
 use crate::world::delivery::delivery_dir::delivery_error;
 use crate::world::delivery::store::OpenDelivery;
 use crate::world::sys::dir::DirectoryHandle;
@@ -32,7 +35,12 @@ pub enum DiffSide {
     /// A text.
     Text(String),
     /// A file that is not text, or is too long to be shown.
-    Binary,
+    Binary {
+        /// Its size in bytes.
+        size_bytes: u64,
+        /// Its SHA-256 in hexadecimal digits; `None` if it is too long to be read.
+        sha256: Option<String>,
+    },
     /// A symlink with this target.
     Link(String),
     /// A directory.
@@ -146,12 +154,18 @@ pub(super) fn diff_side(
         PathState::Nothing => DiffSide::Nothing,
         PathState::Directory { .. } => DiffSide::Directory,
         PathState::Link { target } => DiffSide::Link(target.to_string_lossy().into_owned()),
-        PathState::File(_) => match read()? {
+        PathState::File(file) => match read()? {
             FileContents::Whole(bytes) => match as_text(&bytes) {
                 Some(text) => DiffSide::Text(text.to_owned()),
-                None => DiffSide::Binary,
+                None => DiffSide::Binary {
+                    size_bytes: file.size_bytes,
+                    sha256: Some(to_hex(&Sha256::digest(&bytes))),
+                },
             },
-            FileContents::TooLong => DiffSide::Binary,
+            FileContents::TooLong => DiffSide::Binary {
+                size_bytes: file.size_bytes,
+                sha256: None,
+            },
             FileContents::None => DiffSide::Lost,
         },
     })

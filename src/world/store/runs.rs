@@ -88,6 +88,19 @@ pub fn find(wanted: &str, logs: &AbsPath, base: &AbsPath) -> Result<RunDir> {
     }
 }
 
+/// Returns the run below `logs` with exactly this name, if there is one.
+pub fn find_by_name(name: &str, logs: &AbsPath) -> Result<Option<RunDir>> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if !is_name(name) || !name.chars().all(is_plain) {
+        return Ok(None);
+    }
+    reject_symlinks_to(logs)?;
+    let run = RunDir {
+        log: logs.join(name),
+    };
+    Ok(Some(run).filter(RunDir::exists))
+}
+
 fn not_found(message: String) -> Error {
     Error::new(ErrorKind::Usage, message)
         .with_hint("see `massgen logs list` for the runs of this directory")

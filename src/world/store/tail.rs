@@ -41,33 +41,45 @@ impl LogTail {
     }
 }
 
+impl LogTail {
+    /// Returns the next line if it is written already.
+    pub fn next_written(&mut self) -> Option<std::result::Result<LogEntry, LogReadError>> {
+        match self.reader.next_complete() {
+            Some(Err(fault @ LogReadError::Unreadable { .. })) => {
+                let is_new = self.writer != WriterState::Reported;
+                self.writer = WriterState::Reported;
+                is_new.then_some(Err(fault))
+            }
+            Some(line) => Some(line),
+            None if self.writer == WriterState::Gone => {
+                self.writer = WriterState::Reported;
+                self.reader.torn_end().map(Err)
+            }
+            None => None,
+        }
+    }
+
+    /// Waits until more may be written. Returns whether there can be more: `false` when all lines
+    /// have been returned and no process writes them any more.
+    pub fn wait(&mut self) -> bool {
+        if self.writer == WriterState::Lives && self.watch.wait() == FileWakeup::Unlocked {
+            self.writer = WriterState::Gone;
+        }
+        self.writer != WriterState::Reported
+    }
+}
+
 impl Iterator for LogTail {
     type Item = std::result::Result<LogEntry, LogReadError>;
 
     /// Returns the next line; blocks while another process may still write it.
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            match self.reader.next_complete() {
-                Some(Err(fault @ LogReadError::Unreadable { .. }))
-                    if self.writer != WriterState::Reported =>
-                {
-                    self.writer = WriterState::Reported;
-                    return Some(Err(fault));
-                }
-                Some(Err(LogReadError::Unreadable { .. })) => return None,
-                Some(line) => return Some(line),
-                None => {}
+            if let Some(line) = self.next_written() {
+                return Some(line);
             }
-            match self.writer {
-                WriterState::Lives if self.watch.wait() == FileWakeup::Unlocked => {
-                    self.writer = WriterState::Gone;
-                }
-                WriterState::Lives => {}
-                WriterState::Gone => {
-                    self.writer = WriterState::Reported;
-                    return self.reader.torn_end().map(Err);
-                }
-                WriterState::Reported => return None,
+            if !self.wait() {
+                return None;
             }
         }
     }

@@ -5,11 +5,12 @@
 use std::fs::File;
 use std::io;
 use std::mem::MaybeUninit;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
 use rustix::fd::OwnedFd;
-use rustix::fs::inotify::{self, CreateFlags, Reader, WatchFlags};
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 
 use crate::path::AbsPath;
 
@@ -33,18 +34,22 @@ pub(crate) enum FileWakeup {
 
 impl FileWatch {
     /// Watches `path`, which a writer locks as long as it lives. Two threads wait for the kernel
-    /// until the process exits.
+    /// until the writer exits.
     pub(crate) fn new(path: &AbsPath) -> io::Result<Self> {
         let (told, woken) = channel();
-        let inotify = inotify::init(CreateFlags::CLOEXEC)?;
-        inotify::add_watch(&inotify, path.as_path(), WatchFlags::MODIFY)?;
+        let inotify = Arc::new(inotify::init(CreateFlags::CLOEXEC)?);
+        let watch = inotify::add_watch(&inotify, path.as_path(), WatchFlags::MODIFY)?;
         let held = File::open(path.as_path())?;
         let freed = told.clone();
-        thread::Builder::new().spawn(move || forward_writes(inotify, &told))?;
+        let watching = Arc::clone(&inotify);
+        thread::Builder::new().spawn(move || forward_writes(&watching, &told))?;
         thread::Builder::new().spawn(move || {
             // Where files cannot be locked, it is unknown whether the writer lives.
             drop(held.lock_shared());
             freed.send(FileWakeup::Unlocked).unwrap_or_default();
+            // The kernel reports this to the other thread, which then ends. It fails only if the
+            // file, and with it the watch, is gone.
+            inotify::remove_watch(&inotify, watch).unwrap_or_default();
         })?;
         Ok(Self { woken })
     }
@@ -55,11 +60,13 @@ impl FileWatch {
     }
 }
 
-fn forward_writes(inotify: OwnedFd, told: &Sender<FileWakeup>) {
+/// Forwards what the kernel reports until the watch is removed.
+fn forward_writes(inotify: &OwnedFd, told: &Sender<FileWakeup>) {
     let mut room = [MaybeUninit::uninit(); EVENTS_BYTES];
     let mut events = Reader::new(inotify, &mut room);
-    while events.next().is_ok() {
-        if told.send(FileWakeup::Written).is_err() {
+    while let Ok(event) = events.next() {
+        let is_removed = event.events().contains(ReadFlags::IGNORED);
+        if is_removed || told.send(FileWakeup::Written).is_err() {
             return;
         }
     }

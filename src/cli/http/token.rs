@@ -1,24 +1,57 @@
-//! Bearer token of an HTTP server: a secret that clients must send. Only its digest is kept, so
+//! Bearer tokens of an HTTP server: secrets that clients must send. Only their digests are kept, so
 //! that the time of a comparison does not reveal how much of a guess is right.
 
 use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use hyper::header::{AUTHORIZATION, HeaderMap};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::host::Host;
+use crate::world::io::files::read_secret;
 
 /// Minimum length of a token, in bytes.
 const TOKEN_BYTES_MIN: usize = 16;
 /// Maximum length of a token file, in bytes.
-pub(crate) const TOKEN_BYTES_MAX: u64 = 4096;
+const TOKEN_BYTES_MAX: u64 = 4096;
 /// Prefix of the token in the header.
 const SCHEME: &str = "bearer ";
+/// Maximum number of tokens that count at the same time; the oldest is forgotten first.
+const TOKENS_MAX: usize = 64;
 
 /// Token that requests are checked against.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct BearerToken([u8; 32]);
+
+/// The tokens that a server accepts. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct BearerTokens(Arc<Mutex<Vec<BearerToken>>>);
+
+impl BearerTokens {
+    /// Accepts `token` too.
+    pub(crate) fn insert(&self, token: BearerToken) {
+        let mut tokens = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if tokens.len() == TOKENS_MAX {
+            tokens.remove(0);
+        }
+        tokens.push(token);
+    }
+
+    /// Returns the token that a request with these headers carries, if it is accepted.
+    pub(crate) fn authorize(&self, headers: &HeaderMap) -> Option<BearerToken> {
+        let tokens = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut accepted = tokens.iter();
+        accepted.find(|token| token.is_authorized(headers)).copied()
+    }
+}
+
+impl From<BearerToken> for BearerTokens {
+    fn from(token: BearerToken) -> Self {
+        Self(Arc::new(Mutex::new(vec![token])))
+    }
+}
 
 impl BearerToken {
     /// Parses the token in the user's file; surrounding whitespace is ignored.
@@ -36,6 +69,18 @@ impl BearerToken {
         Ok(Self(digest(token)))
     }
 
+    /// Reads the token in the user's `file`, which only the user may read.
+    pub(crate) fn read_file(file: &str, host: &Host) -> Result<Self> {
+        let bytes = read_secret(&host.cwd.join(file), TOKEN_BYTES_MAX)?.ok_or_else(|| {
+            Error::new(
+                ErrorKind::Config,
+                format!("token file `{file}` does not exist"),
+            )
+            .with_hint("create one: `openssl rand -hex 32 > token; chmod 600 token`")
+        })?;
+        Self::parse(&String::from_utf8_lossy(&bytes))
+    }
+
     /// Generates a new random token, and returns it with its text.
     pub(crate) fn random() -> (Self, String) {
         let text = format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple());
@@ -43,7 +88,7 @@ impl BearerToken {
     }
 
     /// Returns whether a request with these headers carries the token.
-    pub(crate) fn is_authorized(&self, headers: &HeaderMap) -> bool {
+    fn is_authorized(&self, headers: &HeaderMap) -> bool {
         let mut values = headers.get_all(AUTHORIZATION).iter();
         let (Some(value), None) = (values.next(), values.next()) else {
             return false;
@@ -62,7 +107,7 @@ impl BearerToken {
 /// Hides the digest too.
 impl fmt::Debug for BearerToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Token")
+        f.write_str("BearerToken")
     }
 }
 

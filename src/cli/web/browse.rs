@@ -1,0 +1,252 @@
+//! Lookups of the file picker: the same finder as in the terminal, for the directory in which the
+//! server was started and nothing outside it. Lookups are limited in number and frequency, and one
+//! that the same client has replaced by another is given up.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use axum::Extension;
+use axum::extract::State;
+use hyper::StatusCode;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+
+use crate::cli::http::token::BearerToken;
+use crate::cli::web::overview::run_blocking;
+use crate::cli::web::reply::{ApiError, ApiResult, JsonBody, JsonReply};
+use crate::cli::web::server_state::WebServer;
+use crate::path::AbsPath;
+use crate::world::io::clock::Stopwatch;
+use crate::world::io::file_finder::{
+    FileFinder, FileSuggestion, FileSuggestions, IndexEntryKind, SearchExtent,
+};
+use crate::world::io::locate::{LocatedPath, locate};
+
+/// Maximum number of entries of a reply.
+pub(super) const ENTRIES_MAX: usize = 100;
+/// Number of entries of a reply unless the page asks for another.
+const ENTRIES_DEFAULT: usize = 20;
+/// Maximum length of a typed path, in bytes.
+const PATH_BYTES_MAX: usize = 4096;
+/// Time that a lookup may take; what was found by then is the reply.
+const LOOKUP_TIME_MAX: Duration = Duration::from_millis(100);
+/// Maximum number of lookups at the same time.
+const LOOKUPS_MAX: usize = 4;
+/// Maximum number of lookups of a client within [`RATE_PERIOD`].
+const LOOKUPS_PER_PERIOD: usize = 30;
+/// Period of the rate limit.
+const RATE_PERIOD: Duration = Duration::from_secs(1);
+/// Age at which the list of files is read again.
+const INDEX_AGE_MAX: Duration = Duration::from_secs(5);
+/// Languages by file extension.
+const LANGUAGES: &[(&str, &str)] = &[
+    ("c", "c"),
+    ("cpp", "cpp"),
+    ("cs", "csharp"),
+    ("css", "css"),
+    ("go", "go"),
+    ("h", "c"),
+    ("hpp", "cpp"),
+    ("html", "html"),
+    ("java", "java"),
+    ("js", "javascript"),
+    ("json", "json"),
+    ("jsx", "javascript"),
+    ("kt", "kotlin"),
+    ("lua", "lua"),
+    ("md", "markdown"),
+    ("php", "php"),
+    ("py", "python"),
+    ("rb", "ruby"),
+    ("rs", "rust"),
+    ("scala", "scala"),
+    ("sh", "bash"),
+    ("sql", "sql"),
+    ("swift", "swift"),
+    ("toml", "toml"),
+    ("ts", "typescript"),
+    ("tsx", "typescript"),
+    ("txt", "text"),
+    ("xml", "xml"),
+    ("yaml", "yaml"),
+    ("yml", "yaml"),
+];
+
+/// Body of `POST /api/browse`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct BrowseRequest {
+    #[serde(default)]
+    path: String,
+    limit: Option<usize>,
+}
+
+/// The lookups of all clients.
+#[derive(Debug)]
+pub(super) struct FileLookups {
+    base: AbsPath,
+    finder: Arc<FileFinder>,
+    index_age: Mutex<Stopwatch>,
+    slots: Arc<Semaphore>,
+    clients: Mutex<BTreeMap<BearerToken, ClientLookups>>,
+}
+
+/// The lookups of one client.
+#[derive(Debug, Default)]
+struct ClientLookups {
+    /// The start of each of the last lookups, oldest first.
+    recent: VecDeque<Stopwatch>,
+    /// Cancelled when the next one starts.
+    replaced: CancellationToken,
+}
+
+impl FileLookups {
+    /// Creates the lookups of files below `base`. Nothing is read yet.
+    pub(super) fn new(base: &AbsPath) -> Self {
+        Self {
+            base: base.clone(),
+            finder: Arc::new(FileFinder::new(base.clone(), None)),
+            index_age: Mutex::new(Stopwatch::start()),
+            slots: Arc::new(Semaphore::new(LOOKUPS_MAX)),
+            clients: Mutex::default(),
+        }
+    }
+
+    /// Starts a lookup of `client`, which replaces its earlier ones. The token is cancelled when it
+    /// is replaced itself.
+    fn begin(&self, client: BearerToken) -> ApiResult<CancellationToken> {
+        let mut clients = lock(&self.clients);
+        let known = clients.entry(client).or_default();
+        let is_recent = |since: &Stopwatch| since.elapsed() < RATE_PERIOD;
+        while known.recent.front().is_some_and(|since| !is_recent(since)) {
+            known.recent.pop_front();
+        }
+        if known.recent.len() >= LOOKUPS_PER_PERIOD {
+            let message = format!("more than {LOOKUPS_PER_PERIOD} lookups in a second");
+            return Err(ApiError::new(StatusCode::TOO_MANY_REQUESTS, message));
+        }
+        known.recent.push_back(Stopwatch::start());
+        known.replaced.cancel();
+        known.replaced = CancellationToken::new();
+        Ok(known.replaced.clone())
+    }
+
+    /// Reads the list of files again if it is old. Lookups use the earlier list meanwhile.
+    fn refresh(&self) {
+        let mut age = lock(&self.index_age);
+        if age.elapsed() > INDEX_AGE_MAX {
+            *age = Stopwatch::start();
+            self.finder.refresh();
+        }
+    }
+}
+
+/// Answers `POST /api/browse`.
+pub(super) async fn browse(
+    State(server): State<WebServer>,
+    Extension(client): Extension<BearerToken>,
+    JsonBody(request): JsonBody<BrowseRequest>,
+) -> ApiResult {
+    let limit = request.limit.unwrap_or(ENTRIES_DEFAULT).min(ENTRIES_MAX);
+    expect_inside(&request.path)?;
+    let lookups = server.lookups();
+    let replaced = lookups.begin(client)?;
+    let found = async {
+        let slot = Arc::clone(&lookups.slots).acquire_owned().await;
+        let slot = slot.map_err(|_| ApiError::conflict("the server is stopping"))?;
+        lookups.refresh();
+        let (base, finder) = (lookups.base.clone(), Arc::clone(&lookups.finder));
+        let looking = move || Ok(look(&base, &finder, &request.path, limit, slot));
+        run_blocking(looking).await?
+    };
+    tokio::select! {
+        found = found => found.map(JsonReply),
+        () = replaced.cancelled() => Err(ApiError::conflict("a later lookup replaced this one")),
+    }
+}
+
+/// Refuses a typed path that leads out of the directory by its text alone.
+fn expect_inside(typed: &str) -> ApiResult<()> {
+    let is_outside = typed.starts_with('/')
+        || typed.starts_with('~')
+        || typed.contains('\0')
+        || typed.split('/').any(|name| name == "..");
+    if is_outside {
+        let message = "the path leads out of the directory of the server";
+        return Err(ApiError::invalid(message)
+            .with_hint("type a path below it; a mention of another one needs no lookup"));
+    }
+    if typed.len() > PATH_BYTES_MAX {
+        let message = format!("the path is longer than {PATH_BYTES_MAX} bytes");
+        return Err(ApiError::invalid(message));
+    }
+    Ok(())
+}
+
+/// Looks up what was typed. The directory that it names must also be inside with its symlinks
+/// resolved.
+fn look(
+    base: &AbsPath,
+    finder: &FileFinder,
+    typed: &str,
+    limit: usize,
+    slot: OwnedSemaphorePermit,
+) -> ApiResult<Value> {
+    let directory = typed.rfind('/').and_then(|end| typed.get(..=end));
+    let directory = directory.unwrap_or_default();
+    let real = |path: &AbsPath| locate(path).ok().map(LocatedPath::into_real);
+    let is_inside = real(&base.join(directory))
+        .zip(real(base))
+        .is_some_and(|(directory, base)| directory.is_within(&base));
+    if !is_inside {
+        let message = "the directory lies outside that of the server";
+        return Err(ApiError::new(StatusCode::FORBIDDEN, message));
+    }
+    let found = finder.query(typed, limit, LOOKUP_TIME_MAX);
+    drop(slot);
+    Ok(to_json(&found, directory))
+}
+
+/// Names are relative to the typed directory if all of them are in it.
+fn to_json(found: &FileSuggestions, directory: &str) -> Value {
+    let is_below = |row: &FileSuggestion| row.name.starts_with(directory);
+    let path = if found.rows.iter().all(is_below) {
+        directory
+    } else {
+        ""
+    };
+    let entries = found.rows.iter().map(|row| {
+        let mut entry = Map::new();
+        let name = row.name.strip_prefix(path).unwrap_or(&row.name);
+        entry.insert("name".to_owned(), name.into());
+        let kind = match row.kind {
+            IndexEntryKind::File => "file",
+            IndexEntryKind::Directory => "directory",
+        };
+        entry.insert("type".to_owned(), kind.into());
+        if let (IndexEntryKind::File, Some(language)) = (row.kind, language(name)) {
+            entry.insert("language".to_owned(), language.into());
+        }
+        Value::Object(entry)
+    });
+    json!({
+        "entries": entries.collect::<Vec<_>>(),
+        "path": path,
+        "has_more": found.matched > found.rows.len() || found.extent == SearchExtent::Part,
+    })
+}
+
+fn language(name: &str) -> Option<&'static str> {
+    let extension = Path::new(name).extension()?.to_str()?.to_ascii_lowercase();
+    let mut known = LANGUAGES.iter();
+    let (_, language) = known.find(|(known, _)| *known == extension)?;
+    Some(language)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

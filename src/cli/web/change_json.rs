@@ -1,0 +1,157 @@
+//! Changes of files as the page reads them. The hunks are those by which a delivery is applied in
+//! part; the digest of each lets the server notice that the page shows another one.
+
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::cli::deliveries::display_path;
+use crate::cli::web::reply::TEXT_BYTES_MAX;
+use crate::delivery::hunks::{DiffHunk, LineSide, hunks};
+use crate::delivery::plan::{
+    DeliveryConflict, DeliveryEntry, DeliveryPlan, DeliveryRefusal, RefusalSource,
+};
+use crate::path::AbsPath;
+use crate::text::to_hex;
+use crate::world::delivery::contents::{DeliveryDifference, DiffSide};
+use crate::world::exec::compare::line_diff;
+
+/// Length of the digest of a hunk, in bytes.
+const DIGEST_BYTES: usize = 16;
+
+/// Returns the hunks of a change; there are none if one of its sides is no text.
+pub(super) fn hunks_of(difference: &DeliveryDifference) -> Vec<DiffHunk> {
+    match (side_text(&difference.before), side_text(&difference.after)) {
+        (Some(old), Some(new)) => hunks(&line_diff(old, new)),
+        _ => Vec::new(),
+    }
+}
+
+/// Returns a short digest of a hunk.
+pub(super) fn hunk_digest(hunk: &DiffHunk) -> String {
+    let mut digest = Sha256::new();
+    digest.update(hunk.header());
+    for (side, line) in &hunk.lines {
+        digest.update([b'\n']);
+        digest.update(side_word(*side));
+        digest.update([b' ']);
+        digest.update(line);
+    }
+    let digest = digest.finalize();
+    to_hex(digest.get(..DIGEST_BYTES).unwrap_or(&digest))
+}
+
+/// Returns a change for a person whose current directory is `here`; `entry` is its entry of a plan,
+/// if it is part of one.
+pub(super) fn change_json(
+    difference: &DeliveryDifference,
+    entry: Option<&DeliveryEntry>,
+    here: &AbsPath,
+) -> Value {
+    let hunks = hunks_of(difference);
+    let length: usize = hunks.iter().map(hunk_length).sum();
+    let is_long = length > TEXT_BYTES_MAX;
+    let counts = hunks.iter().map(DiffHunk::counts);
+    let (added, removed) = counts.fold((0_usize, 0_usize), |(added, removed), (more, less)| {
+        (added.saturating_add(more), removed.saturating_add(less))
+    });
+    let shown: Vec<Value> = if is_long {
+        Vec::new()
+    } else {
+        hunks.iter().enumerate().map(hunk_json).collect()
+    };
+    let modes = difference.modes.map(
+        |(before, after)| json!({"before": format!("{before:o}"), "after": format!("{after:o}")}),
+    );
+    json!({
+        "path": display_path(&difference.path, here),
+        "change": change_word(difference),
+        "before": side_json(&difference.before),
+        "after": side_json(&difference.after),
+        "mode": modes,
+        "binary": binary_json(difference),
+        "conflict": entry.and_then(|entry| entry.conflict).map(DeliveryConflict::reason),
+        "added": added,
+        "removed": removed,
+        "too_long": is_long,
+        "hunks": shown,
+    })
+}
+
+/// Returns a row for each name that `plan` refuses.
+pub(super) fn refusals_json(plan: &DeliveryPlan, here: &AbsPath) -> Vec<Value> {
+    let row = |refusal: &DeliveryRefusal| {
+        let path = display_path(&refusal.path.to_abs(), here);
+        json!({
+            "path": path,
+            "change": "refused",
+            "protected": refusal.by == RefusalSource::Rule,
+            "refused": refusal.reason,
+            "hunks": [],
+        })
+    };
+    plan.refused.iter().map(row).collect()
+}
+
+fn hunk_json((index, hunk): (usize, &DiffHunk)) -> Value {
+    let line = |(side, text): &(LineSide, String)| json!({"kind": side_word(*side), "text": text});
+    json!({
+        "index": index,
+        "digest": hunk_digest(hunk),
+        "header": hunk.header(),
+        "old_start": hunk.old.start.saturating_add(1),
+        "new_start": hunk.new.start.saturating_add(1),
+        "lines": hunk.lines.iter().map(line).collect::<Vec<_>>(),
+    })
+}
+
+fn hunk_length(hunk: &DiffHunk) -> usize {
+    hunk.lines.iter().map(|(_, text)| text.len()).sum()
+}
+
+fn side_word(side: LineSide) -> &'static str {
+    match side {
+        LineSide::Both => "context",
+        LineSide::Old => "removed",
+        LineSide::New => "added",
+    }
+}
+
+fn change_word(difference: &DeliveryDifference) -> &'static str {
+    match (&difference.before, &difference.after) {
+        (DiffSide::Nothing, _) => "created",
+        (_, DiffSide::Nothing) => "deleted",
+        _ => "changed",
+    }
+}
+
+/// Returns the sizes and digests of a change of which a side is no text.
+fn binary_json(difference: &DeliveryDifference) -> Option<Value> {
+    let is_binary = |side: &DiffSide| matches!(side, DiffSide::Binary { .. });
+    let (before, after) = (&difference.before, &difference.after);
+    (is_binary(before) || is_binary(after))
+        .then(|| json!({"before": side_json(before), "after": side_json(after)}))
+}
+
+/// Returns what one side is, without the content of a text.
+fn side_json(side: &DiffSide) -> Value {
+    match side {
+        DiffSide::Nothing => json!({"type": "nothing"}),
+        DiffSide::Text(_) => json!({"type": "text"}),
+        DiffSide::Binary { size_bytes, sha256 } => {
+            json!({"type": "binary", "size": size_bytes, "sha256": sha256})
+        }
+        DiffSide::Link(target) => json!({"type": "link", "target": target}),
+        DiffSide::Directory => json!({"type": "directory"}),
+        DiffSide::Lost => json!({"type": "lost"}),
+    }
+}
+
+/// Returns the text of a side; a missing file is empty.
+fn side_text(side: &DiffSide) -> Option<&str> {
+    match side {
+        DiffSide::Nothing => Some(""),
+        DiffSide::Text(text) => Some(text),
+        DiffSide::Link(target) => Some(target),
+        DiffSide::Binary { .. } | DiffSide::Directory | DiffSide::Lost => None,
+    }
+}

@@ -1,0 +1,119 @@
+//! What the person at the page takes of a delivery: whole files, or some of their hunks. A choice
+//! about something else than what the delivery contains now is refused.
+
+use std::collections::BTreeSet;
+
+use serde::Deserialize;
+
+use crate::cli::deliveries::display_path;
+use crate::cli::web::change_json::{hunk_digest, hunks_of};
+use crate::cli::web::reply::{ApiError, ApiResult};
+use crate::delivery::choice::DeliveryChoice;
+use crate::delivery::plan::{DeliveryEntry, DeliveryPlan};
+use crate::orchestrator::review::DeliverySelection;
+use crate::path::AbsPath;
+use crate::world::delivery::contents::{DiffSide, difference};
+use crate::world::delivery::store::OpenDelivery;
+
+/// The choice about one file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FileDecision {
+    /// The path, as the page was given it.
+    pub(super) path: String,
+    /// Whether the file is taken.
+    pub(super) take: bool,
+    /// The hunks that are taken; all of them if there is no list.
+    hunks: Option<Vec<HunkDecision>>,
+}
+
+/// A hunk that is taken.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HunkDecision {
+    index: usize,
+    digest: String,
+}
+
+/// Returns the selection that `files` make; files that are not named are left.
+pub(super) fn select(
+    delivery: &OpenDelivery,
+    plan: &DeliveryPlan,
+    files: &[FileDecision],
+    here: &AbsPath,
+) -> ApiResult<DeliverySelection> {
+    let mut selection = DeliverySelection::take_none(plan);
+    // Directories are created and removed together with the selected files in them.
+    for (entry, choice) in plan.entries.iter().zip(&mut selection.takes) {
+        if entry.ours.is_absent() && !entry.is_file() {
+            *choice = DeliveryChoice::Taken;
+        }
+    }
+    let items = plan.items();
+    let mut chosen = BTreeSet::new();
+    for file in files {
+        let is_meant = |entry: &DeliveryEntry| display_path(&plan.path(entry), here) == file.path;
+        let mut meant = items.iter().filter_map(|index| {
+            let entry = plan.entries.get(*index)?;
+            is_meant(entry).then_some((*index, entry))
+        });
+        let (Some((index, entry)), None) = (meant.next(), meant.next()) else {
+            let message = format!("`{}` is no change that can be taken", file.path);
+            return Err(ApiError::conflict(message).with_hint("read the changes again"));
+        };
+        if !chosen.insert(index) {
+            return Err(ApiError::invalid(format!("`{}` is named twice", file.path)));
+        }
+        let mut choice = DeliveryChoice::Left;
+        if file.take {
+            match &file.hunks {
+                None => choice = DeliveryChoice::Taken,
+                Some(hunks) => {
+                    let taken = taken_hunks(delivery, plan, entry, file, hunks)?;
+                    if !taken.contains(&false) {
+                        choice = DeliveryChoice::Taken;
+                    } else if taken.contains(&true) {
+                        selection.parts.insert(index, taken);
+                    }
+                }
+            }
+        }
+        if let Some(place) = selection.takes.get_mut(index) {
+            *place = choice;
+        }
+    }
+    Ok(selection)
+}
+
+/// Returns which hunks of a file are taken.
+fn taken_hunks(
+    delivery: &OpenDelivery,
+    plan: &DeliveryPlan,
+    entry: &DeliveryEntry,
+    file: &FileDecision,
+    wanted: &[HunkDecision],
+) -> ApiResult<Vec<bool>> {
+    let found = difference(delivery, plan, entry)?;
+    let is_text = |side: &DiffSide| matches!(side, DiffSide::Text(_));
+    let hunks = hunks_of(&found);
+    if hunks.len() > 1 && !(is_text(&found.before) && is_text(&found.after)) {
+        let message = format!("`{}` can only be taken as a whole", file.path);
+        return Err(ApiError::conflict(message));
+    }
+    let mut taken = vec![false; hunks.len()];
+    for hunk in wanted {
+        let known = hunks.get(hunk.index).map(hunk_digest);
+        let (Some(place), true) = (
+            taken.get_mut(hunk.index),
+            known.is_some_and(|known| known == hunk.digest),
+        ) else {
+            let message = format!(
+                "hunk {} of `{}` is not the one that the page shows",
+                hunk.index, file.path
+            );
+            return Err(ApiError::conflict(message).with_hint("read the changes again"));
+        };
+        *place = true;
+    }
+    Ok(taken)
+}

@@ -1,0 +1,26 @@
+//! Implements `massgen web`: a page that shows, starts and reviews runs, served on this machine.
+//!
+//! The page is a reader of event logs by sequence number; everything that it asks for is a POST with
+//! a bearer token. It must decide nothing itself: what it may do is what the command line that started
+//! the server may do.
+
+mod browse;
+mod change_json;
+mod delivery_choice;
+mod link_codes;
+mod overview;
+mod page_assets;
+pub(crate) mod page_run;
+mod pending_questions;
+mod reply;
+mod review;
+mod router;
+mod run_board;
+mod run_control;
+mod run_feed;
+mod run_log;
+mod run_start;
+pub(crate) mod serve;
+mod server_state;
+mod stream;
+mod text_pieces;

@@ -1,0 +1,114 @@
+//! What the page shows first: the server with its teams, and the runs of its directory.
+
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::cli::logs::run_summary::RecordedRunSummary;
+use crate::cli::web::browse::ENTRIES_MAX;
+use crate::cli::web::reply::{ApiError, ApiResult, JsonReply};
+use crate::cli::web::server_state::{NamedTeam, WebServer};
+use crate::error::{Error, Result};
+use crate::text::truncate;
+use crate::world::store::runs::{self, RunDir, RunStatus};
+
+/// Number of runs that are listed unless the page asks for another.
+const RUNS_DEFAULT: usize = 100;
+/// Maximum number of runs that are listed.
+const RUNS_MAX: usize = 500;
+/// Maximum length of a task in the list, in characters.
+const TASK_CHARS_MAX: usize = 500;
+/// Milliseconds in a second.
+const SECOND_MS: f64 = 1000.0;
+
+/// Query of `GET /api/runs`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RunsQuery {
+    limit: Option<usize>,
+}
+
+/// Answers `GET /api/info`.
+pub(super) async fn info(State(server): State<WebServer>) -> JsonReply {
+    let teams: Vec<Value> = server.teams().iter().map(team_json).collect();
+    JsonReply(json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "directory": server.host().cwd.to_string(),
+        "read_only": server.is_read_only(),
+        "teams": teams,
+        "limits": {
+            "browse_entries": ENTRIES_MAX,
+            "runs": RUNS_MAX,
+        },
+    }))
+}
+
+fn team_json(named: &NamedTeam) -> Value {
+    let config = &named.team.config;
+    let agents = config.agents.iter();
+    let agents = agents.map(|agent| json!({"id": agent.id, "model": agent.backend.model}));
+    json!({
+        "id": named.name,
+        "name": named.name,
+        "agents": agents.collect::<Vec<_>>(),
+        "max_cost_usd": config.limits.cost.map(|cost| cost.to_string()),
+        "is_pipeline": config.workflow.is_some(),
+    })
+}
+
+/// Answers `GET /api/runs`: the runs of the directory, newest first.
+pub(super) async fn runs(
+    State(server): State<WebServer>,
+    query: std::result::Result<Query<RunsQuery>, QueryRejection>,
+) -> ApiResult {
+    let Query(query) = query.map_err(|rejection| ApiError::invalid(rejection.body_text()))?;
+    let limit = query.limit.unwrap_or(RUNS_DEFAULT).min(RUNS_MAX);
+    let reading = move || {
+        let all = runs::list(&server.logs_directory())?;
+        let rows = all.iter().take(limit).map(|run| run_json(&server, run));
+        let rows: Vec<Value> = rows.collect();
+        Ok(json!({"runs": rows, "has_more": all.len() > limit}))
+    };
+    run_blocking(reading).await.map(JsonReply)
+}
+
+fn run_json(server: &WebServer, run: &RunDir) -> Value {
+    let status = run.status();
+    let state = run.state(status.as_ref());
+    let summary = RecordedRunSummary::read(run, status.as_ref());
+    let duration_ms = summary.seconds.map(|seconds| (seconds * SECOND_MS).round());
+    json!({
+        "id": run.name(),
+        "session": run.metadata().map(|metadata| metadata.session_id),
+        "task": truncate(&summary.task, TASK_CHARS_MAX),
+        "state": state_word(state),
+        "agents": summary.agents,
+        "started": summary.started,
+        "duration_ms": duration_ms,
+        "tokens": summary.input_tokens.saturating_add(summary.output_tokens),
+        "cost_usd": summary.cost_usd,
+        "outcome": summary.outcome,
+        "winner": summary.winner,
+        "live": server.runs().is_live(&run.name()),
+    })
+}
+
+/// Returns the state of a run in one word.
+pub(super) fn state_word(state: RunStatus) -> &'static str {
+    match state {
+        RunStatus::Running => "running",
+        RunStatus::Ended => "ended",
+        RunStatus::Interrupted => "interrupted",
+    }
+}
+
+/// Does work that reads files, apart from the threads that serve requests.
+pub(super) async fn run_blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> ApiResult<T> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done.map_err(ApiError::from),
+        Err(_) => Err(Error::bug("the request failed unexpectedly").into()),
+    }
+}

@@ -1,0 +1,170 @@
+//! A run that the page started: it feeds the readers of the page, and its questions go to the person
+//! there.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::cli::execution::RunOutcome;
+use crate::cli::json_report::event_warning;
+use crate::cli::output::CliOutput;
+use crate::cli::result_builder::RunStart;
+use crate::cli::web::run_feed::RunFeed;
+use crate::error::{Error, ErrorKind, Result};
+use crate::event::Event;
+use crate::orchestrator::execution::ShutdownSignal;
+use crate::orchestrator::review::UserQuestion;
+use crate::path::AbsPath;
+use crate::world::io::event_sink::EventSink;
+use crate::world::store::redact::Redactor;
+use crate::world::store::runs::find_by_name;
+use crate::world::store::stream_redactor::AgentStreamRedactor;
+
+/// A run of the page.
+#[derive(Debug)]
+pub(crate) struct PageRun {
+    feed: Arc<RunFeed>,
+    state: Mutex<PageRunState>,
+    begun: CancellationToken,
+    ended: CancellationToken,
+    stop: ShutdownSignal,
+}
+
+#[derive(Debug, Default)]
+struct PageRunState {
+    name: Option<String>,
+    session: Option<String>,
+    streams: AgentStreamRedactor,
+    failure: Option<Error>,
+}
+
+impl PageRun {
+    /// Creates a run of which nothing is known yet, and which `stop` stops.
+    pub(super) fn new(stop: ShutdownSignal) -> Self {
+        Self {
+            feed: RunFeed::new(),
+            state: Mutex::default(),
+            begun: CancellationToken::new(),
+            ended: CancellationToken::new(),
+            stop,
+        }
+    }
+
+    /// Returns its feed.
+    pub(super) fn feed(&self) -> &Arc<RunFeed> {
+        &self.feed
+    }
+
+    /// Returns the signal that stops it.
+    pub(super) fn stop(&self) -> &ShutdownSignal {
+        &self.stop
+    }
+
+    /// Returns its name, once it has one.
+    pub(super) fn name(&self) -> Option<String> {
+        self.lock().name.clone()
+    }
+
+    /// Returns the id of its session, once it has one.
+    pub(super) fn session(&self) -> Option<String> {
+        self.lock().session.clone()
+    }
+
+    /// Returns whether it has ended.
+    pub(super) fn is_ended(&self) -> bool {
+        self.ended.is_cancelled()
+    }
+
+    /// Records that the run has its records, whose log is followed from now on.
+    pub(crate) fn begin(&self, begun: RunStart, redactor: Redactor) -> Result<()> {
+        let missing = || {
+            Error::bug(format!(
+                "the records of the run are not in `{}`",
+                begun.log_dir
+            ))
+        };
+        let (logs, name) = begun.log_dir.rsplit_once('/').ok_or_else(missing)?;
+        let logs = AbsPath::new(logs).ok_or_else(missing)?;
+        let run = find_by_name(name, &logs)?.ok_or_else(missing)?;
+        self.feed.follow(&run)?;
+        let mut state = self.lock();
+        state.name = Some(run.name());
+        state.session = Some(begun.session_id);
+        state.streams = AgentStreamRedactor::new(redactor);
+        drop(state);
+        self.begun.cancel();
+        Ok(())
+    }
+
+    /// Asks the person at the page.
+    pub(crate) fn ask(&self, question: UserQuestion) {
+        self.feed.ask(question);
+    }
+
+    /// Records the outcome of the run.
+    pub(super) fn end(&self, executed: Result<RunOutcome>) {
+        let mut state = self.lock();
+        let has_log = state.name.is_some();
+        state.failure = executed.err();
+        drop(state);
+        if !has_log {
+            self.feed.end();
+        }
+        self.feed.with_questions(|_| ());
+        self.ended.cancel();
+    }
+
+    /// Waits until the run has its records and returns its name.
+    ///
+    /// # Errors
+    /// It ended without records.
+    pub(super) async fn wait_for_name(&self) -> Result<String> {
+        tokio::select! {
+            () = self.begun.cancelled() => {}
+            () = self.ended.cancelled() => {}
+        }
+        let mut state = self.lock();
+        let stopped = || {
+            let message = "the run was cancelled before it started";
+            Error::new(ErrorKind::Interrupted, message)
+        };
+        match state.name.clone() {
+            Some(name) => Ok(name),
+            None => Err(state.failure.take().unwrap_or_else(stopped)),
+        }
+    }
+
+    fn on_event(&self, event: &Event) {
+        let pieces = self.lock().streams.apply(event);
+        self.feed.push_pieces(&pieces);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, PageRunState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Sink that feeds the page. Problems that do not end the run are also warnings on the terminal.
+#[derive(Debug)]
+pub(crate) struct PageEvents<'o, 'w> {
+    run: &'o PageRun,
+    output: &'o mut CliOutput<'w>,
+}
+
+impl<'o, 'w> PageEvents<'o, 'w> {
+    /// Creates a sink that feeds `run` and prints warnings to `output`.
+    pub(crate) fn new(run: &'o PageRun, output: &'o mut CliOutput<'w>) -> Self {
+        Self { run, output }
+    }
+}
+
+impl EventSink for PageEvents<'_, '_> {
+    fn on_event(&mut self, event: &Event, _elapsed: Duration) -> Result<()> {
+        if let Some(warning) = event_warning(event) {
+            self.output.warning(&warning);
+        }
+        self.run.on_event(event);
+        Ok(())
+    }
+}

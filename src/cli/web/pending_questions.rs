@@ -1,0 +1,148 @@
+//! The questions of a run that wait for the person at the page. A question that nothing waits for any
+//! more is forgotten.
+
+use serde_json::{Value, json};
+
+use crate::event::ApprovalAnswer;
+use crate::orchestrator::review::{FailedCheckDecision, UserQuestion};
+
+/// The questions, oldest first.
+#[derive(Debug, Default)]
+pub(super) struct PendingQuestions {
+    list: Vec<PendingQuestion>,
+    /// The number of questions so far, from which their ids are made.
+    count: u64,
+    /// Changes whenever a question comes or goes.
+    version: u64,
+}
+
+/// A question and its id.
+#[derive(Debug)]
+struct PendingQuestion {
+    id: String,
+    question: UserQuestion,
+}
+
+impl PendingQuestions {
+    /// Adds a question.
+    pub(super) fn push(&mut self, question: UserQuestion) {
+        self.count = self.count.saturating_add(1);
+        self.version = self.version.saturating_add(1);
+        self.list.push(PendingQuestion {
+            id: format!("q{}", self.count),
+            question,
+        });
+    }
+
+    /// Forgets the questions that nothing waits for.
+    pub(super) fn drop_closed(&mut self) {
+        let before = self.list.len();
+        self.list.retain(|pending| !is_closed(&pending.question));
+        if self.list.len() != before {
+            self.version = self.version.saturating_add(1);
+        }
+    }
+
+    /// Returns a number that changes whenever a question comes or goes.
+    pub(super) fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Returns the first question that `is_wanted`, with its id.
+    pub(super) fn find(
+        &self,
+        is_wanted: impl Fn(&str, &UserQuestion) -> bool,
+    ) -> Option<&UserQuestion> {
+        let mut list = self.list.iter();
+        let found = list.find(|pending| is_wanted(&pending.id, &pending.question));
+        found.map(|pending| &pending.question)
+    }
+
+    /// Removes the first question that `is_wanted`.
+    pub(super) fn take(
+        &mut self,
+        is_wanted: impl Fn(&str, &UserQuestion) -> bool,
+    ) -> Option<UserQuestion> {
+        let mut list = self.list.iter();
+        let index = list.position(|pending| is_wanted(&pending.id, &pending.question))?;
+        self.version = self.version.saturating_add(1);
+        Some(self.list.remove(index).question)
+    }
+
+    /// Returns all questions as the page reads them.
+    pub(super) fn to_json(&self) -> Value {
+        self.list.iter().map(PendingQuestion::to_json).collect()
+    }
+}
+
+impl PendingQuestion {
+    fn to_json(&self) -> Value {
+        let id = &self.id;
+        match &self.question {
+            UserQuestion::Apply { plan, .. } => json!({
+                "id": id,
+                "kind": "delivery",
+                "files": plan.items().len(),
+                "refused": plan.refused.len(),
+            }),
+            UserQuestion::Call {
+                agent, question, ..
+            } => json!({
+                "id": id,
+                "kind": "approval",
+                "agent": agent,
+                "call_id": question.call_id,
+                "tool": question.tool,
+                "effects": question.deeds,
+                "input": question.input,
+                "reason": question.reason,
+                "phase": question.phase,
+                "answers": ["once", "session", "no"],
+            }),
+            UserQuestion::FailedCheck { reason, .. } => json!({
+                "id": id,
+                "kind": "failed_check",
+                "reason": reason,
+                "answers": ["keep", "revert"],
+            }),
+            UserQuestion::Open {
+                question,
+                otherwise,
+                ..
+            } => json!({
+                "id": id,
+                "kind": "open",
+                "question": question,
+                "otherwise": otherwise,
+            }),
+        }
+    }
+}
+
+/// Answers an approval request; an answer that has no meaning is not given.
+pub(super) fn parse_approval(text: &str) -> Option<ApprovalAnswer> {
+    match text {
+        "once" => Some(ApprovalAnswer::Once),
+        "session" => Some(ApprovalAnswer::Session),
+        "no" => Some(ApprovalAnswer::No),
+        _ => None,
+    }
+}
+
+/// Answers the question whether a delivery whose checks failed is kept.
+pub(super) fn parse_decision(text: &str) -> Option<FailedCheckDecision> {
+    match text {
+        "keep" => Some(FailedCheckDecision::Keep),
+        "revert" => Some(FailedCheckDecision::Revert),
+        _ => None,
+    }
+}
+
+fn is_closed(question: &UserQuestion) -> bool {
+    match question {
+        UserQuestion::Apply { answer, .. } => answer.is_closed(),
+        UserQuestion::Call { answer, .. } => answer.is_closed(),
+        UserQuestion::FailedCheck { answer, .. } => answer.is_closed(),
+        UserQuestion::Open { answer, .. } => answer.is_closed(),
+    }
+}

@@ -1,0 +1,437 @@
+//! Reviews of deliveries: what a run would change, what the person takes of it, and undoing it. A
+//! delivery that waits for the person is answered; any other is applied as by `massgen apply`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Path, Query, State};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use crate::cli::deliveries::apply::labelled_source;
+use crate::cli::deliveries::{
+    deliveries_directory, display_path, recover, require_known_path, resolve_paths,
+};
+use crate::cli::output::CliOutput;
+use crate::cli::web::change_json::{change_json, refusals_json};
+use crate::cli::web::delivery_choice::{FileDecision, select};
+use crate::cli::web::overview::run_blocking;
+use crate::cli::web::page_run::PageRun;
+use crate::cli::web::reply::{ApiError, ApiResult, JsonBody, JsonReply};
+use crate::cli::web::run_log::find_run;
+use crate::cli::web::server_state::WebServer;
+use crate::delivery::plan::{DeliveryEntry, DeliveryPlan};
+use crate::error::Result;
+use crate::event::DeliveryRow;
+use crate::host::Host;
+use crate::orchestrator::final_phase::change_outcome;
+use crate::orchestrator::review::{DeliverySelection, UserQuestion};
+use crate::path::AbsPath;
+use crate::world::delivery::contents::{DeliveryDifference, DiffSide, difference};
+use crate::world::delivery::planning::{ConflictBaseline, plan};
+use crate::world::delivery::store::{DeliverySource, OpenDelivery};
+use crate::world::delivery::transaction::{apply, select_hunks};
+use crate::world::delivery::undo::{
+    AppliedDelivery, ChangedFilePolicy, DeliveredState, UndoDirection, UndoOutcome, UndoRow,
+    refuse_outside,
+};
+use crate::world::io::file_change::FileChange;
+use crate::world::store::delivery_names::names_of;
+use crate::world::store::runs::RunDir;
+
+/// Time for which an answered delivery is waited for; then its outcome follows in the stream.
+const OUTCOME_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// Query of `GET /api/runs/{id}/diff`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DiffQuery {
+    answer: Option<String>,
+    against: Option<String>,
+}
+
+/// Body of `POST /api/runs/{id}/delivery`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DeliveryRequest {
+    files: Vec<FileDecision>,
+    /// Apply the files of this answer instead of those of the run's result.
+    answer: Option<String>,
+}
+
+/// Body of `POST /api/runs/{id}/undo`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct UndoRequest {
+    #[serde(default)]
+    paths: Vec<String>,
+    #[serde(default)]
+    force: bool,
+}
+
+/// Answers `GET /api/runs/{id}/diff`.
+pub(super) async fn diff(
+    State(server): State<WebServer>,
+    Path(id): Path<String>,
+    query: std::result::Result<Query<DiffQuery>, QueryRejection>,
+) -> ApiResult {
+    let Query(query) = query.map_err(|rejection| ApiError::invalid(rejection.body_text()))?;
+    let run = find_run(&server, id).await?;
+    let pending = pending_delivery(&server, &run.name());
+    let host = server.host().clone();
+    let reading = move || {
+        Ok(match (query.answer, query.against, pending) {
+            (None, Some(_), _) => Err(ApiError::invalid("`against` needs `answer`")),
+            (None, None, Some((delivery, plan))) => {
+                plan_json("pending", &delivery, &plan, &host).map_err(ApiError::from)
+            }
+            (None, None, None) => kept_json(&run, &host).map_err(ApiError::from),
+            (Some(answer), against, _) => answer_json(&run, &answer, against.as_deref(), &host),
+        })
+    };
+    run_blocking(reading).await?.map(JsonReply)
+}
+
+/// Answers `POST /api/runs/{id}/delivery`.
+pub(super) async fn deliver(
+    State(server): State<WebServer>,
+    Path(id): Path<String>,
+    JsonBody(request): JsonBody<DeliveryRequest>,
+) -> ApiResult {
+    let run = find_run(&server, id).await?;
+    let live = server.runs().find(&run.name());
+    if let (Some(live), Some((delivery, plan)), None) = (
+        live,
+        pending_delivery(&server, &run.name()),
+        &request.answer,
+    ) {
+        let here = server.host().cwd.clone();
+        let choosing = move || Ok(select(&delivery, &plan, &request.files, &here));
+        let selection = run_blocking(choosing).await??;
+        return answer_pending(&live, selection).await;
+    }
+    let _alone = server.runs().lock_deliveries().await;
+    let host = server.host().clone();
+    let applying = move || Ok(apply_kept(&run, &request, &host));
+    run_blocking(applying).await?.map(JsonReply)
+}
+
+/// Answers `POST /api/runs/{id}/undo`.
+pub(super) async fn undo(
+    State(server): State<WebServer>,
+    Path(id): Path<String>,
+    JsonBody(request): JsonBody<UndoRequest>,
+) -> ApiResult {
+    let run = find_run(&server, id).await?;
+    let _alone = server.runs().lock_deliveries().await;
+    let host = server.host().clone();
+    let undoing = move || Ok(undo_applied(&run, &request, &host));
+    run_blocking(undoing).await?.map(JsonReply)
+}
+
+/// Returns the delivery of a run that waits for the person.
+fn pending_delivery(
+    server: &WebServer,
+    run: &str,
+) -> Option<(Arc<OpenDelivery>, Arc<DeliveryPlan>)> {
+    let live = server.runs().find(run)?;
+    live.feed().with_questions(|questions| {
+        let asked = questions.find(|_, question| is_delivery(question))?;
+        if let UserQuestion::Apply { delivery, plan, .. } = asked {
+            return Some((Arc::clone(delivery), Arc::clone(plan)));
+        }
+        None
+    })
+}
+
+fn is_delivery(question: &UserQuestion) -> bool {
+    matches!(question, UserQuestion::Apply { .. })
+}
+
+/// Answers the delivery that waits, and waits for its outcome for a while.
+async fn answer_pending(run: &PageRun, selection: DeliverySelection) -> ApiResult {
+    let gone = || ApiError::conflict("the delivery does not wait any more");
+    let feed = run.feed();
+    let asked = feed
+        .with_questions(|questions| questions.take(|_, question| is_delivery(question)))
+        .ok_or_else(gone)?;
+    let UserQuestion::Apply { answer, .. } = asked else {
+        return Err(gone());
+    };
+    let mut changes = feed.subscribe();
+    answer.send(selection).map_err(|_| gone())?;
+    let rows = || feed.with_view(|view| view.delivery().rows.clone());
+    let delivered = changes.wait_for(|()| rows().is_some() || run.is_ended());
+    drop(timeout(OUTCOME_TIME_MAX, delivered).await);
+    Ok(JsonReply(json!({"answered": true, "rows": rows()})))
+}
+
+/// Returns the newest delivery of `run` that is kept, opened.
+fn open_newest(run: &RunDir, host: &Host) -> ApiResult<OpenDelivery> {
+    let deliveries = deliveries_directory(host);
+    let names = names_of(&run.name(), &deliveries)?;
+    let newest = names.iter().max_by_key(|name| further_number(name));
+    let newest = newest.ok_or_else(|| {
+        ApiError::not_found(format!("`{}` has no delivery", run.name()))
+            .with_hint("only runs with a write path have deliveries")
+    })?;
+    Ok(OpenDelivery::open(&deliveries, newest)?)
+}
+
+/// Returns the number of a further delivery of a run.
+fn further_number(name: &str) -> u32 {
+    let number = name.rsplit_once('.').map(|(_, number)| number.parse());
+    number.and_then(std::result::Result::ok).unwrap_or(1)
+}
+
+fn plan_of(delivery: &OpenDelivery, offer: &DeliverySource) -> Result<DeliveryPlan> {
+    let since = ConflictBaseline {
+        began_ns: i128::from(offer.began_ns),
+        bases: None,
+    };
+    plan(delivery, offer, Some(&since))
+}
+
+/// Returns all changes of `plan`.
+fn plan_json(
+    state: &str,
+    delivery: &OpenDelivery,
+    plan: &DeliveryPlan,
+    host: &Host,
+) -> Result<Value> {
+    let items = plan.items();
+    let is_shown = |(index, entry): &(usize, &DeliveryEntry)| {
+        items.contains(index) || (entry.is_file() && entry.conflict.is_some())
+    };
+    let mut files = Vec::new();
+    for (_, entry) in plan.entries.iter().enumerate().filter(is_shown) {
+        let found = difference(delivery, plan, entry)?;
+        files.push(change_json(&found, Some(entry), &host.cwd));
+    }
+    files.extend(refusals_json(plan, &host.cwd));
+    Ok(json!({"state": state, "files": files}))
+}
+
+/// Returns what a kept delivery would change now, and what of it was applied before.
+fn kept_json(run: &RunDir, host: &Host) -> Result<Value> {
+    let deliveries = deliveries_directory(host);
+    let names = names_of(&run.name(), &deliveries)?;
+    let Some(newest) = names.iter().max_by_key(|name| further_number(name)) else {
+        return Ok(json!({"state": "none", "files": [], "applied": []}));
+    };
+    let mut applied = Vec::new();
+    let delivery = OpenDelivery::open(&deliveries, newest)?;
+    if let Some(mut delivered) = AppliedDelivery::open(delivery)? {
+        let states: BTreeMap<AbsPath, DeliveredState> = delivered
+            .names()
+            .map(|(path, _, state)| (path, state))
+            .collect();
+        for found in delivered.differences() {
+            let found = found?;
+            let mut change = change_json(&found, None, &host.cwd);
+            let state = states.get(&found.path).copied().map(delivered_word);
+            if let (Some(change), Some(state)) = (change.as_object_mut(), state) {
+                change.insert("state".to_owned(), state.into());
+                applied.push(Value::Object(change.clone()));
+            }
+        }
+    }
+    let delivery = OpenDelivery::open(&deliveries, newest)?;
+    let offer = delivery.read_source()?;
+    let planned = plan_of(&delivery, &offer)?;
+    let mut kept = plan_json("kept", &delivery, &planned, host)?;
+    if let Some(kept) = kept.as_object_mut() {
+        kept.insert("applied".to_owned(), applied.into());
+    }
+    Ok(kept)
+}
+
+fn delivered_word(state: DeliveredState) -> &'static str {
+    match state {
+        DeliveredState::Applied => "applied",
+        DeliveredState::TakenBack => "reverted",
+        DeliveredState::Changed => "changed since",
+    }
+}
+
+/// Returns how the project with the files of an answer differs from the project, or from the project
+/// with the files of another answer.
+fn answer_json(run: &RunDir, answer: &str, against: Option<&str>, host: &Host) -> ApiResult<Value> {
+    let delivery = open_newest(run, host)?;
+    let offer = delivery.read_source()?;
+    let read = |label: &str| -> Result<(DeliveryPlan, BTreeMap<AbsPath, DeliveryDifference>)> {
+        let planned = answer_plan(run, label, &delivery, offer.clone())?;
+        let mut found = BTreeMap::new();
+        for index in planned.items() {
+            if let Some(entry) = planned.entries.get(index) {
+                let difference = difference(&delivery, &planned, entry)?;
+                found.insert(difference.path.clone(), difference);
+            }
+        }
+        Ok((planned, found))
+    };
+    let (planned, found) = read(answer)?;
+    let mut shown: Vec<Value> = match against {
+        None => {
+            let all = found.values();
+            all.map(|found| change_json(found, None, &host.cwd))
+                .collect()
+        }
+        Some(other) => {
+            let (_, others) = read(other)?;
+            let changes = changes_between(&others, &found);
+            let shown = changes.iter();
+            shown
+                .map(|found| change_json(found, None, &host.cwd))
+                .collect()
+        }
+    };
+    shown.extend(refusals_json(&planned, &host.cwd));
+    Ok(json!({"state": "answer", "answer": answer, "against": against, "files": shown}))
+}
+
+/// Returns what the files of an answer would change, with all files of other write paths left out.
+fn answer_plan(
+    run: &RunDir,
+    label: &str,
+    delivery: &OpenDelivery,
+    offer: DeliverySource,
+) -> Result<DeliveryPlan> {
+    let target = offer.tree();
+    let source = labelled_source(run, label, offer)?;
+    // What the user changed meanwhile does not matter for a comparison.
+    let mut planned = plan(delivery, &source, None)?;
+    planned.entries.retain(|entry| Some(entry.root) == target);
+    Ok(planned)
+}
+
+/// Returns how the project after the changes `new` differs from the project after the changes `old`.
+fn changes_between(
+    old: &BTreeMap<AbsPath, DeliveryDifference>,
+    new: &BTreeMap<AbsPath, DeliveryDifference>,
+) -> Vec<DeliveryDifference> {
+    let paths = old
+        .keys()
+        .chain(new.keys().filter(|path| !old.contains_key(*path)));
+    let between = paths.filter_map(|path| {
+        let (one, other) = (old.get(path), new.get(path));
+        let unchanged = one.or(other).map(|known| known.before.clone())?;
+        let side = |found: Option<&DeliveryDifference>| -> DiffSide {
+            found.map_or_else(|| unchanged.clone(), |found| found.after.clone())
+        };
+        let change = DeliveryDifference {
+            path: path.clone(),
+            before: side(one),
+            after: side(other),
+            modes: None,
+        };
+        (change.before != change.after).then_some(change)
+    });
+    between.collect()
+}
+
+/// Applies a delivery that is kept, or the files of an answer.
+fn apply_kept(run: &RunDir, request: &DeliveryRequest, host: &Host) -> ApiResult<Value> {
+    let mut output = CliOutput::with_writers(std::io::sink(), std::io::sink());
+    recover(host, &mut output)?;
+    let taken = request.files.iter().filter(|file| file.take);
+    let taken: Vec<String> = taken.map(|file| file.path.clone()).collect();
+    let paths = resolve_paths(&taken, host);
+    if let Some(label) = &request.answer {
+        let delivery = open_newest(run, host)?;
+        let source = labelled_source(run, label, delivery.read_source()?)?;
+        drop(delivery);
+        let delivery = OpenDelivery::create(&deliveries_directory(host), &run.name())?;
+        let applied = delivery
+            .write_source(&source)
+            .map_err(ApiError::from)
+            .and_then(|()| apply_selected(&delivery, &source, request, &paths, host));
+        if !delivery.is_applied() {
+            delivery.discard()?;
+        }
+        return applied;
+    }
+    if let Some(rows) = reapply(run, &paths, host)? {
+        return Ok(json!({"answered": true, "rows": rows}));
+    }
+    let delivery = open_newest(run, host)?;
+    let source = delivery.read_source()?;
+    apply_selected(&delivery, &source, request, &paths, host)
+}
+
+fn apply_selected(
+    delivery: &OpenDelivery,
+    source: &DeliverySource,
+    request: &DeliveryRequest,
+    paths: &[AbsPath],
+    host: &Host,
+) -> ApiResult<Value> {
+    refuse_outside(&source.roots(), &host.cwd, paths)?;
+    let mut planned = plan_of(delivery, source)?;
+    let selection = select(delivery, &planned, &request.files, &host.cwd)?;
+    let takes = select_hunks(delivery, &mut planned, selection.takes, &selection.parts)?;
+    let changes = apply(delivery, &planned, &takes, None)?;
+    let rows: Vec<DeliveryRow> = changes
+        .iter()
+        .filter_map(|change| change_row(change, &host.cwd))
+        .collect();
+    Ok(json!({"answered": true, "rows": rows}))
+}
+
+fn change_row(change: &FileChange, here: &AbsPath) -> Option<DeliveryRow> {
+    let path = display_path(&change.path.to_abs(), here);
+    Some(DeliveryRow::new(path, change_outcome(&change.kind)?))
+}
+
+/// Applies again what was reverted of the chosen files, if anything was.
+fn reapply(run: &RunDir, paths: &[AbsPath], host: &Host) -> ApiResult<Option<Vec<Value>>> {
+    let Some(mut delivered) = AppliedDelivery::open(open_newest(run, host)?)? else {
+        return Ok(None);
+    };
+    let is_back = |path: &AbsPath| {
+        let mut names = delivered.names();
+        names.any(|(known, _, now)| known == *path && now == DeliveredState::TakenBack)
+    };
+    let back: Vec<AbsPath> = paths.iter().filter(|path| is_back(path)).cloned().collect();
+    if back.is_empty() {
+        return Ok(None);
+    }
+    refuse_outside(&delivered.roots(), &host.cwd, &back)?;
+    let direction = UndoDirection::Again;
+    let rows = delivered.move_steps(direction, &back, ChangedFilePolicy::Kept)?;
+    Ok(Some(rows.iter().map(|row| undo_row(row, host)).collect()))
+}
+
+/// Reverts the newest delivery of a run.
+fn undo_applied(run: &RunDir, request: &UndoRequest, host: &Host) -> ApiResult<Value> {
+    let mut output = CliOutput::with_writers(std::io::sink(), std::io::sink());
+    recover(host, &mut output)?;
+    let Some(mut delivered) = AppliedDelivery::open(open_newest(run, host)?)? else {
+        let message = format!("nothing of `{}` was applied", run.name());
+        return Err(ApiError::conflict(message));
+    };
+    let paths = resolve_paths(&request.paths, host);
+    refuse_outside(&delivered.roots(), &host.cwd, &paths)?;
+    let known = delivered.names().map(|(path, ..)| path).collect();
+    require_known_path(&paths, delivered.name(), &known, &host.cwd)?;
+    let since = if request.force {
+        ChangedFilePolicy::Replaced
+    } else {
+        ChangedFilePolicy::Kept
+    };
+    let rows = delivered.move_steps(UndoDirection::Back, &paths, since)?;
+    let rows: Vec<Value> = rows.iter().map(|row| undo_row(row, host)).collect();
+    Ok(json!({"rows": rows}))
+}
+
+fn undo_row(row: &UndoRow, host: &Host) -> Value {
+    let path = display_path(&row.path, &host.cwd);
+    match row.outcome {
+        UndoOutcome::Restored => json!({"path": path, "outcome": "restored"}),
+        UndoOutcome::Removed => json!({"path": path, "outcome": "removed"}),
+        UndoOutcome::Left(why) => json!({"path": path, "outcome": "left", "reason": why}),
+    }
+}

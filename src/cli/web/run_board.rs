@@ -1,0 +1,148 @@
+//! The runs that the server knows: those that the page started, and the feeds of all that are read.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::cli::web::page_run::PageRun;
+use crate::cli::web::run_feed::{FeedProgress, RunFeed};
+use crate::error::{Error, ErrorKind, Result};
+use crate::orchestrator::execution::ShutdownSignal;
+use crate::text::count_noun;
+use crate::world::store::runs::{RunDir, RunStatus};
+
+/// Maximum number of runs of the page that are kept; the oldest ended one is forgotten first.
+const RUNS_MAX: usize = 64;
+/// Maximum number of feeds that are kept for other runs; the one read longest ago goes first.
+const FEEDS_MAX: usize = 16;
+/// Maximum number of open streams, so that connections remain for everything else.
+const STREAMS_MAX: usize = 32;
+
+/// The runs.
+#[derive(Debug)]
+pub(super) struct RunBoard {
+    stop: ShutdownSignal,
+    parallel: u32,
+    slots: Arc<Semaphore>,
+    streams: Arc<Semaphore>,
+    started: Mutex<Vec<Arc<PageRun>>>,
+    /// The feeds of runs that other processes started, the one read last at the end.
+    feeds: Mutex<VecDeque<(String, Arc<RunFeed>)>>,
+    /// Held while a delivery is applied or reverted.
+    delivering: tokio::sync::Mutex<()>,
+}
+
+impl RunBoard {
+    /// Creates a board without runs; at most `parallel` run at the same time, and `stop` stops them
+    /// all.
+    pub(super) fn new(parallel: u32, stop: ShutdownSignal) -> Self {
+        Self {
+            stop,
+            parallel,
+            slots: Arc::new(Semaphore::new(usize::try_from(parallel).unwrap_or(1))),
+            streams: Arc::new(Semaphore::new(STREAMS_MAX)),
+            started: Mutex::default(),
+            feeds: Mutex::default(),
+            delivering: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// Returns the signal that stops all runs and streams.
+    pub(super) fn stop(&self) -> &ShutdownSignal {
+        &self.stop
+    }
+
+    /// Returns a place for one more stream, if there is one.
+    pub(super) fn stream_slot(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.streams).try_acquire_owned().ok()
+    }
+
+    /// Returns a place for one more run.
+    ///
+    /// # Errors
+    /// Enough runs are active.
+    pub(super) fn run_slot(&self) -> Result<OwnedSemaphorePermit> {
+        Arc::clone(&self.slots).try_acquire_owned().map_err(|_| {
+            let runs = count_noun(usize::try_from(self.parallel).unwrap_or(1), "run");
+            let message = format!("the page may have no more than {runs} at the same time");
+            Error::new(ErrorKind::Limit, message)
+                .with_hint("wait for one, stop one, or start the server with `--parallel`")
+        })
+    }
+
+    /// Creates a run that can be stopped alone.
+    pub(super) fn new_run(&self) -> Arc<PageRun> {
+        Arc::new(PageRun::new(ShutdownSignal {
+            graceful: self.stop.graceful.child_token(),
+            immediate: self.stop.immediate.child_token(),
+        }))
+    }
+
+    /// Remembers a run that has started.
+    pub(super) fn insert(&self, run: Arc<PageRun>) {
+        let mut started = lock(&self.started);
+        started.push(run);
+        if started.len() > RUNS_MAX
+            && let Some(oldest) = started.iter().position(|run| run.is_ended())
+        {
+            started.remove(oldest);
+        }
+    }
+
+    /// Returns the run of the page with this name.
+    pub(super) fn find(&self, name: &str) -> Option<Arc<PageRun>> {
+        let started = lock(&self.started);
+        let mut named = started.iter();
+        let found = named.find(|run| run.name().as_deref() == Some(name));
+        found.cloned()
+    }
+
+    /// Returns whether the page started the run with this name, and it has not ended.
+    pub(super) fn is_live(&self, name: &str) -> bool {
+        self.find(name).is_some_and(|run| !run.is_ended())
+    }
+
+    /// Returns the feed of `run`. It follows the log from now on if it did not before, or if the run
+    /// was resumed since.
+    pub(super) fn feed(&self, run: &RunDir) -> Result<Arc<RunFeed>> {
+        let name = run.name();
+        if let Some(started) = self.find(&name) {
+            return Ok(Arc::clone(started.feed()));
+        }
+        let mut feeds = lock(&self.feeds);
+        let known = feeds.iter().position(|(known, _)| *known == name);
+        let known = known.and_then(|index| feeds.remove(index));
+        let is_outdated = |feed: &RunFeed| {
+            feed.progress() == FeedProgress::Ended
+                && run.state(run.status().as_ref()) == RunStatus::Running
+        };
+        let feed = match known {
+            Some((_, feed)) if !is_outdated(&feed) => feed,
+            Some(_) | None => {
+                let feed = RunFeed::new();
+                feed.follow(run)?;
+                feed
+            }
+        };
+        if feeds.len() == FEEDS_MAX {
+            feeds.pop_front();
+        }
+        feeds.push_back((name, Arc::clone(&feed)));
+        Ok(feed)
+    }
+
+    /// Waits until no other delivery is applied or reverted.
+    pub(super) async fn lock_deliveries(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.delivering.lock().await
+    }
+
+    /// Waits until no run is active.
+    pub(super) async fn end(&self) {
+        let _all = self.slots.acquire_many(self.parallel).await;
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,129 @@
+//! What the person at the page decides about a run that goes on: answers to its questions, and its
+//! end.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::cli::web::page_run::PageRun;
+use crate::cli::web::pending_questions::{parse_approval, parse_decision};
+use crate::cli::web::reply::{ApiError, ApiResult, JsonBody, JsonReply};
+use crate::cli::web::run_log::find_run;
+use crate::cli::web::server_state::WebServer;
+use crate::orchestrator::review::UserQuestion;
+
+/// Body of an answer.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AnswerRequest {
+    answer: String,
+}
+
+/// Body of `POST /api/runs/{id}/stop`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct StopRequest {
+    mode: StopMode,
+}
+
+/// How a run is stopped.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum StopMode {
+    /// It ends with the best that it has.
+    Finish,
+    /// It is aborted.
+    Cancel,
+}
+
+/// Answers `POST /api/runs/{id}/approvals/{approval}`.
+pub(super) async fn approve(
+    State(server): State<WebServer>,
+    Path((id, approval)): Path<(String, String)>,
+    JsonBody(request): JsonBody<AnswerRequest>,
+) -> ApiResult {
+    let run = live_run(&server, id).await?;
+    let said = parse_approval(&request.answer)
+        .ok_or_else(|| ApiError::invalid("expected `once`, `session` or `no`"))?;
+    let asked = run.feed().with_questions(|questions| {
+        questions
+            .take(|id, question| id == approval && matches!(question, UserQuestion::Call { .. }))
+    });
+    let Some(UserQuestion::Call { answer, .. }) = asked else {
+        return Err(gone(&approval));
+    };
+    answer.send(said).map_err(|_| gone(&approval))?;
+    Ok(JsonReply(json!({"answered": approval})))
+}
+
+/// Answers `POST /api/runs/{id}/questions/{question}`: an open question, or whether a delivery whose
+/// checks failed is kept.
+pub(super) async fn answer(
+    State(server): State<WebServer>,
+    Path((id, asked)): Path<(String, String)>,
+    JsonBody(request): JsonBody<AnswerRequest>,
+) -> ApiResult {
+    let run = live_run(&server, id).await?;
+    let decision = parse_decision(&request.answer);
+    let question = run.feed().with_questions(|questions| {
+        let is_check = questions.find(|id, question| {
+            id == asked && matches!(question, UserQuestion::FailedCheck { .. })
+        });
+        if is_check.is_some() && decision.is_none() {
+            return Err(ApiError::invalid("expected `keep` or `revert`"));
+        }
+        let is_wanted = |id: &str, question: &UserQuestion| {
+            let is_text = matches!(
+                question,
+                UserQuestion::FailedCheck { .. } | UserQuestion::Open { .. }
+            );
+            id == asked && is_text
+        };
+        questions.take(is_wanted).ok_or_else(|| gone(&asked))
+    })?;
+    let is_sent = match (question, decision) {
+        (UserQuestion::Open { answer, .. }, _) => answer.send(request.answer).is_ok(),
+        (UserQuestion::FailedCheck { answer, .. }, Some(decision)) => answer.send(decision).is_ok(),
+        (
+            UserQuestion::FailedCheck { .. }
+            | UserQuestion::Apply { .. }
+            | UserQuestion::Call { .. },
+            _,
+        ) => false,
+    };
+    if !is_sent {
+        return Err(gone(&asked));
+    }
+    Ok(JsonReply(json!({"answered": asked})))
+}
+
+/// Answers `POST /api/runs/{id}/stop`.
+pub(super) async fn stop(
+    State(server): State<WebServer>,
+    Path(id): Path<String>,
+    JsonBody(request): JsonBody<StopRequest>,
+) -> ApiResult {
+    let run = live_run(&server, id).await?;
+    run.stop().graceful.cancel();
+    if let StopMode::Cancel = request.mode {
+        run.stop().immediate.cancel();
+    }
+    Ok(JsonReply(json!({"stopping": true})))
+}
+
+/// Returns a run that the page started and that goes on.
+async fn live_run(server: &WebServer, id: String) -> ApiResult<Arc<PageRun>> {
+    let run = find_run(server, id).await?;
+    let started = server.runs().find(&run.name());
+    started.filter(|run| !run.is_ended()).ok_or_else(|| {
+        let message = format!("`{}` is no active run of this page", run.name());
+        ApiError::conflict(message)
+            .with_hint("a run of another process is answered and stopped in its terminal")
+    })
+}
+
+fn gone(question: &str) -> ApiError {
+    ApiError::conflict(format!("nothing waits for an answer to `{question}`"))
+}

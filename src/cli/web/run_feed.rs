@@ -1,0 +1,273 @@
+//! What readers see of one run: its view, folded from its event log while that is written, the
+//! pieces of replies that the log does not have yet, and the questions to the person. All readers of
+//! a run share one feed; none of them delays it.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use serde_json::Value;
+use tokio::sync::watch;
+
+use crate::cli::web::pending_questions::PendingQuestions;
+use crate::cli::web::text_pieces::{TextPiece, TextPieces};
+use crate::error::{Error, ErrorKind, Result};
+use crate::event::Event;
+use crate::orchestrator::review::UserQuestion;
+use crate::run_view::overview::RunPhase;
+use crate::run_view::{EventPosition, RunView, ViewSection};
+use crate::world::io::clock::{LocalDateTime, milliseconds};
+use crate::world::store::event_log::LogEntry;
+use crate::world::store::runs::RunDir;
+use crate::world::store::tail::LogTail;
+
+/// Number of lines that are folded while the feed is locked.
+const BATCH_LINES: usize = 64;
+
+/// The feed of a run.
+#[derive(Debug)]
+pub(super) struct RunFeed {
+    state: Mutex<FeedState>,
+    changed: watch::Sender<()>,
+}
+
+#[derive(Debug, Default)]
+struct FeedState {
+    view: RunView,
+    /// The number of the last line that was folded.
+    seq: u64,
+    began: Option<LocalDateTime>,
+    progress: FeedProgress,
+    pieces: TextPieces,
+    questions: PendingQuestions,
+}
+
+/// How far a feed is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum FeedProgress {
+    /// It reads what was written before.
+    #[default]
+    CatchingUp,
+    /// It has read everything so far.
+    Following,
+    /// The run has ended, or its process is gone.
+    Ended,
+}
+
+/// What changed for a reader.
+#[derive(Debug)]
+pub(super) struct FeedUpdate {
+    /// The sections that changed, the one that changed last at the end.
+    pub(super) sections: Vec<ChangedSection>,
+    /// The questions, if they changed.
+    pub(super) questions: Option<Value>,
+    /// The pieces of replies that no section contains yet.
+    pub(super) pieces: Vec<TextPiece>,
+    /// How far the feed is.
+    pub(super) progress: FeedProgress,
+    /// Whether the run has ended, and was not interrupted.
+    pub(super) is_complete: bool,
+}
+
+/// A section of a view that changed.
+#[derive(Debug)]
+pub(super) struct ChangedSection {
+    /// The number of the line that changed it last.
+    pub(super) seq: u64,
+    /// Its name.
+    pub(super) name: String,
+    /// Its value.
+    pub(super) value: Value,
+}
+
+/// What a reader has read.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct FeedCursor {
+    /// The number of the last line.
+    pub(super) seq: u64,
+    /// The number of the next piece.
+    piece: u64,
+    /// The version of the questions.
+    questions: Option<u64>,
+}
+
+impl FeedCursor {
+    /// Creates the cursor of a reader that has read everything up to the line `seq`.
+    pub(super) fn after(seq: u64) -> Self {
+        Self {
+            seq,
+            ..Self::default()
+        }
+    }
+}
+
+impl RunFeed {
+    /// Creates a feed that follows no log yet.
+    pub(super) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            state: Mutex::default(),
+            changed: watch::Sender::new(()),
+        })
+    }
+
+    /// Follows the log of `run` in a thread of its own, until the run ends or its process is gone.
+    pub(super) fn follow(self: &Arc<Self>, run: &RunDir) -> Result<()> {
+        let tail = LogTail::open(run)?;
+        let feed = Arc::clone(self);
+        let follower = thread::Builder::new().spawn(move || feed.fold(tail));
+        follower.map(drop).map_err(|error| {
+            Error::new(ErrorKind::Environment, "cannot follow the run").with_source(error)
+        })
+    }
+
+    /// Returns a receiver that is notified of every change.
+    pub(super) fn subscribe(&self) -> watch::Receiver<()> {
+        self.changed.subscribe()
+    }
+
+    /// Returns how far the feed is.
+    pub(super) fn progress(&self) -> FeedProgress {
+        self.lock().progress
+    }
+
+    /// Waits until everything that was written so far has been read.
+    pub(super) async fn wait_until_read(&self) {
+        let mut changes = self.subscribe();
+        // The feed owns the sender, so there is always a next change or an end.
+        let read = changes.wait_for(|()| self.progress() != FeedProgress::CatchingUp);
+        drop(read.await);
+    }
+
+    /// Calls `look` with the view.
+    pub(super) fn with_view<T>(&self, look: impl FnOnce(&RunView) -> T) -> T {
+        look(&self.lock().view)
+    }
+
+    /// Calls `change` with the questions.
+    pub(super) fn with_questions<T>(&self, change: impl FnOnce(&mut PendingQuestions) -> T) -> T {
+        let mut state = self.lock();
+        state.questions.drop_closed();
+        let result = change(&mut state.questions);
+        drop(state);
+        self.changed.send_replace(());
+        result
+    }
+
+    /// Adds a question to the person.
+    pub(super) fn ask(&self, question: UserQuestion) {
+        self.with_questions(|questions| questions.push(question));
+    }
+
+    /// Adds pieces of replies, which are redacted.
+    pub(super) fn push_pieces(&self, pieces: &[Event]) {
+        if pieces.is_empty() {
+            return;
+        }
+        let mut state = self.lock();
+        for piece in pieces {
+            state.pieces.push(piece);
+        }
+        drop(state);
+        self.changed.send_replace(());
+    }
+
+    /// Ends the feed of a run whose log ends, or that never had one.
+    pub(super) fn end(&self) {
+        self.lock().progress = FeedProgress::Ended;
+        self.changed.send_replace(());
+    }
+
+    /// Returns what changed for the reader at `cursor`, and moves the cursor.
+    pub(super) fn read(&self, cursor: &mut FeedCursor) -> FeedUpdate {
+        let mut state = self.lock();
+        state.questions.drop_closed();
+        let state = &*state;
+        if state.progress != FeedProgress::CatchingUp && cursor.seq > state.seq {
+            // The reader knows another log.
+            cursor.seq = 0;
+        }
+        let json = |section: ViewSection| {
+            Some(ChangedSection {
+                seq: state.view.last_change(section)?,
+                name: section.name(),
+                value: state.view.section_json(section)?,
+            })
+        };
+        let changed = state.view.sections_changed_after(cursor.seq);
+        let mut sections: Vec<ChangedSection> = changed.filter_map(json).collect();
+        sections.sort_by_key(|section| section.seq);
+        cursor.seq = cursor.seq.max(state.seq);
+        let version = state.questions.version();
+        let questions = (cursor.questions != Some(version)).then(|| state.questions.to_json());
+        cursor.questions = Some(version);
+        let (mut pieces, next) = state.pieces.read_from(cursor.piece);
+        cursor.piece = next;
+        pieces.retain(|piece| {
+            let agent = state.view.agent(&piece.agent);
+            agent.is_none_or(|agent| piece.end() > agent.speech.length)
+        });
+        FeedUpdate {
+            sections,
+            questions,
+            pieces,
+            progress: state.progress,
+            is_complete: state.view.run().phase == RunPhase::Ended,
+        }
+    }
+
+    fn fold(&self, mut tail: LogTail) {
+        loop {
+            while self.fold_written(&mut tail) {
+                self.changed.send_replace(());
+            }
+            let mut state = self.lock();
+            if state.view.run().phase == RunPhase::Ended {
+                break;
+            }
+            state.progress = FeedProgress::Following;
+            drop(state);
+            self.changed.send_replace(());
+            if !tail.wait() {
+                break;
+            }
+        }
+        self.end();
+    }
+
+    /// Folds some lines that are written already. Returns whether there may be more.
+    fn fold_written(&self, tail: &mut LogTail) -> bool {
+        for _ in 0..BATCH_LINES {
+            match tail.next_written() {
+                Some(Ok(entry)) => self.lock().apply(&entry),
+                // A line that cannot be read is part of no view.
+                Some(Err(_)) => {}
+                None => return false,
+            }
+        }
+        true
+    }
+
+    fn lock(&self) -> MutexGuard<'_, FeedState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl FeedState {
+    fn apply(&mut self, entry: &LogEntry) {
+        self.seq = entry.seq;
+        let at = entry.at();
+        if self.began.is_none() {
+            self.began.clone_from(&at);
+        }
+        let elapsed = match (&at, &self.began) {
+            (Some(at), Some(began)) => milliseconds(at.since(began)),
+            _ => 0,
+        };
+        if let Some(event) = entry.event() {
+            let position = EventPosition {
+                seq: entry.seq,
+                elapsed_ms: elapsed,
+            };
+            self.view.apply(&event, position);
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! The events of a run as its log has them, and its answers.
+
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Path, Query, State};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::cli::web::overview::run_blocking;
+use crate::cli::web::reply::{ApiError, ApiResult, JsonReply};
+use crate::cli::web::server_state::WebServer;
+use crate::error::Result;
+use crate::world::store::runs::{self, RunDir};
+
+/// Number of events of a reply unless the page asks for another.
+const EVENTS_DEFAULT: usize = 200;
+/// Maximum number of events of a reply.
+const EVENTS_MAX: usize = 1000;
+/// Size of the events at which a reply ends, in bytes.
+const EVENTS_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Query of `GET /api/runs/{id}/log`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LogQuery {
+    #[serde(default)]
+    after: u64,
+    limit: Option<usize>,
+}
+
+/// Answers `GET /api/runs/{id}/log`: the events after a sequence number.
+pub(super) async fn events(
+    State(server): State<WebServer>,
+    Path(id): Path<String>,
+    query: std::result::Result<Query<LogQuery>, QueryRejection>,
+) -> ApiResult {
+    let Query(query) = query.map_err(|rejection| ApiError::invalid(rejection.body_text()))?;
+    let run = find_run(&server, id).await?;
+    let reading = move || read_events(&run, &query);
+    run_blocking(reading).await.map(JsonReply)
+}
+
+/// Answers `GET /api/runs/{id}/answers/{label}`: the whole answer, with its checks.
+pub(super) async fn answer(
+    State(server): State<WebServer>,
+    Path((id, label)): Path<(String, String)>,
+) -> ApiResult {
+    let run = find_run(&server, id).await?;
+    let feed = server.runs().feed(&run)?;
+    feed.wait_until_read().await;
+    let found = feed.with_view(|view| {
+        let mut answers = view.ballot().answers.iter();
+        let found = answers.find(|answer| answer.label.to_string() == label)?;
+        serde_json::to_value(found).ok()
+    });
+    let none = || ApiError::not_found(format!("no answer `{label}` in `{}`", run.name()));
+    found.map(JsonReply).ok_or_else(none)
+}
+
+/// Finds the run with this name.
+pub(super) async fn find_run(server: &WebServer, id: String) -> ApiResult<RunDir> {
+    let logs = server.logs_directory();
+    let wanted = id.clone();
+    let found = run_blocking(move || runs::find_by_name(&wanted, &logs)).await?;
+    found.ok_or_else(|| ApiError::not_found(format!("no run `{id}`")))
+}
+
+fn read_events(run: &RunDir, query: &LogQuery) -> Result<Value> {
+    let limit = query.limit.unwrap_or(EVENTS_DEFAULT).min(EVENTS_MAX);
+    let (mut events, mut bytes, mut has_more) = (Vec::new(), 0_usize, false);
+    for entry in run
+        .events()?
+        .flatten()
+        .filter(|entry| entry.seq > query.after)
+    {
+        if events.len() == limit || bytes > EVENTS_BYTES_MAX {
+            has_more = true;
+            break;
+        }
+        bytes = bytes.saturating_add(entry.json.len());
+        events.extend(serde_json::from_str::<Value>(&entry.json));
+    }
+    Ok(json!({"events": events, "has_more": has_more}))
+}

@@ -1,0 +1,199 @@
+//! Starts runs for the page. It chooses a team and gives the task; a path that the task opens for
+//! writing, or outside the directory of the server, is opened only if the page repeats it, after the
+//! person has confirmed it.
+
+use std::io;
+use std::sync::Arc;
+
+use axum::extract::State;
+use serde::Deserialize;
+use serde_json::json;
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::cli::args::RunArguments;
+use crate::cli::command_line::usage_error;
+use crate::cli::continued_session::ContinuedSession;
+use crate::cli::deliveries::recover;
+use crate::cli::dry_run;
+use crate::cli::execution::{OutputMode, RunOutcome, execute};
+use crate::cli::mentions;
+use crate::cli::output::CliOutput;
+use crate::cli::run::{PreparedRun, reject_broad_mention};
+use crate::cli::web::overview::run_blocking;
+use crate::cli::web::page_run::PageRun;
+use crate::cli::web::reply::{ApiError, ApiResult, JsonBody, JsonReply};
+use crate::cli::web::server_state::{NamedTeam, WebServer};
+use crate::config::Config;
+use crate::error::{Error, Result};
+use crate::mentions::opened_paths::open_mentions;
+use crate::mentions::{Mention, MentionReach, ParsedPrompt, TaskText};
+use crate::orchestrator::approvals::SessionApprovals;
+use crate::path::AbsPath;
+use crate::permissions::grant::Permission;
+use crate::world::io::locate::{LocatedPath, locate};
+
+/// Body of `POST /api/runs`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct StartRequest {
+    task: String,
+    team: Option<String>,
+    #[serde(rename = "continue")]
+    session: Option<String>,
+    #[serde(default)]
+    dry_run: bool,
+    /// The paths that the person has agreed to open.
+    #[serde(default)]
+    opens: Vec<String>,
+}
+
+/// Answers `POST /api/runs`: starts a run, or shows what it would do.
+pub(super) async fn start(
+    State(server): State<WebServer>,
+    JsonBody(request): JsonBody<StartRequest>,
+) -> ApiResult {
+    let is_dry_run = request.dry_run;
+    let prepared = {
+        let server = server.clone();
+        run_blocking(move || Ok(prepare(&server, &request))).await??
+    };
+    if is_dry_run {
+        return preview(&prepared).await;
+    }
+    let slot = server.runs().run_slot()?;
+    let run = server.runs().new_run();
+    tokio::spawn(execute_to_end(prepared, Arc::clone(&run), slot));
+    let name = run.wait_for_name().await?;
+    let session = run.session();
+    server.runs().insert(run);
+    Ok(JsonReply(json!({"run": name, "session": session})))
+}
+
+/// Prepares a run as the command line does.
+fn prepare(server: &WebServer, request: &StartRequest) -> ApiResult<PreparedRun> {
+    let NamedTeam { team, .. } = chosen_team(server, request.team.as_deref())?;
+    if team.config.workflow.is_some() {
+        return Err(usage_error("the page starts no pipelines")
+            .with_hint("start it in a terminal: massgen --config FILE \"…\"")
+            .into());
+    }
+    if request.task.trim().is_empty() {
+        return Err(usage_error("there is no task").into());
+    }
+    let host = server.host();
+    let prompt = mentions::parse(&TaskText::from_typed(&request.task), &host.cwd, host);
+    reject_broad_mention(&prompt)?;
+    expect_agreement(server, &team.config, &prompt, request)?;
+    let sessions = &team.config.orchestrator.session_storage;
+    let sessions = sessions.resolve(&host.cwd, None);
+    let continued = request.session.as_deref();
+    let continued = continued.map(|wanted| ContinuedSession::find(wanted, &sessions));
+    let continued = continued.transpose()?;
+    let mut opened = match &continued {
+        Some(continued) => continued.opened_paths(host)?.0,
+        None => Vec::new(),
+    };
+    let turn = continued
+        .as_ref()
+        .map_or(1, |continued| continued.place.next_turn());
+    open_mentions(&mut opened, &prompt, turn);
+    Ok(PreparedRun {
+        host: host.clone(),
+        config: team.config.clone(),
+        file: team.file.clone(),
+        models: server.models().clone(),
+        prompt,
+        opened,
+        continued,
+        telemetry: server.telemetry().cloned(),
+        consents: SessionApprovals::default(),
+    })
+}
+
+/// Returns the team with this id, or the only one.
+fn chosen_team<'s>(server: &'s WebServer, id: Option<&str>) -> ApiResult<&'s NamedTeam> {
+    let teams = server.teams();
+    let found = match (id, teams) {
+        (None, [only]) => Some(only),
+        (None, _) => None,
+        (Some(id), _) => teams.iter().find(|named| named.name == id),
+    };
+    found.ok_or_else(|| {
+        let names: Vec<&str> = teams.iter().map(|named| named.name.as_str()).collect();
+        ApiError::invalid("the task names no team of this server")
+            .with_hint(format!("name one in `team`: {}", names.join(", ")))
+    })
+}
+
+/// Refuses a task that opens paths to which the person has not agreed.
+fn expect_agreement(
+    server: &WebServer,
+    config: &Config,
+    prompt: &ParsedPrompt,
+    request: &StartRequest,
+) -> ApiResult<()> {
+    let real = |path: &AbsPath| locate(path).ok().map(LocatedPath::into_real);
+    let base = real(&server.host().cwd);
+    let is_open_for_writing = |mention: &Mention| {
+        let path = real(&mention.path);
+        let mut writable = config.write_paths().filter_map(real);
+        path.is_some_and(|path| writable.any(|open| path.is_within(&open)))
+    };
+    let is_outside = |mention: &Mention| {
+        let is_inside = real(&mention.path)
+            .zip(base.as_ref())
+            .is_some_and(|(path, base)| path.is_within(base));
+        !is_inside || mention.reach != MentionReach::Inside
+    };
+    let needs_agreement = |mention: &&Mention| {
+        let is_write = mention.permission == Permission::Write && !is_open_for_writing(mention);
+        is_write || is_outside(mention)
+    };
+    let asked: Vec<&Mention> = prompt.mentions.iter().filter(needs_agreement).collect();
+    let is_agreed = |mention: &&Mention| request.opens.contains(&mention.path.to_string());
+    if asked.iter().all(is_agreed) {
+        return Ok(());
+    }
+    let paths: Vec<String> = asked
+        .iter()
+        .map(|mention| mention.path.to_string())
+        .collect();
+    let writes = asked
+        .iter()
+        .filter(|mention| mention.permission == Permission::Write);
+    let writes: Vec<String> = writes.map(|mention| mention.path.to_string()).collect();
+    Err(
+        ApiError::conflict("the task opens paths to which the person has not agreed")
+            .with_hint("show them, and repeat all of them in `opens`")
+            .with_details(json!({"opens": paths, "writes": writes})),
+    )
+}
+
+/// Returns what a run would do.
+async fn preview(prepared: &PreparedRun) -> ApiResult {
+    let (mut text, mut notes) = (Vec::new(), Vec::new());
+    let mut output = CliOutput::with_writers(&mut text, &mut notes);
+    dry_run::show(prepared, &mut output).await?;
+    drop(output);
+    Ok(JsonReply(json!({
+        "text": String::from_utf8_lossy(&text),
+        "notes": String::from_utf8_lossy(&notes),
+    })))
+}
+
+/// Executes a run to its end, which is recorded in `run` even if it panics.
+async fn execute_to_end(prepared: PreparedRun, run: Arc<PageRun>, slot: OwnedSemaphorePermit) {
+    let executing = tokio::spawn(execute_run(prepared, Arc::clone(&run)));
+    let broke_off = |_| Err(Error::bug("the run failed unexpectedly"));
+    run.end(executing.await.unwrap_or_else(broke_off));
+    drop(slot);
+}
+
+async fn execute_run(prepared: PreparedRun, run: Arc<PageRun>) -> Result<RunOutcome> {
+    let mut output = CliOutput::with_writers(io::sink(), io::stderr());
+    recover(&prepared.host, &mut output)?;
+    let arguments = RunArguments::default();
+    let stop = run.stop().clone();
+    let mode = OutputMode::Page(&run);
+    Box::pin(execute(prepared, &arguments, stop, &mut output, mode)).await
+}

@@ -1,0 +1,198 @@
+//! Runs the server of `massgen web` until the user ends it, and prints the links to it.
+
+use std::io::BufRead;
+use std::net::SocketAddr;
+use std::thread;
+
+use tokio::sync::mpsc;
+use url::Url;
+
+use crate::cli::args::RunArguments;
+use crate::cli::command_line::usage_error;
+use crate::cli::environment;
+use crate::cli::execution::secret_values;
+use crate::cli::http::listener::{HttpListener, ListenAddress};
+use crate::cli::http::origin_guard::{LoopbackPort, OriginGuard};
+use crate::cli::http::token::{BearerToken, BearerTokens};
+use crate::cli::interrupts::listen;
+use crate::cli::model_prices::model_list;
+use crate::cli::output::CliOutput;
+use crate::cli::run::{CALLS_END_MAX, runtime, telemetry_settings};
+use crate::cli::team::{ChosenTeam, choose_team, load_config};
+use crate::cli::team_file::TeamFile;
+use crate::cli::web::browse::FileLookups;
+use crate::cli::web::link_codes::{CODE_TIME_MAX, LinkCodes};
+use crate::cli::web::router;
+use crate::cli::web::run_board::RunBoard;
+use crate::cli::web::server_state::{NamedTeam, WebServer, WebServerState};
+use crate::cli::web_arguments::WebArguments;
+use crate::config::team::WorkspaceMode;
+use crate::error::{Error, ExitStatus, Result};
+use crate::host::{Host, StreamTarget};
+use crate::world::io::web_browser::WebBrowser;
+use crate::world::store::redact::Redactor;
+
+/// Name of a team without a config.
+const UNNAMED_TEAM: &str = "default";
+
+/// Serves the page until the user ends it.
+pub(crate) fn serve_page(
+    host: &Host,
+    asked: &WebArguments,
+    output: &mut CliOutput<'_>,
+) -> Result<ExitStatus> {
+    let address = ListenAddress::new(asked.address(), asked.allowed_host.clone())?;
+    let tokens = accepted_tokens(asked, &address, host)?;
+    if !address.is_loopback() {
+        output
+            .warning("other machines can reach the page: use it only in a network that you trust");
+    }
+    let runtime = runtime()?;
+    let served = runtime.block_on(serve(host, asked, address, tokens, output));
+    runtime.shutdown_timeout(CALLS_END_MAX);
+    served.map(|()| ExitStatus::Delivered)
+}
+
+/// Returns the tokens that are accepted from the start.
+fn accepted_tokens(
+    asked: &WebArguments,
+    address: &ListenAddress,
+    host: &Host,
+) -> Result<BearerTokens> {
+    match &asked.token_file {
+        Some(file) => BearerToken::read_file(file, host).map(BearerTokens::from),
+        None if address.is_loopback() => Ok(BearerTokens::default()),
+        None => Err(
+            usage_error("a page that other machines reach needs `--token-file`")
+                .with_hint("create one: `openssl rand -hex 32 > token; chmod 600 token`")
+                .with_hint("or reach this machine's loopback: `ssh -L PORT:127.0.0.1:PORT HOST`"),
+        ),
+    }
+}
+
+async fn serve(
+    host: &Host,
+    asked: &WebArguments,
+    address: ListenAddress,
+    tokens: BearerTokens,
+    output: &mut CliOutput<'_>,
+) -> Result<()> {
+    let stop = listen(host.hangup)?;
+    let telemetry = telemetry_settings(host, output);
+    let completed = environment::load(host);
+    for warning in &completed.warnings {
+        output.warning(warning);
+    }
+    let host = completed.host;
+    let teams = load_teams(asked, &host, output).await?;
+    let models = model_list(&host, asked.models.as_deref(), output)?;
+    let secrets = teams
+        .iter()
+        .flat_map(|named| secret_values(&named.team.config, &host));
+    let redactor = Redactor::new(secrets.collect());
+    let listener = address.listen().await?;
+    let own_port = LoopbackPort::Own(listener.address().port());
+    let server = WebServer::new(WebServerState {
+        teams,
+        models,
+        telemetry,
+        redactor,
+        is_read_only: asked.read_only,
+        guard: OriginGuard::new(own_port, listener.names()),
+        tokens,
+        codes: LinkCodes::default(),
+        lookups: FileLookups::new(&host.cwd),
+        runs: RunBoard::new(asked.parallel, stop.clone()),
+        host: host.clone(),
+    });
+    let start = start_address(&listener);
+    let link = print_link(&server, &start, output)?;
+    let _browser = if asked.no_browser {
+        None
+    } else {
+        WebBrowser::open_page(&link, &host.env)
+    };
+    let mut wanted = link_requests(&host);
+    let serving = listener.serve(router::routes(&server), &stop.graceful);
+    let mut serving = std::pin::pin!(serving);
+    loop {
+        tokio::select! {
+            () = serving.as_mut() => break,
+            Some(()) = wanted.recv() => drop(print_link(&server, &start, output)?),
+        }
+    }
+    tokio::select! {
+        () = server.runs().end() => {}
+        () = stop.immediate.cancelled() => {}
+    }
+    Ok(())
+}
+
+/// Returns the teams that the command line names, or the one that a run would use.
+async fn load_teams(
+    asked: &WebArguments,
+    host: &Host,
+    output: &mut CliOutput<'_>,
+) -> Result<Vec<NamedTeam>> {
+    let mut teams: Vec<NamedTeam> = Vec::new();
+    for argument in &asked.config {
+        let file = TeamFile::find(argument, host)?;
+        if teams.iter().any(|known| known.name == file.name()) {
+            return Err(usage_error(format!("`{argument}` is named twice")));
+        }
+        let config = load_config(&file, host, output)?;
+        teams.push(NamedTeam {
+            name: file.name().to_owned(),
+            team: ChosenTeam {
+                config,
+                file: Some(file),
+            },
+        });
+    }
+    if teams.is_empty() && !asked.read_only {
+        let arguments = RunArguments::default();
+        let team = choose_team(host, &arguments, None, WorkspaceMode::Given, output).await?;
+        let name = team.file.as_ref().map_or(UNNAMED_TEAM, TeamFile::name);
+        teams.push(NamedTeam {
+            name: name.to_owned(),
+            team,
+        });
+    }
+    Ok(teams)
+}
+
+/// Returns the address of the page. Other machines reach it by the first name that was given.
+fn start_address(listener: &HttpListener) -> String {
+    let address: SocketAddr = listener.address();
+    match listener.names().first() {
+        Some(name) if !address.ip().is_loopback() => format!("http://{name}:{}/", address.port()),
+        Some(_) | None => format!("http://{address}/"),
+    }
+}
+
+/// Prints a link with a new code, and returns it.
+fn print_link(server: &WebServer, start: &str, output: &mut CliOutput<'_>) -> Result<Url> {
+    let link = format!("{start}#k={}", server.codes().create());
+    let seconds = CODE_TIME_MAX.as_secs();
+    output.note(&format!(
+        "serving the page at {start}; this link works once, for {seconds} s:"
+    ));
+    output.note(&link);
+    Url::parse(&link).map_err(|error| Error::bug("the page has no address").with_source(error))
+}
+
+/// Reports every Enter in the terminal. There is none if standard input is no terminal.
+fn link_requests(host: &Host) -> mpsc::Receiver<()> {
+    let (sender, receiver) = mpsc::channel(1);
+    if host.stdin == StreamTarget::Terminal {
+        // Reading blocks until the process exits.
+        thread::spawn(move || {
+            for line in std::io::stdin().lock().lines() {
+                if line.is_err() || sender.blocking_send(()).is_err() {
+                    return;
+                }
+            }
+        });
+    }
+    receiver
+}

@@ -1,0 +1,169 @@
+//! The stream of a run: server-sent events that a page reads with `fetch`. A reader that reconnects
+//! with the id of the last event gets exactly the sections that changed since; one that is slow gets
+//! the newest sections when it reads again.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{Path, State};
+use axum::http::HeaderMap;
+use axum::response::sse::{Event as StreamEvent, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use futures_util::stream;
+use hyper::StatusCode;
+use serde_json::{Value, json};
+use tokio::sync::{OwnedSemaphorePermit, watch};
+
+use crate::cli::web::reply::{ApiError, ApiResult, outward};
+use crate::cli::web::run_feed::{ChangedSection, FeedCursor, FeedProgress, FeedUpdate, RunFeed};
+use crate::cli::web::run_log::find_run;
+use crate::cli::web::server_state::WebServer;
+
+/// Header with the id of the last event that a reader has.
+const LAST_EVENT_ID: &str = "last-event-id";
+/// Time after which a silent stream sends a comment.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+/// Time after which a reader connects again.
+const RETRY: Duration = Duration::from_secs(1);
+/// Time for which changes are collected before they are sent.
+const COLLECT_TIME: Duration = Duration::from_millis(50);
+/// The same while a long log is read.
+const CATCH_UP_TIME: Duration = Duration::from_millis(500);
+
+/// A reader of a run.
+struct StreamReader {
+    server: WebServer,
+    feed: Arc<RunFeed>,
+    changes: watch::Receiver<()>,
+    cursor: FeedCursor,
+    queue: VecDeque<StreamEvent>,
+    state: ReaderState,
+    /// Its place among all readers.
+    _slot: OwnedSemaphorePermit,
+}
+
+/// How far a reader is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ReaderState {
+    /// It has not looked at the run yet.
+    Starting,
+    /// It waits for changes.
+    Following,
+    /// It has everything.
+    Ended,
+}
+
+/// Answers `GET /api/runs/{id}/stream`.
+pub(super) async fn stream(
+    State(server): State<WebServer>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> ApiResult<Response> {
+    let run = find_run(&server, id).await?;
+    let last = headers.get(LAST_EVENT_ID);
+    let last = last.and_then(|last| last.to_str().ok()?.trim().parse().ok());
+    let slot = server.runs().stream_slot().ok_or_else(|| {
+        let message = "too many streams are open";
+        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, message)
+    })?;
+    let feed = server.runs().feed(&run)?;
+    let mut queue = VecDeque::new();
+    queue.push_back(StreamEvent::default().retry(RETRY));
+    let reader = StreamReader {
+        changes: feed.subscribe(),
+        server,
+        feed,
+        cursor: FeedCursor::after(last.unwrap_or_default()),
+        queue,
+        state: ReaderState::Starting,
+        _slot: slot,
+    };
+    let events = stream::unfold(reader, async |mut reader| {
+        let event = reader.next().await?;
+        Some((Ok::<_, Infallible>(event), reader))
+    });
+    let events = Sse::new(Box::pin(events));
+    let events = events.keep_alive(KeepAlive::new().interval(HEARTBEAT));
+    Ok(events.into_response())
+}
+
+impl StreamReader {
+    /// Returns the next event; `None` at the end.
+    async fn next(&mut self) -> Option<StreamEvent> {
+        loop {
+            if let Some(event) = self.queue.pop_front() {
+                return Some(event);
+            }
+            match self.state {
+                ReaderState::Starting => self.state = ReaderState::Following,
+                ReaderState::Following => self.wait().await?,
+                ReaderState::Ended => return None,
+            }
+            self.changes.mark_unchanged();
+            let update = self.feed.read(&mut self.cursor);
+            self.enqueue(update);
+        }
+    }
+
+    /// Waits for a change, and collects what follows immediately. `None` when the server stops.
+    async fn wait(&mut self) -> Option<()> {
+        let stop = self.server.runs().stop().graceful.clone();
+        let changed = async {
+            self.changes.changed().await.ok()?;
+            tokio::time::sleep(match self.feed.progress() {
+                FeedProgress::CatchingUp => CATCH_UP_TIME,
+                FeedProgress::Following | FeedProgress::Ended => COLLECT_TIME,
+            })
+            .await;
+            Some(())
+        };
+        tokio::select! {
+            changed = changed => changed,
+            () = stop.cancelled() => None,
+        }
+    }
+
+    /// Adds the events of an update. Of the sections that the same line changed last, only the last
+    /// has an id: a reader that breaks off before it gets all of them again.
+    fn enqueue(&mut self, update: FeedUpdate) {
+        let mut sections = update.sections.into_iter().peekable();
+        while let Some(ChangedSection { seq, name, value }) = sections.next() {
+            let mut event = self.section(&name, &value);
+            if sections.peek().is_none_or(|next| next.seq > seq) {
+                event = event.id(seq.to_string());
+            }
+            self.queue.push_back(event);
+        }
+        if let Some(questions) = update.questions {
+            let event = self.section("questions", &questions);
+            self.queue.push_back(event);
+        }
+        for piece in update.pieces {
+            let event = StreamEvent::default().event("text");
+            let event = self.with_data(event, &json!(piece));
+            self.queue.push_back(event);
+        }
+        if update.progress == FeedProgress::Ended {
+            self.state = ReaderState::Ended;
+            let state = if update.is_complete {
+                "ended"
+            } else {
+                "interrupted"
+            };
+            let event = StreamEvent::default().event("end");
+            let event = self.with_data(event, &json!({"state": state}));
+            self.queue.push_back(event);
+        }
+    }
+
+    fn section(&self, section: &str, value: &Value) -> StreamEvent {
+        let event = StreamEvent::default().event("section");
+        self.with_data(event, &json!({"section": section, "value": value}))
+    }
+
+    fn with_data(&self, event: StreamEvent, data: &Value) -> StreamEvent {
+        event.data(outward(self.server.redactor(), data.clone()).to_string())
+    }
+}

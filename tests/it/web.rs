@@ -1,0 +1,317 @@
+//! `massgen web`: who is let in, and what every reply has. Each refusal has a control that is
+//! answered.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::project::Project;
+use crate::web_server::{Reply, WebServer};
+
+/// A team that needs no key.
+const TEAM: &str = "@examples/basic/offline_demo";
+/// Routes with a method that they have.
+const ROUTES: &[(&str, &str)] = &[
+    ("GET", "/"),
+    ("GET", "/page/index.html"),
+    ("POST", "/api/session"),
+    ("GET", "/api/info"),
+    ("GET", "/api/runs"),
+    ("GET", "/api/runs/log_20260101_000000_000000/log"),
+    ("POST", "/api/browse"),
+    ("GET", "/nothing"),
+];
+
+fn started(words: &[&str]) -> WebServer {
+    let words: Vec<&str> = ["--config", TEAM].iter().chain(words).copied().collect();
+    WebServer::start(Project::new(), &words)
+}
+
+/// Returns whether a route needs no token.
+fn is_open(target: &str) -> bool {
+    target == "/" || target.starts_with("/page/") || target == "/api/session"
+}
+
+#[test]
+fn hosts_origins_and_tokens_are_checked_on_every_route_in_this_order() {
+    let server = started(&[]);
+    let port = server.port;
+    let hosts = [
+        (format!("127.0.0.1:{port}"), true),
+        (format!("localhost:{port}"), true),
+        (format!("[::1]:{port}"), true),
+        ("127.0.0.1".to_owned(), false),
+        (format!("evil.example:{port}"), false),
+        (format!("127.0.0.1.evil.example:{port}"), false),
+        (format!("0.0.0.0:{port}"), false),
+    ];
+    let origins = [
+        (None, true),
+        (Some(format!("http://localhost:{port}")), true),
+        (Some("http://localhost:1".to_owned()), false),
+        (Some("https://evil.example".to_owned()), false),
+        (Some("null".to_owned()), false),
+    ];
+    let tokens = [
+        (None, false),
+        (Some(server.token.clone()), true),
+        (Some("0123456789abcdef0123456789abcdef".to_owned()), false),
+    ];
+    for (method, target) in ROUTES {
+        for (host, is_host) in &hosts {
+            for (origin, is_origin) in &origins {
+                for (token, is_token) in &tokens {
+                    let mut headers = vec![format!("host: {host}")];
+                    headers.extend(origin.as_ref().map(|origin| format!("origin: {origin}")));
+                    let bearer = |token: &String| format!("authorization: Bearer {token}");
+                    headers.extend(token.as_ref().map(bearer));
+                    let body = (*method == "POST").then_some("{}");
+                    let reply = server.send(method, target, &headers, body);
+                    let at = format!("{method} {target} {headers:?}\n{reply:?}");
+                    if !is_host || !is_origin {
+                        assert_eq!(reply.status, 403, "{at}");
+                    } else if !is_token && !is_open(target) {
+                        assert_eq!(reply.status, 401, "{at}");
+                        assert_eq!(reply.header("www-authenticate"), Some("bearer"), "{at}");
+                    } else {
+                        assert!(!matches!(reply.status, 401 | 403), "{at}");
+                    }
+                    check_headers(&reply, &at);
+                }
+            }
+        }
+    }
+}
+
+/// Checks the headers that every reply has.
+#[track_caller]
+fn check_headers(reply: &Reply, at: &str) {
+    let policy = reply.header("content-security-policy").expect(at);
+    for part in [
+        "default-src 'none'",
+        "script-src 'self'",
+        "frame-ancestors 'none'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "require-trusted-types-for 'script'",
+    ] {
+        assert!(policy.contains(part), "{part}: {at}");
+    }
+    assert!(!policy.contains("unsafe"), "{at}");
+    for (name, value) in [
+        ("x-content-type-options", "nosniff"),
+        ("referrer-policy", "no-referrer"),
+        ("cross-origin-opener-policy", "same-origin"),
+        ("cross-origin-resource-policy", "same-origin"),
+    ] {
+        assert_eq!(reply.header(name), Some(value), "{name}: {at}");
+    }
+    let cached = reply.header("cache-control");
+    assert!(matches!(cached, Some("no-store" | "no-cache")), "{at}");
+    assert!(!reply.head.contains("access-control"), "{at}");
+    assert!(!reply.head.contains("set-cookie"), "{at}");
+}
+
+#[test]
+fn requests_from_other_sites_and_with_two_names_are_refused() {
+    let server = started(&[]);
+    let host = format!("host: 127.0.0.1:{}", server.port);
+    let check = |more: &[&str], target: &str, expected: u16| {
+        let mut headers = server.headers();
+        headers.extend(more.iter().map(|more| (*more).to_owned()));
+        let reply = server.send("GET", target, &headers, None);
+        assert_eq!(reply.status, expected, "{more:?} {target} {reply:?}");
+    };
+    check(&[], "/api/info", 200);
+    check(&["sec-fetch-site: same-origin"], "/api/info", 200);
+    check(&["sec-fetch-site: none"], "/", 200);
+    check(&["sec-fetch-site: cross-site"], "/api/info", 403);
+    check(&["sec-fetch-site: cross-site"], "/", 403);
+    check(&[&host], "/api/info", 403);
+    check(&["host: evil.example"], "/api/info", 403);
+    check(&[], "http://evil.example/api/info", 403);
+    let own = format!("origin: http://127.0.0.1:{}", server.port);
+    check(&[&own], "/api/info", 200);
+    check(&[&own, "origin: http://evil.example"], "/api/info", 403);
+}
+
+#[test]
+fn methods_that_no_route_has_are_not_allowed() {
+    let server = started(&[]);
+    for method in ["OPTIONS", "PUT", "DELETE", "PATCH", "TRACE"] {
+        for (_, target) in ROUTES {
+            let reply = server.send(method, target, &server.headers(), None);
+            assert_eq!(reply.status, 405, "{method} {target} {reply:?}");
+            check_headers(&reply, target);
+        }
+    }
+    for (method, target) in [("POST", "/api/info"), ("GET", "/api/browse"), ("POST", "/")] {
+        let reply = server.send(method, target, &server.headers(), Some("{}"));
+        assert_eq!(reply.status, 405, "{method} {target} {reply:?}");
+    }
+    assert_eq!(server.get("/api/info").status, 200);
+    assert_eq!(server.get("/api/nothing").status, 404);
+}
+
+#[test]
+fn a_link_works_once() {
+    let server = WebServer::start_without_session(Project::new(), &["--config", TEAM]);
+    let open = |code: &str| {
+        let body = json!({ "code": code }).to_string();
+        server.send("POST", "/api/session", &[], Some(&body))
+    };
+    let refused = |reply: &Reply| {
+        assert_eq!(reply.status, 401, "{reply:?}");
+        assert!(!reply.body.contains("token\""), "{reply:?}");
+    };
+    refused(&open(""));
+    refused(&open(server.code.get(1..).unwrap()));
+    let opened = open(&server.code);
+    let token = opened.json()["token"].as_str().unwrap().to_owned();
+    assert!(token.len() >= 32, "{token}");
+    refused(&open(&server.code));
+    let with = |token: &str| {
+        let headers = [format!("authorization: Bearer {token}")];
+        server.send("GET", "/api/info", &headers, None).status
+    };
+    assert_eq!(with(&token), 200);
+    assert_eq!(with(&server.code), 401);
+}
+
+#[test]
+fn the_page_is_served_with_its_types_and_tags() {
+    let server = started(&[]);
+    let page = server.send("GET", "/", &[], None);
+    assert_eq!(page.status, 200, "{page:?}");
+    assert_eq!(
+        page.header("content-type"),
+        Some("text/html; charset=utf-8")
+    );
+    assert_eq!(page.header("cache-control"), Some("no-cache"));
+    let tag = page.header("etag").unwrap();
+    let again = server.send("GET", "/", &[format!("if-none-match: {tag}")], None);
+    assert_eq!((again.status, again.body.as_str()), (304, ""));
+    for target in [
+        "/page/",
+        "/page/none.js",
+        "/page/../serve.rs",
+        "/page/%2e%2e/serve.rs",
+        "/page/..%2fserve.rs",
+        "/page//etc/passwd",
+        "/page/index.html%00",
+    ] {
+        let reply = server.send("GET", target, &[], None);
+        assert!(matches!(reply.status, 400 | 404), "{target} {reply:?}");
+    }
+}
+
+#[test]
+fn only_json_of_a_limited_size_is_read() {
+    let server = started(&[]);
+    let post = |kind: &str, body: &str| {
+        let mut headers = server.headers();
+        headers.push(format!("content-type: {kind}"));
+        server.send("POST", "/api/browse", &headers, Some(body))
+    };
+    let json = "application/json";
+    assert_eq!(post(json, "{\"path\":\"\"}").status, 200);
+    assert_eq!(post("text/plain", "{\"path\":\"\"}").status, 415);
+    let form = "application/x-www-form-urlencoded";
+    assert_eq!(post(form, "path=").status, 415);
+    assert_eq!(post(json, "{\"path\":").status, 400);
+    assert_eq!(post(json, "{\"path\":1}").status, 400);
+    assert_eq!(post(json, "[]").status, 400);
+    let long = |bytes: usize| format!("{{\"path\":\"{}\"}}", "x".repeat(bytes));
+    assert_eq!(post(json, &long(4000)).status, 200);
+    assert_eq!(post(json, &long(5000)).status, 400);
+    assert_eq!(post(json, &long(256 * 1024)).status, 413);
+}
+
+#[test]
+fn a_page_that_only_shows_refuses_every_change() {
+    let (watching, working) = (started(&["--read-only"]), started(&[]));
+    for target in [
+        "/api/runs",
+        "/api/runs/log_20260101_000000_000000/delivery",
+        "/api/runs/log_20260101_000000_000000/undo",
+        "/api/runs/log_20260101_000000_000000/stop",
+    ] {
+        let refused = watching.post(target, &json!({}));
+        assert_eq!(refused.status, 403, "{target} {refused:?}");
+        assert!(refused.body.contains("--read-only"), "{refused:?}");
+        assert_ne!(working.post(target, &json!({})).status, 403, "{target}");
+    }
+    assert_eq!(watching.post("/api/browse", &json!({})).status, 200);
+    assert_eq!(watching.get("/api/info").json()["read_only"], true);
+    assert_eq!(working.get("/api/info").json()["read_only"], false);
+}
+
+#[test]
+fn a_head_that_does_not_end_is_given_up() {
+    let server = started(&[]);
+    let mut slow = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
+    slow.write_all(b"GET / HTTP/1.1\r\nhost: ").unwrap();
+    slow.set_read_timeout(Some(Duration::from_secs(30)))
+        .unwrap();
+    let since = Instant::now();
+    let mut rest = Vec::new();
+    drop(slow.read_to_end(&mut rest));
+    let waited = since.elapsed().as_secs();
+    assert!((9..20).contains(&waited), "{waited} s");
+    assert_eq!(server.send("GET", "/", &[], None).status, 200);
+}
+
+#[test]
+fn connections_beyond_the_limit_wait() {
+    let server = started(&[]);
+    let open = |_| TcpStream::connect(("127.0.0.1", server.port)).unwrap();
+    let mut idle: Vec<TcpStream> = (0..64).map(open).collect();
+    let mut waiting = server.open("GET", "/api/info", &server.headers(), None);
+    let brief = Some(Duration::from_millis(500));
+    waiting.set_read_timeout(brief).unwrap();
+    let mut first = [0; 1];
+    assert!(waiting.read(&mut first).is_err());
+    idle.truncate(32);
+    waiting
+        .set_read_timeout(Some(Duration::from_secs(30)))
+        .unwrap();
+    let mut rest = String::new();
+    waiting.read_to_string(&mut rest).unwrap();
+    assert!(rest.starts_with("HTTP/1.1 200"), "{rest}");
+}
+
+#[test]
+fn other_addresses_need_a_name_and_a_token() {
+    let check = |words: &[&str], expected: &str| {
+        let words = ["web", "--no-browser", "--config", TEAM]
+            .iter()
+            .chain(words);
+        let finished = Project::new().args(words).failure(2);
+        let said = finished.stderr();
+        assert!(said.contains(expected), "{said}");
+    };
+    check(&["--http", "0.0.0.0:0"], "is reachable from other machines");
+    let named = ["--http", "0.0.0.0:0", "--allowed-host", "box.example.org"];
+    check(&named, "`--token-file`");
+    check(&["--http", "127.0.0.1:0", "--port", "7801"], "--port");
+    check(&["--config", TEAM], "named twice");
+
+    let project = Project::new().file("token", "0123456789abcdef0123\n");
+    let readable = std::fs::Permissions::from_mode(0o600);
+    std::fs::set_permissions(project.path("token"), readable).unwrap();
+    let token = ["--token-file", "token", "--config", TEAM];
+    let words: Vec<&str> = named.iter().chain(&token).copied().collect();
+    let server = WebServer::start_without_session(project, &words);
+    let status = |host: &str, token: &str| {
+        let bearer = format!("authorization: Bearer {token}");
+        let headers = [format!("host: {host}"), bearer];
+        server.send("GET", "/api/info", &headers, None).status
+    };
+    let token = "0123456789abcdef0123";
+    assert_eq!(status("box.example.org:8080", token), 200);
+    assert_eq!(status("box.example.org", "0123456789abcdef0124"), 401);
+    assert_eq!(status("other.example.org", token), 403);
+}

@@ -1,0 +1,308 @@
+//! `massgen web`: runs that the page starts, what it decides about them, and their deliveries.
+
+use serde_json::{Value, json};
+
+use crate::project::Project;
+use crate::scripted_team::{FINAL, agent, answers, team};
+use crate::web_server::{Reply, WebServer};
+
+/// Lines of the file that the team changes in two places.
+const BEFORE: &str = "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n";
+const AFTER: &str = "one\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\ntwelve\n";
+
+/// Returns a project whose team of two changes `out/a.txt` and creates `out/made.txt`.
+fn project(rest: &str) -> Project {
+    let after = AFTER.replace('\n', "\\n");
+    let winner = format!(
+        r#"
+- when: {{system: "{FINAL}"}}
+  calls:
+    - {{name: read_text_file, arguments: {{path: "{{{{cwd}}}}/out/a.txt"}}}}
+    - {{name: write_file, arguments: {{path: "{{{{cwd}}}}/out/a.txt", content: "{after}"}}}}
+    - {{name: write_file, arguments: {{path: "{{{{cwd}}}}/out/made.txt", content: "made\n"}}}}
+{}"#,
+        answers("yes", "agent1", 1).trim_start()
+    );
+    let agents = [
+        agent("ann", "cwd: wa", &winner),
+        agent("ben", "cwd: wb", &answers("no", "agent1", 1)),
+    ];
+    let opened = "orchestrator:\n  context_paths:\n    - {path: out, permission: write}\n";
+    Project::new()
+        .file("out/a.txt", BEFORE)
+        .file("open/b.txt", "b\n")
+        .file("team.yaml", team(&agents, &format!("{opened}{rest}")))
+}
+
+fn started(rest: &str) -> WebServer {
+    WebServer::start(project(rest), &["--config", "team.yaml"])
+}
+
+fn read(server: &WebServer, path: &str) -> Option<String> {
+    std::fs::read_to_string(server.project.path(path)).ok()
+}
+
+#[track_caller]
+fn refused(reply: &Reply, status: u16, why: &str) {
+    assert_eq!(reply.status, status, "{reply:?}");
+    assert!(reply.body.contains(why), "{why}: {reply:?}");
+}
+
+#[test]
+fn a_run_is_started_watched_reviewed_by_hunk_and_undone() {
+    let server = started("delivery: review\n");
+    let run = server.start_run(&json!({"task": "change a", "team": "team.yaml"}));
+    let mut page = server.stream(&run, None);
+    let question = page.question("delivery");
+    assert_eq!(question["files"], 2, "{question}");
+    assert_eq!(server.get("/api/runs").json()["runs"][0]["live"], true);
+    let diff = server.get(&format!("/api/runs/{run}/diff")).json();
+    assert_eq!(diff["state"], "pending", "{diff}");
+    let files = diff["files"].as_array().unwrap();
+    assert_eq!(files[0]["path"], "out/a.txt", "{diff}");
+    assert_eq!(files[0]["change"], "changed", "{diff}");
+    assert_eq!(files[1]["change"], "created", "{diff}");
+    let hunks = files[0]["hunks"].as_array().unwrap();
+    assert_eq!(hunks.len(), 2, "{diff}");
+    assert_eq!(
+        hunks[0]["lines"][0],
+        json!({"kind": "removed", "text": "1"})
+    );
+    assert_eq!(
+        hunks[0]["lines"][1],
+        json!({"kind": "added", "text": "one"})
+    );
+    let deliver = |files: Value| {
+        let target = format!("/api/runs/{run}/delivery");
+        server.post(&target, &json!({ "files": files }))
+    };
+    let hunk = |index: usize| json!({"index": index, "digest": hunks[index]["digest"]});
+    let with = |hunk: &Value| json!([{"path": "out/a.txt", "take": true, "hunks": [hunk]}]);
+    let other = json!({"index": 0, "digest": hunks[1]["digest"]});
+    refused(
+        &deliver(with(&other)),
+        409,
+        "not the one that the page shows",
+    );
+    let beyond = json!({"index": 2, "digest": hunks[1]["digest"]});
+    refused(
+        &deliver(with(&beyond)),
+        409,
+        "not the one that the page shows",
+    );
+    let none = json!([{"path": "../secret", "take": true}]);
+    refused(&deliver(none), 409, "no change that can be taken");
+    let twice = json!([{"path": "out/a.txt", "take": true}, {"path": "out/a.txt", "take": false}]);
+    refused(&deliver(twice), 400, "named twice");
+    assert_eq!(read(&server, "out/a.txt").as_deref(), Some(BEFORE));
+
+    let taken = json!([
+        {"path": "out/a.txt", "take": true, "hunks": [hunk(1)]},
+        {"path": "out/made.txt", "take": false},
+    ]);
+    let delivered = deliver(taken);
+    assert_eq!(delivered.status, 200, "{delivered:?}");
+    let rows = &delivered.json()["rows"];
+    assert_eq!(rows.as_array().unwrap().len(), 2, "{rows}");
+    let partly = BEFORE.replacen("12", "twelve", 1);
+    assert_eq!(read(&server, "out/a.txt"), Some(partly.clone()));
+    assert_eq!(read(&server, "out/made.txt"), None);
+    let events = page.read_to_end();
+    assert_eq!(events.last().unwrap().name, "end", "{events:?}");
+    assert_eq!(page.sections["run"]["phase"], "ended");
+    assert_eq!(page.sections["questions"], json!([]));
+
+    let rest = server.get(&format!("/api/runs/{run}/diff")).json();
+    assert_eq!(rest["state"], "kept", "{rest}");
+    assert_eq!(rest["applied"][0]["state"], "applied", "{rest}");
+    let left: Vec<&str> = rest["files"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|file| file["path"].as_str().unwrap())
+        .collect();
+    assert!(left.contains(&"out/made.txt"), "{rest}");
+    let applied = deliver(json!([{"path": "out/made.txt", "take": true}]));
+    assert_eq!(applied.status, 200, "{applied:?}");
+    assert_eq!(read(&server, "out/made.txt").as_deref(), Some("made\n"));
+    assert_eq!(read(&server, "out/a.txt"), Some(partly));
+
+    let undo = |body: Value| server.post(&format!("/api/runs/{run}/undo"), &body);
+    refused(&undo(json!({"paths": ["../secret"]})), 400, "hint");
+    let undone = undo(json!({}));
+    assert_eq!(undone.status, 200, "{undone:?}");
+    assert_eq!(read(&server, "out/a.txt").as_deref(), Some(BEFORE));
+    assert_eq!(read(&server, "out/made.txt"), None);
+    let again = deliver(json!([{"path": "out/made.txt", "take": true}]));
+    assert_eq!(again.json()["rows"][0]["outcome"], "restored", "{again:?}");
+    assert_eq!(read(&server, "out/made.txt").as_deref(), Some("made\n"));
+}
+
+#[test]
+fn a_task_opens_for_writing_only_what_the_person_has_agreed_to() {
+    let server = started("");
+    let open = server.project.path("open").display().to_string();
+    let start = |task: &str, opens: &[&str]| {
+        let request = json!({"task": task, "opens": opens});
+        server.post("/api/runs", &request)
+    };
+    let asked = start("change @open/:w", &[]);
+    refused(&asked, 409, "has not agreed");
+    assert_eq!(asked.json()["opens"], json!([open]), "{asked:?}");
+    refused(&start("change @open/:w", &["/"]), 409, "has not agreed");
+    let outside = server.project.home("x.txt");
+    std::fs::write(&outside, "CANARY").unwrap();
+    let reading = format!("read @{}", outside.display());
+    refused(&start(&reading, &[]), 409, "has not agreed");
+    assert_eq!(start("change @open/:w", &[&open]).status, 200);
+    assert_eq!(start("change @out/:w", &[]).status, 200);
+    assert_eq!(start("read @open/b.txt", &[]).status, 200);
+    refused(&start("  ", &[]), 400, "there is no task");
+    refused(&start("read @/", &["/"]), 400, "would open all of");
+    let other = json!({"task": "x", "team": "other.yaml"});
+    refused(&server.post("/api/runs", &other), 400, "names no team");
+    let config = json!({"task": "x", "config": "/etc/passwd"});
+    refused(&server.post("/api/runs", &config), 400, "config");
+}
+
+#[test]
+fn calls_wait_for_the_person_at_the_page() {
+    let replies = "
+- {when: {system: the final agent}, text: done}
+- calls: [{name: write_file, arguments: {path: a.txt, content: one}}]
+- calls: [{name: write_file, arguments: {path: b.txt, content: two}}]
+- calls: [{name: new_answer, arguments: {content: done}}]
+- {calls: [{name: vote, arguments: {agent_id: agent1, reason: x}}], repeat: true}
+";
+    let rest = "permissions: {ask: ['write_file(*.txt)'], ask_timeout_seconds: 60}";
+    let config = team(&[agent("a", "cwd: w", replies)], rest);
+    let project = Project::new().file("team.yaml", config);
+    let server = WebServer::start(project, &["--config", "team.yaml"]);
+    let run = server.start_run(&json!({"task": "write"}));
+    let mut page = server.stream(&run, None);
+    let asked = page.question("approval");
+    assert_eq!(asked["tool"], "write_file", "{asked}");
+    assert_eq!(asked["agent"], "a", "{asked}");
+    let first = asked["id"].as_str().unwrap().to_owned();
+    let answer = |id: &str, said: &str| {
+        let target = format!("/api/runs/{run}/approvals/{id}");
+        server.post(&target, &json!({ "answer": said }))
+    };
+    refused(&answer(&first, "always"), 400, "expected `once`");
+    refused(&answer("q99", "once"), 409, "nothing waits");
+    assert_eq!(answer(&first, "once").status, 200);
+    refused(&answer(&first, "once"), 409, "nothing waits");
+    page.read_until(|sections| {
+        let questions = sections["questions"].as_array().unwrap();
+        questions
+            .first()
+            .is_some_and(|asked| asked["id"] != first.as_str())
+    });
+    let second = page.question("approval");
+    assert_eq!(answer(second["id"].as_str().unwrap(), "no").status, 200);
+    page.read_to_end();
+    assert_eq!(page.sections["run"]["phase"], "ended");
+    let log = server
+        .get(&format!("/api/runs/{run}/log?limit=1000"))
+        .json();
+    let answers: Vec<&Value> = log["events"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|event| event["type"] == "approval" && !event["answer"].is_null())
+        .map(|event| &event["answer"])
+        .collect();
+    assert_eq!(answers, [&json!("once"), &json!("no")], "{log}");
+    refused(&answer(&first, "once"), 409, "no active run");
+}
+
+#[test]
+fn a_run_is_stopped_previewed_and_limited_in_number() {
+    let slow = answers("yes", "agent1", 20_000);
+    let config = team(&[agent("ann", "", &slow)], "");
+    let project = Project::new().file("team.yaml", config);
+    let words = ["--config", "team.yaml", "--parallel", "1"];
+    let server = WebServer::start(project, &words);
+    let preview = server.post("/api/runs", &json!({"task": "x", "dry_run": true}));
+    assert!(
+        preview.body.contains("nothing was sent or written"),
+        "{preview:?}"
+    );
+    assert_eq!(server.get("/api/runs").json()["runs"], json!([]));
+    let run = server.start_run(&json!({"task": "x"}));
+    refused(
+        &server.post("/api/runs", &json!({"task": "y"})),
+        429,
+        "no more than 1 run",
+    );
+    let stop = |mode: &str| server.post(&format!("/api/runs/{run}/stop"), &json!({"mode": mode}));
+    refused(&stop("now"), 400, "mode");
+    let mut page = server.stream(&run, None);
+    assert_eq!(stop("cancel").status, 200);
+    page.read_to_end();
+    assert_eq!(page.sections["run"]["status"], "interrupted");
+}
+
+#[test]
+fn answers_are_compared_with_the_project_and_with_each_other() {
+    let writes = |name: &str, text: &str| {
+        let first = format!(
+            "- {{when: {{last: \"<task>\"}}, calls: [{{name: write_file, arguments: {{path: \
+             \"{name}\", content: \"{text}\\n\"}}}}]}}"
+        );
+        let votes =
+            "- {calls: [{name: vote, arguments: {agent_id: agent1, reason: x}}], repeat: true}";
+        format!(
+            "- {{when: {{system: \"{FINAL}\"}}, text: done}}\n{first}\n- {{calls: [{{name: \
+             new_answer, arguments: {{content: {text}}}}}]}}\n{votes}\n"
+        )
+    };
+    let agents = [
+        agent("ann", "cwd: wa", &writes("a.txt", "yes")),
+        agent("ben", "cwd: wb", &writes("a.txt", "no")),
+    ];
+    let opened = "orchestrator:\n  context_paths:\n    - {path: out, permission: write}\n";
+    let project = Project::new().dir("out").file(
+        "team.yaml",
+        team(&agents, &format!("{opened}delivery: review\n")),
+    );
+    let server = WebServer::start(project, &["--config", "team.yaml"]);
+    let run = server.start_run(&json!({"task": "write"}));
+    let mut page = server.stream(&run, None);
+    page.question("delivery");
+    let nothing = server.post(&format!("/api/runs/{run}/delivery"), &json!({"files": []}));
+    assert_eq!(
+        nothing.json()["rows"][0]["outcome"],
+        "declined",
+        "{nothing:?}"
+    );
+    page.read_to_end();
+    let answer = server.get(&format!("/api/runs/{run}/answers/agent1.1"));
+    assert_eq!(answer.json()["content"], "yes", "{answer:?}");
+    assert_eq!(
+        server
+            .get(&format!("/api/runs/{run}/answers/agent9.1"))
+            .status,
+        404
+    );
+    let diff = |query: &str| server.get(&format!("/api/runs/{run}/diff?{query}"));
+    let lines = |reply: &Reply| reply.json()["files"][0]["hunks"][0]["lines"].clone();
+    let other = diff("answer=agent2.1");
+    assert!(lines(&other).to_string().contains("\"no\""), "{other:?}");
+    let between = diff("answer=agent2.1&against=agent1.1");
+    assert_eq!(
+        lines(&between),
+        json!([{"kind": "removed", "text": "yes"}, {"kind": "added", "text": "no"}]),
+        "{between:?}"
+    );
+    refused(&diff("against=agent1.1"), 400, "needs `answer`");
+    refused(&diff("answer=agent9.1"), 400, "no answer");
+    refused(&diff("answer=..%2f..%2fx"), 400, "no answer");
+    assert_eq!(diff("path=/etc/passwd").status, 400);
+    let applied = server.post(
+        &format!("/api/runs/{run}/delivery"),
+        &json!({"answer": "agent2.1", "files": [{"path": "out/a.txt", "take": true}]}),
+    );
+    assert_eq!(applied.status, 200, "{applied:?}");
+    assert_eq!(read(&server, "out/a.txt").as_deref(), Some("no\n"));
+}
