@@ -86,11 +86,11 @@ pub(super) fn wrapped_lines(
     rows.into_iter().map(line).collect()
 }
 
-/// Returns the end of `text` that at most `rows` rows of `width` columns can show, so that a long
+/// Returns the end of `text` that fills `rows` rows of `width` columns in most scripts, so that a long
 /// text is not wrapped as a whole.
 pub(super) fn text_end(text: &str, rows: u16, width: u16) -> &str {
     /// Maximum number of bytes of a column in ordinary text.
-    const BYTES_PER_COLUMN: usize = 4;
+    const BYTES_PER_COLUMN: usize = 2;
     let cells = usize::from(rows).saturating_mul(usize::from(width));
     let start = text
         .len()
