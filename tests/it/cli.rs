@@ -35,6 +35,7 @@ fn help_names_every_flag() {
       sandbox      Run one command as an agent would, with your standard streams. The exit status is
                    that of the command
       mcp          Run massgen as an MCP server for other agents; sign in to MCP servers
+      web          Show, start and review runs in a page of your browser, served on this machine
       hook         Answer permission hooks of other programs
       logs         List, show, follow and export the logs of runs
       sessions     List, show, resume, fork, export, import and delete sessions
@@ -640,6 +641,7 @@ fn completions_and_manual_know_every_subcommand() {
             "massgen-mcp-login",
             "massgen-mcp-logout",
             "massgen-mcp-workflow",
+            "massgen-web",
             "massgen-hook",
             "massgen-hook-pre-tool-use",
             "massgen-logs",
