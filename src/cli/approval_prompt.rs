@@ -3,7 +3,8 @@
 
 use serde_json::Value;
 
-use crate::cli::output::{CliOutput, TextStyle};
+use crate::cli::deliveries::diff_text::pieces;
+use crate::cli::output::{CliOutput, StyledRow, TextStyle};
 use crate::event::ApprovalAnswer;
 use crate::id::AgentId;
 use crate::path::AbsPath;
@@ -33,22 +34,9 @@ pub(crate) fn ask_approval(
     output: &mut CliOutput<'_>,
     next: &mut dyn FnMut() -> Option<String>,
 ) -> Option<ApprovalAnswer> {
-    let title = format!("{agent} asks to use {}:", escape_name(&question.tool));
-    output.line(&[(TextStyle::Strong, &title)]);
-    for deed in question.deeds.iter().take(DEEDS_SHOWN_MAX) {
-        for line in truncate(deed, DEED_CHARS_MAX).lines() {
-            output.line(&[(TextStyle::Plain, &format!("  {}", escape_line(line)))]);
-        }
+    for line in request_lines(agent, question) {
+        output.line(&pieces(&line));
     }
-    let more = question.deeds.len().saturating_sub(DEEDS_SHOWN_MAX);
-    if more > 0 {
-        output.line(&[(TextStyle::Faint, &format!("  and {more} more"))]);
-    }
-    show_input(&question.input, output);
-    output.line(&[(
-        TextStyle::Faint,
-        &format!("  {}", escape_name(&question.reason)),
-    )]);
     let offered = match always {
         Some(file) => format!(
             "[o]nce, this [s]ession, [a]lways (saved in {}), [n]o, then Enter?",
@@ -69,18 +57,37 @@ pub(crate) fn ask_approval(
     }
 }
 
-/// Shows the arguments of a tool call, one after the other.
-fn show_input(input: &Value, output: &mut CliOutput<'_>) {
-    let Value::Object(values) = input else {
-        return show_value(None, input, output);
-    };
-    for (name, value) in values.iter().take(VALUES_SHOWN_MAX) {
-        show_value(Some(name), value, output);
+/// Describes an agent's call, with its effects, its arguments and why approval is required.
+pub(crate) fn request_lines(agent: &AgentId, question: &ApprovalRequest) -> Vec<StyledRow> {
+    let title = format!("{agent} asks to use {}:", escape_name(&question.tool));
+    let mut lines = vec![line(TextStyle::Strong, title)];
+    for deed in question.deeds.iter().take(DEEDS_SHOWN_MAX) {
+        for text in truncate(deed, DEED_CHARS_MAX).lines() {
+            lines.push(line(TextStyle::Plain, format!("  {}", escape_line(text))));
+        }
     }
-    show_more(values.len(), output);
+    let more = question.deeds.len().saturating_sub(DEEDS_SHOWN_MAX);
+    if more > 0 {
+        lines.push(line(TextStyle::Faint, format!("  and {more} more")));
+    }
+    add_input(&question.input, &mut lines);
+    let reason = format!("  {}", escape_name(&question.reason));
+    lines.push(line(TextStyle::Faint, reason));
+    lines
 }
 
-fn show_value(name: Option<&str>, value: &Value, output: &mut CliOutput<'_>) {
+/// Adds the arguments of a tool call, one after the other.
+fn add_input(input: &Value, lines: &mut Vec<StyledRow>) {
+    let Value::Object(values) = input else {
+        return add_value(None, input, lines);
+    };
+    for (name, value) in values.iter().take(VALUES_SHOWN_MAX) {
+        add_value(Some(name), value, lines);
+    }
+    add_more(values.len(), lines);
+}
+
+fn add_value(name: Option<&str>, value: &Value, lines: &mut Vec<StyledRow>) {
     let name = name.unwrap_or("with");
     let edits: Option<Vec<(&str, &str)>> = value
         .as_array()
@@ -88,11 +95,11 @@ fn show_value(name: Option<&str>, value: &Value, output: &mut CliOutput<'_>) {
         .and_then(|list| list.iter().map(edited_text).collect());
     let text = match (value, edits) {
         (Value::String(text), _) if text.contains('\n') || text.len() > LINE_CHARS_MAX => {
-            let lines = count_noun(text.lines().count(), "line");
+            let count = count_noun(text.lines().count(), "line");
             let chars = count_noun(text.chars().count(), "character");
-            let title = format!("  {}: {lines}, {chars}", escape_name(name));
-            output.line(&[(TextStyle::Faint, &title)]);
-            return show_lines(text, "    | ", TextStyle::Plain, output);
+            let title = format!("  {}: {count}, {chars}", escape_name(name));
+            lines.push(line(TextStyle::Faint, title));
+            return add_text(text, "    | ", TextStyle::Plain, lines);
         }
         (_, Some(edits)) => {
             let title = format!(
@@ -100,18 +107,18 @@ fn show_value(name: Option<&str>, value: &Value, output: &mut CliOutput<'_>) {
                 escape_name(name),
                 count_noun(edits.len(), "edit")
             );
-            output.line(&[(TextStyle::Faint, &title)]);
+            lines.push(line(TextStyle::Faint, title));
             for (old, new) in edits.iter().take(VALUES_SHOWN_MAX) {
-                show_lines(old, "    - ", TextStyle::Bad, output);
-                show_lines(new, "    + ", TextStyle::Good, output);
+                add_text(old, "    - ", TextStyle::Bad, lines);
+                add_text(new, "    + ", TextStyle::Good, lines);
             }
-            return show_more(edits.len(), output);
+            return add_more(edits.len(), lines);
         }
         (Value::String(text), None) => text.clone(),
         (other, None) => truncate(&other.to_string(), VALUE_CHARS_MAX),
     };
-    let line = format!("  {}: {}", escape_name(name), escape_name(&text));
-    output.line(&[(TextStyle::Faint, &line)]);
+    let text = format!("  {}: {}", escape_name(name), escape_name(&text));
+    lines.push(line(TextStyle::Faint, text));
 }
 
 /// Returns the old and the new text of an edit.
@@ -122,23 +129,27 @@ fn edited_text(value: &Value) -> Option<(&str, &str)> {
     ))
 }
 
-fn show_lines(text: &str, mark: &str, style: TextStyle, output: &mut CliOutput<'_>) {
-    for line in text.lines().take(TEXT_LINES_MAX) {
-        let line = escape_line(&truncate(line, LINE_CHARS_MAX));
-        output.line(&[(style, &format!("{mark}{line}"))]);
+fn add_text(text: &str, mark: &str, style: TextStyle, lines: &mut Vec<StyledRow>) {
+    for row in text.lines().take(TEXT_LINES_MAX) {
+        let row = escape_line(&truncate(row, LINE_CHARS_MAX));
+        lines.push(line(style, format!("{mark}{row}")));
     }
     let more = text.lines().count().saturating_sub(TEXT_LINES_MAX);
     if more > 0 {
         let more = count_noun(more, "more line");
-        output.line(&[(TextStyle::Faint, &format!("    and {more}"))]);
+        lines.push(line(TextStyle::Faint, format!("    and {more}")));
     }
 }
 
-fn show_more(count: usize, output: &mut CliOutput<'_>) {
+fn add_more(count: usize, lines: &mut Vec<StyledRow>) {
     let more = count.saturating_sub(VALUES_SHOWN_MAX);
     if more > 0 {
-        output.line(&[(TextStyle::Faint, &format!("    and {more} more"))]);
+        lines.push(line(TextStyle::Faint, format!("    and {more} more")));
     }
+}
+
+fn line(style: TextStyle, text: String) -> StyledRow {
+    vec![(style, text)]
 }
 
 #[cfg(test)]
@@ -147,13 +158,22 @@ mod tests {
 
     use super::*;
 
-    #[track_caller]
-    fn check(input: &Value, expected: &str) {
+    /// Returns what the terminal shows of the arguments `input`.
+    fn shown(input: &Value) -> String {
+        let mut lines = Vec::new();
+        add_input(input, &mut lines);
         let mut shown = Vec::new();
         let mut output = CliOutput::with_writers(std::io::sink(), &mut shown);
-        show_input(input, &mut output);
+        for line in &lines {
+            output.line(&pieces(line));
+        }
         drop(output);
-        assert_eq!(String::from_utf8(shown).unwrap(), expected, "{input}");
+        String::from_utf8(shown).unwrap()
+    }
+
+    #[track_caller]
+    fn check(input: &Value, expected: &str) {
+        assert_eq!(shown(input), expected, "{input}");
     }
 
     #[test]
@@ -176,11 +196,7 @@ mod tests {
 
     #[test]
     fn what_is_long_is_shortened_and_its_length_told() {
-        let mut shown = Vec::new();
-        let mut output = CliOutput::with_writers(std::io::sink(), &mut shown);
-        show_input(&json!({"content": "x\n".repeat(4000)}), &mut output);
-        drop(output);
-        let shown = String::from_utf8(shown).unwrap();
+        let shown = shown(&json!({"content": "x\n".repeat(4000)}));
         assert!(shown.contains("4000 lines, 8000 characters"), "{shown}");
         assert!(shown.ends_with("    and 3960 more lines\n"), "{shown}");
         assert_eq!(shown.lines().count(), TEXT_LINES_MAX + 2);

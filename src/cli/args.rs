@@ -127,7 +127,7 @@ pub(crate) struct RunArguments {
     /// The session that the run belongs to.
     #[command(flatten)]
     pub session: SessionArguments,
-    /// How an interactive session is displayed.
+    /// How runs and interactive sessions are displayed.
     #[command(flatten)]
     pub typed: InteractiveArguments,
     /// Write a detailed log to `massgen_debug.log` in the run's log directory. Default: off.
@@ -419,6 +419,9 @@ pub(crate) enum LogsCommand {
         /// Print the events as JSON, one per line. Default: text.
         #[arg(long)]
         json: bool,
+        /// Show the run on the whole terminal; works for a run that has ended too.
+        #[arg(long, conflicts_with = "json")]
+        dashboard: bool,
     },
     /// Export all logs of a run to one archive. Secrets are redacted as they are on disk.
     Export {

@@ -11,6 +11,7 @@ use crate::agent::user_messages::{UserMessageReceiver, user_message_channel};
 use crate::backend::connect::{ConnectContext, connect};
 use crate::backend::rate_limit::RateLimiter;
 use crate::cli::args::RunArguments;
+use crate::cli::dashboard::detection::{DisplayFacts, select_display};
 use crate::cli::follow::{TerminalQuestions, forward_events};
 use crate::cli::json_report::JsonReport;
 use crate::cli::mcp::tracked_run::TrackedRun;
@@ -41,6 +42,7 @@ use crate::path::AbsPath;
 use crate::permissions::path_rules::RuleAction;
 use crate::spending::models::ModelList;
 use crate::world::approval::socket::expect_socket;
+use crate::world::diagnostics::probe::terminal::terminal_size;
 use crate::world::io::files::{expect_output_file, read_found, write_output_file};
 use crate::world::io::http::HttpClient;
 use crate::world::io::message_inbox::MessageInbox;
@@ -137,6 +139,13 @@ pub(crate) async fn execute_and_show(
         expect_output_file(path)?;
     }
     let config = &order.config;
+    let facts = DisplayFacts {
+        config,
+        person,
+        env: &order.host.env,
+        size: terminal_size(),
+    };
+    let dashboard = select_display(&facts, arguments, &reader)?;
     let seated = user_interaction(config, &order.base, person, arguments, &reader, output)?;
     let order = RunRequest {
         approvals: ApprovalConfig {
@@ -181,6 +190,7 @@ pub(crate) async fn execute_and_show(
     };
     let view = RunObserver::begin(
         reader,
+        dashboard,
         begun,
         redactor,
         arguments,

@@ -9,7 +9,7 @@ use crate::cli::approval_prompt::ask_approval;
 use crate::cli::deliveries::interactive_review::{TerminalLines, ask_after_failed_check, review};
 use crate::cli::output::TextStyle;
 use crate::cli::run_observer::RunObserver;
-use crate::cli::steering::SteeringInput;
+use crate::cli::steering::{KeyboardReader, SteeringInput};
 use crate::error::Result;
 use crate::event::{Event, RunEvent};
 use crate::orchestrator::review::UserQuestion;
@@ -27,11 +27,15 @@ pub(crate) struct TerminalQuestions {
 }
 
 impl TerminalQuestions {
-    /// Asks the user `question`. At a terminal, nothing else is shown meanwhile.
+    /// Asks the user `question`: on the page or the dashboard that shows the run, else in lines, and
+    /// then nothing else is shown meanwhile.
     fn answer_question(&self, question: UserQuestion, view: &mut RunObserver<'_, '_>) {
         if let Some(page) = view.page() {
             return page.ask(question);
         }
+        let Some(question) = view.show_question(question) else {
+            return;
+        };
         let Some(output) = view.terminal() else {
             return;
         };
@@ -95,6 +99,12 @@ pub(crate) async fn forward_events(
     let since_start = Stopwatch::start();
     let mut outcome = Ok(());
     loop {
+        let mut warnings = Vec::new();
+        let reader = if view.has_dashboard() {
+            KeyboardReader::Dashboard
+        } else {
+            KeyboardReader::MessageLine
+        };
         tokio::select! {
             event = events.recv() => match event {
                 Some(event) => {
@@ -104,16 +114,27 @@ pub(crate) async fn forward_events(
                 None => return outcome.and(view.finish().await),
             },
             Some(question) = asked.questions.recv() => asked.answer_question(question, &mut view),
-            warnings = steering.forward(&asked.stop) => {
-                for message in warnings {
-                    let warning = Event::Run(RunEvent::Warning { message });
-                    let shown = view.on_event(&warning, since_start.elapsed());
-                    outcome = outcome.and(shown);
-                }
-            }
+            found = steering.forward(&asked.stop, reader) => warnings = found,
             () = sleep_until_due(view.due()) => {}
+            input = view.next_input() => match view.on_input(&input) {
+                Ok(line) => {
+                    warnings = line.and_then(|line| steering.send_line(&line)).into_iter().collect();
+                }
+                Err(error) => outcome = outcome.and(Err(error)),
+            },
+        }
+        for message in warnings {
+            let warning = Event::Run(RunEvent::Warning { message });
+            let shown = view.on_event(&warning, since_start.elapsed());
+            outcome = outcome.and(shown);
+        }
+        for question in view.take_unanswered() {
+            asked.answer_question(question, &mut view);
         }
         outcome = outcome.and(view.on_due(since_start.elapsed()));
+        if view.has_dashboard() {
+            continue;
+        }
         if let (Some(line), Some(output)) = (steering.line.shown(), view.terminal()) {
             output.transient(&line);
         }
@@ -128,6 +149,7 @@ mod tests {
     use super::*;
     use crate::cli::output::CliOutput;
     use crate::cli::render::RunRenderer;
+    use crate::cli::run_terminal::RunTerminal;
     use crate::error::ExitStatus;
     use crate::event::DeliveryEvent;
     use crate::id::AgentId;
@@ -151,7 +173,8 @@ mod tests {
         let (sender, events) = tokio::sync::mpsc::channel(4);
         let mut err = Vec::new();
         let mut output = CliOutput::with_writers(Full, &mut err);
-        let view = RunObserver::with_terminal(RunRenderer::new(&mut output));
+        let view =
+            RunObserver::with_terminal(RunTerminal::with_lines(RunRenderer::new(&mut output)));
         let answer = Event::Delivery(DeliveryEvent::FinalAnswer {
             agent,
             content: Arc::from("yes"),

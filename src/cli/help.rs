@@ -142,6 +142,7 @@ Examples:
   massgen logs show last
   massgen logs show 20261102 --json | jq 'select(.type == \"voted\")'
   massgen logs follow
+  massgen logs follow last --dashboard
   massgen logs export last -o run.tar.gz
 
 RUN is a log directory, the name of a run, a prefix of the name, or `last`.";

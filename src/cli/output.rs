@@ -95,6 +95,9 @@ impl TextStyle {
 /// A piece of a line, with its style.
 pub(crate) type StyledPiece<'t> = (TextStyle, &'t str);
 
+/// A line in pieces with their styles.
+pub(crate) type StyledRow = Vec<(TextStyle, String)>;
+
 /// A stream whose reader may close it.
 struct OutputStream<'w> {
     writer: Box<dyn Write + Send + 'w>,
@@ -320,6 +323,12 @@ impl<'w> CliOutput<'w> {
         &mut self.out.writer
     }
 
+    /// Writes control sequences and cells to the terminal of the progress, in one piece.
+    pub(crate) fn draw(&mut self, bytes: &[u8]) {
+        self.clear_transient();
+        self.err.write_bytes(bytes).unwrap_or_default();
+    }
+
     fn write_labelled(&mut self, label: StyledPiece<'_>, text: &str) {
         self.line(&[label, (TextStyle::Plain, ": "), (TextStyle::Plain, text)]);
     }
@@ -330,6 +339,14 @@ impl<'w> CliOutput<'w> {
             self.err.write_or_close(CLEAR_LINE);
         }
     }
+}
+
+/// Writes control sequences that restore the terminal while a panic unwinds, when no [`CliOutput`] is
+/// within reach.
+pub(crate) fn write_in_panic(bytes: &[u8]) {
+    let mut stream = io::stderr();
+    let written = stream.write_all(bytes).and_then(|()| stream.flush());
+    written.unwrap_or_default();
 }
 
 impl std::fmt::Debug for CliOutput<'_> {
@@ -364,9 +381,13 @@ impl<'w> OutputStream<'w> {
 
     /// Writes and flushes `text`. After a closed pipe or any other error, nothing more is written.
     fn write(&mut self, text: &str) -> io::Result<()> {
+        self.write_bytes(text.as_bytes())
+    }
+
+    fn write_bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
         let written = self
             .writer
-            .write_all(text.as_bytes())
+            .write_all(bytes)
             .and_then(|()| self.writer.flush());
         let Err(error) = written else {
             return Ok(());

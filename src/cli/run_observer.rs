@@ -4,16 +4,20 @@ use std::time::Duration;
 
 use crate::cli::args::RunArguments;
 use crate::cli::automation::AutomationOutput;
+use crate::cli::dashboard::detection::DashboardSettings;
+use crate::cli::dashboard::{DashboardFate, DashboardInput, DashboardSource};
 use crate::cli::execution::OutputMode;
 use crate::cli::json_report::JsonEvents;
 use crate::cli::mcp::tracked_run::TrackedEvents;
 use crate::cli::output::CliOutput;
 use crate::cli::render::RunRenderer;
 use crate::cli::result_builder::RunStart;
+use crate::cli::run_terminal::RunTerminal;
 use crate::cli::web::page_run::{PageEvents, PageRun};
 use crate::error::Result;
 use crate::event::Event;
 use crate::orchestrator::execution::RunOutputPaths;
+use crate::orchestrator::review::UserQuestion;
 use crate::world::io::event_sink::EventSink;
 use crate::world::store::redact::Redactor;
 
@@ -21,7 +25,7 @@ use crate::world::store::redact::Redactor;
 #[derive(Debug)]
 pub(crate) struct RunObserver<'o, 'w> {
     /// The terminal of a person who can be asked.
-    terminal: Option<RunRenderer<'o, 'w>>,
+    terminal: Option<RunTerminal<'o, 'w>>,
     /// The run of a page whose reader can be asked.
     page: Option<&'o PageRun>,
     /// All other sinks.
@@ -29,9 +33,11 @@ pub(crate) struct RunObserver<'o, 'w> {
 }
 
 impl<'o, 'w> RunObserver<'o, 'w> {
-    /// Creates the sinks for `reader` of the run `begun`; `places` are the output paths of the run.
+    /// Creates the sinks for `reader` of the run `begun`; `places` are the output paths of the run. A
+    /// person sees the run on the `dashboard`, if one is to be opened.
     pub(crate) fn begin(
         reader: OutputMode<'o>,
+        dashboard: Option<DashboardSettings>,
         begun: RunStart,
         redactor: Redactor,
         arguments: &RunArguments,
@@ -57,12 +63,19 @@ impl<'o, 'w> RunObserver<'o, 'w> {
             OutputMode::Streams if arguments.automation => {
                 Self::with_sink(AutomationOutput::new(output, places))
             }
-            OutputMode::Streams => Self::with_terminal(RunRenderer::new(output)),
+            OutputMode::Streams => match dashboard {
+                Some(settings) => Self::with_terminal(RunTerminal::with_dashboard(
+                    output,
+                    settings,
+                    DashboardSource::Run,
+                )),
+                None => Self::with_terminal(RunTerminal::with_lines(RunRenderer::new(output))),
+            },
         })
     }
 
     /// Creates an observer with a terminal and no other sink.
-    pub(crate) fn with_terminal(terminal: RunRenderer<'o, 'w>) -> Self {
+    pub(crate) fn with_terminal(terminal: RunTerminal<'o, 'w>) -> Self {
         Self {
             terminal: Some(terminal),
             page: None,
@@ -80,7 +93,47 @@ impl<'o, 'w> RunObserver<'o, 'w> {
 
     /// Returns the terminal, if there is a person who can be asked.
     pub(crate) fn terminal(&mut self) -> Option<&mut CliOutput<'w>> {
-        self.terminal.as_mut().map(RunRenderer::output)
+        self.terminal.as_mut().map(RunTerminal::output)
+    }
+
+    /// Shows a question on the dashboard. Returns it if there is none.
+    pub(crate) fn show_question(&mut self, question: UserQuestion) -> Option<UserQuestion> {
+        match &mut self.terminal {
+            Some(terminal) => terminal.show_question(question),
+            None => Some(question),
+        }
+    }
+
+    /// Returns the questions that the dashboard left unanswered.
+    pub(crate) fn take_unanswered(&mut self) -> Vec<UserQuestion> {
+        let terminal = self.terminal.as_mut();
+        terminal.map_or_else(Vec::new, RunTerminal::take_unanswered)
+    }
+
+    /// Waits for an input of the dashboard, forever if there is none. Can be cancelled.
+    pub(crate) async fn next_input(&mut self) -> DashboardInput {
+        match &mut self.terminal {
+            Some(terminal) => terminal.next_input().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Handles an input of the dashboard. Returns the message to the agents that it completes.
+    pub(crate) fn on_input(&mut self, input: &DashboardInput) -> Result<Option<String>> {
+        let Some(terminal) = &mut self.terminal else {
+            return Ok(None);
+        };
+        Ok(match terminal.on_input(input)? {
+            DashboardFate::Sends(line) => Some(line),
+            DashboardFate::Stays | DashboardFate::Lines | DashboardFate::Quits => None,
+        })
+    }
+
+    /// Returns whether the dashboard is open, which reads the terminal then.
+    pub(crate) fn has_dashboard(&self) -> bool {
+        self.terminal
+            .as_ref()
+            .is_some_and(RunTerminal::has_dashboard)
     }
 
     /// Returns the run of the page whose reader can be asked.
@@ -95,7 +148,7 @@ impl<'o, 'w> RunObserver<'o, 'w> {
 
     /// Returns the time until a sink has something to do.
     pub(crate) fn due(&self) -> Option<Duration> {
-        let terminal = self.terminal.as_ref().and_then(RunRenderer::due);
+        let terminal = self.terminal.as_ref().and_then(EventSink::due);
         let sinks = self.sinks.iter().filter_map(|sink| sink.due());
         sinks.chain(terminal).min()
     }
@@ -107,7 +160,10 @@ impl<'o, 'w> RunObserver<'o, 'w> {
 
     /// Ends all sinks. Returns the first error.
     pub(crate) async fn finish(self) -> Result<()> {
-        let mut outcome = Ok(());
+        let mut outcome = match self.terminal {
+            Some(mut terminal) => terminal.leave_dashboard(),
+            None => Ok(()),
+        };
         for sink in self.sinks {
             outcome = outcome.and(sink.finish().await);
         }

@@ -1,4 +1,4 @@
-//! Session flags: which session a run is a turn of, and how an interactive session is displayed.
+//! Session flags: which session a run is a turn of, and how runs and sessions are displayed.
 
 use clap::Args;
 
@@ -16,11 +16,17 @@ pub(crate) struct SessionArguments {
     pub session_id: Option<String>,
 }
 
-/// How an interactive session is displayed.
+/// How runs and interactive sessions are displayed.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub(crate) struct InteractiveArguments {
-    /// Display an interactive session as plain lines that are never redrawn, and list paths on
-    /// Tab. Default: off, unless `MASSGEN_SCREEN_READER` is set.
+    /// Show a run on the whole terminal, with a cell for each agent, and leave its lines behind at
+    /// the end. Default: from the config, or on a terminal with two or more agents.
+    #[arg(long, conflicts_with = "plain")]
+    pub dashboard: bool,
+    /// Show a run as plain lines. Default: off, unless `MASSGEN_PLAIN` or `CI` is set.
+    #[arg(long)]
+    pub plain: bool,
+    /// Display runs and sessions as plain lines that are never redrawn, and list paths on Tab. Default: off, unless `MASSGEN_SCREEN_READER` is set.
     #[arg(long)]
     pub screen_reader: bool,
 }

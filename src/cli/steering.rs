@@ -27,6 +27,15 @@ pub(crate) struct SteeringInput {
     pub(crate) line: TypedMessageLine,
 }
 
+/// What reads the keyboard while a run works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyboardReader {
+    /// The line of messages.
+    MessageLine,
+    /// The dashboard.
+    Dashboard,
+}
+
 impl SteeringInput {
     /// Creates the input of a run that takes no messages.
     pub(crate) fn disabled() -> Self {
@@ -39,14 +48,20 @@ impl SteeringInput {
     }
 
     /// Waits for input and sends the message that it completes; returns warnings about what was
-    /// not sent. After `stop` is cancelled, nothing more is read from the terminal. Cancel-safe.
-    pub(crate) async fn forward(&mut self, stop: &CancellationToken) -> Vec<String> {
+    /// not sent. After `stop` is cancelled, or with another reader, nothing more is read from the
+    /// terminal. Cancel-safe.
+    pub(crate) async fn forward(
+        &mut self,
+        stop: &CancellationToken,
+        reader: KeyboardReader,
+    ) -> Vec<String> {
+        let is_read = reader == KeyboardReader::MessageLine && !stop.is_cancelled();
         tokio::select! {
             item = next_item(self.inbox.as_mut()) => match item {
                 InboxItem::Message(message) => self.send_to_targets(message),
                 InboxItem::Warning(warning) => vec![warning],
             },
-            () = wait_for_keys(self.keyboard.as_mut()), if !stop.is_cancelled() => {
+            () = wait_for_keys(self.keyboard.as_mut()), if is_read => {
                 self.read_keys(stop)
             }
         }
@@ -65,10 +80,15 @@ impl SteeringInput {
                 None
             }
         };
-        let message = typed.map(|line| parse_message(&line, self.sender.agents()));
-        let refused = message.and_then(|message| self.sender.send(message).err());
-        let warning = refused.map(|why| format!("your message was not sent: {why}"));
+        let warning = typed.and_then(|line| self.send_line(&line));
         warning.into_iter().collect()
+    }
+
+    /// Sends a line that the user typed. Returns a warning if it was not sent.
+    pub(crate) fn send_line(&self, line: &str) -> Option<String> {
+        let message = parse_message(line.trim(), self.sender.agents());
+        let refused = self.sender.send(message).err();
+        refused.map(|why| format!("your message was not sent: {why}"))
     }
 
     /// Sends a message to each of its recipients.

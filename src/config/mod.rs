@@ -202,6 +202,8 @@ pub struct Config {
     pub limits: BudgetLimits,
     /// Whether the user reviews a delivery before it is applied.
     pub delivery: DeliveryMode,
+    /// When a run is shown on the whole terminal.
+    pub dashboard: DashboardMode,
     /// The retention of the project's runs and sessions.
     pub retention: RetentionConfig,
     /// The session that a run continues, unless the command line names another.
@@ -223,6 +225,18 @@ pub enum DeliveryMode {
     Auto,
     /// On a terminal, the user is shown the changes and chooses. Elsewhere like `Auto`.
     Review,
+}
+
+/// When a run is shown on the whole terminal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DashboardMode {
+    /// If there are two or more agents.
+    #[default]
+    Auto,
+    /// Also with one agent.
+    Always,
+    /// Never.
+    Never,
 }
 
 impl Config {

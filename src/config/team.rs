@@ -11,8 +11,8 @@ use crate::config::retention::RetentionConfig;
 use crate::config::storage_path::StoragePath;
 use crate::config::vendors::{self, VENDORS, Vendor, VendorConnection};
 use crate::config::{
-    AgentConfig, BackendConfig, Config, DeliveryMode, KeyHosts, OrchestratorConfig, ReplyTimeouts,
-    STEPS_PER_ROUND_DEFAULT, TimeoutConfig, ToolFilter,
+    AgentConfig, BackendConfig, Config, DashboardMode, DeliveryMode, KeyHosts, OrchestratorConfig,
+    ReplyTimeouts, STEPS_PER_ROUND_DEFAULT, TimeoutConfig, ToolFilter,
 };
 use crate::dotenv::ConfigVariables;
 use crate::error::{Error, ErrorKind, Result};
@@ -335,6 +335,7 @@ fn config(agents: Vec<AgentConfig>) -> Config {
         timeouts: TimeoutConfig::default(),
         rate_limits: Vec::new(),
         delivery: DeliveryMode::default(),
+        dashboard: DashboardMode::default(),
         permissions: PermissionsConfig::default(),
         retention: RetentionConfig::default(),
         session_id: None,

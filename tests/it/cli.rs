@@ -153,9 +153,16 @@ fn help_names_every_flag() {
               Continue this session in the same way: its id, a prefix of the id, or `last`. Default: a
               new session
 
+          --dashboard
+              Show a run on the whole terminal, with a cell for each agent, and leave its lines behind
+              at the end. Default: from the config, or on a terminal with two or more agents
+
+          --plain
+              Show a run as plain lines. Default: off, unless `MASSGEN_PLAIN` or `CI` is set
+
           --screen-reader
-              Display an interactive session as plain lines that are never redrawn, and list paths on
-              Tab. Default: off, unless `MASSGEN_SCREEN_READER` is set
+              Display runs and sessions as plain lines that are never redrawn, and list paths on Tab.
+              Default: off, unless `MASSGEN_SCREEN_READER` is set
 
           --debug
               Write a detailed log to `massgen_debug.log` in the run's log directory. Default: off

@@ -186,6 +186,20 @@ impl Project {
         command
     }
 
+    /// The same environment for a shell, whose variable `massgen` is the binary.
+    pub(crate) fn shell(&self) -> CommandBuilder {
+        let mut command = CommandBuilder::new("/bin/bash");
+        command.args(["--norc", "--noprofile", "-i"]);
+        command.cwd(self.path(""));
+        command.env_clear();
+        for (name, value) in self.environment() {
+            command.env(name, value);
+        }
+        command.env("PS1", "$ ");
+        command.env("massgen", binary());
+        command
+    }
+
     /// Runs on a terminal of 80 columns, and returns what is shown there.
     pub(crate) fn on_terminal(self) -> Finished {
         let size = PtySize {

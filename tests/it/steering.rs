@@ -516,6 +516,8 @@ fn lines_that_are_typed_while_a_run_works_are_messages() {
         let both = ["a", "b"].map(|id| agent(id, "", &asks(id)));
         let project = Project::new().config(&team(&both, ""));
         let project = project.env("TERM", "xterm").env("NO_COLOR", "1");
+        // The dashboard takes messages in a line of its own.
+        let project = project.env("MASSGEN_PLAIN", "1");
         let mut terminal = Terminal::open(project.args(words), 80);
         if words.is_empty() {
             terminal.shows(&[">"]);

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use portable_pty::{Child, MasterPty, PtySize, native_pty_system};
+use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 use vt100::Parser;
 
 use crate::project::Project;
@@ -47,6 +47,18 @@ struct Seen {
 impl Terminal {
     /// Runs the command line of `project` on a terminal of this many columns.
     pub(crate) fn open(project: Project, columns: u16) -> Self {
+        let typed = project.typed();
+        Self::run(project, typed, columns)
+    }
+
+    /// Runs a shell with job control on a terminal of this many columns. Its variable `massgen` is
+    /// the binary.
+    pub(crate) fn shell(project: Project, columns: u16) -> Self {
+        let shell = project.shell();
+        Self::run(project, shell, columns)
+    }
+
+    fn run(project: Project, command: CommandBuilder, columns: u16) -> Self {
         let size = PtySize {
             rows: ROWS,
             cols: columns,
@@ -54,10 +66,7 @@ impl Terminal {
             pixel_height: 0,
         };
         let pty = native_pty_system().openpty(size).expect("a terminal");
-        let child = pty
-            .slave
-            .spawn_command(project.typed())
-            .expect("the binary starts");
+        let child = pty.slave.spawn_command(command).expect("the binary starts");
         drop(pty.slave);
         let screen = Arc::new(Mutex::new(Seen {
             parser: Parser::new(ROWS, columns, 0),
@@ -116,6 +125,32 @@ impl Terminal {
         lines
             .map(|line| line.trim_end().replace(root, "[PROJECT]"))
             .collect()
+    }
+
+    /// Returns whether the alternate screen is shown.
+    pub(crate) fn is_on_alternate_screen(&self) -> bool {
+        let seen = self.screen.lock().unwrap();
+        seen.parser.screen().alternate_screen()
+    }
+
+    /// Returns whether the cursor is shown.
+    pub(crate) fn has_cursor(&self) -> bool {
+        let seen = self.screen.lock().unwrap();
+        !seen.parser.screen().hide_cursor()
+    }
+
+    /// Returns the mode of the terminal, in words.
+    pub(crate) fn mode(&self) -> String {
+        format!("{:?}", self.master.get_termios())
+    }
+
+    /// Waits until a line on the screen contains `text`.
+    #[track_caller]
+    pub(crate) fn displays(&self, text: &str) {
+        self.wait(
+            || self.lines().iter().any(|line| line.contains(text)),
+            || format!("expected {text:?} on the screen"),
+        );
     }
 
     /// Returns the last prompt on the screen and everything below it.

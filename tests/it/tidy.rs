@@ -408,3 +408,28 @@ fn one_file_starts_programs() {
     let process = PathBuf::from("src/world/sys/process.rs");
     assert_eq!(starters, BTreeSet::from([process]));
 }
+
+/// What draws on a terminal must not decide, and what decides must not draw.
+#[test]
+fn one_folder_draws_on_the_whole_terminal() {
+    let dashboard = Path::new("src/cli/dashboard");
+    let mut drawing = 0;
+    let mut findings = Vec::new();
+    for source in sources() {
+        for (number, line) in source.code() {
+            if ["ratatui_", "crossterm::"]
+                .iter()
+                .all(|name| !line.contains(name))
+            {
+                continue;
+            }
+            if source.path.starts_with(dashboard) {
+                drawing += 1;
+            } else if source.path.starts_with("src") {
+                findings.push(format!("{}:{number}: {line}", source.path.display()));
+            }
+        }
+    }
+    assert!(drawing > 0);
+    assert_none(&findings);
+}

@@ -1,27 +1,24 @@
 //! Formats changes: as a unified diff like that of `git`, and as a list with counts.
 
-use crate::cli::output::{StyledPiece, TextStyle};
+use crate::cli::output::{StyledPiece, StyledRow, TextStyle};
 use crate::delivery::hunks::{DiffHunk, LineSide, hunks};
 use crate::text::{count_noun, escape_line};
 use crate::world::delivery::contents::{DeliveryDifference, DiffSide};
 use crate::world::exec::compare::line_diff;
 
-/// One line, in pieces with their styles.
-pub(super) type StyledLine = Vec<(TextStyle, String)>;
-
 /// Summary of a change on one line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct DiffStat {
+pub(crate) struct DiffStat {
     /// Number of added lines.
-    pub(super) added: usize,
+    pub(crate) added: usize,
     /// Number of removed lines.
-    pub(super) removed: usize,
+    pub(crate) removed: usize,
     /// A word to print if there are no lines to count.
-    pub(super) word: Option<&'static str>,
+    pub(crate) word: Option<&'static str>,
 }
 
 /// Formats all lines of a change, under this name.
-pub(super) fn lines(difference: &DeliveryDifference, name: &str) -> Vec<StyledLine> {
+pub(crate) fn lines(difference: &DeliveryDifference, name: &str) -> Vec<StyledRow> {
     let mut lines = vec![strong(format!("diff --massgen a/{name} b/{name}"))];
     if let Some((before, after)) = difference.modes {
         lines.push(strong(format!("old mode {before:o}")));
@@ -53,7 +50,7 @@ pub(super) fn lines(difference: &DeliveryDifference, name: &str) -> Vec<StyledLi
 }
 
 /// Formats the lines of one hunk.
-pub(super) fn hunk_lines(hunk: &DiffHunk) -> Vec<StyledLine> {
+pub(crate) fn hunk_lines(hunk: &DiffHunk) -> Vec<StyledRow> {
     let mut lines = vec![vec![(TextStyle::Agent(0), hunk.header())]];
     for (side, text) in &hunk.lines {
         let (style, sign) = match side {
@@ -75,7 +72,7 @@ pub(super) fn hunk_lines(hunk: &DiffHunk) -> Vec<StyledLine> {
 }
 
 /// Counts the lines of a change.
-pub(super) fn stat(difference: &DeliveryDifference) -> DiffStat {
+pub(crate) fn stat(difference: &DeliveryDifference) -> DiffStat {
     match (side_text(&difference.before), side_text(&difference.after)) {
         (Some(old), Some(new)) => {
             let counts = hunks(&line_diff(&old, &new))
@@ -103,7 +100,7 @@ pub(super) fn stat(difference: &DeliveryDifference) -> DiffStat {
 }
 
 /// Formats one line of a list: the name and the counts.
-pub(super) fn stat_line(name: &str, stat: &DiffStat) -> StyledLine {
+pub(crate) fn stat_line(name: &str, stat: &DiffStat) -> StyledRow {
     let mut line = vec![(TextStyle::Plain, name.to_owned())];
     match stat.word {
         Some(word) => line.push((TextStyle::Faint, format!("  {word}"))),
@@ -116,18 +113,18 @@ pub(super) fn stat_line(name: &str, stat: &DiffStat) -> StyledLine {
 }
 
 /// Converts `line` to the pieces that the output expects.
-pub(super) fn pieces(line: &StyledLine) -> Vec<StyledPiece<'_>> {
+pub(crate) fn pieces(line: &StyledRow) -> Vec<StyledPiece<'_>> {
     line.iter()
         .map(|(style, text)| (*style, text.as_str()))
         .collect()
 }
 
-fn strong(text: String) -> StyledLine {
+fn strong(text: String) -> StyledRow {
     vec![(TextStyle::Strong, text)]
 }
 
 /// Formats the line below a list.
-pub(super) fn stat_summary(stats: &[DiffStat]) -> String {
+pub(crate) fn stat_summary(stats: &[DiffStat]) -> String {
     let add =
         |of: fn(&DiffStat) -> usize| stats.iter().map(of).fold(0_usize, usize::saturating_add);
     let (added, removed) = (add(|stat| stat.added), add(|stat| stat.removed));

@@ -5,10 +5,8 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::deliveries::diff_text::{
-    StyledLine, hunk_lines, lines, pieces, stat, stat_line, stat_summary,
-};
-use crate::cli::output::{CliOutput, TextStyle};
+use crate::cli::deliveries::diff_text::{hunk_lines, lines, pieces, stat, stat_line, stat_summary};
+use crate::cli::output::{CliOutput, StyledRow, TextStyle};
 use crate::delivery::choice::DeliveryChoice;
 use crate::delivery::hunks::{DiffHunk, hunks};
 use crate::delivery::plan::{
@@ -305,13 +303,14 @@ fn ask_by_hunk(
 }
 
 /// Prints lines of styled pieces to the progress stream.
-fn show(output: &mut CliOutput<'_>, lines: &[StyledLine]) {
+fn show(output: &mut CliOutput<'_>, lines: &[StyledRow]) {
     for line in lines {
         output.line(&pieces(line));
     }
 }
 
-fn entry_name(plan: &DeliveryPlan, entry: &DeliveryEntry) -> String {
+/// Returns the name of an entry for the user: below the root, if there is one root only.
+pub(crate) fn entry_name(plan: &DeliveryPlan, entry: &DeliveryEntry) -> String {
     match plan.roots.as_slice() {
         [_] => escape_name(&entry.rel.to_string()),
         _ => escape_name(&plan.path(entry).to_string()),

@@ -17,7 +17,7 @@ pub(crate) mod apply;
 pub(crate) mod diff;
 mod pipeline;
 pub(crate) mod interactive_review;
-mod diff_text;
+pub(crate) mod diff_text;
 pub(crate) mod undo;
 
 /// Maximum number of paths of a delivery that an error names.

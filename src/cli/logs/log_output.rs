@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use crate::cli::logs::dashboard_follow::INTERRUPTED;
 use crate::cli::output::{CliOutput, ReportFormat};
 use crate::cli::render::RunRenderer;
 use crate::error::Result;
@@ -27,7 +28,7 @@ pub(super) fn follow(run: &RunDir, form: ReportFormat, host: &Host) -> Result<()
     let is_complete = print_lines(LogTail::open(run)?, form, host)?;
     if !is_complete {
         let mut output = CliOutput::from_host(host);
-        output.warning("the run was interrupted: its process ended without recording a result");
+        output.warning(INTERRUPTED);
     }
     Ok(())
 }

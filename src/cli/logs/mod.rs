@@ -10,6 +10,7 @@ use crate::path::AbsPath;
 use crate::text::count_noun;
 use crate::world::store::runs::{self, RunDir, RunStatus};
 
+mod dashboard_follow;
 mod list;
 mod log_output;
 pub(crate) mod run_summary;
@@ -25,7 +26,15 @@ pub(crate) fn run(
         LogsCommand::Show { run, json } => {
             log_output::show(&find_run(run, host)?, ReportFormat::from(*json), host)?;
         }
-        LogsCommand::Follow { run, json } => {
+        LogsCommand::Follow {
+            run,
+            json: _,
+            dashboard: true,
+        } => {
+            let run = find_run(run, host)?;
+            dashboard_follow::follow(&run, host)?;
+        }
+        LogsCommand::Follow { run, json, .. } => {
             log_output::follow(&find_run(run, host)?, ReportFormat::from(*json), host)?;
         }
         LogsCommand::Export { run, output: file } => {

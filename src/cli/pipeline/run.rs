@@ -5,6 +5,7 @@ use tokio::sync::mpsc;
 
 use crate::cli::args::{CliArguments, RunArguments};
 use crate::cli::command_line::usage_error;
+use crate::cli::dashboard::detection::{DisplayFacts, select_display};
 use crate::cli::environment;
 use crate::cli::execution::{
     EVENTS_WAITING_MAX, OutputMode, RunOutcome, UserPresence, connect_all, host_environment,
@@ -33,6 +34,7 @@ use crate::permissions::grant::Permission;
 use crate::pipeline::repository::{NewPipeline, PipelineRepository};
 use crate::pipeline::{PipelineContext, PipelineRun};
 use crate::spending::models::ModelList;
+use crate::world::diagnostics::probe::terminal::terminal_size;
 use crate::world::diagnostics::telemetry::settings::TelemetrySettings;
 use crate::world::io::files::{expect_output_file, read_capped, write_output_file};
 use crate::world::store::approvals::ApprovalFile;
@@ -265,6 +267,13 @@ impl PipelineLaunch<'_> {
             expect_output_file(path)?;
         }
         let person = UserPresence::detect(&host);
+        let facts = DisplayFacts {
+            config: &config,
+            person,
+            env: &host.env,
+            size: terminal_size(),
+        };
+        let dashboard = select_display(&facts, arguments, &reader)?;
         let seated = user_interaction(&config, &host.cwd, person, arguments, &reader, output)?;
         company.approvals = ApprovalConfig {
             channel: seated.approval_channel.clone(),
@@ -286,7 +295,9 @@ impl PipelineLaunch<'_> {
             inbox: None,
         };
         let redacting = redactor.clone();
-        let view = RunObserver::begin(reader, begun, redacting, arguments, places, output)?;
+        let view = RunObserver::begin(
+            reader, dashboard, begun, redacting, arguments, places, output,
+        )?;
         let (shown, events) = mpsc::channel(EVENTS_WAITING_MAX);
         let retention = config.retention;
         let layout = RunLayout::plan(&config, &host.cwd, RunName::new(0));

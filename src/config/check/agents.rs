@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::config::check::limits::{retention, steps_per_round};
+use crate::config::check::limits::{dashboard_mode, retention, steps_per_round};
 use crate::config::check::mapping_view::{MappingView, TextValue, join_key};
 use crate::config::check::orchestrator::timeouts;
 use crate::config::check::{AGENTS_MAX, ConfigChecker};
@@ -82,6 +82,7 @@ impl ConfigChecker<'_> {
                 Some("review") => DeliveryMode::Review,
                 _ => DeliveryMode::Auto,
             },
+            dashboard: dashboard_mode(&root),
             checks: self.checks(&root),
             permissions,
             workflow,

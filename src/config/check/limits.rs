@@ -1,10 +1,11 @@
 //! Reads the limits of a run and of its agents from a config.
 
+use crate::config::DashboardMode;
 use crate::config::check::ConfigChecker;
 use crate::config::check::mapping_view::MappingView;
 use crate::config::diagnostic::Diagnostic;
 use crate::config::keys::shape::Decimal;
-use crate::config::keys::{ServedKey, limits, retention, root};
+use crate::config::keys::{ServedKey, limits, retention, root, ui};
 use crate::config::retention::{DAY_SECONDS, RetentionConfig};
 use crate::spending::limits::BudgetLimits;
 use crate::spending::money::Money;
@@ -49,6 +50,17 @@ pub(super) fn steps_per_round(around: &MappingView<'_>) -> Option<u32> {
         .section(&limits::KEY)?
         .integer(&limits::MAX_STEPS_PER_ROUND)?;
     u32::try_from(steps).ok()
+}
+
+/// Returns when runs are shown on the whole terminal (`ui.dashboard`).
+pub(super) fn dashboard_mode(root: &MappingView<'_>) -> DashboardMode {
+    let view = root.section(&root::UI);
+    let mode = view.as_ref().and_then(|view| view.text(&ui::DASHBOARD));
+    match mode.map(|text| text.written) {
+        Some("always") => DashboardMode::Always,
+        Some("never") => DashboardMode::Never,
+        _ => DashboardMode::Auto,
+    }
 }
 
 /// Returns the retention of the project's runs and sessions (`retention`).

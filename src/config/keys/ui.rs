@@ -1,6 +1,20 @@
 //! The keys of `ui`: what is shown.
 
-use crate::config::keys::{ConfigKey, IgnoredEffect, KeySection, UnknownKeys, ValueShape};
+use crate::config::keys::found_config::FoundConfigUse::Harmless;
+use crate::config::keys::shape::{self, Text};
+use crate::config::keys::{
+    ConfigKey, IgnoredEffect, KeySection, ServedKey, UnknownKeys, ValueShape,
+};
+
+pub(crate) const DASHBOARD: ServedKey<Text> = ServedKey::optional(
+    &["dashboard"],
+    shape::one_of(&["auto", "always", "never"]),
+    "Whether a run is shown on the whole terminal. `auto` does so on a terminal with two or more \
+             agents, `always` also with one agent; neither does so \
+             without a terminal. `--dashboard` and `--plain` take precedence.",
+    Harmless,
+)
+.with_default("auto");
 
 /// What the user interface shows.
 pub static UI: KeySection = KeySection {
@@ -8,10 +22,11 @@ pub static UI: KeySection = KeySection {
     doc: "Display settings, which do not change how agents work.",
     others: UnknownKeys::Refused,
     keys: &[
+        DASHBOARD.row(),
         ConfigKey::unserved(
             &["display_type"],
             ValueShape::Text,
-            "progress is shown as plain lines",
+            "`dashboard` selects how a run is shown",
             IgnoredEffect::Cosmetic,
         )
         .with_default("simple"),
@@ -32,7 +47,7 @@ pub static UI: KeySection = KeySection {
         ConfigKey::unserved(
             &["theme", "automation_mode", "web_host", "web_port"],
             ValueShape::Any,
-            "progress is shown as plain lines",
+            "`dashboard` selects how a run is shown",
             IgnoredEffect::Cosmetic,
         ),
     ],

@@ -1,5 +1,5 @@
 //! Terminal mode while no line editor is active: typed input is not echoed and not lost, and Ctrl-C
-//! still interrupts.
+//! still interrupts. Also suspends the process, as Ctrl-Z does.
 
 use std::io::stdin;
 use std::time::Duration;
@@ -7,11 +7,14 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::AsFd;
 use rustix::io::Errno;
+use rustix::process::{Signal, kill_current_process_group};
 use rustix::termios::{
     InputModes, LocalModes, OptionalActions, QueueSelector, SpecialCodeIndex, Termios, tcflush,
     tcgetattr, tcsetattr,
 };
 
+/// Value of a special character that no key produces; see `termios(3)`.
+const CODE_DISABLED: u8 = 0;
 /// Most input that is kept of what was typed ahead, in bytes.
 const AHEAD_BYTES_MAX: usize = 64 * 1024;
 
@@ -30,6 +33,20 @@ impl TerminalModeGuard {
 
     /// Stops echoing; what is typed from now on is buffered.
     pub fn disable_echo(&self) {
+        set_modes(&self.quiet_mode());
+    }
+
+    /// Like [`TerminalModeGuard::disable_echo`], but Ctrl-Z is read as a key: a program that draws
+    /// on the whole screen restores the terminal before it calls [`suspend`].
+    pub fn enter_key_mode(&self) {
+        let mut modes = self.quiet_mode();
+        modes.input_modes.remove(InputModes::IXON);
+        modes.local_modes.remove(LocalModes::IEXTEN);
+        modes.special_codes[SpecialCodeIndex::VSUSP] = CODE_DISABLED;
+        set_modes(&modes);
+    }
+
+    fn quiet_mode(&self) -> Termios {
         let mut quiet = self.found.clone();
         quiet
             .local_modes
@@ -40,7 +57,7 @@ impl TerminalModeGuard {
         quiet.input_modes.insert(InputModes::ICRNL);
         quiet.special_codes[SpecialCodeIndex::VMIN] = 1;
         quiet.special_codes[SpecialCodeIndex::VTIME] = 0;
-        set_modes(&quiet);
+        quiet
     }
 
     /// Reads what was typed and not read yet.
@@ -127,4 +144,10 @@ pub fn has_input(patience: Duration) -> bool {
     let mut waiting = [PollFd::from_borrowed_fd(input.as_fd(), PollFlags::IN)];
     let patience = Timespec::try_from(patience).unwrap_or_default();
     poll(&mut waiting, Some(&patience)).is_ok_and(|count| count > 0)
+}
+
+/// Stops this process and its group, as Ctrl-Z does, until the shell continues them.
+pub fn suspend() {
+    // A process group without a shell is not stopped, which is no error.
+    kill_current_process_group(Signal::TSTP).unwrap_or_default();
 }

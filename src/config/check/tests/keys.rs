@@ -119,6 +119,10 @@ fn every_default_of_the_table_is_the_default_of_the_code() {
                     with_hooks(&format!("[{{hooks: [{{command: 'true', {line}}}]}}]")),
                     with_hooks("[{hooks: [{command: 'true'}]}]"),
                 ),
+                "ui" => (
+                    format!("{}ui: {{{line}}}\n", with_backend("")),
+                    with_backend(""),
+                ),
                 "" => (format!("{}{line}\n", with_backend("")), with_backend("")),
                 other => panic!("no case for `{other}`"),
             };

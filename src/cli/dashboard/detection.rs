@@ -1,0 +1,111 @@
+//! When a run is shown on the dashboard: a person watches several agents on a terminal that can be
+//! drawn on, and nothing asks for lines.
+
+use std::collections::BTreeMap;
+
+use crate::cli::args::RunArguments;
+use crate::cli::command_line::usage_error;
+use crate::cli::dashboard::theme::{CharacterSet, Theme};
+use crate::cli::execution::{OutputMode, UserPresence};
+use crate::cli::output::ColourChoice;
+use crate::config::{Config, DashboardMode};
+use crate::error::Result;
+use crate::spending::limits::BudgetLimits;
+use crate::world::diagnostics::probe::terminal::TerminalSize;
+
+/// The smallest terminal on which the dashboard opens by itself.
+const SIZE_MIN: TerminalSize = TerminalSize {
+    columns: 60,
+    rows: 16,
+};
+/// The number of agents from which on it opens by itself.
+const AGENTS_MIN: usize = 2;
+/// Variables that ask for lines when they are set.
+const PLAIN_VARIABLES: [&str; 3] = ["CI", "MASSGEN_PLAIN", "MASSGEN_SCREEN_READER"];
+
+/// How the dashboard is opened.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DashboardSettings {
+    /// Its look.
+    pub(crate) theme: Theme,
+    /// The limits of the run.
+    pub(crate) limits: BudgetLimits,
+}
+
+/// The facts that decide whether the dashboard opens.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DisplayFacts<'f> {
+    /// The config of the run.
+    pub(crate) config: &'f Config,
+    /// Whether a person is at the terminal.
+    pub(crate) person: UserPresence,
+    /// The environment of the process.
+    pub(crate) env: &'f BTreeMap<String, String>,
+    /// The size of the terminal, if it is known.
+    pub(crate) size: Option<TerminalSize>,
+}
+
+/// Returns how the dashboard is opened; `None` if the run is shown otherwise.
+pub(crate) fn select_display(
+    facts: &DisplayFacts<'_>,
+    arguments: &RunArguments,
+    reader: &OutputMode<'_>,
+) -> Result<Option<DashboardSettings>> {
+    let is_for_person = matches!(reader, OutputMode::Streams) && !arguments.automation;
+    let has_terminal = facts.person == UserPresence::Present && facts.size.is_some();
+    let is_possible = is_for_person && has_terminal;
+    let opens = match (arguments.typed.dashboard, facts.config.dashboard) {
+        (true, _) if is_possible => true,
+        (true, _) => {
+            return Err(usage_error(
+                "`--dashboard` needs a terminal as standard input and standard error",
+            )
+            .with_hint("leave it out to show the run as lines"));
+        }
+        (false, DashboardMode::Never) => false,
+        (false, mode) => is_possible && opens_by_itself(facts, arguments, mode),
+    };
+    Ok(opens.then(|| DashboardSettings {
+        theme: theme(facts.env),
+        limits: facts.config.limits,
+    }))
+}
+
+/// Returns the look that fits the environment `env`.
+pub(crate) fn theme(env: &BTreeMap<String, String>) -> Theme {
+    Theme {
+        colours: if has_colours(env) {
+            ColourChoice::Terminals
+        } else {
+            ColourChoice::Never
+        },
+        characters: CharacterSet::from_env(env),
+    }
+}
+
+fn has_colours(env: &BTreeMap<String, String>) -> bool {
+    let terminal = env.get("TERM").map(String::as_str).unwrap_or_default();
+    let is_colourless = terminal == "dumb" || terminal.ends_with("-mono");
+    !is_set(env, "NO_COLOR") && !is_colourless
+}
+
+fn opens_by_itself(
+    facts: &DisplayFacts<'_>,
+    arguments: &RunArguments,
+    mode: DashboardMode,
+) -> bool {
+    let env = facts.env;
+    let terminal = env.get("TERM").map(String::as_str).unwrap_or_default();
+    let is_plain = arguments.typed.plain
+        || arguments.typed.screen_reader
+        || PLAIN_VARIABLES.iter().any(|name| is_set(env, name));
+    let is_large = facts
+        .size
+        .is_some_and(|size| size.columns >= SIZE_MIN.columns && size.rows >= SIZE_MIN.rows);
+    let is_team = facts.config.agents.len() >= AGENTS_MIN || mode == DashboardMode::Always;
+    !is_plain && !matches!(terminal, "" | "dumb") && is_large && is_team
+}
+
+fn is_set(env: &BTreeMap<String, String>, name: &str) -> bool {
+    env.get(name).is_some_and(|value| !value.is_empty())
+}

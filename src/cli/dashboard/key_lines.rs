@@ -1,0 +1,136 @@
+//! The line of keys at the bottom of the dashboard, and the list of all keys. Pure.
+
+use crate::cli::dashboard::scene::Scene;
+use crate::cli::dashboard::view_state::OpenView;
+use crate::cli::output::{StyledRow, TextStyle};
+
+/// A key and its effect.
+pub(super) type KeyHelp = (&'static str, &'static str);
+
+/// The keys that open a view.
+pub(super) const VIEW_KEYS: [KeyHelp; 8] = [
+    ("a", "answers side by side"),
+    ("d", "the changes of the delivery, and its review"),
+    ("v", "votes with their reasons"),
+    ("t", "what each agent did when"),
+    ("c", "tokens and money"),
+    ("e", "the lines of the run so far"),
+    ("?", "this list"),
+    ("Esc, q", "back to the overview"),
+];
+/// The keys that work in every view.
+pub(super) const GENERAL_KEYS: [KeyHelp; 8] = [
+    ("Tab, Shift-Tab", "next and previous agent, answer or file"),
+    ("1 to 9", "this agent"),
+    ("Enter", "the selected agent in full"),
+    (
+        "i or :",
+        "write a message to all agents, or to one as NAME: text",
+    ),
+    ("f", "the answer of the winner"),
+    ("Up, Down, PgUp, PgDn, Home, End", "scroll"),
+    ("l", "show the rest of the run as lines"),
+    ("Ctrl-C", "stop the run; a second time ends it at once"),
+];
+/// The keys of one agent in full.
+pub(super) const AGENT_KEYS: [KeyHelp; 4] = [
+    ("/", "find text; Enter or n goes to the next older place"),
+    ("r", "fold or unfold reasoning"),
+    ("u", "fold or unfold the results of tools"),
+    ("End", "follow what the agent says"),
+];
+/// The keys of the review of a delivery.
+pub(super) const REVIEW_KEYS: [KeyHelp; 6] = [
+    ("Tab, Shift-Tab", "next and previous file"),
+    ("Space", "select the file or take it out"),
+    ("[ and ]", "previous and next hunk"),
+    ("h", "select the hunk or take it out"),
+    ("y", "apply what is selected"),
+    ("x", "apply nothing"),
+];
+/// The keys of questions.
+pub(super) const QUESTION_KEYS: [KeyHelp; 4] = [
+    (
+        "o, s, A, n",
+        "allow a call once, in this session, always; deny it",
+    ),
+    ("k, x", "keep or take back a delivery whose checks failed"),
+    ("i, x", "type an answer, or give none"),
+    ("z", "read all of the question"),
+];
+
+/// Returns the keys of the open view, in one line.
+pub(super) fn key_line(scene: &Scene<'_>) -> StyledRow {
+    let state = scene.state;
+    if state.composer.is_some() {
+        return keys(&[("Enter", "send"), ("Esc", "cancel")]);
+    }
+    if state.search.as_ref().is_some_and(|search| search.is_typing) {
+        return keys(&[("Enter", "find"), ("Esc", "cancel")]);
+    }
+    if state.is_question_open {
+        return keys(&[("Up/Down", "scroll"), ("z", "back")]);
+    }
+    let end = if scene.is_record { "quit" } else { "overview" };
+    match state.view {
+        OpenView::Overview => {
+            let mut shown: Vec<KeyHelp> = vec![
+                ("Tab", "agent"),
+                ("Enter", "open"),
+                ("a", "answers"),
+                ("d", "diff"),
+                ("v", "votes"),
+                ("t", "time"),
+                ("c", "cost"),
+                ("e", "log"),
+            ];
+            if scene.is_record {
+                shown.push(("q", "quit"));
+            } else {
+                shown.extend([("l", "lines"), ("i", "message")]);
+            }
+            shown.push(("?", "help"));
+            keys(&shown)
+        }
+        OpenView::Agent => keys(&[
+            ("Esc", "overview"),
+            ("Tab", "agent"),
+            ("/", "find"),
+            ("r", "reasoning"),
+            ("u", "results"),
+            ("End", "follow"),
+            ("?", "help"),
+        ]),
+        OpenView::Answers => keys(&[
+            ("Esc", "overview"),
+            ("Tab", "answer"),
+            ("f", "winner"),
+            ("Up/Down", "scroll"),
+            ("?", "help"),
+        ]),
+        OpenView::Changes if scene.is_review_open() => keys(&[
+            ("Tab", "file"),
+            ("Space", "select file"),
+            ("[ ]", "hunk"),
+            ("h", "select hunk"),
+            ("y", "apply"),
+            ("x", "nothing"),
+            ("Esc", "overview"),
+        ]),
+        OpenView::Changes
+        | OpenView::Votes
+        | OpenView::Timeline
+        | OpenView::Cost
+        | OpenView::Log => keys(&[("Esc", "overview"), ("Up/Down", "scroll"), ("?", "help")]),
+        OpenView::Help => keys(&[("Esc", end), ("Up/Down", "scroll")]),
+    }
+}
+
+fn keys(shown: &[KeyHelp]) -> StyledRow {
+    let mut line = StyledRow::new();
+    for (key, effect) in shown {
+        line.push((TextStyle::Strong, format!(" {key}")));
+        line.push((TextStyle::Plain, format!(" {effect} ")));
+    }
+    line
+}

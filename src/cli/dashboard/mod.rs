@@ -1,0 +1,404 @@
+//! The dashboard: a run on the whole terminal. It is a rendering of the model of the run, and keeps no
+//! state of its own but what is open, selected and scrolled. Questions of the run are answered in place.
+//! It draws on events and keys only, and no frame that changes nothing.
+
+use std::time::Duration;
+
+use crossterm::event::{Event as TerminalEvent, EventStream, KeyEventKind};
+use futures_util::StreamExt as _;
+use ratatui_core::buffer::Buffer;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::cli::dashboard::detection::DashboardSettings;
+use crate::cli::dashboard::keys::{KeyEffect, KeyTarget};
+use crate::cli::dashboard::question::{QuestionAnswer, QuestionPanel};
+use crate::cli::dashboard::scene::Scene;
+use crate::cli::dashboard::screen::{FrameSignals, TerminalScreen, area_of};
+use crate::cli::dashboard::story::RunStory;
+use crate::cli::dashboard::view_state::{OpenView, ViewState};
+use crate::cli::output::CliOutput;
+use crate::event::Event;
+use crate::orchestrator::review::UserQuestion;
+use crate::run_view::overview::RunPhase;
+use crate::run_view::{EventPosition, RunView};
+use crate::world::diagnostics::probe::terminal::{TerminalSize, terminal_size};
+use crate::world::io::clock::Stopwatch;
+
+mod theme;
+mod cell_text;
+mod canvas;
+mod story;
+mod view_state;
+mod delivery_review;
+mod question;
+mod key_lines;
+mod keys;
+mod views;
+mod scene;
+mod screen;
+pub(crate) mod detection;
+
+/// Signal that the kernel sends when a stopped process continues; see `signal(7)` of Linux.
+const SIGCONT: i32 = 18;
+/// Minimum time between two frames.
+const FRAME: Duration = Duration::from_millis(33);
+/// One second, after which the elapsed time changes.
+const SECOND_MS: u64 = 1000;
+/// Size of a terminal that does not say how large it is.
+const SIZE_UNKNOWN: TerminalSize = TerminalSize {
+    columns: 80,
+    rows: 24,
+};
+/// Titles of the window with and without a question.
+const TITLE_QUESTION: &str = "(1) massgen";
+const TITLE: &str = "massgen";
+
+/// What the dashboard shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DashboardSource {
+    /// A run of this process.
+    Run,
+    /// The record of a run, which can be closed.
+    Record,
+}
+
+/// Something that the terminal reports.
+#[derive(Clone, Debug)]
+pub(crate) enum DashboardInput {
+    /// A key, or another size.
+    Terminal(TerminalEvent),
+    /// The process continues after it was stopped.
+    Continued,
+}
+
+/// What follows from an input.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum DashboardFate {
+    /// It stays.
+    Stays,
+    /// It stays, and the line is a message to the agents.
+    Sends(String),
+    /// The rest of the run is shown as lines.
+    Lines,
+    /// The user closes the record.
+    Quits,
+}
+
+/// A dashboard that covers the terminal.
+#[derive(Debug)]
+pub(crate) struct Dashboard {
+    settings: DashboardSettings,
+    source: DashboardSource,
+    run: RunView,
+    story: RunStory,
+    state: ViewState,
+    questions: Vec<QuestionPanel>,
+    screen: TerminalScreen,
+    input: DashboardInputs,
+    /// The number of events so far.
+    events: u64,
+    /// The time of the run at the last event or tick, and since then.
+    elapsed: Duration,
+    since_elapsed: Stopwatch,
+    /// Since the last frame; `None` before the first.
+    since_frame: Option<Stopwatch>,
+    /// Whether the next frame differs.
+    is_changed: bool,
+    signals: FrameSignals,
+}
+
+/// The events of the terminal. One that fails brings no more.
+struct DashboardInputs {
+    events: Option<EventStream>,
+    continued: Option<Signal>,
+}
+
+impl Dashboard {
+    /// Covers the terminal and draws the first frame; `None` if standard input is not a terminal.
+    pub(crate) fn open(
+        settings: DashboardSettings,
+        source: DashboardSource,
+        output: &mut CliOutput<'_>,
+    ) -> Option<Self> {
+        let screen = TerminalScreen::enter(output)?;
+        let mut dashboard = Self {
+            settings,
+            source,
+            run: RunView::default(),
+            story: RunStory::default(),
+            state: ViewState::default(),
+            questions: Vec::new(),
+            screen,
+            input: DashboardInputs {
+                events: Some(EventStream::new()),
+                continued: signal(SignalKind::from_raw(SIGCONT)).ok(),
+            },
+            events: 0,
+            elapsed: Duration::ZERO,
+            since_elapsed: Stopwatch::start(),
+            since_frame: None,
+            is_changed: true,
+            signals: FrameSignals {
+                beep: false,
+                title: Some(TITLE),
+            },
+        };
+        dashboard.draw(output);
+        Some(dashboard)
+    }
+
+    /// Folds an event that happened `elapsed` after the start into the run.
+    pub(crate) fn on_event(&mut self, event: &Event, elapsed: Duration) {
+        self.events = self.events.saturating_add(1);
+        let at = EventPosition {
+            seq: self.events,
+            elapsed_ms: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
+        };
+        self.run.apply(event, at);
+        self.story.push(event, elapsed);
+        self.set_elapsed(elapsed);
+        let last = self.run.agents().len().saturating_sub(1);
+        self.state.agent = self.state.agent.min(last);
+        self.is_changed = true;
+    }
+
+    /// Shows a message that is not an event as a warning of the run.
+    pub(crate) fn on_note(&mut self, message: &str) {
+        let message = message.to_owned();
+        let event = Event::Run(crate::event::RunEvent::Warning { message });
+        self.on_event(&event, self.elapsed);
+    }
+
+    /// Returns the time until there is something to draw; `None` while there is nothing.
+    pub(crate) fn due(&self) -> Option<Duration> {
+        if self.is_changed {
+            let since = self.since_frame.as_ref().map(Stopwatch::elapsed);
+            return Some(since.map_or(Duration::ZERO, |since| FRAME.saturating_sub(since)));
+        }
+        if self.run.run().phase == RunPhase::Ended {
+            return None;
+        }
+        let rest = SECOND_MS.saturating_sub(self.now_ms() % SECOND_MS);
+        Some(Duration::from_millis(rest))
+    }
+
+    /// Draws what has changed, at most once in a [`FRAME`].
+    pub(crate) fn on_due(&mut self, elapsed: Option<Duration>, output: &mut CliOutput<'_>) {
+        let before = self.elapsed.as_secs();
+        if self.run.run().phase != RunPhase::Ended {
+            let now = elapsed.unwrap_or_else(|| Duration::from_millis(self.now_ms()));
+            self.set_elapsed(now);
+        }
+        self.is_changed |= self.elapsed.as_secs() != before;
+        self.drop_withdrawn();
+        if self.is_changed && self.due() == Some(Duration::ZERO) {
+            self.draw(output);
+        }
+    }
+
+    /// Waits for a key, another size or the continuation of the process. Can be cancelled.
+    pub(crate) async fn next_input(&mut self) -> DashboardInput {
+        self.input.next().await
+    }
+
+    /// Handles an input.
+    pub(crate) fn on_input(
+        &mut self,
+        input: &DashboardInput,
+        output: &mut CliOutput<'_>,
+    ) -> DashboardFate {
+        self.is_changed = true;
+        let key = match input {
+            DashboardInput::Continued => {
+                self.screen.resume(output);
+                return DashboardFate::Stays;
+            }
+            DashboardInput::Terminal(TerminalEvent::Key(key))
+                if key.kind != KeyEventKind::Release =>
+            {
+                *key
+            }
+            DashboardInput::Terminal(_) => return DashboardFate::Stays,
+        };
+        let mut target = KeyTarget {
+            now_ms: self.now_ms(),
+            state: &mut self.state,
+            questions: &mut self.questions,
+            run: &self.run,
+            is_record: self.source == DashboardSource::Record,
+        };
+        match target.press(key) {
+            KeyEffect::Redraw => {}
+            KeyEffect::RedrawAll => self.screen.forget(),
+            KeyEffect::Answer(answer) => self.answer(answer),
+            KeyEffect::Send(line) => return DashboardFate::Sends(line),
+            KeyEffect::SearchOlder => self.search_older(),
+            KeyEffect::Suspend => self.screen.suspend(output),
+            KeyEffect::LeaveToLines => return DashboardFate::Lines,
+            KeyEffect::Quit => return DashboardFate::Quits,
+        }
+        DashboardFate::Stays
+    }
+
+    /// Shows a question of the run, which waits for the user's answer.
+    pub(crate) fn ask(&mut self, question: UserQuestion) {
+        let now_ms = self.now_ms();
+        // A review reads the files of the delivery.
+        let panel = tokio::task::block_in_place(|| QuestionPanel::new(question, now_ms));
+        if panel.review.is_some() && self.questions.is_empty() {
+            self.state.open(OpenView::Changes);
+        }
+        self.questions.push(panel);
+        self.signals.beep = true;
+        self.signals.title = Some(TITLE_QUESTION);
+        self.is_changed = true;
+    }
+
+    /// Returns whether the dashboard covers the terminal; a panic takes it back.
+    pub(crate) fn is_open(&self) -> bool {
+        self.screen.is_entered()
+    }
+
+    /// Restores the terminal. Returns the questions that are not answered yet.
+    pub(crate) fn close(&mut self, output: &mut CliOutput<'_>) -> Vec<UserQuestion> {
+        self.input.events = None;
+        self.screen.leave(output);
+        let questions = self.questions.drain(..);
+        questions.map(QuestionPanel::into_question).collect()
+    }
+
+    /// Passes the events of the run to `show`, without the pieces of replies. Returns the number of
+    /// events that were not kept.
+    pub(crate) fn tell(&self, mut show: impl FnMut(&Event, Duration)) -> u64 {
+        for entry in self.story.events() {
+            show(&entry.event, entry.elapsed);
+        }
+        self.story.omitted()
+    }
+
+    fn now_ms(&self) -> u64 {
+        let now = match self.run.run().phase {
+            RunPhase::Ended => self.elapsed,
+            RunPhase::Starting
+            | RunPhase::Coordinating
+            | RunPhase::Presenting
+            | RunPhase::Delivering => self.elapsed.saturating_add(self.since_elapsed.elapsed()),
+        };
+        u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn set_elapsed(&mut self, elapsed: Duration) {
+        self.elapsed = elapsed;
+        self.since_elapsed = Stopwatch::start();
+    }
+
+    fn answer(&mut self, answer: QuestionAnswer) {
+        if self.questions.is_empty() {
+            return;
+        }
+        let question = self.questions.remove(0);
+        let was_review = question.review.is_some();
+        question.send(answer);
+        self.after_question(was_review);
+    }
+
+    /// Removes the questions whose answer the run no longer waits for.
+    fn drop_withdrawn(&mut self) {
+        let count = self.questions.len();
+        let first = self.questions.first();
+        let was_review = first.is_some_and(|question| question.review.is_some());
+        self.questions.retain(|question| !question.is_withdrawn());
+        if self.questions.len() != count {
+            self.after_question(was_review);
+        }
+    }
+
+    fn after_question(&mut self, was_review: bool) {
+        self.state.is_question_open = false;
+        self.state.composer = None;
+        if was_review && self.state.view == OpenView::Changes {
+            self.state.open(OpenView::Overview);
+        }
+        if self.questions.is_empty() {
+            self.signals.title = Some(TITLE);
+        }
+        self.is_changed = true;
+    }
+
+    fn search_older(&mut self) {
+        let area = area_of(terminal_size().unwrap_or(SIZE_UNKNOWN));
+        let body = self.scene().body(area);
+        let agent = self.run.agents().get(self.state.agent);
+        let found = agent.and_then(|agent| views::agent::find_older(agent, &self.state, body));
+        match found {
+            Some(scroll) => {
+                self.state.scroll_max = usize::MAX;
+                self.state.scroll = scroll;
+            }
+            None => self.state.note = Some("not found"),
+        }
+    }
+
+    fn scene(&self) -> Scene<'_> {
+        Scene {
+            run: &self.run,
+            story: &self.story,
+            state: &self.state,
+            questions: &self.questions,
+            limits: self.settings.limits,
+            now_ms: u64::try_from(self.elapsed.as_millis()).unwrap_or(u64::MAX),
+            is_record: self.source == DashboardSource::Record,
+        }
+    }
+
+    fn draw(&mut self, output: &mut CliOutput<'_>) {
+        let area = area_of(terminal_size().unwrap_or(SIZE_UNKNOWN));
+        let mut frame = Buffer::empty(area);
+        let scroll_max = self.scene().draw(&mut frame, self.settings.theme);
+        self.state.limit_scroll(scroll_max);
+        let signals = std::mem::take(&mut self.signals);
+        self.screen.draw(frame, signals, output);
+        self.is_changed = false;
+        self.since_frame = Some(Stopwatch::start());
+    }
+}
+
+impl DashboardInputs {
+    async fn next(&mut self) -> DashboardInput {
+        loop {
+            tokio::select! {
+                event = next_event(&mut self.events) => match event {
+                    Some(event) => return DashboardInput::Terminal(event),
+                    None => self.events = None,
+                },
+                () = next_continuation(&mut self.continued) => return DashboardInput::Continued,
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for DashboardInputs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DashboardInputs").finish_non_exhaustive()
+    }
+}
+
+/// Returns the next event; `None` if there will be no more.
+async fn next_event(events: &mut Option<EventStream>) -> Option<TerminalEvent> {
+    match events {
+        Some(events) => events.next().await?.ok(),
+        None => std::future::pending().await,
+    }
+}
+
+async fn next_continuation(continued: &mut Option<Signal>) {
+    match continued {
+        Some(continued) => {
+            continued.recv().await;
+        }
+        None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,182 @@
+//! The question of a run to the user that is shown on the dashboard: what it asks, the keys that answer
+//! it, and its answer.
+
+use crate::cli::approval_prompt::request_lines;
+use crate::cli::dashboard::delivery_review::DeliveryReview;
+use crate::cli::output::{StyledRow, TextStyle};
+use crate::event::ApprovalAnswer;
+use crate::orchestrator::review::{DeliverySelection, FailedCheckDecision, UserQuestion};
+use crate::text::{count_noun, escape_line};
+
+/// Time after a question appears during which no key answers it, in milliseconds: what is typed then
+/// was meant for something else.
+const ANSWER_DELAY_MS: u64 = 400;
+
+/// A question that waits for the user.
+#[derive(Debug)]
+pub(super) struct QuestionPanel {
+    question: UserQuestion,
+    /// What is asked.
+    pub(super) lines: Vec<StyledRow>,
+    /// The keys that answer it.
+    pub(super) keys: &'static str,
+    /// The review, if it is about a delivery.
+    pub(super) review: Option<DeliveryReview>,
+    /// When it appeared, in milliseconds after the start.
+    since_ms: u64,
+}
+
+/// An answer to any question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum QuestionAnswer {
+    /// About a call.
+    Call(ApprovalAnswer),
+    /// The selected changes are applied.
+    ApplySelected,
+    /// Nothing is applied.
+    ApplyNothing,
+    /// About a delivery whose checks failed.
+    FailedCheck(FailedCheckDecision),
+    /// To an open question.
+    Text(String),
+}
+
+impl QuestionPanel {
+    /// Creates the panel of `question`, which appears `since_ms` after the start.
+    pub(super) fn new(question: UserQuestion, since_ms: u64) -> Self {
+        let mut review = None;
+        let (lines, keys) = match &question {
+            UserQuestion::Apply { delivery, plan, .. } => {
+                let opened = DeliveryReview::open(delivery, plan);
+                let lines = opened.summary();
+                review = Some(opened);
+                (
+                    lines,
+                    "d review  then y apply the selected changes, x nothing",
+                )
+            }
+            UserQuestion::Call {
+                agent,
+                question,
+                always,
+                ..
+            } => {
+                let keys = if always.is_some() {
+                    "o once  s this session  A always  n no"
+                } else {
+                    "o once  s this session  n no"
+                };
+                (request_lines(agent, question), keys)
+            }
+            UserQuestion::FailedCheck { reason, .. } => {
+                let asked = vec![(TextStyle::Warn, escape_line(reason))];
+                (vec![asked], "k keep the delivery  x take it back")
+            }
+            UserQuestion::Open {
+                question,
+                otherwise,
+                ..
+            } => {
+                let asked = vec![(TextStyle::Strong, escape_line(question))];
+                let otherwise = vec![(TextStyle::Faint, escape_line(otherwise))];
+                (vec![asked, otherwise], "i answer  x no answer")
+            }
+        };
+        Self {
+            question,
+            lines,
+            keys,
+            review,
+            since_ms,
+        }
+    }
+
+    /// Returns whether the run no longer waits for the answer.
+    pub(super) fn is_withdrawn(&self) -> bool {
+        match &self.question {
+            UserQuestion::Apply { answer, .. } => answer.is_closed(),
+            UserQuestion::Call { answer, .. } => answer.is_closed(),
+            UserQuestion::FailedCheck { answer, .. } => answer.is_closed(),
+            UserQuestion::Open { answer, .. } => answer.is_closed(),
+        }
+    }
+
+    /// Returns whether it is an open question, which is answered by a line of text.
+    pub(super) fn is_open_question(&self) -> bool {
+        matches!(self.question, UserQuestion::Open { .. })
+    }
+
+    /// Returns whether keys answer it at this time.
+    pub(super) fn takes_answers(&self, now_ms: u64) -> bool {
+        now_ms.saturating_sub(self.since_ms) >= ANSWER_DELAY_MS
+    }
+
+    /// Returns the answer that the key `c` gives, if it gives one. A delivery is only answered while
+    /// `is_review_open`.
+    pub(super) fn answer_of_key(&self, c: char, is_review_open: bool) -> Option<QuestionAnswer> {
+        let call = |answer| Some(QuestionAnswer::Call(answer));
+        let check = |answer| Some(QuestionAnswer::FailedCheck(answer));
+        match (&self.question, c) {
+            (UserQuestion::Call { .. }, 'o' | 'y') => call(ApprovalAnswer::Once),
+            (UserQuestion::Call { .. }, 's') => call(ApprovalAnswer::Session),
+            (UserQuestion::Call { always, .. }, 'A') if always.is_some() => {
+                call(ApprovalAnswer::Always)
+            }
+            (UserQuestion::Call { .. }, 'n' | 'x') => call(ApprovalAnswer::No),
+            (UserQuestion::Apply { .. }, 'y') if is_review_open => {
+                Some(QuestionAnswer::ApplySelected)
+            }
+            (UserQuestion::Apply { .. }, 'x') if is_review_open => {
+                Some(QuestionAnswer::ApplyNothing)
+            }
+            (UserQuestion::FailedCheck { .. }, 'k') => check(FailedCheckDecision::Keep),
+            (UserQuestion::FailedCheck { .. }, 'x') => check(FailedCheckDecision::Revert),
+            (UserQuestion::Open { .. }, 'x') => Some(QuestionAnswer::Text(String::new())),
+            (
+                UserQuestion::Call { .. }
+                | UserQuestion::Apply { .. }
+                | UserQuestion::FailedCheck { .. }
+                | UserQuestion::Open { .. },
+                _,
+            ) => None,
+        }
+    }
+
+    /// Sends `given` to the run; an answer to another kind of question has no effect.
+    pub(super) fn send(self, given: QuestionAnswer) {
+        // The run may have stopped waiting.
+        match (self.question, given) {
+            (UserQuestion::Call { answer, .. }, QuestionAnswer::Call(given)) => {
+                answer.send(given).unwrap_or_default();
+            }
+            (UserQuestion::FailedCheck { answer, .. }, QuestionAnswer::FailedCheck(given)) => {
+                answer.send(given).unwrap_or_default();
+            }
+            (UserQuestion::Open { answer, .. }, QuestionAnswer::Text(given)) => {
+                answer.send(given).unwrap_or_default();
+            }
+            (UserQuestion::Apply { answer, plan, .. }, QuestionAnswer::ApplyNothing) => {
+                let nothing = DeliverySelection::take_none(&plan);
+                answer.send(nothing).unwrap_or_default();
+            }
+            (UserQuestion::Apply { answer, plan, .. }, QuestionAnswer::ApplySelected) => {
+                if let Some(review) = &self.review {
+                    let selected = review.selection(&plan);
+                    answer.send(selected).unwrap_or_default();
+                }
+            }
+            (_, _) => {}
+        }
+    }
+
+    /// Returns the question, to be asked in lines.
+    pub(super) fn into_question(self) -> UserQuestion {
+        self.question
+    }
+}
+
+/// Returns a line about the questions after the first.
+pub(super) fn more_questions(count: usize) -> Option<StyledRow> {
+    let text = format!("and {}", count_noun(count, "more question"));
+    (count > 0).then(|| vec![(TextStyle::Faint, text)])
+}

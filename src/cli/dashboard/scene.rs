@@ -1,0 +1,320 @@
+//! One frame of the dashboard: the header, the open view, the ballot, the question that waits, and the
+//! keys. It is drawn from the model of the run alone.
+
+use ratatui_core::buffer::Buffer;
+use ratatui_core::layout::Rect;
+
+use crate::cli::dashboard::canvas::Canvas;
+use crate::cli::dashboard::cell_text::{clean, clean_line, columns, format_clock, format_count};
+use crate::cli::dashboard::key_lines::key_line;
+use crate::cli::dashboard::question::{QuestionPanel, more_questions};
+use crate::cli::dashboard::story::RunStory;
+use crate::cli::dashboard::theme::Theme;
+use crate::cli::dashboard::view_state::{ComposerPurpose, OpenView, ViewState};
+use crate::cli::dashboard::views::{
+    agent, answers, ballot, changes, cost, help, log, overview, timeline, votes,
+};
+use crate::cli::output::{StyledRow, TextStyle};
+use crate::run_view::RunView;
+use crate::run_view::overview::RunPhase;
+use crate::run_view::pipeline::StageProgress;
+use crate::spending::limits::BudgetLimits;
+use crate::text::count_noun;
+
+/// Width from which on the header has one row.
+const ONE_ROW_HEADER_WIDTH: u16 = 100;
+/// Height from which on the ballot has a row of its own.
+const BALLOT_HEIGHT_MIN: u16 = 14;
+/// Minimum number of rows of a question, with its keys.
+const QUESTION_ROWS_MIN: u16 = 3;
+
+/// Everything that a frame shows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scene<'s> {
+    /// The run.
+    pub(super) run: &'s RunView,
+    /// Its story.
+    pub(super) story: &'s RunStory,
+    /// What is open and selected.
+    pub(super) state: &'s ViewState,
+    /// The questions that wait, oldest first.
+    pub(super) questions: &'s [QuestionPanel],
+    /// The limits of the run.
+    pub(super) limits: BudgetLimits,
+    /// The time since the start, in milliseconds.
+    pub(super) now_ms: u64,
+    /// Whether the run is over or recorded, and only looked at.
+    pub(super) is_record: bool,
+}
+
+/// The areas of a frame.
+#[derive(Clone, Copy, Debug)]
+struct SceneAreas {
+    header: Rect,
+    body: Rect,
+    ballot: Rect,
+    question: Rect,
+    input: Rect,
+    keys: Rect,
+}
+
+impl Scene<'_> {
+    /// Draws the frame. Returns how far the open view can be scrolled.
+    pub(super) fn draw(&self, buffer: &mut Buffer, theme: Theme) -> usize {
+        let canvas = &mut Canvas::new(buffer, theme);
+        let areas = self.areas(canvas.area());
+        self.draw_header(canvas, areas.header);
+        let scroll_max = self.draw_body(canvas, areas.body);
+        canvas.line(areas.ballot, areas.ballot.y, &ballot::strip(self));
+        self.draw_question(canvas, areas.question);
+        if let Some(line) = self.input_line() {
+            canvas.line(areas.input, areas.input.y, &line);
+        }
+        canvas.line(areas.keys, areas.keys.y, &key_line(self));
+        scroll_max
+    }
+
+    /// Returns the body of a frame of this size, which the open view fills.
+    pub(super) fn body(&self, area: Rect) -> Rect {
+        self.areas(area).body
+    }
+
+    /// Returns whether the view is that of a delivery that waits for a review.
+    pub(super) fn is_review_open(&self) -> bool {
+        let question = self.questions.first();
+        let is_review = question.is_some_and(|question| question.review.is_some());
+        is_review && self.state.view == OpenView::Changes
+    }
+
+    fn areas(&self, area: Rect) -> SceneAreas {
+        let mut rest = area;
+        let header = if area.width >= ONE_ROW_HEADER_WIDTH {
+            take_top(&mut rest, 1)
+        } else {
+            take_top(&mut rest, 2)
+        };
+        let keys = take_bottom(&mut rest, 1);
+        let input = take_bottom(&mut rest, u16::from(self.input_line().is_some()));
+        let question_rows = self.question_rows(rest);
+        let question = take_bottom(&mut rest, question_rows);
+        let has_ballot = area.height >= BALLOT_HEIGHT_MIN && self.has_ballot();
+        let ballot = take_bottom(&mut rest, u16::from(has_ballot));
+        SceneAreas {
+            header,
+            body: rest,
+            ballot,
+            question,
+            input,
+            keys,
+        }
+    }
+
+    fn has_ballot(&self) -> bool {
+        !self.run.ballot().answers.is_empty()
+    }
+
+    fn question_rows(&self, rest: Rect) -> u16 {
+        let Some(question) = self.questions.first() else {
+            return 0;
+        };
+        if self.state.is_question_open {
+            return rest.height;
+        }
+        let lines = u16::try_from(question.lines.len()).unwrap_or(u16::MAX);
+        let most = if self.is_review_open() {
+            QUESTION_ROWS_MIN
+        } else {
+            QUESTION_ROWS_MIN.max(rest.height / 3)
+        };
+        lines.saturating_add(1).min(most).min(rest.height)
+    }
+
+    fn draw_header(&self, canvas: &mut Canvas<'_>, area: Rect) {
+        let task = clean_line(&self.run.run().task);
+        let title = vec![(TextStyle::Strong, format!(" {task}"))];
+        let facts = self.facts();
+        if area.height > 1 {
+            canvas.line(area, area.y, &title);
+            canvas.line(area, area.y.saturating_add(1), &facts);
+            return;
+        }
+        let width: usize = facts.iter().map(|(_, text)| columns(text)).sum();
+        let width = u16::try_from(width).unwrap_or(u16::MAX);
+        let left = Rect {
+            width: area.width.saturating_sub(width.saturating_add(1)),
+            ..area
+        };
+        canvas.line(left, area.y, &title);
+        canvas.line_at_right(area, area.y, &facts);
+    }
+
+    /// Returns phase, time, money and tokens.
+    fn facts(&self) -> StyledRow {
+        let run = self.run.run();
+        let phase = match (run.phase, run.is_stopped, &run.summary) {
+            (RunPhase::Ended, _, _) => "ended",
+            (_, true, _) => "stopping",
+            (phase, false, _) => phase.word(),
+        };
+        let mut line = vec![(TextStyle::Strong, format!(" {phase}"))];
+        let mut add = |style, text: String| line.push((style, format!("  {text}")));
+        if run.attempt > 1 {
+            add(TextStyle::Warn, format!("attempt {}", run.attempt));
+        }
+        if let Some(stage) = self.stage_text() {
+            add(TextStyle::Plain, stage);
+        }
+        add(TextStyle::Plain, format_clock(self.now_ms));
+        if let Some(cost) = self.cost_text() {
+            add(TextStyle::Plain, cost);
+        }
+        let tokens = format_count(run.usage.usage.total_tokens());
+        let tokens = match self.limits.tokens {
+            Some(max) => format!("{tokens} of {} tokens", format_count(max)),
+            None => format!("{tokens} tokens"),
+        };
+        add(TextStyle::Plain, tokens);
+        if let Some(max) = self.limits.tool_calls {
+            add(
+                TextStyle::Plain,
+                format!("{} of {max} tool calls", run.tool_calls),
+            );
+        }
+        let more = usize::try_from(run.more_warnings).unwrap_or(usize::MAX);
+        let warnings = run.warnings.len().saturating_add(more);
+        if warnings > 0 {
+            add(TextStyle::Warn, count_noun(warnings, "warning"));
+        }
+        line.push((TextStyle::Plain, " ".to_owned()));
+        line
+    }
+
+    fn cost_text(&self) -> Option<String> {
+        let totals = &self.run.run().usage;
+        let cost = totals.known_cost().round_up();
+        let at_least = if totals.cost_is_complete {
+            ""
+        } else {
+            "at least "
+        };
+        match self.limits.cost {
+            Some(max) => Some(format!("{at_least}${cost} of ${max}")),
+            None if totals.requests == 0 => None,
+            None => Some(format!("{at_least}${cost}")),
+        }
+    }
+
+    fn stage_text(&self) -> Option<String> {
+        let pipeline = self.run.pipeline();
+        let stage = pipeline.stages.last()?;
+        let role = clean_line(&stage.role);
+        let progress = match &stage.progress {
+            StageProgress::Working => String::new(),
+            StageProgress::Merged { .. } => ", merged".to_owned(),
+            StageProgress::Rejected { .. } => ", not merged".to_owned(),
+        };
+        Some(format!(
+            "{role}{progress}, stage {} of {}, iteration {}",
+            stage.stage, pipeline.stage_count, stage.iteration
+        ))
+    }
+
+    fn draw_body(&self, canvas: &mut Canvas<'_>, area: Rect) -> usize {
+        if area.height == 0 {
+            return self.state.scroll_max;
+        }
+        match self.state.view {
+            OpenView::Overview => overview::draw(self, canvas, area),
+            OpenView::Agent => agent::draw(self, canvas, area),
+            OpenView::Answers => answers::draw(self, canvas, area),
+            OpenView::Changes => changes::draw(self, canvas, area),
+            OpenView::Votes => votes::draw(self, canvas, area),
+            OpenView::Timeline => timeline::draw(self, canvas, area),
+            OpenView::Cost => cost::draw(self, canvas, area),
+            OpenView::Log => log::draw(self, canvas, area),
+            OpenView::Help => help::draw(self, canvas, area),
+        }
+    }
+
+    fn draw_question(&self, canvas: &mut Canvas<'_>, area: Rect) {
+        let Some(question) = self.questions.first() else {
+            return;
+        };
+        let rows = usize::from(area.height.saturating_sub(1));
+        let last = question.lines.len().saturating_sub(rows);
+        let skipped = if self.state.is_question_open {
+            self.state.question_scroll.min(last)
+        } else {
+            0
+        };
+        let shown = question.lines.iter().skip(skipped);
+        let shown: Vec<StyledRow> = shown.take(rows).map(marked).collect();
+        canvas.lines(area, &shown);
+        let hidden = question.lines.len().saturating_sub(rows);
+        let mut keys = vec![
+            (TextStyle::Warn, " ? ".to_owned()),
+            (TextStyle::Strong, question.keys.to_owned()),
+        ];
+        if hidden > 0 && !self.state.is_question_open {
+            let hidden = count_noun(hidden, "more line");
+            keys.push((TextStyle::Plain, format!("  z {hidden}")));
+        }
+        if let Some(more) = more_questions(self.questions.len().saturating_sub(1)) {
+            keys.push((TextStyle::Plain, "  ".to_owned()));
+            keys.extend(more);
+        }
+        canvas.line(area, area.bottom().saturating_sub(1), &keys);
+    }
+
+    /// Returns the line that is being typed, or a message about the last key.
+    fn input_line(&self) -> Option<StyledRow> {
+        if let Some(line) = &self.state.composer {
+            let label = match line.purpose {
+                ComposerPurpose::Answer => " your answer: ",
+                ComposerPurpose::Message => " to all, or NAME: text > ",
+            };
+            return Some(vec![
+                (TextStyle::Strong, label.to_owned()),
+                (TextStyle::Plain, clean_line(&line.text)),
+                (TextStyle::Plain, "_".to_owned()),
+            ]);
+        }
+        if let Some(search) = &self.state.search {
+            let cursor = if search.is_typing { "_" } else { "" };
+            return Some(vec![
+                (TextStyle::Strong, " find: ".to_owned()),
+                (TextStyle::Plain, clean_line(&search.text)),
+                (TextStyle::Plain, cursor.to_owned()),
+            ]);
+        }
+        let note = self.state.note?;
+        Some(vec![(TextStyle::Warn, format!(" {note}"))])
+    }
+}
+
+/// Returns a line of a question, behind the mark of questions.
+fn marked(line: &StyledRow) -> StyledRow {
+    let mut marked = vec![(TextStyle::Warn, " ! ".to_owned())];
+    for (style, text) in line {
+        marked.push((*style, clean(text).into_owned()));
+    }
+    marked
+}
+
+fn take_top(rest: &mut Rect, rows: u16) -> Rect {
+    let height = rows.min(rest.height);
+    let taken = Rect { height, ..*rest };
+    rest.y = rest.y.saturating_add(height);
+    rest.height = rest.height.saturating_sub(height);
+    taken
+}
+
+fn take_bottom(rest: &mut Rect, rows: u16) -> Rect {
+    let height = rows.min(rest.height);
+    rest.height = rest.height.saturating_sub(height);
+    Rect {
+        y: rest.bottom(),
+        height,
+        ..*rest
+    }
+}

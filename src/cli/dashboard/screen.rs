@@ -1,0 +1,218 @@
+//! The terminal while the dashboard covers it: the alternate screen and the key mode, which every end
+//! of the dashboard takes back, also a panic. Only the cells that changed are written, in one piece.
+
+use std::panic::{PanicHookInfo, set_hook, take_hook};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use crossterm::cursor::{Hide, Show};
+use crossterm::queue;
+use crossterm::style::{Attribute, ResetColor, SetAttribute};
+use crossterm::terminal::{
+    BeginSynchronizedUpdate, Clear, ClearType, EndSynchronizedUpdate, EnterAlternateScreen,
+    LeaveAlternateScreen, SetTitle,
+};
+use ratatui_core::backend::Backend as _;
+use ratatui_core::buffer::Buffer;
+use ratatui_core::layout::Rect;
+use ratatui_crossterm::CrosstermBackend;
+
+use crate::cli::output::{CliOutput, write_in_panic};
+use crate::world::diagnostics::probe::terminal::TerminalSize;
+use crate::world::io::terminal_mode::{TerminalModeGuard, suspend};
+
+/// Saves the title of the window on a stack of the terminal, and restores it; see `XTWINOPS` in
+/// xterm's `ctlseqs`.
+const SAVE_TITLE: &[u8] = b"\x1b[22;2t";
+const RESTORE_TITLE: &[u8] = b"\x1b[23;2t";
+/// Lets the terminal beep.
+const BELL: u8 = 7;
+
+/// The terminal while the dashboard covers it.
+#[derive(Debug)]
+pub(super) struct TerminalScreen {
+    keyboard: Arc<TerminalModeGuard>,
+    is_entered: Arc<AtomicBool>,
+    _hook: PanicHook,
+    /// The frame on the terminal.
+    shown: Buffer,
+    /// Whether the terminal may show something else, so that all of it is drawn.
+    is_unknown: bool,
+}
+
+/// What a frame changes besides its cells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct FrameSignals {
+    /// Whether the terminal beeps.
+    pub(super) beep: bool,
+    /// The new title of the window.
+    pub(super) title: Option<&'static str>,
+}
+
+impl TerminalScreen {
+    /// Enters the alternate screen and the key mode; `None` if standard input is not a terminal.
+    pub(super) fn enter(output: &mut CliOutput<'_>) -> Option<Self> {
+        let keyboard = Arc::new(TerminalModeGuard::from_stdin()?);
+        let is_entered = Arc::new(AtomicBool::new(false));
+        let hook = PanicHook::install(Arc::clone(&keyboard), Arc::clone(&is_entered));
+        let mut screen = Self {
+            keyboard,
+            is_entered,
+            _hook: hook,
+            shown: Buffer::default(),
+            is_unknown: true,
+        };
+        screen.cover(output);
+        Some(screen)
+    }
+
+    /// Returns whether the dashboard covers the terminal; a panic takes it back.
+    pub(super) fn is_entered(&self) -> bool {
+        self.is_entered.load(Ordering::SeqCst)
+    }
+
+    /// Draws the frame `next`.
+    pub(super) fn draw(&mut self, next: Buffer, signals: FrameSignals, output: &mut CliOutput<'_>) {
+        let bytes = self.frame_bytes(&next, signals);
+        self.shown = next;
+        if let Ok(bytes) = bytes
+            && self.is_entered()
+        {
+            output.draw(&bytes);
+        }
+    }
+
+    /// Draws all of the next frame.
+    pub(super) fn forget(&mut self) {
+        self.is_unknown = true;
+    }
+
+    /// Covers the terminal again after the process was stopped and may have lost it.
+    pub(super) fn resume(&mut self, output: &mut CliOutput<'_>) {
+        if self.is_entered() {
+            self.enter_modes(Vec::new(), output);
+        }
+    }
+
+    fn cover(&mut self, output: &mut CliOutput<'_>) {
+        self.is_entered.store(true, Ordering::SeqCst);
+        self.enter_modes(SAVE_TITLE.to_vec(), output);
+    }
+
+    fn enter_modes(&mut self, mut bytes: Vec<u8>, output: &mut CliOutput<'_>) {
+        self.keyboard.enter_key_mode();
+        // Writing to a vector cannot fail.
+        queue!(bytes, EnterAlternateScreen, Hide).unwrap_or_default();
+        self.is_unknown = true;
+        output.draw(&bytes);
+    }
+
+    /// Restores the terminal.
+    pub(super) fn leave(&mut self, output: &mut CliOutput<'_>) {
+        if self.is_entered.swap(false, Ordering::SeqCst) {
+            output.draw(&leaving_bytes());
+            self.keyboard.restore();
+        }
+    }
+
+    /// Stops the process until the shell continues it; the terminal is the shell's meanwhile.
+    pub(super) fn suspend(&mut self, output: &mut CliOutput<'_>) {
+        self.leave(output);
+        suspend();
+        self.cover(output);
+    }
+
+    fn frame_bytes(&mut self, next: &Buffer, signals: FrameSignals) -> std::io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let is_new = std::mem::take(&mut self.is_unknown) || self.shown.area != next.area;
+        if is_new {
+            self.shown = Buffer::empty(next.area);
+        }
+        let changes = self.shown.diff(next);
+        if changes.is_empty() && !is_new && signals == FrameSignals::default() {
+            return Ok(bytes);
+        }
+        queue!(bytes, BeginSynchronizedUpdate)?;
+        if let Some(title) = signals.title {
+            queue!(bytes, SetTitle(title))?;
+        }
+        if signals.beep {
+            bytes.push(BELL);
+        }
+        if is_new {
+            queue!(bytes, Clear(ClearType::All))?;
+        }
+        CrosstermBackend::new(&mut bytes).draw(changes.into_iter())?;
+        queue!(bytes, EndSynchronizedUpdate)?;
+        Ok(bytes)
+    }
+}
+
+/// Returns the area of a terminal.
+pub(super) fn area_of(size: TerminalSize) -> Rect {
+    Rect::new(0, 0, size.columns, size.rows)
+}
+
+fn leaving_bytes() -> Vec<u8> {
+    let mut bytes = Vec::new();
+    // Writing to a vector cannot fail.
+    queue!(
+        bytes,
+        EndSynchronizedUpdate,
+        ResetColor,
+        SetAttribute(Attribute::Reset),
+        Show,
+        LeaveAlternateScreen
+    )
+    .unwrap_or_default();
+    bytes.extend_from_slice(RESTORE_TITLE);
+    bytes
+}
+
+type HookFunction = Box<dyn Fn(&PanicHookInfo<'_>) + Send + Sync>;
+
+/// A panic hook that restores the terminal before the message of the panic is printed. The previous
+/// hook returns on drop.
+struct PanicHook {
+    previous: Arc<Mutex<Option<HookFunction>>>,
+}
+
+impl PanicHook {
+    fn install(keyboard: Arc<TerminalModeGuard>, is_entered: Arc<AtomicBool>) -> Self {
+        let previous = Arc::new(Mutex::new(Some(take_hook())));
+        let kept = Arc::clone(&previous);
+        set_hook(Box::new(move |info| {
+            if is_entered.swap(false, Ordering::SeqCst) {
+                write_in_panic(&leaving_bytes());
+                keyboard.restore();
+            }
+            if let Ok(previous) = kept.lock()
+                && let Some(previous) = previous.as_ref()
+            {
+                previous(info);
+            }
+        }));
+        Self { previous }
+    }
+}
+
+impl Drop for PanicHook {
+    fn drop(&mut self) {
+        // A thread that panics must not change hooks; ours does nothing any more.
+        if std::thread::panicking() {
+            return;
+        }
+        drop(take_hook());
+        if let Ok(mut previous) = self.previous.lock()
+            && let Some(previous) = previous.take()
+        {
+            set_hook(previous);
+        }
+    }
+}
+
+impl std::fmt::Debug for PanicHook {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PanicHook").finish_non_exhaustive()
+    }
+}

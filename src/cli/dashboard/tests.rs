@@ -1,0 +1,463 @@
+//! Frames of the dashboard: what it draws of events, at several sizes, with their styles. One snapshot
+//! for each case.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use ratatui_core::backend::{Backend as _, TestBackend};
+use ratatui_core::buffer::Cell;
+use ratatui_core::layout::Rect;
+use ratatui_core::style::{Color, Modifier};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::cli::dashboard::theme::{CharacterSet, Theme};
+use crate::cli::output::ColourChoice;
+use crate::spending::limits::BudgetLimits;
+use crate::spending::money::Money;
+
+/// Time between two events, in milliseconds.
+const STEP_MS: u64 = 400;
+
+const COLOURS: Theme = Theme {
+    colours: ColourChoice::Terminals,
+    characters: CharacterSet::Unicode,
+};
+const NO_COLOURS: Theme = Theme {
+    colours: ColourChoice::Never,
+    characters: CharacterSet::Unicode,
+};
+const ASCII: Theme = Theme {
+    colours: ColourChoice::Never,
+    characters: CharacterSet::Ascii,
+};
+
+/// A frame to draw.
+struct Case {
+    name: &'static str,
+    size: (u16, u16),
+    events: Vec<Value>,
+    state: ViewState,
+    theme: Theme,
+}
+
+impl Case {
+    fn new(name: &'static str, size: (u16, u16), events: Vec<Value>) -> Self {
+        Self {
+            name,
+            size,
+            events,
+            state: ViewState::default(),
+            theme: COLOURS,
+        }
+    }
+
+    fn view(mut self, view: OpenView) -> Self {
+        self.state.view = view;
+        self
+    }
+
+    fn theme(self, theme: Theme) -> Self {
+        Self { theme, ..self }
+    }
+
+    fn draw(&self) -> Buffer {
+        let (mut run, mut story) = (RunView::default(), RunStory::default());
+        for (seq, event) in (1..).zip(&self.events) {
+            let event: Event = serde_json::from_value(event.clone()).unwrap();
+            let elapsed_ms = seq * STEP_MS;
+            run.apply(&event, EventPosition { seq, elapsed_ms });
+            story.push(&event, Duration::from_millis(elapsed_ms));
+        }
+        let scene = Scene {
+            now_ms: run.run().elapsed_ms + 1500,
+            run: &run,
+            story: &story,
+            state: &self.state,
+            questions: &[],
+            limits: BudgetLimits {
+                cost: Money::from_dollars("0.50"),
+                tokens: None,
+                tool_calls: None,
+            },
+            is_record: false,
+        };
+        let (width, height) = self.size;
+        let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
+        scene.draw(&mut buffer, self.theme);
+        buffer
+    }
+}
+
+/// Returns the text of a frame, and below it the cells of each row that have a style.
+fn describe(buffer: &Buffer) -> String {
+    let mut backend = TestBackend::new(buffer.area.width, buffer.area.height);
+    let blank = Buffer::empty(buffer.area);
+    backend.draw(blank.diff(buffer).into_iter()).unwrap();
+    let frame = backend.buffer();
+    let (mut rows, mut styles) = (Vec::new(), Vec::new());
+    for y in 0..frame.area.height {
+        let cells: Vec<&Cell> = (0..frame.area.width).map(|x| &frame[(x, y)]).collect();
+        let mut row = String::new();
+        let mut x = 0;
+        while let Some(cell) = cells.get(x) {
+            row.push_str(cell.symbol());
+            x += cell_text::columns(cell.symbol()).max(1);
+        }
+        rows.push(row.trim_end().to_owned());
+        styles.push(style_runs(&cells).join(", "));
+    }
+    format!("{}--- styles\n{}", numbered(&rows), numbered(&styles))
+}
+
+/// Returns rows with their numbers; equal rows after each other are one.
+fn numbered(rows: &[String]) -> String {
+    let mut out = String::new();
+    let mut begin = 0;
+    for same in rows.chunk_by(|one, other| one == other) {
+        let end = begin + same.len() - 1;
+        let range = if begin == end {
+            begin.to_string()
+        } else {
+            format!("{begin}-{end}")
+        };
+        if !same[0].is_empty() {
+            writeln!(out, "{range:>5} {}", same[0]).unwrap();
+        }
+        begin = end + 1;
+    }
+    out
+}
+
+fn style_runs(cells: &[&Cell]) -> Vec<String> {
+    let mut runs: Vec<(usize, usize, String)> = Vec::new();
+    for (x, cell) in cells.iter().enumerate() {
+        let name = style_name(cell);
+        match runs.last_mut() {
+            Some((_, end, last)) if *last == name && *end + 1 == x => *end = x,
+            _ => runs.push((x, x, name)),
+        }
+    }
+    runs.retain(|(_, _, name)| !name.is_empty());
+    let runs = runs.into_iter();
+    runs.map(|(begin, end, name)| format!("{begin}-{end} {name}"))
+        .collect()
+}
+
+fn style_name(cell: &Cell) -> String {
+    let mut words = Vec::new();
+    if cell.fg != Color::Reset {
+        words.push(format!("{:?}", cell.fg).to_lowercase());
+    }
+    for (modifier, word) in [
+        (Modifier::BOLD, "bold"),
+        (Modifier::DIM, "dim"),
+        (Modifier::UNDERLINED, "underlined"),
+        (Modifier::REVERSED, "reversed"),
+    ] {
+        if cell.modifier.contains(modifier) {
+            words.push(word.to_owned());
+        }
+    }
+    words.join(" ")
+}
+
+fn started(agents: &[&str]) -> Value {
+    json!({"type": "run_started", "question": "Add a --verbose flag to the tool and test it",
+        "agents": agents, "attempt": 1})
+}
+
+fn team(count: usize) -> Value {
+    let names: Vec<String> = (1..=count)
+        .map(|number| format!("agent-{number:02}"))
+        .collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    started(&names)
+}
+
+fn requested(agent: &str) -> Value {
+    json!({"type": "model_request_started", "agent": agent, "model": "gpt-5"})
+}
+
+fn finished(agent: &str) -> Value {
+    json!({"type": "model_request_finished", "agent": agent, "model": "gpt-5",
+        "phase": "coordination", "input_tokens": 12000, "cached_tokens": 800,
+        "cache_write_tokens": 0, "output_tokens": 700, "reasoning_tokens": 0,
+        "cost_usd": 0.0215, "elapsed_ms": 900})
+}
+
+fn text(agent: &str, text: &str) -> Value {
+    json!({"type": "text", "agent": agent, "text": text})
+}
+
+fn called(agent: &str, id: &str, tool: &str, denied: Option<&str>) -> Value {
+    json!({"type": "tool_called", "agent": agent, "call_id": id, "tool": tool,
+        "arguments": "{\"path\":\"src/main.rs\"}", "denied": denied,
+        "rule": denied.map(|_| "permissions.yaml:7")})
+}
+
+fn returned(agent: &str, id: &str, tool: &str, success: bool) -> Value {
+    json!({"type": "tool_finished", "agent": agent, "call_id": id, "tool": tool,
+        "success": success, "denied": false, "summary": "wrote 31 lines", "elapsed_ms": 12})
+}
+
+fn approval(agent: &str) -> Value {
+    json!({"type": "approval", "agent": agent, "call_id": "c", "tool": "execute_command",
+        "deeds": ["run `rm -r target`"], "reason": "a rule", "answer": null})
+}
+
+fn answered(agent: &str, label: &str, verdict: Option<&str>) -> Value {
+    let check = |verdict| {
+        json!({"checks": [{"check": "tests", "need": "required", "verdict": verdict,
+            "how": "exit status 1", "elapsed_ms": 5}], "changes": null})
+    };
+    json!({"type": "answered", "agent": agent, "label": label,
+        "content": "I added the flag to the parser.\n\nIt sets the log level, and two tests cover it.",
+        "snapshot": "/s", "evidence": verdict.map(check)})
+}
+
+fn voted(agent: &str, candidate: &str, label: &str) -> Value {
+    json!({"type": "voted", "agent": agent, "candidate": candidate, "label": label,
+        "reason": "It is smaller, and its tests cover the error as well."})
+}
+
+fn voided(voters: &[&str]) -> Value {
+    json!({"type": "votes_voided", "voters": voters})
+}
+
+fn winner(agent: &str, label: &str, votes: &[(&str, u32)]) -> Value {
+    json!({"type": "winner_selected", "agent": agent, "label": label, "votes": votes})
+}
+
+/// Three agents at work: tools, speech and an answer.
+fn at_work() -> Vec<Value> {
+    vec![
+        started(&["careful", "quick", "third"]),
+        requested("careful"),
+        requested("quick"),
+        requested("third"),
+        text("careful", "The parser needs a new flag. I read it first.\n"),
+        called("careful", "1", "read_file", None),
+        returned("careful", "1", "read_file", true),
+        called(
+            "careful",
+            "2",
+            "write_file",
+            Some("outside of your write paths"),
+        ),
+        finished("careful"),
+        answered("careful", "agent1.1", Some("passed")),
+        text("quick", "The log level belongs to the config, so I would "),
+        text("quick", "rather add a key there and let the flag set it.\n"),
+        called("quick", "3", "execute_command", None),
+        json!({"type": "reasoning", "agent": "third", "text": "What does main do with it?"}),
+    ]
+}
+
+/// All answers and votes of a run with a void vote.
+fn decided() -> Vec<Value> {
+    vec![
+        started(&["careful", "quick", "third"]),
+        requested("careful"),
+        finished("careful"),
+        answered("careful", "agent1.1", Some("passed")),
+        answered("quick", "agent2.1", Some("failed")),
+        voted("third", "quick", "agent2.1"),
+        answered("careful", "agent1.2", Some("passed")),
+        voided(&["third"]),
+        json!({"type": "answers_shown", "agent": "third", "labels": ["agent1.2"]}),
+        voted("third", "careful", "agent1.2"),
+        voted("quick", "careful", "agent1.2"),
+        winner("careful", "agent1.2", &[("careful", 2), ("quick", 0)]),
+    ]
+}
+
+fn tie() -> Vec<Value> {
+    vec![
+        started(&["careful", "quick"]),
+        answered("careful", "agent1.1", None),
+        answered("quick", "agent2.1", None),
+        voted("careful", "quick", "agent2.1"),
+        voted("quick", "careful", "agent1.1"),
+        winner("careful", "agent1.1", &[("careful", 1), ("quick", 1)]),
+        json!({"type": "final_started", "agent": "careful"}),
+    ]
+}
+
+fn troubled() -> Vec<Value> {
+    vec![
+        started(&["careful", "quick"]),
+        requested("careful"),
+        json!({"type": "retrying", "agent": "careful", "reason": "busy", "wait_ms": 12000}),
+        json!({"type": "dropped_out", "agent": "quick", "reason": "no key", "timed_out": false}),
+        json!({"type": "limit_met", "agent": null, "limit": "the run may use $0.50"}),
+        json!({"type": "coordination_stopped", "status": "limit"}),
+    ]
+}
+
+fn delivered() -> Vec<Value> {
+    let mut events = tie();
+    events.extend([
+        json!({"type": "final_answer", "agent": "careful", "content": "The flag is there."}),
+        json!({"type": "delivered", "rows": [
+            {"path": "src/main.rs", "outcome": "changed"},
+            {"path": "src/new.rs", "outcome": "created"},
+            {"path": "Cargo.lock", "outcome": "denied", "reason": "protected"}]}),
+    ]);
+    events
+}
+
+/// Text in many scripts, and text that a terminal would obey.
+fn foreign() -> Vec<Value> {
+    vec![
+        started(&["careful", "quick"]),
+        requested("careful"),
+        text(
+            "careful",
+            "日本語のテキストは二桁ずつ進むので、端で切れない。\n",
+        ),
+        text(
+            "careful",
+            "e\u{301}te\u{301} 👩\u{200d}👩\u{200d}👧 مرحبا\ttab\n",
+        ),
+        requested("quick"),
+        text(
+            "quick",
+            "\u{1b}]0;title\u{7}\u{1b}[2Jred\u{1b}[31m\rx\u{202e}y\u{200b}z\n",
+        ),
+    ]
+}
+
+fn cases() -> Vec<Case> {
+    let full = |count| {
+        let mut events = vec![team(count)];
+        events.push(requested("agent-01"));
+        events.push(text("agent-01", "I begin with the parser.\n"));
+        events
+    };
+    let mut small_agent = Case::new("agent_in_full", (80, 24), at_work()).view(OpenView::Agent);
+    small_agent.state.folds_results = true;
+    vec![
+        Case::new("start", (80, 24), vec![started(&["careful", "quick"])]),
+        Case::new("at_work", (120, 40), at_work()),
+        Case::new("at_work_small", (60, 16), at_work()),
+        Case::new("at_work_tiny", (40, 10), at_work()),
+        Case::new("at_work_large", (200, 50), at_work()),
+        Case::new("no_colours", (120, 20), at_work()).theme(NO_COLOURS),
+        Case::new("ascii", (80, 24), at_work()).theme(ASCII),
+        Case::new(
+            "approval",
+            (80, 24),
+            vec![started(&["careful", "quick"]), approval("quick")],
+        ),
+        Case::new("void_votes_and_failed_checks", (120, 40), decided()),
+        Case::new("tie", (80, 24), tie()),
+        Case::new("dropped_out_and_limit", (80, 24), troubled()),
+        Case::new("foreign_text", (80, 24), foreign()),
+        Case::new("one_agent", (80, 24), full(1)),
+        Case::new("eight_agents", (200, 50), full(8)),
+        Case::new("eight_agents_small", (80, 24), full(8)),
+        Case::new("many_agents", (120, 40), full(32)),
+        small_agent,
+        Case::new("answers", (120, 40), decided()).view(OpenView::Answers),
+        Case::new("votes", (80, 24), decided()).view(OpenView::Votes),
+        Case::new("timeline", (80, 24), at_work()).view(OpenView::Timeline),
+        Case::new("cost", (120, 40), decided()).view(OpenView::Cost),
+        Case::new("log", (80, 24), decided()).view(OpenView::Log),
+        Case::new("delivery", (80, 24), delivered()).view(OpenView::Changes),
+        Case::new("help", (80, 24), at_work()).view(OpenView::Help),
+    ]
+}
+
+#[test]
+fn every_frame_is_as_it_was() {
+    for case in cases() {
+        insta::assert_snapshot!(case.name, describe(&case.draw()));
+    }
+}
+
+#[test]
+fn no_frame_has_half_a_character_or_one_that_a_terminal_obeys() {
+    for case in cases() {
+        let mut sizes = vec![case.size];
+        sizes.extend([(1, 1), (2, 2), (10, 3), (33, 7), (41, 11), (300, 100)]);
+        for size in sizes {
+            let frame = Case {
+                size,
+                ..Case::new(case.name, size, case.events.clone())
+            };
+            let frame = Case {
+                state: case.state.clone(),
+                ..frame
+            }
+            .draw();
+            for y in 0..frame.area.height {
+                let mut x = 0;
+                while x < frame.area.width {
+                    let symbol = frame[(x, y)].symbol();
+                    assert!(
+                        !symbol.contains(char::is_control),
+                        "{} {symbol:?}",
+                        case.name
+                    );
+                    x += u16::try_from(cell_text::columns(symbol)).unwrap().max(1);
+                }
+                assert_eq!(x, frame.area.width, "{} at {size:?}", case.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn events_of_different_agents_may_come_in_any_order() {
+    let first = [
+        requested("careful"),
+        text("careful", "one\n"),
+        called("careful", "1", "t", None),
+    ];
+    let second = [
+        requested("quick"),
+        text("quick", "two\n"),
+        called("quick", "2", "t", None),
+    ];
+    let begin = started(&["careful", "quick"]);
+    let draw = |middle: [&[Value]; 2]| {
+        let mut events = vec![begin.clone()];
+        events.extend(middle.concat());
+        // The same last event, so that the clock is the same.
+        events.push(json!({"type": "warning", "message": "w"}));
+        let mut case = Case::new("order", (80, 24), events);
+        case.state.view = OpenView::Overview;
+        let text = describe(&case.draw());
+        let seconds = regex::Regex::new(r" \d s ").unwrap();
+        seconds.replace_all(&text, " N s ").into_owned()
+    };
+    assert_eq!(draw([&first, &second]), draw([&second, &first]));
+}
+
+#[test]
+fn the_dashboard_opens_only_where_a_person_can_use_it() {
+    use crate::cli::dashboard::theme::CharacterSet;
+    let env = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
+        let pairs = pairs.iter();
+        pairs
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect()
+    };
+    assert_eq!(
+        CharacterSet::from_env(&env(&[("LANG", "en_US.UTF-8")])),
+        CharacterSet::Unicode
+    );
+    assert_eq!(
+        CharacterSet::from_env(&env(&[("LC_ALL", "C"), ("LANG", "en_US.UTF-8")])),
+        CharacterSet::Ascii
+    );
+    assert_eq!(CharacterSet::from_env(&env(&[])), CharacterSet::Ascii);
+    let look = |pairs| detection::theme(&env(pairs)).colours;
+    assert_eq!(look(&[("TERM", "xterm")]), ColourChoice::Terminals);
+    assert_eq!(look(&[("TERM", "xterm-mono")]), ColourChoice::Never);
+    assert_eq!(
+        look(&[("TERM", "xterm"), ("NO_COLOR", "1")]),
+        ColourChoice::Never
+    );
+}

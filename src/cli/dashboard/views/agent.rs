@@ -1,0 +1,178 @@
+//! One agent in full: everything that it said and did, from the end. Reasoning and the results of tools
+//! can be folded, and text can be found.
+
+use ratatui_core::layout::Rect;
+
+use crate::cli::dashboard::canvas::Canvas;
+use crate::cli::dashboard::cell_text::{clean_line, format_clock, wrapped_lines};
+use crate::cli::dashboard::scene::Scene;
+use crate::cli::dashboard::view_state::ViewState;
+use crate::cli::dashboard::views::agent_lines::state_line;
+use crate::cli::output::{StyledRow, TextStyle};
+use crate::cli::render::event_lines::usage_text;
+use crate::run_view::agent::AgentView;
+use crate::run_view::transcript::{EntryKind, TranscriptEntry};
+use crate::text::count_noun;
+
+/// Draws the selected agent.
+pub(in crate::cli::dashboard) fn draw(
+    scene: &Scene<'_>,
+    canvas: &mut Canvas<'_>,
+    area: Rect,
+) -> usize {
+    let index = scene.state.agent;
+    let Some(agent) = scene.run.agents().get(index) else {
+        return 0;
+    };
+    let mut title = vec![
+        (TextStyle::Strong, format!(" {} ", index.saturating_add(1))),
+        (TextStyle::Agent(index), agent.id.to_string()),
+    ];
+    if let Some(model) = &agent.model {
+        title.push((TextStyle::Plain, format!("  {}", clean_line(model))));
+    }
+    if let Some(usage) = usage_text(&agent.usage) {
+        title.push((TextStyle::Faint, format!("  {usage}")));
+    }
+    title.push((TextStyle::Plain, " ".to_owned()));
+    let inside = canvas.border(area, &title, TextStyle::Agent(index));
+    canvas.line(
+        inside,
+        inside.y,
+        &state_line(scene.run, agent, scene.now_ms),
+    );
+    let inside = Rect {
+        y: inside.y.saturating_add(1),
+        height: inside.height.saturating_sub(1),
+        ..inside
+    };
+    let height = usize::from(inside.height);
+    let needed = scene.state.scroll.saturating_add(height);
+    let rows = TranscriptRows::from_end(agent, scene.state, inside.width, needed);
+    let scroll_max = match rows.extent {
+        RowsExtent::All => rows.lines.len().saturating_sub(height),
+        RowsExtent::End => usize::MAX,
+    };
+    let end = rows
+        .lines
+        .len()
+        .saturating_sub(scene.state.scroll.min(scroll_max));
+    let begin = end.saturating_sub(height);
+    let shown = rows.lines.get(begin..end).unwrap_or_default();
+    canvas.lines(inside, shown);
+    if let Some(search) = &scene.state.search {
+        for (line, y) in shown.iter().zip(inside.y..inside.bottom()) {
+            if contains(line, &search.text) {
+                canvas.select(Rect {
+                    y,
+                    height: 1,
+                    ..inside
+                });
+            }
+        }
+    }
+    scroll_max
+}
+
+/// Returns the offset from the end at which the next older row with the text of the search is visible;
+/// `None` if there is none.
+pub(in crate::cli::dashboard) fn find_older(
+    agent: &AgentView,
+    state: &ViewState,
+    body: Rect,
+) -> Option<usize> {
+    let search = state.search.as_ref()?;
+    let width = body.width.saturating_sub(2);
+    let rows = TranscriptRows::from_end(agent, state, width, usize::MAX);
+    let from_end = rows.lines.iter().rev().enumerate();
+    let found = from_end.filter(|(_, line)| contains(line, &search.text));
+    let found: Vec<usize> = found.map(|(offset, _)| offset).collect();
+    let height = usize::from(body.height.saturating_sub(3));
+    // Older than the rows in sight; after the oldest place, the newest one again.
+    let least = state.scroll.saturating_add(height);
+    let older = found.iter().find(|offset| **offset >= least);
+    let offset = older.or_else(|| found.first())?;
+    Some(offset.saturating_sub(height / 2))
+}
+
+fn contains(line: &StyledRow, text: &str) -> bool {
+    let whole: String = line.iter().map(|(_, piece)| piece.as_str()).collect();
+    !text.is_empty() && whole.to_lowercase().contains(&text.to_lowercase())
+}
+
+/// The end of a transcript in rows.
+struct TranscriptRows {
+    lines: Vec<StyledRow>,
+    extent: RowsExtent,
+}
+
+/// How much of a transcript the rows are.
+enum RowsExtent {
+    /// All of it.
+    All,
+    /// Its end only.
+    End,
+}
+
+impl TranscriptRows {
+    /// Returns at least `needed` rows from the end, or all.
+    fn from_end(agent: &AgentView, state: &ViewState, width: u16, needed: usize) -> Self {
+        let mut blocks = Vec::new();
+        let mut count = 0_usize;
+        let mut extent = RowsExtent::All;
+        for entry in agent.transcript.entries().rev() {
+            if count >= needed {
+                extent = RowsExtent::End;
+                break;
+            }
+            let block = entry_lines(entry, state, width);
+            count = count.saturating_add(block.len());
+            blocks.push(block);
+        }
+        let dropped = agent.transcript.dropped();
+        if matches!(extent, RowsExtent::All) && dropped > 0 {
+            let count = usize::try_from(dropped).unwrap_or(usize::MAX);
+            let text = format!("{} not kept here", count_noun(count, "older entry"));
+            blocks.push(vec![vec![(TextStyle::Faint, text)]]);
+        }
+        blocks.reverse();
+        Self {
+            lines: blocks.concat(),
+            extent,
+        }
+    }
+}
+
+fn entry_lines(entry: &TranscriptEntry, state: &ViewState, width: u16) -> Vec<StyledRow> {
+    let is_folded = match entry.kind {
+        EntryKind::Reasoning => state.folds_reasoning,
+        EntryKind::Result | EntryKind::Failure => state.folds_results,
+        EntryKind::Text | EntryKind::Call | EntryKind::Denial | EntryKind::Note => false,
+    };
+    let (style, sign) = match entry.kind {
+        EntryKind::Text => (TextStyle::Plain, "  "),
+        EntryKind::Reasoning => (TextStyle::Faint, "~ "),
+        EntryKind::Call => (TextStyle::Strong, "> "),
+        EntryKind::Result => (TextStyle::Faint, "+ "),
+        EntryKind::Failure => (TextStyle::Warn, "! "),
+        EntryKind::Denial => (TextStyle::Bad, "x "),
+        EntryKind::Note => (TextStyle::Good, "* "),
+    };
+    let time = format_clock(entry.at_ms);
+    let indent = " ".repeat(time.len().saturating_add(3));
+    if is_folded {
+        let lines = count_noun(entry.text.lines().count(), "line");
+        let text = format!("({lines} folded)");
+        return vec![vec![
+            (TextStyle::Faint, format!("{time} ")),
+            (style, format!("{sign}{text}")),
+        ]];
+    }
+    let mut lines = wrapped_lines(&entry.text, &indent, style, width);
+    if let Some(first) = lines.first_mut()
+        && let Some(prefix) = first.first_mut()
+    {
+        *prefix = (TextStyle::Faint, format!("{time} {sign}"));
+    }
+    lines
+}

@@ -1,0 +1,117 @@
+//! How an agent is described in one line: its state, its checks, its tool calls. Every state has a sign
+//! and words, so that no colour is needed to tell them apart. Pure.
+
+use crate::check_results::CheckVerdict;
+use crate::cli::dashboard::cell_text::{clean_line, format_short};
+use crate::cli::output::{StyledRow, TextStyle};
+use crate::run_view::RunView;
+use crate::run_view::agent::{AgentActivity, AgentView, ToolCallOutcome, ToolCallView};
+use crate::run_view::ballot::BallotAnswer;
+
+/// The state of an agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct AgentState {
+    /// The style.
+    pub(super) style: TextStyle,
+    /// The sign, one character.
+    pub(super) sign: &'static str,
+    /// The words.
+    pub(super) text: String,
+}
+
+/// Returns the state of `agent`.
+pub(super) fn agent_state(agent: &AgentView, now_ms: u64) -> AgentState {
+    let (style, sign, is_timed) = match &agent.activity {
+        AgentActivity::Idle if agent.vote.is_some() || agent.answer.is_some() => {
+            (TextStyle::Good, "+", false)
+        }
+        AgentActivity::Idle => (TextStyle::Faint, ".", false),
+        AgentActivity::WaitingForModel
+        | AgentActivity::Writing
+        | AgentActivity::Reasoning
+        | AgentActivity::RunningTool(_)
+        | AgentActivity::Checking(_) => (TextStyle::Plain, ">", true),
+        AgentActivity::WaitingForApproval(_) => (TextStyle::Warn, "?", true),
+        AgentActivity::Retrying { .. } | AgentActivity::RateLimited { .. } => {
+            (TextStyle::Warn, "!", false)
+        }
+        AgentActivity::DroppedOut(_) => (TextStyle::Bad, "x", false),
+    };
+    let mut text = clean_line(&agent.state_text());
+    if is_timed {
+        let seconds = now_ms.saturating_sub(agent.since_ms) / 1000;
+        text = format!("{text}  {seconds} s");
+    }
+    AgentState { style, sign, text }
+}
+
+/// Returns the current answer of `agent`, if it has one.
+pub(super) fn current_answer<'r>(run: &'r RunView, agent: &AgentView) -> Option<&'r BallotAnswer> {
+    let mut answers = run.ballot().current_answers();
+    answers.find(|answer| answer.agent == agent.id)
+}
+
+/// Returns how many checks an answer passed; `None` if it has no checks.
+pub(super) fn checks_text(answer: &BallotAnswer) -> Option<(TextStyle, String)> {
+    let checks = &answer.checks.as_ref()?.checks;
+    if checks.is_empty() {
+        return None;
+    }
+    let passed = checks.iter();
+    let passed = passed.filter(|check| check.verdict == CheckVerdict::Passed);
+    let (passed, all) = (passed.count(), checks.len());
+    Some(if answer.fails_checks() {
+        (TextStyle::Bad, format!("checks {passed}/{all} failed"))
+    } else {
+        (TextStyle::Good, format!("checks {passed}/{all}"))
+    })
+}
+
+/// Returns the state of `agent` with its sign, and its answer, vote and checks.
+pub(super) fn state_line(run: &RunView, agent: &AgentView, now_ms: u64) -> StyledRow {
+    let state = agent_state(agent, now_ms);
+    let mut line = vec![(state.style, format!("{} {}", state.sign, state.text))];
+    if agent.activity != AgentActivity::Idle {
+        if let Some(label) = agent.vote {
+            line.push((TextStyle::Faint, format!("  voted for {label}")));
+        } else if let Some(label) = agent.answer {
+            line.push((TextStyle::Faint, format!("  answered {label}")));
+        }
+    }
+    if let Some((style, text)) = current_answer(run, agent).and_then(checks_text) {
+        line.push((style, format!("  {text}")));
+    }
+    line
+}
+
+/// Returns a tool call with its outcome.
+pub(super) fn call_line(call: &ToolCallView) -> StyledRow {
+    let tool = clean_line(&call.tool);
+    let elapsed = call
+        .elapsed_ms
+        .map(|elapsed| format!("  {}", format_short(elapsed)));
+    let elapsed = elapsed.unwrap_or_default();
+    let arguments = clean_line(&call.arguments);
+    match &call.outcome {
+        ToolCallOutcome::Running => vec![(TextStyle::Plain, format!("> {tool} {arguments}"))],
+        ToolCallOutcome::Succeeded { .. } => vec![
+            (TextStyle::Plain, format!("+ {tool}")),
+            (TextStyle::Faint, format!("{elapsed}  {arguments}")),
+        ],
+        ToolCallOutcome::Failed { summary } => vec![
+            (TextStyle::Warn, format!("! {tool} failed")),
+            (
+                TextStyle::Faint,
+                format!("{elapsed}  {}", clean_line(summary)),
+            ),
+        ],
+        ToolCallOutcome::Denied { reason, rule } => {
+            let rule = rule.as_ref().map(|rule| format!(" [{}]", clean_line(rule)));
+            let rule = rule.unwrap_or_default();
+            vec![
+                (TextStyle::Bad, format!("x {tool} denied{rule}")),
+                (TextStyle::Plain, format!("  {}", clean_line(reason))),
+            ]
+        }
+    }
+}

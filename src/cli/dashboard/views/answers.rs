@@ -1,0 +1,98 @@
+//! The current answers side by side, as many as fit, from the selected one on.
+
+use ratatui_core::layout::Rect;
+
+use crate::cli::dashboard::canvas::Canvas;
+use crate::cli::dashboard::scene::Scene;
+use crate::cli::dashboard::views::agent_lines::checks_text;
+use crate::cli::dashboard::views::ballot::votes_text;
+use crate::cli::dashboard::views::{draw_from_top, split_columns};
+use crate::cli::markdown_lines::{StyledLine, markdown_lines};
+use crate::cli::output::{StyledRow, TextStyle};
+use crate::markdown::parse;
+use crate::run_view::ballot::BallotAnswer;
+use crate::text::join_with_commas;
+
+/// Minimum width of an answer.
+const ANSWER_WIDTH_MIN: u16 = 40;
+/// Maximum length of an answer that is shown, in bytes.
+const ANSWER_BYTES_MAX: usize = 256 * 1024;
+
+/// Draws the answers.
+pub(in crate::cli::dashboard) fn draw(
+    scene: &Scene<'_>,
+    canvas: &mut Canvas<'_>,
+    area: Rect,
+) -> usize {
+    let final_answer = scene.run.delivery().answer.as_deref();
+    let answers: Vec<&BallotAnswer> = scene.run.ballot().current_answers().collect();
+    if answers.is_empty() {
+        let none = vec![(TextStyle::Faint, " no answer yet".to_owned())];
+        canvas.line(area, area.y, &none);
+        return 0;
+    }
+    let columns = usize::from((area.width / ANSWER_WIDTH_MIN).max(1));
+    let last = answers.len().saturating_sub(columns);
+    let first = scene.state.answer.min(last);
+    let shown = answers.iter().enumerate().skip(first).take(columns);
+    let shown: Vec<(usize, &&BallotAnswer)> = shown.collect();
+    let mut scroll_max = 0;
+    for ((index, answer), column) in shown.iter().zip(split_columns(area, shown.len())) {
+        let agent = scene.run.agent_index(&answer.agent).unwrap_or_default();
+        let is_selected = *index == scene.state.answer;
+        let mark = if is_selected { ">" } else { " " };
+        let title = vec![
+            (TextStyle::Strong, format!("{mark}{} ", answer.label)),
+            (TextStyle::Agent(agent), format!("{} ", answer.agent)),
+        ];
+        let style = if is_selected {
+            TextStyle::Agent(agent)
+        } else {
+            TextStyle::Faint
+        };
+        let inside = canvas.border(column, &title, style);
+        let winner = scene.run.ballot().winner.as_ref();
+        let is_winner = winner.is_some_and(|winner| winner.label == answer.label);
+        let content = match final_answer {
+            Some(content) if is_winner => content,
+            _ => &answer.content,
+        };
+        let mut lines = vec![facts(scene, answer)];
+        if is_winner && final_answer.is_some() {
+            lines.push(vec![(TextStyle::Good, "the final answer:".to_owned())]);
+        }
+        let end = content.floor_char_boundary(ANSWER_BYTES_MAX);
+        let content = content.get(..end).unwrap_or_default();
+        let rows = markdown_lines(&parse(content), usize::from(inside.width));
+        lines.extend(rows.iter().map(row_of));
+        let room = draw_from_top(canvas, inside, &lines, scene.state.scroll);
+        scroll_max = scroll_max.max(room);
+    }
+    scroll_max
+}
+
+/// Returns the votes for an answer, its checks, and who has seen it.
+fn facts(scene: &Scene<'_>, answer: &BallotAnswer) -> StyledRow {
+    let ballot = scene.run.ballot();
+    let mut line = vec![(TextStyle::Plain, votes_text(ballot, answer))];
+    if let Some((style, checks)) = checks_text(answer) {
+        line.push((style, format!("  {checks}")));
+    }
+    let winner = ballot.winner.as_ref();
+    if winner.is_some_and(|winner| winner.label == answer.label) {
+        line.push((TextStyle::Good, "  + winner".to_owned()));
+    }
+    if !answer.seen_by.is_empty() {
+        let seen = join_with_commas(&answer.seen_by);
+        line.push((TextStyle::Faint, format!("  seen by {seen}")));
+    }
+    line
+}
+
+/// Returns a line of rendered Markdown as a row.
+fn row_of(line: &StyledLine) -> StyledRow {
+    let pieces = line.to_output().into_iter();
+    pieces
+        .map(|(style, text)| (style, text.to_owned()))
+        .collect()
+}

@@ -1,0 +1,122 @@
+//! The changes of the delivery: under review the files with their diffs and the selection, afterwards
+//! the outcome for each file.
+
+use ratatui_core::layout::Rect;
+
+use crate::cli::dashboard::canvas::Canvas;
+use crate::cli::dashboard::cell_text::clean_line;
+use crate::cli::dashboard::delivery_review::DeliveryReview;
+use crate::cli::dashboard::scene::Scene;
+use crate::cli::dashboard::views::draw_from_top;
+use crate::cli::output::{StyledRow, TextStyle};
+use crate::cli::render::event_lines::delivery_outcome;
+use crate::text::escape_name;
+
+/// Width from which on the list of files is beside the diff.
+const BESIDE_WIDTH_MIN: u16 = 90;
+/// Maximum width of the list of files.
+const LIST_WIDTH_MAX: u16 = 50;
+
+/// Draws the changes.
+pub(in crate::cli::dashboard) fn draw(
+    scene: &Scene<'_>,
+    canvas: &mut Canvas<'_>,
+    area: Rect,
+) -> usize {
+    let question = scene.questions.first();
+    match question.and_then(|question| question.review.as_ref()) {
+        Some(review) => draw_review(scene, canvas, area, review),
+        None => draw_from_top(canvas, area, &outcome_lines(scene), scene.state.scroll),
+    }
+}
+
+fn draw_review(
+    scene: &Scene<'_>,
+    canvas: &mut Canvas<'_>,
+    area: Rect,
+    review: &DeliveryReview,
+) -> usize {
+    let (list, diff) = split(area, review.files.len());
+    let height = usize::from(list.height);
+    let first = review.file.saturating_sub(height.saturating_sub(1));
+    let shown = review.files.iter().enumerate().skip(first);
+    for ((index, file), y) in shown.zip(list.y..list.bottom()) {
+        canvas.line(list, y, &file.list_line());
+        if index == review.file {
+            canvas.select(Rect {
+                y,
+                height: 1,
+                ..list
+            });
+        }
+    }
+    let Some(file) = review.current() else {
+        return 0;
+    };
+    let title = vec![(TextStyle::Strong, format!(" {} ", file.name))];
+    let inside = canvas.border(diff, &title, TextStyle::Faint);
+    let (lines, begin) = file.diff_lines(review.hunk);
+    let scroll = begin.saturating_add(scene.state.scroll);
+    let room = draw_from_top(canvas, inside, &lines, scroll);
+    room.saturating_sub(begin)
+}
+
+/// Splits the body into the list of files and the diff.
+fn split(area: Rect, files: usize) -> (Rect, Rect) {
+    if area.width >= BESIDE_WIDTH_MIN {
+        let width = (area.width / 3).min(LIST_WIDTH_MAX);
+        let diff = Rect {
+            x: area.x.saturating_add(width),
+            width: area.width.saturating_sub(width),
+            ..area
+        };
+        return (Rect { width, ..area }, diff);
+    }
+    let files = u16::try_from(files).unwrap_or(u16::MAX);
+    let height = files.min(area.height / 3).max(1);
+    let diff = Rect {
+        y: area.y.saturating_add(height),
+        height: area.height.saturating_sub(height),
+        ..area
+    };
+    (Rect { height, ..area }, diff)
+}
+
+fn outcome_lines(scene: &Scene<'_>) -> Vec<StyledRow> {
+    let delivery = scene.run.delivery();
+    let mut lines = Vec::new();
+    match &delivery.rows {
+        None => lines.push(vec![(TextStyle::Faint, " no delivery yet".to_owned())]),
+        Some(rows) if rows.is_empty() => {
+            lines.push(vec![(
+                TextStyle::Faint,
+                " no file was delivered".to_owned(),
+            )]);
+        }
+        Some(rows) => {
+            lines.push(vec![(TextStyle::Strong, " Delivered".to_owned())]);
+            lines.extend(rows.iter().map(|row| {
+                let (style, word, note) = delivery_outcome(&row.outcome);
+                let path = format!("{}{note}", escape_name(&row.path));
+                vec![(style, format!("   {word:<12} ")), (TextStyle::Plain, path)]
+            }));
+        }
+    }
+    if !delivery.checks.is_empty() {
+        lines.push(Vec::new());
+        lines.push(vec![(TextStyle::Strong, " Checks".to_owned())]);
+    }
+    for check in &delivery.checks {
+        let word = check.verdict.word();
+        let style = if word == "passed" {
+            TextStyle::Good
+        } else {
+            TextStyle::Bad
+        };
+        lines.push(vec![
+            (style, format!("   {word:<12} ")),
+            (TextStyle::Plain, clean_line(&check.check)),
+        ]);
+    }
+    lines
+}

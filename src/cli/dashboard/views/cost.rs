@@ -1,0 +1,101 @@
+//! What was used: the requests of each agent to each model in each phase, the sums, and the limits.
+
+use ratatui_core::layout::Rect;
+
+use crate::cli::dashboard::canvas::Canvas;
+use crate::cli::dashboard::cell_text::{clean_line, format_count};
+use crate::cli::dashboard::scene::Scene;
+use crate::cli::dashboard::views::draw_from_top;
+use crate::cli::dashboard::views::overview::pad;
+use crate::cli::output::{StyledRow, TextStyle};
+use crate::permissions::grant::Phase;
+use crate::spending::totals::RequestTotals;
+
+/// Width of a column of names, and of one of numbers.
+const NAME_WIDTH: usize = 18;
+const NUMBER_WIDTH: usize = 10;
+
+/// Draws the usage.
+pub(in crate::cli::dashboard) fn draw(
+    scene: &Scene<'_>,
+    canvas: &mut Canvas<'_>,
+    area: Rect,
+) -> usize {
+    draw_from_top(canvas, area, &lines(scene), scene.state.scroll)
+}
+
+fn lines(scene: &Scene<'_>) -> Vec<StyledRow> {
+    let titles = ["requests", "read", "cached", "written", "cost"];
+    let names = format!(
+        " {}{}{}",
+        pad("agent", NAME_WIDTH),
+        pad("model", NAME_WIDTH),
+        pad("phase", NUMBER_WIDTH)
+    );
+    let titles: String = titles.iter().map(|title| number(title)).collect();
+    let mut lines = vec![vec![(TextStyle::Faint, format!("{names}{titles}"))]];
+    for (key, totals) in scene.run.usage().entries() {
+        let index = scene.run.agent_index(&key.agent).unwrap_or_default();
+        let phase = match key.phase {
+            Phase::Coordination => "work",
+            Phase::Final => "final",
+        };
+        let model = pad(&clean_line(&key.model), NAME_WIDTH);
+        lines.push(vec![
+            (
+                TextStyle::Agent(index),
+                format!(" {}", pad(key.agent.as_str(), NAME_WIDTH)),
+            ),
+            (
+                TextStyle::Plain,
+                format!("{model}{}{}", pad(phase, NUMBER_WIDTH), numbers(totals)),
+            ),
+        ]);
+    }
+    let all = scene.run.usage().run();
+    let width = NAME_WIDTH.saturating_mul(2).saturating_add(NUMBER_WIDTH);
+    lines.push(vec![(
+        TextStyle::Strong,
+        format!(" {}{}", pad("all", width), numbers(&all)),
+    )]);
+    lines.push(Vec::new());
+    let calls = scene.run.usage().tool_calls();
+    lines.push(vec![(TextStyle::Plain, format!(" tool calls: {calls}"))]);
+    lines.extend(limit_lines(scene));
+    lines
+}
+
+fn limit_lines(scene: &Scene<'_>) -> Vec<StyledRow> {
+    let limits = scene.limits;
+    let cost = limits.cost.map(|max| format!(" limit: ${max}"));
+    let tokens = limits.tokens.map(|max| format!(" limit: {max} tokens"));
+    let calls = limits
+        .tool_calls
+        .map(|max| format!(" limit: {max} tool calls"));
+    let all = [cost, tokens, calls].into_iter().flatten();
+    all.map(|text| vec![(TextStyle::Faint, text)]).collect()
+}
+
+fn numbers(totals: &RequestTotals) -> String {
+    let usage = &totals.usage;
+    let cost = match (totals.cost_usd, totals.cost_is_complete) {
+        (None, _) => "unknown".to_owned(),
+        (Some(cost), true) => format!("${}", cost.round_up()),
+        (Some(cost), false) => format!(">${}", cost.round_up()),
+    };
+    let counts = [
+        totals.requests,
+        usage.input_tokens,
+        usage.cached_tokens,
+        usage.output_tokens,
+    ];
+    let counts: String = counts
+        .iter()
+        .map(|count| number(&format_count(*count)))
+        .collect();
+    format!("{counts}{}", number(&cost))
+}
+
+fn number(text: &str) -> String {
+    format!("{text:>NUMBER_WIDTH$}")
+}

@@ -1,0 +1,52 @@
+//! The keys of the dashboard, and its signs.
+
+use ratatui_core::layout::Rect;
+
+use crate::cli::dashboard::canvas::Canvas;
+use crate::cli::dashboard::key_lines::{
+    AGENT_KEYS, GENERAL_KEYS, KeyHelp, QUESTION_KEYS, REVIEW_KEYS, VIEW_KEYS,
+};
+use crate::cli::dashboard::scene::Scene;
+use crate::cli::dashboard::views::draw_from_top;
+use crate::cli::output::{StyledRow, TextStyle};
+
+/// The signs of agents and of their calls.
+const SIGNS: [KeyHelp; 6] = [
+    (">", "works, or runs"),
+    ("+", "answered or voted, or succeeded"),
+    ("?", "waits for you"),
+    ("!", "waits to try again, or failed"),
+    ("x", "dropped out, or was denied"),
+    (".", "idle"),
+];
+
+/// Draws the help.
+pub(in crate::cli::dashboard) fn draw(
+    scene: &Scene<'_>,
+    canvas: &mut Canvas<'_>,
+    area: Rect,
+) -> usize {
+    draw_from_top(canvas, area, &lines(), scene.state.scroll)
+}
+
+fn lines() -> Vec<StyledRow> {
+    let sections: [(&str, &[KeyHelp]); 6] = [
+        ("Views", &VIEW_KEYS),
+        ("Everywhere", &GENERAL_KEYS),
+        ("One agent", &AGENT_KEYS),
+        ("Review of a delivery", &REVIEW_KEYS),
+        ("Questions", &QUESTION_KEYS),
+        ("Signs", &SIGNS),
+    ];
+    let mut lines = Vec::new();
+    for (title, keys) in sections {
+        lines.push(vec![(TextStyle::Strong, format!(" {title}"))]);
+        lines.extend(keys.iter().map(|(key, effect)| {
+            vec![
+                (TextStyle::Strong, format!("   {key:<16} ")),
+                (TextStyle::Plain, (*effect).to_owned()),
+            ]
+        }));
+    }
+    lines
+}

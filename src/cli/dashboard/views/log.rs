@@ -1,0 +1,101 @@
+//! The lines of the run so far, from the end.
+
+use ratatui_core::layout::Rect;
+
+use crate::cli::dashboard::canvas::Canvas;
+use crate::cli::dashboard::cell_text::{clean_line, format_clock};
+use crate::cli::dashboard::scene::Scene;
+use crate::cli::dashboard::story::StoryEvent;
+use crate::cli::output::{StyledRow, TextStyle};
+use crate::cli::render::event_lines::event_line;
+use crate::event::{CoordinationEvent, Event, PipelineEvent, RunEvent};
+use crate::id::AgentId;
+use crate::text::join_with_commas;
+
+/// Draws the log.
+pub(in crate::cli::dashboard) fn draw(
+    scene: &Scene<'_>,
+    canvas: &mut Canvas<'_>,
+    area: Rect,
+) -> usize {
+    let height = usize::from(area.height);
+    let needed = scene.state.scroll.saturating_add(height);
+    let from_end = scene.story.events().rev();
+    let from_end = from_end.filter_map(|event| log_line(scene, event));
+    let mut lines: Vec<StyledRow> = from_end.take(needed.saturating_add(1)).collect();
+    let is_all = lines.len() <= needed;
+    lines.truncate(needed);
+    lines.reverse();
+    let scroll_max = if is_all {
+        lines.len().saturating_sub(height)
+    } else {
+        usize::MAX
+    };
+    let end = lines
+        .len()
+        .saturating_sub(scene.state.scroll.min(scroll_max));
+    let shown = lines
+        .get(end.saturating_sub(height)..end)
+        .unwrap_or_default();
+    canvas.lines(area, shown);
+    scroll_max
+}
+
+fn log_line(scene: &Scene<'_>, entry: &StoryEvent) -> Option<StyledRow> {
+    let elapsed_ms = u64::try_from(entry.elapsed.as_millis()).unwrap_or(u64::MAX);
+    let time = (TextStyle::Faint, format!(" {} ", format_clock(elapsed_ms)));
+    if let (Some(agent), Some((style, verb, rest))) =
+        (entry.event.agent(), event_line(&entry.event))
+    {
+        let index = scene.run.agent_index(agent).unwrap_or_default();
+        return Some(vec![
+            time,
+            (TextStyle::Agent(index), format!("[{agent}] ")),
+            (style, format!("{verb} ")),
+            (TextStyle::Plain, clean_line(&rest)),
+        ]);
+    }
+    let (style, text) = run_line(&entry.event)?;
+    Some(vec![time, (style, clean_line(&text))])
+}
+
+/// Describes an event that is not of one agent.
+fn run_line(event: &Event) -> Option<(TextStyle, String)> {
+    Some(match event {
+        Event::Run(RunEvent::Warning { message }) => {
+            (TextStyle::Warn, format!("warning: {message}"))
+        }
+        Event::Run(RunEvent::LimitMet { limit, .. }) => (TextStyle::Warn, limit.clone()),
+        Event::Run(RunEvent::AttemptRestarted { reason, .. }) => {
+            (TextStyle::Warn, format!("starting again: {reason}"))
+        }
+        Event::Run(RunEvent::RunEnded { summary, .. }) => {
+            (TextStyle::Strong, format!("ended: {summary}"))
+        }
+        Event::Run(RunEvent::UserMessage { agent, text, .. }) => {
+            let to = agent.as_ref().map_or("all", AgentId::as_str);
+            (TextStyle::Strong, format!("you to {to}: {text}"))
+        }
+        Event::Coordination(CoordinationEvent::VotesVoided { voters, .. }) => {
+            let voters = join_with_commas(voters);
+            (TextStyle::Faint, format!("votes void: {voters}"))
+        }
+        Event::Coordination(CoordinationEvent::WinnerSelected { agent, label, .. }) => {
+            (TextStyle::Good, format!("winner: {agent} with {label}"))
+        }
+        Event::Pipeline(PipelineEvent::Works { role, .. }) => {
+            (TextStyle::Strong, format!("stage: {role}"))
+        }
+        Event::Pipeline(PipelineEvent::Merged { role, .. }) => {
+            (TextStyle::Good, format!("merged: {role}"))
+        }
+        Event::Pipeline(PipelineEvent::Refused { role, reason, .. }) => {
+            (TextStyle::Warn, format!("not merged: {role}: {reason}"))
+        }
+        Event::Run(_)
+        | Event::Model(_)
+        | Event::Tool(_)
+        | Event::Coordination(_)
+        | Event::Delivery(_) => return None,
+    })
+}

@@ -1,0 +1,258 @@
+//! The overview: a cell for each agent, side by side or in two rows, or a table with a row for each if
+//! the cells would be too narrow.
+
+use ratatui_core::layout::Rect;
+
+use crate::cli::dashboard::canvas::Canvas;
+use crate::cli::dashboard::cell_text::{
+    clean, clean_line, columns, fit, format_count, text_end, wrap,
+};
+use crate::cli::dashboard::scene::Scene;
+use crate::cli::dashboard::views::agent_lines::{
+    agent_state, call_line, checks_text, current_answer, state_line,
+};
+use crate::cli::dashboard::views::{split_columns, split_rows};
+use crate::cli::output::{StyledRow, TextStyle};
+use crate::run_view::agent::AgentView;
+
+/// Minimum width of a cell.
+const CELL_WIDTH_MIN: u16 = 36;
+/// Minimum height of a cell.
+const CELL_HEIGHT_MIN: u16 = 5;
+/// Maximum number of agents that have cells.
+const CELLS_MAX: usize = 8;
+/// Maximum number of tool calls in a cell.
+const CALLS_SHOWN_MAX: u16 = 8;
+
+/// How the agents are laid out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum OverviewLayout {
+    /// A cell for each.
+    Cells(Vec<Rect>),
+    /// A row for each.
+    Table,
+}
+
+/// Draws the overview.
+pub(in crate::cli::dashboard) fn draw(
+    scene: &Scene<'_>,
+    canvas: &mut Canvas<'_>,
+    area: Rect,
+) -> usize {
+    let agents = scene.run.agents();
+    match layout(area, agents.len()) {
+        OverviewLayout::Cells(cells) => {
+            for ((index, agent), cell) in agents.iter().enumerate().zip(cells) {
+                draw_cell(scene, canvas, cell, index, agent);
+            }
+            0
+        }
+        OverviewLayout::Table => draw_table(scene, canvas, area),
+    }
+}
+
+fn layout(area: Rect, count: usize) -> OverviewLayout {
+    if count == 0 || count > CELLS_MAX {
+        return OverviewLayout::Table;
+    }
+    let fits = |cells: &[Rect]| {
+        let fits = |cell: &Rect| cell.width >= CELL_WIDTH_MIN && cell.height >= CELL_HEIGHT_MIN;
+        cells.iter().all(fits)
+    };
+    let one_row = split_columns(area, count);
+    if fits(&one_row) {
+        return OverviewLayout::Cells(one_row);
+    }
+    let above = count.div_ceil(2);
+    let rows = split_rows(area, 2);
+    let counts = [above, count.saturating_sub(above)];
+    let two_rows = rows.into_iter().zip(counts);
+    let two_rows: Vec<Rect> = two_rows
+        .flat_map(|(row, count)| split_columns(row, count).into_iter().take(count))
+        .collect();
+    if count > 1 && fits(&two_rows) {
+        OverviewLayout::Cells(two_rows)
+    } else {
+        OverviewLayout::Table
+    }
+}
+
+fn draw_cell(
+    scene: &Scene<'_>,
+    canvas: &mut Canvas<'_>,
+    cell: Rect,
+    index: usize,
+    agent: &AgentView,
+) {
+    let is_selected = scene.state.agent == index;
+    let mark = if is_selected { ">" } else { " " };
+    let number = index.saturating_add(1);
+    let mut title = vec![
+        (TextStyle::Strong, format!("{mark}{number} ")),
+        (TextStyle::Agent(index), agent.id.to_string()),
+    ];
+    if let Some(model) = &agent.model {
+        title.push((TextStyle::Plain, format!("  {}", clean_line(model))));
+    }
+    title.push((TextStyle::Plain, " ".to_owned()));
+    let style = if is_selected {
+        TextStyle::Agent(index)
+    } else {
+        TextStyle::Faint
+    };
+    let inside = canvas.border(cell, &title, style);
+    let mut lines = vec![state_line(scene.run, agent, scene.now_ms)];
+    let calls = CALLS_SHOWN_MAX.min(inside.height.saturating_sub(1) / 2);
+    let first = agent.calls.len().saturating_sub(usize::from(calls));
+    lines.extend(agent.calls.iter().skip(first).map(call_line));
+    let used = u16::try_from(lines.len()).unwrap_or(u16::MAX);
+    let room = inside.height.saturating_sub(used);
+    lines.extend(speech_lines(agent, room, inside.width));
+    canvas.lines(inside, &lines);
+}
+
+/// Returns the last rows of what `agent` says.
+fn speech_lines(agent: &AgentView, rows: u16, width: u16) -> Vec<StyledRow> {
+    let style = if agent.speech.kind == Some("reasoning") {
+        TextStyle::Faint
+    } else {
+        TextStyle::Plain
+    };
+    let end = clean(text_end(&agent.speech.text, rows, width));
+    let mut shown = wrap(end.trim_end(), width);
+    shown.retain(|row| !row.is_empty());
+    let first = shown.len().saturating_sub(usize::from(rows));
+    let shown = shown.into_iter().skip(first);
+    shown.map(|row| vec![(style, row)]).collect()
+}
+
+/// A column of the table: its title, its width, and the width of the screen from which on it is there.
+type TableColumn = (&'static str, usize, u16);
+
+/// The columns of the table, except for the last one, which takes the rest.
+const TABLE: [TableColumn; 8] = [
+    ("#", 3, 0),
+    ("agent", 16, 0),
+    ("state", 24, 0),
+    ("answer", 11, 56),
+    ("vote", 11, 68),
+    ("checks", 18, 100),
+    ("tokens", 8, 88),
+    ("model", 20, 130),
+];
+
+fn draw_table(scene: &Scene<'_>, canvas: &mut Canvas<'_>, area: Rect) -> usize {
+    let titles: Vec<(TextStyle, String)> = TABLE
+        .iter()
+        .map(|(title, _, _)| (TextStyle::Faint, (*title).to_owned()))
+        .collect();
+    let mut heading = table_row(area.width, titles);
+    heading.push((TextStyle::Faint, "last".to_owned()));
+    canvas.line(area, area.y, &heading);
+    let rows = Rect {
+        y: area.y.saturating_add(1),
+        height: area.height.saturating_sub(1),
+        ..area
+    };
+    let height = usize::from(rows.height);
+    let agents = scene.run.agents();
+    // The selected agent stays in sight.
+    let lowest = scene.state.agent.saturating_sub(height.saturating_sub(1));
+    let last = agents.len().saturating_sub(height);
+    let first = lowest
+        .max(scene.state.scroll.min(last))
+        .min(scene.state.agent);
+    let shown = agents.iter().enumerate().skip(first);
+    for ((index, agent), y) in shown.zip(rows.y..rows.bottom()) {
+        canvas.line(rows, y, &agent_row(scene, index, agent, area.width));
+        if index == scene.state.agent {
+            let selected = Rect {
+                y,
+                height: 1,
+                ..rows
+            };
+            canvas.select(selected);
+        }
+    }
+    last
+}
+
+fn agent_row(scene: &Scene<'_>, index: usize, agent: &AgentView, width: u16) -> StyledRow {
+    let state = agent_state(agent, scene.now_ms);
+    let label = |label: Option<crate::id::AnswerLabel>| {
+        let text = label.map(|label| label.to_string());
+        (TextStyle::Plain, text.unwrap_or_default())
+    };
+    let checks = current_answer(scene.run, agent).and_then(checks_text);
+    let model = agent.model.as_deref().map(clean_line);
+    let tokens = format_count(agent.usage.usage.total_tokens());
+    let mut row = table_row(
+        width,
+        vec![
+            (TextStyle::Plain, index.saturating_add(1).to_string()),
+            (TextStyle::Agent(index), agent.id.to_string()),
+            (state.style, format!("{} {}", state.sign, state.text)),
+            label(agent.answer),
+            label(agent.vote),
+            checks.unwrap_or((TextStyle::Plain, String::new())),
+            (TextStyle::Plain, tokens),
+            (TextStyle::Plain, model.unwrap_or_default()),
+        ],
+    );
+    if let Some(call) = agent.calls.back() {
+        row.extend(call_line(call));
+    } else {
+        let speech = agent.speech.last_lines(1);
+        let speech = speech.last().map(|line| clean_line(line));
+        row.push((TextStyle::Faint, speech.unwrap_or_default()));
+    }
+    row
+}
+
+/// Returns the columns of a row that a screen of this width has, each as wide as its column.
+fn table_row(width: u16, cells: Vec<(TextStyle, String)>) -> StyledRow {
+    let columns_shown = TABLE.iter().zip(cells);
+    let shown = columns_shown.filter(|((_, _, from), _)| width >= *from);
+    shown
+        .map(|((_, column, _), (style, text))| (style, pad(&text, *column)))
+        .collect()
+}
+
+/// Returns `text` in `width` columns, of which the last one is empty.
+pub(super) fn pad(text: &str, width: usize) -> String {
+    let text = fit(text, width.saturating_sub(1));
+    let missing = width.saturating_sub(columns(&text));
+    format!("{text}{}", " ".repeat(missing))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn agents_have_cells_as_long_as_these_are_wide_enough() {
+        #[track_caller]
+        fn check(width: u16, height: u16, count: usize, expected: Option<usize>) {
+            let found = match layout(Rect::new(0, 0, width, height), count) {
+                OverviewLayout::Cells(cells) => {
+                    let top = cells.first().map(|cell| cell.y);
+                    Some(cells.iter().filter(|cell| Some(cell.y) == top).count())
+                }
+                OverviewLayout::Table => None,
+            };
+            assert_eq!(found, expected, "{count} agents on {width}x{height}");
+        }
+        check(80, 20, 1, Some(1));
+        check(80, 20, 2, Some(2));
+        check(80, 20, 3, Some(2));
+        check(80, 20, 4, Some(2));
+        check(80, 20, 5, None);
+        check(108, 20, 3, Some(3));
+        check(200, 45, 5, Some(5));
+        check(200, 45, 8, Some(4));
+        check(400, 45, 9, None);
+        check(35, 20, 1, None);
+        check(80, 9, 4, None);
+        check(80, 20, 0, None);
+    }
+}

@@ -1,0 +1,91 @@
+//! What each agent did when: a lane for each, on one scale, with a letter for each kind of action.
+
+use ratatui_core::layout::Rect;
+
+use crate::cli::dashboard::canvas::Canvas;
+use crate::cli::dashboard::cell_text::format_clock;
+use crate::cli::dashboard::scene::Scene;
+use crate::cli::dashboard::views::draw_from_top;
+use crate::cli::dashboard::views::overview::pad;
+use crate::cli::output::{StyledRow, TextStyle};
+use crate::run_view::timeline::{SpanKind, TimelineLane};
+
+/// Width of the names of agents.
+const NAME_WIDTH: usize = 18;
+/// Minimum width of a lane.
+const LANE_WIDTH_MIN: usize = 10;
+
+/// Draws the timeline.
+pub(in crate::cli::dashboard) fn draw(
+    scene: &Scene<'_>,
+    canvas: &mut Canvas<'_>,
+    area: Rect,
+) -> usize {
+    draw_from_top(canvas, area, &lines(scene, area.width), scene.state.scroll)
+}
+
+fn lines(scene: &Scene<'_>, width: u16) -> Vec<StyledRow> {
+    let width = usize::from(width).saturating_sub(NAME_WIDTH.saturating_add(2));
+    let width = width.max(LANE_WIDTH_MIN);
+    let end_ms = scene.now_ms.max(1);
+    let end = format_clock(end_ms);
+    let scale = format!("{:<1$}{end}", "00:00", width.saturating_sub(end.len()));
+    let mut lines = vec![vec![
+        (TextStyle::Plain, " ".repeat(NAME_WIDTH.saturating_add(1))),
+        (TextStyle::Faint, scale),
+    ]];
+    for lane in scene.run.timeline().lanes() {
+        let index = scene.run.agent_index(&lane.agent).unwrap_or_default();
+        let name = pad(lane.agent.as_str(), NAME_WIDTH);
+        let mut line = vec![(TextStyle::Agent(index), format!(" {name}"))];
+        line.extend(lane_pieces(lane, width, end_ms));
+        lines.push(line);
+    }
+    lines.push(Vec::new());
+    let legend = "   = model  # tool  x denied  . wait  c check  A answer  V vote";
+    lines.push(vec![(TextStyle::Faint, legend.to_owned())]);
+    lines
+}
+
+/// Returns the sign of a kind, its style, and its precedence over others in the same place.
+fn sign(kind: SpanKind) -> (char, TextStyle, u8) {
+    match kind {
+        SpanKind::Wait => ('.', TextStyle::Warn, 1),
+        SpanKind::Model => ('=', TextStyle::Faint, 2),
+        SpanKind::Tool => ('#', TextStyle::Plain, 3),
+        SpanKind::Check => ('c', TextStyle::Plain, 4),
+        SpanKind::Denied => ('x', TextStyle::Bad, 5),
+        SpanKind::Vote => ('V', TextStyle::Good, 6),
+        SpanKind::Answer => ('A', TextStyle::Good, 7),
+    }
+}
+
+fn lane_pieces(lane: &TimelineLane, width: usize, end_ms: u64) -> StyledRow {
+    let mut cells: Vec<Option<SpanKind>> = vec![None; width];
+    let last = u64::try_from(width.saturating_sub(1)).unwrap_or_default();
+    let place = |ms: u64| {
+        let place = ms.min(end_ms).saturating_mul(last) / end_ms;
+        usize::try_from(place).unwrap_or_default()
+    };
+    for span in &lane.spans {
+        let (from, to) = (place(span.from_ms), place(span.to_ms));
+        for cell in cells.iter_mut().take(to.saturating_add(1)).skip(from) {
+            let rank = cell.map_or(0, |kind| sign(kind).2);
+            if sign(span.kind).2 > rank {
+                *cell = Some(span.kind);
+            }
+        }
+    }
+    let mut pieces = StyledRow::new();
+    for cell in cells {
+        let (sign, style) = cell.map_or((' ', TextStyle::Plain), |kind| {
+            let (sign, style, _) = sign(kind);
+            (sign, style)
+        });
+        match pieces.last_mut() {
+            Some((last, text)) if *last == style => text.push(sign),
+            _ => pieces.push((style, sign.to_string())),
+        }
+    }
+    pieces
+}

@@ -1,0 +1,76 @@
+//! The votes with their reasons, also those that became void, and what decided.
+
+use ratatui_core::layout::Rect;
+
+use crate::cli::dashboard::canvas::Canvas;
+use crate::cli::dashboard::cell_text::wrapped_lines;
+use crate::cli::dashboard::scene::Scene;
+use crate::cli::dashboard::views::agent_lines::checks_text;
+use crate::cli::dashboard::views::ballot::votes_text;
+use crate::cli::dashboard::views::draw_from_top;
+use crate::cli::output::{StyledRow, TextStyle};
+
+/// Indentation of a reason.
+const INDENT: &str = "     ";
+
+/// Draws the votes.
+pub(in crate::cli::dashboard) fn draw(
+    scene: &Scene<'_>,
+    canvas: &mut Canvas<'_>,
+    area: Rect,
+) -> usize {
+    draw_from_top(canvas, area, &lines(scene, area.width), scene.state.scroll)
+}
+
+fn lines(scene: &Scene<'_>, width: u16) -> Vec<StyledRow> {
+    let ballot = scene.run.ballot();
+    let name = |agent| {
+        let index = scene.run.agent_index(agent).unwrap_or_default();
+        (TextStyle::Agent(index), agent.to_string())
+    };
+    let mut lines = vec![vec![(TextStyle::Strong, " Answers".to_owned())]];
+    for answer in ballot.current_answers() {
+        let mut line = vec![
+            (TextStyle::Plain, format!("   {} ", answer.label)),
+            name(&answer.agent),
+            (
+                TextStyle::Plain,
+                format!("  {}", votes_text(ballot, answer)),
+            ),
+        ];
+        if let Some((style, checks)) = checks_text(answer) {
+            line.push((style, format!("  {checks}")));
+        }
+        lines.push(line);
+    }
+    if let Some(winner) = &ballot.winner {
+        lines.push(Vec::new());
+        let text = format!(" + {} wins with {}:", winner.agent, winner.label);
+        let reason = format!(" {}", winner.reason.text());
+        lines.push(vec![(TextStyle::Good, text), (TextStyle::Plain, reason)]);
+    }
+    lines.push(Vec::new());
+    lines.push(vec![(TextStyle::Strong, " Votes".to_owned())]);
+    if ballot.votes.is_empty() {
+        lines.push(vec![(TextStyle::Faint, "   no vote yet".to_owned())]);
+    }
+    for vote in &ballot.votes {
+        let mut line = vec![
+            (TextStyle::Plain, "   ".to_owned()),
+            name(&vote.voter),
+            (TextStyle::Plain, format!(" -> {} ", vote.label)),
+            name(&vote.candidate),
+        ];
+        if vote.is_void {
+            line.push((TextStyle::Warn, "  void: a new answer came".to_owned()));
+        }
+        lines.push(line);
+        let style = if vote.is_void {
+            TextStyle::Faint
+        } else {
+            TextStyle::Plain
+        };
+        lines.extend(wrapped_lines(&vote.reason, INDENT, style, width));
+    }
+    lines
+}

@@ -1,0 +1,135 @@
+//! Shows a run from its event log on the dashboard, also one that has ended: the keys work on its end
+//! state until the user closes it.
+
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use crate::cli::command_line::usage_error;
+use crate::cli::dashboard::detection::{DashboardSettings, theme};
+use crate::cli::dashboard::{DashboardFate, DashboardSource};
+use crate::cli::execution::{EVENTS_WAITING_MAX, UserPresence};
+use crate::cli::interrupts::listen;
+use crate::cli::output::CliOutput;
+use crate::cli::run::{CALLS_END_MAX, call_runtime};
+use crate::cli::run_terminal::RunTerminal;
+use crate::error::Result;
+use crate::event::{Event, RunEvent};
+use crate::host::Host;
+use crate::spending::limits::BudgetLimits;
+use crate::world::io::clock::{LocalDateTime, Stopwatch};
+use crate::world::io::event_sink::{EventSink as _, sleep_until_due};
+use crate::world::store::event_log::{LogEntry, LogReadError};
+use crate::world::store::runs::RunDir;
+use crate::world::store::tail::LogTail;
+
+/// What is reported of a log that ends without a result.
+pub(super) const INTERRUPTED: &str =
+    "the run was interrupted: its process ended without recording a result";
+
+/// A line of the log, or why it cannot be used.
+type LogLine = std::result::Result<LogEntry, LogReadError>;
+
+/// Shows `run` on the dashboard until the user closes it.
+pub(super) fn follow(run: &RunDir, host: &Host) -> Result<()> {
+    if UserPresence::detect(host) == UserPresence::Absent {
+        return Err(usage_error(
+            "`--dashboard` needs a terminal as standard input and standard error",
+        )
+        .with_hint("leave it out to follow the run as lines"));
+    }
+    let tail = LogTail::open(run)?;
+    let runtime = call_runtime()?;
+    let ended = runtime.block_on(follow_lines(tail, host));
+    runtime.shutdown_timeout(CALLS_END_MAX);
+    ended
+}
+
+async fn follow_lines(tail: LogTail, host: &Host) -> Result<()> {
+    let (sender, mut lines) = mpsc::channel(EVENTS_WAITING_MAX);
+    // Ends with the process: it may wait for a line that never comes.
+    tokio::task::spawn_blocking(move || send_lines(tail, &sender));
+    let stop = listen(host.hangup)?;
+    let mut output = CliOutput::for_run_log(host);
+    let settings = DashboardSettings {
+        theme: theme(&host.env),
+        limits: BudgetLimits::default(),
+    };
+    let mut terminal = RunTerminal::with_dashboard(&mut output, settings, DashboardSource::Record);
+    let mut clock = RecordClock::default();
+    let mut is_over = false;
+    loop {
+        tokio::select! {
+            line = lines.recv(), if !is_over => match line {
+                Some(Ok(entry)) => {
+                    let Some(event) = entry.event() else { continue };
+                    terminal.on_event(&event, clock.elapsed_at(entry.at().as_ref()))?;
+                    is_over = matches!(event, Event::Run(RunEvent::RunEnded { .. }));
+                }
+                Some(Err(fault)) => terminal.show_note(&fault.to_string()),
+                None => {
+                    is_over = true;
+                    terminal.show_note(INTERRUPTED);
+                }
+            },
+            () = sleep_until_due(terminal.due()) => {}
+            input = terminal.next_input() => {
+                if terminal.on_input(&input)? == DashboardFate::Quits {
+                    return Ok(());
+                }
+            }
+            () = stop.graceful.cancelled() => {
+                terminal.close_dashboard();
+                return Ok(());
+            }
+        }
+        let now = if is_over { clock.last } else { clock.now() };
+        terminal.on_due(now)?;
+        if is_over && !terminal.has_dashboard() {
+            return Ok(());
+        }
+    }
+}
+
+fn send_lines(tail: LogTail, sender: &mpsc::Sender<LogLine>) {
+    for line in tail {
+        if sender.blocking_send(line).is_err() {
+            return;
+        }
+    }
+}
+
+/// The time of a recorded run: that of its last event, and since that was read.
+#[derive(Debug)]
+struct RecordClock {
+    began: Option<LocalDateTime>,
+    last: Duration,
+    since_last: Stopwatch,
+}
+
+impl Default for RecordClock {
+    fn default() -> Self {
+        Self {
+            began: None,
+            last: Duration::ZERO,
+            since_last: Stopwatch::start(),
+        }
+    }
+}
+
+impl RecordClock {
+    fn elapsed_at(&mut self, at: Option<&LocalDateTime>) -> Duration {
+        if self.began.is_none() {
+            self.began = at.cloned();
+        }
+        if let (Some(at), Some(began)) = (at, &self.began) {
+            self.last = at.since(began);
+        }
+        self.since_last = Stopwatch::start();
+        self.last
+    }
+
+    fn now(&self) -> Duration {
+        self.last.saturating_add(self.since_last.elapsed())
+    }
+}

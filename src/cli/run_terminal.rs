@@ -1,0 +1,181 @@
+//! A run on the terminal of a person who can be asked: as lines, or on the dashboard. The dashboard ends
+//! with the lines that the run would have had, so that they stay in the terminal's history.
+
+use std::time::Duration;
+
+use crate::cli::dashboard::detection::DashboardSettings;
+use crate::cli::dashboard::{Dashboard, DashboardFate, DashboardInput, DashboardSource};
+use crate::cli::output::CliOutput;
+use crate::cli::render::RunRenderer;
+use crate::error::Result;
+use crate::event::Event;
+use crate::orchestrator::review::UserQuestion;
+use crate::world::io::event_sink::EventSink;
+
+/// A run on a terminal.
+#[derive(Debug)]
+pub(crate) struct RunTerminal<'o, 'w> {
+    lines: RunRenderer<'o, 'w>,
+    dashboard: Option<Box<Dashboard>>,
+    /// Questions that the dashboard left unanswered.
+    unanswered: Vec<UserQuestion>,
+}
+
+impl<'o, 'w> RunTerminal<'o, 'w> {
+    /// Creates the terminal of a run that is shown as lines.
+    pub(crate) fn with_lines(lines: RunRenderer<'o, 'w>) -> Self {
+        Self {
+            lines,
+            dashboard: None,
+            unanswered: Vec::new(),
+        }
+    }
+
+    /// Opens the dashboard on the terminal of `output`.
+    pub(crate) fn with_dashboard(
+        output: &'o mut CliOutput<'w>,
+        settings: DashboardSettings,
+        source: DashboardSource,
+    ) -> Self {
+        let dashboard = Dashboard::open(settings, source, output);
+        Self {
+            lines: RunRenderer::new(output),
+            dashboard: dashboard.map(Box::new),
+            unanswered: Vec::new(),
+        }
+    }
+
+    /// Returns whether the dashboard is open.
+    pub(crate) fn has_dashboard(&self) -> bool {
+        self.dashboard.is_some()
+    }
+
+    /// Returns the output for questions in lines.
+    pub(crate) fn output(&mut self) -> &mut CliOutput<'w> {
+        self.lines.output()
+    }
+
+    /// Shows a question on the dashboard. Returns it if there is none.
+    pub(crate) fn show_question(&mut self, question: UserQuestion) -> Option<UserQuestion> {
+        match &mut self.dashboard {
+            Some(dashboard) => {
+                dashboard.ask(question);
+                None
+            }
+            None => Some(question),
+        }
+    }
+
+    /// Returns the questions that the dashboard left unanswered.
+    pub(crate) fn take_unanswered(&mut self) -> Vec<UserQuestion> {
+        std::mem::take(&mut self.unanswered)
+    }
+
+    /// Shows a message that is not an event.
+    pub(crate) fn show_note(&mut self, message: &str) {
+        match &mut self.dashboard {
+            Some(dashboard) => dashboard.on_note(message),
+            None => self.lines.show_note(message),
+        }
+    }
+
+    /// Waits for an input of the dashboard, forever if there is none. Can be cancelled.
+    pub(crate) async fn next_input(&mut self) -> DashboardInput {
+        match &mut self.dashboard {
+            Some(dashboard) => dashboard.next_input().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Handles an input of the dashboard. Returns what follows.
+    pub(crate) fn on_input(&mut self, input: &DashboardInput) -> Result<DashboardFate> {
+        let Some(dashboard) = &mut self.dashboard else {
+            return Ok(DashboardFate::Lines);
+        };
+        let fate = dashboard.on_input(input, self.lines.output());
+        match &fate {
+            DashboardFate::Stays | DashboardFate::Sends(_) => {}
+            DashboardFate::Lines => self.leave_dashboard()?,
+            DashboardFate::Quits => self.close_dashboard(),
+        }
+        Ok(fate)
+    }
+
+    /// Restores the terminal, and shows the lines of the run so far.
+    pub(crate) fn leave_dashboard(&mut self) -> Result<()> {
+        let Some(mut dashboard) = self.dashboard.take() else {
+            return Ok(());
+        };
+        self.unanswered = dashboard.close(self.lines.output());
+        let mut outcome = Ok(());
+        let lines = &mut self.lines;
+        let omitted = dashboard.tell(|event, elapsed| {
+            let shown = lines.on_event(event, elapsed);
+            if outcome.is_ok() {
+                outcome = shown;
+            }
+        });
+        if omitted > 0 {
+            let message = format!("{omitted} more events are in the log: massgen logs show");
+            self.lines.show_note(&message);
+        }
+        outcome
+    }
+
+    /// Restores the terminal without any lines.
+    pub(crate) fn close_dashboard(&mut self) {
+        if let Some(mut dashboard) = self.dashboard.take() {
+            dashboard.close(self.lines.output());
+        }
+    }
+
+    /// Leaves the dashboard if a panic has taken the terminal back.
+    fn leave_lost_dashboard(&mut self) -> Result<()> {
+        match &self.dashboard {
+            Some(dashboard) if !dashboard.is_open() => self.leave_dashboard(),
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
+impl EventSink for RunTerminal<'_, '_> {
+    fn on_event(&mut self, event: &Event, elapsed: Duration) -> Result<()> {
+        let left = self.leave_lost_dashboard();
+        let shown = match &mut self.dashboard {
+            Some(dashboard) => {
+                dashboard.on_event(event, elapsed);
+                Ok(())
+            }
+            None => self.lines.on_event(event, elapsed),
+        };
+        left.and(shown)
+    }
+
+    fn due(&self) -> Option<Duration> {
+        match &self.dashboard {
+            Some(dashboard) => dashboard.due(),
+            None => self.lines.due(),
+        }
+    }
+
+    fn on_due(&mut self, elapsed: Duration) -> Result<()> {
+        match &mut self.dashboard {
+            Some(dashboard) => {
+                dashboard.on_due(Some(elapsed), self.lines.output());
+                Ok(())
+            }
+            None => self.lines.on_due(elapsed),
+        }
+    }
+}
+
+impl Drop for RunTerminal<'_, '_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.close_dashboard();
+        } else {
+            // The output has kept the error.
+            self.leave_dashboard().unwrap_or_default();
+        }
+    }
+}

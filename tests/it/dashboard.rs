@@ -1,0 +1,520 @@
+//! The dashboard on a real terminal: when it opens, its keys, the questions that it asks in place, and
+//! the terminal that it gives back, whatever ends it.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests look at the disk themselves"
+)]
+
+use std::fs;
+use std::process::Command;
+use std::thread::sleep;
+use std::time::Duration;
+
+use crate::project::Project;
+use crate::scripted_team::{agent, answers, team};
+use crate::terminal::{CTRL_C, ENTER, ESCAPE, TAB, Terminal};
+
+const CTRL_Z: &str = "\u{1a}";
+/// Enters and leaves the alternate screen.
+const COVERS: &str = "\u{1b}[?1049h";
+const UNCOVERS: &str = "\u{1b}[?1049l";
+/// Longer than a question ignores keys.
+const ANSWER_DELAY: Duration = Duration::from_millis(600);
+
+fn on_terminal(project: Project) -> Project {
+    project.env("TERM", "xterm").env("NO_COLOR", "1")
+}
+
+/// Returns a project with two agents that answer and vote after this delay.
+fn duo(delay_ms: u32, rest: &str) -> Project {
+    let agents = [
+        agent("ann", "", &answers("cats", "agent2", delay_ms)),
+        agent("ben", "", &answers("dogs", "agent1", delay_ms)),
+    ];
+    on_terminal(
+        Project::new()
+            .config(&team(&agents, rest))
+            .args(["Cats or dogs?"]),
+    )
+}
+
+/// Returns the lines on the screen that are not empty.
+fn lines(terminal: &Terminal) -> Vec<String> {
+    let mut lines = terminal.lines();
+    lines.retain(|line| !line.is_empty());
+    lines
+}
+
+/// Checks that the terminal is as massgen found it, and returns what was written since.
+#[track_caller]
+fn story(terminal: &Terminal) -> String {
+    terminal.wait(
+        || !terminal.is_on_alternate_screen() && terminal.has_cursor(),
+        || "the terminal is given back".to_owned(),
+    );
+    let written = terminal.written();
+    let (_, story) = written
+        .rsplit_once(UNCOVERS)
+        .expect("a dashboard that was left");
+    story.to_owned()
+}
+
+#[track_caller]
+fn terminates(terminal: &Terminal, signal: &str) {
+    let process = terminal.process().to_string();
+    let sent = Command::new("kill").args([signal, &process]).status();
+    assert!(sent.unwrap().success());
+}
+
+#[test]
+fn several_agents_are_shown_side_by_side_and_their_story_stays() {
+    let terminal = Terminal::open(duo(700, ""), 80);
+    let mode = terminal.mode();
+    terminal.displays(" Cats or dogs?");
+    terminal.displays("2 ben");
+    assert!(terminal.is_on_alternate_screen());
+    assert!(!terminal.has_cursor());
+    terminal.displays("ballot");
+    terminal.displays("agent1.1 ann");
+    terminal.wait(
+        || !terminal.is_on_alternate_screen(),
+        || "the end of the dashboard".to_owned(),
+    );
+    terminal.says("done: ");
+    let story = story(&terminal);
+    for line in [
+        "agents: ann, ben",
+        "[ann] answers as agent1.1",
+        "winner: ann",
+        "done: ",
+    ] {
+        assert!(story.contains(line), "{line}\n{story}");
+    }
+    assert_eq!(story.matches("final: cats").count(), 1, "{story}");
+    assert!(!story.contains("I think of"), "{story}");
+    assert!(!mode.is_empty());
+    let _project = terminal.ends(0);
+}
+
+#[test]
+fn the_answer_alone_goes_to_standard_output() {
+    let mut terminal = Terminal::shell(duo(400, ""), 80);
+    terminal.types("\"$massgen\" task > out; echo $?-$((1+1))\r");
+    terminal.displays("0-2");
+    assert!(terminal.written().contains(COVERS));
+    assert!(story(&terminal).contains("done: "));
+    let out = fs::read_to_string(terminal.project().path("out")).unwrap();
+    assert_eq!(out, "final: cats\n");
+    terminal.types("exit\r");
+    let _project = terminal.ends(0);
+}
+
+#[test]
+fn lines_are_shown_where_a_dashboard_is_not_wanted() {
+    #[track_caller]
+    fn check(project: Project, is_covered: bool) {
+        let terminal = Terminal::open(project, 80);
+        terminal.says("done: ");
+        let written = terminal.written();
+        assert_eq!(written.contains(COVERS), is_covered, "{written}");
+        let answers = lines(&terminal);
+        let answers = answers.iter().filter(|line| line.ends_with("cats"));
+        let answers = answers.filter(|line| !line.starts_with('['));
+        assert_eq!(answers.count(), 1, "{written}");
+        let _project = terminal.ends(0);
+    }
+    let solo = |rest| {
+        let agents = [agent("ann", "", &answers("cats", "agent1", 0))];
+        on_terminal(Project::new().config(&team(&agents, rest)).args(["task"]))
+    };
+    check(duo(0, "").args(["--plain"]), false);
+    check(duo(0, "").args(["--screen-reader"]), false);
+    check(duo(0, "").env("MASSGEN_PLAIN", "1"), false);
+    check(duo(0, "").env("CI", "1"), false);
+    check(duo(0, "").env("TERM", "dumb"), false);
+    check(duo(0, "ui: {dashboard: never}"), false);
+    check(solo(""), false);
+    // Controls.
+    check(duo(0, "").env("CI", ""), true);
+    check(
+        duo(
+            0,
+            "ui: {display_type: rich_terminal, logging_enabled: true}",
+        ),
+        true,
+    );
+    check(duo(0, "").env("CI", "1").args(["--dashboard"]), true);
+    check(solo("").args(["--dashboard"]), true);
+    check(solo("ui: {dashboard: always}"), true);
+}
+
+#[test]
+fn without_a_terminal_nothing_is_drawn() {
+    let piped = duo(0, "").success();
+    assert!(!piped.stderr().contains('\u{1b}'), "{}", piped.stderr());
+    assert_eq!(piped.stdout(), "final: cats\n");
+    let lines = without_times(piped.stderr());
+    let plain = piped.then(["--plain", "Cats or dogs?"]).success();
+    assert_eq!(without_times(plain.stderr()), lines);
+    let forced = duo(0, "").args(["--dashboard"]).failure(2);
+    assert!(
+        forced.stderr().contains("needs a terminal"),
+        "{}",
+        forced.stderr()
+    );
+    let mut terminal = Terminal::shell(duo(0, ""), 80);
+    terminal.types("\"$massgen\" task 2> err; echo $?-$((1+1))\r");
+    terminal.displays("0-2");
+    assert!(!terminal.written().contains(COVERS));
+    let err = fs::read_to_string(terminal.project().path("err")).unwrap();
+    assert!(!err.contains('\u{1b}') && err.contains("done: "), "{err}");
+    terminal.types("exit\r");
+    let _project = terminal.ends(0);
+}
+
+/// Returns the lines in order, without durations.
+fn without_times(text: &str) -> Vec<String> {
+    let times = regex::Regex::new(r"\d+\.\d s").unwrap();
+    let mut lines: Vec<String> = text
+        .lines()
+        .map(|line| times.replace_all(line, "N s").into_owned())
+        .collect();
+    lines.sort();
+    lines
+}
+
+#[test]
+fn keys_open_views_and_lines() {
+    let mut terminal = Terminal::open(duo(4000, ""), 80);
+    terminal.displays("waits for its model");
+    terminal.types("?");
+    terminal.displays("Everywhere");
+    terminal.types(ESCAPE);
+    terminal.displays("1 ann");
+    terminal.types(TAB);
+    terminal.displays(">2 ben");
+    terminal.types(ENTER);
+    terminal.displays("Esc overview");
+    terminal.types("1");
+    terminal.displays(" 1 ann");
+    terminal.types("q");
+    terminal.displays(">1 ann");
+    terminal.types("q");
+    terminal.displays("the run goes on");
+    terminal.types("v");
+    terminal.displays("no vote yet");
+    terminal.types("c");
+    terminal.displays("requests");
+    terminal.types("t");
+    terminal.displays("= model");
+    terminal.types("d");
+    terminal.displays("no delivery yet");
+    terminal.types("f");
+    terminal.displays("there is no winner yet");
+    terminal.types("l");
+    terminal.says("agents: ann, ben");
+    assert!(story(&terminal).contains("agents: ann, ben"));
+    terminal.says("waiting for ann, ben");
+    terminal.says("I think of cats.");
+    terminal.says("done: ");
+    let _project = terminal.ends(0);
+}
+
+#[test]
+fn a_message_to_the_agents_is_written_below_the_views() {
+    let mut terminal = Terminal::open(duo(30_000, ""), 80);
+    terminal.displays("waits for its model");
+    terminal.types("i");
+    terminal.displays("to all, or NAME: text > _");
+    terminal.types("prefer quiet pets\r");
+    terminal.types("2:");
+    terminal.displays("> ben:");
+    terminal.types("and small ones\r");
+    terminal.types("e");
+    terminal.displays("you to ben: and small ones");
+    terminal.types(CTRL_C);
+    terminal.says("ended: ");
+    let story = story(&terminal);
+    assert!(story.contains("you to all: prefer quiet pets"), "{story}");
+    assert!(story.contains("you to ben: and small ones"), "{story}");
+    let _project = terminal.ends(130);
+}
+
+#[test]
+fn another_size_is_drawn_from_the_model() {
+    let mut terminal = Terminal::open(duo(20_000, ""), 80);
+    terminal.displays("2 ben");
+    terminal.resize(120);
+    terminal.wait(
+        || {
+            lines(&terminal)
+                .first()
+                .is_some_and(|line| line.contains("coordinating"))
+        },
+        || "a header of one row".to_owned(),
+    );
+    terminal.resize(62);
+    terminal.wait(
+        || {
+            lines(&terminal)
+                .iter()
+                .any(|line| line.contains("1 ann") && !line.contains("2 ben"))
+        },
+        || "cells in two rows".to_owned(),
+    );
+    assert!(terminal.is_on_alternate_screen());
+    terminal.types(CTRL_C);
+    assert!(story(&terminal).contains("agents: ann, ben"));
+    let _project = terminal.ends(130);
+}
+
+#[test]
+fn signals_give_the_terminal_back() {
+    for signal in ["-INT", "-TERM", "-HUP"] {
+        let terminal = Terminal::open(duo(30_000, ""), 80);
+        let mode = terminal.mode();
+        terminal.displays("waits for its model");
+        assert_ne!(terminal.mode(), mode);
+        terminates(&terminal, signal);
+        terminal.says("ended: ");
+        assert!(story(&terminal).contains("agents: ann, ben"));
+        assert_eq!(terminal.mode(), mode);
+        let _project = terminal.ends(130);
+    }
+}
+
+#[test]
+fn ctrl_z_gives_the_terminal_back_until_the_process_continues() {
+    let mut terminal = Terminal::shell(duo(3000, ""), 80);
+    terminal.types("\"$massgen\" task; echo $?-$((1+1))\r");
+    terminal.displays("waits for its model");
+    terminal.types(CTRL_Z);
+    terminal.says("Stopped");
+    assert!(!terminal.is_on_alternate_screen() && terminal.has_cursor());
+    terminal.types("fg\r");
+    terminal.wait(
+        || terminal.is_on_alternate_screen(),
+        || "the dashboard again".to_owned(),
+    );
+    terminal.displays("2 ben");
+    terminal.says("done: ");
+    assert!(story(&terminal).contains("done: "));
+    terminal.types("exit\r");
+    let _project = terminal.ends(0);
+}
+
+/// Returns a project with two agents of which the first writes a file and needs approval for it.
+fn asking() -> Project {
+    let writes = "
+- calls: [{name: write_file, arguments: {path: a.txt, content: one}}]
+- calls: [{name: new_answer, arguments: {content: done}}]
+- {text: done, repeat: true}
+";
+    let agents = [
+        agent("ann", "cwd: w", writes),
+        agent("ben", "", &answers("dogs", "agent1", 0)),
+    ];
+    let rest = "permissions: {ask: ['write_file(*.txt)'], ask_timeout_seconds: 30}
+orchestrator: {skip_coordination_rounds: true}";
+    on_terminal(Project::new().config(&team(&agents, rest)).args(["task"]))
+}
+
+#[test]
+fn a_call_is_approved_in_place() {
+    for (key, outcome) in [
+        ("o", "may use write_file (once)"),
+        ("n", "the user refuses it"),
+    ] {
+        let mut terminal = Terminal::open(asking(), 80);
+        terminal.displays("ann asks to use write_file:");
+        terminal.displays("write `a.txt` in the workspace");
+        terminal.displays("o once");
+        let written = terminal.written();
+        assert!(written.contains("(1) massgen") && written.contains('\u{7}'));
+        // Other views do not cover it.
+        terminal.types("v");
+        terminal.displays("no vote yet");
+        terminal.displays("o once");
+        sleep(ANSWER_DELAY);
+        terminal.types(key);
+        terminal.says("done: ");
+        assert!(story(&terminal).contains(outcome), "{}", story(&terminal));
+    }
+}
+
+#[test]
+fn what_is_typed_when_a_question_appears_does_not_answer_it() {
+    let mut terminal = Terminal::open(asking(), 80);
+    terminal.says("\u{1b}]0;(1) massgen");
+    terminal.types("oooo");
+    terminal.displays("o once");
+    sleep(ANSWER_DELAY);
+    assert!(terminal.is_on_alternate_screen());
+    terminal.displays("o once");
+    terminal.types("l");
+    // The question is asked again in lines.
+    terminal.says("[o]nce, this [s]ession");
+    assert!(!terminal.is_on_alternate_screen());
+    terminal.types("n\r");
+    terminal.says("the user refuses it");
+    terminal.says("done: ");
+}
+
+/// Returns a project whose first agent changes two distant lines and creates a file.
+fn reviewed() -> Project {
+    let text = |first: &str, last: &str| {
+        let middle = "the same\\n".repeat(18);
+        format!("{first}\\n{middle}{last}\\n")
+    };
+    let changed = text("first new", "last new");
+    let presents = format!(
+        r#"
+- when: {{system: "the final agent"}}
+  calls:
+  - {{name: write_file, arguments: {{path: "{{{{cwd}}}}/long.txt", content: "{changed}"}}}}
+  - {{name: write_file, arguments: {{path: "{{{{cwd}}}}/new.txt", content: "new\n"}}}}
+- when: {{system: "the final agent"}}
+  text: "presented"
+  repeat: true
+- calls: [{{name: new_answer, arguments: {{content: done}}}}]
+- calls: [{{name: vote, arguments: {{agent_id: agent1, reason: good}}}}]
+  repeat: true
+"#
+    );
+    let votes = "
+- calls: [{name: vote, arguments: {agent_id: agent1, reason: good}}]
+  repeat: true
+";
+    let agents = [
+        agent(
+            "ann",
+            "cwd: w\nenforce_read_before_delete: false",
+            &presents,
+        ),
+        agent("ben", "", votes),
+    ];
+    let old = text("first old", "last old").replace("\\n", "\n");
+    on_terminal(Project::new().config(&team(&agents, "delivery: review")))
+        .file("long.txt", old)
+        .args(["--cwd-context", "rw", "Change it"])
+}
+
+#[test]
+fn a_delivery_is_reviewed_by_file_and_hunk() {
+    let mut terminal = Terminal::open(reviewed(), 100);
+    terminal.displays("the delivery waits for your review");
+    terminal.displays("[x] ~ long.txt  +2 -2");
+    terminal.displays("[x] + new.txt  +1 -0");
+    terminal.displays("> [x] @@ -1,4 +1,4 @@");
+    sleep(ANSWER_DELAY);
+    terminal.types("]h");
+    terminal.displays("[~] ~ long.txt");
+    terminal.displays("> [ ] @@");
+    terminal.types("\t ");
+    terminal.displays("[ ] + new.txt");
+    terminal.types("y");
+    terminal.says("done: ");
+    let project = terminal.ends(0);
+    let long = fs::read_to_string(project.path("long.txt")).unwrap();
+    assert!(
+        long.starts_with("first new\n") && long.ends_with("last old\n"),
+        "{long}"
+    );
+    assert!(!project.path("new.txt").exists());
+}
+
+#[test]
+fn a_delivery_is_only_applied_from_its_review() {
+    let mut terminal = Terminal::open(reviewed(), 100);
+    terminal.displays("the delivery waits for your review");
+    sleep(ANSWER_DELAY);
+    terminal.types(ESCAPE);
+    terminal.displays(">1 ann");
+    terminal.types("y");
+    terminal.displays("the delivery waits for your review");
+    terminal.types("dx");
+    terminal.says("done: ");
+    assert!(
+        story(&terminal).contains("not accepted"),
+        "{}",
+        story(&terminal)
+    );
+    let project = terminal.ends(0);
+    let long = fs::read_to_string(project.path("long.txt")).unwrap();
+    assert!(long.starts_with("first old\n"), "{long}");
+}
+
+#[test]
+fn a_model_cannot_speak_to_the_terminal() {
+    let speaks = r#"
+- text: "a\e[2J\e]0;evil\a\e]52;c;aGk=\a\u202etxt\n"
+  calls: [{name: new_answer, arguments: {content: "c\e]0;evil\a"}}]
+- calls: [{name: vote, arguments: {agent_id: agent1, reason: "r\e]0;evil\a\e[?1049l"}}]
+  repeat: true
+"#;
+    let agents = [agent("ann", "", speaks), agent("ben", "", speaks)];
+    let project = Project::new().config(&team(&agents, ""));
+    let terminal = Terminal::open(on_terminal(project.args(["t\u{202e}ask"])), 80);
+    terminal.says("done: ");
+    let written = terminal.written();
+    for evil in ["\u{1b}]0;evil", "\u{1b}]52", "\u{202e}"] {
+        assert!(!written.contains(evil), "{written:?}");
+    }
+    assert_eq!(written.matches(UNCOVERS).count(), 1);
+    let _project = terminal.ends(0);
+}
+
+#[test]
+fn a_record_is_looked_at_until_it_is_closed() {
+    let project = duo(0, "").success().then(["logs", "follow", "--dashboard"]);
+    let mut terminal = Terminal::open(project, 100);
+    terminal.displays("+ ann wins with agent1.1");
+    terminal.displays("ended");
+    terminal.types("v");
+    terminal.displays("agent2 is good");
+    terminal.types("f");
+    terminal.displays("the final answer:");
+    terminal.types("q");
+    terminal.displays("q quit");
+    terminal.types("q");
+    assert_eq!(story(&terminal).matches("done: ").count(), 0);
+    let project = terminal.ends(0);
+    let lines = Terminal::open(project.retyped(["logs", "follow", "--dashboard"]), 100);
+    let mut terminal = lines;
+    terminal.displays("q quit");
+    terminal.types("l");
+    terminal.says("done: ");
+    let project = terminal.ends(0);
+    let piped = project
+        .retyped(["logs", "follow", "--dashboard"])
+        .failure(2);
+    assert!(
+        piped.stderr().contains("needs a terminal"),
+        "{}",
+        piped.stderr()
+    );
+}
+
+#[test]
+fn a_turn_of_a_session_is_shown_on_the_dashboard_and_the_prompt_returns() {
+    let mut terminal = Terminal::open(duo(500, "").retyped::<&str>([]), 80);
+    terminal.shows(&[">"]);
+    terminal.types("Cats or dogs?\r");
+    terminal.wait(
+        || terminal.is_on_alternate_screen(),
+        || "the dashboard".to_owned(),
+    );
+    terminal.says("done: ");
+    terminal.shows(&[">"]);
+    assert!(!terminal.is_on_alternate_screen());
+    terminal.types("And birds?\r");
+    terminal.wait(
+        || terminal.written().matches("\ndone: ").count() == 2,
+        || "a second turn".to_owned(),
+    );
+    terminal.shows(&[">"]);
+    assert_eq!(terminal.written().matches(COVERS).count(), 2);
+    terminal.types("\u{4}");
+    let _project = terminal.ends(0);
+}
