@@ -4,6 +4,7 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -181,6 +182,20 @@ fn a_link_works_once() {
     assert_eq!(with(&server.code), 401);
 }
 
+/// Returns the files below `folder`.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    let below = |path: PathBuf| {
+        if path.is_dir() {
+            files(&path)
+        } else {
+            vec![path]
+        }
+    };
+    paths.flat_map(below).collect()
+}
+
 #[test]
 fn the_page_is_served_with_its_types_and_tags() {
     let server = started(&[]);
@@ -194,6 +209,28 @@ fn the_page_is_served_with_its_types_and_tags() {
     let tag = page.header("etag").unwrap();
     let again = server.send("GET", "/", &[format!("if-none-match: {tag}")], None);
     assert_eq!((again.status, again.body.as_str()), (304, ""));
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src/cli/web/page");
+    let mut count = 0;
+    for file in files(&root) {
+        let name = file.strip_prefix(&root).unwrap().to_str().unwrap();
+        let expected = match name.rsplit_once('.').map(|(_, extension)| extension) {
+            Some("html") => "text/html; charset=utf-8",
+            Some("css") => "text/css; charset=utf-8",
+            Some("js") => "text/javascript; charset=utf-8",
+            Some("svg") => "image/svg+xml",
+            _ => continue,
+        };
+        let reply = server.send("GET", &format!("/page/{name}"), &[], None);
+        assert_eq!(reply.status, 200, "{name}: {reply:?}");
+        assert_eq!(reply.header("content-type"), Some(expected), "{name}");
+        assert_eq!(
+            reply.body,
+            std::fs::read_to_string(&file).unwrap(),
+            "{name}"
+        );
+        count += 1;
+    }
+    assert!(count > 10, "{count} files");
     for target in [
         "/page/",
         "/page/none.js",

@@ -282,6 +282,11 @@ fn answers_are_compared_with_the_project_and_with_each_other() {
     let answer = server.get(&format!("/api/runs/{run}/answers/agent1.1"));
     assert_eq!(answer.json()["content"], "yes", "{answer:?}");
     assert_eq!(
+        answer.json()["markdown"][0]["kind"],
+        "paragraph",
+        "{answer:?}"
+    );
+    assert_eq!(
         server
             .get(&format!("/api/runs/{run}/answers/agent9.1"))
             .status,

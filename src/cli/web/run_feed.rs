@@ -9,9 +9,11 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::cli::web::pending_questions::PendingQuestions;
+use crate::cli::web::reply::TEXT_BYTES_MAX;
 use crate::cli::web::text_pieces::{TextPiece, TextPieces};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
+use crate::markdown;
 use crate::orchestrator::review::UserQuestion;
 use crate::run_view::overview::RunPhase;
 use crate::run_view::{EventPosition, RunView, ViewSection};
@@ -189,7 +191,7 @@ impl RunFeed {
             Some(ChangedSection {
                 seq: state.view.last_change(section)?,
                 name: section.name(),
-                value: state.view.section_json(section)?,
+                value: section_value(&state.view, section)?,
             })
         };
         let changed = state.view.sections_changed_after(cursor.seq);
@@ -249,6 +251,24 @@ impl RunFeed {
     fn lock(&self) -> MutexGuard<'_, FeedState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns a section as the page reads it: the final answer is also parsed as Markdown.
+fn section_value(view: &RunView, section: ViewSection) -> Option<Value> {
+    let mut value = view.section_json(section)?;
+    if let (ViewSection::Delivery, Some(answer), Some(fields)) =
+        (section, &view.delivery().answer, value.as_object_mut())
+    {
+        fields.insert("markdown".to_owned(), markdown_json(answer));
+    }
+    Some(value)
+}
+
+/// Returns the blocks of a text in Markdown, up to the length that replies may have.
+pub(super) fn markdown_json(text: &str) -> Value {
+    let shown = text.get(..text.floor_char_boundary(TEXT_BYTES_MAX));
+    let blocks = markdown::parse(shown.unwrap_or_default());
+    serde_json::to_value(blocks).unwrap_or_default()
 }
 
 impl FeedState {

@@ -1,5 +1,7 @@
 //! The events of a run as its log has them, and its answers.
 
+use std::sync::Arc;
+
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
 use hyper::StatusCode;
@@ -8,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::cli::web::overview::run_blocking;
 use crate::cli::web::reply::{ApiError, ApiResult, JsonReply};
+use crate::cli::web::run_feed::{RunFeed, markdown_json};
 use crate::cli::web::server_state::WebServer;
 use crate::error::Result;
 use crate::world::store::runs::{self, RunDir};
@@ -46,12 +49,17 @@ pub(super) async fn answer(
     Path((id, label)): Path<(String, String)>,
 ) -> ApiResult {
     let run = find_run(&server, id).await?;
-    let feed = server.runs().feed(&run)?;
+    let feed = find_feed(&server, run.clone()).await?;
     feed.wait_until_read().await;
     let found = feed.with_view(|view| {
         let mut answers = view.ballot().answers.iter();
         let found = answers.find(|answer| answer.label.to_string() == label)?;
-        serde_json::to_value(found).ok()
+        let mut value = serde_json::to_value(found).ok()?;
+        let markdown = markdown_json(&found.content);
+        value
+            .as_object_mut()?
+            .insert("markdown".to_owned(), markdown);
+        Some(value)
     });
     let none = || ApiError::not_found(format!("no answer `{label}` in `{}`", run.name()));
     found.map(JsonReply).ok_or_else(none)
@@ -73,6 +81,12 @@ pub(super) async fn find_run(server: &WebServer, id: String) -> ApiResult<RunDir
         }
         None => Err(ApiError::not_found(format!("no run `{id}`"))),
     }
+}
+
+/// Returns the feed of a run.
+pub(super) async fn find_feed(server: &WebServer, run: RunDir) -> ApiResult<Arc<RunFeed>> {
+    let server = server.clone();
+    run_blocking(move || server.runs().feed(&run)).await
 }
 
 fn read_events(run: &RunDir, query: &LogQuery) -> Result<Value> {

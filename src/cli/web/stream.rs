@@ -18,7 +18,7 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use crate::cli::web::reply::{ApiError, ApiResult, outward};
 use crate::cli::web::run_feed::{ChangedSection, FeedCursor, FeedProgress, FeedUpdate, RunFeed};
-use crate::cli::web::run_log::find_run;
+use crate::cli::web::run_log::{find_feed, find_run};
 use crate::cli::web::server_state::WebServer;
 
 /// Header with the id of the last event that a reader has.
@@ -68,7 +68,7 @@ pub(super) async fn stream(
         let message = "too many streams are open";
         ApiError::new(StatusCode::SERVICE_UNAVAILABLE, message)
     })?;
-    let feed = server.runs().feed(&run)?;
+    let feed = find_feed(&server, run).await?;
     let mut queue = VecDeque::new();
     queue.push_back(StreamEvent::default().retry(RETRY));
     let reader = StreamReader {

@@ -63,7 +63,7 @@ export function answersView(stream, route) {
   onKey('j', 'next answer', () => step(1));
   onKey('k', 'previous answer', () => step(-1));
   onKey('h', 'hide or show names', toggle);
-  const name = (/** @type {BallotAnswer} */ answer) => `${answer.label} – ${isAnonymous ? anonymousName(answer.label) : answer.agent}`;
+  const name = (/** @type {BallotAnswer} */ answer) => `${answer.label} - ${isAnonymous ? anonymousName(answer.label) : answer.agent}`;
   const select = (/** @type {string} */ id, /** @type {string | undefined} */ value, withNone = false) => html`<label>${id === 'left' ? 'Left' : 'Right'}
     <select class="input" @change=${choose(id)}>${withNone ? html`<option value="none" ?selected=${!value}>nothing</option>` : nothing}
       ${answers.map((answer) => html`<option value=${answer.label} ?selected=${answer.label === value}>${name(answer)}</option>`)}</select></label>`;

@@ -53,7 +53,7 @@ function matrix(stream) {
   const candidates = [...new Set(answers.map((answer) => answer.agent))];
   const cell = (/** @type {string} */ voter, /** @type {string} */ candidate) => {
     const cast = votes.filter((vote) => vote.voter === voter && vote.candidate === candidate);
-    if (!cast.length) return html`<td class="muted">–</td>`;
+    if (!cast.length) return html`<td class="muted">-</td>`;
     return html`<td>${cast.map((vote) => (vote.is_void ? html`<s>${vote.label}</s> ${chip('void', 'idle')} `
       : html`<span class="vote-mark">${icon('done')} ${vote.label}</span> `))}</td>`;
   };

@@ -24,7 +24,7 @@ export function compareView(stream, route) {
   const loaded = load(key, () => get(runPath(stream.id, 'diff') + query({ answer, against })));
   const choose = (/** @type {string} */ name) => (/** @type {Event} */ event) =>
     replaceParams(route, { [name]: valueOf(event) });
-  const option = (/** @type {string} */ label, /** @type {string} */ chosen) => html`<option value=${label} ?selected=${label === chosen}>${label} – ${answers
+  const option = (/** @type {string} */ label, /** @type {string} */ chosen) => html`<option value=${label} ?selected=${label === chosen}>${label} - ${answers
     .find((one) => one.label === label)?.agent}</option>`;
   return html`<div class="stack wide"><div class="bar"><h2>Diff</h2>
       <label>of <select class="input" @change=${choose('answer')}>${labels.map((label) => option(label, answer))}</select></label>

@@ -2,7 +2,7 @@
 
 /** @param {number | null | undefined} ms */
 export function duration(ms) {
-  if (ms == null) return '–';
+  if (ms == null) return '-';
   if (ms < 1000) return `${Math.round(ms)} ms`;
   if (ms < 10_000) return `${(ms / 1000).toFixed(1)} s`;
   const seconds = Math.floor(ms / 1000);
@@ -23,7 +23,7 @@ export function clock(ms) {
 
 /** @param {number | null | undefined} count */
 export function tokens(count) {
-  if (count == null) return '–';
+  if (count == null) return '-';
   if (count < 1000) return String(count);
   if (count < 100_000) return `${(count / 1000).toFixed(1)}k`;
   if (count < 1_000_000) return `${Math.round(count / 1000)}k`;
@@ -43,7 +43,7 @@ export const counted = (count, noun, plural = `${noun}s`) => `${count} ${count =
 /** @param {string | null | undefined} time */
 export function moment(time) {
   const date = time ? new Date(time) : null;
-  if (!date || Number.isNaN(date.getTime())) return time ?? '–';
+  if (!date || Number.isNaN(date.getTime())) return time ?? '-';
   const today = new Date().toDateString() === date.toDateString();
   /** @type {Intl.DateTimeFormatOptions} */
   const hour = { hour: '2-digit', minute: '2-digit' };

@@ -171,5 +171,5 @@ export function runView(context) {
 export function runTitle({ stream }) {
   const count = pending(stream).length;
   const task = stream.run?.task.split('\n')[0].slice(0, 60) ?? stream.id;
-  return `${count ? `(${count}) ` : ''}${task} – massgen`;
+  return `${count ? `(${count}) ` : ''}${task} - massgen`;
 }

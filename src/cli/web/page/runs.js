@@ -66,7 +66,7 @@ function row(run, mayStart) {
     <td class="num">${moment(run.started)}</td>
     <td class="num">${duration(time(run))}</td>
     <td class="num">${tokens(run.tokens)}</td>
-    <td class="num">${run.cost_usd == null ? html`<span class="muted">–</span>` : money(run.cost_usd)}</td>
+    <td class="num">${run.cost_usd == null ? html`<span class="muted">-</span>` : money(run.cost_usd)}</td>
     <td>${resume}</td></tr>`;
 }
 
