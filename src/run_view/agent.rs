@@ -146,6 +146,11 @@ pub struct Speech {
 }
 
 impl Speech {
+    /// Starts the next reply; the previous one stays until its first piece.
+    fn start_reply(&mut self) {
+        self.kind = None;
+    }
+
     fn push(&mut self, kind: ReplyTextKind, text: &str) {
         let word = match kind {
             ReplyTextKind::Text => "text",
@@ -284,6 +289,7 @@ impl AgentView {
             ModelEvent::ModelRequestStarted { model, .. } => {
                 self.model = Some(Arc::clone(model));
                 self.has_open_request = true;
+                self.speech.start_reply();
                 self.set_activity(AgentActivity::WaitingForModel, at);
             }
             ModelEvent::Text { text, .. } => {

@@ -177,6 +177,20 @@ fn what_an_agent_says_is_kept_up_to_a_limit() {
 }
 
 #[test]
+fn the_speech_of_an_agent_is_that_of_its_last_reply() {
+    let mut view = fold(&[
+        started(&["a"]),
+        requested("a"),
+        text("a", "one"),
+        finished("a"),
+    ]);
+    apply(&mut view, 5, &requested("a"));
+    assert_eq!(view.agents()[0].speech.text, "one");
+    apply(&mut view, 6, &text("a", "two"));
+    assert_eq!(view.agents()[0].speech.text, "two");
+}
+
+#[test]
 fn a_transcript_joins_the_pieces_of_a_reply_and_separates_replies() {
     let view = fold(&[
         started(&["a"]),
