@@ -107,7 +107,7 @@ unprivileged() {
   )
   if [ "${MASSGEN_TEST_LONG:-0}" = 1 ]; then
     chosen=(
-      --skip tidy:: --skip docs:: --skip config::cases_give_the_findings
+      --skip tidy:: --skip docs:: --skip web_page:: --skip config::cases_give_the_findings
       --skip config::every_file_below_configs --skip config::the_reference_is_what
     )
   fi
@@ -155,14 +155,17 @@ need /usr/bin/python3 python3
 need go golang-go
 need git git
 need npm npm
+need chromium chromium
 need /usr/bin/pip3 python3-pip
 export MASSGEN_TEST_SERVERS=${MASSGEN_TEST_SERVERS:-/var/tmp/massgen-test-servers}
 servers
+npm ci --silent --no-audit --no-fund --prefix tests/web
 need_component rustfmt rustfmt
 need_component cargo-clippy clippy
 
 check "format" cargo fmt --check
 check "lints" cargo clippy --all-targets --locked -- -D warnings
+check "vendored library" node tests/web/vendor.mjs
 check "documentation" env RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --locked
 count "tests" tests
 # The same rules as in tests/it/encodings.rs, for longer and led by coverage. This builds everything

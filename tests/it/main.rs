@@ -139,6 +139,7 @@ mod undo;
 mod unread_files;
 mod web;
 mod web_data;
+mod web_page;
 mod web_runs;
 mod web_server;
 mod web_streams;

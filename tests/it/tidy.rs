@@ -372,10 +372,10 @@ fn no_text_holds_a_long_dash() {
         while let Some(folder) = folders.pop() {
             let entries = fs::read_dir(&folder).unwrap();
             for path in entries.map(|entry| entry.unwrap().path()) {
-                if path.is_dir() {
-                    folders.push(path);
-                } else {
+                if path.is_file() {
                     files.push(path);
+                } else if !path.ends_with("node_modules") {
+                    folders.push(path);
                 }
             }
         }

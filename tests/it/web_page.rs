@@ -1,0 +1,82 @@
+//! The page of `massgen web` in a real browser, and the modules of it that need none.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::project::Project;
+use crate::source_tree::repository;
+use crate::web_server::WebServer;
+
+/// The configs of the server, in `tests/web/project`.
+const CONFIGS: [&str; 5] = ["watch", "review", "ask", "hostile", "slow"];
+
+/// Returns the directory of the tests that run in Node.
+///
+/// # Panics
+/// Their packages are not installed.
+fn page_tests() -> PathBuf {
+    let directory = repository().join("tests/web");
+    assert!(
+        directory.join("node_modules").is_dir(),
+        "the packages of `tests/web` are not installed: run `npm ci --prefix tests/web`"
+    );
+    directory
+}
+
+/// Runs Node with `words` in `tests/web`, and returns what it printed.
+#[track_caller]
+fn run_node(words: &[&str]) -> String {
+    let mut node = Command::new("node");
+    let output = node.args(words).current_dir(page_tests()).output().unwrap();
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{printed}{errors}");
+    printed
+}
+
+fn copy_tree(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy_tree(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+#[test]
+fn people_watch_review_and_start_runs_in_a_browser() {
+    let project = Project::new();
+    let directory = project.path(".");
+    copy_tree(&page_tests().join("project"), &directory);
+    let configs: Vec<String> = CONFIGS
+        .iter()
+        .flat_map(|name| ["--config".to_owned(), format!("{name}.yaml")])
+        .collect();
+    let words: Vec<&str> = configs.iter().map(String::as_str).collect();
+    let server = WebServer::start_without_session(project, &words);
+    let link = format!("http://127.0.0.1:{}/#k={}", server.port, server.code);
+    let printed = run_node(&["page.mjs", &link, directory.to_str().unwrap()]);
+    assert!(
+        printed.contains("page tests: 11 passed; 0 failed"),
+        "{printed}"
+    );
+}
+
+#[test]
+fn the_modules_of_the_page_that_need_no_browser_do_what_they_say() {
+    let printed = run_node(&["--test"]);
+    assert!(
+        printed.contains("fail 0") && !printed.contains("pass 0"),
+        "{printed}"
+    );
+}
+
+#[test]
+fn the_types_of_the_page_agree_with_each_other() {
+    run_node(&["types.mjs"]);
+}
