@@ -10,7 +10,7 @@ import { chromium } from 'playwright-core';
 const here = dirname(fileURLToPath(import.meta.url));
 const axe = readFileSync(join(here, 'node_modules/axe-core/axe.min.js'), 'utf8');
 /** Time for what a run does, in milliseconds. */
-export const RUN_MS = 20_000;
+export const RUN_MS = 60_000;
 /** Lets a case cut the streams of a page, as a network does: `cutStreams()`. */
 function makeStreamsBreakable() {
   const { fetch } = window;
