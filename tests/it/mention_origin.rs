@@ -193,7 +193,7 @@ fn what_is_typed_during_a_turn_is_asked_about() {
     let mut terminal = session(project().config(&config));
     terminal.types("Wait\r");
     terminal.says("agents: a");
-    terminal.types("fix @README.md:w\r");
+    terminal.types("fix @README.md:w");
     terminal.types(CTRL_C);
     terminal.says("ended: ");
     holds(&terminal, "> fix @README.md:w");

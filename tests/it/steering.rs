@@ -647,6 +647,8 @@ const READS: &str = r#"
 - when: {last: "</task>"}
   delay_ms: 300
   calls: [{name: write_file, arguments: {path: "notes.txt", content: "x"}}]
+- when: {last: "there is no answer to vote for yet"}
+  calls: [{name: new_answer, arguments: {content: "a with Windows"}}]
 - calls: [{name: vote, arguments: {agent_id: agent1, reason: "good"}}]
   repeat: true
 "#;
@@ -659,6 +661,8 @@ const VOTES: &str = r#"
 - when: {last: "think again"}
   delay_ms: 200
   calls: [{name: vote, arguments: {agent_id: agent1, reason: "still good"}}]
+- when: {last: "there is no answer to vote for yet"}
+  calls: [{name: new_answer, arguments: {content: "b"}}]
 - calls: [{name: vote, arguments: {agent_id: agent1, reason: "good"}}]
   repeat: true
 "#;
