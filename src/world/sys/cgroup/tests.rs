@@ -73,8 +73,11 @@ fn id(child: &Child) -> Pid {
     Pid::from_child(child)
 }
 
-/// A program that fills 64 MiB and then prints its status.
-const FILLER: &str = "head -c 67108864 /dev/zero | tail | tr -d '\\0'; echo ${PIPESTATUS[1]}";
+/// A program that fills 64 MiB and then prints its status. It is the first that the kernel kills
+/// when memory runs out, before the shell that reports it.
+const FILLER: &str = "head -c 67108864 /dev/zero \
+    | { echo 1000 > /proc/$BASHPID/oom_score_adj; exec tail; } \
+    | tr -d '\\0'; echo ${PIPESTATUS[1]}";
 
 #[test]
 fn memory_is_limited_for_all_processes_together() {
