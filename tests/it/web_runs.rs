@@ -141,6 +141,47 @@ fn a_run_is_started_watched_reviewed_by_hunk_and_undone() {
 }
 
 #[test]
+fn after_an_undo_only_what_is_taken_is_applied() {
+    let server = started("delivery: review\n");
+    let run = server.start_run(&json!({"task": "change a", "team": "team.yaml"}));
+    let mut page = server.stream(&run, None);
+    page.question("delivery");
+    let diff = || server.get(&format!("/api/runs/{run}/diff")).json();
+    // Returns the decision about `out/a.txt` that takes one of its hunks, as the page shows it.
+    let hunk = |index: usize| {
+        let shown = diff();
+        let files = shown["files"].as_array().unwrap();
+        let mut named = files.iter().filter(|file| file["path"] == "out/a.txt");
+        let file = named.next().unwrap_or_else(|| panic!("{shown}"));
+        let digest = &file["hunks"][index]["digest"];
+        json!({"path": "out/a.txt", "take": true, "hunks": [{"index": index, "digest": digest}]})
+    };
+    let deliver = |files: Value| {
+        let target = format!("/api/runs/{run}/delivery");
+        server.post(&target, &json!({ "files": files }))
+    };
+    let made = |take: bool| json!({"path": "out/made.txt", "take": take});
+    assert_eq!(deliver(json!([hunk(1), made(false)])).status, 200);
+    page.read_to_end();
+    let undone = server.post(&format!("/api/runs/{run}/undo"), &json!({}));
+    assert_eq!(undone.status, 200, "{undone:?}");
+    assert_eq!(read(&server, "out/a.txt").as_deref(), Some(BEFORE));
+    // The undone file counts as changed since the run began, so its hunks cannot be taken; those
+    // that were delivered before are not applied in their place, and nothing else is.
+    for files in [json!([hunk(0)]), json!([hunk(0), made(true)])] {
+        refused(&deliver(files), 409, "no change that can be taken");
+        assert_eq!(read(&server, "out/a.txt").as_deref(), Some(BEFORE));
+        assert_eq!(read(&server, "out/made.txt"), None);
+    }
+    assert_eq!(deliver(json!([made(true)])).status, 200);
+    assert_eq!(read(&server, "out/made.txt").as_deref(), Some("made\n"));
+    let whole = deliver(json!([{"path": "out/a.txt", "take": true}]));
+    assert_eq!(whole.json()["rows"][0]["outcome"], "restored", "{whole:?}");
+    let partly = BEFORE.replacen("12", "twelve", 1);
+    assert_eq!(read(&server, "out/a.txt"), Some(partly));
+}
+
+#[test]
 fn a_task_opens_for_writing_only_what_the_person_has_agreed_to() {
     let server = started("");
     let open = server.project.path("open").display().to_string();

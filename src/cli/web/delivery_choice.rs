@@ -27,6 +27,13 @@ pub(super) struct FileDecision {
     hunks: Option<Vec<HunkDecision>>,
 }
 
+impl FileDecision {
+    /// Returns whether the file is taken without a choice of hunks.
+    pub(super) fn takes_whole_file(&self) -> bool {
+        self.take && self.hunks.is_none()
+    }
+}
+
 /// A hunk that is taken.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

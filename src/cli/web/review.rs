@@ -354,7 +354,7 @@ fn apply_kept(run: &RunDir, request: &DeliveryRequest, host: &Host) -> ApiResult
         }
         return applied;
     }
-    if let Some(rows) = reapply(run, &paths, host)? {
+    if let Some(rows) = reapply(run, request, &paths, host)? {
         return Ok(json!({"answered": true, "rows": rows}));
     }
     let delivery = open_newest(run, host)?;
@@ -386,22 +386,31 @@ fn change_row(change: &FileChange, here: &AbsPath) -> Option<DeliveryRow> {
     Some(DeliveryRow::new(path, change_outcome(&change.kind)?))
 }
 
-/// Applies again what was reverted of the chosen files, if anything was.
-fn reapply(run: &RunDir, paths: &[AbsPath], host: &Host) -> ApiResult<Option<Vec<Value>>> {
+/// Applies again the files that are taken, if each was reverted and is taken as a whole: applying again
+/// knows no hunks. Any other request is a new choice among the changes.
+fn reapply(
+    run: &RunDir,
+    request: &DeliveryRequest,
+    paths: &[AbsPath],
+    host: &Host,
+) -> ApiResult<Option<Vec<Value>>> {
+    let mut taken = request.files.iter().filter(|file| file.take);
+    if paths.is_empty() || !taken.all(FileDecision::takes_whole_file) {
+        return Ok(None);
+    }
     let Some(mut delivered) = AppliedDelivery::open(open_newest(run, host)?)? else {
         return Ok(None);
     };
-    let is_back = |path: &AbsPath| {
+    let is_reverted = |path: &AbsPath| {
         let mut names = delivered.names();
         names.any(|(known, _, now)| known == *path && now == DeliveredState::TakenBack)
     };
-    let back: Vec<AbsPath> = paths.iter().filter(|path| is_back(path)).cloned().collect();
-    if back.is_empty() {
+    if !paths.iter().all(is_reverted) {
         return Ok(None);
     }
-    refuse_outside(&delivered.roots(), &host.cwd, &back)?;
+    refuse_outside(&delivered.roots(), &host.cwd, paths)?;
     let direction = UndoDirection::Again;
-    let rows = delivered.move_steps(direction, &back, ChangedFilePolicy::Kept)?;
+    let rows = delivered.move_steps(direction, paths, ChangedFilePolicy::Kept)?;
     Ok(Some(rows.iter().map(|row| undo_row(row, host)).collect()))
 }
 
