@@ -17,9 +17,9 @@ use crate::error::Result;
 use crate::event::{Event, RunEvent};
 use crate::host::Host;
 use crate::spending::limits::BudgetLimits;
-use crate::world::io::clock::{LocalDateTime, Stopwatch};
+use crate::world::io::clock::Stopwatch;
 use crate::world::io::event_sink::{EventSink as _, sleep_until_due};
-use crate::world::store::event_log::{LogEntry, LogReadError};
+use crate::world::store::event_log::{LogClock, LogEntry, LogReadError};
 use crate::world::store::runs::RunDir;
 use crate::world::store::tail::LogTail;
 
@@ -56,14 +56,14 @@ async fn follow_lines(tail: LogTail, host: &Host) -> Result<()> {
         limits: BudgetLimits::default(),
     };
     let mut terminal = RunTerminal::with_dashboard(&mut output, settings, DashboardSource::Record);
-    let mut clock = RecordClock::default();
+    let mut clock = RecordClock::start();
     let mut is_over = false;
     loop {
         tokio::select! {
             line = lines.recv(), if !is_over => match line {
                 Some(Ok(entry)) => {
                     let Some(event) = entry.event() else { continue };
-                    terminal.on_event(&event, clock.elapsed_at(entry.at().as_ref()))?;
+                    terminal.on_event(&event, clock.elapsed_at(&entry))?;
                     is_over = matches!(event, Event::Run(RunEvent::RunEnded { .. }));
                 }
                 Some(Err(fault)) => terminal.show_note(&fault.to_string()),
@@ -83,7 +83,11 @@ async fn follow_lines(tail: LogTail, host: &Host) -> Result<()> {
                 return Ok(());
             }
         }
-        let now = if is_over { clock.last } else { clock.now() };
+        let now = if is_over {
+            clock.log.last()
+        } else {
+            clock.now()
+        };
         terminal.on_due(now)?;
         if is_over && !terminal.has_dashboard() {
             return Ok(());
@@ -102,34 +106,24 @@ fn send_lines(tail: LogTail, sender: &mpsc::Sender<LogLine>) {
 /// The time of a recorded run: that of its last event, and since that was read.
 #[derive(Debug)]
 struct RecordClock {
-    began: Option<LocalDateTime>,
-    last: Duration,
+    log: LogClock,
     since_last: Stopwatch,
 }
 
-impl Default for RecordClock {
-    fn default() -> Self {
+impl RecordClock {
+    fn start() -> Self {
         Self {
-            began: None,
-            last: Duration::ZERO,
+            log: LogClock::default(),
             since_last: Stopwatch::start(),
         }
     }
-}
 
-impl RecordClock {
-    fn elapsed_at(&mut self, at: Option<&LocalDateTime>) -> Duration {
-        if self.began.is_none() {
-            self.began = at.cloned();
-        }
-        if let (Some(at), Some(began)) = (at, &self.began) {
-            self.last = at.since(began);
-        }
+    fn elapsed_at(&mut self, entry: &LogEntry) -> Duration {
         self.since_last = Stopwatch::start();
-        self.last
+        self.log.elapsed_at(entry)
     }
 
     fn now(&self) -> Duration {
-        self.last.saturating_add(self.since_last.elapsed())
+        self.log.last().saturating_add(self.since_last.elapsed())
     }
 }

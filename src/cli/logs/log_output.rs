@@ -1,17 +1,14 @@
 //! Prints a run from its event log, with the same renderer as a live run. Everything goes to
 //! standard output, including reports of damage: it is what was asked for.
 
-use std::time::Duration;
-
 use crate::cli::logs::dashboard_follow::INTERRUPTED;
 use crate::cli::output::{CliOutput, ReportFormat};
 use crate::cli::render::RunRenderer;
 use crate::error::Result;
 use crate::event::{Event, RunEvent};
 use crate::host::Host;
-use crate::world::io::clock::LocalDateTime;
 use crate::world::io::event_sink::EventSink as _;
-use crate::world::store::event_log::{LogEntry, LogReadError};
+use crate::world::store::event_log::{LogClock, LogEntry, LogReadError};
 use crate::world::store::runs::RunDir;
 use crate::world::store::tail::LogTail;
 
@@ -68,27 +65,20 @@ fn is_end(entry: &LogEntry) -> bool {
 }
 
 fn print_text(lines: impl Iterator<Item = LogLine>, output: &mut CliOutput<'_>) -> Result<bool> {
-    let mut began: Option<LocalDateTime> = None;
+    let mut clock = LogClock::default();
     let mut render = RunRenderer::new(output);
     for line in lines {
-        let (at, event) = match line {
-            Ok(entry) => (entry.at(), entry.event()),
+        let entry = match line {
+            Ok(entry) => entry,
             Err(fault) => {
                 render.show_note(&fault.to_string());
                 continue;
             }
         };
-        let Some(event) = event else {
+        let Some(event) = entry.event() else {
             continue;
         };
-        if began.is_none() {
-            began.clone_from(&at);
-        }
-        let elapsed = match (&at, &began) {
-            (Some(at), Some(began)) => at.since(began),
-            _ => Duration::ZERO,
-        };
-        render.on_event(&event, elapsed)?;
+        render.on_event(&event, clock.elapsed_at(&entry))?;
         if matches!(event, Event::Run(RunEvent::RunEnded { .. })) || render.is_closed() {
             return Ok(true);
         }

@@ -17,8 +17,8 @@ use crate::markdown;
 use crate::orchestrator::review::UserQuestion;
 use crate::run_view::overview::RunPhase;
 use crate::run_view::{EventPosition, RunView, ViewSection};
-use crate::world::io::clock::{LocalDateTime, milliseconds};
-use crate::world::store::event_log::LogEntry;
+use crate::world::io::clock::milliseconds;
+use crate::world::store::event_log::{LogClock, LogEntry};
 use crate::world::store::runs::RunDir;
 use crate::world::store::tail::LogTail;
 
@@ -37,7 +37,7 @@ struct FeedState {
     view: RunView,
     /// The number of the last line that was folded.
     seq: u64,
-    began: Option<LocalDateTime>,
+    clock: LogClock,
     progress: FeedProgress,
     pieces: TextPieces,
     questions: PendingQuestions,
@@ -274,18 +274,11 @@ pub(super) fn markdown_json(text: &str) -> Value {
 impl FeedState {
     fn apply(&mut self, entry: &LogEntry) {
         self.seq = entry.seq;
-        let at = entry.at();
-        if self.began.is_none() {
-            self.began.clone_from(&at);
-        }
-        let elapsed = match (&at, &self.began) {
-            (Some(at), Some(began)) => milliseconds(at.since(began)),
-            _ => 0,
-        };
+        let elapsed_ms = milliseconds(self.clock.elapsed_at(entry));
         if let Some(event) = entry.event() {
             let position = EventPosition {
                 seq: entry.seq,
-                elapsed_ms: elapsed,
+                elapsed_ms,
             };
             self.view.apply(&event, position);
         }

@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 use std::io::{BufRead, Read};
+use std::time::Duration;
 
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
@@ -136,6 +137,33 @@ pub struct LogEntry {
     pub json: String,
     time: String,
     follows_a_gap: bool,
+}
+
+/// The time of the lines of a log since the first one.
+#[derive(Debug, Default)]
+pub struct LogClock {
+    began: Option<LocalDateTime>,
+    last: Duration,
+}
+
+impl LogClock {
+    /// Returns how long after the first line `entry` was written; for a line whose time cannot be
+    /// read, the time of the line before it.
+    pub fn elapsed_at(&mut self, entry: &LogEntry) -> Duration {
+        let at = entry.at();
+        if self.began.is_none() {
+            self.began.clone_from(&at);
+        }
+        if let (Some(at), Some(began)) = (&at, &self.began) {
+            self.last = at.since(began);
+        }
+        self.last
+    }
+
+    /// Returns the time of the last line.
+    pub fn last(&self) -> Duration {
+        self.last
+    }
 }
 
 /// The fields that every line has.
