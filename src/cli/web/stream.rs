@@ -130,19 +130,19 @@ impl StreamReader {
     fn enqueue(&mut self, update: FeedUpdate) {
         let mut sections = update.sections.into_iter().peekable();
         while let Some(ChangedSection { seq, name, value }) = sections.next() {
-            let mut event = self.section(&name, &value);
+            let mut event = self.section(&name, value);
             if sections.peek().is_none_or(|next| next.seq > seq) {
                 event = event.id(seq.to_string());
             }
             self.queue.push_back(event);
         }
         if let Some(questions) = update.questions {
-            let event = self.section("questions", &questions);
+            let event = self.section("questions", questions);
             self.queue.push_back(event);
         }
         for piece in update.pieces {
             let event = StreamEvent::default().event("text");
-            let event = self.with_data(event, &json!(piece));
+            let event = self.with_data(event, json!(piece));
             self.queue.push_back(event);
         }
         if update.progress == FeedProgress::Ended {
@@ -153,17 +153,19 @@ impl StreamReader {
                 "interrupted"
             };
             let event = StreamEvent::default().event("end");
-            let event = self.with_data(event, &json!({"state": state}));
+            let event = self.with_data(event, json!({"state": state}));
             self.queue.push_back(event);
         }
     }
 
-    fn section(&self, section: &str, value: &Value) -> StreamEvent {
+    fn section(&self, section: &str, value: Value) -> StreamEvent {
         let event = StreamEvent::default().event("section");
-        self.with_data(event, &json!({"section": section, "value": value}))
+        let fields = [("section", section.into()), ("value", value)];
+        let fields = fields.map(|(name, value)| (name.to_owned(), value));
+        self.with_data(event, Value::Object(fields.into_iter().collect()))
     }
 
-    fn with_data(&self, event: StreamEvent, data: &Value) -> StreamEvent {
-        event.data(outward(self.server.redactor(), data.clone()).to_string())
+    fn with_data(&self, event: StreamEvent, data: Value) -> StreamEvent {
+        event.data(outward(self.server.redactor(), data).to_string())
     }
 }
