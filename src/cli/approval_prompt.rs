@@ -3,8 +3,7 @@
 
 use serde_json::Value;
 
-use crate::cli::deliveries::diff_text::pieces;
-use crate::cli::output::{CliOutput, StyledRow, TextStyle};
+use crate::cli::output::{CliOutput, StyledRow, TextStyle, row_pieces};
 use crate::event::ApprovalAnswer;
 use crate::id::AgentId;
 use crate::path::AbsPath;
@@ -35,7 +34,7 @@ pub(crate) fn ask_approval(
     next: &mut dyn FnMut() -> Option<String>,
 ) -> Option<ApprovalAnswer> {
     for line in request_lines(agent, question) {
-        output.line(&pieces(&line));
+        output.line(&row_pieces(&line));
     }
     let offered = match always {
         Some(file) => format!(
@@ -165,7 +164,7 @@ mod tests {
         let mut shown = Vec::new();
         let mut output = CliOutput::with_writers(std::io::sink(), &mut shown);
         for line in &lines {
-            output.line(&pieces(line));
+            output.line(&row_pieces(line));
         }
         drop(output);
         String::from_utf8(shown).unwrap()

@@ -4,68 +4,40 @@
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
-use crate::cli::output::{StyledPiece, TextStyle};
-use crate::cli::terminal_text::strip_control_sequences;
+use crate::cli::output::{StyledRow, TextStyle};
+use crate::cli::terminal_text::clean_text;
 use crate::markdown::{ColumnAlignment, MarkdownBlock, MarkdownCell, MarkdownItem, MarkdownSpan};
 
 /// Minimum width that is used, in columns, however narrow the terminal is.
 const WIDTH_MIN: usize = 20;
-/// Number of columns that a tab stands for.
-const TAB_COLUMNS: usize = 4;
 /// What is between two columns of a table.
 const COLUMN_GAP: &str = "  ";
 
-/// A line of text in pieces with styles.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct StyledLine {
-    pieces: Vec<LinePiece>,
+/// Appends text of a style to a row.
+fn push(row: &mut StyledRow, style: TextStyle, text: &str) {
+    if text.is_empty() {
+        return;
+    }
+    match row.last_mut() {
+        Some((last, before)) if *last == style => before.push_str(text),
+        Some(_) | None => row.push((style, text.to_owned())),
+    }
 }
 
-/// A piece of a line, without control characters.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct LinePiece {
-    style: TextStyle,
-    text: String,
+fn width_of(row: &StyledRow) -> usize {
+    row.iter().map(|(_, text)| text.width()).sum()
 }
 
-impl StyledLine {
-    /// Returns the pieces as the output takes them.
-    pub(crate) fn to_output(&self) -> Vec<StyledPiece<'_>> {
-        let pieces = self.pieces.iter();
-        pieces
-            .map(|piece| (piece.style, piece.text.as_str()))
-            .collect()
-    }
-
-    fn push(&mut self, style: TextStyle, text: &str) {
-        if text.is_empty() {
-            return;
-        }
-        if let Some(last) = self.pieces.last_mut().filter(|last| last.style == style) {
-            last.text.push_str(text);
-        } else {
-            self.pieces.push(LinePiece {
-                style,
-                text: text.to_owned(),
-            });
-        }
-    }
-
-    fn width(&self) -> usize {
-        self.pieces.iter().map(|piece| piece.text.width()).sum()
-    }
-
-    fn trim_end(&mut self) {
-        if let Some(last) = self.pieces.last_mut() {
-            let kept = last.text.trim_end().len();
-            last.text.truncate(kept);
-        }
+fn trim_end(row: &mut StyledRow) {
+    if let Some((_, last)) = row.last_mut() {
+        let kept = last.trim_end().len();
+        last.truncate(kept);
     }
 }
 
 /// Renders `blocks` as lines of at most `width` columns, except for code. Blocks are separated by an
 /// empty line.
-pub(crate) fn markdown_lines(blocks: &[MarkdownBlock], width: usize) -> Vec<StyledLine> {
+pub(crate) fn markdown_lines(blocks: &[MarkdownBlock], width: usize) -> Vec<StyledRow> {
     let mut lines = LineWriter {
         lines: Vec::new(),
         margins: Vec::new(),
@@ -92,7 +64,7 @@ struct LeftMargin {
 }
 
 struct LineWriter {
-    lines: Vec<StyledLine>,
+    lines: Vec<StyledRow>,
     margins: Vec<LeftMargin>,
     width: usize,
 }
@@ -101,7 +73,7 @@ impl LineWriter {
     fn write_blocks(&mut self, blocks: &[MarkdownBlock], spacing: BlockSpacing) {
         for (index, block) in blocks.iter().enumerate() {
             if index > 0 && spacing == BlockSpacing::Loose {
-                self.write_line(StyledLine::default());
+                self.write_line(StyledRow::new());
             }
             self.write_block(block);
         }
@@ -134,8 +106,8 @@ impl LineWriter {
                 self.margins.pop();
             }
             MarkdownBlock::Rule => {
-                let mut line = StyledLine::default();
-                line.push(TextStyle::Faint, "---");
+                let mut line = StyledRow::new();
+                push(&mut line, TextStyle::Faint, "---");
                 self.write_line(line);
             }
         }
@@ -164,7 +136,7 @@ impl LineWriter {
                 first: Some(marker),
             });
             if item.blocks.is_empty() {
-                self.write_line(StyledLine::default());
+                self.write_line(StyledRow::new());
             }
             self.write_blocks(&item.blocks, spacing);
             self.margins.pop();
@@ -173,9 +145,9 @@ impl LineWriter {
 
     fn write_code(&mut self, code: &str) {
         for text in code.lines() {
-            let mut line = StyledLine::default();
-            line.push(TextStyle::Plain, "    ");
-            line.push(TextStyle::Code, &clean(text));
+            let mut line = StyledRow::new();
+            push(&mut line, TextStyle::Plain, "    ");
+            push(&mut line, TextStyle::Code, &clean_text(text));
             self.write_line(line);
         }
     }
@@ -194,16 +166,16 @@ impl LineWriter {
         self.width.saturating_sub(margins.sum()).max(WIDTH_MIN)
     }
 
-    fn write_line(&mut self, line: StyledLine) {
-        let mut whole = StyledLine::default();
+    fn write_line(&mut self, line: StyledRow) {
+        let mut whole = StyledRow::new();
         for margin in &mut self.margins {
             let text = margin.first.take().unwrap_or_else(|| margin.rest.clone());
-            whole.push(TextStyle::Faint, &text);
+            push(&mut whole, TextStyle::Faint, &text);
         }
-        for piece in line.pieces {
-            whole.push(piece.style, &piece.text);
+        for (style, text) in line {
+            push(&mut whole, style, &text);
         }
-        whole.trim_end();
+        trim_end(&mut whole);
         self.lines.push(whole);
     }
 
@@ -213,70 +185,74 @@ impl LineWriter {
         head: &[MarkdownCell],
         rows: &[Vec<MarkdownCell>],
     ) {
-        let cells = |row: &[MarkdownCell], style| -> Vec<StyledLine> {
+        let cells = |row: &[MarkdownCell], style| -> Vec<StyledRow> {
             row.iter().map(|cell| cell_line(cell, style)).collect()
         };
         let head = cells(head, TextStyle::Strong);
-        let rows: Vec<Vec<StyledLine>> = rows
+        let rows: Vec<Vec<StyledRow>> = rows
             .iter()
             .map(|row| cells(row, TextStyle::Plain))
             .collect();
-        let width_of = |column: usize| {
+        let column_width = |column: usize| {
             let all = std::iter::once(&head).chain(&rows);
-            let widths = all.filter_map(|row| row.get(column).map(StyledLine::width));
+            let widths = all.filter_map(|row| row.get(column).map(width_of));
             widths.max().unwrap_or(0)
         };
-        let widths: Vec<usize> = (0..head.len()).map(width_of).collect();
+        let widths: Vec<usize> = (0..head.len()).map(column_width).collect();
         let gaps = widths.len().saturating_sub(1) * COLUMN_GAP.len();
         if widths.iter().sum::<usize>().saturating_add(gaps) > self.room() {
             self.write_records(&head, &rows);
             return;
         }
         self.write_row(&head, &widths, alignments);
-        let mut rule = StyledLine::default();
+        let mut rule = StyledRow::new();
         let dashes: Vec<String> = widths.iter().map(|width| "-".repeat(*width)).collect();
-        rule.push(TextStyle::Faint, &dashes.join(COLUMN_GAP));
+        push(&mut rule, TextStyle::Faint, &dashes.join(COLUMN_GAP));
         self.write_line(rule);
         for row in &rows {
             self.write_row(row, &widths, alignments);
         }
     }
 
-    fn write_row(&mut self, row: &[StyledLine], widths: &[usize], alignments: &[ColumnAlignment]) {
-        let mut line = StyledLine::default();
+    fn write_row(&mut self, row: &[StyledRow], widths: &[usize], alignments: &[ColumnAlignment]) {
+        let mut line = StyledRow::new();
         for (column, (cell, width)) in row.iter().zip(widths).enumerate() {
             if column > 0 {
-                line.push(TextStyle::Plain, COLUMN_GAP);
+                push(&mut line, TextStyle::Plain, COLUMN_GAP);
             }
-            let room = width.saturating_sub(cell.width());
+            let room = width.saturating_sub(width_of(cell));
             let before = match alignments.get(column) {
                 Some(ColumnAlignment::Right) => room,
                 Some(ColumnAlignment::Center) => room / 2,
                 Some(ColumnAlignment::Left) | None => 0,
             };
-            line.push(TextStyle::Plain, &" ".repeat(before));
-            for piece in &cell.pieces {
-                line.push(piece.style, &piece.text);
+            push(&mut line, TextStyle::Plain, &" ".repeat(before));
+            for (style, text) in cell {
+                push(&mut line, *style, text);
             }
-            line.push(TextStyle::Plain, &" ".repeat(room.saturating_sub(before)));
+            push(
+                &mut line,
+                TextStyle::Plain,
+                &" ".repeat(room.saturating_sub(before)),
+            );
         }
         self.write_line(line);
     }
 
     /// Writes each row of a table as lines `head: cell`.
-    fn write_records(&mut self, head: &[StyledLine], rows: &[Vec<StyledLine>]) {
+    fn write_records(&mut self, head: &[StyledRow], rows: &[Vec<StyledRow>]) {
         for (index, row) in rows.iter().enumerate() {
             if index > 0 {
-                self.write_line(StyledLine::default());
+                self.write_line(StyledRow::new());
             }
             for (name, cell) in head.iter().zip(row) {
                 let mut words = WordWrapper::new(self.room());
-                for piece in &name.pieces {
-                    words.add_text(&piece.text, piece.style);
+                for (style, text) in name {
+                    words.add_text(text, *style);
                 }
                 words.add_text(": ", TextStyle::Plain);
-                for piece in &cell.pieces {
-                    words.add_text(&piece.text, piece.style);
+                for (style, text) in cell {
+                    words.add_text(text, *style);
                 }
                 for line in words.finish() {
                     self.write_line(line);
@@ -287,22 +263,17 @@ impl LineWriter {
 }
 
 /// Returns the text of a cell as one line.
-fn cell_line(cell: &MarkdownCell, style: TextStyle) -> StyledLine {
+fn cell_line(cell: &MarkdownCell, style: TextStyle) -> StyledRow {
     let mut words = WordWrapper::new(usize::MAX);
     words.add_spans(&cell.spans, style);
     words.finish().into_iter().next().unwrap_or_default()
 }
 
-/// Removes what a terminal would obey, and replaces tabs.
-fn clean(text: &str) -> String {
-    strip_control_sequences(text).replace('\t', &" ".repeat(TAB_COLUMNS))
-}
-
 /// Wraps text at spaces. A word that is longer than a line is broken between characters.
 struct WordWrapper {
     room: usize,
-    lines: Vec<StyledLine>,
-    line: StyledLine,
+    lines: Vec<StyledRow>,
+    line: StyledRow,
     width: usize,
 }
 
@@ -311,7 +282,7 @@ impl WordWrapper {
         Self {
             room,
             lines: Vec::new(),
-            line: StyledLine::default(),
+            line: StyledRow::new(),
             width: 0,
         }
     }
@@ -343,7 +314,7 @@ impl WordWrapper {
     }
 
     fn add_text(&mut self, text: &str, style: TextStyle) {
-        let text = clean(text).replace('\n', " ");
+        let text = clean_text(text).replace('\n', " ");
         for word in text.split_inclusive(' ') {
             let width = word.trim_end().width();
             if self.width > 0 && self.width.saturating_add(width) > self.room {
@@ -368,17 +339,17 @@ impl WordWrapper {
 
     fn push(&mut self, text: &str, style: TextStyle) {
         self.width = self.width.saturating_add(text.width());
-        self.line.push(style, text);
+        push(&mut self.line, style, text);
     }
 
     fn break_line(&mut self) {
         let mut line = std::mem::take(&mut self.line);
-        line.trim_end();
+        trim_end(&mut line);
         self.lines.push(line);
         self.width = 0;
     }
 
-    fn finish(mut self) -> Vec<StyledLine> {
+    fn finish(mut self) -> Vec<StyledRow> {
         if self.width > 0 || self.lines.is_empty() {
             self.break_line();
         }
@@ -394,10 +365,10 @@ mod tests {
     /// Returns the lines, with `*` around each piece that is not plain.
     fn shown(text: &str, width: usize) -> String {
         let lines = markdown_lines(&parse(text), width);
-        let line = |line: &StyledLine| {
-            let pieces = line.to_output().into_iter().map(|(style, text)| {
-                if style == TextStyle::Plain {
-                    text.to_owned()
+        let line = |line: &StyledRow| {
+            let pieces = line.iter().map(|(style, text)| {
+                if *style == TextStyle::Plain {
+                    text.clone()
                 } else {
                     format!("*{text}*")
                 }
@@ -470,8 +441,8 @@ mod tests {
         let text =
             "a\u{1b}]0;t\u{7}b\u{202e}c\n\n```\n\u{1b}[2Jx\n```\n| \u{1b}[1m |\n|---|\n| \u{9b}m |";
         let lines = markdown_lines(&parse(text), 80);
-        let pieces = lines.iter().flat_map(StyledLine::to_output);
-        let all: String = pieces.map(|(_, text)| text).collect();
+        let pieces = lines.iter().flatten();
+        let all: String = pieces.map(|(_, text)| text.as_str()).collect();
         assert!(!all.chars().any(char::is_control), "{all:?}");
         assert!(all.contains("ab\\u{202e}c"), "{all:?}");
     }

@@ -98,6 +98,13 @@ pub(crate) type StyledPiece<'t> = (TextStyle, &'t str);
 /// A line in pieces with their styles.
 pub(crate) type StyledRow = Vec<(TextStyle, String)>;
 
+/// Converts `row` to the pieces that the output expects.
+pub(crate) fn row_pieces(row: &StyledRow) -> Vec<StyledPiece<'_>> {
+    row.iter()
+        .map(|(style, text)| (*style, text.as_str()))
+        .collect()
+}
+
 /// A stream whose reader may close it.
 struct OutputStream<'w> {
     writer: Box<dyn Write + Send + 'w>,

@@ -36,6 +36,20 @@ pub(crate) fn strip_control_sequences(text: &str) -> Cow<'_, str> {
     Cow::Owned(escape_text(&out).into_owned())
 }
 
+/// What a tab becomes where columns are counted.
+const TAB: &str = "    ";
+
+/// Returns `text` without control sequences, with visible hidden characters and without tabs, so
+/// that its width can be counted. Line breaks stay.
+pub(crate) fn clean_text(text: &str) -> Cow<'_, str> {
+    let clean = strip_control_sequences(text);
+    if clean.contains('\t') {
+        Cow::Owned(clean.replace('\t', TAB))
+    } else {
+        clean
+    }
+}
+
 fn is_control(c: char) -> bool {
     c.is_control() && !matches!(c, '\n' | '\t')
 }

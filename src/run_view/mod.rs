@@ -91,6 +91,8 @@ pub struct RunView {
     pipeline: PipelineStages,
     usage: UsageTotals,
     timeline: Timeline,
+    /// The number of the last event.
+    seq: u64,
     /// The number of the event that changed each section last.
     changed: BTreeMap<ViewSection, u64>,
 }
@@ -106,10 +108,17 @@ struct UsageRow<'v> {
 }
 
 impl RunView {
+    /// Folds the next event of a run that is not read from a log, `elapsed_ms` after its start.
+    pub fn apply_next(&mut self, event: &Event, elapsed_ms: u64) {
+        let seq = self.seq.saturating_add(1);
+        self.apply(event, EventPosition { seq, elapsed_ms });
+    }
+
     /// Folds one event into the view.
     pub fn apply(&mut self, event: &Event, at: EventPosition) {
+        self.seq = at.seq;
         self.run.elapsed_ms = at.elapsed_ms;
-        event.add_to_totals(&mut self.usage);
+        self.apply_usage(event, at);
         match event {
             Event::Run(event) => self.apply_run_event(event, at),
             Event::Model(_) => {}
@@ -342,6 +351,22 @@ impl RunView {
         }
     }
 
+    /// Adds what the event reports as used.
+    fn apply_usage(&mut self, event: &Event, at: EventPosition) {
+        event.add_to_totals(&mut self.usage);
+        self.run.tool_calls = self.usage.tool_calls();
+        let Event::Model(ModelEvent::ModelRequestFinished { agent, .. }) = event else {
+            return;
+        };
+        self.run.usage = self.usage.run();
+        let usage = self.usage.agent(agent);
+        if let Some(view) = self.agents.iter_mut().find(|view| view.id == *agent) {
+            view.usage = usage;
+        }
+        self.mark_changed(ViewSection::Usage, at);
+        self.mark_changed(ViewSection::Run, at);
+    }
+
     /// Folds the event into the agent that it is about, and into those whose votes it voids.
     fn apply_to_agents(&mut self, event: &Event, at: EventPosition) {
         let voided = ballot::voided_voters(event);
@@ -349,25 +374,18 @@ impl RunView {
             let Some(agent) = self.agents.get_mut(index) else {
                 return;
             };
-            let is_subject = event.agent() == Some(&agent.id);
+            let (is_subject, is_voided) =
+                (event.agent() == Some(&agent.id), voided.contains(&agent.id));
             if is_subject {
                 agent.apply(event, at);
-                agent.usage = self.usage.agent(&agent.id);
             }
-            let is_voided = voided.contains(&agent.id);
             if is_voided {
                 agent.vote = None;
             }
             if is_subject || is_voided {
                 self.mark_changed(ViewSection::Agent(index), at);
-                if let Event::Model(ModelEvent::ModelRequestFinished { .. }) = event {
-                    self.mark_changed(ViewSection::Usage, at);
-                    self.mark_changed(ViewSection::Run, at);
-                }
             }
         }
-        self.run.usage = self.usage.run();
-        self.run.tool_calls = self.usage.tool_calls();
     }
 }
 

@@ -1,32 +1,16 @@
 //! Text on its way into cells: control sequences and hidden characters are gone, lines are wrapped by
 //! the width of their graphemes, and no wide character is cut in half. Pure.
 
-use std::borrow::Cow;
-
 use unicode_segmentation::UnicodeSegmentation as _;
 use unicode_width::UnicodeWidthStr as _;
 
 use crate::cli::output::{StyledRow, TextStyle};
-use crate::cli::terminal_text::strip_control_sequences;
-
-/// What a tab becomes.
-const TAB: &str = "    ";
-
-/// Returns `text` without control sequences, with visible hidden characters and without tabs. Line
-/// breaks stay.
-pub(super) fn clean(text: &str) -> Cow<'_, str> {
-    let clean = strip_control_sequences(text);
-    if clean.contains('\t') {
-        Cow::Owned(clean.replace('\t', TAB))
-    } else {
-        clean
-    }
-}
+use crate::cli::terminal_text::clean_text;
 
 /// Returns `text` as one clean line.
 pub(super) fn clean_line(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
-    clean(&words.join(" ")).into_owned()
+    clean_text(&words.join(" ")).into_owned()
 }
 
 /// Returns the number of columns that `text` takes.
@@ -81,7 +65,7 @@ pub(super) fn wrapped_lines(
     width: u16,
 ) -> Vec<StyledRow> {
     let indented = u16::try_from(columns(indent)).unwrap_or(u16::MAX);
-    let rows = wrap(clean(text).trim_end(), width.saturating_sub(indented));
+    let rows = wrap(clean_text(text).trim_end(), width.saturating_sub(indented));
     let line = |row: String| vec![(TextStyle::Plain, indent.to_owned()), (style, row)];
     rows.into_iter().map(line).collect()
 }
@@ -181,8 +165,8 @@ mod tests {
 
     #[test]
     fn what_a_terminal_would_obey_becomes_no_cell() {
-        assert_eq!(clean("a\u{1b}]0;t\u{7}b\tc\r"), "ab    c");
-        assert_eq!(clean("user\u{202e}x"), "user\\u{202e}x");
+        assert_eq!(clean_text("a\u{1b}]0;t\u{7}b\tc\r"), "ab    c");
+        assert_eq!(clean_text("user\u{202e}x"), "user\\u{202e}x");
         assert_eq!(clean_line("a\n\n b"), "a b");
     }
 

@@ -17,12 +17,12 @@ use crate::cli::dashboard::screen::{FrameSignals, TerminalScreen, area_of};
 use crate::cli::dashboard::story::RunStory;
 use crate::cli::dashboard::view_state::{OpenView, ViewState};
 use crate::cli::output::CliOutput;
-use crate::event::Event;
+use crate::event::{Event, RunEvent};
 use crate::orchestrator::review::UserQuestion;
+use crate::run_view::RunView;
 use crate::run_view::overview::RunPhase;
-use crate::run_view::{EventPosition, RunView};
 use crate::world::diagnostics::probe::terminal::{TerminalSize, terminal_size};
-use crate::world::io::clock::Stopwatch;
+use crate::world::io::clock::{Stopwatch, milliseconds};
 
 mod theme;
 mod cell_text;
@@ -95,8 +95,6 @@ pub(crate) struct Dashboard {
     questions: Vec<QuestionPanel>,
     screen: TerminalScreen,
     input: DashboardInputs,
-    /// The number of events so far.
-    events: u64,
     /// The time of the run at the last event or tick, and since then.
     elapsed: Duration,
     since_elapsed: Stopwatch,
@@ -133,7 +131,6 @@ impl Dashboard {
                 events: Some(EventStream::new()),
                 continued: signal(SignalKind::from_raw(SIGCONT)).ok(),
             },
-            events: 0,
             elapsed: Duration::ZERO,
             since_elapsed: Stopwatch::start(),
             since_frame: None,
@@ -149,12 +146,7 @@ impl Dashboard {
 
     /// Folds an event that happened `elapsed` after the start into the run.
     pub(crate) fn on_event(&mut self, event: &Event, elapsed: Duration) {
-        self.events = self.events.saturating_add(1);
-        let at = EventPosition {
-            seq: self.events,
-            elapsed_ms: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
-        };
-        self.run.apply(event, at);
+        self.run.apply_next(event, milliseconds(elapsed));
         self.story.push(event, elapsed);
         self.set_elapsed(elapsed);
         let last = self.run.agents().len().saturating_sub(1);
@@ -165,7 +157,7 @@ impl Dashboard {
     /// Shows a message that is not an event as a warning of the run.
     pub(crate) fn on_note(&mut self, message: &str) {
         let message = message.to_owned();
-        let event = Event::Run(crate::event::RunEvent::Warning { message });
+        let event = Event::Run(RunEvent::Warning { message });
         self.on_event(&event, self.elapsed);
     }
 
@@ -284,7 +276,7 @@ impl Dashboard {
             | RunPhase::Presenting
             | RunPhase::Delivering => self.elapsed.saturating_add(self.since_elapsed.elapsed()),
         };
-        u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
+        milliseconds(now)
     }
 
     fn set_elapsed(&mut self, elapsed: Duration) {
@@ -346,7 +338,7 @@ impl Dashboard {
             state: &self.state,
             questions: &self.questions,
             limits: self.settings.limits,
-            now_ms: u64::try_from(self.elapsed.as_millis()).unwrap_or(u64::MAX),
+            now_ms: milliseconds(self.elapsed),
             is_record: self.source == DashboardSource::Record,
         }
     }

@@ -5,7 +5,7 @@ use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::Rect;
 
 use crate::cli::dashboard::canvas::Canvas;
-use crate::cli::dashboard::cell_text::{clean, clean_line, columns, format_clock, format_count};
+use crate::cli::dashboard::cell_text::{clean_line, columns, format_clock, format_count};
 use crate::cli::dashboard::key_lines::key_line;
 use crate::cli::dashboard::question::{QuestionPanel, more_questions};
 use crate::cli::dashboard::story::RunStory;
@@ -15,6 +15,7 @@ use crate::cli::dashboard::views::{
     agent, answers, ballot, changes, cost, help, log, overview, timeline, votes,
 };
 use crate::cli::output::{StyledRow, TextStyle};
+use crate::cli::terminal_text::clean_text;
 use crate::run_view::RunView;
 use crate::run_view::overview::RunPhase;
 use crate::run_view::pipeline::StageProgress;
@@ -296,7 +297,7 @@ impl Scene<'_> {
 fn marked(line: &StyledRow) -> StyledRow {
     let mut marked = vec![(TextStyle::Warn, " ! ".to_owned())];
     for (style, text) in line {
-        marked.push((*style, clean(text).into_owned()));
+        marked.push((*style, clean_text(text).into_owned()));
     }
     marked
 }

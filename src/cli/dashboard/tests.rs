@@ -63,10 +63,10 @@ impl Case {
 
     fn draw(&self) -> Buffer {
         let (mut run, mut story) = (RunView::default(), RunStory::default());
-        for (seq, event) in (1..).zip(&self.events) {
+        for (number, event) in (1..).zip(&self.events) {
             let event: Event = serde_json::from_value(event.clone()).unwrap();
-            let elapsed_ms = seq * STEP_MS;
-            run.apply(&event, EventPosition { seq, elapsed_ms });
+            let elapsed_ms = number * STEP_MS;
+            run.apply_next(&event, elapsed_ms);
             story.push(&event, Duration::from_millis(elapsed_ms));
         }
         let scene = Scene {

@@ -1,13 +1,13 @@
 //! Implements `massgen diff`.
 
 use crate::cli::args::DiffArguments;
-use crate::cli::deliveries::diff_text::{lines, pieces, stat, stat_line, stat_summary};
+use crate::cli::deliveries::diff_text::{lines, stat, stat_line, stat_summary};
 use crate::cli::deliveries::pipeline;
 use crate::cli::deliveries::{
     deliveries_directory, display_path, find_delivery, is_selected, require_known_path,
     resolve_paths,
 };
-use crate::cli::output::CliOutput;
+use crate::cli::output::{CliOutput, row_pieces};
 use crate::error::{ExitStatus, Result};
 use crate::host::{Host, StreamTarget};
 use crate::path::AbsPath;
@@ -125,11 +125,11 @@ fn write(
         let name = display_path(&difference.path, &host.cwd);
         if asked.stat {
             let counts = stat(&difference);
-            output.result_line(&pieces(&stat_line(&name, &counts)))?;
+            output.result_line(&row_pieces(&stat_line(&name, &counts)))?;
             stats.push(counts);
         } else {
             for line in lines(&difference, &name) {
-                output.result_line(&pieces(&line))?;
+                output.result_line(&row_pieces(&line))?;
             }
         }
         if output.is_closed() {

@@ -1,6 +1,6 @@
 //! Formats changes: as a unified diff like that of `git`, and as a list with counts.
 
-use crate::cli::output::{StyledPiece, StyledRow, TextStyle};
+use crate::cli::output::{StyledRow, TextStyle};
 use crate::delivery::hunks::{DiffHunk, LineSide, hunks};
 use crate::text::{count_noun, escape_line};
 use crate::world::delivery::contents::{DeliveryDifference, DiffSide};
@@ -110,13 +110,6 @@ pub(crate) fn stat_line(name: &str, stat: &DiffStat) -> StyledRow {
         ]),
     }
     line
-}
-
-/// Converts `line` to the pieces that the output expects.
-pub(crate) fn pieces(line: &StyledRow) -> Vec<StyledPiece<'_>> {
-    line.iter()
-        .map(|(style, text)| (*style, text.as_str()))
-        .collect()
 }
 
 fn strong(text: String) -> StyledRow {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::deliveries::diff_text::{hunk_lines, lines, pieces, stat, stat_line, stat_summary};
-use crate::cli::output::{CliOutput, StyledRow, TextStyle};
+use crate::cli::deliveries::diff_text::{hunk_lines, lines, stat, stat_line, stat_summary};
+use crate::cli::output::{CliOutput, StyledRow, TextStyle, row_pieces};
 use crate::delivery::choice::DeliveryChoice;
 use crate::delivery::hunks::{DiffHunk, hunks};
 use crate::delivery::plan::{
@@ -305,7 +305,7 @@ fn ask_by_hunk(
 /// Prints lines of styled pieces to the progress stream.
 fn show(output: &mut CliOutput<'_>, lines: &[StyledRow]) {
     for line in lines {
-        output.line(&pieces(line));
+        output.line(&row_pieces(line));
     }
 }
 

@@ -26,8 +26,6 @@ const SHOWN_MAX: usize = 8;
 const LISTED_MAX: usize = 100;
 /// Terminal lines that are reserved for the edited line and what is below the choices.
 const LINES_LEFT: usize = 4;
-/// Assumed width of a terminal of unknown width, in columns.
-const COLUMNS_DEFAULT: u16 = 80;
 /// Timeout of a key press for the first choices: less than a frame of the screen.
 const FIRST_PATIENCE: Duration = Duration::from_millis(14);
 /// Timeout of Tab for a list.
@@ -149,7 +147,7 @@ impl LineEditorHelper {
                 let Some(chosen) = shared.lock().replace_choices(generation, &all) else {
                     return;
                 };
-                let drawn = pad_to_lines(&draw(&all, chosen, terminal_columns()), lines);
+                let drawn = pad_to_lines(&draw(&all, chosen, terminal::terminal_columns()), lines);
                 if found.set(drawn).is_ok()
                     && let Some(redraw) = redraw
                         .lock()
@@ -183,7 +181,7 @@ impl Hinter for LineEditorHelper {
         let room = rows.saturating_sub(LINES_LEFT).clamp(1, SHOWN_MAX);
         let found = self.choices(line, cursor, room, FIRST_PATIENCE);
         let (choices, chosen) = state.open(line, cursor, found)?;
-        let drawn = draw(choices, chosen, terminal_columns());
+        let drawn = draw(choices, chosen, terminal::terminal_columns());
         if choices.extent == SearchExtent::Whole {
             return Some(ChoiceHint::new(&drawn));
         }
@@ -203,10 +201,6 @@ fn pad_to_lines(drawn: &str, lines: usize) -> String {
     let begun = drawn.matches('\n').count();
     let missing = "\n".repeat(lines.saturating_sub(begun));
     format!("{drawn}{missing}")
-}
-
-fn terminal_columns() -> usize {
-    usize::from(terminal::terminal_size().map_or(COLUMNS_DEFAULT, |size| size.columns))
 }
 
 impl Completer for LineEditorHelper {

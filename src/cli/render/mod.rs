@@ -7,8 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::cli::line_buffer::LineBuffer;
-use crate::cli::markdown_lines::StyledLine;
-use crate::cli::output::{CliOutput, StyledPiece, TextStyle};
+use crate::cli::output::{CliOutput, StyledPiece, StyledRow, TextStyle, row_pieces};
 use crate::cli::render::event_lines::{delivery_outcome, event_line, format_duration, usage_text};
 use crate::cli::render::presentation::{MarkdownMode, Presentation, answer_lines};
 use crate::error::{ExitStatus, Result};
@@ -17,10 +16,10 @@ use crate::event::{
     RunEvent, ToolEvent,
 };
 use crate::id::{AgentId, AnswerLabel};
-use crate::run_view::{EventPosition, RunView};
+use crate::run_view::RunView;
 use crate::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel};
 use crate::text::{count_noun, escape_name, join_with_commas, single_line};
-use crate::world::io::clock::Stopwatch;
+use crate::world::io::clock::{Stopwatch, milliseconds};
 use crate::world::io::event_sink::EventSink;
 
 pub(crate) mod event_lines;
@@ -45,8 +44,6 @@ const WAITING_CHARS_MAX: usize = 78;
 pub(crate) struct RunRenderer<'o, 'w> {
     output: &'o mut CliOutput<'w>,
     view: RunView,
-    /// The number of events so far.
-    events: u64,
     speech: BTreeMap<AgentId, AgentReplyBuffer>,
     /// What the final agent says, if it is shown as the final answer.
     presentation: Option<Presentation>,
@@ -81,7 +78,6 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
         Self {
             output,
             view: RunView::default(),
-            events: 0,
             speech: BTreeMap::new(),
             presentation: None,
             activity: DisplayActivity::Quiet,
@@ -201,10 +197,10 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
         presentation.filter(|presentation| presentation.agent == *agent)
     }
 
-    fn show_presented_lines(&mut self, lines: &[StyledLine]) {
+    fn show_presented_lines(&mut self, lines: &[StyledRow]) {
         for line in lines {
             self.activity = DisplayActivity::Shown;
-            self.output.line(&line.to_output());
+            self.output.line(&row_pieces(line));
         }
     }
 
@@ -489,7 +485,7 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
         if self.output.renders_markdown() {
             let lines = answer_lines(content);
             let mut lines = lines.iter();
-            return lines.try_for_each(|line| self.output.result_line(&line.to_output()));
+            return lines.try_for_each(|line| self.output.result_line(&row_pieces(line)));
         }
         let newline = if content.ends_with('\n') { "" } else { "\n" };
         self.output.result(&format!("{content}{newline}"))
@@ -545,12 +541,7 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
 
 impl EventSink for RunRenderer<'_, '_> {
     fn on_event(&mut self, event: &Event, elapsed: Duration) -> Result<()> {
-        self.events = self.events.saturating_add(1);
-        let at = EventPosition {
-            seq: self.events,
-            elapsed_ms: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
-        };
-        self.view.apply(event, at);
+        self.view.apply_next(event, milliseconds(elapsed));
         self.show_event_line(event);
         match event {
             Event::Run(event) => self.on_run_event(event, elapsed),

@@ -1,14 +1,17 @@
 //! What the final agent says while it presents, if it is shown on the terminal where the answer
 //! belongs: its Markdown is rendered block by block as it arrives, so that the answer is shown once.
 
-use crate::cli::markdown_lines::{StyledLine, markdown_lines};
+use crate::cli::markdown_lines::markdown_lines;
+use crate::cli::output::StyledRow;
 use crate::id::AgentId;
 use crate::markdown::{MarkdownBlock, parse, parse_complete};
+use crate::world::diagnostics::probe::terminal::terminal_columns;
 
 /// Maximum width of rendered text, in columns; longer lines are hard to read.
 const COLUMNS_MAX: usize = 100;
-/// Width if that of the terminal is not known, in columns.
-const COLUMNS_DEFAULT: usize = 80;
+/// Part of the length of an unfinished block by which it grows before it is parsed again, so that the
+/// whole work grows with the length of the text and not with its square.
+const GROWTH_PART: usize = 8;
 
 /// Whether Markdown is rendered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +33,8 @@ pub(super) struct Presentation {
     text: String,
     /// The length of the beginning of the text that was rendered, in bytes.
     rendered: usize,
+    /// The length of the text at which it is parsed next, in bytes.
+    parsed_next: usize,
 }
 
 impl Presentation {
@@ -40,6 +45,7 @@ impl Presentation {
             mode,
             text: String::new(),
             rendered: 0,
+            parsed_next: 0,
         }
     }
 
@@ -47,20 +53,25 @@ impl Presentation {
     pub(super) fn start_reply(&mut self) {
         self.text.clear();
         self.rendered = 0;
+        self.parsed_next = 0;
     }
 
     /// Adds a piece, and returns the lines of the blocks that it completes.
-    pub(super) fn push(&mut self, piece: &str) -> Vec<StyledLine> {
+    pub(super) fn push(&mut self, piece: &str) -> Vec<StyledRow> {
         self.text.push_str(piece);
-        if self.mode == MarkdownMode::Source || !piece.contains('\n') {
+        let is_due = piece.contains('\n') && self.text.len() >= self.parsed_next;
+        if self.mode == MarkdownMode::Source || !is_due {
             return Vec::new();
         }
         let (blocks, length) = parse_complete(self.unrendered());
-        self.render(&blocks, length)
+        let lines = self.render(&blocks, length);
+        let growth = self.unrendered().len() / GROWTH_PART;
+        self.parsed_next = self.text.len().saturating_add(growth);
+        lines
     }
 
     /// Returns the lines of the blocks that were not rendered yet.
-    pub(super) fn finish(&mut self) -> Vec<StyledLine> {
+    pub(super) fn finish(&mut self) -> Vec<StyledRow> {
         if self.mode == MarkdownMode::Source {
             return Vec::new();
         }
@@ -78,27 +89,25 @@ impl Presentation {
     }
 
     /// Renders `blocks`, which are the next `length` bytes of the text.
-    fn render(&mut self, blocks: &[MarkdownBlock], length: usize) -> Vec<StyledLine> {
+    fn render(&mut self, blocks: &[MarkdownBlock], length: usize) -> Vec<StyledRow> {
         let is_continued = self.rendered > 0;
         self.rendered = self.rendered.saturating_add(length);
         let mut lines = markdown_lines(blocks, columns());
         if is_continued && !lines.is_empty() {
-            lines.insert(0, StyledLine::default());
+            lines.insert(0, StyledRow::new());
         }
         lines
     }
 }
 
 /// Renders a whole answer.
-pub(super) fn answer_lines(answer: &str) -> Vec<StyledLine> {
+pub(super) fn answer_lines(answer: &str) -> Vec<StyledRow> {
     markdown_lines(&parse(answer), columns())
 }
 
 /// Returns the width of rendered text on this terminal.
 fn columns() -> usize {
-    let size = crate::world::diagnostics::probe::terminal::terminal_size();
-    size.map_or(COLUMNS_DEFAULT, |size| usize::from(size.columns))
-        .min(COLUMNS_MAX)
+    terminal_columns().min(COLUMNS_MAX)
 }
 
 #[cfg(test)]
@@ -108,10 +117,10 @@ mod tests {
     #[test]
     fn blocks_are_rendered_when_they_are_complete_and_once() {
         let mut said = Presentation::new(AgentId::parse("a").unwrap(), MarkdownMode::Rendered);
-        let shown = |lines: Vec<StyledLine>| -> Vec<String> {
-            let text = |line: &StyledLine| {
-                let pieces = line.to_output().into_iter();
-                pieces.map(|(_, text)| text).collect::<String>()
+        let shown = |lines: Vec<StyledRow>| -> Vec<String> {
+            let text = |line: &StyledRow| {
+                let pieces = line.iter().map(|(_, text)| text.as_str());
+                pieces.collect::<String>()
             };
             lines.iter().map(text).collect()
         };
@@ -132,5 +141,22 @@ mod tests {
         let mut said = Presentation::new(AgentId::parse("a").unwrap(), MarkdownMode::Source);
         assert!(said.push("# One\n\nTwo\n").is_empty() && said.finish().is_empty());
         assert!(said.is_answer("# One\n\nTwo"));
+    }
+
+    #[test]
+    fn the_work_grows_with_the_length_of_a_block_and_not_with_its_square() {
+        let mut said = Presentation::new(AgentId::parse("a").unwrap(), MarkdownMode::Rendered);
+        assert!(said.push("```\n").is_empty());
+        let mut parsed_bytes = 0_usize;
+        for _ in 0..20_000 {
+            let before = said.parsed_next;
+            assert!(said.push("a line of the code\n").is_empty());
+            if said.parsed_next != before {
+                parsed_bytes += said.text.len();
+            }
+        }
+        assert!(parsed_bytes < 20 * said.text.len(), "{parsed_bytes}");
+        assert_eq!(said.push("```\n\nafter\n").len(), 0);
+        assert_eq!(said.finish().len(), 20_002);
     }
 }

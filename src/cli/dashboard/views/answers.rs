@@ -7,7 +7,7 @@ use crate::cli::dashboard::scene::Scene;
 use crate::cli::dashboard::views::agent_lines::checks_text;
 use crate::cli::dashboard::views::ballot::votes_text;
 use crate::cli::dashboard::views::{draw_from_top, split_columns};
-use crate::cli::markdown_lines::{StyledLine, markdown_lines};
+use crate::cli::markdown_lines::markdown_lines;
 use crate::cli::output::{StyledRow, TextStyle};
 use crate::markdown::parse;
 use crate::run_view::ballot::BallotAnswer;
@@ -64,7 +64,7 @@ pub(in crate::cli::dashboard) fn draw(
         let end = content.floor_char_boundary(ANSWER_BYTES_MAX);
         let content = content.get(..end).unwrap_or_default();
         let rows = markdown_lines(&parse(content), usize::from(inside.width));
-        lines.extend(rows.iter().map(row_of));
+        lines.extend(rows);
         let room = draw_from_top(canvas, inside, &lines, scene.state.scroll);
         scroll_max = scroll_max.max(room);
     }
@@ -87,12 +87,4 @@ fn facts(scene: &Scene<'_>, answer: &BallotAnswer) -> StyledRow {
         line.push((TextStyle::Faint, format!("  seen by {seen}")));
     }
     line
-}
-
-/// Returns a line of rendered Markdown as a row.
-fn row_of(line: &StyledLine) -> StyledRow {
-    let pieces = line.to_output().into_iter();
-    pieces
-        .map(|(style, text)| (style, text.to_owned()))
-        .collect()
 }

@@ -11,6 +11,7 @@ use crate::cli::render::event_lines::event_line;
 use crate::event::{CoordinationEvent, Event, PipelineEvent, RunEvent};
 use crate::id::AgentId;
 use crate::text::join_with_commas;
+use crate::world::io::clock::milliseconds;
 
 /// Draws the log.
 pub(in crate::cli::dashboard) fn draw(
@@ -42,8 +43,8 @@ pub(in crate::cli::dashboard) fn draw(
 }
 
 fn log_line(scene: &Scene<'_>, entry: &StoryEvent) -> Option<StyledRow> {
-    let elapsed_ms = u64::try_from(entry.elapsed.as_millis()).unwrap_or(u64::MAX);
-    let time = (TextStyle::Faint, format!(" {} ", format_clock(elapsed_ms)));
+    let time = format_clock(milliseconds(entry.elapsed));
+    let time = (TextStyle::Faint, format!(" {time} "));
     if let (Some(agent), Some((style, verb, rest))) =
         (entry.event.agent(), event_line(&entry.event))
     {

@@ -4,15 +4,14 @@
 use ratatui_core::layout::Rect;
 
 use crate::cli::dashboard::canvas::Canvas;
-use crate::cli::dashboard::cell_text::{
-    clean, clean_line, columns, fit, format_count, text_end, wrap,
-};
+use crate::cli::dashboard::cell_text::{clean_line, columns, fit, format_count, text_end, wrap};
 use crate::cli::dashboard::scene::Scene;
 use crate::cli::dashboard::views::agent_lines::{
     agent_state, call_line, checks_text, current_answer, state_line,
 };
 use crate::cli::dashboard::views::{split_columns, split_rows};
 use crate::cli::output::{StyledRow, TextStyle};
+use crate::cli::terminal_text::clean_text;
 use crate::run_view::agent::AgentView;
 
 /// Minimum width of a cell.
@@ -118,7 +117,7 @@ fn speech_lines(agent: &AgentView, rows: u16, width: u16) -> Vec<StyledRow> {
     } else {
         TextStyle::Plain
     };
-    let end = clean(text_end(&agent.speech.text, rows, width));
+    let end = clean_text(text_end(&agent.speech.text, rows, width));
     let mut shown = wrap(end.trim_end(), width);
     shown.retain(|row| !row.is_empty());
     let first = shown.len().saturating_sub(usize::from(rows));

@@ -11,6 +11,14 @@ pub struct TerminalSize {
     pub rows: u16,
 }
 
+/// Width of a terminal that does not say how wide it is, in characters.
+const COLUMNS_DEFAULT: u16 = 80;
+
+/// Returns the width of the terminal that standard error is connected to, in characters.
+pub fn terminal_columns() -> usize {
+    usize::from(terminal_size().map_or(COLUMNS_DEFAULT, |size| size.columns))
+}
+
 /// Returns the size of the terminal that standard error is connected to; `None` if it is not a
 /// terminal, or one that does not know its size.
 pub fn terminal_size() -> Option<TerminalSize> {
