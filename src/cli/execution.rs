@@ -248,11 +248,9 @@ pub(crate) fn user_interaction(
     reader: &OutputMode<'_>,
     output: &mut CliOutput<'_>,
 ) -> Result<UserInteraction> {
-    let may_ask = match reader {
-        OutputMode::Streams => person == UserPresence::Present && !arguments.automation,
-        OutputMode::Page(_) => true,
-        OutputMode::Script(_) | OutputMode::Agents(_) => false,
-    };
+    let reads_streams = matches!(reader, OutputMode::Streams);
+    let is_at_terminal = person == UserPresence::Present && reads_streams && !arguments.automation;
+    let may_ask = is_at_terminal || matches!(reader, OutputMode::Page(_));
     let only_asks = matches!(reader, OutputMode::Agents(_));
     let (reviewer, questions) = reviewer_channel();
     let channel = match &arguments.approval_socket {
@@ -271,7 +269,7 @@ pub(crate) fn user_interaction(
         approval_channel: channel,
         reviewer: is_reviewed.then_some(reviewer),
         questions,
-        takes_typed_messages: may_ask,
+        takes_typed_messages: is_at_terminal,
     })
 }
 

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::project::Project;
 use crate::scripted_team::{FINAL, agent, answers, team};
+use crate::terminal::Terminal;
 use crate::web_server::{Reply, WebServer};
 
 /// Lines of the file that the team changes in two places.
@@ -404,6 +405,36 @@ fn of_two_clients_that_answer_only_one_is_heard() {
     let applied = one.post(&target, &choice);
     assert!(applied.body.contains("created"), "{applied:?}");
     assert_eq!(read(&one, "out/made.txt").as_deref(), Some("made\n"));
+}
+
+#[test]
+fn what_is_typed_at_the_server_is_no_message_to_the_agents_of_the_page() {
+    const TYPED: usize = 12;
+    let slow = answers("yes", "agent1", 1500);
+    let config = team(&[agent("ann", "", &slow)], "");
+    let words = ["web", "--no-browser", "--config", "team.yaml"];
+    let project = Project::new().file("team.yaml", config).args(words);
+    let mut terminal = Terminal::open(project, 160);
+    let links = |terminal: &Terminal| -> Vec<String> {
+        let written = terminal.written();
+        let shown = written.lines().map(str::trim);
+        let shown = shown.filter(|line| line.starts_with("http://") && line.contains("/#k="));
+        shown.map(str::to_owned).collect()
+    };
+    terminal.wait(|| !links(&terminal).is_empty(), || "a link".to_owned());
+    let server = WebServer::at_terminal(&links(&terminal)[0]);
+    let run = server.start_run(&json!({"task": "x"}));
+    let mut page = server.stream(&run, None);
+    page.read_until(|sections| sections.contains_key("agents/0"));
+    for number in 1..=TYPED {
+        terminal.types("hello\r");
+        let expected = || format!("{number} more links");
+        terminal.wait(|| links(&terminal).len() == number + 1, expected);
+    }
+    page.read_to_end();
+    let log = server.get(&format!("/api/runs/{run}/log?limit=1000"));
+    assert!(log.body.contains("run_ended"), "{log:?}");
+    assert!(!log.body.contains("user_message"), "{log:?}");
 }
 
 #[test]

@@ -19,7 +19,8 @@ const READ_TIME_MAX: Duration = Duration::from_mins(1);
 /// A server that is listening, and stops with the test.
 pub(crate) struct WebServer {
     pub(crate) project: Project,
-    child: Child,
+    /// Its process; `None` if a terminal started it.
+    child: Option<Child>,
     /// Its port.
     pub(crate) port: u16,
     /// The code of the link that it printed.
@@ -30,8 +31,10 @@ pub(crate) struct WebServer {
 
 impl Drop for WebServer {
     fn drop(&mut self) {
-        self.child.kill().unwrap_or_default();
-        drop(self.child.wait());
+        if let Some(child) = &mut self.child {
+            child.kill().unwrap_or_default();
+            drop(child.wait());
+        }
     }
 }
 
@@ -62,7 +65,26 @@ impl Reply {
 impl WebServer {
     /// Starts a server in `project` and exchanges the code of its link.
     pub(crate) fn start(project: Project, words: &[&str]) -> Self {
-        let mut server = Self::start_without_session(project, words);
+        Self::start_without_session(project, words).with_session()
+    }
+
+    /// Returns a client of the server that printed `link` on a terminal.
+    pub(crate) fn at_terminal(link: &str) -> Self {
+        let (start, code) = link.split_once("/#k=").unwrap();
+        let (_, port) = start.rsplit_once(':').unwrap();
+        let server = Self {
+            project: Project::new(),
+            child: None,
+            port: port.parse().unwrap(),
+            code: code.to_owned(),
+            token: String::new(),
+        };
+        server.with_session()
+    }
+
+    /// Exchanges the code for a token.
+    fn with_session(mut self) -> Self {
+        let server = &mut self;
         let body = format!("{{\"code\":\"{}\"}}", server.code);
         let reply = server.send("POST", "/api/session", &[], Some(&body));
         assert_eq!(reply.status, 200, "{reply:?}");
@@ -70,7 +92,7 @@ impl WebServer {
             .as_str()
             .unwrap()
             .clone_into(&mut server.token);
-        server
+        self
     }
 
     /// Starts a server in `project`.
@@ -99,27 +121,32 @@ impl WebServer {
         thread::spawn(move || lines.for_each(drop));
         Self {
             project,
-            child,
+            child: Some(child),
             port,
             code: link.1,
             token: String::new(),
         }
     }
 
+    fn process(&self) -> &Child {
+        self.child.as_ref().unwrap()
+    }
+
     /// Sends the server the signal of Ctrl-C.
     pub(crate) fn interrupt(&self) {
-        let id = Pid::from_raw(self.child.id().try_into().unwrap()).unwrap();
+        let id = Pid::from_raw(self.process().id().try_into().unwrap()).unwrap();
         kill_process(id, Signal::INT).unwrap();
     }
 
     /// Waits until the server has exited, and returns its exit status.
     pub(crate) fn exit_code(&mut self) -> Option<i32> {
-        self.child.wait().unwrap().code()
+        self.child.as_mut().unwrap().wait().unwrap().code()
     }
 
     /// Returns the resident memory of the server, in kB.
     pub(crate) fn memory_kb(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let status =
+            std::fs::read_to_string(format!("/proc/{}/status", self.process().id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
         let number = line.unwrap().trim().trim_end_matches(" kB");
         number.parse().unwrap()
