@@ -19,7 +19,7 @@ use crate::host::Host;
 use crate::spending::limits::BudgetLimits;
 use crate::world::io::clock::Stopwatch;
 use crate::world::io::event_sink::{EventSink as _, sleep_until_due};
-use crate::world::store::event_log::{LogClock, LogEntry, LogReadError};
+use crate::world::store::event_log::{EventLogClock, LogEntry, LogReadError};
 use crate::world::store::runs::RunDir;
 use crate::world::store::tail::LogTail;
 
@@ -106,14 +106,14 @@ fn send_lines(tail: LogTail, sender: &mpsc::Sender<LogLine>) {
 /// The time of a recorded run: that of its last event, and since that was read.
 #[derive(Debug)]
 struct RecordClock {
-    log: LogClock,
+    log: EventLogClock,
     since_last: Stopwatch,
 }
 
 impl RecordClock {
     fn start() -> Self {
         Self {
-            log: LogClock::default(),
+            log: EventLogClock::default(),
             since_last: Stopwatch::start(),
         }
     }

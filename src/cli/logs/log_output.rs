@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::event::{Event, RunEvent};
 use crate::host::Host;
 use crate::world::io::event_sink::EventSink as _;
-use crate::world::store::event_log::{LogClock, LogEntry, LogReadError};
+use crate::world::store::event_log::{EventLogClock, LogEntry, LogReadError};
 use crate::world::store::runs::RunDir;
 use crate::world::store::tail::LogTail;
 
@@ -65,7 +65,7 @@ fn is_end(entry: &LogEntry) -> bool {
 }
 
 fn print_text(lines: impl Iterator<Item = LogLine>, output: &mut CliOutput<'_>) -> Result<bool> {
-    let mut clock = LogClock::default();
+    let mut clock = EventLogClock::default();
     let mut render = RunRenderer::new(output);
     for line in lines {
         let entry = match line {

@@ -18,7 +18,7 @@ use crate::orchestrator::review::UserQuestion;
 use crate::run_view::overview::RunPhase;
 use crate::run_view::{EventPosition, RunView, ViewSection};
 use crate::world::io::clock::milliseconds;
-use crate::world::store::event_log::{LogClock, LogEntry};
+use crate::world::store::event_log::{EventLogClock, LogEntry};
 use crate::world::store::runs::RunDir;
 use crate::world::store::tail::LogTail;
 
@@ -37,7 +37,7 @@ struct FeedState {
     view: RunView,
     /// The number of the last line that was folded.
     seq: u64,
-    clock: LogClock,
+    clock: EventLogClock,
     progress: FeedProgress,
     pieces: TextPieces,
     questions: PendingQuestions,

@@ -141,12 +141,12 @@ pub struct LogEntry {
 
 /// The time of the lines of a log since the first one.
 #[derive(Debug, Default)]
-pub struct LogClock {
+pub struct EventLogClock {
     began: Option<LocalDateTime>,
     last: Duration,
 }
 
-impl LogClock {
+impl EventLogClock {
     /// Returns how long after the first line `entry` was written; for a line whose time cannot be
     /// read, the time of the line before it.
     pub fn elapsed_at(&mut self, entry: &LogEntry) -> Duration {
