@@ -282,6 +282,13 @@ fn a_run_that_is_gone_on_with_shows_the_same_images() {
     wait_until("the second request", PATIENCE, || {
         endpoint.server.requests().len() == 2
     });
+    // The run asks the model again without waiting for its log.
+    wait_until("the record of the first result", PATIENCE, || {
+        let runs = std::fs::read_dir(project.path(".massgen/massgen_logs")).unwrap();
+        let mut logs = runs.map(|run| run.unwrap().path().join("turn_1/events.jsonl"));
+        let read = |log| std::fs::read_to_string(log).unwrap_or_default();
+        logs.any(|log| read(log).contains("\"type\":\"tool_finished\""))
+    });
     broken.kill().unwrap();
     broken.wait().unwrap();
 
