@@ -40,11 +40,11 @@ export function ballotStrip(stream) {
   const { answers, votes, winner } = stream.ballot;
   if (!answers.length) return html`<section class="strip" aria-label="Ballot"><p class="muted">No answers yet.</p></section>`;
   return html`<section class="strip" aria-label="Ballot">
+    ${winner ? html`<p class="winner">${icon('trophy')} <b><bdi>${winner.agent}</bdi></b> wins with ${winner.label}: ${winnerReason(winner.reason)}.</p>`
+      : nothing}
     <ul class="answer-chips" aria-label="Answers">${answers.map((answer) => answerChip(answer, stream))}</ul>
     ${votes.length ? html`<div class="row wrap"><span class="muted">Votes</span><ul class="votes" aria-label="Votes">${votes.map(voteItem)}</ul>
-      <a href=${runHref(stream.id, ['votes'])}>reasons</a></div>` : nothing}
-    ${winner ? html`<p class="winner">${icon('trophy')} <b><bdi>${winner.agent}</bdi></b> wins with ${winner.label}: ${winnerReason(winner.reason)}.</p>`
-      : nothing}</section>`;
+      <a href=${runHref(stream.id, ['votes'])}>reasons</a></div>` : nothing}</section>`;
 }
 
 /** @param {RunStream} stream */
