@@ -63,8 +63,8 @@ function facts(agent, stream) {
     ${winner ? html`<span class="chip tone-done">${icon('trophy')} winner</span>` : nothing}
     ${agent.answer ? chip(html`answer <b>${agent.answer}</b>`) : nothing}
     ${agent.vote ? chip(html`votes for <b>${agent.vote}</b>`) : nothing}
-    <span class="muted num" title="Tokens in and out">${tokens(usage.input_tokens)} in · ${tokens(usage.output_tokens)} out</span>
-    <span class="muted num">${money(usage.cost_usd, usage.cost_is_complete)}</span></div>`;
+    <span class="muted num"><span title="Tokens in and out">${tokens(usage.input_tokens)} in · ${tokens(usage.output_tokens)} out</span>
+      · ${money(usage.cost_usd, usage.cost_is_complete)}</span></div>`;
 }
 
 /** @param {Agent} agent @param {RunStream} stream */

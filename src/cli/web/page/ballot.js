@@ -50,7 +50,8 @@ export function ballotStrip(stream) {
 /** @param {RunStream} stream */
 function matrix(stream) {
   const { votes, answers } = stream.ballot;
-  const candidates = [...new Set(answers.map((answer) => answer.agent))];
+  const team = stream.run?.agents ?? [];
+  const candidates = [...new Set(answers.map((answer) => answer.agent))].sort((one, other) => team.indexOf(one) - team.indexOf(other));
   const cell = (/** @type {string} */ voter, /** @type {string} */ candidate) => {
     const cast = votes.filter((vote) => vote.voter === voter && vote.candidate === candidate);
     if (!cast.length) return html`<td class="muted">-</td>`;
@@ -60,7 +61,7 @@ function matrix(stream) {
   const count = (/** @type {string} */ candidate) => votes.filter((vote) => !vote.is_void && vote.candidate === candidate).length;
   return html`<div class="scroll" role="region" tabindex="0" aria-label="Votes by voter and candidate"><table class="matrix">
     <thead><tr><td><span class="muted">voter \\ candidate</span></td>${candidates.map((one) => html`<th scope="col"><bdi>${one}</bdi></th>`)}</tr></thead>
-    <tbody>${(stream.run?.agents ?? []).map((voter) => html`<tr><th scope="row"><bdi>${voter}</bdi></th>${candidates
+    <tbody>${team.map((voter) => html`<tr><th scope="row"><bdi>${voter}</bdi></th>${candidates
       .map((candidate) => cell(voter, candidate))}</tr>`)}</tbody>
     <tfoot><tr><th scope="row">votes that count</th>${candidates.map((one) => html`<td class="num">${count(one)}</td>`)}</tr></tfoot></table></div>`;
 }
