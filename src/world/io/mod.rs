@@ -9,6 +9,7 @@ pub mod locate;
 pub mod message_inbox;
 pub mod secrets;
 pub mod file_finder;
+pub mod standard_input;
 pub mod terminal_mode;
 pub mod terminal_input;
 pub mod pager;
