@@ -282,8 +282,8 @@ fn the_page_is_compressed_for_clients_that_accept_it() {
         flate2::read::GzDecoder::new(compressed.as_slice())
             .read_to_end(&mut decoded)
             .unwrap();
-        assert_eq!(decoded, std::fs::read(&file).unwrap(), "{name}");
-        assert_eq!(plain, decoded, "{name}");
+        assert!(decoded == std::fs::read(&file).unwrap(), "{name}");
+        assert!(plain == decoded, "{name}");
         bytes += compressed.len();
         plain_bytes += plain.len();
     }

@@ -4,7 +4,7 @@
 use url::Url;
 
 use crate::config::diagnostic::{Diagnostic, Severity};
-use crate::config::draft::{DraftAnswers, TeamDraft};
+use crate::config::draft::{AGENT_GROUP, DraftAnswers, TeamDraft};
 use crate::config::keys::backend;
 use crate::config::vendors::{KeyRequirement, find_vendor};
 use crate::dotenv::ConfigVariables;
@@ -105,7 +105,7 @@ pub(super) fn missing_keys(agents: &[DraftAnswers], env: &ConfigVariables) -> Ve
             Some(DraftFinding {
                 severity: FindingSeverity::Note,
                 answer: Some(AnswerAddress {
-                    group: super::AGENT_GROUP,
+                    group: AGENT_GROUP,
                     entry: index,
                     name: backend::TYPE.name(),
                 }),

@@ -1,3 +1,5 @@
+//! Drafts become YAML that says what was answered, whatever was typed.
+
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -73,6 +75,10 @@ const HOSTILE: &[&str] = &[
     "\u{10ffff}",
     "Grüße, 世界 👩\u{200d}💻",
     "x: {}\ny: []",
+    "# a\nb",
+    "- a\n- b\n",
+    "%a\n\"b",
+    "a\n...\nb: |",
 ];
 
 fn draft(value: Value) -> TeamDraft {

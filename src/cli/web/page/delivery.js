@@ -18,6 +18,8 @@ class DeliveryChoice {
     this.review = new Review(run, `delivery ${run} ${answer}`);
     /** The files that are left, and the hunks that are left of others. @type {Map<string, Set<number> | 'all'>} */
     this.left = new Map();
+    /** The same for what was applied last, so that it can be applied again after an undo. @type {Map<string, Set<number> | 'all'>} */
+    this.leftBefore = new Map();
     /** The reply that the choice is about. @type {DiffReply | null} */
     this.reply = null;
     this.isOpen = true;
@@ -29,12 +31,18 @@ class DeliveryChoice {
     this.wasUndone = false;
   }
 
-  /** Begins to choose: all that waits is taken, and nothing of what was declined before.
-   * @param {DiffReply} reply */
+  /** Begins to choose: all that waits is taken, what was undone just now as it was taken before, and
+   * nothing of what was declined. @param {DiffReply} reply */
   begin(reply) {
     if (this.reply === reply) return;
     this.reply = reply;
-    this.left = new Map(reply.state === 'kept' ? reply.files.map((file) => [file.path, 'all']) : []);
+    this.left = new Map();
+    if (reply.state !== 'kept') return;
+    const undone = new Set(this.wasUndone ? this.rows?.map(({ path }) => path) : []);
+    for (const { path } of reply.files) {
+      const left = undone.has(path) ? this.leftBefore.get(path) : 'all';
+      if (left) this.left.set(path, left);
+    }
   }
 
   /** @param {DiffFile} file */
@@ -91,6 +99,7 @@ class DeliveryChoice {
     redraw();
     try {
       const { rows } = await post(runPath(this.review.run, action), body);
+      if (action === 'delivery') this.leftBefore = this.left;
       this.rows = rows ?? null;
       this.wasUndone = action === 'undo';
       this.reply = null;
@@ -125,7 +134,7 @@ function applyBar(chosen, files) {
   const all = (/** @type {boolean} */ isTaken) => () => files.forEach((file) => chosen.setFile(file, isTaken));
   const isAny = fileCount > 0;
   return html`<div class="sticky-bar" role="region" aria-label="Apply the delivery"><button class="button primary" id="apply" ?disabled=${chosen.isSending || (!isAny && chosen.reply?.state !== 'pending')}
-      @click=${() => chosen.send('delivery', chosen.body(files))}>${isAny ? `Apply ${counted(fileCount, 'file')}, ${counted(hunks, 'hunk')}` : chosen.reply?.state === 'pending' ? 'Apply nothing' : 'Apply'}</button>
+      @click=${() => chosen.send('delivery', chosen.body(files))}>${isAny ? `Apply ${counted(fileCount, 'file')}, ${counted(hunks, 'hunk')}${chosen.wasUndone ? ' again' : ''}` : chosen.reply?.state === 'pending' ? 'Apply nothing' : 'Apply'}</button>
     <button class="button" @click=${all(true)}>Take all</button><button class="button" @click=${all(false)}>Leave all</button><span class="grow"></span>
     <span class="muted wide-only"><kbd>n</kbd> <kbd>p</kbd> hunk · <kbd>y</kbd> take · <kbd>x</kbd> leave</span></div>`;
 }

@@ -118,16 +118,16 @@ function focusSoon(id) {
 /** Saves the draft, or goes to the first answer that keeps it from being run. @param {string} [replaces] */
 async function save(replaces) {
   if (form.isSaving) return;
+  form.isSaving = true;
   clearTimeout(form.timer);
   await check();
   if (!form.check?.is_valid) {
-    form.isAllShown = true;
+    Object.assign(form, { isAllShown: true, isSaving: false });
     redraw();
     const first = form.check?.findings.find(({ severity, group }) => severity === 'error' && group);
     if (first?.group) focusSoon(idOf(first.group, first.entry ?? 0, first.name ?? ''));
     return;
   }
-  form.isSaving = true;
   form.saved = null;
   redraw();
   try {
