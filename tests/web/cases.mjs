@@ -117,7 +117,7 @@ export const cases = {
     await page.getByRole('button', { name: 'Undo the delivery' }).click();
     await page.getByRole('heading', { name: 'Undone' }).waitFor();
     assert.equal(readFileSync(story, 'utf8'), STORY);
-    await page.getByRole('button', { name: 'Apply 1 file, 1 hunk again' }).click();
+    await page.getByRole('button', { name: 'Apply it again' }).click();
     await page.getByRole('heading', { name: 'What was delivered' }).waitFor();
     assert.equal(readFileSync(story, 'utf8'), STORY.replace('11\n', 'SECOND\n'));
     assert.ok(!existsSync(join(directory, 'src/made.txt')));

@@ -354,7 +354,7 @@ fn what_is_wrong_with_an_agent_is_beside_its_answer() {
             &[],
             &[
                 "error agents.0.id: `id` is missing",
-                "error agents.0.id: `backend` is missing",
+                "error agents.0.type: `backend` is missing",
             ],
         ),
         (
@@ -412,7 +412,7 @@ fn each_finding_is_beside_the_answer_that_it_concerns() {
                 "commands": [{"enable_mcp_command_line": "true", "command_line_network": "a..b"}]}),
             &[],
             &[
-                "error agents.1.cwd",
+                "warning commands.0.enable_mcp_command_line: commands need a workspace",
                 "error commands.0.command_line_network: `a..b`",
             ],
         ),

@@ -18,8 +18,6 @@ class DeliveryChoice {
     this.review = new Review(run, `delivery ${run} ${answer}`);
     /** The files that are left, and the hunks that are left of others. @type {Map<string, Set<number> | 'all'>} */
     this.left = new Map();
-    /** The same for what was applied last, so that it can be applied again after an undo. @type {Map<string, Set<number> | 'all'>} */
-    this.leftBefore = new Map();
     /** The reply that the choice is about. @type {DiffReply | null} */
     this.reply = null;
     this.isOpen = true;
@@ -31,18 +29,12 @@ class DeliveryChoice {
     this.wasUndone = false;
   }
 
-  /** Begins to choose: all that waits is taken, what was undone just now as it was taken before, and
-   * nothing of what was declined. @param {DiffReply} reply */
+  /** Begins to choose: all that waits is taken, and nothing of what was declined before.
+   * @param {DiffReply} reply */
   begin(reply) {
     if (this.reply === reply) return;
     this.reply = reply;
-    this.left = new Map();
-    if (reply.state !== 'kept') return;
-    const undone = new Set(this.wasUndone ? this.rows?.map(({ path }) => path) : []);
-    for (const { path } of reply.files) {
-      const left = undone.has(path) ? this.leftBefore.get(path) : 'all';
-      if (left) this.left.set(path, left);
-    }
+    this.left = new Map(reply.state === 'kept' ? reply.files.map((file) => [file.path, 'all']) : []);
   }
 
   /** @param {DiffFile} file */
@@ -99,7 +91,6 @@ class DeliveryChoice {
     redraw();
     try {
       const { rows } = await post(runPath(this.review.run, action), body);
-      if (action === 'delivery') this.leftBefore = this.left;
       this.rows = rows ?? null;
       this.wasUndone = action === 'undo';
       this.reply = null;
@@ -134,7 +125,7 @@ function applyBar(chosen, files) {
   const all = (/** @type {boolean} */ isTaken) => () => files.forEach((file) => chosen.setFile(file, isTaken));
   const isAny = fileCount > 0;
   return html`<div class="sticky-bar" role="region" aria-label="Apply the delivery"><button class="button primary" id="apply" ?disabled=${chosen.isSending || (!isAny && chosen.reply?.state !== 'pending')}
-      @click=${() => chosen.send('delivery', chosen.body(files))}>${isAny ? `Apply ${counted(fileCount, 'file')}, ${counted(hunks, 'hunk')}${chosen.wasUndone ? ' again' : ''}` : chosen.reply?.state === 'pending' ? 'Apply nothing' : 'Apply'}</button>
+      @click=${() => chosen.send('delivery', chosen.body(files))}>${isAny ? `Apply ${counted(fileCount, 'file')}, ${counted(hunks, 'hunk')}` : chosen.reply?.state === 'pending' ? 'Apply nothing' : 'Apply'}</button>
     <button class="button" @click=${all(true)}>Take all</button><button class="button" @click=${all(false)}>Leave all</button><span class="grow"></span>
     <span class="muted wide-only"><kbd>n</kbd> <kbd>p</kbd> hunk · <kbd>y</kbd> take · <kbd>x</kbd> leave</span></div>`;
 }
@@ -145,8 +136,11 @@ function outcome(chosen, stream, mayUndo) {
   const { rows, checks } = stream.sections.get('delivery') ?? { rows: null, checks: [] };
   const shown = chosen.rows ?? (chosen.answer ? null : rows);
   if (!shown && !checks.length) return nothing;
+  // Without hunks, a file that was undone is applied again as it was applied before.
+  const undone = chosen.wasUndone ? (shown ?? []).filter(({ outcome: word }) => word !== 'left').map(({ path }) => ({ path, take: true })) : [];
   return html`<section aria-labelledby="outcome"><div class="bar"><h3 id="outcome" tabindex="-1">${chosen.wasUndone ? 'Undone' : 'What was delivered'}</h3>
-      ${mayUndo ? html`<button class="button" id="undo" ?disabled=${chosen.isSending} @click=${() => chosen.send('undo', {})}>${icon('undo')} Undo the delivery</button>` : nothing}</div>
+      ${mayUndo ? html`<button class="button" id="undo" ?disabled=${chosen.isSending} @click=${() => chosen.send('undo', {})}>${icon('undo')} Undo the delivery</button>` : nothing}
+      ${undone.length ? html`<button class="button" id="again" ?disabled=${chosen.isSending} @click=${() => chosen.send('delivery', { files: undone })}>Apply it again</button>` : nothing}</div>
     ${shown?.length ? rowsTable(shown) : html`<p class="muted">No file was delivered.</p>`}
     ${checks.length ? html`<h3>Checks after the delivery</h3>${checkList(checks)}` : nothing}</section>`;
 }
