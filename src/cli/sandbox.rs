@@ -124,7 +124,7 @@ fn exit_code(ended: &ExitReason) -> Result<u8> {
 }
 
 /// Joins the words into a shell command line, each quoted so that the shell does not change it.
-fn shell_line(words: &[String]) -> String {
+pub(crate) fn shell_line(words: &[String]) -> String {
     let quoted: Vec<String> = words.iter().map(|word| quote_word(word)).collect();
     quoted.join(" ")
 }

@@ -55,7 +55,7 @@ pub(crate) const IMAGE_INPUT: ServedKey<Flag> = ServedKey::optional(
 pub(crate) const TYPE: ServedKey<Text> = ServedKey::required(
     &["type"],
     shape::text(),
-    "The vendor: one of the backend types below.",
+    "The vendor: one of the backend types.",
     ByValue(value_rules::vendor),
 );
 

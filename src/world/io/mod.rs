@@ -6,6 +6,7 @@ pub mod event_sink;
 pub mod files;
 pub mod file_change;
 pub mod locate;
+pub mod config_file;
 pub mod message_inbox;
 pub mod secrets;
 pub mod file_finder;

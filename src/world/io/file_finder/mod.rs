@@ -11,6 +11,7 @@ use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
 use crate::world::io::clock::Stopwatch;
 use crate::world::io::file_finder::index::{FileIndex, GIT_DIR};
+pub use crate::world::io::file_finder::matching::matched_ranges;
 use crate::world::io::file_finder::matching::{MatchQuery, MatchResults, RankedEntry, rank};
 use crate::world::io::file_finder::typed_path::{TypedPath, TypedRoot};
 use crate::world::sys::state_files::index_entry::IndexEntry;
