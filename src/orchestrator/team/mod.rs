@@ -567,8 +567,8 @@ impl AgentTeam {
 
     /// Returns whether `message` about servers is new, and remembers it.
     fn is_new_message(&self, message: &str) -> bool {
-        let mut said = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
-        said.insert(message.to_owned())
+        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        reported.insert(message.to_owned())
     }
 
     /// Returns the system message of `member` in `phase`.
@@ -628,15 +628,15 @@ impl AgentTeam {
         if shells.is_some_and(|shells| shells.is_rejected(&member.id)) {
             return None;
         }
-        let tier = match commands.sandbox {
-            SandboxLevelChoice::Only(tier) => tier,
+        let level = match commands.sandbox {
+            SandboxLevelChoice::Only(level) => level,
             SandboxLevelChoice::Auto => self
                 .command_environment(member)
                 .map_or(SandboxLevel::Overlay, ExecEnvironment::sandbox_level),
         };
         Some(CommandAccess {
             network: &commands.network,
-            isolation: match tier {
+            isolation: match level {
                 _ if !commands.mode.is_local() => IsolationKind::Container,
                 SandboxLevel::Overlay | SandboxLevel::Namespaces | SandboxLevel::Unavailable => {
                     IsolationKind::PrivateNamespaces
@@ -704,19 +704,19 @@ impl AgentTeam {
     ) -> Result<ModelSession> {
         let gate = self.gate(member, phase, stage)?;
         if let Some(gate) = &gate {
-            let mut said = server_calls::connect(gate).await?;
-            said.extend(unmatched_rule_warnings(
+            let mut warnings = server_calls::connect(gate).await?;
+            warnings.extend(unmatched_rule_warnings(
                 &member.rules,
                 &member.servers,
                 &gate.catalogue(),
             ));
-            for message in said {
+            for message in warnings {
                 if self.is_new_message(&message) {
                     emit(&line.events, RunEvent::Warning { message }).await;
                 }
             }
         }
-        let left = line
+        let abandoned_models = line
             .recorded
             .as_ref()
             .map_or(0, |memory| memory.models_left);
@@ -724,7 +724,10 @@ impl AgentTeam {
         let models = self.with_agent_launcher(member, gate.as_ref(), line.models);
         let mut mind = ModelSession {
             agent: member.id.clone(),
-            models: models.into_iter().skip(left.min(last)).collect(),
+            models: models
+                .into_iter()
+                .skip(abandoned_models.min(last))
+                .collect(),
             phase,
             system: self.system_prompt(member, phase).into(),
             tools: self.tools(member, phase),
