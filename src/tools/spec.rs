@@ -255,7 +255,7 @@ pub const TOOLS: &[ToolSpec] = &[
         name: READ_MEDIA_FILE,
         purpose: "Look at a PNG, JPEG, GIF or WebP image.",
         permission: Permission::Read,
-        parameters: &[required("path", ParameterType::Text, "")],
+        parameters: &[required_parameter("path", ParameterType::Text, "")],
         result: "the image",
     },
     ToolSpec {

@@ -65,7 +65,7 @@ impl AgentTeam {
             return None;
         }
         let level = match commands.sandbox {
-            SandboxLevelChoice::Only(level) => tier,
+            SandboxLevelChoice::Only(level) => level,
             SandboxLevelChoice::Auto => self
                 .command_environment(member)
                 .map_or(SandboxLevel::Overlay, ExecEnvironment::sandbox_level),
