@@ -538,7 +538,7 @@ fn a_directory_is_no_config() {
 }
 
 #[test]
-fn an_output_file_that_cannot_be_written_is_told_before_the_run() {
+fn an_unwritable_output_file_is_reported_before_the_run() {
     #[track_caller]
     fn check(file: &str, expected: &str) {
         let finished = Project::new()
@@ -576,7 +576,7 @@ fn a_mention_does_not_open_a_whole_home() {
 }
 
 #[test]
-fn a_mention_that_leads_nowhere_is_told() {
+fn a_mention_of_a_missing_path_is_reported() {
     let words = [
         "--config",
         "@examples/basic/two_agents",
@@ -638,7 +638,7 @@ fn keys_are_found_in_env_files_and_never_shown() {
 }
 
 #[test]
-fn without_key_and_server_the_way_out_is_told() {
+fn without_a_key_or_server_the_error_has_a_hint() {
     let local = [11434, 1234, 8000, 30000];
     if local
         .iter()

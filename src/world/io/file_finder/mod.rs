@@ -142,8 +142,8 @@ impl FileFinder {
         };
         let is_whole = index.is_complete();
         for scope in [named, whole] {
-            let left = patience.saturating_sub(since.elapsed());
-            let (found, extent) = rank(&batches, scope, RANKED_MAX, left);
+            let time_left = patience.saturating_sub(since.elapsed());
+            let (found, extent) = rank(&batches, scope, RANKED_MAX, time_left);
             if found.matched > 0 {
                 let all = TypedPath {
                     directory: "",
