@@ -300,8 +300,13 @@ pub(super) fn gemini_launch(around: &LaunchContext) -> LaunchOptions {
     });
     let model = around.model.iter();
     let model = model.flat_map(|model| ["--model".to_owned(), model.clone()]);
+    // Its own tools refuse everything outside of its workspace. A comma in a path would separate
+    // two directories.
+    let directories = around.directories.iter().map(ToString::to_string);
+    let directories = directories.filter(|path| !path.contains(','));
+    let directories = directories.flat_map(|path| ["--include-directories".to_owned(), path]);
     LaunchOptions {
-        arguments: model.collect(),
+        arguments: model.chain(directories).collect(),
         files: vec![(".gemini/settings.json", settings.to_string())],
     }
 }

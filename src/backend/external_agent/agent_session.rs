@@ -181,6 +181,7 @@ pub(super) fn open_session(
             dir: lodging.dir(),
             massgen: ours,
             socket: relay.socket().clone(),
+            directories: lodging.open_directories(),
             model: seated.config.model.clone(),
         },
         socket_server: relay,

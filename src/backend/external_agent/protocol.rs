@@ -28,6 +28,8 @@ pub(super) struct LaunchContext {
     pub(super) massgen: AbsPath,
     /// The socket of the run.
     pub(super) socket: AbsPath,
+    /// The directories that it reaches in addition to its working directory.
+    pub(super) directories: Vec<AbsPath>,
     /// The model that it is to use, if any.
     pub(super) model: Option<String>,
 }

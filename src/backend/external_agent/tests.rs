@@ -18,6 +18,7 @@ fn around() -> LaunchContext {
         dir: path("/w"),
         massgen: path("/bin/massgen"),
         socket: path("/r/relay"),
+        directories: vec![path("/p"), path("/a,b")],
         model: Some("m".to_owned()),
     }
 }
