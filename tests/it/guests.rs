@@ -403,6 +403,39 @@ fn a_guest_that_dies_is_begun_again_and_told_everything() {
 }
 
 #[test]
+fn a_program_that_exits_at_once_is_started_twice() {
+    let start = |script: &str| {
+        let project = project().file("given/start.sh", script);
+        let table = json!([
+            {"when": FINAL, "do": [["say", "presented"]]},
+            {"when": "", "do": [["call", "new_answer", {"content": "done"}]]},
+        ]);
+        let (project, one) = guest(project, ("one", "acp"), "cwd: $/w1", &table);
+        let script = format!("sh, {}/given/start.sh, python3", root(&project));
+        let one = one.replace("python3", &script);
+        project
+            .file("team.yaml", team(&[one], OPENED))
+            .args(["--config", "team.yaml", "task"])
+            .run()
+    };
+    let finished = start("echo 'usage: agent' >&2; exit 7\n");
+    assert_eq!(finished.code(), Some(1), "{}", finished.stderr());
+    assert_eq!(events(&finished, "retrying").len(), 1);
+    let why = "the program does not start: the program has exited; it ended with status 7; it wrote: usage: agent";
+    assert!(finished.stderr().contains(why), "{}", finished.stderr());
+    let finished = start("test -e once && exec \"$@\"; touch once; exit 7\n");
+    assert_eq!(finished.code(), Some(0), "{}", finished.stderr());
+    assert_eq!(events(&finished, "retrying").len(), 1);
+    let finished = start("echo 'Not logged in: run agent login' >&2; exit 1\n");
+    assert_eq!(events(&finished, "retrying").len(), 0);
+    assert!(
+        finished.stderr().contains("Not logged in"),
+        "{}",
+        finished.stderr()
+    );
+}
+
+#[test]
 fn what_a_guest_has_handed_in_counts_although_its_turn_fails() {
     let steps = |first: Value, second: Value| json!([{"when": FINAL, "do": [["say", "presented"]]}, {"when": "", "do": [first, second]}]);
     let (fails, answers) = (

@@ -17,6 +17,9 @@ const VERSION: u64 = 1;
 /// JSON-RPC error codes: unknown method; invalid arguments.
 const NO_METHOD: i64 = -32601;
 const FAILED: i64 = -32000;
+/// What an agent answers if the user has to sign in first.
+const NO_ACCOUNT: i64 = -32000;
+const NO_RESOURCE: i64 = -32002;
 /// The ids of requests to the agent.
 const INITIALIZE: u64 = 0;
 const NEW_SESSION: u64 = 1;
@@ -95,8 +98,11 @@ impl AcpProtocol {
             let more = error.pointer("/data/details").and_then(Value::as_str);
             let why = format!("{said} {}", more.unwrap_or_default());
             let why = format!("the program reported an error: {}", why.trim());
-            return if id >= FIRST_PROMPT {
-                Ok(vec![AgentEvent::Failed(ExternalAgentError::Transient(why))])
+            let is_signed_out = error.get("code").and_then(Value::as_i64) == Some(NO_ACCOUNT);
+            return if id >= FIRST_PROMPT && !is_signed_out {
+                Ok(vec![AgentEvent::Failed(ExternalAgentError::from_words(
+                    why,
+                ))])
             } else {
                 Err(ExternalAgentError::Permanent(why))
             };

@@ -19,6 +19,21 @@ const SHOWN_CHARS_MAX: usize = 500;
 /// Maximum length of a tool's name in events, in characters.
 const NAME_CHARS_MAX: usize = 100;
 
+/// What programs write, in lower case, when they have no account that they could use.
+const SIGNED_OUT: &[&str] = &[
+    "/login",
+    "401 unauthorized",
+    "403 forbidden",
+    "api key not valid",
+    "authentication required",
+    "invalid api key",
+    "invalid_api_key",
+    "not logged in",
+    "please log in",
+    "please sign in",
+    "please set an auth method",
+];
+
 /// The environment in which an external agent is started.
 #[derive(Clone, Debug)]
 pub(super) struct LaunchContext {
@@ -106,6 +121,20 @@ pub(super) enum ExternalAgentError {
     Transient(String),
     /// A retry will fail in the same way.
     Permanent(String),
+    /// The process exited before it said anything: it may lack a setting.
+    Start(String),
+}
+
+impl ExternalAgentError {
+    /// Classifies an error of a turn by the program's words: a retry does not sign in.
+    pub(super) fn from_words(words: String) -> Self {
+        let lower = words.to_lowercase();
+        if SIGNED_OUT.iter().any(|sign| lower.contains(sign)) {
+            ExternalAgentError::Permanent(words)
+        } else {
+            ExternalAgentError::Transient(words)
+        }
+    }
 }
 
 /// Protocol of an external agent.

@@ -370,6 +370,38 @@ fn what_claude_code_cannot_do_is_tried_again_where_it_may_heal() {
 }
 
 #[test]
+fn a_program_without_an_account_is_not_asked_again() {
+    let codex = |said: &str| {
+        let failed = json!({"type": "turn.failed", "error": {"message": said}});
+        hear(&mut CodexProtocol::default(), &failed).unwrap().pop()
+    };
+    let acp = |code: i64, said: &str| {
+        let failed = json!({"id": 2, "error": {"code": code, "message": said}});
+        match hear(&mut begun(), &failed) {
+            Ok(mut heard) => heard.pop(),
+            Err(error) => Some(AgentEvent::Failed(error)),
+        }
+    };
+    for (heard, is_lasting) in [
+        (
+            codex("unexpected status 401 Unauthorized: Incorrect API key"),
+            true,
+        ),
+        (codex("Not logged in. Please run codex login."), true),
+        (codex("stream disconnected before completion"), false),
+        (acp(-32000, "Authentication required"), true),
+        (acp(-32603, "Invalid API key"), true),
+        (acp(-32603, "overloaded"), false),
+    ] {
+        let expected = matches!(
+            &heard,
+            Some(AgentEvent::Failed(ExternalAgentError::Permanent(_)))
+        );
+        assert_eq!(expected, is_lasting, "{heard:?}");
+    }
+}
+
+#[test]
 fn codex_goes_on_with_its_thread() {
     let mut codex = CodexProtocol::default();
     let resumes =

@@ -30,6 +30,8 @@ use crate::tools::workflow::{COORDINATION, EVALUATION};
 
 /// Maximum time that a turn may continue after its decision.
 const WIND_UP_MAX: Duration = Duration::from_mins(1);
+/// Maximum number of processes in a row that exit before they say anything.
+const START_FAILURES_MAX: usize = 2;
 /// Maximum size of one reply, in bytes.
 const REPLY_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Maximum number of native tool calls of one reply that are shown to the user.
@@ -104,9 +106,27 @@ impl<'a> AgentTurn<'a> {
                 ReplyState::Running => self.advance().await,
             };
             if let Err(trouble) = done {
+                let trouble = self.count_start_failure(trouble);
                 self.failed = Some(backend_error(trouble));
                 self.stop().await;
             }
+        }
+    }
+
+    /// Counts the processes in a row that exited before they said anything; once there are enough,
+    /// the next one would too.
+    fn count_start_failure(&mut self, trouble: ExternalAgentError) -> ExternalAgentError {
+        let ExternalAgentError::Start(why) = trouble else {
+            return trouble;
+        };
+        let failures = self.session.as_mut().map_or(START_FAILURES_MAX, |held| {
+            held.start_failures = held.start_failures.saturating_add(1);
+            held.start_failures
+        });
+        if failures < START_FAILURES_MAX {
+            ExternalAgentError::from_words(why)
+        } else {
+            ExternalAgentError::Permanent(format!("the program does not start: {why}"))
         }
     }
 
@@ -206,7 +226,11 @@ impl<'a> AgentTurn<'a> {
         let Some(held) = &mut self.session else {
             return Ok(());
         };
-        for heard in held.protocol.decode_line(line)? {
+        let events = held.protocol.decode_line(line)?;
+        if !events.is_empty() {
+            held.start_failures = 0;
+        }
+        for heard in events {
             match heard {
                 AgentEvent::Text(text) => self.ready.push_back(ReplyEvent::Text(text)),
                 AgentEvent::Reasoning(text) => self.ready.push_back(ReplyEvent::Reasoning(text)),
@@ -389,7 +413,9 @@ fn backend_error(trouble: ExternalAgentError) -> BackendError {
         ExternalAgentError::Transient(message) => {
             (BackendErrorKind::Transient { retry_after: None }, message)
         }
-        ExternalAgentError::Permanent(message) => (BackendErrorKind::Permanent, message),
+        ExternalAgentError::Permanent(message) | ExternalAgentError::Start(message) => {
+            (BackendErrorKind::Permanent, message)
+        }
     };
     BackendError { kind, message }
 }
