@@ -10,6 +10,7 @@ use crate::path::AbsPath;
 use crate::spending::TokenUsage;
 use crate::spending::money::Money;
 use crate::text::{single_line, truncate};
+use crate::tools::call::UserPath;
 use crate::tools::external_tools::ExternalToolAction;
 
 /// The name of the MCP server through which external agents reach the workflow tools.
@@ -84,6 +85,8 @@ pub(super) enum AgentEvent {
     Send(String),
     /// The turn ended, and failed.
     Failed(ExternalAgentError),
+    /// One of its own tools has done what was asked of it.
+    ToolCallCompleted,
     /// A request with this id.
     Request(Value, Box<AgentRequest>),
     /// Its turn has ended.
@@ -94,7 +97,7 @@ pub(super) enum AgentEvent {
 #[derive(Debug, PartialEq)]
 pub(super) enum AgentRequest {
     /// For permission to use one of its own tools.
-    Permission(ToolPermissionRequest),
+    Permission(Box<ToolPermissionRequest>),
     /// For the text of a file: its path, the first line from 1, and how many lines.
     Read(String, Option<u64>, Option<u64>),
     /// To write this text to a file.
@@ -106,12 +109,45 @@ pub(super) enum AgentRequest {
 pub(super) struct ToolPermissionRequest {
     /// The tool, for the user and for rules.
     pub(super) tool: String,
+    /// What the agent tells the user about the call; empty if it tells nothing.
+    pub(super) detail: String,
     /// What it would do; the error says why that is unknown.
-    pub(super) action: Result<ExternalToolAction, String>,
+    pub(super) action: Result<RequestedToolAction, String>,
     /// The option that allows it once, if there is one.
     pub(super) yes: Option<String>,
     /// The option that rejects it once, if there is one.
     pub(super) no: Option<String>,
+}
+
+/// What a call for which an agent requests permission would do.
+#[derive(Debug, PartialEq)]
+pub(super) struct RequestedToolAction {
+    /// The action.
+    pub(super) action: ExternalToolAction,
+    /// Directories above its path that the agent names too: they may be listed.
+    pub(super) directories: Vec<UserPath>,
+}
+
+/// Why a file request of an agent fails.
+#[derive(Debug, PartialEq)]
+pub(super) enum FileRequestError {
+    /// There is no such file.
+    Missing(String),
+    /// The gate denies it.
+    Denied(String),
+    /// Anything else.
+    Failed(String),
+}
+
+impl FileRequestError {
+    /// Returns the reason, for the agent and the user.
+    pub(super) fn reason(&self) -> &str {
+        match self {
+            FileRequestError::Missing(why)
+            | FileRequestError::Denied(why)
+            | FileRequestError::Failed(why) => why,
+        }
+    }
 }
 
 /// Error because of which an external agent cannot continue.
@@ -157,7 +193,11 @@ pub(super) trait AgentProtocol: Send + Sync + std::fmt::Debug {
         None
     }
     /// Returns the line that answers a file request; none if the protocol has no such requests.
-    fn encode_fs_response(&self, _id: &Value, _given: Result<Value, String>) -> Option<String> {
+    fn encode_fs_response(
+        &self,
+        _id: &Value,
+        _given: Result<Value, FileRequestError>,
+    ) -> Option<String> {
         None
     }
     /// Returns how long its process lives.

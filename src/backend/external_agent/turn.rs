@@ -37,6 +37,10 @@ const REPLY_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Maximum number of native tool calls of one reply that are shown to the user.
 const OWN_TOOLS_TOLD_MAX: usize = 2_000;
 
+/// Maximum number of requests in a row that are denied while no call of an own tool succeeds: an
+/// agent that only repeats what is denied would ask its model forever.
+const DENIALS_IN_A_ROW_MAX: usize = 20;
+
 /// Progress of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReplyState {
@@ -64,6 +68,8 @@ pub(super) struct AgentTurn<'a> {
     silent_until: Instant,
     bytes: usize,
     own_tools: usize,
+    /// Requests that were denied since a call succeeded.
+    denials: usize,
 }
 
 /// The event that continues a turn.
@@ -91,6 +97,7 @@ impl<'a> AgentTurn<'a> {
             silent_until: deadline_after(now, seated.silence_max()),
             bytes: 0,
             own_tools: 0,
+            denials: 0,
         }
     }
 
@@ -235,6 +242,7 @@ impl<'a> AgentTurn<'a> {
                 AgentEvent::Text(text) => self.ready.push_back(ReplyEvent::Text(text)),
                 AgentEvent::Reasoning(text) => self.ready.push_back(ReplyEvent::Reasoning(text)),
                 AgentEvent::NativeToolCall(tool) => self.push_native_tool_call(tool),
+                AgentEvent::ToolCallCompleted => self.denials = 0,
                 AgentEvent::Usage(_) | AgentEvent::Cost(_) => {
                     self.is_counted = true;
                     self.ready.extend(usage_event(&heard));
@@ -282,15 +290,32 @@ impl<'a> AgentTurn<'a> {
         };
         held.refusal = encode_rejection(&*held.protocol, id, &wish);
         let lodging = self.agent.launch.launcher.clone();
-        let (answer, told) = handle_agent_request(&*held.protocol, lodging, id, wish).await;
+        let answered = handle_agent_request(&*held.protocol, lodging, id, wish).await;
         held.refusal = None;
-        if let Some(told) = told {
-            self.push_native_tool_call(told);
+        if let Some(shown) = answered.shown {
+            self.push_native_tool_call(shown);
         }
-        match answer {
-            Some(line) => self.write_line(line).await,
-            None => Ok(()),
+        if let Some(line) = answered.line {
+            self.write_line(line).await?;
         }
+        self.count_denial(answered.denied)
+    }
+
+    /// Counts a request that was denied, or one that was not.
+    fn count_denial(&mut self, denied: Option<String>) -> Result<(), ExternalAgentError> {
+        let Some(why) = denied else {
+            self.denials = 0;
+            return Ok(());
+        };
+        self.denials = self.denials.saturating_add(1);
+        if self.denials < DENIALS_IN_A_ROW_MAX || self.has_submitted {
+            return Ok(());
+        }
+        let why = format!(
+            "the turn was ended: {DENIALS_IN_A_ROW_MAX} requests of the program in a row were \
+             denied, the last with: {why}"
+        );
+        Err(ExternalAgentError::Permanent(why))
     }
 
     /// Handles a message from the relay.
@@ -320,6 +345,7 @@ impl<'a> AgentTurn<'a> {
             self.ready.push_back(ReplyEvent::Call(call));
             return;
         }
+        self.denials = 0;
         if let Some(held) = &mut self.session {
             held.waiting.insert(call.id.clone(), answer);
         }
@@ -390,6 +416,7 @@ fn usage_event(heard: &AgentEvent) -> Option<ReplyEvent> {
         AgentEvent::Text(_)
         | AgentEvent::Reasoning(_)
         | AgentEvent::NativeToolCall(_)
+        | AgentEvent::ToolCallCompleted
         | AgentEvent::Send(_)
         | AgentEvent::Failed(_)
         | AgentEvent::Request(..)
