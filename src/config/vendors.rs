@@ -112,6 +112,10 @@ pub struct Vendor {
     pub base_url_variable: Option<&'static str>,
     /// Whether its models accept images, unless a config says otherwise.
     pub image_input: ImageInput,
+    /// Whether it is a server that the user starts on the own machine or network.
+    pub is_local_server: bool,
+    /// The command that starts it, as it is named in hints.
+    pub start_command: Option<&'static str>,
     /// The alternative to an unsupported type.
     pub instead: Option<&'static str>,
 }
@@ -127,12 +131,15 @@ const CHAT: Vendor = Vendor {
     base_url: None,
     base_url_variable: None,
     image_input: ImageInput::Refused,
+    is_local_server: false,
+    start_command: None,
     instead: None,
 };
 
 /// A server on the user's own machine or network.
 const LOCAL: Vendor = Vendor {
     key: KeyRequirement::Optional,
+    is_local_server: true,
     ..CHAT
 };
 
@@ -264,23 +271,27 @@ pub static VENDORS: &[Vendor] = &[
     Vendor {
         name: "ollama",
         base_url: Some("http://localhost:11434/v1"),
+        start_command: Some("`ollama serve`"),
         ..LOCAL
     },
     Vendor {
         name: "lmstudio",
         base_url: Some("http://localhost:1234/v1"),
+        start_command: Some("`lms server start`"),
         ..LOCAL
     },
     Vendor {
         name: "vllm",
         key_variables: &["VLLM_API_KEY"],
         base_url: Some("http://localhost:8000/v1"),
+        start_command: Some("`vllm serve`"),
         ..LOCAL
     },
     Vendor {
         name: "sglang",
         key_variables: &["SGLANG_API_KEY"],
         base_url: Some("http://localhost:30000/v1"),
+        start_command: Some("`sglang.launch_server`"),
         ..LOCAL
     },
     Vendor {
