@@ -144,6 +144,7 @@ impl Decoding {
                 }
                 ReplyEvent::Echo(_)
                 | ReplyEvent::Usage(_)
+                | ReplyEvent::OddFinish(_)
                 | ReplyEvent::Cost(_)
                 | ReplyEvent::Uncounted
                 | ReplyEvent::NativeToolCall(_) => {}

@@ -69,8 +69,12 @@ impl ReplyDecoder for ChatCompletionsDecoder<'_> {
             return self.finish_reply();
         }
         let text = piece.data;
-        let piece: Value = serde_json::from_str(text)
-            .map_err(|error| ReplyDecodeError::Malformed(format!("{error}: {text}")))?;
+        let piece: Value = match serde_json::from_str(text) {
+            Ok(piece) => piece,
+            // The reply is whole: what follows cannot change it.
+            Err(_) if self.stop.is_some() => return Ok(Vec::new()),
+            Err(error) => return Err(ReplyDecodeError::Malformed(format!("{error}: {text}"))),
+        };
         if is_error(&piece) {
             return Err(ReplyDecodeError::VendorError(text.to_owned()));
         }
