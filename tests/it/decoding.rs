@@ -63,6 +63,7 @@ impl Decoding {
             script: None,
             external_agent: None,
             image_input: ImageInput::Taken,
+            reasoning_echo: None,
             timeouts: ReplyTimeouts::default(),
             fallback: Vec::new(),
         };

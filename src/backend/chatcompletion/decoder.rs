@@ -2,9 +2,10 @@
 //! Pure; it accepts every shape that vendors are known to send, because none of them follows the
 //! specification exactly.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::backend::chatcompletion::calls::{ToolCallAssembler, ToolCallFault};
+use crate::backend::chatcompletion::reasoning::ReasoningCollector;
 use crate::backend::conversation::Conversation;
 use crate::backend::remote::wire::{ReplyDecodeError, ReplyDecoder, SseMessage};
 use crate::backend::{ModelRequest, ReplyEvent};
@@ -20,8 +21,7 @@ const DONE: &str = "[DONE]";
 pub(super) struct ChatCompletionsDecoder<'a> {
     conversation: &'a Conversation,
     calls: ToolCallAssembler,
-    /// The reasoning, if the vendor requires it back.
-    reasoning: Option<String>,
+    reasoning: ReasoningCollector,
     usage: TokenUsage,
     stop: Option<StopReason>,
 }
@@ -32,10 +32,7 @@ impl<'a> ChatCompletionsDecoder<'a> {
         Self {
             conversation: request.conversation,
             calls: ToolCallAssembler::default(),
-            reasoning: match echo {
-                ReasoningEcho::Wanted => Some(String::new()),
-                ReasoningEcho::Refused => None,
-            },
+            reasoning: ReasoningCollector::new(echo),
             usage: TokenUsage::default(),
             stop: None,
         }
@@ -43,16 +40,11 @@ impl<'a> ChatCompletionsDecoder<'a> {
 
     /// Returns the last events of a complete reply: the calls, the echo, the end.
     fn finish_reply(&mut self) -> Result<Vec<ReplyEvent>, ReplyDecodeError> {
-        let (calls, echo) = self.calls.finish(self.conversation)?;
-        let reasoning = self.reasoning.take().filter(|text| !text.is_empty());
-        let reasoning = reasoning.filter(|_| !calls.is_empty());
-        let message = reasoning.map(|text| json!({"reasoning_content": text}));
-        let parts = [("message", message), ("calls", Some(echo.into()))];
-        let parts = parts.into_iter().filter_map(|(name, part)| {
-            let part: Value = part?;
-            (part != json!({})).then(|| (name.to_owned(), part))
-        });
-        let echo: Map<String, Value> = parts.collect();
+        let (calls, call_fields) = self.calls.finish(self.conversation)?;
+        let mut echo: Map<String, Value> = self.reasoning.finish(!calls.is_empty());
+        if !call_fields.is_empty() {
+            echo.insert("calls".to_owned(), call_fields.into());
+        }
         let echo = (!echo.is_empty()).then(|| ReplyEvent::Echo(echo.into()));
         let end = ReplyEvent::End(self.stop.unwrap_or_default());
         let calls = calls.into_iter().map(ReplyEvent::Call);
@@ -88,12 +80,7 @@ impl ReplyDecoder for ChatCompletionsDecoder<'_> {
         };
         let delta = choice.get("delta").or_else(|| choice.get("message"));
         let delta = delta.unwrap_or(&Value::Null);
-        if let Some(text) = first_nonempty_text(delta, &["reasoning_content", "reasoning"]) {
-            events.push(ReplyEvent::Reasoning(text.to_owned()));
-            if let Some(reasoning) = &mut self.reasoning {
-                reasoning.push_str(text);
-            }
-        }
+        events.extend(self.reasoning.add(delta).map(ReplyEvent::Reasoning));
         if let Some(text) = first_nonempty_text(delta, &["content", "refusal"]) {
             events.push(ReplyEvent::Text(text.to_owned()));
         }
@@ -179,6 +166,8 @@ fn usage(piece: &Value) -> Option<TokenUsage> {
 mod tests {
     use std::sync::Arc;
 
+    use serde_json::json;
+
     use super::*;
 
     /// Returns what must be sent back with a reply that has reasoning and a call.
@@ -216,6 +205,8 @@ mod tests {
     fn reasoning_before_a_call_is_echoed_only_where_it_is_wanted() {
         let wanted = json!({"message": {"reasoning_content": "Hm."}});
         assert_eq!(echo(ReasoningEcho::Wanted), Some(wanted));
+        let kept = json!({"reasoning": {"reasoning_content": "Hm."}});
+        assert_eq!(echo(ReasoningEcho::OnDemand), Some(kept));
         assert_eq!(echo(ReasoningEcho::Refused), None);
     }
 }
