@@ -2,16 +2,21 @@
 //! Pure; it accepts every shape that vendors are known to send, because none of them follows the
 //! specification exactly.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value};
 
 use crate::backend::chatcompletion::calls::{ToolCallAssembler, ToolCallFault};
 use crate::backend::chatcompletion::reasoning::ReasoningCollector;
+use crate::backend::chatcompletion::text_calls::{TEXT_CALL_BYTES_MAX, TextCall, parse_text_call};
 use crate::backend::conversation::Conversation;
 use crate::backend::remote::wire::{ReplyDecodeError, ReplyDecoder, SseMessage};
 use crate::backend::{ModelRequest, ReplyEvent};
 use crate::config::vendors::ReasoningEcho;
 use crate::event::StopReason;
 use crate::spending::{TokenUsage, token_count};
+use crate::tools::request::CallRequest;
+use crate::tools::spec::ToolOffer;
 
 /// The piece that ends a stream; it is not JSON.
 const DONE: &str = "[DONE]";
@@ -22,6 +27,9 @@ pub(super) struct ChatCompletionsDecoder<'a> {
     conversation: &'a Conversation,
     calls: ToolCallAssembler,
     reasoning: ReasoningCollector,
+    tools: Arc<[ToolOffer]>,
+    /// The text so far, as long as it may be a call that is written as text.
+    text: Option<String>,
     usage: TokenUsage,
     stop: Option<StopReason>,
 }
@@ -33,6 +41,8 @@ impl<'a> ChatCompletionsDecoder<'a> {
             conversation: request.conversation,
             calls: ToolCallAssembler::default(),
             reasoning: ReasoningCollector::new(echo),
+            tools: Arc::clone(&request.tools),
+            text: (!request.tools.is_empty()).then(String::new),
             usage: TokenUsage::default(),
             stop: None,
         }
@@ -40,7 +50,10 @@ impl<'a> ChatCompletionsDecoder<'a> {
 
     /// Returns the last events of a complete reply: the calls, the echo, the end.
     fn finish_reply(&mut self) -> Result<Vec<ReplyEvent>, ReplyDecodeError> {
-        let (calls, call_fields) = self.calls.finish(self.conversation)?;
+        let (mut calls, call_fields) = self.calls.finish(self.conversation)?;
+        if calls.is_empty() {
+            calls.extend(self.text_call());
+        }
         let mut echo: Map<String, Value> = self.reasoning.finish(!calls.is_empty());
         if !call_fields.is_empty() {
             echo.insert("calls".to_owned(), call_fields.into());
@@ -49,6 +62,23 @@ impl<'a> ChatCompletionsDecoder<'a> {
         let end = ReplyEvent::End(self.stop.unwrap_or_default());
         let calls = calls.into_iter().map(ReplyEvent::Call);
         Ok(calls.chain(echo).chain([end]).collect())
+    }
+}
+
+impl ChatCompletionsDecoder<'_> {
+    /// Returns the call that a whole reply consists of, if it is written as text.
+    fn text_call(&mut self) -> Option<CallRequest> {
+        let text = self.text.take()?;
+        if self.stop.is_some_and(|stop| stop != StopReason::Done) {
+            return None;
+        }
+        let TextCall { name, arguments } = parse_text_call(&text, &self.tools)?;
+        let id = self.conversation.call_id("", &[]);
+        Some(CallRequest {
+            id,
+            name,
+            arguments,
+        })
     }
 }
 
@@ -83,6 +113,13 @@ impl ReplyDecoder for ChatCompletionsDecoder<'_> {
         events.extend(self.reasoning.add(delta).map(ReplyEvent::Reasoning));
         if let Some(text) = first_nonempty_text(delta, &["content", "refusal"]) {
             events.push(ReplyEvent::Text(text.to_owned()));
+            self.text = self
+                .text
+                .take()
+                .filter(|before| before.len().saturating_add(text.len()) <= TEXT_CALL_BYTES_MAX);
+            if let Some(before) = &mut self.text {
+                before.push_str(text);
+            }
         }
         let calls = delta.get("tool_calls").and_then(Value::as_array);
         for piece in calls.into_iter().flatten() {
@@ -164,8 +201,6 @@ fn usage(piece: &Value) -> Option<TokenUsage> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use serde_json::json;
 
     use super::*;
