@@ -6,10 +6,17 @@ use crate::agent::recorded_conversation::ToolResultContent;
 use crate::backend::conversation::ChatMessage;
 use crate::config::vendors::ImageInput;
 use crate::event::ModelEvent;
-use crate::prompts::images::{images_follow, images_left_out, images_not_shown};
+use crate::path::RealPath;
+use crate::prompts::images::{
+    images_follow, images_left_out, images_not_shown, task_images_follow,
+};
 use crate::prompts::untrusted_text::tool_result;
 use crate::text::count_noun;
+use crate::tools::call::{ToolCall, UserPath};
+use crate::tools::image::ImageCollector;
 use crate::tools::request::CallRequest;
+use crate::world::access::gate::Gate;
+use crate::world::exec;
 
 /// Maximum number of images in a conversation. Above that, Anthropic accepts only smaller ones:
 /// <https://platform.claude.com/docs/en/build-with-claude/vision>.
@@ -39,6 +46,28 @@ impl ModelSession {
             call_id: request.id.clone(),
             content,
         }
+    }
+
+    /// Adds the images of `files`, which the task mentions, if the model accepts images. The gate
+    /// reads them. Returns why others are not shown.
+    pub(crate) async fn add_task_images(&mut self, files: Vec<RealPath>) -> Vec<String> {
+        let (ImageInput::Taken, Some(gate), [_, ..]) = (self.image_input(), &self.gate, &*files)
+        else {
+            return Vec::new();
+        };
+        let gate = gate.without_hooks();
+        let read = move || TaskImages::read(&gate, &files);
+        let Ok(task) = tokio::task::spawn_blocking(read).await else {
+            return Vec::new();
+        };
+        let images = task.images.into_images();
+        if !images.is_empty() {
+            self.conversation.push(ChatMessage::Images {
+                text: task_images_follow(&task.paths),
+                images,
+            });
+        }
+        task.warnings
     }
 
     /// Adds the images of the last results to the conversation, and removes the oldest if there are
@@ -81,6 +110,44 @@ impl ModelSession {
     pub(super) fn image_input(&self) -> ImageInput {
         let model = self.models.first();
         model.map_or(ImageInput::Refused, |model| model.image_input)
+    }
+}
+
+/// The images that a task mentions.
+#[derive(Debug, Default)]
+struct TaskImages {
+    /// Their paths.
+    paths: Vec<String>,
+    /// The images, in the same order.
+    images: ImageCollector,
+    /// Why other files are not among them.
+    warnings: Vec<String>,
+}
+
+impl TaskImages {
+    /// Reads the images of `files` through `gate`.
+    fn read(gate: &Gate, files: &[RealPath]) -> Self {
+        let mut task = Self::default();
+        for file in files {
+            let path = file.to_string();
+            match task.read_image(gate, &path) {
+                Ok(()) => task.paths.push(path),
+                Err(reason) => task
+                    .warnings
+                    .push(format!("`{path}` is not shown as an image: {reason}")),
+            }
+        }
+        task
+    }
+
+    fn read_image(&mut self, gate: &Gate, path: &str) -> Result<(), String> {
+        let path = UserPath::parse(path).map_err(|invalid| invalid.to_string())?;
+        let call = ToolCall::ReadMediaFile { path };
+        let permitted = gate.check(call).map_err(|denial| denial.reason)?;
+        let observation = exec::run(permitted);
+        let image = observation.images.first().ok_or(observation.content)?;
+        let added = self.images.add(image.base64());
+        added.map(|_| ()).map_err(|rejection| rejection.to_string())
     }
 }
 

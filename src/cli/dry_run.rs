@@ -17,6 +17,7 @@ use crate::error::{ExitStatus, Result};
 use crate::layout::{RunLayout, RunName};
 use crate::orchestrator::grants::{self, InheritedPaths};
 use crate::orchestrator::previous_turns::{describe, previous_workspaces};
+use crate::orchestrator::team::project_instructions::describe_size;
 use crate::orchestrator::team::{AgentTeam, DeliveryAccess, TeamMember};
 use crate::permissions::grant::{Grant, GrantScope, Permission, Phase};
 use crate::prompts::{self, TaskPrompt};
@@ -64,7 +65,8 @@ pub(crate) async fn show(prepared: &PreparedRun, output: &mut CliOutput<'_>) -> 
         &host.cwd,
         inherited,
         DeliveryAccess::ReadWrite,
-    )?;
+    )?
+    .with_project_instructions()?;
     let mut text = String::new();
     for (agent, member) in config.agents.iter().zip(&team.members) {
         heading(&mut text, agent, member);
@@ -79,6 +81,7 @@ pub(crate) async fn show(prepared: &PreparedRun, output: &mut CliOutput<'_>) -> 
         for server in &agent.servers {
             push_line(&mut text, &format!("  server: {}", describe_server(server)));
         }
+        instructions(&mut text, member);
         for phase in [Phase::Coordination, Phase::Final] {
             permissions(&mut text, member, phase);
         }
@@ -146,6 +149,17 @@ fn prices(text: &mut String, agent: &AgentConfig, models: &ModelList) {
             }
         };
         push_line(text, &format!("  price of {}: {price}", backend.model));
+    }
+}
+
+/// Appends the files with instructions that the agent is given, and those that are not used.
+fn instructions(text: &mut String, member: &TeamMember) {
+    for file in &member.instructions().files {
+        let size = describe_size(file.size_bytes, file.is_truncated);
+        push_line(text, &format!("  instructions: {} ({size})", file.path));
+    }
+    for notice in &member.instructions().notices {
+        push_line(text, &format!("  {notice}"));
     }
 }
 

@@ -45,7 +45,9 @@ use crate::permissions::grant::Phase;
 use crate::permissions::history::ReadBeforeDelete;
 use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use crate::tools::spec::{COMMANDS, PROGRAMS, ToolOffer};
-use crate::tools::tool_selection::{CommandOffering, DirectoryNaming, ToolSelection};
+use crate::tools::tool_selection::{
+    CommandOffering, DirectoryNaming, ImageOffering, ToolSelection,
+};
 use crate::world::access::external_call::{CallerIsolation, ExternalCaller};
 use crate::world::access::gate::Gate;
 use crate::world::access::policy::GatePolicy;
@@ -593,6 +595,7 @@ impl CallerGates {
             permissions: gate.manager(),
             directories: DirectoryNaming::Named,
             commands: CommandOffering::from_environment(gate.commands()),
+            images: ImageOffering::Offered,
         };
         if gate.commands().is_none() && config.is_some_and(|config| config.commands.is_some()) {
             output

@@ -4,13 +4,15 @@
 use crate::code_mode::language::{ProgramDialect, PythonLibraries};
 use crate::code_mode::package::signatures;
 use crate::tools::spec::{PROGRAMS, ToolOffer, ToolSpec};
-use crate::tools::tool_selection::{DirectoryNaming, ToolSelection};
+use crate::tools::tool_selection::{DirectoryNaming, ImageOffering, ToolSelection};
 
 /// Returns the tools that an agent's programs may call: those that it would be offered itself, each
 /// with its directories.
 pub fn callable_tools(menu: ToolSelection<'_>) -> Vec<ToolOffer> {
     ToolSelection {
         directories: DirectoryNaming::Named,
+        // Programs read text.
+        images: ImageOffering::NotOffered,
         ..menu
     }
     .offers()

@@ -517,6 +517,8 @@ pub struct OrchestratorConfig {
     pub planning: PlanningMode,
     /// The maximum number of restarts of the whole coordination after the final answer was judged.
     pub max_orchestration_restarts: u32,
+    /// Whether agents are given the instructions that opened directories keep for them.
+    pub reads_project_instructions: bool,
 }
 
 /// How critical voters are asked to be.
@@ -597,6 +599,7 @@ impl Default for OrchestratorConfig {
             coordination: CoordinationMode::default(),
             planning: PlanningMode::default(),
             max_orchestration_restarts: 0,
+            reads_project_instructions: true,
         }
     }
 }

@@ -30,6 +30,7 @@ pub fn recorded_config(config: &Config) -> Value {
             },
             orchestrator::SKIP_COORDINATION_ROUNDS.name():
                 orchestrator.coordination == CoordinationMode::Skip,
+            orchestrator::PROJECT_INSTRUCTIONS.name(): false,
             orchestrator::COORDINATION.name(): {
                 coordination::MAX_ORCHESTRATION_RESTARTS.name():
                     orchestrator.max_orchestration_restarts,

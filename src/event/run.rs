@@ -47,6 +47,17 @@ pub enum RunEvent {
         /// What the sandbox does not restrict, one item each.
         leaves_open: Vec<String>,
     },
+    /// Agents were given instructions that a project keeps for them.
+    InstructionsRead {
+        /// The agents.
+        agents: Vec<AgentId>,
+        /// The absolute path of the file.
+        path: String,
+        /// How much of it they were given, in bytes.
+        size_bytes: u64,
+        /// Whether that was only the beginning.
+        is_truncated: bool,
+    },
     /// The coordination stops early; the answers so far count.
     #[serde(alias = "cut_short")]
     CoordinationStopped {
@@ -94,6 +105,7 @@ impl RunEvent {
             RunEvent::RunStarted { .. }
             | RunEvent::AttemptRestarted { .. }
             | RunEvent::SandboxSelected { .. }
+            | RunEvent::InstructionsRead { .. }
             | RunEvent::CoordinationStopped { .. }
             | RunEvent::Warning { .. }
             | RunEvent::RunEnded { .. } => None,

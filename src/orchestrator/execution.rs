@@ -305,7 +305,11 @@ impl RunExecution {
         } = self;
         let notices = notices(&turn.team).into_iter();
         let warning = |message| Event::Run(RunEvent::Warning { message });
-        let first: Vec<Event> = first.into_iter().chain(notices.map(warning)).collect();
+        let first: Vec<Event> = first
+            .into_iter()
+            .chain(turn.team.instruction_events())
+            .chain(notices.map(warning))
+            .collect();
         let mut listeners = EventSinks::new(recorder, telemetry, shown, known);
         let playing = async {
             tokio::select! {
@@ -491,7 +495,8 @@ impl RunRequest {
             &self.base,
             inherited,
             delivery_access,
-        )
+        )?
+        .with_project_instructions()
     }
 
     /// Creates the broker that requests approvals. Requests that events in `recorded` answered are

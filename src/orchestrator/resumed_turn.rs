@@ -400,6 +400,7 @@ fn is_same_event(known: &Event, event: &Event) -> bool {
         Event::Run(
             RunEvent::Warning { .. }
                 | RunEvent::SandboxSelected { .. }
+                | RunEvent::InstructionsRead { .. }
                 | RunEvent::LimitMet { .. }
                 | RunEvent::UserMessagesShown { .. }
         )

@@ -296,8 +296,6 @@ pub async fn reopen_delivery(
 /// Reverts a delivery, except for files that were changed since. Returns the paths that are as they
 /// were before.
 pub async fn revert_delivery(delivery: Arc<OpenDelivery>) -> Result<BTreeSet<AbsPath>> {
-    let delivery = Arc::try_unwrap(delivery);
-    let delivery = delivery.map_err(|_| Error::bug("the delivery is still in progress"))?;
     let taking = move || {
         let Some(mut delivered) = AppliedDelivery::open(delivery)? else {
             return Ok(BTreeSet::new());

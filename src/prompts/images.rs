@@ -1,7 +1,7 @@
 //! Texts for models before images, and in place of them.
 
 use crate::prompts::untrusted_text::{UntrustedText, note};
-use crate::text::count_noun;
+use crate::text::{count_noun, escape_name};
 
 /// Returns the text before the images that a tool returned.
 pub fn images_follow(tool: &str, count: usize) -> String {
@@ -14,11 +14,20 @@ pub fn images_follow(tool: &str, count: usize) -> String {
     }
 }
 
+/// Returns the text before the images of files that the task mentions.
+pub fn task_images_follow(paths: &[String]) -> String {
+    let paths: Vec<String> = paths.iter().map(|path| escape_name(path)).collect();
+    note(format_args!(
+        "the images that the task mentions, in this order: {}",
+        paths.join(", ")
+    ))
+}
+
 /// Returns the end of a result whose images are not passed on.
 pub fn images_not_shown(count: usize) -> String {
     let images = count_noun(count, "image");
     let note = note(format_args!(
-        "{images} not shown: whoever asked is given text alone"
+        "{images} not shown: the model accepts text only"
     ));
     format!("\n{note}")
 }

@@ -6,6 +6,7 @@ pub mod checks;
 pub mod commands;
 pub mod previous_turns;
 pub mod untrusted_text;
+pub mod project_instructions;
 pub mod external_agents;
 pub mod images;
 pub mod user_messages;
@@ -23,6 +24,7 @@ use crate::path::AbsPath;
 use crate::permissions::grant::Phase;
 use crate::prompts::checks::{announce_checks, describe_check_results};
 use crate::prompts::commands::{CommandAccess, describe_commands};
+use crate::prompts::project_instructions::{InstructionFile, describe_project_instructions};
 use crate::prompts::untrusted_text::{TextFrame, UntrustedText, task_in_frame};
 use crate::text::{escape_name, join_with_commas, list_names};
 
@@ -62,6 +64,8 @@ pub struct SystemPromptInput<'a> {
     pub work: WorkMode,
     /// The checks on answers.
     pub checks: &'a [CheckConfig],
+    /// The instructions of the projects that are open to the agent.
+    pub instructions: &'a [InstructionFile],
 }
 
 /// The kind of output that an agent can create in its workspace.
@@ -139,6 +143,7 @@ pub fn coordination_system(standing: &SystemPromptInput<'_>) -> String {
                        effects outside your workspace to the final phase.";
         let _ = writeln!(out, "{}", instruction.as_deref().unwrap_or(default));
     }
+    describe_project_instructions(&mut out, standing.instructions);
     out
 }
 
@@ -170,6 +175,7 @@ pub fn final_system(standing: &SystemPromptInput<'_>, write_paths: &[String]) ->
     if let Some(shell) = &standing.shell {
         describe_commands(&mut out, shell, Phase::Final);
     }
+    describe_project_instructions(&mut out, standing.instructions);
     out
 }
 
@@ -487,6 +493,7 @@ mod tests {
             shell: None,
             work: WorkMode::ToolCalls,
             checks: &[],
+            instructions: &[],
         }
     }
 

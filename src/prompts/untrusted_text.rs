@@ -17,6 +17,8 @@ pub enum TextFrame {
     Answer,
     /// A file, or an answer, that a role of a pipeline has left.
     Document,
+    /// Instructions that a project keeps for agents.
+    ProjectInstructions,
     /// The agent's own reply in an earlier process.
     PreviousReply,
     /// The part of a plan for one copy of a role.
@@ -39,9 +41,10 @@ pub enum TextFrame {
 
 impl TextFrame {
     /// All of them.
-    pub const ALL: [TextFrame; 11] = [
+    pub const ALL: [TextFrame; 12] = [
         TextFrame::Answer,
         TextFrame::Document,
+        TextFrame::ProjectInstructions,
         TextFrame::PreviousReply,
         TextFrame::PlanPart,
         TextFrame::PreviousAnswer,
@@ -58,6 +61,7 @@ impl TextFrame {
         match self {
             TextFrame::Answer => "answer",
             TextFrame::Document => "document",
+            TextFrame::ProjectInstructions => "project_instructions",
             TextFrame::PreviousReply => "earlier",
             TextFrame::PlanPart => "plan_part",
             TextFrame::PreviousAnswer => "previous_answer",

@@ -271,6 +271,8 @@ impl RunView {
             RunEvent::UserMessagesShown { agent, numbers } => {
                 self.run.show_messages(agent, numbers);
             }
+            // Lines show it; it changes nothing that the other views show.
+            RunEvent::InstructionsRead { .. } => {}
             RunEvent::Warning { message } => self.warn(message, at),
             RunEvent::RunEnded { status, summary } => self.end(*status, summary, at),
         }

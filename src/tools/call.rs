@@ -202,6 +202,11 @@ pub enum ToolCall<P = UserPath> {
         /// The search.
         grep: GrepQuery,
     },
+    /// `read_media_file`
+    ReadMediaFile {
+        /// The image.
+        path: P,
+    },
     /// `get_file_info`
     GetFileInfo {
         /// The file or directory.
@@ -370,6 +375,7 @@ impl ToolCall {
             ToolCall::MoveFile { .. } => "move_file",
             ToolCall::SearchFiles { .. } => "search_files",
             ToolCall::GrepFiles { .. } => "grep_files",
+            ToolCall::ReadMediaFile { .. } => "read_media_file",
             ToolCall::GetFileInfo { .. } => "get_file_info",
             ToolCall::CopyFile { .. } => "copy_file",
             ToolCall::CopyFilesBatch { .. } => "copy_files_batch",
@@ -415,6 +421,7 @@ impl ToolCall {
             | ToolCall::DirectoryTree { path, .. }
             | ToolCall::SearchFiles { path, .. }
             | ToolCall::GrepFiles { path, .. }
+            | ToolCall::ReadMediaFile { path }
             | ToolCall::GetFileInfo { path }
             | ToolCall::ExecuteCommand { dir: path, .. }
             | ToolCall::StartBackgroundCommand { dir: path, .. }
@@ -514,6 +521,7 @@ impl<P> ToolCall<P> {
             | ToolCall::MoveFile { .. }
             | ToolCall::SearchFiles { .. }
             | ToolCall::GrepFiles { .. }
+            | ToolCall::ReadMediaFile { .. }
             | ToolCall::GetFileInfo { .. }
             | ToolCall::ListAllowedDirectories
             | ToolCall::ExecuteCommand { .. }
@@ -571,6 +579,7 @@ impl<P> ToolCall<P> {
             MoveFile [source destination];
             SearchFiles [path] pattern exclude;
             GrepFiles [path] grep;
+            ReadMediaFile [path];
             GetFileInfo [path];
             CopyFile [source destination] existing;
             CopyFilesBatch [source destination] selection existing;

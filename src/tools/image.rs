@@ -2,6 +2,7 @@
 //! are declared to be, and within the vendors' limits. Pure.
 
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 
 use base64::Engine;
@@ -55,11 +56,22 @@ pub enum ImageRejection {
     #[error("it is more than {SIDE_PIXELS_MAX} pixels wide or high")]
     Pixels,
     /// The result contains too many images.
-    #[error("the answer has more than {IMAGES_MAX} images, or more than {} MiB of them", ALL_BASE64_BYTES_MAX >> 20)]
+    #[error("there are more than {IMAGES_MAX} images, or more than {} MiB of them", ALL_BASE64_BYTES_MAX >> 20)]
     Others,
 }
 
 impl ModelImage {
+    /// The largest image file, in bytes: what fits into the longest base64.
+    pub const BYTES_MAX: u64 = 3 * 1024 * 1024;
+
+    /// Parses the bytes of an image file.
+    ///
+    /// # Errors
+    /// The image is not of a supported type, is damaged or exceeds a limit.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, ImageRejection> {
+        Self::parse(STANDARD.encode(bytes).into())
+    }
+
     /// Parses an image in base64.
     ///
     /// # Errors
@@ -151,6 +163,17 @@ impl fmt::Display for ImageKind {
             ImageKind::Webp => "image/webp",
         })
     }
+}
+
+/// Returns whether the name of a file says that it is an image that models accept.
+pub fn is_image_name(path: &Path) -> bool {
+    let suffix = path.extension().and_then(|suffix| suffix.to_str());
+    suffix.is_some_and(|suffix| {
+        let suffixes = ["png", "jpg", "jpeg", "gif", "webp"];
+        suffixes
+            .iter()
+            .any(|known| suffix.eq_ignore_ascii_case(known))
+    })
 }
 
 /// The images of one result.

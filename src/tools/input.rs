@@ -18,6 +18,7 @@ impl ToolCall {
                 json!({ "paths": paths })
             }
             ToolCall::ListDirectory { path }
+            | ToolCall::ReadMediaFile { path }
             | ToolCall::GetFileInfo { path }
             | ToolCall::CreateDirectory { path } => json!({ "path": path.as_str() }),
             ToolCall::DirectoryTree { path, exclude } => {

@@ -113,6 +113,9 @@ pub(crate) fn build_call(
             path: take.path_or_workspace("path")?,
             grep: grep(take)?,
         }),
+        "read_media_file" => Ok(ToolCall::ReadMediaFile {
+            path: take.path("path")?,
+        }),
         "get_file_info" => Ok(ToolCall::GetFileInfo {
             path: take.path("path")?,
         }),

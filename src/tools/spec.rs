@@ -172,6 +172,9 @@ const fn optional(name: &'static str, kind: ParameterType, note: &'static str) -
     }
 }
 
+/// The name of the tool that reads images. It is offered only to models that accept images.
+pub(crate) const READ_MEDIA_FILE: &str = "read_media_file";
+
 /// The file tools, in the order in which they are offered.
 pub const TOOLS: &[ToolSpec] = &[
     ToolSpec {
@@ -243,6 +246,13 @@ pub const TOOLS: &[ToolSpec] = &[
         permission: Permission::Read,
         parameters: &[required("path", ParameterType::Text, "")],
         result: "one property a line",
+    },
+    ToolSpec {
+        name: READ_MEDIA_FILE,
+        purpose: "Look at a PNG, JPEG, GIF or WebP image.",
+        permission: Permission::Read,
+        parameters: &[required("path", ParameterType::Text, "")],
+        result: "the image",
     },
     ToolSpec {
         name: "compare_files",

@@ -4,7 +4,7 @@
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, Permission};
 use crate::tools::parse;
-use crate::tools::spec::{COMMANDS, TOOLS, ToolOffer, ToolSpec};
+use crate::tools::spec::{COMMANDS, READ_MEDIA_FILE, TOOLS, ToolOffer, ToolSpec};
 
 /// The maximum number of directories that a description names.
 const DIRECTORIES_NAMED_MAX: usize = 8;
@@ -23,6 +23,17 @@ pub struct ToolSelection<'a> {
     pub directories: DirectoryNaming,
     /// Whether the agent may run commands.
     pub commands: CommandOffering,
+    /// Whether it can look at images.
+    pub images: ImageOffering,
+}
+
+/// Whether an agent is offered tools whose results are images.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ImageOffering {
+    /// It is offered them: its model accepts images.
+    Offered,
+    /// It is not offered them.
+    NotOffered,
 }
 
 /// Whether an agent is offered the command tools.
@@ -59,6 +70,9 @@ impl ToolSelection<'_> {
         let writable = self.permissions.can_write();
         let readable = !self.permissions.grants().is_empty();
         let open = |tool: &ToolSpec| match tool.permission {
+            Permission::Read if tool.name == READ_MEDIA_FILE => {
+                readable && self.images == ImageOffering::Offered
+            }
             Permission::Read => readable,
             Permission::Write => writable,
         };

@@ -211,7 +211,7 @@ fn a_guest_is_given_images_with_the_answer_to_its_call() {
         ("\n      image_input: true", given),
         (
             "",
-            "[massgen: 1 image not shown: whoever asked is given text alone]",
+            "[massgen: 1 image not shown: the model accepts text only]",
         ),
     ] {
         let project = project().file("given/hostile.py", HOSTILE);

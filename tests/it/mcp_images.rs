@@ -13,20 +13,20 @@ use crate::patience::wait_until;
 use crate::project::{Finished, Project};
 
 /// Beginning of the test images' data: a PNG, three pixels wide and one high.
-const DATA: &str = "iVBORw0KGgoAAAANSUhEUgAAAAMAAAABCAIAAA";
+pub(crate) const DATA: &str = "iVBORw0KGgoAAAANSUhEUgAAAAMAAAABCAIAAA";
 /// Rest of an image of that size.
-const REST: &str = "CUgoPjAAAAFUlEQVR4AQEKAPX/AAAAAAAAAAAAAAAKAAEHJylUAAAAAElFTkSuQmCC";
+pub(crate) const REST: &str = "CUgoPjAAAAFUlEQVR4AQEKAPX/AAAAAAAAAAAAAAAKAAEHJylUAAAAAElFTkSuQmCC";
 /// Timeout for a run to reach the state that a test needs.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// One wire format: its vendor, a reply that makes a call, and the format of an image.
-struct Wire {
-    vendor: &'static str,
+pub(crate) struct Wire {
+    pub(crate) vendor: &'static str,
     reply: fn(&str, &Value) -> Value,
     image: fn(&str) -> Value,
 }
 
-const CLAUDE: Wire = Wire {
+pub(crate) const CLAUDE: Wire = Wire {
     vendor: "claude",
     reply: |name, input| {
         let call = json!({"type": "tool_use", "id": name, "name": name, "input": input});
@@ -39,7 +39,7 @@ const CLAUDE: Wire = Wire {
     },
 };
 
-const OPENAI: Wire = Wire {
+pub(crate) const OPENAI: Wire = Wire {
     vendor: "openai",
     reply: |name, arguments| {
         let item = json!({"type": "function_call", "id": name, "call_id": name, "name": name,
@@ -50,7 +50,7 @@ const OPENAI: Wire = Wire {
     image: |data| json!({"type": "input_image", "image_url": format!("data:image/png;base64,{data}")}),
 };
 
-const CHAT: Wire = Wire {
+pub(crate) const CHAT: Wire = Wire {
     vendor: "grok",
     reply: |name, arguments| {
         let function = json!({"name": name, "arguments": arguments.to_string()});
@@ -61,7 +61,7 @@ const CHAT: Wire = Wire {
     image: |data| json!({"type": "image_url", "image_url": {"url": format!("data:image/png;base64,{data}")}}),
 };
 
-const GEMINI: Wire = Wire {
+pub(crate) const GEMINI: Wire = Wire {
     vendor: "gemini",
     reply: |name, args| {
         let call = json!({"functionCall": {"id": name, "name": name, "args": args}});
@@ -78,7 +78,7 @@ impl Wire {
         self.calls("mcp__h__pictures", &arguments)
     }
 
-    fn calls(&self, name: &str, arguments: &Value) -> Answer {
+    pub(crate) fn calls(&self, name: &str, arguments: &Value) -> Answer {
         let reply = (self.reply)(name, arguments).to_string();
         Answer::whole("200 OK", &["content-type: application/json"], reply)
     }
@@ -119,7 +119,7 @@ fn project(endpoint: &Endpoint, vendor: &str, keys: &str) -> Project {
 }
 
 /// Returns all images in a request.
-fn images<'v>(wire: &Wire, body: &'v Value) -> Vec<&'v Value> {
+pub(crate) fn images<'v>(wire: &Wire, body: &'v Value) -> Vec<&'v Value> {
     let own = (wire.image)("");
     let keys = |value: &Value| -> BTreeSet<String> {
         value
@@ -188,7 +188,7 @@ fn each_wire_shows_the_images_of_a_tool() {
 
 #[test]
 fn a_model_that_takes_none_is_told_so() {
-    let words = "[massgen: 2 images not shown: whoever asked is given text alone]";
+    let words = "[massgen: 2 images not shown: the model accepts text only]";
     check(&CLAUDE, ("claude", ", image_input: false"), &[0, 0], words);
     // The capabilities of a user's own server are unknown.
     check(&CHAT, ("chatcompletion", ""), &[0, 0], words);
@@ -258,7 +258,7 @@ fn only_the_newest_images_stay() {
     assert_eq!(shown(&CLAUDE, &endpoint), [0, 8]);
     let body = &endpoint.server.requests()[1].body;
     assert!(
-        body.contains("not shown: the answer has more than 8 images"),
+        body.contains("not shown: there are more than 8 images"),
         "{body}"
     );
 }

@@ -377,6 +377,30 @@ fn a_failed_check_and_an_open_question_wait_for_the_page() {
     assert_eq!(read(&server, "out/a.txt").as_deref(), Some(BEFORE));
 }
 
+/// The reply to the page waits for the outcome, which is there only after the checks.
+#[test]
+fn a_reviewed_delivery_whose_checks_fail_is_reverted() {
+    let server =
+        started("delivery: review\nchecks: [{name: never, command: test ! -e made.txt}]\n");
+    let run = server.start_run(&json!({"task": "change a"}));
+    let mut page = server.stream(&run, None);
+    page.question("delivery");
+    let taken = json!({"files": [
+        {"path": "out/a.txt", "take": true},
+        {"path": "out/made.txt", "take": true},
+    ]});
+    let delivered = server.post(&format!("/api/runs/{run}/delivery"), &taken);
+    assert_eq!(delivered.status, 200, "{delivered:?}");
+    page.read_to_end();
+    let rows = &page.sections["delivery"]["rows"];
+    assert_eq!(rows.as_array().unwrap().len(), 2, "{rows}");
+    for row in rows.as_array().unwrap() {
+        assert_eq!(row["outcome"], "taken_back", "{rows}");
+    }
+    assert_eq!(read(&server, "out/a.txt").as_deref(), Some(BEFORE));
+    assert_eq!(read(&server, "out/made.txt"), None);
+}
+
 #[test]
 fn of_two_clients_that_answer_only_one_is_heard() {
     let token = "0123456789abcdef0123";

@@ -193,6 +193,8 @@ impl KeyTarget<'_> {
             KeyCode::Char('[') => review.move_hunk(-1),
             KeyCode::Char(']') => review.move_hunk(1),
             KeyCode::Char('h') => review.toggle_hunk(),
+            // It opens the review, which is open already: it may have opened just now by itself.
+            KeyCode::Char('d') => return true,
             _ => return false,
         }
         if code != KeyCode::Char(' ') && code != KeyCode::Char('h') {

@@ -16,6 +16,7 @@ use crate::event::{
     RunEvent, ToolEvent,
 };
 use crate::id::{AgentId, AnswerLabel};
+use crate::orchestrator::team::project_instructions::describe_size;
 use crate::run_view::RunView;
 use crate::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel};
 use crate::text::{count_noun, escape_name, join_with_commas, single_line};
@@ -100,6 +101,20 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
                 by,
                 leaves_open,
             } => self.show_sandbox(agents, by, leaves_open),
+            RunEvent::InstructionsRead {
+                agents,
+                path,
+                size_bytes,
+                is_truncated,
+            } => {
+                let size = describe_size(*size_bytes, *is_truncated);
+                let text = format!(
+                    "{} ({size}) for {}",
+                    escape_name(path),
+                    join_with_commas(agents)
+                );
+                self.show_line("instructions", TextStyle::Strong, &text);
+            }
             RunEvent::Warning { message } => self.warn(message),
             RunEvent::RunEnded { status, summary } => self.show_end(*status, summary, elapsed),
             RunEvent::LimitMet { agent: None, limit } => self.warn(limit),

@@ -56,6 +56,9 @@ impl ConfigChecker<'_> {
                 .section(&orchestrator::COORDINATION)
                 .and_then(|view| count(&view, &coordination::MAX_ORCHESTRATION_RESTARTS))
                 .unwrap_or(default.max_orchestration_restarts),
+            reads_project_instructions: view
+                .flag(&orchestrator::PROJECT_INSTRUCTIONS)
+                .unwrap_or(default.reads_project_instructions),
         }
     }
 

@@ -72,6 +72,15 @@ pub(crate) const SKIP_COORDINATION_ROUNDS: ServedKey<Flag> = ServedKey::optional
 )
 .with_default("false");
 
+pub(crate) const PROJECT_INSTRUCTIONS: ServedKey<Flag> = ServedKey::optional(
+    &["project_instructions"],
+    shape::flag(),
+    "Whether agents are given the `AGENTS.md` of directories that are open to them (where there \
+     is none, `CLAUDE.md` or `GEMINI.md`).",
+    Harmless,
+)
+.with_default("true");
+
 pub(crate) const COORDINATION: ServedKey<Section> = ServedKey::optional(
     &["coordination"],
     shape::section(&coordination::COORDINATION),
@@ -98,6 +107,7 @@ pub static ORCHESTRATOR: KeySection = KeySection {
         MAX_NEW_ANSWERS_PER_AGENT.row(),
         ANSWER_NOVELTY_REQUIREMENT.row(),
         SKIP_COORDINATION_ROUNDS.row(),
+        PROJECT_INSTRUCTIONS.row(),
         COORDINATION.row(),
         ConfigKey::unserved(
             &["timeout"],

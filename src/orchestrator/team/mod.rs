@@ -3,6 +3,8 @@
 
 mod external_agents;
 pub mod mcp_servers;
+mod model_input;
+pub mod project_instructions;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,7 +18,6 @@ use crate::agent::{ModelSession, emit};
 use crate::backend::AvailableModel;
 use crate::backend::conversation::Conversation;
 use crate::call_rules::CallRules;
-use crate::code_mode::offer;
 use crate::config::checks::ChecksConfig;
 use crate::config::code_mode::CodeModeConfig;
 use crate::config::command_line::CommandLineConfig;
@@ -40,19 +41,16 @@ use crate::orchestrator::review::DeliverySettings;
 use crate::orchestrator::team::mcp_servers::{
     MemberServer, ServerContext, member_servers, unmatched_rule_warnings,
 };
+use crate::orchestrator::team::project_instructions::ProjectInstructions;
 use crate::path::AbsPath;
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use crate::permissions::guard::FolderGuard;
 use crate::permissions::history::AccessHistory;
-use crate::prompts::commands::{CommandAccess, IsolationKind};
-use crate::prompts::{self, SystemPromptInput, WorkspaceOutput};
+use crate::prompts::WorkspaceOutput;
 use crate::sandbox_policy::network::NetworkPolicy;
-use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
+use crate::sandbox_policy::sandbox_level::SandboxLevelChoice;
 use crate::spending::ledger::BudgetLedger;
-use crate::tools::spec::ToolOffer;
-use crate::tools::tool_selection::{CommandOffering, DirectoryNaming, ToolSelection};
-use crate::tools::workflow;
 use crate::world::access::gate::Gate;
 use crate::world::access::hook_runner::{HookRunner, HookSandbox};
 use crate::world::access::policy::{ConflictPolicy, GatePolicy, ParentDirPolicy};
@@ -87,9 +85,16 @@ pub struct TeamMember {
     /// Its servers.
     servers: Vec<MemberServer>,
     history: Arc<Mutex<AccessHistory>>,
+    /// The instructions that the opened directories keep for agents.
+    instructions: ProjectInstructions,
 }
 
 impl TeamMember {
+    /// Returns the instructions that the directories that are open to it keep for agents.
+    pub fn instructions(&self) -> &ProjectInstructions {
+        &self.instructions
+    }
+
     /// Returns the user's paths that it may write to, including what people have approved
     /// meanwhile.
     pub fn write_grants(&self) -> Vec<Grant> {
@@ -224,6 +229,7 @@ impl AgentTeam {
                 programs: agent.programs.as_ref().map(CodeModeConfig::sandbox_config),
                 servers: member_servers(agent),
                 history: Arc::default(),
+                instructions: ProjectInstructions::default(),
             });
         }
         let (config, base) = (config.clone(), base.clone());
@@ -571,37 +577,6 @@ impl AgentTeam {
         said.insert(message.to_owned())
     }
 
-    /// Returns the system message of `member` in `phase`.
-    pub fn system_prompt(&self, member: &TeamMember, phase: Phase) -> String {
-        let places = grants::describe_grants(&grants::permission_manager(&member.grants, phase));
-        let workspace = member.workspace.as_ref().map(ToString::to_string);
-        let begin = member.working_directory();
-        let begin = begin.filter(|begin| Some(begin) != member.workspace.as_ref());
-        let begin = begin.as_ref().map(ToString::to_string);
-        let standing = SystemPromptInput {
-            begin: begin.as_deref(),
-            system_message: member.config.system_message.as_deref(),
-            me: member.number,
-            agents: self.members.len(),
-            sensitivity: self.config.orchestrator.voting_sensitivity,
-            planning: &self.config.orchestrator.planning,
-            places: &places,
-            workspace: workspace.as_deref(),
-            output: member.workspace_output(),
-            shell: self.command_access(member),
-            work: external_agents::work_mode(&member.config),
-            checks: &self.config.checks.list,
-        };
-        match phase {
-            Phase::Coordination => prompts::coordination_system(&standing),
-            Phase::Final => {
-                let roots = grants::write_roots(&member.grants);
-                let roots: Vec<String> = roots.iter().map(|g| g.root.to_string()).collect();
-                prompts::final_system(&standing, &roots)
-            }
-        }
-    }
-
     /// Returns the environment of `member`'s commands, once it exists.
     fn command_environment(&self, member: &TeamMember) -> Option<&ExecEnvironment> {
         self.resources
@@ -616,62 +591,6 @@ impl AgentTeam {
             .environments
             .as_ref()?
             .program_environment(&member.id)
-    }
-
-    /// Returns the description of its commands for `member`, if it may run some. Without
-    /// environments, as in a dry run, it comes from the config alone.
-    fn command_access<'a>(&self, member: &'a TeamMember) -> Option<CommandAccess<'a>> {
-        let (commands, Some(_)) = (member.config.commands.as_ref()?, &member.workspace) else {
-            return None;
-        };
-        let shells = self.resources.environments.as_ref();
-        if shells.is_some_and(|shells| shells.is_rejected(&member.id)) {
-            return None;
-        }
-        let tier = match commands.sandbox {
-            SandboxLevelChoice::Only(tier) => tier,
-            SandboxLevelChoice::Auto => self
-                .command_environment(member)
-                .map_or(SandboxLevel::Overlay, ExecEnvironment::sandbox_level),
-        };
-        Some(CommandAccess {
-            network: &commands.network,
-            isolation: match tier {
-                _ if !commands.mode.is_local() => IsolationKind::Container,
-                SandboxLevel::Overlay | SandboxLevel::Namespaces | SandboxLevel::Unavailable => {
-                    IsolationKind::PrivateNamespaces
-                }
-                SandboxLevel::Landlock => IsolationKind::SharedWithHost,
-                SandboxLevel::Off => IsolationKind::Unsandboxed,
-            },
-        })
-    }
-
-    /// Returns the tools that `member` is offered in `phase`.
-    pub fn tools(&self, member: &TeamMember, phase: Phase) -> Arc<[ToolOffer]> {
-        let permissions = grants::permission_manager(&member.grants, phase);
-        let menu = ToolSelection {
-            allowed: member.config.tools.allowed.as_deref(),
-            excluded: &member.config.tools.excluded,
-            permissions: &permissions,
-            directories: match member.config.folder_guard {
-                FolderGuard::Off => DirectoryNaming::Unnamed,
-                FolderGuard::On { .. } | FolderGuard::Role { .. } => DirectoryNaming::Named,
-            },
-            commands: CommandOffering::from_environment(self.command_access(member).as_ref()),
-        };
-        let mut offers = match (
-            &member.config.backend.external_agent,
-            member.config.programs,
-        ) {
-            (Some(_), _) => Vec::new(),
-            (None, Some(programs)) => offer::offers(programs.dialect, &offer::callable_tools(menu)),
-            (None, None) => menu.offers(),
-        };
-        if phase == Phase::Coordination {
-            offers.extend(workflow::coordination_offers(self.members.len()));
-        }
-        offers.into()
     }
 
     /// Returns `member` with its conversation started, with `task` as its first message.
@@ -741,6 +660,11 @@ impl AgentTeam {
         };
         mind.load_served_tools();
         mind.add_user_message(first);
+        for message in mind.add_task_images(Self::mentioned_images(member)).await {
+            if self.is_new_message(&message) {
+                mind.emit(RunEvent::Warning { message }).await;
+            }
+        }
         Ok(mind)
     }
 }

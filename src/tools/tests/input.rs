@@ -30,6 +30,7 @@ const CALLS: &[(&str, &str)] = &[
         r#"{"path":"a","pattern":"x","ignore_case":true,"context_lines":2,"include_patterns":["*.rs"],"exclude_patterns":["b"],"max_results":7}"#,
     ),
     ("get_file_info", r#"{"path":"a"}"#),
+    ("read_media_file", r#"{"path":"a"}"#),
     ("compare_files", r#"{"file1":"a","file2":"b"}"#),
     (
         "compare_files",

@@ -10,7 +10,9 @@ use crate::tools::served::ToolCatalogue;
 use crate::tools::spec::{
     COMMANDS, PROGRAMS, ParameterNeed, ParameterType, TOOLS, ToolOffer, ToolSpec,
 };
-use crate::tools::tool_selection::{CommandOffering, DirectoryNaming, ToolSelection};
+use crate::tools::tool_selection::{
+    CommandOffering, DirectoryNaming, ImageOffering, ToolSelection,
+};
 use crate::tools::workflow::{COORDINATION, EVALUATION, ModelCall, parse_model_call};
 
 /// The maximum size of all file tools and the two coordination tools in a request, in bytes.
@@ -166,10 +168,10 @@ fn project(permission: Permission) -> Grant {
 fn writing_tools_are_offered_where_something_is_writable() {
     let rows = [
         (vec![], Phase::Final, 0),
-        (vec![project(Permission::Read)], Phase::Final, 10),
-        (vec![project(Permission::Write)], Phase::Coordination, 10),
-        (vec![project(Permission::Write)], Phase::Final, 18),
-        (vec![workspace()], Phase::Coordination, 18),
+        (vec![project(Permission::Read)], Phase::Final, 11),
+        (vec![project(Permission::Write)], Phase::Coordination, 11),
+        (vec![project(Permission::Write)], Phase::Final, 19),
+        (vec![workspace()], Phase::Coordination, 19),
     ];
     for (grants, phase, expected) in rows {
         let permissions = PathPermissionManager::new(grants, phase);
@@ -179,6 +181,7 @@ fn writing_tools_are_offered_where_something_is_writable() {
             permissions: &permissions,
             directories: DirectoryNaming::Unnamed,
             commands: CommandOffering::NotOffered,
+            images: ImageOffering::Offered,
         };
         let offers = menu.offers();
         assert_eq!(offers.len(), expected, "{permissions:?}");
@@ -198,6 +201,7 @@ fn tools_for_commands_are_offered_to_those_who_may_run_them() {
             permissions: &permissions,
             directories: DirectoryNaming::Named,
             commands,
+            images: ImageOffering::Offered,
         };
         let mut offers = menu.offers();
         offers.retain(|offer| COMMANDS.iter().any(|tool| tool.name == offer.name));
@@ -224,6 +228,7 @@ fn filters_take_tools_out_by_any_of_their_names() {
             permissions: &permissions,
             directories: DirectoryNaming::Unnamed,
             commands: CommandOffering::NotOffered,
+            images: ImageOffering::Offered,
         }
         .offers()
         .iter()
@@ -254,6 +259,7 @@ fn a_guard_names_the_directories() {
             permissions: &permissions,
             directories: DirectoryNaming::Named,
             commands: CommandOffering::NotOffered,
+            images: ImageOffering::Offered,
         }
         .offers()
         .into_iter()

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
+use std::sync::Arc;
 
 use crate::delivery::choice::{DeliveryChoice, resolve_choices};
 use crate::delivery::path_state::PathState;
@@ -74,7 +75,7 @@ pub enum UndoOutcome {
 /// A delivery that was applied.
 #[derive(Debug)]
 pub struct AppliedDelivery {
-    delivery: OpenDelivery,
+    delivery: Arc<OpenDelivery>,
     work: DeliverySession,
     /// The state of each step's path.
     now: Vec<DeliveredState>,
@@ -84,8 +85,9 @@ pub struct AppliedDelivery {
 
 impl AppliedDelivery {
     /// Inspects every path of `delivery`; `None` if nothing of it was applied. What a process left
-    /// open is recovered first.
-    pub fn open(delivery: OpenDelivery) -> Result<Option<Self>> {
+    /// open is recovered first. Others of this process may still read the delivery.
+    pub fn open(delivery: impl Into<Arc<OpenDelivery>>) -> Result<Option<Self>> {
+        let delivery = delivery.into();
         recover_delivery(&delivery)?;
         let Some(told) = delivery.read_journal()? else {
             return Ok(None);

@@ -32,6 +32,7 @@ mod after_hooks;
 pub mod pass_through;
 pub mod program;
 mod read;
+mod read_media;
 mod relocate;
 pub mod server_calls;
 pub mod check_command;
@@ -156,6 +157,7 @@ fn carry_out(gate: &Gate, action: Action, interrupt: Option<&CommandInterrupt>) 
             exclude,
         } => list::search_files(gate, &path, &pattern, &exclude),
         Action::GrepFiles { path, grep } => grep::grep_files(gate, &path, &grep),
+        Action::ReadMediaFile { path } => read_media::read_media_file(gate, &path),
         Action::GetFileInfo { path } => read::get_file_info(gate, &path),
         Action::CopyFile {
             source,

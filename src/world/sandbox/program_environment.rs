@@ -10,7 +10,9 @@ use crate::code_mode::{lint_program, offer};
 use crate::config::ToolFilter;
 use crate::permissions::PathPermissionManager;
 use crate::tools::spec::ToolOffer;
-use crate::tools::tool_selection::{CommandOffering, DirectoryNaming, ToolSelection};
+use crate::tools::tool_selection::{
+    CommandOffering, DirectoryNaming, ImageOffering, ToolSelection,
+};
 use crate::world::sandbox::exec_environment::ExecEnvironment;
 
 /// The tool that runs commands.
@@ -106,6 +108,7 @@ impl ProgramEnvironment {
             permissions,
             directories: DirectoryNaming::Named,
             commands,
+            images: ImageOffering::NotOffered,
         })
     }
 }

@@ -3,7 +3,7 @@
 
 import { html, nothing } from './vendor/lit-html/lit-html.js';
 import { checkList, chip, icon, loading, state } from './elements.js';
-import { activityText, activityTone, clock, duration, money, tokens } from './format.js';
+import { activityText, activityTone, callSubject, clock, duration, money, tokens } from './format.js';
 import { onKey } from './keys.js';
 import { redraw } from './redraw.js';
 import { go, runHref } from './router.js';
@@ -38,7 +38,7 @@ function callRow(call, now, agent) {
   const row = (/** @type {string} */ name, /** @type {any} */ value, form = 'text') =>
     (value ? html`<dt>${name}</dt><dd class=${form}>${value}</dd>` : nothing);
   return html`<li><details class="call tone-${tone}" ?open=${unfolded.has(key)} @toggle=${toggle}><summary>${icon(tone)}<span class="tool">${call.tool}</span>
-    <span class="args">${call.arguments}</span>${word}<span class="num">${callTime(call, now)}</span></summary>
+    <span class="args">${callSubject(call.arguments)}</span>${word}<span class="num">${callTime(call, now)}</span></summary>
     <dl class="facts">${row('arguments', call.arguments, 'mono')}${row('denied', call.reason)}
       ${row('rule', call.rule && html`<code>${call.rule}</code> · explained by <code>massgen explain</code>`)}
       ${row('result', call.summary, 'mono')}${row('started', clock(call.started_ms))}</dl></details></li>`;
@@ -63,8 +63,8 @@ function facts(agent, stream) {
     ${winner ? html`<span class="chip tone-done">${icon('trophy')} winner</span>` : nothing}
     ${agent.answer ? chip(html`answer <b>${agent.answer}</b>`) : nothing}
     ${agent.vote ? chip(html`votes for <b>${agent.vote}</b>`) : nothing}
-    <span class="muted num" title="Tokens in and out">${tokens(usage.input_tokens)} in · ${tokens(usage.output_tokens)} out</span>
-    <span class="muted num">${money(usage.cost_usd, usage.cost_is_complete)}</span></div>`;
+    <span class="muted num"><span title="Tokens in and out">${tokens(usage.input_tokens)} in · ${tokens(usage.output_tokens)} out</span>
+      · ${money(usage.cost_usd, usage.cost_is_complete)}</span></div>`;
 }
 
 /** @param {Agent} agent @param {RunStream} stream */

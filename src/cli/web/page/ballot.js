@@ -40,17 +40,18 @@ export function ballotStrip(stream) {
   const { answers, votes, winner } = stream.ballot;
   if (!answers.length) return html`<section class="strip" aria-label="Ballot"><p class="muted">No answers yet.</p></section>`;
   return html`<section class="strip" aria-label="Ballot">
+    ${winner ? html`<p class="winner">${icon('trophy')} <b><bdi>${winner.agent}</bdi></b> wins with ${winner.label}: ${winnerReason(winner.reason)}.</p>`
+      : nothing}
     <ul class="answer-chips" aria-label="Answers">${answers.map((answer) => answerChip(answer, stream))}</ul>
     ${votes.length ? html`<div class="row wrap"><span class="muted">Votes</span><ul class="votes" aria-label="Votes">${votes.map(voteItem)}</ul>
-      <a href=${runHref(stream.id, ['votes'])}>reasons</a></div>` : nothing}
-    ${winner ? html`<p class="winner">${icon('trophy')} <b><bdi>${winner.agent}</bdi></b> wins with ${winner.label}: ${winnerReason(winner.reason)}.</p>`
-      : nothing}</section>`;
+      <a href=${runHref(stream.id, ['votes'])}>reasons</a></div>` : nothing}</section>`;
 }
 
 /** @param {RunStream} stream */
 function matrix(stream) {
   const { votes, answers } = stream.ballot;
-  const candidates = [...new Set(answers.map((answer) => answer.agent))];
+  const team = stream.run?.agents ?? [];
+  const candidates = [...new Set(answers.map((answer) => answer.agent))].sort((one, other) => team.indexOf(one) - team.indexOf(other));
   const cell = (/** @type {string} */ voter, /** @type {string} */ candidate) => {
     const cast = votes.filter((vote) => vote.voter === voter && vote.candidate === candidate);
     if (!cast.length) return html`<td class="muted">-</td>`;
@@ -60,7 +61,7 @@ function matrix(stream) {
   const count = (/** @type {string} */ candidate) => votes.filter((vote) => !vote.is_void && vote.candidate === candidate).length;
   return html`<div class="scroll" role="region" tabindex="0" aria-label="Votes by voter and candidate"><table class="matrix">
     <thead><tr><td><span class="muted">voter \\ candidate</span></td>${candidates.map((one) => html`<th scope="col"><bdi>${one}</bdi></th>`)}</tr></thead>
-    <tbody>${(stream.run?.agents ?? []).map((voter) => html`<tr><th scope="row"><bdi>${voter}</bdi></th>${candidates
+    <tbody>${team.map((voter) => html`<tr><th scope="row"><bdi>${voter}</bdi></th>${candidates
       .map((candidate) => cell(voter, candidate))}</tr>`)}</tbody>
     <tfoot><tr><th scope="row">votes that count</th>${candidates.map((one) => html`<td class="num">${count(one)}</td>`)}</tr></tfoot></table></div>`;
 }

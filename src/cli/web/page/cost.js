@@ -12,7 +12,9 @@ const cells = (usage) => html`<td class="num">${usage.requests}</td><td class="n
 /** @param {RunStream} stream */
 export function costView(stream) {
   /** @type {UsageRow[]} */
-  const rows = stream.sections.get('usage') ?? [];
+  const used = stream.sections.get('usage') ?? [];
+  const team = stream.run?.agents ?? [];
+  const rows = used.toSorted((one, other) => team.indexOf(one.agent) - team.indexOf(other.agent));
   const total = stream.run?.usage;
   if (!rows.length && !total?.requests) return empty('No model has replied yet.');
   const most = Math.max(1e-9, ...rows.map((row) => row.cost_usd ?? 0));

@@ -111,12 +111,13 @@ const OUTCOMES = /** @type {Record<string, [string, string]>} */ ({ created: ['d
   mode: ['done', 'mode changed'], declined: ['idle', 'declined'], denied: ['bad', 'denied'], conflict: ['ask', 'conflict'], failed: ['bad', 'failed'],
   taken_back: ['wait', 'reverted'], left: ['idle', 'left'], restored: ['done', 'restored'], removed: ['done', 'removed'] });
 
-/** @param {DeliveryRow[]} rows */
-const rowsTable = (rows) => html`<div class="scroll" role="region" tabindex="0" aria-label="Outcome for each file"><table><thead><tr>
+/** Paths below `directory` are shown relative to it. @param {DeliveryRow[]} rows @param {string} directory */
+const rowsTable = (rows, directory) => html`<div class="scroll" role="region" tabindex="0" aria-label="Outcome for each file"><table><thead><tr>
   <th scope="col">Outcome</th><th scope="col">File</th><th scope="col">Note</th></tr></thead><tbody>${rows.map((row) => {
     const [tone, word] = OUTCOMES[row.outcome] ?? ['idle', row.outcome];
+    const path = row.path.startsWith(`${directory}/`) ? row.path.slice(directory.length + 1) : row.path;
     const note = row.reason ?? (row.kept ? `your version was kept; theirs is ${row.kept}` : row.after ? `${row.before ?? 'new'} → ${row.after}` : '');
-    return html`<tr><td>${state(tone, word)}</td><td class="path"><bdi>${row.path}</bdi></td><td>${note}</td></tr>`;
+    return html`<tr><td>${state(tone, word)}</td><td class="path"><bdi>${path}</bdi></td><td>${note}</td></tr>`;
   })}</tbody></table></div>`;
 
 /** @param {DeliveryChoice} chosen @param {DiffFile[]} files */
@@ -130,20 +131,20 @@ function applyBar(chosen, files) {
     <span class="muted wide-only"><kbd>n</kbd> <kbd>p</kbd> hunk · <kbd>y</kbd> take · <kbd>x</kbd> leave</span></div>`;
 }
 
-/** @param {DeliveryChoice} chosen @param {RunStream} stream @param {boolean} mayUndo */
-function outcome(chosen, stream, mayUndo) {
+/** @param {DeliveryChoice} chosen @param {RunStream} stream @param {{mayUndo: boolean, directory: string}} may */
+function outcome(chosen, stream, { mayUndo, directory }) {
   /** @type {DeliverySection} */
   const { rows, checks } = stream.sections.get('delivery') ?? { rows: null, checks: [] };
   const shown = chosen.rows ?? (chosen.answer ? null : rows);
   if (!shown && !checks.length) return nothing;
   return html`<section aria-labelledby="outcome"><div class="bar"><h3 id="outcome" tabindex="-1">${chosen.wasUndone ? 'Undone' : 'What was delivered'}</h3>
       ${mayUndo ? html`<button class="button" id="undo" ?disabled=${chosen.isSending} @click=${() => chosen.send('undo', {})}>${icon('undo')} Undo the delivery</button>` : nothing}</div>
-    ${shown?.length ? rowsTable(shown) : html`<p class="muted">No file was delivered.</p>`}
+    ${shown?.length ? rowsTable(shown, directory) : html`<p class="muted">No file was delivered.</p>`}
     ${checks.length ? html`<h3>Checks after the delivery</h3>${checkList(checks)}` : nothing}</section>`;
 }
 
-/** @param {RunStream} stream @param {{isReadOnly: boolean, answer: string}} may */
-export function deliveryView(stream, { isReadOnly, answer }) {
+/** @param {RunStream} stream @param {{isReadOnly: boolean, directory: string, answer: string}} may */
+export function deliveryView(stream, { isReadOnly, directory, answer }) {
   if (choice?.review.run !== stream.id || choice.answer !== answer) choice = new DeliveryChoice(stream.id, answer);
   const chosen = choice;
   /** @type {DeliverySection | undefined} */
@@ -171,7 +172,7 @@ export function deliveryView(stream, { isReadOnly, answer }) {
       chosen.error = null;
       forget(chosen.review.key);
     }) : nothing}
-    ${outcome(chosen, stream, mayUndo)}
+    ${outcome(chosen, stream, { mayUndo, directory })}
     ${delivery?.answer ? html`<details class="panel"><summary>Final answer</summary>${markdown(/** @type {any} */ (delivery).markdown, delivery.answer, 2)}</details>` : nothing}
     ${whenDiff(loaded, () => html`${rest}${isReviewable ? applyBar(chosen, files) : nothing}
       ${files.length ? reviewBody(chosen.review, files, isReviewable ? chosen : null)

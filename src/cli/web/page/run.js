@@ -127,7 +127,7 @@ function body({ stream, info, route }, view) {
     case 'agents': return lazily('log', () => import('./log.js'), (log) => agentView(stream, route.parts[3] ?? '', log.transcript));
     case 'answers': return lazily(view, () => import('./answers.js'), (module) => module.answersView(stream, route));
     case 'diff': return lazily(view, () => import('./compare.js'), (module) => module.compareView(stream, route));
-    case 'delivery': return lazily(view, () => import('./delivery.js'), (module) => module.deliveryView(stream, { isReadOnly: info.read_only, answer }));
+    case 'delivery': return lazily(view, () => import('./delivery.js'), (module) => module.deliveryView(stream, { isReadOnly: info.read_only, directory: info.directory, answer }));
     case 'timeline': return lazily(view, () => import('./timeline.js'), (module) => module.timelineView(stream));
     case 'cost': return lazily(view, () => import('./cost.js'), (module) => module.costView(stream));
     case 'pipeline': return lazily(view, () => import('./pipeline.js'), (module) => module.pipelineView(stream));

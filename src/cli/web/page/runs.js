@@ -62,7 +62,7 @@ function row(run, mayStart) {
   return html`<tr>
     <td class="cell-state">${runState(run)}</td>
     <td class="cell-task"><a class="run-link" href=${runHref(run.id)}><bdi>${run.task || run.id}</bdi></a>
-      <span class="muted sub"><bdi>${run.agents.join(', ')}</bdi>${run.winner ? html` · ${icon('trophy')} <bdi>${run.winner}</bdi>` : nothing}</span></td>
+      <span class="muted sub"><bdi>${run.agents.join(', ')}</bdi>${run.winner && run.outcome !== 'interrupted' ? html` · ${icon('trophy')} <bdi>${run.winner}</bdi>` : nothing}</span></td>
     <td class="num">${moment(run.started)}</td>
     <td class="num">${duration(time(run))}</td>
     <td class="num">${tokens(run.tokens)}</td>

@@ -115,6 +115,8 @@ fn describe_run_event(event: &RunEvent) -> Option<(&'static str, String)> {
         ("restart_triggered", reason.clone())
     } else if let RunEvent::SandboxSelected { by, .. } = event {
         ("commands", by.to_string())
+    } else if let RunEvent::InstructionsRead { path, .. } = event {
+        ("instructions_read", path.clone())
     } else if let RunEvent::CoordinationStopped { .. } = event {
         ("cut_short", String::new())
     } else if let RunEvent::UserMessage { text, .. } = event {

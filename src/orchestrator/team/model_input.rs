@@ -1,0 +1,130 @@
+//! What the model of a member is given: its system message, its tools, and the images that the
+//! task mentions.
+
+use std::sync::Arc;
+
+use crate::code_mode::offer;
+use crate::config::vendors::ImageInput;
+use crate::orchestrator::grants;
+use crate::orchestrator::team::{AgentTeam, TeamMember, external_agents};
+use crate::path::RealPath;
+use crate::permissions::grant::{GrantKind, GrantScope, Phase};
+use crate::permissions::guard::FolderGuard;
+use crate::prompts::commands::{CommandAccess, IsolationKind};
+use crate::prompts::{self, SystemPromptInput};
+use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
+use crate::tools::image::is_image_name;
+use crate::tools::spec::ToolOffer;
+use crate::tools::tool_selection::{
+    CommandOffering, DirectoryNaming, ImageOffering, ToolSelection,
+};
+use crate::tools::workflow;
+use crate::world::sandbox::exec_environment::ExecEnvironment;
+
+impl AgentTeam {
+    /// Returns the system message of `member` in `phase`.
+    pub fn system_prompt(&self, member: &TeamMember, phase: Phase) -> String {
+        let places = grants::describe_grants(&grants::permission_manager(&member.grants, phase));
+        let workspace = member.workspace.as_ref().map(ToString::to_string);
+        let begin = member.working_directory();
+        let begin = begin.filter(|begin| Some(begin) != member.workspace.as_ref());
+        let begin = begin.as_ref().map(ToString::to_string);
+        let standing = SystemPromptInput {
+            begin: begin.as_deref(),
+            system_message: member.config.system_message.as_deref(),
+            me: member.number,
+            agents: self.members.len(),
+            sensitivity: self.config.orchestrator.voting_sensitivity,
+            planning: &self.config.orchestrator.planning,
+            places: &places,
+            workspace: workspace.as_deref(),
+            output: member.workspace_output(),
+            shell: self.command_access(member),
+            work: external_agents::work_mode(&member.config),
+            checks: &self.config.checks.list,
+            instructions: &member.instructions.files,
+        };
+        match phase {
+            Phase::Coordination => prompts::coordination_system(&standing),
+            Phase::Final => {
+                let roots = grants::write_roots(&member.grants);
+                let roots: Vec<String> = roots.iter().map(|g| g.root.to_string()).collect();
+                prompts::final_system(&standing, &roots)
+            }
+        }
+    }
+
+    /// Returns the description of its commands for `member`, if it may run some. Without
+    /// environments, as in a dry run, it comes from the config alone.
+    fn command_access<'a>(&self, member: &'a TeamMember) -> Option<CommandAccess<'a>> {
+        let (commands, Some(_)) = (member.config.commands.as_ref()?, &member.workspace) else {
+            return None;
+        };
+        let shells = self.resources.environments.as_ref();
+        if shells.is_some_and(|shells| shells.is_rejected(&member.id)) {
+            return None;
+        }
+        let tier = match commands.sandbox {
+            SandboxLevelChoice::Only(tier) => tier,
+            SandboxLevelChoice::Auto => self
+                .command_environment(member)
+                .map_or(SandboxLevel::Overlay, ExecEnvironment::sandbox_level),
+        };
+        Some(CommandAccess {
+            network: &commands.network,
+            isolation: match tier {
+                _ if !commands.mode.is_local() => IsolationKind::Container,
+                SandboxLevel::Overlay | SandboxLevel::Namespaces | SandboxLevel::Unavailable => {
+                    IsolationKind::PrivateNamespaces
+                }
+                SandboxLevel::Landlock => IsolationKind::SharedWithHost,
+                SandboxLevel::Off => IsolationKind::Unsandboxed,
+            },
+        })
+    }
+
+    /// Returns the tools that `member` is offered in `phase`.
+    pub fn tools(&self, member: &TeamMember, phase: Phase) -> Arc<[ToolOffer]> {
+        let permissions = grants::permission_manager(&member.grants, phase);
+        let menu = ToolSelection {
+            allowed: member.config.tools.allowed.as_deref(),
+            excluded: &member.config.tools.excluded,
+            permissions: &permissions,
+            directories: match member.config.folder_guard {
+                FolderGuard::Off => DirectoryNaming::Unnamed,
+                FolderGuard::On { .. } | FolderGuard::Role { .. } => DirectoryNaming::Named,
+            },
+            commands: CommandOffering::from_environment(self.command_access(member).as_ref()),
+            images: match member.config.backend.image_input {
+                ImageInput::Taken => ImageOffering::Offered,
+                ImageInput::Refused => ImageOffering::NotOffered,
+            },
+        };
+        let mut offers = match (
+            &member.config.backend.external_agent,
+            member.config.programs,
+        ) {
+            (Some(_), _) => Vec::new(),
+            (None, Some(programs)) => offer::offers(programs.dialect, &offer::callable_tools(menu)),
+            (None, None) => menu.offers(),
+        };
+        if phase == Phase::Coordination {
+            offers.extend(workflow::coordination_offers(self.members.len()));
+        }
+        offers.into()
+    }
+
+    /// Returns the image files that are open to `member` by themselves, because a prompt mentions
+    /// them.
+    pub(super) fn mentioned_images(member: &TeamMember) -> Vec<RealPath> {
+        // External agents look at files with tools of their own.
+        if member.config.backend.external_agent.is_some() {
+            return Vec::new();
+        }
+        let grants = member.grants.iter();
+        let files = grants
+            .filter(|grant| grant.kind == GrantKind::Context && grant.scope == GrantScope::File);
+        let roots = files.map(|grant| grant.root.clone());
+        roots.filter(|root| is_image_name(root.as_path())).collect()
+    }
+}

@@ -1,0 +1,17 @@
+// Words and numbers of the page.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { callSubject } from '../../src/cli/web/page/format.js';
+
+const subjects = {
+  'a path of the workspace': ['{"path":"src/a.py","content":"x"}', 'src/a.py'],
+  'the end of a long path': ['{"path":"/home/ann/project/src/a.py"}', '…/src/a.py'],
+  'arguments that were cut in a path': ['{"path":"/home/ann/project/src/a…', '…/src/a…'],
+  'a command': ['{"command":"echo \\"a\\"","timeout":5}', 'echo \\"a\\"'],
+  'other arguments': ['{"pattern":"a","path":"b"}', '{"pattern":"a","path":"b"}'],
+  'malformed arguments': ['path: a', 'path: a'],
+};
+for (const [name, [text, expected]] of Object.entries(subjects)) {
+  test(`a call is named by ${name}`, () => assert.equal(callSubject(text), expected));
+}
