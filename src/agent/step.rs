@@ -20,7 +20,8 @@ use crate::backend::{
     AvailableModel, BackendError, BackendErrorKind, ModelRequest, NativeToolCall, ReplyEvent,
 };
 use crate::config::vendors::ImageInput;
-use crate::event::{ModelEvent, ReplyTextKind, StopReason, ToolEvent};
+use crate::event::{ModelEvent, ReplyTextKind, RunEvent, StopReason, ToolEvent};
+use crate::text::{escape_name, truncate};
 use crate::world::io::clock::milliseconds;
 
 /// Maximum number of retries of one request after transient errors. If one request in three fails,
@@ -42,6 +43,8 @@ const PAUSES_MAX: u32 = 32;
 const REPLY_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Maximum number of calls in one reply.
 const CALLS_MAX: usize = 128;
+/// Maximum length of a finish reason that is shown, in characters.
+const FINISH_CHARS_MAX: usize = 200;
 /// Maximum length of the text in one event, in bytes, so that queued events are bounded in size.
 const EVENT_TEXT_BYTES_MAX: usize = 16 * 1024;
 
@@ -273,6 +276,16 @@ impl ModelSession {
         .await;
     }
 
+    /// Warns that a model ended a reply for an unknown reason.
+    async fn warn_of_finish(&self, model: &AvailableModel, reason: &str) {
+        let reason = escape_name(&truncate(reason, FINISH_CHARS_MAX));
+        let message = format!(
+            "[{}] `{}` ended a reply with `{reason}`, which is not known here; the reply is taken as complete",
+            self.agent, model.name
+        );
+        self.emit(RunEvent::Warning { message }).await;
+    }
+
     /// Adds a complete reply to the conversation.
     fn append_reply(&mut self, streamed: StreamedReply) -> ModelReply {
         let StreamedReply { reply, echo, .. } = streamed;
@@ -364,6 +377,7 @@ impl ModelSession {
                     open.is_uncounted = false;
                 }
                 ReplyEvent::NativeToolCall(own) => self.emit_native_tool_call(own).await,
+                ReplyEvent::OddFinish(reason) => self.warn_of_finish(model, &reason).await,
                 ReplyEvent::End(stop) => {
                     let reply = ModelReply { text, calls };
                     return reject_empty(StreamedReply { reply, echo, stop });
@@ -398,6 +412,7 @@ fn text_bytes(event: &ReplyEvent) -> usize {
         ReplyEvent::Call(call) => call.name.len().saturating_add(call.arguments.len()),
         ReplyEvent::Echo(wanted) => wanted.to_string().len(),
         ReplyEvent::NativeToolCall(_)
+        | ReplyEvent::OddFinish(_)
         | ReplyEvent::Uncounted
         | ReplyEvent::Usage(_)
         | ReplyEvent::Cost(_)

@@ -131,6 +131,7 @@ mod tests {
             script: None,
             external_agent: None,
             image_input: ImageInput::Refused,
+            reasoning_echo: None,
             timeouts: ReplyTimeouts::default(),
             fallback: Vec::new(),
         }

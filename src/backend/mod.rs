@@ -76,6 +76,9 @@ pub enum ReplyEvent {
     Usage(TokenUsage),
     /// The cost of the reply so far, if the backend reports it itself.
     Cost(Money),
+    /// The reply ended for a reason that massgen does not know, and is whole all the same; the
+    /// vendor's words.
+    OddFinish(String),
     /// An external agent has called a native tool, or was refused it.
     NativeToolCall(NativeToolCall),
     /// The reply is complete; nothing follows. A stream that ends without this was truncated.

@@ -84,13 +84,9 @@ pub static EXTRAS: &[ApiParameters] = &[
         OPENAI,
         "write `thinking` or `reasoning_effort`",
     ),
+    row(&["store", "text", "top_logprobs"], OPENAI, NO_PARAMETER),
     row(
-        &["response_format", "store", "text", "top_logprobs"],
-        OPENAI,
-        NO_PARAMETER,
-    ),
-    row(
-        &["metadata", "parallel_tool_calls", "user"],
+        &["metadata", "parallel_tool_calls", "response_format", "user"],
         NOT_GOOGLE,
         NO_PARAMETER,
     ),

@@ -19,7 +19,7 @@ use crate::config::rates::RateLimit;
 use crate::config::retention::RetentionConfig;
 use crate::config::servers::ServerConfig;
 use crate::config::storage_path::StoragePath;
-use crate::config::vendors::{ImageInput, Vendor};
+use crate::config::vendors::{ImageInput, ReasoningEcho, Vendor};
 use crate::config::workflow::WorkflowConfig;
 use crate::dotenv::ConfigVariables;
 use crate::hooks::HookList;
@@ -404,6 +404,9 @@ pub struct BackendConfig {
     pub external_agent: Option<Arc<ExternalAgentConfig>>,
     /// Whether the model accepts images.
     pub image_input: ImageInput,
+    /// Whether a Chat Completions model gets its reasoning back; `None` leaves that to what is
+    /// known of host and model.
+    pub reasoning_echo: Option<ReasoningEcho>,
     /// The timeouts of a reply.
     pub timeouts: ReplyTimeouts,
     /// The models that are used when this one fails, in this order; they have no fallback of their

@@ -328,6 +328,7 @@ fn backend(vendor: &'static Vendor, model: &str, base_url: Option<&str>) -> Back
         parameters: Map::new(),
         external_agent: None,
         image_input: vendor.image_input,
+        reasoning_echo: None,
         timeouts: ReplyTimeouts::default(),
         fallback: Vec::new(),
         script: None,

@@ -67,7 +67,9 @@ pub enum KeyRequirement {
 pub enum ReasoningEcho {
     /// The conversation cannot continue without it.
     Wanted,
-    /// A request that contains it may be refused.
+    /// It is kept, and sent once the vendor refuses a request because it is missing.
+    OnDemand,
+    /// A request that contains it is refused.
     Refused,
 }
 
@@ -112,6 +114,10 @@ pub struct Vendor {
     pub base_url_variable: Option<&'static str>,
     /// Whether its models accept images, unless a config says otherwise.
     pub image_input: ImageInput,
+    /// Whether it is a server that the user starts on the own machine or network.
+    pub is_local_server: bool,
+    /// The command that starts it, as it is named in hints.
+    pub start_command: Option<&'static str>,
     /// The alternative to an unsupported type.
     pub instead: Option<&'static str>,
 }
@@ -127,12 +133,15 @@ const CHAT: Vendor = Vendor {
     base_url: None,
     base_url_variable: None,
     image_input: ImageInput::Refused,
+    is_local_server: false,
+    start_command: None,
     instead: None,
 };
 
 /// A server on the user's own machine or network.
 const LOCAL: Vendor = Vendor {
     key: KeyRequirement::Optional,
+    is_local_server: true,
     ..CHAT
 };
 
@@ -268,23 +277,27 @@ pub static VENDORS: &[Vendor] = &[
         name: "ollama",
         base_url: Some("http://localhost:11434/v1"),
         base_url_variable: Some(OLLAMA_HOST),
+        start_command: Some("`ollama serve`"),
         ..LOCAL
     },
     Vendor {
         name: "lmstudio",
         base_url: Some("http://localhost:1234/v1"),
+        start_command: Some("`lms server start`"),
         ..LOCAL
     },
     Vendor {
         name: "vllm",
         key_variables: &["VLLM_API_KEY"],
         base_url: Some("http://localhost:8000/v1"),
+        start_command: Some("`vllm serve`"),
         ..LOCAL
     },
     Vendor {
         name: "sglang",
         key_variables: &["SGLANG_API_KEY"],
         base_url: Some("http://localhost:30000/v1"),
+        start_command: Some("`sglang.launch_server`"),
         ..LOCAL
     },
     Vendor {
@@ -441,9 +454,34 @@ const OWN_HOSTS: &[(&str, &[&str])] = &[
     ("openrouter.ai", &["OPENROUTER_API_KEY"]),
 ];
 
-/// Domains whose models refuse to continue after a tool call unless they get their reasoning back.
-/// Other vendors refuse requests that contain it.
-const WANT_REASONING_BACK: &[&str] = &["deepseek.com", "moonshot.ai", "moonshot.cn"];
+/// Domains whose models get their reasoning back: they refuse to continue after a tool call
+/// without it, or continue worse.
+/// <https://openrouter.ai/docs/use-cases/reasoning-tokens>
+const WANT_REASONING_BACK: &[&str] = &[
+    "deepseek.com",
+    "moonshot.ai",
+    "moonshot.cn",
+    "openrouter.ai",
+    "z.ai",
+];
+/// The types whose servers are like those.
+const TYPES_WITH_REASONING: &[&str] = &["moonshot", "openrouter", "zai"];
+/// Domains that refuse requests with reasoning, and the types of their servers.
+const REFUSE_REASONING: &[&str] = &["groq.com", "openai.com"];
+const TYPES_WITHOUT_REASONING: &[&str] = &["groq"];
+/// Parts of the names of models that are to get their reasoning back wherever they run, each with
+/// a second part that the name must contain too.
+/// <https://api-docs.deepseek.com/guides/thinking_mode>,
+/// <https://docs.z.ai/guides/capabilities/thinking-mode>,
+/// <https://docs.vllm.ai/en/latest/features/interleaved_thinking/>
+const MODELS_WITH_REASONING: &[(&str, &str)] = &[
+    ("deepseek", ""),
+    ("kimi", ""),
+    ("glm-", ""),
+    ("minimax", ""),
+    ("mimo", ""),
+    ("qwen", "thinking"),
+];
 
 /// Returns the vendor of this name.
 pub fn find_vendor(name: &str) -> Option<&'static Vendor> {
@@ -504,16 +542,25 @@ impl Vendor {
     }
 }
 
-/// Returns whether the host of `url` wants the reasoning before a tool call back.
-pub fn reasoning_echo_at(url: &Url) -> ReasoningEcho {
-    let within = |host| {
-        WANT_REASONING_BACK
-            .iter()
-            .any(|domain| is_within(host, domain))
+/// Returns whether `model` of `vendor`, at the host of `url`, wants the reasoning before a tool
+/// call back.
+pub fn reasoning_echo(vendor: &str, url: &Url, model: &str) -> ReasoningEcho {
+    let host = match url.host() {
+        Some(Host::Domain(host)) => host,
+        Some(Host::Ipv4(_) | Host::Ipv6(_)) | None => "",
     };
-    match url.host() {
-        Some(Host::Domain(host)) if within(host) => ReasoningEcho::Wanted,
-        Some(Host::Domain(_) | Host::Ipv4(_) | Host::Ipv6(_)) | None => ReasoningEcho::Refused,
+    let is_in = |domains: &[&str]| domains.iter().any(|domain| is_within(host, domain));
+    let model = model.to_lowercase();
+    let is_listed = |(name, also): &(&str, &str)| model.contains(name) && model.contains(also);
+    if is_in(REFUSE_REASONING) || TYPES_WITHOUT_REASONING.contains(&vendor) {
+        ReasoningEcho::Refused
+    } else if is_in(WANT_REASONING_BACK)
+        || TYPES_WITH_REASONING.contains(&vendor)
+        || MODELS_WITH_REASONING.iter().any(is_listed)
+    {
+        ReasoningEcho::Wanted
+    } else {
+        ReasoningEcho::OnDemand
     }
 }
 
@@ -775,16 +822,48 @@ mod tests {
     }
 
     #[test]
-    fn reasoning_goes_back_only_to_hosts_that_demand_it() {
-        for (url, expected) in [
-            ("https://api.moonshot.cn/v1", ReasoningEcho::Wanted),
-            ("https://api.deepseek.com", ReasoningEcho::Wanted),
-            ("https://api.groq.com/openai/v1", ReasoningEcho::Refused),
-            ("http://127.0.0.1/deepseek.com", ReasoningEcho::Refused),
+    fn reasoning_goes_back_to_hosts_and_models_that_want_it() {
+        let (wanted, on_demand) = (ReasoningEcho::Wanted, ReasoningEcho::OnDemand);
+        for (url, model, expected) in [
+            ("https://api.moonshot.cn/v1", "m", wanted),
+            ("https://api.deepseek.com", "m", wanted),
+            ("https://openrouter.ai/api/v1", "m", wanted),
+            (
+                "https://api.groq.com/openai/v1",
+                "m",
+                ReasoningEcho::Refused,
+            ),
+            (
+                "https://api.groq.com/openai/v1",
+                "moonshotai/kimi-k2-instruct",
+                ReasoningEcho::Refused,
+            ),
+            ("http://127.0.0.1/deepseek.com", "m", on_demand),
+            ("https://notz.ai", "m", on_demand),
+            ("https://a.example", "moonshotai/Kimi-K2.5", wanted),
+            ("https://a.example", "deepseek-ai/DeepSeek-V4", wanted),
+            ("https://a.example", "zai-org/GLM-4.7", wanted),
+            ("https://a.example", "MiniMaxAI/MiniMax-M2", wanted),
+            (
+                "https://a.example",
+                "Qwen/Qwen3-235B-A22B-Thinking-2507",
+                wanted,
+            ),
+            (
+                "https://a.example",
+                "Qwen/Qwen3-235B-A22B-Instruct",
+                on_demand,
+            ),
+            ("https://a.example", "gpt-5", on_demand),
         ] {
             let url = Url::parse(url).unwrap();
-            assert_eq!(reasoning_echo_at(&url), expected, "{url}");
+            let echo = reasoning_echo("chatcompletion", &url, model);
+            assert_eq!(echo, expected, "{url} {model}");
         }
+        let elsewhere = Url::parse("https://a.example").unwrap();
+        assert_eq!(reasoning_echo("openrouter", &elsewhere, "m"), wanted);
+        let refused = reasoning_echo("groq", &elsewhere, "kimi");
+        assert_eq!(refused, ReasoningEcho::Refused);
     }
 
     #[test]

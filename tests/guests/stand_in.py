@@ -81,12 +81,23 @@ class Acp:
             if answer.get("id") == self.count and "method" not in answer:
                 return answer
 
+    def announced_permission(self, kind, given, asked):
+        """Announces a call, and asks for the permission with the rest."""
+        self.count += 1
+        ident = "c%d" % self.count
+        self.update({"sessionUpdate": "tool_call", "toolCallId": ident, "kind": kind, "title": "t",
+                     "rawInput": given})
+        return self.request_permission({"toolCallId": ident, **asked})
+
     def permission(self, kind, detail):
         call = {"toolCallId": "c1", "kind": kind, "title": str(detail)}
         if kind == "execute":
             call["rawInput"] = {"command": detail}
         elif detail is not None:
             call["locations"] = [{"path": detail}]
+        return self.request_permission(call)
+
+    def request_permission(self, call):
         options = [
             {"optionId": "yes", "name": "Yes", "kind": "allow_once"},
             {"optionId": "no", "name": "No", "kind": "reject_once"},
@@ -111,8 +122,10 @@ class Acp:
             if "method" not in message:
                 return write(path, " ".join(came))
 
-    def own(self, tool, detail):
-        self.update({"sessionUpdate": "tool_call", "toolCallId": "t1", "title": detail, "kind": tool})
+    def own(self, tool, detail, update="tool_call", status="pending"):
+        self.count += 1
+        self.update({"sessionUpdate": update, "toolCallId": "t%d" % self.count, "title": detail,
+                     "kind": tool, "status": status})
 
     def file(self, method, params):
         answer = self.ask(method, params)
@@ -280,6 +293,8 @@ def step(speaker, relays, name, given):
         return attempt(lambda: read(given[0]))
     if name == "permission":
         return speaker.permission(*given)
+    if name == "announced_permission":
+        return speaker.announced_permission(*given)
     if name == "hook":
         return speaker.hook(*given)
     if name == "long_questions":

@@ -291,12 +291,29 @@ async fn a_server_that_is_not_there_may_come_back() {
     let url = server.url.clone();
     drop(server);
     tokio::task::yield_now().await;
-    let fault = fault_of(&connect(&config("ollama", &url))).await;
+    let fault = fault_of(&connect(&config("groq", &url))).await;
     assert_eq!(fault.kind, BackendErrorKind::Unreachable);
     assert_eq!(
         fault.message.replace(&url, "http://here"),
-        "`ollama` cannot be reached at `http://here/chat/completions`: Connection refused (os error 111)"
+        "`groq` cannot be reached at `http://here/chat/completions`: Connection refused (os error 111)"
     );
+    // The user has to start a server of this machine.
+    for (vendor, hint) in [
+        ("ollama", "is `ollama serve` running?"),
+        ("lmstudio", "is `lms server start` running?"),
+        ("vllm", "is `vllm serve` running?"),
+        ("sglang", "is `sglang.launch_server` running?"),
+        ("inference", "is the server running?"),
+    ] {
+        let fault = fault_of(&connect(&config(vendor, &url))).await;
+        assert_eq!(fault.kind, BackendErrorKind::Permanent, "{vendor}");
+        let told = fault.message.replace(&url, "http://here");
+        let expected = format!(
+            "`{vendor}` cannot be reached at `http://here/chat/completions`: Connection refused \
+             (os error 111) (hint: {hint})"
+        );
+        assert_eq!(told, expected);
+    }
 }
 
 #[tokio::test]

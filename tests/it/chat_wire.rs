@@ -438,6 +438,56 @@ async fn a_reply_ends_for_one_of_three_reasons() {
     check_stream(&stream, &[text("Hi"), ReplyEvent::End(StopReason::Done)]).await;
 }
 
+/// As small models of local servers write calls that the server does not recognise.
+#[tokio::test]
+async fn a_reply_that_is_one_call_in_text_is_that_call() {
+    let written = json!({"name": "read_text_file", "arguments": {"path": "a.md"}}).to_string();
+    let native = json!({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "f"}}]});
+    let expected = call("call_1_0", "read_text_file", "{\"path\":\"a.md\"}");
+    let plain = |text: &str| vec![delta(&json!({"content": text})), finish("stop")];
+    let (first, rest) = written.split_at(9);
+    let in_pieces = vec![
+        delta(&json!({"content": first})),
+        delta(&json!({"content": rest})),
+        finish("stop"),
+    ];
+    let with_native = vec![
+        delta(&json!({"content": written})),
+        delta(&native),
+        finish("tool_calls"),
+    ];
+    for (stream, is_call) in [
+        (plain(&written), true),
+        (plain(&format!("<tool_call>{written}</tool_call>")), true),
+        (in_pieces, true),
+        (plain(&written.replace("read_text_file", "rm")), false),
+        (plain(&format!("So: {written}")), false),
+        (
+            vec![delta(&json!({"content": written})), finish("length")],
+            false,
+        ),
+        (with_native, false),
+    ] {
+        let answer = stream.iter().fold(Answer::stream(), Answer::piece).end();
+        let (_server, backend) = serve(answer).await;
+        let mut request = simple_request();
+        request.tools = Arc::new([read_tool()]);
+        let events = collect(&backend, request).await;
+        assert_eq!(
+            events.contains(&Ok(expected.clone())),
+            is_call,
+            "{events:?}"
+        );
+    }
+    // Nothing is a call where no tool is offered.
+    let stream = plain(&written);
+    check_stream(
+        &stream,
+        &[text(&written), ReplyEvent::End(StopReason::Done)],
+    )
+    .await;
+}
+
 #[tokio::test]
 async fn the_last_count_of_tokens_holds_wherever_it_stands() {
     let counts = json!({"prompt_tokens": 9, "completion_tokens": 2, "cached_tokens": 4});

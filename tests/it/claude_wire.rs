@@ -126,6 +126,7 @@ async fn next_request(
             ReplyEvent::Echo(wanted) => echo = Some(wanted.clone()),
             ReplyEvent::Reasoning(_)
             | ReplyEvent::Usage(_)
+            | ReplyEvent::OddFinish(_)
             | ReplyEvent::Cost(_)
             | ReplyEvent::Uncounted
             | ReplyEvent::NativeToolCall(_)

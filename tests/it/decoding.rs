@@ -63,6 +63,7 @@ impl Decoding {
             script: None,
             external_agent: None,
             image_input: ImageInput::Taken,
+            reasoning_echo: None,
             timeouts: ReplyTimeouts::default(),
             fallback: Vec::new(),
         };
@@ -144,6 +145,7 @@ impl Decoding {
                 }
                 ReplyEvent::Echo(_)
                 | ReplyEvent::Usage(_)
+                | ReplyEvent::OddFinish(_)
                 | ReplyEvent::Cost(_)
                 | ReplyEvent::Uncounted
                 | ReplyEvent::NativeToolCall(_) => {}

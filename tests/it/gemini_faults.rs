@@ -2,10 +2,12 @@
 //! retrying is right.
 
 use massgen::backend::ReplyEvent;
+use massgen::event::StopReason;
 use serde_json::{Value, json};
 
-use crate::gemini_wire::{finish, parts, serve};
-use crate::http_server::Answer;
+use crate::decoding::connect;
+use crate::gemini_wire::{finish, gemini, parts, serve};
+use crate::http_server::{Answer, Server};
 use crate::wire::{collect, event, simple_request};
 
 /// Returns the error for an answer, as one line.
@@ -72,6 +74,34 @@ async fn a_reply_that_is_broken_is_no_reply() {
     Transient { retry_after: None }: `gemini` sent a malformed reply: the body holds no reply
     Permanent: `gemini` answered with a web page at `http://here/v1beta/models/gemini-3.8-flash:streamGenerateContent`: check `base_url`
     "#);
+}
+
+#[tokio::test]
+async fn an_unknown_finish_reason_does_not_spoil_a_whole_reply() {
+    let call = json!([{"functionCall": {"name": "read_text_file", "args": {}}}]);
+    for (content, is_whole) in [
+        (call, true),
+        (json!([{"text": "Hi"}]), true),
+        (json!([]), false),
+        (json!([{"text": "Hm", "thought": true}]), false),
+    ] {
+        let reply = Answer::stream()
+            .piece(parts(&content))
+            .piece(finish("FUNCTION_CALL"))
+            .piece("data: {\"usageMeta\n\n")
+            .end();
+        let server = Server::start(vec![reply.clone(), reply]).await;
+        let backend = connect(&gemini(&server, "gemini-3.8-flash", &json!({})));
+        let events = collect(&backend, simple_request()).await;
+        let odd = Ok(ReplyEvent::OddFinish("FUNCTION_CALL".to_owned()));
+        assert_eq!(events.contains(&odd), is_whole, "{content} {events:?}");
+        let end = Ok(ReplyEvent::End(StopReason::Done));
+        assert_eq!(events.contains(&end), is_whole, "{content} {events:?}");
+        // It is reported once.
+        let again = collect(&backend, simple_request()).await;
+        assert!(!again.contains(&odd), "{again:?}");
+        assert_eq!(again.contains(&end), is_whole, "{again:?}");
+    }
 }
 
 /// An error as Google formats it; its status in HTTP is the code.

@@ -50,6 +50,10 @@ fn signed(name: &str, arguments: &Value) -> Value {
 
 /// Returns a reply as a stream with one part in each event.
 fn streamed(parts: &[Value]) -> Answer {
+    streamed_to(parts, "STOP")
+}
+
+fn streamed_to(parts: &[Value], finish: &str) -> Answer {
     let event = |candidate: Value| {
         let usage = json!({"promptTokenCount": 100, "candidatesTokenCount": 10});
         let response = json!({"candidates": [candidate], "usageMetadata": usage});
@@ -59,7 +63,7 @@ fn streamed(parts: &[Value]) -> Answer {
     let begun = parts.iter().fold(Answer::stream(), |answer, part| {
         answer.piece(event(content(part)))
     });
-    begun.piece(event(json!({"finishReason": "STOP"}))).end()
+    begun.piece(event(json!({"finishReason": finish}))).end()
 }
 
 /// Returns the vendor's objection to the contents of a request, if any.
@@ -119,4 +123,28 @@ fn a_team_of_two_agrees_on_an_answer() {
     let tokens = format!("{} tokens read, {} written", count * 100, count * 10);
     let stderr = finished.stderr();
     assert!(stderr.contains(&tokens), "{stderr}");
+}
+
+#[test]
+fn a_model_that_ends_its_replies_for_an_unknown_reason_takes_part() {
+    let endpoint = Endpoint::answering(|request| {
+        let body = request.json();
+        if body["tools"].to_string().contains("\"new_answer\"") {
+            let content = json!({"content": "forty-two"});
+            streamed_to(&[signed("new_answer", &content)], "FUNCTION_CALL")
+        } else {
+            streamed_to(&[json!({"text": "forty-two"})], "FUNCTION_CALL")
+        }
+    });
+    let url = format!("{}/v1beta", endpoint.server.url);
+    let team = format!("agent: {{id: one, backend: {{type: gemini, base_url: {url:?}}}}}\n");
+    let finished = Project::new()
+        .file("team.yaml", team)
+        .args(["--config", "team.yaml", "What is six times seven?"])
+        .env("GEMINI_API_KEY", KEY)
+        .success();
+    assert_eq!(finished.stdout(), "forty-two\n");
+    let stderr = finished.stderr();
+    assert_eq!(stderr.matches("`FUNCTION_CALL`").count(), 1, "{stderr}");
+    assert!(!stderr.contains("retries"), "{stderr}");
 }

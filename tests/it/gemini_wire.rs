@@ -15,7 +15,7 @@ use crate::decoding::connect;
 use crate::http_server::{Answer, Recorded, Server};
 use crate::wire::{KEY, call, collect, config, event, read_tool, simple_request, text};
 
-fn gemini(server: &Server, model: &str, parameters: &Value) -> BackendConfig {
+pub(crate) fn gemini(server: &Server, model: &str, parameters: &Value) -> BackendConfig {
     let mut config = config("gemini", &format!("{}/v1beta", server.url));
     model.clone_into(&mut config.model);
     config
@@ -326,6 +326,7 @@ async fn replied(stream: &[String]) -> (Vec<ReplyEvent>, ChatMessage) {
             ReplyEvent::Echo(parts) => echo = Some(parts.clone()),
             ReplyEvent::Reasoning(_)
             | ReplyEvent::Usage(_)
+            | ReplyEvent::OddFinish(_)
             | ReplyEvent::Cost(_)
             | ReplyEvent::Uncounted
             | ReplyEvent::NativeToolCall(_)

@@ -281,6 +281,142 @@ fn permissions_that_a_guest_asks_for_are_the_gates_to_give() {
     .has_file("out/old.txt", "old");
 }
 
+/// As Claude Code and opencode ask over the protocol.
+#[test]
+fn a_permission_is_decided_with_what_the_agent_announced_before() {
+    let ask = |kind: &str, given: Value, asked: Value| {
+        json!(["announced_permission", kind, given, asked])
+    };
+    let places = |path: &str, dir: &str| json!({"kind": "other", "locations": [{"path": path}, {"path": dir}]});
+    let run = |line: &str| json!({"rawInput": {"command": line}});
+    let finished = check(
+        "acp",
+        &[
+            (ask("execute", json!({}), run("ls -la")), ": yes"),
+            (ask("execute", json!({}), run("sudo ls")), ": no"),
+            (
+                ask("edit", json!({"file_path": "a.txt"}), json!({})),
+                ": yes",
+            ),
+            (
+                ask("edit", json!({"file_path": "$/out/old.txt"}), json!({})),
+                ": no",
+            ),
+            (
+                ask("read", json!({}), places("$/given/notes.txt", "$/given")),
+                ": yes",
+            ),
+            (
+                ask("edit", json!({}), places("$/given/notes.txt", "$/given")),
+                ": no",
+            ),
+            // The directory is closed, whatever the file is.
+            (ask("edit", json!({}), places("a.txt", "$")), ": no"),
+            // What it would do is not said, so it may write.
+            (ask("other", json!({}), places("own.txt", ".")), ": yes"),
+            (
+                ask("other", json!({}), places("$/given/notes.txt", "$/given")),
+                ": no",
+            ),
+            (
+                ask(
+                    "other",
+                    json!({"content": "x"}),
+                    json!({"title": "mcp__massgen__new_answer"}),
+                ),
+                ": yes",
+            ),
+            (
+                ask(
+                    "execute",
+                    json!({"command": "sudo ls"}),
+                    json!({"title": "mcp__massgen__new_answer"}),
+                ),
+                ": no",
+            ),
+        ],
+    );
+    let denied = events(&finished, "native_tool_call").into_iter();
+    let denied = denied.filter(|event| event["denied"].is_string());
+    assert_eq!(denied.count(), 6);
+}
+
+/// As opencode asks when it has won.
+#[test]
+fn the_winner_may_write_where_the_project_is_open_for_writing() {
+    let place = json!([{"path": "$/out/new.txt"}, {"path": "$/out"}]);
+    let asked = json!({"kind": "other", "locations": place});
+    let table = json!([
+        {"when": FINAL, "do": [
+            ["announced_permission", "edit", {}, asked],
+            ["permission", "other", "$/out/other.txt"],
+            ["permission", "other", "$/given/notes.txt"],
+            ["write", "$/out/new.txt", "delivered"],
+            ["say", "presented"],
+        ]},
+        {"when": "", "do": [["call", "new_answer", {"content": "done"}]]},
+    ]);
+    let (project, one) = guest(project(), ("one", "acp"), "cwd: $/w1", &table);
+    let finished = project
+        .file("team.yaml", team(&[one], OPENED))
+        .args(["--config", "team.yaml", "task"])
+        .run();
+    assert_eq!(finished.code(), Some(0), "{}", finished.stderr());
+    let said = said(&finished, "one");
+    let answers = [
+        "announced_permission: yes",
+        "permission: yes",
+        "permission: no",
+    ];
+    assert_eq!(said.get(1..4).unwrap(), answers, "{said:#?}");
+    finished.has_file("out/new.txt", "delivered");
+}
+
+#[test]
+fn an_agent_that_asks_only_for_what_is_denied_drops_out() {
+    let denied = || json!(["permission", "fetch", "https://example.org"]);
+    let allowed = json!(["permission", "edit", "a.txt"]);
+    let done = json!(["own", "edit", "a.txt", "tool_call_update", "completed"]);
+    let mut steps = vec![denied(); 19];
+    for good in [allowed, done] {
+        steps.push(good);
+        steps.extend(vec![denied(); 19]);
+    }
+    let (finished, said) = run("acp", &steps);
+    assert_eq!(finished.code(), Some(0), "{}", finished.stderr());
+    assert_eq!(said.len(), steps.len() + 2, "{said:#?}");
+    steps.push(denied());
+    let (finished, _) = run("acp", &steps);
+    assert_eq!(finished.code(), Some(1), "{}", finished.stderr());
+    let why =
+        "20 requests of the program in a row were denied, the last with: denied: it does not say";
+    assert!(finished.stderr().contains(why), "{}", finished.stderr());
+    assert_eq!(events(&finished, "retrying").len(), 0);
+}
+
+/// As Gemini CLI reports most of its calls, and as it looks for a file before it creates it.
+#[test]
+fn a_call_that_is_reported_by_updates_alone_is_shown_and_a_missing_file_is_named_so() {
+    let finished = check(
+        "acp",
+        &[
+            (
+                json!(["own", "edit", "made a.txt", "tool_call_update", "completed"]),
+                "own: used",
+            ),
+            (json!(["fs_read", "nothing.txt"]), "Resource not found: "),
+            (
+                json!(["fs_read", "$/outside/secret.txt"]),
+                ": denied: read of",
+            ),
+        ],
+    );
+    let own = events(&finished, "native_tool_call");
+    assert_eq!(own[0]["detail"], "made a.txt", "{own:#?}");
+    assert_eq!(own.len(), 3, "{own:#?}");
+    assert_eq!(own[1].get("denied"), None, "{own:#?}");
+}
+
 #[test]
 fn long_questions_wait_for_each_other_and_too_long_ones_are_denied() {
     let steps = [
@@ -399,6 +535,39 @@ fn a_guest_that_dies_is_begun_again_and_told_everything() {
     assert!(
         reason.contains("status 7") && reason.contains("out of luck"),
         "{reason}"
+    );
+}
+
+#[test]
+fn a_program_that_exits_at_once_is_started_twice() {
+    let start = |script: &str| {
+        let project = project().file("given/start.sh", script);
+        let table = json!([
+            {"when": FINAL, "do": [["say", "presented"]]},
+            {"when": "", "do": [["call", "new_answer", {"content": "done"}]]},
+        ]);
+        let (project, one) = guest(project, ("one", "acp"), "cwd: $/w1", &table);
+        let script = format!("sh, {}/given/start.sh, python3", root(&project));
+        let one = one.replace("python3", &script);
+        project
+            .file("team.yaml", team(&[one], OPENED))
+            .args(["--config", "team.yaml", "task"])
+            .run()
+    };
+    let finished = start("echo 'usage: agent' >&2; exit 7\n");
+    assert_eq!(finished.code(), Some(1), "{}", finished.stderr());
+    assert_eq!(events(&finished, "retrying").len(), 1);
+    let why = "the program does not start: the program has exited; it ended with status 7; it wrote: usage: agent";
+    assert!(finished.stderr().contains(why), "{}", finished.stderr());
+    let finished = start("test -e once && exec \"$@\"; touch once; exit 7\n");
+    assert_eq!(finished.code(), Some(0), "{}", finished.stderr());
+    assert_eq!(events(&finished, "retrying").len(), 1);
+    let finished = start("echo 'Not logged in: run agent login' >&2; exit 1\n");
+    assert_eq!(events(&finished, "retrying").len(), 0);
+    assert!(
+        finished.stderr().contains("Not logged in"),
+        "{}",
+        finished.stderr()
     );
 }
 

@@ -114,6 +114,7 @@ mod program_scene;
 mod proxy;
 mod races;
 mod read_only_files;
+mod reasoning_echo;
 mod records;
 mod replay;
 mod resource_limits;

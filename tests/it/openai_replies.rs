@@ -360,6 +360,24 @@ async fn a_reply_may_end_before_it_is_whole() {
     }
 }
 
+/// Some servers never update the status.
+#[tokio::test]
+async fn a_whole_reply_counts_whatever_its_status_says() {
+    let said = message_item("m", "Whole");
+    for status in ["in_progress", "queued", "failed", "a status of tomorrow"] {
+        let response = json!({"status": status, "error": null, "output": [said]});
+        let last = event("response.completed", &json!({"response": response}));
+        let done = ReplyEvent::End(StopReason::Done);
+        check_stream(&[last], &[text("Whole"), done]).await;
+    }
+    for (name, output) in [("completed", json!([])), ("failed", json!([said]))] {
+        let response = json!({"status": "failed", "error": null, "output": output});
+        let last = event(&format!("response.{name}"), &json!({"response": response}));
+        let line = line_of(streamed(&[last])).await;
+        assert_eq!(line, "transient: `openai` ended its reply with `failed`");
+    }
+}
+
 /// Returns the error for an answer, as one line.
 async fn line_of(answer: Answer) -> String {
     let mut events = events_of(answer).await;
@@ -387,6 +405,7 @@ async fn a_failed_reply_is_told_in_the_vendors_words() {
         ),
         ("insufficient_quota", "You exceeded your current quota."),
         ("invalid_prompt", "Flagged as violating our usage policy."),
+        ("content_filter", "The reply was filtered."),
     ] {
         let response = json!({"status": "failed", "output": [], "usage": null,
             "error": {"code": code, "message": message}});
@@ -402,6 +421,7 @@ async fn a_failed_reply_is_told_in_the_vendors_words() {
     too long: `openai` reported an error: Your input is too large. Please adjust your input and try again.
     permanent: `openai` reported an error: You exceeded your current quota.
     permanent: `openai` reported an error: Flagged as violating our usage policy.
+    permanent: `openai` reported an error: The reply was filtered.
     transient: `openai` ended its reply with `failed`
     ");
 }

@@ -327,6 +327,7 @@ fn after(
             ReplyEvent::Echo(wanted) => echo = Some(wanted),
             ReplyEvent::Reasoning(_)
             | ReplyEvent::Usage(_)
+            | ReplyEvent::OddFinish(_)
             | ReplyEvent::Cost(_)
             | ReplyEvent::Uncounted
             | ReplyEvent::NativeToolCall(_)

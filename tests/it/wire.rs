@@ -31,6 +31,7 @@ pub(crate) fn config(vendor: &str, base_url: &str) -> BackendConfig {
         script: None,
         external_agent: None,
         image_input: ImageInput::Taken,
+        reasoning_echo: None,
         timeouts: ReplyTimeouts::default(),
         fallback: Vec::new(),
     }

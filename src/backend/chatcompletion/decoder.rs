@@ -2,15 +2,21 @@
 //! Pure; it accepts every shape that vendors are known to send, because none of them follows the
 //! specification exactly.
 
-use serde_json::{Map, Value, json};
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
 
 use crate::backend::chatcompletion::calls::{ToolCallAssembler, ToolCallFault};
+use crate::backend::chatcompletion::reasoning::ReasoningCollector;
+use crate::backend::chatcompletion::text_calls::{TEXT_CALL_BYTES_MAX, TextCall, parse_text_call};
 use crate::backend::conversation::Conversation;
 use crate::backend::remote::wire::{ReplyDecodeError, ReplyDecoder, SseMessage};
 use crate::backend::{ModelRequest, ReplyEvent};
 use crate::config::vendors::ReasoningEcho;
 use crate::event::StopReason;
 use crate::spending::{TokenUsage, token_count};
+use crate::tools::request::CallRequest;
+use crate::tools::spec::ToolOffer;
 
 /// The piece that ends a stream; it is not JSON.
 const DONE: &str = "[DONE]";
@@ -20,8 +26,10 @@ const DONE: &str = "[DONE]";
 pub(super) struct ChatCompletionsDecoder<'a> {
     conversation: &'a Conversation,
     calls: ToolCallAssembler,
-    /// The reasoning, if the vendor requires it back.
-    reasoning: Option<String>,
+    reasoning: ReasoningCollector,
+    tools: Arc<[ToolOffer]>,
+    /// The text so far, as long as it may be a call that is written as text.
+    text: Option<String>,
     usage: TokenUsage,
     stop: Option<StopReason>,
 }
@@ -32,10 +40,9 @@ impl<'a> ChatCompletionsDecoder<'a> {
         Self {
             conversation: request.conversation,
             calls: ToolCallAssembler::default(),
-            reasoning: match echo {
-                ReasoningEcho::Wanted => Some(String::new()),
-                ReasoningEcho::Refused => None,
-            },
+            reasoning: ReasoningCollector::new(echo),
+            tools: Arc::clone(&request.tools),
+            text: (!request.tools.is_empty()).then(String::new),
             usage: TokenUsage::default(),
             stop: None,
         }
@@ -43,20 +50,35 @@ impl<'a> ChatCompletionsDecoder<'a> {
 
     /// Returns the last events of a complete reply: the calls, the echo, the end.
     fn finish_reply(&mut self) -> Result<Vec<ReplyEvent>, ReplyDecodeError> {
-        let (calls, echo) = self.calls.finish(self.conversation)?;
-        let reasoning = self.reasoning.take().filter(|text| !text.is_empty());
-        let reasoning = reasoning.filter(|_| !calls.is_empty());
-        let message = reasoning.map(|text| json!({"reasoning_content": text}));
-        let parts = [("message", message), ("calls", Some(echo.into()))];
-        let parts = parts.into_iter().filter_map(|(name, part)| {
-            let part: Value = part?;
-            (part != json!({})).then(|| (name.to_owned(), part))
-        });
-        let echo: Map<String, Value> = parts.collect();
+        let (mut calls, call_fields) = self.calls.finish(self.conversation)?;
+        if calls.is_empty() {
+            calls.extend(self.text_call());
+        }
+        let mut echo: Map<String, Value> = self.reasoning.finish(!calls.is_empty());
+        if !call_fields.is_empty() {
+            echo.insert("calls".to_owned(), call_fields.into());
+        }
         let echo = (!echo.is_empty()).then(|| ReplyEvent::Echo(echo.into()));
         let end = ReplyEvent::End(self.stop.unwrap_or_default());
         let calls = calls.into_iter().map(ReplyEvent::Call);
         Ok(calls.chain(echo).chain([end]).collect())
+    }
+}
+
+impl ChatCompletionsDecoder<'_> {
+    /// Returns the call that a whole reply consists of, if it is written as text.
+    fn text_call(&mut self) -> Option<CallRequest> {
+        let text = self.text.take()?;
+        if self.stop.is_some_and(|stop| stop != StopReason::Done) {
+            return None;
+        }
+        let TextCall { name, arguments } = parse_text_call(&text, &self.tools)?;
+        let id = self.conversation.call_id("", &[]);
+        Some(CallRequest {
+            id,
+            name,
+            arguments,
+        })
     }
 }
 
@@ -69,8 +91,12 @@ impl ReplyDecoder for ChatCompletionsDecoder<'_> {
             return self.finish_reply();
         }
         let text = piece.data;
-        let piece: Value = serde_json::from_str(text)
-            .map_err(|error| ReplyDecodeError::Malformed(format!("{error}: {text}")))?;
+        let piece: Value = match serde_json::from_str(text) {
+            Ok(piece) => piece,
+            // The reply is whole: what follows cannot change it.
+            Err(_) if self.stop.is_some() => return Ok(Vec::new()),
+            Err(error) => return Err(ReplyDecodeError::Malformed(format!("{error}: {text}"))),
+        };
         if is_error(&piece) {
             return Err(ReplyDecodeError::VendorError(text.to_owned()));
         }
@@ -84,14 +110,16 @@ impl ReplyDecoder for ChatCompletionsDecoder<'_> {
         };
         let delta = choice.get("delta").or_else(|| choice.get("message"));
         let delta = delta.unwrap_or(&Value::Null);
-        if let Some(text) = first_nonempty_text(delta, &["reasoning_content", "reasoning"]) {
-            events.push(ReplyEvent::Reasoning(text.to_owned()));
-            if let Some(reasoning) = &mut self.reasoning {
-                reasoning.push_str(text);
-            }
-        }
+        events.extend(self.reasoning.add(delta).map(ReplyEvent::Reasoning));
         if let Some(text) = first_nonempty_text(delta, &["content", "refusal"]) {
             events.push(ReplyEvent::Text(text.to_owned()));
+            self.text = self
+                .text
+                .take()
+                .filter(|before| before.len().saturating_add(text.len()) <= TEXT_CALL_BYTES_MAX);
+            if let Some(before) = &mut self.text {
+                before.push_str(text);
+            }
         }
         let calls = delta.get("tool_calls").and_then(Value::as_array);
         for piece in calls.into_iter().flatten() {
@@ -173,7 +201,7 @@ fn usage(piece: &Value) -> Option<TokenUsage> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use serde_json::json;
 
     use super::*;
 
@@ -212,6 +240,8 @@ mod tests {
     fn reasoning_before_a_call_is_echoed_only_where_it_is_wanted() {
         let wanted = json!({"message": {"reasoning_content": "Hm."}});
         assert_eq!(echo(ReasoningEcho::Wanted), Some(wanted));
+        let kept = json!({"reasoning": {"reasoning_content": "Hm."}});
+        assert_eq!(echo(ReasoningEcho::OnDemand), Some(kept));
         assert_eq!(echo(ReasoningEcho::Refused), None);
     }
 }

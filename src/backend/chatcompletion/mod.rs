@@ -1,21 +1,25 @@
 //! The wire format Chat Completions, which most vendors and all local servers use.
 
 use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 
 use serde_json::{Map, Value};
 use url::Url;
 
 use crate::backend::ModelRequest;
 use crate::backend::chatcompletion::decoder::ChatCompletionsDecoder;
+use crate::backend::chatcompletion::reasoning::ReasoningSent;
 use crate::backend::chatcompletion::request::{encode_message, request_body, request_parameters};
 use crate::backend::conversation::ChatMessage;
-use crate::backend::remote::wire::{ReplyDecoder, WireCodec};
+use crate::backend::remote::wire::{RefusalRemedy, ReplyDecoder, WireCodec};
 use crate::config::BackendConfig;
-use crate::config::vendors::{ReasoningEcho, reasoning_echo_at};
+use crate::config::vendors::{ReasoningEcho, reasoning_echo};
 
 mod calls;
 mod decoder;
+mod reasoning;
 mod request;
+mod text_calls;
 
 /// Chat Completions codec of one model.
 #[derive(Debug)]
@@ -23,6 +27,8 @@ pub(super) struct ChatCompletionsCodec {
     model: String,
     parameters: Map<String, Value>,
     echo: ReasoningEcho,
+    /// What is sent of the reasoning of earlier replies, as the vendor has demanded.
+    sent: Mutex<ReasoningSent>,
 }
 
 impl ChatCompletionsCodec {
@@ -31,7 +37,10 @@ impl ChatCompletionsCodec {
         Self {
             model: config.model.clone(),
             parameters: request_parameters(&config.parameters),
-            echo: reasoning_echo_at(url),
+            echo: config
+                .reasoning_echo
+                .unwrap_or_else(|| reasoning_echo(config.vendor.name, url, &config.model)),
+            sent: Mutex::default(),
         }
     }
 }
@@ -43,7 +52,21 @@ impl WireCodec for ChatCompletionsCodec {
 
     fn encode_messages(&self, messages: &[ChatMessage], new: Range<usize>) -> Vec<Value> {
         let new = messages.get(new).unwrap_or_default();
-        new.iter().filter_map(encode_message).collect()
+        let sent = *self.sent.lock().unwrap_or_else(PoisonError::into_inner);
+        new.iter()
+            .filter_map(|message| encode_message(message, sent))
+            .collect()
+    }
+
+    fn adapt_to_refusal(&self, words: &str) -> RefusalRemedy {
+        let mut sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
+        match sent.after_refusal(words) {
+            Some(next) if self.echo != ReasoningEcho::Refused => {
+                *sent = next;
+                RefusalRemedy::AskOnceMore
+            }
+            Some(_) | None => RefusalRemedy::None,
+        }
     }
 
     fn decoder<'a>(&'a self, request: ModelRequest<'a>) -> Box<dyn ReplyDecoder + 'a> {

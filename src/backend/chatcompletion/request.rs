@@ -5,6 +5,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::backend::ModelRequest;
+use crate::backend::chatcompletion::reasoning::ReasoningSent;
 use crate::backend::conversation::ChatMessage;
 use crate::tools::request::CallRequest;
 use crate::tools::spec::ToolOffer;
@@ -74,16 +75,17 @@ fn encode_tool(offer: &ToolOffer) -> Value {
     })
 }
 
-/// Encodes a message. Returns `None` for an empty reply, because some vendors reject an empty
+/// Encodes a message; `sent` says what it carries of its reasoning. Returns `None` for an empty reply, because some vendors reject an empty
 /// message.
-pub(super) fn encode_message(message: &ChatMessage) -> Option<Value> {
+pub(super) fn encode_message(message: &ChatMessage, sent: ReasoningSent) -> Option<Value> {
     Some(match message {
         ChatMessage::User(text) => json!({"role": "user", "content": &**text}),
-        ChatMessage::Assistant { text, calls, .. } if calls.is_empty() => {
+        ChatMessage::Assistant { text, calls, echo } if calls.is_empty() => {
             if text.is_empty() {
                 return None;
             }
-            json!({"role": "assistant", "content": text})
+            let message = json!({"role": "assistant", "content": text});
+            with_fields(message, sent.fields(echo.as_ref(), false))
         }
         ChatMessage::Assistant { text, calls, echo } => {
             let content = Some(text).filter(|text| !text.is_empty());
@@ -99,7 +101,7 @@ pub(super) fn encode_message(message: &ChatMessage) -> Option<Value> {
                 .collect();
             let message =
                 json!({"role": "assistant", "content": content, "tool_calls": wire_calls});
-            with_fields(message, echo.and_then(|echo| echo.get("message")))
+            with_fields(message, sent.fields(echo, true))
         }
         ChatMessage::CallResult { call_id, content } => {
             json!({"role": "tool", "tool_call_id": call_id, "content": content})
@@ -121,13 +123,14 @@ fn encode_call(request: &CallRequest, echo: Option<&Value>) -> Value {
         "type": "function",
         "function": {"name": request.name, "arguments": request.well_formed_arguments()},
     });
-    with_fields(wire_call, echo)
+    let fields = echo.and_then(Value::as_object).cloned();
+    with_fields(wire_call, fields.unwrap_or_default())
 }
 
 /// Returns `object` with the fields that the vendor requires back.
-fn with_fields(mut object: Value, fields: Option<&Value>) -> Value {
-    if let (Some(Value::Object(fields)), Some(object)) = (fields, object.as_object_mut()) {
-        object.extend(fields.clone());
+fn with_fields(mut object: Value, fields: Map<String, Value>) -> Value {
+    if let Some(object) = object.as_object_mut() {
+        object.extend(fields);
     }
     object
 }

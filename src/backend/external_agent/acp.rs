@@ -4,19 +4,23 @@
 
 use serde_json::{Value, json};
 
-use crate::backend::external_agent::permission;
+use crate::backend::external_agent::announced_calls::AnnouncedCalls;
+use crate::backend::external_agent::permission::parse_permission_request;
 use crate::backend::external_agent::protocol::{
-    AgentEvent, AgentProtocol, AgentRequest, ExternalAgentError, LaunchContext, LaunchOptions,
-    ProcessLifetime, SERVER, native_tool_call, parse_line, text_at,
+    AgentEvent, AgentProtocol, AgentRequest, ExternalAgentError, FileRequestError, LaunchContext,
+    LaunchOptions, ProcessLifetime, SERVER, parse_line, text_at,
 };
 use crate::spending::money::Money;
 use crate::spending::{TokenUsage, token_count};
 
 /// The supported version of the protocol.
 const VERSION: u64 = 1;
-/// JSON-RPC error codes: unknown method; invalid arguments.
+/// JSON-RPC error codes: unknown method; any error; no such file.
 const NO_METHOD: i64 = -32601;
 const FAILED: i64 = -32000;
+/// What an agent answers if the user has to sign in first.
+const NO_ACCOUNT: i64 = -32000;
+const NO_RESOURCE: i64 = -32002;
 /// The ids of requests to the agent.
 const INITIALIZE: u64 = 0;
 const NEW_SESSION: u64 = 1;
@@ -38,6 +42,8 @@ struct AcpState {
     /// The first prompt, which waits until the session exists.
     first: Option<String>,
     prompt_id: u64,
+    /// The calls that the agent has announced in this turn.
+    calls: AnnouncedCalls,
     /// The cost of all turns of the session that has already been charged.
     charged: Money,
     /// The cost of all turns so far, if the agent reported it in this turn.
@@ -53,22 +59,17 @@ impl AcpProtocol {
         }
     }
 
-    fn decode_update(&mut self, update: &Value) -> Option<AgentEvent> {
+    fn decode_update(&mut self, update: &Value) -> Vec<AgentEvent> {
         let text = || text_at(update, "/content/text").to_owned();
         match text_at(update, "/sessionUpdate") {
-            "agent_message_chunk" => Some(AgentEvent::Text(text())),
-            "agent_thought_chunk" => Some(AgentEvent::Reasoning(text())),
-            "tool_call" => {
-                let kind = text_at(update, "/kind");
-                let tool = if kind.is_empty() { "tool" } else { kind };
-                let title = json!({ "title": text_at(update, "/title") });
-                Some(AgentEvent::NativeToolCall(native_tool_call(tool, &title)))
-            }
+            "agent_message_chunk" => vec![AgentEvent::Text(text())],
+            "agent_thought_chunk" => vec![AgentEvent::Reasoning(text())],
+            "tool_call" | "tool_call_update" => self.state.calls.update(update),
             "usage_update" => {
                 self.state.reported = cost(update).or(self.state.reported);
-                None
+                Vec::new()
             }
-            _ => None,
+            _ => Vec::new(),
         }
     }
 
@@ -80,8 +81,8 @@ impl AcpProtocol {
             let charged = std::mem::replace(&mut self.state.charged, all);
             AgentEvent::Cost(all.saturating_sub(charged))
         });
-        let heard = counted.into_iter().chain(cost);
-        heard.chain([AgentEvent::TurnEnded]).collect()
+        let heard = self.state.calls.clear().into_iter().chain(counted);
+        heard.chain(cost).chain([AgentEvent::TurnEnded]).collect()
     }
 
     /// Decodes the response to one of massgen's requests.
@@ -95,8 +96,11 @@ impl AcpProtocol {
             let more = error.pointer("/data/details").and_then(Value::as_str);
             let why = format!("{said} {}", more.unwrap_or_default());
             let why = format!("the program reported an error: {}", why.trim());
-            return if id >= FIRST_PROMPT {
-                Ok(vec![AgentEvent::Failed(ExternalAgentError::Transient(why))])
+            let is_signed_out = error.get("code").and_then(Value::as_i64) == Some(NO_ACCOUNT);
+            return if id >= FIRST_PROMPT && !is_signed_out {
+                Ok(vec![AgentEvent::Failed(ExternalAgentError::from_words(
+                    why,
+                ))])
             } else {
                 Err(ExternalAgentError::Permanent(why))
             };
@@ -195,6 +199,8 @@ impl AgentProtocol for AcpProtocol {
     }
 
     fn encode_turn(&mut self, text: String) -> Vec<String> {
+        // The calls of a turn that was interrupted concern nothing any more.
+        self.state.calls = AnnouncedCalls::default();
         self.state.prompt_id = FIRST_PROMPT.max(self.state.prompt_id.saturating_add(1));
         let asked = json!({
             "sessionId": self.state.session, "prompt": [{"type": "text", "text": text}],
@@ -221,14 +227,14 @@ impl AgentProtocol for AcpProtocol {
             },
             (Some("session/update"), None) => {
                 let update = asked.get("update").unwrap_or(&Value::Null);
-                Ok(self.decode_update(update).into_iter().collect())
+                Ok(self.decode_update(update))
             }
             (Some(_) | None, None) => Ok(Vec::new()),
             (Some("session/request_permission"), Some(id)) => {
-                let wish = AgentRequest::Permission(permission::parse_permission_request(
-                    asked,
-                    &self.state.place,
-                ));
+                let call = text_at(asked, "/toolCall/toolCallId");
+                let announced = self.state.calls.announcement(call);
+                let wish = parse_permission_request(asked, &announced, &self.state.place);
+                let wish = AgentRequest::Permission(Box::new(wish));
                 Ok(vec![AgentEvent::Request(id, Box::new(wish))])
             }
             (Some("fs/read_text_file"), Some(id)) => {
@@ -266,10 +272,18 @@ impl AgentProtocol for AcpProtocol {
         Some(encode_success(id, &json!({ "outcome": outcome })))
     }
 
-    fn encode_fs_response(&self, id: &Value, given: Result<Value, String>) -> Option<String> {
+    fn encode_fs_response(
+        &self,
+        id: &Value,
+        given: Result<Value, FileRequestError>,
+    ) -> Option<String> {
         Some(match given {
             Ok(value) => encode_success(id, &value),
-            Err(why) => encode_failure(id, FAILED, &why),
+            Err(FileRequestError::Missing(why)) => {
+                // Some programs read the message instead of the code.
+                encode_failure(id, NO_RESOURCE, &format!("Resource not found: {why}"))
+            }
+            Err(other) => encode_failure(id, FAILED, other.reason()),
         })
     }
 
@@ -300,8 +314,13 @@ pub(super) fn gemini_launch(around: &LaunchContext) -> LaunchOptions {
     });
     let model = around.model.iter();
     let model = model.flat_map(|model| ["--model".to_owned(), model.clone()]);
+    // Its own tools refuse everything outside of its workspace. A comma in a path would separate
+    // two directories.
+    let directories = around.directories.iter().map(ToString::to_string);
+    let directories = directories.filter(|path| !path.contains(','));
+    let directories = directories.flat_map(|path| ["--include-directories".to_owned(), path]);
     LaunchOptions {
-        arguments: model.collect(),
+        arguments: model.chain(directories).collect(),
         files: vec![(".gemini/settings.json", settings.to_string())],
     }
 }

@@ -7,7 +7,8 @@ use tokio::task::spawn_blocking;
 use crate::backend::NativeToolCall;
 use crate::backend::external_agent::agent_session::external_caller;
 use crate::backend::external_agent::protocol::{
-    AgentProtocol, AgentRequest, ToolPermissionRequest, absolute_path, native_tool_call,
+    AgentProtocol, AgentRequest, FileRequestError, ToolPermissionRequest, absolute_path,
+    native_tool_call,
 };
 use crate::prompts::external_agents::NOBODY_WAITS;
 use crate::tools::call::{LineRange, ToolCall, UserPath};
@@ -15,42 +16,74 @@ use crate::world::access::external_call::ExternalCaller;
 use crate::world::exec::agent_launcher::AgentLauncher;
 use crate::world::exec::{self, ActionOutcome};
 
-/// Returns the line that answers a request, if there is one, and the tool call to show to the user.
+/// How a request was answered.
+pub(super) struct AgentRequestAnswer {
+    /// The line that answers it, if there is one.
+    pub(super) line: Option<String>,
+    /// The tool call to show to the user.
+    pub(super) shown: Option<NativeToolCall>,
+    /// Why the gate denied it, if it did.
+    pub(super) denied: Option<String>,
+}
+
+/// Decides about a request, and carries it out if massgen is to do that.
 pub(super) async fn handle_agent_request(
     protocol: &dyn AgentProtocol,
     launcher: AgentLauncher,
     id: &Value,
     request: AgentRequest,
-) -> (Option<String>, Option<NativeToolCall>) {
+) -> AgentRequestAnswer {
     match request {
         AgentRequest::Permission(asked) => {
-            let (asked, decision) = decide_permission(external_caller(&launcher), asked).await;
+            let (asked, decision) = decide_permission(external_caller(&launcher), *asked).await;
             let option = if decision.is_ok() {
                 &asked.yes
             } else {
                 &asked.no
             };
-            let answer = protocol.encode_permission_response(id, option.as_deref());
+            let line = protocol.encode_permission_response(id, option.as_deref());
+            let denied = decision.err();
             // The agent itself reports the calls that it may make.
-            let told = decision.err().map(|why| NativeToolCall {
+            let shown = denied.clone().map(|why| NativeToolCall {
                 denied: Some(why),
-                ..native_tool_call(&asked.tool, &Value::Null)
+                ..native_tool_call(&asked.tool, &Value::from(asked.detail))
             });
-            (answer, told)
+            AgentRequestAnswer {
+                line,
+                shown,
+                denied,
+            }
         }
         AgentRequest::Read(path, line, limit) => {
             let lines = requested_lines(line, limit);
             let read = |path| ToolCall::ReadTextFile { path, lines };
-            let (given, told) = execute_through_gate(launcher, "read", &path, read).await;
+            let (given, shown) = execute_through_gate(launcher, "read", &path, read).await;
             let given = given.map(|text| json!({ "content": text }));
-            (protocol.encode_fs_response(id, given), Some(told))
+            answer_file_request(protocol, id, given, shown)
         }
         AgentRequest::Write(path, content) => {
             let write = |path| ToolCall::WriteFile { path, content };
-            let (given, told) = execute_through_gate(launcher, "write", &path, write).await;
+            let (given, shown) = execute_through_gate(launcher, "write", &path, write).await;
             let given = given.map(|_| json!({}));
-            (protocol.encode_fs_response(id, given), Some(told))
+            answer_file_request(protocol, id, given, shown)
         }
+    }
+}
+
+fn answer_file_request(
+    protocol: &dyn AgentProtocol,
+    id: &Value,
+    given: Result<Value, FileRequestError>,
+    shown: NativeToolCall,
+) -> AgentRequestAnswer {
+    let denied = match &given {
+        Err(FileRequestError::Denied(why)) => Some(why.clone()),
+        Ok(_) | Err(FileRequestError::Missing(_) | FileRequestError::Failed(_)) => None,
+    };
+    AgentRequestAnswer {
+        line: protocol.encode_fs_response(id, given),
+        shown: Some(shown),
+        denied,
     }
 }
 
@@ -63,7 +96,8 @@ pub(super) fn encode_rejection(
     match request {
         AgentRequest::Permission(_) => protocol.encode_permission_response(id, None),
         AgentRequest::Read(..) | AgentRequest::Write(..) => {
-            protocol.encode_fs_response(id, Err(NOBODY_WAITS.to_owned()))
+            let why = FileRequestError::Failed(NOBODY_WAITS.to_owned());
+            protocol.encode_fs_response(id, Err(why))
         }
     }
 }
@@ -74,15 +108,17 @@ async fn execute_through_gate(
     tool: &str,
     path: &str,
     make: impl FnOnce(UserPath) -> ToolCall,
-) -> (Result<String, String>, NativeToolCall) {
+) -> (Result<String, FileRequestError>, NativeToolCall) {
     let path = absolute_path(&launcher.dir(), path);
     let mut told = native_tool_call(tool, &Value::from(path.as_str()));
     let call = UserPath::parse(path).map(make);
-    let done = match call.map_err(|why| why.to_string()) {
+    let done = match call {
         Ok(call) => execute_call(launcher, call).await,
-        Err(why) => Err(why),
+        Err(why) => Err(FileRequestError::Denied(why.to_string())),
     };
-    told.denied = done.clone().err();
+    if let Err(FileRequestError::Denied(why)) = &done {
+        told.denied = Some(why.clone());
+    }
     (done, told)
 }
 
@@ -91,32 +127,42 @@ async fn decide_permission(
     caller: ExternalCaller,
     asked: ToolPermissionRequest,
 ) -> (ToolPermissionRequest, Result<(), String>) {
-    let foreign = match &asked.action {
-        Ok(foreign) => foreign.clone(),
+    let (foreign, directories) = match &asked.action {
+        Ok(requested) => (requested.action.clone(), requested.directories.clone()),
         Err(why) => {
             let why = format!("denied: {why}");
             return (asked, Err(why));
         }
     };
     let tool = asked.tool.clone();
-    let decided = spawn_blocking(move || caller.decide(&tool, foreign)).await;
+    let decide = move || {
+        for directory in directories {
+            caller.check_directory(directory)?;
+        }
+        caller.decide(&tool, foreign)
+    };
+    let decided = spawn_blocking(decide).await;
     let decision = decided.unwrap_or_else(|_| Err("denied: massgen has a bug".to_owned()));
     (asked, decision)
 }
 
-async fn execute_call(launcher: AgentLauncher, call: ToolCall) -> Result<String, String> {
+async fn execute_call(launcher: AgentLauncher, call: ToolCall) -> Result<String, FileRequestError> {
     let carry_out = move || match launcher.gate.check(call) {
-        Err(denial) => Err(denial.to_string()),
+        Err(denial) => Err(FileRequestError::Denied(denial.to_string())),
         Ok(permitted) => {
             let observed = exec::run(permitted);
+            let is_missing = observed.is_missing_file();
+            let content = observed.content;
             match observed.outcome {
-                ActionOutcome::Done => Ok(observed.content),
-                ActionOutcome::Failed | ActionOutcome::Denied => Err(observed.content),
+                ActionOutcome::Done => Ok(content),
+                ActionOutcome::Denied => Err(FileRequestError::Denied(content)),
+                ActionOutcome::Failed if is_missing => Err(FileRequestError::Missing(content)),
+                ActionOutcome::Failed => Err(FileRequestError::Failed(content)),
             }
         }
     };
     let done = spawn_blocking(carry_out).await;
-    done.unwrap_or_else(|_| Err("massgen has a bug".to_owned()))
+    done.unwrap_or_else(|_| Err(FileRequestError::Failed("massgen has a bug".to_owned())))
 }
 
 fn requested_lines(first: Option<u64>, count: Option<u64>) -> LineRange {

@@ -32,6 +32,8 @@ pub(super) struct ExternalAgentSession {
     pub(super) waiting: BTreeMap<String, AnswerSender>,
     /// Whether a turn is in progress.
     pub(super) progress: TurnState,
+    /// How many processes in a row have exited before they said anything.
+    pub(super) start_failures: usize,
     /// The refusal to send if the turn is to end while the agent waits for the answer to a request.
     pub(super) refusal: Option<String>,
 }
@@ -181,6 +183,7 @@ pub(super) fn open_session(
             dir: lodging.dir(),
             massgen: ours,
             socket: relay.socket().clone(),
+            directories: lodging.open_directories(),
             model: seated.config.model.clone(),
         },
         socket_server: relay,
@@ -189,6 +192,7 @@ pub(super) fn open_session(
         known: None,
         waiting: BTreeMap::new(),
         progress: TurnState::Ended,
+        start_failures: 0,
         refusal: None,
     })
 }

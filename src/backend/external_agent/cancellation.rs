@@ -62,7 +62,10 @@ async fn wait_for_turn_end(
                     lines.extend(encode_rejection(&*held.protocol, &id, &wish));
                 }
                 AgentEvent::TurnEnded | AgentEvent::Failed(_) => return Ok(()),
-                AgentEvent::Text(_) | AgentEvent::Reasoning(_) | AgentEvent::NativeToolCall(_) => {}
+                AgentEvent::Text(_)
+                | AgentEvent::Reasoning(_)
+                | AgentEvent::NativeToolCall(_)
+                | AgentEvent::ToolCallCompleted => {}
             }
         }
     }

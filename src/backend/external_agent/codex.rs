@@ -88,7 +88,9 @@ impl AgentProtocol for CodexProtocol {
             }
             "turn.failed" => {
                 let why = format!("Codex: {}", text_at(&message, "/error/message"));
-                Ok(vec![AgentEvent::Failed(ExternalAgentError::Transient(why))])
+                Ok(vec![AgentEvent::Failed(ExternalAgentError::from_words(
+                    why,
+                ))])
             }
             _ => Ok(Vec::new()),
         }

@@ -31,6 +31,8 @@ pub(super) struct AgentConnection {
     output: BufReader<pipe::Receiver>,
     /// The part of the next line that has been read.
     line: Vec<u8>,
+    /// Whether a message has come, and not only greetings for people.
+    has_spoken: bool,
     /// Counts the values of that line.
     values: JsonValueCounter,
 }
@@ -67,6 +69,7 @@ impl AgentConnection {
             output: BufReader::new(pipe::Receiver::from_owned_fd(output)?),
             process: Some(agent),
             line: Vec::new(),
+            has_spoken: false,
             values: JsonValueCounter::default(),
         })
     }
@@ -122,6 +125,7 @@ impl AgentConnection {
             }
             if end.is_some() {
                 let line = std::mem::take(&mut self.line);
+                self.has_spoken |= line.first() == Some(&b'{');
                 self.values = JsonValueCounter::default();
                 return Ok(String::from_utf8_lossy(&line).into_owned());
             }
@@ -148,6 +152,11 @@ impl AgentConnection {
         } else {
             format!("; it wrote: {last}")
         };
-        ExternalAgentError::Transient(format!("the program has exited{ended}{wrote}"))
+        let why = format!("the program has exited{ended}{wrote}");
+        if self.has_spoken {
+            ExternalAgentError::Transient(why)
+        } else {
+            ExternalAgentError::Start(why)
+        }
     }
 }

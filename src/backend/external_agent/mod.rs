@@ -4,6 +4,7 @@
 //! may do.
 
 mod acp;
+mod announced_calls;
 mod claude;
 mod codex;
 mod agent_session;

@@ -2,10 +2,12 @@
 //! locations are the agent's own words, so that anything unclear is treated as unknown, and so is a
 //! request whose parts contradict each other. <https://agentclientprotocol.com/protocol/tool-calls>
 
+use std::path::Path;
+
 use serde_json::{Map, Value};
 
 use crate::backend::external_agent::protocol::{
-    ToolPermissionRequest, absolute_path, is_massgen_tool, text_at,
+    RequestedToolAction, SERVER, ToolPermissionRequest, absolute_path, is_massgen_tool, text_at,
 };
 use crate::path::AbsPath;
 use crate::text::single_line;
@@ -16,6 +18,10 @@ use crate::tools::external_tools::ExternalToolAction;
 const NAME_CHARS_MAX: usize = 100;
 /// The character that ends the tool's name in the id of a call to the relay.
 const BEFORE_STAMP: char = '-';
+/// What agents write before the name of one of the relay's tools in the title of a call.
+const TITLE_PREFIXES: &[&str] = &["mcp__massgen__", "massgen_", "Tool: massgen/"];
+/// The prefix of the title that Codex gives to calls of servers. Its arguments name the server.
+const TITLE_OF_CODEX: &str = "Tool: ";
 /// Argument names that agents use for the directory in which a command starts.
 const DIRECTORIES: &[&str] = &["cwd", "workdir", "dir_path", "directory"];
 /// Argument names that agents use for the path of a tool.
@@ -23,20 +29,42 @@ const PATHS: &[&str] = &[
     "path",
     "file_path",
     "filePath",
+    "filepath",
     "abs_path",
     "absolute_path",
     "notebook_path",
     "dir_path",
 ];
+/// Argument names that show that a tool does more than reach the paths that it names.
+const FURTHER_ACTIONS: &[&str] = &["command", "cmd", "script", "code", "url"];
+/// Argument names that Codex uses for the server and the tool of a call.
+const SERVER_NAMES: &[&str] = &["server", "tool"];
+/// The argument names on which decisions depend.
+pub(super) const INPUT_KEYS: &[&[&str]] = &[DIRECTORIES, PATHS, FURTHER_ACTIONS, SERVER_NAMES];
 
-/// Parses a permission request, in a session that was begun with `place`.
-pub(super) fn parse_permission_request(request: &Value, place: &Value) -> ToolPermissionRequest {
-    let call = request.get("toolCall").unwrap_or(&Value::Null);
-    let kind = text_at(call, "/kind");
+/// Parses a permission request, in a session that was begun with `place`. `announced` is what the
+/// agent has said about the call before.
+pub(super) fn parse_permission_request(
+    request: &Value,
+    announced: &Value,
+    place: &Value,
+) -> ToolPermissionRequest {
+    let asked = request.get("toolCall").unwrap_or(&Value::Null);
     let dir = AbsPath::new(text_at(place, "/cwd")).unwrap_or_else(AbsPath::top);
+    let call = DescribedCall {
+        asked,
+        announced,
+        dir,
+    };
+    let kind = call.kind();
+    let tool = match kind.as_deref() {
+        Ok("") | Err(_) => "tool",
+        Ok(kind) => kind,
+    };
     ToolPermissionRequest {
-        tool: single_line(if kind.is_empty() { "tool" } else { kind }, NAME_CHARS_MAX),
-        action: parse_tool_action(call, kind, &dir),
+        tool: single_line(tool, NAME_CHARS_MAX),
+        detail: call.title().to_owned(),
+        action: kind.clone().and_then(|kind| call.action(&kind)),
         yes: option_of_kind(request, "allow_once"),
         no: option_of_kind(request, "reject_once"),
     }
@@ -51,97 +79,219 @@ fn option_of_kind(request: &Value, kind: &str) -> Option<String> {
     Some(text_at(option, "/optionId").to_owned())
 }
 
-/// Returns what a call would do.
-fn parse_tool_action(
-    call: &Value,
-    kind: &str,
-    dir: &AbsPath,
-) -> Result<ExternalToolAction, String> {
-    let id = text_at(call, "/toolCallId");
-    let is_relayed = is_massgen_tool(id.split(BEFORE_STAMP).next().unwrap_or_default());
-    if is_relayed && matches!(kind, "" | "other") {
-        return Ok(ExternalToolAction::Nothing);
+/// A call as the agent describes it: in the request, and when it announced it.
+struct DescribedCall<'v> {
+    asked: &'v Value,
+    announced: &'v Value,
+    /// The directory at which relative paths start.
+    dir: AbsPath,
+}
+
+impl<'v> DescribedCall<'v> {
+    fn descriptions(&self) -> [&'v Value; 2] {
+        [self.asked, self.announced]
     }
-    let given = call.get("rawInput").unwrap_or(&Value::Null);
-    match kind {
-        "think" if given.get("command").is_none() => Ok(ExternalToolAction::Nothing),
-        "execute" => {
-            let line = command(call, given)?.to_owned();
-            let dir = absolute_user_path(dir, begins_in(given)?)?;
-            Ok(ExternalToolAction::Command { line, dir })
+
+    fn inputs(&self) -> impl Iterator<Item = &'v Value> {
+        let input = |description: &'v Value| description.get("rawInput");
+        self.descriptions().into_iter().filter_map(input)
+    }
+
+    /// Returns all values that the arguments have under one of `names`.
+    fn arguments(&self, names: &'static [&'static str]) -> impl Iterator<Item = &'v Value> {
+        self.inputs()
+            .flat_map(move |input| names.iter().filter_map(|name| input.get(*name)))
+    }
+
+    fn title(&self) -> &'v str {
+        match text_at(self.asked, "/title") {
+            "" => text_at(self.announced, "/title"),
+            title => title,
         }
-        "read" | "search" => single_path_call(call, dir, |path| ToolCall::ReadTextFile {
-            path,
-            lines: LineRange::All,
-        }),
-        "edit" => single_path_call(call, dir, |path| ToolCall::WriteFile {
-            path,
-            content: String::new(),
-        }),
-        "delete" => single_path_call(call, dir, |path| ToolCall::DeleteFile {
-            path,
-            recursion: DeleteRecursion::Whole,
-        }),
-        _ => Err("it does not say what it would do".to_owned()),
+    }
+
+    /// Returns the kind of the call. `other` is what the protocol assumes without a kind, so any
+    /// other kind counts more.
+    fn kind(&self) -> Result<String, String> {
+        let [asked, announced] = self.descriptions().map(|call| text_at(call, "/kind"));
+        let is_vague = |kind: &str| matches!(kind, "" | "other");
+        match (is_vague(asked), is_vague(announced)) {
+            (false, false) if asked != announced => {
+                Err("it was announced as something else".to_owned())
+            }
+            (true, false) => Ok(announced.to_owned()),
+            (true, true) if asked.is_empty() => Ok(announced.to_owned()),
+            (..) => Ok(asked.to_owned()),
+        }
+    }
+
+    /// Returns what the call would do.
+    fn action(&self, kind: &str) -> Result<RequestedToolAction, String> {
+        let only = |action| RequestedToolAction {
+            action,
+            directories: Vec::new(),
+        };
+        if matches!(kind, "" | "other") && self.is_relayed() {
+            return Ok(only(ExternalToolAction::Nothing));
+        }
+        match kind {
+            "think" if !self.does_more() && self.paths().next().is_none() => {
+                Ok(only(ExternalToolAction::Nothing))
+            }
+            "execute" => {
+                let line = self.command()?.to_owned();
+                let dir = absolute_user_path(&self.dir, self.start_directory()?)?;
+                Ok(only(ExternalToolAction::Command { line, dir }))
+            }
+            "read" | "search" => self.call_on_path(|path| ToolCall::ReadTextFile {
+                path,
+                lines: LineRange::All,
+            }),
+            "edit" => self.call_on_path(write),
+            "other" if self.paths().next().is_some() && !self.does_more() => {
+                // What it would do there is unknown: it may write.
+                self.call_on_path(write)
+            }
+            "delete" => {
+                let requested = self.call_on_path(|path| ToolCall::DeleteFile {
+                    path,
+                    recursion: DeleteRecursion::Whole,
+                })?;
+                if requested.directories.is_empty() {
+                    Ok(requested)
+                } else {
+                    Err(SEVERAL_PATHS.to_owned())
+                }
+            }
+            _ => Err("it does not say what it would do".to_owned()),
+        }
+    }
+
+    /// Returns whether this is a call of one of the relay's tools, which the gate sees when the
+    /// relay passes it on. Only an agent itself writes the id and the title of such a call; the
+    /// title of a tool that takes paths or commands may contain its model's words.
+    fn is_relayed(&self) -> bool {
+        let id = text_at(self.asked, "/toolCallId");
+        if is_massgen_tool(id.split(BEFORE_STAMP).next().unwrap_or_default()) {
+            return true;
+        }
+        if self.does_more() || self.paths().next().is_some() {
+            return false;
+        }
+        let announced = text_at(self.announced, "/title");
+        let tool = |title: &'v str| {
+            let names = TITLE_PREFIXES.iter();
+            let mut names = names.filter_map(|prefix| title.strip_prefix(prefix));
+            names.find(|name| is_tool_name(name))
+        };
+        if announced.starts_with(TITLE_OF_CODEX) {
+            let named = |name| text_at(self.announced, name);
+            return named("/rawInput/server") == SERVER
+                && tool(announced).is_some_and(|tool| named("/rawInput/tool") == tool);
+        }
+        tool(announced).or(tool(self.title())).is_some()
+    }
+
+    /// Returns whether its arguments name something that it does in addition to reaching paths.
+    fn does_more(&self) -> bool {
+        self.arguments(FURTHER_ACTIONS).next().is_some()
+    }
+
+    /// Returns the command line. It is in the title, which is for people, only if the agent gives
+    /// no arguments at all.
+    fn command(&self) -> Result<&'v str, String> {
+        let is_nothing = |input: &Value| input.as_object().map_or(input.is_null(), Map::is_empty);
+        let mut lines = self.arguments(&["command"]).map(Value::as_str);
+        let line = match lines.next() {
+            Some(None) => return Err("its command is no text".to_owned()),
+            Some(line) if lines.any(|other| other != line) => {
+                return Err("it names two commands".to_owned());
+            }
+            Some(Some(line)) => line,
+            None if self.inputs().all(is_nothing) => self.title(),
+            None => "",
+        };
+        if line.trim().is_empty() {
+            return Err("it does not say which command".to_owned());
+        }
+        Ok(line)
+    }
+
+    /// Returns the directory in which a command starts, as the agent names it; empty for that of
+    /// the session.
+    fn start_directory(&self) -> Result<&'v str, String> {
+        let named = self.arguments(DIRECTORIES);
+        let mut named = named.filter(|value| !value.is_null());
+        let unclear = || Err("it does not say in which directory".to_owned());
+        match named.next() {
+            None => Ok(""),
+            Some(Value::String(dir)) if named.all(|other| other == dir) => Ok(dir),
+            Some(_) => unclear(),
+        }
+    }
+
+    /// Returns all paths that the agent names.
+    fn paths(&self) -> impl Iterator<Item = &'v str> {
+        let list = |call: &'v Value, name: &str| call.get(name).and_then(Value::as_array);
+        let places = move |call: &'v Value| {
+            let places = list(call, "locations").into_iter().flatten();
+            let diffs = list(call, "content").into_iter().flatten();
+            let diffs = diffs.filter(|piece| text_at(piece, "/type") == "diff");
+            places.chain(diffs).map(|place| text_at(place, "/path"))
+        };
+        let named = self.descriptions().into_iter().flat_map(places);
+        named.chain(self.arguments(PATHS).filter_map(Value::as_str))
+    }
+
+    /// Returns a call about the one path that the agent names. Directories above it may be named
+    /// with it.
+    fn call_on_path(
+        &self,
+        make: impl Fn(UserPath) -> ToolCall,
+    ) -> Result<RequestedToolAction, String> {
+        let named: Vec<&str> = self.paths().collect();
+        if named.is_empty() || named.contains(&"") {
+            return Err("it does not say at which path".to_owned());
+        }
+        if named.iter().any(|path| path.contains("://")) {
+            return Err("it names an address in the place of a path".to_owned());
+        }
+        let named = named.iter().map(|path| absolute_path(&self.dir, path));
+        let mut named: Vec<String> = named.collect();
+        named.sort_unstable();
+        named.dedup();
+        // A directory sorts before what is in it.
+        let Some((path, directories)) = named.split_last() else {
+            return Err("it does not say at which path".to_owned());
+        };
+        if !directories
+            .iter()
+            .all(|dir| Path::new(path).starts_with(dir))
+        {
+            return Err(SEVERAL_PATHS.to_owned());
+        }
+        let user_path = |text: &String| absolute_user_path(&self.dir, text);
+        let directories: Result<Vec<_>, _> = directories.iter().map(user_path).collect();
+        Ok(RequestedToolAction {
+            action: ExternalToolAction::Call(make(user_path(path)?)),
+            directories: directories?,
+        })
     }
 }
 
-/// Returns the command line. It is in the title, which is for people, only if the agent gives no
-/// arguments at all.
-fn command<'v>(call: &'v Value, given: &'v Value) -> Result<&'v str, String> {
-    let gives_nothing = given.is_null() || given.as_object().is_some_and(Map::is_empty);
-    let line = match given.get("command") {
-        Some(Value::String(line)) => line,
-        Some(_) => return Err("its command is no text".to_owned()),
-        None if gives_nothing => text_at(call, "/title"),
-        None => "",
-    };
-    if line.trim().is_empty() {
-        return Err("it does not say which command".to_owned());
-    }
-    Ok(line)
-}
+const SEVERAL_PATHS: &str = "it names several paths: ask for one at a time";
 
-/// Returns the directory in which a command starts, as the agent names it; empty for that of the
-/// session.
-fn begins_in(given: &Value) -> Result<&str, String> {
-    let named = DIRECTORIES.iter().filter_map(|name| given.get(*name));
-    let mut named = named.filter(|value| !value.is_null());
-    match (named.next(), named.next()) {
-        (None, _) => Ok(""),
-        (Some(Value::String(dir)), None) => Ok(dir),
-        _ => Err("it does not say in which directory".to_owned()),
+fn write(path: UserPath) -> ToolCall {
+    ToolCall::WriteFile {
+        path,
+        content: String::new(),
     }
 }
 
-/// Returns a call about the one path that the agent names.
-fn single_path_call(
-    call: &Value,
-    dir: &AbsPath,
-    make: impl Fn(UserPath) -> ToolCall,
-) -> Result<ExternalToolAction, String> {
-    let list = |name: &str| call.get(name).and_then(Value::as_array);
-    let places = list("locations").into_iter().flatten();
-    let diffs = list("content").into_iter().flatten();
-    let diffs = diffs.filter(|piece| text_at(piece, "/type") == "diff");
-    let places = places.chain(diffs).map(|place| text_at(place, "/path"));
-    let given = call.get("rawInput").unwrap_or(&Value::Null);
-    let given = PATHS.iter().filter_map(|name| given.get(*name)?.as_str());
-    let named: Vec<&str> = places.chain(given).collect();
-    if named.contains(&"") {
-        return Err("it does not say at which path".to_owned());
-    }
-    if named.iter().any(|path| path.contains("://")) {
-        return Err("it names an address in the place of a path".to_owned());
-    }
-    let mut paths: Vec<String> = named.iter().map(|path| absolute_path(dir, path)).collect();
-    paths.sort_unstable();
-    paths.dedup();
-    match paths.as_slice() {
-        [only] => absolute_user_path(dir, only).map(|path| ExternalToolAction::Call(make(path))),
-        [] => Err("it does not say at which path".to_owned()),
-        [_, _, ..] => Err("it names several paths: ask for one at a time".to_owned()),
-    }
+/// Returns whether `name` is nothing but the name of a tool.
+fn is_tool_name(name: &str) -> bool {
+    let is_letter = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
+    !name.is_empty() && name.chars().all(is_letter)
 }
 
 fn absolute_user_path(dir: &AbsPath, text: &str) -> Result<UserPath, String> {

@@ -10,6 +10,7 @@ use crate::path::AbsPath;
 use crate::spending::TokenUsage;
 use crate::spending::money::Money;
 use crate::text::{single_line, truncate};
+use crate::tools::call::UserPath;
 use crate::tools::external_tools::ExternalToolAction;
 
 /// The name of the MCP server through which external agents reach the workflow tools.
@@ -18,6 +19,21 @@ pub(super) const SERVER: &str = "massgen";
 const SHOWN_CHARS_MAX: usize = 500;
 /// Maximum length of a tool's name in events, in characters.
 const NAME_CHARS_MAX: usize = 100;
+
+/// What programs write, in lower case, when they have no account that they could use.
+const SIGNED_OUT: &[&str] = &[
+    "/login",
+    "401 unauthorized",
+    "403 forbidden",
+    "api key not valid",
+    "authentication required",
+    "invalid api key",
+    "invalid_api_key",
+    "not logged in",
+    "please log in",
+    "please sign in",
+    "please set an auth method",
+];
 
 /// The environment in which an external agent is started.
 #[derive(Clone, Debug)]
@@ -28,6 +44,8 @@ pub(super) struct LaunchContext {
     pub(super) massgen: AbsPath,
     /// The socket of the run.
     pub(super) socket: AbsPath,
+    /// The directories that it reaches in addition to its working directory.
+    pub(super) directories: Vec<AbsPath>,
     /// The model that it is to use, if any.
     pub(super) model: Option<String>,
 }
@@ -67,6 +85,8 @@ pub(super) enum AgentEvent {
     Send(String),
     /// The turn ended, and failed.
     Failed(ExternalAgentError),
+    /// One of its own tools has done what was asked of it.
+    ToolCallCompleted,
     /// A request with this id.
     Request(Value, Box<AgentRequest>),
     /// Its turn has ended.
@@ -77,7 +97,7 @@ pub(super) enum AgentEvent {
 #[derive(Debug, PartialEq)]
 pub(super) enum AgentRequest {
     /// For permission to use one of its own tools.
-    Permission(ToolPermissionRequest),
+    Permission(Box<ToolPermissionRequest>),
     /// For the text of a file: its path, the first line from 1, and how many lines.
     Read(String, Option<u64>, Option<u64>),
     /// To write this text to a file.
@@ -89,12 +109,45 @@ pub(super) enum AgentRequest {
 pub(super) struct ToolPermissionRequest {
     /// The tool, for the user and for rules.
     pub(super) tool: String,
+    /// What the agent tells the user about the call; empty if it tells nothing.
+    pub(super) detail: String,
     /// What it would do; the error says why that is unknown.
-    pub(super) action: Result<ExternalToolAction, String>,
+    pub(super) action: Result<RequestedToolAction, String>,
     /// The option that allows it once, if there is one.
     pub(super) yes: Option<String>,
     /// The option that rejects it once, if there is one.
     pub(super) no: Option<String>,
+}
+
+/// What a call for which an agent requests permission would do.
+#[derive(Debug, PartialEq)]
+pub(super) struct RequestedToolAction {
+    /// The action.
+    pub(super) action: ExternalToolAction,
+    /// Directories above its path that the agent names too: they may be listed.
+    pub(super) directories: Vec<UserPath>,
+}
+
+/// Why a file request of an agent fails.
+#[derive(Debug, PartialEq)]
+pub(super) enum FileRequestError {
+    /// There is no such file.
+    Missing(String),
+    /// The gate denies it.
+    Denied(String),
+    /// Anything else.
+    Failed(String),
+}
+
+impl FileRequestError {
+    /// Returns the reason, for the agent and the user.
+    pub(super) fn reason(&self) -> &str {
+        match self {
+            FileRequestError::Missing(why)
+            | FileRequestError::Denied(why)
+            | FileRequestError::Failed(why) => why,
+        }
+    }
 }
 
 /// Error because of which an external agent cannot continue.
@@ -104,6 +157,20 @@ pub(super) enum ExternalAgentError {
     Transient(String),
     /// A retry will fail in the same way.
     Permanent(String),
+    /// The process exited before it said anything: it may lack a setting.
+    Start(String),
+}
+
+impl ExternalAgentError {
+    /// Classifies an error of a turn by the program's words: a retry does not sign in.
+    pub(super) fn from_words(words: String) -> Self {
+        let lower = words.to_lowercase();
+        if SIGNED_OUT.iter().any(|sign| lower.contains(sign)) {
+            ExternalAgentError::Permanent(words)
+        } else {
+            ExternalAgentError::Transient(words)
+        }
+    }
 }
 
 /// Protocol of an external agent.
@@ -126,7 +193,11 @@ pub(super) trait AgentProtocol: Send + Sync + std::fmt::Debug {
         None
     }
     /// Returns the line that answers a file request; none if the protocol has no such requests.
-    fn encode_fs_response(&self, _id: &Value, _given: Result<Value, String>) -> Option<String> {
+    fn encode_fs_response(
+        &self,
+        _id: &Value,
+        _given: Result<Value, FileRequestError>,
+    ) -> Option<String> {
         None
     }
     /// Returns how long its process lives.

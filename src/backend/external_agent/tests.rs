@@ -18,6 +18,7 @@ fn around() -> LaunchContext {
         dir: path("/w"),
         massgen: path("/bin/massgen"),
         socket: path("/r/relay"),
+        directories: vec![path("/p"), path("/a,b")],
         model: Some("m".to_owned()),
     }
 }
@@ -183,22 +184,44 @@ fn an_acp_guest_tells_what_its_session_has_cost_by_then() {
 
 #[track_caller]
 fn check_permission(call: &Value, expected: &str) {
+    check_announced_permission(&json!([]), call, expected);
+}
+
+/// Checks what a permission request is about after these updates.
+#[track_caller]
+fn check_announced_permission(announced: &Value, call: &Value, expected: &str) {
+    let mut acp = begun();
+    for update in announced.as_array().unwrap() {
+        let mut update = update.clone();
+        update["toolCallId"] = json!("c");
+        let told = json!({"method": "session/update", "params": {"update": update}});
+        hear(&mut acp, &told).unwrap();
+    }
+    let mut call = call.clone();
+    if call.get("toolCallId").is_none() {
+        call["toolCallId"] = json!("c");
+    }
     let options = json!([{"optionId": "y", "kind": "allow_once"}]);
     let asked = json!({"id": 5, "method": "session/request_permission", "params": {
         "toolCall": call, "options": options}});
-    let heard = hear(&mut begun(), &asked).unwrap();
+    let heard = hear(&mut acp, &asked).unwrap();
     let [AgentEvent::Request(_, wish)] = heard.as_slice() else {
         panic!("{heard:?}");
     };
     let AgentRequest::Permission(asked) = &**wish else {
         panic!("{wish:?}");
     };
-    let told = match &asked.action {
+    let action = asked.action.as_ref().map(|requested| &requested.action);
+    let mut told = match action {
         Ok(ExternalToolAction::Nothing) => "nothing".to_owned(),
         Ok(ExternalToolAction::Command { line, .. }) => format!("run {line}"),
         Ok(ExternalToolAction::Call(call)) => format!("{} {}", call.name(), call.input()),
-        Err(why) => why.clone(),
+        Err(why) => (*why).clone(),
     };
+    let directories = asked.action.iter().flat_map(|asked| &asked.directories);
+    for directory in directories {
+        told = format!("{told} below {}", directory.as_str());
+    }
     assert!(told.contains(expected), "{told}");
     assert_eq!(
         (asked.yes.as_deref(), asked.no.as_deref()),
@@ -236,7 +259,24 @@ fn a_permission_is_about_what_is_said_clearly() {
     check_permission(&json!({"kind": "edit"}), "it does not say at which path");
     check_permission(&json!({"kind": "execute"}), "it does not say which command");
     check_permission(&at("fetch", "/w/a"), "it does not say what it would do");
-    check_permission(&at("other", "/w/a"), "it does not say what it would do");
+    check_permission(&at("other", "/w/a"), "write_file {\"path\":\"/w/a\"");
+    let with = |name: &str| {
+        let mut call = at("other", "/w/a");
+        call["rawInput"] = json!({name: "x"});
+        call
+    };
+    check_permission(&with("description"), "write_file");
+    for name in ["command", "cmd", "script", "code", "url"] {
+        check_permission(&with(name), "it does not say what it would do");
+    }
+    check_permission(
+        &json!({"kind": "think", "locations": [{"path": "/w/a"}]}),
+        "it does not say what it would do",
+    );
+    check_permission(
+        &json!({"kind": "other"}),
+        "it does not say what it would do",
+    );
     check_permission(&json!({}), "it does not say what it would do");
 }
 
@@ -285,6 +325,223 @@ fn a_permission_whose_parts_say_different_things_is_not_understood() {
         &json!({"kind": "execute", "toolCallId": "mcp_massgen_vote-17", "title": "sudo ls"}),
         "run sudo ls",
     );
+}
+
+/// What Claude Code, Codex and opencode send over the protocol.
+#[test]
+fn a_permission_is_understood_with_what_was_announced_before() {
+    let announce = |kind: &str, input: Value| json!({"sessionUpdate": "tool_call", "kind": kind, "rawInput": input, "title": "t"});
+    let shell = json!({"command": "ls", "description": "x"});
+    let update = |input: Value| json!({"sessionUpdate": "tool_call_update", "rawInput": input});
+    let cases = [
+        // The kind is in the announcement alone, and the arguments come later.
+        (
+            json!([announce("execute", json!({})), update(shell.clone())]),
+            json!({"rawInput": shell, "title": "`ls`"}),
+            "run ls",
+        ),
+        (
+            json!([announce("execute", shell.clone())]),
+            json!({"rawInput": {"command": "sudo ls"}}),
+            "it names two commands",
+        ),
+        (
+            json!([announce("execute", shell.clone())]),
+            json!({}),
+            "run ls",
+        ),
+        (
+            json!([announce("execute", json!({"command": ["sudo", "ls"]}))]),
+            json!({"title": "ls"}),
+            "its command is no text",
+        ),
+        (
+            json!([announce("edit", json!({"file_path": "a"}))]),
+            json!({"rawInput": {"file_path": "a"}}),
+            "write_file {\"path\":\"/w/a\"",
+        ),
+        (
+            json!([announce("edit", json!({"file_path": "/etc/passwd"}))]),
+            json!({"rawInput": {"file_path": "a"}}),
+            "it names several paths",
+        ),
+        // `other` says less than the announcement; another kind contradicts it.
+        (
+            json!([announce("read", json!({}))]),
+            json!({"kind": "other", "locations": [{"path": "/p/a"}, {"path": "/p"}],
+                "rawInput": {"filepath": "/p/a", "parentDir": "/p"}}),
+            "read_text_file {\"path\":\"/p/a\"",
+        ),
+        (
+            json!([announce("edit", json!({}))]),
+            json!({"kind": "other", "locations": [{"path": "/p/a"}, {"path": "/p"}]}),
+            "write_file {\"path\":\"/p/a\"",
+        ),
+        (
+            json!([announce("edit", json!({"file_path": "a"}))]),
+            json!({"kind": "read", "locations": [{"path": "a"}]}),
+            "it was announced as something else",
+        ),
+        // What has ended, or is another call, says nothing.
+        (
+            json!([announce("execute", shell.clone()), {"sessionUpdate": "tool_call_update", "status": "failed"}]),
+            json!({}),
+            "it does not say what it would do",
+        ),
+        (
+            json!([announce("execute", shell)]),
+            json!({"toolCallId": "other"}),
+            "it does not say what it would do",
+        ),
+    ];
+    for (announced, call, expected) in cases {
+        check_announced_permission(&announced, &call, expected);
+    }
+    let below = |kind: &str, dir: &str| json!({"kind": kind, "locations": [{"path": "/p/q/a"}, {"path": dir}]});
+    check_permission(&below("edit", "/p"), "below /p");
+    check_permission(&below("edit", "/p/q/b"), "it names several paths");
+    check_permission(&below("delete", "/p"), "it names several paths");
+}
+
+#[test]
+fn a_call_of_the_relay_is_recognised_by_what_no_model_writes() {
+    let codex = |tool: &str, server: &str, title: &str| {
+        let input = json!({"server": server, "tool": tool, "arguments": {"content": "x"}});
+        json!([{"sessionUpdate": "tool_call", "title": title, "rawInput": input}])
+    };
+    let approve = json!({"title": "Approve MCP tool call", "rawInput": {"server_name": "massgen"}});
+    let title = "Tool: massgen/new_answer";
+    let unknown = "it does not say what it would do";
+    for (announced, expected) in [
+        (codex("new_answer", "massgen", title), "nothing"),
+        (codex("vote", "massgen", title), unknown),
+        (codex("new_answer", "other", title), unknown),
+        (
+            codex("new_answer", "massgen", "Tool: other/new_answer"),
+            unknown,
+        ),
+    ] {
+        check_announced_permission(&announced, &approve, expected);
+    }
+    let called = |title: &str, more: Value| {
+        let mut call = json!({"kind": "other", "title": title, "rawInput": {"content": "x"}});
+        call.as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        call
+    };
+    let own = "mcp__massgen__new_answer";
+    check_permission(&called(own, json!({})), "nothing");
+    check_permission(
+        &json!({"title": own, "rawInput": {"content": "x"}}),
+        "nothing",
+    );
+    check_permission(&called("massgen_vote", json!({})), "nothing");
+    for (title, more) in [
+        (own, json!({"kind": "fetch"})),
+        (own, json!({"rawInput": {"command": own}})),
+        ("mcp__massgen__vote; sudo ls", json!({})),
+        ("mcp__other__massgen_vote", json!({})),
+        ("mcp__massgen__", json!({})),
+        ("`mcp__massgen__vote`", json!({})),
+    ] {
+        check_permission(&called(title, more), unknown);
+    }
+    let places = json!({"locations": [{"path": "/w/a"}]});
+    check_permission(&called(own, places), "write_file");
+    check_permission(
+        &called(own, json!({"kind": "execute", "rawInput": {}})),
+        "run mcp__massgen",
+    );
+}
+
+#[test]
+fn each_call_of_an_acp_agent_is_shown_once_with_what_is_known_of_it() {
+    #[track_caller]
+    fn check(updates: &Value, expected: &[&str]) {
+        let mut acp = begun();
+        let mut heard = Vec::new();
+        for update in updates.as_array().unwrap() {
+            let mut update = update.clone();
+            update["toolCallId"] = json!("c");
+            let told = json!({"method": "session/update", "params": {"update": update}});
+            heard.extend(hear(&mut acp, &told).unwrap());
+        }
+        heard.extend(hear(&mut acp, &json!({"id": 2, "result": {}})).unwrap());
+        let shown = heard.iter().filter_map(|event| {
+            if let AgentEvent::NativeToolCall(own) = event {
+                return Some(format!("{} {}", own.tool, own.detail));
+            }
+            (*event == AgentEvent::ToolCallCompleted).then(|| "done".to_owned())
+        });
+        assert_eq!(shown.collect::<Vec<_>>(), expected, "{updates}");
+    }
+
+    let (call, update) = ("tool_call", "tool_call_update");
+    check(
+        &json!([
+            {"sessionUpdate": call, "title": "write", "kind": "edit", "status": "pending", "rawInput": {}},
+            {"sessionUpdate": update, "status": "in_progress", "locations": [{"path": "/w/a"}]},
+            {"sessionUpdate": update, "status": "completed"},
+            {"sessionUpdate": update, "status": "completed", "title": "again"},
+        ]),
+        &["edit write /w/a", "done"],
+    );
+    // Gemini CLI reports some calls when they have ended.
+    check(
+        &json!([{"sessionUpdate": update, "status": "completed", "kind": "execute", "title": "ls"}]),
+        &["execute ls", "done"],
+    );
+    let text = json!([{"type": "content", "content": {"type": "text", "text": "not there"}}]);
+    check(
+        &json!([{"sessionUpdate": update, "status": "failed", "kind": "edit", "content": text}]),
+        &["edit not there"],
+    );
+    // A call that never gets its arguments is shown at the end.
+    check(
+        &json!([{"sessionUpdate": call, "title": "Terminal", "kind": "execute", "rawInput": {}}]),
+        &["execute Terminal"],
+    );
+}
+
+#[test]
+fn what_is_remembered_of_calls_is_bounded() {
+    let mut acp = begun();
+    let mut announce = |id: &str, line: &str| {
+        let update = json!({"sessionUpdate": "tool_call", "toolCallId": id, "kind": "execute",
+            "rawInput": {"command": line}});
+        hear(
+            &mut acp,
+            &json!({"method": "session/update", "params": {"update": update}}),
+        )
+        .unwrap();
+    };
+    announce("long", &"x".repeat(70_000));
+    // Calls without an id are not the same call.
+    announce("", "ls");
+    for id in 0..256 {
+        announce(&id.to_string(), "ls");
+    }
+    announce("last", "ls");
+    let mut is_known = |id: &str| {
+        let asked = json!({"id": 5, "method": "session/request_permission",
+            "params": {"toolCall": {"toolCallId": id}}});
+        let heard = hear(&mut acp, &asked).unwrap();
+        !format!("{heard:?}").contains("it does not say what")
+    };
+    let known: Vec<bool> = ["long", "", "0", "1", "2", "255", "last"]
+        .map(&mut is_known)
+        .into();
+    assert_eq!(known, [false, false, false, true, true, true, true]);
+}
+
+#[test]
+fn gemini_cli_is_given_the_directories_that_it_reaches() {
+    let launch = AcpProtocol::new(acp::gemini_launch).launch(&around());
+    let expected = ["--model", "m", "--include-directories", "/p"];
+    assert_eq!(launch.arguments, expected);
+    let plain = AcpProtocol::new(acp::plain_launch).launch(&around());
+    assert_eq!(plain.arguments, Vec::<String>::new());
 }
 
 #[test]
@@ -366,6 +623,38 @@ fn what_claude_code_cannot_do_is_tried_again_where_it_may_heal() {
         fails(0, "Please run /login"),
         Err(ExternalAgentError::Permanent(_))
     ));
+}
+
+#[test]
+fn a_program_without_an_account_is_not_asked_again() {
+    let codex = |said: &str| {
+        let failed = json!({"type": "turn.failed", "error": {"message": said}});
+        hear(&mut CodexProtocol::default(), &failed).unwrap().pop()
+    };
+    let acp = |code: i64, said: &str| {
+        let failed = json!({"id": 2, "error": {"code": code, "message": said}});
+        match hear(&mut begun(), &failed) {
+            Ok(mut heard) => heard.pop(),
+            Err(error) => Some(AgentEvent::Failed(error)),
+        }
+    };
+    for (heard, is_lasting) in [
+        (
+            codex("unexpected status 401 Unauthorized: Incorrect API key"),
+            true,
+        ),
+        (codex("Not logged in. Please run codex login."), true),
+        (codex("stream disconnected before completion"), false),
+        (acp(-32000, "Authentication required"), true),
+        (acp(-32603, "Invalid API key"), true),
+        (acp(-32603, "overloaded"), false),
+    ] {
+        let expected = matches!(
+            &heard,
+            Some(AgentEvent::Failed(ExternalAgentError::Permanent(_)))
+        );
+        assert_eq!(expected, is_lasting, "{heard:?}");
+    }
 }
 
 #[test]

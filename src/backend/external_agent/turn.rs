@@ -30,10 +30,16 @@ use crate::tools::workflow::{COORDINATION, EVALUATION};
 
 /// Maximum time that a turn may continue after its decision.
 const WIND_UP_MAX: Duration = Duration::from_mins(1);
+/// Maximum number of processes in a row that exit before they say anything.
+const START_FAILURES_MAX: usize = 2;
 /// Maximum size of one reply, in bytes.
 const REPLY_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Maximum number of native tool calls of one reply that are shown to the user.
 const OWN_TOOLS_TOLD_MAX: usize = 2_000;
+
+/// Maximum number of requests in a row that are denied while no call of an own tool succeeds: an
+/// agent that only repeats what is denied would ask its model forever.
+const DENIALS_IN_A_ROW_MAX: usize = 20;
 
 /// Progress of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +68,8 @@ pub(super) struct AgentTurn<'a> {
     silent_until: Instant,
     bytes: usize,
     own_tools: usize,
+    /// Requests that were denied since a call succeeded.
+    denials: usize,
 }
 
 /// The event that continues a turn.
@@ -89,6 +97,7 @@ impl<'a> AgentTurn<'a> {
             silent_until: deadline_after(now, seated.silence_max()),
             bytes: 0,
             own_tools: 0,
+            denials: 0,
         }
     }
 
@@ -104,9 +113,27 @@ impl<'a> AgentTurn<'a> {
                 ReplyState::Running => self.advance().await,
             };
             if let Err(trouble) = done {
+                let trouble = self.count_start_failure(trouble);
                 self.failed = Some(backend_error(trouble));
                 self.stop().await;
             }
+        }
+    }
+
+    /// Counts the processes in a row that exited before they said anything; once there are enough,
+    /// the next one would too.
+    fn count_start_failure(&mut self, trouble: ExternalAgentError) -> ExternalAgentError {
+        let ExternalAgentError::Start(why) = trouble else {
+            return trouble;
+        };
+        let failures = self.session.as_mut().map_or(START_FAILURES_MAX, |held| {
+            held.start_failures = held.start_failures.saturating_add(1);
+            held.start_failures
+        });
+        if failures < START_FAILURES_MAX {
+            ExternalAgentError::from_words(why)
+        } else {
+            ExternalAgentError::Permanent(format!("the program does not start: {why}"))
         }
     }
 
@@ -206,11 +233,16 @@ impl<'a> AgentTurn<'a> {
         let Some(held) = &mut self.session else {
             return Ok(());
         };
-        for heard in held.protocol.decode_line(line)? {
+        let events = held.protocol.decode_line(line)?;
+        if !events.is_empty() {
+            held.start_failures = 0;
+        }
+        for heard in events {
             match heard {
                 AgentEvent::Text(text) => self.ready.push_back(ReplyEvent::Text(text)),
                 AgentEvent::Reasoning(text) => self.ready.push_back(ReplyEvent::Reasoning(text)),
                 AgentEvent::NativeToolCall(tool) => self.push_native_tool_call(tool),
+                AgentEvent::ToolCallCompleted => self.denials = 0,
                 AgentEvent::Usage(_) | AgentEvent::Cost(_) => {
                     self.is_counted = true;
                     self.ready.extend(usage_event(&heard));
@@ -258,15 +290,32 @@ impl<'a> AgentTurn<'a> {
         };
         held.refusal = encode_rejection(&*held.protocol, id, &wish);
         let lodging = self.agent.launch.launcher.clone();
-        let (answer, told) = handle_agent_request(&*held.protocol, lodging, id, wish).await;
+        let answered = handle_agent_request(&*held.protocol, lodging, id, wish).await;
         held.refusal = None;
-        if let Some(told) = told {
-            self.push_native_tool_call(told);
+        if let Some(shown) = answered.shown {
+            self.push_native_tool_call(shown);
         }
-        match answer {
-            Some(line) => self.write_line(line).await,
-            None => Ok(()),
+        if let Some(line) = answered.line {
+            self.write_line(line).await?;
         }
+        self.count_denial(answered.denied)
+    }
+
+    /// Counts a request that was denied, or one that was not.
+    fn count_denial(&mut self, denied: Option<String>) -> Result<(), ExternalAgentError> {
+        let Some(why) = denied else {
+            self.denials = 0;
+            return Ok(());
+        };
+        self.denials = self.denials.saturating_add(1);
+        if self.denials < DENIALS_IN_A_ROW_MAX || self.has_submitted {
+            return Ok(());
+        }
+        let why = format!(
+            "the turn was ended: {DENIALS_IN_A_ROW_MAX} requests of the program in a row were \
+             denied, the last with: {why}"
+        );
+        Err(ExternalAgentError::Permanent(why))
     }
 
     /// Handles a message from the relay.
@@ -296,6 +345,7 @@ impl<'a> AgentTurn<'a> {
             self.ready.push_back(ReplyEvent::Call(call));
             return;
         }
+        self.denials = 0;
         if let Some(held) = &mut self.session {
             held.waiting.insert(call.id.clone(), answer);
         }
@@ -366,6 +416,7 @@ fn usage_event(heard: &AgentEvent) -> Option<ReplyEvent> {
         AgentEvent::Text(_)
         | AgentEvent::Reasoning(_)
         | AgentEvent::NativeToolCall(_)
+        | AgentEvent::ToolCallCompleted
         | AgentEvent::Send(_)
         | AgentEvent::Failed(_)
         | AgentEvent::Request(..)
@@ -389,7 +440,9 @@ fn backend_error(trouble: ExternalAgentError) -> BackendError {
         ExternalAgentError::Transient(message) => {
             (BackendErrorKind::Transient { retry_after: None }, message)
         }
-        ExternalAgentError::Permanent(message) => (BackendErrorKind::Permanent, message),
+        ExternalAgentError::Permanent(message) | ExternalAgentError::Start(message) => {
+            (BackendErrorKind::Permanent, message)
+        }
     };
     BackendError { kind, message }
 }

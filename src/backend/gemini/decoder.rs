@@ -1,5 +1,7 @@
 //! Decodes `generateContent` replies: each `GenerateContentResponse` becomes events. Pure.
 
+use std::sync::{Mutex, PoisonError};
+
 use serde_json::Value;
 
 use crate::backend::ReplyEvent;
@@ -27,25 +29,55 @@ const FILTERED: &[&str] = &[
     "SPII",
 ];
 
+/// The finish reasons of a reply that failed: without a retry, something is missing in it.
+const FAILED: &[&str] = &[
+    "MALFORMED_FUNCTION_CALL",
+    "MALFORMED_RESPONSE",
+    "MISSING_THOUGHT_SIGNATURE",
+    "OTHER",
+    "TOO_MANY_TOOL_CALLS",
+    "UNEXPECTED_TOOL_CALL",
+];
+
+/// The reason for which a reply ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum FinishReason {
+    /// One that massgen knows.
+    Known(StopReason),
+    /// It failed, with this explanation.
+    Failed(String),
+    /// A reason that the documentation does not list.
+    Unknown(String),
+}
+
 /// A reply that is being decoded.
 #[derive(Debug)]
 pub(super) struct GenerateContentDecoder<'a> {
     conversation: &'a Conversation,
+    odd_finish: &'a Mutex<Option<String>>,
     /// The parts that the vendor requires back: all but the thoughts.
     parts: Vec<Value>,
     usage: TokenUsage,
-    /// The stop reason, or the reason for which the reply is an error.
-    stop: Option<Result<StopReason, String>>,
+    /// The finish reason, once there is one.
+    finish: Option<FinishReason>,
+    /// Whether the reply has any text.
+    has_text: bool,
 }
 
 impl<'a> GenerateContentDecoder<'a> {
     /// Creates a decoder for the next reply of a conversation.
-    pub(super) fn new(conversation: &'a Conversation) -> Self {
+    /// `odd_finish` holds the last finish reason that was reported as unknown.
+    pub(super) fn new(
+        conversation: &'a Conversation,
+        odd_finish: &'a Mutex<Option<String>>,
+    ) -> Self {
         Self {
             conversation,
+            odd_finish,
             parts: Vec::new(),
             usage: TokenUsage::default(),
-            stop: None,
+            finish: None,
+            has_text: false,
         }
     }
 
@@ -62,7 +94,9 @@ impl<'a> GenerateContentDecoder<'a> {
             .map(Value::take)
         {
             for part in parts {
-                events.extend(part_event(&part));
+                let event = part_event(&part);
+                self.has_text |= matches!(event, Some(ReplyEvent::Text(_)));
+                events.extend(event);
                 self.append_part(part);
             }
         }
@@ -70,7 +104,7 @@ impl<'a> GenerateContentDecoder<'a> {
             self.usage = usage;
             events.push(ReplyEvent::Usage(usage));
         }
-        self.stop = stop_reason(&response).or_else(|| self.stop.take());
+        self.finish = finish_reason(&response).or_else(|| self.finish.take());
         Ok(events)
     }
 
@@ -88,6 +122,19 @@ impl<'a> GenerateContentDecoder<'a> {
             }
         }
         self.parts.push(part);
+    }
+
+    /// Returns the event that reports an unknown finish reason, unless it is the last one again.
+    fn report_odd_finish(&self, reason: String) -> Option<ReplyEvent> {
+        let mut last = self
+            .odd_finish
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let is_new = last.as_ref() != Some(&reason);
+        is_new.then(|| {
+            *last = Some(reason.clone());
+            ReplyEvent::OddFinish(reason)
+        })
     }
 
     /// Returns the calls of the reply, each with an id that is unique in the conversation.
@@ -117,8 +164,15 @@ impl<'a> GenerateContentDecoder<'a> {
 impl ReplyDecoder for GenerateContentDecoder<'_> {
     /// Accepts all responses as one list too, from a server that does not stream.
     fn decode_event(&mut self, piece: SseMessage<'_>) -> Result<Vec<ReplyEvent>, ReplyDecodeError> {
-        let mut response: Value = serde_json::from_str(piece.data)
-            .map_err(|error| ReplyDecodeError::Malformed(format!("{error}: {}", piece.data)))?;
+        let mut response: Value = match serde_json::from_str(piece.data) {
+            Ok(response) => response,
+            // The reply is whole: what follows cannot change it.
+            Err(_) if self.finish.is_some() => return Ok(Vec::new()),
+            Err(error) => {
+                let why = format!("{error}: {}", piece.data);
+                return Err(ReplyDecodeError::Malformed(why));
+            }
+        };
         let responses = match response.as_array_mut() {
             Some(responses) => std::mem::take(responses),
             None => vec![response],
@@ -130,12 +184,21 @@ impl ReplyDecoder for GenerateContentDecoder<'_> {
         Ok(events)
     }
 
-    /// Ends the reply. A stream has no last event: it is complete if the model has given a stop
-    /// reason.
+    /// Ends the reply. A stream has no last event: it is complete if the model has given a finish
+    /// reason. A reason that is not known does not matter if there is something to act on.
     fn end(&mut self) -> Result<Vec<ReplyEvent>, ReplyDecodeError> {
-        let stop = self.stop.take().ok_or(ReplyDecodeError::UnexpectedEnd)?;
-        let stop = stop.map_err(ReplyDecodeError::GaveUp)?;
-        let calls = self.calls()?.into_iter().map(ReplyEvent::Call);
+        let finish = self.finish.take().ok_or(ReplyDecodeError::UnexpectedEnd)?;
+        let calls = self.calls()?;
+        let (stop, warning) = match finish {
+            FinishReason::Known(stop) => (stop, None),
+            FinishReason::Unknown(reason) if !calls.is_empty() || self.has_text => {
+                (StopReason::Done, self.report_odd_finish(reason))
+            }
+            FinishReason::Failed(reason) | FinishReason::Unknown(reason) => {
+                return Err(ReplyDecodeError::GaveUp(reason));
+            }
+        };
+        let calls = calls.into_iter().map(ReplyEvent::Call).chain(warning);
         let mut parts = std::mem::take(&mut self.parts);
         // Parts that hold only text can be rebuilt from the text.
         let is_special = parts.iter_mut().any(|part| plain_text(part).is_none());
@@ -168,22 +231,25 @@ fn plain_text(part: &mut Value) -> Option<&mut String> {
     }
 }
 
-/// Returns the stop reason, if a response has one. A prompt that is blocked has no reply at all.
-fn stop_reason(response: &Value) -> Option<Result<StopReason, String>> {
+/// Returns the finish reason, if a response has one. A prompt that is blocked has no reply at all.
+fn finish_reason(response: &Value) -> Option<FinishReason> {
     let text = |place| response.pointer(place).and_then(Value::as_str);
     if text("/promptFeedback/blockReason").is_some() {
-        return Some(Ok(StopReason::Filtered));
+        return Some(FinishReason::Known(StopReason::Filtered));
     }
-    match text("/candidates/0/finishReason")? {
-        "" | "FINISH_REASON_UNSPECIFIED" => None,
-        "STOP" => Some(Ok(StopReason::Done)),
-        "MAX_TOKENS" => Some(Ok(StopReason::Length)),
-        filtered if FILTERED.contains(&filtered) => Some(Ok(StopReason::Filtered)),
-        reason => Some(Err(match text("/candidates/0/finishMessage") {
-            Some(message) => format!("{reason}: {message}"),
-            None => reason.to_owned(),
-        })),
-    }
+    let reason = text("/candidates/0/finishReason")?;
+    let explained = match text("/candidates/0/finishMessage") {
+        Some(message) => format!("{reason}: {message}"),
+        None => reason.to_owned(),
+    };
+    Some(match reason {
+        "" | "FINISH_REASON_UNSPECIFIED" => return None,
+        "STOP" => FinishReason::Known(StopReason::Done),
+        "MAX_TOKENS" => FinishReason::Known(StopReason::Length),
+        filtered if FILTERED.contains(&filtered) => FinishReason::Known(StopReason::Filtered),
+        failed if FAILED.contains(&failed) => FinishReason::Failed(explained),
+        _ => FinishReason::Unknown(explained),
+    })
 }
 
 /// Returns the token counts. Later counts include earlier ones.

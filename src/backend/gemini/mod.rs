@@ -2,6 +2,7 @@
 //! <https://ai.google.dev/api/generate-content>.
 
 use std::ops::Range;
+use std::sync::Mutex;
 
 use serde_json::{Map, Value};
 
@@ -24,6 +25,8 @@ mod schema;
 pub(super) struct GenerateContentCodec {
     line: GeminiGeneration,
     parameters: GenerateContentParameters,
+    /// The last finish reason that was reported as unknown, so that it is reported once.
+    odd_finish: Mutex<Option<String>>,
 }
 
 impl GenerateContentCodec {
@@ -33,6 +36,7 @@ impl GenerateContentCodec {
         Self {
             line,
             parameters: GenerateContentParameters::new(&config.parameters, line),
+            odd_finish: Mutex::default(),
         }
     }
 }
@@ -47,6 +51,10 @@ impl WireCodec for GenerateContentCodec {
     }
 
     fn decoder<'a>(&'a self, request: ModelRequest<'a>) -> Box<dyn ReplyDecoder + 'a> {
-        Box::new(GenerateContentDecoder::new(request.conversation))
+        let odd_finish = &self.odd_finish;
+        Box::new(GenerateContentDecoder::new(
+            request.conversation,
+            odd_finish,
+        ))
     }
 }

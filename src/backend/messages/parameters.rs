@@ -25,6 +25,7 @@ const RENAMED: &[&str] = &[
     "max_completion_tokens",
     "parallel_tool_calls",
     "reasoning_effort",
+    "response_format",
     "stop",
     "user",
 ];
@@ -74,6 +75,10 @@ fn set_renamed(parameters: &mut Map<String, Value>, name: &str, value: &Value) {
         ("stop", list) => (None, "stop_sequences", list),
         ("user", name) => (Some("metadata"), "user_id", name),
         ("reasoning_effort", effort) => (Some("output_config"), "effort", effort),
+        ("response_format", format) => match output_format(&format) {
+            Some(format) => (Some("output_config"), "format", format),
+            None => return,
+        },
         ("parallel_tool_calls", Value::Bool(false)) => {
             let one_by_one = json!({"type": "auto", "disable_parallel_tool_use": true});
             (None, "tool_choice", one_by_one)
@@ -89,6 +94,19 @@ fn set_renamed(parameters: &mut Map<String, Value>, name: &str, value: &Value) {
     };
     if let Some(object) = object {
         object.entry(key).or_insert(value);
+    }
+}
+
+/// Returns the format of replies that a `response_format` asks for, as this API writes it; `None`
+/// for text. The vendor refuses what it does not have. <https://platform.claude.com/docs/en/build-with-claude/structured-outputs>
+fn output_format(response_format: &Value) -> Option<Value> {
+    let schema = response_format
+        .pointer("/json_schema/schema")
+        .or_else(|| response_format.get("schema"));
+    match schema {
+        Some(schema) => Some(json!({"type": "json_schema", "schema": schema})),
+        None if response_format.get("type") == Some(&json!("text")) => None,
+        None => Some(response_format.clone()),
     }
 }
 
@@ -166,6 +184,29 @@ mod tests {
         check(
             &json!({"parallel_tool_calls": true, "max_tokens": 9}),
             &json!({"max_tokens": 9}),
+        );
+    }
+
+    #[test]
+    fn a_response_format_becomes_an_output_format() {
+        let schema = json!({"type": "object", "properties": {}});
+        let with = |format: &Value| json!({"response_format": format, "max_tokens": 9});
+        let format = json!({"type": "json_schema", "schema": schema});
+        let expected = json!({"output_config": {"format": format}, "max_tokens": 9});
+        let named = json!({"name": "n", "schema": schema, "strict": true});
+        let wrapped = json!({"type": "json_schema", "json_schema": named});
+        check(&with(&wrapped), &expected);
+        check(&with(&format), &expected);
+        let none = json!({"max_tokens": 9});
+        check(&with(&json!({"type": "text"})), &none);
+        let object = json!({"type": "json_object"});
+        let unchanged = json!({"output_config": {"format": object}, "max_tokens": 9});
+        check(&with(&object), &unchanged);
+        let mut both = with(&wrapped);
+        both["reasoning_effort"] = json!("low");
+        check(
+            &both,
+            &json!({"output_config": {"effort": "low", "format": format}, "max_tokens": 9}),
         );
     }
 

@@ -9,12 +9,12 @@ use crate::backend::gemini::GenerateContentCodec;
 use crate::backend::messages::MessagesCodec;
 use crate::backend::remote::RemoteBackend;
 use crate::backend::remote::endpoint;
-use crate::backend::remote::errors::RemoteErrors;
+use crate::backend::remote::errors::{LocalServerStart, RemoteErrors};
 use crate::backend::remote::reply::ReplyLimits;
 use crate::backend::remote::wire::WireCodec;
 use crate::backend::responses::ResponsesCodec;
 use crate::config::BackendConfig;
-use crate::config::vendors::WireFormat;
+use crate::config::vendors::{WireFormat, is_this_machine};
 use crate::error::Result;
 use crate::world::io::http::display_url;
 
@@ -50,12 +50,16 @@ impl RemoteBackend {
             }
         };
         let headers = endpoint::headers(config, key.as_ref())?;
+        let is_local = config.vendor.is_local_server && is_this_machine(&url);
+        let local = is_local.then_some(LocalServerStart {
+            start_command: config.vendor.start_command,
+        });
         Ok(Self {
             http: around.http.clone(),
             headers,
             wire,
             prefix_cache: Mutex::default(),
-            errors: RemoteErrors::new(config.vendor.name, display_url(&url), key),
+            errors: RemoteErrors::new(config.vendor.name, display_url(&url), key, local),
             limits: ReplyLimits::from_timeouts(config.timeouts),
             url,
         })

@@ -29,6 +29,9 @@ const PERMANENT: &[&str] = &[
     "UNAUTHENTICATED",
     "authentication_error",
     "billing_error",
+    "content_filter",
+    "content_policy_violation",
+    "data_inspection_failed",
     "insufficient_quota",
     "invalid_api_key",
     "invalid_prompt",
@@ -71,12 +74,31 @@ pub(super) struct RemoteErrors {
     place: String,
     /// The key, so that it can be redacted from messages.
     key: Option<ApiKey>,
+    /// The server that the user has to start on this machine, if it is one.
+    local: Option<LocalServerStart>,
+}
+
+/// A server that the user starts on this machine.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LocalServerStart {
+    /// The command that starts it, if there is a usual one.
+    pub(super) start_command: Option<&'static str>,
 }
 
 impl RemoteErrors {
     /// Creates the errors of requests to `place` with `key`.
-    pub(super) fn new(vendor: &'static str, place: String, key: Option<ApiKey>) -> Self {
-        Self { vendor, place, key }
+    pub(super) fn new(
+        vendor: &'static str,
+        place: String,
+        key: Option<ApiKey>,
+        local: Option<LocalServerStart>,
+    ) -> Self {
+        Self {
+            vendor,
+            place,
+            key,
+            local,
+        }
     }
 
     /// Returns where the key was found, if there is one.
@@ -92,10 +114,21 @@ impl RemoteErrors {
     /// Returns the error that no response came, or the connection broke.
     pub(super) fn connection_failed(&self, error: reqwest::Error) -> BackendError {
         let error = error.without_url();
-        let cause = self.quote(&root_cause(&error).to_string());
+        let root = root_cause(&error);
+        let cause = self.quote(&root.to_string());
         if error.is_connect() {
             let message = format!("cannot be reached at `{}`: {cause}", self.place);
-            self.error(BackendErrorKind::Unreachable, &message)
+            let system = root.downcast_ref::<std::io::Error>();
+            let is_refused =
+                system.is_some_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused);
+            match self.local.filter(|_| is_refused) {
+                // Nothing listens there, and that will not change by itself.
+                Some(LocalServerStart { start_command }) => {
+                    let server = start_command.unwrap_or("the server");
+                    self.permanent(&format!("{message} (hint: is {server} running?)"))
+                }
+                None => self.error(BackendErrorKind::Unreachable, &message),
+            }
         } else {
             self.transient(&format!("closed the connection: {cause}"))
         }

@@ -2,11 +2,11 @@
 //! events of its reply within limits. It does not retry: the caller decides about that.
 
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use reqwest::Response;
 use reqwest::header::{CONTENT_TYPE, HeaderMap};
+use reqwest::{Response, StatusCode};
 use url::Url;
 
 use crate::backend::remote::errors::RemoteErrors;
@@ -15,7 +15,7 @@ use crate::backend::remote::reply::{
     ReplyLimits, ResponseBody, collect_body, decode_stream, decode_whole, limited_body,
     wait_for_vendor,
 };
-use crate::backend::remote::wire::WireCodec;
+use crate::backend::remote::wire::{RefusalRemedy, WireCodec};
 use crate::backend::{Backend, BackendError, ModelRequest, ReplyStream};
 use crate::world::io::http::HttpClient;
 
@@ -94,17 +94,47 @@ impl RemoteBackend {
         }
     }
 
+    /// Sends a request; once more if the refusal shows how it has to be encoded.
     async fn send(&self, request: &ModelRequest<'_>) -> Result<Response, BackendError> {
+        let mut refusal = match self.post(request).await? {
+            Ok(response) => return Ok(response),
+            Err(refusal) => refusal,
+        };
+        let words = String::from_utf8_lossy(&refusal.body);
+        let is_about_fields = matches!(
+            refusal.status,
+            StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY
+        );
+        if is_about_fields && self.wire.adapt_to_refusal(&words) == RefusalRemedy::AskOnceMore {
+            *self.lock_prefix_cache() = RequestPrefixCache::default();
+            tracing::debug!("a refused request is encoded in another way");
+            refusal = match self.post(request).await? {
+                Ok(response) => return Ok(response),
+                Err(refusal) => refusal,
+            };
+        }
+        let HttpRefusal {
+            status,
+            headers,
+            body,
+        } = refusal;
+        Err(self.errors.http_status_error(status, &headers, &body))
+    }
+
+    fn lock_prefix_cache(&self) -> MutexGuard<'_, RequestPrefixCache> {
+        self.prefix_cache
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn post(
+        &self,
+        request: &ModelRequest<'_>,
+    ) -> Result<Result<Response, HttpRefusal>, BackendError> {
         let (faults, limits) = (&self.errors, self.limits);
         let client = self.http.client_for(&self.url);
         let client = client.map_err(|error| faults.client_setup_failed(&error))?;
-        let body_text = {
-            let mut written = self
-                .prefix_cache
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            written.body(&*self.wire, request)
-        };
+        let body_text = self.lock_prefix_cache().body(&*self.wire, request);
         let sent = client
             .post(self.url.clone())
             .headers(self.headers.clone())
@@ -113,12 +143,24 @@ impl RemoteBackend {
         let response = wait_for_vendor(sent, limits.first_byte, faults).await?;
         let status = response.status();
         if status.is_success() {
-            return Ok(response);
+            return Ok(Ok(response));
         }
         let headers = response.headers().clone();
-        let refusal = collect_body(limited_body(response, faults, limits), REFUSAL_BYTES_MAX).await;
-        Err(faults.http_status_error(status, &headers, &refusal.unwrap_or_default()))
+        let body = collect_body(limited_body(response, faults, limits), REFUSAL_BYTES_MAX).await;
+        Ok(Err(HttpRefusal {
+            status,
+            headers,
+            body: body.unwrap_or_default(),
+        }))
     }
+}
+
+/// A response with a status other than success.
+struct HttpRefusal {
+    status: StatusCode,
+    headers: HeaderMap,
+    /// The body, as far as it was read.
+    body: Vec<u8>,
 }
 
 impl Backend for RemoteBackend {

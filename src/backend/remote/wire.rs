@@ -22,8 +22,22 @@ pub trait WireCodec: fmt::Debug + Send + Sync {
     /// Changes the last elements of a request, which will be encoded again next time.
     fn set_cache_breakpoint(&self, _elements: &mut [Value]) {}
 
+    /// Changes what later requests hold if the vendor's refusal, in these words, shows how.
+    fn adapt_to_refusal(&self, _words: &str) -> RefusalRemedy {
+        RefusalRemedy::None
+    }
+
     /// Creates a decoder for the reply to a request.
     fn decoder<'a>(&'a self, request: ModelRequest<'a>) -> Box<dyn ReplyDecoder + 'a>;
+}
+
+/// What helps after a vendor has refused a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RefusalRemedy {
+    /// Nothing that the wire format knows of.
+    None,
+    /// The same request, which is now encoded in another way.
+    AskOnceMore,
 }
 
 /// A reply that is being decoded.

@@ -168,7 +168,7 @@ impl ReplyDecoder for ResponsesDecoder<'_> {
                 Err(ReplyDecodeError::VendorError(data.to_owned()))
             }
             // This is a whole reply, from a server that does not stream.
-            "" if event.get("output").is_some() => self.finish_reply(&event, "completed"),
+            "" if event.get("output").is_some() => self.finish_reply(&event, ""),
             "" => self.handle_event(name, &event),
             kind => self.handle_event(kind, &event),
         }
@@ -198,15 +198,24 @@ fn response_error(response: &Value) -> Option<&Value> {
     response.get("error").filter(|error| !error.is_null())
 }
 
-/// Returns why a reply ended. `status` is the event's, for responses that have none.
-fn stop_reason(response: &Value, status: &str) -> Result<StopReason, ReplyDecodeError> {
+/// Returns why a reply ended. `event` is the status that the event's name says; it is empty for a
+/// reply that is not streamed.
+fn stop_reason(response: &Value, event: &str) -> Result<StopReason, ReplyDecodeError> {
     let own = text_field(response, "status");
-    let status = if own.is_empty() { status } else { own };
+    let status = if own.is_empty() { event } else { own };
+    let output = response.get("output").and_then(Value::as_array);
+    let has_output = output.is_some_and(|items| !items.is_empty());
     let details = response.get("incomplete_details");
     let reason = details.map_or("", |details| text_field(details, "reason"));
     match (status, reason) {
         ("incomplete", "content_filter") => Ok(StopReason::Filtered),
         ("incomplete", _) => Ok(StopReason::Length),
+        // The event says that the reply is whole, and it holds one: the status does not matter.
+        ("failed" | "cancelled" | "queued" | "in_progress", _)
+            if event == "completed" && has_output =>
+        {
+            Ok(StopReason::Done)
+        }
         ("failed" | "cancelled" | "queued" | "in_progress", _) => {
             Err(ReplyDecodeError::GaveUp(status.to_owned()))
         }

@@ -13,7 +13,7 @@ use crate::config::keys::fallback::FALLBACK;
 use crate::config::keys::shape::Integer;
 use crate::config::keys::{ConfigKey, ServedKey, backend, nearest, rate_limits, root};
 use crate::config::rates::RateLimit;
-use crate::config::vendors::{self, ImageInput, VENDORS, Vendor, VendorConnection};
+use crate::config::vendors::{self, ImageInput, ReasoningEcho, VENDORS, Vendor, VendorConnection};
 use crate::config::{BackendConfig, KeyHosts, ReplyTimeouts, ScriptSource};
 use crate::path::AbsPath;
 use crate::text::list_names;
@@ -46,6 +46,7 @@ impl ConfigChecker<'_> {
             script,
             external_agent: None,
             image_input: image_input(view, vendor.image_input),
+            reasoning_echo: reasoning_echo(view),
             timeouts: reply_timeouts(view, vendor),
             fallback: Vec::new(),
         };
@@ -121,6 +122,7 @@ impl ConfigChecker<'_> {
             script: self.script(view, vendor),
             external_agent: None,
             image_input: image_input(view, known),
+            reasoning_echo: reasoning_echo(view).or(first.reasoning_echo.filter(|_| is_same)),
             timeouts: first.timeouts,
             fallback: Vec::new(),
         })
@@ -290,6 +292,16 @@ fn image_input(view: &MappingView<'_>, known: ImageInput) -> ImageInput {
         Some(false) => ImageInput::Refused,
         None => known,
     }
+}
+
+/// Returns whether the model gets its reasoning back, if that is configured.
+fn reasoning_echo(view: &MappingView<'_>) -> Option<ReasoningEcho> {
+    let is_wanted = view.flag(&backend::REASONING_ECHO)?;
+    Some(if is_wanted {
+        ReasoningEcho::Wanted
+    } else {
+        ReasoningEcho::Refused
+    })
 }
 
 /// Returns the timeouts of replies.

@@ -52,6 +52,15 @@ pub(crate) const IMAGE_INPUT: ServedKey<Flag> = ServedKey::optional(
     Harmless,
 );
 
+pub(crate) const REASONING_ECHO: ServedKey<Flag> = ServedKey::optional(
+    &["reasoning_echo"],
+    shape::flag(),
+    "Whether a Chat Completions model gets the reasoning before its tool calls back in later \
+     requests. Default: yes for hosts and models that are known to want it; for others, if a \
+     request is refused without it.",
+    Harmless,
+);
+
 pub(crate) const TYPE: ServedKey<Text> = ServedKey::required(
     &["type"],
     shape::text(),
@@ -191,6 +200,7 @@ pub static BACKEND: KeySection = KeySection {
         NETWORK.row(),
         RECORD.row(),
         IMAGE_INPUT.row(),
+        REASONING_ECHO.row(),
         FALLBACK.row(),
         FIRST_BYTE_TIMEOUT_SECONDS.row(),
         IDLE_TIMEOUT_SECONDS.row(),

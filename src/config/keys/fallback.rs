@@ -23,6 +23,7 @@ pub static FALLBACK: KeySection = KeySection {
             .with_doc("The key, instead of the vendor's variable.")
             .row(),
         backend::IMAGE_INPUT.row(),
+        backend::REASONING_ECHO.row(),
         backend::REPLIES.row(),
         backend::SCRIPT.row(),
         backend::EXTRA_BODY.row(),

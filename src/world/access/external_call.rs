@@ -5,7 +5,7 @@ use crate::commands::CommandRules;
 use crate::commands::judge::judge;
 use crate::config::ToolFilter;
 use crate::tools::aliases::{is_known_tool, names_of};
-use crate::tools::call::ToolCall;
+use crate::tools::call::{ToolCall, UserPath};
 use crate::tools::external_tools::ExternalToolAction;
 use crate::world::access::gate::Gate;
 use crate::world::access::verdict::Denial;
@@ -73,10 +73,16 @@ impl ExternalCaller {
                     format!("denied: command `{command}`: {reason}\n{}", refused.way_out)
                 })?;
                 check_rules(gate, tool, Some(&line))?;
-                let look = ToolCall::ListDirectory { path: dir };
-                discard_permit(gate.without_hooks().check(look))
+                self.check_directory(dir)
             }
         }
+    }
+
+    /// Decides whether the program may list a directory that one of its calls names in addition to
+    /// what the call is about.
+    pub fn check_directory(&self, dir: UserPath) -> Result<(), String> {
+        let look = ToolCall::ListDirectory { path: dir };
+        discard_permit(self.gate.without_hooks().check(look))
     }
 }
 

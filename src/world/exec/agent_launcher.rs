@@ -69,6 +69,21 @@ impl AgentLauncher {
         self.gate.policy().base.to_abs()
     }
 
+    /// Returns the directories that the grants open in addition to its own: for a granted file the
+    /// one that contains it.
+    pub fn open_directories(&self) -> Vec<AbsPath> {
+        let own = self.dir();
+        let opened = self.gate.manager().grants().iter();
+        let opened = opened.filter_map(|grant| match grant.scope {
+            GrantScope::Tree => Some(grant.root.to_abs()),
+            GrantScope::File => grant.root.to_abs().parent(),
+        });
+        let mut directories: Vec<AbsPath> = opened.filter(|dir| *dir != own).collect();
+        directories.sort_unstable();
+        directories.dedup();
+        directories
+    }
+
     /// Opens a socket in a new directory that the external agent can read but not write to.
     pub fn open_socket(&self) -> Result<AgentSocket> {
         let dir = self.commands.directories().new_socket_directory()?;

@@ -11,6 +11,7 @@ use crate::text::escape_name;
 use crate::world::access::gate::{Gate, ResolvedPath};
 use crate::world::exec::{ActionOutcome, Observation};
 use crate::world::io::file_change::FileChange;
+use crate::world::sys::file_system_error::FileSystemError;
 
 /// The most file content that one call returns, in bytes.
 pub(super) const OUTPUT_BYTES_MAX: usize = 256 * 1024;
@@ -72,6 +73,12 @@ impl ToolError {
 }
 
 impl Observation {
+    /// Returns whether the action failed because the file that it is about does not exist.
+    pub fn is_missing_file(&self) -> bool {
+        let missing = FileSystemError::Missing.to_string();
+        self.outcome == ActionOutcome::Failed && self.content.trim_end().ends_with(&missing)
+    }
+
     /// Creates the observation of an action that succeeded and changed nothing on disk.
     pub(super) fn done(content: impl Into<String>) -> Self {
         Self::new(ActionOutcome::Done, content)
