@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_variable_is_told_with_its_line() {
+    fn invalid_variables_are_reported_with_their_line() {
         use DotenvFaultKind::{NotAssignment, OpenQuote, TooLong, TooMany};
         check(
             "A=1\nsk-secret is my key\nB=2",

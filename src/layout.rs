@@ -124,14 +124,14 @@ impl RunLayout {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::team::{SingleAgentOptions, WorkspaceMode, single_agent_team};
+    use crate::config::team::{TeamOptions, WorkspaceMode, team_from_options};
 
     fn plan(edit: impl FnOnce(&mut Config)) -> RunLayout {
-        let asked = SingleAgentOptions {
+        let asked = TeamOptions {
             backend: Some("grok"),
-            ..SingleAgentOptions::default()
+            ..TeamOptions::default()
         };
-        let mut config = single_agent_team(&asked, WorkspaceMode::None).unwrap();
+        let mut config = team_from_options(&asked, WorkspaceMode::None).unwrap();
         edit(&mut config);
         RunLayout::plan(&config, &AbsPath::new("/p").unwrap(), RunName::new(0xab))
     }

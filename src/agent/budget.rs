@@ -54,12 +54,14 @@ impl AgentBudget {
         model: &AvailableModel,
         phase: Phase,
         usage: TokenUsage,
-        told: Option<Money>,
+        reported_cost: Option<Money>,
         ending: RequestOutcome,
     ) -> Option<Money> {
         let is_counted = usage != TokenUsage::default();
         let cost = match (&model.price, ending) {
-            (_, RequestOutcome::Whole | RequestOutcome::Failed) if told.is_some() => told,
+            (_, RequestOutcome::Whole | RequestOutcome::Failed) if reported_cost.is_some() => {
+                reported_cost
+            }
             (Some(price), _) if price.is_free() => Some(Money::ZERO),
             (_, RequestOutcome::Uncounted | RequestOutcome::GivenUp) => None,
             (Some(price), _) if is_counted => Some(price.cost(&usage)),

@@ -99,11 +99,14 @@ fn nested_refusals(observation: &Observation) -> Vec<NestedRefusal> {
         ActionOutcome::Denied => &[],
         ActionOutcome::Done | ActionOutcome::Failed => observation.denied.as_slice(),
     };
-    let told = |denial: &Denial| NestedRefusal {
+    let nested_refusal = |denial: &Denial| NestedRefusal {
         rule: denial.rule.to_owned(),
         reason: truncate(&denial.to_string(), SHOWN_CHARS_MAX),
     };
-    all.iter().take(REFUSED_WITHIN_MAX).map(told).collect()
+    all.iter()
+        .take(REFUSED_WITHIN_MAX)
+        .map(nested_refusal)
+        .collect()
 }
 
 /// Returns whether a call has effects outside that must not be repeated, although its effects
@@ -288,7 +291,7 @@ impl ModelSession {
         };
         // Emitted before the call runs: it may take long, and massgen may be killed meanwhile.
         self.emit_tool_called(request, None, None).await;
-        let begun = Instant::now();
+        let started = Instant::now();
         let work = move || exec::run_until(permitted, interrupt.as_ref());
         let mut working = tokio::task::spawn_blocking(work);
         let done = tokio::select! {
@@ -315,7 +318,7 @@ impl ModelSession {
             images: observation.images.clone(),
             summary,
             refused: nested_refusals(&observation),
-            elapsed_ms: milliseconds(begun.elapsed()),
+            elapsed_ms: milliseconds(started.elapsed()),
         });
         self.emit(finished).await;
         let Observation {

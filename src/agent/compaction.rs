@@ -68,9 +68,9 @@ fn truncate_results(messages: &mut [ChatMessage], end: usize) -> usize {
         let ChatMessage::CallResult { content, .. } = message else {
             continue;
         };
-        let kept = truncate(content, RESULT_CHARS_KEPT);
+        let beginning = truncate(content, RESULT_CHARS_KEPT);
         let left_out = content.chars().count().saturating_sub(RESULT_CHARS_KEPT);
-        let shorter = truncated_result(&kept, left_out);
+        let shorter = truncated_result(&beginning, left_out);
         if left_out > 0 && shorter.len() < content.len() {
             *content = shorter;
             shortened = shortened.saturating_add(1);
@@ -102,13 +102,13 @@ fn summarise(messages: &mut Vec<ChatMessage>, end: usize) -> usize {
 /// Ends a run of steps, and adds its summary.
 fn replace_run(messages: &mut Vec<ChatMessage>, run: &mut Vec<ChatMessage>, steps: &mut usize) {
     let run = std::mem::take(run);
-    let told: Vec<CompactedStep<'_>> = run
+    let compacted: Vec<CompactedStep<'_>> = run
         .iter()
         .filter_map(|step| compacted_step(step, &run))
         .collect();
-    if !told.is_empty() {
-        *steps = steps.saturating_add(told.len());
-        messages.push(ChatMessage::User(compacted_steps(&told).into()));
+    if !compacted.is_empty() {
+        *steps = steps.saturating_add(compacted.len());
+        messages.push(ChatMessage::User(compacted_steps(&compacted).into()));
     }
 }
 
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn many_short_steps_become_a_summary_and_what_massgen_said_stays() {
+    fn many_short_steps_are_summarized_and_massgens_messages_stay() {
         let mut messages = conversation(30, &"word ".repeat(60));
         messages.insert(5, user("an answer of another agent"));
         let expected = "user summary user summary reply result reply result reply result";

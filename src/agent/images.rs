@@ -95,12 +95,12 @@ impl ModelSession {
         if count_images(self.conversation.messages().iter().take(end)) == 0 {
             return false;
         }
-        let left = self
+        let image_count = self
             .conversation
             .rewrite(|messages| replace_images_by_notes(messages, end));
         self.emit(ModelEvent::ContextCompacted {
             agent: self.agent.clone(),
-            how: count_noun(left, noun),
+            how: count_noun(image_count, noun),
         })
         .await;
         true
@@ -180,14 +180,14 @@ fn first_kept_message(messages: &[ChatMessage]) -> usize {
 
 /// Replaces the images before the message at `end` by notes. Returns how many there were.
 pub(super) fn replace_images_by_notes(messages: &mut [ChatMessage], end: usize) -> usize {
-    let mut left = 0_usize;
+    let mut image_count = 0_usize;
     for message in messages.iter_mut().take(end) {
         if let ChatMessage::Images { images, .. } = message {
-            left = left.saturating_add(images.len());
+            image_count = image_count.saturating_add(images.len());
             *message = ChatMessage::User(images_left_out(images.len()).into());
         }
     }
-    left
+    image_count
 }
 
 #[cfg(test)]

@@ -48,8 +48,8 @@ async fn run_presentation(mind: &mut ModelSession, patience: &RunDeadline) -> Fi
             Ok(step) => step.map_err(PresentationStop::Failed),
             Err(over) => Err(PresentationStop::Stopped(over)),
         };
-        let said = match step {
-            Ok(said) => said,
+        let reply = match step {
+            Ok(reply) => reply,
             Err(broken_off) => {
                 let limit_met = mind.budget.exhausted_limit().is_some();
                 presentation.stopped_by = Some(if limit_met {
@@ -60,16 +60,16 @@ async fn run_presentation(mind: &mut ModelSession, patience: &RunDeadline) -> Fi
                 return presentation;
             }
         };
-        if !said.text.trim().is_empty() {
-            presentation.text = said.text;
+        if !reply.text.trim().is_empty() {
+            presentation.text = reply.text;
         }
-        if said.calls.is_empty() {
+        if reply.calls.is_empty() {
             if mind.has_unread_messages() {
                 continue;
             }
             return presentation;
         }
-        let files = said.calls.into_iter().map(|request| {
+        let files = reply.calls.into_iter().map(|request| {
             let call = match parse_model_call(&request.name, &request.arguments, &mind.served) {
                 Ok(ModelCall::File(call)) => Ok(call),
                 Ok(ModelCall::Workflow(_)) => Err(prompts::voting_is_over().to_owned()),
@@ -102,8 +102,8 @@ pub enum SelfEvaluation {
 /// as approval.
 pub async fn self_evaluate(mind: &mut ModelSession, patience: &RunDeadline) -> SelfEvaluation {
     mind.add_user_message(prompts::post_evaluation());
-    let said = match mind.step_unless(patience.wait()).await {
-        Ok(Ok(said)) => said,
+    let reply = match mind.step_unless(patience.wait()).await {
+        Ok(Ok(reply)) => reply,
         Ok(Err(_)) => return SelfEvaluation::Submit,
         Err(over) => {
             let status = over.exit_status();
@@ -111,7 +111,7 @@ pub async fn self_evaluate(mind: &mut ModelSession, patience: &RunDeadline) -> S
             return SelfEvaluation::Submit;
         }
     };
-    let restart = said.calls.iter().find_map(|call| {
+    let restart = reply.calls.iter().find_map(|call| {
         match parse_model_call(&call.name, &call.arguments, &mind.served) {
             Ok(ModelCall::Workflow(WorkflowCall::Restart {
                 reason,

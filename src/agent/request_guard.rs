@@ -21,7 +21,7 @@ pub(super) struct RequestGuard<'a> {
     /// The usage that the vendor has counted so far.
     pub(super) usage: TokenUsage,
     /// The cost of that, if the backend reports it itself.
-    pub(super) told_cost: Option<Money>,
+    pub(super) reported_cost: Option<Money>,
     /// Whether it has used something that is counted only at its end.
     pub(super) is_uncounted: bool,
     is_charged: bool,
@@ -35,7 +35,7 @@ impl<'a> RequestGuard<'a> {
             model,
             since: Instant::now(),
             usage: TokenUsage::default(),
-            told_cost: None,
+            reported_cost: None,
             is_uncounted: false,
             is_charged: false,
         };
@@ -72,7 +72,7 @@ impl<'a> RequestGuard<'a> {
             usage: self.usage,
             cost_usd: mind
                 .budget
-                .charge(model, mind.phase, self.usage, self.told_cost, ending),
+                .charge(model, mind.phase, self.usage, self.reported_cost, ending),
             elapsed_ms: milliseconds(self.since.elapsed()),
         })
     }

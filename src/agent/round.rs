@@ -266,17 +266,17 @@ impl RoundLoop {
                     format!("no decision after {steps_max} requests (`max_steps_per_round`)");
                 return self.stop(reason, false).await;
             }
-            let said = match self
+            let reply = match self
                 .session
                 .step_unless(sleep_until_some(self.round.drop_out_time()))
                 .await
             {
-                Ok(Ok(said)) => said,
+                Ok(Ok(reply)) => reply,
                 Ok(Err(fault)) => return self.stop(fault.message, false).await,
                 Err(()) => return self.wait_for_round_end().await,
             };
             self.steps = self.steps.saturating_add(1);
-            let (decisions, files) = partition_calls(said.calls, &self.session.served);
+            let (decisions, files) = partition_calls(reply.calls, &self.session.served);
             let idle = decisions.is_empty() && files.is_empty();
             self.use_tools(files).await;
             match decide(decisions) {
@@ -286,13 +286,13 @@ impl RoundLoop {
                     }
                 }
                 RoundDecision::None if idle => {
-                    if self.handle_undecided(said.text).await.is_none() {
+                    if self.handle_undecided(reply.text).await.is_none() {
                         return;
                     }
                 }
                 RoundDecision::None => {}
                 RoundDecision::One { id, call } => {
-                    if self.handle_decision(&id, call, said.text).await.is_none() {
+                    if self.handle_decision(&id, call, reply.text).await.is_none() {
                         return;
                     }
                 }

@@ -94,9 +94,9 @@ impl RetryBudget {
 
     /// Returns whether the conversation may be compacted once more, and counts it.
     fn may_compact(&mut self) -> bool {
-        let left = self.compactions.checked_sub(1);
-        self.compactions = left.unwrap_or_default();
-        left.is_some()
+        let attempts_left = self.compactions.checked_sub(1);
+        self.compactions = attempts_left.unwrap_or_default();
+        attempts_left.is_some()
     }
 }
 
@@ -106,16 +106,16 @@ impl ModelSession {
     pub async fn step(&mut self) -> Result<ModelReply, BackendError> {
         self.show_images().await;
         self.show_user_messages().await;
-        let said = self.complete_reply().await;
+        let reply = self.complete_reply().await;
         self.messages.count_step();
-        if let Err(fault) = &said {
+        if let Err(fault) = &reply {
             self.emit(ModelEvent::Failed {
                 agent: self.agent.clone(),
                 reason: fault.message.clone(),
             })
             .await;
         }
-        said
+        reply
     }
 
     /// Does the same, unless `over` completes first: then the request is cancelled.
@@ -126,7 +126,7 @@ impl ModelSession {
         let over = tokio::select! {
             biased;
             over = over => over,
-            said = self.step() => return Ok(said),
+            reply = self.step() => return Ok(reply),
         };
         self.shutdown().await;
         Err(over)
@@ -135,20 +135,20 @@ impl ModelSession {
     async fn complete_reply(&mut self) -> Result<ModelReply, BackendError> {
         let mut before = String::new();
         for _ in 0..PAUSES_MAX {
-            let heard = if let Some(recalled) = self.next_recorded_reply() {
+            let streamed = if let Some(recalled) = self.next_recorded_reply() {
                 recalled?
             } else {
-                let heard = self.ask_with_retries().await?;
-                self.emit_reply(&heard).await;
-                heard
+                let streamed = self.ask_with_retries().await?;
+                self.emit_reply(&streamed).await;
+                streamed
             };
-            let is_paused = heard.stop == StopReason::Paused && heard.reply.calls.is_empty();
-            let mut said = self.append_reply(heard);
-            said.text.insert_str(0, &before);
+            let is_paused = streamed.stop == StopReason::Paused && streamed.reply.calls.is_empty();
+            let mut reply = self.append_reply(streamed);
+            reply.text.insert_str(0, &before);
             if !is_paused {
-                return Ok(said);
+                return Ok(reply);
             }
-            before = said.text;
+            before = reply.text;
         }
         Err(permanent_error("the vendor paused its reply too often"))
     }
@@ -178,7 +178,7 @@ impl ModelSession {
             self.may_ask().await?;
             let slot = self.wait_for_rate_limit().await?;
             let fault = match self.send_request(slot).await {
-                Ok(heard) => return Ok(heard),
+                Ok(streamed) => return Ok(streamed),
                 Err(fault) => fault,
             };
             if !self.recover(&fault, &mut tries).await {
@@ -242,20 +242,20 @@ impl ModelSession {
         Ok(())
     }
 
-    async fn emit_reply(&self, heard: &StreamedReply) {
+    async fn emit_reply(&self, streamed: &StreamedReply) {
         self.emit(ModelEvent::Replied {
             agent: self.agent.clone(),
-            text: heard.reply.text.as_str().into(),
-            calls: heard.reply.calls.clone(),
-            stop: heard.stop,
-            echo: heard.echo.clone(),
+            text: streamed.reply.text.as_str().into(),
+            calls: streamed.reply.calls.clone(),
+            stop: streamed.stop,
+            echo: streamed.echo.clone(),
         })
         .await;
     }
 
     /// Emits the model's text in pieces of limited size.
-    async fn emit_text(&self, voice: ReplyTextKind, said: String) {
-        for text in split_text(said, EVENT_TEXT_BYTES_MAX) {
+    async fn emit_text(&self, voice: ReplyTextKind, text_piece: String) {
+        for text in split_text(text_piece, EVENT_TEXT_BYTES_MAX) {
             let agent = self.agent.clone();
             self.emit(ModelEvent::from_piece(voice, agent, text)).await;
         }
@@ -287,14 +287,12 @@ impl ModelSession {
     }
 
     /// Adds a complete reply to the conversation.
-    fn append_reply(&mut self, heard: StreamedReply) -> ModelReply {
-        let StreamedReply {
-            reply: said, echo, ..
-        } = heard;
-        let (text, calls) = (said.text.clone(), said.calls.clone());
+    fn append_reply(&mut self, streamed: StreamedReply) -> ModelReply {
+        let StreamedReply { reply, echo, .. } = streamed;
+        let (text, calls) = (reply.text.clone(), reply.calls.clone());
         self.conversation
             .push(ChatMessage::Assistant { text, calls, echo });
-        said
+        reply
     }
 
     async fn send_request(
@@ -374,19 +372,15 @@ impl ModelSession {
                     open.usage = counted;
                     open.is_uncounted = false;
                 }
-                ReplyEvent::Cost(told) => {
-                    open.told_cost = Some(told);
+                ReplyEvent::Cost(cost) => {
+                    open.reported_cost = Some(cost);
                     open.is_uncounted = false;
                 }
                 ReplyEvent::NativeToolCall(own) => self.emit_native_tool_call(own).await,
                 ReplyEvent::OddFinish(reason) => self.warn_of_finish(model, &reason).await,
                 ReplyEvent::End(stop) => {
-                    let said = ModelReply { text, calls };
-                    return reject_empty(StreamedReply {
-                        reply: said,
-                        echo,
-                        stop,
-                    });
+                    let reply = ModelReply { text, calls };
+                    return reject_empty(StreamedReply { reply, echo, stop });
                 }
             }
         }
@@ -398,15 +392,15 @@ impl ModelSession {
 }
 
 /// Returns the reply, unless it is empty because of the vendor's filter or length limit.
-fn reject_empty(heard: StreamedReply) -> Result<StreamedReply, BackendError> {
-    let nothing = heard.reply.text.is_empty() && heard.reply.calls.is_empty();
-    match heard.stop {
+fn reject_empty(streamed: StreamedReply) -> Result<StreamedReply, BackendError> {
+    let nothing = streamed.reply.text.is_empty() && streamed.reply.calls.is_empty();
+    match streamed.stop {
         StopReason::Filtered if nothing => Err(permanent_error("the vendor withheld the reply")),
         StopReason::Length if nothing => Err(permanent_error(
             "the empty reply reached the vendor's length limit",
         )),
         StopReason::Done | StopReason::Filtered | StopReason::Length | StopReason::Paused => {
-            Ok(heard)
+            Ok(streamed)
         }
     }
 }
@@ -484,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_text_is_told_in_pieces() {
+    fn a_long_text_is_emitted_in_pieces() {
         #[track_caller]
         fn check(text: &str, expected: &[&str]) {
             let pieces: Vec<String> = split_text(text.to_owned(), 4).collect();

@@ -218,7 +218,7 @@ fn an_agent_that_left_keeps_its_answer_as_a_candidate() {
 }
 
 #[test]
-fn nobody_answering_gives_up() {
+fn a_round_without_answers_gives_up() {
     check(
         ballot(2),
         vec![

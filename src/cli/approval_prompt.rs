@@ -60,12 +60,12 @@ pub(crate) fn ask_approval(
 pub(crate) fn request_lines(agent: &AgentId, question: &ApprovalRequest) -> Vec<StyledRow> {
     let title = format!("{agent} asks to use {}:", escape_name(&question.tool));
     let mut lines = vec![line(TextStyle::Strong, title)];
-    for deed in question.deeds.iter().take(DEEDS_SHOWN_MAX) {
-        for text in truncate(deed, DEED_CHARS_MAX).lines() {
+    for effect in question.effects.iter().take(DEEDS_SHOWN_MAX) {
+        for text in truncate(effect, DEED_CHARS_MAX).lines() {
             lines.push(line(TextStyle::Plain, format!("  {}", escape_line(text))));
         }
     }
-    let more = question.deeds.len().saturating_sub(DEEDS_SHOWN_MAX);
+    let more = question.effects.len().saturating_sub(DEEDS_SHOWN_MAX);
     if more > 0 {
         lines.push(line(TextStyle::Faint, format!("  and {more} more")));
     }
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     /// Returns what the terminal shows of the arguments `input`.
-    fn shown(input: &Value) -> String {
+    fn shorten(input: &Value) -> String {
         let mut lines = Vec::new();
         add_input(input, &mut lines);
         let mut shown = Vec::new();
@@ -172,7 +172,7 @@ mod tests {
 
     #[track_caller]
     fn check(input: &Value, expected: &str) {
-        assert_eq!(shown(input), expected, "{input}");
+        assert_eq!(shorten(input), expected, "{input}");
     }
 
     #[test]
@@ -194,8 +194,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_long_is_shortened_and_its_length_told() {
-        let shown = shown(&json!({"content": "x\n".repeat(4000)}));
+    fn long_values_are_truncated_with_their_length() {
+        let shown = shorten(&json!({"content": "x\n".repeat(4000)}));
         assert!(shown.contains("4000 lines, 8000 characters"), "{shown}");
         assert!(shown.ends_with("    and 3960 more lines\n"), "{shown}");
         assert_eq!(shown.lines().count(), TEXT_LINES_MAX + 2);

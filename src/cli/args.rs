@@ -63,17 +63,18 @@ pub(crate) struct RunArguments {
     /// none, a team built from the API keys in the environment and the running local servers.
     #[arg(short, long, value_name = "FILE")]
     pub config: Option<String>,
-    /// Model of a single-agent team. Default: the default model of the backend.
+    /// Model of a team without a config; repeat it for a team of several agents. Default: the
+    /// default model of the backend.
     #[arg(short, long, value_name = "MODEL", conflicts_with = "config")]
-    pub model: Option<String>,
-    /// Backend type of a single-agent team. Default: derived from the model name.
+    pub model: Vec<String>,
+    /// Backend type of a team without a config. Default: derived from the model name.
     #[arg(short, long, value_name = "TYPE", conflicts_with = "config",
         value_parser = backend_types(), hide_possible_values = true)]
     pub backend: Option<String>,
-    /// API endpoint of a single-agent team. Default: the endpoint of the backend.
+    /// API endpoint of a team without a config. Default: the endpoint of the backend.
     #[arg(long, value_name = "URL", conflicts_with = "config")]
     pub base_url: Option<String>,
-    /// Additional system message of a single-agent team. Default: none.
+    /// Additional system message of a team without a config. Default: none.
     #[arg(long, value_name = "TEXT", conflicts_with = "config")]
     pub system_message: Option<String>,
     /// Give the agents access to the current directory: `ro` to read, `rw` to let the final
@@ -405,7 +406,8 @@ pub(crate) enum LogsCommand {
     },
     /// Show a run from its log, as the terminal displayed it.
     Show {
-        /// The run.
+        /// The run. Default: the newest.
+        #[arg(default_value = LAST, hide_default_value = true)]
         run: String,
         /// Print the events as JSON, one per line. Default: text.
         #[arg(long)]

@@ -46,7 +46,7 @@ impl<'o, 'w> AutomationOutput<'o, 'w> {
             attempt,
         } = event
         {
-            self.run_started(question, agents, *attempt)
+            self.write_run_start(question, agents, *attempt)
         } else if let RunEvent::Warning { message: warning }
         | RunEvent::LimitMet {
             agent: None,
@@ -58,7 +58,7 @@ impl<'o, 'w> AutomationOutput<'o, 'w> {
         } else if let RunEvent::SandboxSelected { by, .. } = event {
             self.write_value("COMMANDS", &by.to_string())
         } else if let RunEvent::RunEnded { status, summary } = event {
-            self.run_ended(*status, summary, elapsed)
+            self.write_run_end(*status, summary, elapsed)
         } else {
             Ok(())
         }
@@ -87,7 +87,7 @@ impl<'o, 'w> AutomationOutput<'o, 'w> {
         }
     }
 
-    fn run_started(&mut self, question: &str, agents: &[AgentId], attempt: u32) -> Result<()> {
+    fn write_run_start(&mut self, question: &str, agents: &[AgentId], attempt: u32) -> Result<()> {
         if attempt != 1 {
             return self.write_value("RESTART", &format!("Attempt {attempt}"));
         }
@@ -114,7 +114,12 @@ impl<'o, 'w> AutomationOutput<'o, 'w> {
         }
     }
 
-    fn run_ended(&mut self, status: ExitStatus, summary: &str, elapsed: Duration) -> Result<()> {
+    fn write_run_end(
+        &mut self,
+        status: ExitStatus,
+        summary: &str,
+        elapsed: Duration,
+    ) -> Result<()> {
         if status != ExitStatus::Delivered {
             self.write_value("ERROR", summary)?;
         }
@@ -240,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn without_an_answer_the_reason_is_told_and_no_file_is_named() {
+    fn without_an_answer_the_reason_is_printed_and_no_file() {
         let (out, err) = run(&[
             Event::Coordination(CoordinationEvent::DroppedOut {
                 agent: AgentId::parse("writer").unwrap(),

@@ -17,7 +17,8 @@ pub(crate) enum CliInvocation {
     Show(String),
 }
 
-/// Flags and subcommands of the Python MassGen, each with the replacement to suggest.
+/// Flags and subcommands of the Python MassGen and of other tools, each with the replacement to
+/// suggest.
 const UNSERVED: &[(&[&str], &str)] = &[
     (
         &["--select", "--list-examples"],
@@ -57,12 +58,15 @@ const UNSERVED: &[(&[&str], &str)] = &[
             "--quickstart-agent",
             "--setup-skills",
             "--setup-docker",
+            "init",
+            "setup",
+            "quickstart",
         ],
         "start with an example: `massgen config show basic/offline_demo > team.yaml`",
     ),
     (
         &["--interactive"],
-        "give the whole task at once, and the next one with `--continue`",
+        "run `massgen` alone on a terminal for a session of several tasks",
     ),
     (&["--list-sessions", "--all"], "see `massgen sessions list`"),
     (
@@ -76,10 +80,12 @@ const UNSERVED: &[(&[&str], &str)] = &[
             "--textual-serve",
             "--textual-serve-port",
             "viewer",
-            "serve",
-            "shares",
         ],
-        "follow the run on the terminal, or with `--automation` through its `status.json`",
+        "run `massgen web` for the page, or `massgen logs follow --dashboard` for the terminal",
+    ),
+    (
+        &["serve", "shares"],
+        "other programs start runs through `massgen mcp orchestrate`",
     ),
     (&["export"], "see `massgen logs export RUN`"),
     (&["--stream-events"], "use `--output-format stream-json`"),
@@ -88,12 +94,7 @@ const UNSERVED: &[(&[&str], &str)] = &[
         "progress goes to standard error as plain lines; `2> /dev/null` hides it",
     ),
     (
-        &[
-            "--step",
-            "--session-dir",
-            "--inbox-dir",
-            "--no-session-registry",
-        ],
+        &["--step", "--session-dir", "--no-session-registry"],
         "use `--automation` and read `status.json`",
     ),
     (
@@ -128,19 +129,52 @@ const UNSERVED: &[(&[&str], &str)] = &[
             "--broadcast",
             "--eval-criteria",
             "--checklist-criteria-preset",
-            "--rate-limit",
         ],
         "configure in the YAML how the agents work together: `massgen config schema` lists the keys",
+    ),
+    (
+        &["login", "logout", "auth"],
+        "set an API key, such as `OPENAI_API_KEY`; `massgen doctor` shows what is missing",
+    ),
+    (
+        &["run", "exec", "chat", "start"],
+        "give the task in quotes: massgen \"…\"",
+    ),
+    (&["resume", "continue"], "run `massgen --continue`"),
+    (&["status", "list", "history"], "see `massgen logs list`"),
+    (
+        &["update", "upgrade"],
+        "update massgen in the way in which you installed it",
+    ),
+    (
+        &["exit", "quit"],
+        "type `/exit` to leave a session; no session is open here",
     ),
 ];
 
 /// Parses the words after the program's name.
 pub(crate) fn parse(words: &[String]) -> Result<CliInvocation> {
+    let words = replace_help_words(words);
     let all = std::iter::once("massgen").chain(words.iter().map(String::as_str));
     match CliArguments::try_parse_from(all) {
         Ok(arguments) => Ok(CliInvocation::Do(Box::new(arguments))),
         Err(found) if is_help_or_version(&found) => Ok(CliInvocation::Show(found.to_string())),
-        Err(found) => Err(explain_parse_error(&found, words)),
+        Err(found) => Err(explain_parse_error(&found, &words)),
+    }
+}
+
+/// Replaces `help`, `help COMMAND…` and `version` by the flags, as many tools understand them.
+fn replace_help_words(words: &[String]) -> Vec<String> {
+    let flag = |flag: &str| flag.to_owned();
+    match words {
+        [word] if word == "version" => vec![flag("--version")],
+        [word, commands @ ..]
+            if word == "help" && commands.iter().all(|word| !word.contains(' ')) =>
+        {
+            let commands = commands.iter().cloned();
+            commands.chain([flag("--help")]).collect()
+        }
+        _ => words.to_vec(),
     }
 }
 

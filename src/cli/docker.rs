@@ -16,8 +16,8 @@ pub(crate) fn run(host: &Host, command: DockerCommand, output: &mut CliOutput<'_
         DockerCommand::Build { sudo: false } => RootAccess::Never,
     };
     let engine = ContainerEngine::open(host.env("DOCKER_HOST"))?;
-    let image = engine.build(root, &mut |said| {
-        for line in said.lines().filter(|line| !line.trim().is_empty()) {
+    let image = engine.build(root, &mut |message| {
+        for line in message.lines().filter(|line| !line.trim().is_empty()) {
             output.note(line);
         }
     })?;

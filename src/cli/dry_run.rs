@@ -224,10 +224,10 @@ fn first_request(text: &mut String, team: &AgentTeam, member: &TeamMember, task:
     let tools = team.tools(member, Phase::Coordination);
     let names: Vec<&str> = tools.iter().map(|tool| &*tool.name).collect();
     push_line(text, "  first request");
-    for (role, said) in [("system", system.as_str()), ("user", &prompts::task(task))] {
-        for (index, said) in said.lines().enumerate() {
+    for (role, text_of_role) in [("system", system.as_str()), ("user", &prompts::task(task))] {
+        for (index, row) in text_of_role.lines().enumerate() {
             let role = if index == 0 { role } else { "" };
-            push_line(text, format!("    {role:<7}{said}").trim_end());
+            push_line(text, format!("    {role:<7}{row}").trim_end());
         }
     }
     push_line(text, &format!("    {:<7}{}", "tools", names.join(", ")));

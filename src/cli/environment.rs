@@ -51,8 +51,8 @@ pub(crate) fn load(host: &Host) -> LoadedEnvironment {
                     let more = count_noun(more, "more line");
                     warnings.push(format!("`{file}`: {more} cannot be read"));
                 }
-                let (taken, left) = filter_assignments(assignments, place.author);
-                warnings.extend(ignored_warning(&place, &left));
+                let (taken, ignored) = filter_assignments(assignments, place.author);
+                warnings.extend(ignored_warning(&place, &ignored));
                 warnings.extend(unexpanded_warning(&place, &taken));
                 host.dotenv.add(file, taken);
             }
@@ -115,12 +115,15 @@ fn filter_assignments(
         DotenvAuthor::User => !is_process_only(&assignment.name),
         DotenvAuthor::Stranger => is_key_variable(&assignment.name),
     };
-    let (taken, left): (Vec<DotenvAssignment>, Vec<DotenvAssignment>) =
+    let (taken, ignored): (Vec<DotenvAssignment>, Vec<DotenvAssignment>) =
         assignments.into_iter().partition(is_taken);
-    let mut left: Vec<String> = left.into_iter().map(|assignment| assignment.name).collect();
-    left.sort();
-    left.dedup();
-    (taken, left)
+    let mut ignored: Vec<String> = ignored
+        .into_iter()
+        .map(|assignment| assignment.name)
+        .collect();
+    ignored.sort();
+    ignored.dedup();
+    (taken, ignored)
 }
 
 /// Returns the warning that variables are not used, if there are any.

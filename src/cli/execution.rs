@@ -183,7 +183,7 @@ pub(crate) async fn execute_and_show(
     };
     let run = RunExecution::prepare(order, stop)?;
     let (session, log_dir) = (run.session_id(), run.output_paths().log_dir);
-    let begun = RunStart {
+    let run_start = RunStart {
         session_id: run.session_id(),
         log_dir: log_dir.to_string(),
         task,
@@ -191,7 +191,7 @@ pub(crate) async fn execute_and_show(
     let view = RunObserver::begin(
         reader,
         dashboard,
-        begun,
+        run_start,
         redactor,
         arguments,
         run.output_paths(),

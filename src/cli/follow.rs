@@ -61,7 +61,7 @@ impl TerminalQuestions {
                 } => {
                     let mut next = || lines.next_unless(&|| answer.is_closed());
                     match ask_approval(&agent, &question, always.as_ref(), output, &mut next) {
-                        Some(said) => answer.send(said).unwrap_or_default(),
+                        Some(decision) => answer.send(decision).unwrap_or_default(),
                         None => output.note("the question was withdrawn"),
                     }
                 }
@@ -73,8 +73,8 @@ impl TerminalQuestions {
                     output.line(&[(TextStyle::Strong, &escape_line(&question))]);
                     output.line(&[(TextStyle::Faint, &format!("  {}", escape_line(&otherwise)))]);
                     output.ask("your answer, then Enter?");
-                    if let Some(said) = lines.next() {
-                        answer.send(said).unwrap_or_default();
+                    if let Some(line) = lines.next() {
+                        answer.send(line).unwrap_or_default();
                     }
                 }
                 UserQuestion::FailedCheck { reason, answer } => {
@@ -135,7 +135,7 @@ pub(crate) async fn forward_events(
         if view.has_dashboard() {
             continue;
         }
-        if let (Some(line), Some(output)) = (steering.line.shown(), view.terminal()) {
+        if let (Some(line), Some(output)) = (steering.line.display_text(), view.terminal()) {
             output.transient(&line);
         }
     }
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_output_that_fails_is_told_when_the_run_is_over() {
+    async fn a_failing_output_is_reported_when_the_run_is_over() {
         let agent = AgentId::parse("ann").unwrap();
         let (sender, events) = tokio::sync::mpsc::channel(4);
         let mut err = Vec::new();

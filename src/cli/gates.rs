@@ -261,24 +261,24 @@ pub(crate) fn run_tool(
 /// Runs one command on the user's standard streams and returns its exit status.
 pub(crate) fn run_sandbox(
     host: &Host,
-    asked: &SandboxArguments,
+    arguments: &SandboxArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<u8> {
-    let needs = GateUse::Commands(asked.caller.sandbox.map(CommandIsolation::Sandbox));
-    let mut gates = from_source(&asked.caller.source, needs, host, output)?;
-    let caller = gates.take_agent(asked.caller.agent.as_deref())?;
-    let gate = caller.gate(asked.caller.phase.into());
-    sandbox::run(gate, &asked.command, host.hangup, output)
+    let needs = GateUse::Commands(arguments.caller.sandbox.map(CommandIsolation::Sandbox));
+    let mut gates = from_source(&arguments.caller.source, needs, host, output)?;
+    let caller = gates.take_agent(arguments.caller.agent.as_deref())?;
+    let gate = caller.gate(arguments.caller.phase.into());
+    sandbox::run(gate, &arguments.command, host.hangup, output)
 }
 
 /// Serves the tools of one gate to MCP clients.
 pub(crate) fn serve_gate_tools(
     host: &Host,
-    asked: &ServeArguments,
+    arguments: &ServeArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let way = McpTransport::from_arguments(&asked.way, host)?;
-    let caller = &asked.caller;
+    let way = McpTransport::from_arguments(&arguments.way, host)?;
+    let caller = &arguments.caller;
     let needs = GateUse::Session(
         caller.sandbox.map(CommandIsolation::Sandbox),
         caller.agent.as_deref(),
@@ -294,17 +294,17 @@ pub(crate) fn serve_gate_tools(
 /// Creates nothing else: a missing directory gives no access.
 pub(crate) fn external_caller(
     host: &Host,
-    asked: &HookArguments,
+    arguments: &HookArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<(ExternalCaller, Option<AgentTeam>)> {
-    let phase = asked.phase.into();
-    let held = if asked.in_sandbox {
+    let phase = arguments.phase.into();
+    let held = if arguments.in_sandbox {
         CallerIsolation::BySandbox
     } else {
         CallerIsolation::ByNothing
     };
     let may_run = |rules: CommandRules| (held == CallerIsolation::BySandbox).then_some(rules);
-    if let Some(file) = &asked.source.grants {
+    if let Some(file) = &arguments.source.grants {
         let caller = ExternalCaller {
             gate: grants_file(file, host)?.gate(phase, None, ReadBeforeDelete::Off)?,
             commands: may_run(CommandRules::default()),
@@ -313,12 +313,12 @@ pub(crate) fn external_caller(
         };
         return Ok((caller, None));
     }
-    let mut team = plan_team(asked.source.config.as_deref(), host, output)?;
+    let mut team = plan_team(arguments.source.config.as_deref(), host, output)?;
     for member in &mut team.members {
         drop_missing_grants(member)?;
     }
     let mut team = with_hook_environments(team, host)?;
-    let member = take_member(&mut team, asked.agent.as_deref())?;
+    let member = take_member(&mut team, arguments.agent.as_deref())?;
     let commands = member.config.commands.as_ref();
     let caller = ExternalCaller {
         gate: open_gate(&team, &member, phase, &host.cwd)?.for_external_program(),

@@ -22,9 +22,13 @@ pub(crate) const DENIED: u8 = 2;
 
 /// Answers the request on standard input and returns the exit status. A request that cannot be
 /// answered is denied by the exit status alone.
-pub(crate) fn pre_tool_use(host: &Host, asked: &HookArguments, output: &mut CliOutput<'_>) -> u8 {
+pub(crate) fn pre_tool_use(
+    host: &Host,
+    arguments: &HookArguments,
+    output: &mut CliOutput<'_>,
+) -> u8 {
     // A bug must not allow a call.
-    let answered = catch_unwind(AssertUnwindSafe(|| hook_answer(host, asked, output)));
+    let answered = catch_unwind(AssertUnwindSafe(|| hook_answer(host, arguments, output)));
     let why = match answered {
         Ok(Ok(answer)) => match output.result(&format!("{answer}\n")) {
             Ok(()) => return 0,
@@ -40,7 +44,7 @@ pub(crate) fn pre_tool_use(host: &Host, asked: &HookArguments, output: &mut CliO
 /// Returns the answer in the contract's format, or the reason why there is none.
 fn hook_answer(
     host: &Host,
-    asked: &HookArguments,
+    arguments: &HookArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<String, String> {
     let mut text = String::new();
@@ -48,11 +52,11 @@ fn hook_answer(
     let unread = |error: io::Error| format!("the request cannot be read: {error}");
     input.read_to_string(&mut text).map_err(unread)?;
     let request = PreToolUseRequest::parse(&text)?;
-    if let Some(socket) = &asked.socket {
+    if let Some(socket) = &arguments.socket {
         return agent_socket::query(&AbsPath::resolve(&host.cwd, socket), &text);
     }
     let foreign = request.tool_action()?;
-    let found = external_caller(host, asked, output).map_err(|error| error.to_string())?;
+    let found = external_caller(host, arguments, output).map_err(|error| error.to_string())?;
     let (caller, _team) = found;
     Ok(encode_response(caller.decide(&request.tool, foreign)).to_string())
 }

@@ -50,14 +50,14 @@ impl JsonReport {
     /// Starts the report of a run; from here on, secrets that `redactor` knows are not written.
     pub(crate) fn begin(
         &mut self,
-        begun: RunStart,
+        run_start: RunStart,
         redactor: Redactor,
         output: &mut CliOutput<'_>,
     ) -> Result<()> {
         self.speeches = AgentStreamRedactor::new(redactor.clone());
         self.redactor = redactor;
-        self.result_builder = ResultBuilder::new(begun);
-        let warned = output.warned().to_vec();
+        self.result_builder = ResultBuilder::new(run_start);
+        let warned = output.warnings().to_vec();
         warned
             .into_iter()
             .try_for_each(|message| self.write_event(&RunEvent::Warning { message }.into(), output))
@@ -74,13 +74,13 @@ impl JsonReport {
             return Ok(());
         }
         let pieces = self.speeches.apply(event);
-        let told = pieces
+        let written = pieces
             .iter()
             .try_for_each(|piece| self.write_event(piece, output));
         if event.is_streamed() {
-            told
+            written
         } else {
-            told.and(self.write_event(&event.without_log_fields(), output))
+            written.and(self.write_event(&event.without_log_fields(), output))
         }
     }
 
@@ -91,18 +91,18 @@ impl JsonReport {
         error: Option<&Error>,
         output: &mut CliOutput<'_>,
     ) -> Result<()> {
-        let left = self.speeches.end_all();
-        let told = left
+        let rest = self.speeches.end_all();
+        let written = rest
             .iter()
             .try_for_each(|piece| self.write_event(piece, output));
         let gathered = std::mem::take(&mut self.result_builder);
         let result = gathered.build(&ProcessEnd {
             status,
             error,
-            warnings: output.warned(),
+            warnings: output.warnings(),
             elapsed: self.since_start.elapsed(),
         });
-        told.and(self.line(&result, output))
+        written.and(self.line(&result, output))
     }
 
     fn write_event(&mut self, event: &Event, output: &mut CliOutput<'_>) -> Result<()> {
@@ -112,9 +112,9 @@ impl JsonReport {
         Ok(())
     }
 
-    fn line(&mut self, told: &impl Serialize, output: &mut CliOutput<'_>) -> Result<()> {
+    fn line(&mut self, event: &impl Serialize, output: &mut CliOutput<'_>) -> Result<()> {
         self.lines = self.lines.saturating_add(1);
-        let line = JsonLine::new(self.lines, &clock::now(), told, &self.redactor)?;
+        let line = JsonLine::new(self.lines, &clock::now(), event, &self.redactor)?;
         output.result(&format!("{}\n", line.text()?))
     }
 }

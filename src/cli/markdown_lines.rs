@@ -30,8 +30,8 @@ fn width_of(row: &StyledRow) -> usize {
 
 fn trim_end(row: &mut StyledRow) {
     if let Some((_, last)) = row.last_mut() {
-        let kept = last.trim_end().len();
-        last.truncate(kept);
+        let length = last.trim_end().len();
+        last.truncate(length);
     }
 }
 
@@ -363,7 +363,7 @@ mod tests {
     use crate::markdown::parse;
 
     /// Returns the lines, with `*` around each piece that is not plain.
-    fn shown(text: &str, width: usize) -> String {
+    fn render(text: &str, width: usize) -> String {
         let lines = markdown_lines(&parse(text), width);
         let line = |line: &StyledRow| {
             let pieces = line.iter().map(|(style, text)| {
@@ -381,7 +381,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, expected: &str) {
-        assert_eq!(shown(text, 24), expected, "{text:?}");
+        assert_eq!(render(text, 24), expected, "{text:?}");
     }
 
     #[test]

@@ -137,11 +137,11 @@ fn finish(
     if let Some(error) = &error {
         output.error(error);
     }
-    let told = match report {
+    let reported = match report {
         Some(report) => report.end(status, error.as_ref(), output),
         None => Ok(()),
     };
-    match told {
+    match reported {
         Err(untold) if status == ExitStatus::Delivered => {
             output.error(&untold);
             untold.kind().exit_status()
@@ -183,20 +183,20 @@ fn execute(
         Some(CliCommand::Pipeline(command)) => pipeline::run_command(host, &command, output)?,
         Some(CliCommand::Logs(command)) => logs::run(host, &command, output)?,
         Some(CliCommand::Sessions(command)) => sessions::run(host, &command, output)?,
-        Some(CliCommand::Diff(asked)) => deliveries::diff::run(host, &asked, output)?,
-        Some(CliCommand::Apply(asked)) => deliveries::apply::run(host, &asked, output)?,
-        Some(CliCommand::Undo(asked)) => deliveries::undo::run(host, &asked, output)?,
+        Some(CliCommand::Diff(arguments)) => deliveries::diff::run(host, &arguments, output)?,
+        Some(CliCommand::Apply(arguments)) => deliveries::apply::run(host, &arguments, output)?,
+        Some(CliCommand::Undo(arguments)) => deliveries::undo::run(host, &arguments, output)?,
         Some(CliCommand::Replay(arguments)) => replay::run(host, &arguments, output)?,
         Some(CliCommand::Models(question)) => models::list(host, &question, output)?,
         Some(CliCommand::Tool(call)) => gates::run_tool(host, &call, output)?,
-        Some(CliCommand::Sandbox(asked)) => {
-            return gates::run_sandbox(host, &asked, output).map(ProcessStatus::Command);
+        Some(CliCommand::Sandbox(arguments)) => {
+            return gates::run_sandbox(host, &arguments, output).map(ProcessStatus::Command);
         }
         Some(CliCommand::Mcp(command)) => run_mcp(host, &command, output)?,
-        Some(CliCommand::Web(asked)) => web::serve::serve_page(host, &asked, output)?,
-        Some(CliCommand::Hook(HookCommand::PreToolUse(asked))) => {
+        Some(CliCommand::Web(arguments)) => web::serve::serve_page(host, &arguments, output)?,
+        Some(CliCommand::Hook(HookCommand::PreToolUse(arguments))) => {
             return Ok(ProcessStatus::Command(hook::pre_tool_use(
-                host, &asked, output,
+                host, &arguments, output,
             )));
         }
         Some(CliCommand::Doctor(question)) => doctor::run(host, &question, output)?,
@@ -224,12 +224,12 @@ fn execute(
 
 fn run_mcp(host: &Host, command: &McpCommand, output: &mut CliOutput<'_>) -> Result<ExitStatus> {
     match command {
-        McpCommand::Serve(asked) => gates::serve_gate_tools(host, asked, output),
-        McpCommand::Orchestrate(asked) => orchestrate::serve_runs(host, asked, output),
-        McpCommand::Login(asked) => login::login(host, asked, output),
-        McpCommand::Logout(asked) => login::logout(host, asked, output),
-        McpCommand::Workflow(asked) => {
-            agent_socket::forward_stdio(&AbsPath::resolve(&host.cwd, &asked.socket))?;
+        McpCommand::Serve(arguments) => gates::serve_gate_tools(host, arguments, output),
+        McpCommand::Orchestrate(arguments) => orchestrate::serve_runs(host, arguments, output),
+        McpCommand::Login(arguments) => login::login(host, arguments, output),
+        McpCommand::Logout(arguments) => login::logout(host, arguments, output),
+        McpCommand::Workflow(arguments) => {
+            agent_socket::forward_stdio(&AbsPath::resolve(&host.cwd, &arguments.socket))?;
             Ok(ExitStatus::Delivered)
         }
     }
@@ -268,7 +268,7 @@ mod tests {
     use crate::event::{Event, RunEvent};
 
     /// Returns what a script reads in `format` of a process that does `work`, with its exit status.
-    fn told(
+    fn report_lines(
         format: OutputFormat,
         work: impl FnOnce(&mut JsonReport, &mut CliOutput<'_>) -> Result<ExitStatus>,
     ) -> (ExitStatus, Vec<Value>) {
@@ -286,9 +286,9 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_in_the_middle_of_a_run_is_told_last_and_once() {
+    fn a_panic_during_a_run_is_reported_once_on_the_last_line() {
         for (format, count) in [(OutputFormat::Json, 1), (OutputFormat::StreamJson, 2)] {
-            let (status, lines) = told(format, |report, output| {
+            let (status, lines) = report_lines(format, |report, output| {
                 let message = "careful".to_owned();
                 report.on_event(&Event::Run(RunEvent::Warning { message }), output)?;
                 panic!("no seat 7")
@@ -305,8 +305,8 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_told_with_all_that_led_to_it() {
-        let (_, lines) = told(OutputFormat::Json, |_, _| {
+    fn an_error_is_reported_with_its_sources() {
+        let (_, lines) = report_lines(OutputFormat::Json, |_, _| {
             let disk = std::io::Error::other("the disk is gone");
             let inner = Error::io("cannot read `a`", disk);
             Err(Error::new(ErrorKind::Config, "no team")

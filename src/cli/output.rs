@@ -186,7 +186,7 @@ impl CliOutput<'static> {
     }
 
     /// Like [`Self::from_host`], but sends results to a pager on the terminal.
-    pub(crate) fn paged(host: &Host, pager: impl Write + Send + 'static) -> Self {
+    pub(crate) fn with_pager(host: &Host, pager: impl Write + Send + 'static) -> Self {
         Self {
             out: OutputStream::new(pager, StreamTarget::Terminal, ColourChoice::from_host(host)),
             ..Self::from_host(host)
@@ -319,7 +319,7 @@ impl<'w> CliOutput<'w> {
     }
 
     /// Returns the warnings so far.
-    pub(crate) fn warned(&self) -> &[String] {
+    pub(crate) fn warnings(&self) -> &[String] {
         &self.warned
     }
 

@@ -32,7 +32,7 @@ struct ReplayReport<'a> {
     notes: Vec<String>,
     compared: usize,
     difference: Option<&'a ReplayDifference>,
-    kept: Option<AbsPath>,
+    kept_dir: Option<AbsPath>,
 }
 
 /// Replays a run and compares it with its record. The exit status is 1 if they differ.
@@ -53,17 +53,17 @@ pub(crate) fn run(
         difference,
         scratch,
     } = runtime()?.block_on(play_or_stop(record, host))?;
-    let told = ReplayReport {
+    let report = ReplayReport {
         run: run.name(),
         is_complete,
         notes,
         compared,
         difference: difference.as_ref(),
-        kept: arguments.keep.then(|| scratch.keep()),
+        kept_dir: arguments.keep.then(|| scratch.keep()),
     };
     output.result(&match ReportFormat::from(arguments.json) {
-        ReportFormat::Json => told.to_json(),
-        ReportFormat::Text => told.to_text(),
+        ReportFormat::Json => report.to_json(),
+        ReportFormat::Text => report.to_text(),
     })?;
     Ok(match difference {
         None => ExitStatus::Delivered,
@@ -92,20 +92,20 @@ async fn play_or_stop(record: RecordedRun, host: &Host) -> Result<ReplayOutcome>
 
 impl ReplayReport<'_> {
     fn to_json(&self) -> String {
-        let told = json!({
+        let report = json!({
             "run": self.run,
             "same": self.difference.is_none(),
             "complete": self.is_complete,
             "compared": self.compared,
             "difference": self.difference,
             "notes": self.notes,
-            "kept": self.kept.as_ref().map(ToString::to_string),
+            "kept": self.kept_dir.as_ref().map(ToString::to_string),
         });
-        format!("{told}\n")
+        format!("{report}\n")
     }
 
     fn to_text(&self) -> String {
-        let told = match self.difference {
+        let report = match self.difference {
             None => format!("same: {} as recorded\n", count_noun(self.compared, "event")),
             Some(difference) => {
                 let (recorded, replayed) = difference_sides(difference);
@@ -115,9 +115,9 @@ impl ReplayReport<'_> {
                 )
             }
         };
-        match &self.kept {
-            Some(kept) => format!("{told}kept: {kept}\n"),
-            None => told,
+        match &self.kept_dir {
+            Some(place) => format!("{report}kept: {place}\n"),
+            None => report,
         }
     }
 }
@@ -125,9 +125,9 @@ impl ReplayReport<'_> {
 /// Returns both sides of a difference, from a little before they differ.
 fn difference_sides(difference: &ReplayDifference) -> (String, String) {
     let side = |happening: &Option<ComparedEvent>| {
-        let told = happening.as_ref().map(describe_event);
+        let description = happening.as_ref().map(describe_event);
         single_line(
-            &told.unwrap_or_else(|| "nothing more".to_owned()),
+            &description.unwrap_or_else(|| "nothing more".to_owned()),
             usize::MAX,
         )
     };

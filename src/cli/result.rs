@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn the_outcome_says_whether_there_is_something_to_go_on_with() {
+    fn the_outcome_depends_on_the_status_and_on_an_answer() {
         use ProcessOutcome::{Cancelled, Completed, Failed, Partial};
         check(ExitStatus::Delivered, Completed, Completed);
         check(ExitStatus::NoAnswer, Failed, Failed);

@@ -71,9 +71,9 @@ struct CoordinationSummary {
 
 impl ResultBuilder {
     /// Starts with a run in which nothing has happened yet.
-    pub(crate) fn new(begun: RunStart) -> Self {
+    pub(crate) fn new(run_start: RunStart) -> Self {
         Self {
-            start: Some(begun),
+            start: Some(run_start),
             ..Self::default()
         }
     }
@@ -185,10 +185,10 @@ impl ResultBuilder {
             tally,
         } = self.coordination;
         let (session_id, log_dir, task) = match self.start {
-            Some(begun) => (
-                Some(begun.session_id),
-                Some(begun.log_dir),
-                Some(begun.task),
+            Some(run_start) => (
+                Some(run_start.session_id),
+                Some(run_start.log_dir),
+                Some(run_start.task),
             ),
             None => (None, None, None),
         };
@@ -312,7 +312,7 @@ mod tests {
         }
     }
 
-    fn started(attempt: u32) -> Event {
+    fn start_event(attempt: u32) -> Event {
         Event::Run(RunEvent::RunStarted {
             question: Arc::from("?"),
             agents: vec![agent("a"), agent("b")],
@@ -320,7 +320,7 @@ mod tests {
         })
     }
 
-    fn answered(ordinal: u32) -> Event {
+    fn answer_event(ordinal: u32) -> Event {
         Event::Coordination(CoordinationEvent::Answered {
             agent: agent("a"),
             label: label(ordinal),
@@ -330,7 +330,7 @@ mod tests {
         })
     }
 
-    fn voted(id: &str) -> Event {
+    fn vote_event(id: &str) -> Event {
         Event::Coordination(CoordinationEvent::Voted {
             agent: agent(id),
             candidate: agent("a"),
@@ -347,7 +347,7 @@ mod tests {
         })
     }
 
-    fn called(call_id: &str, denied: Option<&str>, rule: Option<&str>) -> Event {
+    fn call_event(call_id: &str, denied: Option<&str>, rule: Option<&str>) -> Event {
         Event::Tool(ToolEvent::ToolCalled {
             agent: agent("a"),
             call_id: call_id.to_owned(),
@@ -358,7 +358,7 @@ mod tests {
         })
     }
 
-    fn finished(call_id: &str, denied: bool) -> Event {
+    fn finish_event(call_id: &str, denied: bool) -> Event {
         Event::Tool(ToolEvent::ToolFinished {
             agent: agent("a"),
             call_id: call_id.to_owned(),
@@ -400,19 +400,27 @@ mod tests {
             voters,
             message: None,
         });
-        check_votes(&[voted("b"), voted("a")], &["a", "b"]);
-        check_votes(&[voted("a"), voted("a")], &["a"]);
-        check_votes(&[voted("a"), voided, voted("b")], &["b"]);
-        check_votes(&[voted("a"), voted("b"), dropped_out("a")], &["b"]);
-        check_votes(&[started(1), voted("a"), started(2)], &[]);
+        check_votes(&[vote_event("b"), vote_event("a")], &["a", "b"]);
+        check_votes(&[vote_event("a"), vote_event("a")], &["a"]);
+        check_votes(&[vote_event("a"), voided, vote_event("b")], &["b"]);
+        check_votes(
+            &[vote_event("a"), vote_event("b"), dropped_out("a")],
+            &["b"],
+        );
+        check_votes(&[start_event(1), vote_event("a"), start_event(2)], &[]);
     }
 
     #[test]
     fn answers_are_those_of_the_last_attempt() {
-        let first = result(&[started(1), answered(1), answered(2)]);
+        let first = result(&[start_event(1), answer_event(1), answer_event(2)]);
         assert_eq!((first.answers.len(), first.attempts), (2, 1));
         assert_eq!(first.answers[0].chars, 1);
-        let second = result(&[started(1), answered(1), started(2), answered(1)]);
+        let second = result(&[
+            start_event(1),
+            answer_event(1),
+            start_event(2),
+            answer_event(1),
+        ]);
         assert_eq!((second.answers.len(), second.attempts), (1, 2));
     }
 
@@ -429,20 +437,24 @@ mod tests {
 
     #[test]
     fn a_denial_is_a_call_that_a_rule_forbade() {
-        let denied = called("1", Some("outside"), Some("outside-grants"));
+        let denied = call_event("1", Some("outside"), Some("outside-grants"));
         check_denials(&[denied], &[("outside", "arguments of 1")]);
-        check_denials(&[called("1", Some("no JSON"), None)], &[]);
-        let carried_out = called("1", None, None);
-        check_denials(&[carried_out.clone(), finished("1", false)], &[]);
+        check_denials(&[call_event("1", Some("no JSON"), None)], &[]);
+        let carried_out = call_event("1", None, None);
+        check_denials(&[carried_out.clone(), finish_event("1", false)], &[]);
         check_denials(
-            &[carried_out, called("2", None, None), finished("1", true)],
+            &[
+                carried_out,
+                call_event("2", None, None),
+                finish_event("1", true),
+            ],
             &[("unread", "arguments of 1")],
         );
     }
 
     #[test]
     fn denials_beyond_a_limit_are_counted() {
-        let denied = called("1", Some("outside"), Some("outside-grants"));
+        let denied = call_event("1", Some("outside"), Some("outside-grants"));
         let result = result(&vec![denied; DENIALS_MAX + 3]);
         assert_eq!(result.permission_denials.len(), DENIALS_MAX);
         assert_eq!(result.more_permission_denials, 3);

@@ -206,7 +206,9 @@ fn merge_arguments(now: &RunArguments, words: &[String]) -> Result<RunArguments>
         .filter(|name| examples::find_example(name).is_some());
     all.config = all.config.or(example);
     if all.config.is_none() {
-        all.model = all.model.or(then.model);
+        if all.model.is_empty() {
+            all.model = then.model;
+        }
         all.backend = all.backend.or(then.backend);
         all.system_message = all.system_message.or(then.system_message);
     }

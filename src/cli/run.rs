@@ -27,7 +27,7 @@ use crate::cli::team_file::TeamFile;
 use crate::config::team::WorkspaceMode;
 use crate::config::{Config, ContextPath};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
-use crate::host::Host;
+use crate::host::{Host, StreamTarget};
 use crate::mentions::ParsedPrompt;
 use crate::mentions::opened_paths::{OpenedPath, open_mentions, open_path};
 use crate::orchestrator::approvals::SessionApprovals;
@@ -35,6 +35,7 @@ use crate::permissions::grant::Permission;
 use crate::resume::InterruptedRun;
 use crate::spending::models::ModelList;
 use crate::world::diagnostics::telemetry::settings::TelemetrySettings;
+use crate::world::io::standard_input::has_unread_bytes;
 use crate::world::store::naming::LAST;
 use crate::world::store::pipelines::PipelineDir;
 
@@ -187,6 +188,13 @@ async fn prepare(
     output: &mut CliOutput<'_>,
 ) -> Result<PreparedRun> {
     let source = TaskSource::parse(&arguments.task, &host.arguments)?;
+    if matches!(source, TaskSource::Typed(_))
+        && host.stdin == StreamTarget::Plain
+        && has_unread_bytes()
+    {
+        output
+            .note("standard input is not read; to append it to the task, add `-`: massgen \"…\" -");
+    }
     let reading = tokio::task::spawn_blocking(move || source.read(io::stdin()));
     let task = reading
         .await
@@ -216,6 +224,12 @@ async fn prepare(
     };
     let chosen = choose_team(&host, arguments, remembered, workspaces, output).await?;
     let mut config = chosen.config;
+    if chosen.file.is_none() && opens_nothing {
+        output.note(
+            "the agents see no files; to open this directory, add `--cwd-context ro`, or `rw` to let \
+             the winner write",
+        );
+    }
     if let (Some(wanted), Some(_)) = (requested_session(&arguments.session), &arguments.config) {
         let sessions = config.orchestrator.session_storage.resolve(&host.cwd, None);
         going_on = Some(ContinuedSession::find(wanted, &sessions)?);

@@ -33,12 +33,12 @@ pub(crate) struct RunObserver<'o, 'w> {
 }
 
 impl<'o, 'w> RunObserver<'o, 'w> {
-    /// Creates the sinks for `reader` of the run `begun`; `places` are the output paths of the run. A
-    /// person sees the run on the `dashboard`, if one is to be opened.
+    /// Creates the sinks for `reader` of the run `run_start`; `places` are the output paths of the
+    /// run. A person sees the run on the `dashboard`, if one is to be opened.
     pub(crate) fn begin(
         reader: OutputMode<'o>,
         dashboard: Option<DashboardSettings>,
-        begun: RunStart,
+        run_start: RunStart,
         redactor: Redactor,
         arguments: &RunArguments,
         places: RunOutputPaths,
@@ -46,15 +46,15 @@ impl<'o, 'w> RunObserver<'o, 'w> {
     ) -> Result<Self> {
         Ok(match reader {
             OutputMode::Script(report) => {
-                report.begin(begun, redactor, output)?;
+                report.begin(run_start, redactor, output)?;
                 Self::with_sink(JsonEvents::new(report, output))
             }
             OutputMode::Agents(board) => {
-                board.begin(begun, redactor);
+                board.begin(run_start, redactor);
                 Self::with_sink(TrackedEvents::new(board, output))
             }
             OutputMode::Page(run) => {
-                run.begin(begun, redactor)?;
+                run.begin(run_start, redactor)?;
                 Self {
                     page: Some(run),
                     ..Self::with_sink(PageEvents::new(run, output))

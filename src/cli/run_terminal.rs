@@ -140,7 +140,7 @@ impl<'o, 'w> RunTerminal<'o, 'w> {
 
 impl EventSink for RunTerminal<'_, '_> {
     fn on_event(&mut self, event: &Event, elapsed: Duration) -> Result<()> {
-        let left = self.leave_lost_dashboard();
+        let restored = self.leave_lost_dashboard();
         let shown = match &mut self.dashboard {
             Some(dashboard) => {
                 dashboard.on_event(event, elapsed);
@@ -148,7 +148,7 @@ impl EventSink for RunTerminal<'_, '_> {
             }
             None => self.lines.on_event(event, elapsed),
         };
-        left.and(shown)
+        restored.and(shown)
     }
 
     fn due(&self) -> Option<Duration> {

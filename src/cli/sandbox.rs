@@ -53,8 +53,8 @@ pub(crate) fn run(
 
 /// Converts a denial to an error, with its advice as hints.
 fn denial_error(denial: &Denial) -> Error {
-    let told = denial.to_string();
-    let mut lines = told.lines();
+    let message = denial.to_string();
+    let mut lines = message.lines();
     let error = Error::new(ErrorKind::Denied, lines.next().unwrap_or_default());
     lines.fold(error, Error::with_hint)
 }
@@ -109,13 +109,13 @@ fn owned_stream(stream: impl AsFd) -> io::Result<OwnedFd> {
 }
 
 /// Returns the exit status that reports how the command ended.
-fn exit_code(ended: &ExitReason) -> Result<u8> {
-    let status = match ended {
+fn exit_code(exit_reason: &ExitReason) -> Result<u8> {
+    let status = match exit_reason {
         ExitReason::Exited(status) => *status,
         ExitReason::Signalled(signal) => SIGNALLED.saturating_add(*signal),
         ExitReason::Interrupted => return Ok(ExitStatus::Interrupted.code()),
         ExitReason::TimedOut | ExitReason::DiskFull(_) | ExitReason::Refused { .. } => {
-            let message = format!("the command was stopped: {ended}");
+            let message = format!("the command was stopped: {exit_reason}");
             return Err(Error::new(ErrorKind::Environment, message)
                 .with_hint("see the sandbox and disk sections of `massgen doctor`"));
         }
@@ -124,7 +124,7 @@ fn exit_code(ended: &ExitReason) -> Result<u8> {
 }
 
 /// Joins the words into a shell command line, each quoted so that the shell does not change it.
-fn shell_line(words: &[String]) -> String {
+pub(crate) fn shell_line(words: &[String]) -> String {
     let quoted: Vec<String> = words.iter().map(|word| quote_word(word)).collect();
     quoted.join(" ")
 }
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn the_end_of_the_command_is_the_exit_status() {
-        let status = |ended: &ExitReason| exit_code(ended).ok();
+        let status = |exit_reason: &ExitReason| exit_code(exit_reason).ok();
         assert_eq!(status(&ExitReason::Exited(0)), Some(0));
         assert_eq!(status(&ExitReason::Exited(3)), Some(3));
         assert_eq!(status(&ExitReason::Signalled(9)), Some(137));

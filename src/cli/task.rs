@@ -36,9 +36,10 @@ impl TaskSource {
             [task] => TaskSource::Typed((*task).to_owned()),
             [first, ..] => {
                 let quoted = format!("put it in quotes: massgen \"{}\"", words.join(" "));
-                let error = match similar_subcommand(first) {
-                    Some(name) => not_a_task_error(first, &name),
-                    None => usage_error("the task is more than one argument"),
+                let error = match (unsupported_error(first), similar_subcommand(first)) {
+                    (Some(error), _) => return Err(error),
+                    (None, Some(name)) => not_a_task_error(first, &name),
+                    (None, None) => usage_error("the task is more than one argument"),
                 };
                 return Err(error.with_hint(quoted));
             }
@@ -163,6 +164,11 @@ mod tests {
         check(&["confg"], Err("`confg` is not a subcommand"));
         check(&["Explain"], Err("`Explain` is not a subcommand"));
         check(&["serve"], Err("`serve` is not in this version of massgen"));
+        check(&["init"], Err("`init` is not in this version of massgen"));
+        check(
+            &["run", "fix it"],
+            Err("`run` is not in this version of massgen"),
+        );
         check(
             &["configure nginx"],
             Ok(TaskSource::Typed("configure nginx".to_owned())),

@@ -10,9 +10,10 @@ use crate::config::Config;
 use crate::config::LoadedConfig;
 use crate::config::diagnostic::Severity;
 use crate::config::team::{
-    LocalServer, SingleAgentOptions, WorkspaceMode, single_agent_team, team_from_environment,
+    LocalServer, TeamOptions, WorkspaceMode, team_from_environment, team_from_options,
 };
 use crate::config::vendors::{KeyRequirement, VENDORS, Vendor, VendorConnection};
+use crate::dotenv::ConfigVariables;
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::text::count_noun;
@@ -30,9 +31,13 @@ pub(crate) async fn choose_team(
     if let Some(team) = configured_team(host, arguments, remembered, workspaces, output)? {
         return Ok(team);
     }
-    let servers = local_servers().await;
-    let found = team_from_environment(&host.config_variables(), &servers, workspaces)?;
+    let variables = host.config_variables();
+    let servers = local_servers(&variables).await;
+    let found = team_from_environment(&variables, &servers, workspaces)?;
     output.note(&found.summary);
+    if let [_] = found.config.agents.as_slice() {
+        output.note("a second API key, or `-m MODEL -m MODEL`, makes a team that votes");
+    }
     Ok(ChosenTeam {
         config: found.config,
         file: None,
@@ -48,7 +53,7 @@ pub(crate) fn configured_team(
     output: &mut CliOutput<'_>,
 ) -> Result<Option<ChosenTeam>> {
     if let Some(described) = quick_team(arguments) {
-        let config = single_agent_team(&described, workspaces)?;
+        let config = team_from_options(&described, workspaces)?;
         return Ok(Some(ChosenTeam { config, file: None }));
     }
     let file = match &arguments.config {
@@ -78,16 +83,16 @@ pub(crate) struct ChosenTeam {
     pub file: Option<TeamFile>,
 }
 
-/// Returns the single agent that the flags describe, if there are any such flags.
-fn quick_team(arguments: &RunArguments) -> Option<SingleAgentOptions<'_>> {
-    let described = SingleAgentOptions {
-        model: arguments.model.as_deref(),
+/// Returns the team that the flags describe, if there are any such flags.
+fn quick_team(arguments: &RunArguments) -> Option<TeamOptions<'_>> {
+    let described = TeamOptions {
+        models: &arguments.model,
         backend: arguments.backend.as_deref(),
         base_url: arguments.base_url.as_deref(),
         system_message: arguments.system_message.as_deref(),
     };
     let flags = [
-        described.model,
+        described.models.first().map(String::as_str),
         described.backend,
         described.base_url,
         described.system_message,
@@ -143,12 +148,20 @@ fn load_and_report(
 }
 
 /// Returns the local servers that answer, in the order of the vendor table.
-pub(crate) async fn local_servers() -> Vec<LocalServer> {
+pub(crate) async fn local_servers(variables: &ConfigVariables) -> Vec<LocalServer> {
     let http = HttpClient::new();
     let asked = VENDORS
         .iter()
         .filter(|vendor| is_local(vendor))
-        .map(|vendor| probe(&http, vendor));
+        .map(|vendor| {
+            probe(
+                &http,
+                vendor,
+                vendor.endpoint(None, |name| {
+                    variables.get_non_empty(name).map(str::to_owned)
+                }),
+            )
+        });
     join_all(asked).await.into_iter().flatten().collect()
 }
 
@@ -157,12 +170,16 @@ fn is_local(vendor: &Vendor) -> bool {
         && vendor.key == KeyRequirement::Optional
 }
 
-async fn probe(http: &HttpClient, vendor: &'static Vendor) -> Option<LocalServer> {
-    let base_url = vendor.base_url?;
-    let models = http.probe_models(base_url).await?;
+async fn probe(
+    http: &HttpClient,
+    vendor: &'static Vendor,
+    endpoint: Option<String>,
+) -> Option<LocalServer> {
+    let base_url = endpoint?;
+    let models = http.probe_models(&base_url).await?;
     Some(LocalServer {
         vendor,
-        base_url: base_url.to_owned(),
+        base_url,
         models,
     })
 }

@@ -116,11 +116,11 @@ impl TeamFile {
     /// Loads the config that an earlier turn used. Its path was recorded in the project, so it
     /// counts as discovered unless it is in a directory of the user's own configs.
     pub(crate) fn from_session(place: &AbsPath, host: &Host) -> Result<Self> {
-        let gone = || {
+        let missing_config = || {
             let message = format!("the config of the session no longer exists: `{place}`");
             Error::new(ErrorKind::Config, message).with_hint("name another one with `--config`")
         };
-        let text = read(place, read_found)?.ok_or_else(gone)?;
+        let text = read(place, read_found)?.ok_or_else(missing_config)?;
         let chosen = if is_user_config(place, host) {
             ConfigDiscovery::Named
         } else {

@@ -76,9 +76,9 @@ impl TypedMessageLine {
         } else if key == CTRL_U {
             self.text.clear();
         } else if key == CTRL_W {
-            let kept = self.text.trim_end().rfind(char::is_whitespace);
+            let word_start = self.text.trim_end().rfind(char::is_whitespace);
             self.text
-                .truncate(kept.map_or(0, |at| at.saturating_add(1)));
+                .truncate(word_start.map_or(0, |at| at.saturating_add(1)));
         } else if (key == '\n' || key == '\t' || !key.is_control())
             // One byte more, so that the run refuses it as too long.
             && self.text.len() <= MESSAGE_BYTES_MAX
@@ -88,7 +88,7 @@ impl TypedMessageLine {
     }
 
     /// Returns what is to be shown of the line; `None` if it is empty.
-    pub(crate) fn shown(&self) -> Option<String> {
+    pub(crate) fn display_text(&self) -> Option<String> {
         if self.text.is_empty() {
             return None;
         }
@@ -163,11 +163,11 @@ mod tests {
         #[track_caller]
         fn check(keys: &[&str], expected: Option<&str>, rest: &str) {
             let mut line = TypedMessageLine::default();
-            let said: Vec<String> = keys
+            let messages: Vec<String> = keys
                 .iter()
                 .filter_map(|keys| line.push(keys.as_bytes()))
                 .collect();
-            assert_eq!(said.first().map(String::as_str), expected, "{keys:?}");
+            assert_eq!(messages.first().map(String::as_str), expected, "{keys:?}");
             assert_eq!(line.take_rest(), rest, "{keys:?}");
         }
         check(&["he", "llo\n"], Some("hello"), "");
@@ -194,11 +194,11 @@ mod tests {
     #[test]
     fn the_end_of_a_long_line_is_shown() {
         let mut line = TypedMessageLine::default();
-        assert_eq!(line.shown(), None);
+        assert_eq!(line.display_text(), None);
         line.push(b"a\nb");
-        assert_eq!(line.shown().as_deref(), Some("you: a\\nb"));
+        assert_eq!(line.display_text().as_deref(), Some("you: a\\nb"));
         line.push("x".repeat(100).as_bytes());
-        let shown = line.shown().unwrap();
+        let shown = line.display_text().unwrap();
         assert_eq!(shown, format!("you: …{}", "x".repeat(SHOWN_CHARS_MAX)));
         let long = "x".repeat(MESSAGE_BYTES_MAX * 2);
         line.push(long.as_bytes());

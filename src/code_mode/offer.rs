@@ -27,7 +27,7 @@ const PANDAS: &str = " `numpy` and `pandas` can be imported too. They open no fi
 
 /// Returns the offer of `execute_code` to a model whose programs may call `tools`.
 pub fn offers(dialect: ProgramDialect, tools: &[ToolOffer]) -> Vec<ToolOffer> {
-    let told = match dialect {
+    let rules_text = match dialect {
         ProgramDialect::Python(_) => {
             "Write Python 3. The standard modules for data are open, such as `json`, `csv`, `re` and \
              `datetime`. Import `workspace_tools` for all else: files, commands. Each function \
@@ -48,7 +48,7 @@ pub fn offers(dialect: ProgramDialect, tools: &[ToolOffer]) -> Vec<ToolOffer> {
     let functions = signatures(dialect.language(), tools);
     let described = |tool: &ToolSpec| {
         let mut offer = tool.offer();
-        offer.description = format!("{} {told}{libraries}\n{functions}", offer.description);
+        offer.description = format!("{} {rules_text}{libraries}\n{functions}", offer.description);
         offer
     };
     PROGRAMS.iter().map(described).collect()

@@ -9,7 +9,7 @@ const GO: ProgramLanguage = ProgramLanguage::Go;
 /// finding.
 #[track_caller]
 fn check(language: ProgramLanguage, program: &str, expected: &str) {
-    let told = match lint_program(language.into(), program, CommandOffering::Offered) {
+    let message = match lint_program(language.into(), program, CommandOffering::Offered) {
         Ok(()) => String::new(),
         Err(refusal) => {
             let first = &refusal.findings[0];
@@ -21,11 +21,11 @@ fn check(language: ProgramLanguage, program: &str, expected: &str) {
     };
     assert!(
         if expected.is_empty() {
-            told.is_empty()
+            message.is_empty()
         } else {
-            told.starts_with(expected)
+            message.starts_with(expected)
         },
-        "{program}\n  is: {told}\n  not: {expected}"
+        "{program}\n  is: {message}\n  not: {expected}"
     );
 }
 
@@ -180,7 +180,7 @@ fn a_go_template_is_not_read_from_a_file() {
 }
 
 #[test]
-fn commands_are_recommended_to_who_has_them() {
+fn refusals_recommend_commands_only_if_they_are_offered() {
     let programs = [
         (
             PYTHON,
@@ -194,16 +194,16 @@ fn commands_are_recommended_to_who_has_them() {
         ),
     ];
     for (language, program, way_out) in programs {
-        let told = |commands| {
+        let refusal_text = |commands| {
             lint_program(language.into(), program, commands)
                 .unwrap_err()
                 .to_string()
         };
         assert!(
-            told(CommandOffering::Offered).ends_with(way_out),
+            refusal_text(CommandOffering::Offered).ends_with(way_out),
             "{program}"
         );
-        let without = told(CommandOffering::NotOffered);
+        let without = refusal_text(CommandOffering::NotOffered);
         assert!(without.ends_with(NO_COMMANDS), "{without}");
     }
     let files = lint_program(PYTHON.into(), "open('a')", CommandOffering::NotOffered).unwrap_err();
@@ -213,11 +213,11 @@ fn commands_are_recommended_to_who_has_them() {
 #[test]
 fn a_refusal_names_all_places_up_to_some() {
     let program = "open('a')\n".repeat(12);
-    let told = lint_program(PYTHON.into(), &program, CommandOffering::Offered)
+    let message = lint_program(PYTHON.into(), &program, CommandOffering::Offered)
         .unwrap_err()
         .to_string();
-    assert_eq!(told.lines().count(), 11);
-    assert!(told.ends_with("and 2 more"), "{told}");
+    assert_eq!(message.lines().count(), 11);
+    assert!(message.ends_with("and 2 more"), "{message}");
 }
 
 #[test]

@@ -87,7 +87,7 @@ pub enum WrappedKind {
 
 impl WrappedKind {
     /// Returns the kind of a command that runs all of these.
-    pub(super) fn combined(all: impl Iterator<Item = Self>) -> Self {
+    pub(super) fn combine(all: impl Iterator<Item = Self>) -> Self {
         all.fold(WrappedKind::Nothing, |known, next| match (known, next) {
             (WrappedKind::Unknown, _) | (_, WrappedKind::Unknown) => WrappedKind::Unknown,
             (WrappedKind::Nothing, starts) | (starts, _) => starts,

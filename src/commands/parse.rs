@@ -86,7 +86,7 @@ struct ParseContext {
 }
 
 impl ParseContext {
-    fn nested(&self, step: NestingStep) -> Result<Self, UnparsedReason> {
+    fn nest(&self, step: NestingStep) -> Result<Self, UnparsedReason> {
         if self.steps.len() >= STEPS_MAX {
             return Err(UnparsedReason::TooDeep);
         }
@@ -158,7 +158,7 @@ impl CommandLineParser {
                 continue;
             }
             for script in place.scripts(&children, source)? {
-                self.parse_script(&script, &context.nested(NestingStep::Substitution)?)?;
+                self.parse_script(&script, &context.nest(NestingStep::Substitution)?)?;
             }
             if let Some(command) = command_at(node, parent, &children, source) {
                 self.push_command(command, &context)?;
@@ -205,7 +205,7 @@ impl CommandLineParser {
         }
         let all = [wrapped_command(&command, context.has_piped_input)].into_iter();
         let all: Vec<WrappedCommand> = all.chain(wrapped_by_variables(&command)).collect();
-        command.wraps = WrappedKind::combined(all.iter().map(WrappedCommand::kind));
+        command.wraps = WrappedKind::combine(all.iter().map(WrappedCommand::kind));
         // A command without its own input inherits that of the command that runs it.
         let input = command.redirections.iter();
         let input = input.filter(|redirection| redirection.operator.starts_with('<'));
@@ -229,7 +229,7 @@ impl CommandLineParser {
         if started == WrappedCommand::Nothing {
             return Ok(());
         }
-        let mut inner = context.nested(NestingStep::Through(by.program.clone()))?;
+        let mut inner = context.nest(NestingStep::Through(by.program.clone()))?;
         let inherits = |words: Vec<ShellWord>| SimpleCommand {
             redirections: by.input.clone(),
             ..SimpleCommand::from_words(words)
@@ -307,7 +307,7 @@ impl NodeNeighbours<'_, '_> {
             (_, "function_definition") => {
                 let name = child.child_by_field_name("name");
                 let name = name.map(|name| text_of(name, source)).unwrap_or_default();
-                let mut inner = context.nested(NestingStep::Function(name.to_owned()))?;
+                let mut inner = context.nest(NestingStep::Function(name.to_owned()))?;
                 inner.functions.push(name.to_owned());
                 inner.runs_concurrently = false;
                 inner.has_piped_input = false;
@@ -329,7 +329,7 @@ impl NodeNeighbours<'_, '_> {
         let is_beside = beside.contains(&step);
         let is_pipe = |node: &Node<'_>| matches!(node.kind(), "|" | "|&");
         let is_fed = self.parent.kind() == "pipeline" && self.before.is_some_and(is_pipe);
-        let mut inner = context.nested(step)?;
+        let mut inner = context.nest(step)?;
         inner.runs_concurrently |= is_beside;
         inner.has_piped_input |= is_fed;
         Ok(Rc::new(inner))

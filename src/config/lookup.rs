@@ -5,6 +5,9 @@ use crate::path::AbsPath;
 
 /// The name of a config file when the user gives none.
 const CONFIG_NAME: &str = "config.yaml";
+/// The config that runs use without `--config`, relative to the directory in which massgen is
+/// started.
+pub const FOUND_CONFIG: &str = ".massgen/config.yaml";
 /// The name of a file with variables.
 const ENV_NAME: &str = ".env";
 /// The extensions of files that are read as configs.

@@ -38,6 +38,7 @@ pub mod command_line;
 pub mod code_mode;
 pub mod diagnostic;
 pub mod docker;
+pub mod draft;
 pub mod examples;
 pub mod execution_mode;
 pub mod api_parameters;

@@ -1,9 +1,10 @@
-//! Teams without a config file: one agent from the command line, or several from the available keys
-//! and local servers.
+//! Teams without a config file: from the models that the command line names, or from the available
+//! keys and local servers.
 
 use serde_json::Map;
 
 use crate::config::checks::ChecksConfig;
+use crate::config::command_line::CommandLineConfig;
 use crate::config::diagnostic::quote;
 use crate::config::keys::nearest;
 use crate::config::permissions::PermissionsConfig;
@@ -25,7 +26,7 @@ use crate::text::list_names;
 
 /// The maximum number of agents in an automatic team: each of them costs the user money.
 const TEAM_AGENTS_MAX: usize = 3;
-/// The id of the single agent in quick mode.
+/// The id of the only agent of a team.
 const QUICK_ID: &str = "agent1";
 
 /// The models of one maker, and how they are reached.
@@ -74,11 +75,11 @@ const FAMILIES: &[ModelFamily] = &[
     },
 ];
 
-/// The command line's settings for the single agent of quick mode.
+/// The command line's settings for a team without a config: one agent for each model.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct SingleAgentOptions<'a> {
-    /// `--model`.
-    pub model: Option<&'a str>,
+pub struct TeamOptions<'a> {
+    /// `--model`, which may be given several times; without it, one agent has the default model.
+    pub models: &'a [String],
     /// `--backend`.
     pub backend: Option<&'a str>,
     /// `--base-url`.
@@ -116,30 +117,64 @@ pub struct DetectedTeam {
     pub summary: String,
 }
 
-/// Returns the team of one agent that the command line describes. Without `--backend`, the name of
-/// the model determines the vendor.
-pub fn single_agent_team(
-    quick: &SingleAgentOptions<'_>,
-    workspaces: WorkspaceMode,
-) -> Result<Config> {
-    let family = quick
-        .model
-        .and_then(|model| FAMILIES.iter().find(|family| family.has(model)));
+/// Returns the team that the command line describes. Without `--backend`, the name of a model
+/// determines its vendor.
+pub fn team_from_options(options: &TeamOptions<'_>, workspaces: WorkspaceMode) -> Result<Config> {
+    let mut agents = Vec::new();
+    match options.models {
+        [] => agents.push(agent(
+            QUICK_ID,
+            quick_backend(options, None)?,
+            1,
+            workspaces,
+        )?),
+        [model] => {
+            let backend = quick_backend(options, Some(model))?;
+            agents.push(agent(QUICK_ID, backend, 1, workspaces)?);
+        }
+        models => {
+            let mut names: Vec<String> = Vec::new();
+            for (place, model) in (1..).zip(models) {
+                let backend = quick_backend(options, Some(model))?;
+                let maker = find_family(model).map_or(backend.vendor.name, |family| family.maker);
+                let name = unused_name(maker, &names);
+                agents.push(agent(&name, backend, place, workspaces)?);
+                names.push(name);
+            }
+        }
+    }
+    for agent in &mut agents {
+        agent.system_message = options.system_message.map(str::to_owned);
+    }
+    Ok(config(agents))
+}
+
+/// Returns `name`, or with the first number that makes it differ from `names`.
+fn unused_name(name: &str, names: &[String]) -> String {
+    let numbered = (2..).map(|number: usize| format!("{name}{number}"));
+    let mut candidates = std::iter::once(name.to_owned()).chain(numbered);
+    let unused = candidates.find(|candidate| !names.contains(candidate));
+    unused.unwrap_or_else(|| name.to_owned())
+}
+
+fn find_family(model: &str) -> Option<&'static ModelFamily> {
+    FAMILIES.iter().find(|family| family.has(model))
+}
+
+/// Returns the backend of one agent that the command line describes.
+fn quick_backend(quick: &TeamOptions<'_>, model: Option<&str>) -> Result<BackendConfig> {
+    let family = model.and_then(find_family);
     let (vendor, family_url) = match (quick.backend, quick.base_url, family) {
         (Some(name), _, _) => (served_vendor(name)?, None),
         (None, Some(_), _) => (served_vendor("chatcompletion")?, None),
         (None, None, Some(family)) => (served_vendor(family.through)?, family.base_url),
-        (None, None, None) => return Err(unknown_model_error(quick.model)),
+        (None, None, None) => return Err(unknown_model_error(model)),
     };
-    let base_url = quick.base_url.or(family_url).or(vendor.base_url);
-    let model = quick.model.or(vendor.default_model).ok_or_else(|| {
+    let model = model.or(vendor.default_model).ok_or_else(|| {
         let message = format!("`{}` has no default model", vendor.name);
         Error::new(ErrorKind::Usage, message).with_hint("add `--model NAME`")
     })?;
-    let backend = backend(vendor, model, base_url);
-    let mut agent = agent(QUICK_ID, backend, 1, workspaces)?;
-    agent.system_message = quick.system_message.map(str::to_owned);
-    Ok(config(vec![agent]))
+    Ok(backend(vendor, model, quick.base_url.or(family_url)))
 }
 
 /// Returns a team with one agent for each key that is set and each local server that responded, at
@@ -201,8 +236,7 @@ fn keyed_backends(env: &ConfigVariables) -> Vec<DetectedBackend<'static>> {
     let makers = FAMILIES.iter().filter_map(|family| {
         let maker = vendors::find_vendor(family.maker)?;
         let through = vendors::find_vendor(family.through)?;
-        let base_url = family.base_url.or(through.base_url);
-        let backend = backend(through, maker.default_model?, base_url);
+        let backend = backend(through, maker.default_model?, family.base_url);
         Some(DetectedBackend {
             name: maker.name,
             backend,
@@ -214,7 +248,7 @@ fn keyed_backends(env: &ConfigVariables) -> Vec<DetectedBackend<'static>> {
         matches!(vendor.connection, VendorConnection::Remote(_)) && !is_maker(vendor)
     });
     let others = others.filter_map(|vendor| {
-        let backend = backend(vendor, vendor.default_model?, Some(vendor.base_url?));
+        let backend = backend(vendor, vendor.default_model?, None);
         Some(DetectedBackend {
             name: vendor.name,
             backend,
@@ -318,7 +352,7 @@ fn agent(
         folder_guard: FolderGuard::Off,
         read_before_delete: ReadBeforeDelete::Enforced,
         tools: ToolFilter::default(),
-        commands: None,
+        commands: (workspaces == WorkspaceMode::Given).then(CommandLineConfig::default),
         programs: None,
         servers: Vec::new(),
         record: None,
@@ -355,13 +389,14 @@ mod tests {
         backend: Option<&str>,
         base_url: Option<&str>,
     ) -> Result<String> {
-        let asked = SingleAgentOptions {
-            model,
+        let models: Vec<String> = model.map(str::to_owned).into_iter().collect();
+        let asked = TeamOptions {
+            models: &models,
             backend,
             base_url,
             system_message: Some("be brief"),
         };
-        let config = single_agent_team(&asked, WorkspaceMode::None)?;
+        let config = team_from_options(&asked, WorkspaceMode::None)?;
         let agent = &config.agents[0];
         assert_eq!(agent.id.as_str(), "agent1");
         assert_eq!(agent.system_message.as_deref(), Some("be brief"));
@@ -385,31 +420,51 @@ mod tests {
     }
 
     #[test]
+    fn several_models_make_a_team_of_as_many_agents() {
+        let models = ["gpt-5", "claude-sonnet-5-5", "gpt-5-mini"].map(str::to_owned);
+        let options = TeamOptions {
+            models: &models,
+            ..TeamOptions::default()
+        };
+        let agents = |workspaces| {
+            let config = team_from_options(&options, workspaces).unwrap();
+            let describe = |agent: &AgentConfig| {
+                let has = |something: bool| if something { "+" } else { "-" };
+                format!(
+                    "{} {} {} {}{}",
+                    agent.id,
+                    agent.backend.vendor.name,
+                    agent.backend.model,
+                    has(agent.cwd.is_some()),
+                    has(agent.commands.is_some()),
+                )
+            };
+            let agents = config.agents.iter().map(describe);
+            agents.collect::<Vec<_>>().join(", ")
+        };
+        assert_eq!(
+            agents(WorkspaceMode::None),
+            "openai chatcompletion gpt-5 --, claude claude claude-sonnet-5-5 --, \
+             openai2 chatcompletion gpt-5-mini --"
+        );
+        assert_eq!(
+            agents(WorkspaceMode::Given),
+            "openai chatcompletion gpt-5 ++, claude claude claude-sonnet-5-5 ++, \
+             openai2 chatcompletion gpt-5-mini ++"
+        );
+    }
+
+    #[test]
     fn the_model_says_whose_it_is() {
-        check(
-            (Some("gpt-4o"), None, None),
-            "chatcompletion gpt-4o https://api.openai.com/v1",
-        );
-        check(
-            (Some("o4-mini"), None, None),
-            "chatcompletion o4-mini https://api.openai.com/v1",
-        );
-        check(
-            (Some("claude-x"), None, None),
-            "claude claude-x https://api.anthropic.com",
-        );
+        check((Some("gpt-4o"), None, None), "chatcompletion gpt-4o -");
+        check((Some("o4-mini"), None, None), "chatcompletion o4-mini -");
+        check((Some("claude-x"), None, None), "claude claude-x -");
         check(
             (Some("gemini-3.8-flash"), None, None),
-            "gemini gemini-3.8-flash https://generativelanguage.googleapis.com/v1beta",
+            "gemini gemini-3.8-flash -",
         );
-        check(
-            (Some("grok-4"), None, None),
-            "grok grok-4 https://api.x.ai/v1",
-        );
-        check(
-            (Some("glm-4.5"), None, None),
-            "zai glm-4.5 https://api.z.ai/api/paas/v4",
-        );
+        check((Some("grok-4"), None, None), "grok grok-4 -");
+        check((Some("glm-4.5"), None, None), "zai glm-4.5 -");
         check(
             (Some("llama3"), None, None),
             "cannot derive the backend from the model name `llama3`",
@@ -422,13 +477,10 @@ mod tests {
 
     #[test]
     fn what_is_written_counts() {
-        check(
-            (None, Some("grok"), None),
-            "grok grok-4 https://api.x.ai/v1",
-        );
+        check((None, Some("grok"), None), "grok grok-4 -");
         check(
             (Some("gpt-4o"), Some("openrouter"), None),
-            "openrouter gpt-4o https://openrouter.ai/api/v1",
+            "openrouter gpt-4o -",
         );
         check(
             (Some("m"), None, Some("http://h/v1")),

@@ -158,6 +158,7 @@ pub static VENDORS: &[Vendor] = &[
         name: "chatcompletion",
         key_variables: &["OPENAI_API_KEY"],
         base_url: Some("https://api.openai.com/v1"),
+        base_url_variable: Some("OPENAI_BASE_URL"),
         ..CHAT
     },
     Vendor {
@@ -166,6 +167,7 @@ pub static VENDORS: &[Vendor] = &[
         key_variables: &["OPENAI_API_KEY"],
         default_model: Some("gpt-5-mini"),
         base_url: Some("https://api.openai.com/v1"),
+        base_url_variable: Some("OPENAI_BASE_URL"),
         image_input: ImageInput::Taken,
         ..CHAT
     },
@@ -176,6 +178,7 @@ pub static VENDORS: &[Vendor] = &[
         key_variables: &["ANTHROPIC_API_KEY"],
         default_model: Some("claude-sonnet-5-5"),
         base_url: Some("https://api.anthropic.com"),
+        base_url_variable: Some("ANTHROPIC_BASE_URL"),
         image_input: ImageInput::Taken,
         ..CHAT
     },
@@ -273,6 +276,7 @@ pub static VENDORS: &[Vendor] = &[
     Vendor {
         name: "ollama",
         base_url: Some("http://localhost:11434/v1"),
+        base_url_variable: Some(OLLAMA_HOST),
         start_command: Some("`ollama serve`"),
         ..LOCAL
     },
@@ -364,6 +368,30 @@ pub static VENDORS: &[Vendor] = &[
         ..UNSERVED
     },
 ];
+
+/// The variable with the address of Ollama's server:
+/// <https://github.com/ollama/ollama/blob/main/docs/faq.mdx>.
+const OLLAMA_HOST: &str = "OLLAMA_HOST";
+
+/// Returns the endpoint at an address as Ollama reads it: the scheme, the host and the port may be
+/// missing. A server that listens on all addresses is reached on this machine.
+fn ollama_endpoint(address: &str) -> String {
+    let (scheme, rest, default_port) = match address.split_once("://") {
+        Some(("https", rest)) => ("https", rest, "443"),
+        Some((_, rest)) => ("http", rest, "80"),
+        None => ("http", address, "11434"),
+    };
+    let authority = rest.split('/').next().unwrap_or_default();
+    let (host, port) = match authority.rsplit_once(':') {
+        Some((host, port)) if !port.is_empty() && !port.contains(']') => (host, port),
+        Some(_) | None => (authority.trim_end_matches(':'), default_port),
+    };
+    let host = match host {
+        "" | "0.0.0.0" | "[::]" => "localhost",
+        host => host,
+    };
+    format!("{scheme}://{host}:{port}/v1")
+}
 
 /// The key variables for `chatcompletion` with a `base_url`, by the domain of the host.
 const KEYS_OF_HOSTS: &[(&str, &[&str])] = &[
@@ -477,7 +505,14 @@ impl Vendor {
         written: Option<&str>,
         env: impl Fn(&str) -> Option<String>,
     ) -> Option<String> {
-        let from_env = || env(self.base_url_variable?).filter(|url| !url.is_empty());
+        let from_env = || {
+            let variable = self.base_url_variable?;
+            let value = env(variable).filter(|url| !url.trim().is_empty())?;
+            Some(match variable {
+                OLLAMA_HOST => ollama_endpoint(value.trim()),
+                _ => value.trim().to_owned(),
+            })
+        };
         let own = || self.base_url.map(str::to_owned);
         written.map(str::to_owned).or_else(from_env).or_else(own)
     }
@@ -611,6 +646,22 @@ pub(crate) fn is_local_name(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_address_of_ollama_may_lack_parts() {
+        for (address, expected) in [
+            ("127.0.0.1:4000", "http://127.0.0.1:4000/v1"),
+            ("0.0.0.0", "http://localhost:11434/v1"),
+            (":4000", "http://localhost:4000/v1"),
+            ("gpu.lan", "http://gpu.lan:11434/v1"),
+            ("http://gpu.lan:4000/", "http://gpu.lan:4000/v1"),
+            ("https://gpu.lan", "https://gpu.lan:443/v1"),
+            ("[::]:4000", "http://localhost:4000/v1"),
+            ("[::1]", "http://[::1]:11434/v1"),
+        ] {
+            assert_eq!(ollama_endpoint(address), expected, "{address}");
+        }
+    }
 
     #[track_caller]
     fn check(vendor: &str, base_url: &str, variables: &[&str], need: KeyRequirement) {

@@ -225,10 +225,10 @@ mod tests {
 
     #[test]
     fn a_directory_stays_while_something_stays_in_it() {
-        let gone = ["d- a", "f- a/b", "d- a/c", "f- a/c/d"];
-        check(&gone, "++++", "++++");
-        check(&gone, "+.++", "..++");
-        check(&gone, "+++.", ".+..");
+        let deletions = ["d- a", "f- a/b", "d- a/c", "f- a/c/d"];
+        check(&deletions, "++++", "++++");
+        check(&deletions, "+.++", "..++");
+        check(&deletions, "+++.", ".+..");
         check(&["d- a", "f-! a/b"], "++", "..");
     }
 

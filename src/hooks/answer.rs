@@ -189,7 +189,7 @@ mod tests {
     #[track_caller]
     fn check(status: i32, stdout: &str, stderr: &str, expected: &str) {
         let read = parse_answer(HookEvent::PreToolUse, status, stdout, stderr);
-        let told = match read {
+        let summary = match read {
             Err(failure) => format!("failed: {} ({})", failure.cause, failure.stderr),
             Ok(answer) => {
                 let input = answer
@@ -205,7 +205,7 @@ mod tests {
                 parts.join(" | ")
             }
         };
-        assert_eq!(told, expected);
+        assert_eq!(summary, expected);
     }
 
     fn specific(fields: &str) -> String {
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn the_strictest_word_of_one_answer_counts() {
+    fn the_strictest_decision_of_an_answer_counts() {
         let both = r#"{"decision":"block","reason":"old",
             "hookSpecificOutput":{"permissionDecision":"allow"}}"#;
         check(0, both, "", "deny | old");
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_is_bounded() {
+    fn messages_of_hooks_are_bounded() {
         let long = "x".repeat(REASON_CHARS_MAX + 5);
         let reason = parse_answer(HookEvent::PreToolUse, 2, "", &long)
             .unwrap()

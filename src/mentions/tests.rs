@@ -347,7 +347,7 @@ fn space_around_mentions_is_kept() {
 }
 
 #[test]
-fn broad_mentions_are_told_from_others() {
+fn broad_mentions_are_recognized() {
     for (prompt, reach) in [
         ("@/", MentionReach::Broad),
         ("@/home", MentionReach::Broad),

@@ -80,33 +80,33 @@ struct ApprovalBrokerState {
 impl ApprovalBroker {
     /// Creates a broker that requests approval of calls in `project` over the channel of `people`,
     /// until `stop` is cancelled. It sends events to `events`, of which it holds only a weak
-    /// sender. Requests that events in `told` answered are not repeated.
+    /// sender. Requests that `recorded_events` answer are not repeated.
     pub fn new(
         people: ApprovalConfig,
         project: &AbsPath,
         events: &Sender<Event>,
         stop: &CancellationToken,
-        told: &[Event],
+        recorded_events: &[Event],
     ) -> Self {
         let mut recorded = BTreeMap::new();
-        for event in told {
+        for event in recorded_events {
             let Event::Tool(ToolEvent::Approval {
                 agent,
                 call_id: Some(call_id),
                 tool,
                 deeds,
-                answer: Some(said),
+                answer: Some(given_answer),
                 ..
             }) = event
             else {
                 continue;
             };
             let consent = PersistentApproval::new(project.clone(), tool.clone(), deeds.clone());
-            if *said == ApprovalAnswer::Session {
+            if *given_answer == ApprovalAnswer::Session {
                 people.session.lock().insert(consent.clone());
             }
-            if *said != ApprovalAnswer::Nobody {
-                recorded.insert((agent.clone(), call_id.clone(), consent), *said);
+            if *given_answer != ApprovalAnswer::Nobody {
+                recorded.insert((agent.clone(), call_id.clone(), consent), *given_answer);
             }
         }
         Self(Arc::new(ApprovalBrokerState {
@@ -170,7 +170,7 @@ impl ElicitationResponder for ElicitationBroker {
         let inner = &self.broker.0;
         let asking = async {
             let _turn = inner.queue.lock().await;
-            let said = async {
+            let reply = async {
                 match &inner.config.channel {
                     ApprovalChannel::Nobody => None,
                     ApprovalChannel::Terminal(reviewer) => {
@@ -182,7 +182,7 @@ impl ElicitationResponder for ElicitationBroker {
                     }
                 }
             };
-            timeout(self.time_max, said).await.ok()?
+            timeout(self.time_max, reply).await.ok()?
         };
         asking.boxed()
     }
@@ -196,19 +196,19 @@ impl ElicitationBroker {
         otherwise: String,
     ) -> Option<String> {
         let ApprovalBrokerState { project, stop, .. } = &*self.broker.0;
-        let told = json!({
+        let request = json!({
             "schema_version": 1,
             "project": project,
             "server_asks": question,
             "otherwise": otherwise,
         });
-        let told = told.to_string();
-        let said = tokio::select! {
-            said = request_elicitation(socket, &told) => said,
+        let request = request.to_string();
+        let reply = tokio::select! {
+            reply = request_elicitation(socket, &request) => reply,
             () = stop.cancelled() => return None,
         };
-        match said {
-            Ok(said) => said,
+        match reply {
+            Ok(reply) => reply,
             Err(why) => {
                 let message = format!("a question of an MCP server was not answered: {why}");
                 self.broker.emit(RunEvent::Warning { message }).await;
@@ -266,7 +266,7 @@ impl AgentApprover {
         let consent = PersistentApproval::new(
             inner.project.clone(),
             question.tool.clone(),
-            question.deeds.clone(),
+            question.effects.clone(),
         );
         let asking = async {
             let _turn = inner.queue.lock().await;
@@ -281,11 +281,11 @@ impl AgentApprover {
                 ExplainedAnswer::new(ApprovalAnswer::Nobody, reason)
             }))
         };
-        let gone = |reason| Ok(ExplainedAnswer::new(ApprovalAnswer::Nobody, reason));
+        let withdrawn = |reason| Ok(ExplainedAnswer::new(ApprovalAnswer::Nobody, reason));
         let spoken = tokio::select! {
             spoken = asking => spoken,
-            () = ended.cancelled() => gone("the request was withdrawn"),
-            () = inner.stop.cancelled() => gone("the run is ending"),
+            () = ended.cancelled() => withdrawn("the request was withdrawn"),
+            () = inner.stop.cancelled() => withdrawn("the run is ending"),
         };
         let ExplainedAnswer { answer, reason } = match spoken {
             Ok(spoken) => spoken,
@@ -323,9 +323,9 @@ impl AgentApprover {
 
     /// Stores an approval. If it cannot be saved persistently, it lasts for the session, and the
     /// user is warned.
-    async fn store_answer(&self, said: ApprovalAnswer, consent: PersistentApproval) {
+    async fn store_answer(&self, answer: ApprovalAnswer, consent: PersistentApproval) {
         let people = &self.broker.0.config;
-        if said == ApprovalAnswer::Always
+        if answer == ApprovalAnswer::Always
             && let Some(file) = &people.persistent
             && let Err(error) = file.add(&consent)
         {
@@ -334,7 +334,7 @@ impl AgentApprover {
             })
             .await;
         }
-        if matches!(said, ApprovalAnswer::Session | ApprovalAnswer::Always) {
+        if matches!(answer, ApprovalAnswer::Session | ApprovalAnswer::Always) {
             people.session.lock().insert(consent);
         }
     }
@@ -360,7 +360,7 @@ impl AgentApprover {
                     Ok(ApprovalAnswer::No) => {
                         ExplainedAnswer::new(ApprovalAnswer::No, "the user refuses it")
                     }
-                    Ok(said) => ExplainedAnswer::new(said, ""),
+                    Ok(answer) => ExplainedAnswer::new(answer, ""),
                     Err(_) => nobody("nobody answered"),
                 }
             }
@@ -369,7 +369,7 @@ impl AgentApprover {
     }
 
     async fn query_socket(&self, socket: &AbsPath, question: &ApprovalRequest) -> ExplainedAnswer {
-        let told = json!({
+        let request = json!({
             "schema_version": 1,
             "project": self.broker.0.project,
             "agent": self.agent,
@@ -377,10 +377,10 @@ impl AgentApprover {
             "phase": question.phase,
             "tool": question.tool,
             "input": question.input,
-            "deeds": question.deeds,
+            "deeds": question.effects,
             "reason": question.reason,
         });
-        match request_approval(socket, &told.to_string()).await {
+        match request_approval(socket, &request.to_string()).await {
             Ok(reply) if reply.answer == ApprovalAnswer::No => {
                 let reason = reply
                     .reason
@@ -403,7 +403,7 @@ impl AgentApprover {
             agent: self.agent.clone(),
             call_id: question.call_id.clone(),
             tool: question.tool.clone(),
-            deeds: question.deeds.clone(),
+            deeds: question.effects.clone(),
             reason: question.reason.clone(),
             answer,
         })

@@ -114,7 +114,7 @@ impl CheckRunner {
                 check: check.name.clone(),
             });
             emit(events, begins).await;
-            let begun = Instant::now();
+            let started = Instant::now();
             // Each check has an overlay of its own: one must not fix what another checks.
             let bench = self.open_environment(agent, examined.clone()).await;
             if let (None, Ok(bench)) = (&changes, &bench) {
@@ -134,7 +134,7 @@ impl CheckRunner {
                 need: check.requirement,
                 verdict,
                 tail,
-                elapsed_ms: milliseconds(begun.elapsed()),
+                elapsed_ms: milliseconds(started.elapsed()),
             };
             let ended = Event::Delivery(DeliveryEvent::Checked {
                 agent: agent.clone(),

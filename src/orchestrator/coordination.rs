@@ -172,8 +172,8 @@ pub async fn run(
         let is_live = !intake.follows_recording();
         let closed = tokio::select! {
             Some(next) = intake.next_input(|agent| table.ballot.is_at_work(agent)) => match next {
-                CoordinatorInput::Submission(queued, heard) => {
-                    table.handle_submission(queued, heard).await
+                CoordinatorInput::Submission(queued, hook_answer) => {
+                    table.handle_submission(queued, hook_answer).await
                 }
                 CoordinatorInput::RecordedMessage(number, to) => {
                     table.handle_user_message(number, &to).await
@@ -255,7 +255,7 @@ impl Coordinator<'_> {
     async fn handle_submission(
         &mut self,
         queued: QueuedSubmission,
-        heard: RecordedHookRefusal,
+        hook_answer: RecordedHookRefusal,
     ) -> Option<(CoordinationEnd, BallotEffect)> {
         let QueuedSubmission {
             agent,
@@ -269,7 +269,7 @@ impl Coordinator<'_> {
                 recorded: None,
             },
         );
-        let refused = match heard {
+        let refused = match hook_answer {
             RecordedHookRefusal::Unknown => self.hook_refusal(agent, &submission).await,
             RecordedHookRefusal::Recorded(hook) => hook,
         };

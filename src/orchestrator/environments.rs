@@ -347,13 +347,13 @@ fn external_agent_error(agent: &AgentId, commands: &ExecEnvironment) -> Option<E
     Some(Error::new(ErrorKind::Environment, why).with_hint(hint))
 }
 
-/// Returns why checks cannot run in `tier` on the work of an agent with these grants. If the agent
-/// has no write directory, checks run on a copy of its files, which every tier except D can
+/// Returns why checks cannot run in `level` on the work of an agent with these grants. If the agent
+/// has no write directory, checks run on a copy of its files, which every level except D can
 /// isolate.
-fn check_obstacle(tier: SandboxLevel, grants: &[Grant]) -> Option<&'static str> {
+fn check_obstacle(level: SandboxLevel, grants: &[Grant]) -> Option<&'static str> {
     let roots = grants::write_roots(grants);
     let has_tree = roots.iter().any(|grant| grant.scope == GrantScope::Tree);
-    match tier {
+    match level {
         SandboxLevel::Landlock if has_tree => {
             Some("at sandbox level `landlock` they cannot see what would be delivered")
         }

@@ -185,9 +185,9 @@ impl RunExecution {
         prepare_state_dir(&request.layout.state, request.layout.directories())?;
         let earlier = request.session.as_ref();
         let earlier = earlier.map_or(&[][..], Session::previous_turns);
-        let (told, left) = (describe(earlier), previous_workspaces(earlier));
-        let mut workspaces = request.open_workspaces(left.first())?;
-        let team = request.assemble_team(&left)?;
+        let (earlier_turns, earlier_workspaces) = (describe(earlier), previous_workspaces(earlier));
+        let mut workspaces = request.open_workspaces(earlier_workspaces.first())?;
+        let team = request.assemble_team(&earlier_workspaces)?;
         let session = session_or_new(request.session.take(), &request.layout, &request.redactor)?;
         let mut beginning =
             InitialTurnState::from_resumed(request.resumed.as_ref(), &team, &request.models);
@@ -237,7 +237,7 @@ impl RunExecution {
             models: request.models,
             task: TaskPrompt {
                 question: request.question,
-                earlier: told.into(),
+                earlier: earlier_turns.into(),
             },
             messages: user_message_log(request.messages, request.replay.as_ref()),
             events: sender,
@@ -294,7 +294,7 @@ impl RunExecution {
             turn_context: around,
             task,
             mut events,
-            recorded_events: told,
+            recorded_events,
             already_logged: known,
             opening_events: first,
             abort: given_up,
@@ -319,7 +319,7 @@ impl RunExecution {
                 () = given_up.cancelled() => Err(interrupted_twice_error()),
             }
         };
-        for event in told {
+        for event in recorded_events {
             listeners.show(event).await;
         }
         for event in first {
@@ -336,7 +336,7 @@ impl RunExecution {
             }
         };
         let log_dir = listeners.recorder().paths().log().clone();
-        let kept = save_turn(&mut session, &mut played, &task, &around, &log_dir, files);
+        let saved_turn = save_turn(&mut session, &mut played, &task, &around, &log_dir, files);
         let unwritten = recordings.publish(listeners.recorder());
         let is_left = |row: &DeliveryRow| !row.outcome.is_delivered();
         let rest = if played.result.rows.iter().any(is_left) {
@@ -346,10 +346,15 @@ impl RunExecution {
         };
         let uncleared = played.team.clear_overlays(rest).err();
         let uncleared = uncleared.map(|error| error.to_string());
-        for message in kept.notes.into_iter().chain(unwritten).chain(uncleared) {
+        for message in saved_turn
+            .notes
+            .into_iter()
+            .chain(unwritten)
+            .chain(uncleared)
+        {
             listeners.emit(RunEvent::Warning { message }).await;
         }
-        let ended = run_ended_event(&played.result, kept.workspace.as_ref());
+        let ended = run_ended_event(&played.result, saved_turn.workspace.as_ref());
         listeners.finish(ended).await;
         session.end();
         Ok(played.result)
@@ -425,12 +430,10 @@ impl RecordContext<'_> {
         resumed: ResumedTurn,
         detail: LogDetail,
     ) -> Result<(Recorder, DiagnosticLog)> {
-        let ResumedTurn {
-            log, events: told, ..
-        } = resumed;
+        let ResumedTurn { log, events, .. } = resumed;
         let trace = diagnostic_log::begin(places.turn(), detail, self.redactor.clone())?;
         let redactor = self.redactor.clone();
-        let recorder = Recorder::resume(places, log, self.session.id(), &told, redactor)?;
+        let recorder = Recorder::resume(places, log, self.session.id(), &events, redactor)?;
         Ok((recorder, trace))
     }
 }

@@ -185,14 +185,14 @@ pub async fn present_and_deliver(
     let rows = with_fingerprints(delivery_rows(&worked, &permissions), users).await?;
     run_delivered_hooks(team, member, &rows, patience).await?;
     let end = end_after_interrupt(end, &rows, patience);
-    let left = undelivered_note(
+    let undelivered = undelivered_note(
         &rows,
         name.as_deref().filter(|_| end != CoordinationEnd::Agreed),
     );
-    let told = failed_delivery_note(&rows, member).into_iter();
-    for message in told
+    let failed = failed_delivery_note(&rows, member).into_iter();
+    for message in failed
         .chain(unlisted_change_notes(&worked, &permissions))
-        .chain(left)
+        .chain(undelivered)
     {
         mind.emit(RunEvent::Warning { message }).await;
     }
@@ -342,7 +342,7 @@ fn unlisted_change_notes(
     worked: &ToolEffects,
     permissions: &PathPermissionManager,
 ) -> BTreeSet<String> {
-    let told = |change: &FileChange| {
+    let note_about = |change: &FileChange| {
         let ChangeKind::Unlisted { reason } = &change.kind else {
             return None;
         };
@@ -352,7 +352,7 @@ fn unlisted_change_notes(
         ))
     };
     user_path_changes(&worked.changes, permissions)
-        .filter_map(told)
+        .filter_map(note_about)
         .collect()
 }
 
@@ -723,8 +723,8 @@ fn combine_outcomes(
             before: before.map(|before| format!("{before:o}")),
             after: format!("{after:o}"),
         }),
-        (_, ChangeKind::Conflict { kept }) => Some(DeliveryOutcome::Conflict {
-            kept: kept.to_string(),
+        (_, ChangeKind::Conflict { kept: kept_file }) => Some(DeliveryOutcome::Conflict {
+            kept: kept_file.to_string(),
         }),
         (_, ChangeKind::Declined) => Some(DeliveryOutcome::Declined),
         (_, ChangeKind::Denied { reason }) => Some(Denied {

@@ -216,7 +216,7 @@ fn require_program(hook: &Hook, base: &AbsPath, env: &BTreeMap<String, String>) 
 fn reject_agent_writable(hook: &Hook, base: &AbsPath, members: &[TeamMember]) -> Result<()> {
     let line = parse(&project_command(&hook.command, base));
     let begins_in = begins_in(&line, base);
-    let names = line.commands.iter().flat_map(named);
+    let names = line.commands.iter().flat_map(list_named_files);
     let places = names.flat_map(|name| {
         let dirs = begins_in.iter();
         dirs.map(|dir| AbsPath::resolve(dir, &name))
@@ -269,7 +269,7 @@ fn begins_in(line: &ParsedCommandLine, base: &AbsPath) -> Vec<AbsPath> {
 
 /// Returns the files that a command may name: its words, the values of options and variables, and
 /// its inputs.
-fn named(command: &SimpleCommand) -> Vec<String> {
+fn list_named_files(command: &SimpleCommand) -> Vec<String> {
     let words = command.words.iter().chain(&command.assignments);
     let words: Vec<String> = words.filter_map(ShellWord::known_text).collect();
     let set = words.iter().filter_map(|word| word.split_once('='));
@@ -356,8 +356,8 @@ pub async fn hook_refusal(
     }
 }
 
-fn action_word(deed: EntryAction) -> &'static str {
-    match deed {
+fn action_word(action: EntryAction) -> &'static str {
+    match action {
         EntryAction::Create => "created",
         EntryAction::Change => "changed",
         EntryAction::Delete => "deleted",

@@ -92,7 +92,7 @@ impl OverlayFactory {
         let wings = self.clone();
         let grants = grants.to_vec();
         let place = self.overlay_directory(performance);
-        let begun = Instant::now();
+        let started = Instant::now();
         let work = move || {
             let origin = commands.as_ref().map(ExecEnvironment::overlay_origin);
             WriteOverlay::open(OverlaySpec {
@@ -105,7 +105,7 @@ impl OverlayFactory {
         };
         let opened = tokio::task::spawn_blocking(work).await;
         let stage = opened.map_err(|_| Error::bug("cannot open the overlay"))??;
-        let is_slow = begun.elapsed() > SILENT_MAX;
+        let is_slow = started.elapsed() > SILENT_MAX;
         let mut notes = Vec::new();
         if let Some(stage) = &stage
             && (has_commands || is_slow)
@@ -113,7 +113,7 @@ impl OverlayFactory {
             notes = stage.notes(audience);
         }
         if is_slow {
-            let seconds = begun.elapsed().as_secs_f64();
+            let seconds = started.elapsed().as_secs_f64();
             notes.push(format!(
                 "preparing the write paths took {seconds:.1} seconds"
             ));

@@ -136,7 +136,7 @@ pub(super) struct SubmissionQueue {
     /// The submissions that arrived earlier than in the recording.
     early: BTreeMap<AgentNumber, QueuedSubmission>,
     /// The recorded messages that were left when the run diverged.
-    left: VecDeque<(u32, MessageRecipient)>,
+    messages_left: VecDeque<(u32, MessageRecipient)>,
     awaited: watch::Sender<Option<AgentNumber>>,
 }
 
@@ -150,7 +150,7 @@ impl SubmissionQueue {
             incoming: handed,
             replay: followed,
             early: BTreeMap::new(),
-            left: VecDeque::new(),
+            messages_left: VecDeque::new(),
             awaited: watch::channel(None).0,
         }
     }
@@ -210,12 +210,12 @@ impl SubmissionQueue {
                 (Some(_), _) | (None, RecordedEnding::Closed) => {}
             }
             followed.diverged.cancel();
-            let left = order.drain(..).filter_map(RecordedInput::into_message);
-            self.left.extend(left);
+            let messages = order.drain(..).filter_map(RecordedInput::into_message);
+            self.messages_left.extend(messages);
             self.replay = None;
             return Some(CoordinatorInput::RecordingEnded);
         }
-        if let Some((number, to)) = self.left.pop_front() {
+        if let Some((number, to)) = self.messages_left.pop_front() {
             return Some(CoordinatorInput::RecordedMessage(number, to));
         }
         let handed = match self.early.pop_first() {

@@ -97,12 +97,12 @@ impl Reviewer {
             self.0.send(question).await.ok()?;
             answered.await.ok()
         };
-        let said = tokio::select! {
-            said = asked => said?,
+        let reply = tokio::select! {
+            reply = asked => reply?,
             () = stop.cancelled() => return None,
         };
-        let said = said.trim();
-        (!said.is_empty()).then(|| said.to_owned())
+        let reply = reply.trim();
+        (!reply.is_empty()).then(|| reply.to_owned())
     }
 }
 
@@ -272,8 +272,8 @@ fn applied_changes(delivered: &AppliedDelivery) -> Result<Vec<FileChange>> {
     let names = delivered
         .names()
         .filter(|(_, _, now)| *now == DeliveredState::Applied);
-    let change = |(path, deed, _): (AbsPath, EntryAction, DeliveredState)| {
-        let kind = match deed {
+    let change = |(path, action, _): (AbsPath, EntryAction, DeliveredState)| {
+        let kind = match action {
             EntryAction::Create => ChangeKind::Created,
             EntryAction::Change => ChangeKind::Changed,
             EntryAction::Delete => ChangeKind::Deleted,
@@ -328,7 +328,7 @@ impl DeliverySettings {
             answered.await.ok()
         };
         tokio::select! {
-            kept = asked => kept == Some(FailedCheckDecision::Keep),
+            decision = asked => decision == Some(FailedCheckDecision::Keep),
             () = self.stop.cancelled() => false,
         }
     }

@@ -195,12 +195,12 @@ mod tests {
     #[track_caller]
     fn check(guard: &FolderGuard, expected: &str) {
         let opened = guard.resolve(AbsPath::new("/w").as_ref()).unwrap();
-        let mut told = vec![opened.root.unwrap().to_string()];
-        told.extend(opened.read.iter().map(|path| format!("read {path}")));
-        told.extend(opened.write.iter().map(|path| format!("write {path}")));
+        let mut entries = vec![opened.root.unwrap().to_string()];
+        entries.extend(opened.read.iter().map(|path| format!("read {path}")));
+        entries.extend(opened.write.iter().map(|path| format!("write {path}")));
         let downloads = opened.downloads.iter();
-        told.extend(downloads.map(|(path, permission)| format!("{permission} {path}")));
-        assert_eq!(told.join(", "), expected);
+        entries.extend(downloads.map(|(path, permission)| format!("{permission} {path}")));
+        assert_eq!(entries.join(", "), expected);
     }
 
     fn preset(name: &str) -> FolderGuard {

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_or_made_may_be_destroyed() {
+    fn files_that_were_read_or_created_may_be_deleted() {
         let mut history = AccessHistory::default();
         history.record_read(real("/w/read"), version(1));
         history.record_write(real("/w/made"), version(2));

@@ -413,17 +413,17 @@ mod tests {
     }
 
     #[track_caller]
-    fn refused(glob: &str, expected: &str) {
+    fn check_refused(glob: &str, expected: &str) {
         assert_eq!(PathGlob::parse(glob, None).unwrap_err(), expected);
     }
 
     #[test]
-    fn what_is_no_glob_says_why() {
-        refused("", "expected 1 to 1024 bytes without NUL");
-        refused("a/../b", "write it without `..`");
-        refused("a[", "unclosed character class; missing ']'");
-        refused("~/x", "no home directory is known");
-        refused(".", "expected a name");
+    fn an_invalid_glob_is_rejected_with_a_reason() {
+        check_refused("", "expected 1 to 1024 bytes without NUL");
+        check_refused("a/../b", "write it without `..`");
+        check_refused("a[", "unclosed character class; missing ']'");
+        check_refused("~/x", "no home directory is known");
+        check_refused(".", "expected a name");
     }
 
     #[test]
@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_is_none_where_a_person_has_agreed() {
+    fn an_approved_path_is_not_asked_about_again() {
         let asked = PathGlob::parse("*.txt", None).unwrap();
         let anchor = || AbsPath::new("/p").unwrap();
         let agreed = [AbsPath::new("/p/a.txt").unwrap()];

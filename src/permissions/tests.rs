@@ -13,7 +13,7 @@ fn real(path: &str) -> RealPath {
     RealPath::vouch(path)
 }
 
-fn ruled(ruling: RuleAction, wanted: Permission, glob: &str) -> PathRule {
+fn rule_about(ruling: RuleAction, wanted: Permission, glob: &str) -> PathRule {
     let glob = PathGlob::parse(glob, None).unwrap();
     PathRule::new(ruling, wanted, &glob, real("/g").to_abs())
 }
@@ -51,7 +51,7 @@ fn check(path: &str, phase: Phase, wanted: Permission, expected: &str) {
 }
 
 #[test]
-fn the_deepest_grant_speaks_and_rules_only_lower_it() {
+fn the_deepest_grant_applies_and_rules_only_lower_it() {
     check("/p/src/a.rs", Coordination, Read, "allow context");
     check("/p/src/a.rs", Coordination, Write, "coordination-phase");
     check("/p/src/a.rs", Final, Write, "allow context");
@@ -137,7 +137,7 @@ fn a_tree_inside_a_context_path_keeps_its_exceptions() {
 }
 
 #[test]
-fn a_grant_inside_another_one_speaks_in_every_spelling() {
+fn a_nested_grant_applies_to_every_spelling_of_its_path() {
     let tree = |root: &str, permission| Grant::tree(real(root), GrantKind::Context, permission);
     let mut project = tree("/p", Write);
     project.hidden = vec![RelPath::new("lib/Keys").unwrap()];
@@ -233,9 +233,9 @@ fn every_rule_does_what_its_examples_say() {
         grant.hidden = vec![RelPath::new("secrets").unwrap()];
         grant.protected = vec![RelPath::new("LICENSE").unwrap()];
         grant.ruled = [
-            ruled(RuleAction::Deny, Write, "*.lock"),
-            ruled(RuleAction::Deny, Read, "keys"),
-            ruled(RuleAction::Ask, Write, "deploy/**"),
+            rule_about(RuleAction::Deny, Write, "*.lock"),
+            rule_about(RuleAction::Deny, Read, "keys"),
+            rule_about(RuleAction::Ask, Write, "deploy/**"),
         ]
         .into();
         let path = real("/g").join(&RelPath::new(example.rel).unwrap());
@@ -265,9 +265,9 @@ fn every_rule_does_what_its_examples_say() {
 fn consent_lifts_a_question_and_no_denial() {
     let mut grant = Grant::tree(real("/g"), GrantKind::Workspace, Write);
     grant.ruled = [
-        ruled(RuleAction::Ask, Write, "deploy/**"),
-        ruled(RuleAction::Deny, Write, "deploy/keys"),
-        ruled(RuleAction::Allow, Write, "**"),
+        rule_about(RuleAction::Ask, Write, "deploy/**"),
+        rule_about(RuleAction::Deny, Write, "deploy/keys"),
+        rule_about(RuleAction::Allow, Write, "**"),
     ]
     .into();
     let manager = PathPermissionManager::new(vec![grant], Final);

@@ -33,7 +33,7 @@ impl PipelineRun {
                 "" => "whoever works decides".to_owned(),
                 assumption => format!("assumed: {assumption}"),
             };
-            let said = match self.reviewer() {
+            let user_answer = match self.reviewer() {
                 Some(person) => {
                     let otherwise = format!("without an answer, {assumed}");
                     let (text, stop) = (question.text.clone(), &self.stop.graceful);
@@ -41,8 +41,8 @@ impl PipelineRun {
                 }
                 None => None,
             };
-            let held = match said {
-                Some(said) => format!("the user: {said}"),
+            let held = match user_answer {
+                Some(user_answer) => format!("the user: {user_answer}"),
                 None => format!("nobody answered; {assumed}"),
             };
             parts.push(format!("- {}\n  {held}\n", question.text));

@@ -120,12 +120,12 @@ impl PipelineDelivery {
             .hub
             .lay_out(&self.tree, &self.changes, to)
             .await?;
-        let gone = self
+        let removed = self
             .changes
             .iter()
             .filter(|(_, change)| change.after.is_none());
-        let gone: Vec<RelPath> = gone.map(|(path, _)| path.clone()).collect();
-        remove_from_layer(&upper, &gone)?;
+        let removed: Vec<RelPath> = removed.map(|(path, _)| path.clone()).collect();
+        remove_from_layer(&upper, &removed)?;
         made_ns(&upper)
     }
 
@@ -214,7 +214,7 @@ impl PipelineDelivery {
         let mut foreign = self
             .repository
             .hub
-            .user_changed(disk, &self.changes)
+            .find_user_changes(disk, &self.changes)
             .await?;
         if let Some(project) = self
             .repository

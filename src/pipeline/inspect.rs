@@ -108,11 +108,11 @@ impl PipelineView {
         let mut iteration = None;
         let mut steps = Vec::new();
         for commit in history(HistoryTraversal::All).await?.into_iter().rev() {
-            let said = own.get(&commit.id);
-            if let Some(said) = said {
-                iteration = said.as_ref().and_then(|(entry, _)| entry.iteration());
+            let record = own.get(&commit.id);
+            if let Some(record) = record {
+                iteration = record.as_ref().and_then(|(entry, _)| entry.iteration());
             }
-            let entry = said.and_then(|said| said.as_ref().map(|(entry, _)| entry.clone()));
+            let entry = record.and_then(|record| record.as_ref().map(|(entry, _)| entry.clone()));
             let parent = match commit.parents.first() {
                 Some(parent) => parent.clone(),
                 None => self.hub.empty_tree().await?,

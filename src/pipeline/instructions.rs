@@ -20,7 +20,7 @@ pub(super) fn role_instructions(
     let stages = pipeline.stages.iter();
     let names: Vec<&str> = stages.map(|stage| stage.role.name.as_str()).collect();
     let (names, iterations) = (names.join(", "), pipeline.iterations_max);
-    let mut told = vec![
+    let mut paragraphs = vec![
         format!(
             "You are the role `{}` in a pipeline of roles that build one thing in stages: {names}. This \
              is iteration {} of at most {iterations}.",
@@ -38,13 +38,13 @@ pub(super) fn role_instructions(
         && seat.copies == 1
     {
         let (copies, name) = (many.copies, &many.role.name);
-        told.push(format!(
+        paragraphs.push(format!(
             "Up to {copies} copies of the role `{name}` work at the same time. If it is you who divides \
              the work, let your plan have sections `## {PART} 1` to `## {PART} {copies}` that touch \
              different files; each copy is given one."
         ));
     }
-    told.extend(part.map(|part| {
+    paragraphs.extend(part.map(|part| {
         format!(
             "You are copy {} of {} of this role; all work at the same time. Do this part of the plan and \
              leave the others to the others:\n\n{}",
@@ -53,7 +53,7 @@ pub(super) fn role_instructions(
             UntrustedText::from(part).in_frame(TextFrame::PlanPart, "")
         )
     }));
-    told
+    paragraphs
 }
 
 /// Describes where a role may write.
@@ -89,25 +89,25 @@ pub(super) fn write_instructions(reach: &WriteScope, has_commands: bool) -> Stri
 
 /// Describes how an answer begins and ends.
 pub(super) fn answer_instructions(role: &PipelineRole, pipeline: &PipelineSpec) -> String {
-    let mut told = Vec::new();
+    let mut sentences = Vec::new();
     if role.name.as_str() == UNDERSTAND {
-        told.push(format!(
+        sentences.push(format!(
             "List what is unclear in a section `## {OPEN_QUESTIONS}` of your answer, each as an item \
              `- question` with a line `  {ASSUMPTION} …` below it, which holds if nobody answers."
         ));
     }
     if pipeline.until.as_ref() == Some(&role.name) {
-        told.push(
+        sentences.push(
             "If the work is good, begin your answer with a line that holds `SATISFIED` and nothing else. \
              If it is not, say what you tried, what happened and what you expected instead."
                 .to_owned(),
         );
     } else {
-        told.push("Let the first line of your answer say what you did.".to_owned());
+        sentences.push("Let the first line of your answer say what you did.".to_owned());
     }
-    told.push(format!(
+    sentences.push(format!(
         "End your answer with a section `## {SELF_REVIEW}` of three items: what was missing, what would \
          have helped, and how sure you are, from 1 to 10."
     ));
-    told.join(" ")
+    sentences.join(" ")
 }

@@ -99,7 +99,7 @@ impl StageMerger<'_> {
                         task = format!("{task}\n\nThe user says: {advice}");
                         bound = bound.saturating_add(1);
                     }
-                    None => return Ok(Some(self.tries_exhausted(tried, &refusal.reason))),
+                    None => return Ok(Some(self.stop_after_tries(tried, &refusal.reason))),
                 }
             }
             tried = tried.saturating_add(1);
@@ -257,9 +257,9 @@ impl StageMerger<'_> {
         let known = ground.hub.file(&before, &path, MARKED_BYTES_MAX).await?;
         let known = known.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         let known = known.unwrap_or_else(|| "# Cumulative understanding\n".to_owned());
-        let said = self_review(&whole.answer).unwrap_or("It says nothing of its own work.");
+        let review = self_review(&whole.answer).unwrap_or("It says nothing of its own work.");
         let (name, iteration) = (&seat.name, seat.iteration);
-        let text = format!("{known}\n## {name}, iteration {iteration}\n\n{said}\n");
+        let text = format!("{known}\n## {name}, iteration {iteration}\n\n{review}\n");
         files.push((path, Some(text.into_bytes())));
         let with = ground.hub.with_files(tree, &files).await?;
         let stages = self.pipeline.spec().stages.iter();
@@ -268,8 +268,8 @@ impl StageMerger<'_> {
             Some(ground.role_directory(&stage.role.name).join(&output))
         });
         let massgens = [SHARED, CUMULATIVE].map(|name| ground.shared_file(name));
-        let gone: Vec<_> = outputs.chain(massgens).map(|path| (path, None)).collect();
-        let work = ground.hub.with_files(&with, &gone).await?;
+        let removals: Vec<_> = outputs.chain(massgens).map(|path| (path, None)).collect();
+        let work = ground.hub.with_files(&with, &removals).await?;
         Ok((with, work))
     }
 
@@ -302,7 +302,7 @@ impl StageMerger<'_> {
         if failed.is_empty() {
             return Ok(None);
         }
-        let told: Vec<String> = failed
+        let findings_text: Vec<String> = failed
             .iter()
             .map(|finding| {
                 let CheckResult {
@@ -323,7 +323,7 @@ impl StageMerger<'_> {
             task: format!(
                 "Your work was not merged: on the tree with it these checks do not pass. The checkout \
                  holds that tree; put it right.\n\n{}",
-                told.join("\n\n")
+                findings_text.join("\n\n")
             ),
             tree: tree.clone(),
         }))
@@ -339,7 +339,7 @@ impl StageMerger<'_> {
         emit(&self.pipeline.events, step).await;
     }
 
-    fn tries_exhausted(&self, tried: u32, reason: &str) -> PipelineStop {
+    fn stop_after_tries(&self, tried: u32, reason: &str) -> PipelineStop {
         let role = &self.stage_run.stage.role.name;
         PipelineStop {
             status: ExitStatus::NoAnswer,

@@ -271,8 +271,8 @@ impl PipelineRun {
             let index = usize::try_from(copy).unwrap_or_default().saturating_sub(1);
             let of_plan = parts.get(index).filter(|_| copies > 1);
             let of_plan = of_plan.map(String::as_str);
-            let told = now.question(stage, &seat, &self.config, of_plan).await?;
-            let question = format!("{}\n\n{told}", self.heading(&seat));
+            let prompt = now.question(stage, &seat, &self.config, of_plan).await?;
+            let question = format!("{}\n\n{prompt}", self.heading(&seat));
             let work = StageTask::Initial { question };
             playing.push(StageRun {
                 stage,
@@ -385,11 +385,11 @@ impl PipelineRun {
         // end.
         let answer = answer.filter(|_| halt.is_final);
         if let Some(answer) = &answer {
-            let told = Event::Delivery(DeliveryEvent::FinalAnswer {
+            let final_answer = Event::Delivery(DeliveryEvent::FinalAnswer {
                 agent: answer.agent.clone(),
                 content: Arc::clone(&answer.text),
             });
-            emit(&self.events, told).await;
+            emit(&self.events, final_answer).await;
         }
         let way_on = if halt.status == ExitStatus::Delivered {
             if self.repository.has_deliverable_changes().await? {

@@ -156,12 +156,12 @@ impl PipelineRepository {
             None => None,
             Some(origin) => {
                 let found = ProjectRepository::discover(&git, &origin.root).await?;
-                let gone = || {
+                let missing_project = || {
                     let message = format!("the project at `{}` no longer exists", origin.root);
                     Error::new(ErrorKind::Environment, message)
                         .with_hint("restore it, or start the task again")
                 };
-                Some(found.ok_or_else(gone)?)
+                Some(found.ok_or_else(missing_project)?)
             }
         };
         Ok(Self {
@@ -408,7 +408,7 @@ async fn validate_project(
                 .with_hint("choose another one with `directory` under `workflow`"));
         }
     }
-    let uncommitted = project.uncommitted(hub).await?;
+    let uncommitted = project.list_uncommitted(hub).await?;
     if !uncommitted.is_empty() {
         notes.push(format!(
             "{} not committed, so the roles do not see them: {}",

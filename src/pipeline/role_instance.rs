@@ -190,10 +190,10 @@ pub(super) fn instance_config(
     config.checks.list.clear();
     config.orchestrator.session_storage = StoragePath::Absolute(desk.sessions.clone());
     let used = desk.usage;
-    let left = config
+    let limits_left = config
         .limits
         .remaining_after(&used.run(), used.tool_calls());
-    config.limits = left.divided_by(seat.copies);
+    config.limits = limits_left.divided_by(seat.copies);
     Ok(config)
 }
 
@@ -227,10 +227,10 @@ fn instance_agent(
     lowered.folder_guard = FolderGuard::Role { read, write };
     lowered.cwd = Some(StoragePath::Absolute(checkout.clone()));
     let used = desk.usage;
-    let left = agent
+    let limits_left = agent
         .limits
         .remaining_after(&used.agent(&agent.id), used.tool_calls_of(&agent.id));
-    lowered.limits = left.divided_by(seat.copies);
+    lowered.limits = limits_left.divided_by(seat.copies);
     lowered.id = instance_agent_id(&agent.id, seat)?;
     Ok(lowered)
 }

@@ -74,19 +74,19 @@ impl PipelineState<'_> {
         config: &Config,
         part: Option<&str>,
     ) -> Result<String> {
-        let mut told = instructions::role_instructions(self.pipeline, stage, seat, part);
+        let mut paragraphs = instructions::role_instructions(self.pipeline, stage, seat, part);
         let has_commands = stage.role.has_right(RoleRight::Bash);
         let reach = WriteScope::for_role(&stage.role, &self.repository.record.directory);
-        told.push(instructions::write_instructions(&reach, has_commands));
+        paragraphs.push(instructions::write_instructions(&reach, has_commands));
         if let Some(output) = seat.output_path(&stage.role) {
             let dir = self.repository.role_directory(&stage.role.name);
             let path = dir.join(&RelPath::new(&output).unwrap_or_default());
-            told.push(format!(
+            paragraphs.push(format!(
                 "Leave `{path}` for the roles after you: write it again if it is there from an \
                  earlier iteration."
             ));
         }
-        told.push(instructions::answer_instructions(
+        paragraphs.push(instructions::answer_instructions(
             &stage.role,
             self.pipeline,
         ));
@@ -94,14 +94,14 @@ impl PipelineState<'_> {
             let checks: Vec<&str> = (config.checks.list.iter())
                 .map(|check| check.command.as_str())
                 .collect();
-            told.push(format!(
+            paragraphs.push(format!(
                 "Before your work is merged, these commands are run on the whole tree and must \
                  pass: {}",
                 checks.join("; ")
             ));
         }
-        told.push(self.documents(seat).await?);
-        Ok(told.join("\n\n"))
+        paragraphs.push(self.documents(seat).await?);
+        Ok(paragraphs.join("\n\n"))
     }
 
     /// Returns what earlier roles have left, the most important first.
@@ -134,9 +134,9 @@ impl PipelineState<'_> {
         self.add(&self.repository.shared_file(CUMULATIVE), &mut documents)
             .await?;
         let budget = self.pipeline.context_tokens_max;
-        let told = select_documents(documents, budget)
+        let elements = select_documents(documents, budget)
             .into_iter()
-            .map(|told| match told {
+            .map(|inclusion| match inclusion {
                 DocumentInclusion::Full(document) => document_element(&document, ""),
                 DocumentInclusion::Excerpt(document) => {
                     document_element(&document, " only_the_beginning=\"true\"")
@@ -146,10 +146,10 @@ impl PipelineState<'_> {
                     format!("\n({path} is there too; read it if you need it)\n")
                 }
             });
-        let told: String = told.collect();
+        let elements: String = elements.collect();
         let changed = self.describe_changes().await?;
         Ok(format!(
-            "What the roles before you have left:\n{told}{changed}"
+            "What the roles before you have left:\n{elements}{changed}"
         ))
     }
 

@@ -75,7 +75,7 @@ pub(super) enum StageOutcome {
     Stopped(PipelineStop),
 }
 
-fn completed(whole: StageResult) -> StageOutcome {
+fn complete_outcome(whole: StageResult) -> StageOutcome {
     StageOutcome::Completed(Box::new(whole))
 }
 
@@ -126,7 +126,7 @@ impl PipelineRun {
         let order = match self.previous_attempt(part)? {
             PreviousAttempt::Ended { agent, answer } => {
                 let result = self.stage_result(part, &checkouts, agent, Arc::from(answer));
-                return result.map(completed);
+                return result.map(complete_outcome);
             }
             PreviousAttempt::Interrupted(unfinished, sessions) => {
                 let config = self.stage_config(part, &checkouts)?;
@@ -141,7 +141,7 @@ impl PipelineRun {
         match Box::pin(self.execute(&part.instance.name, order)).await? {
             Ok((agent, answer)) => {
                 let result = self.stage_result(part, &checkouts, agent, answer);
-                result.map(completed)
+                result.map(complete_outcome)
             }
             Err(halt) => Ok(StageOutcome::Stopped(halt)),
         }
@@ -399,11 +399,9 @@ impl PipelineRun {
         let Event::Run(RunEvent::SandboxSelected { agents, by, .. }) = event else {
             return true;
         };
-        let said = format!("{agents:?} {by}");
+        let key = format!("{agents:?} {by}");
         let confined = self.reported_sandboxes.lock();
-        confined
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(said)
+        confined.unwrap_or_else(PoisonError::into_inner).insert(key)
     }
 
     /// Executes a run and forwards its events. Returns the answer that counts and its agent, or why
@@ -417,16 +415,16 @@ impl PipelineRun {
         self.repository
             .dir
             .record_run(&run.output_paths().log_dir)?;
-        let (shown, mut told) = mpsc::channel::<Event>(EVENTS_WAITING_MAX);
+        let (event_sender, mut events) = mpsc::channel::<Event>(EVENTS_WAITING_MAX);
         let passing = async {
-            while let Some(event) = told.recv().await {
+            while let Some(event) = events.recv().await {
                 event.add_to_totals(&mut self.usage());
                 if is_pipeline_event(&event) && self.is_new(&event) {
                     emit(&self.events, event).await;
                 }
             }
         };
-        let (result, ()) = tokio::join!(run.execute(shown), passing);
+        let (result, ()) = tokio::join!(run.execute(event_sender), passing);
         let TurnResult {
             status,
             summary,
@@ -471,13 +469,13 @@ enum RunEnd {
 
 /// Returns how a run ended, according to its log.
 fn run_end(events: &[Event]) -> RunEnd {
-    let mut said = None;
+    let mut final_answer = None;
     let mut end = RunEnd::Unfinished;
     for event in events {
         if let Event::Delivery(DeliveryEvent::FinalAnswer { agent, content }) = event {
-            said = Some((agent.clone(), content.as_ref().to_owned()));
+            final_answer = Some((agent.clone(), content.as_ref().to_owned()));
         } else if let Event::Run(RunEvent::RunEnded { status, .. }) = event {
-            end = match said.take() {
+            end = match final_answer.take() {
                 Some((agent, answer)) if *status == ExitStatus::Delivered => {
                     RunEnd::Answered { agent, answer }
                 }

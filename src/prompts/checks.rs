@@ -51,11 +51,11 @@ pub(super) fn describe_check_results(
             tail,
             ..
         } = finding;
-        let told = match (need, verdict) {
+        let suffix = match (need, verdict) {
             (_, CheckVerdict::Passed) | (CheckRequirement::Required, _) => "",
             (CheckRequirement::Told, _) => " (not required)",
         };
-        let _ = writeln!(out, "- {check}: {verdict}{told}");
+        let _ = writeln!(out, "- {check}: {verdict}{suffix}");
         out.push_str(&UntrustedText::from(tail.as_str()).with_line_prefix("  | "));
     }
     if let Some(changes) = changes {

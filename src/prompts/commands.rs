@@ -84,22 +84,22 @@ mod tests {
     /// Checks the text before the last sentence, which is always the same.
     #[track_caller]
     fn check(held: IsolationKind, network: &NetworkPolicy, phase: Phase, expected: &str) {
-        let mut told = String::new();
+        let mut text = String::new();
         describe_commands(
-            &mut told,
+            &mut text,
             &CommandAccess {
                 network,
                 isolation: held,
             },
             phase,
         );
-        let (told, last) = told.split_at(told.rfind("If you ran").unwrap());
+        let (main_part, last) = text.split_at(text.rfind("If you ran").unwrap());
         assert!(last.ends_with("what that means.\n"));
-        assert_eq!(told, expected);
+        assert_eq!(main_part, expected);
     }
 
     #[test]
-    fn an_agent_hears_what_its_commands_have() {
+    fn the_prompt_describes_what_commands_can_access() {
         let loopback = "Each command has a loopback of its own: start a server and its client in \
                         one command.\n";
         let apart = "Commands run in bash, without network, and can read and write what you can; \
@@ -147,20 +147,23 @@ mod tests {
     }
 
     #[test]
-    fn in_the_final_phase_an_agent_hears_how_changes_are_delivered() {
-        let told = |held| {
-            let (mut told, network) = (String::new(), &NetworkPolicy::On);
+    fn the_final_prompt_explains_how_changes_are_delivered() {
+        let description = |held| {
+            let (mut text, network) = (String::new(), &NetworkPolicy::On);
             describe_commands(
-                &mut told,
+                &mut text,
                 &CommandAccess {
                     network,
                     isolation: held,
                 },
                 Phase::Final,
             );
-            told
+            text
         };
-        assert!(told(IsolationKind::PrivateNamespaces).contains("is delivered when you are done"));
-        assert!(told(IsolationKind::SharedWithHost).contains("deliver with the file tools"));
+        assert!(
+            description(IsolationKind::PrivateNamespaces)
+                .contains("is delivered when you are done")
+        );
+        assert!(description(IsolationKind::SharedWithHost).contains("deliver with the file tools"));
     }
 }

@@ -11,14 +11,14 @@ const SAID_CHARS_MAX: usize = 100;
 /// Maximum number of steps that a summary lists, the newest ones.
 const STEPS_LISTED_MAX: usize = 40;
 
-/// Returns the text for a call's result of which only `kept` is left.
-pub fn truncated_result(kept: &str, characters: usize) -> String {
+/// Returns the text for a call's result of which only `beginning` is left.
+pub fn truncated_result(beginning: &str, characters: usize) -> String {
     let note = note(format_args!(
         "shortened: {} of this result were left out because the conversation is too long for the \
          model. Call the tool again if you need them.",
         count_noun(characters, "character")
     ));
-    format!("{kept}\n{note}")
+    format!("{beginning}\n{note}")
 }
 
 /// One of an agent's earlier steps, in a line or two.

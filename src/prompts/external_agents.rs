@@ -36,12 +36,12 @@ pub const TOO_MANY_CALLS: &str = "not carried out: too many calls wait: wait for
 
 /// Renders an earlier reply of the agent itself.
 pub fn previous_reply(text: &str, calls: &[(&str, &str)]) -> String {
-    let mut said = format!("{}\n", text.trim());
+    let mut reply = format!("{}\n", text.trim());
     for (name, arguments) in calls {
         // Writing to a `String` cannot fail.
-        let _ = writeln!(said, "You called {name} {arguments}");
+        let _ = writeln!(reply, "You called {name} {arguments}");
     }
-    UntrustedText::from(said).in_frame(TextFrame::PreviousReply, " from=\"you\"")
+    UntrustedText::from(reply).in_frame(TextFrame::PreviousReply, " from=\"you\"")
 }
 
 /// Renders the result of a call that the agent made in an earlier turn.

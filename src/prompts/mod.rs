@@ -511,7 +511,7 @@ mod tests {
     }
 
     #[test]
-    fn who_can_make_no_files_is_not_told_where_they_go() {
+    fn without_file_tools_the_prompt_names_no_directories() {
         let planning = PlanningMode::Off;
         let places = [DescribedPath {
             path: "/p/.massgen/workspaces/w1/learnings".into(),
@@ -527,7 +527,7 @@ mod tests {
     }
 
     #[test]
-    fn the_final_agent_is_told_what_counts_as_delivered() {
+    fn the_final_prompt_explains_what_counts_as_delivered() {
         let planning = PlanningMode::Off;
         let places = [DescribedPath {
             path: "/p/.massgen/workspaces/w1".into(),
@@ -541,7 +541,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tie_is_said() {
+    fn the_prompt_mentions_a_tie() {
         let agent = AgentNumber::from_index;
         let label = AnswerLabel {
             agent: agent(0),

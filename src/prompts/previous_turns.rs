@@ -30,10 +30,10 @@ pub struct PreviousTurnSummary {
 /// Describes `turns`, oldest first; an empty text if there are none.
 pub fn describe_previous_turns(turns: &[PreviousTurnSummary]) -> String {
     let mut room = EARLIER_BYTES_MAX;
-    let mut told: Vec<String> = Vec::new();
+    let mut texts: Vec<String> = Vec::new();
     let mut turns_left = turns;
     while let Some((turn, before)) = turns_left.split_last() {
-        let answer_chars_max = if told.is_empty() {
+        let answer_chars_max = if texts.is_empty() {
             EARLIER_BYTES_MAX / 4
         } else {
             OLDER_ANSWER_CHARS_MAX
@@ -43,19 +43,19 @@ pub fn describe_previous_turns(turns: &[PreviousTurnSummary]) -> String {
             .find(|text| text.len() <= room);
         let Some(text) = text else { break };
         room = room.saturating_sub(text.len());
-        told.push(text);
+        texts.push(text);
         turns_left = before;
     }
-    if told.is_empty() {
+    if texts.is_empty() {
         return String::new();
     }
     let mut out = String::from("This session has earlier turns. The newest is the last.\n");
     if !turns_left.is_empty() {
-        let left = count_noun(turns_left.len(), "older turn");
+        let older_turns = count_noun(turns_left.len(), "older turn");
         // Writing to a `String` cannot fail.
-        let _ = writeln!(out, "({left} left out)");
+        let _ = writeln!(out, "({older_turns} left out)");
     }
-    told.iter().rev().for_each(|text| out.push_str(text));
+    texts.iter().rev().for_each(|text| out.push_str(text));
     out
 }
 
@@ -105,10 +105,10 @@ mod tests {
     }
 
     #[test]
-    fn short_sessions_are_told_as_a_whole() {
+    fn short_sessions_are_described_in_full() {
         assert_eq!(describe_previous_turns(&[]), "");
-        let told = describe_previous_turns(&[turn(1, "one"), turn(2, "two")]);
-        insta::assert_snapshot!(told, @r#"
+        let description = describe_previous_turns(&[turn(1, "one"), turn(2, "two")]);
+        insta::assert_snapshot!(description, @r#"
         This session has earlier turns. The newest is the last.
         <turn number="1">
         <task>
@@ -131,14 +131,21 @@ mod tests {
     }
 
     #[test]
-    fn long_sessions_are_told_within_a_fixed_room() {
+    fn long_sessions_are_described_within_a_size_limit() {
         let long = "ä".repeat(100_000);
         let turns: Vec<PreviousTurnSummary> =
             (1..2_000).map(|number| turn(number, &long)).collect();
-        let told = describe_previous_turns(&turns);
-        assert!(told.len() < EARLIER_BYTES_MAX + 200, "{} bytes", told.len());
-        assert!(told.contains("older turns left out)"), "{told}");
-        assert!(told.contains("<turn number=\"1999\">\n<task>"));
-        assert!(told.contains("<turn number=\"1990\">Task: \"task 1990\"</turn>"));
+        let description = describe_previous_turns(&turns);
+        assert!(
+            description.len() < EARLIER_BYTES_MAX + 200,
+            "{} bytes",
+            description.len()
+        );
+        assert!(
+            description.contains("older turns left out)"),
+            "{description}"
+        );
+        assert!(description.contains("<turn number=\"1999\">\n<task>"));
+        assert!(description.contains("<turn number=\"1990\">Task: \"task 1990\"</turn>"));
     }
 }

@@ -343,8 +343,8 @@ mod tests {
             tool_result("a\r\n👩\u{200d}💻".to_owned()),
             "a\r\n👩\u{200d}💻"
         );
-        let told = tool_result("a\u{200b}".to_owned());
-        assert!(told.starts_with("a\\u{200b}\n[massgen: "), "{told}");
+        let text = tool_result("a\u{200b}".to_owned());
+        assert!(text.starts_with("a\\u{200b}\n[massgen: "), "{text}");
     }
 
     /// Generates text from the parts of frames, and from anything else.

@@ -298,7 +298,7 @@ mod tests {
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{text}: {error}"))
     }
 
-    fn started() -> Event {
+    fn start_event() -> Event {
         Event::Run(RunEvent::RunStarted {
             question: "?".into(),
             agents: vec![agent("b"), agent("a")],
@@ -310,30 +310,30 @@ mod tests {
         event("model_request_started", id, ",\"model\":\"m\"")
     }
 
-    fn replied(id: &str) -> Event {
+    fn reply_event(id: &str) -> Event {
         event("replied", id, ",\"calls\":[],\"stop\":\"done\"")
     }
 
-    fn paused(id: &str) -> Event {
+    fn pause_event(id: &str) -> Event {
         event("replied", id, ",\"calls\":[],\"stop\":\"paused\"")
     }
 
-    fn failed(id: &str) -> Event {
+    fn failure_event(id: &str) -> Event {
         event("failed", id, ",\"reason\":\"no\"")
     }
 
-    fn voted(id: &str) -> Event {
+    fn vote_event(id: &str) -> Event {
         let rest = ",\"candidate\":\"a\",\"label\":\"agent1.1\",\"reason\":\"\"";
         event("voted", id, rest)
     }
 
-    fn cut() -> Event {
+    fn cut_event() -> Event {
         Event::Run(RunEvent::CoordinationStopped {
             status: ExitStatus::Limit,
         })
     }
 
-    fn won() -> Event {
+    fn winner_event() -> Event {
         event(
             "winner_selected",
             "a",
@@ -349,7 +349,7 @@ mod tests {
         event("final_started", "a", "")
     }
 
-    fn ended() -> Event {
+    fn end_event() -> Event {
         Event::Run(RunEvent::RunEnded {
             status: ExitStatus::Delivered,
             summary: String::new(),
@@ -376,41 +376,55 @@ mod tests {
     #[test]
     fn replies_belong_to_conversations() {
         let coordination = [
-            started(),
+            start_event(),
             asking("a"),
-            replied("a"),
+            reply_event("a"),
             asking("b"),
-            failed("b"),
+            failure_event("b"),
         ];
-        let finale = [won(), presents(), asking("a"), replied("a"), replied("a")];
-        let end = [final_answer(), ended()];
+        let finale = [
+            winner_event(),
+            presents(),
+            asking("a"),
+            reply_event("a"),
+            reply_event("a"),
+        ];
+        let end = [final_answer(), end_event()];
         let whole = [&coordination[..], &finale, &end].concat();
         check(&whole, "Closed; a: 1Fails 2Fails; b: 1Fails");
-        let twice = [&whole[..9], &coordination[..3], &[won()], &end].concat();
+        let twice = [&whole[..9], &coordination[..3], &[winner_event()], &end].concat();
         check(&twice, "Closed; Closed; a: 1Fails 1Fails 1Fails; b: 1Fails");
-        let skipped = [&[started()], &finale[..], &end].concat();
+        let skipped = [&[start_event()], &finale[..], &end].concat();
         check(&skipped, "Closed; a: 2Fails");
     }
 
     #[test]
     fn what_ends_a_run_from_outside_leaves_requests_unanswered() {
-        let coordination = [started(), asking("a"), replied("a"), asking("b")];
-        let timed = [&coordination[..], &[cut(), won(), ended()]].concat();
+        let coordination = [start_event(), asking("a"), reply_event("a"), asking("b")];
+        let timed = [
+            &coordination[..],
+            &[cut_event(), winner_event(), end_event()],
+        ]
+        .concat();
         check(&timed, "Interrupted; a: 1Waits; b: 0Waits");
         check(&coordination, "Interrupted; a: 1Waits; b: 0Waits");
         let finale = [
-            won(),
+            winner_event(),
             presents(),
             asking("a"),
-            replied("a"),
+            reply_event("a"),
             asking("a"),
-            cut(),
+            cut_event(),
         ];
-        let presenting = [&coordination[..], &finale, &[ended()]].concat();
+        let presenting = [&coordination[..], &finale, &[end_event()]].concat();
         check(&presenting, "Closed; a: 1Fails 1Ends; b: 0Fails");
-        let limited = [&presenting[..9], &[failed("a"), cut(), ended()]].concat();
+        let limited = [
+            &presenting[..9],
+            &[failure_event("a"), cut_event(), end_event()],
+        ]
+        .concat();
         check(&limited, "Closed; a: 1Fails 1Ends; b: 0Fails");
-        let given_up = [&coordination[..], &[ended()]].concat();
+        let given_up = [&coordination[..], &[end_event()]].concat();
         check(&given_up, "Interrupted; a: 1Waits; b: 0Waits");
     }
 
@@ -421,13 +435,19 @@ mod tests {
             assert_eq!(ReplayPlan::from_events(events).is_complete, expected);
         }
         let rest = ",\"label\":\"agent1.1\",\"content\":\"\",\"snapshot\":null";
-        let answered = [started(), event("answered", "a", rest)];
-        check(&[&answered[..], &[cut(), ended()]].concat(), false);
-        check(&[&answered[..], &[cut(), won(), ended()]].concat(), false);
-        let told = [cut(), won(), final_answer(), ended()];
-        check(&[&answered[..], &told].concat(), true);
-        check(&[started(), cut(), ended()], true);
-        check(&[&answered[..], &[ended()]].concat(), false);
+        let answered = [start_event(), event("answered", "a", rest)];
+        check(
+            &[&answered[..], &[cut_event(), end_event()]].concat(),
+            false,
+        );
+        check(
+            &[&answered[..], &[cut_event(), winner_event(), end_event()]].concat(),
+            false,
+        );
+        let final_events = [cut_event(), winner_event(), final_answer(), end_event()];
+        check(&[&answered[..], &final_events].concat(), true);
+        check(&[start_event(), cut_event(), end_event()], true);
+        check(&[&answered[..], &[end_event()]].concat(), false);
     }
 
     #[test]
@@ -435,11 +455,11 @@ mod tests {
         let informed =
             |labels: &str| event("answers_shown", "b", &format!(",\"labels\":[{labels}]"));
         let plan = ReplayPlan::from_events(&[
-            started(),
+            start_event(),
             informed("\"agent1.1\""),
-            paused("b"),
-            replied("b"),
-            voted("b"),
+            pause_event("b"),
+            reply_event("b"),
+            vote_event("b"),
             informed("\"agent1.2\",\"agent2.1\""),
             event("dropped_out", "b", ",\"reason\":\"\",\"timed_out\":true"),
         ]);

@@ -204,15 +204,15 @@ fn close_paths(config: &mut Config, reach: &Reach, notes: &mut Vec<String>) {
     let opened: BTreeSet<AbsPath> = config.opened_paths().cloned().collect();
     let is_closed =
         |path: &AbsPath| !reach.keeps(path, inspect(path) == LookupResult::Directory, notes);
-    let gone: BTreeSet<AbsPath> = opened.into_iter().filter(is_closed).collect();
+    let closed_paths: BTreeSet<AbsPath> = opened.into_iter().filter(is_closed).collect();
     let paths = &mut config.orchestrator.context_paths;
-    paths.retain(|context| !gone.contains(&context.path));
+    paths.retain(|context| !closed_paths.contains(&context.path));
     for agent in &mut config.agents {
         let paths = &mut agent.context_paths;
-        paths.retain(|context| !gone.contains(&context.path));
+        paths.retain(|context| !closed_paths.contains(&context.path));
         if let FolderGuard::On { read, write, .. } = &mut agent.folder_guard {
-            read.retain(|path| !gone.contains(path));
-            write.retain(|path| !gone.contains(path));
+            read.retain(|path| !closed_paths.contains(path));
+            write.retain(|path| !closed_paths.contains(path));
         }
     }
 }

@@ -83,28 +83,28 @@ impl ResumeState {
         let last = last.as_ref().and_then(|path| path.as_path().file_name());
         let name = last.and_then(|name| RunName::parse(name.to_str()?));
         let name = name.ok_or_else(|| resume_error(run, "nothing tells its name"))?;
-        let kept = EventLog::reopen(&run.events_file())?;
-        let told = decode_events(kept.entries).ok_or_else(|| {
+        let reopened = EventLog::reopen(&run.events_file())?;
+        let decoded = decode_events(reopened.entries).ok_or_else(|| {
             resume_error(run, "its log has an event that this version does not know")
         })?;
         let has_ended = |(event, _): &(Event, LocalDateTime)| {
             matches!(event, Event::Run(RunEvent::RunEnded { .. }))
         };
-        if told.iter().any(has_ended) {
+        if decoded.iter().any(has_ended) {
             return Err(resume_error(run, "it has ended"));
         }
-        let events = told.iter().map(|(event, _)| event);
+        let events = decoded.iter().map(|(event, _)| event);
         let courses = courses(events);
         Ok(Self {
             resumed: ResumedTurn {
-                log: kept.log,
+                log: reopened.log,
                 log_dir: run.log().clone(),
-                events: told,
+                events: decoded,
             },
             courses,
             outset,
             name,
-            cut: kept.cut,
+            cut: reopened.cut,
         })
     }
 
@@ -127,19 +127,22 @@ fn resume_error(run: &RunDir, why: &str) -> Error {
 /// Decodes the lines of a log, and adds the streamed text to each reply; `None` if one of them is
 /// unknown.
 fn decode_events(entries: Vec<LogEntry>) -> Option<Vec<(Event, LocalDateTime)>> {
-    let mut said: BTreeMap<AgentId, String> = BTreeMap::new();
-    let told = entries.into_iter().map(|entry| {
+    let mut streamed_texts: BTreeMap<AgentId, String> = BTreeMap::new();
+    let events = entries.into_iter().map(|entry| {
         let (mut event, at) = (entry.event()?, entry.at()?);
         if let Event::Model(ModelEvent::ModelRequestStarted { agent, .. }) = &event {
-            said.remove(agent);
+            streamed_texts.remove(agent);
         } else if let Event::Model(ModelEvent::Text { agent, text }) = &event {
-            said.entry(agent.clone()).or_default().push_str(text);
+            streamed_texts
+                .entry(agent.clone())
+                .or_default()
+                .push_str(text);
         } else if let Event::Model(ModelEvent::Replied { agent, text, .. }) = &mut event {
-            *text = said.remove(agent).unwrap_or_default().into();
+            *text = streamed_texts.remove(agent).unwrap_or_default().into();
         }
         Some((event, at))
     });
-    told.collect()
+    events.collect()
 }
 
 /// Returns the course of each coordination. The last one stays open if the record is merely

@@ -31,27 +31,27 @@ pub enum DocumentInclusion {
 /// up the budget first.
 pub fn select_documents(documents: Vec<StageDocument>, tokens_max: u64) -> Vec<DocumentInclusion> {
     let tokens_max = usize::try_from(tokens_max).unwrap_or(usize::MAX);
-    let mut left = tokens_max.saturating_mul(BYTES_PER_TOKEN);
-    let mut told = Vec::new();
+    let mut bytes_left = tokens_max.saturating_mul(BYTES_PER_TOKEN);
+    let mut inclusions = Vec::new();
     for document in documents {
         let size = document.text.len();
-        if size <= left {
-            left = left.saturating_sub(size);
-            told.push(DocumentInclusion::Full(document));
-        } else if left >= PIECE_BYTES_MIN {
-            let end = document.text.floor_char_boundary(left);
+        if size <= bytes_left {
+            bytes_left = bytes_left.saturating_sub(size);
+            inclusions.push(DocumentInclusion::Full(document));
+        } else if bytes_left >= PIECE_BYTES_MIN {
+            let end = document.text.floor_char_boundary(bytes_left);
             let text = document.text.get(..end).unwrap_or_default().to_owned();
-            left = 0;
-            told.push(DocumentInclusion::Excerpt(StageDocument {
+            bytes_left = 0;
+            inclusions.push(DocumentInclusion::Excerpt(StageDocument {
                 text,
                 ..document
             }));
         } else {
-            left = 0;
-            told.push(DocumentInclusion::Omitted(document.path));
+            bytes_left = 0;
+            inclusions.push(DocumentInclusion::Omitted(document.path));
         }
     }
-    told
+    inclusions
 }
 
 #[cfg(test)]
@@ -65,20 +65,20 @@ mod tests {
             text: "ä".repeat(*size / 2),
         };
         let documents = sizes.iter().enumerate().map(document).collect();
-        let told = select_documents(documents, tokens_max)
+        let inclusions = select_documents(documents, tokens_max)
             .into_iter()
-            .map(|told| match told {
+            .map(|inclusion| match inclusion {
                 DocumentInclusion::Full(document) => format!("{} whole", document.path),
                 DocumentInclusion::Excerpt(document) => {
                     format!("{} {}", document.path, document.text.len())
                 }
                 DocumentInclusion::Omitted(path) => format!("{path} named"),
             });
-        assert_eq!(told.collect::<Vec<_>>(), expected);
+        assert_eq!(inclusions.collect::<Vec<_>>(), expected);
     }
 
     #[test]
-    fn what_fits_is_told_and_the_rest_is_named() {
+    fn documents_that_fit_are_included_and_the_rest_are_named() {
         check(&[], 10, &[]);
         check(&[400, 400], 200, &["0 whole", "1 whole"]);
         check(&[400, 1002], 200, &["0 whole", "1 400"]);

@@ -127,7 +127,7 @@ mod tests {
 
     /// Runs a whole pipeline in which the `user` role answers with `words` and the tree has
     /// `states` after the iterations. Returns the stage numbers and the end.
-    fn walked(pipeline: &PipelineSpec, words: &[&str], states: &[&str]) -> (String, PipelineEnd) {
+    fn walk(pipeline: &PipelineSpec, words: &[&str], states: &[&str]) -> (String, PipelineEnd) {
         let mut done = Vec::new();
         let mut way = Vec::new();
         loop {
@@ -156,7 +156,7 @@ mod tests {
         over: PipelineEnd,
     ) {
         let pipeline = pipeline(ALL, until, iterations_max);
-        let found = walked(&pipeline, words, states);
+        let found = walk(&pipeline, words, states);
         assert_eq!(found, (way.to_owned(), over));
     }
 
@@ -216,9 +216,9 @@ mod tests {
     }
 
     #[test]
-    fn the_last_word_can_stand_in_the_middle() {
+    fn the_deciding_role_can_be_in_the_middle() {
         let pipeline = pipeline(&["planner", "user", "reviewer"], Some("user"), 3);
-        let (way, over) = walked(&pipeline, &["no", "SATISFIED"], &["a", "b"]);
+        let (way, over) = walk(&pipeline, &["no", "SATISFIED"], &["a", "b"]);
         assert_eq!(
             (way.as_str(), over),
             ("1.0 1.1 2.0 2.1", PipelineEnd::Finished)

@@ -26,15 +26,15 @@ fn apply(view: &mut RunView, seq: u64, event: &Value) {
     view.apply(&event, EventPosition { seq, elapsed_ms });
 }
 
-fn started(agents: &[&str]) -> Value {
+fn start_event(agents: &[&str]) -> Value {
     json!({"type": "run_started", "question": "why?", "agents": agents, "attempt": 1})
 }
 
-fn requested(agent: &str) -> Value {
+fn request_event(agent: &str) -> Value {
     json!({"type": "model_request_started", "agent": agent, "model": "m"})
 }
 
-fn finished(agent: &str) -> Value {
+fn finish_event(agent: &str) -> Value {
     json!({"type": "model_request_finished", "agent": agent, "model": "m", "phase": "coordination",
         "input_tokens": 100, "cached_tokens": 0, "cache_write_tokens": 0, "output_tokens": 20,
         "reasoning_tokens": 0, "cost_usd": null, "elapsed_ms": 7})
@@ -44,12 +44,12 @@ fn text(agent: &str, text: &str) -> Value {
     json!({"type": "text", "agent": agent, "text": text})
 }
 
-fn called(agent: &str, id: &str, denied: Option<&str>) -> Value {
+fn call_event(agent: &str, id: &str, denied: Option<&str>) -> Value {
     json!({"type": "tool_called", "agent": agent, "call_id": id, "tool": "write_file",
         "arguments": "{\"path\":\"f\"}", "denied": denied, "rule": denied.map(|_| "outside")})
 }
 
-fn returned(agent: &str, id: &str, success: bool) -> Value {
+fn return_event(agent: &str, id: &str, success: bool) -> Value {
     json!({"type": "tool_finished", "agent": agent, "call_id": id, "tool": "write_file",
         "success": success, "denied": false, "summary": "wrote 3 bytes", "elapsed_ms": 4})
 }
@@ -59,7 +59,7 @@ fn approval(agent: &str, answer: Option<&str>) -> Value {
         "deeds": ["run `rm x`"], "reason": "a rule", "answer": answer})
 }
 
-fn answered(agent: &str, label: &str, verdict: Option<&str>) -> Value {
+fn answer_event(agent: &str, label: &str, verdict: Option<&str>) -> Value {
     let check = |verdict| {
         json!({"checks": [{"check": "tests", "need": "required", "verdict": verdict,
             "how": "exit status 1", "elapsed_ms": 5}], "changes": null})
@@ -68,7 +68,7 @@ fn answered(agent: &str, label: &str, verdict: Option<&str>) -> Value {
         "snapshot": "/s", "evidence": verdict.map(check)})
 }
 
-fn voted(agent: &str, candidate: &str, label: &str) -> Value {
+fn vote_event(agent: &str, candidate: &str, label: &str) -> Value {
     json!({"type": "voted", "agent": agent, "candidate": candidate, "label": label, "reason": "r"})
 }
 
@@ -80,7 +80,7 @@ fn winner(agent: &str, label: &str, votes: &[(&str, u32)]) -> Value {
 fn the_state_of_an_agent_follows_its_events() {
     #[track_caller]
     fn check(events: &[Value], expected: &str) {
-        let mut all = vec![started(&["a", "b"])];
+        let mut all = vec![start_event(&["a", "b"])];
         all.extend_from_slice(events);
         let view = fold(&all);
         assert_eq!(view.agents()[0].state_text(), expected, "{events:?}");
@@ -95,20 +95,26 @@ fn the_state_of_an_agent_follows_its_events() {
     let voided = json!({"type": "votes_voided", "voters": ["a"]});
     let ended = json!({"type": "run_ended", "status": "delivered", "summary": "s"});
     check(&[], "idle");
-    check(&[requested("a")], "waits for its model");
-    check(&[requested("a"), text("a", "x")], "writes");
-    check(&[requested("a"), reasoning], "reasons");
-    check(&[requested("a"), text("a", "x"), finished("a")], "idle");
-    check(&[requested("a"), retrying], "retries in 2 s");
-    check(&[requested("a"), limited], "rate limited for 1 s");
-    check(&[called("a", "1", None)], "runs write_file");
-    check(&[called("a", "1", Some("no"))], "idle");
-    check(&[called("a", "1", None), returned("a", "1", true)], "idle");
+    check(&[request_event("a")], "waits for its model");
+    check(&[request_event("a"), text("a", "x")], "writes");
+    check(&[request_event("a"), reasoning], "reasons");
+    check(
+        &[request_event("a"), text("a", "x"), finish_event("a")],
+        "idle",
+    );
+    check(&[request_event("a"), retrying], "retries in 2 s");
+    check(&[request_event("a"), limited], "rate limited for 1 s");
+    check(&[call_event("a", "1", None)], "runs write_file");
+    check(&[call_event("a", "1", Some("no"))], "idle");
+    check(
+        &[call_event("a", "1", None), return_event("a", "1", true)],
+        "idle",
+    );
     check(
         &[
-            called("a", "1", None),
-            called("a", "2", None),
-            returned("a", "2", true),
+            call_event("a", "1", None),
+            call_event("a", "2", None),
+            return_event("a", "2", true),
         ],
         "runs write_file",
     );
@@ -118,23 +124,23 @@ fn the_state_of_an_agent_follows_its_events() {
     );
     check(&[approval("a", None), approval("a", Some("once"))], "idle");
     check(&[checking], "is checked by tests");
-    check(&[answered("a", "agent1.1", None)], "answered agent1.1");
-    check(&[voted("a", "b", "agent2.1")], "voted for agent2.1");
-    check(&[voted("a", "b", "agent2.1"), voided], "idle");
-    check(&[dropped.clone(), finished("a")], "dropped out: no key");
+    check(&[answer_event("a", "agent1.1", None)], "answered agent1.1");
+    check(&[vote_event("a", "b", "agent2.1")], "voted for agent2.1");
+    check(&[vote_event("a", "b", "agent2.1"), voided], "idle");
+    check(&[dropped.clone(), finish_event("a")], "dropped out: no key");
     check(&[dropped, ended.clone()], "dropped out: no key");
-    check(&[requested("a"), text("a", "x"), ended], "idle");
+    check(&[request_event("a"), text("a", "x"), ended], "idle");
 }
 
 #[test]
 fn calls_have_an_outcome_and_only_the_last_are_kept() {
     let mut view = fold(&[
-        started(&["a"]),
-        called("a", "1", None),
-        called("a", "2", None),
-        called("a", "3", Some("outside your paths")),
-        returned("a", "2", false),
-        returned("a", "1", true),
+        start_event(&["a"]),
+        call_event("a", "1", None),
+        call_event("a", "2", None),
+        call_event("a", "3", Some("outside your paths")),
+        return_event("a", "2", false),
+        return_event("a", "1", true),
     ]);
     let outcomes: Vec<&ToolCallOutcome> =
         view.agents()[0].calls.iter().map(|c| &c.outcome).collect();
@@ -152,14 +158,14 @@ fn calls_have_an_outcome_and_only_the_last_are_kept() {
         ]
     );
     for seq in 10..1000 {
-        apply(&mut view, seq, &called("a", "n", None));
+        apply(&mut view, seq, &call_event("a", "n", None));
     }
     assert_eq!(view.agents()[0].calls.len(), CALLS_MAX);
 }
 
 #[test]
 fn what_an_agent_says_is_kept_up_to_a_limit() {
-    let mut view = fold(&[started(&["a"]), requested("a")]);
+    let mut view = fold(&[start_event(&["a"]), request_event("a")]);
     let line = format!("{}é\n", "x".repeat(997));
     for seq in 3..2000 {
         apply(&mut view, seq, &text("a", &line));
@@ -173,18 +179,18 @@ fn what_an_agent_says_is_kept_up_to_a_limit() {
         kept <= TRANSCRIPT_BYTES_MAX && kept > TRANSCRIPT_BYTES_MAX / 2,
         "{kept}"
     );
-    assert!(agent.transcript.dropped() > 0);
+    assert!(agent.transcript.dropped_count() > 0);
 }
 
 #[test]
 fn the_speech_of_an_agent_is_that_of_its_last_reply() {
     let mut view = fold(&[
-        started(&["a"]),
-        requested("a"),
+        start_event(&["a"]),
+        request_event("a"),
         text("a", "one"),
-        finished("a"),
+        finish_event("a"),
     ]);
-    apply(&mut view, 5, &requested("a"));
+    apply(&mut view, 5, &request_event("a"));
     assert_eq!(view.agents()[0].speech.text, "one");
     apply(&mut view, 6, &text("a", "two"));
     assert_eq!(view.agents()[0].speech.text, "two");
@@ -193,14 +199,14 @@ fn the_speech_of_an_agent_is_that_of_its_last_reply() {
 #[test]
 fn a_transcript_joins_the_pieces_of_a_reply_and_separates_replies() {
     let view = fold(&[
-        started(&["a"]),
-        requested("a"),
+        start_event(&["a"]),
+        request_event("a"),
         text("a", "one "),
         text("a", "two"),
-        finished("a"),
-        requested("a"),
+        finish_event("a"),
+        request_event("a"),
         text("a", "three"),
-        called("a", "1", Some("no")),
+        call_event("a", "1", Some("no")),
     ]);
     let entries: Vec<(EntryKind, &str)> = view.agents()[0]
         .transcript
@@ -222,14 +228,14 @@ fn a_transcript_joins_the_pieces_of_a_reply_and_separates_replies() {
 fn the_winner_has_a_reason() {
     #[track_caller]
     fn check(events: &[Value], expected: WinnerReason) {
-        let mut all = vec![started(&["a", "b", "c"])];
+        let mut all = vec![start_event(&["a", "b", "c"])];
         all.extend_from_slice(events);
         let view = fold(&all);
         assert_eq!(view.ballot().winner.as_ref().unwrap().reason, expected);
     }
     let (one, two) = (
-        answered("a", "agent1.1", None),
-        answered("b", "agent2.1", None),
+        answer_event("a", "agent1.1", None),
+        answer_event("b", "agent2.1", None),
     );
     check(
         &[one.clone(), winner("a", "agent1.1", &[("a", 2)])],
@@ -253,7 +259,7 @@ fn the_winner_has_a_reason() {
     );
     check(
         &[
-            answered("a", "agent1.1", Some("failed")),
+            answer_event("a", "agent1.1", Some("failed")),
             two,
             winner("b", "agent2.1", &[("a", 1), ("b", 1)]),
         ],
@@ -261,8 +267,8 @@ fn the_winner_has_a_reason() {
     );
     check(
         &[
-            answered("a", "agent1.1", Some("failed")),
-            answered("b", "agent2.1", Some("passed")),
+            answer_event("a", "agent1.1", Some("failed")),
+            answer_event("b", "agent2.1", Some("passed")),
             winner("b", "agent2.1", &[("a", 1), ("b", 2)]),
         ],
         WinnerReason::MostVotes,
@@ -273,12 +279,12 @@ fn the_winner_has_a_reason() {
 fn a_new_answer_replaces_the_earlier_one_and_voids_the_votes_that_the_event_names() {
     let shown = json!({"type": "answers_shown", "agent": "b", "labels": ["agent1.1"]});
     let view = fold(&[
-        started(&["a", "b"]),
-        answered("a", "agent1.1", None),
+        start_event(&["a", "b"]),
+        answer_event("a", "agent1.1", None),
         shown.clone(),
         shown,
-        voted("b", "a", "agent1.1"),
-        answered("a", "agent1.2", None),
+        vote_event("b", "a", "agent1.1"),
+        answer_event("a", "agent1.2", None),
         json!({"type": "votes_voided", "voters": ["b"]}),
     ]);
     let current: Vec<String> = view
@@ -295,7 +301,7 @@ fn a_new_answer_replaces_the_earlier_one_and_voids_the_votes_that_the_event_name
 
 #[test]
 fn approvals_wait_until_they_are_answered() {
-    let asked = [started(&["a"]), approval("a", None)];
+    let asked = [start_event(&["a"]), approval("a", None)];
     let view = fold(&asked);
     assert_eq!(view.approvals().len(), 1);
     assert_eq!(view.approvals()[0].effects, ["run `rm x`"]);
@@ -308,15 +314,15 @@ fn approvals_wait_until_they_are_answered() {
 
 #[test]
 fn another_attempt_begins_without_answers_and_keeps_what_was_used() {
-    let mut again = started(&["a", "b"]);
+    let mut again = start_event(&["a", "b"]);
     again["attempt"] = json!(2);
     let view = fold(&[
-        started(&["a", "b"]),
-        requested("a"),
+        start_event(&["a", "b"]),
+        request_event("a"),
         text("a", "x"),
-        finished("a"),
-        answered("a", "agent1.1", None),
-        voted("b", "a", "agent1.1"),
+        finish_event("a"),
+        answer_event("a", "agent1.1", None),
+        vote_event("b", "a", "agent1.1"),
         again,
     ]);
     assert_eq!(view.run().attempt, 2);
@@ -331,9 +337,9 @@ fn sections_that_changed_are_those_that_an_event_touches() {
     #[track_caller]
     fn check(event: &Value, expected: &[&str]) {
         let mut view = fold(&[
-            started(&["a", "b"]),
-            requested("a"),
-            answered("b", "agent2.1", None),
+            start_event(&["a", "b"]),
+            request_event("a"),
+            answer_event("b", "agent2.1", None),
         ]);
         apply(&mut view, 4, event);
         let changed: Vec<String> = view
@@ -343,9 +349,12 @@ fn sections_that_changed_are_those_that_an_event_touches() {
         assert_eq!(changed, expected, "{event}");
     }
     check(&text("a", "x"), &["agents/0"]);
-    check(&finished("a"), &["run", "agents/0", "usage", "timeline"]);
     check(
-        &voted("a", "b", "agent2.1"),
+        &finish_event("a"),
+        &["run", "agents/0", "usage", "timeline"],
+    );
+    check(
+        &vote_event("a", "b", "agent2.1"),
         &["agents/0", "ballot", "timeline"],
     );
     check(&approval("b", None), &["agents/1", "approvals"]);
@@ -361,12 +370,12 @@ fn sections_that_changed_are_those_that_an_event_touches() {
 #[test]
 fn every_section_has_a_json_form() {
     let view = fold(&[
-        started(&["a"]),
-        requested("a"),
+        start_event(&["a"]),
+        request_event("a"),
         text("a", "x"),
-        finished("a"),
-        called("a", "1", None),
-        answered("a", "agent1.1", Some("passed")),
+        finish_event("a"),
+        call_event("a", "1", None),
+        answer_event("a", "agent1.1", Some("passed")),
         approval("a", None),
     ]);
     let sections: Vec<ViewSection> = view.sections_changed_after(0).collect();
@@ -390,8 +399,8 @@ fn every_section_has_a_json_form() {
 #[test]
 fn a_running_state_carries_no_stale_time() {
     let view = fold(&[
-        started(&["a"]),
-        requested("a"),
+        start_event(&["a"]),
+        request_event("a"),
         text("a", "x"),
         text("a", "y"),
     ]);
@@ -404,7 +413,7 @@ fn a_running_state_carries_no_stale_time() {
 fn messages_of_the_user_are_kept_with_their_readers() {
     let shown = |agent: &str, numbers: &[u32]| json!({"type": "user_messages_shown", "agent": agent, "numbers": numbers});
     let view = fold(&[
-        started(&["a", "b"]),
+        start_event(&["a", "b"]),
         json!({"type": "user_message", "number": 1, "agent": "a", "text": "first"}),
         json!({"type": "user_message", "number": 2, "agent": null, "text": "second"}),
         shown("b", &[2]),

@@ -66,7 +66,7 @@ impl Transcript {
     }
 
     /// Returns the number of older entries that are not kept.
-    pub fn dropped(&self) -> u64 {
+    pub fn dropped_count(&self) -> u64 {
         self.dropped
     }
 

@@ -81,21 +81,21 @@ pub enum SandboxPolicyError {
 /// See [`SandboxPolicyError`].
 pub fn compile(
     manager: &PathPermissionManager,
-    tier: SandboxLevel,
+    level: SandboxLevel,
     facts: CommandContext,
 ) -> Result<SandboxPolicy, SandboxPolicyError> {
-    if tier == SandboxLevel::Unavailable {
+    if level == SandboxLevel::Unavailable {
         return Err(SandboxPolicyError::NothingEnforces);
     }
     if facts.program.is_empty() {
         return Err(SandboxPolicyError::NoProgram);
     }
-    let open = accessible_paths(manager, tier);
+    let open = accessible_paths(manager, level);
     let hidden = hidden_paths(manager, facts.hidden);
     if !facts.dir.is_within(&facts.home) && !is_open(&facts.dir, &open, &hidden) {
         return Err(SandboxPolicyError::DirectoryNotAccessible { dir: facts.dir });
     }
-    let layers = overlay_layers(manager, tier, &open, facts.written)?;
+    let layers = overlay_layers(manager, level, &open, facts.written)?;
     let is_writable = |path: &AbsPath| {
         let speaking = deepest_accessible(path, &open);
         speaking.is_some_and(|opening| opening.permission == Permission::Write)
@@ -108,7 +108,7 @@ pub fn compile(
         !decided.any(touches)
     };
     Ok(SandboxPolicy {
-        tier,
+        tier: level,
         identities: facts.identities,
         masked,
         layers,
@@ -129,17 +129,17 @@ pub fn compile(
 /// and the paths among them that are hidden.
 pub fn reachable_paths(
     manager: &PathPermissionManager,
-    tier: SandboxLevel,
+    level: SandboxLevel,
 ) -> (Vec<AccessiblePath>, Vec<AbsPath>) {
     (
-        accessible_paths(manager, tier),
+        accessible_paths(manager, level),
         hidden_paths(manager, Vec::new()),
     )
 }
 
 /// Returns one accessible path for each readable root, shallower before deeper. Of several grants
 /// with the same root the manager's first applies, as it does for files.
-fn accessible_paths(manager: &PathPermissionManager, tier: SandboxLevel) -> Vec<AccessiblePath> {
+fn accessible_paths(manager: &PathPermissionManager, level: SandboxLevel) -> Vec<AccessiblePath> {
     let mut open: BTreeMap<AbsPath, AccessiblePath> = BTreeMap::new();
     for grant in manager.grants() {
         if !manager.allows(&grant.root, Permission::Read) {
@@ -148,7 +148,7 @@ fn accessible_paths(manager: &PathPermissionManager, tier: SandboxLevel) -> Vec<
         let path = grant.root.to_abs();
         open.entry(path.clone()).or_insert_with(|| AccessiblePath {
             path,
-            permission: effective_permission(manager, grant, tier),
+            permission: effective_permission(manager, grant, level),
             scope: grant.scope,
         });
     }
@@ -161,12 +161,12 @@ fn accessible_paths(manager: &PathPermissionManager, tier: SandboxLevel) -> Vec<
 fn effective_permission(
     manager: &PathPermissionManager,
     grant: &Grant,
-    tier: SandboxLevel,
+    level: SandboxLevel,
 ) -> Permission {
     let is_tree = grant.scope == GrantScope::Tree;
     let is_massgens = matches!(grant.kind, GrantKind::Workspace | GrantKind::BuiltIn);
     let is_writable = manager.allows(&grant.root, Permission::Write);
-    if is_writable && is_tree && (tier != SandboxLevel::Landlock || is_massgens) {
+    if is_writable && is_tree && (level != SandboxLevel::Landlock || is_massgens) {
         Permission::Write
     } else {
         Permission::Read
@@ -191,11 +191,11 @@ fn hidden_paths(manager: &PathPermissionManager, found: Vec<AbsPath>) -> Vec<Abs
 /// directly.
 fn overlay_layers(
     manager: &PathPermissionManager,
-    tier: SandboxLevel,
+    level: SandboxLevel,
     open: &[AccessiblePath],
     written: WriteTarget,
 ) -> Result<Vec<OverlayLayer>, SandboxPolicyError> {
-    let (SandboxLevel::Overlay, WriteTarget::Layers(given)) = (tier, written) else {
+    let (SandboxLevel::Overlay, WriteTarget::Layers(given)) = (level, written) else {
         return Ok(Vec::new());
     };
     let is_written = |path: &AbsPath| {
@@ -311,22 +311,22 @@ mod tests {
     fn of(
         grants: Vec<Grant>,
         phase: Phase,
-        tier: SandboxLevel,
+        level: SandboxLevel,
     ) -> Result<SandboxPolicy, SandboxPolicyError> {
         let dir = grants
             .first()
             .map_or("/".to_owned(), |grant| grant.root.to_string());
         compile(
             &PathPermissionManager::new(grants, phase),
-            tier,
+            level,
             facts(&dir),
         )
     }
 
     /// Lists what is open, hidden and layered, one entry per line.
     #[track_caller]
-    fn check(grants: Vec<Grant>, phase: Phase, tier: SandboxLevel, expected: &[&str]) {
-        let made = of(grants, phase, tier).unwrap();
+    fn check(grants: Vec<Grant>, phase: Phase, level: SandboxLevel, expected: &[&str]) {
+        let made = of(grants, phase, level).unwrap();
         let mut lines = Vec::new();
         for opening in &made.open {
             lines.push(format!(
@@ -357,25 +357,25 @@ mod tests {
             "hidden /p/.massgen",
         ];
         let layered = [open.as_slice(), &["layer /p"]].concat();
-        for tier in [
+        for level in [
             SandboxLevel::Overlay,
             SandboxLevel::Namespaces,
             SandboxLevel::Landlock,
             SandboxLevel::Off,
         ] {
-            check(grants(), Phase::Coordination, tier, &closed);
+            check(grants(), Phase::Coordination, level, &closed);
         }
         check(grants(), Phase::Final, SandboxLevel::Overlay, &layered);
         check(grants(), Phase::Final, SandboxLevel::Namespaces, &open);
         check(grants(), Phase::Final, SandboxLevel::Landlock, &closed);
         check(grants(), Phase::Final, SandboxLevel::Off, &open);
         let reading = || vec![workspace(), project(Permission::Read)];
-        for tier in [
+        for level in [
             SandboxLevel::Overlay,
             SandboxLevel::Namespaces,
             SandboxLevel::Landlock,
         ] {
-            check(reading(), Phase::Final, tier, &closed);
+            check(reading(), Phase::Final, level, &closed);
         }
     }
 

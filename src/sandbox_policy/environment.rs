@@ -24,7 +24,7 @@ pub struct EnvironmentInputs<'a> {
     /// The Python environment (`.venv`) of the working directory, if there is one.
     pub venv: Option<&'a AbsPath>,
     /// The sandbox level of the command.
-    pub tier: SandboxLevel,
+    pub level: SandboxLevel,
     /// Its network access.
     pub reach: NetworkAccess,
 }
@@ -90,7 +90,7 @@ pub fn command_environment(around: &EnvironmentInputs<'_>) -> BTreeMap<String, S
         env.insert(name.to_owned(), value);
     };
     // Without a sandbox, nothing blocks the network for commands.
-    let is_offline = around.reach == NetworkAccess::None && around.tier != SandboxLevel::Off;
+    let is_offline = around.reach == NetworkAccess::None && around.level != SandboxLevel::Off;
     for (name, value) in FIXED.iter().chain(OFFLINE.iter().filter(|_| is_offline)) {
         set(name, (*value).to_owned());
     }
@@ -126,7 +126,7 @@ fn matches(listed: &str, name: &str) -> bool {
 }
 
 fn temporary_directory(around: &EnvironmentInputs<'_>) -> String {
-    match around.tier {
+    match around.level {
         SandboxLevel::Overlay | SandboxLevel::Namespaces => "/tmp".to_owned(),
         SandboxLevel::Landlock | SandboxLevel::Unavailable | SandboxLevel::Off => {
             around.scratch.to_string()
@@ -181,7 +181,7 @@ mod tests {
             home: &home,
             scratch: &scratch,
             venv: None,
-            tier: SandboxLevel::Overlay,
+            level: SandboxLevel::Overlay,
             reach: NetworkAccess::None,
         };
         edit(&mut around);
@@ -256,7 +256,7 @@ mod tests {
             home: &venv,
             scratch: &venv,
             venv: Some(&venv),
-            tier: SandboxLevel::Namespaces,
+            level: SandboxLevel::Namespaces,
             reach: NetworkAccess::None,
         };
         let env = command_environment(&around);
@@ -269,8 +269,8 @@ mod tests {
     }
 
     #[test]
-    fn temporary_files_lie_where_nobody_else_has_theirs() {
-        let with = |tier| made(&[], &[], |around| around.tier = tier);
+    fn temporary_files_are_in_a_private_directory() {
+        let with = |level| made(&[], &[], |around| around.level = level);
         check(&with(SandboxLevel::Overlay), "TMPDIR", Some("/tmp"));
         check(&with(SandboxLevel::Namespaces), "TMPDIR", Some("/tmp"));
         check(&with(SandboxLevel::Landlock), "TMPDIR", Some("/s/tmp"));
@@ -294,24 +294,24 @@ mod tests {
 
     #[test]
     fn package_managers_fail_at_once_where_there_is_no_network() {
-        let with = |tier, reach| {
+        let with = |level, reach| {
             made(&[], &[], |around| {
-                (around.tier, around.reach) = (tier, reach);
+                (around.level, around.reach) = (level, reach);
             })
         };
-        for tier in [
+        for level in [
             SandboxLevel::Overlay,
             SandboxLevel::Namespaces,
             SandboxLevel::Landlock,
         ] {
             check(
-                &with(tier, NetworkAccess::None),
+                &with(level, NetworkAccess::None),
                 "CARGO_NET_OFFLINE",
                 Some("true"),
             );
-            check(&with(tier, NetworkAccess::None), "PIP_RETRIES", Some("0"));
-            check(&with(tier, NetworkAccess::Host), "PIP_RETRIES", None);
-            let proxied = with(tier, NetworkAccess::Proxy { port: 9 });
+            check(&with(level, NetworkAccess::None), "PIP_RETRIES", Some("0"));
+            check(&with(level, NetworkAccess::Host), "PIP_RETRIES", None);
+            let proxied = with(level, NetworkAccess::Proxy { port: 9 });
             check(&proxied, "npm_config_offline", None);
         }
         check(
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn toolchains_are_told_where_they_lie() {
+    fn toolchains_get_their_directories_in_variables() {
         let env = made(&[("PATH", "/home/u/.cargo/bin")], &[], |_| ());
         check(&env, "RUSTUP_HOME", Some("/home/u/.rustup"));
     }

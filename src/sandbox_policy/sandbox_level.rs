@@ -131,7 +131,7 @@ impl ExecutionIsolation {
     /// Returns its short name for lists.
     pub fn label(&self) -> String {
         match self {
-            ExecutionIsolation::Sandbox { tier, .. } => format!("sandbox level `{tier}`"),
+            ExecutionIsolation::Sandbox { tier: level, .. } => format!("sandbox level `{level}`"),
             ExecutionIsolation::Container { image } => format!("containers of `{image}`"),
         }
     }
@@ -155,7 +155,7 @@ impl ExecutionIsolation {
     /// Returns what it does not protect against, one item each.
     pub fn leaves_open(&self) -> &'static [&'static str] {
         match self {
-            ExecutionIsolation::Sandbox { tier, .. } => tier.leaves_open(),
+            ExecutionIsolation::Sandbox { tier: level, .. } => level.leaves_open(),
             ExecutionIsolation::Container { .. } => CONTAINER_LEAVES_OPEN,
         }
     }
@@ -164,8 +164,8 @@ impl ExecutionIsolation {
 impl fmt::Display for ExecutionIsolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ExecutionIsolation::Sandbox { tier, .. } => {
-                write!(f, "sandbox level `{tier}` ({})", tier.description())
+            ExecutionIsolation::Sandbox { tier: level, .. } => {
+                write!(f, "sandbox level `{level}` ({})", level.description())
             }
             ExecutionIsolation::Container { image } => write!(f, "a container of `{image}`"),
         }

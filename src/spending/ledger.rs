@@ -161,8 +161,9 @@ impl BudgetLedger {
     /// own.
     pub fn agent_exhausted_limit(&self, agent: &AgentId) -> Option<String> {
         let own = || self.agents.get(agent)?.request_limit;
-        let told = |met| format!("{agent} {met}");
-        self.run_exhausted_limit().or_else(|| own().map(told))
+        let name_of_limit = |met| format!("{agent} {met}");
+        self.run_exhausted_limit()
+            .or_else(|| own().map(name_of_limit))
     }
 }
 
@@ -243,10 +244,12 @@ mod tests {
     #[track_caller]
     fn check(run: BudgetLimits, a: BudgetLimits, expected: [Option<(&str, RefusalNovelty)>; 2]) {
         let mut ledger = charged(run, a);
-        let said = ["a", "b"].map(|agent| ledger.may_ask(&id(agent)).err());
-        let said = said.map(|refusal| refusal.map(|refusal| (refusal.limit, refusal.novelty)));
-        let expected = expected.map(|said| said.map(|(limit, news)| (limit.to_owned(), news)));
-        assert_eq!(said, expected);
+        let refusals = ["a", "b"].map(|agent| ledger.may_ask(&id(agent)).err());
+        let refusals =
+            refusals.map(|refusal| refusal.map(|refusal| (refusal.limit, refusal.novelty)));
+        let expected =
+            expected.map(|refusal| refusal.map(|(limit, news)| (limit.to_owned(), news)));
+        assert_eq!(refusals, expected);
     }
 
     #[test]
@@ -317,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_that_do_not_hold_somebody_are_named_once() {
+    fn limits_that_cannot_be_enforced_are_named_once() {
         let none = BudgetLimits::default();
         let mut unlimited = BudgetLedger::new(none, [(id("a"), limits(None, None, Some(1)))]);
         assert_eq!(unlimited.take_unenforceable_limits(&id("a"), None), None);

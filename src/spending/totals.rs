@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cost_that_is_not_known_is_never_told_as_nothing() {
+    fn an_unknown_cost_is_never_shown_as_zero() {
         check(&[], (Some(0), true));
         check(&[Some(2), Some(3)], (Some(5), true));
         check(&[None], (None, false));

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_sees_is_written_out() {
+    fn invisible_characters_are_escaped() {
         check(
             "a\u{1b}[31mb\u{7f}\u{9b}\0",
             "a\\u{1b}[31mb\\u{7f}\\u{9b}\\u{0}",

@@ -101,19 +101,19 @@ impl ToolCallArguments {
         CallParseError::Missing {
             tool: self.tool,
             parameter,
-            expected: self.expected(parameter),
+            expected: self.describe_expected(parameter),
         }
     }
 
     /// Returns the error that `parameter` has the wrong type; `found` is its value.
     fn wrong_type(&self, parameter: &'static str, found: &str) -> CallParseError {
-        self.invalid_value(parameter, found, self.expected(parameter))
+        self.invalid_value(parameter, found, self.describe_expected(parameter))
     }
 
-    fn expected(&self, parameter: &str) -> &'static str {
+    fn describe_expected(&self, parameter: &str) -> &'static str {
         self.tool
             .parameter(parameter)
-            .map_or("nothing", |parameter| parameter.kind.expected())
+            .map_or("nothing", |parameter| parameter.kind.describe_expected())
     }
 
     /// Returns the error that `parameter` has the value `found`, where only `expected` makes sense.

@@ -87,7 +87,7 @@ impl ParameterType {
     }
 
     /// Describes to a model what to send.
-    pub fn expected(self) -> &'static str {
+    pub fn describe_expected(self) -> &'static str {
         match self {
             ParameterType::Text => "a text",
             ParameterType::Count => "a whole number",
@@ -154,7 +154,11 @@ impl fmt::Display for ToolSpec {
     }
 }
 
-const fn required(name: &'static str, kind: ParameterType, note: &'static str) -> ToolParameter {
+const fn required_parameter(
+    name: &'static str,
+    kind: ParameterType,
+    note: &'static str,
+) -> ToolParameter {
     ToolParameter {
         name,
         kind,
@@ -182,7 +186,7 @@ pub const TOOLS: &[ToolSpec] = &[
         purpose: "Read a text file or some of its lines.",
         permission: Permission::Read,
         parameters: &[
-            required("path", ParameterType::Text, ""),
+            required_parameter("path", ParameterType::Text, ""),
             optional("head", ParameterType::Count, "first lines"),
             optional("tail", ParameterType::Count, "last lines"),
             optional("start_line", ParameterType::Count, "from 1"),
@@ -194,7 +198,7 @@ pub const TOOLS: &[ToolSpec] = &[
         name: "read_multiple_files",
         purpose: "Read several text files.",
         permission: Permission::Read,
-        parameters: &[required("paths", ParameterType::Texts, "")],
+        parameters: &[required_parameter("paths", ParameterType::Texts, "")],
         result: "each text under a line with its path, or why it cannot be read",
     },
     ToolSpec {
@@ -220,7 +224,7 @@ pub const TOOLS: &[ToolSpec] = &[
         permission: Permission::Read,
         parameters: &[
             optional("path", ParameterType::Text, ""),
-            required("pattern", ParameterType::Text, "glob; * crosses /"),
+            required_parameter("pattern", ParameterType::Text, "glob; * crosses /"),
             optional("excludePatterns", ParameterType::Texts, "globs"),
         ],
         result: "one path a line",
@@ -231,7 +235,7 @@ pub const TOOLS: &[ToolSpec] = &[
         permission: Permission::Read,
         parameters: &[
             optional("path", ParameterType::Text, ""),
-            required("pattern", ParameterType::Text, ""),
+            required_parameter("pattern", ParameterType::Text, ""),
             optional("ignore_case", ParameterType::Flag, ""),
             optional("context_lines", ParameterType::Count, ""),
             optional("include_patterns", ParameterType::Texts, "globs"),
@@ -244,14 +248,14 @@ pub const TOOLS: &[ToolSpec] = &[
         name: "get_file_info",
         purpose: "Tell size, type, times and mode of a path.",
         permission: Permission::Read,
-        parameters: &[required("path", ParameterType::Text, "")],
+        parameters: &[required_parameter("path", ParameterType::Text, "")],
         result: "one property a line",
     },
     ToolSpec {
         name: READ_MEDIA_FILE,
         purpose: "Look at a PNG, JPEG, GIF or WebP image.",
         permission: Permission::Read,
-        parameters: &[required("path", ParameterType::Text, "")],
+        parameters: &[required_parameter("path", ParameterType::Text, "")],
         result: "the image",
     },
     ToolSpec {
@@ -259,8 +263,8 @@ pub const TOOLS: &[ToolSpec] = &[
         purpose: "Compare two text files.",
         permission: Permission::Read,
         parameters: &[
-            required("file1", ParameterType::Text, ""),
-            required("file2", ParameterType::Text, ""),
+            required_parameter("file1", ParameterType::Text, ""),
+            required_parameter("file2", ParameterType::Text, ""),
             optional("context_lines", ParameterType::Count, "default 3"),
         ],
         result: "that they are identical, or the diff",
@@ -270,8 +274,8 @@ pub const TOOLS: &[ToolSpec] = &[
         purpose: "Compare two directories.",
         permission: Permission::Read,
         parameters: &[
-            required("dir1", ParameterType::Text, ""),
-            required("dir2", ParameterType::Text, ""),
+            required_parameter("dir1", ParameterType::Text, ""),
+            required_parameter("dir2", ParameterType::Text, ""),
             optional("show_content_diff", ParameterType::Flag, ""),
         ],
         result: "which names are in one only, which differ and which are the same",
@@ -288,8 +292,8 @@ pub const TOOLS: &[ToolSpec] = &[
         purpose: "Create or replace a file.",
         permission: Permission::Write,
         parameters: &[
-            required("path", ParameterType::Text, ""),
-            required("content", ParameterType::Text, ""),
+            required_parameter("path", ParameterType::Text, ""),
+            required_parameter("content", ParameterType::Text, ""),
         ],
         result: "how many bytes were written",
     },
@@ -298,8 +302,8 @@ pub const TOOLS: &[ToolSpec] = &[
         purpose: "Replace parts of a text file; each oldText must occur exactly once.",
         permission: Permission::Write,
         parameters: &[
-            required("path", ParameterType::Text, ""),
-            required("edits", ParameterType::Edits, ""),
+            required_parameter("path", ParameterType::Text, ""),
+            required_parameter("edits", ParameterType::Edits, ""),
             optional("dryRun", ParameterType::Flag, "only show the diff"),
         ],
         result: "the diff",
@@ -308,7 +312,7 @@ pub const TOOLS: &[ToolSpec] = &[
         name: "create_directory",
         purpose: "Create a directory and its parents.",
         permission: Permission::Write,
-        parameters: &[required("path", ParameterType::Text, "")],
+        parameters: &[required_parameter("path", ParameterType::Text, "")],
         result: "that it is there, or was before",
     },
     ToolSpec {
@@ -316,8 +320,8 @@ pub const TOOLS: &[ToolSpec] = &[
         purpose: "Move or rename a file or directory; the destination must not exist.",
         permission: Permission::Write,
         parameters: &[
-            required("source", ParameterType::Text, ""),
-            required("destination", ParameterType::Text, ""),
+            required_parameter("source", ParameterType::Text, ""),
+            required_parameter("destination", ParameterType::Text, ""),
         ],
         result: "that it was moved",
     },
@@ -326,8 +330,8 @@ pub const TOOLS: &[ToolSpec] = &[
         purpose: "Copy a file or directory.",
         permission: Permission::Write,
         parameters: &[
-            required("source_path", ParameterType::Text, ""),
-            required("destination_path", ParameterType::Text, ""),
+            required_parameter("source_path", ParameterType::Text, ""),
+            required_parameter("destination_path", ParameterType::Text, ""),
             optional("overwrite", ParameterType::Flag, ""),
         ],
         result: "how much was copied",
@@ -337,8 +341,8 @@ pub const TOOLS: &[ToolSpec] = &[
         purpose: "Copy the files of a directory that match globs; without overwrite, existing ones are skipped.",
         permission: Permission::Write,
         parameters: &[
-            required("source_base_path", ParameterType::Text, ""),
-            required("destination_base_path", ParameterType::Text, ""),
+            required_parameter("source_base_path", ParameterType::Text, ""),
+            required_parameter("destination_base_path", ParameterType::Text, ""),
             optional("include_patterns", ParameterType::Texts, "default all"),
             optional("exclude_patterns", ParameterType::Texts, ""),
             optional("overwrite", ParameterType::Flag, ""),
@@ -350,7 +354,7 @@ pub const TOOLS: &[ToolSpec] = &[
         purpose: "Delete a file or directory.",
         permission: Permission::Write,
         parameters: &[
-            required("path", ParameterType::Text, ""),
+            required_parameter("path", ParameterType::Text, ""),
             optional(
                 "recursive",
                 ParameterType::Flag,
@@ -364,7 +368,7 @@ pub const TOOLS: &[ToolSpec] = &[
         purpose: "Delete the files of a directory that match globs.",
         permission: Permission::Write,
         parameters: &[
-            required("base_path", ParameterType::Text, ""),
+            required_parameter("base_path", ParameterType::Text, ""),
             optional("include_patterns", ParameterType::Texts, "default all"),
             optional("exclude_patterns", ParameterType::Texts, ""),
         ],
@@ -380,7 +384,7 @@ pub const COMMANDS: &[ToolSpec] = &[
                   What it leaves running ends with it.",
         permission: Permission::Read,
         parameters: &[
-            required("command", ParameterType::Text, ""),
+            required_parameter("command", ParameterType::Text, ""),
             optional(
                 "timeout",
                 ParameterType::Count,
@@ -397,7 +401,7 @@ pub const COMMANDS: &[ToolSpec] = &[
                   command of a sandbox can connect to it.",
         permission: Permission::Read,
         parameters: &[
-            required("command", ParameterType::Text, ""),
+            required_parameter("command", ParameterType::Text, ""),
             optional("work_dir", ParameterType::Text, ""),
         ],
         result: "JSON: `command_id` and `status`",
@@ -407,7 +411,7 @@ pub const COMMANDS: &[ToolSpec] = &[
         purpose: "Read what a background command has printed.",
         permission: Permission::Read,
         parameters: &[
-            required("command_id", ParameterType::Count, ""),
+            required_parameter("command_id", ParameterType::Count, ""),
             optional("offset", ParameterType::Count, "bytes that you have read"),
         ],
         result: "JSON: `output`, `next_offset` for the next call, `status`",
@@ -416,14 +420,14 @@ pub const COMMANDS: &[ToolSpec] = &[
         name: "get_background_status",
         purpose: "Tell whether a background command still runs.",
         permission: Permission::Read,
-        parameters: &[required("command_id", ParameterType::Count, "")],
+        parameters: &[required_parameter("command_id", ParameterType::Count, "")],
         result: "JSON: `status`, `exit_code`, `running_seconds`, `output_bytes`",
     },
     ToolSpec {
         name: "stop_background_command",
         purpose: "End a background command and all that it started.",
         permission: Permission::Read,
-        parameters: &[required("command_id", ParameterType::Count, "")],
+        parameters: &[required_parameter("command_id", ParameterType::Count, "")],
         result: "JSON: `status`",
     },
     ToolSpec {
@@ -441,7 +445,7 @@ pub const PROGRAMS: &[ToolSpec] = &[ToolSpec {
     purpose: "Run a program that works by the functions of `workspace_tools`, and wait for it.",
     permission: Permission::Read,
     parameters: &[
-        required("code", ParameterType::Text, "the whole program"),
+        required_parameter("code", ParameterType::Text, "the whole program"),
         optional(
             "timeout",
             ParameterType::Count,

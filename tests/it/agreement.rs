@@ -55,7 +55,7 @@ fn thing() -> impl Strategy<Value = Thing> {
 }
 
 /// Generates a path as a model might write it.
-fn written() -> impl Strategy<Value = String> {
+fn path_text() -> impl Strategy<Value = String> {
     let step = prop_oneof![
         4 => prop::sample::select(NAMES),
         1 => Just(".."),
@@ -110,7 +110,7 @@ proptest! {
     #[test]
     fn decisions_hold_on_the_disk(
         things in vec(thing(), 0..12),
-        paths in vec(written(), 1..8),
+        paths in vec(path_text(), 1..8),
     ) {
         let disk = Disk::new();
         build(&disk, &things);

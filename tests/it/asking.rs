@@ -45,7 +45,7 @@ orchestrator: {skip_coordination_rounds: true}";
 }
 
 /// Returns the content of the agent's file in the workspace after the run.
-fn written(project: &Project) -> String {
+fn read_agent_file(project: &Project) -> String {
     let workspaces = project.path(".massgen/workspaces");
     let mut found = String::new();
     for run in fs::read_dir(workspaces).into_iter().flatten() {
@@ -78,7 +78,7 @@ fn answers(project: &Project) -> Vec<Value> {
 }
 
 /// Returns the answers to all approval requests, in order.
-fn said(project: &Project) -> Vec<Value> {
+fn approval_answers(project: &Project) -> Vec<Value> {
     let answers = answers(project);
     let answers = answers.iter();
     answers
@@ -122,8 +122,8 @@ fn a_person_is_asked_each_time_and_may_refuse() {
     terminal.types("n\r");
     terminal.says("the user refuses it");
     let project = terminal.ends(0);
-    assert_eq!(written(&project), "one");
-    assert_eq!(said(&project), ["once", "no"]);
+    assert_eq!(read_agent_file(&project), "one");
+    assert_eq!(approval_answers(&project), ["once", "no"]);
     assert!(!project.home(KEPT).exists());
 }
 
@@ -143,8 +143,8 @@ fn what_is_typed_before_a_question_answers_nothing() {
     terminal.types("n\r");
     terminal.says("the user refuses it");
     let project = terminal.ends(0);
-    assert_eq!(written(&project), "one");
-    assert_eq!(said(&project), ["once", "no"]);
+    assert_eq!(read_agent_file(&project), "one");
+    assert_eq!(approval_answers(&project), ["once", "no"]);
     assert!(!project.home(KEPT).exists());
 }
 
@@ -156,7 +156,7 @@ fn an_answer_for_the_session_or_for_always_spares_the_next_question() {
     terminal.says("done: ");
     assert_eq!(times(&terminal, "a asks to use"), 1);
     let project_left = terminal.ends(0);
-    assert_eq!(written(&project_left), "two");
+    assert_eq!(read_agent_file(&project_left), "two");
     assert!(!project_left.home(KEPT).exists());
     drop(project_left);
 
@@ -192,11 +192,11 @@ orchestrator: {skip_coordination_rounds: true, context_paths: [{path: out, permi
 }
 
 #[test]
-fn where_nobody_is_the_call_is_denied_and_the_run_goes_on() {
+fn without_an_approver_calls_are_denied_and_the_run_continues() {
     let finished = project(WRITES_TWICE).success();
     let err = finished.stderr();
     assert!(err.contains("nobody can be asked"), "{err}");
-    assert_eq!(written(finished.project()), "");
+    assert_eq!(read_agent_file(finished.project()), "");
     assert_eq!(field(&answers(finished.project())[0], "answer"), "nobody");
 }
 
@@ -285,7 +285,7 @@ fn with_socket(replies: &str, reply: &'static str) -> (Finished, Answering) {
 fn a_program_at_a_socket_answers() {
     let (finished, answering) = with_socket(WRITES_TWICE, "{\"answer\": \"once\"}\n");
     assert_eq!(finished.code(), Some(0), "{}", finished.stderr());
-    assert_eq!(written(finished.project()), "two");
+    assert_eq!(read_agent_file(finished.project()), "two");
     let asked = answering.asked.lock().unwrap();
     assert_eq!(asked.len(), 2);
     let first = &asked[0];
@@ -309,7 +309,7 @@ fn what_is_agreed_to_for_always_holds_in_the_workspace_of_the_next_run() {
     assert_eq!(yes.asked.lock().unwrap().len(), 1);
     let second = first.then(["task", "--approval-socket", other.to_str().unwrap()]);
     let second = second.success();
-    assert_eq!(written(second.project()), "twotwo");
+    assert_eq!(read_agent_file(second.project()), "twotwo");
     assert_eq!(*no.asked.lock().unwrap(), Vec::<Value>::new());
 }
 
@@ -341,7 +341,7 @@ orchestrator: {skip_coordination_rounds: true}";
     let finished = project.args(words).args([socket.to_str().unwrap()]).run();
     assert_eq!(answering.asked.lock().unwrap().len(), 1);
     assert_eq!(
-        written(finished.project()),
+        read_agent_file(finished.project()),
         expected,
         "{}",
         finished.stderr()
@@ -355,7 +355,7 @@ orchestrator: {skip_coordination_rounds: true}";
 }
 
 #[test]
-fn calls_of_a_program_are_asked_about_and_its_denials_are_told() {
+fn calls_of_a_program_need_approval_and_denials_reach_it() {
     check_program("{\"answer\": \"once\"}\n", "one", &[]);
     check_program("{\"answer\": \"no\"}\n", "", &["permissions-ask"]);
 }
@@ -375,7 +375,7 @@ fn whatever_is_no_yes_is_a_no() {
     ] {
         let (finished, _answering) = with_socket(WRITES_TWICE, reply);
         assert_eq!(finished.code(), Some(0), "{}", finished.stderr());
-        assert_eq!(written(finished.project()), "", "{reply}");
+        assert_eq!(read_agent_file(finished.project()), "", "{reply}");
         assert!(
             finished.stderr().contains(why),
             "{reply}: {}",
@@ -385,7 +385,7 @@ fn whatever_is_no_yes_is_a_no() {
 }
 
 #[test]
-fn a_program_that_says_nothing_is_waited_for_as_long_as_the_config_says() {
+fn a_silent_approval_program_times_out_as_configured() {
     let project = project(WRITES_TWICE);
     let socket = project.home("ask.sock");
     let _silent = UnixListener::bind(&socket).unwrap();
@@ -420,7 +420,7 @@ fn a_socket_that_is_not_there_ends_the_run_before_it_begins() {
 }
 
 #[test]
-fn where_nobody_can_be_asked_that_is_said_at_the_start() {
+fn a_run_without_an_approver_warns_at_the_start() {
     let warning = "no terminal to ask on";
     let alone = project(WRITES_TWICE).success();
     assert_eq!(
@@ -523,7 +523,7 @@ fn what_was_answered_survives_the_end_of_the_process() {
     command.args(["--approval-socket", socket.to_str().unwrap()]);
     let mut child = command.spawn().unwrap();
     let begun = Instant::now();
-    while written(&project) != "one" {
+    while read_agent_file(&project) != "one" {
         assert!(
             begun.elapsed() < Duration::from_secs(30),
             "nothing is written"
@@ -535,6 +535,11 @@ fn what_was_answered_survives_the_end_of_the_process() {
     child.wait().unwrap();
     assert_eq!(answering.asked.lock().unwrap().len(), 1);
     let finished = project.retyped(["--continue"]).success();
-    assert_eq!(written(finished.project()), "two", "{}", finished.stderr());
+    assert_eq!(
+        read_agent_file(finished.project()),
+        "two",
+        "{}",
+        finished.stderr()
+    );
     assert_eq!(answering.asked.lock().unwrap().len(), 1);
 }

@@ -8,7 +8,7 @@ use futures_util::{StreamExt as _, stream};
 use massgen::agent::user_messages::UserMessageReceiver;
 use massgen::backend::rate_limit::ModelRateLimiter;
 use massgen::backend::{AvailableModel, Backend, BackendError, ModelRequest, ReplyEvent};
-use massgen::config::team::{SingleAgentOptions, WorkspaceMode, single_agent_team};
+use massgen::config::team::{TeamOptions, WorkspaceMode, team_from_options};
 use massgen::config::vendors::ImageInput;
 use massgen::config::{Config, CoordinationMode};
 use massgen::error::{Error, ErrorKind};
@@ -50,12 +50,12 @@ impl Backend for Silent {
 
 /// Prepares a run of one agent that presents immediately.
 fn run(dir: &TempDir, backend: impl Backend + 'static, stop: ShutdownSignal) -> RunExecution {
-    let asked = SingleAgentOptions {
+    let asked = TeamOptions {
         backend: Some("ollama"),
-        model: Some("m"),
-        ..SingleAgentOptions::default()
+        models: &["m".to_owned()],
+        ..TeamOptions::default()
     };
-    let mut config: Config = single_agent_team(&asked, WorkspaceMode::None).unwrap();
+    let mut config: Config = team_from_options(&asked, WorkspaceMode::None).unwrap();
     config.orchestrator.coordination = CoordinationMode::Skip;
     let model = AvailableModel {
         price: None,

@@ -94,7 +94,7 @@ fn a_check_sees_the_tree_as_it_would_be_delivered_and_leaves_nothing() {
 }
 
 #[test]
-fn voters_are_told_how_checks_ended() {
+fn voters_see_the_results_of_checks() {
     let judge = format!(
         r#"
 - when: {{system: "{FINAL}"}}

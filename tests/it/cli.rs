@@ -68,16 +68,17 @@ fn help_names_every_flag() {
               none, a team built from the API keys in the environment and the running local servers
 
       -m, --model <MODEL>
-              Model of a single-agent team. Default: the default model of the backend
+              Model of a team without a config; repeat it for a team of several agents. Default: the
+              default model of the backend
 
       -b, --backend <TYPE>
-              Backend type of a single-agent team. Default: derived from the model name
+              Backend type of a team without a config. Default: derived from the model name
 
           --base-url <URL>
-              API endpoint of a single-agent team. Default: the endpoint of the backend
+              API endpoint of a team without a config. Default: the endpoint of the backend
 
           --system-message <TEXT>
-              Additional system message of a single-agent team. Default: none
+              Additional system message of a team without a config. Default: none
 
           --cwd-context <ACCESS>
               Give the agents access to the current directory: `ro` to read, `rw` to let the final agent
@@ -271,19 +272,67 @@ fn flags_of_the_peer_that_are_not_served_name_what_to_do_instead() {
     check_usage(
         &["--web", "task"],
         "error: `--web` is not in this version of massgen\n\
-         hint: follow the run on the terminal, or with `--automation` through its `status.json`\n",
+         hint: run `massgen web` for the page, or `massgen logs follow --dashboard` for the \
+         terminal\n",
     );
     check_usage(
         &["--interactive"],
         "error: `--interactive` is not in this version of massgen\n\
-         hint: give the whole task at once, and the next one with `--continue`\n",
+         hint: run `massgen` alone on a terminal for a session of several tasks\n",
     );
     check_usage(
         &["serve"],
         "error: `serve` is not in this version of massgen\n\
-         hint: follow the run on the terminal, or with `--automation` through its `status.json`\n\
+         hint: other programs start runs through `massgen mcp orchestrate`\n\
          hint: if it is the task, write `massgen -- serve`\n",
     );
+}
+
+#[test]
+fn words_that_other_tools_have_as_commands_start_no_run() {
+    for words in [&["help"][..], &["help", "logs"], &["version"]] {
+        let finished = Project::new().args(words).success();
+        let expected = match words {
+            ["version"] => "massgen ",
+            ["help", "logs"] => "List, show, follow and export the logs of runs",
+            _ => "Usage: massgen",
+        };
+        assert!(
+            finished.stdout().contains(expected),
+            "{words:?}: {}",
+            finished.stdout()
+        );
+    }
+    for word in ["init", "login", "run", "resume", "status", "update", "quit"] {
+        let finished = Project::new().args([word]).failure(2);
+        let expected = format!("`{word}` is not in this version of massgen\nhint: ");
+        assert!(
+            finished.stderr().contains(&expected),
+            "{}",
+            finished.stderr()
+        );
+    }
+}
+
+#[test]
+fn standard_input_that_is_not_read_is_reported() {
+    let team = "agents: [{id: a, backend: {type: scripted, replies: \
+                [{calls: [{name: new_answer, arguments: {content: done}}]}]}}]";
+    let note = "standard input is not read; to append it to the task, add `-`";
+    for (input, words, expected) in [
+        ("text", &["task"][..], true),
+        ("text", &["task", "-"], false),
+        ("", &["task"], false),
+    ] {
+        let project = Project::new().config(team).args(words).stdin(input);
+        let finished = project.success();
+        assert_eq!(
+            finished.stderr().contains(note),
+            expected,
+            "{words:?}: {}",
+            finished.stderr()
+        );
+    }
 }
 
 #[test]
@@ -489,7 +538,7 @@ fn a_directory_is_no_config() {
 }
 
 #[test]
-fn an_output_file_that_cannot_be_written_is_told_before_the_run() {
+fn an_unwritable_output_file_is_reported_before_the_run() {
     #[track_caller]
     fn check(file: &str, expected: &str) {
         let finished = Project::new()
@@ -527,7 +576,7 @@ fn a_mention_does_not_open_a_whole_home() {
 }
 
 #[test]
-fn a_mention_that_leads_nowhere_is_told() {
+fn a_mention_of_a_missing_path_is_reported() {
     let words = [
         "--config",
         "@examples/basic/two_agents",
@@ -589,7 +638,7 @@ fn keys_are_found_in_env_files_and_never_shown() {
 }
 
 #[test]
-fn without_key_and_server_the_way_out_is_told() {
+fn without_a_key_or_server_the_error_has_a_hint() {
     let local = [11434, 1234, 8000, 30000];
     if local
         .iter()

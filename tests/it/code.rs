@@ -191,7 +191,7 @@ fn what_a_program_did_comes_back_with_its_calls() {
 }
 
 #[test]
-fn the_package_is_made_anew_with_the_grants() {
+fn the_package_is_regenerated_with_the_grants() {
     let scene = Scene::new();
     let programs = scene.programs(PYTHON, LAYERS);
     let program = scene.filled("import workspace_tools as w\nw.write_file('$OUT/harm', 'x')\n");
@@ -226,7 +226,7 @@ fn a_program_has_nothing_but_its_directory() {
 }
 
 #[test]
-fn what_goes_on_for_ever_is_ended() {
+fn a_program_that_never_ends_is_killed() {
     let scene = Scene::new();
     let gate = scene.gate(scene.programs(PYTHON, LAYERS), Given::Guarded);
     let ended = |program: &str| {
@@ -324,7 +324,7 @@ fn what_is_no_call_ends_the_line_and_not_massgen() {
 }
 
 #[test]
-fn a_program_that_dies_is_told_of() {
+fn a_program_that_is_killed_is_reported() {
     let scene = Scene::new();
     let layers = ProgramSafeguards {
         analysis: PathChecks::Disabled,

@@ -17,7 +17,7 @@ const EDITS: usize = 30;
 const PROGRAM: &str = "import workspace_tools\n\nfor n in range(30):\n    edits = [{\"oldText\": \"old\", \"newText\": \"new\"}]\n    \
                        workspace_tools.edit_file(f\"f{n:02}.txt\", edits)\nprint(\"30 edits\")\n";
 
-fn called(id: usize, name: &str, arguments: &Value) -> Answer {
+fn call_reply(id: usize, name: &str, arguments: &Value) -> Answer {
     let call = json!({"id": format!("fc_{id}"), "type": "function_call", "call_id": format!("call_{id}"),
         "name": name, "arguments": arguments.to_string()});
     streamed(&[completed(&json!([call]))])
@@ -30,13 +30,13 @@ fn edits(request: &Recorded) -> Answer {
     let calls = input.filter(|item| item["type"] == "function_call").count();
     let has_programs = body["tools"].to_string().contains("\"execute_code\"");
     match (has_programs, calls) {
-        (true, 0) => called(calls, "execute_code", &json!({"code": PROGRAM})),
+        (true, 0) => call_reply(calls, "execute_code", &json!({"code": PROGRAM})),
         (false, n) if n < EDITS => {
             let edits = [json!({"oldText": "old", "newText": "new"})];
             let path = format!("f{n:02}.txt");
-            called(calls, "edit_file", &json!({"path": path, "edits": edits}))
+            call_reply(calls, "edit_file", &json!({"path": path, "edits": edits}))
         }
-        _ => called(
+        _ => call_reply(
             calls,
             "new_answer",
             &json!({"content": "all files are new"}),
@@ -101,7 +101,7 @@ const WRITE_HERE: &str = "orchestrator:
 ";
 
 #[test]
-fn what_a_program_writes_is_delivered_and_told() {
+fn files_written_by_a_program_are_delivered_and_reported() {
     let replies = format!(
         r#"
 - when: {{system: "{FINAL}"}}
@@ -140,7 +140,7 @@ fn what_a_program_writes_is_delivered_and_told() {
 }
 
 #[test]
-fn single_calls_are_not_offered_beside_programs() {
+fn with_programs_single_calls_are_not_offered() {
     let replies = "
 - calls: [{name: write_file, arguments: {path: a.txt, content: x}}]
 - text: done
@@ -255,7 +255,7 @@ fn a_command_that_ends_is_a_result_and_is_named() {
 }
 
 #[test]
-fn a_program_is_told_why_a_call_fails_and_not_what_massgen_tells_models() {
+fn a_program_gets_the_error_of_a_call_without_notes_for_models() {
     let told = program(
         "import workspace_tools as w\n\
          for call in [lambda: w.delete_file('nothing.txt'),\n\

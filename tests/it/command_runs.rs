@@ -135,7 +135,7 @@ fn one_interrupt_ends_a_command_of_the_final_phase() {
 }
 
 #[test]
-fn a_background_command_has_the_same_rights_and_its_changes_are_told() {
+fn a_background_command_has_the_same_rights_and_reported_changes() {
     let replies = r#"
 - calls:
     - name: start_background_command
@@ -185,7 +185,7 @@ fn in_tier_c_no_command_writes_to_the_users_paths() {
 }
 
 #[test]
-fn what_was_put_in_the_place_of_a_granted_directory_is_not_opened_to_commands() {
+fn a_directory_that_replaces_a_granted_one_is_closed_to_commands() {
     for tier in [
         SandboxLevel::Overlay,
         SandboxLevel::Namespaces,
@@ -312,7 +312,7 @@ fn the_sandbox_is_chosen_on_the_command_line_too() {
 }
 
 #[test]
-fn a_command_is_told_before_it_has_ended() {
+fn a_command_is_shown_before_it_has_ended() {
     let waits = r#"
 - when: {last: "</task>"}
   calls: [{name: execute_command, arguments: {command: "until [ -e go ]; do sleep 0.02; done"}}]

@@ -285,7 +285,7 @@ fn a_part_is_taken_back_alone() {
 }
 
 #[test]
-fn what_was_changed_since_stays_unless_told_otherwise() {
+fn later_changes_stay_unless_forced() {
     let scene = Scene::new();
     scene.run("echo ours > README.md; echo 2 > src/app.py; mkdir d; echo 1 > d/1");
     scene.deliver();
@@ -553,7 +553,7 @@ fn files_from_a_directory_of_its_own_are_copied_over() {
 }
 
 #[test]
-fn what_came_along_with_a_copy_is_not_believed() {
+fn records_that_came_with_a_copy_are_ignored() {
     let scene = Scene::new();
     scene.run("echo ours > README.md");
     scene.deliver();

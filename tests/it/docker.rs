@@ -587,7 +587,8 @@ fn time_that_is_out_ends_everything_inside_and_nothing_else() {
             let mut heard = Vec::new();
             let mut take = |bytes: &[u8]| heard.extend_from_slice(bytes);
             let ended = container.follow(
-                (background, &scene.workspace()),
+                background,
+                &scene.workspace(),
                 &reachable,
                 &interrupt,
                 &mut take,
@@ -771,7 +772,7 @@ fn credentials_are_given_when_they_are_listed_and_cannot_be_changed() {
 }
 
 #[test]
-fn packages_are_installed_in_order_and_what_fails_is_told() {
+fn packages_are_installed_in_order_and_failures_reported() {
     let Some(daemon) = daemon() else { return };
     let mut scene = Scene::new(&daemon.host());
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
@@ -799,7 +800,7 @@ fn packages_are_installed_in_order_and_what_fails_is_told() {
 }
 
 #[test]
-fn what_is_missing_is_told_with_its_remedy() {
+fn a_missing_engine_is_reported_with_a_remedy() {
     let Some(daemon) = daemon() else { return };
     let mut scene = Scene::new(&daemon.host());
     let check = |error: massgen::error::Error, words: &str, remedy: &str| {
@@ -974,7 +975,7 @@ fn commands_are_timed_when_asked_for() {
 
 /// Runs the same as another user, who must own the files afterwards.
 #[test]
-fn files_belong_to_whoever_runs_massgen() {
+fn files_belong_to_the_user_who_runs_massgen() {
     if let Ok(socket) = std::env::var(SOCKET) {
         return as_another_user(&socket);
     }
@@ -990,7 +991,7 @@ fn files_belong_to_whoever_runs_massgen() {
         .arg(program)
         .args([
             "--exact",
-            "docker::files_belong_to_whoever_runs_massgen",
+            "docker::files_belong_to_the_user_who_runs_massgen",
             "--nocapture",
         ])
         .env("TMPDIR", dir.path())

@@ -40,7 +40,7 @@ struct Found {
 
 /// Returns the finding about `subject`.
 #[track_caller]
-fn found(finished: &Finished, area: &str, subject: &str) -> Found {
+fn finding_about(finished: &Finished, area: &str, subject: &str) -> Found {
     let told: Value = serde_json::from_str(finished.stdout()).unwrap();
     let findings = told["findings"].as_array().unwrap();
     let is_it = |finding: &&Value| finding["area"] == area && finding["subject"] == subject;
@@ -59,7 +59,7 @@ fn found(finished: &Finished, area: &str, subject: &str) -> Found {
 /// Checks the verdict about one subject, and that a problem has a remedy.
 #[track_caller]
 fn check(finished: &Finished, (area, subject): (&str, &str), verdict: &str, message: &str) {
-    let found = found(finished, area, subject);
+    let found = finding_about(finished, area, subject);
     assert_eq!(found.verdict, verdict, "{found:?}");
     assert!(found.message.contains(message), "{found:?}");
     let is_bad = matches!(verdict, "warning" | "missing");
@@ -77,14 +77,14 @@ fn the_programs_of_servers_have_to_be_there() {
     let agents = [agent("a", &format!("cwd: w\n{servers}"), "- text: hi")];
     let project = of_team(doctor()).file("team.yaml", team(&agents, ""));
     let finished = project.failure(3);
-    let here = found(&finished, "servers", "here");
+    let here = finding_about(&finished, "servers", "here");
     assert_eq!(here.verdict, "ok");
     assert!(here.message.contains("/bash`"), "{}", here.message);
-    let gone = found(&finished, "servers", "gone");
+    let gone = finding_about(&finished, "servers", "gone");
     assert_eq!(gone.verdict, "missing");
     assert_eq!(gone.message, "program `fastmcp` not found");
     assert!(gone.remedy.contains("install it"), "{}", gone.remedy);
-    let web = found(&finished, "servers", "web");
+    let web = finding_about(&finished, "servers", "web");
     assert_eq!(web.verdict, "skipped");
     assert_eq!(
         web.message,
@@ -131,7 +131,7 @@ fn text_has_columns_remedies_and_a_last_line() {
 }
 
 #[test]
-fn a_terminal_is_told_from_a_pipe() {
+fn a_terminal_is_distinguished_from_a_pipe() {
     let project = Project::new().file("team.yaml", SCRIPTED);
     let project = project.env("TERM", "xterm").env("LANG", "C.UTF-8");
     let finished = project
@@ -214,7 +214,7 @@ fn with_a_config_each_agents_key_is_needed() {
 #[test]
 fn a_config_that_cannot_be_run_is_missing() {
     let broken = of_team(doctor().file("team.yaml", "agents: []\nmodle: x\n")).failure(3);
-    let found = found(&broken, "config", "team.yaml");
+    let found = finding_about(&broken, "config", "team.yaml");
     assert_eq!(found.remedy, "massgen config check team.yaml");
     let elsewhere = "agents: [{id: a, backend: {type: chatcompletion, model: m, \
         base_url: 'https://evil.example/v1'}}]\n";
@@ -271,7 +271,7 @@ fn nothing_is_asked_unless_it_is_wanted() {
         "not tested without `--online`",
     );
     assert_eq!(
-        found(&finished, "endpoints", &place).remedy,
+        finding_about(&finished, "endpoints", &place).remedy,
         "massgen doctor --online"
     );
     assert_eq!(endpoint.server.requests().len(), 0);
@@ -428,7 +428,7 @@ fn program(path: &Path, script: &str) {
 }
 
 #[test]
-fn programs_are_started_and_not_believed() {
+fn versions_of_programs_are_found_by_starting_them() {
     let with_path = |project: Project| {
         let bin = project.home("bin");
         project.env("PATH", bin)
@@ -455,7 +455,7 @@ fn programs_are_started_and_not_believed() {
 }
 
 #[test]
-fn a_repository_is_told_from_a_directory() {
+fn a_repository_is_distinguished_from_a_directory() {
     let outside = of_team(doctor()).success();
     check(&outside, ("git", "git"), "warning", "not a git repository");
     let project = of_team(doctor());
@@ -585,7 +585,7 @@ fn a_daemon_that_is_not_there_is_found() {
     // A file of the project does not decide where a daemon is asked.
     let planted = of_team(doctor().file(".env", "DOCKER_HOST=tcp://10.0.0.1:2375\n")).success();
     assert!(
-        !found(&planted, "docker", "daemon")
+        !finding_about(&planted, "docker", "daemon")
             .message
             .contains("expected a local Unix socket")
     );
@@ -603,16 +603,16 @@ fn a_daemon_that_is_not_there_is_found() {
 
 /// The test cannot know what this machine can enforce, only that the verdict rests on a probe.
 #[test]
-fn commands_are_held_or_it_is_said_why_not() {
+fn commands_are_sandboxed_or_the_reason_is_reported() {
     let finished = of_team(doctor()).success();
-    let commands = found(&finished, "sandbox", "commands");
+    let commands = finding_about(&finished, "sandbox", "commands");
     match commands.verdict.as_str() {
         "ok" => assert!(
             commands.message.contains("cannot access anything outside"),
             "{commands:?}"
         ),
         "warning" => {
-            let why = found(&finished, "sandbox", "stronger levels");
+            let why = finding_about(&finished, "sandbox", "stronger levels");
             assert!(why.message.contains("level `overlay`: "), "{why:?}");
             assert!(
                 !why.remedy.is_empty() && !commands.remedy.is_empty(),
@@ -640,7 +640,7 @@ fn a_sandbox_that_was_chosen_is_tried_by_itself() {
 }
 
 #[test]
-fn what_cannot_be_read_in_the_home_is_told_and_stops_nothing() {
+fn unreadable_files_of_the_home_are_reported_and_skipped() {
     let replies = "- calls: [{name: new_answer, arguments: {content: done}}]";
     let project = || {
         let project = Project::new().config(&team(&[agent("a", "", replies)], ""));
@@ -699,7 +699,7 @@ fn what_runs_programs_is_tried_where_a_team_writes_some() {
             "is not in `PATH`",
         );
         assert!(
-            found(&finished, "programs", language)
+            finding_about(&finished, "programs", language)
                 .remedy
                 .contains("code_language")
         );

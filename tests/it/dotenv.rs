@@ -141,7 +141,7 @@ fn dotenv(project: &Project, variables: &[(&str, &str)]) -> String {
 }
 
 /// Returns everything that was written below a directory as one text.
-fn written(dir: &Path) -> String {
+fn read_canaries(dir: &Path) -> String {
     let found = Command::new("grep")
         .args(["-rahs", "CANARY"])
         .arg(dir)
@@ -154,7 +154,7 @@ fn expect_unsprung(finished: &Finished) {
     let project = finished.project();
     let sprung = fs::read_to_string(project.home("sprung")).unwrap_or_default();
     assert_eq!(sprung, "", "{}", finished.stderr());
-    assert_eq!(written(&project.path(".massgen")), "");
+    assert_eq!(read_canaries(&project.path(".massgen")), "");
 }
 
 #[test]
@@ -319,7 +319,7 @@ agents:
         .args(["--config", "t.yaml", "x"])
         .success();
     let state = finished.project().path(".massgen");
-    assert_eq!(written(&state), "");
+    assert_eq!(read_canaries(&state), "");
     let mut shown = Command::new("grep");
     let shown = shown
         .args(["-rqs", "plainly-written-text"])

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::http_server::{Answer, Endpoint, Recorded};
+use crate::mcp_images::CHAT;
 use crate::project::{Finished, Project};
 
 /// Maximum total size of all requests of a two-agent question without files, in bytes: a third of
@@ -444,4 +445,61 @@ fn state(finished: &Finished) -> String {
     }
     assert!(!text.is_empty());
     text
+}
+
+/// Starts an endpoint of Chat Completions whose model answers at once.
+fn answering_endpoint() -> Endpoint {
+    Endpoint::answering(|_: &Recorded| CHAT.calls("new_answer", &json!({"content": "done"})))
+}
+
+#[test]
+fn the_users_environment_sets_the_endpoint_and_a_project_does_not() {
+    let (own, foreign) = (answering_endpoint(), answering_endpoint());
+    let project = |own: &str| {
+        Project::new()
+            .file(".env", format!("OPENAI_BASE_URL={}\n", foreign.server.url))
+            .env("OPENAI_API_KEY", "k")
+            .env("OPENAI_BASE_URL", own)
+            .args(["-m", "gpt-5", "task"])
+    };
+    let finished = project(&own.server.url).success();
+    assert_eq!(finished.stdout(), "done\n", "{}", finished.stderr());
+    assert!(
+        finished.stderr().contains("--cwd-context"),
+        "{}",
+        finished.stderr()
+    );
+    assert!(!own.server.requests().is_empty());
+    // An empty variable counts as unset: the vendor's own endpoint is asked, which no test reaches.
+    let finished = project("").args(["--dry-run"]).success();
+    assert!(finished.stdout().contains("gpt-5"), "{}", finished.stdout());
+    assert!(foreign.server.requests().is_empty());
+}
+
+#[test]
+fn each_model_flag_adds_an_agent() {
+    let finished = Project::new()
+        .env("OPENAI_API_KEY", "k")
+        .env("ANTHROPIC_API_KEY", "k")
+        .args([
+            "-m",
+            "gpt-5",
+            "-m",
+            "claude-sonnet-5-5",
+            "--cwd-context",
+            "ro",
+        ])
+        .args(["--dry-run", "task"])
+        .success();
+    for part in [
+        "agent openai (agent2): chatcompletion gpt-5",
+        "agent claude (agent1): claude claude-sonnet-5-5",
+        "execute_command",
+    ] {
+        assert!(
+            finished.stdout().contains(part),
+            "{part}: {}",
+            finished.stdout()
+        );
+    }
 }

@@ -110,7 +110,7 @@ fn runs_come_through_a_network_where_three_of_ten_requests_fail() {
 }
 
 #[test]
-fn an_agent_goes_on_with_its_next_model_when_one_cannot() {
+fn an_agent_falls_back_to_its_next_model() {
     #[track_caller]
     fn check(fault: &'static str, fallback: &str, code: i32, expected: &str) {
         let endpoint = Endpoint::answering(move |request| match &*model(request) {
@@ -174,7 +174,7 @@ fn reader(request: &Recorded, bytes_max: usize) -> Answer {
 }
 
 #[test]
-fn a_conversation_that_is_too_long_is_shortened_and_goes_on() {
+fn a_conversation_that_is_too_long_is_compacted() {
     #[track_caller]
     fn check(bytes_max: usize, code: i32, expected: &str, shortened: std::ops::Range<usize>) {
         let endpoint = Endpoint::answering(move |request| reader(request, bytes_max));

@@ -52,7 +52,7 @@ const WORDS: [&str; 7] = [
     "--in-sandbox",
 ];
 
-fn answered(tool: &str, input: &Value) -> Finished {
+fn ask_hook(tool: &str, input: &Value) -> Finished {
     let project = project();
     let request = request(&project, tool, input);
     project.args(WORDS).stdin(request).run()
@@ -61,7 +61,7 @@ fn answered(tool: &str, input: &Value) -> Finished {
 /// Checks the decision, and returns its reason.
 #[track_caller]
 fn check(tool: &str, input: &Value, expected: &str) -> String {
-    let finished = answered(tool, input);
+    let finished = ask_hook(tool, input);
     assert_eq!(finished.code(), Some(0), "{}", finished.stderr());
     let answer: Value = serde_json::from_str(finished.stdout()).unwrap();
     let said = &answer["hookSpecificOutput"];
@@ -140,7 +140,7 @@ fn the_gate_answers_for_searches() {
         "\\/etc/*",
         " /etc/*",
     ] {
-        let finished = answered("Glob", &json!({"pattern": pattern}));
+        let finished = ask_hook("Glob", &json!({"pattern": pattern}));
         assert_eq!(finished.code(), Some(2), "{pattern}: {}", finished.stdout());
     }
     // A pattern begins where its names resolve to, also through a symlink.
@@ -159,7 +159,7 @@ fn a_path_that_can_be_read_in_two_ways_is_denied() {
         for (tool, key) in [("Read", "file_path"), ("LS", "path"), ("Edit", "file_path")] {
             let mut input = json!({"old_string": "a", "new_string": "b"});
             input[key] = json!(path);
-            let finished = answered(tool, &input);
+            let finished = ask_hook(tool, &input);
             assert_eq!(
                 finished.code(),
                 Some(2),
@@ -211,7 +211,7 @@ fn a_program_that_nothing_holds_does_not_search_past_what_is_closed() {
 }
 
 #[test]
-fn tools_without_files_are_held_to_rules() {
+fn rules_apply_to_tools_without_files() {
     let _reason = check("TodoWrite", &json!({"todos": []}), "allow");
     let denied = check("Task", &json!({"prompt": "x"}), "deny");
     assert!(denied.contains("`deny: tool(Task)`"), "{denied}");
@@ -250,7 +250,7 @@ orchestrator: {context_paths: [ro]}
 
 /// Checks that nothing is printed, and that the exit status denies.
 #[track_caller]
-fn refused(project: Project, input: &str, why: &str) {
+fn assert_denied(project: Project, input: &str, why: &str) {
     let finished = project.stdin(input).run();
     assert_eq!(finished.code(), Some(2), "{}", finished.stderr());
     assert_eq!(finished.stdout(), "");
@@ -262,59 +262,59 @@ fn whatever_goes_wrong_is_a_denial() {
     let good = request(&project(), "Read", &json!({"file_path": "/x"}));
     let with = |words: &[&str]| project().args(words);
     let usual = || with(&WORDS);
-    refused(usual(), "", "not what was expected");
-    refused(usual(), "nonsense", "not what was expected");
-    refused(usual(), "{}", "not what was expected");
-    refused(
+    assert_denied(usual(), "", "not what was expected");
+    assert_denied(usual(), "nonsense", "not what was expected");
+    assert_denied(usual(), "{}", "not what was expected");
+    assert_denied(
         usual(),
         &good.replace("PreToolUse", "PostToolUse"),
         "the event is `PostToolUse`",
     );
-    refused(
+    assert_denied(
         usual(),
         &good.replace("\"Read\"", "\"Reed\""),
         "no tool `Reed` is known",
     );
-    refused(
+    assert_denied(
         usual(),
         &good.replace("\"Read\"", "\"WebFetch\""),
         "no tool `WebFetch` is known",
     );
-    refused(
+    assert_denied(
         usual(),
         &good.replace("\"Read\"", "\"mcp__x__y\""),
         "no tool `mcp__x__y` is known",
     );
-    refused(
+    assert_denied(
         usual(),
         &good.replace("file_path", "path"),
         "`Read` is not called so",
     );
-    refused(
+    assert_denied(
         usual(),
         &good.replace("\"/x\"", "7"),
         "`Read` is not called so",
     );
-    refused(usual(), &good.replace("\"/x\"", "\"a\\u0000b\""), "NUL");
+    assert_denied(usual(), &good.replace("\"/x\"", "\"a\\u0000b\""), "NUL");
     let missing = with(&["hook", "pre-tool-use", "--grants", "gone.json"]);
-    refused(missing, &good, "grants file `");
+    assert_denied(missing, &good, "grants file `");
     let damaged = with(&["hook", "pre-tool-use", "--grants", "bad.json"]).file("bad.json", "{");
-    refused(damaged, &good, "invalid grants");
+    assert_denied(damaged, &good, "invalid grants");
     let wrong = r#"{"workspace": "ws", "permissions": {"deny": ["nonsense"]}}"#;
     let wrong = with(&["hook", "pre-tool-use", "--grants", "bad.json"]).file("bad.json", wrong);
-    refused(wrong, &good, "invalid rule `nonsense`");
-    refused(with(&["hook", "pre-tool-use"]), &good, "no config found");
-    refused(
+    assert_denied(wrong, &good, "invalid rule `nonsense`");
+    assert_denied(with(&["hook", "pre-tool-use"]), &good, "no config found");
+    assert_denied(
         with(&["hook", "pre-tool-use", "--config", "gone.yaml"]),
         &good,
         "gone.yaml",
     );
-    refused(
+    assert_denied(
         with(&["hook", "pre-tool-use", "--nonsense"]),
         &good,
         "--nonsense",
     );
-    refused(with(&["hook", "post-tool-use"]), &good, "post-tool-use");
+    assert_denied(with(&["hook", "post-tool-use"]), &good, "post-tool-use");
 }
 
 #[test]

@@ -364,7 +364,7 @@ fn count_paths(arguments: &Value) -> usize {
 }
 
 #[test]
-fn an_agent_is_told_what_it_may_use() {
+fn the_prompt_lists_what_an_agent_may_use() {
     let disk = Disk::new();
     let listed = |phase| done(&disk.gate(phase), "list_allowed_directories", &json!({}));
     let line =

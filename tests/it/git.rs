@@ -321,7 +321,7 @@ async fn nothing_is_run_that_a_project_brings_along() {
     let project = scene.found().await;
     let hub = scene.hub(Some(&project)).await;
     put(&project_dir.join("a.txt"), "three, and not committed\n");
-    assert_eq!(project.uncommitted(&hub).await.unwrap(), ["a.txt"]);
+    assert_eq!(project.list_uncommitted(&hub).await.unwrap(), ["a.txt"]);
     let head = project.head.unwrap();
     let work = scene.checkout(&hub, "work");
     work.show(&head).await.unwrap();
@@ -431,7 +431,7 @@ async fn a_shallow_clone_and_sha256_are_worked_on() {
         let rows = hub.changed_files(&head, &made).await.unwrap();
         assert_eq!(rows, [changed("b.txt", DiffStatus::Added)], "{name}");
         assert_eq!(
-            project.uncommitted(&hub).await.unwrap(),
+            project.list_uncommitted(&hub).await.unwrap(),
             Vec::<String>::new(),
             "{name}"
         );

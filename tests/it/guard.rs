@@ -215,7 +215,7 @@ fn descriptions_name_the_directories_and_writing_is_offered_where_it_can_be_done
 }
 
 #[test]
-fn an_agent_is_told_where_its_paths_and_commands_begin() {
+fn the_prompt_names_the_directory_of_paths_and_commands() {
     let told = |guard: &str| {
         let (_, ok, told) = call(project(guard), "list_allowed_directories", &json!({}));
         assert!(ok, "{told}");
@@ -233,7 +233,7 @@ fn an_agent_is_told_where_its_paths_and_commands_begin() {
 }
 
 #[test]
-fn a_prompt_says_of_a_guard_what_is_so() {
+fn the_prompt_describes_the_guard_in_force() {
     let prompt = |guard: &str| {
         let ran = project(guard).args(["--config", "team.yaml", "--dry-run", "task"]);
         let ran = ran.success();

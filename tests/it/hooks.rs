@@ -190,7 +190,7 @@ echo \"$CLAUDE_PROJECT_DIR $MASSGEN_AGENT_ID $MASSGEN_HOOK_EVENT $PWD\" >&2; exi
 }
 
 #[test]
-fn an_input_that_a_hook_changes_is_asked_about_anew() {
+fn an_input_that_a_hook_changed_needs_a_new_approval() {
     let into = |path: &str| answering(&json!({"updatedInput": {"path": path, "content": "other"}}));
     let changed = call(before_writes(&into("b.txt")), "write_file", &write());
     assert_eq!(changed.code(), Some(0), "{}", changed.stdout());
@@ -229,7 +229,7 @@ fn no_hook_opens_what_grants_close() {
 }
 
 #[test]
-fn all_hooks_are_asked_at_once_and_the_strictest_speaks() {
+fn hooks_run_concurrently_and_the_strictest_decision_applies() {
     let wait = |own: &str, other: &str, decision: &str| {
         format!(
             "touch \"$TMPDIR/{own}\"; while [ ! -e \"$TMPDIR/{other}\" ]; do sleep 0.05; done\n{}",
@@ -426,7 +426,7 @@ fn explain_names_the_hooks_and_runs_none() {
 }
 
 #[track_caller]
-fn refused(hooks: &str, expected: &str) {
+fn assert_refused(hooks: &str, expected: &str) {
     let told = project(hooks, "exit 0")
         .args(["config", "check", "team.yaml"])
         .run();
@@ -441,42 +441,42 @@ fn refused(hooks: &str, expected: &str) {
 
 #[test]
 fn a_config_with_hooks_is_checked() {
-    refused("{PreToolUse: ['sh hooks/check.sh']}", "");
-    refused(
+    assert_refused("{PreToolUse: ['sh hooks/check.sh']}", "");
+    assert_refused(
         "{PreToolUse: ['\"$CLAUDE_PROJECT_DIR\"/hooks/check.sh']}",
         "",
     );
-    refused("{PreToolUse: ['./missing.sh --all']}", "`./missing.sh`");
-    refused("{PreToolUse: [no-such-program]}", "`no-such-program`");
-    refused("{PreToolUse: ['echo hi && ./missing.sh']}", "");
-    refused("{PreToolUs: []}", "did you mean `PreToolUse`?");
-    refused(
+    assert_refused("{PreToolUse: ['./missing.sh --all']}", "`./missing.sh`");
+    assert_refused("{PreToolUse: [no-such-program]}", "`no-such-program`");
+    assert_refused("{PreToolUse: ['echo hi && ./missing.sh']}", "");
+    assert_refused("{PreToolUs: []}", "did you mean `PreToolUse`?");
+    assert_refused(
         "{PreToolUse: [{matcher: '(', hooks: [true]}]}",
         "is not a regular expression",
     );
-    refused("{PreToolUse: [{matcher: Write}]}", "`hooks` is missing");
-    refused(
+    assert_refused("{PreToolUse: [{matcher: Write}]}", "`hooks` is missing");
+    assert_refused(
         "{PreToolUse: [{hooks: [{type: http, command: x}]}]}",
         "expected `command`",
     );
-    refused(
+    assert_refused(
         "{PreToolUse: [{hooks: [{command: [a, b]}]}]}",
         "expected text",
     );
-    refused(
+    assert_refused(
         "{PreToolUse: [{matcher: [a], hooks: [echo]}]}",
         "expected text",
     );
-    refused(
+    assert_refused(
         "{PreToolUse: [{hooks: [{command: echo, timeout: 601}]}]}",
         "from 1 to 600",
     );
-    refused(
+    assert_refused(
         "{VoteCast: [{matcher: Write, hooks: [echo]}]}",
         "does not concern a tool",
     );
     let many = vec!["echo"; 17].join(", ");
-    refused(&format!("{{PreToolUse: [{many}]}}"), "at most 16");
+    assert_refused(&format!("{{PreToolUse: [{many}]}}"), "at most 16");
 }
 
 #[test]
@@ -675,7 +675,7 @@ fn a_delivery_happens_when_hooks_let_it() {
 }
 
 #[test]
-fn hooks_are_told_of_a_delivery() {
+fn hooks_receive_the_delivery() {
     let hooks = "{AfterDelivery: ['sh hooks/check.sh']}";
     let told = delivers(
         hooks,
@@ -778,7 +778,7 @@ fn the_scripts_of_the_documentation_answer() {
 }
 
 #[test]
-fn a_run_that_is_gone_on_with_asks_no_hook_again() {
+fn a_resumed_run_repeats_no_hook() {
     let done = voters("hooks: {AnswerSubmitted: ['sh hooks/check.sh']}").success();
     let asked = events(&done, "hook_ran").len();
     assert_eq!(asked, 4);

@@ -228,7 +228,7 @@ fn turn_as_it_stands(terminal: &mut Terminal) {
 }
 
 #[test]
-fn ctrl_c_stops_a_run_and_the_session_goes_on() {
+fn ctrl_c_stops_a_run_and_keeps_the_session() {
     let replies = "- {delay_ms: 60000, text: late, repeat: true}";
     let mut terminal = session(project(replies));
     terminal.types("Wait\r");
@@ -317,7 +317,7 @@ fn what_was_typed_is_remembered_for_the_user_alone() {
 }
 
 #[test]
-fn a_screen_reader_hears_plain_lines() {
+fn screen_reader_mode_prints_plain_lines() {
     let plain = [
         ("MASSGEN_SCREEN_READER", "1", &[][..]),
         ("LANG", "C", &["--screen-reader"][..]),
@@ -410,7 +410,7 @@ fn the_final_answer_is_shown_once() {
 }
 
 #[test]
-fn a_session_that_is_removed_under_the_prompt_is_told_and_a_new_one_begins() {
+fn a_removed_session_is_reported_and_a_new_one_begins() {
     let mut terminal = session(project(ANSWERS));
     turn(&mut terminal, "One", 1);
     let mut words = terminal.project().command();
@@ -438,7 +438,7 @@ fn a_session_that_is_removed_under_the_prompt_is_told_and_a_new_one_begins() {
 }
 
 #[test]
-fn a_first_run_that_was_broken_off_is_gone_on_with_at_the_prompt() {
+fn an_interrupted_first_run_is_resumed_at_the_prompt() {
     let slow = "- delay_ms: 60000\n  text: late";
     let project = project(slow).args(["Begin"]);
     let mut command = project.command();

@@ -79,7 +79,7 @@ fn status(finished: &Finished) -> Value {
 }
 
 #[test]
-fn tokens_and_money_are_told_by_agent_model_and_run() {
+fn tokens_and_costs_are_reported_by_agent_model_and_run() {
     let agents = [able("one", ""), able("two", "")];
     let finished = project("", &agents).args(["go"]).success();
     let told = finished.stderr();
@@ -590,7 +590,7 @@ fn the_file_of_models_in_the_documentation_is_valid() {
 }
 
 #[test]
-fn a_request_that_is_given_up_is_told_and_its_cost_is_open() {
+fn an_abandoned_request_is_reported_with_unknown_cost() {
     #[track_caller]
     fn check(prices: &str, cost_usd: &str, is_complete: bool) {
         let slow = agent("b", "", "- {text: too late, delay_ms: 600000}");

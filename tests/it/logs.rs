@@ -65,7 +65,7 @@ fn command(project: &Project, words: &[&str]) -> Command {
 }
 
 /// Starts the run of `project` and waits until its log contains `text`.
-fn started(project: &Project, text: &str) -> Child {
+fn start_until(project: &Project, text: &str) -> Child {
     let mut command = project.command();
     command
         .stdin(Stdio::null())
@@ -129,7 +129,7 @@ fn without_runs_the_list_is_empty() {
 #[test]
 fn a_run_that_goes_on_and_one_that_was_killed_are_marked() {
     let project = Project::new().config(&two_agents(60_000)).args(["go"]);
-    let mut child = started(&project, "answered");
+    let mut child = start_until(&project, "answered");
     let state = || {
         let listed = command(&project, &["logs", "list", "--json"])
             .output()
@@ -210,7 +210,7 @@ fn a_damaged_log_is_shown_with_its_damage() {
 #[test]
 fn a_run_is_followed_until_it_ends() {
     let project = Project::new().config(&two_agents(700)).args(["go"]);
-    let mut child = started(&project, "answered");
+    let mut child = start_until(&project, "answered");
     let followed = command(&project, &["logs", "follow"]).output().unwrap();
     assert!(child.wait().unwrap().success());
     let stdout = String::from_utf8(followed.stdout).unwrap();
@@ -235,7 +235,7 @@ fn a_run_is_followed_until_it_ends() {
 #[test]
 fn a_run_that_is_killed_is_followed_to_there() {
     let project = Project::new().config(&two_agents(60_000)).args(["go"]);
-    let mut child = started(&project, "answered");
+    let mut child = start_until(&project, "answered");
     let mut following = command(&project, &["logs", "follow"]).spawn().unwrap();
     let mut lines = BufReader::new(following.stdout.take().unwrap()).lines();
     assert!(lines.any(|line| line.unwrap().contains("agent1.1")));
@@ -256,9 +256,9 @@ fn a_run_that_is_killed_is_followed_to_there() {
 }
 
 #[test]
-fn following_ends_when_nobody_reads() {
+fn following_ends_when_its_output_is_closed() {
     let project = Project::new().config(&two_agents(60_000)).args(["go"]);
-    let mut child = started(&project, "answered");
+    let mut child = start_until(&project, "answered");
     let mut following = command(&project, &["logs", "follow"]).spawn().unwrap();
     drop(following.stdout.take());
     assert_eq!(following.wait().unwrap().code(), Some(0));
@@ -374,7 +374,7 @@ fn a_run_is_named_by_its_directory_its_name_or_the_beginning_of_it() {
 }
 
 #[test]
-fn a_pipe_in_the_place_of_a_log_keeps_nobody_waiting() {
+fn a_pipe_instead_of_a_log_does_not_block() {
     let finished = finished_run("colour?");
     let whole = runs(finished.project()).remove(0);
     let pipes = finished

@@ -141,6 +141,7 @@ mod trail;
 mod undo;
 mod unread_files;
 mod web;
+mod web_config;
 mod web_data;
 mod web_page;
 mod web_runs;

@@ -234,7 +234,7 @@ fn what_a_server_says_is_bounded_and_stripped() {
 }
 
 #[test]
-fn a_call_that_is_not_answered_ends_and_the_server_is_told() {
+fn an_unanswered_call_times_out_and_is_cancelled_at_the_server() {
     let finished = check(
         "timeout_seconds: 2",
         &[
@@ -284,7 +284,7 @@ fn a_server_that_dies_is_started_again_so_often_and_no_more() {
 }
 
 #[test]
-fn a_server_is_answered_that_nobody_is_there() {
+fn elicitation_without_a_user_is_declined() {
     let finished = check(
         "",
         &[
@@ -348,7 +348,7 @@ fn a_server_that_does_not_list_its_new_tools_is_not_asked_again() {
 }
 
 #[test]
-fn a_server_that_reads_no_answers_is_not_heard_until_it_does() {
+fn a_server_that_reads_no_answers_is_paused() {
     let finished = check(
         "timeout_seconds: 60",
         &[
@@ -390,7 +390,7 @@ fn a_run_ends_while_a_server_starts() {
 }
 
 #[test]
-fn names_and_schemas_that_no_vendor_takes_stay_out_and_are_told() {
+fn unsupported_names_and_schemas_are_dropped_and_reported() {
     let server = "{name: h, command: python3, args: ['{{cwd}}/hostile.py', names]}";
     let calls = [("mcp__h__good", json!({})), ("mcp__h__huge", json!({}))];
     let finished = with_server(server, &calls, "orchestrator: {}").success();

@@ -12,7 +12,7 @@ use crate::terminal::Terminal;
 
 /// Starts a run on a terminal whose agent calls the tool `form` of a server that waits a second for
 /// answers.
-fn asked() -> Terminal {
+fn start_asking() -> Terminal {
     let server = "{name: h, command: python3, args: ['{{cwd}}/hostile.py'], timeout_seconds: 1}";
     let project = with_server(server, &[("mcp__h__form", json!({}))], "orchestrator: {}");
     let project = project.env("TERM", "xterm").env("NO_COLOR", "1");
@@ -24,7 +24,7 @@ fn asked() -> Terminal {
 
 #[test]
 fn a_person_fills_in_a_form_and_takes_their_time() {
-    let mut terminal = asked();
+    let mut terminal = start_asking();
     // Longer than the server's own timeout for an answer.
     sleep(Duration::from_millis(1500));
     terminal.types("green\r");
@@ -39,8 +39,8 @@ fn a_person_fills_in_a_form_and_takes_their_time() {
 }
 
 #[test]
-fn a_person_who_says_nothing_tells_the_server_nothing() {
-    let mut terminal = asked();
+fn an_empty_answer_declines_the_elicitation() {
+    let mut terminal = start_asking();
     terminal.types("\r");
     terminal.says("\"action\": \"decline\"");
 }

@@ -143,7 +143,7 @@ pub(crate) fn images<'v>(wire: &Wire, body: &'v Value) -> Vec<&'v Value> {
 }
 
 /// Returns the number of images in each request of a run.
-fn shown(wire: &Wire, endpoint: &Endpoint) -> Vec<usize> {
+fn image_counts(wire: &Wire, endpoint: &Endpoint) -> Vec<usize> {
     let requests = endpoint.server.requests();
     requests
         .iter()
@@ -166,7 +166,12 @@ fn check(
 ) -> Finished {
     let endpoint = model(wire, (1, 2), takes_all);
     let finished = project(&endpoint, vendor, keys).success();
-    assert_eq!(shown(wire, &endpoint), expected, "{}", finished.stderr());
+    assert_eq!(
+        image_counts(wire, &endpoint),
+        expected,
+        "{}",
+        finished.stderr()
+    );
     let requests = endpoint.server.requests();
     assert!(requests[1].body.contains(words), "{}", requests[1].body);
     finished
@@ -187,7 +192,7 @@ fn each_wire_shows_the_images_of_a_tool() {
 }
 
 #[test]
-fn a_model_that_takes_none_is_told_so() {
+fn a_model_without_images_gets_a_note() {
     let words = "[massgen: 2 images not shown: the model accepts text only]";
     check(&CLAUDE, ("claude", ", image_input: false"), &[0, 0], words);
     // The capabilities of a user's own server are unknown.
@@ -210,7 +215,7 @@ fn a_vendor_that_refuses_images_is_asked_without() {
     };
     let endpoint = model(&CHAT, (1, 2), objects);
     let finished = project(&endpoint, "grok", "").success();
-    assert_eq!(shown(&CHAT, &endpoint), [0, 2, 0]);
+    assert_eq!(image_counts(&CHAT, &endpoint), [0, 2, 0]);
     assert!(
         endpoint.server.requests()[2]
             .body
@@ -231,7 +236,7 @@ fn a_vendor_that_refuses_images_is_asked_without() {
     };
     let endpoint = model(&CHAT, (1, 2), refuses);
     let failed = project(&endpoint, "grok", "").run();
-    assert_eq!(shown(&CHAT, &endpoint), [0, 2]);
+    assert_eq!(image_counts(&CHAT, &endpoint), [0, 2]);
     assert!(!failed.stderr().contains("forgets"), "{}", failed.stderr());
 }
 
@@ -240,7 +245,7 @@ fn only_the_newest_images_stay() {
     let endpoint = model(&CLAUDE, (4, 8), takes_all);
     let finished = project(&endpoint, "claude", "").success();
     assert_eq!(
-        shown(&CLAUDE, &endpoint),
+        image_counts(&CLAUDE, &endpoint),
         [0, 8, 16, 16, 16],
         "{}",
         finished.stderr()
@@ -255,7 +260,7 @@ fn only_the_newest_images_stay() {
     // No more than eight images of one answer are used.
     let endpoint = model(&CLAUDE, (1, 9), takes_all);
     project(&endpoint, "claude", "").success();
-    assert_eq!(shown(&CLAUDE, &endpoint), [0, 8]);
+    assert_eq!(image_counts(&CLAUDE, &endpoint), [0, 8]);
     let body = &endpoint.server.requests()[1].body;
     assert!(
         body.contains("not shown: there are more than 8 images"),
@@ -264,7 +269,7 @@ fn only_the_newest_images_stay() {
 }
 
 #[test]
-fn a_run_that_is_gone_on_with_shows_the_same_images() {
+fn a_resumed_run_shows_the_same_images() {
     let endpoint = Endpoint::answering(move |request: &Recorded| {
         if request.body.contains("[massgen: image 1: ") {
             Answer::stream().await_close()
@@ -299,6 +304,6 @@ fn a_run_that_is_gone_on_with_shows_the_same_images() {
         .file("team.yaml", config)
         .retyped(["--config", "team.yaml", "--continue"])
         .success();
-    assert_eq!(shown(&CLAUDE, &endpoint), [0, 2]);
-    assert_eq!(shown(&CLAUDE, &second), [2], "{}", finished.stderr());
+    assert_eq!(image_counts(&CLAUDE, &endpoint), [0, 2]);
+    assert_eq!(image_counts(&CLAUDE, &second), [2], "{}", finished.stderr());
 }

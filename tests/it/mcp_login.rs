@@ -60,7 +60,7 @@ fn wants_login(project: Project) -> Finished {
 }
 
 #[test]
-fn a_server_is_used_by_whoever_has_signed_in() {
+fn a_server_is_usable_after_sign_in() {
     let server = OauthServer::start(Manner::default());
     let finished = wants_login(project(&server.url(), ""));
     let finished = finished.then(LOGIN).success();
@@ -112,7 +112,7 @@ fn a_token_that_is_no_longer_taken_is_exchanged_if_the_server_lets_it() {
 }
 
 #[test]
-fn a_client_that_the_config_names_is_not_registered_anew() {
+fn a_configured_client_is_not_registered() {
     let server = OauthServer::start(Manner {
         client: Some(("known", "secret-of-massgen")),
         ..Manner::default()
@@ -159,7 +159,7 @@ fn rights_that_are_missing_are_named_as_words_that_can_be_typed() {
 }
 
 #[test]
-fn who_says_no_is_not_signed_in() {
+fn a_refused_authorization_does_not_sign_in() {
     let server = OauthServer::start(Manner {
         is_refused: true,
         ..Manner::default()
@@ -191,7 +191,7 @@ fn check_elsewhere(manner: Manner, other: &Endpoint, expected: &str) {
 }
 
 #[test]
-fn nobody_is_led_where_the_config_does_not_allow_it() {
+fn sign_in_sends_nothing_to_hosts_that_are_not_allowed() {
     let other = Endpoint::answering(|_| Answer::whole("200 OK", &[], "{}"));
     let elsewhere = |url: &str| Some(url.to_owned());
     let moved = Manner {

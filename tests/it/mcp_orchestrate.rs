@@ -79,7 +79,7 @@ fn client(project: &Project, server: &Value, steps: &Value) -> Command {
 
 /// Executes `steps` with a server, and returns their results.
 #[track_caller]
-fn taken(project: &Project, server: &Value, steps: &Value) -> Vec<Value> {
+fn run_steps(project: &Project, server: &Value, steps: &Value) -> Vec<Value> {
     let output = client(project, server, steps).output().unwrap();
     let told: Value = serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));
@@ -94,19 +94,19 @@ fn taken(project: &Project, server: &Value, steps: &Value) -> Vec<Value> {
 #[track_caller]
 fn conducted(project: &Project, more: &[&str], steps: &Value) -> Vec<Value> {
     let server = json!({"command": binary(), "args": words(more)});
-    taken(project, &server, steps)
+    run_steps(project, &server, steps)
 }
 
 /// Returns the result of a step.
 #[track_caller]
-fn told(step: &Value) -> &Value {
+fn result_of(step: &Value) -> &Value {
     assert_eq!(step["result"]["isError"], false, "{step}");
     &step["result"]["structuredContent"]
 }
 
 /// Checks that a step was refused with these words.
 #[track_caller]
-fn refused(step: &Value, why: &[&str]) {
+fn assert_refused(step: &Value, why: &[&str]) {
     assert_eq!(step["result"]["isError"], true, "{step}");
     let text = step["result"]["content"][0]["text"].as_str().unwrap();
     for why in why {
@@ -119,7 +119,7 @@ fn read(project: &Project, path: &str) -> Option<String> {
 }
 
 #[test]
-fn a_run_is_begun_followed_and_told_of() {
+fn a_run_is_started_followed_and_reported() {
     let project = project(1000, "");
     let steps = json!([
         {"tool": "run_task", "with": {"task": "look at @open/a.txt and write to @out:w"}},
@@ -129,11 +129,11 @@ fn a_run_is_begun_followed_and_told_of() {
         {"tool": "status", "with": {"run": "log_1"}},
     ]);
     let taken = conducted(&project, &[], &steps);
-    let begun = told(&taken[0]);
+    let begun = result_of(&taken[0]);
     assert_eq!(begun["state"], "coordinating", "{begun}");
     assert!(begun["run"].as_str().unwrap().starts_with("log_"));
-    assert_ne!(told(&taken[1])["state"], "ended");
-    let ended = told(&taken[2]);
+    assert_ne!(result_of(&taken[1])["state"], "ended");
+    let ended = result_of(&taken[2]);
     assert_eq!(ended["run"], begun["run"]);
     for (key, expected) in [
         ("state", json!("ended")),
@@ -153,7 +153,7 @@ fn a_run_is_begun_followed_and_told_of() {
         (&json!("created"), &json!(5))
     );
     assert_eq!(read(&project, "out/made.txt").as_deref(), Some("made\n"));
-    let all = told(&taken[3]);
+    let all = result_of(&taken[3]);
     assert_eq!(
         all["answers"][0]["votes"].as_u64().unwrap() + all["answers"][1]["votes"].as_u64().unwrap(),
         2
@@ -171,7 +171,7 @@ fn a_run_is_begun_followed_and_told_of() {
         "{texts}"
     );
     assert!(!texts.contains("ann") && !texts.contains("ben"), "{texts}");
-    refused(&taken[4], &["knows no run `log_1`", "massgen logs list"]);
+    assert_refused(&taken[4], &["knows no run `log_1`", "massgen logs list"]);
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn a_task_opens_nothing_and_changes_nothing_of_the_team() {
     let project = project(1, "");
     let check = |given: Value, why: &[&str]| {
         let steps = json!([{"tool": "run_task", "with": given}]);
-        refused(&conducted(&project, &[], &steps)[0], why);
+        assert_refused(&conducted(&project, &[], &steps)[0], why);
         assert_eq!(read(&project, "out/made.txt"), None);
     };
     let closed = ["does not open", "for reading", "hint: "];
@@ -200,7 +200,7 @@ fn a_task_opens_nothing_and_changes_nothing_of_the_team() {
 }
 
 #[test]
-fn what_is_kept_for_a_person_is_applied_by_nobody_else() {
+fn files_kept_for_the_user_are_not_applied_by_clients() {
     let steps = json!([
         {"tool": "run_task", "with": {"task": "write", "wait": true}},
         {"tool": "apply", "with": {"run": "$run"}},
@@ -215,14 +215,14 @@ fn what_is_kept_for_a_person_is_applied_by_nobody_else() {
     ] {
         assert!(sentences.contains(&json!(sentence)), "{sentences:?}");
     }
-    let ended = told(&taken[0]);
+    let ended = result_of(&taken[0]);
     assert_eq!(ended["delivered_files"], json!([]), "{ended}");
     assert_eq!(
         ended["undelivered_files"][0]["outcome"], "declined",
         "{ended}"
     );
     let run = ended["run"].as_str().unwrap();
-    refused(
+    assert_refused(
         &taken[1],
         &["for a person", &format!("massgen apply {run}")],
     );
@@ -230,8 +230,8 @@ fn what_is_kept_for_a_person_is_applied_by_nobody_else() {
 
     let allowed = project(1, "delivery: review\n");
     let taken = conducted(&allowed, &["--allow-apply"], &steps);
-    assert_eq!(told(&taken[0])["delivered_files"], json!([]));
-    let applied = told(&taken[1]);
+    assert_eq!(result_of(&taken[0])["delivered_files"], json!([]));
+    let applied = result_of(&taken[1]);
     assert_eq!(applied["status"], "delivered", "{applied}");
     assert!(applied["told"].as_str().unwrap().contains("out/made.txt"));
     assert_eq!(read(&allowed, "out/made.txt").as_deref(), Some("made\n"));
@@ -240,7 +240,7 @@ fn what_is_kept_for_a_person_is_applied_by_nobody_else() {
     let taken = conducted(&auto, &[], &steps);
     assert_eq!(read(&auto, "out/made.txt").as_deref(), Some("made\n"));
     assert!(
-        told(&taken[1])["told"]
+        result_of(&taken[1])["told"]
             .as_str()
             .unwrap()
             .contains("nothing to apply")
@@ -248,7 +248,7 @@ fn what_is_kept_for_a_person_is_applied_by_nobody_else() {
 }
 
 #[test]
-fn whoever_waits_and_cancels_ends_the_run() {
+fn cancelling_a_wait_ends_the_run() {
     let slow = project(30_000, "");
     let steps = json!([
         {"tool": "run_task", "with": {"task": "write", "wait": true}, "cancelAfter": 1500},
@@ -270,12 +270,12 @@ fn whoever_waits_and_cancels_ends_the_run() {
         taken[2]
     );
     assert_eq!(
-        told(&taken[3])["state"],
+        result_of(&taken[3])["state"],
         "coordinating",
         "a status that is cancelled ends nothing"
     );
-    refused(&taken[4], &["has not ended"]);
-    let ended = told(&taken[5]);
+    assert_refused(&taken[4], &["has not ended"]);
+    let ended = result_of(&taken[5]);
     assert_eq!(
         (&ended["state"], &ended["outcome"]),
         (&json!("ended"), &json!("cancelled"))
@@ -300,11 +300,11 @@ fn no_more_runs_go_on_than_the_user_allows() {
     ]);
     let one = project(30_000, "");
     let taken = conducted(&one, &[], &steps);
-    let first = told(&taken[0])["run"].as_str().unwrap();
-    refused(&taken[1], &["no more than 1 run", first]);
+    let first = result_of(&taken[0])["run"].as_str().unwrap();
+    assert_refused(&taken[1], &["no more than 1 run", first]);
     let two = project(30_000, "");
     let taken = conducted(&two, &["--parallel", "2"], &steps);
-    assert_ne!(told(&taken[0])["run"], told(&taken[1])["run"]);
+    assert_ne!(result_of(&taken[0])["run"], result_of(&taken[1])["run"]);
 }
 
 /// A server over HTTP, which stops with the test.
@@ -337,14 +337,14 @@ fn listening(project: Project) -> (Project, Listening) {
 }
 
 #[test]
-fn on_http_a_run_goes_on_when_its_client_has_gone_and_another_asks() {
+fn on_http_a_run_outlives_its_client() {
     let (project, server) = listening(project(500, ""));
     let asks = json!([{"tool": "run_task", "with": {"task": "write"}}]);
-    let begun = taken(&project, &server.1, &asks);
-    let run = told(&begun[0])["run"].clone();
+    let begun = run_steps(&project, &server.1, &asks);
+    let run = result_of(&begun[0])["run"].clone();
     let ask = json!([{"tool": "status", "with": {"run": run, "wait": true}}]);
-    let asked = taken(&project, &server.1, &ask);
-    assert_eq!(told(&asked[0])["status"], "delivered");
+    let asked = run_steps(&project, &server.1, &ask);
+    assert_eq!(result_of(&asked[0])["status"], "delivered");
     assert_eq!(read(&project, "out/made.txt").as_deref(), Some("made\n"));
     let mut wrong = server.1.clone();
     wrong["token"] = json!("0123456789abcdef0123456789abcdef");
@@ -384,7 +384,7 @@ fn a_client_that_is_killed_takes_its_server_and_the_run_with_it() {
 }
 
 #[test]
-fn what_the_user_has_not_given_is_told_before_anybody_comes() {
+fn invalid_arguments_are_reported_before_a_client_connects() {
     let check = |words: &[&str], code: i32, why: &str| {
         let finished = project(1, "").args(words).failure(code);
         assert!(finished.stderr().contains(why), "{}", finished.stderr());

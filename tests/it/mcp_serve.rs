@@ -145,7 +145,7 @@ impl Served {
 
     /// Checks that a call is carried out, and returns its answer.
     #[track_caller]
-    fn done(&mut self, tool: &str, arguments: &Value) -> String {
+    fn call_successfully(&mut self, tool: &str, arguments: &Value) -> String {
         let answer = self.call(tool, arguments);
         assert_eq!(answer["result"]["isError"], false, "{answer}");
         text(&answer)
@@ -225,13 +225,13 @@ fn tools_are_announced_with_what_they_may_do() {
 }
 
 #[test]
-fn calls_are_carried_out_within_the_grants_alone() {
+fn calls_run_only_within_the_grants() {
     let mut served = Served::start(guarded(), &["--grants", "grants.json"]);
     let open = served.project.path("open/a.txt");
     let secret = served.project.path("closed/secret.txt");
     assert!(
         served
-            .done("read_text_file", &json!({"path": open}))
+            .call_successfully("read_text_file", &json!({"path": open}))
             .contains("one")
     );
     served.fails(
@@ -244,7 +244,7 @@ fn calls_are_carried_out_within_the_grants_alone() {
         &json!({"path": "../closed/secret.txt"}),
         "denied: read of",
     );
-    served.done("write_file", &json!({"path": "b.txt", "content": "two\n"}));
+    served.call_successfully("write_file", &json!({"path": "b.txt", "content": "two\n"}));
     served.fails(
         "write_file",
         &json!({"path": open, "content": "x"}),
@@ -263,7 +263,7 @@ fn calls_are_carried_out_within_the_grants_alone() {
 }
 
 #[test]
-fn what_is_no_call_is_told_so() {
+fn invalid_calls_get_an_error() {
     let mut served = Served::start(guarded(), &["--grants", "grants.json"]);
     let unknown = served.call("shred_disk", &json!({}));
     assert_eq!(unknown["error"]["code"], -32602, "{unknown}");
@@ -307,8 +307,8 @@ fn what_a_session_has_not_read_it_does_not_destroy() {
     let project = guarded().file("ws/notes.md", "mine\n");
     let mut served = Served::start(project, &["--grants", "grants.json"]);
     served.fails("delete_file", &json!({"path": "notes.md"}), "read");
-    served.done("read_text_file", &json!({"path": "notes.md"}));
-    served.done("delete_file", &json!({"path": "notes.md"}));
+    served.call_successfully("read_text_file", &json!({"path": "notes.md"}));
+    served.call_successfully("delete_file", &json!({"path": "notes.md"}));
     let (code, _, project) = served.end();
     assert_eq!(code, Some(0));
     assert!(!project.path("ws/notes.md").exists());
@@ -322,7 +322,7 @@ fn commands_run_in_the_sandbox_and_end_when_they_are_cancelled() {
         served.tools()["execute_command"]["annotations"]["readOnlyHint"],
         false
     );
-    let said = served.done(
+    let said = served.call_successfully(
         "execute_command",
         &json!({"command": "echo made > m.txt; cat m.txt"}),
     );
@@ -345,7 +345,7 @@ fn commands_run_in_the_sandbox_and_end_when_they_are_cancelled() {
         "notifications/cancelled",
         &json!({"requestId": id, "reason": "enough"}),
     );
-    let after = served.done("execute_command", &json!({"command": "ls"}));
+    let after = served.call_successfully("execute_command", &json!({"command": "ls"}));
     assert!(
         after.contains("began") && !after.contains("ended"),
         "{after}"
@@ -356,14 +356,14 @@ fn commands_run_in_the_sandbox_and_end_when_they_are_cancelled() {
 }
 
 #[test]
-fn nothing_goes_on_when_the_client_has_gone() {
+fn everything_ends_when_the_client_disconnects() {
     let words = ["--grants", "grants.json", "--sandbox", "auto"];
     let mut served = Served::start(guarded(), &words);
-    served.done(
+    served.call_successfully(
         "start_background_command",
         &json!({"command": "sleep 3041"}),
     );
-    served.done("get_background_status", &json!({"command_id": 1}));
+    served.call_successfully("get_background_status", &json!({"command_id": 1}));
     let (code, told, _) = served.end();
     assert_eq!(code, Some(0), "{told}");
     let left = assert_cmd::Command::new("ps")
@@ -450,7 +450,7 @@ orchestrator:
         let tools = served.tools();
         assert!(tools.contains_key("write_file") && !tools.contains_key("delete_file"));
         let path = served.project.path("target/t.txt");
-        served.done("read_text_file", &json!({"path": path}));
+        served.call_successfully("read_text_file", &json!({"path": path}));
         let write = served.call("write_file", &json!({"path": path, "content": "new\n"}));
         assert_eq!(write["result"]["isError"], !writes, "{write}");
         let (code, told, project) = served.end();
@@ -463,7 +463,7 @@ orchestrator:
 }
 
 #[test]
-fn a_client_that_is_none_is_told_and_nothing_is_served() {
+fn without_a_handshake_nothing_is_served() {
     let finished = guarded()
         .args(["mcp", "serve", "--grants", "grants.json"])
         .stdin("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\"}\n")
@@ -550,7 +550,7 @@ fn tools_of_the_agents_servers_are_passed_on_within_its_grants() {
         name.starts_with("ws_").then_some(path)
     });
     std::fs::write(ws.unwrap().join("mine.txt"), "of the agent\n").unwrap();
-    let mine = served.done(FOREIGN_READ, &json!({"path": "mine.txt"}));
+    let mine = served.call_successfully(FOREIGN_READ, &json!({"path": "mine.txt"}));
     assert!(mine.contains("of the agent"), "{mine}");
     let secret = served.project.path("outside/secret.txt");
     served.fails(FOREIGN_READ, &json!({"path": secret}), "denied: read of");
@@ -576,9 +576,9 @@ fn servers_are_started_when_they_are_needed_and_end_with_massgen() {
     let project = equipped(&marked.replace("SERVERS", &others()));
     let mut served = Served::start(project, &OF_WRITER);
     let given = served.project.path("given/notes.txt");
-    served.done("read_text_file", &json!({"path": given}));
+    served.call_successfully("read_text_file", &json!({"path": given}));
     assert!(!processes().contains("sleep 4817"), "nobody has asked");
-    served.done("mcp__marked__list_allowed_directories", &json!({}));
+    served.call_successfully("mcp__marked__list_allowed_directories", &json!({}));
     assert!(processes().contains("sleep 4817"));
     let (code, told, _) = served.end();
     assert_eq!(code, Some(0), "{told}");
@@ -597,7 +597,7 @@ fn a_server_that_fails_takes_no_tool_of_massgens_with_it() {
     );
     served.fails("mcp__broken__x", &json!({}), "`broken`");
     let given = served.project.path("given/notes.txt");
-    let read = served.done("read_text_file", &json!({"path": given}));
+    let read = served.call_successfully("read_text_file", &json!({"path": given}));
     assert!(read.contains("of the project"), "{read}");
 }
 
@@ -691,7 +691,7 @@ fn what_commands_change_is_in_the_users_tree_after_each_call() {
         ];
         let mut served = Served::start(writable(), &words);
         let run = |served: &mut Served, line: &str| {
-            served.done(
+            served.call_successfully(
                 "execute_command",
                 &json!({"command": format!("cd ../src; {line}")}),
             )
@@ -708,7 +708,7 @@ fn what_commands_change_is_in_the_users_tree_after_each_call() {
         // The next command sees what stayed private, what file tools wrote, and what the user
         // saved.
         let written = json!({"path": "../src/b.txt", "content": "by a tool\n"});
-        served.done("write_file", &written);
+        served.call_successfully("write_file", &written);
         std::fs::write(path(&served, "a.txt"), "saved\n").unwrap();
         let said = run(
             &mut served,
@@ -723,17 +723,17 @@ fn what_commands_change_is_in_the_users_tree_after_each_call() {
         // The changes of a background command are transferred when it has ended, and do not delay
         // those of others.
         let line = "cd ../src; echo b > late; mkdir -p d/.git; touch ../ws/begun; sleep 600";
-        served.done("start_background_command", &json!({"command": line}));
+        served.call_successfully("start_background_command", &json!({"command": line}));
         let begun = served.project.path("ws/begun");
         wait_until("it runs", PATIENCE, || begun.exists());
         run(&mut served, "echo four >> a.txt");
         let now = std::fs::read_to_string(path(&served, "a.txt")).unwrap();
         assert_eq!(now, "saved\nthree\nfour\n", "tier {tier}");
         assert!(!path(&served, "late").exists() && !path(&served, "d").exists());
-        served.done("stop_background_command", &json!({"command_id": 1}));
+        served.call_successfully("stop_background_command", &json!({"command_id": 1}));
         let late = path(&served, "late");
         wait_until("it is carried", PATIENCE, || late.exists());
-        let status = served.done("get_background_status", &json!({"command_id": 1}));
+        let status = served.call_successfully("get_background_status", &json!({"command_id": 1}));
         assert!(status.contains("not delivered"), "{status}");
         let (code, told, project) = served.end();
         assert_eq!(code, Some(0), "{told}");
@@ -805,7 +805,7 @@ for line in sys.stdin:
             .iter()
             .find(|name| name.contains("plant"))
             .expect("the tool");
-        let said = session.done(plant, &json!({}));
+        let said = session.call_successfully(plant, &json!({}));
         assert!(
             said.contains("own") && !said.contains("planted"),
             "tier {tier}: {said}"

@@ -176,13 +176,13 @@ fn node(project: &Project, words: &[&str]) -> Command {
 }
 
 #[track_caller]
-fn told(output: &Output) -> Value {
+fn parse_result(output: &Output) -> Value {
     let (out, err) = (&output.stdout, String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(out).unwrap_or_else(|_| panic!("{}{err}", String::from_utf8_lossy(out)))
 }
 
 #[test]
-fn only_whoever_has_the_token_is_let_in() {
+fn only_requests_with_the_token_are_admitted() {
     let served = Listening::start(guarded(), &[]);
     let host = format!("host: localhost:{}", served.port);
     let check = |line: &str, headers: &[String], expected: u16| {
@@ -248,7 +248,7 @@ fn web_pages_of_others_are_turned_away() {
 }
 
 #[test]
-fn two_sessions_work_beside_each_other_under_the_same_grants() {
+fn two_sessions_share_the_same_grants() {
     let served = Listening::start(guarded(), &[]);
     let (one, other) = (served.session(), served.session());
     assert_ne!(one, other);
@@ -374,7 +374,7 @@ fn a_client_of_another_project_lists_and_calls_the_tools() {
             ["write_file", {"path": open, "content": "changed\n"}],
         ]);
         let asked = asked.to_string();
-        let told = told(&node(project, &["client.cjs", &asked]).output().unwrap());
+        let told = parse_result(&node(project, &["client.cjs", &asked]).output().unwrap());
         let tools = told["tools"].as_array().unwrap();
         assert!(tools.contains(&json!("read_text_file")), "{told}");
         let failed = |index: usize| told["results"][index]["isError"] == true;

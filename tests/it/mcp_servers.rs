@@ -345,7 +345,7 @@ impl Drop for Remote {
 }
 
 #[test]
-fn a_server_on_the_network_is_spoken_with() {
+fn a_server_on_the_network_is_used() {
     let newer = Remote::start("streamableHttp");
     let older = Remote::start("sse");
     for (host, port, path, keys) in [

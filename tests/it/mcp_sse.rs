@@ -118,7 +118,7 @@ fn check(older: Older, keys: &str) -> Vec<Recorded> {
 
 /// Checks that the server cannot be used, for this reason, and that no model is asked.
 #[track_caller]
-fn refused(endpoint: &Endpoint, keys: &str, expected: &str) -> Finished {
+fn assert_unusable(endpoint: &Endpoint, keys: &str, expected: &str) -> Finished {
     let finished = project(&at(endpoint), keys).failure(3);
     let stderr = finished.stderr();
     let expected = format!("the server `t` cannot be used: {expected}");
@@ -128,7 +128,7 @@ fn refused(endpoint: &Endpoint, keys: &str, expected: &str) -> Finished {
 }
 
 #[test]
-fn an_older_server_is_spoken_with_at_once_where_the_config_says_so() {
+fn a_server_configured_as_sse_is_used_as_such_at_once() {
     let requests = check(
         Older::default(),
         "type: sse, headers: {Authorization: 'Bearer mine', X-Team: blue}",
@@ -205,7 +205,7 @@ fn a_server_that_refuses_is_not_tried_in_the_older_protocol() {
 }
 
 #[test]
-fn a_server_that_speaks_neither_is_told_so() {
+fn a_server_with_neither_transport_is_reported() {
     let endpoint = Endpoint::answering(|asked| {
         let is_post = asked.line.starts_with("POST");
         let status = if is_post {
@@ -215,13 +215,13 @@ fn a_server_that_speaks_neither_is_told_so() {
         };
         Answer::whole(status, &[], "no: such page")
     });
-    refused(
+    assert_unusable(
         &endpoint,
         "",
         "it supports neither streamable HTTP nor SSE: HTTP 404 Not Found; HTTP 406 Not Acceptable",
     );
     let sse = "it does not support SSE: HTTP 406 Not Acceptable";
-    refused(&endpoint, "type: sse", sse);
+    assert_unusable(&endpoint, "type: sse", sse);
     for (answer, expected) in [
         (
             Answer::whole("200 OK", &["content-type: text/html"], "<p>"),
@@ -239,7 +239,7 @@ fn a_server_that_speaks_neither_is_told_so() {
     ] {
         let endpoint = Endpoint::answering(move |_| answer.clone());
         let expected = format!("it does not support SSE: {expected}");
-        refused(&endpoint, "type: sse", &expected);
+        assert_unusable(&endpoint, "type: sse", &expected);
         assert_eq!(lines(&endpoint), ["GET /old/sse"]);
     }
 }
@@ -259,7 +259,7 @@ fn messages_are_sent_to_the_server_itself_and_nowhere_else() {
     };
     let endpoint = older.start();
     let (own, elsewhere) = (&endpoint.server.url, &other.server.url);
-    let finished = refused(
+    let finished = assert_unusable(
         &endpoint,
         "type: sse, headers: {Authorization: 'Bearer mine'}",
         &format!(
@@ -302,7 +302,7 @@ fn a_stream_that_does_not_say_where_messages_go_is_given_up() {
     ] {
         let endpoint = Endpoint::answering(move |_| stream.clone());
         let expected = format!("it does not support SSE: {expected}");
-        refused(&endpoint, "type: sse", &expected);
+        assert_unusable(&endpoint, "type: sse", &expected);
     }
 }
 
@@ -362,16 +362,16 @@ fn an_older_server_wants_the_user_to_sign_in_too() {
         });
         for keys in ["type: sse", ""] {
             let sign_in = "it requires authentication: sign in with `massgen mcp login t`";
-            refused(&endpoint, keys, sign_in);
+            assert_unusable(&endpoint, keys, sign_in);
             let keys = format!("headers: {{Authorization: 'Bearer mine'}}, {keys}");
             let wrong = "it rejects the credentials in `headers`";
-            refused(&endpoint, &keys, wrong);
+            assert_unusable(&endpoint, &keys, wrong);
         }
     }
 }
 
 #[test]
-fn who_has_signed_in_is_known_to_an_older_server() {
+fn a_sign_in_works_with_an_sse_server() {
     for keys in ["type: sse", ""] {
         let server = OauthServer::start(Manner {
             answers_in: Some(Feed::new()),

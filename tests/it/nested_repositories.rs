@@ -85,7 +85,7 @@ fn forget_index(hub: &Hub) {
     fs::remove_file(hub.dir().as_path().join("work.index")).unwrap();
 }
 
-async fn begun(scene: &Scene) -> (Hub, Checkout, ObjectId) {
+async fn open_checkout(scene: &Scene) -> (Hub, Checkout, ObjectId) {
     let project = scene.found().await;
     let hub = scene.hub(Some(&project)).await;
     let work = scene.checkout(&hub, "work");
@@ -95,10 +95,10 @@ async fn begun(scene: &Scene) -> (Hub, Checkout, ObjectId) {
 }
 
 #[tokio::test]
-async fn a_repository_in_the_place_of_a_submodule_runs_nothing_and_changes_nothing() {
+async fn a_repository_that_replaces_a_submodule_runs_and_changes_nothing() {
     let scene = with_submodule();
     let program = trap(scene.dir.path(), "trap");
-    let (hub, work, head) = begun(&scene).await;
+    let (hub, work, head) = open_checkout(&scene).await;
     let library = git_in(&scene.project(), &["rev-parse", "HEAD:library"]);
     let at = work.dir().as_path().join("library");
     make_trap(&at, &program, Some(&library));
@@ -123,7 +123,7 @@ async fn a_repository_in_the_place_of_a_submodule_runs_nothing_and_changes_nothi
 #[tokio::test]
 async fn a_submodule_stays_when_its_directory_goes_or_becomes_something_else() {
     let scene = with_submodule();
-    let (hub, work, head) = begun(&scene).await;
+    let (hub, work, head) = open_checkout(&scene).await;
     let at = work.dir().as_path().join("library");
     let expect_same = async || {
         let made = commit(&hub, &work, std::slice::from_ref(&head)).await;
@@ -139,13 +139,13 @@ async fn a_submodule_stays_when_its_directory_goes_or_becomes_something_else() {
 }
 
 #[tokio::test]
-async fn a_repository_in_the_place_of_a_file_is_taken_as_the_files_that_it_holds() {
+async fn a_repository_that_replaces_a_file_counts_as_its_files() {
     let scene = Scene::committed(&[("src/code", "one\n"), (".gitignore", "ignored\n")]);
     put(&scene.project().join("ignored/code"), "one\n");
     scene.user(&["add", "--force", "ignored/code"]);
     scene.user(&["commit", "-q", "-m", "ignored"]);
     let program = trap(scene.dir.path(), "trap");
-    let (hub, work, head) = begun(&scene).await;
+    let (hub, work, head) = open_checkout(&scene).await;
     for name in ["src/code", "ignored/code"] {
         let at = work.dir().as_path().join(name);
         fs::remove_file(&at).unwrap();
@@ -184,7 +184,7 @@ async fn a_submodule_of_the_user_runs_nothing_when_changes_are_looked_for() {
     put(&scene.project().join("file.txt"), "two\n");
     let project = scene.found().await;
     let hub = scene.hub(Some(&project)).await;
-    assert_eq!(project.uncommitted(&hub).await.unwrap(), ["file.txt"]);
+    assert_eq!(project.list_uncommitted(&hub).await.unwrap(), ["file.txt"]);
     assert_eq!(sprung(scene.dir.path()), Vec::<String>::new());
     // Control: the user's own git runs it.
     scene.user(&["status"]);

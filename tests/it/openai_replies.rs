@@ -57,7 +57,7 @@ async fn check_stream(stream: &[String], expected: &[ReplyEvent]) {
     assert_eq!(events, expected, "{stream:#?}");
 }
 
-fn done() -> ReplyEvent {
+fn end_event() -> ReplyEvent {
     ReplyEvent::End(StopReason::Done)
 }
 
@@ -118,7 +118,7 @@ async fn a_body_that_is_not_streamed_is_read_too() {
                 output_tokens: 7,
                 ..TokenUsage::default()
             })),
-            Ok(done()),
+            Ok(end_event()),
         ]
     );
 
@@ -154,7 +154,7 @@ async fn a_call_counts_once_wherever_it_stands() {
     let expected = [
         call("a", "f", "{\"x\":1}"),
         call("b", "f", "{\"x\":1}"),
-        done(),
+        end_event(),
     ];
     for stream in [
         vec![completed(&output)],
@@ -188,7 +188,7 @@ async fn a_text_is_heard_once_wherever_it_stands() {
     let text_done = piece("output_text.done", "m", 0, done_text);
     let message = message_item("m", "Hello.");
     let (whole, nothing) = (item("done", 0, &message), completed(&json!([])));
-    let hello = [text("Hello."), done()];
+    let hello = [text("Hello."), end_event()];
     for stream in [
         vec![completed(&json!([message]))],
         vec![whole.clone(), nothing.clone()],
@@ -211,7 +211,11 @@ async fn a_text_is_heard_once_wherever_it_stands() {
         called,
         completed(&json!([message, call_item("fc_a", "a", "f", "{}")])),
     ];
-    check_stream(&stream, &[text("Hello."), call("a", "f", "{}"), done()]).await;
+    check_stream(
+        &stream,
+        &[text("Hello."), call("a", "f", "{}"), end_event()],
+    )
+    .await;
     // A second message is separated from the first.
     let stream = [
         item(
@@ -228,7 +232,7 @@ async fn a_text_is_heard_once_wherever_it_stands() {
         delta("n", 1, "It is 42."),
         nothing,
     ];
-    check_stream(&stream, &[text("I look.\n\nIt is 42."), done()]).await;
+    check_stream(&stream, &[text("I look.\n\nIt is 42."), end_event()]).await;
 }
 
 #[tokio::test]
@@ -242,7 +246,7 @@ async fn refusals_are_heard_like_texts() {
     let refused = json!({"content_index": 0, "refusal": "I may not."});
     let refused = piece("refusal.done", "m", 0, refused);
     let nothing = completed(&json!([]));
-    let expected = [text("I may not."), done()];
+    let expected = [text("I may not."), end_event()];
     for stream in [
         vec![
             delta("I may"),
@@ -276,10 +280,10 @@ async fn open_reasoning_is_heard_too() {
         item("done", 0, &open),
         completed(&json!([open])),
     ];
-    check_stream(&stream, &[reasoning("Hm. "), reasoning("So."), done()]).await;
+    check_stream(&stream, &[reasoning("Hm. "), reasoning("So."), end_event()]).await;
     check_stream(
         &[completed(&json!([open]))],
-        &[reasoning("Hm. So."), done()],
+        &[reasoning("Hm. So."), end_event()],
     )
     .await;
 }
@@ -336,7 +340,7 @@ async fn the_vendors_own_tools_run_without_us_and_go_back() {
             Ok(text("News.")),
             Ok(ReplyEvent::Echo(json!([search, code, kept]))),
             Ok(usage()),
-            Ok(done()),
+            Ok(end_event()),
         ]
     );
 }

@@ -32,7 +32,7 @@ static VALIDATOR: LazyLock<Validator> = LazyLock::new(|| {
 /// Returns all lines of a process that has ended with the status `code`: each is valid, they are
 /// numbered from 1, and only the last one is the result.
 #[track_caller]
-fn told(stdout: &str, code: Option<i32>) -> Vec<Value> {
+fn parse_lines(stdout: &str, code: Option<i32>) -> Vec<Value> {
     let lines: Vec<Value> = stdout
         .lines()
         .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
@@ -56,7 +56,7 @@ fn check_line(line: &Value) {
 
 /// Returns the events of the log, all valid.
 #[track_caller]
-fn logged(project: &Project) -> Vec<Value> {
+fn read_log(project: &Project) -> Vec<Value> {
     let logs = walk(&project.path(".massgen/massgen_logs"));
     let log = logs.iter().find(|path| path.ends_with("events.jsonl"));
     let log = fs::read_to_string(log.expect("there is a log")).unwrap();
@@ -81,9 +81,9 @@ fn status(project: &Project) -> Value {
 fn result(project: impl Fn() -> Project, code: i32) -> Value {
     let of = |format: &str| {
         let finished = project().args(["--output-format", format]).failure(code);
-        let lines = told(finished.stdout(), finished.code());
+        let lines = parse_lines(finished.stdout(), finished.code());
         if finished.project().path(".massgen/massgen_logs").exists() {
-            logged(finished.project());
+            read_log(finished.project());
         }
         lines
     };
@@ -191,9 +191,9 @@ fn the_stream_tells_what_the_log_tells() {
         .config(&team(&two_agents(), ""))
         .args(["colour?", "--output-format", "stream-json"])
         .success();
-    let lines = told(finished.stdout(), finished.code());
+    let lines = parse_lines(finished.stdout(), finished.code());
     let (_, events) = lines.split_last().unwrap();
-    let log = logged(finished.project());
+    let log = read_log(finished.project());
     assert_eq!(types(events), types(&log));
     for (told, logged) in events.iter().zip(&log) {
         let mut logged = logged.clone();
@@ -208,7 +208,7 @@ fn the_stream_tells_what_the_log_tells() {
 }
 
 #[test]
-fn delivered_files_are_told_with_their_hashes() {
+fn delivered_files_are_reported_with_their_hashes() {
     let last = r#"calls:
     - {name: write_file, arguments: {path: "{{cwd}}/sub/new.txt", content: "first\n"}}
     - {name: write_file, arguments: {path: "{{cwd}}/sub/new.txt", content: "second\n"}}
@@ -339,7 +339,7 @@ fn check_refused(project: impl Fn() -> Project, code: i32, expected: &str) {
 }
 
 #[test]
-fn an_error_before_the_run_is_told_too() {
+fn an_error_before_the_run_is_reported() {
     let typed = |words: &[&str]| {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
         move || Project::new().args(&words)
@@ -393,7 +393,7 @@ fn warnings_before_the_run_are_events_and_in_the_result() {
         .config(&team(&[agent("solo", "", &answers("yes", "agent1"))], ""))
         .args(["what?", "--output-format", "stream-json"])
         .success();
-    let lines = told(finished.stdout(), finished.code());
+    let lines = parse_lines(finished.stdout(), finished.code());
     let warning = "`[PROJECT]/.env:1` is not `NAME=value`: the line is skipped";
     assert_eq!(lines[0]["message"], warning);
     assert_eq!(lines.last().unwrap()["warnings"], json!([warning]));
@@ -401,7 +401,7 @@ fn warnings_before_the_run_are_events_and_in_the_result() {
 }
 
 #[test]
-fn no_secret_is_told() {
+fn no_secret_is_printed() {
     let secret = "sk-0123456789abcdef";
     let says = format!(
         "- chunk_delay_ms: 1\n  text: \"the key is {secret} and {secret}\"\n  \
@@ -418,7 +418,7 @@ fn no_secret_is_told() {
             .config(&team(&[agent("solo", "", &says)], ""))
             .args(["what?", "--output-format", format])
             .success();
-        let lines = told(finished.stdout(), finished.code());
+        let lines = parse_lines(finished.stdout(), finished.code());
         assert!(!finished.stdout().contains("sk-0123456789"), "{format}");
         assert_eq!(
             lines.last().unwrap()["answer"],
@@ -428,7 +428,7 @@ fn no_secret_is_told() {
 }
 
 /// Starts a run in the format `stream-json` and waits for a line of the type `moment`.
-fn started(project: &Project, moment: &str) -> (Child, BufReader<ChildStdout>, String) {
+fn start_until(project: &Project, moment: &str) -> (Child, BufReader<ChildStdout>, String) {
     let mut command = project.command();
     command
         .args(["--output-format", "stream-json"])
@@ -462,7 +462,7 @@ fn code(mut child: Child) -> Option<i32> {
 #[track_caller]
 fn check_cancelled(team: &str, moment: &str, signals: &[Signal]) -> Value {
     let project = Project::new().config(team).args(["wait"]);
-    let (child, mut reader, mut stdout) = started(&project, moment);
+    let (child, mut reader, mut stdout) = start_until(&project, moment);
     for signal in signals {
         // A run may have ended before the second signal.
         let _gone = kill_process(Pid::from_child(&child), *signal);
@@ -471,10 +471,10 @@ fn check_cancelled(team: &str, moment: &str, signals: &[Signal]) -> Value {
     reader.read_to_string(&mut stdout).unwrap();
     let code = code(child);
     assert_eq!(code, Some(130), "{moment} {signals:?}");
-    let lines = told(&stdout, code);
+    let lines = parse_lines(&stdout, code);
     let result = lines.last().unwrap().clone();
     assert_eq!(result["outcome"], "cancelled", "{moment} {signals:?}");
-    assert_eq!(logged(&project).last().unwrap()["type"], "run_ended");
+    assert_eq!(read_log(&project).last().unwrap()["type"], "run_ended");
     let status = status(&project);
     assert_eq!(status["is_complete"], true, "{moment} {signals:?}");
     assert_eq!(status["finish_reason"], "interrupted");
@@ -482,7 +482,7 @@ fn check_cancelled(team: &str, moment: &str, signals: &[Signal]) -> Value {
 }
 
 #[test]
-fn a_run_that_is_told_to_end_is_cancelled_at_any_moment() {
+fn a_terminated_run_is_cancelled_at_any_moment() {
     let silent = team(&[agent("slow", "", NEVER)], "");
     let fast = agent("fast", "", &answers("so far", "agent1"));
     let answers_first = team(&[fast, agent("slow", "", NEVER)], "");
@@ -536,7 +536,7 @@ fn short_run(delay: Duration, signals: &[Signal]) {
     let mut stdout = String::new();
     let mut out = child.stdout.take().unwrap();
     out.read_to_string(&mut stdout).unwrap();
-    let lines = told(&stdout, code(child));
+    let lines = parse_lines(&stdout, code(child));
     let last = lines.last().unwrap();
     let outcome = last["outcome"].as_str().unwrap();
     assert!(matches!(outcome, "cancelled" | "completed"), "{last}");
@@ -588,7 +588,7 @@ fn a_task_that_never_comes_can_be_given_up() {
         let mut stdout = String::new();
         let mut out = child.stdout.take().unwrap();
         out.read_to_string(&mut stdout).unwrap();
-        let lines = told(&stdout, code(child));
+        let lines = parse_lines(&stdout, code(child));
         drop(stdin);
         assert_eq!(lines.len(), 1);
         assert_eq!(lines[0]["outcome"], "cancelled");
@@ -619,7 +619,7 @@ fn check_lacking(preparation: &str, expected: &str) {
         .config(&team(&[agent("solo", "w", &answers("yes", "agent1"))], ""))
         .args(["what?", "--output-format", "json"]);
     let output = shell(&project, preparation).output().unwrap();
-    let lines = told(
+    let lines = parse_lines(
         &String::from_utf8(output.stdout).unwrap(),
         output.status.code(),
     );
@@ -629,7 +629,7 @@ fn check_lacking(preparation: &str, expected: &str) {
 }
 
 #[test]
-fn limits_of_the_process_are_told_as_such() {
+fn process_limits_are_reported_as_such() {
     check_lacking("ulimit -n 12", "ulimit -n");
     check_lacking("ulimit -f 0", "File too large");
 }
@@ -648,12 +648,12 @@ fn a_hangup_that_was_ignored_from_the_start_stays_ignored() {
     let mut stdout = String::new();
     let mut out = child.stdout.take().unwrap();
     out.read_to_string(&mut stdout).unwrap();
-    let lines = told(&stdout, code(child));
+    let lines = parse_lines(&stdout, code(child));
     assert_eq!(lines[0]["outcome"], "completed");
 }
 
 #[test]
-fn nobody_has_to_answer_and_closed_streams_change_nothing() {
+fn a_run_needs_no_input_and_no_open_streams() {
     for redirections in ["< /dev/null", "<&-", "2>&-", "<&- 2>&-", "2> /dev/full"] {
         let project = Project::new()
             .config(&team(&[agent("solo", "", &answers("yes", "agent1"))], ""))
@@ -662,20 +662,20 @@ fn nobody_has_to_answer_and_closed_streams_change_nothing() {
             .output()
             .unwrap();
         let stdout = String::from_utf8(output.stdout).unwrap();
-        let lines = told(&stdout, output.status.code());
+        let lines = parse_lines(&stdout, output.status.code());
         let outcome = &lines.last().unwrap()["outcome"];
         assert_eq!(outcome, "completed", "{redirections}");
     }
 }
 
 #[test]
-fn a_terminal_on_which_nobody_types_is_not_waited_for() {
+fn an_idle_terminal_is_not_waited_for() {
     let finished = Project::new()
         .config(&team(&[agent("solo", "", &answers("yes", "agent1"))], ""))
         .args(["what?", "--output-format", "json"])
         .on_terminal();
     let object = finished.stdout().lines().find(|line| line.starts_with('{'));
-    let lines = told(object.unwrap(), finished.code());
+    let lines = parse_lines(object.unwrap(), finished.code());
     assert_eq!(lines[0]["answer"], "yes");
 }
 
@@ -684,14 +684,14 @@ fn a_reader_that_goes_away_ends_nothing() {
     let project = Project::new()
         .config(&team(&two_agents(), ""))
         .args(["colour?"]);
-    let (child, reader, _) = started(&project, "run_started");
+    let (child, reader, _) = start_until(&project, "run_started");
     drop(reader);
     assert_eq!(code(child), Some(0));
     assert_eq!(status(&project)["finish_reason"], "delivered");
 }
 
 #[test]
-fn a_stream_that_cannot_be_written_is_told_by_the_exit_status() {
+fn an_unwritable_stream_sets_the_exit_status() {
     for format in ["json", "stream-json"] {
         let project = Project::new()
             .config(&team(&[agent("solo", "", &answers("yes", "agent1"))], ""))
@@ -705,7 +705,7 @@ fn a_stream_that_cannot_be_written_is_told_by_the_exit_status() {
 }
 
 #[test]
-fn a_team_of_256_is_told_line_by_line() {
+fn a_team_of_256_is_streamed_line_by_line() {
     let agents: Vec<String> = (1..=256)
         .map(|number| {
             let says = format!("answer {number}");
@@ -716,7 +716,7 @@ fn a_team_of_256_is_told_line_by_line() {
         .config(&team(&agents, ""))
         .args(["many?", "--output-format", "stream-json"])
         .success();
-    let lines = told(finished.stdout(), finished.code());
+    let lines = parse_lines(finished.stdout(), finished.code());
     let result = lines.last().unwrap();
     assert_eq!(result["tally"].as_array().unwrap().len(), 256);
     assert_eq!(result["votes"].as_array().unwrap().len(), 256);

@@ -153,7 +153,7 @@ fn it_closes_and_stays_away_where_no_path_is_meant() {
 }
 
 #[test]
-fn a_directory_is_gone_into_and_elsewhere_is_scoped() {
+fn choosing_a_directory_opens_it_and_limits_the_search() {
     let project = project()
         .home_file("letters/one.txt", "1")
         .home_file("two.txt", "22");

@@ -230,7 +230,7 @@ fn the_example_leaves_a_directory_and_a_branch_for_each_role() {
 }
 
 #[test]
-fn each_role_is_told_what_came_before_it() {
+fn each_role_gets_the_earlier_documents() {
     let finished = Project::new()
         .args(["--config", DEMO, "a prime tester"])
         .success();
@@ -497,7 +497,7 @@ fn check_end(keys: &str, words: &[&str], rest: &str, code: i32, told: &str) -> F
 }
 
 #[test]
-fn a_pipeline_ends_for_a_reason_that_is_told() {
+fn a_pipeline_reports_why_it_ended() {
     check_end(
         "max_iterations: 3",
         &["SATISFIED"],
@@ -640,7 +640,7 @@ fn answers_that_are_not_there_are_an_error_before_anybody_is_asked() {
 }
 
 #[test]
-fn scripts_find_the_answer_where_they_are_told() {
+fn scripts_find_the_answer_at_the_printed_path() {
     let agents = [agent("understand", "", &does("", "all is clear"))];
     let config = pipeline("stages: [understand]\nproject: none", &agents, "");
     let finished = Project::new()

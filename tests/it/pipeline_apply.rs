@@ -174,7 +174,7 @@ fn what_the_user_committed_meanwhile_is_merged() {
 }
 
 #[test]
-fn one_commit_goes_on_from_what_the_user_committed_meanwhile() {
+fn one_commit_is_made_on_top_of_the_users_new_commits() {
     let finished = worked();
     let root = finished.project().path("");
     fs::write(root.join("src/mine.txt"), "mine\n").unwrap();
@@ -251,7 +251,7 @@ fn what_goes_against_the_users_own_work_is_refused_whole() {
 }
 
 #[test]
-fn an_apply_that_was_broken_off_is_finished_by_the_next() {
+fn an_interrupted_apply_is_finished_by_the_next() {
     let finished = worked();
     let lock = finished.project().path(".git/refs/heads/trunk.lock");
     fs::write(&lock, "").unwrap();
@@ -267,7 +267,7 @@ fn an_apply_that_was_broken_off_is_finished_by_the_next() {
 }
 
 #[test]
-fn a_branch_is_pushed_only_where_the_user_says_so() {
+fn a_branch_is_pushed_only_on_request() {
     let finished = worked();
     let root = finished.project().path("");
     git_in(&root, &["init", "-q", "--bare", "../remote.git"]);

@@ -43,7 +43,7 @@ fn an_undo_names_the_commit_that_stays() {
 }
 
 #[test]
-fn what_would_be_applied_is_shown_beside_changes_of_the_user() {
+fn diff_shows_what_apply_would_change_despite_changes_of_the_user() {
     let worked = worked();
     fs::write(worked.project().path("src/old.txt"), "mine\n").unwrap();
     let shown = worked.then(["diff", "last"]).success();
@@ -101,7 +101,7 @@ fn what_a_pipeline_would_be_is_shown_before_it_begins() {
 
 /// The repository of a pipeline decides how git is run on it.
 #[test]
-fn a_pipeline_that_came_along_is_not_believed() {
+fn a_pipeline_that_came_with_a_project_is_ignored() {
     let worked = worked();
     let traps = tempfile::tempdir().unwrap();
     let program = trap(traps.path(), "trap");

@@ -108,7 +108,7 @@ fn kill_and_go_on(project: &Project, time: Duration) {
 }
 
 #[test]
-fn a_pipeline_that_is_killed_at_any_moment_is_gone_on_with() {
+fn a_pipeline_that_is_killed_at_any_moment_can_be_resumed() {
     let begun = Instant::now();
     let undisturbed = project().args(["go"]).success();
     let whole = begun.elapsed();
@@ -136,7 +136,7 @@ fn a_pipeline_that_is_killed_at_any_moment_is_gone_on_with() {
 }
 
 #[test]
-fn a_pipeline_that_met_a_limit_goes_on_past_the_locks_of_a_dead_git() {
+fn a_resumed_pipeline_removes_locks_of_a_killed_git() {
     let stopped = project().args(["--max-tool-calls", "1", "go"]).failure(5);
     let place = place(stopped.project());
     let locks = [

@@ -107,7 +107,7 @@ fn an_answer_may_hold_any_character() {
 
 /// For an ordinary user, to whom modes apply, this tests more than for root.
 #[test]
-fn closed_files_and_directories_are_taken_up_and_changed() {
+fn unreadable_files_and_directories_are_committed() {
     let first = "mkdir -p d && echo 1 > d/f && echo s > s && chmod 000 s && chmod 555 d . .git";
     let second = "echo 2 >> d/f; echo again >> s";
     let agents = [
@@ -161,7 +161,7 @@ fn ignoring(rules: &str, planner: &str) -> String {
 }
 
 #[test]
-fn what_a_role_leaves_for_others_is_taken_up_whatever_the_project_ignores() {
+fn output_of_a_role_is_committed_even_if_ignored() {
     let plan = writes("planner/PLAN.md", "THE PLAN\\n");
     let plan = plan.replace("planner/PLAN", ".pipeline/planner/PLAN");
     let more = [
@@ -199,7 +199,7 @@ fn a_role_that_starts_afresh_lets_those_after_it_work_again() {
 
 /// If the disk was full when a stage ended, its log may be the only record of that.
 #[test]
-fn a_stage_whose_end_only_its_log_tells_is_gone_on_from() {
+fn a_stage_that_ended_only_in_its_log_is_resumed() {
     let stopped = project(
         &does(&runs("echo 1 > f"), "did it"),
         &does(&runs("echo 2 > g"), "did more"),

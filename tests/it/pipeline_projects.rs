@@ -190,7 +190,7 @@ fn a_person_at_the_terminal_answers_what_is_unclear() {
     let agents = [agent("understand", "", &does("", asks))];
     let config = pipeline("stages: [understand]\nproject: none", &agents, "");
     let project = Project::new().config(&config).args(["go"]);
-    let shown = answered(&project, &["8080\r", "\r"]);
+    let shown = type_answers(&project, &["8080\r", "\r"]);
     assert!(shown.contains("without an answer, assumed: 80"), "{shown}");
     let shared = git(&project, &["show", "main:SHARED_UNDERSTANDING.md"]);
     assert!(
@@ -215,14 +215,14 @@ fn a_person_at_the_terminal_says_how_work_can_be_merged() {
     let keys = "stages: [implementer]\nproject: none\nmerge_tries: 1";
     let config = pipeline(keys, &agents, "checks: [\"test -e implementer/b\"]");
     let project = Project::new().config(&config).args(["go"]);
-    let shown = answered(&project, &["write b\r"]);
+    let shown = type_answers(&project, &["write b\r"]);
     assert!(shown.contains("still cannot be merged"), "{shown}");
     assert_eq!(git(&project, &["show", "main:implementer/b"]), "b");
 }
 
 /// Returns what is shown to a person who types these answers, one per question.
 #[track_caller]
-fn answered(project: &Project, answers: &[&str]) -> String {
+fn type_answers(project: &Project, answers: &[&str]) -> String {
     let pty = native_pty_system().openpty(PtySize::default()).unwrap();
     let mut child = pty.slave.spawn_command(project.typed()).unwrap();
     drop(pty.slave);

@@ -566,7 +566,7 @@ fn nothing_is_applied_while_something_is_half_done() {
 }
 
 #[test]
-fn what_stands_in_the_way_of_a_directory_is_named() {
+fn an_obstacle_to_a_directory_is_named() {
     let check = |what: &str, make: fn(&Path)| {
         let worked = worked();
         let way = worked.project().path("src/new");

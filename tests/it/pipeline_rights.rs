@@ -85,7 +85,7 @@ fn tried_in(tier: &str, roles: &[Tried<'_>]) -> Finished {
 }
 
 #[test]
-fn commands_are_held_to_the_rights_of_their_role_in_each_tier() {
+fn commands_have_the_rights_of_their_role_at_each_level() {
     let calls = [
         ("echo x > tester/a && cat TASK.md", true),
         (
@@ -184,7 +184,7 @@ fn a_role_writes_in_its_own_directory_by_the_tools_that_it_may_use() {
 }
 
 #[test]
-fn commands_of_a_role_are_held_to_its_directory_and_to_its_own_repository() {
+fn commands_of_a_role_reach_only_its_directory_and_repository() {
     let hub = "../../hub.git";
     let finished = tried(&[(
         "tester",

@@ -17,7 +17,7 @@ const REFUSED: &str = "it was not created by massgen in this directory";
 const NOT_BROKEN_OFF: &str = "the session has no interrupted run";
 
 /// Runs a project with these calls to its end, with a config that is named.
-fn ended(calls: &str) -> Finished {
+fn run_to_end(calls: &str) -> Finished {
     let replies = format!(
         "- when: {{system: \"{FINAL}\"}}\n  text: presented\n{calls}\
          - calls: [{{name: new_answer, arguments: {{content: done}}}}]\n- text: x\n  repeat: true\n"
@@ -40,7 +40,7 @@ fn call(tool: &str, arguments: &Value) -> String {
 fn planted(finished: &Finished, name: &str, forge: impl Fn(&Project, &str) -> String) -> Project {
     let project = Project::new().file("notes.txt", "of the project\n");
     copy_tree(&finished.project().path(".massgen"), &project.path(""));
-    for file in found(&project.path(".massgen"), name) {
+    for file in find_files(&project.path(".massgen"), name) {
         let old = finished.project().path("").display().to_string();
         let new = project.path("").display().to_string();
         let text = fs::read_to_string(&file).unwrap().replace(&old, &new);
@@ -50,7 +50,7 @@ fn planted(finished: &Finished, name: &str, forge: impl Fn(&Project, &str) -> St
 }
 
 /// Returns the files with this name below `dir`.
-fn found(dir: &Path, name: &str) -> Vec<PathBuf> {
+fn find_files(dir: &Path, name: &str) -> Vec<PathBuf> {
     let mut find = Command::new("find");
     let found = find
         .arg(dir)
@@ -105,11 +105,11 @@ fn a_planted_run_starts_nothing_when_it_is_played_again() {
     ];
     let replies = |project: &Project| call("execute_command", &json!({"command": touch(project)}));
     for (what, keys) in forgeries {
-        let run = ended("");
+        let run = run_to_end("");
         let project = planted(&run, "replay.yaml", |project, text| {
             with_keys(text, &keys(&touch(project)))
         });
-        for file in found(&project.path(".massgen"), "a.yaml") {
+        for file in find_files(&project.path(".massgen"), "a.yaml") {
             let text = fs::read_to_string(&file).unwrap();
             fs::write(file, text + &replies(&project)).unwrap();
         }
@@ -126,7 +126,7 @@ fn a_planted_run_starts_nothing_when_it_is_played_again() {
         );
     }
     // Control: a run that massgen wrote can be replayed elsewhere too.
-    let run = ended("");
+    let run = run_to_end("");
     let project = planted(&run, "replay.yaml", unchanged);
     let finished = project.args(["replay", "last"]).success();
     assert!(
@@ -143,7 +143,7 @@ fn a_planted_run_that_is_played_again_opens_and_writes_nothing() {
         move |text: &str| text.replace("opened: []", &format!("opened: {opened}"))
     };
     let outside = "is outside the current directory";
-    let run = ended("");
+    let run = run_to_end("");
     let project = planted(&run, "replay.yaml", |project, text| {
         opening(&project.home(""))(text)
     });
@@ -155,11 +155,11 @@ fn a_planted_run_that_is_played_again_opens_and_writes_nothing() {
         let arguments = json!({"path": project.path("new.txt"), "content": "planted"});
         format!("- {{\"calls\":[{{\"name\":\"write_file\",\"arguments\":{arguments}}}]}}\n")
     };
-    let run = ended("");
+    let run = run_to_end("");
     let project = planted(&run, "replay.yaml", |project, text| {
         opening(&project.path(""))(text)
     });
-    for file in found(&project.path(".massgen"), "a.yaml") {
+    for file in find_files(&project.path(".massgen"), "a.yaml") {
         let text = fs::read_to_string(&file).unwrap();
         let (head, last) = text.trim_end().rsplit_once('\n').unwrap();
         fs::write(file, format!("{head}\n{}{last}\n", final_write(&project))).unwrap();
@@ -201,8 +201,8 @@ fn with_writer(project: Project) -> Project {
 }
 
 #[test]
-fn a_planted_session_is_not_gone_on_with() {
-    let run = ended("");
+fn a_planted_session_is_not_continued() {
+    let run = run_to_end("");
     let mut project = with_writer(planted(&run, "metadata.json", opening_all));
     let id = sessions(&project)[0]
         .file_name()
@@ -246,7 +246,7 @@ fn a_planted_session_is_not_gone_on_with() {
 
 #[test]
 fn a_session_that_is_taken_in_opens_nothing() {
-    let run = ended("");
+    let run = run_to_end("");
     let project = with_writer(planted(&run, "metadata.json", opening_all));
     let pack = ["sessions", "export", "last", "-o", "s.tar.gz"];
     let packed = project.args(pack).success();
@@ -272,18 +272,18 @@ fn a_session_that_is_taken_in_opens_nothing() {
 }
 
 #[test]
-fn a_planted_run_that_was_broken_off_is_not_gone_on_with() {
-    let run = ended("");
+fn a_planted_interrupted_run_is_not_resumed() {
+    let run = run_to_end("");
     let project = with_writer(planted(&run, "execution_metadata.yaml", |_, text| {
         text.replace("cli_args:\n", "cli_args:\n- --cwd-context\n- rw\n")
     }));
-    for file in found(&project.path(".massgen"), "status.json") {
+    for file in find_files(&project.path(".massgen"), "status.json") {
         let status = fs::read_to_string(&file).unwrap();
         let status = status.replace("\"is_complete\": true", "\"is_complete\": false");
         assert!(status.contains("\"is_complete\": false"), "{status}");
         fs::write(file, status).unwrap();
     }
-    for file in found(&project.path(".massgen"), "events.jsonl") {
+    for file in find_files(&project.path(".massgen"), "events.jsonl") {
         let log = fs::read_to_string(&file).unwrap();
         let lines: Vec<&str> = log.split_inclusive('\n').collect();
         fs::write(file, lines[..lines.len() / 2].concat()).unwrap();
@@ -344,13 +344,13 @@ const READ: [&str; 10] = [
 ];
 
 #[test]
-fn nothing_in_the_place_of_a_record_keeps_a_command_waiting() {
-    let run = ended("");
+fn special_files_instead_of_records_do_not_block() {
+    let run = run_to_end("");
     let mut commands = 0_usize;
     for (what, make) in OBSTACLES {
         for name in READ {
             let mut project = planted(&run, "config.yaml", unchanged);
-            for file in found(&project.path(".massgen"), name) {
+            for file in find_files(&project.path(".massgen"), name) {
                 fs::remove_file(&file).unwrap();
                 make(&file);
             }

@@ -13,7 +13,7 @@ const PRIVATE: &str = "what-is-private";
 const PLANTED: &str = ".massgen/massgen_logs/log_20990101_000000_000000";
 
 /// Returns a project in which one run has ended.
-fn ended() -> Project {
+fn run_to_end() -> Project {
     let config = team(&[agent("a", "", &answers(PRIVATE, "agent1", 0))], "");
     let run = Project::new().config(&config).args([PRIVATE]).success();
     run.then([""])
@@ -21,7 +21,7 @@ fn ended() -> Project {
 
 /// Adds to the home another project with a run whose task is private.
 fn with_other_run(project: Project) -> Project {
-    let other = ended();
+    let other = run_to_end();
     fs::create_dir(project.home("other")).unwrap();
     copy_tree(&other.path(".massgen"), &project.home("other/.massgen"));
     project
@@ -55,8 +55,8 @@ fn other_log(project: &Project) -> PathBuf {
 }
 
 #[test]
-fn a_run_of_this_project_is_told() {
-    let finished = ended().retyped(["logs", "show", "last"]).success();
+fn a_run_of_this_project_is_listed() {
+    let finished = run_to_end().retyped(["logs", "show", "last"]).success();
     assert!(finished.stdout().contains(PRIVATE));
     let finished = finished.then(["logs", "export", "last", "-o", "all.tar.gz"]);
     let finished = finished.success();
@@ -64,7 +64,7 @@ fn a_run_of_this_project_is_told() {
 }
 
 #[test]
-fn a_link_in_the_place_of_records_is_not_followed() {
+fn a_link_instead_of_records_is_not_followed() {
     let at = |path: &str, target: &str| {
         let project = with_other_run(Project::new());
         let link = project.path(path);
@@ -85,7 +85,7 @@ fn a_link_in_the_place_of_records_is_not_followed() {
 }
 
 #[test]
-fn a_link_in_the_place_of_a_file_of_records_is_not_followed() {
+fn a_link_instead_of_a_record_file_is_not_followed() {
     for name in ["events.jsonl", "status.json", "replay.yaml"] {
         let project = with_other_run(Project::new()).dir(&format!("{PLANTED}/turn_1"));
         let target = other_log(&project).join("turn_1").join(name);

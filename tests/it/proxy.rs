@@ -90,7 +90,7 @@ fn connected(port: u16) -> TcpStream {
 }
 
 /// Returns the proxy's answer to `request`, until it closes the connection.
-fn asked(port: u16, request: &str) -> String {
+fn ask_proxy(port: u16, request: &str) -> String {
     let mut client = connected(port);
     client.write_all(request.as_bytes()).unwrap();
     let mut answer = String::new();
@@ -176,7 +176,7 @@ fn other_hosts_and_addresses_are_refused() {
             ("x@public.example", server, "400", "not an address"),
             ("missing.public.example", 80, "502", "massgen: "),
         ] {
-            let answer = asked(port, &connect(host, at));
+            let answer = ask_proxy(port, &connect(host, at));
             assert!(
                 answer.starts_with(&format!("HTTP/1.1 {status} ")),
                 "{host}: {answer}"
@@ -211,7 +211,7 @@ fn a_plain_request_is_forwarded_under_the_name_that_was_checked() {
                 "GET http://public.example:{at}/a?b HTTP/1.1\r\nHost: other.example\r\n\
              Proxy-Connection: keep-alive\r\nAccept: text/plain\r\n\r\n"
             );
-            assert!(asked(port, &request).ends_with("\r\n\r\nok"));
+            assert!(ask_proxy(port, &request).ends_with("\r\n\r\nok"));
             let expected = format!(
                 "GET /a?b HTTP/1.1\r\nHost: public.example:{at}\r\nAccept: text/plain\r\n\
              Connection: close\r\n\r\n"
@@ -226,7 +226,7 @@ fn what_is_too_long_or_too_many_is_refused() {
     in_own_network("what_is_too_long_or_too_many_is_refused", || {
         let (_proxy, port) = proxy();
         let long = format!("CONNECT {}:1 HTTP/1.1\r\n\r\n", "a".repeat(17_000));
-        assert!(asked(port, &long).starts_with("HTTP/1.1 431 "));
+        assert!(ask_proxy(port, &long).starts_with("HTTP/1.1 431 "));
         let server = echo();
         let mut open = Vec::new();
         let refused = loop {

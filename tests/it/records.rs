@@ -58,7 +58,7 @@ fn recorder(logs: &Path, attempts: AttemptLayout) -> Recorder {
     Recorder::start(places, &meta, redactor).unwrap()
 }
 
-fn started(attempt: u32) -> Event {
+fn start_event(attempt: u32) -> Event {
     Event::Run(RunEvent::RunStarted {
         question: Arc::from("what is this?"),
         agents: vec![agent("zeta"), agent("alpha")],
@@ -73,7 +73,7 @@ fn text(id: &str, text: &str) -> Event {
     })
 }
 
-fn answered(id: &str, label: AnswerLabel, content: &str) -> Event {
+fn answer_event(id: &str, label: AnswerLabel, content: &str) -> Event {
     Event::Coordination(CoordinationEvent::Answered {
         agent: agent(id),
         label,
@@ -83,7 +83,7 @@ fn answered(id: &str, label: AnswerLabel, content: &str) -> Event {
     })
 }
 
-fn voted(id: &str, reason: &str) -> Event {
+fn vote_event(id: &str, reason: &str) -> Event {
     Event::Coordination(CoordinationEvent::Voted {
         agent: agent(id),
         candidate: agent("alpha"),
@@ -99,7 +99,7 @@ fn final_answer(content: &str) -> Event {
     })
 }
 
-fn ended() -> Event {
+fn end_event() -> Event {
     Event::Run(RunEvent::RunEnded {
         status: ExitStatus::Delivered,
         summary: "2 agents agreed".to_owned(),
@@ -111,7 +111,7 @@ fn ended() -> Event {
 fn whole_run() -> Vec<Event> {
     let (first, second) = SECRET.split_at(9);
     vec![
-        started(1),
+        start_event(1),
         Event::Model(ModelEvent::ModelRequestStarted {
             agent: agent("alpha"),
             model: "m".into(),
@@ -145,13 +145,13 @@ fn whole_run() -> Vec<Event> {
             denied: Some(format!("outside: {SECRET}")),
             rule: None,
         }),
-        answered("alpha", label(0, 1), &format!("the key is {SECRET}")),
+        answer_event("alpha", label(0, 1), &format!("the key is {SECRET}")),
         Event::Coordination(CoordinationEvent::DroppedOut {
             agent: agent("zeta"),
             reason: "no model".to_owned(),
             timed_out: true,
         }),
-        voted("alpha", &format!("{}{SECRET}", "x".repeat(90))),
+        vote_event("alpha", &format!("{}{SECRET}", "x".repeat(90))),
         Event::Coordination(CoordinationEvent::WinnerSelected {
             agent: agent("alpha"),
             label: label(0, 1),
@@ -167,7 +167,7 @@ fn whole_run() -> Vec<Event> {
                 DeliveryOutcome::Created,
             )],
         }),
-        ended(),
+        end_event(),
     ]
 }
 
@@ -179,7 +179,7 @@ fn record_all(recorder: &mut Recorder, events: &[Event]) {
 }
 
 /// Writes the records of a run, and returns the turn's directory.
-fn recorded() -> (TempDir, PathBuf) {
+fn write_records() -> (TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let mut recorder = recorder(dir.path(), AttemptLayout::One);
     let turn = recorder.paths().turn().as_path().to_owned();
@@ -211,7 +211,7 @@ fn files(dir: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn every_record_is_where_users_look_for_it() {
-    let (_dir, turn) = recorded();
+    let (_dir, turn) = write_records();
     let is_time = |name: &str| name.len() == 22 && name.starts_with("20");
     let names: BTreeSet<String> = files(&turn)
         .iter()
@@ -242,7 +242,7 @@ fn every_record_is_where_users_look_for_it() {
 
 #[test]
 fn no_secret_is_in_any_record() {
-    let (dir, _) = recorded();
+    let (dir, _) = write_records();
     let files = files(dir.path());
     assert!(files.len() > 10);
     let mut redacted = 0;
@@ -258,7 +258,7 @@ fn no_secret_is_in_any_record() {
 
 #[test]
 fn the_status_tells_what_was_used() {
-    let (_dir, turn) = recorded();
+    let (_dir, turn) = write_records();
     let status = read_json(&turn.join("status.json"));
     let used = json!({
         "requests": 1,
@@ -284,7 +284,7 @@ fn the_status_tells_what_was_used() {
 
 #[test]
 fn the_status_tells_how_the_run_ended() {
-    let (_dir, turn) = recorded();
+    let (_dir, turn) = write_records();
     let mut status = read_json(&turn.join("status.json"));
     let meta = status["meta"].as_object().unwrap();
     assert_eq!(meta["question"], "what is this?");
@@ -346,7 +346,7 @@ fn the_status_tells_how_the_run_ended() {
 
 #[test]
 fn votes_and_answers_are_filed_under_their_agent() {
-    let (_dir, turn) = recorded();
+    let (_dir, turn) = write_records();
     let mappings = read_json(&turn.join("snapshot_mappings.json"));
     let answer = mappings["agent1.1"]["path"].as_str().unwrap();
     assert_eq!(read(&turn.join(answer)), "the key is [redacted]");
@@ -360,8 +360,8 @@ fn votes_and_answers_are_filed_under_their_agent() {
 }
 
 #[test]
-fn the_coordination_is_told_event_by_event() {
-    let (_dir, turn) = recorded();
+fn the_coordination_is_recorded_event_by_event() {
+    let (_dir, turn) = write_records();
     let told = read_json(&turn.join("coordination_events.json"));
     assert_eq!(told["session_metadata"]["final_winner"], "alpha");
     let events = told["events"].as_array().unwrap();
@@ -384,15 +384,15 @@ fn the_coordination_is_told_event_by_event() {
 }
 
 #[test]
-fn what_agents_say_can_be_read_on_a_terminal() {
-    let (_dir, turn) = recorded();
+fn agent_outputs_are_safe_on_a_terminal() {
+    let (_dir, turn) = write_records();
     let said = read(&turn.join("agent_outputs/zeta.txt"));
     assert_eq!(said, "hello\nworld\\u{1b}[31m\n[dropped out] no model\n");
 }
 
 #[test]
 fn the_metadata_can_be_read_back() {
-    let (_dir, turn) = recorded();
+    let (_dir, turn) = write_records();
     let metadata = read(&turn.join("execution_metadata.yaml"));
     let metadata: Value = serde_yaml::from_str(&metadata).unwrap();
     assert_eq!(metadata["query"], "what: is\n- this?");
@@ -405,12 +405,12 @@ fn streamed_pieces_become_few_events_in_their_order() {
     let dir = tempfile::tempdir().unwrap();
     let mut recorder = recorder(dir.path(), AttemptLayout::One);
     let log = recorder.paths().turn().join("events.jsonl");
-    record_all(&mut recorder, &[started(1)]);
+    record_all(&mut recorder, &[start_event(1)]);
     let words: Vec<String> = (0..5000).map(|word| format!("{word} ")).collect();
     for word in &words {
         record_all(&mut recorder, &[text("alpha", word)]);
     }
-    record_all(&mut recorder, &[voted("alpha", "good"), ended()]);
+    record_all(&mut recorder, &[vote_event("alpha", "good"), end_event()]);
     let entries = event_log::open(&log).unwrap().map(Result::unwrap);
     let entries: Vec<Value> = entries
         .map(|entry| serde_json::from_str(&entry.json).unwrap())
@@ -425,7 +425,7 @@ fn streamed_pieces_become_few_events_in_their_order() {
 
 #[test]
 fn a_log_that_is_cut_at_any_byte_still_tells_every_whole_line() {
-    let (_dir, turn) = recorded();
+    let (_dir, turn) = write_records();
     let log = read(&turn.join("events.jsonl"));
     let lines = log.lines().count();
     let whole_log = LogReader::new(log.as_bytes()).map(Result::unwrap);
@@ -449,7 +449,7 @@ fn a_log_that_is_cut_at_any_byte_still_tells_every_whole_line() {
 fn a_reader_never_sees_half_a_status() {
     let dir = tempfile::tempdir().unwrap();
     let mut recorder = recorder(dir.path(), AttemptLayout::One);
-    record_all(&mut recorder, &[started(1)]);
+    record_all(&mut recorder, &[start_event(1)]);
     let status = recorder.paths().status_file();
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -462,7 +462,7 @@ fn a_reader_never_sees_half_a_status() {
             polls
         });
         for _ in 0..200 {
-            record_all(&mut recorder, &[ended()]);
+            record_all(&mut recorder, &[end_event()]);
         }
         stop.store(true, Ordering::Relaxed);
         assert!(poll.join().unwrap() > 0);
@@ -474,14 +474,14 @@ fn the_status_is_written_now_and_then_and_not_while_nothing_happens() {
     let dir = tempfile::tempdir().unwrap();
     let mut recorder = recorder(dir.path(), AttemptLayout::One);
     assert_eq!(recorder.status_due(), None);
-    record_all(&mut recorder, &[started(1)]);
+    record_all(&mut recorder, &[start_event(1)]);
     let answers = |recorder: &Recorder| {
         let status = read_json(recorder.paths().status_file().as_path());
         status["agents"]["alpha"]["answer_count"].as_u64()
     };
     assert_eq!(answers(&recorder), Some(0));
     assert_eq!(recorder.status_due(), None);
-    record_all(&mut recorder, &[answered("alpha", label(0, 1), "a")]);
+    record_all(&mut recorder, &[answer_event("alpha", label(0, 1), "a")]);
     assert_eq!(answers(&recorder), Some(0));
     let due = recorder.status_due().unwrap();
     assert!(due <= STATUS_INTERVAL);
@@ -500,11 +500,11 @@ fn each_attempt_has_its_own_records_and_automation_finds_the_latest() {
         reason: "too short".to_owned(),
         instructions: "say more".to_owned(),
     });
-    let first = [started(1), answered("alpha", label(0, 1), "short")];
+    let first = [start_event(1), answer_event("alpha", label(0, 1), "short")];
     record_all(&mut recorder, &first);
     record_all(
         &mut recorder,
-        &[restart, started(2), final_answer("long"), ended()],
+        &[restart, start_event(2), final_answer("long"), end_event()],
     );
     let attempt = |path: &str| read_json(&turn.join(path))["coordination"]["attempt"].as_u64();
     assert_eq!(attempt("attempt_1/status.json"), Some(1));
@@ -517,11 +517,11 @@ fn each_attempt_has_its_own_records_and_automation_finds_the_latest() {
 }
 
 #[test]
-fn a_run_that_is_broken_off_is_recorded_as_not_complete() {
+fn an_interrupted_run_is_recorded_as_incomplete() {
     let dir = tempfile::tempdir().unwrap();
     let mut recorder = recorder(dir.path(), AttemptLayout::One);
     let turn = recorder.paths().turn().as_path().to_owned();
-    record_all(&mut recorder, &[started(1), text("zeta", "half a sen")]);
+    record_all(&mut recorder, &[start_event(1), text("zeta", "half a sen")]);
     assert!(recorder.finish().is_none());
     let status = read_json(&turn.join("status.json"));
     assert_eq!(status["is_complete"], false);
@@ -568,7 +568,7 @@ fn run_child(program: &str, flags: &[&str], wrapper: &str, dir: &Path) {
 }
 
 #[test]
-fn a_full_disk_is_said_once_and_costs_no_answer() {
+fn a_full_disk_is_reported_once_and_costs_no_answer() {
     let dir = tempfile::tempdir().unwrap();
     let mount = format!("mount -t tmpfs -o size=256k none ${CHILD_DIR}");
     let probe = Command::new("unshare")
@@ -584,7 +584,7 @@ fn a_full_disk_is_said_once_and_costs_no_answer() {
 }
 
 #[test]
-fn a_file_that_may_not_grow_is_said_once_and_costs_no_answer() {
+fn a_file_size_limit_is_reported_once_and_costs_no_answer() {
     let dir = tempfile::tempdir().unwrap();
     let wrapper = "trap '' XFSZ; ulimit -f 64; exec \"$@\"";
     run_child("env", &[], wrapper, dir.path());
@@ -597,7 +597,7 @@ fn child_that_writes_to_a_full_disk() {
     };
     let mut recorder = recorder(&dir, AttemptLayout::One);
     let turn = recorder.paths().turn().clone();
-    record_all(&mut recorder, &[started(1)]);
+    record_all(&mut recorder, &[start_event(1)]);
     let filler = fill(&dir);
     let long = "all work and no play\n".repeat(250);
     let faults: Vec<Error> = (0..40)

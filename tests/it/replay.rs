@@ -536,7 +536,7 @@ fn small_run() -> (Finished, PathBuf) {
 }
 
 /// Replays the run with its records in `turn`, in this process; `None` if it is the same.
-fn played(project: &Project, turn: &Path) -> Option<String> {
+fn replay_in_process(project: &Project, turn: &Path) -> Option<String> {
     let path = |path: &Path| AbsPath::new(path).unwrap();
     let (logs, base) = (
         path(turn.parent().unwrap().parent().unwrap()),
@@ -567,7 +567,7 @@ fn every_beginning_of_a_record_is_replayed_the_same() {
         }
         fs::write(&log, &cut).unwrap();
         assert_eq!(
-            played(finished.project(), &turn),
+            replay_in_process(finished.project(), &turn),
             None,
             "after line {count}"
         );
@@ -595,11 +595,11 @@ fn a_recording_that_is_cut_at_any_byte_is_read() {
             || whole[cut] == b'\n' && cut > 60;
         assert_eq!(is_told, !ends_whole, "{cut}: {:?}", record.notes);
         if cut % 97 == 0 {
-            assert!(played(project, &turn).is_some(), "{cut}");
+            assert!(replay_in_process(project, &turn).is_some(), "{cut}");
         }
     }
     fs::write(&replies, &whole).unwrap();
-    assert_eq!(played(project, &turn), None);
+    assert_eq!(replay_in_process(project, &turn), None);
 }
 
 #[test]
@@ -755,7 +755,7 @@ fn no_secret_gets_into_a_recording() {
 }
 
 #[test]
-fn what_cannot_be_replayed_says_why() {
+fn an_unreplayable_run_is_refused_with_a_reason() {
     let finished = Project::new().args(["replay", "last"]).failure(2);
     let stderr = finished.stderr();
     assert!(stderr.contains("no runs in"), "{stderr}");
@@ -770,7 +770,7 @@ fn what_cannot_be_replayed_says_why() {
 }
 
 #[test]
-fn damage_in_the_middle_of_a_record_is_told() {
+fn damage_in_the_middle_of_a_record_is_reported() {
     let (finished, turn) = small_run();
     let log = turn.join("events.jsonl");
     let text = fs::read_to_string(&log).unwrap();

@@ -158,7 +158,7 @@ fn sandboxed(project: &Project, user: Option<u32>, tier: SandboxLevel) -> Comman
 }
 
 /// Returns the output of a command in a sandbox, including errors.
-fn said(mut command: Command, words: &[&str]) -> String {
+fn run_and_read(mut command: Command, words: &[&str]) -> String {
     let mut child = command
         .args(words)
         .stdin(Stdio::null())
@@ -178,7 +178,7 @@ fn said(mut command: Command, words: &[&str]) -> String {
 fn outside(user: Option<u32>, script: &str) -> String {
     let mut command = as_user(user, PYTHON);
     command.current_dir("/");
-    said(command, &["-c", script])
+    run_and_read(command, &["-c", script])
 }
 
 #[test]
@@ -199,11 +199,11 @@ fn descriptors_in_flight_leave_enough_for_others() {
         let count = attack.count();
         assert!((512..1024).contains(&count), "tier {tier}: {count}");
         assert_eq!(outside(user, PASS), "passed", "tier {tier}");
-        let other = said(sandboxed(&project, user, tier), &["echo", "starts"]);
+        let other = run_and_read(sandboxed(&project, user, tier), &["echo", "starts"]);
         assert_eq!(other, "starts", "tier {tier}");
         drop(attack);
         // Without the attack, commands can pass descriptors to each other.
-        let passed = said(sandboxed(&project, user, tier), &[PYTHON, "-c", PASS]);
+        let passed = run_and_read(sandboxed(&project, user, tier), &[PYTHON, "-c", PASS]);
         assert_eq!(passed, "passed", "tier {tier}");
     }
 }
@@ -245,7 +245,7 @@ fn massgen_passes_descriptors_where_other_programs_cannot() {
         let attack = Attack::start(attack);
         assert!(attack.count() > 1024, "{}", attack.told);
         assert_ne!(outside(Some(user), PASS), "passed");
-        let started = said(sandboxed(&project, Some(user), tier), &["echo", "starts"]);
+        let started = run_and_read(sandboxed(&project, Some(user), tier), &["echo", "starts"]);
         assert_eq!(started, "starts", "tier {tier}");
     }
 }
@@ -292,7 +292,7 @@ fn every_count_of_a_user_has_a_limit_in_a_sandbox() {
     .into_iter()
     .filter(|tier| has(*tier))
     {
-        let limits = said(
+        let limits = run_and_read(
             sandboxed(&project, None, tier),
             &["cat", "/proc/self/limits"],
         );
@@ -343,7 +343,7 @@ fn no_command_takes_requests_that_the_whole_machine_shares() {
     .into_iter()
     .filter(|tier| has(*tier))
     {
-        let told = said(sandboxed(&project, None, tier), &[PYTHON, "attack.py"]);
+        let told = run_and_read(sandboxed(&project, None, tier), &[PYTHON, "attack.py"]);
         assert_eq!(told, "Function not implemented", "tier {tier}");
     }
     assert_eq!(outside(None, REQUESTS), "made");
@@ -368,7 +368,7 @@ fn a_command_has_pseudo_terminals_of_its_own_and_not_too_many() {
         .into_iter()
         .filter(|tier| has(*tier))
     {
-        let told = said(sandboxed(&project, None, tier), &[PYTHON, "attack.py"]);
+        let told = run_and_read(sandboxed(&project, None, tier), &[PYTHON, "attack.py"]);
         let count: usize = told.parse().unwrap();
         assert!((1..=64).contains(&count), "tier {tier}: {told}");
     }
@@ -376,7 +376,7 @@ fn a_command_has_pseudo_terminals_of_its_own_and_not_too_many() {
 }
 
 #[test]
-fn nothing_is_told_of_the_kernel_that_no_program_needs() {
+fn kernel_details_that_programs_do_not_need_are_hidden() {
     let project = project(None, "");
     let closed = [
         "slabinfo",
@@ -403,7 +403,7 @@ fn nothing_is_told_of_the_kernel_that_no_program_needs() {
         .filter(|tier| has(*tier))
     {
         let read = |names| {
-            said(
+            run_and_read(
                 sandboxed(&project, None, tier),
                 &["sh", "-c", &lengths(names)],
             )
@@ -467,7 +467,7 @@ fn a_command_leaves_room_for_files_on_its_disk() {
                 "--grants",
                 "g.json",
             ]);
-            said(command, &["--", "sh", "-c", "/usr/bin/python3 attack.py"])
+            run_and_read(command, &["--", "sh", "-c", "/usr/bin/python3 attack.py"])
         };
         let told = run("few.py");
         assert!(told.contains("survived"), "tier {tier}: {told}");

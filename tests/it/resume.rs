@@ -80,7 +80,7 @@ fn massgen(project: &Project, words: &[&str]) -> Command {
     command
 }
 
-fn told(output: &Output) -> String {
+fn describe_output(output: &Output) -> String {
     let (out, err) = (&output.stdout, &output.stderr);
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     format!("{}\n{}{}", output.status, text(out), text(err))
@@ -218,7 +218,7 @@ pub(crate) fn seal_again(dir: &Path) {
 }
 
 #[test]
-fn a_run_is_gone_on_with_from_every_record_of_its_log() {
+fn a_run_can_be_resumed_after_every_record() {
     let expected = &undisturbed();
     scope(|scope| {
         for first in 0..AT_ONCE {
@@ -232,7 +232,7 @@ fn a_run_is_gone_on_with_from_every_record_of_its_log() {
                 for len in cuts.skip(first).step_by(AT_ONCE) {
                     whole.cut(len);
                     let output = massgen(&whole.project, &["--continue"]).output().unwrap();
-                    let note = format!("cut at {len}: {}", told(&output));
+                    let note = format!("cut at {len}: {}", describe_output(&output));
                     assert!(output.status.success(), "{note}");
                     assert_eq!(output.stdout, b"final: alpha\n", "{note}");
                     check_ended(&whole.project, expected, &note);
@@ -262,7 +262,7 @@ const BEGINS_AGAIN: &str = r#"
 "#;
 
 #[test]
-fn a_run_that_began_again_is_gone_on_with_from_every_record_of_its_log() {
+fn a_restarted_run_can_be_resumed_after_every_record() {
     let rest = "orchestrator:\n  coordination: {max_orchestration_restarts: 1}\n  \
         context_paths: [{path: out, permission: write}]\n";
     let agents = [agent("a", "cwd: wa", BEGINS_AGAIN)];
@@ -274,14 +274,14 @@ fn a_run_that_began_again_is_gone_on_with_from_every_record_of_its_log() {
     for end in ends.filter(|end| *end < whole.bytes.len()) {
         whole.cut(end);
         let output = massgen(&whole.project, &["--continue"]).output().unwrap();
-        let note = format!("{end} bytes: {}", told(&output));
+        let note = format!("{end} bytes: {}", describe_output(&output));
         assert!(output.status.success(), "{note}");
         check_ended(&whole.project, expected, &note);
     }
 }
 
 #[test]
-fn what_was_delivered_before_the_run_was_broken_off_is_not_delivered_again() {
+fn a_resumed_run_delivers_nothing_twice() {
     let replies = r#"
 - when: {system: "the final agent", last: "out/log"}
   text: "final: once"
@@ -362,13 +362,13 @@ fn kill_and_go_on(project: &Project, time: Duration) -> String {
     let begun = log(project).is_some_and(|log| log.with_file_name("replay.yaml").exists());
     if !begun {
         fs::remove_dir_all(project.path(".massgen/massgen_logs")).unwrap_or_default();
-        return told(&massgen(project, &["go"]).output().unwrap());
+        return describe_output(&massgen(project, &["go"]).output().unwrap());
     }
-    told(&massgen(project, &["--continue"]).output().unwrap())
+    describe_output(&massgen(project, &["--continue"]).output().unwrap())
 }
 
 #[test]
-fn a_run_that_is_killed_at_any_moment_is_gone_on_with() {
+fn a_run_that_is_killed_at_any_moment_can_be_resumed() {
     let expected = &undisturbed();
     let began = Instant::now();
     drop(project().args(["go"]).success());
@@ -391,7 +391,7 @@ fn a_run_that_is_killed_at_any_moment_is_gone_on_with() {
 }
 
 #[test]
-fn nobody_else_goes_on_with_a_run_that_goes_on() {
+fn a_running_run_cannot_be_resumed() {
     let project = project();
     let mut first = massgen(&project, &["go"])
         .stdout(Stdio::null())
@@ -407,7 +407,11 @@ fn nobody_else_goes_on_with_a_run_that_goes_on() {
         Some(3) => "is running",
         _ => "the session has no interrupted run",
     };
-    assert!(told(&second).contains(expected), "{}", told(&second));
+    assert!(
+        describe_output(&second).contains(expected),
+        "{}",
+        describe_output(&second)
+    );
 }
 
 /// Resumes a run whose log was truncated in the middle, after `change`, and checks the output.
@@ -417,7 +421,7 @@ fn check_changed(change: impl FnOnce(&Project), words: &[&str], code: i32, expec
     whole.cut(whole.bytes.len() / 2);
     change(&whole.project);
     let output = massgen(&whole.project, words).output().unwrap();
-    let said = told(&output);
+    let said = describe_output(&output);
     assert_eq!(output.status.code(), Some(code), "{said}");
     assert!(said.contains(expected), "{said}");
 }
@@ -502,14 +506,18 @@ fn changed_before_going_on(meanwhile: impl FnOnce(&Project)) -> (Project, Output
 }
 
 #[test]
-fn what_the_user_changed_before_a_run_is_gone_on_with_stays() {
+fn changes_of_the_user_before_a_resume_stay() {
     let (project, again) = changed_before_going_on(|project| {
         fs::write(project.path("out/text"), "edited by the user\n").unwrap();
     });
-    assert_eq!(again.status.code(), Some(4), "{}", told(&again));
-    assert!(told(&again).contains("conflict"), "{}", told(&again));
+    assert_eq!(again.status.code(), Some(4), "{}", describe_output(&again));
+    assert!(
+        describe_output(&again).contains("conflict"),
+        "{}",
+        describe_output(&again)
+    );
     let left = fs::read_to_string(project.path("out/text")).unwrap();
-    assert_eq!(left, "edited by the user\n", "{}", told(&again));
+    assert_eq!(left, "edited by the user\n", "{}", describe_output(&again));
     let log = log(&project).unwrap();
     let delivered = events(&log)
         .into_iter()

@@ -198,7 +198,7 @@ fn no_link_and_no_absolute_path_leads_past_a_rule() {
 }
 
 #[test]
-fn commands_are_held_to_rules_about_commands() {
+fn rules_about_commands_apply_to_commands() {
     let push = "{deny: ['command(git push *)']}";
     let text = "`deny: command(git push *)`";
     for line in [
@@ -249,7 +249,7 @@ fn shell(tier: SandboxLevel, permissions: &str, script: &str) -> Finished {
 }
 
 #[test]
-fn commands_are_held_to_rules_about_paths() {
+fn rules_about_paths_apply_to_commands() {
     let closed = "{deny: ['read_file(secrets/**)', 'read_file(*.pem)', 'write_file(*.lock)']}";
     for tier in [
         SandboxLevel::Overlay,
@@ -406,7 +406,7 @@ fn a_role_that_reads_closes_the_workspace_unless_its_section_is_off() {
 }
 
 #[test]
-fn explain_says_which_rule_speaks() {
+fn explain_names_the_rule_that_applies() {
     let permissions = "{deny: ['write_file(*.lock)', 'command(git push *)'], ask: ['write_file(deep/**)', 'command(make *)']}";
     let explain = |words: &[&str], code: i32| {
         let finished = project(permissions)

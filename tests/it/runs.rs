@@ -239,7 +239,7 @@ fn the_winner_writes_where_a_path_is_open() {
 }
 
 #[test]
-fn an_undelivered_workspace_is_carried_to_the_write_path() {
+fn an_undelivered_workspace_is_copied_to_the_write_path() {
     let agents = [
         agent(
             "one",
@@ -269,7 +269,7 @@ fn a_workspace_inside_the_write_path_is_not_the_users_directory() {
 }
 
 #[test]
-fn what_could_not_be_delivered_is_told() {
+fn undelivered_files_are_reported() {
     let agents = [agent(
         "one",
         "w1",
@@ -292,7 +292,7 @@ fn what_could_not_be_delivered_is_told() {
 }
 
 #[test]
-fn without_a_delivery_the_place_of_the_files_is_told() {
+fn without_a_delivery_the_path_of_the_files_is_printed() {
     let last = "text: \"all done\"";
     let agents = [agent("one", "w1", &builds("out.txt", "made by one", last))];
     let finished = Project::new()
@@ -308,7 +308,7 @@ fn without_a_delivery_the_place_of_the_files_is_told() {
 }
 
 #[test]
-fn what_a_carried_workspace_leaves_out_is_told() {
+fn files_left_out_of_a_copied_workspace_are_reported() {
     let builds = r#"
 - when: {lacks: new_answer}
   text: "all done"
@@ -347,7 +347,7 @@ fn without_a_write_path_nothing_outside_the_state_changes() {
 }
 
 #[test]
-fn while_coordinating_nobody_writes_to_the_user() {
+fn user_paths_are_read_only_during_coordination() {
     let early = r#"
 - when: {last: "<task>"}
   calls:
@@ -364,7 +364,7 @@ fn while_coordinating_nobody_writes_to_the_user() {
 }
 
 #[test]
-fn protected_names_stay_as_they_are_and_the_run_says_4() {
+fn protected_names_stay_unchanged_and_the_status_is_4() {
     let last = r#"calls:
     - {name: read_text_file, arguments: {path: "{{cwd}}/.env"}}
     - {name: write_file, arguments: {path: "{{cwd}}/.env", content: "KEY=evil"}}"#;
@@ -460,7 +460,7 @@ fn an_answer_that_came_in_time_survives_the_timeout() {
 }
 
 #[test]
-fn an_agent_is_told_to_finish_when_its_round_is_nearly_over() {
+fn an_agent_is_asked_to_finish_near_the_end_of_its_round() {
     let slow = r#"
 - when: {last: "Time is nearly over"}
   calls: [{name: new_answer, arguments: {content: "what I have"}}]
@@ -546,7 +546,7 @@ fn a_users_own_workspace_is_never_emptied() {
 }
 
 /// Starts a run, waits until its standard error contains `text`, and returns the process.
-fn started(project: &Project, text: &str) -> Child {
+fn start_until(project: &Project, text: &str) -> Child {
     let mut command = project.command();
     command
         .stdin(Stdio::null())
@@ -561,7 +561,7 @@ fn started(project: &Project, text: &str) -> Child {
     child
 }
 
-fn ended(mut child: Child) -> (Option<i32>, String) {
+fn wait_for_end(mut child: Child) -> (Option<i32>, String) {
     let begun = Instant::now();
     while child.try_wait().unwrap().is_none() {
         assert!(
@@ -585,10 +585,10 @@ fn an_interrupt_ends_the_run_with_130_and_keeps_the_best_answer() {
         agent("slow", "", slow),
     ];
     let project = Project::new().config(&team(&agents, "")).args(["wait"]);
-    let child = started(&project, "agent1.1");
+    let child = start_until(&project, "agent1.1");
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-    assert_eq!(ended(child), (Some(130), "so far\n".to_owned()));
+    assert_eq!(wait_for_end(child), (Some(130), "so far\n".to_owned()));
 }
 
 #[test]
@@ -602,9 +602,9 @@ fn what_the_user_changes_meanwhile_is_not_overwritten() {
         .file("notes.txt", "old")
         .config(&team(&agents, WRITE_HERE));
     let project = project.args(["edit"]);
-    let child = started(&project, "agent1.1");
+    let child = start_until(&project, "agent1.1");
     std::fs::write(project.path("notes.txt"), "the user's").unwrap();
-    let (code, _) = ended(child);
+    let (code, _) = wait_for_end(child);
     assert_eq!(code, Some(4));
     assert_eq!(
         std::fs::read_to_string(project.path("notes.txt")).unwrap(),

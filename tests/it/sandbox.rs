@@ -255,7 +255,7 @@ fn nothing_outlives_a_command_that_has_ended() {
 }
 
 #[test]
-fn the_limit_that_ended_a_command_is_told() {
+fn the_limit_that_ended_a_command_is_reported() {
     in_each_tier(|room| {
         let interrupt = CommandInterrupt::new().unwrap();
         let ran = |command: &str, edit: fn(&mut ResourceLimits)| {
@@ -414,7 +414,7 @@ fn has_ended(process: Pid) -> bool {
 }
 
 #[test]
-fn whoever_kills_what_stands_by_ends_no_command() {
+fn killing_the_fork_server_ends_no_command() {
     let dir = tempfile::tempdir().unwrap();
     // Its processes are distinguished from those of other tests by their program.
     let program = dir.path().canonicalize().unwrap().join("massgen");

@@ -237,7 +237,7 @@ fn pictured(root: &Path) -> Vec<(PathBuf, u32, Vec<u8>)> {
 }
 
 #[test]
-fn what_was_put_in_the_place_of_a_granted_directory_is_not_opened() {
+fn a_directory_that_replaces_a_granted_one_is_not_opened() {
     for mut cell in cells() {
         for rel in ["workspace", "notes", "project"] {
             let meta = fs::metadata(cell.path(rel)).unwrap();
@@ -425,7 +425,7 @@ fn tmp_stays_from_command_to_command_and_leads_nowhere_else() {
 }
 
 #[test]
-fn what_is_open_below_tmp_is_shown_there_whatever_a_command_put_in_its_place() {
+fn granted_paths_below_tmp_are_mounted_over_planted_files() {
     for cell in cells()
         .into_iter()
         .filter(|cell| cell.path("").starts_with("/tmp"))
@@ -468,7 +468,7 @@ fn proc_and_tmp_are_its_own() {
 }
 
 #[test]
-fn privileges_are_gone() {
+fn privileges_are_dropped() {
     let own = fs::read_to_string("/proc/self/status").unwrap();
     assert!(
         own.contains("NoNewPrivs:\t0") && own.contains("Seccomp:\t0"),
@@ -641,7 +641,7 @@ fn the_end_of_the_program_is_the_end_of_all_that_it_started() {
 }
 
 #[test]
-fn whoever_is_left_alone_ends() {
+fn an_orphaned_helper_ends() {
     for cell in cells() {
         let begun = |word: &str| {
             let mut running = cell.start(&format!("setsid sleep {word} & echo begun; wait"));

@@ -177,7 +177,7 @@ struct Done {
     said: String,
 }
 
-fn ended(code: i32) -> Vec<HelperReport> {
+fn exit_reports(code: i32) -> Vec<HelperReport> {
     let ended = HelperReport::Ended {
         code: Some(code),
         signal: None,
@@ -200,7 +200,7 @@ fn check_with(prepare: impl Fn(&Room, &mut SandboxPolicy), script: &str, expecte
         let before = room.rest();
         let done = room.run(&confinement);
         assert_eq!(done.said, expected, "{:?} {script}", room.user);
-        assert_eq!(done.reports, ended(0), "{:?} {script}", room.user);
+        assert_eq!(done.reports, exit_reports(0), "{:?} {script}", room.user);
         assert_eq!(room.rest(), before, "{:?} {script}", room.user);
     }
 }
@@ -292,7 +292,7 @@ fn a_command_neither_reads_nor_writes_anything_else() {
 }
 
 #[test]
-fn what_a_file_is_said_to_be_changes_only_in_the_workspace() {
+fn file_metadata_changes_only_in_the_workspace() {
     let changes = [
         "chmod 600 FILE",
         "touch FILE",
@@ -400,7 +400,7 @@ fn a_link_among_the_siblings_of_something_hidden_opens_nothing() {
 }
 
 #[test]
-fn a_deeper_opening_speaks_for_itself() {
+fn the_deepest_grant_applies() {
     let inside_hidden = |room: &Room, confinement: &mut SandboxPolicy| {
         fs::create_dir(room.path("ro/secret/open")).unwrap();
         room.give(&room.path("ro/secret/open"));
@@ -413,7 +413,7 @@ fn a_deeper_opening_speaks_for_itself() {
             room.confinement("echo x > ../ro/secret/open/new && cat ../ro/secret/key");
         inside_hidden(&room, &mut confinement);
         let done = room.run(&confinement);
-        assert_eq!(done.reports, ended(1), "{done:?}");
+        assert_eq!(done.reports, exit_reports(1), "{done:?}");
         assert!(room.path("ro/secret/open/new").exists());
     }
     let one_file = |room: &Room, confinement: &mut SandboxPolicy| {
@@ -554,7 +554,7 @@ fn check_reach(reach: impl Fn(&Others) -> NetworkAccess, reached: &[&str]) {
         let mut confinement = room.confinement(&others.attempts());
         confinement.reach = reach(&others);
         let done = room.run(&confinement);
-        assert_eq!(done.reports, ended(0), "{done:?}");
+        assert_eq!(done.reports, exit_reports(0), "{done:?}");
         let lines = done
             .said
             .lines()
@@ -608,7 +608,7 @@ fn all_that_a_command_has_started_ends_with_it() {
     for (index, room) in Room::each().into_iter().enumerate() {
         let word = format!("98{index}1.{}", std::process::id());
         let done = room.run(&room.confinement(&format!("{}; exit 3", family(&word))));
-        let mut expected = ended(3);
+        let mut expected = exit_reports(3);
         expected.insert(1, HelperReport::LeftBehind);
         assert_eq!(done.reports, expected, "{done:?}");
         assert_eq!(processes_with(&word), 0);

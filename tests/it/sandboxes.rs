@@ -77,7 +77,7 @@ fn whatever_commands_made_is_cleared_and_nothing_outside() {
 }
 
 #[test]
-fn what_a_broken_off_run_left_is_cleared_by_the_next() {
+fn leftovers_of_an_interrupted_run_are_removed_by_the_next() {
     let dir = tempfile::tempdir().unwrap();
     let parent = abs(&dir.path().join("sandboxes"));
     let going_on = SandboxDirs::make(&parent).unwrap();
@@ -94,7 +94,7 @@ fn what_a_broken_off_run_left_is_cleared_by_the_next() {
 }
 
 #[test]
-fn what_a_broken_off_call_left_is_cleared_by_the_next_and_nothing_else() {
+fn only_leftovers_of_an_interrupted_call_are_removed_by_the_next() {
     let dir = tempfile::tempdir().unwrap();
     let parent = abs(dir.path());
     let going_on = SandboxDirs::make_for_call(&parent).unwrap();

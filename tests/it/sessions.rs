@@ -210,7 +210,7 @@ fn a_new_run_knows_nothing_of_sessions() {
 }
 
 #[test]
-fn a_dry_run_shows_what_the_next_turn_would_be_told() {
+fn a_dry_run_shows_the_prompt_of_the_next_turn() {
     let finished = after_one_turn();
     let shown = finished
         .then(["--continue", "--dry-run", "Again"])
@@ -341,7 +341,7 @@ fn a_session_is_part_of_one_run_at_a_time() {
 }
 
 #[test]
-fn a_fork_goes_on_by_itself_and_shares_what_nobody_changes() {
+fn a_fork_is_independent_and_shares_unchanged_files() {
     let finished = after_one_turn();
     let original = sessions(finished.project())[0].clone();
     let forked = finished.then(["sessions", "fork", "last"]).success();
@@ -575,7 +575,7 @@ fn age(path: &Path, days: u64) {
 }
 
 /// Returns the numbers of sessions, runs and workspaces of a project.
-fn kept(project: &Project) -> Vec<usize> {
+fn count_kept(project: &Project) -> Vec<usize> {
     let count = |dir: &str| fs::read_dir(project.path(dir)).map_or(0, Iterator::count);
     let dirs = ["sessions", "massgen_logs", "workspaces", "temp_workspaces"];
     dirs.map(|dir| count(&format!(".massgen/{dir}"))).to_vec()
@@ -599,21 +599,21 @@ fn three_sessions() -> Finished {
         .iter()
         .chain(&logs[..2])
         .for_each(|path| age(path, 40));
-    assert_eq!(kept(finished.project()), [3, 3, 3, 3]);
+    assert_eq!(count_kept(finished.project()), [3, 3, 3, 3]);
     finished
 }
 
 #[test]
-fn what_nobody_used_for_long_is_pruned() {
+fn unused_sessions_are_pruned() {
     let finished = three_sessions();
     let words = ["sessions", "prune", "--older-than", "30d", "--dry-run"];
     let said = finished.then(words).success();
     assert_eq!(said.stdout().lines().count(), 4, "{}", said.stdout());
-    assert_eq!(kept(said.project()), [3, 3, 3, 3]);
+    assert_eq!(count_kept(said.project()), [3, 3, 3, 3]);
     let pruned = said.then(&words[..4]).success();
-    assert_eq!(kept(pruned.project()), [1, 1, 1, 1]);
+    assert_eq!(count_kept(pruned.project()), [1, 1, 1, 1]);
     let again = pruned.then(["--continue", "Go on"]).success();
-    assert_eq!(kept(again.project()), [1, 2, 2, 2]);
+    assert_eq!(count_kept(again.project()), [1, 2, 2, 2]);
     let refused = again.then(["sessions", "prune"]).failure(2);
     assert!(
         refused.stderr().contains("--older-than"),
@@ -626,11 +626,11 @@ fn what_nobody_used_for_long_is_pruned() {
 fn what_takes_up_too_much_is_pruned_but_for_the_newest() {
     let finished = three_sessions();
     let pruned = finished.then(["sessions", "prune", "--larger-than", "0"]);
-    assert_eq!(kept(pruned.success().project()), [1, 1, 1, 1]);
+    assert_eq!(count_kept(pruned.success().project()), [1, 1, 1, 1]);
 }
 
 #[test]
-fn a_config_says_what_is_kept() {
+fn the_config_sets_what_is_kept() {
     let finished = three_sessions();
     let config = finished.project().path(".massgen/config.yaml");
     let text = fs::read_to_string(&config).unwrap();
@@ -641,10 +641,10 @@ fn a_config_says_what_is_kept() {
             .stderr()
             .contains("found in the project rather than named")
     );
-    assert_eq!(kept(refused.project()), [3, 3, 3, 3]);
+    assert_eq!(count_kept(refused.project()), [3, 3, 3, 3]);
     let named = ["--config", ".massgen/config.yaml", "Choose"];
     let next = refused.then(named).success();
-    assert_eq!(kept(next.project()), [2, 2, 2, 2]);
+    assert_eq!(count_kept(next.project()), [2, 2, 2, 2]);
 }
 
 #[test]
@@ -677,7 +677,7 @@ fn runs_side_by_side_never_mix() {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success(), "{said}");
     }
-    assert_eq!(kept(&project), [RUNS; 4]);
+    assert_eq!(count_kept(&project), [RUNS; 4]);
     let mut tasks: Vec<String> = sessions(&project)
         .iter()
         .map(|dir| {

@@ -257,7 +257,7 @@ fn a_protected_socket_is_not_lost() {
 }
 
 #[test]
-fn a_file_with_a_protected_second_name_is_told_and_new_names_are_written() {
+fn a_hard_link_to_a_protected_name_is_reported_and_new_names_are_written() {
     for hold in Hold::STAGED.into_iter().filter(|hold| hold.can_be_had()) {
         let (project, _) = prepared(
             hold,
@@ -279,7 +279,7 @@ fn a_file_with_a_protected_second_name_is_told_and_new_names_are_written() {
 }
 
 #[test]
-fn ordinary_work_comes_to_the_users_tree_and_the_rest_is_told() {
+fn ordinary_changes_are_applied_and_the_rest_is_reported() {
     let line = "
         set -e
         mkdir -p pkg/node_modules/dep pkg/lib
@@ -520,7 +520,7 @@ fn links_and_pipes_that_the_user_makes_while_a_command_runs_stay() {
 }
 
 #[test]
-fn one_command_on_the_users_streams_is_carried_too() {
+fn changes_of_a_command_on_the_users_streams_are_applied() {
     for hold in Hold::STAGED.into_iter().filter(|hold| hold.can_be_had()) {
         let project = project(hold);
         let mut sandbox = project.command();
@@ -538,7 +538,7 @@ fn one_command_on_the_users_streams_is_carried_too() {
 }
 
 #[test]
-fn a_directory_that_nobody_may_enter_is_carried_with_what_is_in_it() {
+fn an_unreadable_directory_is_applied_with_its_contents() {
     for hold in Hold::STAGED.into_iter().filter(|hold| hold.can_be_had()) {
         let project = project(hold);
         let answer = call(

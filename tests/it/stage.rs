@@ -105,7 +105,7 @@ fn workspace(project: &Project) -> PathBuf {
 }
 
 /// Starts a run, and returns it with its workspace when its command has created `begun` there.
-fn begun(project: &Project) -> (Child, PathBuf) {
+fn start_run(project: &Project) -> (Child, PathBuf) {
     let run = project.command().spawn().unwrap();
     wait_until("there is a workspace", PATIENCE, || {
         project.path(".massgen/workspaces").is_dir()
@@ -189,7 +189,7 @@ fn tools_and_commands_see_each_others_files() {
 }
 
 #[test]
-fn where_no_overlay_can_be_laid_a_copy_stands_in_its_place() {
+fn where_no_overlay_can_be_mounted_a_copy_is_used() {
     if !is_root() || !has(SandboxLevel::Namespaces) {
         return;
     }
@@ -283,7 +283,7 @@ fn the_users_tree_stays_as_it_is_while_the_final_agent_works() {
             give_to_others(&project);
         }
         let before = tree(&project.path(""));
-        let (mut run, workspace) = begun(&project);
+        let (mut run, workspace) = start_run(&project);
         assert_eq!(tree(&project.path("")), before, "{choice}");
         fs::write(workspace.join("go"), "").unwrap();
         assert!(run.wait().unwrap().success());
@@ -333,7 +333,7 @@ fn a_run_that_is_killed_leaves_the_users_tree_as_it_was_and_nothing_mounted() {
             give_to_others(&project);
         }
         let before = tree(&project.path(""));
-        let (mut run, _) = begun(&project);
+        let (mut run, _) = start_run(&project);
         assert_ne!(holders(&project), Vec::<String>::new());
         run.kill().unwrap();
         run.wait().unwrap();
@@ -406,7 +406,7 @@ fn one_file_that_was_opened_for_writing_is_staged_by_itself() {
         "write @src/old.txt:w",
     ]);
     let before = tree(&project.path(""));
-    let (mut run, workspace) = begun(&project);
+    let (mut run, workspace) = start_run(&project);
     assert_eq!(tree(&project.path("")), before);
     fs::write(workspace.join("go"), "").unwrap();
     run.wait().unwrap();
@@ -491,7 +491,7 @@ fn what_the_user_changes_meanwhile_is_not_replaced() {
         if is_copied {
             give_to_others(&project);
         }
-        let (mut run, workspace) = begun(&project);
+        let (mut run, workspace) = start_run(&project);
         fs::write(project.path("src/old.txt"), "the user's\n").unwrap();
         fs::write(workspace.join("go"), "").unwrap();
         assert_eq!(run.wait().unwrap().code(), Some(4));
@@ -551,7 +551,7 @@ fn commands_in_a_container_find_the_stage_at_the_path_of_the_tree() {
 }
 
 #[test]
-fn what_an_agent_puts_into_a_file_lends_no_rights() {
+fn writing_a_file_clears_setuid_and_setgid() {
     let replies = r#"
 - calls:
     - name: execute_command

@@ -79,7 +79,7 @@ fn deceived(project: Project) -> Project {
 }
 
 /// Returns all texts that were recorded below a directory of the project's.
-fn recorded(finished: &Finished) -> String {
+fn recorded_marks(finished: &Finished) -> String {
     let logs = finished.project().path(".massgen/massgen_logs");
     let mut cat = Command::new("grep");
     let found = cat.args(["-rahs", "-e", "-is-safe", "-e", "-is-deceived"]);
@@ -136,7 +136,7 @@ fn run(project: Project, env: &str) -> Finished {
 #[test]
 fn what_an_agent_starts_sees_nothing_of_a_strangers_variables() {
     let finished = run(deceived(Project::new()), "{}");
-    let told = recorded(&finished);
+    let told = recorded_marks(&finished);
     for name in ["command", "server", "hook", "check"] {
         assert!(
             told.contains(&format!("{name}-is-safe")),
@@ -148,7 +148,7 @@ fn what_an_agent_starts_sees_nothing_of_a_strangers_variables() {
     // Control: the variables of a named config are visible.
     let named = run(Project::new(), &format!("{{LD_AUDIT: '/{CANARY}'}}"));
     assert!(
-        recorded(&named).contains("command-is-deceived"),
+        recorded_marks(&named).contains("command-is-deceived"),
         "{}",
         named.stderr()
     );
@@ -280,7 +280,7 @@ fn is_asked(name: impl FnOnce(Project, &str) -> Project) -> bool {
 }
 
 #[test]
-fn the_client_of_docker_asks_nobody_whom_a_stranger_names() {
+fn docker_ignores_an_engine_that_the_project_names() {
     assert!(!is_asked(|project, address| {
         project.file(".env", format!("DOCKER_HOST={address}\n"))
     }));
@@ -350,7 +350,7 @@ fn run_program(project: Project, language: &str) -> Finished {
 #[test]
 fn a_program_of_an_agent_sees_nothing_of_a_strangers_variables() {
     let finished = run_program(deceived(Project::new()), "python");
-    let told = recorded(&finished);
+    let told = recorded_marks(&finished);
     assert!(
         told.contains("program-is-safe"),
         "{told}\n{}",
@@ -366,7 +366,7 @@ fn a_program_of_an_agent_sees_nothing_of_a_strangers_variables() {
 }
 
 #[test]
-fn a_program_that_answers_questions_is_told_nothing_of_a_strangers_variables() {
+fn an_approval_program_gets_no_variables_of_the_project() {
     let question = |project: Project, content: &str| {
         let calls = calls_of(&[("write_file", json!({"path": "a.txt", "content": content}))]);
         let replies = format!(

@@ -88,7 +88,7 @@ fn steer(project: Project, words: &[&str], triggers: &[Trigger]) -> Steered {
 
 impl Steered {
     /// Returns the events of this type, each as the values of `fields`.
-    fn told(&self, kind: &str, fields: &[&str]) -> Vec<Value> {
+    fn event_fields(&self, kind: &str, fields: &[&str]) -> Vec<Value> {
         let events = self.events.iter().filter(|event| event["type"] == kind);
         let values = |event: &Value| fields.iter().map(|field| event[*field].clone()).collect();
         events.map(values).collect()
@@ -155,10 +155,10 @@ fn messages_to_one_and_to_all_arrive_at_the_next_request_in_their_order() {
     let steered = steer(Project::new().config(&config), &["go"], &messages);
     assert_eq!(steered.answer(), "final: a");
     assert_eq!(
-        steered.told("user_message", &["number", "agent", "text"]),
+        steered.event_fields("user_message", &["number", "agent", "text"]),
         [json!([1, "a", "first"]), json!([2, null, "second"])]
     );
-    let mut shown = steered.told("user_messages_shown", &["agent", "numbers"]);
+    let mut shown = steered.event_fields("user_messages_shown", &["agent", "numbers"]);
     // The final conversation is a new one, so its agent reads them again.
     assert_eq!(shown.pop(), Some(json!(["a", [1, 2]])));
     shown.sort_by_key(|shown| shown[0].to_string());
@@ -181,9 +181,14 @@ fn a_decision_counts_only_after_its_agent_has_read_the_message() {
     let config = team(&[agent("a", "", hasty)], "");
     let message = on("model_request_started", "a", to_all("also handle Windows"));
     let steered = steer(Project::new().config(&config), &["go"], &[message]);
-    let answers = steered.told("answered", &["label", "content"]);
+    let answers = steered.event_fields("answered", &["label", "content"]);
     assert_eq!(answers, [json!(["agent1.1", "with Windows"])]);
-    assert_eq!(steered.told("submission_rejected", &["agent"]).len(), 1);
+    assert_eq!(
+        steered
+            .event_fields("submission_rejected", &["agent"])
+            .len(),
+        1
+    );
     steered.check_replay();
 }
 
@@ -213,15 +218,15 @@ fn a_message_voids_the_vote_of_its_reader() {
     let config = team(&agents, "");
     let message = on("voted", "a", to("a", "also handle Windows"));
     let steered = steer(Project::new().config(&config), &["go"], &[message]);
-    let voided = steered.told("votes_voided", &["voters", "message"]);
+    let voided = steered.event_fields("votes_voided", &["voters", "message"]);
     assert_eq!(voided, [json!([["a"], 1])]);
-    let answers = steered.told("answered", &["content"]);
+    let answers = steered.event_fields("answered", &["content"]);
     assert!(answers.contains(&json!(["a, with Windows"])), "{answers:?}");
     steered.check_replay();
 }
 
 #[test]
-fn an_agent_that_waits_for_the_others_goes_on_with_a_message() {
+fn a_message_wakes_an_agent_that_waits_for_the_others() {
     let slow = votes("b", 0).replace(
         "  calls: [{name: new_answer, arguments: {content: \"b\"}}]",
         "  delay_ms: 900\n  calls: [{name: new_answer, arguments: {content: \"b\"}}]",
@@ -230,7 +235,7 @@ fn an_agent_that_waits_for_the_others_goes_on_with_a_message() {
     let config = team(&agents, "");
     let message = on("answered", "a", to("a", "also handle Windows"));
     let steered = steer(Project::new().config(&config), &["go"], &[message]);
-    let answers = steered.told("answered", &["content"]);
+    let answers = steered.event_fields("answered", &["content"]);
     assert_eq!(
         answers,
         [json!(["a"]), json!(["a, with Windows"]), json!(["b"])]
@@ -271,7 +276,7 @@ fn the_final_agent_reads_messages_before_it_ends() {
 }
 
 #[test]
-fn what_no_agent_will_read_is_said() {
+fn a_message_that_no_agent_reads_is_reported() {
     let both = [
         agent("a", "cwd: wa", PRESENTS),
         agent("b", "cwd: wb", "- error: {message: \"no key\"}\n"),
@@ -291,7 +296,7 @@ fn what_no_agent_will_read_is_said() {
     ] {
         assert!(warnings.contains(&expected), "{expected}: {warnings:#?}");
     }
-    assert_eq!(steered.told("user_message", &["text"]).len(), 1);
+    assert_eq!(steered.event_fields("user_message", &["text"]).len(), 1);
 }
 
 /// Answers after a while, and says whether a message with `good` has arrived.
@@ -337,7 +342,10 @@ fn only_the_users_own_regular_files_with_valid_messages_are_read() {
     let good = on("model_request_started", "a", to_all("good"));
     let steered = steer(project, &["go"], &[good]);
     assert_eq!(steered.answer(), "it was good");
-    assert_eq!(steered.told("user_message", &["text"]), [json!(["good"])]);
+    assert_eq!(
+        steered.event_fields("user_message", &["text"]),
+        [json!(["good"])]
+    );
     let warnings = steered.warnings();
     assert_eq!(warnings.len(), 10, "{warnings:#?}");
     for (file, why) in [
@@ -390,7 +398,10 @@ fn a_run_takes_a_limited_number_of_messages() {
         );
     }
     let steered = steer(project, &["go"], &[]);
-    assert_eq!(steered.told("user_message", &["text"]).len(), MESSAGES_MAX);
+    assert_eq!(
+        steered.event_fields("user_message", &["text"]).len(),
+        MESSAGES_MAX
+    );
     let warnings = steered.warnings();
     assert_eq!(warnings.len(), 1, "{warnings:#?}");
     assert!(warnings[0].contains("too many messages"), "{warnings:#?}");
@@ -568,10 +579,12 @@ fn external_agents_read_messages_with_their_next_prompt() {
             to("one", "also handle Windows"),
         );
         let steered = steer(project, &["--config", "team.yaml", "task"], &[message]);
-        let answers = steered.told("answered", &["label", "content"]);
+        let answers = steered.event_fields("answered", &["label", "content"]);
         assert_eq!(answers, [json!(["agent1.1", "with Windows"])], "{kind}");
         assert_eq!(
-            steered.told("submission_rejected", &["agent"]).len(),
+            steered
+                .event_fields("submission_rejected", &["agent"])
+                .len(),
             1,
             "{kind}"
         );
@@ -612,7 +625,7 @@ fn log(project: &Project) -> PathBuf {
 }
 
 /// Returns the events of these types in a log, without what differs from run to run.
-fn recorded(log: &Path) -> Vec<Value> {
+fn recorded_events(log: &Path) -> Vec<Value> {
     let text = fs::read_to_string(log).unwrap();
     let kinds = [
         "user_message",
@@ -694,7 +707,7 @@ impl SteeredRecord {
         copy_tree(&project.path(".massgen"), &store);
         let text = fs::read_to_string(&log).unwrap();
         Self {
-            whole: recorded(&log),
+            whole: recorded_events(&log),
             lines: text.split_inclusive('\n').map(str::to_owned).collect(),
             project,
             log,
@@ -732,7 +745,7 @@ impl SteeredRecord {
 
     /// Returns the recorded messages.
     fn messages(&self) -> Vec<Value> {
-        let events = recorded(&self.log).into_iter();
+        let events = recorded_events(&self.log).into_iter();
         let messages = events.filter(|event| event[0] == "user_message");
         messages.map(|event| event[4].clone()).collect()
     }
@@ -763,7 +776,7 @@ fn a_run_that_is_resumed_after_any_record_has_the_same_messages() {
         assert_eq!(record.messages(), before, "cut after {count}: {told}");
         if known == 3 {
             assert_eq!(answer, "final, signed\n", "cut after {count}: {told}");
-            let resumed = recorded(&record.log);
+            let resumed = recorded_events(&record.log);
             assert_eq!(
                 resumed.len(),
                 record.whole.len(),
@@ -787,7 +800,7 @@ fn a_message_that_arrives_while_a_run_is_resumed_is_read_after_the_recorded_part
         let messages = record.messages();
         assert_eq!(messages.len(), known + 1, "cut after {count}: {told}");
         assert_eq!(messages[known], "late", "cut after {count}: {told}");
-        let events = recorded(&record.log);
+        let events = recorded_events(&record.log);
         let number = json!(known + 1);
         let is_shown = events.iter().any(|event| {
             event[0] == "user_messages_shown" && event[3].as_array().unwrap().contains(&number)

@@ -191,7 +191,7 @@ fn a_directory_that_is_swapped_for_a_link_does_not_lead_outside() {
 }
 
 #[test]
-fn special_files_are_left_out_and_said() {
+fn special_files_are_left_out_and_reported() {
     let ground = Ground::new();
     ground.write("ws/a", "a");
     mkfifoat(CWD, ground.path("ws/pipe"), Mode::RWXU).unwrap();
@@ -532,7 +532,7 @@ fn the_state_directory_is_private_and_hides_itself_from_git() {
 }
 
 #[test]
-fn what_a_path_leads_to_is_told() {
+fn the_target_of_a_path_is_reported() {
     let ground = Ground::new();
     symlink("nowhere", ground.path("dangling")).unwrap();
     symlink("loop", ground.path("loop")).unwrap();

@@ -68,7 +68,7 @@ fn team() -> Project {
         .args(["--config", "team.yaml", "CANARY, please"])
 }
 
-fn taken(_: &Recorded) -> Answer {
+fn accept(_: &Recorded) -> Answer {
     Answer::whole("200 OK", &[], "")
 }
 
@@ -176,7 +176,7 @@ const RUN: &str = "invoke_workflow massgen";
 
 #[test]
 fn a_run_is_a_tree_of_spans_with_the_names_of_the_conventions() {
-    let collector = Endpoint::answering(taken);
+    let collector = Endpoint::answering(accept);
     let _run = team()
         .env("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.server.url)
         .env("OTEL_EXPORTER_OTLP_HEADERS", "x-team=red%20team")
@@ -252,7 +252,7 @@ fn a_run_is_a_tree_of_spans_with_the_names_of_the_conventions() {
 
 #[test]
 fn spans_last_as_long_as_what_they_tell_of() {
-    let collector = Endpoint::answering(taken);
+    let collector = Endpoint::answering(accept);
     let _run = team()
         .env("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.server.url)
         .success();
@@ -278,7 +278,7 @@ fn spans_last_as_long_as_what_they_tell_of() {
 
 #[test]
 fn retries_answers_and_votes_are_moments() {
-    let collector = Endpoint::answering(taken);
+    let collector = Endpoint::answering(accept);
     let _run = team()
         .env("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.server.url)
         .success();
@@ -307,7 +307,7 @@ fn retries_answers_and_votes_are_moments() {
 #[test]
 fn both_encodings_tell_the_same() {
     let told = |protocol: &str| {
-        let collector = Endpoint::answering(taken);
+        let collector = Endpoint::answering(accept);
         let _run = team()
             .env("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.server.url)
             .env("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)
@@ -336,7 +336,7 @@ fn both_encodings_tell_the_same() {
 #[test]
 fn texts_stay_here_unless_they_are_asked_for_and_keys_always() {
     let told = |capture: &str| {
-        let collector = Endpoint::answering(taken);
+        let collector = Endpoint::answering(accept);
         let variable = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT";
         let _run = team()
             .env("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.server.url)
@@ -363,8 +363,8 @@ fn texts_stay_here_unless_they_are_asked_for_and_keys_always() {
 }
 
 #[test]
-fn nothing_is_told_unless_the_environment_itself_asks_for_it() {
-    let collector = Endpoint::answering(taken);
+fn nothing_is_exported_unless_the_environment_asks_for_it() {
+    let collector = Endpoint::answering(accept);
     let url = &collector.server.url;
     let variable = "OTEL_EXPORTER_OTLP_ENDPOINT";
     let line = format!("{variable}={url}\n");
@@ -445,7 +445,7 @@ fn a_collector_that_is_gone_hangs_or_fails_costs_one_warning() {
 }
 
 #[test]
-fn a_collector_that_is_busy_is_told_again() {
+fn a_busy_collector_is_retried() {
     let busy = std::sync::atomic::AtomicBool::new(true);
     let collector = Endpoint::answering(move |_| {
         if busy.swap(false, std::sync::atomic::Ordering::Relaxed) {

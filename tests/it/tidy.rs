@@ -302,7 +302,7 @@ fn one_file_makes_calls_that_the_compiler_cannot_check() {
 }
 
 #[test]
-fn files_say_what_they_own_and_stay_short() {
+fn files_begin_with_their_subject_and_stay_short() {
     let mut findings = Vec::new();
     for source in sources().iter().chain(&sources_below("tests")) {
         let path = source.path.display();

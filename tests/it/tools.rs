@@ -69,7 +69,7 @@ fn text_is_read_whole_or_by_lines() {
 }
 
 #[test]
-fn long_text_is_cut_and_says_how_to_go_on() {
+fn long_text_is_truncated_with_a_hint_how_to_continue() {
     let disk = Disk::new();
     let line = "x".repeat(99) + "\n";
     disk.file("ws/long.txt", line.repeat(10_000));
@@ -368,7 +368,7 @@ fn searches_find_names_and_lines() {
 }
 
 #[test]
-fn a_file_that_lent_rights_lends_none_when_it_holds_something_else() {
+fn changing_a_setuid_file_clears_its_bits() {
     let disk = Disk::new();
     let gate = disk.gate(Final);
     disk.file("ws/other", "other");

@@ -77,7 +77,7 @@ fn limits_are_as_in_the_code() {
 }
 
 #[test]
-fn every_tool_stands_in_its_table() {
+fn every_tool_is_listed_in_its_table() {
     for tools in [TOOLS, COMMANDS, PROGRAMS, COORDINATION, EVALUATION] {
         let table = table(tools);
         assert!(

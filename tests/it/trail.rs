@@ -148,7 +148,7 @@ impl Played {
     }
 
     /// Runs the binary while the pipeline is not locked, and opens the pipeline again afterwards.
-    async fn asked(self, project: Project, words: &[&str], code: i32) -> (Self, Finished) {
+    async fn run_words(self, project: Project, words: &[&str], code: i32) -> (Self, Finished) {
         let dir = self.ground.dir.clone();
         drop(self);
         let finished = project.retyped(words).failure(code);
@@ -294,7 +294,7 @@ async fn the_work_of_a_role_is_taken_out_once() {
     let documents = played.text("CUMULATIVE_UNDERSTANDING.md").await;
     assert!(documents.is_some());
 
-    let (played, finished) = played.asked(finished.then([""]), &words, 0).await;
+    let (played, finished) = played.run_words(finished.then([""]), &words, 0).await;
     assert_eq!(finished.stdout().lines().count(), 2);
     assert_eq!(played.text("implementer/game.py").await, None);
     assert_eq!(played.text("shared.txt").await, None);
@@ -315,7 +315,7 @@ async fn the_work_of_a_role_is_taken_out_once() {
         })
     );
 
-    let (played, finished) = played.asked(finished.then([""]), &words, 0).await;
+    let (played, finished) = played.run_words(finished.then([""]), &words, 0).await;
     assert!(
         finished.stderr().contains("nothing was changed"),
         "{}",
@@ -326,20 +326,20 @@ async fn the_work_of_a_role_is_taken_out_once() {
     // Only what was merged since is removed then.
     let again = [("implementer/game.py", Some("print(3)\n"))];
     played.work(("implementer", 3), &again).await;
-    let (played, finished) = played.asked(finished.then([""]), &words, 0).await;
+    let (played, finished) = played.run_words(finished.then([""]), &words, 0).await;
     assert_eq!(finished.stdout().lines().count(), 1);
     assert_eq!(played.text("implementer/game.py").await, None);
 }
 
 #[tokio::test]
-async fn work_that_later_work_stands_on_is_not_taken_out() {
+async fn work_that_later_work_depends_on_is_not_reverted() {
     let project = Project::new();
     let played = two_iterations(&project).await;
     let later = [("shared.txt", Some("b\n"))];
     played.work(("user", 2), &later).await;
     let tip = played.ground.tip().await.unwrap();
     let words = ["revert", "--role", "implementer"];
-    let (played, finished) = played.asked(project, &words, 3).await;
+    let (played, finished) = played.run_words(project, &words, 3).await;
     assert!(
         finished
             .stderr()
@@ -350,10 +350,10 @@ async fn work_that_later_work_stands_on_is_not_taken_out() {
     assert_eq!(played.ground.tip().await.unwrap(), tip);
     // Control: the later work first.
     let words = ["revert", "--role", "user"];
-    let (played, finished) = played.asked(finished.then([""]), &words, 0).await;
+    let (played, finished) = played.run_words(finished.then([""]), &words, 0).await;
     assert_eq!(played.text("shared.txt").await.as_deref(), Some("a\n"));
     let words = ["revert", "--role", "implementer"];
-    let (played, _finished) = played.asked(finished.then([""]), &words, 0).await;
+    let (played, _finished) = played.run_words(finished.then([""]), &words, 0).await;
     assert_eq!(played.text("shared.txt").await, None);
 }
 
@@ -382,7 +382,7 @@ async fn a_role_starts_afresh() {
     let finished = project.retyped(words).failure(3);
     assert!(places[0].exists());
 
-    let (played, _finished) = played.asked(finished.then([""]), &words, 0).await;
+    let (played, _finished) = played.run_words(finished.then([""]), &words, 0).await;
     let left: Vec<bool> = places.iter().map(|place| place.exists()).collect();
     let expected = [[false; 3], [false; 3], [true; 3]];
     assert_eq!(left, expected.concat());
@@ -411,14 +411,14 @@ async fn what_a_role_left_elsewhere_is_taken_out_after_it_started_afresh() {
     let project = Project::new();
     let played = two_iterations(&project).await;
     let words = ["reset", "--role", "implementer"];
-    let (played, finished) = played.asked(project, &words, 0).await;
+    let (played, finished) = played.run_words(project, &words, 0).await;
     let again = [
         ("implementer/game.py", Some("print(5)\n")),
         ("new.txt", Some("n\n")),
     ];
     played.work(("implementer", 2), &again).await;
     let words = ["revert", "--role", "implementer"];
-    let (played, finished) = played.asked(finished.then([""]), &words, 0).await;
+    let (played, finished) = played.run_words(finished.then([""]), &words, 0).await;
     assert_eq!(finished.stdout().lines().count(), 3);
     for path in ["shared.txt", "new.txt", "implementer/game.py"] {
         assert_eq!(played.text(path).await, None, "{path}");
@@ -428,7 +428,7 @@ async fn what_a_role_left_elsewhere_is_taken_out_after_it_started_afresh() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_named() {
+async fn missing_pipelines_and_roles_are_named() {
     let project = Project::new();
     let finished = project.args(["log"]).failure(2);
     assert!(
@@ -440,14 +440,14 @@ async fn what_is_not_there_is_named() {
     let project = finished.then([""]);
     let played = two_iterations(&project).await;
     let words = ["reset", "--role", "implementor"];
-    let (played, finished) = played.asked(project, &words, 2).await;
+    let (played, finished) = played.run_words(project, &words, 2).await;
     assert!(
         finished.stderr().contains("did you mean `implementer`?"),
         "{}",
         finished.stderr()
     );
     let words = ["revert", "--role", "Planner!"];
-    let (_played, finished) = played.asked(finished.then([""]), &words, 2).await;
+    let (_played, finished) = played.run_words(finished.then([""]), &words, 2).await;
     assert!(
         finished.stderr().contains("not a role name"),
         "{}",

@@ -107,7 +107,7 @@ fn what_lies_elsewhere_is_touched_only_if_it_is_named() {
 }
 
 #[test]
-fn what_was_changed_since_is_told_by_the_exit_status() {
+fn later_changes_are_reported_by_the_exit_status() {
     let scene = offered("echo ours > README.md; echo n > new");
     check(&scene.massgen(&["apply", "--yes"]).output().unwrap(), 0);
     scene.write("rw/README.md", "mine\n");
@@ -584,7 +584,7 @@ fn a_path_that_is_in_no_delivery_is_an_error_that_names_a_near_one() {
 }
 
 #[test]
-fn other_permission_bits_of_a_directory_are_told() {
+fn changed_permission_bits_of_a_directory_are_reported() {
     let scene = Scene::new();
     for name in ["rw/src", "rw/plain"] {
         fs::set_permissions(scene.path(name), Permissions::from_mode(0o755)).unwrap();
@@ -651,7 +651,7 @@ fn a_pipe_is_not_replaced_and_nothing_else_is_changed_then() {
 }
 
 #[test]
-fn nobody_is_asked_without_a_terminal_or_with_the_flag() {
+fn no_confirmation_without_a_terminal_or_with_the_flag() {
     let asked = run_with("delivery: review").success();
     let finished = asked.has_file("out.txt", "made by one");
     let undone = finished.then(["undo", "last"]).success();

@@ -23,6 +23,9 @@ const ROUTES: &[(&str, &str)] = &[
     ("GET", "/api/runs"),
     ("GET", "/api/runs/log_20260101_000000_000000/log"),
     ("POST", "/api/browse"),
+    ("GET", "/api/config/keys"),
+    ("POST", "/api/config/check"),
+    ("POST", "/api/config/save"),
     ("GET", "/nothing"),
 ];
 
@@ -245,6 +248,82 @@ fn the_page_is_served_with_its_types_and_tags() {
     }
 }
 
+/// Sends a GET for a file of the page, and returns the head in lower case and the bytes of the body.
+fn page_file(server: &WebServer, name: &str, headers: &[&str]) -> (String, Vec<u8>) {
+    let headers: Vec<String> = headers.iter().map(|line| (*line).to_owned()).collect();
+    let mut answer = Vec::new();
+    let mut stream = server.open("GET", &format!("/page/{name}"), &headers, None);
+    stream.read_to_end(&mut answer).unwrap();
+    let end = answer
+        .windows(4)
+        .position(|four| four == b"\r\n\r\n")
+        .unwrap();
+    let head = String::from_utf8_lossy(&answer[..end]).to_ascii_lowercase();
+    (head, answer[end + 4..].to_vec())
+}
+
+#[test]
+fn the_page_is_compressed_for_clients_that_accept_it() {
+    let server = started(&[]);
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src/cli/web/page");
+    let (mut bytes, mut plain_bytes) = (0, 0);
+    for file in files(&root) {
+        let name = file.strip_prefix(&root).unwrap().to_str().unwrap();
+        let (head, plain) = page_file(&server, name, &[]);
+        if head.contains(" 404 ") {
+            continue;
+        }
+        let (gzip, compressed) = page_file(&server, name, &["accept-encoding: br, gzip;q=0.5"]);
+        for head in [&head, &gzip] {
+            assert!(head.contains("vary: accept-encoding"), "{name}: {head}");
+        }
+        assert!(gzip.contains("content-encoding: gzip"), "{name}: {gzip}");
+        let mut decoded = Vec::new();
+        flate2::read::GzDecoder::new(compressed.as_slice())
+            .read_to_end(&mut decoded)
+            .unwrap();
+        assert!(decoded == std::fs::read(&file).unwrap(), "{name}");
+        assert!(plain == decoded, "{name}");
+        bytes += compressed.len();
+        plain_bytes += plain.len();
+    }
+    assert!(
+        plain_bytes > 150_000 && bytes < 100 * 1024,
+        "{bytes} of {plain_bytes} bytes"
+    );
+    for accepted in [
+        "",
+        "identity",
+        "*",
+        "gzip;q=0",
+        "gzip;q=0.0",
+        "x-gzip",
+        "br",
+    ] {
+        let header = format!("accept-encoding: {accepted}");
+        let (head, _) = page_file(&server, "index.html", &[&header]);
+        assert!(!head.contains("content-encoding"), "{accepted}: {head}");
+    }
+    let tag = |head: &str| {
+        let mut lines = head.lines();
+        lines
+            .find_map(|line| line.strip_prefix("etag: "))
+            .unwrap()
+            .to_owned()
+    };
+    let accept = "accept-encoding: gzip";
+    let (gzip, _) = page_file(&server, "main.js", &[accept]);
+    let (plain, _) = page_file(&server, "main.js", &[]);
+    assert_ne!(tag(&gzip), tag(&plain));
+    let known = |head: &str, more: &[&str]| {
+        let known = format!("if-none-match: {}", tag(head));
+        let headers: Vec<&str> = more.iter().copied().chain([known.as_str()]).collect();
+        page_file(&server, "main.js", &headers).0.contains(" 304 ")
+    };
+    assert!(known(&gzip, &[accept]) && known(&plain, &[]));
+    assert!(!known(&plain, &[accept]) && !known(&gzip, &[]));
+}
+
 #[test]
 fn only_json_of_a_limited_size_is_read() {
     let server = started(&[]);
@@ -275,12 +354,16 @@ fn a_page_that_only_shows_refuses_every_change() {
         "/api/runs/log_20260101_000000_000000/delivery",
         "/api/runs/log_20260101_000000_000000/undo",
         "/api/runs/log_20260101_000000_000000/stop",
+        "/api/config/check",
+        "/api/config/save",
     ] {
         let refused = watching.post(target, &json!({}));
         assert_eq!(refused.status, 403, "{target} {refused:?}");
         assert!(refused.body.contains("--read-only"), "{refused:?}");
         assert_ne!(working.post(target, &json!({})).status, 403, "{target}");
     }
+    assert_eq!(watching.get("/api/config/keys").status, 403);
+    assert_eq!(working.get("/api/config/keys").status, 200);
     assert_eq!(watching.post("/api/browse", &json!({})).status, 200);
     assert_eq!(watching.get("/api/info").json()["read_only"], true);
     assert_eq!(working.get("/api/info").json()["read_only"], false);

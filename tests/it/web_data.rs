@@ -114,6 +114,7 @@ fn tree() -> WebServer {
         .file("src/models/user.rs", "")
         .file("src/.hidden", "")
         .file("docs/a.md", "")
+        .file(".vscode/settings.json", "")
         .file("<img src=x onerror=alert(1)>.txt", "")
         .file("odd/a\u{202e}b.txt", "");
     WebServer::start(project, &["--config", "team.yaml"])
@@ -139,7 +140,13 @@ fn the_picker_finds_what_the_terminal_finds() {
         json!({"name": "models/", "type": "directory"})
     );
     assert_eq!(found["has_more"], false);
-    assert_eq!(names(&browse("src/ma")), ["main.py", "manager.py"]);
+    let some = browse("src/ma");
+    assert_eq!(names(&some), ["main.py", "manager.py"]);
+    assert_eq!(some["entries"][0]["match"], json!([[0, 2]]));
+    let protected = json!({
+        "name": ".vscode/", "type": "directory", "match": [[0, 4]], "permission": "protected",
+    });
+    assert_eq!(browse(".vsc")["entries"][0], protected);
     assert_eq!(names(&browse("src/.h")), [".hidden"]);
     assert!(names(&browse("")).contains(&"docs/"));
     let odd = browse("<img");

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::project::Project;
+use crate::project::{Project, binary};
 use crate::source_tree::repository;
 use crate::web_server::WebServer;
 
@@ -62,9 +62,15 @@ fn people_watch_review_and_start_runs_in_a_browser() {
     let link = format!("http://127.0.0.1:{}/#k={}", server.port, server.code);
     let printed = run_node(&["page.mjs", &link, directory.to_str().unwrap()]);
     assert!(
-        printed.contains("page tests: 11 passed; 0 failed"),
+        printed.contains("page tests: 12 passed; 0 failed"),
         "{printed}"
     );
+    let check = Command::new(binary())
+        .args(["config", "check", "--strict", "written.yaml"])
+        .current_dir(&directory)
+        .output()
+        .unwrap();
+    assert!(check.status.success(), "{check:?}");
 }
 
 #[test]

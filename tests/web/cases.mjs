@@ -117,6 +117,13 @@ export const cases = {
     await page.getByRole('button', { name: 'Undo the delivery' }).click();
     await page.getByRole('heading', { name: 'Undone' }).waitFor();
     assert.equal(readFileSync(story, 'utf8'), STORY);
+    await page.getByRole('button', { name: 'Apply it again' }).click();
+    await page.getByRole('heading', { name: 'What was delivered' }).waitFor();
+    assert.equal(readFileSync(story, 'utf8'), STORY.replace('11\n', 'SECOND\n'));
+    assert.ok(!existsSync(join(directory, 'src/made.txt')));
+    await page.getByRole('button', { name: 'Undo the delivery' }).click();
+    await page.getByRole('heading', { name: 'Undone' }).waitFor();
+    assert.equal(readFileSync(story, 'utf8'), STORY);
   },
 
   /** Comments on lines become the task of the next turn, and open no path. */
@@ -238,6 +245,80 @@ export const cases = {
     await task.fill('');
   },
 
+  /** A config is written by keys alone: what is wrong is said beside its field, and it is saved as typed. */
+  async config(self, directory) {
+    const { page } = self;
+    const file = join(directory, 'written.yaml');
+    const focused = () => page.evaluate(() => ({ id: document.activeElement?.id, label: document.activeElement?.labels?.[0]?.textContent }));
+    const keys = async (...all) => { for (const key of all) await page.keyboard.press(key); };
+    await self.show('#/');
+    await keys('g', 'f');
+    await page.getByRole('heading', { name: 'New config' }).waitFor();
+    await page.getByText('OPENAI_API_KEY is not set').waitFor();
+    await self.settled();
+    await self.axe('a new config');
+    await page.getByRole('button', { name: 'Start over' }).focus();
+    await keys('Tab');
+    assert.equal((await focused()).label, 'Name');
+    await page.keyboard.type('ann');
+    await keys('Tab');
+    await page.keyboard.type('ollama');
+    await keys('Tab');
+    await page.keyboard.type('qwen3');
+    await keys('Tab', 'Tab', 'Tab');
+    assert.equal((await focused()).label, 'Instructions');
+    await page.keyboard.type('Say "yes": # {a: b} <b>\n\n- !!tag');
+    const preview = page.getByLabel('YAML of the config');
+    await preview.getByText('- !!tag').waitFor();
+    await keys('Tab', 'Enter');
+    await page.waitForFunction(() => document.activeElement?.id === 'answer-agents-1-id');
+    await page.keyboard.press('ControlOrMeta+a');
+    await page.keyboard.type('my agent');
+    const finding = page.getByText('my agent is not an agent id');
+    await finding.waitFor();
+    const name = page.locator('#answer-agents-1-id');
+    assert.equal(await name.getAttribute('aria-invalid'), 'true');
+    const described = await name.evaluate((field) => field.getAttribute('aria-describedby').split(' ').map((id) => document.getElementById(id).textContent).join(' '));
+    assert.match(described, /is not an agent id/);
+    await self.axe('a config with an error');
+    await page.keyboard.press('ControlOrMeta+a');
+    await page.keyboard.type('ben');
+    await finding.waitFor({ state: 'detached' });
+    await page.getByLabel('Save as').focus();
+    await page.keyboard.press('ControlOrMeta+a');
+    await page.keyboard.type('written.yaml');
+    await keys('Enter');
+    await page.waitForFunction(() => document.activeElement?.id === 'answer-agents-1-model');
+    await page.getByText('model is missing').waitFor();
+    assert.ok(!existsSync(file));
+    await page.keyboard.type('llama3');
+    await page.getByText('It can be run.').waitFor();
+    await page.getByLabel('Save as').focus();
+    await keys('Enter');
+    await page.getByText('massgen web --config written.yaml').waitFor();
+    await self.axe('a saved config');
+    const saved = readFileSync(file, 'utf8');
+    assert.match(saved, /id: ben/);
+    await page.locator('#answer-checks-0-command').waitFor({ state: 'detached' });
+    await page.getByRole('button', { name: 'Add check' }).press('Enter');
+    await page.waitForFunction(() => document.activeElement?.id === 'answer-checks-0-command');
+    await page.keyboard.type('test -e "a b"');
+    await page.reload();
+    await preview.getByText('test -e').waitFor();
+    await page.getByLabel('Save as').fill('written.yaml');
+    await keys('Enter');
+    const dialog = page.getByRole('dialog', { name: /exists already/ });
+    await dialog.waitFor();
+    await self.axe('the question about a file that exists');
+    await dialog.getByRole('button', { name: 'Cancel' }).press('Enter');
+    await dialog.waitFor({ state: 'detached' });
+    assert.equal(readFileSync(file, 'utf8'), saved);
+    await page.getByLabel('Save as').press('Enter');
+    await dialog.getByRole('button', { name: 'Replace it' }).press('Enter');
+    await page.getByText('massgen web --config written.yaml').waitFor();
+    assert.match(readFileSync(file, 'utf8'), /command: "test -e \\"a b\\""/);
+  },
+
   /** No text of a model becomes an element, a script, a request or a link that is not one. */
   async hostile(self) {
     const { page } = self;
@@ -263,7 +344,7 @@ export const cases = {
   async axe(self) {
     const { page } = self;
     const [watch, review] = [await runOf(self, 'watch'), await runOf(self, 'review')];
-    const views = ['#/', '#/new', ...RUN_VIEWS.map((view) => `#/runs/${watch}${view}`), `#/runs/${review}/diff`, `#/runs/${review}/delivery`, '#/nothing', '#/runs/log_none'];
+    const views = ['#/', '#/new', '#/config', ...RUN_VIEWS.map((view) => `#/runs/${watch}${view}`), `#/runs/${review}/diff`, `#/runs/${review}/delivery`, '#/nothing', '#/runs/log_none'];
     for (const scheme of ['light', 'dark']) {
       await page.emulateMedia({ colorScheme: scheme });
       for (const view of views) {
@@ -288,7 +369,7 @@ export const cases = {
     const { page } = self;
     const [watch, review] = [await runOf(self, 'watch'), await runOf(self, 'review')];
     await page.setViewportSize({ width: 390, height: 800 });
-    for (const view of ['#/', '#/new', ...RUN_VIEWS.map((path) => `#/runs/${watch}${path}`), `#/runs/${review}/diff`, `#/runs/${review}/delivery`]) {
+    for (const view of ['#/', '#/new', '#/config', ...RUN_VIEWS.map((path) => `#/runs/${watch}${path}`), `#/runs/${review}/diff`, `#/runs/${review}/delivery`]) {
       await self.show(view);
       await self.settled();
       await self.expectNoSidewaysScroll(view);

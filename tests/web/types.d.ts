@@ -67,6 +67,18 @@ type DiffFile = {path: string, change?: string, before?: DiffSide, after?: DiffS
 type DiffReply = {state: 'pending' | 'kept' | 'none' | 'answer', files: DiffFile[],
   refused?: {path: string, refused: string}[], applied?: DiffFile[]};
 
+type FormQuestion = {name: string, key: string, label: string, doc: string, expected: string,
+  kind: 'line' | 'paragraph' | 'flag' | 'number' | 'choice' | 'model' | 'list' | 'choice_or_list',
+  choices: string[], default: string | null, is_required: boolean, initial: string};
+type FormGroup = {id: string, title: string, doc: string | null, noun: string | null,
+  initial_entries: number, questions: FormQuestion[]};
+type Vendor = {name: string, models: string[], default_model: string | null, is_program: boolean,
+  needs_key: boolean, variables: {name: string, is_set: boolean}[]};
+type FormKeys = {groups: FormGroup[], vendors: Vendor[], draft: Record<string, Record<string, string>[]>,
+  path: string, entries_max: number};
+type Finding = {severity: 'error' | 'warning' | 'note', group: string | null, entry: number | null,
+  name: string | null, message: string, expected: string | null, suggestion: string | null};
+
 type BrowseEntry = {name: string, type: 'file' | 'directory', language?: string,
   match?: [number, number][], permission?: string};
 type Block = {kind: string, spans?: Inline[], level?: number, start?: number | null,

@@ -86,7 +86,12 @@ pub(crate) fn key(
     base_url: &Url,
     around: ConnectContext<'_>,
 ) -> Result<Option<ApiKey>> {
-    let variables = match (config.key_hosts, destination(base_url)) {
+    // Without `base_url`, the endpoint is the vendor's, or comes from the user's environment.
+    let key_hosts = match config.base_url {
+        None => KeyHosts::Configured,
+        Some(_) => config.key_hosts,
+    };
+    let variables = match (key_hosts, destination(base_url)) {
         (KeyHosts::Configured, _) => config.vendor.key_variables_at(base_url),
         (KeyHosts::OfVendors, UrlDestination::Vendor(variables)) => variables,
         (KeyHosts::OfVendors, UrlDestination::ThisMachine | UrlDestination::Elsewhere(_)) => &[],

@@ -265,7 +265,7 @@ impl Dashboard {
         for entry in self.story.events() {
             show(&entry.event, entry.elapsed);
         }
-        self.story.omitted()
+        self.story.omitted_count()
     }
 
     fn now_ms(&self) -> u64 {

@@ -141,11 +141,11 @@ impl Scene<'_> {
         }
         let width: usize = facts.iter().map(|(_, text)| columns(text)).sum();
         let width = u16::try_from(width).unwrap_or(u16::MAX);
-        let left = Rect {
+        let title_area = Rect {
             width: area.width.saturating_sub(width.saturating_add(1)),
             ..area
         };
-        canvas.line(left, area.y, &title);
+        canvas.line(title_area, area.y, &title);
         canvas.line_at_right(area, area.y, &facts);
     }
 
@@ -249,7 +249,7 @@ impl Scene<'_> {
             0
         };
         let shown = question.lines.iter().skip(skipped);
-        let shown: Vec<StyledRow> = shown.take(rows).map(marked).collect();
+        let shown: Vec<StyledRow> = shown.take(rows).map(mark_line).collect();
         canvas.lines(area, &shown);
         let hidden = question.lines.len().saturating_sub(rows);
         let mut keys = vec![
@@ -294,7 +294,7 @@ impl Scene<'_> {
 }
 
 /// Returns a line of a question, behind the mark of questions.
-fn marked(line: &StyledRow) -> StyledRow {
+fn mark_line(line: &StyledRow) -> StyledRow {
     let mut marked = vec![(TextStyle::Warn, " ! ".to_owned())];
     for (style, text) in line {
         marked.push((*style, clean_text(text).into_owned()));

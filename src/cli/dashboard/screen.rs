@@ -180,13 +180,13 @@ struct PanicHook {
 impl PanicHook {
     fn install(keyboard: Arc<TerminalModeGuard>, is_entered: Arc<AtomicBool>) -> Self {
         let previous = Arc::new(Mutex::new(Some(take_hook())));
-        let kept = Arc::clone(&previous);
+        let hook = Arc::clone(&previous);
         set_hook(Box::new(move |info| {
             if is_entered.swap(false, Ordering::SeqCst) {
                 write_in_panic(&leaving_bytes());
                 keyboard.restore();
             }
-            if let Ok(previous) = kept.lock()
+            if let Ok(previous) = hook.lock()
                 && let Some(previous) = previous.as_ref()
             {
                 previous(info);

@@ -48,7 +48,7 @@ impl RunStory {
     }
 
     /// Returns the number of events that were not kept.
-    pub(super) fn omitted(&self) -> u64 {
+    pub(super) fn omitted_count(&self) -> u64 {
         self.omitted
     }
 }

@@ -107,11 +107,11 @@ fn describe(buffer: &Buffer) -> String {
         rows.push(row.trim_end().to_owned());
         styles.push(style_runs(&cells).join(", "));
     }
-    format!("{}--- styles\n{}", numbered(&rows), numbered(&styles))
+    format!("{}--- styles\n{}", number_rows(&rows), number_rows(&styles))
 }
 
 /// Returns rows with their numbers; equal rows after each other are one.
-fn numbered(rows: &[String]) -> String {
+fn number_rows(rows: &[String]) -> String {
     let mut out = String::new();
     let mut begin = 0;
     for same in rows.chunk_by(|one, other| one == other) {
@@ -162,7 +162,7 @@ fn style_name(cell: &Cell) -> String {
     words.join(" ")
 }
 
-fn started(agents: &[&str]) -> Value {
+fn start_event(agents: &[&str]) -> Value {
     json!({"type": "run_started", "question": "Add a --verbose flag to the tool and test it",
         "agents": agents, "attempt": 1})
 }
@@ -172,14 +172,14 @@ fn team(count: usize) -> Value {
         .map(|number| format!("agent-{number:02}"))
         .collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    started(&names)
+    start_event(&names)
 }
 
-fn requested(agent: &str) -> Value {
+fn request_event(agent: &str) -> Value {
     json!({"type": "model_request_started", "agent": agent, "model": "gpt-5"})
 }
 
-fn finished(agent: &str) -> Value {
+fn finish_event(agent: &str) -> Value {
     json!({"type": "model_request_finished", "agent": agent, "model": "gpt-5",
         "phase": "coordination", "input_tokens": 12000, "cached_tokens": 800,
         "cache_write_tokens": 0, "output_tokens": 700, "reasoning_tokens": 0,
@@ -190,13 +190,13 @@ fn text(agent: &str, text: &str) -> Value {
     json!({"type": "text", "agent": agent, "text": text})
 }
 
-fn called(agent: &str, id: &str, tool: &str, denied: Option<&str>) -> Value {
+fn call_event(agent: &str, id: &str, tool: &str, denied: Option<&str>) -> Value {
     json!({"type": "tool_called", "agent": agent, "call_id": id, "tool": tool,
         "arguments": "{\"path\":\"src/main.rs\"}", "denied": denied,
         "rule": denied.map(|_| "permissions.yaml:7")})
 }
 
-fn returned(agent: &str, id: &str, tool: &str, success: bool) -> Value {
+fn return_event(agent: &str, id: &str, tool: &str, success: bool) -> Value {
     json!({"type": "tool_finished", "agent": agent, "call_id": id, "tool": tool,
         "success": success, "denied": false, "summary": "wrote 31 lines", "elapsed_ms": 12})
 }
@@ -206,7 +206,7 @@ fn approval(agent: &str) -> Value {
         "deeds": ["run `rm -r target`"], "reason": "a rule", "answer": null})
 }
 
-fn answered(agent: &str, label: &str, verdict: Option<&str>) -> Value {
+fn answer_event(agent: &str, label: &str, verdict: Option<&str>) -> Value {
     let check = |verdict| {
         json!({"checks": [{"check": "tests", "need": "required", "verdict": verdict,
             "how": "exit status 1", "elapsed_ms": 5}], "changes": null})
@@ -216,12 +216,12 @@ fn answered(agent: &str, label: &str, verdict: Option<&str>) -> Value {
         "snapshot": "/s", "evidence": verdict.map(check)})
 }
 
-fn voted(agent: &str, candidate: &str, label: &str) -> Value {
+fn vote_event(agent: &str, candidate: &str, label: &str) -> Value {
     json!({"type": "voted", "agent": agent, "candidate": candidate, "label": label,
         "reason": "It is smaller, and its tests cover the error as well."})
 }
 
-fn voided(voters: &[&str]) -> Value {
+fn void_event(voters: &[&str]) -> Value {
     json!({"type": "votes_voided", "voters": voters})
 }
 
@@ -232,62 +232,62 @@ fn winner(agent: &str, label: &str, votes: &[(&str, u32)]) -> Value {
 /// Three agents at work: tools, speech and an answer.
 fn at_work() -> Vec<Value> {
     vec![
-        started(&["careful", "quick", "third"]),
-        requested("careful"),
-        requested("quick"),
-        requested("third"),
+        start_event(&["careful", "quick", "third"]),
+        request_event("careful"),
+        request_event("quick"),
+        request_event("third"),
         text("careful", "The parser needs a new flag. I read it first.\n"),
-        called("careful", "1", "read_file", None),
-        returned("careful", "1", "read_file", true),
-        called(
+        call_event("careful", "1", "read_file", None),
+        return_event("careful", "1", "read_file", true),
+        call_event(
             "careful",
             "2",
             "write_file",
             Some("outside of your write paths"),
         ),
-        finished("careful"),
-        answered("careful", "agent1.1", Some("passed")),
+        finish_event("careful"),
+        answer_event("careful", "agent1.1", Some("passed")),
         text("quick", "The log level belongs to the config, so I would "),
         text("quick", "rather add a key there and let the flag set it.\n"),
-        called("quick", "3", "execute_command", None),
+        call_event("quick", "3", "execute_command", None),
         json!({"type": "reasoning", "agent": "third", "text": "What does main do with it?"}),
     ]
 }
 
 /// All answers and votes of a run with a void vote.
-fn decided() -> Vec<Value> {
+fn decided_run() -> Vec<Value> {
     vec![
-        started(&["careful", "quick", "third"]),
-        requested("careful"),
-        finished("careful"),
-        answered("careful", "agent1.1", Some("passed")),
-        answered("quick", "agent2.1", Some("failed")),
-        voted("third", "quick", "agent2.1"),
-        answered("careful", "agent1.2", Some("passed")),
-        voided(&["third"]),
+        start_event(&["careful", "quick", "third"]),
+        request_event("careful"),
+        finish_event("careful"),
+        answer_event("careful", "agent1.1", Some("passed")),
+        answer_event("quick", "agent2.1", Some("failed")),
+        vote_event("third", "quick", "agent2.1"),
+        answer_event("careful", "agent1.2", Some("passed")),
+        void_event(&["third"]),
         json!({"type": "answers_shown", "agent": "third", "labels": ["agent1.2"]}),
-        voted("third", "careful", "agent1.2"),
-        voted("quick", "careful", "agent1.2"),
+        vote_event("third", "careful", "agent1.2"),
+        vote_event("quick", "careful", "agent1.2"),
         winner("careful", "agent1.2", &[("careful", 2), ("quick", 0)]),
     ]
 }
 
 fn tie() -> Vec<Value> {
     vec![
-        started(&["careful", "quick"]),
-        answered("careful", "agent1.1", None),
-        answered("quick", "agent2.1", None),
-        voted("careful", "quick", "agent2.1"),
-        voted("quick", "careful", "agent1.1"),
+        start_event(&["careful", "quick"]),
+        answer_event("careful", "agent1.1", None),
+        answer_event("quick", "agent2.1", None),
+        vote_event("careful", "quick", "agent2.1"),
+        vote_event("quick", "careful", "agent1.1"),
         winner("careful", "agent1.1", &[("careful", 1), ("quick", 1)]),
         json!({"type": "final_started", "agent": "careful"}),
     ]
 }
 
-fn troubled() -> Vec<Value> {
+fn troubled_run() -> Vec<Value> {
     vec![
-        started(&["careful", "quick"]),
-        requested("careful"),
+        start_event(&["careful", "quick"]),
+        request_event("careful"),
         json!({"type": "retrying", "agent": "careful", "reason": "busy", "wait_ms": 12000}),
         json!({"type": "dropped_out", "agent": "quick", "reason": "no key", "timed_out": false}),
         json!({"type": "limit_met", "agent": null, "limit": "the run may use $0.50"}),
@@ -295,7 +295,7 @@ fn troubled() -> Vec<Value> {
     ]
 }
 
-fn delivered() -> Vec<Value> {
+fn delivered_run() -> Vec<Value> {
     let mut events = tie();
     events.extend([
         json!({"type": "final_answer", "agent": "careful", "content": "The flag is there."}),
@@ -310,8 +310,8 @@ fn delivered() -> Vec<Value> {
 /// Text in many scripts, and text that a terminal would obey.
 fn foreign() -> Vec<Value> {
     vec![
-        started(&["careful", "quick"]),
-        requested("careful"),
+        start_event(&["careful", "quick"]),
+        request_event("careful"),
         text(
             "careful",
             "日本語のテキストは二桁ずつ進むので、端で切れない。\n",
@@ -320,7 +320,7 @@ fn foreign() -> Vec<Value> {
             "careful",
             "e\u{301}te\u{301} 👩\u{200d}👩\u{200d}👧 مرحبا\ttab\n",
         ),
-        requested("quick"),
+        request_event("quick"),
         text(
             "quick",
             "\u{1b}]0;title\u{7}\u{1b}[2Jred\u{1b}[31m\rx\u{202e}y\u{200b}z\n",
@@ -331,14 +331,14 @@ fn foreign() -> Vec<Value> {
 fn cases() -> Vec<Case> {
     let full = |count| {
         let mut events = vec![team(count)];
-        events.push(requested("agent-01"));
+        events.push(request_event("agent-01"));
         events.push(text("agent-01", "I begin with the parser.\n"));
         events
     };
     let mut small_agent = Case::new("agent_in_full", (80, 24), at_work()).view(OpenView::Agent);
     small_agent.state.folds_results = true;
     vec![
-        Case::new("start", (80, 24), vec![started(&["careful", "quick"])]),
+        Case::new("start", (80, 24), vec![start_event(&["careful", "quick"])]),
         Case::new("at_work", (120, 40), at_work()),
         Case::new("at_work_small", (60, 16), at_work()),
         Case::new("at_work_tiny", (40, 10), at_work()),
@@ -348,23 +348,23 @@ fn cases() -> Vec<Case> {
         Case::new(
             "approval",
             (80, 24),
-            vec![started(&["careful", "quick"]), approval("quick")],
+            vec![start_event(&["careful", "quick"]), approval("quick")],
         ),
-        Case::new("void_votes_and_failed_checks", (120, 40), decided()),
+        Case::new("void_votes_and_failed_checks", (120, 40), decided_run()),
         Case::new("tie", (80, 24), tie()),
-        Case::new("dropped_out_and_limit", (80, 24), troubled()),
+        Case::new("dropped_out_and_limit", (80, 24), troubled_run()),
         Case::new("foreign_text", (80, 24), foreign()),
         Case::new("one_agent", (80, 24), full(1)),
         Case::new("eight_agents", (200, 50), full(8)),
         Case::new("eight_agents_small", (80, 24), full(8)),
         Case::new("many_agents", (120, 40), full(32)),
         small_agent,
-        Case::new("answers", (120, 40), decided()).view(OpenView::Answers),
-        Case::new("votes", (80, 24), decided()).view(OpenView::Votes),
+        Case::new("answers", (120, 40), decided_run()).view(OpenView::Answers),
+        Case::new("votes", (80, 24), decided_run()).view(OpenView::Votes),
         Case::new("timeline", (80, 24), at_work()).view(OpenView::Timeline),
-        Case::new("cost", (120, 40), decided()).view(OpenView::Cost),
-        Case::new("log", (80, 24), decided()).view(OpenView::Log),
-        Case::new("delivery", (80, 24), delivered()).view(OpenView::Changes),
+        Case::new("cost", (120, 40), decided_run()).view(OpenView::Cost),
+        Case::new("log", (80, 24), decided_run()).view(OpenView::Log),
+        Case::new("delivery", (80, 24), delivered_run()).view(OpenView::Changes),
         Case::new("help", (80, 24), at_work()).view(OpenView::Help),
     ]
 }
@@ -411,16 +411,16 @@ fn no_frame_has_half_a_character_or_one_that_a_terminal_obeys() {
 #[test]
 fn events_of_different_agents_may_come_in_any_order() {
     let first = [
-        requested("careful"),
+        request_event("careful"),
         text("careful", "one\n"),
-        called("careful", "1", "t", None),
+        call_event("careful", "1", "t", None),
     ];
     let second = [
-        requested("quick"),
+        request_event("quick"),
         text("quick", "two\n"),
-        called("quick", "2", "t", None),
+        call_event("quick", "2", "t", None),
     ];
-    let begin = started(&["careful", "quick"]);
+    let begin = start_event(&["careful", "quick"]);
     let draw = |middle: [&[Value]; 2]| {
         let mut events = vec![begin.clone()];
         events.extend(middle.concat());

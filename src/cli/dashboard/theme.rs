@@ -71,7 +71,7 @@ impl Theme {
     /// Returns the style of text.
     pub(super) fn style(self, style: TextStyle) -> Style {
         match self.colours {
-            ColourChoice::Terminals => coloured(style),
+            ColourChoice::Terminals => colour_style(style),
             ColourChoice::Never => plain(style),
         }
     }
@@ -104,7 +104,7 @@ impl Theme {
     }
 }
 
-fn coloured(style: TextStyle) -> Style {
+fn colour_style(style: TextStyle) -> Style {
     match style {
         TextStyle::Plain => Style::new(),
         TextStyle::Strong => Style::new().add_modifier(Modifier::BOLD),

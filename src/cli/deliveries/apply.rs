@@ -39,34 +39,34 @@ use crate::world::store::runs::RunDir;
 /// Runs `massgen apply`.
 pub(crate) fn run(
     host: &Host,
-    asked: &ApplyArguments,
+    arguments: &ApplyArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    if let Some(pipeline) = pipeline::resolve_pipeline(&asked.run, host)? {
-        return pipeline::run(pipeline, host, asked, output);
+    if let Some(pipeline) = pipeline::resolve_pipeline(&arguments.run, host)? {
+        return pipeline::run(pipeline, host, arguments, output);
     }
-    if asked.history.is_some() || asked.push.is_some() {
+    if arguments.history.is_some() || arguments.push.is_some() {
         return Err(
             usage_error("`--history` and `--push` apply only to pipelines")
                 .with_hint("`massgen branches` shows the last pipeline of this directory"),
         );
     }
-    let (deliveries, name) = find_delivery(&asked.run, DeliveryUse::Apply, host, output)?;
-    let paths = resolve_paths(&asked.path, host);
-    let Some(agent) = &asked.agent else {
-        if let Some(status) = reapply(host, asked, &deliveries, &name, &paths, output)? {
+    let (deliveries, name) = find_delivery(&arguments.run, DeliveryUse::Apply, host, output)?;
+    let paths = resolve_paths(&arguments.path, host);
+    let Some(agent) = &arguments.agent else {
+        if let Some(status) = reapply(host, arguments, &deliveries, &name, &paths, output)? {
             return Ok(status);
         }
         let applied = applied_paths(OpenDelivery::open(&deliveries, &name)?)?;
         let delivery = OpenDelivery::open(&deliveries, &name)?;
         let offer = delivery.read_source()?;
-        return apply_delivery(host, asked, &delivery, &offer, applied, output);
+        return apply_delivery(host, arguments, &delivery, &offer, applied, output);
     };
     let offer = OpenDelivery::open(&deliveries, &name)?.read_source()?;
     let offer = agent_source(&name, agent, offer, host)?;
     let delivery = OpenDelivery::create(&deliveries, &name)?;
     delivery.write_source(&offer)?;
-    let status = apply_delivery(host, asked, &delivery, &offer, Vec::new(), output)?;
+    let status = apply_delivery(host, arguments, &delivery, &offer, Vec::new(), output)?;
     if !delivery.is_applied() {
         delivery.discard()?;
     }
@@ -76,7 +76,7 @@ pub(crate) fn run(
 /// Applies again what was reverted, if anything was; otherwise returns `None`.
 fn reapply(
     host: &Host,
-    asked: &ApplyArguments,
+    arguments: &ApplyArguments,
     deliveries: &AbsPath,
     name: &str,
     paths: &[AbsPath],
@@ -93,7 +93,7 @@ fn reapply(
         return Ok(None);
     }
     refuse_outside(&delivered.roots(), &host.cwd, paths)?;
-    if !asked.yes
+    if !arguments.yes
         && UserPresence::detect(host) == UserPresence::Present
         && !confirm_reapply(&delivered, &is_back, host, output)
     {
@@ -111,8 +111,8 @@ fn confirm_reapply(
     host: &Host,
     output: &mut CliOutput<'_>,
 ) -> bool {
-    for (path, deed, _) in delivered.names().filter(|name| is_back(name)) {
-        let word = match deed {
+    for (path, action, _) in delivered.names().filter(|name| is_back(name)) {
+        let word = match action {
             EntryAction::Create => "create",
             EntryAction::Change => "change",
             EntryAction::Delete => "delete",
@@ -244,13 +244,13 @@ fn applied_paths(delivery: OpenDelivery) -> Result<Vec<AbsPath>> {
 /// Plans, reviews and applies what is offered; `applied` are the paths that were applied before.
 pub(super) fn apply_delivery(
     host: &Host,
-    asked: &ApplyArguments,
+    arguments: &ApplyArguments,
     delivery: &OpenDelivery,
     offer: &DeliverySource,
     applied: Vec<AbsPath>,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let paths = resolve_paths(&asked.path, host);
+    let paths = resolve_paths(&arguments.path, host);
     refuse_outside(&offer.roots(), &host.cwd, &paths)?;
     let since = ConflictBaseline {
         began_ns: i128::from(offer.began_ns),
@@ -269,7 +269,7 @@ pub(super) fn apply_delivery(
         output.note("there is nothing to apply");
         return Ok(ExitStatus::Delivered);
     }
-    let choice = if asked.yes || UserPresence::detect(host) == UserPresence::Absent {
+    let choice = if arguments.yes || UserPresence::detect(host) == UserPresence::Absent {
         Some(DeliverySelection::take_all(&planned))
     } else {
         let mut lines = TerminalLines::new(CancellationToken::new());

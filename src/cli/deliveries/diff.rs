@@ -21,50 +21,54 @@ use crate::world::store::delivery_names::pipeline_of;
 /// Shows what a run delivered, or would deliver.
 pub(crate) fn run(
     host: &Host,
-    asked: &DiffArguments,
+    arguments: &DiffArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    if let Some(pipeline) = pipeline::resolve_pipeline(&asked.run, host)? {
+    if let Some(pipeline) = pipeline::resolve_pipeline(&arguments.run, host)? {
         let short = pipeline.short();
-        let show = |delivery: &OpenDelivery| show_pending(host, asked, delivery, output);
+        let show = |delivery: &OpenDelivery| show_pending(host, arguments, delivery, output);
         if let Some(status) = pipeline::show_pending(pipeline, host, show)? {
             return Ok(status);
         }
-        let newest = find(&asked.run, &deliveries_directory(host), DeliveryUse::Apply);
+        let newest = find(
+            &arguments.run,
+            &deliveries_directory(host),
+            DeliveryUse::Apply,
+        );
         if newest.ok().as_deref().and_then(pipeline_of) != Some(&short) {
             output.note("there are no files to apply, and none were");
             return Ok(ExitStatus::Delivered);
         }
     }
-    let (deliveries, name) = find_delivery(&asked.run, DeliveryUse::Apply, host, output)?;
+    let (deliveries, name) = find_delivery(&arguments.run, DeliveryUse::Apply, host, output)?;
     let delivery = OpenDelivery::open(&deliveries, &name)?;
-    let paths = resolve_paths(&asked.path, host);
+    let paths = resolve_paths(&arguments.path, host);
     if delivery.is_applied() {
         if let Some(mut delivered) = AppliedDelivery::open(delivery)? {
             let known = delivered.names().map(|(path, ..)| path).collect();
             require_known_path(&paths, &name, &known, &host.cwd)?;
             let differences = delivered.differences();
             let meant = differences.filter(|found| is_selected_difference(found, &paths));
-            return print(host, asked, meant, output);
+            return print(host, arguments, meant, output);
         }
         return show_pending(
             host,
-            asked,
+            arguments,
             &OpenDelivery::open(&deliveries, &name)?,
             output,
         );
     }
-    show_pending(host, asked, &delivery, output)
+    show_pending(host, arguments, &delivery, output)
 }
 
 /// Shows what `delivery` would change now.
 fn show_pending(
     host: &Host,
-    asked: &DiffArguments,
+    arguments: &DiffArguments,
     delivery: &OpenDelivery,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let paths = resolve_paths(&asked.path, host);
+    let paths = resolve_paths(&arguments.path, host);
     let offer = delivery.read_source()?;
     let since = ConflictBaseline {
         began_ns: i128::from(offer.began_ns),
@@ -81,7 +85,7 @@ fn show_pending(
         .iter()
         .map(|entry| difference(delivery, &planned, entry));
     let meant = differences.filter(|found| is_selected_difference(found, &paths));
-    print(host, asked, meant, output)
+    print(host, arguments, meant, output)
 }
 
 fn is_selected_difference(found: &Result<DeliveryDifference>, paths: &[AbsPath]) -> bool {
@@ -94,7 +98,7 @@ fn is_selected_difference(found: &Result<DeliveryDifference>, paths: &[AbsPath])
 /// Prints the result, on a terminal through a pager, as `git` does.
 fn print(
     host: &Host,
-    asked: &DiffArguments,
+    arguments: &DiffArguments,
     differences: impl Iterator<Item = Result<DeliveryDifference>>,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
@@ -103,11 +107,11 @@ fn print(
         StreamTarget::Plain => None,
     };
     let Some((pager, input)) = pager else {
-        write(host, asked, differences, output)?;
+        write(host, arguments, differences, output)?;
         return Ok(ExitStatus::Delivered);
     };
-    let mut screen = CliOutput::paged(host, input);
-    let written = write(host, asked, differences, &mut screen);
+    let mut screen = CliOutput::with_pager(host, input);
+    let written = write(host, arguments, differences, &mut screen);
     drop(screen);
     pager.wait();
     written.map(|()| ExitStatus::Delivered)
@@ -115,7 +119,7 @@ fn print(
 
 fn write(
     host: &Host,
-    asked: &DiffArguments,
+    arguments: &DiffArguments,
     differences: impl Iterator<Item = Result<DeliveryDifference>>,
     output: &mut CliOutput<'_>,
 ) -> Result<()> {
@@ -123,7 +127,7 @@ fn write(
     for difference in differences {
         let difference = difference?;
         let name = display_path(&difference.path, &host.cwd);
-        if asked.stat {
+        if arguments.stat {
             let counts = stat(&difference);
             output.result_line(&row_pieces(&stat_line(&name, &counts)))?;
             stats.push(counts);
@@ -136,7 +140,7 @@ fn write(
             return Ok(());
         }
     }
-    if asked.stat {
+    if arguments.stat {
         output.result(&format!("{}\n", stat_summary(&stats)))?;
     }
     Ok(())

@@ -42,11 +42,11 @@ pub(crate) fn resolve_pipeline(wanted: &str, host: &Host) -> Result<Option<Pipel
 pub(crate) fn run(
     dir: PipelineDir,
     host: &Host,
-    asked: &ApplyArguments,
+    arguments: &ApplyArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
     recover(host, output)?;
-    let shape = history_mode(&dir, asked)?;
+    let shape = history_mode(&dir, arguments)?;
     let runtime = runtime()?;
     let delivering = runtime.block_on(open_delivery(dir, shape, host))?;
     if delivering.is_empty() {
@@ -61,7 +61,7 @@ pub(crate) fn run(
     runtime.block_on(delivering.require_unchanged(shape))?;
     let delivery = OpenDelivery::create(&deliveries_directory(host), &delivering.delivery_name())?;
     let offer = runtime.block_on(file_source(&delivering, &delivery, host))?;
-    let status = apply(&offer, &delivery, shape, host, asked, output);
+    let status = apply(&offer, &delivery, shape, host, arguments, output);
     let applied = if delivery.is_applied() {
         output.note(&format!("to revert: massgen undo {}", delivery.name()));
         Some(delivery)
@@ -78,7 +78,7 @@ pub(crate) fn run(
     if let Some(delivery) = applied {
         delivery.record_commit(commit.as_str())?;
     }
-    if let Some(remote) = &asked.push {
+    if let Some(remote) = &arguments.push {
         delivering.push(remote)?;
     }
     Ok(status)
@@ -138,7 +138,7 @@ fn apply(
     delivery: &OpenDelivery,
     shape: HistoryMode,
     host: &Host,
-    asked: &ApplyArguments,
+    arguments: &ApplyArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
     if shape != HistoryMode::Files {
@@ -149,29 +149,29 @@ fn apply(
                 .with_hint("deliver the other files without a commit: `--history none`"));
         }
     }
-    apply_delivery(host, asked, delivery, offer, Vec::new(), output)
+    apply_delivery(host, arguments, delivery, offer, Vec::new(), output)
 }
 
 /// Decides how the history of the pipeline is delivered.
-fn history_mode(dir: &PipelineDir, asked: &ApplyArguments) -> Result<HistoryMode> {
-    if asked.agent.is_some() {
+fn history_mode(dir: &PipelineDir, arguments: &ApplyArguments) -> Result<HistoryMode> {
+    if arguments.agent.is_some() {
         return Err(
             usage_error("a pipeline has no answers to choose from").with_hint("omit `--agent`")
         );
     }
-    let shape = match asked.history {
+    let shape = match arguments.history {
         Some(HistoryModeArgument::Squash) => HistoryMode::Squash,
         Some(HistoryModeArgument::Merge) => HistoryMode::Merge,
-        None if dir.record()?.project.is_some() && asked.path.is_empty() => HistoryMode::Merge,
+        None if dir.record()?.project.is_some() && arguments.path.is_empty() => HistoryMode::Merge,
         Some(HistoryModeArgument::Files) | None => HistoryMode::Files,
     };
-    if shape != HistoryMode::Files && !asked.path.is_empty() {
+    if shape != HistoryMode::Files && !arguments.path.is_empty() {
         return Err(usage_error(
             "a commit contains the whole result of the pipeline, but `--path` selects a part of it",
         )
         .with_hint("deliver a part without a commit: `--history none`"));
     }
-    if shape == HistoryMode::Files && asked.push.is_some() {
+    if shape == HistoryMode::Files && arguments.push.is_some() {
         return Err(usage_error("`--push` needs a commit, but none is created")
             .with_hint("add `--history merge` or `--history squash`"));
     }

@@ -15,10 +15,10 @@ use crate::world::delivery::undo::{
 /// Reverts a delivery.
 pub(crate) fn run(
     host: &Host,
-    asked: &UndoArguments,
+    arguments: &UndoArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let (deliveries, name) = find_delivery(&asked.run, DeliveryUse::Revert, host, output)?;
+    let (deliveries, name) = find_delivery(&arguments.run, DeliveryUse::Revert, host, output)?;
     let delivery = OpenDelivery::open(&deliveries, &name)?;
     let commit = delivery.commit()?;
     let Some(mut delivered) = AppliedDelivery::open(delivery)? else {
@@ -26,11 +26,11 @@ pub(crate) fn run(
         return Err(Error::new(ErrorKind::Usage, message)
             .with_hint(format!("`massgen diff {name}` shows what it would deliver")));
     };
-    let paths = resolve_paths(&asked.path, host);
+    let paths = resolve_paths(&arguments.path, host);
     refuse_outside(&delivered.roots(), &host.cwd, &paths)?;
     let known = delivered.names().map(|(path, ..)| path).collect();
     require_known_path(&paths, &name, &known, &host.cwd)?;
-    let since = if asked.force {
+    let since = if arguments.force {
         ChangedFilePolicy::Replaced
     } else {
         ChangedFilePolicy::Kept
@@ -66,14 +66,14 @@ pub(super) fn report(
     remedy: UndoRemedy,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let mut left = 0_usize;
+    let mut unreverted = 0_usize;
     for row in rows {
         let path = display_path(&row.path, here);
         let (style, word, note) = match row.outcome {
             UndoOutcome::Restored => (TextStyle::Good, "restored", String::new()),
             UndoOutcome::Removed => (TextStyle::Good, "removed", String::new()),
             UndoOutcome::Left(why) => {
-                left = left.saturating_add(1);
+                unreverted = unreverted.saturating_add(1);
                 (TextStyle::Warn, "left", format!(": {why}"))
             }
         };
@@ -82,13 +82,13 @@ pub(super) fn report(
     if rows.is_empty() {
         output.note(&format!("`{name}` is already reverted"));
     }
-    if left > 0 {
-        let left = count_noun(left, "name");
+    if unreverted > 0 {
+        let names = count_noun(unreverted, "name");
         output.warning(&match remedy {
             UndoRemedy::Force => {
-                format!("{left} not reverted; `--force` also reverts what was changed afterwards")
+                format!("{names} not reverted; `--force` also reverts what was changed afterwards")
             }
-            UndoRemedy::None => format!("{left} not reverted"),
+            UndoRemedy::None => format!("{names} not reverted"),
         });
         return Ok(ExitStatus::Denied);
     }

@@ -58,11 +58,11 @@ pub(crate) fn check(found: &SandboxCapabilities, config: Option<&Config>) -> Vec
         .iter()
         .filter_map(|(_, tried)| tried.as_ref().ok());
     if found.landlock == LandlockSupport::Missing
-        && let Some(tier) = tried
-            .map(|tried| tried.tier)
-            .find(|tier| STANDS_ALONE.contains(tier))
+        && let Some(level) = tried
+            .map(|tried| tried.level)
+            .find(|level| STANDS_ALONE.contains(level))
     {
-        findings.push(missing_landlock(tier, found));
+        findings.push(missing_landlock(level, found));
     }
     findings.push(check_cgroups(found));
     findings
@@ -88,14 +88,14 @@ fn check_gate(fault: Option<&str>) -> DoctorFinding {
 fn check_commands(choice: SandboxLevelChoice, tried: &Result<SandboxSelection>) -> DoctorFinding {
     let subject = match choice {
         SandboxLevelChoice::Auto => "commands".to_owned(),
-        SandboxLevelChoice::Only(tier) => format!("commands with `command_line_sandbox: {tier}`"),
+        SandboxLevelChoice::Only(level) => format!("commands with `command_line_sandbox: {level}`"),
     };
-    let tier = match tried {
-        Ok(found) => found.tier,
+    let level = match tried {
+        Ok(found) => found.level,
         Err(error) => return DoctorArea::Sandbox.error_finding(subject, error),
     };
     let finds = |verdict, message: &str| DoctorArea::Sandbox.finding(verdict, &subject, message);
-    match tier {
+    match level {
         SandboxLevel::Overlay => finds(
             FindingLevel::Ok,
             "level `overlay`: a command cannot access anything outside its directories; your own paths change \
@@ -144,9 +144,9 @@ fn stronger_levels(tried: &SandboxSelection, found: &SandboxCapabilities) -> Vec
 }
 
 /// Reports that a level has only one layer of isolation instead of two.
-fn missing_landlock(tier: SandboxLevel, found: &SandboxCapabilities) -> DoctorFinding {
+fn missing_landlock(level: SandboxLevel, found: &SandboxCapabilities) -> DoctorFinding {
     let message = format!(
-        "not available in this kernel: level `{tier}` relies on namespaces and seccomp alone. Landlock \
+        "not available in this kernel: level `{level}` relies on namespaces and seccomp alone. Landlock \
          would add a second layer behind the mounts and between processes"
     );
     let finding = DoctorArea::Sandbox.finding(FindingLevel::Warning, "Landlock", message);
@@ -196,16 +196,16 @@ mod tests {
     use super::*;
     use crate::world::diagnostics::probe::sandbox::SharedLimits;
 
-    /// `expected` are the findings about a machine that sandboxes commands at level `tier`, one per line.
+    /// `expected` are the findings about a machine that sandboxes commands at this level, one per line.
     #[track_caller]
     fn check(
-        tier: SandboxLevel,
+        level: SandboxLevel,
         landlock: LandlockSupport,
         together: SharedLimits,
         expected: &[(&str, &str)],
     ) {
         let found = SandboxSelection {
-            tier,
+            level,
             reasons: Vec::new(),
         };
         let holds = SandboxCapabilities {
@@ -216,9 +216,9 @@ mod tests {
             together,
             landlock,
         };
-        let said = serde_json::to_value(super::check(&holds, None)).unwrap();
-        let said = said.as_array().unwrap().iter();
-        let said: Vec<(String, String)> = said
+        let findings = serde_json::to_value(super::check(&holds, None)).unwrap();
+        let findings = findings.as_array().unwrap().iter();
+        let warnings: Vec<(String, String)> = findings
             .filter(|finding| finding["verdict"] == "warning")
             .map(|finding| {
                 let text = |key: &str| finding[key].as_str().unwrap().to_owned();
@@ -226,8 +226,8 @@ mod tests {
                 (text("subject"), text("message"))
             })
             .collect();
-        assert_eq!(said.len(), expected.len(), "{said:?}");
-        for ((subject, message), (expected, words)) in said.iter().zip(expected) {
+        assert_eq!(warnings.len(), expected.len(), "{warnings:?}");
+        for ((subject, message), (expected, words)) in warnings.iter().zip(expected) {
             assert_eq!(subject, expected);
             assert!(message.contains(words), "{message}");
         }
@@ -243,7 +243,7 @@ mod tests {
     };
 
     #[test]
-    fn limits_that_hold_for_each_process_alone_are_told() {
+    fn per_process_limits_are_reported() {
         let there = LandlockSupport::Available;
         check(SandboxLevel::Overlay, there, ALL, &[]);
         check(
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wall_that_is_missing_is_told_where_another_stands() {
+    fn a_missing_layer_is_reported_when_another_protects() {
         let missing = LandlockSupport::Missing;
         check(
             SandboxLevel::Overlay,

@@ -92,12 +92,9 @@ fn check_command(file: &TeamFile) -> String {
 }
 
 async fn detect_team(completed: &LoadedEnvironment) -> DoctorTeam {
-    let servers = local_servers().await;
-    let found = team_from_environment(
-        &completed.host.config_variables(),
-        &servers,
-        WorkspaceMode::None,
-    );
+    let variables = completed.host.config_variables();
+    let servers = local_servers(&variables).await;
+    let found = team_from_environment(&variables, &servers, WorkspaceMode::None);
     let keys = configured_variables(completed);
     let vendor = keys.values().flatten().next();
     let (config, finding) = match (found, vendor) {

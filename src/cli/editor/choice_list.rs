@@ -70,8 +70,8 @@ fn truncate_start(text: &str, columns: usize) -> String {
     if text.width() <= columns {
         return text.to_owned();
     }
-    let kept = fit_columns(text.chars().rev(), columns);
-    kept.iter().rev().collect()
+    let shown_chars = fit_columns(text.chars().rev(), columns);
+    shown_chars.iter().rev().collect()
 }
 
 /// Returns the beginning of `text` in this many columns.
@@ -84,18 +84,18 @@ fn truncate_end(text: &str, columns: usize) -> String {
 
 /// Returns the first of `chars` that take fewer than this many columns, followed by an ellipsis.
 fn fit_columns(chars: impl Iterator<Item = char>, columns: usize) -> Vec<char> {
-    let mut left = columns.saturating_sub(1);
-    let mut kept = Vec::new();
+    let mut columns_left = columns.saturating_sub(1);
+    let mut fitting = Vec::new();
     for c in chars {
         let width = c.width().unwrap_or(0);
-        if width > left {
+        if width > columns_left {
             break;
         }
-        left = left.saturating_sub(width);
-        kept.push(c);
+        columns_left = columns_left.saturating_sub(width);
+        fitting.push(c);
     }
-    kept.push('…');
-    kept
+    fitting.push('…');
+    fitting
 }
 
 #[cfg(test)]

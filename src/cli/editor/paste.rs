@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pasted_texts_are_told_from_typed_ones() {
+    fn pasted_text_is_distinguished_from_typed_text() {
         let mut pastes = PastedTexts::default();
         assert_eq!(pastes.take("typed"), Vec::<String>::new());
         pastes.begin("see  now", 4);

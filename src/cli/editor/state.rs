@@ -244,7 +244,7 @@ mod tests {
     use super::*;
     use crate::world::io::file_finder::SearchExtent;
 
-    fn found(start: usize) -> CompletionChoices {
+    fn choices_from(start: usize) -> CompletionChoices {
         let choice = |name: &str| CompletionChoice {
             label: name.to_owned(),
             note: String::new(),
@@ -264,26 +264,30 @@ mod tests {
     fn the_choice_goes_round_and_is_put_in_the_line() {
         let mut state = EditorState::default();
         let (line, cursor) = ("see @s", 6);
-        state.open(line, cursor, Some(found(4)));
+        state.open(line, cursor, Some(choices_from(4)));
         assert!(state.is_open(line, cursor) && !state.is_open(line, 5));
         state.move_selection(SelectionMove::Up);
         state.request_write();
         let taken = state.accept_choice(line, cursor);
         assert_eq!(taken, Some((4, "@src/a.rs:w ".to_owned())));
         assert!(!state.is_open(line, cursor));
-        state.open(line, cursor, Some(found(4)));
+        state.open(line, cursor, Some(choices_from(4)));
         assert_eq!(
             state.accept_choice(line, cursor),
             Some((4, "@src/".to_owned()))
         );
-        assert_eq!(state.open("see @src/", 9, Some(found(4))), None);
-        assert!(state.open("see @src/m", 10, Some(found(4))).is_some());
+        assert_eq!(state.open("see @src/", 9, Some(choices_from(4))), None);
+        assert!(
+            state
+                .open("see @src/m", 10, Some(choices_from(4)))
+                .is_some()
+        );
     }
 
     #[test]
-    fn what_is_typed_behind_a_choice_is_told_from_what_is_typed_later() {
+    fn text_right_after_an_accepted_choice_is_recognized() {
         let mut state = EditorState::default();
-        state.open("see @s", 6, Some(found(4)));
+        state.open("see @s", 6, Some(choices_from(4)));
         state.move_selection(SelectionMove::Down);
         assert!(!state.is_after_accepted("see @s", 6));
         state.accept_choice("see @s", 6);
@@ -301,13 +305,13 @@ mod tests {
     #[test]
     fn what_was_closed_stays_closed_for_its_word() {
         let mut state = EditorState::default();
-        state.open("@s", 2, Some(found(0)));
+        state.open("@s", 2, Some(choices_from(0)));
         state.close();
-        assert_eq!(state.open("@sr", 3, Some(found(0))), None);
-        assert!(state.open("@sr @s", 6, Some(found(4))).is_some());
+        assert_eq!(state.open("@sr", 3, Some(choices_from(0))), None);
+        assert!(state.open("@sr @s", 6, Some(choices_from(4))).is_some());
         state.close();
         state.reopen();
-        assert!(state.open("@sr @s", 6, Some(found(4))).is_some());
+        assert!(state.open("@sr @s", 6, Some(choices_from(4))).is_some());
     }
 
     #[test]
@@ -318,7 +322,7 @@ mod tests {
             ("@src/a.rs:w", true),
             ("@src/a", false),
         ] {
-            state.open(line, line.len(), Some(found(0)));
+            state.open(line, line.len(), Some(choices_from(0)));
             assert_eq!(state.is_complete(line, line.len()), expected, "{line}");
         }
     }

@@ -149,9 +149,14 @@ impl CommandReport {
         });
         let parsed = parse(line);
         let whole = check_line(&rules, line, &parsed).into_iter();
-        let said = runner.and_then(|runner| CheckPart::from_rules(runner.rules, line));
-        let is_asked = said.as_ref().is_some_and(|part| part.outcome == ASK);
-        let checks: Vec<CheckPart> = whole.map(CheckPart::from_check).chain(said).collect();
+        let runner_check = runner.and_then(|runner| CheckPart::from_rules(runner.rules, line));
+        let is_asked = runner_check
+            .as_ref()
+            .is_some_and(|part| part.outcome == ASK);
+        let checks: Vec<CheckPart> = whole
+            .map(CheckPart::from_check)
+            .chain(runner_check)
+            .collect();
         let parts = parsed.commands.iter();
         let parts: Vec<CommandPart> = parts
             .map(|part| CommandPart::from_command(&rules, part))
@@ -262,8 +267,8 @@ impl CommandEnclosure {
                 image: image.to_owned(),
             },
             (None, SandboxLevelChoice::Auto) => CommandEnclosure::Sandbox { tier: None },
-            (None, SandboxLevelChoice::Only(tier)) => {
-                CommandEnclosure::Sandbox { tier: Some(tier) }
+            (None, SandboxLevelChoice::Only(level)) => {
+                CommandEnclosure::Sandbox { tier: Some(level) }
             }
         }
     }
@@ -271,14 +276,14 @@ impl CommandEnclosure {
     /// Returns the level whose accessible paths are shown. A container has those of `namespaces`.
     fn assumed_level(&self) -> SandboxLevel {
         match self {
-            CommandEnclosure::Sandbox { tier } => tier.unwrap_or(SandboxLevel::Overlay),
+            CommandEnclosure::Sandbox { tier: level } => level.unwrap_or(SandboxLevel::Overlay),
             CommandEnclosure::Container { .. } => SandboxLevel::Namespaces,
         }
     }
 
     fn leaves_open(&self) -> &'static [&'static str] {
         match self {
-            CommandEnclosure::Sandbox { tier: Some(tier) } => tier.leaves_open(),
+            CommandEnclosure::Sandbox { tier: Some(level) } => level.leaves_open(),
             CommandEnclosure::Sandbox { tier: None } => &[
                 "which level that is; at level `landlock` your own paths are read-only for commands, and \
                  without any level all commands are refused: `massgen doctor` tests it",
@@ -294,8 +299,8 @@ impl fmt::Display for CommandEnclosure {
             CommandEnclosure::Sandbox {
                 tier: Some(SandboxLevel::Off),
             } => f.write_str("nothing: the sandbox is off"),
-            CommandEnclosure::Sandbox { tier: Some(tier) } => {
-                write!(f, "sandbox level `{tier}` ({})", tier.description())
+            CommandEnclosure::Sandbox { tier: Some(level) } => {
+                write!(f, "sandbox level `{level}` ({})", level.description())
             }
             CommandEnclosure::Sandbox { tier: None } => {
                 f.write_str("the strongest sandbox of this machine")
@@ -480,8 +485,8 @@ impl fmt::Display for SandboxReport {
         if !self.env.is_empty() {
             writeln!(f, "    env      {}", self.env.join(", "))?;
         }
-        for left in &self.leaves_open {
-            writeln!(f, "    open     {left}")?;
+        for access in &self.leaves_open {
+            writeln!(f, "    open     {access}")?;
         }
         Ok(())
     }

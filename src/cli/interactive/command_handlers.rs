@@ -240,7 +240,7 @@ impl InteractiveSession {
 fn level_name(choice: SandboxLevelChoice, host: &Host, trees: &[AbsPath]) -> String {
     let state = host.cwd.join(STATE_DIR);
     match select_sandbox(choice, &host.executable, &state, trees) {
-        Ok(found) => format!("level `{}`: {}", found.tier, found.tier.description()),
+        Ok(found) => format!("level `{}`: {}", found.level, found.level.description()),
         Err(error) => format!("none: {error:#}"),
     }
 }

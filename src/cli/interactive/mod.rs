@@ -225,9 +225,9 @@ impl InteractiveSession {
         if self.style == EditorStyle::Simple {
             self.keyboard.restore();
         }
-        let heard = self.next_line(before, begun, purpose).await;
+        let line_read = self.next_line(before, begun, purpose).await;
         self.keyboard.disable_echo();
-        heard
+        line_read
     }
 
     /// Reads a line. A first Ctrl-C only warns that the next one leaves.

@@ -158,11 +158,11 @@ impl SessionState {
 
     /// Begins a new session with a warning if the current one was removed. Open paths stay open.
     fn recover_missing_session(&mut self, output: &mut CliOutput<'_>) {
-        if let Some(gone) = self.session.take_if(|session| !session.exists()) {
+        if let Some(removed) = self.session.take_if(|session| !session.exists()) {
             self.session_lock = None;
             output.warning(&format!(
                 "the session {} was removed: starting a new one without its turns",
-                gone.id()
+                removed.id()
             ));
         }
     }

@@ -30,15 +30,18 @@ const PASTED_BYTES_MAX: usize = 16 * 1024;
 /// Signs the user in.
 pub(crate) fn login(
     host: &Host,
-    asked: &LoginArguments,
+    arguments: &LoginArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let server = find_server(&asked.server, host, output)?;
+    let server = find_server(&arguments.server, host, output)?;
     let file = token_file(host)?;
     let runtime = runtime()?;
     let signed_in = runtime.block_on(async {
         let stop = listen(host.hangup)?;
-        let signing_in = timeout(LOGIN_TIME_MAX, sign_in(&server, &file, host, asked, output));
+        let signing_in = timeout(
+            LOGIN_TIME_MAX,
+            sign_in(&server, &file, host, arguments, output),
+        );
         tokio::select! {
             signed_in = signing_in => signed_in.unwrap_or_else(|_| Err(timeout_error())),
             () = stop.graceful.cancelled() => {
@@ -49,7 +52,7 @@ pub(crate) fn login(
     // A thread that blocks on reading standard input cannot be woken.
     runtime.shutdown_background();
     signed_in?;
-    let name = &asked.server.name;
+    let name = &arguments.server.name;
     output.note(&format!(
         "signed in at `{name}`; credentials are in `{}`",
         file.path()
@@ -60,11 +63,11 @@ pub(crate) fn login(
 /// Deletes the tokens of a server.
 pub(crate) fn logout(
     host: &Host,
-    asked: &LogoutArguments,
+    arguments: &LogoutArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let server = find_server(&asked.server, host, output)?;
-    let name = &asked.server.name;
+    let server = find_server(&arguments.server, host, output)?;
+    let name = &arguments.server.name;
     output.note(&match token_file(host)?.remove(&server.url)? {
         TokenRemoval::Something => format!("signed out of `{name}`"),
         TokenRemoval::Nothing => format!("not signed in at `{name}`"),
@@ -76,16 +79,16 @@ async fn sign_in(
     server: &RemoteServer,
     file: &TokenFile,
     host: &Host,
-    asked: &LoginArguments,
+    arguments: &LoginArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<()> {
-    let callback = CallbackListener::listen(asked.port).await?;
+    let callback = CallbackListener::listen(arguments.port).await?;
     let redirect = callback.url().as_str();
-    let beginning = PendingSignIn::begin(server, file, redirect, &asked.scope);
+    let beginning = PendingSignIn::begin(server, file, redirect, &arguments.scope);
     let signing_in = Box::pin(beginning).await?;
     let address = signing_in.address();
     output.note(&format!("sign in at {}:\n{address}", display_url(address)));
-    let browser = if asked.no_browser {
+    let browser = if arguments.no_browser {
         None
     } else {
         WebBrowser::open_page(address, &host.env)

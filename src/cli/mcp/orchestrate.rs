@@ -21,16 +21,16 @@ use crate::text::count_noun;
 /// Serves runs until the client or the user ends it; then stops active runs gracefully.
 pub(crate) fn serve_runs(
     host: &Host,
-    asked: &OrchestrateArguments,
+    arguments: &OrchestrateArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let way = McpTransport::from_arguments(&asked.way, host)?;
-    let ground = run_template(host, asked, output)?;
+    let way = McpTransport::from_arguments(&arguments.way, host)?;
+    let ground = run_template(host, arguments, output)?;
     let agents = count_noun(ground.team.config.agents.len(), "agent");
     let runtime = runtime()?;
     let served = runtime.block_on(async {
         let stop = listen(host.hangup)?;
-        let runs = RunRegistry::new(ground, asked.parallel, stop.clone());
+        let runs = RunRegistry::new(ground, arguments.parallel, stop.clone());
         let conductor = RunHandler::new(runs.clone());
         let what = format!("runs of {agents}");
         let served = way.serve(&conductor, &what, &stop, output).await;
@@ -48,7 +48,7 @@ pub(crate) fn serve_runs(
 /// Prepares the template of every run. A missing key is reported now, not to the first client.
 fn run_template(
     host: &Host,
-    asked: &OrchestrateArguments,
+    arguments: &OrchestrateArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<RunTemplate> {
     let telemetry = telemetry_settings(host, output);
@@ -57,12 +57,12 @@ fn run_template(
         output.warning(warning);
     }
     let host = completed.host;
-    let file = TeamFile::find(&asked.config, &host)?;
+    let file = TeamFile::find(&arguments.config, &host)?;
     let config = load_config(&file, &host, output)?;
     if config.session_id.is_some() {
         output.warning("`session_id` is ignored here: each run starts a new session");
     }
-    let models = model_list(&host, asked.models.as_deref(), output)?;
+    let models = model_list(&host, arguments.models.as_deref(), output)?;
     drop(connect_all(&config, &models, &host)?);
     Ok(RunTemplate {
         host,
@@ -73,10 +73,10 @@ fn run_template(
         models,
         telemetry,
         arguments: RunArguments {
-            approval_socket: asked.approval_socket.clone(),
+            approval_socket: arguments.approval_socket.clone(),
             ..RunArguments::default()
         },
-        applying: if asked.allow_apply {
+        applying: if arguments.allow_apply {
             ApplyAuthority::Callers
         } else {
             ApplyAuthority::Config

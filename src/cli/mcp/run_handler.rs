@@ -120,9 +120,9 @@ impl RunHandler {
         Ok(success_result(board.status()))
     }
 
-    async fn apply(&self, asked: ApplyRequest) -> Result<CallToolResult, ToolCallError> {
-        let run = asked.run.clone();
-        let (status, text) = self.runs.apply(asked).await?;
+    async fn apply(&self, request: ApplyRequest) -> Result<CallToolResult, ToolCallError> {
+        let run = request.run.clone();
+        let (status, text) = self.runs.apply(request).await?;
         let mut result = success_result(json!({
             "run": run,
             "status": status,
@@ -181,7 +181,7 @@ impl RunHandler {
                     let cancelled = ErrorData::internal_error("the call was cancelled", None);
                     return Err(ToolCallError::Protocol(cancelled));
                 }
-                said = news.recv() => match said {
+                received = news.recv() => match received {
                     Ok(sentence) => progress.notify(&sentence).await,
                     Err(RecvError::Lagged(_)) => {}
                     Err(RecvError::Closed) => return Ok(()),
@@ -218,9 +218,9 @@ impl From<String> for ToolCallError {
     }
 }
 
-fn success_result(told: Value) -> CallToolResult {
-    let mut result = CallToolResult::success(vec![ContentBlock::text(told.to_string())]);
-    result.structured_content = Some(told);
+fn success_result(content: Value) -> CallToolResult {
+    let mut result = CallToolResult::success(vec![ContentBlock::text(content.to_string())]);
+    result.structured_content = Some(content);
     result
 }
 

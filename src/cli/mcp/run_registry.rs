@@ -152,9 +152,9 @@ impl RunRegistry {
     ///
     /// # Errors
     /// Applying is not allowed, or the run has not ended.
-    pub(crate) async fn apply(&self, asked: ApplyRequest) -> Result<(ExitStatus, String)> {
-        if !self.find(&asked.run)?.is_ended() {
-            let message = format!("the run `{}` has not ended", asked.run);
+    pub(crate) async fn apply(&self, request: ApplyRequest) -> Result<(ExitStatus, String)> {
+        if !self.find(&request.run)?.is_ended() {
+            let message = format!("the run `{}` has not ended", request.run);
             return Err(usage_error(message).with_hint("wait for it: `status` with `wait`"));
         }
         let host = self.0.template.host.clone();
@@ -163,26 +163,26 @@ impl RunRegistry {
             return Err(Error::new(ErrorKind::Denied, message)
                 .with_hint(format!(
                     "a person applies it, in `{}`: massgen apply {}",
-                    host.cwd, asked.run
+                    host.cwd, request.run
                 ))
                 .with_hint("or starts this server with `--allow-apply`"));
         }
         let _alone = self.0.apply_lock.lock().await;
         let applied = tokio::task::spawn_blocking(move || {
             let arguments = ApplyArguments {
-                run: asked.run,
-                agent: asked.agent,
-                path: asked.paths,
+                run: request.run,
+                agent: request.agent,
+                path: request.paths,
                 yes: true,
                 history: None,
                 push: None,
             };
-            let (mut told, mut noted) = (Vec::new(), Vec::new());
-            let mut output = CliOutput::with_writers(&mut told, &mut noted);
+            let (mut output_bytes, mut notes) = (Vec::new(), Vec::new());
+            let mut output = CliOutput::with_writers(&mut output_bytes, &mut notes);
             let status = apply::run(&host, &arguments, &mut output)?;
             drop(output);
-            told.extend(noted);
-            Ok((status, String::from_utf8_lossy(&told).into_owned()))
+            output_bytes.extend(notes);
+            Ok((status, String::from_utf8_lossy(&output_bytes).into_owned()))
         });
         let broke_off = |_| Error::bug("applying the delivery failed unexpectedly");
         applied.await.map_err(broke_off)?
@@ -235,7 +235,7 @@ impl RunRegistry {
             }
             Err(error) => Err(error),
         };
-        (conducted, output.warned().to_vec())
+        (conducted, output.warnings().to_vec())
     }
 
     /// Parses a task. Its mentions open nothing: they may only name what is open already.

@@ -101,11 +101,11 @@ impl TrackedRun {
     }
 
     /// Records that the run has its records, and that its models are about to be asked.
-    pub(crate) fn begin(&self, begun: RunStart, redactor: Redactor) {
+    pub(crate) fn begin(&self, run_start: RunStart, redactor: Redactor) {
         let mut state = self.lock();
-        let name = begun.log_dir.rsplit('/').next().unwrap_or_default();
+        let name = run_start.log_dir.rsplit('/').next().unwrap_or_default();
         state.name = Some(name.to_owned());
-        state.result_builder = ResultBuilder::new(begun);
+        state.result_builder = ResultBuilder::new(run_start);
         state.redactor = redactor;
         drop(state);
         self.begun.cancel();
@@ -183,7 +183,7 @@ impl TrackedRun {
     pub(crate) fn status(&self) -> Value {
         let state = self.lock();
         let result = self.partial_result(&state);
-        let mut told = json!({
+        let mut status = json!({
             "run": state.name,
             "state": state.phase.name(),
             "answers": state.answers.len(),
@@ -195,12 +195,12 @@ impl TrackedRun {
             "duration_ms": result.duration_ms,
         });
         if state.phase == TrackedRunPhase::Ended
-            && let Some(told) = told.as_object_mut()
+            && let Some(fields) = status.as_object_mut()
             && let Value::Object(ended) = ended_fields(&result)
         {
-            told.extend(ended);
+            fields.extend(ended);
         }
-        outward(&state.redactor, told)
+        outward(&state.redactor, status)
     }
 
     /// Returns the answers of the last attempt under their anonymous names, and the votes that
@@ -229,14 +229,14 @@ impl TrackedRun {
             json!({"for": vote.label, "reason": reason})
         });
         let votes: Vec<Value> = votes.collect();
-        let told = json!({
+        let answers = json!({
             "run": state.name,
             "state": state.phase.name(),
             "answers": answers,
             "votes": votes,
             "winner": result.winner.as_ref().map(|winner| winner.label),
         });
-        outward(&state.redactor, told)
+        outward(&state.redactor, answers)
     }
 
     /// Returns the result of the run, or the one that it would have if it ended now.
@@ -298,14 +298,16 @@ impl EventSink for TrackedEvents<'_, '_> {
 }
 
 /// Redacts secrets and escapes invisible characters, because a model reads the output.
-fn outward(redactor: &Redactor, told: Value) -> Value {
-    map_json_strings(told, &|text| escape_text(&redactor.text(text)).into_owned())
+fn outward(redactor: &Redactor, value: Value) -> Value {
+    map_json_strings(value, &|text| {
+        escape_text(&redactor.text(text)).into_owned()
+    })
 }
 
 /// Returns the fields that only an ended run has.
 fn ended_fields(result: &RunResult) -> Value {
     let files = result.delivered_files.iter();
-    let (done, left): (Vec<_>, Vec<_>) = files
+    let (done, undelivered): (Vec<_>, Vec<_>) = files
         .take(FILES_MAX)
         .partition(|row| row.outcome.is_delivered());
     let answer = result.answer.as_deref();
@@ -318,7 +320,7 @@ fn ended_fields(result: &RunResult) -> Value {
         "answer": answer.map(|text| truncate(text, ANSWER_CHARS_MAX)),
         "answer_chars": answer.map(|text| text.chars().count()),
         "delivered_files": done,
-        "undelivered_files": left,
+        "undelivered_files": undelivered,
         "more_files": result.delivered_files.len().saturating_sub(FILES_MAX),
         "denials": result.permission_denials.len(),
         "warnings": result.warnings.iter().take(WARNINGS_MAX).collect::<Vec<_>>(),
@@ -375,8 +377,8 @@ mod tests {
     #[test]
     fn what_goes_out_holds_nothing_that_is_not_seen() {
         let redactor = Redactor::default();
-        let told = json!({"an\u{200b}swer": ["a\u{e0041}b\n", 1, null]});
+        let value = json!({"an\u{200b}swer": ["a\u{e0041}b\n", 1, null]});
         let expected = json!({"an\\u{200b}swer": ["a\\u{e0041}b\n", 1, null]});
-        assert_eq!(outward(&redactor, told), expected);
+        assert_eq!(outward(&redactor, value), expected);
     }
 }

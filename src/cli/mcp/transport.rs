@@ -35,12 +35,12 @@ pub(crate) enum McpTransport {
 
 impl McpTransport {
     /// Returns the transport that the user asked for.
-    pub(crate) fn from_arguments(asked: &TransportArguments, host: &Host) -> Result<Self> {
-        let Some(address) = asked.http else {
+    pub(crate) fn from_arguments(arguments: &TransportArguments, host: &Host) -> Result<Self> {
+        let Some(address) = arguments.http else {
             return Ok(McpTransport::Streams);
         };
-        let place = ListenAddress::new(address, asked.allowed_host.clone())?;
-        let Some(file) = &asked.token_file else {
+        let place = ListenAddress::new(address, arguments.allowed_host.clone())?;
+        let Some(file) = &arguments.token_file else {
             let (token, text) = BearerToken::random();
             return Ok(McpTransport::Http {
                 address: place,
@@ -74,12 +74,12 @@ impl McpTransport {
             McpTransport::Http {
                 address: place,
                 token,
-                new_token: told,
+                new_token: shown_token,
             } => {
                 let listener = place.listen().await?;
                 let url = http::endpoint_url(listener.address());
                 output.note(&format!("serving {what} at {url}"));
-                if let Some(token) = told {
+                if let Some(token) = shown_token {
                     output.note(&format!("token: {token}"));
                 }
                 let stop = &stop.graceful;

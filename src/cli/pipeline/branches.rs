@@ -20,16 +20,16 @@ const SUBJECT_CHARS_MAX: usize = 60;
 /// Prints the branches.
 pub(crate) fn show(
     host: &Host,
-    asked: &PipelineArguments,
+    arguments: &PipelineArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<()> {
-    let dir = resolve_pipeline(&asked.run, host)?;
+    let dir = resolve_pipeline(&arguments.run, host)?;
     let (look, branches) = runtime()?.block_on(async {
         let look = PipelineView::open(dir, &host.env).await?;
         let branches = look.branches().await?;
         Ok::<_, crate::error::Error>((look, branches))
     })?;
-    let form = ReportFormat::from(asked.json);
+    let form = ReportFormat::from(arguments.json);
     let width = branches.iter().map(|one| one.branch.to_string().len());
     let width = width.max().unwrap_or_default();
     for branch in &branches {

@@ -23,10 +23,10 @@ const AUTHOR_CHARS_MAX: usize = 40;
 /// Prints the commits.
 pub(crate) fn show(
     host: &Host,
-    asked: &PipelineArguments,
+    arguments: &PipelineArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<()> {
-    let dir = resolve_pipeline(&asked.run, host)?;
+    let dir = resolve_pipeline(&arguments.run, host)?;
     let steps = runtime()?.block_on(async {
         let look = PipelineView::open(dir, &host.env).await?;
         look.commits().await
@@ -34,7 +34,7 @@ pub(crate) fn show(
     let width = steps.iter().map(|step| author(step).chars().count());
     let width = width.max().unwrap_or_default();
     for step in &steps {
-        output.result(&match ReportFormat::from(asked.json) {
+        output.result(&match ReportFormat::from(arguments.json) {
             ReportFormat::Json => format!("{}\n", to_json(step)),
             ReportFormat::Text => to_text(step, width),
         })?;

@@ -19,11 +19,11 @@ pub(crate) fn run_command(
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
     match command {
-        PipelineCommand::Roles(asked) => roles::show(host, asked, output)?,
-        PipelineCommand::Branches(asked) => branches::show(host, asked, output)?,
-        PipelineCommand::Log(asked) => log::show(host, asked, output)?,
-        PipelineCommand::Revert(asked) => revert::revert(host, asked, output)?,
-        PipelineCommand::Reset(asked) => revert::reset(host, asked, output)?,
+        PipelineCommand::Roles(arguments) => roles::show(host, arguments, output)?,
+        PipelineCommand::Branches(arguments) => branches::show(host, arguments, output)?,
+        PipelineCommand::Log(arguments) => log::show(host, arguments, output)?,
+        PipelineCommand::Revert(arguments) => revert::revert(host, arguments, output)?,
+        PipelineCommand::Reset(arguments) => revert::reset(host, arguments, output)?,
     }
     Ok(ExitStatus::Delivered)
 }

@@ -15,9 +15,13 @@ use crate::text::{count_noun, escape_name, single_line};
 const SUBJECT_CHARS_MAX: usize = 90;
 
 /// Removes the merged work of a role.
-pub(crate) fn revert(host: &Host, asked: &RoleArguments, output: &mut CliOutput<'_>) -> Result<()> {
-    let dir = resolve_pipeline(&asked.run, host)?;
-    let (name, role) = (dir.name(), &asked.role);
+pub(crate) fn revert(
+    host: &Host,
+    arguments: &RoleArguments,
+    output: &mut CliOutput<'_>,
+) -> Result<()> {
+    let dir = resolve_pipeline(&arguments.run, host)?;
+    let (name, role) = (dir.name(), &arguments.role);
     let taken = runtime()?.block_on(async {
         let ground = PipelineRepository::reopen(dir, &host.env).await?;
         ground.revert_role(role).await
@@ -40,9 +44,13 @@ pub(crate) fn revert(host: &Host, asked: &RoleArguments, output: &mut CliOutput<
 }
 
 /// Resets a role.
-pub(crate) fn reset(host: &Host, asked: &RoleArguments, output: &mut CliOutput<'_>) -> Result<()> {
-    let dir = resolve_pipeline(&asked.run, host)?;
-    let (name, role) = (dir.name(), &asked.role);
+pub(crate) fn reset(
+    host: &Host,
+    arguments: &RoleArguments,
+    output: &mut CliOutput<'_>,
+) -> Result<()> {
+    let dir = resolve_pipeline(&arguments.run, host)?;
+    let (name, role) = (dir.name(), &arguments.role);
     runtime()?.block_on(async {
         let ground = PipelineRepository::reopen(dir, &host.env).await?;
         ground.reset_role(role).await

@@ -45,8 +45,12 @@ struct RoleRow {
 }
 
 /// Prints the roles of a config, or the built-in ones.
-pub(super) fn show(host: &Host, asked: &RolesArguments, output: &mut CliOutput<'_>) -> Result<()> {
-    let (rows, directory) = match &asked.config {
+pub(super) fn show(
+    host: &Host,
+    arguments: &RolesArguments,
+    output: &mut CliOutput<'_>,
+) -> Result<()> {
+    let (rows, directory) = match &arguments.config {
         None => (built_in_rows(), RelPath::default()),
         Some(name) => {
             let workflow = load_workflow(name, host, output)?;
@@ -54,7 +58,7 @@ pub(super) fn show(host: &Host, asked: &RolesArguments, output: &mut CliOutput<'
             (workflow_rows(&workflow), setting.directory)
         }
     };
-    match ReportFormat::from(asked.json) {
+    match ReportFormat::from(arguments.json) {
         ReportFormat::Json => rows
             .iter()
             .try_for_each(|row| output.result(&to_json(row, &directory))),
@@ -234,7 +238,7 @@ fn to_json(row: &RoleRow, directory: &RelPath) -> String {
         .filter(|right| role.has_right(*right))
         .map(RoleRight::name);
     let rights: Vec<&str> = std::iter::once("read").chain(rights).collect();
-    let told = json!({
+    let role_json = json!({
         "role": role.name,
         "rights": rights,
         "writes": write_directories(role, directory),
@@ -243,5 +247,5 @@ fn to_json(row: &RoleRow, directory: &RelPath) -> String {
         "copies": copies,
         "purpose": role.purpose,
     });
-    format!("{told}\n")
+    format!("{role_json}\n")
 }

@@ -282,7 +282,7 @@ impl PipelineLaunch<'_> {
         };
         let asked = seated.into_questions(stop.graceful.clone());
         let (name, dir) = (ground.dir.name(), ground.dir.dir().clone());
-        let begun = RunStart {
+        let run_start = RunStart {
             session_id: name.clone(),
             log_dir: dir.to_string(),
             task: ground.record.task.clone(),
@@ -296,7 +296,7 @@ impl PipelineLaunch<'_> {
         };
         let redacting = redactor.clone();
         let view = RunObserver::begin(
-            reader, dashboard, begun, redacting, arguments, places, output,
+            reader, dashboard, run_start, redacting, arguments, places, output,
         )?;
         let (shown, events) = mpsc::channel(EVENTS_WAITING_MAX);
         let retention = config.retention;

@@ -173,8 +173,10 @@ fn delivery_line(event: &DeliveryEvent) -> Option<EventLine> {
 fn approval_line(tool: &str, answer: Option<ApprovalAnswer>) -> EventLine {
     match answer {
         None => (TextStyle::Warn, "waits", format!("for approval of {tool}")),
-        Some(said) if said.is_yes() => (TextStyle::Good, "may use", format!("{tool} ({said})")),
-        Some(said) => (TextStyle::Bad, "may not use", format!("{tool} ({said})")),
+        Some(answer) if answer.is_yes() => {
+            (TextStyle::Good, "may use", format!("{tool} ({answer})"))
+        }
+        Some(answer) => (TextStyle::Bad, "may not use", format!("{tool} ({answer})")),
     }
 }
 
@@ -270,9 +272,9 @@ pub(crate) fn delivery_outcome(outcome: &DeliveryOutcome) -> (TextStyle, &'stati
         DeliveryOutcome::Mode { before, after } => mode_change(before.as_deref(), after),
         DeliveryOutcome::Declined => (TextStyle::Faint, "not accepted", String::new()),
         DeliveryOutcome::Denied { reason } => (TextStyle::Bad, "denied", format!(": {reason}")),
-        DeliveryOutcome::Conflict { kept } => {
+        DeliveryOutcome::Conflict { kept: kept_file } => {
             let note =
-                format!(": you changed it in the meantime; the agents' version is in {kept}");
+                format!(": you changed it in the meantime; the agents' version is in {kept_file}");
             (TextStyle::Warn, "conflict", note)
         }
         DeliveryOutcome::Failed { reason } => (TextStyle::Bad, "failed", format!(": {reason}")),

@@ -171,8 +171,8 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
 
     fn show_server_progress(&mut self, server: &str, text: &str) {
         self.activity = DisplayActivity::Shown;
-        let told = format!("{server}: {text}");
-        self.output.line(&[(TextStyle::Faint, &told)]);
+        let line = format!("{server}: {text}");
+        self.output.line(&[(TextStyle::Faint, &line)]);
     }
 
     /// Starts the next reply of `agent`, if it presents.

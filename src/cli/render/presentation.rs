@@ -63,9 +63,9 @@ impl Presentation {
         if self.mode == MarkdownMode::Source || !is_due {
             return Vec::new();
         }
-        let (blocks, length) = parse_complete(self.unrendered());
+        let (blocks, length) = parse_complete(self.unrendered_text());
         let lines = self.render(&blocks, length);
-        let growth = self.unrendered().len() / GROWTH_PART;
+        let growth = self.unrendered_text().len() / GROWTH_PART;
         self.parsed_next = self.text.len().saturating_add(growth);
         lines
     }
@@ -75,8 +75,8 @@ impl Presentation {
         if self.mode == MarkdownMode::Source {
             return Vec::new();
         }
-        let blocks = parse(self.unrendered());
-        self.render(&blocks, self.unrendered().len())
+        let blocks = parse(self.unrendered_text());
+        self.render(&blocks, self.unrendered_text().len())
     }
 
     /// Returns whether the reply is `answer`, apart from space around it.
@@ -84,7 +84,7 @@ impl Presentation {
         self.text.trim() == answer.trim()
     }
 
-    fn unrendered(&self) -> &str {
+    fn unrendered_text(&self) -> &str {
         self.text.get(self.rendered..).unwrap_or_default()
     }
 
@@ -116,7 +116,8 @@ mod tests {
 
     #[test]
     fn blocks_are_rendered_when_they_are_complete_and_once() {
-        let mut said = Presentation::new(AgentId::parse("a").unwrap(), MarkdownMode::Rendered);
+        let mut presentation =
+            Presentation::new(AgentId::parse("a").unwrap(), MarkdownMode::Rendered);
         let shown = |lines: Vec<StyledRow>| -> Vec<String> {
             let text = |line: &StyledRow| {
                 let pieces = line.iter().map(|(_, text)| text.as_str());
@@ -124,39 +125,44 @@ mod tests {
             };
             lines.iter().map(text).collect()
         };
-        assert_eq!(shown(said.push("# One\nT")), ["One"]);
-        assert_eq!(shown(said.push("wo")), [""; 0]);
-        assert_eq!(shown(said.push("\n\n- a\n")), ["", "Two"]);
-        assert_eq!(shown(said.push("- b\n")), [""; 0]);
-        assert_eq!(shown(said.finish()), ["", "- a", "- b"]);
-        assert_eq!(shown(said.finish()), [""; 0]);
-        assert!(said.is_answer("# One\nTwo\n\n- a\n- b"));
-        said.start_reply();
-        assert_eq!(shown(said.push("x")), [""; 0]);
-        assert_eq!(shown(said.finish()), ["x"]);
+        assert_eq!(shown(presentation.push("# One\nT")), ["One"]);
+        assert_eq!(shown(presentation.push("wo")), [""; 0]);
+        assert_eq!(shown(presentation.push("\n\n- a\n")), ["", "Two"]);
+        assert_eq!(shown(presentation.push("- b\n")), [""; 0]);
+        assert_eq!(shown(presentation.finish()), ["", "- a", "- b"]);
+        assert_eq!(shown(presentation.finish()), [""; 0]);
+        assert!(presentation.is_answer("# One\nTwo\n\n- a\n- b"));
+        presentation.start_reply();
+        assert_eq!(shown(presentation.push("x")), [""; 0]);
+        assert_eq!(shown(presentation.finish()), ["x"]);
     }
 
     #[test]
     fn source_is_left_to_the_lines() {
-        let mut said = Presentation::new(AgentId::parse("a").unwrap(), MarkdownMode::Source);
-        assert!(said.push("# One\n\nTwo\n").is_empty() && said.finish().is_empty());
-        assert!(said.is_answer("# One\n\nTwo"));
+        let mut presentation =
+            Presentation::new(AgentId::parse("a").unwrap(), MarkdownMode::Source);
+        assert!(presentation.push("# One\n\nTwo\n").is_empty() && presentation.finish().is_empty());
+        assert!(presentation.is_answer("# One\n\nTwo"));
     }
 
     #[test]
     fn the_work_grows_with_the_length_of_a_block_and_not_with_its_square() {
-        let mut said = Presentation::new(AgentId::parse("a").unwrap(), MarkdownMode::Rendered);
-        assert!(said.push("```\n").is_empty());
+        let mut presentation =
+            Presentation::new(AgentId::parse("a").unwrap(), MarkdownMode::Rendered);
+        assert!(presentation.push("```\n").is_empty());
         let mut parsed_bytes = 0_usize;
         for _ in 0..20_000 {
-            let before = said.parsed_next;
-            assert!(said.push("a line of the code\n").is_empty());
-            if said.parsed_next != before {
-                parsed_bytes += said.text.len();
+            let before = presentation.parsed_next;
+            assert!(presentation.push("a line of the code\n").is_empty());
+            if presentation.parsed_next != before {
+                parsed_bytes += presentation.text.len();
             }
         }
-        assert!(parsed_bytes < 20 * said.text.len(), "{parsed_bytes}");
-        assert_eq!(said.push("```\n\nafter\n").len(), 0);
-        assert_eq!(said.finish().len(), 20_002);
+        assert!(
+            parsed_bytes < 20 * presentation.text.len(),
+            "{parsed_bytes}"
+        );
+        assert_eq!(presentation.push("```\n\nafter\n").len(), 0);
+        assert_eq!(presentation.finish().len(), 20_002);
     }
 }

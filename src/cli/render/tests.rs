@@ -25,7 +25,7 @@ fn label(index: usize, ordinal: u32) -> AnswerLabel {
     }
 }
 
-fn started() -> Event {
+fn start_event() -> Event {
     Event::Run(RunEvent::RunStarted {
         question: Arc::from("why?"),
         agents: vec![id("ann"), id("bob")],
@@ -43,7 +43,7 @@ fn text(agent: &str, text: &str) -> Event {
 #[test]
 fn a_name_in_a_warning_makes_no_line_of_its_own() {
     let message = "kept in `a\nerror: forged`".to_owned();
-    let (_, err) = shown(&[started(), Event::Run(RunEvent::Warning { message })]);
+    let (_, err) = render(&[start_event(), Event::Run(RunEvent::Warning { message })]);
     let lines: Vec<&str> = err.lines().collect();
     assert!(
         lines.contains(&"warning: kept in `a\\nerror: forged`"),
@@ -52,7 +52,7 @@ fn a_name_in_a_warning_makes_no_line_of_its_own() {
 }
 
 /// Returns what is written for these events.
-fn shown(events: &[Event]) -> (String, String) {
+fn render(events: &[Event]) -> (String, String) {
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let mut output = CliOutput::with_writers(&mut out, &mut err);
     let mut render = RunRenderer::new(&mut output);
@@ -67,11 +67,16 @@ fn shown(events: &[Event]) -> (String, String) {
     )
 }
 
-fn asked(agent: &str, input_tokens: u64, output_tokens: u64) -> Event {
-    charged(agent, input_tokens, output_tokens, Some("0"))
+fn request_event(agent: &str, input_tokens: u64, output_tokens: u64) -> Event {
+    charge_event(agent, input_tokens, output_tokens, Some("0"))
 }
 
-fn charged(agent: &str, input_tokens: u64, output_tokens: u64, dollars: Option<&str>) -> Event {
+fn charge_event(
+    agent: &str,
+    input_tokens: u64,
+    output_tokens: u64,
+    dollars: Option<&str>,
+) -> Event {
     Event::Model(ModelEvent::ModelRequestFinished {
         agent: id(agent),
         model: "m".into(),
@@ -87,9 +92,9 @@ fn charged(agent: &str, input_tokens: u64, output_tokens: u64, dollars: Option<&
 }
 
 #[test]
-fn agents_that_speak_at_once_never_meet_within_a_line() {
-    let (_, err) = shown(&[
-        started(),
+fn output_of_concurrent_agents_never_shares_a_line() {
+    let (_, err) = render(&[
+        start_event(),
         text("ann", "Let me "),
         text("bob", "I think"),
         text("ann", "see.\nFirst"),
@@ -98,7 +103,7 @@ fn agents_that_speak_at_once_never_meet_within_a_line() {
             agent: id("ann"),
             text: "hm".to_owned(),
         }),
-        asked("ann", 7, 5),
+        request_event("ann", 7, 5),
     ]);
     insta::assert_snapshot!(err, @r"
     agents: ann, bob
@@ -109,7 +114,7 @@ fn agents_that_speak_at_once_never_meet_within_a_line() {
     ");
 }
 
-fn called(agent: &str, tool: &str, arguments: &str, denied: Option<&str>) -> Event {
+fn call_event(agent: &str, tool: &str, arguments: &str, denied: Option<&str>) -> Event {
     Event::Tool(ToolEvent::ToolCalled {
         agent: id(agent),
         call_id: "c1".to_owned(),
@@ -121,11 +126,11 @@ fn called(agent: &str, tool: &str, arguments: &str, denied: Option<&str>) -> Eve
 }
 
 #[test]
-fn tools_answers_and_votes_are_told_as_they_happen() {
-    let (out, err) = shown(&[
-        started(),
+fn tools_answers_and_votes_are_shown_as_they_happen() {
+    let (out, err) = render(&[
+        start_event(),
         text("ann", "Writing"),
-        called(
+        call_event(
             "ann",
             "write_file",
             "{\"path\":\"a\",\n\"content\":\"b\"}",
@@ -143,7 +148,7 @@ fn tools_answers_and_votes_are_told_as_they_happen() {
             elapsed_ms: 1,
             images: Vec::new(),
         }),
-        called(
+        call_event(
             "bob",
             "read_text_file",
             "{\"path\":\"/etc/shadow\"}",
@@ -189,9 +194,9 @@ fn tools_answers_and_votes_are_told_as_they_happen() {
 }
 
 #[test]
-fn what_keeps_an_agent_from_going_on_is_told() {
-    let (_, err) = shown(&[
-        started(),
+fn retries_and_failures_of_an_agent_are_shown() {
+    let (_, err) = render(&[
+        start_event(),
         Event::Model(ModelEvent::Retrying {
             agent: id("bob"),
             reason: "429".to_owned(),
@@ -236,8 +241,8 @@ fn what_keeps_an_agent_from_going_on_is_told() {
 #[test]
 fn the_final_answer_alone_goes_to_standard_output() {
     let kept = "/s/old".to_owned();
-    let (out, err) = shown(&[
-        started(),
+    let (out, err) = render(&[
+        start_event(),
         Event::Coordination(CoordinationEvent::VotesVoided {
             message: None,
             voters: vec![id("bob")],
@@ -264,7 +269,7 @@ fn the_final_answer_alone_goes_to_standard_output() {
                 DeliveryRow::new("/p/old".to_owned(), DeliveryOutcome::Conflict { kept }),
             ],
         }),
-        asked("ann", 7, 5),
+        request_event("ann", 7, 5),
         Event::Run(RunEvent::RunEnded {
             status: ExitStatus::Delivered,
             summary: "1 file delivered".to_owned(),
@@ -288,15 +293,15 @@ fn the_final_answer_alone_goes_to_standard_output() {
 /// `requests` are input tokens, output tokens and cost; `expected` is what the last lines say.
 #[track_caller]
 fn check_used(requests: &[(&str, u64, u64, Option<&str>)], expected: &str) {
-    let mut events = vec![started()];
+    let mut events = vec![start_event()];
     for (agent, read, written, dollars) in requests {
-        events.push(charged(agent, *read, *written, *dollars));
+        events.push(charge_event(agent, *read, *written, *dollars));
     }
     events.push(Event::Run(RunEvent::RunEnded {
         status: ExitStatus::Delivered,
         summary: "all well".to_owned(),
     }));
-    let (_, err) = shown(&events);
+    let (_, err) = render(&events);
     let lines: Vec<&str> = err.lines().skip(1).collect();
     assert_eq!(lines.join("\n"), expected);
 }
@@ -322,12 +327,12 @@ fn the_end_says_what_each_agent_used_as_far_as_it_is_known() {
 }
 
 #[test]
-fn a_terminal_is_told_who_is_waited_for_and_obeys_no_model() {
+fn a_terminal_shows_the_awaited_agents_and_no_control_characters() {
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let mut output = CliOutput::with_terminals(&mut out, &mut err);
     let mut render = RunRenderer::new(&mut output);
     let second = Duration::from_secs(1);
-    render.on_event(&started(), AT).unwrap();
+    render.on_event(&start_event(), AT).unwrap();
     render
         .on_event(
             &Event::Model(ModelEvent::ModelRequestStarted {
@@ -361,7 +366,7 @@ fn a_terminal_is_told_who_is_waited_for_and_obeys_no_model() {
 }
 
 #[test]
-fn a_pipe_is_not_told_who_is_waited_for() {
+fn a_pipe_does_not_show_the_awaited_agents() {
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let mut output = CliOutput::with_writers(&mut out, &mut err);
     let mut render = RunRenderer::new(&mut output);

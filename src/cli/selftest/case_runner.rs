@@ -120,9 +120,9 @@ impl CaseRunner {
                 tier: SandboxLevel::Off,
                 ..
             } => None,
-            ExecutionIsolation::Sandbox { tier, .. } if case.tiers.contains(tier) => None,
-            ExecutionIsolation::Sandbox { tier, .. } => {
-                Some(format!("sandbox level `{tier}` does not promise it"))
+            ExecutionIsolation::Sandbox { tier: level, .. } if case.tiers.contains(level) => None,
+            ExecutionIsolation::Sandbox { tier: level, .. } => {
+                Some(format!("sandbox level `{level}` does not promise it"))
             }
             ExecutionIsolation::Container { .. }
                 if !case.tiers.contains(&SandboxLevel::Namespaces) =>
@@ -144,25 +144,25 @@ impl CaseRunner {
             .await?
             != ScriptOutcome::Succeeded
         {
-            let said = ground.read_file(".said", ANSWER_BYTES_MAX)?;
+            let output = ground.read_file(".said", ANSWER_BYTES_MAX)?;
             return Ok(CaseVerdict::Skipped(format!(
                 "the setup failed: {}",
-                one_line_text(&said)
+                one_line_text(&output)
             )));
         }
         let (end, answer) = self.run_tool(ground, case).await?;
-        let failed = |why: &str, said: &str| {
+        let failed = |why: &str, output: &str| {
             Ok(CaseVerdict::Failed(format!(
                 "{why}: {}",
-                one_line_text(said)
+                one_line_text(output)
             )))
         };
         let Some(answer) = answer else {
-            let said = ground.read_file(".errors", ANSWER_BYTES_MAX)?;
+            let errors = ground.read_file(".errors", ANSWER_BYTES_MAX)?;
             return match end {
-                ScriptOutcome::TimedOut => failed("it took too long", &said),
+                ScriptOutcome::TimedOut => failed("it took too long", &errors),
                 ScriptOutcome::Succeeded | ScriptOutcome::Failed => {
-                    failed("the call was interrupted", &said)
+                    failed("the call was interrupted", &errors)
                 }
             };
         };
@@ -214,7 +214,7 @@ impl CaseRunner {
         let phase = case.phase.to_string();
         let executable = self.executable.to_string();
         let (switch, held) = match &self.enclosure {
-            ExecutionIsolation::Sandbox { tier, .. } => ("--sandbox", tier.to_string()),
+            ExecutionIsolation::Sandbox { tier: level, .. } => ("--sandbox", level.to_string()),
             ExecutionIsolation::Container { image } => ("--docker", image.clone()),
         };
         let words = [

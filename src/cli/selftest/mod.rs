@@ -81,8 +81,8 @@ pub(crate) fn run(
     match form {
         ReportFormat::Json => output.result(&to_json(&outcomes, &without))?,
         ReportFormat::Text => {
-            for (tier, why) in &without {
-                output.note(&format!("sandbox level `{tier}` was not tested: {why}"));
+            for (level, why) in &without {
+                output.note(&format!("sandbox level `{level}` was not tested: {why}"));
             }
         }
     }
@@ -118,8 +118,8 @@ fn tested_levels(
     choice: Option<SandboxLevelChoice>,
     place: &AbsPath,
 ) -> Result<(Vec<ExecutionIsolation>, BTreeMap<SandboxLevel, String>)> {
-    let by = |tier| ExecutionIsolation::Sandbox {
-        tier,
+    let by = |level| ExecutionIsolation::Sandbox {
+        tier: level,
         reasons: Vec::new(),
     };
     let open = |choice| Sandbox::open(choice, &host.executable, place);
@@ -138,10 +138,10 @@ fn tested_levels(
     }
     let mut tiers = Vec::new();
     let mut without = BTreeMap::new();
-    for tier in ENFORCING {
-        match open(SandboxLevelChoice::Only(*tier)) {
-            Ok(_) => tiers.push(by(*tier)),
-            Err(error) => drop(without.insert(*tier, error.to_string())),
+    for level in ENFORCING {
+        match open(SandboxLevelChoice::Only(*level)) {
+            Ok(_) => tiers.push(by(*level)),
+            Err(error) => drop(without.insert(*level, error.to_string())),
         }
     }
     if tiers.is_empty() {

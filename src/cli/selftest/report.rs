@@ -85,7 +85,9 @@ impl SelftestOutcome<'_> {
         let width = width.max(TOTAL.len());
         let name = self.enclosure.label();
         let title = match &self.enclosure {
-            ExecutionIsolation::Sandbox { tier, .. } => format!("{name}: {}", tier.description()),
+            ExecutionIsolation::Sandbox { tier: level, .. } => {
+                format!("{name}: {}", level.description())
+            }
             ExecutionIsolation::Container { .. } => name,
         };
         output.result_line(&[(TextStyle::Strong, &title)])?;
@@ -96,7 +98,7 @@ impl SelftestOutcome<'_> {
         }
         let all = VerdictCounts::from_verdicts(self.verdicts.iter().map(|(_, verdict)| verdict));
         output.result_line(&[(TextStyle::Strong, &all.table_line(TOTAL, width))])?;
-        for (why, ids) in self.skipped() {
+        for (why, ids) in self.list_skipped() {
             let line = format!("skipped because {why}: {}", ids.join(", "));
             output.result_line(&[(TextStyle::Faint, &line)])?;
         }
@@ -116,7 +118,7 @@ impl SelftestOutcome<'_> {
         }
     }
 
-    fn skipped(&self) -> BTreeMap<&str, Vec<&str>> {
+    fn list_skipped(&self) -> BTreeMap<&str, Vec<&str>> {
         let mut skipped: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for (case, verdict) in &self.verdicts {
             if let CaseVerdict::Skipped(why) = verdict {
@@ -141,7 +143,7 @@ impl SelftestOutcome<'_> {
         };
         let cases: Vec<Value> = self.verdicts.iter().map(case).collect();
         let (held, by) = match &self.enclosure {
-            ExecutionIsolation::Sandbox { tier, .. } => ("tier", json!(tier)),
+            ExecutionIsolation::Sandbox { tier: level, .. } => ("tier", json!(level)),
             ExecutionIsolation::Container { image } => ("image", json!(image)),
         };
         json!({ held: by, "clean": self.is_clean(), "cases": cases })
@@ -158,7 +160,7 @@ pub(super) fn to_json(
 ) -> String {
     let without: Vec<Value> = without
         .iter()
-        .map(|(tier, why)| json!({ "tier": tier, "reason": why }))
+        .map(|(level, why)| json!({ "tier": level, "reason": why }))
         .collect();
     let tiers: Vec<Value> = outcomes.iter().map(SelftestOutcome::to_json).collect();
     let all = json!({ "schema_version": SCHEMA_VERSION, "tiers": tiers, "not_tried": without });

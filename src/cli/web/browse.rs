@@ -19,10 +19,12 @@ use crate::cli::http::token::BearerToken;
 use crate::cli::web::overview::run_blocking;
 use crate::cli::web::reply::{ApiError, ApiResult, JsonBody, JsonReply};
 use crate::cli::web::server_state::WebServer;
-use crate::path::AbsPath;
+use crate::path::{AbsPath, RelPath};
+use crate::permissions::protected::protected_name;
+use crate::text::is_hidden;
 use crate::world::io::clock::Stopwatch;
 use crate::world::io::file_finder::{
-    FileFinder, FileSuggestion, FileSuggestions, IndexEntryKind, SearchExtent,
+    FileFinder, FileSuggestion, FileSuggestions, IndexEntryKind, SearchExtent, matched_ranges,
 };
 use crate::world::io::locate::{LocatedPath, locate};
 
@@ -208,11 +210,11 @@ fn look(
     }
     let found = finder.query(typed, limit, LOOKUP_TIME_MAX);
     drop(slot);
-    Ok(to_json(&found, directory))
+    Ok(to_json(&found, typed, directory))
 }
 
 /// Names are relative to the typed directory if all of them are in it.
-fn to_json(found: &FileSuggestions, directory: &str) -> Value {
+fn to_json(found: &FileSuggestions, typed: &str, directory: &str) -> Value {
     let is_below = |row: &FileSuggestion| row.name.starts_with(directory);
     let path = if found.rows.iter().all(is_below) {
         directory
@@ -230,6 +232,17 @@ fn to_json(found: &FileSuggestions, directory: &str) -> Value {
         entry.insert("type".to_owned(), kind.into());
         if let (IndexEntryKind::File, Some(language)) = (row.kind, language(name)) {
             entry.insert("language".to_owned(), language.into());
+        }
+        let wanted = typed.strip_prefix(path).unwrap_or(typed);
+        let matched = matched_ranges(wanted, name).into_iter();
+        let matched: Vec<Value> = matched.map(|part| json!([part.start, part.end])).collect();
+        // Hidden characters are sent as escapes, which moves those after them.
+        if !matched.is_empty() && !name.chars().any(is_hidden) {
+            entry.insert("match".to_owned(), matched.into());
+        }
+        let rel = RelPath::new(&row.name);
+        if rel.is_some_and(|rel| protected_name(&rel, &[]).is_some()) {
+            entry.insert("permission".to_owned(), "protected".into());
         }
         Value::Object(entry)
     });

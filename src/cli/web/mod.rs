@@ -6,6 +6,7 @@
 
 mod browse;
 mod change_json;
+mod config_form;
 mod delivery_choice;
 mod link_codes;
 mod overview;

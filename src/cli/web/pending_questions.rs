@@ -93,7 +93,7 @@ impl PendingQuestion {
                 "agent": agent,
                 "call_id": question.call_id,
                 "tool": question.tool,
-                "effects": question.deeds,
+                "effects": question.effects,
                 "input": question.input,
                 "reason": question.reason,
                 "phase": question.phase,

@@ -22,6 +22,7 @@ use crate::cli::team::{ChosenTeam, choose_team, load_config};
 use crate::cli::team_file::TeamFile;
 use crate::cli::web::browse::FileLookups;
 use crate::cli::web::link_codes::{CODE_TIME_MAX, LinkCodes};
+use crate::cli::web::page_assets::CompressedAssets;
 use crate::cli::web::router;
 use crate::cli::web::run_board::RunBoard;
 use crate::cli::web::server_state::{NamedTeam, WebServer, WebServerState};
@@ -103,6 +104,7 @@ async fn serve(
         codes: LinkCodes::default(),
         lookups: FileLookups::new(&host.cwd),
         runs: RunBoard::new(asked.parallel, stop.clone()),
+        compressed_assets: CompressedAssets::default(),
         host: host.clone(),
     });
     let start = start_address(&listener);

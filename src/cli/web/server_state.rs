@@ -7,6 +7,7 @@ use crate::cli::http::token::BearerTokens;
 use crate::cli::team::ChosenTeam;
 use crate::cli::web::browse::FileLookups;
 use crate::cli::web::link_codes::LinkCodes;
+use crate::cli::web::page_assets::CompressedAssets;
 use crate::cli::web::run_board::RunBoard;
 use crate::config::storage_path::{LOGS, STATE_DIR};
 use crate::host::Host;
@@ -44,6 +45,8 @@ pub(super) struct WebServerState {
     pub(super) lookups: FileLookups,
     /// The runs.
     pub(super) runs: RunBoard,
+    /// The compressed files of the page.
+    pub(super) compressed_assets: CompressedAssets,
 }
 
 /// A team under the name by which the page chooses it.
@@ -114,6 +117,11 @@ impl WebServer {
     /// Returns the codes in links.
     pub(super) fn codes(&self) -> &LinkCodes {
         &self.0.codes
+    }
+
+    /// Returns the compressed files of the page.
+    pub(super) fn compressed_assets(&self) -> &CompressedAssets {
+        &self.0.compressed_assets
     }
 
     /// Returns the lookups of the file picker.

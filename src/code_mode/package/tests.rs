@@ -71,7 +71,7 @@ fn every_tool_has_a_function_in_both_languages() {
 }
 
 #[test]
-fn what_a_server_says_stays_text() {
+fn descriptions_of_a_server_stay_comments() {
     let tools = [
         of_server("mcp__git-hub__get"),
         of_server("mcp__git_hub__get"),
@@ -93,7 +93,7 @@ fn what_a_server_says_stays_text() {
 }
 
 #[test]
-fn no_name_of_a_parameter_ends_the_tag_that_it_stands_in() {
+fn parameter_names_cannot_end_a_struct_tag() {
     let wires = [
         "plain",
         "a`}; func init() {}; type X struct { B string `x",
@@ -114,7 +114,7 @@ fn no_name_of_a_parameter_ends_the_tag_that_it_stands_in() {
 }
 
 #[test]
-fn a_model_is_told_each_function_in_a_line() {
+fn each_function_is_described_in_one_line() {
     let offers = offers();
     let line = |language, beginning: &str| {
         let all = signatures(language, &offers);

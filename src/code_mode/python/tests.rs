@@ -15,11 +15,11 @@ fn is_refused(libraries: PythonLibraries, program: &str) -> bool {
 #[track_caller]
 fn check(program: &str, expected: &str) {
     let whole = format!("import io\nimport pandas as pd\n{program}\n");
-    let told = match lint_python(PythonLibraries::Pandas, &whole) {
+    let message = match lint_python(PythonLibraries::Pandas, &whole) {
         Ok(()) => String::new(),
         Err(refusal) => refusal.to_string(),
     };
-    assert_eq!(told, expected, "{program}");
+    assert_eq!(message, expected, "{program}");
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn ordinary_work_with_tables_is_let_through() {
 }
 
 #[test]
-fn the_way_out_is_told() {
+fn a_refusal_names_an_allowed_alternative() {
     check(
         "pd.read_csv('a.csv')",
         "line 3, column 4: `read_csv` opens what it is given: read the text by \

@@ -150,7 +150,7 @@ fn lists_are_held_against_every_simple_command() {
 }
 
 #[test]
-fn a_refusal_names_the_command_the_rule_and_the_way_out() {
+fn a_refusal_names_the_command_the_rule_and_an_alternative() {
     let refused = |rules: &CommandRules, line: &str| {
         let CommandRefusal {
             rule,

@@ -64,7 +64,7 @@ pub(crate) const REASONING_ECHO: ServedKey<Flag> = ServedKey::optional(
 pub(crate) const TYPE: ServedKey<Text> = ServedKey::required(
     &["type"],
     shape::text(),
-    "The vendor: one of the backend types below.",
+    "The vendor: one of the backend types.",
     ByValue(value_rules::vendor),
 );
 

@@ -38,13 +38,13 @@ impl AgentTeam {
             .members
             .iter()
             .filter(|member| is_unsandboxed(&member.config));
-        let told = |member: &TeamMember| {
+        let note_about = |member: &TeamMember| {
             format!(
                 "the program of {} runs without a sandbox: its workspace is its only write path",
                 member.id
             )
         };
-        unheld.map(told).collect()
+        unheld.map(note_about).collect()
     }
 
     /// Returns the models, with the sandbox of this phase set for each external agent.

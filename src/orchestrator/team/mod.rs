@@ -573,8 +573,8 @@ impl AgentTeam {
 
     /// Returns whether `message` about servers is new, and remembers it.
     fn is_new_message(&self, message: &str) -> bool {
-        let mut said = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
-        said.insert(message.to_owned())
+        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        reported.insert(message.to_owned())
     }
 
     /// Returns the environment of `member`'s commands, once it exists.
@@ -623,19 +623,19 @@ impl AgentTeam {
     ) -> Result<ModelSession> {
         let gate = self.gate(member, phase, stage)?;
         if let Some(gate) = &gate {
-            let mut said = server_calls::connect(gate).await?;
-            said.extend(unmatched_rule_warnings(
+            let mut warnings = server_calls::connect(gate).await?;
+            warnings.extend(unmatched_rule_warnings(
                 &member.rules,
                 &member.servers,
                 &gate.catalogue(),
             ));
-            for message in said {
+            for message in warnings {
                 if self.is_new_message(&message) {
                     emit(&line.events, RunEvent::Warning { message }).await;
                 }
             }
         }
-        let left = line
+        let abandoned_models = line
             .recorded
             .as_ref()
             .map_or(0, |memory| memory.models_left);
@@ -643,7 +643,10 @@ impl AgentTeam {
         let models = self.with_agent_launcher(member, gate.as_ref(), line.models);
         let mut mind = ModelSession {
             agent: member.id.clone(),
-            models: models.into_iter().skip(left.min(last)).collect(),
+            models: models
+                .into_iter()
+                .skip(abandoned_models.min(last))
+                .collect(),
             phase,
             system: self.system_prompt(member, phase).into(),
             tools: self.tools(member, phase),

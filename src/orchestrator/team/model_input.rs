@@ -64,15 +64,15 @@ impl AgentTeam {
         if shells.is_some_and(|shells| shells.is_rejected(&member.id)) {
             return None;
         }
-        let tier = match commands.sandbox {
-            SandboxLevelChoice::Only(tier) => tier,
+        let level = match commands.sandbox {
+            SandboxLevelChoice::Only(level) => level,
             SandboxLevelChoice::Auto => self
                 .command_environment(member)
                 .map_or(SandboxLevel::Overlay, ExecEnvironment::sandbox_level),
         };
         Some(CommandAccess {
             network: &commands.network,
-            isolation: match tier {
+            isolation: match level {
                 _ if !commands.mode.is_local() => IsolationKind::Container,
                 SandboxLevel::Overlay | SandboxLevel::Namespaces | SandboxLevel::Unavailable => {
                     IsolationKind::PrivateNamespaces

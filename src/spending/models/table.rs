@@ -41,8 +41,8 @@ pub(super) fn rows() -> Vec<KnownModel> {
 
 /// Returns the fields of each line that has any.
 fn lines() -> impl Iterator<Item = Vec<&'static str>> {
-    let told = TABLE.lines().filter(|line| !line.starts_with('#'));
-    told.map(|line| line.split_whitespace().collect())
+    let rows = TABLE.lines().filter(|line| !line.starts_with('#'));
+    rows.map(|line| line.split_whitespace().collect())
         .filter(|fields: &Vec<_>| !fields.is_empty())
 }
 
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn the_day_is_told() {
+    fn the_date_of_the_table_is_known() {
         let day: Vec<usize> = table_date().split('-').map(str::len).collect();
         assert_eq!(day, [4, 2, 2]);
     }

@@ -107,7 +107,7 @@ fn names_with_dates_and_paths_are_found() {
 }
 
 #[test]
-fn only_the_rows_of_whoever_is_paid_hold() {
+fn only_rows_of_the_billing_vendor_apply() {
     check(PricingVendor::Vendor("claude"), "gpt-5", None);
     check(
         PricingVendor::Vendor("cerebras"),

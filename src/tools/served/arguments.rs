@@ -212,17 +212,22 @@ impl<'a> PathSearch<'a> {
     }
 
     fn is_declared_non_path(&self, schema: &'a Value, value: &Value) -> bool {
-        let mut left = SCHEMAS_MAX;
-        self.schema_excludes_path(schema, value, &mut left)
+        let mut schemas_left = SCHEMAS_MAX;
+        self.schema_excludes_path(schema, value, &mut schemas_left)
     }
 
     /// Returns whether a schema declares that a string is not a path. A schema may refer to itself,
-    /// so that at most `left` schemas are inspected.
-    fn schema_excludes_path(&self, schema: &'a Value, value: &Value, left: &mut usize) -> bool {
-        let Some(fewer) = left.checked_sub(1) else {
+    /// so that at most `schemas_left` schemas are inspected.
+    fn schema_excludes_path(
+        &self,
+        schema: &'a Value,
+        value: &Value,
+        schemas_left: &mut usize,
+    ) -> bool {
+        let Some(fewer) = schemas_left.checked_sub(1) else {
             return false;
         };
-        *left = fewer;
+        *schemas_left = fewer;
         let has = |key| schema.get(key).is_some();
         if has("contentMediaType") || has("contentEncoding") {
             return true;
@@ -241,7 +246,8 @@ impl<'a> PathSearch<'a> {
         ways.any(|ways| {
             let ways: Vec<&Value> = ways.iter().map(|way| self.resolve_reference(way)).collect();
             let mut texts = ways.iter().filter(takes_text).peekable();
-            texts.peek().is_some() && texts.all(|way| self.schema_excludes_path(way, value, left))
+            texts.peek().is_some()
+                && texts.all(|way| self.schema_excludes_path(way, value, schemas_left))
         })
     }
 }

@@ -115,12 +115,12 @@ impl FormField {
     /// sentence; an error of `None` means that the user declines.
     pub fn fill(
         &self,
-        said: Option<&str>,
+        text: Option<&str>,
         answers: &mut Map<String, Value>,
     ) -> Result<(), Option<String>> {
-        let value = match (said, &self.when_omitted) {
-            (Some(said), _) => {
-                let value = self.kind.parse_answer(said.trim());
+        let value = match (text, &self.when_omitted) {
+            (Some(text), _) => {
+                let value = self.kind.parse_answer(text.trim());
                 Some(value.ok_or_else(|| Some(self.kind.describe_expected()))?)
             }
             (None, OmittedFieldMeaning::Default(default)) => Some(default.clone()),
@@ -170,26 +170,26 @@ impl FormFieldKind {
         }
     }
 
-    fn parse_answer(&self, said: &str) -> Option<Value> {
-        let known = |choices: &[String], said: &str| {
+    fn parse_answer(&self, text: &str) -> Option<Value> {
+        let known = |choices: &[String], text: &str| {
             let mut choices = choices.iter();
-            choices.find(|choice| *choice == said).cloned()
+            choices.find(|choice| *choice == text).cloned()
         };
         match self {
-            FormFieldKind::Text => Some(Value::from(said)),
-            FormFieldKind::Whole => said.parse::<i64>().ok().map(Value::from),
+            FormFieldKind::Text => Some(Value::from(text)),
+            FormFieldKind::Whole => text.parse::<i64>().ok().map(Value::from),
             FormFieldKind::Number => {
-                let number = said.parse::<f64>().ok().filter(|number| number.is_finite());
+                let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
                 number.map(Value::from)
             }
-            FormFieldKind::YesOrNo => match said.to_lowercase().as_str() {
+            FormFieldKind::YesOrNo => match text.to_lowercase().as_str() {
                 "yes" | "y" | "true" => Some(Value::from(true)),
                 "no" | "n" | "false" => Some(Value::from(false)),
                 _ => None,
             },
-            FormFieldKind::OneOf(choices) => known(choices, said).map(Value::from),
+            FormFieldKind::OneOf(choices) => known(choices, text).map(Value::from),
             FormFieldKind::SomeOf(choices) => {
-                let parts = said.split(',').map(str::trim);
+                let parts = text.split(',').map(str::trim);
                 let some = parts.map(|part| known(choices, part));
                 some.collect::<Option<Vec<String>>>().map(Value::from)
             }
@@ -234,19 +234,19 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(schema: &Value, said: &str, expected: Result<Value, &str>) {
+    fn check(schema: &Value, text: &str, expected: Result<Value, &str>) {
         let form = form(&json!({"a": schema}), &["a"]).unwrap();
         let mut answers = Map::new();
-        let filled = form.fields()[0].fill(Some(said), &mut answers);
+        let filled = form.fields()[0].fill(Some(text), &mut answers);
         let found = match filled {
             Ok(()) => Ok(answers["a"].clone()),
             Err(wanted) => Err(wanted.unwrap()),
         };
-        assert_eq!(found, expected.map_err(str::to_owned), "{schema} {said}");
+        assert_eq!(found, expected.map_err(str::to_owned), "{schema} {text}");
     }
 
     #[test]
-    fn words_come_to_what_the_field_holds() {
+    fn typed_answers_become_values_of_the_field() {
         let text = json!({"type": "string"});
         check(&text, " ann ", Ok(json!("ann")));
         let whole = json!({"type": "integer"});

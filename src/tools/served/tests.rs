@@ -54,11 +54,11 @@ fn check_offered(
     expected: &[&str],
     notes: &[&str],
 ) {
-    let (tools, said) = offer_tools(rules, described);
+    let (tools, warnings) = offer_tools(rules, described);
     assert_eq!(full_names(&tools), expected);
-    assert_eq!(said.len(), notes.len(), "{said:#?}");
-    for (said, note) in said.iter().zip(notes) {
-        assert!(said.contains(note), "{said}\n{note}");
+    assert_eq!(warnings.len(), notes.len(), "{warnings:#?}");
+    for (warning, note) in warnings.iter().zip(notes) {
+        assert!(warning.contains(note), "{warning}\n{note}");
     }
 }
 
@@ -128,7 +128,7 @@ fn the_lists_of_the_config_choose() {
     let ruled = |list: &[(&str, RuleAction)]| ServerRules {
         ruled: list
             .iter()
-            .map(|(name, said)| ((*name).to_owned(), *said))
+            .map(|(name, rule)| ((*name).to_owned(), *rule))
             .collect(),
         ..rules("s")
     };
@@ -211,7 +211,7 @@ fn what_a_server_writes_is_seen_as_what_it_is() {
 }
 
 #[test]
-fn a_full_name_belongs_to_whoever_had_it_first() {
+fn a_full_name_belongs_to_the_first_tool_that_has_it() {
     let (one, _) = offer_tools(&rules("a__b"), &[tool("c")]);
     let (other, _) = offer_tools(&rules("a"), &[tool("b__c"), tool("d")]);
     let mut catalogue = ToolCatalogue::default();
@@ -229,7 +229,7 @@ fn a_full_name_belongs_to_whoever_had_it_first() {
 }
 
 /// Returns a tool with these properties in its schema, and these `content` arguments in the config.
-fn served(properties: &Value, content: &[&str]) -> ServedTool {
+fn describe_server_tool(properties: &Value, content: &[&str]) -> ServedTool {
     let described = ServerToolDescription {
         schema: json!({
             "properties": properties,
@@ -260,7 +260,10 @@ fn paths(tool: &ServedTool, arguments: &Value) -> Result<Vec<String>, String> {
 
 #[track_caller]
 fn check_paths(arguments: &Value, expected: &[&str]) {
-    let found = paths(&served(&json!({"a": {}, "b": {}}), &[]), arguments);
+    let found = paths(
+        &describe_server_tool(&json!({"a": {}, "b": {}}), &[]),
+        arguments,
+    );
     assert_eq!(found.unwrap(), expected, "{arguments}");
 }
 
@@ -313,7 +316,7 @@ fn what_the_kernel_takes_for_no_path_is_none() {
 
 #[test]
 fn what_servers_read_in_different_ways_is_refused() {
-    let tool = served(&json!({"a": {}}), &[]);
+    let tool = describe_server_tool(&json!({"a": {}}), &[]);
     for text in ["~/x", "~", "~root/x", "file://host/x", "file:x%00"] {
         let error = paths(&tool, &json!({"a": text})).unwrap_err();
         assert!(
@@ -335,7 +338,7 @@ fn the_schema_says_what_is_no_path() {
         json!({"$ref": "#/$defs/text"}),
         json!({"anyOf": [{"type": "null"}, {"type": "string", "format": "date"}]}),
     ] {
-        let tool = served(&json!({"a": schema}), &[]);
+        let tool = describe_server_tool(&json!({"a": schema}), &[]);
         assert_eq!(
             paths(&tool, &json!({"a": "/x"})).unwrap(),
             Vec::<String>::new(),
@@ -356,7 +359,7 @@ fn the_schema_says_what_is_no_path() {
         json!({"anyOf": [{"$ref": "#/properties/a"}]}),
         json!({"anyOf": vec![json!({"$ref": "#/properties/a"}); 150]}),
     ] {
-        let tool = served(&json!({"a": schema}), &[]);
+        let tool = describe_server_tool(&json!({"a": schema}), &[]);
         assert_eq!(
             paths(&tool, &json!({"a": "/x"})).unwrap(),
             ["/x"],
@@ -364,7 +367,7 @@ fn the_schema_says_what_is_no_path() {
         );
     }
     let nested = json!({"a": {"type": "array", "items": {"contentMediaType": "x/y"}}});
-    let tool = served(&nested, &[]);
+    let tool = describe_server_tool(&nested, &[]);
     assert!(paths(&tool, &json!({"a": ["/x"]})).unwrap().is_empty());
 }
 
@@ -379,14 +382,14 @@ fn the_config_says_what_is_content() {
         (["other.a"], vec!["/x", "/y", "deep"]),
         (["deep"], vec!["/x", "/y", "deep"]),
     ] {
-        let found = paths(&served(&properties(), &content), &call).unwrap();
+        let found = paths(&describe_server_tool(&properties(), &content), &call).unwrap();
         assert_eq!(found, expected, "{content:?}");
     }
 }
 
 #[test]
 fn arguments_are_bounded() {
-    let tool = served(&json!({"a": {}}), &[]);
+    let tool = describe_server_tool(&json!({"a": {}}), &[]);
     let nested = |levels: usize| (0..levels).fold(json!(1), |inner, _| json!([inner]));
     assert!(paths(&tool, &json!({"a": nested(DEPTH_MAX - 1)})).is_ok());
     let error = paths(&tool, &json!({"a": nested(DEPTH_MAX)})).unwrap_err();

@@ -40,7 +40,7 @@ pub(in crate::world) struct CallHookResult {
     /// Additional context for the model.
     pub(in crate::world) context: Vec<String>,
     /// Why a person has to be asked, if a hook wants that.
-    pub(in crate::world) asked: Option<String>,
+    pub(in crate::world) ask_reason: Option<String>,
 }
 
 /// Program that carries out calls.
@@ -60,11 +60,11 @@ impl CallContext {
         &self,
         hooks: Option<&HookRunner>,
         moment: HookInvocation<'_>,
-        told: Option<&(String, Value)>,
+        call: Option<&(String, Value)>,
         served: &ToolCatalogue,
     ) -> Result<(CallHookResult, Option<ToolCall>), Denial> {
-        let (hooks, (tool, input)) = match (&self.hooked, hooks, told) {
-            (None, Some(hooks), Some(told)) => (hooks, told),
+        let (hooks, (tool, input)) = match (&self.hooked, hooks, call) {
+            (None, Some(hooks), Some(call)) => (hooks, call),
             (hooked, _, _) => return Ok((hooked.clone().unwrap_or_default(), None)),
         };
         let id = self.id.as_deref();
@@ -74,7 +74,7 @@ impl CallContext {
         if let Some(reason) = verdict.denial() {
             return Err(denied(reason.to_owned()));
         }
-        let asked = verdict.ask_reason().map(str::to_owned);
+        let ask_reason = verdict.ask_reason().map(str::to_owned);
         let (input, changed) = match verdict.updated_input {
             None => (input.clone(), None),
             Some(_) if self.by == CallExecutor::External => {
@@ -93,7 +93,7 @@ impl CallContext {
         let hooked = CallHookResult {
             call: Some(Arc::new((tool.clone(), input))),
             context: verdict.context,
-            asked,
+            ask_reason,
         };
         Ok((hooked, changed))
     }

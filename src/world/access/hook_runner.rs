@@ -181,7 +181,7 @@ impl HookRunner {
     }
 
     fn ask_one(&self, hook: &Hook, question: HookQuery<'_>) -> HookReply {
-        let begun = Instant::now();
+        let started = Instant::now();
         let outcome = match self.run(hook, question) {
             Ok(finished) => parse_outcome(hook, &finished),
             Err(why) => Err(HookFailure::new("it could not be run", &why)),
@@ -190,7 +190,7 @@ impl HookRunner {
             hook,
             subject: question.subject,
             outcome: &outcome,
-            elapsed_ms: milliseconds(begun.elapsed()),
+            elapsed_ms: milliseconds(started.elapsed()),
         });
         outcome
     }

@@ -74,8 +74,8 @@ impl MergeBases {
         seen: &FileFingerprint,
         occasion: FileAccessReason,
     ) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = kept.by_path.get(path);
+        let mut bases = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = bases.by_path.get(path);
         if known
             .is_some_and(|base| occasion == FileAccessReason::Change || base.matches_version(seen))
         {
@@ -84,7 +84,7 @@ impl MergeBases {
         let Ok((content, version)) = open_user_file(path) else {
             return;
         };
-        if kept
+        if bases
             .until_ns
             .is_some_and(|until| version.changed_ns > until)
         {
@@ -92,16 +92,17 @@ impl MergeBases {
         }
         let state = |version: &FileFingerprint| (version.size_bytes, version.modified_ns);
         if state(&version) == state(seen) {
-            let content = kept.store(version.size_bytes, content);
-            kept.by_path
+            let content = bases.store(version.size_bytes, content);
+            bases
+                .by_path
                 .insert(path.clone(), MergeBase { version, content });
         }
     }
 
     /// Returns what was last read of `path`.
     pub(in crate::world) fn get(&self, path: &RealPath) -> Option<MergeBase> {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.by_path.get(path).cloned()
+        let bases = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        bases.by_path.get(path).cloned()
     }
 }
 

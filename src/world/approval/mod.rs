@@ -41,7 +41,7 @@ pub struct ApprovalRequest {
     pub input: Value,
     /// Effects of the call, one per entry: a command, or an access to a resolved path. Calls with
     /// equal effects count as the same call when decisions are remembered.
-    pub deeds: Vec<String>,
+    pub effects: Vec<String>,
     /// Why approval is needed: the rule, as the end of a sentence.
     pub reason: String,
     /// The phase that the agent is in.
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_two_inputs_are_one_deed() {
+    fn different_inputs_have_different_canonical_forms() {
         assert_eq!(canonical_input(&json!({"sum": 1})), "{\"sum\":1}");
         let long = |end: &str| canonical_input(&json!({"text": "x".repeat(5000) + end}));
         assert!(long("a").len() < 2 * INPUT_BYTES_MAX);

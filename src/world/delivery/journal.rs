@@ -162,9 +162,9 @@ impl Journal {
     }
 
     /// Reopens a journal after it was read.
-    pub(super) fn reopen(path: AbsPath, told: &JournalState) -> Result<Self> {
+    pub(super) fn reopen(path: AbsPath, state: &JournalState) -> Result<Self> {
         Ok(Self {
-            file: file::Appender::reopen(path, told.len)?,
+            file: file::Appender::reopen(path, state.len)?,
             gathered: String::new(),
         })
     }
@@ -258,7 +258,7 @@ pub(super) fn read(path: &AbsPath) -> Result<Option<JournalState>> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(state_files::file_error("read", path.as_path(), error)),
     };
-    let mut told: Option<JournalState> = None;
+    let mut state: Option<JournalState> = None;
     let mut len = 0;
     loop {
         let mut bytes = Vec::new();
@@ -267,10 +267,10 @@ pub(super) fn read(path: &AbsPath) -> Result<Option<JournalState>> {
             .read_until(b'\n', &mut bytes)
             .map_err(|error| state_files::file_error("read", path.as_path(), error))?;
         let Some(record) = parse_record(&bytes) else {
-            return Ok(told);
+            return Ok(state);
         };
         len += u64::try_from(read).unwrap_or(u64::MAX);
-        match (&mut told, record) {
+        match (&mut state, record) {
             (
                 None,
                 JournalRecord::Opened {
@@ -279,7 +279,7 @@ pub(super) fn read(path: &AbsPath) -> Result<Option<JournalState>> {
                     roots,
                 },
             ) if version == VERSION => {
-                told = Some(JournalState {
+                state = Some(JournalState {
                     seal,
                     roots,
                     steps: Vec::new(),
@@ -290,12 +290,12 @@ pub(super) fn read(path: &AbsPath) -> Result<Option<JournalState>> {
                     len,
                 });
             }
-            (Some(told), record) => {
+            (Some(state), record) => {
                 if let JournalRecord::Begun { .. } = record {
-                    told.session_start = told.len;
+                    state.session_start = state.len;
                 }
-                told.apply(record);
-                told.len = len;
+                state.apply(record);
+                state.len = len;
             }
             (None, _) => return Err(unknown_record(path)),
         }

@@ -338,13 +338,13 @@ impl LayerPlanner<'_> {
 
     /// Plans the removal of what is in the user's directory and not in the one that hides it.
     fn remove_hidden(&mut self, rel: &RelPath) -> PlanningResult {
-        let kept = self.upper.dir(rel).and_then(|dir| dir.entries())?;
-        let kept: BTreeSet<_> = kept.into_iter().map(|entry| entry.name).collect();
+        let upper_entries = self.upper.dir(rel).and_then(|dir| dir.entries())?;
+        let upper_names: BTreeSet<_> = upper_entries.into_iter().map(|entry| entry.name).collect();
         for entry in self.tree.dir(rel).and_then(|dir| dir.entries())? {
             let Some(rel) = rel.child(&entry.name) else {
                 continue;
             };
-            if kept.contains(&entry.name) {
+            if upper_names.contains(&entry.name) {
                 continue;
             }
             if let Some(reason) = self.forbidden_reason(&rel) {
@@ -359,7 +359,7 @@ impl LayerPlanner<'_> {
     fn put_file(&mut self, rel: &RelPath, meta: &FileMetadata) -> PlanningResult {
         let (theirs, found) = self.user_state(rel)?;
         let new_bits = (meta.bits_without_setid() | Mode::WUSR).as_raw_mode();
-        let kept = match (&theirs, self.written) {
+        let kept_mode = match (&theirs, self.written) {
             (PathState::File(old), SourceLayout::Apart) => Some(old.mode),
             (PathState::File(old), SourceLayout::Over)
                 if old.mode & PLAIN_BITS | 0o200 == new_bits =>
@@ -369,7 +369,7 @@ impl LayerPlanner<'_> {
             _ => None,
         };
         // Setuid and setgid bits are never kept on a file with content from an agent.
-        let mode = kept.map_or(new_bits, |mode| mode & PLAIN_BITS);
+        let mode = kept_mode.map_or(new_bits, |mode| mode & PLAIN_BITS);
         let ours = PathState::File(RegularFileState {
             inode: None,
             size_bytes: meta.version.size_bytes,
@@ -377,7 +377,7 @@ impl LayerPlanner<'_> {
             mode,
         });
         if let (PathState::File(old), Some(old_meta)) = (&theirs, &found) {
-            if kept == Some(old.mode) && self.is_same(rel, old_meta)? {
+            if kept_mode == Some(old.mode) && self.is_same(rel, old_meta)? {
                 return Ok(());
             }
             if old_meta.names > 1 {

@@ -42,12 +42,12 @@ fn is_unlocked(path: &AbsPath) -> bool {
 
 /// Completes or rolls back what `delivery` left open.
 pub(super) fn recover_delivery(delivery: &OpenDelivery) -> Result<Option<String>> {
-    let Some(told) = delivery.read_journal()? else {
+    let Some(journal) = delivery.read_journal()? else {
         // Not even its first line is complete.
         return clear::remove(&delivery.place.journal()).map(|()| None);
     };
-    let (state, start) = (told.state.clone(), told.session_start);
-    let mut work = DeliverySession::from_journal(delivery.place.clone(), told)?;
+    let (state, start) = (journal.state.clone(), journal.session_start);
+    let mut work = DeliverySession::from_journal(delivery.place.clone(), journal)?;
     match state {
         DeliveryProgress::Closed => {
             work.clear_slot_dirs()?;

@@ -27,7 +27,7 @@ pub struct RetentionLimits {
 /// use, or that must still be completed or rolled back, stays. Returns the names of the removed
 /// ones.
 pub fn prune(deliveries: &AbsPath, limits: RetentionLimits) -> Result<Vec<String>> {
-    let mut gone = Vec::new();
+    let mut removed = Vec::new();
     let mut bytes: u64 = 0;
     for (place, name) in names(deliveries)?.into_iter().enumerate() {
         let path = deliveries.join(&name);
@@ -41,10 +41,10 @@ pub fn prune(deliveries: &AbsPath, limits: RetentionLimits) -> Result<Vec<String
             && let Ok(DirLockAttempt::Acquired(_lock)) = dir::try_lock(&path)
         {
             clear::remove(&path)?;
-            gone.push(name);
+            removed.push(name);
         }
     }
-    Ok(gone)
+    Ok(removed)
 }
 
 fn is_closed(path: &AbsPath) -> bool {

@@ -104,12 +104,12 @@ impl DeliverySession {
     }
 
     /// Resumes a delivery from its journal. Steps that belong to no session are discarded.
-    pub(super) fn from_journal(place: DeliveryDir, told: JournalState) -> Result<Self> {
-        let journal = Journal::reopen(place.journal(), &told)?;
-        let mut work = Self::new(place, journal, told.roots, told.steps);
-        work.rooms = told.rooms;
-        if told.begun > 0 {
-            work.discard_from(told.begun)?;
+    pub(super) fn from_journal(place: DeliveryDir, state: JournalState) -> Result<Self> {
+        let journal = Journal::reopen(place.journal(), &state)?;
+        let mut work = Self::new(place, journal, state.roots, state.steps);
+        work.rooms = state.rooms;
+        if state.begun > 0 {
+            work.discard_from(state.begun)?;
         }
         Ok(work)
     }
@@ -244,10 +244,10 @@ impl DeliverySession {
         which: &BTreeSet<u32>,
     ) -> Result<SkippedSteps> {
         let open = self.journal.len();
-        let taken = self.take_all(session.way, which).and_then(|left| {
+        let taken = self.take_all(session.way, which).and_then(|skipped| {
             self.settle(which)?;
             self.end()?;
-            Ok(left)
+            Ok(skipped)
         });
         let result = match &taken {
             Ok(_) => RollbackResult::Done,
@@ -283,7 +283,7 @@ impl DeliverySession {
     }
 
     fn take_all(&mut self, way: StepDirection, which: &BTreeSet<u32>) -> Result<SkippedSteps> {
-        let mut left = SkippedSteps::new();
+        let mut skipped = SkippedSteps::new();
         let count = self.steps.len();
         for place in 0..count {
             let index = match way {
@@ -302,11 +302,11 @@ impl DeliverySession {
             match swapped.map_err(|fault| delivery_error("deliver", &path, fault))? {
                 SwapOutcome::Done => {}
                 other @ (SwapOutcome::Foreign | SwapOutcome::NotEmpty) => {
-                    left.insert(step.number, other);
+                    skipped.insert(step.number, other);
                 }
             }
         }
-        Ok(left)
+        Ok(skipped)
     }
 
     /// Syncs everything to disk, including the slots of roots on other file systems.
@@ -391,17 +391,17 @@ impl DeliverySession {
             return Ok(());
         }
         let path = self.place.slots();
-        let kept = open_root(&path)?;
+        let kept_slots = open_root(&path)?;
         for step in &steps {
             let name = step.slot();
             clear::remove(&path.join(&name))?;
             let slots = &self.site(step.root)?.slots;
-            match slot::duplicate(slots, &kept, OsStr::new(&name)) {
+            match slot::duplicate(slots, &kept_slots, OsStr::new(&name)) {
                 Ok(()) | Err(FileSystemError::Missing) => {}
                 Err(fault) => return Err(delivery_error("write", &path, fault)),
             }
         }
-        let synced = kept.sync_file_system();
+        let synced = kept_slots.sync_file_system();
         synced.map_err(|fault| delivery_error("write", &path, fault))
     }
 

@@ -309,12 +309,12 @@ impl OpenDelivery {
 
     /// Reads the journal, if there is one. A journal that was not created here is an error.
     pub(super) fn read_journal(&self) -> Result<Option<journal::JournalState>> {
-        let told = journal::read(&self.place.journal())?;
-        match told {
-            Some(told) if told.seal != self.place.seal()? => {
+        let state = journal::read(&self.place.journal())?;
+        match state {
+            Some(state) if state.seal != self.place.seal()? => {
                 Err(foreign_directory_error(&self.place.0))
             }
-            told => Ok(told),
+            state => Ok(state),
         }
     }
 }
@@ -356,8 +356,8 @@ fn is_foreign(dir: &AbsPath) -> bool {
         let bytes = file::read_regular_capped(&place.source_file(), OFFER_BYTES_MAX).ok()??;
         serde_json::from_slice::<DeliveryFile>(&bytes).ok()
     };
-    let told = journal::read(&place.journal()).ok().flatten();
-    let written = told.map(|told| told.seal);
+    let state = journal::read(&place.journal()).ok().flatten();
+    let written = state.map(|state| state.seal);
     let written = written.or_else(|| filed().map(|filed| filed.seal));
     match (written, place.seal()) {
         (Some(written), Ok(seal)) => written != seal,

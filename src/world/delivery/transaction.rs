@@ -67,12 +67,12 @@ pub fn apply(
             }
         };
         let numbers = numbers(first, indices.len());
-        let left = applying
+        let skipped = applying
             .work
             .session(StepDirection::Forward, Some(numbers.clone()))?;
         for (index, number) in indices.into_iter().zip(numbers) {
             if let Some(outcome) = outcomes.get_mut(index) {
-                *outcome = Some(left.get(&number).copied().unwrap_or(SwapOutcome::Done));
+                *outcome = Some(skipped.get(&number).copied().unwrap_or(SwapOutcome::Done));
             }
         }
     }
@@ -90,8 +90,8 @@ fn open_session(delivery: &OpenDelivery, plan: &DeliveryPlan) -> Result<Delivery
     recover_delivery(delivery)?;
     match delivery.read_journal()? {
         None => DeliverySession::begin(delivery.place.clone(), &plan.roots),
-        Some(told) => {
-            let mut work = DeliverySession::from_journal(delivery.place.clone(), told)?;
+        Some(journal) => {
+            let mut work = DeliverySession::from_journal(delivery.place.clone(), journal)?;
             work.open_slot_dirs()?;
             Ok(work)
         }
@@ -263,17 +263,17 @@ fn report_changes(
             continue;
         }
         let is_clash = entry.conflict.is_some() || matches!(outcome, Some(SwapOutcome::Foreign));
-        let kept = match kept_in {
+        let kept_file = match kept_in {
             Some(kept_in) if is_clash => keep_ours(plan, entry, &path, kept_in)?,
             _ => None,
         };
-        let kind = match (because, kept) {
+        let kind = match (because, kept_file) {
             (None, _) => mode.unwrap_or(match entry.action() {
                 EntryAction::Create => ChangeKind::Created,
                 EntryAction::Change => ChangeKind::Changed,
                 EntryAction::Delete => ChangeKind::Deleted,
             }),
-            (Some(_), Some(kept)) => ChangeKind::Conflict { kept },
+            (Some(_), Some(kept_file)) => ChangeKind::Conflict { kept: kept_file },
             (Some(NOT_TAKEN), None) => ChangeKind::Declined,
             (Some(because), None) => ChangeKind::Denied {
                 reason: because.to_owned(),
@@ -323,7 +323,7 @@ fn keep_ours(
     };
     let below = RelPath::new(path.as_path().strip_prefix("/").unwrap_or(path.as_path()));
     let below = below.ok_or_else(|| Error::bug(format!("`{path}` is no path")))?;
-    let kept = kept_in.join(&below);
+    let kept_file = kept_in.join(&below);
     let copied = || {
         let (content, meta) = DirectoryHandle::open_own(&upper)?.open_file(&entry.rel)?;
         let (dir, name): (DirectoryHandle, &OsStr) =
@@ -338,7 +338,7 @@ fn keep_ours(
         dir.rename_over(&waiting, &dir, name)
     };
     copied().map_err(|fault| delivery_error("keep our version of", path, fault))?;
-    Ok(Some(kept))
+    Ok(Some(kept_file))
 }
 
 /// Replaces some files of `plan` by versions with only the chosen hunks, and accepts these. A file

@@ -19,10 +19,10 @@ pub fn made_ns(upper: &AbsPath) -> Result<i64> {
 }
 
 /// Marks these files as deleted in the layer `upper`.
-pub fn remove_from_layer(upper: &AbsPath, gone: &[RelPath]) -> Result<()> {
+pub fn remove_from_layer(upper: &AbsPath, paths: &[RelPath]) -> Result<()> {
     let layer =
         DirectoryHandle::open_own(upper).map_err(|fault| delivery_error("open", upper, fault))?;
-    for path in gone {
+    for path in paths {
         let changed = match layer_replacement(upper, path) {
             LayerReplacement::Nothing => remove(&layer, upper, path)?,
             LayerReplacement::Directory => mark_opaque(&layer, path),

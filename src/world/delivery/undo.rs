@@ -89,10 +89,10 @@ impl AppliedDelivery {
     pub fn open(delivery: impl Into<Arc<OpenDelivery>>) -> Result<Option<Self>> {
         let delivery = delivery.into();
         recover_delivery(&delivery)?;
-        let Some(told) = delivery.read_journal()? else {
+        let Some(journal) = delivery.read_journal()? else {
             return Ok(None);
         };
-        let work = DeliverySession::from_journal(delivery.place.clone(), told)?;
+        let work = DeliverySession::from_journal(delivery.place.clone(), journal)?;
         let mut delivered = Self {
             delivery,
             work,
@@ -194,18 +194,18 @@ impl AppliedDelivery {
             .filter(|(_, take)| **take == DeliveryChoice::Taken)
             .filter_map(|(index, _)| self.work.steps.get(*index).map(|step| step.number))
             .collect();
-        let mut left = SkippedSteps::new();
+        let mut skipped = SkippedSteps::new();
         if !numbers.is_empty() {
             self.work.open_slot_dirs()?;
             self.work.fill_slot_dirs(&numbers)?;
-            left = self.work.session(way, Some(numbers))?;
+            skipped = self.work.session(way, Some(numbers))?;
         }
         let mut rows = Vec::new();
         for (((index, entry), take), wanted) in
             order.iter().zip(&plan.entries).zip(&takes).zip(&wanted)
         {
             let number = self.work.steps.get(*index).map(|step| step.number);
-            let swapped = number.and_then(|number| left.get(&number).copied());
+            let swapped = number.and_then(|number| skipped.get(&number).copied());
             let outcome = match (take, swapped) {
                 (DeliveryChoice::Taken, None | Some(SwapOutcome::Done))
                     if entry.ours.is_absent() =>

@@ -17,8 +17,8 @@ pub(super) fn run_after_hooks(gate: &Gate, mut observation: Observation) -> Obse
         .iter()
         .map(|text| marked_context(text))
         .collect();
-    if let Some(told) = &hooked.call {
-        let (tool, input) = (&told.0, &told.1);
+    if let Some(call) = &hooked.call {
+        let (tool, input) = (&call.0, &call.1);
         let id = gate.call_id();
         let called = HookToolCall { tool, input, id };
         let subject = HookSubject::Result(called, &observation.content);

@@ -26,9 +26,9 @@ use crate::world::sandbox::exec_environment::ExecEnvironment;
 const PART_BYTES_MAX: usize = 64 * 1024;
 
 /// Implements `start_background_command`.
-pub(super) fn start(gate: &Gate, asked: ShellInvocation<'_>) -> ToolResult {
+pub(super) fn start(gate: &Gate, invocation: ShellInvocation<'_>) -> ToolResult {
     let commands = commands(gate)?;
-    let (facts, network) = command_context(gate, commands, asked)?;
+    let (facts, network) = command_context(gate, commands, invocation)?;
     let nothing: CompletionHook = Box::new(Vec::new);
     let (gate, afterwards) = if writes_user_trees(gate, commands) {
         prepare(gate, commands)?
@@ -38,12 +38,12 @@ pub(super) fn start(gate: &Gate, asked: ShellInvocation<'_>) -> ToolResult {
     let confinement = compile_policy(&gate, commands, facts)?;
     let background = commands.background();
     let command = ExecCommand {
-        line: asked.0,
+        line: invocation.0,
         policy: &confinement,
         overlay: gate.overlay(),
     };
     let start = || Arc::clone(commands.backend()).start(&command, network);
-    let id = background.begin(asked.0, start, afterwards);
+    let id = background.begin(invocation.0, start, afterwards);
     let id = id.map_err(|why| cannot_run(&why))?;
     let status = background.status(id).ok_or_else(|| unknown(id))?;
     Ok(status_observation(&status))

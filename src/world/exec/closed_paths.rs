@@ -29,12 +29,12 @@ pub(super) struct ClosedPaths {
 
 /// Returns the existing paths in the trees of `gate` that rules close. The error says why no
 /// command can be run.
-pub(super) fn closed_paths(gate: &Gate, tier: SandboxLevel) -> Result<ClosedPaths, ToolError> {
+pub(super) fn closed_paths(gate: &Gate, level: SandboxLevel) -> Result<ClosedPaths, ToolError> {
     let mut closed = ClosedPaths::default();
     let rules = gate.path_rules();
     let hides = |rule: &PathRule| rule.blocks(Permission::Read);
     // At sandbox level C nothing inside a writable directory can be kept read-only.
-    let masks = |rule: &PathRule| tier != SandboxLevel::Landlock && rule.blocks(Permission::Write);
+    let masks = |rule: &PathRule| level != SandboxLevel::Landlock && rule.blocks(Permission::Write);
     let (hides, masks) = (rules.iter().any(hides), rules.iter().any(masks));
     let mut names = 0_usize;
     for root in gate.trees() {

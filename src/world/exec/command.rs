@@ -39,12 +39,12 @@ pub(super) type ShellInvocation<'a> = (&'a str, &'a ResolvedPath);
 /// Implements `execute_command`.
 pub(super) fn execute_command(
     gate: &Gate,
-    asked: ShellInvocation<'_>,
+    invocation: ShellInvocation<'_>,
     timeout_seconds: Option<u64>,
     interrupt: Option<&CommandInterrupt>,
 ) -> ToolResult {
-    let (finished, aftermath) = run_to_completion(gate, asked, timeout_seconds, interrupt)?;
-    let mut observation = observation(gate, asked, &finished, aftermath);
+    let (finished, aftermath) = run_to_completion(gate, invocation, timeout_seconds, interrupt)?;
+    let mut observation = observation(gate, invocation, &finished, aftermath);
     // Changes of background commands that ended meanwhile were applied before this command's.
     let late = commands(gate)?.late_changes().take();
     observation.changes.splice(0..0, late);
@@ -54,12 +54,12 @@ pub(super) fn execute_command(
 /// Runs a command until it ends.
 pub(super) fn run_to_completion(
     gate: &Gate,
-    asked: ShellInvocation<'_>,
+    invocation: ShellInvocation<'_>,
     timeout_seconds: Option<u64>,
     interrupt: Option<&CommandInterrupt>,
 ) -> Result<(CommandOutput, CommandChanges), ToolError> {
     let commands = commands(gate)?;
-    let (facts, network) = command_context(gate, commands, asked)?;
+    let (facts, network) = command_context(gate, commands, invocation)?;
     let never = CommandInterrupt::new().map_err(|error| cannot_run(&error))?;
     let wait = CommandWaitLimits {
         time_max: commands.time_max(timeout_seconds),
@@ -69,7 +69,7 @@ pub(super) fn run_to_completion(
     };
     let (finished, mut aftermath) = run_and_sync(gate, commands, facts, |gate, confinement| {
         let command = ExecCommand {
-            line: asked.0,
+            line: invocation.0,
             policy: confinement,
             overlay: gate.overlay(),
         };
@@ -158,9 +158,9 @@ pub(super) fn commands(gate: &Gate) -> Result<&ExecEnvironment, ToolError> {
 pub(super) fn command_context(
     gate: &Gate,
     commands: &ExecEnvironment,
-    asked: ShellInvocation<'_>,
+    invocation: ShellInvocation<'_>,
 ) -> Result<(CommandContext, Option<Arc<NetworkProxy>>), ToolError> {
-    let (line, dir) = asked;
+    let (line, dir) = invocation;
     let found = dir.dir().meta(&dir.below());
     let found =
         found.map_err(|fault| ToolError::failed_at(gate, "run a command in", dir, fault))?;
@@ -188,13 +188,13 @@ fn venv(dir: &ResolvedPath) -> Option<AbsPath> {
 
 fn observation(
     gate: &Gate,
-    asked: ShellInvocation<'_>,
+    invocation: ShellInvocation<'_>,
     finished: &CommandOutput,
     aftermath: CommandChanges,
 ) -> Observation {
     let more = [
-        ("command", asked.0.into()),
-        ("work_dir", display_path(gate, asked.1.real()).into()),
+        ("command", invocation.0.into()),
+        ("work_dir", display_path(gate, invocation.1.real()).into()),
     ];
     let notes = aftermath.notes(gate, LEFT_OUT_TOLD_MAX);
     Observation {

@@ -192,7 +192,7 @@ impl OverlayCommand {
         } = self;
         stage
             .sync_next_layers()
-            .map_err(|error| sync_failed(&error))?;
+            .map_err(|error| sync_error(&error))?;
         let layers = stage.layers();
         // Dropped first, so that no process sees the layers of overlays while they are applied.
         drop((on_stage, stage));
@@ -200,12 +200,12 @@ impl OverlayCommand {
         let mut broken = None;
         for (layer, kind) in &layers {
             // Private changes on a copy are dropped each time, so they are reported each time.
-            let mut told_now = BTreeSet::new();
-            let told = match kind {
+            let mut reported_now = BTreeSet::new();
+            let reported = match kind {
                 OverlayMethod::Overlay => &mut trees.reported,
-                OverlayMethod::Copy => &mut told_now,
+                OverlayMethod::Copy => &mut reported_now,
             };
-            match commit(gate, layer, told) {
+            match commit(gate, layer, reported) {
                 Ok(carried) => aftermath.add(carried),
                 Err(mut stop) => {
                     aftermath.changes.append(&mut stop.changes);
@@ -227,7 +227,7 @@ impl OverlayCommand {
     }
 }
 
-fn sync_failed(why: &Error) -> ToolError {
+fn sync_error(why: &Error) -> ToolError {
     ToolError::failed(format!(
         "what the command changed in your paths was not carried there: {why}"
     ))

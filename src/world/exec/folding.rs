@@ -40,7 +40,7 @@ pub(super) fn expect_one_spelling(
     }
     let trees = gate.trees();
     let mut seen = BTreeSet::new();
-    for closed in closed(confinement) {
+    for closed in restricted_paths(confinement) {
         for tree in &trees {
             let Some(rel) = closed.below(&tree.real().to_abs()) else {
                 continue;
@@ -63,7 +63,7 @@ pub(super) fn expect_one_spelling(
 }
 
 /// Returns the paths that are less open than their surroundings.
-fn closed(confinement: &SandboxPolicy) -> impl Iterator<Item = &AbsPath> {
+fn restricted_paths(confinement: &SandboxPolicy) -> impl Iterator<Item = &AbsPath> {
     let around = |inner: &AccessiblePath| {
         let others = confinement.open.iter();
         let others = others.filter(|outer| outer.path != inner.path);

@@ -94,11 +94,11 @@ impl GrepSearch {
         let mut hits = FileMatches {
             path: display_path(gate, place.real()),
             lines: Vec::new(),
-            left: self.matches_left,
+            matches_left: self.matches_left,
             room: LISTING_BYTES_MAX,
         };
         searcher.search_reader(matcher, file, &mut hits)?;
-        self.matches_left = hits.left;
+        self.matches_left = hits.matches_left;
         for line in hits.lines {
             self.lines.push(&line);
         }
@@ -146,7 +146,7 @@ struct FileMatches {
     path: String,
     lines: Vec<String>,
     /// The remaining number of matches.
-    left: u32,
+    matches_left: u32,
     /// The remaining number of bytes in the answer.
     room: usize,
 }
@@ -162,7 +162,7 @@ impl FileMatches {
     }
 
     fn wants_more(&self) -> bool {
-        self.left > 0 && self.room > 0
+        self.matches_left > 0 && self.room > 0
     }
 }
 
@@ -171,7 +171,7 @@ impl Sink for FileMatches {
 
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
         self.push(':', found.line_number(), found.bytes());
-        self.left = self.left.saturating_sub(1);
+        self.matches_left = self.matches_left.saturating_sub(1);
         Ok(self.wants_more())
     }
 

@@ -138,12 +138,12 @@ fn children<'f>(
     let mut nodes = Vec::new();
     while let Some(next) = found.next_if(|next| next.rel.names().count() == depth) {
         let name = display_name(next.rel.name().unwrap_or_default(), ".");
-        let Some(left) = room.checked_sub(name.len() + NODE_BYTES) else {
+        let Some(room_left) = room.checked_sub(name.len() + NODE_BYTES) else {
             *room = 0;
             let _rest = found.by_ref().count();
             break;
         };
-        *room = left;
+        *room = room_left;
         *taken += 1;
         let mut node = Map::new();
         node.insert("name".to_owned(), name.into());

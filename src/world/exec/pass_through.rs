@@ -23,7 +23,7 @@ pub struct PassthroughResult {
 /// Runs a command on `streams` until it ends or `interrupt` is raised.
 pub(super) fn pass_through(
     gate: &Gate,
-    asked: ShellInvocation<'_>,
+    invocation: ShellInvocation<'_>,
     streams: ProcessStreams,
     interrupt: &CommandInterrupt,
 ) -> Result<PassthroughResult, ToolError> {
@@ -31,7 +31,7 @@ pub(super) fn pass_through(
     let sandbox = commands.backend().local_sandbox();
     let sandbox = sandbox
         .map_err(|why| cannot_run(&format_args!("commands on the streams of others {why}")))?;
-    let (facts, network) = command_context(gate, commands, asked)?;
+    let (facts, network) = command_context(gate, commands, invocation)?;
     let ((ended, mut notes), mut aftermath) =
         run_and_sync(gate, commands, facts, |gate, confinement| {
             let ended = sandbox_on_overlay(sandbox, gate.overlay()).run_on_streams(

@@ -72,9 +72,9 @@ pub(super) fn summary(finished: &CommandOutput) -> String {
         | ExitReason::DiskFull(_)
         | ExitReason::Refused { .. } => (ended.to_string(), [stderr, stdout]),
     };
-    let said = texts.into_iter().find_map(|text| key_line(text));
-    let said = said.map_or_else(String::new, |line| format!(": {line}"));
-    format!("{how} after {:.1} s{said}", elapsed.as_secs_f64())
+    let first_line = texts.into_iter().find_map(|text| key_line(text));
+    let suffix = first_line.map_or_else(String::new, |line| format!(": {line}"));
+    format!("{how} after {:.1} s{suffix}", elapsed.as_secs_f64())
 }
 
 /// Returns the first non-empty line of an output; of a Python traceback the last, which states the
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_line_that_says_most_is_told() {
+    fn the_summary_is_the_first_line_or_the_exception() {
         let check = |text: &str, expected: Option<&str>| {
             assert_eq!(key_line(text), expected, "{text}");
         };

@@ -81,8 +81,8 @@ pub(super) fn execute_code(
     };
     let tools = callable(gate, programs);
     let roots = roots(gate, programs);
-    write_program(programs, program, &tools, &roots).map_err(|error| run_failed(&error))?;
-    let never = CommandInterrupt::new().map_err(|error| run_failed(&error))?;
+    write_program(programs, program, &tools, &roots).map_err(|error| run_error(&error))?;
+    let never = CommandInterrupt::new().map_err(|error| run_error(&error))?;
     let held = programs.environment();
     let wait = CommandWaitLimits {
         time_max: held.time_max(timeout_seconds),
@@ -92,8 +92,7 @@ pub(super) fn execute_code(
     };
     let ended = CancellationToken::new();
     let calls = ToolCallServer::new(gate.for_calls_within(ended.clone()), tools);
-    let finished =
-        run_with(programs, (&calls, &ended), wait).map_err(|error| run_failed(&error))?;
+    let finished = run_with(programs, &calls, &ended, wait).map_err(|error| run_error(&error))?;
     Ok(observation(&finished, calls.into_summary()))
 }
 
@@ -173,7 +172,8 @@ fn write_program(
 /// Runs the written program and answers its calls until it has ended.
 fn run_with(
     programs: &ProgramEnvironment,
-    (calls, ended): (&ToolCallServer, &CancellationToken),
+    calls: &ToolCallServer,
+    ended: &CancellationToken,
     wait: CommandWaitLimits<'_>,
 ) -> io::Result<CommandOutput> {
     let (ours, theirs) = UnixStream::pair()?;
@@ -253,7 +253,7 @@ fn confinement(programs: &ProgramEnvironment) -> io::Result<SandboxPolicy> {
     compile(&manager, held.sandbox_level(), facts).map_err(io::Error::other)
 }
 
-fn run_failed(why: &dyn std::fmt::Display) -> ToolError {
+fn run_error(why: &dyn std::fmt::Display) -> ToolError {
     ToolError::failed(format!("the program was not run: {why}"))
 }
 

@@ -29,11 +29,11 @@ pub(super) fn read_multiple_files(gate: &Gate, places: &[ResolvedPath]) -> Obser
     let mut content = String::new();
     for place in places {
         let path = display_path(gate, place.real());
-        let left = OUTPUT_BYTES_MAX.saturating_sub(content.len());
-        let text = if left == 0 {
+        let bytes_left = OUTPUT_BYTES_MAX.saturating_sub(content.len());
+        let text = if bytes_left == 0 {
             note("cut: the answer is full; ask for this file alone")
         } else {
-            text_of(gate, place, LineRange::All, left)
+            text_of(gate, place, LineRange::All, bytes_left)
                 .unwrap_or_else(|no_text| format!("error: {no_text}\n"))
         };
         let end = if text.ends_with('\n') { "" } else { "\n" };

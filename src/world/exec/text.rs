@@ -214,9 +214,9 @@ fn end_of_line(bytes: &[u8], wanted: u64) -> Option<usize> {
 fn skip_lines(file: &mut BufReader<FileContent>, lines: u64) -> Result<(), TextReadError> {
     let mut scanned = 0;
     for skipped in 0..lines {
-        let left = SCAN_BYTES_MAX.saturating_sub(scanned);
-        let length = skip_line(&mut file.by_ref().take(left))?;
-        if left == 0 {
+        let bytes_left = SCAN_BYTES_MAX.saturating_sub(scanned);
+        let length = skip_line(&mut file.by_ref().take(bytes_left))?;
+        if bytes_left == 0 {
             return Err(TextReadError::Disk(FileSystemError::Limit(
                 "the lines begin more than 1 GiB into the file; ask for its tail",
             )));

@@ -98,7 +98,7 @@ struct CallOutcome {
     outcome: &'static str,
     content: String,
     /// The outcome as reported to the model next to the call.
-    told: Cow<'static, str>,
+    summary: Cow<'static, str>,
 }
 
 impl CallOutcome {
@@ -106,7 +106,7 @@ impl CallOutcome {
         Self {
             outcome,
             content,
-            told: outcome.into(),
+            summary: outcome.into(),
         }
     }
 }
@@ -147,7 +147,7 @@ impl ToolCallServer {
             let (taken, sending) = (&taken, &sending);
             let mut workers = 0_usize;
             for _ in 0..PARALLEL_CALLS_MAX {
-                let work = move || self.run_worker(taken, (line, sending), over);
+                let work = move || self.run_worker(taken, line, sending, over);
                 let worker = thread::Builder::new().name("call".to_owned());
                 workers += usize::from(worker.spawn_scoped(scope, work).is_ok());
             }
@@ -199,7 +199,8 @@ impl ToolCallServer {
     fn run_worker(
         &self,
         taken: &Mutex<Receiver<CallFrame>>,
-        (line, sending): (&UnixStream, &Mutex<()>),
+        line: &UnixStream,
+        sending: &Mutex<()>,
         over: &CommandInterrupt,
     ) {
         let _inside = self.runtime.as_ref().map(Handle::enter);
@@ -221,26 +222,26 @@ impl ToolCallServer {
             tool,
             arguments,
         } = frame;
-        let (came, told) = match parse(&tool, arguments.get(), &self.catalogue) {
+        let (outcome, description) = match parse(&tool, arguments.get(), &self.catalogue) {
             _ if !self.offers(&tool) => {
                 let content = not_offered(&single_line(&tool, PATH_CHARS_MAX));
                 (CallOutcome::new("denied", content), tool)
             }
             Err(error) => (CallOutcome::new("failed", error.to_string()), tool),
             Ok(call) => {
-                let told = describe_call(&call);
-                (self.through_gate(call, over), told)
+                let description = describe_call(&call);
+                (self.through_gate(call, over), description)
             }
         };
         let mut made = self.lock();
         if made.calls.len() < CALLS_TOLD_MAX {
             made.calls
-                .push((single_line(&told, PATH_CHARS_MAX), came.told));
+                .push((single_line(&description, PATH_CHARS_MAX), outcome.summary));
         }
         CallReply {
             id,
-            outcome: came.outcome,
-            content: came.content,
+            outcome: outcome.outcome,
+            content: outcome.content,
         }
     }
 
@@ -267,7 +268,7 @@ impl ToolCallServer {
                 match (observation.outcome, observation.exit_code) {
                     // A command that exited by itself is a result, whatever its status.
                     (ActionOutcome::Failed, Some(status)) => CallOutcome {
-                        told: format!("status {status}").into(),
+                        summary: format!("status {status}").into(),
                         ..CallOutcome::new("done", observation.content)
                     },
                     (ActionOutcome::Done, _) => CallOutcome::new("done", observation.content),
@@ -340,7 +341,7 @@ fn error_text(content: String) -> String {
     struct ToolErrorBody {
         error: String,
     }
-    serde_json::from_str::<ToolErrorBody>(&content).map_or(content, |told| told.error)
+    serde_json::from_str::<ToolErrorBody>(&content).map_or(content, |body| body.error)
 }
 
 /// Describes a call briefly: the tool, its shell command, and its paths.

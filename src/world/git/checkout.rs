@@ -171,8 +171,8 @@ impl Checkout {
     /// Returns the paths in the index that git treats as separate repositories.
     async fn gitlinks(&self) -> Result<BTreeSet<Vec<u8>>> {
         let list = ["ls-files", "-z", "--format=%(objectmode) %(path)"];
-        let told = self.ask(&list).await?;
-        let gitlinks = nul_separated(&told).filter_map(|row| row.strip_prefix(GITLINKS));
+        let listing = self.ask(&list).await?;
+        let gitlinks = nul_separated(&listing).filter_map(|row| row.strip_prefix(GITLINKS));
         Ok(gitlinks.map(<[u8]>::to_owned).collect())
     }
 
@@ -207,8 +207,8 @@ impl Checkout {
         let each = format!("--exclude-per-directory={IGNORE}");
         let mut list = vec!["ls-files", "--others", "-z", &each];
         list.extend(rules.as_deref());
-        let told = self.hub.query_worktree(&dir, &no_index, &list).await?;
-        let files = nul_separated(&told).filter(|name| !name.ends_with(b"/"));
+        let listing = self.hub.query_worktree(&dir, &no_index, &list).await?;
+        let files = nul_separated(&listing).filter(|name| !name.ends_with(b"/"));
         let prefix = own.dir.as_path().as_os_str().as_bytes();
         let mut paths: Vec<Vec<u8>> = files.map(|name| [prefix, b"/", name].concat()).collect();
         let output = own.output.map(|output| output.as_path().as_os_str());
@@ -226,7 +226,7 @@ impl Checkout {
     /// cannot reach.
     async fn open_up_nested(&self) -> Result<Vec<String>> {
         for _ in 0..NESTED_MAX {
-            let nested = self.nested().await?;
+            let nested = self.list_nested().await?;
             if nested.is_empty() {
                 return Ok(Vec::new());
             }
@@ -244,7 +244,7 @@ impl Checkout {
     }
 
     /// Returns the untracked directories that git treats as separate repositories.
-    async fn nested(&self) -> Result<Vec<Vec<u8>>> {
+    async fn list_nested(&self) -> Result<Vec<Vec<u8>>> {
         let words = ["ls-files", "--others", "--exclude-standard", "-z"];
         let output = self.ask(&words).await?;
         let paths = output.split(|byte| *byte == 0);

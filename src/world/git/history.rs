@@ -64,8 +64,8 @@ impl Hub {
         words.push(&reference);
         words.extend(not.as_deref());
         words.push("--");
-        let told = self.ask(&words, &[], b"").await?;
-        nul_separated(&told)
+        let output = self.ask(&words, &[], b"").await?;
+        nul_separated(&output)
             .map(|part| parse_commit(&lossy(part)))
             .collect()
     }
@@ -87,8 +87,8 @@ impl Hub {
     pub async fn branches(&self) -> Result<Vec<(BranchName, ObjectId)>> {
         let format = "--format=%(objectname) %(refname:lstrip=2)";
         let words = ["for-each-ref", format, "refs/heads"];
-        let told = lossy(&self.ask(&words, &[], b"").await?);
-        let branches = told.lines().filter_map(|line| {
+        let output = lossy(&self.ask(&words, &[], b"").await?);
+        let branches = output.lines().filter_map(|line| {
             let (id, name) = line.split_once(' ')?;
             Some((BranchName::parse(name)?, ObjectId::parse(id)?))
         });
@@ -99,8 +99,8 @@ impl Hub {
     pub async fn distance(&self, one: &ObjectId, other: &ObjectId) -> Result<(u64, u64)> {
         let both = format!("{one}...{other}");
         let words = ["rev-list", "--left-right", "--count", &both, "--"];
-        let told = lossy(&self.ask(&words, &[], b"").await?);
-        let mut counts = told.split_whitespace().map(str::parse);
+        let output = lossy(&self.ask(&words, &[], b"").await?);
+        let mut counts = output.split_whitespace().map(str::parse);
         match (counts.next(), counts.next()) {
             (Some(Ok(ahead)), Some(Ok(behind))) => Ok((ahead, behind)),
             _ => Err(unreadable()),
@@ -115,8 +115,8 @@ impl Hub {
     }
 }
 
-fn parse_commit(told: &str) -> Result<GitCommit> {
-    let mut lines = told.splitn(6, '\n');
+fn parse_commit(text: &str) -> Result<GitCommit> {
+    let mut lines = text.splitn(6, '\n');
     let mut line = || lines.next().ok_or_else(unreadable);
     let (id, tree, parents) = (line()?, line()?, line()?);
     let (when, author, message) = (line()?, line()?, line()?);

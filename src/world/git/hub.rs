@@ -175,8 +175,8 @@ impl Hub {
         let env = new.author.variables();
         // Git accepts every byte but this one.
         let message = new.message.replace('\0', "");
-        let said = self.ask(&words, &env, message.as_bytes()).await?;
-        parse_id(&said)
+        let output = self.ask(&words, &env, message.as_bytes()).await?;
+        parse_id(&output)
     }
 
     /// Returns the tree of a commit.
@@ -418,10 +418,10 @@ impl Hub {
 
     /// Returns the hash function of its object IDs: `sha1` or `sha256`.
     pub(super) async fn format(&self) -> Result<String> {
-        let told = self
+        let output = self
             .ask(&["rev-parse", "--show-object-format"], &[], b"")
             .await?;
-        text(&told).map(str::to_owned)
+        text(&output).map(str::to_owned)
     }
 
     /// Returns the commits at which its history ends, if it is shallow.

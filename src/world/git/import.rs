@@ -81,7 +81,7 @@ impl Hub {
 
     /// Returns the files among `changes` whose state on the disk is neither the old nor the new
     /// version: someone else has changed them.
-    pub async fn user_changed(
+    pub async fn find_user_changes(
         &self,
         disk: WorkingTree<'_>,
         changes: &ImportChanges,
@@ -144,10 +144,10 @@ impl Hub {
             // Inspecting a submodule would run programs that its settings name.
             "--ignore-submodules=dirty",
         ];
-        let told = self
+        let listing = self
             .query_worktree(disk.root, index, &disk.line_ends.with_options(&ask))
             .await?;
-        unlike.extend(paths(&told));
+        unlike.extend(paths(&listing));
         Ok(unlike)
     }
 
@@ -163,8 +163,8 @@ impl Hub {
         // A missing index knows no file, so these are all.
         let unknown = index.parent().unwrap_or_else(AbsPath::top).join("none");
         let list = ["ls-files", "--others", "-z", "--", &below];
-        let told = self.query_worktree(root, &unknown, &list).await?;
-        Ok(paths(&told).all(|path| changes.contains_key(&path)))
+        let listing = self.query_worktree(root, &unknown, &list).await?;
+        Ok(paths(&listing).all(|path| changes.contains_key(&path)))
     }
 
     /// Writes the new versions of `changes` from `tree` into the empty directory of `to`, as its

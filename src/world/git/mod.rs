@@ -54,7 +54,7 @@ const SETTINGS: &[&str] = &[
     "diff.external=",
     "diff.ignoreSubmodules=all",
     "gc.auto=0",
-    // Git 2.55 disables all configured hooks of an event by this; see `hooks_disabled` for 2.54.
+    // Git 2.55 disables all configured hooks of an event by this; see `hook_disabling_variables` for 2.54.
     "hook.post-index-change.enabled=false",
     "hook.reference-transaction.enabled=false",
     "maintenance.auto=false",
@@ -196,13 +196,13 @@ impl GitProgram {
         };
         let top = AbsPath::top();
         let call = GitInvocation::new(&top, &["--version"]);
-        let said = text(&git.ask(call).await?)?.to_owned();
-        match parse_version(&said) {
+        let version_line = text(&git.ask(call).await?)?.to_owned();
+        match parse_version(&version_line) {
             Some(version) if version >= VERSION_MIN => Ok(git),
             Some(_) | None => {
                 let message = format!(
                     "git reports `{}`: expected version 2.38 or newer",
-                    single_line(&said, FAULT_CHARS_MAX)
+                    single_line(&version_line, FAULT_CHARS_MAX)
                 );
                 Err(Error::new(ErrorKind::Environment, message).with_hint("install a newer git"))
             }
@@ -231,7 +231,7 @@ impl GitProgram {
     /// Runs a git command that has hooks in a repository of the user's, without configured hooks, which
     /// `core.hooksPath` does not disable.
     async fn ask_without_hooks(&self, call: GitInvocation<'_>) -> Result<Vec<u8>> {
-        let disabled = self.hooks_disabled(call.dir).await?;
+        let disabled = self.hook_disabling_variables(call.dir).await?;
         let count = disabled.len().to_string();
         let mut env = vec![("GIT_CONFIG_COUNT", count.as_str())];
         for (key, (setting, place)) in &disabled {
@@ -243,7 +243,10 @@ impl GitProgram {
 
     /// Returns the variables that disable each configured hook of the repository at `dir`: the one for the
     /// setting, the setting, and the one for its value.
-    async fn hooks_disabled(&self, dir: &AbsPath) -> Result<Vec<(String, (String, String))>> {
+    async fn hook_disabling_variables(
+        &self,
+        dir: &AbsPath,
+    ) -> Result<Vec<(String, (String, String))>> {
         let words = ["config", "--null", "--name-only", "--get-regexp", HOOK_KEYS];
         let answer = self.try_ask(GitInvocation::new(dir, &words)).await?;
         let names: BTreeSet<&str> = match answer.code {
@@ -358,8 +361,8 @@ fn hook_name(setting: &str) -> Option<&str> {
 }
 
 /// Parses the first two numbers of the output of `git --version`.
-fn parse_version(said: &str) -> Option<(u32, u32)> {
-    let numbers = said.strip_prefix("git version ")?;
+fn parse_version(version_line: &str) -> Option<(u32, u32)> {
+    let numbers = version_line.strip_prefix("git version ")?;
     let mut numbers = numbers.split('.');
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
@@ -380,7 +383,9 @@ mod tests {
 
     #[test]
     fn the_version_is_its_first_two_numbers() {
-        let check = |said: &str, expected| assert_eq!(parse_version(said), expected, "{said}");
+        let check = |version_line: &str, expected| {
+            assert_eq!(parse_version(version_line), expected, "{version_line}");
+        };
         check("git version 2.47.3", Some((2, 47)));
         check("git version 2.38", Some((2, 38)));
         check("git version 2.39.5 (Apple Git-154)", Some((2, 39)));

@@ -67,11 +67,11 @@ impl NextIndex {
     /// the lock is released. Returns whether it was replaced.
     pub(super) fn recover(project: &ProjectRepository, is_moved: bool) -> Result<bool> {
         let _held = lock_index(project)?;
-        let Some(left) = GitLockFile::find_stale(&project.index) else {
+        let Some(lock) = GitLockFile::find_stale(&project.index) else {
             return Ok(false);
         };
         if is_moved {
-            left.commit()?;
+            lock.commit()?;
         }
         Ok(is_moved)
     }

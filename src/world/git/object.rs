@@ -75,9 +75,9 @@ impl CommitAuthor {
     /// from both.
     pub fn new(name: &str, address: &str) -> Self {
         let plain = |text: &str| {
-            let kept = |c: &char| !c.is_control() && !matches!(c, '<' | '>');
-            let kept: String = text.chars().filter(kept).collect();
-            kept.trim().to_owned()
+            let is_plain = |c: &char| !c.is_control() && !matches!(c, '<' | '>');
+            let plain_text: String = text.chars().filter(is_plain).collect();
+            plain_text.trim().to_owned()
         };
         Self {
             name: plain(name),

@@ -35,14 +35,14 @@ pub struct CommitReceiver<'a> {
 impl CommitReceiver<'_> {
     /// Returns the files that the user has staged and not committed.
     pub async fn staged_files(self) -> Result<BTreeSet<RelPath>> {
-        let told = match &self.project.head {
+        let listing = match &self.project.head {
             Some(head) => {
                 let words = ["diff-index", "--cached", "--name-only", "-z", head.as_str()];
                 self.ask(&words).await?
             }
             None => self.ask(&["ls-files", "-z"]).await?,
         };
-        Ok(paths(&told).collect())
+        Ok(paths(&listing).collect())
     }
 
     /// Returns the user's identity as their git knows it; `None` if it is not set.
@@ -181,8 +181,8 @@ impl CommitReceiver<'_> {
 }
 
 /// Parses an identity as `git var` prints it: `NAME <ADDRESS> SECONDS ZONE`.
-fn parse_author(said: &str) -> Option<CommitAuthor> {
-    let (name, rest) = said.split_once(" <")?;
+fn parse_author(identity: &str) -> Option<CommitAuthor> {
+    let (name, rest) = identity.split_once(" <")?;
     let (address, _) = rest.split_once('>')?;
     Some(CommitAuthor::new(name, address))
 }

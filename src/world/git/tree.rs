@@ -105,7 +105,7 @@ impl Hub {
             if name.is_empty() {
                 continue;
             }
-            match self.entry_named(&at, name).await? {
+            match self.find_entry(&at, name).await? {
                 Some(entry) if entry.mode == DIRECTORY => at = entry.object,
                 _ => return Ok(None),
             }
@@ -119,13 +119,13 @@ impl Hub {
         };
         let parent = parent.as_path().as_os_str().as_bytes();
         match self.directory(tree, parent).await? {
-            Some(dir) => self.entry_named(&dir, name.as_bytes()).await,
+            Some(dir) => self.find_entry(&dir, name.as_bytes()).await,
             None => Ok(None),
         }
     }
 
     /// Returns the entry `name` directly in a tree.
-    async fn entry_named(&self, tree: &ObjectId, name: &[u8]) -> Result<Option<TreeEntry>> {
+    async fn find_entry(&self, tree: &ObjectId, name: &[u8]) -> Result<Option<TreeEntry>> {
         let output = self
             .ask(&["ls-tree", "-z", tree.as_str()], &[], b"")
             .await?;

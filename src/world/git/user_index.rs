@@ -14,7 +14,7 @@ const INDEX_PART: &str = "sharedindex.";
 impl ProjectRepository {
     /// Returns the tracked files that differ from the head commit, as far as git's index shows
     /// that. `hub` is created on top of the repository.
-    pub async fn uncommitted(&self, hub: &Hub) -> Result<Vec<String>> {
+    pub async fn list_uncommitted(&self, hub: &Hub) -> Result<Vec<String>> {
         let stage = StagingDirectory::new(hub.dir())?;
         let index = stage.path().join("index");
         let Some(head) = &self.head else {
@@ -26,8 +26,8 @@ impl ProjectRepository {
         // Inspecting a submodule would run programs that its settings name.
         let submodules = "--ignore-submodules=dirty";
         let asked = ["diff-index", "--name-only", "-z", submodules, head.as_str()];
-        let told = hub.query_worktree(&self.root, &index, &asked).await?;
-        Ok(nul_separated(&told).map(lossy).collect())
+        let listing = hub.query_worktree(&self.root, &index, &asked).await?;
+        Ok(nul_separated(&listing).map(lossy).collect())
     }
 
     /// Copies git's index to `to`, with all its parts in this one file. Returns whether there is an

@@ -108,7 +108,7 @@ impl MessageInbox {
             let Some(directory) = &mut self.directory else {
                 return pending().await;
             };
-            match directory.changed().await {
+            match directory.wait_for_change().await {
                 Ok(InboxChange::Added(names)) => self.read_files(names),
                 Ok(InboxChange::Overflow) => self.read_all(),
                 Ok(InboxChange::Gone) => self.close(REMOVED),

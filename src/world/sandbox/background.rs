@@ -126,7 +126,7 @@ impl BackgroundCommands {
         if going >= AT_ONCE_MAX {
             return Err(BackgroundStartError::TooMany);
         }
-        let begun = Instant::now();
+        let started = Instant::now();
         let follow = start()?;
         let interrupt = CommandInterrupt::new()?;
         let shared = Arc::new(Mutex::new(BackgroundProgress {
@@ -136,7 +136,7 @@ impl BackgroundCommands {
         let watch = BackgroundWorker {
             interrupt: interrupt.clone(),
             shared: Arc::clone(&shared),
-            begun,
+            begun: started,
         };
         let thread = thread::Builder::new().name("background".to_owned());
         let thread = thread.spawn(move || watch.follow(follow, afterwards))?;
@@ -146,7 +146,7 @@ impl BackgroundCommands {
             .map_or(1, |last| last.0.saturating_add(1));
         let entry = BackgroundEntry {
             command: command.to_owned(),
-            begun,
+            begun: started,
             interrupt,
             shared,
             thread: Some(thread),
@@ -235,10 +235,10 @@ pub(in crate::world) fn follow_in_sandbox(
             disk: Some(&disk),
             ..ProcessBounds::default()
         };
-        let ended = running.run_to_end(&mut [ProcessOutput::new(read, taken)], &bounds);
+        let exit_reason = running.run_to_end(&mut [ProcessOutput::new(read, taken)], &bounds);
         // The proxy must serve until the command has ended.
         drop(network);
-        Ok((ended?, running.notes()))
+        Ok((exit_reason?, running.notes()))
     });
     Ok(follow)
 }
@@ -298,8 +298,8 @@ impl BackgroundWorker {
     fn follow(self, follow: OutputFollower, afterwards: CompletionHook) {
         let shared = &self.shared;
         let lock = || shared.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut taken = |bytes: &[u8]| lock().output.add(bytes);
-        let (ended, mut notes) = match follow(&self.interrupt, &mut taken) {
+        let mut on_output = |bytes: &[u8]| lock().output.add(bytes);
+        let (ended, mut notes) = match follow(&self.interrupt, &mut on_output) {
             Ok(ended) => ended,
             Err(error) => (ExitReason::Interrupted, vec![error.to_string()]),
         };

@@ -106,12 +106,12 @@ pub(in crate::world) struct ProcessOutput<'a> {
 }
 
 impl<'a> ProcessOutput<'a> {
-    /// Passes everything that is read from `pipe` to `taken`.
-    pub(in crate::world) fn new(pipe: PipeReader, taken: &'a mut dyn FnMut(&[u8])) -> Self {
+    /// Passes everything that is read from `pipe` to `on_output`.
+    pub(in crate::world) fn new(pipe: PipeReader, on_output: &'a mut dyn FnMut(&[u8])) -> Self {
         Self {
             pipe: Some(pipe),
             room: vec![0; READ_BYTES],
-            taken,
+            taken: on_output,
         }
     }
 
@@ -195,24 +195,25 @@ impl<P: ExecProcess> CommandRun<P> {
         bounds: &ProcessBounds<'_>,
     ) -> io::Result<ExitReason> {
         loop {
-            if let RunStage::Ended(ended) = &self.stage {
-                return Ok(ended.clone());
+            if let RunStage::Ended(exit_reason) = &self.stage {
+                return Ok(exit_reason.clone());
             }
             self.poll_once(streams, bounds)?;
         }
     }
 
     /// Runs the command to its end and keeps at most `bytes_max` bytes of each output stream. It was
-    /// started at `begun`.
+    /// started at `started`.
     pub(in crate::world) fn capture(
         &mut self,
         outputs: OutputPipes,
         bounds: &ProcessBounds<'_>,
-        (bytes_max, begun): (usize, Instant),
+        bytes_max: usize,
+        started: Instant,
     ) -> io::Result<CommandOutput> {
         let mut stdout = HeadAndTail::new(bytes_max);
         let mut stderr = HeadAndTail::new(bytes_max);
-        let ended = self.run_to_end(
+        let exit_reason = self.run_to_end(
             &mut [
                 ProcessOutput::new(outputs.stdout, &mut |bytes| stdout.add(bytes)),
                 ProcessOutput::new(outputs.stderr, &mut |bytes| stderr.add(bytes)),
@@ -220,10 +221,10 @@ impl<P: ExecProcess> CommandRun<P> {
             bounds,
         )?;
         Ok(CommandOutput {
-            ended,
+            ended: exit_reason,
             stdout: stdout.finish(),
             stderr: stderr.finish(),
-            elapsed: begun.elapsed(),
+            elapsed: started.elapsed(),
             notes: self.notes(),
         })
     }
@@ -288,18 +289,18 @@ impl<P: ExecProcess> CommandRun<P> {
         match &self.stage {
             RunStage::Going => return Ok(self.enforce_bounds(bounds, now)),
             RunStage::Ended(_) => {}
-            RunStage::Ending(ended, _) | RunStage::Killed(ended, _) if is_gone => {
-                self.stage = RunStage::Ended(ended.clone());
+            RunStage::Ending(exit_reason, _) | RunStage::Killed(exit_reason, _) if is_gone => {
+                self.stage = RunStage::Ended(exit_reason.clone());
             }
             RunStage::Ending(_, until) | RunStage::Killed(_, until) if now < *until => {
                 return Ok(NextAction::Wait(Some(*until)));
             }
-            RunStage::Ending(ended, _) => {
-                let ended = ended.clone();
+            RunStage::Ending(exit_reason, _) => {
+                let ended = exit_reason.clone();
                 self.process.kill()?;
                 self.stage = RunStage::Killed(ended, Instant::now() + P::KILL_TIME_MAX);
             }
-            RunStage::Killed(ended, _) => self.stage = RunStage::Ended(ended.clone()),
+            RunStage::Killed(exit_reason, _) => self.stage = RunStage::Ended(exit_reason.clone()),
         }
         Ok(NextAction::Poll)
     }
@@ -328,11 +329,11 @@ impl<P: ExecProcess> CommandRun<P> {
         NextAction::Wait(Some(until))
     }
 
-    /// Begins to end the command with the reason `ended`, unless it is ending already.
-    fn terminate(&mut self, ended: ExitReason) {
+    /// Begins to end the command with the reason `exit_reason`, unless it is ending already.
+    fn terminate(&mut self, exit_reason: ExitReason) {
         if self.stage == RunStage::Going {
             self.process.terminate();
-            self.stage = RunStage::Ending(ended, Instant::now() + P::END_TIME_MAX);
+            self.stage = RunStage::Ending(exit_reason, Instant::now() + P::END_TIME_MAX);
         }
     }
 }
@@ -352,7 +353,7 @@ impl<P: ExecProcess> Drop for CommandRun<P> {
 
 impl CommandOutput {
     /// Returns the output of a command that was interrupted before it was started.
-    pub(in crate::world) fn interrupted(elapsed: Duration) -> Self {
+    pub(in crate::world) fn from_interrupt(elapsed: Duration) -> Self {
         Self {
             ended: ExitReason::Interrupted,
             stdout: CapturedStream::default(),

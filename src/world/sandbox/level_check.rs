@@ -165,7 +165,7 @@ impl LevelCheckDirectories {
 
     /// Runs all test cases in one command and returns what deviates.
     fn run(&self, sandbox: &Sandbox) -> Result<Option<String>> {
-        let tier = sandbox.level();
+        let level = sandbox.level();
         let grant = |name: &str, kind| -> Result<Grant> {
             let root = dir::resolve(&self.at.join(name))?;
             Ok(Grant::tree(root, kind, Permission::Write))
@@ -175,7 +175,7 @@ impl LevelCheckDirectories {
             grant("project", GrantKind::Context)?,
         ];
         let manager = PathPermissionManager::new(grants, Phase::Final);
-        let confinement = match compile(&manager, tier, self.command_context(tier)) {
+        let confinement = match compile(&manager, level, self.command_context(level)) {
             Ok(confinement) => confinement,
             Err(cannot) => return Err(Error::bug(cannot.to_string())),
         };
@@ -188,12 +188,12 @@ impl LevelCheckDirectories {
             network: None,
         };
         Ok(match sandbox.run(&confinement, wait) {
-            Ok(finished) => reported_deviation(tier, &finished.ended),
+            Ok(finished) => reported_deviation(level, &finished.ended),
             Err(error) => Some(format!("cannot start a process in it: {error}")),
         })
     }
 
-    fn command_context(&self, tier: SandboxLevel) -> CommandContext {
+    fn command_context(&self, level: SandboxLevel) -> CommandContext {
         let home = self.at.join("home");
         let env = [
             ("HOME", home.to_string()),
@@ -202,7 +202,7 @@ impl LevelCheckDirectories {
         let env = env
             .into_iter()
             .map(|(name, value)| (name.to_owned(), value));
-        let program = ["/bin/sh".to_owned(), "-c".to_owned(), check_script(tier)];
+        let program = ["/bin/sh".to_owned(), "-c".to_owned(), check_script(level)];
         CommandContext {
             dir: self.at.join("inside"),
             scratch: self.at.join("tmp"),
@@ -225,13 +225,13 @@ impl LevelCheckDirectories {
 
     /// Returns a file that exists outside the sandbox but must not, or that is missing but must
     /// exist.
-    fn find_leak(&self, tier: SandboxLevel) -> Option<String> {
+    fn find_leak(&self, level: SandboxLevel) -> Option<String> {
         let is_there = |path: &str| file::kind(&self.at.join(path)).is_ok();
         let expected = [
             ("outside/new", false),
             ("inside/new", true),
-            ("project/new", tier == SandboxLevel::Namespaces),
-            ("upper/new", tier == SandboxLevel::Overlay),
+            ("project/new", level == SandboxLevel::Namespaces),
+            ("upper/new", level == SandboxLevel::Overlay),
         ];
         let wrong = expected
             .iter()
@@ -245,10 +245,10 @@ impl LevelCheckDirectories {
 
 /// Builds the script that runs all cases of the level in order, and exits with the status of the
 /// first that fails.
-fn check_script(tier: SandboxLevel) -> String {
+fn check_script(level: SandboxLevel) -> String {
     let line = |(status, attempt): (i32, &LevelCheckCase)| {
         let LevelCheckCase { script, .. } = attempt;
-        let on_wrong = if attempt.works_in.contains(&tier) {
+        let on_wrong = if attempt.works_in.contains(&level) {
             "||"
         } else {
             "&&"
@@ -256,22 +256,22 @@ fn check_script(tier: SandboxLevel) -> String {
         format!("{{ {script}; }} 2>/dev/null {on_wrong} exit {status}\n")
     };
     let numbered = (STATUS_FIRST..).zip(ATTEMPTS);
-    let tried = numbered.filter(|(_, attempt)| attempt.tried_in.contains(&tier));
+    let tried = numbered.filter(|(_, attempt)| attempt.tried_in.contains(&level));
     let lines: String = tried.map(line).collect();
     lines + "exit 0\n"
 }
 
 /// Returns the deviation that the exit of the command reports.
-fn reported_deviation(tier: SandboxLevel, ended: &ExitReason) -> Option<String> {
-    let told = |status: i32| {
+fn reported_deviation(level: SandboxLevel, exit_reason: &ExitReason) -> Option<String> {
+    let attempt_of = |status: i32| {
         let mut numbered = (STATUS_FIRST..).zip(ATTEMPTS);
         numbered.find(|(number, _)| *number == status)
     };
-    match ended {
+    match exit_reason {
         ExitReason::Exited(0) => None,
         ExitReason::Refused { step, why } => Some(format!("{step}: {why}")),
-        ExitReason::Exited(status) => Some(match told(*status) {
-            Some((_, attempt)) if attempt.works_in.contains(&tier) => {
+        ExitReason::Exited(status) => Some(match attempt_of(*status) {
+            Some((_, attempt)) if attempt.works_in.contains(&level) => {
                 format!("{} does not work", attempt.what)
             }
             Some((_, attempt)) => format!("{} is possible", attempt.what),
@@ -280,6 +280,6 @@ fn reported_deviation(tier: SandboxLevel, ended: &ExitReason) -> Option<String> 
         ExitReason::Signalled(_)
         | ExitReason::TimedOut
         | ExitReason::Interrupted
-        | ExitReason::DiskFull(_) => Some(format!("the test failed: {ended}")),
+        | ExitReason::DiskFull(_) => Some(format!("the test failed: {exit_reason}")),
     }
 }

@@ -58,7 +58,8 @@ impl LevelRecord {
     pub(super) fn contains(
         &self,
         level: SandboxLevel,
-        (executable, place): (&AbsPath, &AbsPath),
+        executable: &AbsPath,
+        place: &AbsPath,
     ) -> bool {
         let held = machine_facts(executable, place).map(|facts| HeldLevel { level, facts });
         held.is_ok_and(|held| self.read().contains(&held))
@@ -66,7 +67,7 @@ impl LevelRecord {
 
     /// Records that `level` has just held there. If that fails, the level is checked again the next
     /// time.
-    pub(super) fn add(&self, level: SandboxLevel, (executable, place): (&AbsPath, &AbsPath)) {
+    pub(super) fn add(&self, level: SandboxLevel, executable: &AbsPath, place: &AbsPath) {
         let Ok(facts) = machine_facts(executable, place) else {
             return;
         };
@@ -136,7 +137,7 @@ mod tests {
 
         fn contains(&self, level: SandboxLevel) -> bool {
             self.record()
-                .contains(level, (&executable("/proc/self/exe"), &self.path))
+                .contains(level, &executable("/proc/self/exe"), &self.path)
         }
     }
 
@@ -151,18 +152,19 @@ mod tests {
         assert!(!runtime_dir.contains(SandboxLevel::Overlay));
         runtime_dir
             .record()
-            .add(SandboxLevel::Overlay, (&own, &runtime_dir.path));
+            .add(SandboxLevel::Overlay, &own, &runtime_dir.path);
         assert!(runtime_dir.contains(SandboxLevel::Overlay));
         assert!(!runtime_dir.contains(SandboxLevel::Namespaces));
         let other = executable("/bin/sh");
-        let with_other = runtime_dir
-            .record()
-            .contains(SandboxLevel::Overlay, (&other, &runtime_dir.path));
+        let with_other =
+            runtime_dir
+                .record()
+                .contains(SandboxLevel::Overlay, &other, &runtime_dir.path);
         assert!(!with_other, "another program");
         let elsewhere = executable("/proc");
         let there = runtime_dir
             .record()
-            .contains(SandboxLevel::Overlay, (&own, &elsewhere));
+            .contains(SandboxLevel::Overlay, &own, &elsewhere);
         assert!(!there, "another file system");
         let known = fs::read_to_string(runtime_dir.file()).unwrap();
         fs::write(runtime_dir.file(), known.replace("Linux", "Other")).unwrap();
@@ -178,7 +180,7 @@ mod tests {
         let own = executable("/proc/self/exe");
         runtime_dir
             .record()
-            .add(SandboxLevel::Overlay, (&own, &runtime_dir.path));
+            .add(SandboxLevel::Overlay, &own, &runtime_dir.path);
         let mode = fs::metadata(runtime_dir.file())
             .unwrap()
             .permissions()

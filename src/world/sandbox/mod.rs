@@ -63,7 +63,7 @@ pub struct Sandbox(Arc<SandboxInner>);
 
 #[derive(Debug)]
 struct SandboxInner {
-    tier: SandboxLevel,
+    level: SandboxLevel,
     reasons: Vec<String>,
     spawner: HelperSpawner,
     cgroups: Arc<Cgroups>,
@@ -218,9 +218,9 @@ impl Sandbox {
         let spawner =
             spawner.map_err(|error| Error::io("cannot start the thread for commands", error))?;
         let cgroups = Arc::new(Cgroups::find());
-        let of = |tier, reasons| {
+        let of = |level, reasons| {
             Self(Arc::new(SandboxInner {
-                tier,
+                level,
                 reasons,
                 spawner: spawner.clone(),
                 cgroups: Arc::clone(&cgroups),
@@ -229,13 +229,13 @@ impl Sandbox {
         let mut reasons = Vec::new();
         let candidates = match choice {
             SandboxLevelChoice::Auto => ENFORCING.to_vec(),
-            SandboxLevelChoice::Only(tier @ (SandboxLevel::Unavailable | SandboxLevel::Off)) => {
-                return Ok(of(tier, reasons));
+            SandboxLevelChoice::Only(level @ (SandboxLevel::Unavailable | SandboxLevel::Off)) => {
+                return Ok(of(level, reasons));
             }
-            SandboxLevelChoice::Only(tier) => vec![tier],
+            SandboxLevelChoice::Only(level) => vec![level],
         };
-        for tier in candidates {
-            let obstacle = match tier {
+        for level in candidates {
+            let obstacle = match level {
                 SandboxLevel::Overlay => overlay_obstacle(trees),
                 SandboxLevel::Namespaces
                 | SandboxLevel::Landlock
@@ -245,34 +245,35 @@ impl Sandbox {
             let obstacle = obstacle.map_err(|error| {
                 Error::io("cannot determine where overlays can be mounted", error)
             })?;
-            let facts = (executable, place);
-            if obstacle.is_none() && record.is_some_and(|record| record.contains(tier, facts)) {
-                return Ok(of(tier, reasons));
+            if obstacle.is_none()
+                && record.is_some_and(|record| record.contains(level, executable, place))
+            {
+                return Ok(of(level, reasons));
             }
             let fault = match obstacle {
-                None => level_check::find_deviation(&of(tier, Vec::new()), place)?,
+                None => level_check::find_deviation(&of(level, Vec::new()), place)?,
                 obstacle => obstacle,
             };
             match fault {
                 None => {
                     if let Some(record) = record {
-                        record.add(tier, facts);
+                        record.add(level, executable, place);
                     }
-                    return Ok(of(tier, reasons));
+                    return Ok(of(level, reasons));
                 }
-                Some(fault) => reasons.push(format!("level `{tier}`: {fault}")),
+                Some(fault) => reasons.push(format!("level `{level}`: {fault}")),
             }
         }
         reasons.extend(find_obstacles().iter().map(SandboxObstacle::to_string));
         match choice {
             SandboxLevelChoice::Auto => Ok(of(SandboxLevel::Unavailable, reasons)),
-            SandboxLevelChoice::Only(tier) => Err(unavailable_error(tier, &reasons)),
+            SandboxLevelChoice::Only(level) => Err(unavailable_error(level, &reasons)),
         }
     }
 
     /// Returns the sandbox level.
     pub fn level(&self) -> SandboxLevel {
-        self.0.tier
+        self.0.level
     }
 
     /// Returns why no stronger level is used.
@@ -302,9 +303,9 @@ impl Sandbox {
         stdin: Option<OwnedFd>,
         wait: CommandWaitLimits<'_>,
     ) -> io::Result<CommandOutput> {
-        let begun = Instant::now();
+        let started = Instant::now();
         if wait.interrupt.is_raised() {
-            return Ok(CommandOutput::interrupted(begun.elapsed()));
+            return Ok(CommandOutput::from_interrupt(started.elapsed()));
         }
         let (outputs, [stdout, stderr]) = OutputPipes::open()?;
         let streams = ProcessStreams {
@@ -314,13 +315,13 @@ impl Sandbox {
         };
         let disk = DiskWatch::for_policy(confinement);
         let bounds = ProcessBounds {
-            until: begun.checked_add(wait.time_max),
+            until: started.checked_add(wait.time_max),
             interrupt: Some(wait.interrupt),
             disk: Some(&disk),
             network: wait.network,
         };
         let mut running = self.begin(confinement, streams)?;
-        running.capture(outputs, &bounds, (wait.output_bytes_max, begun))
+        running.capture(outputs, &bounds, wait.output_bytes_max, started)
     }
 
     /// Runs a command on streams that the caller reads and writes, to its end or until `interrupt`
@@ -343,8 +344,8 @@ impl Sandbox {
             ..ProcessBounds::default()
         };
         let mut running = self.begin(confinement, streams)?;
-        let ended = running.run_to_end(&mut [], &bounds)?;
-        Ok((ended, running.notes()))
+        let exit_reason = running.run_to_end(&mut [], &bounds)?;
+        Ok((exit_reason, running.notes()))
     }
 
     /// Starts a process without waiting for its end, and waits until it runs.
@@ -372,7 +373,7 @@ impl Sandbox {
     /// Returns the same sandbox for commands that run in the overlay of the fork server `stem`.
     pub(in crate::world) fn in_overlay_of(&self, stem: &HelperSpawner) -> Self {
         Self(Arc::new(SandboxInner {
-            tier: self.0.tier,
+            level: self.0.level,
             reasons: self.0.reasons.clone(),
             spawner: stem.clone(),
             cgroups: Arc::clone(&self.0.cgroups),
@@ -385,15 +386,15 @@ impl Sandbox {
         streams: ProcessStreams,
     ) -> io::Result<CommandRun<SandboxProcess>> {
         let SandboxInner {
-            tier,
+            level,
             spawner,
             cgroups,
             ..
         } = &*self.0;
-        if confinement.tier != *tier {
+        if confinement.tier != *level {
             let wanted = confinement.tier;
             let message = format!(
-                "policy was compiled for sandbox level `{wanted}`, but `{tier}` is in force"
+                "policy was compiled for sandbox level `{wanted}`, but `{level}` is in force"
             );
             return Err(io::Error::other(message));
         }
@@ -401,16 +402,16 @@ impl Sandbox {
         if group.limits_memory() {
             let mut confinement = confinement.clone();
             confinement.limits.memory_bytes = None;
-            return SandboxProcess::start(spawner, &confinement, (streams, group));
+            return SandboxProcess::start(spawner, &confinement, streams, group);
         }
-        SandboxProcess::start(spawner, confinement, (streams, group))
+        SandboxProcess::start(spawner, confinement, streams, group)
     }
 }
 
-fn unavailable_error(tier: SandboxLevel, reasons: &[String]) -> Error {
+fn unavailable_error(level: SandboxLevel, reasons: &[String]) -> Error {
     let reasons = reasons.join("; ");
     let message =
-        format!("sandbox level `{tier}` (`command_line_sandbox`) is not available: {reasons}");
+        format!("sandbox level `{level}` (`command_line_sandbox`) is not available: {reasons}");
     let error = Error::new(ErrorKind::Environment, message)
         .with_hint("see `massgen doctor` for available levels, or use `auto`");
     let remedies = find_obstacles().into_iter().map(|obstacle| obstacle.remedy);

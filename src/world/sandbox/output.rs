@@ -78,7 +78,7 @@ impl HeadAndTail {
 /// Ring buffer with the end of a stream, which can be read from any offset that is still kept.
 #[derive(Debug)]
 pub(super) struct OutputRing {
-    kept: VecDeque<u8>,
+    bytes: VecDeque<u8>,
     bytes_max: usize,
     /// Number of bytes of the stream that were dropped before the kept ones.
     gone_bytes: u64,
@@ -102,7 +102,7 @@ impl OutputRing {
     /// Keeps the last `bytes_max` bytes.
     pub(super) fn new(bytes_max: usize) -> Self {
         Self {
-            kept: VecDeque::new(),
+            bytes: VecDeque::new(),
             bytes_max,
             gone_bytes: 0,
         }
@@ -110,14 +110,14 @@ impl OutputRing {
 
     /// Appends the next bytes of the stream.
     pub(super) fn add(&mut self, bytes: &[u8]) {
-        let dropped = keep_last(&mut self.kept, bytes, self.bytes_max);
+        let dropped = keep_last(&mut self.bytes, bytes, self.bytes_max);
         self.gone_bytes = self.gone_bytes.saturating_add(dropped);
     }
 
     /// Returns the length of the stream so far, in bytes.
     pub(super) fn total_bytes(&self) -> u64 {
-        let kept = u64::try_from(self.kept.len()).unwrap_or(u64::MAX);
-        self.gone_bytes.saturating_add(kept)
+        let kept_bytes = u64::try_from(self.bytes.len()).unwrap_or(u64::MAX);
+        self.gone_bytes.saturating_add(kept_bytes)
     }
 
     /// Returns at most `bytes_max` bytes from the offset `from` on. An incomplete character at the
@@ -126,8 +126,8 @@ impl OutputRing {
         let total_bytes = self.total_bytes();
         let from = from.clamp(self.gone_bytes, total_bytes);
         let skipped = usize::try_from(from.saturating_sub(self.gone_bytes)).unwrap_or(usize::MAX);
-        let kept: &[u8] = self.kept.make_contiguous();
-        let rest = kept.get(skipped..).unwrap_or_default();
+        let kept_bytes: &[u8] = self.bytes.make_contiguous();
+        let rest = kept_bytes.get(skipped..).unwrap_or_default();
         let part = rest.get(..bytes_max).unwrap_or(rest);
         let whole = match complete_characters_len(part) {
             0 => part.len(),
@@ -144,14 +144,14 @@ impl OutputRing {
     }
 }
 
-/// Appends `bytes` to `kept` and keeps only the last `bytes_max`; returns how many were dropped.
-fn keep_last(kept: &mut VecDeque<u8>, bytes: &[u8], bytes_max: usize) -> u64 {
+/// Appends `bytes` to `ring` and keeps only the last `bytes_max`; returns how many were dropped.
+fn keep_last(ring: &mut VecDeque<u8>, bytes: &[u8], bytes_max: usize) -> u64 {
     let too_long = bytes.len().saturating_sub(bytes_max);
     let bytes = bytes.get(too_long..).unwrap_or_default();
-    let length = kept.len().saturating_add(bytes.len());
+    let length = ring.len().saturating_add(bytes.len());
     let too_many = length.saturating_sub(bytes_max);
-    kept.drain(..too_many.min(kept.len()));
-    kept.extend(bytes);
+    ring.drain(..too_many.min(ring.len()));
+    ring.extend(bytes);
     u64::try_from(too_long.saturating_add(too_many)).unwrap_or(u64::MAX)
 }
 
@@ -160,19 +160,19 @@ mod tests {
     use super::*;
 
     /// Adds `bytes` in chunks of `piece` bytes.
-    fn captured(bytes_max: usize, bytes: &[u8], piece: usize) -> CapturedStream {
-        let mut kept = HeadAndTail::new(bytes_max);
+    fn capture(bytes_max: usize, bytes: &[u8], piece: usize) -> CapturedStream {
+        let mut stream = HeadAndTail::new(bytes_max);
         for piece in bytes.chunks(piece) {
-            kept.add(piece);
+            stream.add(piece);
         }
-        kept.finish()
+        stream.finish()
     }
 
     #[test]
     fn the_beginning_and_the_end_are_kept() {
         for piece in [1, 3, 100] {
             let check = |bytes_max: usize, bytes: &str, text: &str, left_out_bytes: u64| {
-                let captured = captured(bytes_max, bytes.as_bytes(), piece);
+                let captured = capture(bytes_max, bytes.as_bytes(), piece);
                 assert_eq!(
                     (captured.text.as_str(), captured.left_out_bytes),
                     (text, left_out_bytes)
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn no_character_is_cut_between_the_two() {
-        let captured = captured(6, "aäöüßaäöüß".as_bytes(), 100);
+        let captured = capture(6, "aäöüßaäöüß".as_bytes(), 100);
         assert_eq!(captured.text, "aä\n[… 13 bytes are left out here …]\nß");
         assert_eq!(captured.left_out_bytes, 13);
     }
@@ -212,8 +212,8 @@ mod tests {
             |add: &str, from: u64, bytes_max: usize, expected: (&str, u64, u64, u64)| {
                 ring.add(add.as_bytes());
                 let part = ring.part(from, bytes_max);
-                let told = (part.text.as_str(), part.from, part.next, part.total_bytes);
-                assert_eq!(told, expected);
+                let outcome = (part.text.as_str(), part.from, part.next, part.total_bytes);
+                assert_eq!(outcome, expected);
             };
         check("", 0, 99, ("", 0, 0, 0));
         check("012", 0, 99, ("012", 0, 3, 3));

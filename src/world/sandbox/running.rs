@@ -57,7 +57,8 @@ impl SandboxProcess {
     pub(super) fn start(
         spawner: &HelperSpawner,
         confinement: &SandboxPolicy,
-        (streams, group): (ProcessStreams, CommandCgroup),
+        streams: ProcessStreams,
+        group: CommandCgroup,
     ) -> io::Result<CommandRun<Self>> {
         let (control, theirs) = HelperSocket::pair()?;
         let ends = HelperStreams {
@@ -66,7 +67,7 @@ impl SandboxProcess {
             stderr: streams.stderr,
             cgroup_handles: group.join_handles()?,
         };
-        let begun = Instant::now();
+        let started = Instant::now();
         // From here on the process is killed on drop if anything fails.
         let mut running = CommandRun::new(Self {
             process: spawner.start(ends)?,
@@ -80,7 +81,7 @@ impl SandboxProcess {
         });
         let input = streams.stdin.as_ref().map(OwnedFd::as_fd);
         if let Some(control) = &running.process_mut().control {
-            control.send_request(confinement, input, begun + Self::START_TIME_MAX)?;
+            control.send_request(confinement, input, started + Self::START_TIME_MAX)?;
         }
         Ok(running)
     }
@@ -132,10 +133,10 @@ impl SandboxProcess {
         }
     }
 
-    /// Begins to end the process with the reason `ended`, unless it is ending already.
-    fn set_exit_reason(&mut self, ended: ExitReason) {
+    /// Begins to end the process with the reason `exit_reason`, unless it is ending already.
+    fn set_exit_reason(&mut self, exit_reason: ExitReason) {
         if self.progress != ProcessProgress::Ending {
-            self.exit_reason = Some(ended);
+            self.exit_reason = Some(exit_reason);
             self.terminate();
         }
     }

@@ -115,13 +115,13 @@ impl StdioProcess {
     /// Returns the exit reason, if the program has ended, and the end of its standard error. Waits
     /// for a moment, since a program that no longer answers may be about to exit.
     pub(in crate::world) fn exit_and_stderr(&self) -> (Option<ExitReason>, String) {
-        let said = self.shared.lock_status();
-        let has_not_ended = |said: &mut StdioStatus| said.ended.is_none();
+        let status = self.shared.lock_status();
+        let has_not_ended = |status: &mut StdioStatus| status.ended.is_none();
         let ended = &self.shared.has_ended;
-        let waited = ended.wait_timeout_while(said, END_TIME_MAX, has_not_ended);
-        let (mut said, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        let text = said.errors.part(0, KEPT_BYTES_MAX).text;
-        (said.ended.clone(), text)
+        let waited = ended.wait_timeout_while(status, END_TIME_MAX, has_not_ended);
+        let (mut status, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let text = status.errors.part(0, KEPT_BYTES_MAX).text;
+        (status.ended.clone(), text)
     }
 }
 
@@ -152,13 +152,13 @@ impl StdioProcessWorker {
             disk: Some(&self.disk),
             ..ProcessBounds::default()
         };
-        let mut taken = |bytes: &[u8]| {
-            let told = (self.log)(bytes);
-            self.shared.lock_status().errors.add(told.as_bytes());
+        let mut on_output = |bytes: &[u8]| {
+            let logged = (self.log)(bytes);
+            self.shared.lock_status().errors.add(logged.as_bytes());
         };
         let ended = self
             .running
-            .run_to_end(&mut [ProcessOutput::new(errors, &mut taken)], &bounds);
+            .run_to_end(&mut [ProcessOutput::new(errors, &mut on_output)], &bounds);
         // The proxy must serve until the program has ended.
         drop(self.network);
         self.shared.lock_status().ended = Some(ended.unwrap_or(ExitReason::Interrupted));

@@ -50,15 +50,15 @@ impl InputHistory {
         }
         let path = self.state.join(FILE);
         prepare_state_dir(&self.state, [&path])?;
-        let mut kept = self.read();
-        if kept.last().is_some_and(|last| last == text) {
+        let mut entries = self.read();
+        if entries.last().is_some_and(|last| last == text) {
             return Ok(());
         }
-        if file::kind(&path).is_ok() && kept.len() < KEPT.saturating_mul(2) {
+        if file::kind(&path).is_ok() && entries.len() < KEPT.saturating_mul(2) {
             return file::append(&path, line(text)?.as_bytes());
         }
-        kept.push(text.to_owned());
-        let newest = kept.iter().skip(kept.len().saturating_sub(KEPT));
+        entries.push(text.to_owned());
+        let newest = entries.iter().skip(entries.len().saturating_sub(KEPT));
         let lines = newest.map(|text| line(text)).collect::<Result<String>>()?;
         file::replace(&path, lines.as_bytes(), FileDurability::Process)
     }

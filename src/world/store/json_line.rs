@@ -33,24 +33,24 @@ pub struct JsonLine<T> {
     pub lost: Option<u64>,
     /// The event.
     #[serde(flatten)]
-    pub told: T,
+    pub event: T,
 }
 
 impl JsonLine<Value> {
-    /// Creates the line with number `seq` for `told`, redacted.
+    /// Creates the line with number `seq` for `event`, redacted.
     pub fn new(
         seq: u64,
         at: &LocalDateTime,
-        told: &impl Serialize,
+        event: &impl Serialize,
         redactor: &Redactor,
     ) -> Result<Self> {
-        let told = serde_json::to_value(told).map_err(unwritable)?;
+        let event = serde_json::to_value(event).map_err(unwritable)?;
         Ok(Self {
             schema_version: SCHEMA_VERSION,
             seq,
             time: at.utc_format(),
             lost: None,
-            told: redactor.json(told),
+            event: redactor.json(event),
         })
     }
 

@@ -84,11 +84,11 @@ mod tests {
 
     const SECRET: &str = "sk-0123456789abcdef";
 
-    fn said(voice: ReplyTextKind, id: &str, text: &str) -> Event {
+    fn stream_piece(voice: ReplyTextKind, id: &str, text: &str) -> Event {
         piece(&AgentId::parse(id).unwrap(), voice, text.to_owned()).unwrap()
     }
 
-    fn shown(event: &Event) -> String {
+    fn describe_event(event: &Event) -> String {
         match (event.agent(), event) {
             (Some(agent), Event::Model(ModelEvent::Text { text, .. })) => {
                 format!("{agent}: {text}")
@@ -104,20 +104,20 @@ mod tests {
     fn check(events: &[Event], expected: &[&str]) {
         let mut speeches =
             AgentStreamRedactor::new(Redactor::new(vec![SecretString::from(SECRET)]));
-        let mut told: Vec<Event> = events.iter().flat_map(|e| speeches.apply(e)).collect();
-        told.extend(speeches.end_all());
-        let told: Vec<String> = told.iter().map(shown).collect();
-        assert_eq!(told, expected);
+        let mut redacted: Vec<Event> = events.iter().flat_map(|e| speeches.apply(e)).collect();
+        redacted.extend(speeches.end_all());
+        let lines: Vec<String> = redacted.iter().map(describe_event).collect();
+        assert_eq!(lines, expected);
     }
 
     #[test]
-    fn pieces_are_told_as_they_come() {
+    fn pieces_are_emitted_as_they_arrive() {
         let (text, thought) = (ReplyTextKind::Text, ReplyTextKind::Reasoning);
         check(
             &[
-                said(text, "a", "one "),
-                said(text, "b", "two"),
-                said(thought, "a", "hm"),
+                stream_piece(text, "a", "one "),
+                stream_piece(text, "b", "two"),
+                stream_piece(thought, "a", "hm"),
             ],
             &["a: one ", "b: two", "a thinks: hm"],
         );
@@ -127,10 +127,10 @@ mod tests {
     fn a_secret_in_two_pieces_is_taken_out() {
         let (head, tail) = SECRET.split_at(6);
         let pieces = [
-            said(ReplyTextKind::Text, "a", &format!("key {head}")),
-            said(ReplyTextKind::Text, "b", head),
-            said(ReplyTextKind::Text, "a", tail),
-            said(ReplyTextKind::Reasoning, "b", tail),
+            stream_piece(ReplyTextKind::Text, "a", &format!("key {head}")),
+            stream_piece(ReplyTextKind::Text, "b", head),
+            stream_piece(ReplyTextKind::Text, "a", tail),
+            stream_piece(ReplyTextKind::Reasoning, "b", tail),
         ];
         check(
             &pieces,
@@ -147,8 +147,8 @@ mod tests {
     fn what_an_agent_does_ends_its_speech() {
         let agent = AgentId::parse("a").unwrap();
         let pieces = [
-            said(ReplyTextKind::Text, "a", "sk-"),
-            said(ReplyTextKind::Text, "b", "sk-"),
+            stream_piece(ReplyTextKind::Text, "a", "sk-"),
+            stream_piece(ReplyTextKind::Text, "b", "sk-"),
             Event::Delivery(DeliveryEvent::FinalStarted { agent }),
         ];
         check(&pieces, &["a: sk-", "b: sk-"]);

@@ -90,7 +90,8 @@ fn copy_with_buffer(
 ) -> Result<(), FileSystemError> {
     let mut block = vec![0; BLOCK_BYTES];
     while start < end {
-        let wanted = usize::try_from(end - start).map_or(BLOCK_BYTES, |left| left.min(BLOCK_BYTES));
+        let wanted = usize::try_from(end - start)
+            .map_or(BLOCK_BYTES, |bytes_left| bytes_left.min(BLOCK_BYTES));
         let block = block.get_mut(..wanted).unwrap_or_default();
         let read = pread(from, &mut *block, start)?;
         let mut rest = block.get(..read).unwrap_or_default();

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_has_one_start_and_a_gone_one_has_none() {
+    fn a_running_process_has_a_start_time_and_an_ended_one_none() {
         let own = start_time(std::process::id());
         assert!(own.is_some());
         assert_eq!(own, start_time(std::process::id()));

@@ -222,8 +222,8 @@ mod tests {
             output_bytes_max: 4096,
             time_max,
         };
-        let (told, (end, said)) = (run(program).await.unwrap(), expected);
-        let told = match told {
+        let (exit, (end, output_part)) = (run(program).await.unwrap(), expected);
+        let exit_and_output = match exit {
             ProgramExit::Killed => ("killed".to_owned(), String::new()),
             ProgramExit::Exited {
                 code,
@@ -234,8 +234,11 @@ mod tests {
                 (format!("{code:?}"), output + &errors)
             }
         };
-        assert_eq!(told.0, end, "{script}");
-        assert!(told.1.contains(said), "{script}: {told:?}");
+        assert_eq!(exit_and_output.0, end, "{script}");
+        assert!(
+            exit_and_output.1.contains(output_part),
+            "{script}: {exit_and_output:?}"
+        );
     }
 
     #[tokio::test]

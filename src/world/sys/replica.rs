@@ -336,7 +336,7 @@ mod tests {
             replica.write_layer(&path("upper")).unwrap();
         }
         let upper = DirectoryHandle::open_own(&path("upper")).unwrap();
-        let told = |name: &str| match read_upper_entry(&upper, &RelPath::new(name).unwrap()) {
+        let entry_word = |name: &str| match read_upper_entry(&upper, &RelPath::new(name).unwrap()) {
             Ok(UpperEntry::Removed) => "removed",
             Ok(UpperEntry::Made(_)) => "made",
             Ok(UpperEntry::File(_)) => "file",
@@ -356,7 +356,7 @@ mod tests {
             ("turned", "made"),
         ];
         for (name, expected) in expected {
-            assert_eq!(told(name), expected, "{name}");
+            assert_eq!(entry_word(name), expected, "{name}");
         }
     }
 }

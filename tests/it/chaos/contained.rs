@@ -61,7 +61,7 @@ impl Case {
     }
 
     /// Returns the condition for a request that contains the result.
-    fn told(&self) -> Value {
+    fn request_condition(&self) -> Value {
         let [last, other] = self.told;
         json!({"last": last, "contains": other})
     }
@@ -91,8 +91,8 @@ fn check_prepared(
         let answer = ("new_answer", json!({"content": "held"}));
         let replies = vec![
             reply(&json!({}), &harmless.call()),
-            reply(&harmless.told(), &hostile.call()),
-            reply(&hostile.told(), &answer),
+            reply(&harmless.request_condition(), &hostile.call()),
+            reply(&hostile.request_condition(), &answer),
         ];
         // If it receives anything else, it answers something else.
         scene.team_of(&json!({"command_line_limits": limits}), replies, &[]);
@@ -261,7 +261,7 @@ fn a_disk_that_is_nearly_full_ends_the_command_that_fills_it() {
 }
 
 #[test]
-fn a_flood_of_output_is_told_by_its_two_ends() {
+fn a_flood_of_output_is_reported_by_its_two_ends() {
     let flood = |bytes: &str| {
         format!("echo first; head -c {bytes} /dev/zero | tr '\\0' x; echo; echo last")
     };

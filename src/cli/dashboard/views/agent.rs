@@ -129,7 +129,7 @@ impl TranscriptRows {
             count = count.saturating_add(block.len());
             blocks.push(block);
         }
-        let dropped = agent.transcript.dropped();
+        let dropped = agent.transcript.dropped_count();
         if matches!(extent, RowsExtent::All) && dropped > 0 {
             let count = usize::try_from(dropped).unwrap_or(usize::MAX);
             let text = format!("{} not kept here", count_noun(count, "older entry"));

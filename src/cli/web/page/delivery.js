@@ -137,8 +137,11 @@ function outcome(chosen, stream, { mayUndo, directory }) {
   const { rows, checks } = stream.sections.get('delivery') ?? { rows: null, checks: [] };
   const shown = chosen.rows ?? (chosen.answer ? null : rows);
   if (!shown && !checks.length) return nothing;
+  // Without hunks, a file that was undone is applied again as it was applied before.
+  const undone = chosen.wasUndone ? (shown ?? []).filter(({ outcome: word }) => word !== 'left').map(({ path }) => ({ path, take: true })) : [];
   return html`<section aria-labelledby="outcome"><div class="bar"><h3 id="outcome" tabindex="-1">${chosen.wasUndone ? 'Undone' : 'What was delivered'}</h3>
-      ${mayUndo ? html`<button class="button" id="undo" ?disabled=${chosen.isSending} @click=${() => chosen.send('undo', {})}>${icon('undo')} Undo the delivery</button>` : nothing}</div>
+      ${mayUndo ? html`<button class="button" id="undo" ?disabled=${chosen.isSending} @click=${() => chosen.send('undo', {})}>${icon('undo')} Undo the delivery</button>` : nothing}
+      ${undone.length ? html`<button class="button" id="again" ?disabled=${chosen.isSending} @click=${() => chosen.send('delivery', { files: undone })}>Apply it again</button>` : nothing}</div>
     ${shown?.length ? rowsTable(shown, directory) : html`<p class="muted">No file was delivered.</p>`}
     ${checks.length ? html`<h3>Checks after the delivery</h3>${checkList(checks)}` : nothing}</section>`;
 }

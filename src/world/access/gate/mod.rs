@@ -139,9 +139,9 @@ impl ResolvedPath {
 struct ResolvedCall {
     action: Action,
     /// Why approval is needed, if it is.
-    asked: Option<String>,
+    ask_reason: Option<String>,
     /// Effects of the call, for the approval request.
-    deeds: Vec<String>,
+    effects: Vec<String>,
     /// The paths that an approval would cover.
     to_agree: Vec<RealPath>,
 }
@@ -248,28 +248,28 @@ impl Gate {
     /// required. Consumes the call.
     pub fn check(&self, call: ToolCall) -> std::result::Result<Permitted<Action>, Denial> {
         check_capabilities(&self.0.policy, &self.0.manager, &call)?;
-        let asked = self.check_rules(&call)?;
+        let ask_reason = self.check_rules(&call)?;
         let call = self.with_open_start_dir(call);
-        let told = self
+        let described_call = self
             .needs_description()
             .then(|| (call.name().to_owned(), call.input()));
-        let deeds = call.command().map(str::to_owned).into_iter().collect();
-        let placed = self.resolve_call(call, asked, deeds)?;
-        let (hooked, changed) = self.run_hooks(told.as_ref())?;
+        let effects = call.command().map(str::to_owned).into_iter().collect();
+        let placed = self.resolve_call(call, ask_reason, effects)?;
+        let (hooked, changed) = self.run_hooks(described_call.as_ref())?;
         if let Some(changed) = changed {
             return self.with_hook_result(hooked).check(changed);
         }
-        if let Some(reason) = placed.asked.or_else(|| hooked.asked.clone()) {
-            let (tool, input) = told.unwrap_or_default();
-            let mut deeds = placed.deeds;
+        if let Some(reason) = placed.ask_reason.or_else(|| hooked.ask_reason.clone()) {
+            let (tool, input) = described_call.unwrap_or_default();
+            let mut effects = placed.effects;
             // The effects of a server call are unknown, so the whole input stands for them.
-            if deeds.is_empty() || matches!(placed.action, ToolCall::CallServer(_)) {
-                deeds.push(canonical_input(&input));
+            if effects.is_empty() || matches!(placed.action, ToolCall::CallServer(_)) {
+                effects.push(canonical_input(&input));
             }
             let question = ApprovalRequest {
                 tool,
                 input,
-                deeds,
+                effects,
                 reason,
                 phase: self.phase(),
                 call_id: self.1.id.clone(),
@@ -294,15 +294,15 @@ impl Gate {
         })
     }
 
-    /// Resolves every path in `call` and checks permissions. `asked` is the reason for which
-    /// approval is needed already, and `deeds` holds the effects that are known so far.
+    /// Resolves every path in `call` and checks permissions. `ask_reason` is the reason for which
+    /// approval is needed already, and `effects` holds those that are known so far.
     fn resolve_call(
         &self,
         call: ToolCall,
-        mut asked: Option<String>,
-        mut deeds: Vec<String>,
+        mut ask_reason: Option<String>,
+        mut effects: Vec<String>,
     ) -> std::result::Result<ResolvedCall, Denial> {
-        let is_told = self.needs_description();
+        let is_described = self.needs_description();
         // A command's changes are unknown before it runs: paths with an `ask` rule stay closed.
         let consent = if call.is_about_commands() {
             CallApproval::Missing
@@ -320,8 +320,8 @@ impl Gate {
             Some((expected, wanted, link)) if expected == path => {
                 let (_, outcome) = self.resolve_path(&path, wanted, link, consent);
                 let place = outcome.map_err(|refusal| self.deny(&path, wanted, refusal))?;
-                if is_told {
-                    deeds.push(format!(
+                if is_described {
+                    effects.push(format!(
                         "{wanted} {}",
                         describe_path(place.real(), place.grant())
                     ));
@@ -331,7 +331,7 @@ impl Gate {
                     && let Some(rule) = matching_rule(rules, RuleAction::Ask, place.real(), wanted)
                 {
                     to_agree.push(place.real().clone());
-                    asked.get_or_insert_with(|| ask_reason(rule));
+                    ask_reason.get_or_insert_with(|| approval_reason(rule));
                 }
                 Ok(place)
             }
@@ -339,8 +339,8 @@ impl Gate {
         })?;
         Ok(ResolvedCall {
             action,
-            asked,
-            deeds,
+            ask_reason,
+            effects,
             to_agree,
         })
     }
@@ -380,13 +380,13 @@ impl Gate {
             }
         };
         // A call without a command reaches the hooks as the massgen call that it is translated to.
-        let told = command.map(|line| (tool.to_owned(), json!({ "command": line })));
-        let (hooked, _) = self.run_hooks(told.as_ref())?;
-        let reason = match (reason, hooked.asked) {
-            (_, Some(asked)) if self.0.policy.approver.is_none() => {
-                return Err(by_rule(DENIED_BY_HOOK, tool.to_owned(), asked));
+        let described_call = command.map(|line| (tool.to_owned(), json!({ "command": line })));
+        let (hooked, _) = self.run_hooks(described_call.as_ref())?;
+        let reason = match (reason, hooked.ask_reason) {
+            (_, Some(hook_reason)) if self.0.policy.approver.is_none() => {
+                return Err(by_rule(DENIED_BY_HOOK, tool.to_owned(), hook_reason));
             }
-            (reason, asked) => reason.or(asked),
+            (reason, hook_reason) => reason.or(hook_reason),
         };
         let Some(reason) = reason else {
             return Ok(());
@@ -394,7 +394,7 @@ impl Gate {
         self.request_approval(ApprovalRequest {
             tool: tool.to_owned(),
             input: command.map_or(Value::Null, |line| json!({ "command": line })),
-            deeds: vec![command.unwrap_or(tool).to_owned()],
+            effects: vec![command.unwrap_or(tool).to_owned()],
             reason,
             phase: self.phase(),
             call_id: self.1.id.clone(),
@@ -433,12 +433,12 @@ impl Gate {
     /// Runs the user's hooks on a call that rules and grants let through.
     fn run_hooks(
         &self,
-        told: Option<&(String, Value)>,
+        described_call: Option<&(String, Value)>,
     ) -> std::result::Result<(CallHookResult, Option<ToolCall>), Denial> {
         self.1.run_hooks(
             self.hooks(),
             self.hook_invocation(),
-            told,
+            described_call,
             &self.catalogue(),
         )
     }
@@ -759,6 +759,6 @@ impl Gate {
 }
 
 /// States why approval is needed for a path.
-fn ask_reason(rule: &PathRule) -> String {
+fn approval_reason(rule: &PathRule) -> String {
     format!("`permissions` has a person asked first: `{rule}`")
 }

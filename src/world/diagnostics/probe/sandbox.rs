@@ -66,7 +66,7 @@ pub struct SandboxCapabilities {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SandboxSelection {
     /// The level in use.
-    pub tier: SandboxLevel,
+    pub level: SandboxLevel,
     /// Why no stronger level is used.
     pub reasons: Vec<String>,
 }
@@ -114,7 +114,7 @@ pub fn select_sandbox(
         record: None,
     })?;
     Ok(SandboxSelection {
-        tier: sandbox.level(),
+        level: sandbox.level(),
         reasons: sandbox.reasons().to_vec(),
     })
 }

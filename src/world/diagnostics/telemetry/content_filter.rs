@@ -65,11 +65,11 @@ impl ContentFilter {
             let arguments = self.redact_and_truncate(&call.arguments);
             json!({"type": "tool_call", "id": call.id, "name": call.name, "arguments": arguments})
         }));
-        let mut told = json!({"role": message.role, "parts": parts});
-        if let (Json::Object(fields), Some(reason)) = (&mut told, message.finish_reason) {
+        let mut object = json!({"role": message.role, "parts": parts});
+        if let (Json::Object(fields), Some(reason)) = (&mut object, message.finish_reason) {
             fields.insert("finish_reason".to_owned(), reason.into());
         }
-        Some(attribute(key, json!([told]).to_string()))
+        Some(attribute(key, json!([object]).to_string()))
     }
 
     /// Redacts before truncating: the remaining beginning of a secret would not be recognised, but

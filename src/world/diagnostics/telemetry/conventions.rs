@@ -93,17 +93,17 @@ pub(crate) fn finish_reason(stop: StopReason, has_calls: bool) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::team::{SingleAgentOptions, WorkspaceMode, single_agent_team};
+    use crate::config::team::{TeamOptions, WorkspaceMode, team_from_options};
 
     #[track_caller]
     fn check(backend: &str, base_url: Option<&str>, expected: &str) {
-        let asked = SingleAgentOptions {
-            model: Some("m"),
+        let asked = TeamOptions {
+            models: &["m".to_owned()],
             backend: Some(backend),
             base_url,
             system_message: None,
         };
-        let config = single_agent_team(&asked, WorkspaceMode::None).unwrap();
+        let config = team_from_options(&asked, WorkspaceMode::None).unwrap();
         let found = ProviderNames::from_config(&config).name(&config.agents[0].id, &Arc::from("m"));
         assert_eq!(found, Some(expected), "{backend} {base_url:?}");
     }

@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_done_is_said_without_the_value() {
+    fn unusable_settings_are_reported_without_their_value() {
         let traces = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
         check_refused(traces, "localhost:4318", "URL");
         check_refused(traces, "secret", "URL");

@@ -161,8 +161,8 @@ impl SpanTracker {
             finish_reason: None,
         };
         let task = self.words.message_attribute("gen_ai.input.messages", task);
-        let told = std::iter::once(attribute("massgen.agents", names)).chain(task);
-        self.run.attributes.extend(told);
+        let attributes = std::iter::once(attribute("massgen.agents", names)).chain(task);
+        self.run.attributes.extend(attributes);
     }
 
     fn start_agent(&mut self, agent: &AgentId, phase: Phase, at: u64) {

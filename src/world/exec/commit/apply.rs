@@ -97,14 +97,14 @@ impl LayerCommit<'_> {
         let stop = |fault: FileSystemError| ToolError::failed_at(self.gate, "list", place, fault);
         let listed =
             |dir: &DirectoryHandle, rel: &RelPath| dir.dir(rel).and_then(|dir| dir.entries());
-        let kept = listed(self.upper, rel).map_err(stop)?;
-        let kept: BTreeSet<_> = kept.into_iter().map(|entry| entry.name).collect();
+        let upper_entries = listed(self.upper, rel).map_err(stop)?;
+        let upper_names: BTreeSet<_> = upper_entries.into_iter().map(|entry| entry.name).collect();
         for entry in listed(place.dir(), &place.below()).map_err(stop)? {
             let Some(rel) = rel.child(&entry.name) else {
                 continue;
             };
             let place = self.root.join(&rel);
-            if kept.contains(&entry.name) {
+            if upper_names.contains(&entry.name) {
                 continue;
             }
             if let Some(reason) = self.closed_reason(&rel) {

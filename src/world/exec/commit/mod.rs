@@ -32,13 +32,13 @@ const COMMIT_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
 /// Applies what commands changed in `layer` to the tree below it, and empties the layer except for
 /// names that may not be applied. No process may write to the layer meanwhile.
 ///
-/// Paths in `told` were reported earlier and are not reported again; newly reported paths are
+/// Paths in `reported` were reported earlier and are not reported again; newly reported paths are
 /// added. The error says why the commit is incomplete, and holds the changes that were made all the
 /// same.
 pub(super) fn commit(
     gate: &Gate,
     layer: &OverlayLayer,
-    told: &mut BTreeSet<RealPath>,
+    reported: &mut BTreeSet<RealPath>,
 ) -> Result<CommandChanges, ToolError> {
     let root = gate.writable_tree(&layer.root);
     let root = root.ok_or_else(|| ToolError::failed("its directory is not open for writing"))?;
@@ -46,7 +46,7 @@ pub(super) fn commit(
         ToolError::failed_at(gate, "carry what changed into", &root, fault)
     };
     let upper = DirectoryHandle::open_own(&layer.upper).map_err(stop)?;
-    let mut commit = LayerCommit::new(gate, &root, layer, &upper, told)?;
+    let mut commit = LayerCommit::new(gate, &root, layer, &upper, reported)?;
     let survey = commit.survey();
     if let Some(cut) = survey.cut {
         clear::empty(&upper).map_err(stop)?;
@@ -87,7 +87,7 @@ struct LayerCommit<'a> {
     hiding: BTreeSet<RelPath>,
     bytes_left: u64,
     aftermath: CommandChanges,
-    told: &'a mut BTreeSet<RealPath>,
+    reported: &'a mut BTreeSet<RealPath>,
 }
 
 impl<'a> LayerCommit<'a> {
@@ -97,7 +97,7 @@ impl<'a> LayerCommit<'a> {
         root: &'a ResolvedPath,
         layer: &OverlayLayer,
         upper: &'a DirectoryHandle,
-        told: &'a mut BTreeSet<RealPath>,
+        reported: &'a mut BTreeSet<RealPath>,
     ) -> Result<Self, ToolError> {
         let began = DirectoryHandle::open_own(&layer.work).and_then(FileMetadata::from_handle);
         let began = began
@@ -114,7 +114,7 @@ impl<'a> LayerCommit<'a> {
             hiding: BTreeSet::new(),
             bytes_left: COMMIT_BYTES_MAX,
             aftermath: CommandChanges::default(),
-            told,
+            reported,
         })
     }
 
@@ -161,7 +161,7 @@ impl<'a> LayerCommit<'a> {
     /// Records a closed name once. Names that tools generate are not recorded as changes.
     fn record_denial(&mut self, rel: &RelPath, reason: String) {
         let path = self.root.join(rel).real().clone();
-        if !self.told.insert(path.clone()) {
+        if !self.reported.insert(path.clone()) {
             return;
         }
         if is_generated(rel) {

@@ -50,7 +50,7 @@ fn what_a_command_did_is_done_to_the_tree() {
 }
 
 #[test]
-fn the_next_command_sees_what_was_carried_and_what_stayed_private() {
+fn the_next_command_sees_applied_and_private_changes() {
     let mut ground = Ground::new();
     let carried = ground.check(
         "mkdir -p sub/node_modules/p; echo p > sub/node_modules/p/i.js; echo code > sub/main.js",
@@ -123,7 +123,7 @@ fn a_directory_that_holds_a_protected_name_is_not_deleted() {
 }
 
 #[test]
-fn a_directory_that_was_made_anew_holds_only_what_is_new() {
+fn a_recreated_directory_holds_only_new_entries() {
     let mut ground = Ground::new();
     ground.check(
         "rm -r src plain; mkdir -p src plain/deep; echo n > src/app.py; mkdir plain/deep/two",
@@ -202,7 +202,7 @@ fn what_is_no_file_link_or_directory_is_left_out() {
 }
 
 #[test]
-fn what_lends_rights_lends_none() {
+fn setuid_and_setgid_bits_are_dropped() {
     let mut ground = Ground::new();
     ground.check(
         "echo x > tool; chmod 6755 tool; mkdir -m 3777 d",
@@ -255,10 +255,10 @@ fn what_the_user_changed_meanwhile_is_kept() {
     for path in ["rw/README.md", "rw/src/app.py", "rw/plain/deep/mine"] {
         assert_eq!(ground.text(path), "user\n");
     }
-    let kept = ground
+    let kept_file = ground
         .path("kept")
         .join(ground.path("rw/README.md").strip_prefix("/").unwrap());
-    assert_eq!(fs::read_to_string(kept).unwrap(), "agent\n");
+    assert_eq!(fs::read_to_string(kept_file).unwrap(), "agent\n");
     // The agent may change again what it created itself.
     ground.run("echo again > src/old.py");
     let carried = ground.commit(&gate);
@@ -323,7 +323,7 @@ fn race(one: &str, other: &str) {
             ground.write(&format!("layer/upper/d/deep/f{number}"), &text);
         }
         let exchange = Exchange::of(ground.path(one), ground.path(other));
-        let carried = commit(&gate, &ground.layer(), &mut ground.told);
+        let carried = commit(&gate, &ground.layer(), &mut ground.reported);
         drop(exchange);
         let changes = carried.map_or_else(|stop| stop.changes, |carried| carried.changes);
         for change in changes {
@@ -356,7 +356,7 @@ fn links_swapped_in_the_tree_lead_nowhere() {
 }
 
 #[test]
-fn marks_that_overlays_of_massgen_never_make_are_not_believed() {
+fn foreign_overlay_marks_are_ignored() {
     let mut ground = Ground::new();
     for (name, mark, value) in [
         ("moved", "user.overlay.redirect", "/outside"),
@@ -380,7 +380,7 @@ fn marks_that_overlays_of_massgen_never_make_are_not_believed() {
 }
 
 #[test]
-fn a_layer_that_is_too_deep_is_emptied_and_nothing_is_carried() {
+fn a_layer_that_is_too_deep_is_emptied_and_not_applied() {
     let mut ground = Ground::new();
     let gate = ground.gate(None, Vec::new());
     let before = ground.state("rw");
@@ -388,7 +388,7 @@ fn a_layer_that_is_too_deep_is_emptied_and_nothing_is_carried() {
         "echo x > file; d=$(printf 'd/%.0s' $(seq 1500)); mkdir -p \"$d\"; mkdir e; mv d e; \
          mkdir -p \"$d\"; mv e \"$d\"",
     );
-    let stop = commit(&gate, &ground.layer(), &mut ground.told).unwrap_err();
+    let stop = commit(&gate, &ground.layer(), &mut ground.reported).unwrap_err();
     assert!(
         stop.message
             .ends_with("it is more than 128 directories deep"),
@@ -400,7 +400,7 @@ fn a_layer_that_is_too_deep_is_emptied_and_nothing_is_carried() {
 }
 
 #[test]
-fn a_layer_over_a_tree_that_is_not_open_for_writing_is_not_carried() {
+fn a_layer_over_a_read_only_tree_is_not_applied() {
     let mut ground = Ground::new();
     ground.run("echo x > file");
     let grants = vec![
@@ -420,7 +420,7 @@ fn a_layer_over_a_tree_that_is_not_open_for_writing_is_not_carried() {
     ] {
         let policy = GatePolicy::single_call(ground.real("ws"));
         let gate = Gate::open(PathPermissionManager::new(grants, phase), policy).unwrap();
-        let stop = commit(&gate, &ground.layer(), &mut ground.told).unwrap_err();
+        let stop = commit(&gate, &ground.layer(), &mut ground.reported).unwrap_err();
         assert_eq!(stop.message, "its directory is not open for writing");
     }
     assert!(!ground.has("rw/file"));

@@ -39,7 +39,7 @@ eval "$2"
 pub(super) struct Ground {
     root: PathBuf,
     _dir: Option<TempDir>,
-    pub(super) told: BTreeSet<RealPath>,
+    pub(super) reported: BTreeSet<RealPath>,
 }
 
 impl Ground {
@@ -48,7 +48,7 @@ impl Ground {
         let ground = Self {
             root: dir.path().canonicalize().unwrap(),
             _dir: Some(dir),
-            told: BTreeSet::new(),
+            reported: BTreeSet::new(),
         };
         for name in ["ws", "seen", "layer/upper", "layer/work"] {
             fs::create_dir_all(ground.path(name)).unwrap();
@@ -77,7 +77,7 @@ impl Ground {
         Self {
             root: root.canonicalize().unwrap(),
             _dir: None,
-            told: BTreeSet::new(),
+            reported: BTreeSet::new(),
         }
     }
 
@@ -150,7 +150,7 @@ impl Ground {
     #[track_caller]
     pub(super) fn commit(&mut self, gate: &Gate) -> CommandChanges {
         let layer = self.layer();
-        commit(gate, &layer, &mut self.told).unwrap_or_else(|stop| panic!("{}", stop.message))
+        commit(gate, &layer, &mut self.reported).unwrap_or_else(|stop| panic!("{}", stop.message))
     }
 
     /// Runs `script`, commits, and compares the changes, one per line.
@@ -208,11 +208,11 @@ impl Ground {
     /// Returns everything below `rel` by path, with its content.
     pub(super) fn state(&self, rel: &str) -> BTreeMap<PathBuf, String> {
         let mut state = BTreeMap::new();
-        let mut left = vec![self.path(rel)];
-        while let Some(path) = left.pop() {
+        let mut paths_left = vec![self.path(rel)];
+        while let Some(path) = paths_left.pop() {
             let meta = fs::symlink_metadata(&path).unwrap();
             if meta.is_dir() {
-                left.extend(
+                paths_left.extend(
                     fs::read_dir(&path)
                         .unwrap()
                         .map(|entry| entry.unwrap().path()),

@@ -38,7 +38,7 @@ fn check(work: impl Fn(&Ground), expected: &[&str]) {
 }
 
 #[test]
-fn each_file_that_a_command_touched_is_told_and_no_other() {
+fn exactly_the_touched_files_are_reported() {
     check(|_| {}, &[]);
     check(
         |ground| {
@@ -62,7 +62,7 @@ fn each_file_that_a_command_touched_is_told_and_no_other() {
 }
 
 #[test]
-fn a_change_that_hides_itself_is_told() {
+fn a_change_with_restored_times_is_reported() {
     check(
         |ground| {
             let script = "cp -p \"$0\" \"$1\"; echo 'x = 2' > \"$0\"; touch -r \"$1\" \"$0\"";
@@ -78,7 +78,7 @@ fn a_change_that_hides_itself_is_told() {
 }
 
 #[test]
-fn closed_names_and_what_is_behind_them_are_not_told() {
+fn protected_names_and_their_contents_are_not_reported() {
     check(
         |ground| {
             for name in [
@@ -97,7 +97,7 @@ fn closed_names_and_what_is_behind_them_are_not_told() {
 }
 
 #[test]
-fn what_was_told_before_is_not_told_again() {
+fn a_reported_change_is_not_reported_again() {
     let ground = Ground::new();
     let gate = ground.gate(None, Vec::new());
     let began_earlier = TreeInventory::scan(&gate, NAMES_MAX);
@@ -110,14 +110,14 @@ fn what_was_told_before_is_not_told_again() {
 }
 
 #[test]
-fn what_a_command_made_is_the_agents_own_and_what_it_changed_is_not() {
+fn created_files_are_the_agents_own_and_changed_files_are_not() {
     let ground = Ground::new();
     let gate = ground.gate(None, Vec::new());
-    let told = changes(&gate, || {
+    let changes_found = changes(&gate, || {
         ground.write("rw/made.txt", "made\n");
         ground.write("rw/README.md", "changed\n");
     });
-    assert_eq!(told.len(), 2);
+    assert_eq!(changes_found.len(), 2);
     let is_own = |path: &str| gate.history().made_version(&ground.real(path)).is_some();
     assert!(is_own("rw/made.txt"));
     assert!(!is_own("rw/README.md"));
@@ -131,7 +131,7 @@ fn what_a_command_made_is_the_agents_own_and_what_it_changed_is_not() {
 }
 
 #[test]
-fn where_not_all_was_looked_at_nothing_is_guessed() {
+fn changes_in_a_partial_inventory_are_unlisted() {
     let ground = Ground::new();
     let gate = ground.gate(None, Vec::new());
     let root = gate.writable_tree(&ground.layer().root).unwrap();
@@ -173,7 +173,7 @@ fn where_not_all_was_looked_at_nothing_is_guessed() {
 }
 
 #[test]
-fn of_more_names_than_may_be_looked_at_no_file_is_said_to_be_new() {
+fn beyond_the_name_limit_no_file_counts_as_new() {
     let ground = Ground::new();
     let gate = ground.gate(None, Vec::new());
     let before = TreeInventory::scan(&gate, 5);

@@ -7,7 +7,7 @@ use crate::permissions::grant::{Grant, GrantKind, Permission};
 use crate::world::exec::masks::masks;
 use crate::world::exec::tests::ground::Ground;
 
-fn masked(ground: &Ground, more: Vec<Grant>) -> Vec<String> {
+fn list_masked(ground: &Ground, more: Vec<Grant>) -> Vec<String> {
     let root = AbsPath::new(ground.path("rw")).unwrap();
     let gate = ground.gate(None, more);
     let below = masks(&gate)
@@ -25,7 +25,10 @@ fn protected_names_at_the_roots_are_masked_and_no_others() {
     ground.write("rw/node_modules/a.js", "x\n");
     ground.write("rw/keys/k", "hidden\n");
     symlink("/opt/venv", ground.path("rw/.venv")).unwrap();
-    assert_eq!(masked(&ground, Vec::new()), [".env", ".git", "LICENSE"]);
+    assert_eq!(
+        list_masked(&ground, Vec::new()),
+        [".env", ".git", "LICENSE"]
+    );
 }
 
 #[test]
@@ -40,5 +43,5 @@ fn each_write_path_has_masks_of_its_own_and_a_read_only_one_has_none() {
         grant("rw/src", Permission::Read),
     ];
     let expected = [".env", ".git", "LICENSE", "other/.git"];
-    assert_eq!(masked(&ground, more), expected);
+    assert_eq!(list_masked(&ground, more), expected);
 }

@@ -87,8 +87,8 @@ fn entry<'b>(
     let ending = rest.get(..length)?;
     if version == 4 {
         let before = before.unwrap_or_default();
-        let kept = before.get(..before.len().checked_sub(cut)?)?;
-        let name = [kept, ending].concat();
+        let prefix = before.get(..before.len().checked_sub(cut)?)?;
+        let name = [prefix, ending].concat();
         return Some((name.into(), rest.get(length.checked_add(1)?..)?));
     }
     let whole = fixed.checked_add(length)?;

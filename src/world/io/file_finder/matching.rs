@@ -3,6 +3,7 @@
 
 use std::cmp::Reverse;
 use std::num::NonZero;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -107,6 +108,40 @@ pub(super) fn rank(
         SearchExtent::Part
     };
     (best_matches(fits, batches, count_max), extent)
+}
+
+/// Returns the parts of `name` that match `typed`, as ranges of characters; empty if it does not
+/// match, or if characters of it are shown as one.
+pub fn matched_ranges(typed: &str, name: &str) -> Vec<Range<usize>> {
+    let pattern = Pattern::new(
+        typed,
+        CaseMatching::Smart,
+        Normalization::Smart,
+        AtomKind::Fuzzy,
+    );
+    let mut buffer = Vec::new();
+    let haystack = Utf32Str::new(name, &mut buffer);
+    let mut matcher = Matcher::new(Config::DEFAULT.match_paths());
+    let mut indices = Vec::new();
+    let is_match = pattern
+        .indices(haystack, &mut matcher, &mut indices)
+        .is_some();
+    if !is_match || haystack.len() != name.chars().count() {
+        return Vec::new();
+    }
+    indices.sort_unstable();
+    indices.dedup();
+    let mut ranges: Vec<Range<usize>> = Vec::new();
+    for index in indices
+        .into_iter()
+        .filter_map(|index| usize::try_from(index).ok())
+    {
+        match ranges.last_mut() {
+            Some(last) if last.end == index => last.end = index.saturating_add(1),
+            Some(_) | None => ranges.push(index..index.saturating_add(1)),
+        }
+    }
+    ranges
 }
 
 /// Adds the matches in one batch.

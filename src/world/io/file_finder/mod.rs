@@ -11,6 +11,7 @@ use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
 use crate::world::io::clock::Stopwatch;
 use crate::world::io::file_finder::index::{FileIndex, GIT_DIR};
+pub use crate::world::io::file_finder::matching::matched_ranges;
 use crate::world::io::file_finder::matching::{MatchQuery, MatchResults, RankedEntry, rank};
 use crate::world::io::file_finder::typed_path::{TypedPath, TypedRoot};
 use crate::world::sys::state_files::index_entry::IndexEntry;
@@ -141,8 +142,8 @@ impl FileFinder {
         };
         let is_whole = index.is_complete();
         for scope in [named, whole] {
-            let left = patience.saturating_sub(since.elapsed());
-            let (found, extent) = rank(&batches, scope, RANKED_MAX, left);
+            let time_left = patience.saturating_sub(since.elapsed());
+            let (found, extent) = rank(&batches, scope, RANKED_MAX, time_left);
             if found.matched > 0 {
                 let all = TypedPath {
                     directory: "",

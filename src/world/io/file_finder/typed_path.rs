@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_says_where_it_leads() {
+    fn a_typed_path_is_split_into_root_directory_and_name() {
         check("", TypedRoot::Base, "", "");
         check("ma", TypedRoot::Base, "", "ma");
         check("src/ma", TypedRoot::Base, "src/", "ma");

@@ -1,5 +1,6 @@
 //! Connection to an engine, with the properties of the engine that containers depend on.
 
+use std::fmt::{self, Display, Formatter};
 use std::io;
 use std::time::Duration;
 
@@ -111,14 +112,38 @@ impl EngineClient {
         })
     }
 
-    /// Returns the user id and group id of commands, chosen so that files they create belong to the
+    /// Returns the user of commands, chosen so that files they create belong to the
     /// user outside.
-    pub(super) fn container_user(&self) -> (u32, u32) {
+    pub(super) fn container_user(&self) -> ContainerUser {
         if self.manner.is_rootless {
-            (0, 0)
+            ContainerUser::ROOT
         } else {
-            (getuid().as_raw(), getgid().as_raw())
+            ContainerUser {
+                uid: getuid().as_raw(),
+                gid: getgid().as_raw(),
+            }
         }
+    }
+}
+
+/// The user and the group that a command runs as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ContainerUser {
+    /// The user id.
+    pub(super) uid: u32,
+    /// The group id.
+    pub(super) gid: u32,
+}
+
+impl ContainerUser {
+    /// The root user.
+    pub(super) const ROOT: Self = Self { uid: 0, gid: 0 };
+}
+
+impl Display for ContainerUser {
+    /// Writes it as the engine reads it: `UID:GID`.
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.uid, self.gid)
     }
 }
 

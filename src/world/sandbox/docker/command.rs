@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::path::AbsPath;
 use crate::world::sandbox::ExitReason;
-use crate::world::sandbox::docker::client::EngineClient;
+use crate::world::sandbox::docker::client::{ContainerUser, EngineClient};
 
 /// Script that runs a command and kills what it leaves behind.
 const COMMAND: &str = include_str!("command.sh");
@@ -45,8 +45,8 @@ pub(super) struct ContainerCommand {
     pub(super) env: BTreeMap<String, String>,
     /// Its working directory; the container's default if `None`.
     pub(super) dir: Option<AbsPath>,
-    /// User id and group id that it runs as.
-    pub(super) user: (u32, u32),
+    /// The user that it runs as.
+    pub(super) user: ContainerUser,
 }
 
 /// Identifies a command among the others in its container.
@@ -72,9 +72,9 @@ impl ContainerCommand {
     }
 
     /// Creates a command that kills everything but the commands with these ids.
-    pub(super) fn sweep(user: (u32, u32), kept: &[ContainerCommandId]) -> Self {
+    pub(super) fn sweep(user: ContainerUser, spared: &[ContainerCommandId]) -> Self {
         Self {
-            program: script(SWEEP, kept.iter().map(ContainerCommandId::text)),
+            program: script(SWEEP, spared.iter().map(ContainerCommandId::text)),
             env: BTreeMap::new(),
             dir: None,
             user,
@@ -101,14 +101,13 @@ impl ContainerExec {
         container: &str,
         call: ContainerCommand,
     ) -> Result<Self, EngineError> {
-        let (user, group) = call.user;
         let env = call.env.into_iter();
         let options = CreateExecOptions {
             attach_stdout: Some(true),
             attach_stderr: Some(true),
             env: Some(env.map(|(name, value)| format!("{name}={value}")).collect()),
             cmd: Some(call.program),
-            user: Some(format!("{user}:{group}")),
+            user: Some(call.user.to_string()),
             working_dir: call.dir.map(|dir| dir.to_string()),
             ..CreateExecOptions::default()
         };

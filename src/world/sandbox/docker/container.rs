@@ -201,13 +201,13 @@ impl AgentContainer {
         for _ in 0..SHOWN_ANEW_MAX {
             self.remount(reachable)?;
             let mounts = self.recipe.plan_mounts(&self.engine.client, reachable)?;
-            let held = self.lock();
-            if held
+            let guard = self.lock();
+            if guard
                 .0
                 .as_ref()
                 .is_none_or(|instance| instance.mounts == mounts)
             {
-                return Ok(held);
+                return Ok(guard);
             }
         }
         let message = "other commands of the agent use the container with different directories";
@@ -218,20 +218,20 @@ impl AgentContainer {
     /// a container whose first process is gone. The next command starts it again.
     pub(super) fn end_all(
         &self,
-        held: &ContainerGuard<'_>,
+        guard: &ContainerGuard<'_>,
     ) -> std::result::Result<(), EngineError> {
-        self.engine.block_on(kill(&self.engine.client, held.id()))
+        self.engine.block_on(kill(&self.engine.client, guard.id()))
     }
 
     /// Kills everything that runs in it, including other commands, and starts it again.
     pub(super) fn restart(
         &self,
-        held: &ContainerGuard<'_>,
+        guard: &ContainerGuard<'_>,
     ) -> std::result::Result<(), EngineError> {
         let options = RestartContainerOptionsBuilder::default().t(0).build();
         let api = &self.engine.client.api;
         self.engine
-            .block_on(api.restart_container(held.id(), Some(options)))
+            .block_on(api.restart_container(guard.id(), Some(options)))
     }
 
     /// Replaces a container that was removed from outside.

@@ -69,13 +69,12 @@ impl ContainerSpec {
         mounts: &MountPlan,
     ) -> (CreateContainerOptions, ContainerCreateBody) {
         let options = CreateContainerOptionsBuilder::default().name(&self.name);
-        let (user, group) = client.container_user();
         let labels = self.labels.iter();
         let body = ContainerCreateBody {
             image: Some(image.to_owned()),
             entrypoint: Some(vec!["/bin/sh".to_owned(), "-c".to_owned()]),
             cmd: Some(vec![FIRST_PROCESS.to_owned()]),
-            user: Some(format!("{user}:{group}")),
+            user: Some(client.container_user().to_string()),
             hostname: Some("massgen".to_owned()),
             working_dir: Some("/".to_owned()),
             labels: Some(

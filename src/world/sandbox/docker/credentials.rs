@@ -107,8 +107,8 @@ impl ContainerCredentials {
         let mut found = parse_variables(&String::from_utf8_lossy(&bytes));
         if !only.is_empty() {
             let unset = only.iter().filter(|name| !found.contains_key(*name));
-            let told = unset.map(|name| format!("`{path}` does not define `{name}`"));
-            self.missing.extend(told);
+            let messages = unset.map(|name| format!("`{path}` does not define `{name}`"));
+            self.missing.extend(messages);
             found.retain(|name, _| only.contains(name));
         }
         self.env.extend(found);

@@ -15,7 +15,7 @@ use tar::{Archive, Builder, EntryType, Header};
 use crate::config::docker::CONTAINER_HOME;
 use crate::error::{Error, Result};
 use crate::path::AbsPath;
-use crate::world::sandbox::docker::client::{EngineClient, engine_failure};
+use crate::world::sandbox::docker::client::{ContainerUser, EngineClient, engine_failure};
 use crate::world::sandbox::docker::credentials::container_path;
 use crate::world::sandbox::home::GIT_SETTINGS;
 
@@ -97,8 +97,9 @@ fn with_settings(own: Option<String>) -> Option<String> {
 }
 
 /// Returns `table` with an added entry for the user; `None` if it has one already.
-fn with_user(mut table: String, (user, group): (u32, u32)) -> Option<String> {
-    let number = user.to_string();
+fn with_user(mut table: String, user: ContainerUser) -> Option<String> {
+    let ContainerUser { uid, gid } = user;
+    let number = uid.to_string();
     let is_there = |line: &str| line.split(':').nth(2) == Some(number.as_str());
     if table.lines().any(is_there) {
         return None;
@@ -106,13 +107,13 @@ fn with_user(mut table: String, (user, group): (u32, u32)) -> Option<String> {
     if !table.is_empty() && !table.ends_with('\n') {
         table.push('\n');
     }
-    let line = format!("{USER}:x:{user}:{group}:{USER}:{CONTAINER_HOME}:/bin/sh\n");
+    let line = format!("{USER}:x:{uid}:{gid}:{USER}:{CONTAINER_HOME}:/bin/sh\n");
     table.push_str(&line);
     Some(table)
 }
 
 fn home_archive(
-    (user, group): (u32, u32),
+    owner: ContainerUser,
     directories: &BTreeSet<AbsPath>,
     texts: &[(&str, Option<String>)],
 ) -> io::Result<Vec<u8>> {
@@ -121,8 +122,8 @@ fn home_archive(
         let mut header = Header::new_gnu();
         header.set_entry_type(EntryType::Directory);
         header.set_mode(HOME_MODE);
-        header.set_uid(user.into());
-        header.set_gid(group.into());
+        header.set_uid(owner.uid.into());
+        header.set_gid(owner.gid.into());
         header.set_size(0);
         let below = dir.as_path().strip_prefix("/").unwrap_or(dir.as_path());
         archive.append_data(&mut header, below, io::empty())?;
@@ -142,16 +143,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_has_no_name_gets_one() {
+    fn a_user_without_an_entry_gets_one() {
+        let user = ContainerUser {
+            uid: 1000,
+            gid: 100,
+        };
         let table = "root:x:0:0:root:/root:/bin/sh";
         let line = "massgen:x:1000:100:massgen:/home/massgen:/bin/sh";
         let expected = format!("{table}\n{line}\n");
-        assert_eq!(with_user(table.to_owned(), (1000, 100)), Some(expected));
-        assert_eq!(
-            with_user(String::new(), (1000, 100)),
-            Some(format!("{line}\n"))
-        );
-        assert_eq!(with_user(table.to_owned(), (0, 0)), None);
+        assert_eq!(with_user(table.to_owned(), user), Some(expected));
+        assert_eq!(with_user(String::new(), user), Some(format!("{line}\n")));
+        assert_eq!(with_user(table.to_owned(), ContainerUser::ROOT), None);
     }
 
     #[test]

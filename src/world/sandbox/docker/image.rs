@@ -19,8 +19,8 @@ const MODE: u32 = 0o644;
 
 impl ContainerEngine {
     /// Builds the image for containers with or without root access, and passes the engine's output
-    /// to `said`. Returns the image's name.
-    pub fn build(&self, root: RootAccess, said: &mut dyn FnMut(&str)) -> Result<&'static str> {
+    /// to `on_output`. Returns the image's name.
+    pub fn build(&self, root: RootAccess, on_output: &mut dyn FnMut(&str)) -> Result<&'static str> {
         let (image, stage) = match root {
             RootAccess::Never => (IMAGE, "runtime"),
             RootAccess::BySudo => (SUDO_IMAGE, "runtime-sudo"),
@@ -46,7 +46,7 @@ impl ContainerEngine {
             while let Some(step) = steps.next().await {
                 let step = step.map_err(failed)?;
                 if let Some(text) = step.stream.or(step.status) {
-                    said(&text);
+                    on_output(&text);
                 }
                 if let Some(error) = step.error_detail {
                     let why = error.message.unwrap_or_default();

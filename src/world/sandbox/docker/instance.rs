@@ -32,7 +32,7 @@ pub(super) struct ContainerInstance {
     /// Its mounts.
     pub(super) mounts: MountPlan,
     /// The image with all changes made in earlier instances.
-    kept: Option<String>,
+    saved_image: Option<String>,
 }
 
 impl ContainerInstance {
@@ -45,7 +45,7 @@ impl ContainerInstance {
         Ok(Self {
             id: create_and_start(client, recipe, &recipe.config.image, &mounts).await?,
             mounts,
-            kept: None,
+            saved_image: None,
         })
     }
 
@@ -69,8 +69,8 @@ impl ContainerInstance {
             );
         }
         kill(client, &self.id).await.map_err(replace_error)?;
-        let kept = self.commit_image(client).await?;
-        let image = kept.as_ref().or(self.kept.as_ref());
+        let saved_image = self.commit_image(client).await?;
+        let image = saved_image.as_ref().or(self.saved_image.as_ref());
         let image = image.unwrap_or(&recipe.config.image);
         rename(client, &self.id, format!("{}{REPLACED}", recipe.name)).await?;
         match create_and_start(client, recipe, image, &mounts).await {
@@ -78,12 +78,12 @@ impl ContainerInstance {
                 remove_container(client, &self.id).await?;
                 self.id = id;
                 self.mounts = mounts;
-                self.kept = kept.or(self.kept.take());
+                self.saved_image = saved_image.or(self.saved_image.take());
                 Ok(())
             }
             Err(error) => {
-                if let Some(kept) = kept {
-                    remove_image(client, &kept).await?;
+                if let Some(image) = saved_image {
+                    remove_image(client, &image).await?;
                 }
                 rename(client, &self.id, recipe.name.clone()).await?;
                 let again = client
@@ -103,7 +103,7 @@ impl ContainerInstance {
         recipe: &ContainerSpec,
     ) -> Result<()> {
         if self.is_removed(client).await {
-            let image = self.kept.as_ref().unwrap_or(&recipe.config.image);
+            let image = self.saved_image.as_ref().unwrap_or(&recipe.config.image);
             self.id = create_and_start(client, recipe, image, &self.mounts).await?;
         }
         Ok(())
@@ -118,8 +118,8 @@ impl ContainerInstance {
     /// Stops and removes it, with the image of its changes.
     pub(super) async fn remove(self, client: &EngineClient) -> Result<()> {
         remove_container(client, &self.id).await?;
-        match self.kept {
-            Some(kept) => remove_image(client, &kept).await,
+        match self.saved_image {
+            Some(image) => remove_image(client, &image).await,
             None => Ok(()),
         }
     }
@@ -133,10 +133,10 @@ impl ContainerInstance {
         let options = CommitContainerOptionsBuilder::default()
             .container(&self.id)
             .build();
-        let kept = client
+        let commit = client
             .api
             .commit_container(options, ContainerConfig::default());
-        Ok(Some(kept.await.map_err(replace_error)?.id))
+        Ok(Some(commit.await.map_err(replace_error)?.id))
     }
 
     /// Returns whether anything was changed in it, apart from what its mounts and its home add.
@@ -207,11 +207,11 @@ fn replace_error(error: EngineError) -> Error {
 }
 
 fn start_error(image: &str, error: EngineError) -> Error {
-    let told = error.to_string();
+    let message = error.to_string();
     let failed = engine_failure(&format!("cannot start a container of `{image}`"), error);
-    if told.contains("/bin/sh") {
+    if message.contains("/bin/sh") {
         failed.with_hint("the image needs `/bin/sh`: use one with a shell")
-    } else if told.contains("bind source path does not exist") {
+    } else if message.contains("bind source path does not exist") {
         failed.with_hint("the engine must have the directories of this machine at the same paths")
     } else {
         failed

@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 use crate::config::docker::DependencyInstall;
 use crate::text::{join_with_commas, single_line};
 use crate::world::io::files::read_found;
+use crate::world::sandbox::docker::client::ContainerUser;
 use crate::world::sandbox::docker::command::ContainerCommand;
 use crate::world::sandbox::docker::container::{AgentContainer, ContainerGuard};
 use crate::world::sandbox::docker::run::RunningCommand;
@@ -48,14 +49,14 @@ impl AgentContainer {
     /// Installs the packages that the config lists; returns a sentence about each kind that failed.
     pub(super) fn install(&self) -> Vec<String> {
         let packages = &self.config.packages;
-        let root = (0, 0);
+        let root = ContainerUser::ROOT;
         let own = self.engine.client.container_user();
         let kinds = [
             ("the system", &packages.system, SYSTEM, root),
             ("Python", &packages.python, PYTHON, own),
             ("npm", &packages.npm, NPM, own),
         ];
-        let held = self.lock();
+        let guard = self.lock();
         let mut failures = Vec::new();
         for (kind, names, script, user) in kinds {
             if names.is_empty() {
@@ -67,7 +68,7 @@ impl AgentContainer {
                 user,
                 ..self.base_command()
             };
-            if let Some(why) = self.install_failure(&held, (call, &self.begin())) {
+            if let Some(why) = self.install_failure(&guard, call, &self.begin()) {
                 let names = join_with_commas(names);
                 failures.push(format!(
                     "{kind} packages were not installed ({names}): {why}"
@@ -79,7 +80,7 @@ impl AgentContainer {
 
     /// Installs the dependencies of the workspace if its files have changed; returns a line about
     /// each file that failed.
-    pub(super) fn install_dependencies(&self, held: &ContainerGuard<'_>) -> String {
+    pub(super) fn install_dependencies(&self, guard: &ContainerGuard<'_>) -> String {
         if self.config.packages.dependencies == DependencyInstall::Manual {
             return String::new();
         }
@@ -88,14 +89,16 @@ impl AgentContainer {
             if !self.has_changed(name) {
                 continue;
             }
-            let begun = self.begin();
+            let running_command = self.begin();
             let call = ContainerCommand {
                 dir: Some(self.workspace.clone()),
                 ..self.base_command()
             };
-            if let Some(why) =
-                self.install_failure(held, (call.agent_command(script, &begun.mark), &begun))
-            {
+            if let Some(why) = self.install_failure(
+                guard,
+                call.agent_command(script, &running_command.mark),
+                &running_command,
+            ) {
                 failures.push_str("massgen could not install what `");
                 failures.push_str(name);
                 failures.push_str("` names: ");
@@ -120,8 +123,9 @@ impl AgentContainer {
     /// Returns why an installation has failed; `None` if it has not.
     fn install_failure(
         &self,
-        held: &ContainerGuard<'_>,
-        call: (ContainerCommand, &RunningCommand),
+        guard: &ContainerGuard<'_>,
+        call: ContainerCommand,
+        running_command: &RunningCommand,
     ) -> Option<String> {
         let never = match CommandInterrupt::new() {
             Ok(never) => never,
@@ -133,7 +137,7 @@ impl AgentContainer {
             interrupt: &never,
             network: None,
         };
-        let finished = match self.execute(held, call, wait) {
+        let finished = match self.execute(guard, call, running_command, wait) {
             Ok(finished) => finished,
             Err(error) => return Some(error.to_string()),
         };

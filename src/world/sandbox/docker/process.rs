@@ -25,7 +25,7 @@ pub(super) struct ContainerProcess<'c> {
     held: Option<&'c ContainerGuard<'c>>,
     exec: String,
     /// Receives the result of copying the output; `has_news` becomes readable then.
-    told: Receiver<Result<(), EngineError>>,
+    copy_results: Receiver<Result<(), EngineError>>,
     has_news: OwnedFd,
     is_silent: bool,
     was_terminated: bool,
@@ -37,27 +37,28 @@ pub(super) struct ContainerProcess<'c> {
 impl<'c> ContainerProcess<'c> {
     /// Starts to copy the output of a command to the two `streams`, in the background.
     pub(super) fn follow(
-        (container, begun): (&'c AgentContainer, &'c RunningCommand),
-        held: Option<&'c ContainerGuard<'c>>,
+        container: &'c AgentContainer,
+        running_command: &'c RunningCommand,
+        guard: Option<&'c ContainerGuard<'c>>,
         exec: ContainerExec,
         streams: [OwnedFd; 2],
     ) -> io::Result<CommandRun<Self>> {
         let has_news = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let (tell, told) = sync_channel(1);
+        let (copy_done, copy_results) = sync_channel(1);
         let (id, signal) = (exec.id().to_owned(), has_news.try_clone()?);
         container.engine.spawn(async move {
             let forwarded = exec.forward_output(streams).await;
             // The receiver is gone if the command is no longer waited for.
-            if tell.send(forwarded).is_ok() {
+            if copy_done.send(forwarded).is_ok() {
                 rustix::io::write(&signal, &1_u64.to_ne_bytes()).unwrap_or_default();
             }
         });
         Ok(CommandRun::new(Self {
             container,
-            begun,
-            held,
+            begun: running_command,
+            held: guard,
             exec: id,
-            told,
+            copy_results,
             has_news,
             is_silent: false,
             was_terminated: false,
@@ -122,11 +123,12 @@ impl ExecProcess for ContainerProcess<'_> {
     }
 
     fn poll(&mut self, _network: Option<&NetworkProxy>) -> io::Result<()> {
-        let Ok(told) = self.told.try_recv() else {
+        let Ok(copied) = self.copy_results.try_recv() else {
             return Ok(());
         };
         self.is_silent = true;
-        told.and_then(|()| self.end())
+        copied
+            .and_then(|()| self.end())
             .map_err(|error| self.fail(error))
     }
 

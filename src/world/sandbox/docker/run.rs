@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use crate::path::AbsPath;
 use crate::world::sandbox::command_run::{OutputPipes, ProcessBounds, ProcessOutput};
-use crate::world::sandbox::docker::client::{command_error, is_missing};
+use crate::world::sandbox::docker::client::{ContainerUser, command_error, is_missing};
 use crate::world::sandbox::docker::command::{
     ContainerCommand, ContainerCommandId, ContainerExec, is_stopped,
 };
@@ -77,17 +77,17 @@ impl AgentContainer {
         wait: CommandWaitLimits<'_>,
     ) -> io::Result<CommandOutput> {
         let watch = Instant::now();
-        let held = self.lock();
-        let failed = self.install_dependencies(&held);
-        let begun = self.begin();
+        let guard = self.lock();
+        let failed = self.install_dependencies(&guard);
+        let running_command = self.begin();
         let call = ContainerCommand {
             dir: Some(dir.clone()),
             ..self.base_command()
         };
-        let call = call.agent_command(command, &begun.mark);
-        let finished = self.execute(&held, (call, &begun), wait);
-        let left = self.end_leftovers(&held, &begun.mark);
-        let finished = self.handle_result(held, left.and(finished))?;
+        let call = call.agent_command(command, &running_command.mark);
+        let finished = self.execute(&guard, call, &running_command, wait);
+        let ended = self.end_leftovers(&guard, &running_command.mark);
+        let finished = self.handle_result(guard, ended.and(finished))?;
         let mut finished = CommandOutput {
             elapsed: watch.elapsed(),
             ..finished
@@ -99,43 +99,45 @@ impl AgentContainer {
     }
 
     /// Runs an agent's command in a directory, alongside others, until it ends or is interrupted,
-    /// and passes its output on both streams to `taken`. It has access to `reachable` only. Blocks,
+    /// and passes its output on both streams to `on_output`. It has access to `reachable` only. Blocks,
     /// and must not be called from an event loop.
     pub fn follow(
         &self,
-        (command, dir): (&str, &AbsPath),
+        command: &str,
+        dir: &AbsPath,
         reachable: &ReachablePaths,
         interrupt: &CommandInterrupt,
-        taken: &mut (dyn FnMut(&[u8]) + Send),
+        on_output: &mut (dyn FnMut(&[u8]) + Send),
     ) -> io::Result<ExitReason> {
-        let begun = self.begin();
+        let running_command = self.begin();
         let call = ContainerCommand {
             dir: Some(dir.clone()),
             ..self.base_command()
         };
-        let call = call.agent_command(command, &begun.mark);
-        let held = self.lock_with_paths(reachable).map_err(io::Error::other)?;
-        let disks = held.disk_watch(self);
-        let exec = match self.start(&held, call) {
+        let call = call.agent_command(command, &running_command.mark);
+        let guard = self.lock_with_paths(reachable).map_err(io::Error::other)?;
+        let disks = guard.disk_watch(self);
+        let exec = match self.start(&guard, call) {
             Ok(exec) => exec,
-            Err(error) => return self.handle_result(held, Err(error)),
+            Err(error) => return self.handle_result(guard, Err(error)),
         };
         // The container may be recreated from now on, which ends the command.
-        drop(held);
+        drop(guard);
         let (written, stdout) = pipe()?;
         let streams = [stdout.try_clone()?.into(), stdout.into()];
-        let mut running = ContainerProcess::follow((self, &begun), None, exec, streams)?;
+        let mut running = ContainerProcess::follow(self, &running_command, None, exec, streams)?;
         let bounds = ProcessBounds {
             interrupt: Some(interrupt),
             disk: Some(&disks),
             ..ProcessBounds::default()
         };
-        let ended = running.run_to_end(&mut [ProcessOutput::new(written, taken)], &bounds);
+        let exit_reason =
+            running.run_to_end(&mut [ProcessOutput::new(written, on_output)], &bounds);
         let process = running.process_mut();
-        let ended = ended.map_err(|error| command_error(process.take_failure(error)))?;
+        let ended = exit_reason.map_err(|error| command_error(process.take_failure(error)))?;
         if process.was_terminated() {
-            let left = self.end_leftovers(&self.lock(), &begun.mark);
-            left.map_err(command_error)?;
+            let ended = self.end_leftovers(&self.lock(), &running_command.mark);
+            ended.map_err(command_error)?;
         }
         Ok(ended)
     }
@@ -145,19 +147,19 @@ impl AgentContainer {
     /// which somebody looks at later, only what cannot hide among its processes is ended.
     pub(super) fn end_leftovers(
         &self,
-        held: &ContainerGuard<'_>,
+        guard: &ContainerGuard<'_>,
         ending: &ContainerCommandId,
     ) -> Result<(), EngineError> {
-        if !held.can_write_outside(&self.workspace) {
+        if !guard.can_write_outside(&self.workspace) {
             return Ok(());
         }
         // Prevents new commands from starting meanwhile.
         let live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
         if live.ids_except(ending).is_empty() {
-            return self.end_all(held);
+            return self.end_all(guard);
         }
         drop(live);
-        self.sweep(held, ending);
+        self.sweep(guard, ending);
         Ok(())
     }
 
@@ -171,22 +173,24 @@ impl AgentContainer {
     /// killed inside the container; if that does not help, the container is restarted.
     pub(super) fn execute(
         &self,
-        held: &ContainerGuard<'_>,
-        (call, begun): (ContainerCommand, &RunningCommand),
+        guard: &ContainerGuard<'_>,
+        call: ContainerCommand,
+        running_command: &RunningCommand,
         wait: CommandWaitLimits<'_>,
     ) -> Result<CommandOutput, EngineError> {
         let started = Instant::now();
-        let exec = self.start(held, call)?;
-        let disks = held.disk_watch(self);
+        let exec = self.start(guard, call)?;
+        let disks = guard.disk_watch(self);
         let (outputs, streams) = OutputPipes::open()?;
-        let mut running = ContainerProcess::follow((self, begun), Some(held), exec, streams)?;
+        let mut running =
+            ContainerProcess::follow(self, running_command, Some(guard), exec, streams)?;
         let bounds = ProcessBounds {
             until: started.checked_add(wait.time_max),
             interrupt: Some(wait.interrupt),
             disk: Some(&disks),
             network: None,
         };
-        let finished = running.capture(outputs, &bounds, (wait.output_bytes_max, started));
+        let finished = running.capture(outputs, &bounds, wait.output_bytes_max, started);
         let finished = finished.map_err(|error| running.process_mut().take_failure(error))?;
         Ok(refused_if_never_run(finished))
     }
@@ -194,12 +198,12 @@ impl AgentContainer {
     /// What came of a call. If somebody has removed the container, there is another afterwards.
     fn handle_result<T>(
         &self,
-        held: ContainerGuard<'_>,
+        guard: ContainerGuard<'_>,
         ended: Result<T, EngineError>,
     ) -> io::Result<T> {
         match ended {
-            Err(error) if is_missing(&error) && held.is_open() => {
-                drop(held);
+            Err(error) if is_missing(&error) && guard.is_open() => {
+                drop(guard);
                 self.recreate().map_err(io::Error::other)?;
                 Err(io::Error::other(REMOVED))
             }
@@ -211,18 +215,18 @@ impl AgentContainer {
     /// started again first.
     pub(super) fn start(
         &self,
-        held: &ContainerGuard<'_>,
+        guard: &ContainerGuard<'_>,
         call: ContainerCommand,
     ) -> Result<ContainerExec, EngineError> {
         let client = &self.engine.client;
         let started = async {
-            match ContainerExec::start(client, held.id(), call.clone()).await {
+            match ContainerExec::start(client, guard.id(), call.clone()).await {
                 Err(error) if is_stopped(&error) => {
                     let start = client
                         .api
-                        .start_container(held.id(), None::<StartContainerOptions>);
+                        .start_container(guard.id(), None::<StartContainerOptions>);
                     start.await?;
-                    ContainerExec::start(client, held.id(), call).await
+                    ContainerExec::start(client, guard.id(), call).await
                 }
                 started => started,
             }
@@ -234,14 +238,14 @@ impl AgentContainer {
     }
 
     /// Kills everything in the container that belongs to no running command other than `ending`.
-    pub(super) fn sweep(&self, held: &ContainerGuard<'_>, ending: &ContainerCommandId) {
+    pub(super) fn sweep(&self, guard: &ContainerGuard<'_>, ending: &ContainerCommandId) {
         // Prevents new commands from starting meanwhile: they would not be known yet.
         let live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = live.ids_except(ending);
+        let spared = live.ids_except(ending);
         let own = self.engine.client.container_user();
-        let root = self.has_root().then_some((0, 0));
+        let root = self.has_root().then_some(ContainerUser::ROOT);
         for user in [own].into_iter().chain(root) {
-            let Ok(sweep) = self.start(held, ContainerCommand::sweep(user, &kept)) else {
+            let Ok(sweep) = self.start(guard, ContainerCommand::sweep(user, &spared)) else {
                 continue;
             };
             // Whether it has helped shows in the command's own end.

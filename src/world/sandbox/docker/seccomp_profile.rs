@@ -81,21 +81,21 @@ pub(super) fn profile_json() -> String {
         json!({ "names": ["clone3", "openat2"], "action": REFUSED, "errnoRet": ENOSYS }),
         // All users of the machine share one limit on these contexts; databases work without them.
         json!({ "names": ["io_setup"], "action": REFUSED, "errnoRet": ENOSYS }),
-        allow_masked("clone", 0, (NEW_NAMESPACE, 0)),
-        allow_masked("chmod", 1, (LENDING, 0)),
-        allow_masked("fchmod", 1, (LENDING, 0)),
-        allow_masked("fchmodat", 2, (LENDING, 0)),
-        allow_masked("fchmodat2", 2, (LENDING, 0)),
-        allow_masked("creat", 1, (LENDING, 0)),
-        allow_masked("open", 2, (LENDING, 0)),
-        allow_masked("open", 1, (MAKING, 0)),
-        allow_masked("openat", 3, (LENDING, 0)),
-        allow_masked("openat", 2, (MAKING, 0)),
-        allow_masked("renameat2", 4, (WHITEOUT, 0)),
+        allow_masked("clone", 0, NEW_NAMESPACE, 0),
+        allow_masked("chmod", 1, LENDING, 0),
+        allow_masked("fchmod", 1, LENDING, 0),
+        allow_masked("fchmodat", 2, LENDING, 0),
+        allow_masked("fchmodat2", 2, LENDING, 0),
+        allow_masked("creat", 1, LENDING, 0),
+        allow_masked("open", 2, LENDING, 0),
+        allow_masked("open", 1, MAKING, 0),
+        allow_masked("openat", 3, LENDING, 0),
+        allow_masked("openat", 2, MAKING, 0),
+        allow_masked("renameat2", 4, WHITEOUT, 0),
         allow_equal("socketpair", UNIX),
     ];
-    rules.extend(NO_DEVICES.map(|kind| allow_masked("mknod", 1, (KIND | LENDING, kind))));
-    rules.extend(NO_DEVICES.map(|kind| allow_masked("mknodat", 2, (KIND | LENDING, kind))));
+    rules.extend(NO_DEVICES.map(|kind| allow_masked("mknod", 1, KIND | LENDING, kind)));
+    rules.extend(NO_DEVICES.map(|kind| allow_masked("mknodat", 2, KIND | LENDING, kind)));
     rules.extend(FAMILIES.map(|family| allow_equal("socket", family)));
     rules.extend(PERSONALITIES.map(|kind| allow_equal("personality", kind)));
     rules.extend(allow_all_but("ioctl", 1, TIOCSTI));
@@ -113,7 +113,7 @@ const ALLOWED: &str = "SCMP_ACT_ALLOW";
 const REFUSED: &str = "SCMP_ACT_ERRNO";
 
 /// Allows a call if its argument `index`, after applying a mask, equals `value`.
-fn allow_masked(name: &str, index: u32, (mask, value): (u64, u64)) -> Value {
+fn allow_masked(name: &str, index: u32, mask: u64, value: u64) -> Value {
     let check =
         json!({ "index": index, "value": mask, "valueTwo": value, "op": "SCMP_CMP_MASKED_EQ" });
     json!({ "names": [name], "action": ALLOWED, "args": [check] })
@@ -123,7 +123,7 @@ fn allow_masked(name: &str, index: u32, (mask, value): (u64, u64)) -> Value {
 /// argument would also include bits that the kernel ignores.
 fn allow_all_but(name: &str, index: u32, value: u64) -> impl Iterator<Item = Value> {
     let masks = (0..WORD_BITS).map(|bit| 1 << bit);
-    masks.map(move |mask| allow_masked(name, index, (mask, !value & mask)))
+    masks.map(move |mask| allow_masked(name, index, mask, !value & mask))
 }
 
 /// Allows a call if its first argument equals `value`.

@@ -62,8 +62,8 @@ impl ExecBackend for AgentContainer {
         self.remount(&reachable).map_err(io::Error::other)?;
         let (line, dir) = (command.line.to_owned(), command.policy.dir.clone());
         Ok(Box::new(
-            move |interrupt: &CommandInterrupt, taken: &mut (dyn FnMut(&[u8]) + Send)| {
-                let ended = self.follow((&line, &dir), &reachable, interrupt, taken)?;
+            move |interrupt: &CommandInterrupt, on_output: &mut (dyn FnMut(&[u8]) + Send)| {
+                let ended = self.follow(&line, &dir, &reachable, interrupt, on_output)?;
                 Ok((ended, Vec::new()))
             },
         ))

@@ -249,7 +249,7 @@ impl ExecEnvironment {
             home: &home,
             scratch: &scratch,
             venv: order.venv.as_ref(),
-            tier: self.sandbox_level(),
+            level: self.sandbox_level(),
             reach,
         });
         CommandContext {

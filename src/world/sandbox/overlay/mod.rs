@@ -50,7 +50,7 @@ struct WriteOverlayInner {
     /// Deepest trees first.
     trees: Vec<TreeOverlay>,
     /// Paths inside them that are not overlaid.
-    kept: Vec<RealPath>,
+    excluded: Vec<RealPath>,
     audience: OverlayAudience,
     namespace: std::result::Result<OverlayNamespace, String>,
 }
@@ -132,12 +132,16 @@ impl WriteOverlay {
     /// # Errors
     /// A tree can be neither overlaid nor copied.
     pub fn open(order: OverlaySpec<'_>) -> Result<Option<Self>> {
-        let kept = excluded_paths(order);
-        let roots = overlay_roots(order.grants, &kept);
+        let excluded = excluded_paths(order);
+        let roots = overlay_roots(order.grants, &excluded);
         if roots.is_empty() {
             return Ok(None);
         }
-        let apart: Vec<AbsPath> = roots.keys().chain(&kept).map(RealPath::to_abs).collect();
+        let apart: Vec<AbsPath> = roots
+            .keys()
+            .chain(&excluded)
+            .map(RealPath::to_abs)
+            .collect();
         let mut trees = Vec::new();
         for (number, (root, files)) in roots.into_iter().enumerate() {
             let place = order.place.join(number.to_string());
@@ -153,11 +157,11 @@ impl WriteOverlay {
         }
         let world = match order.audience {
             OverlayAudience::Container => Err("an engine has no part in it".to_owned()),
-            OverlayAudience::Sandbox => open_namespace(order.origin, &mut trees, &kept)?,
+            OverlayAudience::Sandbox => open_namespace(order.origin, &mut trees, &excluded)?,
         };
         Ok(Some(Self(Arc::new(WriteOverlayInner {
             trees,
-            kept,
+            excluded,
             audience: order.audience,
             namespace: world,
         }))))
@@ -309,8 +313,9 @@ impl WriteOverlay {
     /// Returns the deepest tree that contains `path`.
     fn tree_containing(&self, path: &RealPath) -> Option<&TreeOverlay> {
         let tree = self.0.trees.iter().find(|tree| tree.contains(path))?;
-        let is_apart = |kept: &RealPath| path.is_within(kept) && is_inside(kept, &tree.root);
-        (!self.0.kept.iter().any(is_apart)).then_some(tree)
+        let is_apart =
+            |excluded: &RealPath| path.is_within(excluded) && is_inside(excluded, &tree.root);
+        (!self.0.excluded.iter().any(is_apart)).then_some(tree)
     }
 }
 
@@ -365,7 +370,10 @@ fn is_overlaid(grant: &Grant) -> bool {
 
 /// Returns the directories to overlay, each with the files in it that were granted individually;
 /// `None` means the whole directory. A file inside another overlaid tree belongs to that one.
-fn overlay_roots(grants: &[Grant], kept: &[RealPath]) -> BTreeMap<RealPath, Option<Vec<RealPath>>> {
+fn overlay_roots(
+    grants: &[Grant],
+    excluded: &[RealPath],
+) -> BTreeMap<RealPath, Option<Vec<RealPath>>> {
     let staged = || grants.iter().filter(|grant| is_overlaid(grant));
     let trees = staged().filter(|grant| grant.scope == GrantScope::Tree);
     let mut roots: BTreeMap<RealPath, Option<Vec<RealPath>>> =
@@ -375,8 +383,9 @@ fn overlay_roots(grants: &[Grant], kept: &[RealPath]) -> BTreeMap<RealPath, Opti
             continue;
         };
         let is_whole = |root: &RealPath| {
-            let is_apart = |kept: &RealPath| dir.is_within(kept) && is_inside(kept, root);
-            dir.is_within(root) && !kept.iter().any(is_apart)
+            let is_apart =
+                |excluded: &RealPath| dir.is_within(excluded) && is_inside(excluded, root);
+            dir.is_within(root) && !excluded.iter().any(is_apart)
         };
         let mut whole = roots.iter().filter(|(_, files)| files.is_none());
         if !whole.any(|(root, _)| is_whole(root)) {
@@ -399,9 +408,9 @@ fn is_inside(path: &RealPath, root: &RealPath) -> bool {
 fn open_namespace(
     origin: OverlayOrigin<'_>,
     trees: &mut [TreeOverlay],
-    kept: &[RealPath],
+    excluded: &[RealPath],
 ) -> Result<std::result::Result<OverlayNamespace, String>> {
-    let raised_once = start_namespace(origin, trees, kept);
+    let raised_once = start_namespace(origin, trees, excluded);
     let Err(why) = &raised_once else {
         return Ok(raised_once);
     };
@@ -411,13 +420,13 @@ fn open_namespace(
     for tree in trees.iter_mut() {
         tree.replace_with_copy(why)?;
     }
-    Ok(start_namespace(origin, trees, kept))
+    Ok(start_namespace(origin, trees, excluded))
 }
 
 fn start_namespace(
     origin: OverlayOrigin<'_>,
     trees: &mut [TreeOverlay],
-    kept: &[RealPath],
+    excluded: &[RealPath],
 ) -> std::result::Result<OverlayNamespace, String> {
     let is_covered = |path: &&RealPath| {
         let covers = |tree: &TreeOverlay| is_inside(path, &tree.root);
@@ -425,7 +434,7 @@ fn start_namespace(
     };
     let order = OverlayRequest {
         roots: trees.iter().filter_map(TreeOverlay::overlay_root).collect(),
-        kept: kept
+        excluded: excluded
             .iter()
             .filter(is_covered)
             .map(RealPath::to_abs)

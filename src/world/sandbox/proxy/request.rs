@@ -60,7 +60,7 @@ pub(super) fn read_head(
     mut client: &TcpStream,
     time_max: Duration,
 ) -> io::Result<Option<(Vec<u8>, Vec<u8>)>> {
-    let begun = Instant::now();
+    let started = Instant::now();
     let mut head = Vec::new();
     let mut block = [0; BLOCK_BYTES];
     loop {
@@ -79,7 +79,7 @@ pub(super) fn read_head(
         if head.len() > HEAD_BYTES_MAX {
             return Ok(None);
         }
-        if begun.elapsed() > time_max {
+        if started.elapsed() > time_max {
             return Err(ErrorKind::TimedOut.into());
         }
     }

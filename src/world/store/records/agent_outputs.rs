@@ -36,7 +36,7 @@ pub(crate) fn without_marks(text: &str) -> String {
 
 /// Continues a line that massgen started with `text`, and applies [`without_marks`] to the lines
 /// after it.
-pub(crate) fn continued(text: &str) -> String {
+pub(crate) fn continue_line(text: &str) -> String {
     match text.split_once('\n') {
         Some((line, rest)) => format!("{line}\n{}", without_marks(rest)),
         None => text.to_owned(),

@@ -9,7 +9,7 @@ use crate::path::AbsPath;
 use crate::text::{escape_name, escape_text};
 use crate::world::io::clock::{LocalDateTime, Stopwatch};
 use crate::world::store::records::STATUS_INTERVAL;
-use crate::world::store::records::agent_outputs::{AgentOutputs, continued, without_marks};
+use crate::world::store::records::agent_outputs::{AgentOutputs, continue_line, without_marks};
 use crate::world::store::records::history::CoordinationHistory;
 use crate::world::store::records::record_errors::RecordErrors;
 use crate::world::store::records::record_paths::STATUS;
@@ -132,8 +132,8 @@ pub(crate) fn is_end(event: &Event) -> bool {
 
 /// Formats a line of massgen's that contains foreign text, whose further lines cannot look like
 /// one.
-fn marked(mark: &str, text: &str) -> String {
-    format!("[{mark}] {}", continued(text))
+fn format_marked(mark: &str, text: &str) -> String {
+    format!("[{mark}] {}", continue_line(text))
 }
 
 /// Returns the line for `event` in its agent's readable file, unless the stream already shows it.
@@ -158,9 +158,9 @@ fn run_note(event: &RunEvent) -> Option<String> {
 
 fn model_note(event: &ModelEvent) -> Option<String> {
     if let ModelEvent::Retrying { reason, .. } = event {
-        Some(marked("retrying", reason))
+        Some(format_marked("retrying", reason))
     } else if let ModelEvent::Failed { reason, .. } = event {
-        Some(marked("failed", reason))
+        Some(format_marked("failed", reason))
     } else {
         None
     }
@@ -176,7 +176,7 @@ fn tool_note(event: &ToolEvent) -> Option<String> {
     {
         let call = format!("[tool] {} {arguments}", escape_name(tool));
         let denied = denied.as_ref();
-        let denied = denied.map(|reason| format!("\n{}", marked("denied", reason)));
+        let denied = denied.map(|reason| format!("\n{}", format_marked("denied", reason)));
         Some(call + &denied.unwrap_or_default())
     } else if let ToolEvent::ToolFinished {
         tool,
@@ -187,7 +187,7 @@ fn tool_note(event: &ToolEvent) -> Option<String> {
     {
         let outcome = if *success { "done" } else { "failed" };
         let text = format!("{}: {summary}", escape_name(tool));
-        Some(marked(outcome, &text))
+        Some(format_marked(outcome, &text))
     } else {
         approval_note(event)
     }
@@ -203,8 +203,8 @@ fn approval_note(event: &ToolEvent) -> Option<String> {
     } = event
     {
         Some(match answer {
-            None => format!("[asked] {}: {}", escape_name(tool), continued(reason)),
-            Some(said) => format!("[person says {said}] {}", escape_name(tool)),
+            None => format!("[asked] {}: {}", escape_name(tool), continue_line(reason)),
+            Some(answer) => format!("[person says {answer}] {}", escape_name(tool)),
         })
     } else if let ToolEvent::HookRan {
         event,
@@ -214,7 +214,9 @@ fn approval_note(event: &ToolEvent) -> Option<String> {
         ..
     } = event
     {
-        let why = reason.as_ref().map(|why| format!(": {}", continued(why)));
+        let why = reason
+            .as_ref()
+            .map(|why| format!(": {}", continue_line(why)));
         let why = why.unwrap_or_default();
         Some(format!("[hook {event}] `{command}` says {decision}{why}"))
     } else {
@@ -226,11 +228,11 @@ fn coordination_note(event: &CoordinationEvent) -> Option<String> {
     if let CoordinationEvent::Answered { label, content, .. } = event {
         Some(format!("[answer {label}]\n{}", without_marks(content)))
     } else if let CoordinationEvent::Voted { label, reason, .. } = event {
-        Some(marked(&format!("vote for {label}"), reason))
+        Some(format_marked(&format!("vote for {label}"), reason))
     } else if let CoordinationEvent::SubmissionRejected { reason, .. } = event {
-        Some(marked("refused", reason))
+        Some(format_marked("refused", reason))
     } else if let CoordinationEvent::DroppedOut { reason, .. } = event {
-        Some(marked("dropped out", reason))
+        Some(format_marked("dropped out", reason))
     } else {
         None
     }

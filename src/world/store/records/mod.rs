@@ -85,17 +85,17 @@ impl Recorder {
     }
 
     /// Resumes the records of an interrupted turn: everything that is derived from its `log` is
-    /// created again from `told`, the events in it with their times.
+    /// created again from `logged_events`, the events in it with their times.
     pub fn resume(
         places: RunRecordPaths,
         log: EventLog,
         session_id: String,
-        told: &[(Event, LocalDateTime)],
+        logged_events: &[(Event, LocalDateTime)],
         redactor: Redactor,
     ) -> Result<Self> {
         clear::remove(&places.turn().join(REPLIES))?;
         let mut recorder = Self::new(places, log, session_id, redactor);
-        for (event, at) in told {
+        for (event, at) in logged_events {
             recorder.replay_event(event, at);
         }
         Ok(recorder)

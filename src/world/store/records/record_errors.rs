@@ -6,14 +6,14 @@ use crate::error::{Error, Result};
 #[derive(Debug, Default)]
 pub(crate) struct RecordErrors {
     first: Option<Error>,
-    told: bool,
+    is_reported: bool,
 }
 
 impl RecordErrors {
     /// Notes the result of a write.
     pub(crate) fn note(&mut self, written: Result<()>) {
         if let Err(error) = written
-            && !self.told
+            && !self.is_reported
         {
             self.first.get_or_insert(error);
         }
@@ -23,11 +23,11 @@ impl RecordErrors {
     /// before.
     pub(crate) fn take_first(&mut self) -> Option<Error> {
         let error = self.first.take()?;
-        self.told = true;
+        self.is_reported = true;
         let hints = error.hints().to_vec();
-        let told = Error::new(error.kind(), "the records of this run are incomplete")
+        let report = Error::new(error.kind(), "the records of this run are incomplete")
             .with_source(error)
             .with_hint("the run continues, and its answer is not lost");
-        Some(hints.into_iter().fold(told, Error::with_hint))
+        Some(hints.into_iter().fold(report, Error::with_hint))
     }
 }

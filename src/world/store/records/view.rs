@@ -349,7 +349,7 @@ mod tests {
         AgentId::parse(id).unwrap()
     }
 
-    fn answered(id: &str, index: usize) -> Event {
+    fn answer_event(id: &str, index: usize) -> Event {
         Event::Coordination(CoordinationEvent::Answered {
             agent: agent(id),
             label: label(index),
@@ -359,7 +359,7 @@ mod tests {
         })
     }
 
-    fn voted(id: &str) -> Event {
+    fn vote_event(id: &str) -> Event {
         Event::Coordination(CoordinationEvent::Voted {
             agent: agent(id),
             candidate: agent("a"),
@@ -389,8 +389,8 @@ mod tests {
     }
 
     #[test]
-    fn progress_is_told_and_never_falls() {
-        let (a, b) = (answered("a", 0), answered("b", 1));
+    fn progress_is_reported_and_never_decreases() {
+        let (a, b) = (answer_event("a", 0), answer_event("b", 1));
         let voided = Event::Coordination(CoordinationEvent::VotesVoided {
             message: None,
             voters: vec![agent("a"), agent("b")],
@@ -405,7 +405,7 @@ mod tests {
             status: ExitStatus::Limit,
             summary: String::new(),
         });
-        let all = [a.clone(), b.clone(), voted("a"), voted("b")];
+        let all = [a.clone(), b.clone(), vote_event("a"), vote_event("b")];
         check(&[], ("initial_answer", 0, 0));
         check(&all[..1], ("initial_answer", 25, 0));
         check(&all[..2], ("enforcement", 50, 0));

@@ -117,8 +117,8 @@ pub(super) fn rewrite_identity(
     let summary = staged.dir.join(SUMMARY);
     if file::kind(&summary).is_ok() {
         reworded(&summary)?;
-        let told = format!("\n{} from {} as {}\n", origin.word(), of.id, made.id());
-        file::append(&summary, told.as_bytes())?;
+        let note_line = format!("\n{} from {} as {}\n", origin.word(), of.id, made.id());
+        file::append(&summary, note_line.as_bytes())?;
     }
     DirectorySeal::write(&staged.dir)
 }

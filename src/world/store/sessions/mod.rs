@@ -52,7 +52,7 @@ pub fn list(sessions: &AbsPath) -> Result<Vec<SessionDir>> {
     let found = found.filter(|session| file::is_directory(&session.dir));
     let mut found: Vec<(_, SessionDir)> = found
         .map(|session| {
-            let used = (session.is_running(), session.last_used(), session.id());
+            let used = (session.is_running(), session.last_use_time(), session.id());
             (used, session)
         })
         .collect();
@@ -66,7 +66,8 @@ pub fn list(sessions: &AbsPath) -> Result<Vec<SessionDir>> {
 pub fn find(wanted: &str, sessions: &AbsPath) -> Result<SessionDir> {
     let all = list(sessions)?;
     if wanted == LAST {
-        let is_used = |session: &SessionDir| session.is_running() || session.last_used().is_some();
+        let is_used =
+            |session: &SessionDir| session.is_running() || session.last_use_time().is_some();
         let none = || not_found(format!("no sessions in `{sessions}`"));
         let mut used = all.iter().filter(|session| is_used(session));
         let own = used.clone().find(|session| session.is_own());
@@ -196,7 +197,7 @@ impl SessionDir {
 
     /// Returns when its last turn ended, as a string that sorts by time; `None` if no turn was
     /// saved.
-    fn last_used(&self) -> Option<String> {
+    fn last_use_time(&self) -> Option<String> {
         let mut newest = self.saved_turns().into_iter().rev();
         newest.find_map(|dir| TurnMetadata::read(&dir).ok()?.ended_at())
     }

@@ -195,9 +195,9 @@ impl Session {
             notes = workspace.snapshots.save(workspace.path, &copy)?;
             dir::remove_empty(&copy);
             let real = dir::resolve(workspace.path)?.to_abs();
-            let kept = dir.join(WORKSPACE).to_string();
+            let copy_path = dir.join(WORKSPACE).to_string();
             for old in [workspace.path, &real] {
-                answer = rewrite_paths(&answer, old, &kept);
+                answer = rewrite_paths(&answer, old, &copy_path);
             }
         }
         self.write(&stage.path().join(ANSWER), &answer)?;

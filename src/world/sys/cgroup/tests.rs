@@ -37,7 +37,7 @@ fn can_be_limited_by_hand(resource: CgroupResource) -> bool {
              mkdir $d && echo 1024 > $d/pids.max; s=$?; rmdir $d; exit $s"
         }
     };
-    started(script).wait().unwrap().success()
+    start_shell(script).wait().unwrap().success()
 }
 
 /// Runs a script whose first line joins the group.
@@ -46,10 +46,10 @@ fn check(limits: ResourceLimits, script: impl Fn(&str) -> String, expected: &str
     let Some(cgroups) = cgroups() else { return 1 };
     let group = cgroups.create_group(&limits).unwrap();
     let doors = group.join_handles().unwrap();
-    let child = started(&script(&entering(&doors)));
+    let child = start_shell(&script(&entering(&doors)));
     let output = child.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert_eq!(said.trim(), expected, "{output:?}");
+    let output_text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output_text.trim(), expected, "{output:?}");
     group.oom_kills()
 }
 
@@ -59,7 +59,7 @@ fn entering(doors: &[OwnedFd]) -> String {
     doors.iter().map(enter).collect()
 }
 
-fn started(script: &str) -> Child {
+fn start_shell(script: &str) -> Child {
     Command::new("/bin/bash")
         .args(["-c", script])
         .stdin(Stdio::piped())
@@ -113,7 +113,7 @@ fn a_group_goes_with_all_that_is_in_it() {
     let group = cgroups.create_group(&ResourceLimits::default()).unwrap();
     let doors = group.join_handles().unwrap();
     let script = format!("{}sleep 60 & echo; sleep 60", entering(&doors));
-    let mut child = started(&script);
+    let mut child = start_shell(&script);
     let mut entered = [0];
     child
         .stdout
@@ -145,10 +145,10 @@ fn groups_do_not_get_into_each_others_way() {
 fn groups_of_runs_that_are_gone_are_removed() {
     let Some(cgroups) = cgroups() else { return };
     let place = &cgroups.parents[0].dir;
-    let mut gone = started("exit");
-    let owner_gone = process_identity(id(&gone)).unwrap();
-    gone.wait().unwrap();
-    let mut living = started("read forever");
+    let mut ended = start_shell("exit");
+    let owner_gone = process_identity(id(&ended)).unwrap();
+    ended.wait().unwrap();
+    let mut living = start_shell("read forever");
     let owner_living = process_identity(id(&living)).unwrap();
     let elsewhere = owner_gone.replacen(|c: char| c.is_ascii_digit(), "9", 3);
     let names = [owner_gone, owner_living, elsewhere].map(|owner| format!("{MARK}-{owner}-0"));
@@ -156,8 +156,8 @@ fn groups_of_runs_that_are_gone_are_removed() {
         fs::create_dir(place.join(name).as_path()).unwrap();
     }
     drop(Cgroups::find());
-    let left = names.map(|name| fs::remove_dir(place.join(name).as_path()).is_ok());
+    let removable = names.map(|name| fs::remove_dir(place.join(name).as_path()).is_ok());
     drop(living.stdin.take());
     living.wait().unwrap();
-    assert_eq!(left, [false, true, true]);
+    assert_eq!(removable, [false, true, true]);
 }

@@ -123,10 +123,10 @@ impl HelperSocket {
                             .map(HelperMessage::ProxyListener)
                             .ok_or_else(missing)
                     }
-                    told @ (HelperReport::Started
+                    report @ (HelperReport::Started
                     | HelperReport::Refused { .. }
                     | HelperReport::LeftBehind
-                    | HelperReport::Ended { .. }) => Ok(HelperMessage::Report(told)),
+                    | HelperReport::Ended { .. }) => Ok(HelperMessage::Report(report)),
                 };
             }
             match self.receive() {
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_are_heard_when_they_are_whole() {
+    fn reports_are_received_when_they_are_complete() {
         let (mut control, theirs) = HelperSocket::pair().unwrap();
         assert!(matches!(
             control.receive_message().unwrap(),
@@ -211,10 +211,10 @@ mod tests {
         ));
         put(&theirs, &[second, &started].concat());
         for _ in 0..2 {
-            let heard = control.receive_message().unwrap();
+            let message = control.receive_message().unwrap();
             assert!(
-                matches!(heard, HelperMessage::Report(HelperReport::Started)),
-                "{heard:?}"
+                matches!(message, HelperMessage::Report(HelperReport::Started)),
+                "{message:?}"
             );
         }
         assert!(matches!(
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_does_not_listen_is_given_up() {
+    fn sending_to_a_peer_that_reads_nothing_times_out() {
         let (control, _theirs) = HelperSocket::pair().unwrap();
         let soon = Instant::now() + Duration::from_millis(20);
         let filled = std::iter::repeat_with(|| control.send(&[0; 4096], None));

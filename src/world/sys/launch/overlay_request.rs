@@ -17,7 +17,7 @@ pub(crate) struct OverlayRequest {
     /// The directories that are overlaid.
     pub(crate) roots: Vec<OverlayRoot>,
     /// Directories that stay as they are, even inside overlaid ones.
-    pub(crate) kept: Vec<AbsPath>,
+    pub(crate) excluded: Vec<AbsPath>,
 }
 
 /// A directory that is overlaid.

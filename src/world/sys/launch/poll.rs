@@ -31,10 +31,10 @@ pub(crate) fn wait_ready(
     });
     let mut asked: Vec<PollFd<'_>> = asked.collect();
     loop {
-        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-        let left = left.map(Timespec::try_from).transpose();
-        let left = left.map_err(io::Error::other)?;
-        match poll(&mut asked, left.as_ref()) {
+        let time_left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        let time_left = time_left.map(Timespec::try_from).transpose();
+        let time_left = time_left.map_err(io::Error::other)?;
+        match poll(&mut asked, time_left.as_ref()) {
             Ok(_) => break,
             Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),

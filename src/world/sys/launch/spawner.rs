@@ -40,14 +40,14 @@ struct SpawnerHandle {
 
 impl Drop for SpawnerHandle {
     fn drop(&mut self) {
-        let (buried, told) = channel();
+        let (keep_open, closed) = channel();
         if self
             .requests
-            .send(SpawnerRequest::WaitForAll(buried))
+            .send(SpawnerRequest::WaitForAll(keep_open))
             .is_ok()
         {
             // A closed channel means that the thread has exited, and with it all that it knew of.
-            told.recv().unwrap_or_default();
+            closed.recv().unwrap_or_default();
         }
     }
 }

@@ -240,7 +240,7 @@ mod tests {
         }
     }
 
-    fn known() -> Vec<sock_filter> {
+    fn known_filter() -> Vec<sock_filter> {
         let mut rules: Vec<(c_long, SeccompRule)> = (0..40)
             .map(|number| (number * 5, SeccompRule::Always(DENIED)))
             .collect();
@@ -274,7 +274,7 @@ mod tests {
 
     #[track_caller]
     fn check(number: u32, arguments: [u32; 2], expected: SeccompAction) {
-        let answer = answer(&known(), ARCHITECTURE, number, arguments);
+        let answer = answer(&known_filter(), ARCHITECTURE, number, arguments);
         assert_eq!(answer, return_action(expected).k, "{number}({arguments:?})");
     }
 
@@ -309,7 +309,7 @@ mod tests {
         check(399, [0, 0], SeccompAction::Allow);
         check(400, [0, 0], SeccompAction::Fail(libc::ENOSYS));
         check(0x4000_0001, [0, 0], SeccompAction::Fail(libc::ENOSYS));
-        let elsewhere = answer(&known(), 0x4000_0003, 1, [0, 0]);
+        let elsewhere = answer(&known_filter(), 0x4000_0003, 1, [0, 0]);
         assert_eq!(elsewhere, libc::SECCOMP_RET_KILL_PROCESS);
     }
 }

@@ -56,9 +56,9 @@ pub(crate) fn run_overlay_fork_server() -> io::Result<ForkRole> {
             send_message(&massgen, WORLD_IS_THERE, &handles)?;
         }
         Err(SandboxRefusal { step, why }) => {
-            let said = format!("{step}: {why}").into_bytes();
-            let said = said.get(..ANSWER_BYTES_MAX).unwrap_or(&said);
-            send_message(&massgen, said, &[])?;
+            let refusal = format!("{step}: {why}").into_bytes();
+            let refusal = refusal.get(..ANSWER_BYTES_MAX).unwrap_or(&refusal);
+            send_message(&massgen, refusal, &[])?;
             return Ok(ForkRole::Nothing);
         }
     }

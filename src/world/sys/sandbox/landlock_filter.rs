@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn no_call_that_changes_metadata_goes_on_in_the_kernel() {
+    fn metadata_calls_are_never_continued_in_the_kernel() {
         for call in METADATA.iter().chain(OLD_METADATA) {
             check(
                 NetworkAccess::Host,

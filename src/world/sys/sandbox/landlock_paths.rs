@@ -104,16 +104,16 @@ const LOOK: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 pub(crate) fn check_policy(confinement: &SandboxPolicy) -> Result<(), String> {
     let lowered = confinement.open.iter();
     let lowered = lowered.filter(|opening| opening.permission == Permission::Read);
-    let kept = lowered.map(|opening| &opening.path);
-    let kept = kept
+    let read_only = lowered.map(|opening| &opening.path);
+    let read_only = read_only
         .chain(&confinement.masked)
         .map(|path| (path, "read-only"));
     let hidden = confinement.hidden.iter().map(|path| (path, "hidden"));
-    for (path, kept) in kept.chain(hidden) {
+    for (path, restriction) in read_only.chain(hidden) {
         for root in writable_paths(confinement) {
-            if path.is_within(root) && (path != root || kept == "hidden") {
+            if path.is_within(root) && (path != root || restriction == "hidden") {
                 return Err(format!(
-                    "`{path}` cannot be {kept}, because commands may write to `{root}`, which contains it; \
+                    "`{path}` cannot be {restriction}, because commands may write to `{root}`, which contains it; \
                      levels `overlay` and `namespaces` support this"
                 ));
             }

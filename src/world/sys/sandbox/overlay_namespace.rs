@@ -26,7 +26,7 @@ pub(crate) fn enter_overlay(order: &OverlayRequest) -> SandboxResult<Vec<OwnedFd
         let mount = overlay_mount(root).in_step(format_args!("staging `{}`", root.scene.root()))?;
         mounts.push((root.scene.root(), mount));
     }
-    for path in &order.kept {
+    for path in &order.excluded {
         if let Some(mount) = unchanged_mount(path).in_step(format_args!("keeping `{path}`"))? {
             mounts.push((path, mount));
         }

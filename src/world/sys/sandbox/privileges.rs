@@ -69,11 +69,11 @@ pub(crate) const LOCKED_BYTES: u64 = 1024 * 1024;
 
 /// Sets the limits that the kernel enforces per process, except for [open
 /// files](set_open_file_limit). The parent of massgen may have set lower ones.
-pub(crate) fn set_limits(tier: SandboxLevel, limits: &ResourceLimits) -> SandboxResult<()> {
+pub(crate) fn set_limits(level: SandboxLevel, limits: &ResourceLimits) -> SandboxResult<()> {
     let mut each = vec![
         (Resource::Core, CORE_BYTES),
         (Resource::Fsize, limits.file_bytes),
-        (Resource::Nproc, process_limit(tier, limits.processes)),
+        (Resource::Nproc, process_limit(level, limits.processes)),
         (Resource::Sigpending, PENDING_SIGNALS),
         (Resource::Msgqueue, MESSAGE_QUEUE_BYTES),
         (Resource::Memlock, LOCKED_BYTES),
@@ -109,8 +109,8 @@ fn lower_limit(resource: Resource, most: u64) -> SandboxResult<()> {
 
 /// Returns the process limit that allows the program `wanted` processes. Without a namespace the
 /// kernel counts all of the user's, so the number of processes on the machine is added.
-fn process_limit(tier: SandboxLevel, wanted: u64) -> u64 {
-    match tier {
+fn process_limit(level: SandboxLevel, wanted: u64) -> u64 {
+    match level {
         SandboxLevel::Overlay | SandboxLevel::Namespaces => wanted,
         SandboxLevel::Landlock | SandboxLevel::Unavailable | SandboxLevel::Off => {
             wanted.saturating_add(count_processes().unwrap_or(0))

@@ -69,14 +69,14 @@ fn is_denied(error: &io::Error) -> bool {
 }
 
 fn find_restricted() -> io::Result<Vec<PathBuf>> {
-    let mut kept = Vec::new();
+    let mut restricted = Vec::new();
     let mut entries_left = ENTRIES_MAX;
     let mut directories = vec![PathBuf::from(SETTINGS)];
     while let Some(directory) = directories.pop() {
         let entries = match fs::read_dir(&directory) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             // The root user of a namespace reads no more than its user outside; nor do commands.
-            Err(error) if is_denied(&error) && kept.contains(&directory) => continue,
+            Err(error) if is_denied(&error) && restricted.contains(&directory) => continue,
             entries => entries?,
         };
         for entry in entries {
@@ -96,11 +96,11 @@ fn find_restricted() -> io::Result<Vec<PathBuf>> {
                 directories.push(path.clone());
             }
             if !meta.is_symlink() && meta.mode() & wanted != wanted {
-                kept.push(path);
+                restricted.push(path);
             }
         }
     }
-    Ok(kept)
+    Ok(restricted)
 }
 
 fn limit_error() -> io::Error {

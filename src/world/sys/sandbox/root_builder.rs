@@ -129,12 +129,11 @@ pub(crate) fn path_identities(confinement: &SandboxPolicy) -> SandboxResult<Path
     Ok(identities)
 }
 
-/// Builds a root that holds what `confinement` opens, and none of the settings that are `kept` from
-/// other users.
+/// Builds a root that holds what `confinement` opens, without the `restricted` settings.
 pub(crate) fn build_root(
     confinement: &SandboxPolicy,
     known: &PathIdentities,
-    kept: &RestrictedFiles,
+    restricted: &RestrictedFiles,
 ) -> SandboxResult<SandboxRoot> {
     let mut root = SandboxRoot::new()?;
     mount_system(&root, confinement.reach)?;
@@ -155,10 +154,10 @@ pub(crate) fn build_root(
             let hidden = root.hide(Path::new(path), HiddenContent::Nothing);
             hidden.in_step(format_args!("hiding `{path}`"))?;
         }
-        let kept = kept.hidden_from(confinement);
-        let kept = kept.in_step(format_args!("looking through `{SETTINGS}`"))?;
+        let hidden_paths = restricted.hidden_from(confinement);
+        let hidden_paths = hidden_paths.in_step(format_args!("looking through `{SETTINGS}`"))?;
         let is_known = |path: &&Path| SECRETS.iter().any(|known| path.starts_with(known));
-        for path in kept.into_iter().filter(|path| !is_known(path)) {
+        for path in hidden_paths.into_iter().filter(|path| !is_known(path)) {
             let hidden = root.hide(path, HiddenContent::Nothing);
             hidden.in_step(format_args!("hiding `{}`", path.display()))?;
         }

@@ -117,9 +117,9 @@ mod tests {
 
     #[test]
     fn only_own_processes_are_signalled() {
-        let (mut one, mut other, mut gone) = (sleeper(), sleeper(), sleeper());
-        gone.kill().unwrap();
-        gone.wait().unwrap();
+        let (mut one, mut other, mut ended) = (sleeper(), sleeper(), sleeper());
+        ended.kill().unwrap();
+        ended.wait().unwrap();
         let parent = getppid().unwrap().as_raw_nonzero().get();
         let (kill, to_one, to_member) = (libc::SYS_kill, libc::SYS_tkill, libc::SYS_tgkill);
         let [own, sibling] = [number(&one), number(&other)];
@@ -133,7 +133,7 @@ mod tests {
         check(&one, kill, [parent, 0, 0], Err(Errno::PERM));
         check(&one, to_one, [parent, 0, 0], Err(Errno::PERM));
         check(&one, to_member, [parent, parent, 0], Err(Errno::PERM));
-        check(&one, kill, [number(&gone), 0, 0], Err(Errno::SRCH));
+        check(&one, kill, [number(&ended), 0, 0], Err(Errno::SRCH));
         check(&one, kill, [sibling, libc::SIGTERM, 0], Ok(()));
         assert_eq!(other.wait().unwrap().signal(), Some(libc::SIGTERM));
         check(&one, kill, [0, libc::SIGKILL, 0], Ok(()));

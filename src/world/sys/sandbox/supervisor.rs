@@ -39,12 +39,12 @@ pub(crate) fn run(control: &ParentSocket, order: HelperRequest) -> SandboxResult
     // The socket shows when massgen exits. If this process were killed then, the others would be
     // left alone.
     set_parent_process_death_signal(None).in_step("outliving massgen")?;
-    let tier = order.confinement.tier;
-    if tier != SandboxLevel::Off {
+    let level = order.confinement.tier;
+    if level != SandboxLevel::Off {
         landlock_paths::check_policy(&order.confinement).in_step("compiling the confinement")?;
         privileges::drop_privileges()?;
     }
-    let left_alone = adopt_descendants(tier)?;
+    let left_alone = adopt_descendants(level)?;
     match raw::fork_process(0).in_step("splitting off the supervisor")? {
         ForkHalf::Inner => supervise(control, order),
         ForkHalf::Outer { pid, .. } => {
@@ -58,8 +58,8 @@ pub(crate) fn run(control: &ParentSocket, order: HelperRequest) -> SandboxResult
 }
 
 /// Makes this process the subreaper of all processes that lose their parent from now on.
-fn adopt_descendants(tier: SandboxLevel) -> SandboxResult<DescendantProcesses> {
-    let adopted = match tier {
+fn adopt_descendants(level: SandboxLevel) -> SandboxResult<DescendantProcesses> {
+    let adopted = match level {
         SandboxLevel::Off => DescendantProcesses::adopt(),
         SandboxLevel::Overlay
         | SandboxLevel::Namespaces
@@ -94,14 +94,14 @@ fn supervise(control: &ParentSocket, order: HelperRequest) -> SandboxResult<io::
                 descendants,
                 access: SupervisedAccess { writable, port },
             };
-            let ended = program.run_to_end(&link);
-            if ended.is_ok() && !reap_all() {
+            let exit_reason = program.run_to_end(&link);
+            if exit_reason.is_ok() && !reap_all() {
                 control
                     .send_report(&HelperReport::LeftBehind)
                     .unwrap_or_default();
             }
             descendants.kill_and_wait();
-            Ok(control.send_report(&ended.unwrap_or_else(HelperReport::from)))
+            Ok(control.send_report(&exit_reason.unwrap_or_else(HelperReport::from)))
         }
     }
 }

@@ -51,10 +51,10 @@ fn wait(control: &ParentSocket, handle: &OwnedFd) -> io::Result<HelperWakeup> {
             Err(Errno::INTR) => continue,
             woken => woken?,
         };
-        let [ended, said] = both.map(|each| !each.revents().is_empty());
-        if ended {
+        let [has_ended, is_abandoned] = both.map(|each| !each.revents().is_empty());
+        if has_ended {
             return Ok(HelperWakeup::Ended);
-        } else if said {
+        } else if is_abandoned {
             return Ok(HelperWakeup::Abandoned);
         }
     }

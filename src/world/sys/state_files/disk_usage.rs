@@ -24,8 +24,8 @@ impl DiskUsage {
     /// before.
     pub(crate) fn bytes(&mut self, path: &AbsPath) -> u64 {
         let mut bytes: u64 = 0;
-        let mut left = vec![path.as_path().to_owned()];
-        while let Some(path) = left.pop() {
+        let mut paths_left = vec![path.as_path().to_owned()];
+        while let Some(path) = paths_left.pop() {
             let Ok(found) = fs::symlink_metadata(&path) else {
                 continue;
             };
@@ -37,7 +37,7 @@ impl DiskUsage {
             }
             if found.is_dir() {
                 let entries = fs::read_dir(&path).into_iter().flatten().flatten();
-                left.extend(entries.map(|entry: DirEntry| entry.path()));
+                paths_left.extend(entries.map(|entry: DirEntry| entry.path()));
             }
         }
         bytes

@@ -82,8 +82,8 @@ impl InboxDirectory {
     pub(crate) fn open(path: &AbsPath) -> io::Result<Result<Self, InboxExposure>> {
         let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
         let added = WatchFlags::CLOSE_WRITE | WatchFlags::MOVED_TO;
-        let gone = WatchFlags::DELETE_SELF | WatchFlags::MOVE_SELF;
-        let flags = added | gone | WatchFlags::ONLYDIR;
+        let removal = WatchFlags::DELETE_SELF | WatchFlags::MOVE_SELF;
+        let flags = added | removal | WatchFlags::ONLYDIR;
         inotify::add_watch(&inotify, path.as_path(), flags)?;
         let found = open_directory(path)?.metadata()?;
         if let Some(exposure) = find_exposure(&found) {
@@ -101,9 +101,9 @@ impl InboxDirectory {
     }
 
     /// Waits until files were added, or the directory is gone. Cancel-safe.
-    pub(crate) async fn changed(&mut self) -> io::Result<InboxChange> {
-        let gone = Ok(InboxChange::Gone);
-        self.changes.recv().await.unwrap_or(gone)
+    pub(crate) async fn wait_for_change(&mut self) -> io::Result<InboxChange> {
+        let removal = Ok(InboxChange::Gone);
+        self.changes.recv().await.unwrap_or(removal)
     }
 
     /// Opens the directory, if it is still the same.
@@ -218,12 +218,12 @@ fn forward_changes(
 fn read_changes(inotify: &OwnedFd) -> io::Result<Option<InboxChange>> {
     let mut room = [MaybeUninit::uninit(); EVENTS_BYTES];
     let mut events = Reader::new(inotify, &mut room);
-    let gone =
+    let removal =
         ReadFlags::DELETE_SELF | ReadFlags::MOVE_SELF | ReadFlags::IGNORED | ReadFlags::UNMOUNT;
     let mut added = BTreeSet::new();
     loop {
         match events.next() {
-            Ok(event) if event.events().intersects(gone) => {
+            Ok(event) if event.events().intersects(removal) => {
                 return Ok(Some(InboxChange::Gone));
             }
             Ok(event) if event.events().contains(ReadFlags::QUEUE_OVERFLOW) => {

@@ -82,8 +82,8 @@ impl GitLockFile {
 
     /// Returns the lock of `file` that a killed massgen process has left; `None` if there is none.
     pub(crate) fn find_stale(file: &AbsPath) -> Option<Self> {
-        let left = Self::new(file);
-        left.is_ours().then_some(left)
+        let lock = Self::new(file);
+        lock.is_ours().then_some(lock)
     }
 
     /// Replaces the file with its next content.

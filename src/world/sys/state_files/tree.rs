@@ -127,7 +127,7 @@ pub(crate) fn copy(
         from: opened(from)?,
         to: opened(to)?,
         // Without it, everything is stored anew; the user may have removed it to free space.
-        last: last.and_then(|kept| Some((opened(&kept.dir).ok()?, &kept.manifest))),
+        last: last.and_then(|copy| Some((opened(&copy.dir).ok()?, &copy.manifest))),
     };
     let began =
         stat(&level.to, c"").map_err(|error| file_error("look at", to.as_path(), error.into()))?;
@@ -307,9 +307,9 @@ impl TreeCopier<'_> {
         else {
             return Ok(None);
         };
-        let left = self.limits.bytes.saturating_sub(self.copied.stored_bytes);
+        let bytes_left = self.limits.bytes.saturating_sub(self.copied.stored_bytes);
         let target = File::from(target);
-        match content::copy(&File::from(source), &target, found.stx_size, left)
+        match content::copy(&File::from(source), &target, found.stx_size, bytes_left)
             .map_err(|error| self.copy_io_error("copy", error))?
         {
             CopyOutcome::Stored(bytes) => self.copied.stored_bytes += bytes,

@@ -158,9 +158,9 @@ impl ArchiveUnpacker<'_> {
             .create_new(true)
             .mode(mode)
             .open(self.into.join(path))?;
-        let left = self.limits.bytes.saturating_sub(self.bytes);
-        let copied = io::copy(&mut entry.take(left.saturating_add(1)), &mut file)?;
-        if copied > left {
+        let bytes_left = self.limits.bytes.saturating_sub(self.bytes);
+        let copied = io::copy(&mut entry.take(bytes_left.saturating_add(1)), &mut file)?;
+        if copied > bytes_left {
             return Err(invalid_archive_error(format!(
                 "it contains more than {} bytes",
                 self.limits.bytes

@@ -36,13 +36,13 @@ impl FileWatch {
     /// Watches `path`, which a writer locks as long as it lives. Two threads wait for the kernel
     /// until the writer exits.
     pub(crate) fn new(path: &AbsPath) -> io::Result<Self> {
-        let (told, woken) = channel();
+        let (wakeups, woken) = channel();
         let inotify = Arc::new(inotify::init(CreateFlags::CLOEXEC)?);
         let watch = inotify::add_watch(&inotify, path.as_path(), WatchFlags::MODIFY)?;
         let held = File::open(path.as_path())?;
-        let freed = told.clone();
+        let freed = wakeups.clone();
         let watching = Arc::clone(&inotify);
-        thread::Builder::new().spawn(move || forward_writes(&watching, &told))?;
+        thread::Builder::new().spawn(move || forward_writes(&watching, &wakeups))?;
         thread::Builder::new().spawn(move || {
             // Where files cannot be locked, it is unknown whether the writer lives.
             drop(held.lock_shared());
@@ -61,12 +61,12 @@ impl FileWatch {
 }
 
 /// Forwards what the kernel reports until the watch is removed.
-fn forward_writes(inotify: &OwnedFd, told: &Sender<FileWakeup>) {
+fn forward_writes(inotify: &OwnedFd, wakeups: &Sender<FileWakeup>) {
     let mut room = [MaybeUninit::uninit(); EVENTS_BYTES];
     let mut events = Reader::new(inotify, &mut room);
     while let Ok(event) = events.next() {
         let is_removed = event.events().contains(ReadFlags::IGNORED);
-        if is_removed || told.send(FileWakeup::Written).is_err() {
+        if is_removed || wakeups.send(FileWakeup::Written).is_err() {
             return;
         }
     }

@@ -1,0 +1,259 @@
+//! The YAML of a draft: a small tree that is written in block style, with what the table of keys
+//! says about a key above its first use. Values that YAML could read as anything but themselves are
+//! quoted.
+
+use std::collections::BTreeSet;
+
+use crate::config::yaml::{YamlLiteral, YamlScalar};
+use crate::text::is_hidden;
+
+/// Words that some version of YAML reads as something else.
+const AMBIGUOUS_WORDS: &[&str] = &[
+    "true", "false", "null", "yes", "no", "on", "off", "y", "n", "nan", "inf", "infinity",
+];
+/// The indentation of a level, in spaces.
+const INDENT: usize = 2;
+
+/// A value in the YAML.
+#[derive(Clone, Debug)]
+pub(super) enum DocumentNode {
+    /// A scalar as it is written.
+    Scalar(String),
+    /// Several lines of text.
+    Block(String),
+    /// A list.
+    List(Vec<DocumentNode>),
+    /// A mapping in this order.
+    Mapping(Vec<DocumentEntry>),
+}
+
+/// A key with its value.
+#[derive(Clone, Debug)]
+pub(super) struct DocumentEntry {
+    key: &'static str,
+    comment: &'static str,
+    value: DocumentNode,
+}
+
+impl DocumentNode {
+    /// Creates an empty mapping.
+    pub(super) fn mapping() -> Self {
+        Self::Mapping(Vec::new())
+    }
+
+    /// Writes a text so that YAML reads the same text.
+    pub(super) fn text(text: &str) -> Self {
+        if is_plain(text) {
+            Self::Scalar(text.to_owned())
+        } else if is_block(text) {
+            Self::Block(text.to_owned())
+        } else {
+            Self::Scalar(quote_scalar(text))
+        }
+    }
+
+    /// Writes a number or a boolean as it was typed; anything else is written as text.
+    pub(super) fn literal(text: &str) -> Self {
+        let text = text.trim();
+        match YamlScalar::infer(text.to_owned()).literal {
+            YamlLiteral::Flag(_) | YamlLiteral::Integer(_) | YamlLiteral::Number(_) => {
+                Self::Scalar(text.to_owned())
+            }
+            YamlLiteral::Text => Self::text(text),
+        }
+    }
+
+    /// Returns the value of a key, which is created if the mapping lacks it.
+    pub(super) fn entry(
+        &mut self,
+        key: &'static str,
+        comment: &'static str,
+        create: impl FnOnce() -> DocumentNode,
+    ) -> Option<&mut DocumentNode> {
+        let DocumentNode::Mapping(entries) = self else {
+            return None;
+        };
+        let known = entries.iter().position(|entry| entry.key == key);
+        let place = known.unwrap_or(entries.len());
+        if known.is_none() {
+            let value = create();
+            entries.push(DocumentEntry {
+                key,
+                comment,
+                value,
+            });
+        }
+        entries.get_mut(place).map(|entry| &mut entry.value)
+    }
+
+    /// Returns an entry of a list, which is filled up with empty mappings.
+    pub(super) fn item(&mut self, index: usize) -> Option<&mut DocumentNode> {
+        let DocumentNode::List(items) = self else {
+            return None;
+        };
+        while items.len() <= index {
+            items.push(DocumentNode::mapping());
+        }
+        items.get_mut(index)
+    }
+
+    /// Returns the YAML of a whole file.
+    pub(super) fn to_yaml(&self, heading: &str) -> String {
+        let mut writer = YamlWriter {
+            out: format!("# {heading}\n"),
+            explained: BTreeSet::new(),
+        };
+        writer.node(self, 0);
+        writer.out
+    }
+}
+
+struct YamlWriter {
+    out: String,
+    /// The comments so far; each is written once.
+    explained: BTreeSet<&'static str>,
+}
+
+impl YamlWriter {
+    /// Writes a mapping or a list in lines of its own.
+    fn node(&mut self, node: &DocumentNode, indent: usize) {
+        match node {
+            DocumentNode::Mapping(entries) => {
+                for entry in entries {
+                    self.entry(entry, indent);
+                }
+            }
+            DocumentNode::List(items) => {
+                for item in items {
+                    self.item(item, indent);
+                }
+            }
+            DocumentNode::Scalar(_) | DocumentNode::Block(_) => self.value(node, indent),
+        }
+    }
+
+    fn entry(&mut self, entry: &DocumentEntry, indent: usize) {
+        self.comment(entry.comment, indent);
+        self.pad(indent);
+        self.out.push_str(entry.key);
+        self.out.push(':');
+        self.value(&entry.value, indent);
+    }
+
+    /// Writes the first sentence about a key, unless it was written before.
+    fn comment(&mut self, doc: &'static str, indent: usize) {
+        if doc.is_empty() || !self.explained.insert(doc) {
+            return;
+        }
+        if indent == 0 {
+            self.out.push('\n');
+        }
+        self.pad(indent);
+        self.out.extend(["# ", first_sentence(doc), "\n"]);
+    }
+
+    /// Writes a value after the `:` of its key, or after a `-`.
+    fn value(&mut self, node: &DocumentNode, indent: usize) {
+        let inner = indent.saturating_add(INDENT);
+        match node {
+            DocumentNode::Scalar(text) => self.out.extend([" ", text, "\n"]),
+            DocumentNode::Block(text) => {
+                let mark = if text.ends_with('\n') { "|" } else { "|-" };
+                self.out.extend([" ", mark, "\n"]);
+                for line in text.lines() {
+                    if !line.is_empty() {
+                        self.pad(inner);
+                    }
+                    self.out.push_str(line);
+                    self.out.push('\n');
+                }
+            }
+            DocumentNode::Mapping(entries) if entries.is_empty() => self.out.push_str(" {}\n"),
+            DocumentNode::List(items) if items.is_empty() => self.out.push_str(" []\n"),
+            DocumentNode::Mapping(_) | DocumentNode::List(_) => {
+                self.out.push('\n');
+                self.node(node, inner);
+            }
+        }
+    }
+
+    fn item(&mut self, item: &DocumentNode, indent: usize) {
+        let first = match item {
+            DocumentNode::Mapping(entries) => entries.first(),
+            DocumentNode::List(_) | DocumentNode::Scalar(_) | DocumentNode::Block(_) => None,
+        };
+        if let Some(first) = first {
+            // A comment between the `-` and the key would need a line of its own.
+            self.comment(first.comment, indent);
+        }
+        self.pad(indent);
+        self.out.push('-');
+        let start = self.out.len();
+        self.value(item, indent);
+        if first.is_some() {
+            let written = self.out.split_off(start);
+            self.out.extend([" ", written.trim_start()]);
+        }
+    }
+
+    fn pad(&mut self, indent: usize) {
+        self.out.extend(std::iter::repeat_n(' ', indent));
+    }
+}
+
+/// Returns the first sentence of a description.
+fn first_sentence(doc: &str) -> &str {
+    doc.split_once(". ")
+        .and_then(|(sentence, _)| doc.get(..=sentence.len()))
+        .unwrap_or(doc)
+}
+
+/// Returns whether every version of YAML reads `text` as this text without quotes.
+fn is_plain(text: &str) -> bool {
+    let is_start = |c: char| c.is_ascii_alphabetic() || matches!(c, '/' | '_');
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '_' | '-' | '.');
+    let lower = text.to_ascii_lowercase();
+    text.starts_with(is_start)
+        && text.chars().all(is_part)
+        && !AMBIGUOUS_WORDS.contains(&lower.as_str())
+        && YamlScalar::infer(text.to_owned()).literal == YamlLiteral::Text
+        && text.parse::<f64>().is_err()
+}
+
+/// Returns whether `text` has several lines that a block scalar keeps as they are.
+fn is_block(text: &str) -> bool {
+    let is_line = |line: &str| {
+        !line.ends_with(char::is_whitespace) && !line.chars().any(is_hidden) || line.is_empty()
+    };
+    text.trim_end_matches('\n').contains('\n')
+        && !text.starts_with(char::is_whitespace)
+        && !text.ends_with("\n\n")
+        && !text.contains('\r')
+        && text.split('\n').all(is_line)
+}
+
+/// Writes `text` in double quotes, with hidden characters as escapes.
+fn quote_scalar(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        let code = u32::from(c);
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            '\n' => out.push_str("\\n"),
+            '\t' => out.push_str("\\t"),
+            _ if is_hidden(c) => out.push_str(&escape(code)),
+            _ => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// Returns the escape of a character in double quotes.
+fn escape(code: u32) -> String {
+    if code <= 0xffff {
+        format!("\\u{code:04x}")
+    } else {
+        format!("\\U{code:08x}")
+    }
+}

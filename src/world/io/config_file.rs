@@ -1,0 +1,121 @@
+//! Writes a new config for the user: atomically, beneath a directory, through no symlink, and over
+//! nothing but the file that the user has agreed to replace.
+
+use std::io::Read;
+
+use sha2::{Digest, Sha256};
+
+use crate::config::draft::destination::ConfigDestination;
+use crate::config::yaml::CONFIG_BYTES_MAX;
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::{AbsPath, RelPath};
+use crate::text::to_hex;
+use crate::world::io::locate::locate;
+use crate::world::sys::dir::DirectoryHandle;
+use crate::world::sys::file_system_error::FileSystemError;
+use crate::world::sys::meta::FileMetadata;
+use crate::world::sys::staged_file::{PlacementDurability, ReplacePolicy, StagedFile};
+
+/// What became of a config that was to be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ConfigWrite {
+    /// It is on the disk.
+    Written,
+    /// Another file is there, and nothing was written.
+    Occupied {
+        /// The digest of that file, with which it can be replaced.
+        digest: String,
+    },
+}
+
+/// Writes `text` to `file` below `directory`. A file that is there is replaced only if `replaces`
+/// is its digest.
+pub fn write_config(
+    directory: &AbsPath,
+    file: &ConfigDestination,
+    text: &str,
+    replaces: Option<&str>,
+) -> Result<ConfigWrite> {
+    let file = file.path();
+    let failed = |fault| write_error(file, fault);
+    let root = DirectoryHandle::open(&locate(directory)?.into_real()).map_err(failed)?;
+    let (parent, name) = root.parent_of(file).map_err(|fault| {
+        if fault == FileSystemError::Missing {
+            missing_directory_error(file)
+        } else {
+            failed(fault)
+        }
+    })?;
+    let existing = match read_existing(&root, file) {
+        Ok(existing) => Some(existing),
+        Err(FileSystemError::Missing) => None,
+        Err(fault) => return Err(failed(fault)),
+    };
+    let mut staged = StagedFile::new(&parent).map_err(failed)?;
+    let over = match &existing {
+        None => ReplacePolicy::Nothing,
+        Some(existing) if replaces == Some(existing.digest.as_str()) => {
+            staged.copy_ownership(&existing.meta).map_err(failed)?;
+            ReplacePolicy::Only(&existing.meta.version)
+        }
+        Some(existing) => {
+            let digest = existing.digest.clone();
+            return Ok(ConfigWrite::Occupied { digest });
+        }
+    };
+    staged.write(text.as_bytes()).map_err(failed)?;
+    match staged.place_at(name, over, PlacementDurability::Synced) {
+        Ok(_) => Ok(ConfigWrite::Written),
+        Err(fault) => Err(failed(fault)),
+    }
+}
+
+/// The file at the place of a new config.
+struct ExistingFile {
+    digest: String,
+    meta: FileMetadata,
+}
+
+fn read_existing(
+    root: &DirectoryHandle,
+    file: &RelPath,
+) -> std::result::Result<ExistingFile, FileSystemError> {
+    let (content, meta) = root.open_file(file)?;
+    let most = u64::try_from(CONFIG_BYTES_MAX).unwrap_or(u64::MAX);
+    if meta.version.size_bytes > most {
+        return Err(FileSystemError::Limit(
+            "a file larger than a config is there",
+        ));
+    }
+    let mut bytes = Vec::new();
+    content.take(most).read_to_end(&mut bytes)?;
+    let digest = to_hex(&Sha256::digest(&bytes));
+    Ok(ExistingFile { digest, meta })
+}
+
+fn write_error(file: &RelPath, fault: FileSystemError) -> Error {
+    let kind = match fault {
+        FileSystemError::Replaced | FileSystemError::NotRegular(_) => ErrorKind::Denied,
+        FileSystemError::IsDirectory
+        | FileSystemError::NotDirectory
+        | FileSystemError::NameTooLong
+        | FileSystemError::Limit(_) => ErrorKind::Usage,
+        FileSystemError::Exists | FileSystemError::Changed => ErrorKind::Environment,
+        FileSystemError::Missing | FileSystemError::NotEmpty | FileSystemError::System(_) => {
+            ErrorKind::Io
+        }
+    };
+    let why = if fault == FileSystemError::Replaced {
+        "a symlink is on the way to it".to_owned()
+    } else {
+        fault.to_string()
+    };
+    Error::new(kind, format!("cannot write `{file}`: {why}"))
+        .with_hint("write another name, or remove what is there")
+}
+
+fn missing_directory_error(file: &RelPath) -> Error {
+    let directory = file.parent().unwrap_or_default();
+    let message = format!("the directory `{directory}` does not exist");
+    Error::new(ErrorKind::Usage, message).with_hint("create it, or write a name without it")
+}

@@ -1,0 +1,241 @@
+//! `massgen web`: the form that writes a config. Each refusal has a control that is saved.
+
+use std::fs;
+use std::process::Command;
+
+use massgen::text::to_hex;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::project::{Project, binary};
+use crate::web_server::{Reply, WebServer};
+
+/// A team that needs no key.
+const TEAM: &str = "@examples/basic/offline_demo";
+/// A key, which no reply may contain.
+const KEY: &str = "sk-0123456789abcdef0123";
+
+fn started(project: Project) -> WebServer {
+    WebServer::start(project.env("OPENAI_API_KEY", KEY), &["--config", TEAM])
+}
+
+/// Returns a draft of one agent with these instructions.
+fn draft(instructions: &str) -> Value {
+    let agent = json!({
+        "id": "ann", "type": "openai", "cwd": "workspace1", "system_message": instructions,
+    });
+    json!({"agents": [agent]})
+}
+
+fn save(server: &WebServer, path: &str, more: &Value) -> Reply {
+    let mut body = json!({"draft": draft("Be brief."), "path": path});
+    let fields = more.as_object().unwrap().clone();
+    body.as_object_mut().unwrap().extend(fields);
+    server.post("/api/config/save", &body)
+}
+
+#[track_caller]
+fn expect(reply: &Reply, status: u16, said: &str) {
+    assert_eq!(reply.status, status, "{said}: {reply:?}");
+    assert!(reply.body.contains(said), "{said}: {reply:?}");
+}
+
+#[test]
+fn the_form_is_made_of_the_keys_and_says_which_variables_are_set() {
+    let server = started(Project::new());
+    let reply = server.get("/api/config/keys");
+    assert!(!reply.body.contains(KEY), "{reply:?}");
+    let keys = reply.json();
+    let vendor = |name: &str| {
+        let mut all = keys["vendors"].as_array().unwrap().iter();
+        all.find(|vendor| vendor["name"] == name).unwrap().clone()
+    };
+    assert_eq!(
+        vendor("openai")["variables"],
+        json!([{"name": "OPENAI_API_KEY", "is_set": true}])
+    );
+    assert_eq!(vendor("claude")["variables"][0]["is_set"], false);
+    let models = vendor("claude")["models"].as_array().unwrap().len();
+    assert!(models > 3, "{models}");
+    let groups = keys["groups"].as_array().unwrap();
+    let questions = groups
+        .iter()
+        .flat_map(|group| group["questions"].as_array().unwrap());
+    let reference = fs::read_to_string("docs/config.md").unwrap();
+    let mut count = 0;
+    for question in questions {
+        let doc = question["doc"].as_str().unwrap();
+        assert!(reference.contains(doc), "{question}");
+        count += 1;
+    }
+    assert!(count > 15, "{count} questions");
+
+    let checked = server
+        .post("/api/config/check", &json!({"draft": keys["draft"]}))
+        .json();
+    assert_eq!(checked["is_valid"], true, "{checked}");
+    assert_eq!(checked["findings"], json!([]), "{checked}");
+    let wrong = json!({"agents": [{"id": "a b", "type": "claude"}], "checks": [{}]});
+    let checked = server
+        .post("/api/config/check", &json!({"draft": wrong}))
+        .json();
+    assert_eq!(checked["is_valid"], false, "{checked}");
+    let found = checked["findings"].as_array().unwrap().iter();
+    let found: Vec<String> = found
+        .map(|finding| {
+            format!(
+                "{} {}.{}.{}",
+                finding["severity"], finding["group"], finding["entry"], finding["name"]
+            )
+        })
+        .map(|line| line.replace('"', ""))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            "error agents.0.id",
+            "error checks.0.command",
+            "note agents.0.type"
+        ],
+        "{checked}"
+    );
+    for (body, expected) in [
+        (json!({"draft": {"agents": [{"api_key": "x"}]}}), "api_key"),
+        (json!({"draft": {"hooks": []}}), "hooks"),
+        (json!({"draft": {}, "more": 1}), "more"),
+        (json!({}), "draft"),
+    ] {
+        expect(&server.post("/api/config/check", &body), 400, expected);
+    }
+}
+
+#[test]
+fn a_config_is_saved_below_the_directory_as_it_was_typed() {
+    let project = Project::new()
+        .dir("configs")
+        .dir("outside/dir")
+        .file("kept.yaml", "kept: yes\n")
+        .file("long.yaml", "#".repeat(1024 * 1024 + 1))
+        .link("link.yaml", "kept.yaml")
+        .link("dangling.yaml", "nothing.yaml")
+        .link("away", "outside/dir")
+        .dir("folder.yaml");
+    let server = started(project);
+    let path = |name: &str| server.project.path(name);
+    let before = names(&server);
+    for (name, status, said) in [
+        ("/tmp/team.yaml", 403, "outside this directory"),
+        ("../team.yaml", 403, "outside this directory"),
+        ("configs/../team.yaml", 403, "outside this directory"),
+        ("~/team.yaml", 403, "outside this directory"),
+        (".hidden.yaml", 403, "hidden"),
+        (".git/team.yaml", 403, "protected"),
+        (".massgen/other.yaml", 403, "protected"),
+        (".vscode/team.yaml", 403, "protected"),
+        ("team.json", 400, ".yaml"),
+        ("team", 400, ".yaml"),
+        ("", 400, "cannot be the name"),
+        ("none/team.yaml", 400, "does not exist"),
+        ("kept.yaml/team.yaml", 400, "not a directory"),
+        ("folder.yaml", 400, "is a directory"),
+        ("long.yaml", 400, "larger than a config"),
+        ("link.yaml", 403, "symbolic link"),
+        ("dangling.yaml", 403, "symbolic link"),
+        ("away/team.yaml", 403, "symlink"),
+    ] {
+        expect(&save(&server, name, &json!({})), status, said);
+    }
+    expect(
+        &save(&server, "team.yaml", &json!({"draft": {"agents": []}})),
+        400,
+        "has errors",
+    );
+    let secret = json!({"draft": draft(&format!("say {KEY}"))});
+    expect(&save(&server, "team.yaml", &secret), 400, "has errors");
+    let shown = server.post("/api/config/check", &json!({"draft": draft(KEY)}));
+    assert!(
+        shown.body.contains("a key or another secret") && !shown.body.contains(KEY),
+        "{shown:?}"
+    );
+    assert_eq!(names(&server), before);
+
+    let saved = save(&server, "configs/my team.yaml", &json!({})).json();
+    assert_eq!(saved["path"], "configs/my team.yaml");
+    assert_eq!(
+        saved["commands"][1],
+        "massgen --config 'configs/my team.yaml'"
+    );
+    let hostile = "a: b # c\n- {x: y}\n!!tag \"q\" 'p' \u{202e}";
+    let saved = save(&server, "team.yaml", &json!({"draft": draft(hostile)}));
+    assert_eq!(saved.status, 200, "{saved:?}");
+    let check = Command::new(binary())
+        .args([
+            "config",
+            "check",
+            "--strict",
+            "team.yaml",
+            "configs/my team.yaml",
+        ])
+        .current_dir(path("."))
+        .output()
+        .unwrap();
+    assert!(check.status.success(), "{check:?}");
+}
+
+#[test]
+fn a_file_is_replaced_only_if_the_person_saw_exactly_that() {
+    let server = started(Project::new().file("kept.yaml", "kept: yes\n"));
+    let path = |name: &str| server.project.path(name);
+    let kept = fs::read(path("kept.yaml")).unwrap();
+    let digest = to_hex(&Sha256::digest(&kept));
+    let refused = save(&server, "kept.yaml", &json!({}));
+    expect(&refused, 409, "exists already");
+    assert_eq!(refused.json()["digest"], *digest);
+    expect(
+        &save(&server, "kept.yaml", &json!({"replaces": "0"})),
+        409,
+        "exists already",
+    );
+    assert_eq!(fs::read(path("kept.yaml")).unwrap(), kept);
+    fs::write(path("kept.yaml"), "changed: yes\n").unwrap();
+    let replaces = json!({"replaces": digest});
+    expect(
+        &save(&server, "kept.yaml", &replaces),
+        409,
+        "exists already",
+    );
+    fs::write(path("kept.yaml"), &kept).unwrap();
+    expect(
+        &save(&server, "kept.yaml", &replaces),
+        200,
+        "massgen --config kept.yaml",
+    );
+    let now = fs::read_to_string(path("kept.yaml")).unwrap();
+    assert!(now.contains("id: ann"), "{now}");
+}
+
+#[test]
+fn a_config_that_runs_use_unasked_stays_in_the_project() {
+    let server = started(Project::new().dir("src"));
+    let open = |path: &str| {
+        let mut draft = draft("Be brief.");
+        draft["context_paths"] = json!([{"path": path, "permission": "write"}]);
+        save(&server, ".massgen/config.yaml", &json!({ "draft": draft }))
+    };
+    expect(&open("/usr/share"), 400, "outside this directory");
+    assert!(!server.project.path(".massgen/config.yaml").exists());
+    let saved = open("src");
+    expect(&saved, 200, "massgen web");
+    assert_eq!(saved.json()["commands"], json!(["massgen web", "massgen"]));
+    let ignored = fs::read_to_string(server.project.path(".massgen/.gitignore")).unwrap();
+    assert_eq!(ignored, "*\n");
+}
+
+/// Returns the names in the directory of the server.
+fn names(server: &WebServer) -> Vec<String> {
+    let entries = fs::read_dir(server.project.path(".")).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names
+}
