@@ -289,7 +289,7 @@ fn printing_writes_nothing() {
 fn a_key_that_is_missing_is_named() {
     let words = ["init", "--yes", "--model", "gpt-5"];
     let finished = Project::new().args(words).success();
-    let warning = "warning: OPENAI_API_KEY is not set; export OPENAI_API_KEY";
+    let warning = "warning: `OPENAI_API_KEY` is not set; export OPENAI_API_KEY";
     assert!(finished.stderr().contains(warning), "{}", finished.stderr());
     let control = with_keys().args(words).success();
     assert!(
@@ -356,7 +356,7 @@ fn without_anything_the_ways_out_are_named() {
         "{}",
         finished.stderr()
     );
-    let terminal = Terminal::open(Project::new().env("TERM", "xterm"), 80);
+    let terminal = Terminal::open(Project::new().env("TERM", "xterm").env("NO_COLOR", "1"), 80);
     terminal.says("hint: `massgen init`");
     terminal.says("@examples/basic/offline_demo");
     let _nothing = terminal.ends(3);
