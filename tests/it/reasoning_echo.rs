@@ -133,7 +133,8 @@ async fn a_model_or_a_key_says_that_the_reasoning_is_sent_unless_the_server_refu
     let hm = json!({"reasoning_content": "Hm."});
     let by_name = |config: &mut BackendConfig| config.model = "moonshotai/Kimi-K2.5".to_owned();
     let by_key = |config: &mut BackendConfig| config.reasoning_echo = Some(ReasoningEcho::Wanted);
-    for change in [by_name as fn(&mut BackendConfig), by_key] {
+    let changes: [fn(&mut BackendConfig); 2] = [by_name, by_key];
+    for change in changes {
         let (replies, _) = ask_again(change, &hm, vec![done(), done()]).await;
         assert_eq!(replies[0]["reasoning_content"], "Hm.");
     }
