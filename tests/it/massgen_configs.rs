@@ -85,8 +85,8 @@ fn line(name: &str, report: &Value) -> (Outcome, String) {
     let notes: BTreeSet<String> = list("warnings")
         .map(|found| place(&field(found, "location")))
         .collect();
-    let lost = notes.iter().any(|note| !BY_DESIGN.contains(&note.as_str()));
-    let (outcome, told) = match (errors.is_empty(), lost) {
+    let is_less = notes.iter().any(|note| !BY_DESIGN.contains(&note.as_str()));
+    let (outcome, told) = match (errors.is_empty(), is_less) {
         (false, _) => (Outcome::Refused, errors),
         (true, true) => (Outcome::Loads, notes),
         (true, false) => (Outcome::Runs, notes),
