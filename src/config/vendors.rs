@@ -148,7 +148,6 @@ const LOCAL: Vendor = Vendor {
 /// A type that this version does not support.
 const UNSERVED: Vendor = Vendor {
     connection: VendorConnection::Unserved,
-    instead: Some("use `type: openrouter`, which reaches most models with one key"),
     ..CHAT
 };
 
@@ -353,18 +352,27 @@ pub static VENDORS: &[Vendor] = &[
     },
     Vendor {
         name: "antigravity_cli",
+        instead: Some("use `type: gemini_cli`, or `gemini` for the model alone"),
         ..UNSERVED
     },
     Vendor {
         name: "copilot",
+        instead: Some(
+            "use `type: acp` with `command: [copilot, --acp]`, if the program is installed",
+        ),
         ..UNSERVED
     },
     Vendor {
         name: "ag2",
+        instead: Some(
+            "describe the model in `agent_config` as an agent of its own: massgen runs no AG2 \
+             agents",
+        ),
         ..UNSERVED
     },
     Vendor {
         name: "uitars",
+        instead: Some("use a model with tools: massgen does not operate screens"),
         ..UNSERVED
     },
 ];
