@@ -525,6 +525,15 @@ impl Vendor {
         written.map(str::to_owned).or_else(from_env).or_else(own)
     }
 
+    /// Returns whether its models accept images, unless a config says otherwise. `written` is the
+    /// `base_url` of the config: `chatcompletion` without one is OpenAI.
+    pub fn image_input_at(&self, written: Option<&str>) -> ImageInput {
+        match (self.name, written) {
+            ("chatcompletion", None) => ImageInput::Taken,
+            _ => self.image_input,
+        }
+    }
+
     /// Returns the variables that may hold the key for `base_url`, in order of precedence. Only
     /// `chatcompletion` is used with hosts of other vendors, and uses the key of the host.
     pub fn key_variables_at(&self, base_url: &Url) -> &'static [&'static str] {

@@ -46,9 +46,9 @@ pub(crate) const EXTRA_BODY: ServedKey<Section> = ServedKey::optional(
 pub(crate) const IMAGE_INPUT: ServedKey<Flag> = ServedKey::optional(
     &["image_input"],
     shape::flag(),
-    "Whether the model receives images from MCP tools. Default: yes for `claude`, `openai`, \
-     `azure_openai`, `gemini`, `grok`, `openrouter`, `claude_code`, `codex`, `gemini_cli` and \
-     `scripted`. If a vendor rejects a request with images, it is retried once without them.",
+    "Whether the model receives images: those of the task, of files and of MCP tools. Default: \
+     yes for `claude`, `openai`, `azure_openai`, `gemini`, `grok`, `openrouter`, `claude_code`, \
+     `codex`, `gemini_cli` and `scripted`, and for `chatcompletion` without `base_url`. If a vendor rejects a request with images, it is retried once without them.",
     Harmless,
 );
 
