@@ -79,6 +79,7 @@ mod guest_runs;
 mod guests;
 mod hooks;
 mod hostile;
+mod init;
 mod interactive;
 mod limits;
 mod mcp;
