@@ -342,7 +342,7 @@ fn backend(vendor: &'static Vendor, model: &str, base_url: Option<&str>) -> Back
         key_hosts: KeyHosts::default(),
         parameters: Map::new(),
         external_agent: None,
-        image_input: vendor.image_input,
+        image_input: vendor.image_input_at(base_url),
         reasoning_echo: None,
         timeouts: ReplyTimeouts::default(),
         fallback: Vec::new(),

@@ -90,6 +90,7 @@ mod mcp_login;
 mod mcp_servers;
 mod mcp_sse;
 mod logs;
+mod massgen_configs;
 mod mcp_orchestrate;
 mod mcp_serve;
 mod mcp_serve_http;
