@@ -5,6 +5,7 @@
     clippy::disallowed_methods,
     reason = "tests look at the disk themselves"
 )]
+#![expect(clippy::print_stdout, reason = "a test says why it has nothing to do")]
 
 use std::fs::{self, Permissions, read_to_string};
 use std::os::unix::fs::PermissionsExt;
@@ -116,6 +117,22 @@ fn the_defaults_are_a_commented_team_of_what_is_found() {
     "#);
 }
 
+/// Writes the team that these flags describe to `file`, and expects these texts, and not `absent`.
+#[track_caller]
+fn check_team(flags: &[&str], file: &str, expected: &[&str], absent: &str) {
+    let yaml = write_with(with_keys(), flags, file);
+    for expected in expected {
+        assert!(
+            yaml.contains(expected),
+            "{flags:?}: no {expected:?}\n{yaml}"
+        );
+    }
+    assert!(
+        !lines(&yaml).contains(absent),
+        "{flags:?}: {absent}\n{yaml}"
+    );
+}
+
 #[test]
 fn flags_describe_the_team() {
     for (flags, file, expected, absent) in [
@@ -167,43 +184,36 @@ fn flags_describe_the_team() {
             &["enable_mcp_command_line: true"],
             ": false",
         ),
-        // What only a config with a name may do.
+    ] {
+        check_team(flags, file, expected, absent);
+    }
+}
+
+#[test]
+fn a_team_that_reaches_out_of_the_project_needs_a_name() {
+    for (flags, expected, absent) in [
         (
-            &["-b", "codex"],
-            "team.yaml",
-            &["type: codex"],
+            &["-b", "codex"][..],
+            &["type: codex"][..],
             "enable_mcp_command_line",
         ),
         (
             &["-b", "codex", "-m", "m", "-m", "second"],
-            "team.yaml",
             &["model: second", "workspace2"],
             "gpt",
         ),
         (
             &["-m", "gpt-5", "--path", "/usr/share"],
-            "team.yaml",
             &["path: /usr/share"],
             "\".\"",
         ),
         (
             &["-m", "x", "--base-url", "https://models.example/v1"],
-            "team.yaml",
             &["https://models.example/v1"],
             "gpt",
         ),
     ] {
-        let yaml = write_with(with_keys(), flags, file);
-        for expected in expected {
-            assert!(
-                yaml.contains(expected),
-                "{flags:?}: no {expected:?}\n{yaml}"
-            );
-        }
-        assert!(
-            !lines(&yaml).contains(absent),
-            "{flags:?}: {absent}\n{yaml}"
-        );
+        check_team(flags, "team.yaml", expected, absent);
     }
 }
 
