@@ -24,17 +24,13 @@ pub(in crate::cli::dashboard) fn draw(
     area: Rect,
 ) -> usize {
     let question = scene.questions.first();
-    match question.and_then(|question| question.review.as_ref()) {
-        Some(review) => draw_review(scene, canvas, area, review),
-        None => {
-            let lines = outcome_lines(scene);
-            let rows: Vec<StyledRow> = lines
-                .iter()
-                .flat_map(|line| wrap_row(line, area.width))
-                .collect();
-            draw_from_top(canvas, area, &rows, scene.state.scroll)
-        }
+    if let Some(review) = question.and_then(|question| question.review.as_ref()) {
+        return draw_review(scene, canvas, area, review);
     }
+    let lines = outcome_lines(scene);
+    let rows = lines.iter().flat_map(|line| wrap_row(line, area.width));
+    let rows: Vec<StyledRow> = rows.collect();
+    draw_from_top(canvas, area, &rows, scene.state.scroll)
 }
 
 fn draw_review(
