@@ -17,6 +17,8 @@ pub const ANSWERS_PER_AGENT_MAX: u32 = 32;
 pub struct BallotRules {
     /// Maximum number of answers of one agent.
     pub answers_per_agent_max: u32,
+    /// Maximum number of answers of all agents together; `None` sets no limit.
+    pub answers_max: Option<u32>,
     /// How different a new answer must be from all others.
     pub novelty: NoveltyRequirement,
 }
@@ -83,6 +85,11 @@ pub enum BallotRefusal {
     EmptyAnswer,
     /// The agent has given the maximum number of answers.
     AnswerLimit {
+        /// The maximum.
+        answers_max: u32,
+    },
+    /// All agents together have given the maximum number of answers.
+    SharedAnswerLimit {
         /// The maximum.
         answers_max: u32,
     },
@@ -332,6 +339,9 @@ impl Ballot {
         let answers_max = self.rules.answers_per_agent_max;
         if seat.answers >= answers_max {
             return Some(BallotRefusal::AnswerLimit { answers_max });
+        }
+        if let Some(answers_max) = self.rules.answers_max.filter(|max| self.answers >= *max) {
+            return Some(BallotRefusal::SharedAnswerLimit { answers_max });
         }
         let mut existing = self.answers_given();
         if let Some((label, _)) = existing.find(|(_, other)| other.trim() == content.trim()) {

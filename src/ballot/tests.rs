@@ -24,6 +24,7 @@ fn label(number: usize, ordinal: u32) -> AnswerLabel {
 fn rules() -> BallotRules {
     BallotRules {
         answers_per_agent_max: 2,
+        answers_max: None,
         novelty: NoveltyRequirement::Lenient,
     }
 }
@@ -80,6 +81,31 @@ fn check(mut ballot: Ballot, steps: Vec<(usize, RoundOutcome, Vec<BallotEffect>)
             "step {index}"
         );
     }
+}
+
+#[test]
+fn all_agents_together_give_no_more_answers_than_the_limit() {
+    let rules = BallotRules {
+        answers_max: Some(1),
+        ..rules()
+    };
+    let limit = BallotRefusal::SharedAnswerLimit { answers_max: 1 };
+    check(
+        Ballot::new((1..=2).map(agent), rules),
+        vec![
+            (
+                1,
+                answer("a"),
+                vec![BallotEffect::AcceptAnswer(label(1, 1))],
+            ),
+            (2, answer("b"), vec![refused(2, limit)]),
+            (
+                2,
+                vote(1, 1),
+                vec![accepted(2, 1, 1), closed(label(1, 1), &[(1, 1)])],
+            ),
+        ],
+    );
 }
 
 #[test]

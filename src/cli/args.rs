@@ -8,10 +8,11 @@ use clap_complete::Shell;
 use crate::cli::format::OutputFormat;
 use crate::cli::help::{
     APPLY_EXAMPLES, CHECK_EXAMPLES, DIFF_EXAMPLES, DOCKER_EXAMPLES, DOCTOR_EXAMPLES, EXAMPLES,
-    EXPLAIN_EXAMPLES, HOOK_EXAMPLES, LOGS_EXAMPLES, MODELS_EXAMPLES, REPLAY_EXAMPLES,
-    SANDBOX_EXAMPLES, SCHEMA_EXAMPLES, SELFTEST_EXAMPLES, SESSIONS_EXAMPLES, TOOL_EXAMPLES,
-    UNDO_EXAMPLES, WEB_EXAMPLES,
+    EXPLAIN_EXAMPLES, HOOK_EXAMPLES, INIT_EXAMPLES, LOGS_EXAMPLES, MODELS_EXAMPLES,
+    REPLAY_EXAMPLES, SANDBOX_EXAMPLES, SCHEMA_EXAMPLES, SELFTEST_EXAMPLES, SESSIONS_EXAMPLES,
+    TOOL_EXAMPLES, UNDO_EXAMPLES, WEB_EXAMPLES,
 };
+use crate::cli::init_arguments::InitArguments;
 use crate::cli::mcp_arguments::McpCommand;
 use crate::cli::phase_argument::PhaseArgument;
 use crate::cli::pipeline_arguments::PipelineCommand;
@@ -170,7 +171,7 @@ pub(crate) struct LimitArguments {
     pub tool_calls: Option<u64>,
 }
 
-fn backend_types() -> PossibleValuesParser {
+pub(crate) fn backend_types() -> PossibleValuesParser {
     let names: Vec<&str> = VENDORS.iter().map(|vendor| vendor.name).collect();
     PossibleValuesParser::from(names)
 }
@@ -227,6 +228,9 @@ impl From<CwdContext> for Permission {
 /// Commands other than a run.
 #[derive(Debug, Subcommand)]
 pub(crate) enum CliCommand {
+    /// Write a config of your first team from the models and programs that are found.
+    #[command(aliases = ["setup", "quickstart"], after_help = INIT_EXAMPLES)]
+    Init(InitArguments),
     /// Check, list and show team configs.
     #[command(subcommand, arg_required_else_help = false)]
     Config(ConfigCommand),

@@ -57,12 +57,12 @@ const UNSERVED: &[(&[&str], &str)] = &[
             "--config-context-path",
             "--quickstart-agent",
             "--setup-skills",
-            "--setup-docker",
-            "init",
-            "setup",
-            "quickstart",
         ],
-        "start with an example: `massgen config show basic/offline_demo > team.yaml`",
+        "run `massgen init`; in scripts `massgen init --yes --model MODEL`",
+    ),
+    (
+        &["--setup-docker"],
+        "run `massgen docker build` for the image of `command_line_execution_mode: docker`",
     ),
     (
         &["--interactive"],

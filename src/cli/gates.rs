@@ -4,6 +4,8 @@
 
 use std::io;
 
+use serde_json::json;
+
 use crate::cli::args::{
     ExplainCommandArguments, ExplainPathArguments, GrantsSource, HookArguments, SandboxArguments,
     ToolArguments,
@@ -161,13 +163,17 @@ pub(crate) fn explain_path(
     question: &ExplainPathArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<()> {
-    let mut gates = from_team(
-        question.config.as_deref(),
-        MissingWorkspaces::Omit,
-        GateUse::Decisions,
-        host,
-        output,
-    )?;
+    let mut gates = if has_config(question.config.as_deref(), host, output)? {
+        from_team(
+            question.config.as_deref(),
+            MissingWorkspaces::Omit,
+            GateUse::Decisions,
+            host,
+            output,
+        )?
+    } else {
+        from_current_directory(GateUse::Decisions, host, output)?
+    };
     if let Some(name) = &question.agent {
         gates.agents = vec![gates.take_agent(Some(name))?];
     }
@@ -191,8 +197,7 @@ pub(crate) fn explain_command(
 ) -> Result<ExitStatus> {
     let phase = question.phase.into();
     let config = question.config.as_deref();
-    let has_team = config.is_some() || TeamFile::find_default(host, output)?.is_some();
-    let report = if has_team {
+    let report = if has_config(config, host, output)? {
         let mut team = plan_team(config, host, output)?;
         let member = take_member(&mut team, question.agent.as_deref())?;
         let runner = CommandCaller {
@@ -265,7 +270,13 @@ pub(crate) fn run_sandbox(
     output: &mut CliOutput<'_>,
 ) -> Result<u8> {
     let needs = GateUse::Commands(arguments.caller.sandbox.map(CommandIsolation::Sandbox));
-    let mut gates = from_source(&arguments.caller.source, needs, host, output)?;
+    let source = &arguments.caller.source;
+    let has_grants = source.grants.is_some() || has_config(source.config.as_deref(), host, output)?;
+    let mut gates = if has_grants {
+        from_source(source, needs, host, output)?
+    } else {
+        from_current_directory(needs, host, output)?
+    };
     let caller = gates.take_agent(arguments.caller.agent.as_deref())?;
     let gate = caller.gate(arguments.caller.phase.into());
     sandbox::run(gate, &arguments.command, host.hangup, output)
@@ -361,7 +372,7 @@ fn from_source(
         output.warning("commands run without a sandbox, with your own rights");
     }
     match &source.grants {
-        Some(file) => from_grants_file(file, needs, host),
+        Some(file) => from_grants(&grants_file(file, host)?, needs, host),
         None => from_team(
             source.config.as_deref(),
             MissingWorkspaces::Create,
@@ -389,11 +400,30 @@ fn grants_file(file: &str, host: &Host) -> Result<GrantsFile> {
     )
 }
 
-fn from_grants_file(file: &str, needs: GateUse<'_>, host: &Host) -> Result<CallerGates> {
-    let grants = grants_file(file, host)?;
+/// Returns whether the user named a config, or one is found.
+fn has_config(config: Option<&str>, host: &Host, output: &mut CliOutput<'_>) -> Result<bool> {
+    Ok(config.is_some() || TeamFile::find_default(host, output)?.is_some())
+}
+
+/// Opens the gates of somebody without a config: the current directory can be read.
+fn from_current_directory(
+    needs: GateUse<'_>,
+    host: &Host,
+    output: &mut CliOutput<'_>,
+) -> Result<CallerGates> {
+    output.note(
+        "no config found: this directory can be read, and nothing can be written; `--config` names \
+         a config whose grants apply",
+    );
+    let grants = json!({"context_paths": [{"path": ".", "permission": "read"}]}).to_string();
+    let grants = GrantsFile::parse(&grants, &host.cwd, host.home.as_ref())?;
+    from_grants(&grants, needs, host)
+}
+
+fn from_grants(grants: &GrantsFile, needs: GateUse<'_>, host: &Host) -> Result<CallerGates> {
     let hold = needs.grants_file_isolation();
     let shell = hold
-        .map(|hold| CallEnvironment::open(host, hold, &grants))
+        .map(|hold| CallEnvironment::open(host, hold, grants))
         .transpose()?;
     let read_first = needs
         .read_before_delete()

@@ -14,6 +14,16 @@ Examples:
 Exit status: 0 delivered, 1 no answer, 2 usage or config, 3 environment, 4 denied by permissions,
 5 a limit was reached, 70 a bug in massgen, 130 interrupted.";
 
+pub(crate) const INIT_EXAMPLES: &str = "\
+Examples:
+  massgen init                                        (asks on the terminal)
+  massgen init --yes                                  (takes what is found)
+  massgen init --yes --model gpt-5 --model claude-sonnet-5-5 --access rw
+  massgen init --yes --backend claude_code --output team.yaml
+  massgen init --print --backend ollama --model qwen3 --no-commands
+
+Exit status: 0 written or printed, 2 usage, or the file exists, 3 no model found, 130 interrupted.";
+
 pub(crate) const CHECK_EXAMPLES: &str = "\
 Examples:
   massgen config check team.yaml

@@ -41,6 +41,8 @@ mod panic_guard;
 mod help;
 mod hook;
 mod http;
+mod init;
+mod init_arguments;
 mod input;
 mod interactive;
 mod interrupts;
@@ -179,6 +181,7 @@ fn execute(
             interactive::run(host, &arguments.run)?
         }
         None => run::run(host, &arguments.run, output, report)?,
+        Some(CliCommand::Init(arguments)) => init::run(host, &arguments, output)?,
         Some(CliCommand::Config(command)) => configs::run(host, &command, output)?,
         Some(CliCommand::Pipeline(command)) => pipeline::run_command(host, &command, output)?,
         Some(CliCommand::Logs(command)) => logs::run(host, &command, output)?,

@@ -164,7 +164,8 @@ mod tests {
         check(&["confg"], Err("`confg` is not a subcommand"));
         check(&["Explain"], Err("`Explain` is not a subcommand"));
         check(&["serve"], Err("`serve` is not in this version of massgen"));
-        check(&["init"], Err("`init` is not in this version of massgen"));
+        check(&["auth"], Err("`auth` is not in this version of massgen"));
+        check(&["inti"], Err("`inti` is not a subcommand"));
         check(
             &["run", "fix it"],
             Err("`run` is not in this version of massgen"),

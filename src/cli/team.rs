@@ -10,7 +10,8 @@ use crate::config::Config;
 use crate::config::LoadedConfig;
 use crate::config::diagnostic::Severity;
 use crate::config::team::{
-    LocalServer, TeamOptions, WorkspaceMode, team_from_environment, team_from_options,
+    LocalServer, TeamOptions, WorkspaceMode, detected_backends, team_from_environment,
+    team_from_options,
 };
 use crate::config::vendors::{KeyRequirement, VENDORS, Vendor, VendorConnection};
 use crate::dotenv::ConfigVariables;
@@ -145,6 +146,16 @@ fn load_and_report(
                 .with_hint("fix the errors above; nothing was started"))
         }
     }
+}
+
+/// Checks that a team can be built from keys and local servers. Servers are asked only if no key is
+/// set.
+pub(crate) async fn require_available_model(variables: &ConfigVariables) -> Result<()> {
+    if !detected_backends(variables, &[]).is_empty() {
+        return Ok(());
+    }
+    let servers = local_servers(variables).await;
+    team_from_environment(variables, &servers, WorkspaceMode::None).map(drop)
 }
 
 /// Returns the local servers that answer, in the order of the vendor table.

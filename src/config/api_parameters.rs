@@ -102,6 +102,7 @@ pub static EXTRAS: &[ApiParameters] = &[
             "provider",
             "route",
             "stream_options",
+            "strict",
             "think",
             "transforms",
         ],
@@ -109,7 +110,13 @@ pub static EXTRAS: &[ApiParameters] = &[
         NO_PARAMETER,
     ),
     row(
-        &["anthropic_beta", "betas", "cache_ttl", "prompt_caching"],
+        &[
+            "anthropic_beta",
+            "betas",
+            "cache_ttl",
+            "prompt_caching",
+            "speed",
+        ],
         &[ModelApi::Messages],
         NO_PARAMETER,
     ),

@@ -118,6 +118,10 @@ pub enum HostCredential {
     NpmConfig,
     /// `pypi_config`
     PypiConfig,
+    /// `claude_config`
+    ClaudeConfig,
+    /// `codex_config`
+    CodexConfig,
 }
 
 impl HostCredential {
@@ -128,6 +132,8 @@ impl HostCredential {
         (HostCredential::GhConfig, "gh_config", ".config/gh"),
         (HostCredential::NpmConfig, "npm_config", ".npmrc"),
         (HostCredential::PypiConfig, "pypi_config", ".pypirc"),
+        (HostCredential::ClaudeConfig, "claude_config", ".claude"),
+        (HostCredential::CodexConfig, "codex_config", ".codex"),
     ];
 
     /// Returns the one with this name in YAML.

@@ -510,6 +510,8 @@ pub struct OrchestratorConfig {
     pub voting_sensitivity: VotingSensitivity,
     /// The maximum number of answers per agent.
     pub max_new_answers_per_agent: Option<u32>,
+    /// The maximum number of answers of all agents together.
+    pub max_new_answers_global: Option<u32>,
     /// How different a new answer must be from all others.
     pub answer_novelty: NoveltyRequirement,
     /// Whether the first answer wins without a vote.
@@ -596,6 +598,7 @@ impl Default for OrchestratorConfig {
             session_storage: StoragePath::relocated(storage_path::SESSIONS),
             voting_sensitivity: VotingSensitivity::default(),
             max_new_answers_per_agent: None,
+            max_new_answers_global: None,
             answer_novelty: NoveltyRequirement::default(),
             coordination: CoordinationMode::default(),
             planning: PlanningMode::default(),

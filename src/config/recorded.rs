@@ -23,6 +23,7 @@ pub fn recorded_config(config: &Config) -> Value {
         root::ORCHESTRATOR.name(): {
             context_paths::KEY.name(): context_paths(&orchestrator.context_paths),
             orchestrator::MAX_NEW_ANSWERS_PER_AGENT.name(): orchestrator.max_new_answers_per_agent,
+            orchestrator::MAX_NEW_ANSWERS_GLOBAL.name(): orchestrator.max_new_answers_global,
             orchestrator::ANSWER_NOVELTY_REQUIREMENT.name(): match orchestrator.answer_novelty {
                 NoveltyRequirement::Lenient => "lenient",
                 NoveltyRequirement::Balanced => "balanced",

@@ -21,6 +21,7 @@ pub fn reference() -> String {
     }
     extras_reference(&mut out);
     vendor_reference(&mut out);
+    foreign_values_reference(&mut out);
     former_names_reference(&mut out);
     out
 }
@@ -100,7 +101,8 @@ fn unserved_reference(out: &mut String, section: &KeySection) {
         let is_meant = |key: &&ConfigKey| matches!(key.status, KeyStatus::Unserved(ignored) if is_meant(ignored));
         keys.filter(is_meant).collect()
     };
-    let restricting = unserved(|ignored| ignored != IgnoredEffect::Cosmetic);
+    let restricting =
+        unserved(|ignored| !matches!(ignored, IgnoredEffect::Cosmetic | IgnoredEffect::Nothing));
     if !restricting.is_empty() {
         push(
             out,
@@ -122,6 +124,17 @@ fn unserved_reference(out: &mut String, section: &KeySection) {
             out,
             format_args!("| {} | {} | {allowed} |\n", names(key), key.doc),
         );
+    }
+    let without_effect = unserved(|ignored| ignored == IgnoredEffect::Nothing);
+    if !without_effect.is_empty() {
+        push(
+            out,
+            format_args!("\nThese keys of MassGen are accepted and change nothing:\n\n"),
+        );
+        table(out, &["Keys", "Why"]);
+    }
+    for key in without_effect {
+        push(out, format_args!("| {} | {} |\n", names(key), key.doc));
     }
     let unserved = unserved(|ignored| ignored == IgnoredEffect::Cosmetic);
     if !unserved.is_empty() {
@@ -195,6 +208,32 @@ fn vendor_reference(out: &mut String) {
     for vendor in others {
         let instead = vendor.instead.unwrap_or_default();
         push(out, format_args!("| {} | {instead} |\n", code(vendor.name)));
+    }
+}
+
+/// Writes the values of MassGen that are read as others.
+fn foreign_values_reference(out: &mut String) {
+    push(
+        out,
+        format_args!(
+            "\n## Values of MassGen\n\nThese values of MassGen are read as others, with a \
+             warning.\n\n"
+        ),
+    );
+    table(out, &["Section", "Value", "Read as", "What happens"]);
+    for section in SECTIONS {
+        for key in section.keys {
+            let name = key.names.first().copied().unwrap_or_default();
+            for value in key.foreign_values {
+                let row = [
+                    code(section.path),
+                    code(&format!("{name}: {}", value.written)),
+                    code(value.read_as),
+                    value.doc.to_owned(),
+                ];
+                push(out, format_args!("| {} |\n", row.join(" | ")));
+            }
+        }
     }
 }
 

@@ -64,6 +64,10 @@ fn key_schema(section: &KeySection, name: &str, key: &ConfigKey) -> Value {
             let doc = format!("Not supported, and an error: {}.", key.doc);
             (doc, Some(("deprecated", json!(true))))
         }
+        KeyStatus::Unserved(IgnoredEffect::Nothing) => {
+            let doc = format!("Changes nothing: {}.", key.doc);
+            (doc, Some(("deprecated", json!(true))))
+        }
         KeyStatus::Unserved(IgnoredEffect::Cosmetic) => {
             let doc = format!("Not supported: {}.", key.doc);
             (doc, Some(("deprecated", json!(true))))
@@ -74,10 +78,12 @@ fn key_schema(section: &KeySection, name: &str, key: &ConfigKey) -> Value {
     let shape = if is_backend_type {
         let served = VENDORS.iter().filter(|vendor| vendor.is_served());
         json!({ "enum": served.map(|vendor| vendor.name).collect::<Vec<_>>() })
-    } else if key.former_values.is_empty() {
+    } else if key.former_values.is_empty() && key.foreign_values.is_empty() {
         shape_schema(&key.shape)
     } else {
-        let former: Vec<&str> = key.former_values.iter().map(|value| value.former).collect();
+        let former = key.former_values.iter().map(|value| value.former);
+        let foreign = key.foreign_values.iter().map(|value| value.written);
+        let former: Vec<&str> = former.chain(foreign).collect();
         let former = json!({ "enum": former, "deprecated": true });
         json!({ "anyOf": [shape_schema(&key.shape), former] })
     };

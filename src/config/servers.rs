@@ -92,14 +92,26 @@ pub enum ServerTransport {
 pub struct ServerProgram {
     /// The program and its arguments.
     pub command: Vec<String>,
-    /// The working directory; `None` is the agent's workspace.
-    pub cwd: Option<AbsPath>,
+    /// The working directory.
+    pub directory: ServerDirectory,
     /// Variables in addition to those that every command has.
     pub env: BTreeMap<String, EnvVariable>,
     /// Its network access.
     pub network: NetworkPolicy,
     /// Which agents share an instance.
     pub instances: InstanceSharing,
+}
+
+/// The directory in which a program starts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ServerDirectory {
+    /// The agent's workspace, or a private directory for a shared program.
+    #[default]
+    Workspace,
+    /// An empty directory that no agent sees, for an agent without a workspace.
+    Private,
+    /// The one that the config names.
+    Named(AbsPath),
 }
 
 /// The number of instances of a program.

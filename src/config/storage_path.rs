@@ -63,6 +63,16 @@ impl StoragePath {
         }
     }
 
+    /// Returns the path with a number at the end of its name; `None` for one that the user chose.
+    pub fn with_suffix(&self, number: u32) -> Option<Self> {
+        match self {
+            StoragePath::Absolute(_) => None,
+            StoragePath::Relocated(_) | StoragePath::InState(_) => {
+                Self::parse(&format!("{self}_{number}"))
+            }
+        }
+    }
+
     /// Resolves the path for the current directory `base`; a relocated one is in `section` of the
     /// state directory, or directly in it.
     pub fn resolve(&self, base: &AbsPath, section: Option<&str>) -> AbsPath {

@@ -25,7 +25,7 @@ use crate::spending::limits::BudgetLimits;
 use crate::text::list_names;
 
 /// The maximum number of agents in an automatic team: each of them costs the user money.
-const TEAM_AGENTS_MAX: usize = 3;
+pub const TEAM_AGENTS_MAX: usize = 3;
 /// The id of the only agent of a team.
 const QUICK_ID: &str = "agent1";
 
@@ -150,7 +150,7 @@ pub fn team_from_options(options: &TeamOptions<'_>, workspaces: WorkspaceMode) -
 }
 
 /// Returns `name`, or with the first number that makes it differ from `names`.
-fn unused_name(name: &str, names: &[String]) -> String {
+pub(super) fn unused_name(name: &str, names: &[String]) -> String {
     let numbered = (2..).map(|number: usize| format!("{name}{number}"));
     let mut candidates = std::iter::once(name.to_owned()).chain(numbered);
     let unused = candidates.find(|candidate| !names.contains(candidate));
@@ -184,23 +184,10 @@ pub fn team_from_environment(
     servers: &[LocalServer],
     workspaces: WorkspaceMode,
 ) -> Result<DetectedTeam> {
-    let keyed = keyed_backends(env);
-    let local = servers.iter().filter_map(|server| {
-        let backend = backend(
-            server.vendor,
-            server.models.first()?,
-            Some(&server.base_url),
-        );
-        Some(DetectedBackend {
-            name: server.vendor.name,
-            backend,
-            source: &server.base_url,
-        })
-    });
     let mut agents = Vec::new();
     let mut parts = Vec::new();
-    let members = keyed.into_iter().chain(local).take(TEAM_AGENTS_MAX);
-    for (place, found) in members.enumerate() {
+    let members = detected_backends(env, servers).into_iter();
+    for (place, found) in members.take(TEAM_AGENTS_MAX).enumerate() {
         let DetectedBackend {
             name,
             backend,
@@ -219,12 +206,35 @@ pub fn team_from_environment(
 }
 
 /// A backend that can be used because its key is set, or because its server responded.
-struct DetectedBackend<'a> {
+#[derive(Clone, Debug)]
+pub struct DetectedBackend<'a> {
     /// The agent's name.
-    name: &'static str,
-    backend: BackendConfig,
+    pub name: &'static str,
+    /// The backend.
+    pub backend: BackendConfig,
     /// The variable that holds its key, or the endpoint of the server.
-    source: &'a str,
+    pub source: &'a str,
+}
+
+/// Returns the backends whose key is set, makers first, and then those of the local servers that
+/// responded.
+pub fn detected_backends<'a>(
+    env: &ConfigVariables,
+    servers: &'a [LocalServer],
+) -> Vec<DetectedBackend<'a>> {
+    let local = servers.iter().filter_map(|server| {
+        let backend = backend(
+            server.vendor,
+            server.models.first()?,
+            Some(&server.base_url),
+        );
+        Some(DetectedBackend {
+            name: server.vendor.name,
+            backend,
+            source: &server.base_url,
+        })
+    });
+    keyed_backends(env).into_iter().chain(local).collect()
 }
 
 /// Returns the makers and vendors whose key is set, makers first.
@@ -305,17 +315,22 @@ fn unknown_model_error(model: Option<&str>) -> Error {
     )
 }
 
+/// What to do without a model: set a key.
+pub const KEY_HINT: &str =
+    "set an API key, for example `export OPENAI_API_KEY=…`, or set it in `~/.massgen/.env`";
+/// What to do without a model or a key: try the demo.
+pub const DEMO_HINT: &str =
+    "without an API key: massgen --config @examples/basic/offline_demo \"write a hello program\"";
+
 fn no_backend_error() -> Error {
     let message = "no model available: no API key is set, and no local server is running";
     Error::new(ErrorKind::Environment, message)
+        .with_hint(KEY_HINT)
         .with_hint(
-            "set an API key, for example `export OPENAI_API_KEY=…`, or set it in \
-                    `~/.massgen/.env`",
+            "`massgen init` also looks for programs such as `claude`, and writes a config \
+             that you can change",
         )
-        .with_hint(
-            "without an API key: massgen --config @examples/basic/offline_demo \"write a \
-                    hello program\"",
-        )
+        .with_hint(DEMO_HINT)
 }
 
 fn backend(vendor: &'static Vendor, model: &str, base_url: Option<&str>) -> BackendConfig {
@@ -327,7 +342,7 @@ fn backend(vendor: &'static Vendor, model: &str, base_url: Option<&str>) -> Back
         key_hosts: KeyHosts::default(),
         parameters: Map::new(),
         external_agent: None,
-        image_input: vendor.image_input,
+        image_input: vendor.image_input_at(base_url),
         reasoning_echo: None,
         timeouts: ReplyTimeouts::default(),
         fallback: Vec::new(),

@@ -148,7 +148,6 @@ const LOCAL: Vendor = Vendor {
 /// A type that this version does not support.
 const UNSERVED: Vendor = Vendor {
     connection: VendorConnection::Unserved,
-    instead: Some("use `type: openrouter`, which reaches most models with one key"),
     ..CHAT
 };
 
@@ -353,18 +352,27 @@ pub static VENDORS: &[Vendor] = &[
     },
     Vendor {
         name: "antigravity_cli",
+        instead: Some("use `type: gemini_cli`, or `gemini` for the model alone"),
         ..UNSERVED
     },
     Vendor {
         name: "copilot",
+        instead: Some(
+            "use `type: acp` with `command: [copilot, --acp]`, if the program is installed",
+        ),
         ..UNSERVED
     },
     Vendor {
         name: "ag2",
+        instead: Some(
+            "describe the model in `agent_config` as an agent of its own: massgen runs no AG2 \
+             agents",
+        ),
         ..UNSERVED
     },
     Vendor {
         name: "uitars",
+        instead: Some("use a model with tools: massgen does not operate screens"),
         ..UNSERVED
     },
 ];
@@ -515,6 +523,15 @@ impl Vendor {
         };
         let own = || self.base_url.map(str::to_owned);
         written.map(str::to_owned).or_else(from_env).or_else(own)
+    }
+
+    /// Returns whether its models accept images, unless a config says otherwise. `written` is the
+    /// `base_url` of the config: `chatcompletion` without one is OpenAI.
+    pub fn image_input_at(&self, written: Option<&str>) -> ImageInput {
+        match (self.name, written) {
+            ("chatcompletion", None) => ImageInput::Taken,
+            _ => self.image_input,
+        }
     }
 
     /// Returns the variables that may hold the key for `base_url`, in order of precedence. Only

@@ -561,6 +561,7 @@ impl Coordinator<'_> {
                 BallotRefusal::ByHook(why) => Some(why.clone()),
                 BallotRefusal::EmptyAnswer
                 | BallotRefusal::AnswerLimit { .. }
+                | BallotRefusal::SharedAnswerLimit { .. }
                 | BallotRefusal::Duplicate(_)
                 | BallotRefusal::TooSimilar(_)
                 | BallotRefusal::NothingToVoteFor

@@ -182,7 +182,8 @@ pub async fn present_and_deliver(
         delivery.verify(&mut worked, patience, &mind.events).await?;
     }
     let users = team.delivery_gate(member, None)?;
-    let rows = with_fingerprints(delivery_rows(&worked, &permissions), users).await?;
+    let rows = delivery_rows(&worked, &permissions, &team.working_directory(member));
+    let rows = with_fingerprints(rows, users).await?;
     run_delivered_hooks(team, member, &rows, patience).await?;
     let end = end_after_interrupt(end, &rows, patience);
     let undelivered = undelivered_note(
@@ -249,7 +250,7 @@ async fn recover_result(
     delivery.verify(&mut worked, patience, &line.events).await?;
     let permissions = permission_manager(&member.grants, Phase::Final);
     let users = team.delivery_gate(member, None)?;
-    let rows = delivery_rows(&worked, &permissions);
+    let rows = delivery_rows(&worked, &permissions, &team.working_directory(member));
     let end = end_after_interrupt(CoordinationEnd::Agreed, &rows, patience);
     Ok(Some(FinalPhaseResult {
         text: memory
@@ -658,9 +659,14 @@ fn is_done(change: &FileChange) -> bool {
     )
 }
 
-/// Returns one row per file: the result of the whole phase, not each step. A denied write counts
-/// unless the same path was written in the end.
-fn delivery_rows(worked: &ToolEffects, permissions: &PathPermissionManager) -> Vec<DeliveryRow> {
+/// Returns one row per file: the result of the whole phase, not each step. A denied write in the
+/// user's paths counts unless the same path was written in the end; other denials are only listed.
+/// `base` is the directory that relative paths of the agent start from.
+fn delivery_rows(
+    worked: &ToolEffects,
+    permissions: &PathPermissionManager,
+    base: &AbsPath,
+) -> Vec<DeliveryRow> {
     let mut outcomes: BTreeMap<String, Option<DeliveryOutcome>> = BTreeMap::new();
     for change in user_path_changes(&worked.changes, permissions) {
         let path = change.path.to_string();
@@ -668,17 +674,34 @@ fn delivery_rows(worked: &ToolEffects, permissions: &PathPermissionManager) -> V
         outcomes.insert(path, combine_outcomes(before, &change.kind));
     }
     for denial in &worked.denied {
-        if let DeniedSubject::Access { path, .. } = &denial.refused {
-            let denied = DeliveryOutcome::Denied {
-                reason: denial.reason.clone(),
-            };
-            outcomes.entry(path.clone()).or_insert(Some(denied));
+        if let DeniedSubject::Access {
+            path,
+            wanted: Permission::Write,
+            ..
+        } = &denial.refused
+        {
+            let path = AbsPath::resolve(base, path);
+            if is_user_path(&path, permissions) {
+                let denied = DeliveryOutcome::Denied {
+                    reason: denial.reason.clone(),
+                };
+                outcomes.entry(path.to_string()).or_insert(Some(denied));
+            }
         }
     }
     let row = |(path, outcome): (String, Option<DeliveryOutcome>)| {
         outcome.map(|outcome| DeliveryRow::new(path, outcome))
     };
     outcomes.into_iter().filter_map(row).collect()
+}
+
+/// Returns whether `path`, as it is written, is in a path that the user opened: the deepest grant
+/// around it decides.
+fn is_user_path(path: &AbsPath, permissions: &PathPermissionManager) -> bool {
+    let grants = permissions.grants().iter();
+    let around = grants.filter(|grant| path.is_within(&grant.root.to_abs()));
+    let deepest = around.max_by_key(|grant| grant.root.depth());
+    deepest.is_some_and(|grant| grant.kind == GrantKind::Context)
 }
 
 /// Adds sizes and hashes of the files on disk to the `rows`, as far as the final agent's gate lets

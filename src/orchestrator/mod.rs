@@ -234,6 +234,7 @@ impl PreparedTurn {
         let limits = CoordinationLimits {
             ballot: BallotRules {
                 answers_per_agent_max: answers_max.unwrap_or(ANSWERS_PER_AGENT_MAX),
+                answers_max: orchestrator.max_new_answers_global,
                 novelty: orchestrator.answer_novelty,
             },
             rounds: RoundLimits {

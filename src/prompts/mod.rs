@@ -406,6 +406,10 @@ pub fn submission_refused(refusal: &BallotRefusal) -> String {
             "not counted: you have given {answers_max} answers, which is the limit; vote for an \
              existing one"
         ),
+        BallotRefusal::SharedAnswerLimit { answers_max } => format!(
+            "not counted: all agents together have given {answers_max} answers, which is the \
+             limit; vote for an existing one"
+        ),
         BallotRefusal::Duplicate(label) => format!(
             "not counted: {label} says exactly this; vote for it, or give an answer that differs"
         ),

@@ -130,6 +130,12 @@ impl ToolSelection<'_> {
     }
 }
 
+/// Returns whether a file or command tool has this name.
+pub fn is_own_tool(name: &str) -> bool {
+    let mut tools = TOOLS.iter().chain(COMMANDS);
+    tools.any(|tool| names_tool(name, tool))
+}
+
 /// Returns whether an entry of a list of tools names this one.
 pub(crate) fn names_tool(entry: &str, tool: &ToolSpec) -> bool {
     let name = entry.rsplit("__").next().unwrap_or(entry);

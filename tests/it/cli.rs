@@ -28,6 +28,7 @@ fn help_names_every_flag() {
            massgen COMMAND
 
     Commands:
+      init         Write a config of your first team from the models and programs that are found
       config       Check, list and show team configs
       models       List known models with their context sizes and prices
       explain      Explain what agents may do and why, without doing it
@@ -275,6 +276,13 @@ fn flags_of_the_peer_that_are_not_served_name_what_to_do_instead() {
          hint: run `massgen web` for the page, or `massgen logs follow --dashboard` for the \
          terminal\n",
     );
+    for flag in ["--init", "--setup", "--quickstart", "--generate-config"] {
+        let expected = format!(
+            "error: `{flag}` is not in this version of massgen\n\
+             hint: run `massgen init`; in scripts `massgen init --yes --model MODEL`\n"
+        );
+        check_usage(&[flag], &expected);
+    }
     check_usage(
         &["--interactive"],
         "error: `--interactive` is not in this version of massgen\n\
@@ -303,7 +311,7 @@ fn words_that_other_tools_have_as_commands_start_no_run() {
             finished.stdout()
         );
     }
-    for word in ["init", "login", "run", "resume", "status", "update", "quit"] {
+    for word in ["auth", "login", "run", "resume", "status", "update", "quit"] {
         let finished = Project::new().args([word]).failure(2);
         let expected = format!("`{word}` is not in this version of massgen\nhint: ");
         assert!(
@@ -651,6 +659,7 @@ fn without_a_key_or_server_the_error_has_a_hint() {
     insta::assert_snapshot!(finished.stderr(), @r#"
     error: no model available: no API key is set, and no local server is running
     hint: set an API key, for example `export OPENAI_API_KEY=…`, or set it in `~/.massgen/.env`
+    hint: `massgen init` also looks for programs such as `claude`, and writes a config that you can change
     hint: without an API key: massgen --config @examples/basic/offline_demo "write a hello program"
     "#);
 }
@@ -671,6 +680,7 @@ fn completions_and_manual_know_every_subcommand() {
         titles,
         [
             "massgen",
+            "massgen-init",
             "massgen-config",
             "massgen-config-check",
             "massgen-config-examples",

@@ -674,7 +674,11 @@ fn what_keeps_a_guest_from_starting_is_said_before_anybody_is_asked() {
             "cannot run at sandbox level `landlock`",
         ),
         ("type: acp, cwd: w", &[], "`command` has no program"),
-        ("type: acp, command: [/bin/true]", &[], "`cwd` is missing"),
+        (
+            "type: acp, command: [no-such-program]",
+            &[],
+            "`cwd` is missing: the external agent works in a workspace of its own",
+        ),
     ] {
         let finished = start(backend, arguments);
         assert_ne!(finished.code(), Some(0), "{backend}");

@@ -364,6 +364,23 @@ fn user_paths_are_read_only_during_coordination() {
 }
 
 #[test]
+fn denials_outside_the_users_paths_are_listed_and_are_no_failure() {
+    let last = r#"calls:
+    - {name: write_file, arguments: {path: "/nowhere/out.txt", content: "x"}}
+    - {name: read_text_file, arguments: {path: "{{cwd}}/.massgen/x"}}
+    - {name: write_file, arguments: {path: "{{cwd}}/a.txt", content: "x"}}"#;
+    let agents = [agent("one", "w1", &builds("a.txt", "x", last))];
+    let project = Project::new().config(&team(&agents, WRITE_HERE));
+    let finished = project
+        .args(["--output-format", "json", "build"])
+        .success()
+        .has_file("a.txt", "x");
+    let result: Value = serde_json::from_str(finished.stdout()).unwrap();
+    let denials = result["permission_denials"].to_string();
+    assert!(denials.contains("/nowhere/out.txt"), "{result}");
+}
+
+#[test]
 fn protected_names_stay_unchanged_and_the_status_is_4() {
     let last = r#"calls:
     - {name: read_text_file, arguments: {path: "{{cwd}}/.env"}}

@@ -803,3 +803,23 @@ fn tier_named(name: &str) -> SandboxLevel {
         SandboxLevelChoice::Auto => panic!("{name} is no tier"),
     }
 }
+
+#[test]
+fn without_a_config_the_current_directory_can_be_read_and_not_written() {
+    let project = || Project::new().file("a.txt", "hi\n");
+    let note = "no config found: this directory can be read";
+    let read = project().args(["sandbox", "--", "cat", "a.txt"]).success();
+    assert_eq!(read.stdout(), "hi\n", "{}", read.stderr());
+    assert!(read.stderr().contains(note), "{}", read.stderr());
+    let written = project()
+        .args(["sandbox", "--", "sh", "-c", "echo x > new"])
+        .run();
+    assert_ne!(written.code(), Some(0), "{}", written.stderr());
+    let _project = written.has_no("new");
+    let explained = project()
+        .args(["explain", "path", "a.txt", "--json"])
+        .success();
+    let report = explained.stdout();
+    assert!(report.contains("read") && report.contains("allow"), "{report}");
+    assert!(explained.stderr().contains(note), "{}", explained.stderr());
+}

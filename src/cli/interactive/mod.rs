@@ -74,6 +74,7 @@ async fn run_session(host: &Host, arguments: &RunArguments) -> Result<ExitStatus
     }
     recover(host, &mut output)?;
     let standing = SessionState::open(host, arguments, &mut output)?;
+    standing.require_model().await?;
     let browser = Arc::new(FileFinder::new(host.cwd.clone(), host.home.clone()));
     let history = InputHistory::new(host.cwd.join(STATE_DIR));
     let editor = PromptEditor::start(EditorConfig {

@@ -12,7 +12,7 @@ use crate::cli::model_prices::model_list;
 use crate::cli::output::CliOutput;
 use crate::cli::resume::find_interrupted_run;
 use crate::cli::run::{PreparedRun, apply_flags, reject_broad_mention, telemetry_settings};
-use crate::cli::team::{ChosenTeam, choose_team, configured_team};
+use crate::cli::team::{ChosenTeam, choose_team, configured_team, require_available_model};
 use crate::config::storage_path::{SESSIONS, StoragePath};
 use crate::config::team::WorkspaceMode;
 use crate::config::{Config, ContextPath};
@@ -98,6 +98,15 @@ impl SessionState {
         };
         standing.start(output)?;
         Ok(standing)
+    }
+
+    /// Checks that there is a model, if no config names one. A user without any reads what to do
+    /// before the first question, not after the first prompt.
+    pub(crate) async fn require_model(&self) -> Result<()> {
+        match self.team {
+            Some(_) => Ok(()),
+            None => require_available_model(&self.host.config_variables()).await,
+        }
     }
 
     fn start(&mut self, output: &mut CliOutput<'_>) -> Result<()> {

@@ -11,18 +11,25 @@ use crate::config::keys::shape::TextList;
 use crate::config::keys::{ServedKey, agents, backend, context_paths, nearest, root};
 use crate::config::permissions::PermissionsConfig;
 use crate::config::servers::ServerConfig;
-use crate::config::vendors::VendorConnection;
+use crate::config::storage_path::StoragePath;
+use crate::config::vendors::{VendorConnection, find_vendor};
 use crate::config::yaml::{YamlNode, YamlValue};
 use crate::config::{
     AgentConfig, Config, ContextPath, DeliveryMode, STEPS_PER_ROUND_DEFAULT, ToolFilter,
 };
 use crate::hooks::HookList;
 use crate::id::AgentId;
+use crate::permissions::folded::FoldedPath;
 use crate::permissions::guard::FolderGuard;
 use crate::permissions::history::ReadBeforeDelete;
 use crate::tools::served::SERVED_PREFIX;
 use crate::tools::spec::{COMMANDS, TOOLS};
 use crate::tools::tool_selection::names_tool;
+
+/// The server that offers MassGen's file tools.
+const FILE_SERVER: &str = "workspace_tools";
+/// The name of the workspace of an external agent without `cwd`.
+const WORKSPACE: &str = "workspace";
 
 /// The settings that all agents share.
 #[derive(Clone, Copy)]
@@ -42,7 +49,7 @@ impl ConfigChecker<'_> {
             path: String::new(),
         };
         self.is_pipeline = root.get(&root::WORKFLOW).is_some();
-        let orchestrator = self.orchestrator(&root);
+        let mut orchestrator = self.orchestrator(&root);
         let holders = [Some(root.clone()), root.section(&root::ORCHESTRATOR)];
         let holders: Vec<&MappingView<'_>> = holders.iter().flatten().collect();
         let permissions = self.permissions(&holders, &PermissionsConfig::default());
@@ -67,6 +74,7 @@ impl ConfigChecker<'_> {
         self.warn_unmatched_rules(&holders, &of_all);
         let limits = self.limits(&root);
         let agents = agents?;
+        self.separate_storage(&root, &mut orchestrator, &agents);
         let workflow = self.workflow(&root, &agents);
         let config = Config {
             agents,
@@ -115,6 +123,7 @@ impl ConfigChecker<'_> {
                 ));
             }
             self.refuse_shared_record(view, &agent, &agents);
+            let agent = self.with_own_workspace(view, agent, &agents);
             agents.push(with_servers_of(agent, &agents));
         }
         (agents.len() == views.len()).then_some(agents)
@@ -163,23 +172,27 @@ impl ConfigChecker<'_> {
         let view_of_backend = backend_view?;
         let cwd = view_of_backend.text(&backend::CWD);
         let cwd = cwd.and_then(|text| self.place(&text));
+        let cwd = cwd.or_else(|| self.workspace_of_program(&view_of_backend));
         let folder_guard = self.folder_guard(view, &view_of_backend);
         let context_paths =
             self.own_context_paths(&view_of_backend, shared.context_paths, &folder_guard);
-        let tools = self.tool_filter(&view_of_backend);
-        let is_guest = backend.as_ref().is_some_and(|backend| {
-            matches!(
-                backend.vendor.connection,
-                VendorConnection::ExternalAgent(_)
-            )
-        });
+        let servers = self.agent_servers(&view_of_backend, shared.servers);
+        let mut tools = self.tool_filter(&view_of_backend, &servers);
+        let is_guest = is_external_agent(&view_of_backend);
         let (commands, programs) = if is_guest {
             (None, None)
         } else {
             let commands = self.commands(&view_of_backend);
             (commands, self.programs(&view_of_backend))
         };
-        let servers = self.agent_servers(&view_of_backend, shared.servers);
+        let without_file_tools =
+            view_of_backend.flag(&backend::EXCLUDE_FILE_OPERATION_MCPS) == Some(true);
+        if without_file_tools && !is_guest && programs.is_none() {
+            // The names that MassGen gives them, so that no tool of a server is excluded.
+            let names = TOOLS.iter();
+            let names = names.map(|tool| format!("{SERVED_PREFIX}{FILE_SERVER}__{}", tool.name));
+            tools.excluded.extend(names);
+        }
         let read_before_delete = match view_of_backend.flag(&backend::ENFORCE_READ_BEFORE_DELETE) {
             Some(false) => ReadBeforeDelete::Off,
             _ => ReadBeforeDelete::Enforced,
@@ -189,6 +202,8 @@ impl ConfigChecker<'_> {
         let system_message = view
             .text(&agents::SYSTEM_MESSAGE)
             .or_else(|| view_of_backend.text(&agents::SYSTEM_MESSAGE));
+        let parts = [system_message, view.text(&agents::APPEND_SYSTEM_PROMPT)];
+        let parts: Vec<&str> = parts.iter().flatten().map(|text| text.written).collect();
         let limits = self.limits(view);
         let permissions = self.permissions(&[view, &view_of_backend], shared.permissions);
         let permissions = permissions.merged_with(shared.permissions);
@@ -206,7 +221,7 @@ impl ConfigChecker<'_> {
         let steps_per_round_max = steps_per_round(view).unwrap_or(shared.steps_per_round_max);
         Some(AgentConfig {
             id: id?,
-            system_message: system_message.map(|text| text.written.to_owned()),
+            system_message: (!parts.is_empty()).then(|| parts.join("\n\n")),
             backend: backend?,
             cwd,
             context_paths,
@@ -244,6 +259,61 @@ impl ConfigChecker<'_> {
         let error = error.with_span(view.key_span(&agents::BACKEND));
         self.findings
             .push(error.with_suggestion("give each agent its own file"));
+    }
+
+    /// Returns the workspace of an external agent without `cwd`: it cannot work without one.
+    fn workspace_of_program(&mut self, backend: &MappingView<'_>) -> Option<StoragePath> {
+        if !is_external_agent(backend) || self.is_pipeline || backend.get(&backend::CWD).is_some() {
+            return None;
+        }
+        let message = "`cwd` is missing: the external agent works in a workspace of its own";
+        let warning = Diagnostic::warning(backend.key_path(&backend::CWD), message)
+            .with_span(backend.key_span(&backend::TYPE));
+        let hint = "add `cwd: workspace1`; open your project with `context_paths`";
+        self.findings.push(warning.with_suggestion(hint));
+        Some(StoragePath::relocated(WORKSPACE))
+    }
+
+    /// Returns the agent with a workspace that none of the `earlier` agents has: where massgen
+    /// manages the workspaces, two agents that name the same one get one each.
+    fn with_own_workspace(
+        &mut self,
+        view: &MappingView<'_>,
+        agent: AgentConfig,
+        earlier: &[AgentConfig],
+    ) -> AgentConfig {
+        let base = self.context.base;
+        let folded = |place: &StoragePath| {
+            let path = place.resolve_workspace(base, "");
+            FoldedPath::of(path.as_path())
+        };
+        let taken = earlier.iter().filter_map(|agent| agent.cwd.as_ref());
+        let taken: Vec<FoldedPath> = taken.map(folded).collect();
+        let Some(shared) = agent.cwd.clone() else {
+            return agent;
+        };
+        if shared.absolute().is_some() || !taken.contains(&folded(&shared)) {
+            return agent;
+        }
+        let numbers = (2..).take(AGENTS_MAX);
+        let mut numbered = numbers.filter_map(|number| shared.with_suffix(number));
+        let Some(own) = numbered.find(|place| !taken.contains(&folded(place))) else {
+            return agent;
+        };
+        let backend = view.section(&agents::BACKEND);
+        if let Some(text) = backend.as_ref().and_then(|view| view.text(&backend::CWD)) {
+            let message = format!(
+                "another agent works in {} too: this one works in {}",
+                quote(&shared.to_string()),
+                quote(&own.to_string())
+            );
+            self.findings
+                .push(Diagnostic::warning(&text.path, message).with_span(text.span));
+        }
+        AgentConfig {
+            cwd: Some(own),
+            ..agent
+        }
     }
 
     fn agent_id(&mut self, text: &TextValue<'_>) -> Option<AgentId> {
@@ -288,10 +358,14 @@ impl ConfigChecker<'_> {
         own
     }
 
-    fn tool_filter(&mut self, backend: &MappingView<'_>) -> ToolFilter {
+    fn tool_filter(
+        &mut self,
+        backend: &MappingView<'_>,
+        servers: &[Arc<ServerConfig>],
+    ) -> ToolFilter {
         let allowed = backend.get(&backend::ALLOWED_TOOLS);
-        let allowed = allowed.map(|_| self.tool_names(backend, &backend::ALLOWED_TOOLS));
-        let excluded = self.tool_names(backend, &backend::EXCLUDE_TOOLS);
+        let allowed = allowed.map(|_| self.tool_names(backend, &backend::ALLOWED_TOOLS, servers));
+        let excluded = self.tool_names(backend, &backend::EXCLUDE_TOOLS, servers);
         if allowed.is_some() && !excluded.is_empty() {
             let path = backend.key_path(&backend::ALLOWED_TOOLS);
             let message = "some tools are both allowed and excluded";
@@ -305,27 +379,44 @@ impl ConfigChecker<'_> {
 
     /// Returns the tools that a list names. An unknown name similar to a known one is an error: a
     /// typing error would open a tool that should be closed.
-    fn tool_names(&mut self, backend: &MappingView<'_>, key: &ServedKey<TextList>) -> Vec<String> {
+    fn tool_names(
+        &mut self,
+        backend: &MappingView<'_>,
+        key: &ServedKey<TextList>,
+        servers: &[Arc<ServerConfig>],
+    ) -> Vec<String> {
         let texts = backend.texts(key);
+        // Tools of external agents start with a capital letter.
+        let has_own_tools = is_external_agent(backend);
+        let is_own = |name: &str| has_own_tools && name.starts_with(|c: char| c.is_uppercase());
         for text in &texts {
             let is_known = TOOLS
                 .iter()
                 .chain(COMMANDS)
                 .any(|tool| names_tool(text.written, tool));
-            if is_known || text.written.starts_with(SERVED_PREFIX) {
+            if is_known || is_own(text.written) || text.written.starts_with(SERVED_PREFIX) {
                 continue;
             }
             let message = format!("massgen has no file tool {}", quote(text.written));
             let known = TOOLS.iter().chain(COMMANDS).map(|tool| tool.name);
-            self.findings.push(match nearest(text.written, known) {
+            let finding = match nearest(text.written, known) {
                 Some(near) => Diagnostic::error(&text.path, message)
-                    .with_span(text.span)
                     .with_suggestion(format!("did you mean `{near}`?")),
-                None => Diagnostic::warning(&text.path, message).with_span(text.span),
-            });
+                // It may be a tool of a server, whose tools are not known here.
+                None if !servers.is_empty() => continue,
+                None => Diagnostic::warning(&text.path, message),
+            };
+            self.findings.push(finding.with_span(text.span));
         }
         texts.iter().map(|text| text.written.to_owned()).collect()
     }
+}
+
+/// Returns whether an agent is a program of its own.
+pub(super) fn is_external_agent(backend: &MappingView<'_>) -> bool {
+    let vendor = backend.text(&backend::TYPE);
+    let vendor = vendor.and_then(|text| find_vendor(text.written));
+    vendor.is_some_and(|vendor| matches!(vendor.connection, VendorConnection::ExternalAgent(_)))
 }
 
 /// Returns whether two ids would share a directory on a case-insensitive file system.

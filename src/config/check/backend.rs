@@ -36,6 +36,7 @@ impl ConfigChecker<'_> {
         let base_url = self.base_url(view, vendor);
         let script = self.script(view, vendor);
         let model = model?;
+        let known = vendor.image_input_at(base_url.as_deref());
         let mut backend = BackendConfig {
             vendor,
             base_url,
@@ -45,7 +46,7 @@ impl ConfigChecker<'_> {
             model,
             script,
             external_agent: None,
-            image_input: image_input(view, vendor.image_input),
+            image_input: image_input(view, known),
             reasoning_echo: reasoning_echo(view),
             timeouts: reply_timeouts(view, vendor),
             fallback: Vec::new(),
@@ -106,7 +107,8 @@ impl ConfigChecker<'_> {
         let known = if is_same {
             first.image_input
         } else {
-            vendor.image_input
+            let written = view.text(&backend::BASE_URL);
+            vendor.image_input_at(written.map(|text| text.written))
         };
         Some(BackendConfig {
             vendor,

@@ -6,6 +6,7 @@ use crate::config::check::{ConfigChecker, PATHS_MAX, paths};
 use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::keys::shape::TextList;
 use crate::config::keys::{ConfigKey, ServedKey, backend, context_paths, folder_guard, nearest};
+use crate::config::storage_path::{LOGS, STATE_DIR};
 use crate::config::yaml::{YamlNode, YamlValue};
 use crate::path::{AbsPath, RelPath};
 use crate::permissions::grant::Permission;
@@ -38,15 +39,14 @@ impl ConfigChecker<'_> {
         if let YamlValue::Scalar(_) = item.value {
             let text = scalar_text(item, path)?;
             let root = self.path(&text)?;
-            self.refuse_breadth(&root, &text);
+            if !self.holds_logs(&root) {
+                self.refuse_breadth(&root, &text);
+            }
             return Some(ContextPath::read_only(root));
         }
         let entry = MappingView { node: item, path };
         let text = entry.text(&context_paths::PATH)?;
         let root = self.path(&text)?;
-        if entry.flag(&context_paths::ALLOW_BROAD) != Some(true) {
-            self.refuse_breadth(&root, &text);
-        }
         let permission = match entry
             .text(&context_paths::PERMISSION)
             .map(|text| text.written)
@@ -54,6 +54,10 @@ impl ConfigChecker<'_> {
             Some("write") => Permission::Write,
             _ => Permission::Read,
         };
+        let is_readable_log = permission == Permission::Read && self.holds_logs(&root);
+        if entry.flag(&context_paths::ALLOW_BROAD) != Some(true) && !is_readable_log {
+            self.refuse_breadth(&root, &text);
+        }
         Some(ContextPath {
             permission,
             protected: self.paths_inside(&entry, &context_paths::PROTECTED_PATHS, &root),
@@ -61,6 +65,11 @@ impl ConfigChecker<'_> {
             unprotected: self.unprotected(&entry),
             path: root,
         })
+    }
+
+    /// Returns whether a path is in the logs of massgen's runs, which agents may be given to read.
+    fn holds_logs(&self, path: &AbsPath) -> bool {
+        path.is_within(&self.context.base.join(STATE_DIR).join(LOGS))
     }
 
     /// Returns the paths of a list, each relative to the context path that must contain it.

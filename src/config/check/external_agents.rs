@@ -88,10 +88,6 @@ impl ConfigChecker<'_> {
             let why = "it concerns massgen's commands, but the external agent runs its own";
             self.warn_without_effect(view, beginning, why, remedy);
         }
-        if !self.has_workspace(view) {
-            let message = "`cwd` is missing: an external agent needs a workspace".to_owned();
-            self.refuse_agent_key(view, &backend::CWD, message, "add `cwd: workspace1`");
-        }
         let command = self.agent_command(view, kind)?;
         let own_model = backend.model != backend.vendor.name;
         if own_model && kind.key.is_none() {

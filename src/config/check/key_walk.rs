@@ -7,8 +7,8 @@ use crate::config::check::mapping_view::join_key;
 use crate::config::check::{ConfigChecker, KEYS_MAX};
 use crate::config::diagnostic::{Diagnostic, Span, quote};
 use crate::config::keys::{
-    ABOUT_COMMANDS, ConfigKey, IgnoredEffect, KeySection, KeyStatus, SECTIONS, ValueShape, backend,
-    commands, nearest, root, servers,
+    ABOUT_COMMANDS, ConfigKey, ForeignValue, IgnoredEffect, KeySection, KeyStatus, SECTIONS,
+    ValueShape, backend, commands, nearest, root, servers,
 };
 use crate::config::servers::CWD_OF_SERVER;
 use crate::config::size;
@@ -145,6 +145,7 @@ impl ConfigChecker<'_> {
             self.fill_variables(&mut entry.value, &path, cwd);
             self.rename_value(&mut entry.value, key, &path);
         }
+        self.read_foreign_value(entry, key, &path);
         match key.status {
             KeyStatus::Required | KeyStatus::Served | KeyStatus::PassedOn => {
                 self.walk_value(&mut entry.value, &key.shape, &path, cwd);
@@ -173,6 +174,26 @@ impl ConfigChecker<'_> {
         }
     }
 
+    /// Replaces a value that only MassGen has by the one that it is read as.
+    fn read_foreign_value(&mut self, entry: &mut YamlEntry, key: &ConfigKey, path: &str) {
+        let YamlValue::Scalar(scalar) = &mut entry.value.value else {
+            return;
+        };
+        let mut values = key.foreign_values.iter();
+        let Some(value) = values.find(|value| value.written == scalar.text) else {
+            return;
+        };
+        let ForeignValue {
+            written,
+            read_as,
+            doc,
+        } = value;
+        let message = format!("`{}: {written}` is read as `{read_as}`: {doc}", entry.key);
+        let warning = Diagnostic::warning(path, message);
+        self.findings.push(warning.with_span(&entry.value.span));
+        scalar.text = (*read_as).to_owned();
+    }
+
     fn warn_of_former_name(&mut self, path: &str, span: &Span, former: &str, current: &str) {
         let message = format!("`{former}` is a former name of `{current}`");
         let warning = Diagnostic::warning(path, message).with_span(span);
@@ -190,7 +211,8 @@ impl ConfigChecker<'_> {
         path: &str,
         cwd: &str,
     ) {
-        if entry.value.value == YamlValue::Null || is_default(&entry.value, key.default) {
+        let is_lost = ignored != IgnoredEffect::Nothing && !is_default(&entry.value, key.default);
+        if entry.value.value == YamlValue::Null || !is_lost {
             return;
         }
         if let ValueShape::Mapping(_) = key.shape {
@@ -452,7 +474,7 @@ fn is_restriction(node: &YamlNode, ignored: IgnoredEffect) -> bool {
         YamlValue::Mapping(entries) => entries.is_empty(),
     };
     match (ignored, &node.value) {
-        (IgnoredEffect::Cosmetic, _) => false,
+        (IgnoredEffect::Nothing | IgnoredEffect::Cosmetic, _) => false,
         (IgnoredEffect::RestrictsAs(words), YamlValue::Scalar(scalar)) => {
             words.contains(&scalar.text.as_str())
         }

@@ -1,13 +1,14 @@
 //! Turns a tree into a [`Config`]: first checks every key and value against the table of keys, then
 //! their combination. All errors are reported together.
 
+use crate::config::check::agents::is_external_agent;
 use crate::config::check::mapping_view::MappingView;
 use crate::config::diagnostic::{Diagnostic, Severity};
 use crate::config::found_config::RestrictedUse;
 use crate::config::keys;
 use crate::config::keys::models::MODELS_FILE;
 use crate::config::keys::root::ROOT;
-use crate::config::yaml::YamlNode;
+use crate::config::yaml::{YamlEntry, YamlNode};
 use crate::config::{Config, ConfigContext, ConfigOrigin};
 use crate::spending::models::KnownModel;
 
@@ -112,6 +113,14 @@ pub fn check(
 ) -> (Option<(Config, Vec<RestrictedUse>)>, Vec<Diagnostic>) {
     let written = tree.clone();
     let mut checker = ConfigChecker::new(text, origin, context);
+    if holds_rate_limits(&tree) {
+        let message = "this is a file of MassGen's rate limits, and not the config of a team";
+        let error = Diagnostic::error("", message);
+        let hint = "write them in the config of a team: `rate_limits: [{type: gemini, model: M, rpm: \
+                    9, tpm: 240000}]`";
+        checker.findings.push(error.with_suggestion(hint));
+        return checker.finish(None);
+    }
     let hint = "a config is a mapping with `agents`; see `massgen config examples`";
     let config = if checker.walk(&mut tree, &ROOT, hint) {
         checker.build_config(&tree)
@@ -138,6 +147,16 @@ pub fn check_models(
     checker.finish(models)
 }
 
+/// Returns whether a file has nothing but limits of models, below the vendor and the model.
+fn holds_rate_limits(tree: &YamlNode) -> bool {
+    let is_limit = |entry: &YamlEntry| ["rpm", "tpm", "rpd"].contains(&entry.key.as_str());
+    let holds = |node: &YamlNode, inner: &dyn Fn(&YamlEntry) -> bool| {
+        !node.entries().is_empty() && node.entries().iter().all(inner)
+    };
+    let is_model = |entry: &YamlEntry| holds(&entry.value, &is_limit);
+    holds(tree, &|vendor| holds(&vendor.value, &is_model))
+}
+
 impl<'a> ConfigChecker<'a> {
     fn new(text: &'a str, origin: &'a ConfigOrigin, context: &'a ConfigContext<'a>) -> Self {
         Self {
@@ -151,7 +170,8 @@ impl<'a> ConfigChecker<'a> {
 
     /// Returns whether the agent of this backend has a workspace.
     fn has_workspace(&self, backend: &MappingView<'_>) -> bool {
-        self.is_pipeline || backend.get(&keys::backend::CWD).is_some()
+        let has_cwd = backend.get(&keys::backend::CWD).is_some();
+        self.is_pipeline || has_cwd || is_external_agent(backend)
     }
 
     /// Returns the result, if there are no errors, and all findings.

@@ -42,6 +42,7 @@ impl ConfigChecker<'_> {
                 _ => VotingSensitivity::Lenient,
             },
             max_new_answers_per_agent: count(&view, &orchestrator::MAX_NEW_ANSWERS_PER_AGENT),
+            max_new_answers_global: count(&view, &orchestrator::MAX_NEW_ANSWERS_GLOBAL),
             answer_novelty: match degree(&orchestrator::ANSWER_NOVELTY_REQUIREMENT) {
                 Some("balanced") => NoveltyRequirement::Balanced,
                 Some("strict") => NoveltyRequirement::Strict,

@@ -7,7 +7,7 @@ use crate::config::diagnostic::{Diagnostic, Span, quote};
 use crate::config::keys::shape::Text;
 use crate::config::keys::{ServedKey, agents, backend, orchestrator, root};
 use crate::config::storage_path::{LOGS, STATE_DIR, StoragePath};
-use crate::config::{Config, OrchestratorConfig};
+use crate::config::{AgentConfig, Config, OrchestratorConfig};
 use crate::path::AbsPath;
 use crate::permissions::folded::FoldedPath;
 
@@ -35,6 +35,59 @@ enum DirectoryOwner {
 }
 
 impl ConfigChecker<'_> {
+    /// Moves storage below the state directory that contains a workspace or massgen's log, or is
+    /// inside one, to its usual place.
+    pub(super) fn separate_storage(
+        &mut self,
+        root: &MappingView<'_>,
+        orchestrator: &mut OrchestratorConfig,
+        agents: &[AgentConfig],
+    ) {
+        let Some(view) = root.section(&root::ORCHESTRATOR) else {
+            return;
+        };
+        let base = self.context.base;
+        let workspaces = agents.iter().filter_map(|agent| agent.cwd.as_ref());
+        let workspaces = workspaces.map(|place| place.resolve_workspace(base, ""));
+        let logs = base.join(STATE_DIR).join(LOGS);
+        let taken: Vec<FoldedPath> = workspaces
+            .chain([logs])
+            .map(|path| FoldedPath::of(path.as_path()))
+            .collect();
+        let usual = OrchestratorConfig::default();
+        let storages = [
+            (
+                &orchestrator::SNAPSHOT_STORAGE,
+                &mut orchestrator.snapshot_storage,
+                usual.snapshot_storage,
+            ),
+            (
+                &orchestrator::AGENT_TEMPORARY_WORKSPACE,
+                &mut orchestrator.agent_temporary_workspace,
+                usual.agent_temporary_workspace,
+            ),
+        ];
+        for (key, place, usual) in storages {
+            let path = place.resolve(base, None);
+            let folded = FoldedPath::of(path.as_path());
+            let touches = |other: &FoldedPath| folded.is_within(other) || other.is_within(&folded);
+            if place.absolute().is_some() || !taken.iter().any(touches) {
+                continue;
+            }
+            let usual_path = usual.resolve(base, None);
+            let message = format!(
+                "{} holds workspaces or logs of massgen: {} is used instead",
+                quote(&place.to_string()),
+                quote(&usual_path.to_string())
+            );
+            if let Some(text) = view.text(key) {
+                self.findings
+                    .push(Diagnostic::warning(&text.path, message).with_span(text.span));
+            }
+            *place = usual;
+        }
+    }
+
     /// Refuses directories that contain one another and must not.
     pub(super) fn overlaps(&mut self, root: &MappingView<'_>, config: &Config) {
         let workspaces = self.workspaces(root, config).into_iter();

@@ -17,8 +17,70 @@ const RULES_MAX: usize = 256;
 /// The roles that change nothing, and the rules that deny them.
 const READERS: &[&str] = &["read-only", "researcher"];
 const DENIED_TO_READERS: &[&str] = &["write_file", "command", "tool(execute_code)"];
+/// Commands that MassGen considers dangerous.
+pub(super) const DANGEROUS: &[&str] = &[
+    "command(sudo *)",
+    "command(su *)",
+    "command(rm -*r* *)",
+    "command(rm --recursive *)",
+    "command(chmod *)",
+    "command(chown *)",
+    "command(dd *)",
+    "command(mkfs* *)",
+    "command(fdisk *)",
+    "command(kill *)",
+    "command(killall *)",
+    "command(shutdown *)",
+    "command(reboot *)",
+    "command(crontab *)",
+    "command(systemctl *)",
+    "command(launchctl *)",
+    "command(git push * --force*)",
+    "command(git push --force* *)",
+    "command(git push * -f *)",
+    "command(git push -f *)",
+    "command(git reset --hard *)",
+    "command(git clean -*f* *)",
+    "command(npm publish *)",
+    "command(yarn publish *)",
+    "command(twine upload *)",
+    "command(gh release create *)",
+    "command(docker push *)",
+    "command(curl *)",
+    "command(wget *)",
+    "command(nc *)",
+    "command(netcat *)",
+    "command(ssh *)",
+    "command(scp *)",
+    "command(sftp *)",
+    "command(rsync *)",
+    "command(telnet *)",
+];
+/// Calls of which MassGen does not know that they are harmless.
+pub(super) const UNKNOWN_RISK: &[&str] = &["command", "mcp(*)"];
 /// The prefix of rules about a tool that massgen does not have.
 const ABOUT_URLS: &str = "read_url";
+
+/// What `*` matches at the end of a pattern of commands.
+#[derive(Clone, Copy)]
+enum PatternEnd {
+    /// The rest of the word, as in massgen.
+    Word,
+    /// The rest of the line, as in MassGen.
+    Text,
+}
+
+impl PatternEnd {
+    /// Returns a rule as massgen writes it.
+    fn spell(self, rule: &str) -> String {
+        let rule = rule.trim();
+        let glued = |start: &&str| start.starts_with("command(") && !start.ends_with([' ', '(']);
+        match (self, rule.strip_suffix("*)").filter(glued)) {
+            (Self::Text, Some(start)) => format!("{start}* *)"),
+            (Self::Text | Self::Word, _) => rule.to_owned(),
+        }
+    }
+}
 
 impl ConfigChecker<'_> {
     /// Returns the combined `permissions` of all `holders`. Their examples are compared with these
@@ -71,14 +133,25 @@ impl ConfigChecker<'_> {
     }
 
     fn rules(&mut self, section: &MappingView<'_>) -> CallRules {
+        let mut rules = self.role_rules(section);
+        rules.extend(self.risk_rules(section));
+        rules.extend(self.listed_rules(section, PatternEnd::Word));
+        if let Some(nested) = section.section(&permissions::RULES) {
+            rules.extend(self.listed_rules(&nested, PatternEnd::Text));
+        }
+        CallRules::new(rules)
+    }
+
+    /// Returns the rules of the lists in `holder`.
+    fn listed_rules(&mut self, holder: &MappingView<'_>, end: PatternEnd) -> Vec<CallRule> {
         let lists = [
             (&permissions::DENY, RuleAction::Deny),
             (&permissions::ASK, RuleAction::Ask),
             (&permissions::ALLOW, RuleAction::Allow),
         ];
-        let mut rules = self.role_rules(section);
+        let mut rules = Vec::new();
         for (key, ruling) in lists {
-            for (path, item) in self.bounded_items(section, key) {
+            for (path, item) in self.bounded_items(holder, key) {
                 let Some(text) = scalar_text(item, path.clone()) else {
                     let message = format!("a rule is {}", item.describe());
                     let error = Diagnostic::error(path, message).with_span(&item.span);
@@ -93,7 +166,7 @@ impl ConfigChecker<'_> {
                         .push(warning.with_suggestion("no tool of massgen reads URLs"));
                     continue;
                 }
-                match parse_rule(ruling, text.written, self.context.home) {
+                match parse_rule(ruling, &end.spell(text.written), self.context.home) {
                     Ok(rule) => rules.push(rule),
                     Err(why) => {
                         let message = format!("invalid rule {}: {why}", quote(text.written));
@@ -103,7 +176,7 @@ impl ConfigChecker<'_> {
                 }
             }
         }
-        CallRules::new(rules)
+        rules
     }
 
     /// Returns the rules of a section's role. No other key of the section but `enabled` lifts them.
@@ -114,6 +187,28 @@ impl ConfigChecker<'_> {
         let rules = denied.iter();
         rules
             .filter_map(|form| parse_rule(RuleAction::Deny, form, self.context.home).ok())
+            .collect()
+    }
+
+    /// Returns the rules by which calls need approval that MassGen would ask about because of their
+    /// risk. They apply to a section that is written as in MassGen.
+    fn risk_rules(&mut self, section: &MappingView<'_>) -> Vec<CallRule> {
+        let written = section.text(&permissions::AUTOMATION_DEFAULT);
+        let asked = match written.as_ref().map(|text| text.written) {
+            None if section.get(&permissions::RULES).is_none() => &[],
+            None | Some("risk-based") => DANGEROUS,
+            Some("deny-all") => UNKNOWN_RISK,
+            Some(_) => &[],
+        };
+        if let Some(text) = written.filter(|text| text.written == "allow-all") {
+            let message = "`automation_default: allow-all` approves nothing: calls that `ask` \
+                           names need approval in any case";
+            self.findings
+                .push(Diagnostic::warning(text.path, message).with_span(text.span));
+        }
+        let rules = asked.iter();
+        rules
+            .filter_map(|form| parse_rule(RuleAction::Ask, form, self.context.home).ok())
             .collect()
     }
 

@@ -14,8 +14,8 @@ use crate::config::keys::shape::{Flag, NamesOrPairs, Text, TextList};
 use crate::config::keys::{ConfigKey, ServedKey, oauth, server_security, servers};
 use crate::config::servers::{
     AddressAllowance, AddressPolicy, CALL_SECONDS_DEFAULT, CWD_OF_SERVER, InstanceSharing,
-    OauthClient, OauthConfig, RemoteProtocol, RemoteServer, ServerConfig, ServerProgram,
-    ServerTransport,
+    OauthClient, OauthConfig, RemoteProtocol, RemoteServer, ServerConfig, ServerDirectory,
+    ServerProgram, ServerTransport,
 };
 use crate::permissions::grant::Permission;
 use crate::permissions::path_rules::RuleAction;
@@ -82,32 +82,22 @@ const HOW_TO_WRITE: &str =
 
 impl ConfigChecker<'_> {
     /// Returns the servers of an agent: its own, and those for all agents that it does not
-    /// override. Without a workspace there is no directory for a program to run in.
+    /// override. Without a workspace, programs start in a private directory.
     pub(super) fn agent_servers(
         &mut self,
         backend: &MappingView<'_>,
         of_all: &[Arc<ServerConfig>],
     ) -> Vec<Arc<ServerConfig>> {
         let mut servers = self.servers(backend);
-        let has_workspace = self.has_workspace(backend);
-        let can_be = |server: &ServerConfig| {
-            has_workspace || matches!(server.link, ServerTransport::Remote(_))
-        };
-        for server in servers.iter().filter(|server| !can_be(server)) {
-            let path = backend.key_path(&servers::KEY);
-            let message = format!("`{}` needs a workspace: it is not started", server.name());
-            let warning =
-                Diagnostic::warning(path, message).with_span(backend.key_span(&servers::KEY));
-            self.findings
-                .push(warning.with_suggestion("add `cwd: workspace1`"));
-        }
         for server in of_all {
             if !servers.iter().any(|own| own.name() == server.name()) {
                 servers.push(Arc::clone(server));
             }
         }
-        servers.retain(|server| can_be(server));
-        servers
+        if self.has_workspace(backend) {
+            return servers;
+        }
+        servers.into_iter().map(with_private_directory).collect()
     }
 
     /// Returns the servers that a mapping lists.
@@ -301,7 +291,7 @@ impl ConfigChecker<'_> {
         self.warn_about_fetching(&text, &command, &network);
         Some(ServerProgram {
             command,
-            cwd,
+            directory: cwd.map_or(ServerDirectory::Workspace, ServerDirectory::Named),
             env,
             network,
             instances: self.instances(entry),
@@ -553,4 +543,27 @@ impl ConfigChecker<'_> {
         let error = Diagnostic::error(entry.key_path(key), message).with_span(entry.key_span(key));
         self.findings.push(error.with_suggestion(hint));
     }
+}
+
+/// Returns the server as an agent without a workspace has it.
+fn with_private_directory(server: Arc<ServerConfig>) -> Arc<ServerConfig> {
+    let starts_in_workspace = |program: &&ServerProgram| {
+        program.directory == ServerDirectory::Workspace
+            && program.instances == InstanceSharing::PerAgent
+    };
+    let program = match &server.link {
+        ServerTransport::Program(program) => Some(program).filter(starts_in_workspace),
+        ServerTransport::Remote(_) => None,
+    };
+    let Some(program) = program else {
+        return server;
+    };
+    let private = ServerProgram {
+        directory: ServerDirectory::Private,
+        ..program.clone()
+    };
+    Arc::new(ServerConfig {
+        link: ServerTransport::Program(private),
+        ..ServerConfig::clone(&server)
+    })
 }

@@ -25,8 +25,12 @@ impl ConfigChecker<'_> {
         let sections = holders
             .iter()
             .filter_map(|holder| holder.section(&permissions::KEY));
-        for section in sections.filter(|section| section.flag(&permissions::ENABLED) != Some(false))
-        {
+        let sections =
+            sections.filter(|section| section.flag(&permissions::ENABLED) != Some(false));
+        for section in sections.flat_map(|section| {
+            let nested = section.section(&permissions::RULES);
+            std::iter::once(section).chain(nested)
+        }) {
             for list in [&permissions::DENY, &permissions::ASK, &permissions::ALLOW] {
                 for (path, item) in section.items(list) {
                     let Some(text) = scalar_text(item, path.clone()) else {

@@ -21,6 +21,7 @@ use crate::error::{Error, ErrorKind, Result};
 pub mod destination;
 mod document;
 pub mod findings;
+pub mod first_team;
 pub mod form;
 
 #[cfg(test)]
@@ -33,6 +34,10 @@ const HEADING: &str = "A team for massgen. `massgen config check FILE` checks it
                        lists all keys.";
 /// The group whose entries are agents.
 const AGENT_GROUP: &str = "agents";
+/// The group of the paths that are open to all agents.
+const PATH_GROUP: &str = "context_paths";
+/// The group about the commands of all agents.
+const COMMAND_GROUP: &str = "commands";
 /// The vendor of a new draft when the key of none is set.
 const INITIAL_VENDOR: &str = "openai";
 

@@ -29,6 +29,13 @@ pub(crate) const SYSTEM_MESSAGE: ServedKey<Text> = ServedKey::optional(
     Harmless,
 );
 
+pub(crate) const APPEND_SYSTEM_PROMPT: ServedKey<Text> = ServedKey::optional(
+    &["append_system_prompt"],
+    shape::text(),
+    "More instructions, which follow those of `system_message`.",
+    Harmless,
+);
+
 /// One agent.
 pub static AGENT: KeySection = KeySection {
     path: "agents[]",
@@ -38,6 +45,7 @@ pub static AGENT: KeySection = KeySection {
         ID.row(),
         BACKEND.row(),
         SYSTEM_MESSAGE.row(),
+        APPEND_SYSTEM_PROMPT.row(),
         folder_guard::KEY.row(),
         permissions::KEY.row(),
         hooks::KEY.row(),
@@ -48,6 +56,12 @@ pub static AGENT: KeySection = KeySection {
             &["memory"],
             ValueShape::Any,
             "agents remember the conversation of the run and nothing else",
+            IgnoredEffect::Cosmetic,
+        ),
+        ConfigKey::unserved(
+            &["nlip", "nlip_config", "enable_nlip"],
+            ValueShape::Any,
+            "messages are sent to the vendor directly",
             IgnoredEffect::Cosmetic,
         ),
         ConfigKey::unserved(

@@ -46,9 +46,9 @@ pub(crate) const EXTRA_BODY: ServedKey<Section> = ServedKey::optional(
 pub(crate) const IMAGE_INPUT: ServedKey<Flag> = ServedKey::optional(
     &["image_input"],
     shape::flag(),
-    "Whether the model receives images from MCP tools. Default: yes for `claude`, `openai`, \
-     `azure_openai`, `gemini`, `grok`, `openrouter`, `claude_code`, `codex`, `gemini_cli` and \
-     `scripted`. If a vendor rejects a request with images, it is retried once without them.",
+    "Whether the model receives images: those of the task, of files and of MCP tools. Default: \
+     yes for `claude`, `openai`, `azure_openai`, `gemini`, `grok`, `openrouter`, `claude_code`, \
+     `codex`, `gemini_cli` and `scripted`, and for `chatcompletion` without `base_url`. If a vendor rejects a request with images, it is retried once without them.",
     Harmless,
 );
 
@@ -86,16 +86,18 @@ pub(crate) const API_KEY: ServedKey<Text> = ServedKey::optional(
 pub(crate) const CWD: ServedKey<Text> = ServedKey::optional(
     &["cwd"],
     shape::text(),
-    "The agent's workspace; without one it has no file tools. A relative path is below \
-             `.massgen/workspaces/` and managed by massgen; an absolute one is yours and never \
-             cleared.",
+    "The agent's workspace; without one it has no file tools. An external agent without `cwd` \
+             has one called `workspace`. A relative path is below `.massgen/workspaces/` and \
+             managed by massgen: of several agents with the same one, each has its own, with a \
+             number at the end. An absolute one is yours and never cleared.",
     ByValue(value_rules::workspace),
 );
 
 pub(crate) const ALLOWED_TOOLS: ServedKey<TextList> = ServedKey::optional(
     &["allowed_tools"],
     shape::texts(&ValueShape::Text),
-    "The only tools offered to the agent.",
+    "The only tools offered to the agent, by the names of massgen, of its servers, or, for an \
+             external agent, of that program.",
     Harmless,
 );
 
@@ -114,6 +116,16 @@ pub(crate) const ENFORCE_READ_BEFORE_DELETE: ServedKey<Flag> = ServedKey::option
     Harmless,
 )
 .with_default("true");
+
+pub(crate) const EXCLUDE_FILE_OPERATION_MCPS: ServedKey<Flag> = ServedKey::optional(
+    &["exclude_file_operation_mcps"],
+    shape::flag(),
+    "Whether the agent works on files by its commands alone: it is offered no file tools. \
+             Programs of an agent with `enable_code_based_tools` keep them, and an external agent \
+             has its own.",
+    Harmless,
+)
+.with_default("false");
 
 pub(crate) const COMMAND: ServedKey<TextList> = ServedKey::optional(
     &["command"],
@@ -187,6 +199,7 @@ pub static BACKEND: KeySection = KeySection {
         context_paths::KEY.row(),
         ALLOWED_TOOLS.row(),
         EXCLUDE_TOOLS.row(),
+        EXCLUDE_FILE_OPERATION_MCPS.row(),
         ENFORCE_READ_BEFORE_DELETE.row(),
         agents::SYSTEM_MESSAGE
             .with_doc("Same as `system_message` of the agent, which takes precedence.")
@@ -257,6 +270,12 @@ pub static BACKEND: KeySection = KeySection {
         )
         .with_default("5m"),
         ConfigKey::passed(
+            &["speed"],
+            ValueShape::Text,
+            "Speed of the replies of `claude`, which needs an entry in `betas`.",
+            Harmless,
+        ),
+        ConfigKey::passed(
             &["betas", "anthropic_beta"],
             ValueShape::Any,
             "Beta features of the API of `claude`, by name.",
@@ -285,6 +304,7 @@ pub static BACKEND: KeySection = KeySection {
                 "response_format",
                 "parallel_tool_calls",
                 "stream_options",
+                "strict",
                 "prediction",
                 "num_ctx",
                 "keep_alive",
@@ -365,8 +385,6 @@ pub static BACKEND: KeySection = KeySection {
                 "custom_tools_path",
                 "exclude_custom_tools",
                 "shared_tools_directory",
-                "use_mcpwrapped_for_tool_filtering",
-                "use_no_roots_wrapper",
                 "multimodal_config",
                 "image_generation_backend",
                 "image_generation_model",
@@ -380,12 +398,29 @@ pub static BACKEND: KeySection = KeySection {
             IgnoredEffect::Cosmetic,
         ),
         ConfigKey::unserved(
-            &["exclude_file_operation_mcps"],
-            ValueShape::Flag,
-            "list the file tools in `exclude_tools`, or leave out `cwd`",
-            IgnoredEffect::Restricts,
+            &[
+                "enable_tool_search",
+                "tool_search_variant",
+                "enable_programmatic_flow",
+                "enable_strict_tool_use",
+            ],
+            ValueShape::Any,
+            "the model is offered all its tools from the start, and calls them one by one",
+            IgnoredEffect::Cosmetic,
         )
         .with_default("false"),
+        ConfigKey::unserved(
+            &[
+                "use_mcpwrapped_for_tool_filtering",
+                "use_no_roots_wrapper",
+                "concurrent_tool_execution",
+                "max_concurrent_tools",
+                "websocket_mode",
+            ],
+            ValueShape::Any,
+            "it concerns how MassGen works inside",
+            IgnoredEffect::Nothing,
+        ),
         ConfigKey::unserved(
             &["vote_only"],
             ValueShape::Flag,
@@ -435,9 +470,6 @@ pub static BACKEND: KeySection = KeySection {
         ConfigKey::unserved(
             &[
                 "agent_config",
-                "concurrent_tool_execution",
-                "max_concurrent_tools",
-                "websocket_mode",
                 "session_id",
                 "instance_id",
                 "agent_id",

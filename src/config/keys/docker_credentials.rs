@@ -12,9 +12,12 @@ pub(crate) const MOUNT: ServedKey<TextList> = ServedKey::optional(
         "gh_config",
         "npm_config",
         "pypi_config",
+        "claude_config",
+        "codex_config",
     ])),
     "Files of your home directory, at the same paths below `/home/massgen`: `~/.ssh`, \
-             `~/.gitconfig`, `~/.config/gh`, `~/.npmrc`, `~/.pypirc`.",
+             `~/.gitconfig`, `~/.config/gh`, `~/.npmrc`, `~/.pypirc`, \
+             `~/.claude`, `~/.codex`.",
     Named("gives commands your credentials"),
 )
 .with_default("[]");

@@ -26,6 +26,7 @@ pub mod limits;
 pub mod models;
 pub mod oauth;
 pub mod orchestrator;
+pub mod permission_rules;
 pub mod permissions;
 pub mod rate_limits;
 pub mod retention;
@@ -83,6 +84,8 @@ pub struct ConfigKey {
     pub shape: ValueShape,
     /// Values that have other names in earlier versions, which still work and get a warning.
     pub former_values: &'static [FormerValue],
+    /// Values of MassGen that massgen reads as others, with a warning.
+    pub foreign_values: &'static [ForeignValue],
     /// The default as YAML. An unsupported key with this value gets no warning, because the
     /// behaviour is the same.
     pub default: Option<&'static str>,
@@ -103,6 +106,17 @@ pub struct FormerValue {
     pub current: &'static str,
 }
 
+/// A value of MassGen that massgen does not have.
+#[derive(Debug)]
+pub struct ForeignValue {
+    /// The value in MassGen.
+    pub written: &'static str,
+    /// The value that it is read as.
+    pub read_as: &'static str,
+    /// What happens, in words that follow a colon.
+    pub doc: &'static str,
+}
+
 /// Whether massgen acts on a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyStatus {
@@ -121,6 +135,9 @@ pub enum KeyStatus {
 /// What is lost when a key is not acted on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IgnoredEffect {
+    /// Nothing that the user would notice, such as the look of another program: it is accepted
+    /// with any value.
+    Nothing,
     /// A convenience, a way of working or the appearance: it gets a warning.
     Cosmetic,
     /// A restriction that the user relies on: the key is an error, unless its value restricts
@@ -238,6 +255,7 @@ impl ConfigKey {
             former_name: None,
             shape,
             former_values: &[],
+            foreign_values: &[],
             default: None,
             doc,
             status,
@@ -367,6 +385,7 @@ pub static SECTIONS: &[&KeySection] = &[
     &rate_limits::RATE_LIMIT,
     &limits::LIMITS,
     &permissions::PERMISSIONS,
+    &permission_rules::PERMISSION_RULES,
     &hooks::HOOKS,
     &hook_group::HOOK_GROUP,
     &hook::HOOK,

@@ -5,8 +5,8 @@ use crate::config::keys::found_config::PathPurpose;
 use crate::config::keys::root::SECONDS_MAX;
 use crate::config::keys::shape::{self, Flag, Integer, Section, Text};
 use crate::config::keys::{
-    ConfigKey, IgnoredEffect, KeySection, ServedKey, UnknownKeys, ValueShape, context_paths,
-    coordination, hooks, permissions,
+    ConfigKey, ForeignValue, IgnoredEffect, KeySection, ServedKey, UnknownKeys, ValueShape,
+    context_paths, coordination, hooks, permissions,
 };
 
 /// How demanding agents are asked to be, from the mildest.
@@ -18,7 +18,8 @@ const ANSWERS_MAX: i64 = 1_000;
 pub(crate) const SNAPSHOT_STORAGE: ServedKey<Text> = ServedKey::optional(
     &["snapshot_storage"],
     shape::text(),
-    "Directory of the latest snapshot of each agent.",
+    "Directory of the latest snapshot of each agent. A relative one that contains workspaces or \
+     logs, or is inside one, is not used: the default is.",
     Inside(PathPurpose::State),
 )
 .with_default("snapshots");
@@ -26,7 +27,7 @@ pub(crate) const SNAPSHOT_STORAGE: ServedKey<Text> = ServedKey::optional(
 pub(crate) const AGENT_TEMPORARY_WORKSPACE: ServedKey<Text> = ServedKey::optional(
     &["agent_temporary_workspace"],
     shape::text(),
-    "Directory in which agents see each other's snapshots.",
+    "Directory in which agents see each other's snapshots; the same applies to it.",
     Inside(PathPurpose::State),
 )
 .with_default("temp_workspaces");
@@ -45,12 +46,50 @@ pub(crate) const VOTING_SENSITIVITY: ServedKey<Text> = ServedKey::optional(
     "How critical agents should be when they vote.",
     Harmless,
 )
-.with_default("lenient");
+.with_default("lenient")
+.with_foreign_values(FOREIGN_SENSITIVITIES);
+
+/// What massgen does instead of MassGen's checklists.
+const NO_CHECKLIST: &str = "agents judge critically, without scores for criteria";
+/// What massgen does instead of MassGen's other ways of judging.
+const NO_SUCH_JUDGEMENT: &str = "it is the nearest degree that massgen has";
+
+/// The ways of judging that only MassGen has.
+const FOREIGN_SENSITIVITIES: &[ForeignValue] = &[
+    foreign("checklist_gated", "strict", NO_CHECKLIST),
+    foreign("checklist_scored", "strict", NO_CHECKLIST),
+    foreign("checklist", "strict", NO_CHECKLIST),
+    foreign("roi", "balanced", NO_SUCH_JUDGEMENT),
+    foreign("roi_conservative", "lenient", NO_SUCH_JUDGEMENT),
+    foreign("roi_balanced", "balanced", NO_SUCH_JUDGEMENT),
+    foreign("roi_aggressive", "strict", NO_SUCH_JUDGEMENT),
+    foreign("sequential", "strict", NO_SUCH_JUDGEMENT),
+    foreign("adversarial", "strict", NO_SUCH_JUDGEMENT),
+    foreign("consistency", "balanced", NO_SUCH_JUDGEMENT),
+    foreign("diversity", "balanced", NO_SUCH_JUDGEMENT),
+    foreign("reflective", "balanced", NO_SUCH_JUDGEMENT),
+];
+
+const fn foreign(written: &'static str, read_as: &'static str, doc: &'static str) -> ForeignValue {
+    ForeignValue {
+        written,
+        read_as,
+        doc,
+    }
+}
 
 pub(crate) const MAX_NEW_ANSWERS_PER_AGENT: ServedKey<Integer> = ServedKey::optional(
     &["max_new_answers_per_agent"],
     shape::integer(1, ANSWERS_MAX),
     "Maximum number of answers per agent; `null` sets no limit.",
+    Harmless,
+)
+.with_default("null");
+
+pub(crate) const MAX_NEW_ANSWERS_GLOBAL: ServedKey<Integer> = ServedKey::optional(
+    &["max_new_answers_global"],
+    shape::integer(1, ANSWERS_MAX),
+    "Maximum number of answers of all agents together; `null` sets no limit.",
     Harmless,
 )
 .with_default("null");
@@ -105,6 +144,7 @@ pub static ORCHESTRATOR: KeySection = KeySection {
         SESSION_STORAGE.row(),
         VOTING_SENSITIVITY.row(),
         MAX_NEW_ANSWERS_PER_AGENT.row(),
+        MAX_NEW_ANSWERS_GLOBAL.row(),
         ANSWER_NOVELTY_REQUIREMENT.row(),
         SKIP_COORDINATION_ROUNDS.row(),
         PROJECT_INSTRUCTIONS.row(),
@@ -140,12 +180,6 @@ pub static ORCHESTRATOR: KeySection = KeySection {
             IgnoredEffect::Cosmetic,
         ),
         ConfigKey::unserved(
-            &["max_new_answers_global"],
-            ValueShape::Any,
-            "write `max_new_answers_per_agent`, or a limit in `limits` at the top of the file",
-            IgnoredEffect::Restricts,
-        ),
-        ConfigKey::unserved(
             &["docker"],
             ValueShape::Any,
             "write `command_line_execution_mode: docker` in each `backend`",
@@ -163,10 +197,17 @@ pub static ORCHESTRATOR: KeySection = KeySection {
             ValueShape::Any,
             "agents wait for each other after every answer",
             IgnoredEffect::Cosmetic,
-        ),
+        )
+        .with_default("2"),
+        ConfigKey::unserved(
+            &["max_midstream_injections_per_round"],
+            ValueShape::Any,
+            "an agent sees new answers at its next step",
+            IgnoredEffect::Cosmetic,
+        )
+        .with_default("2"),
         ConfigKey::unserved(
             &[
-                "max_midstream_injections_per_round",
                 "defer_peer_updates_until_restart",
                 "allow_midstream_peer_updates_before_checklist_submit",
                 "disable_injection",
@@ -174,7 +215,8 @@ pub static ORCHESTRATOR: KeySection = KeySection {
             ValueShape::Any,
             "an agent sees new answers at its next step",
             IgnoredEffect::Cosmetic,
-        ),
+        )
+        .with_default("false"),
         ConfigKey::unserved(
             &["defer_voting_until_all_answered"],
             ValueShape::Flag,

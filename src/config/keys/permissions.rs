@@ -5,7 +5,7 @@ use crate::config::keys::found_config::FoundConfigUse::Harmless;
 use crate::config::keys::root::SECONDS_MAX;
 use crate::config::keys::shape::{self, Flag, Integer, NodeList, Section, Text};
 use crate::config::keys::{
-    ConfigKey, IgnoredEffect, KeySection, ServedKey, UnknownKeys, ValueShape,
+    ConfigKey, IgnoredEffect, KeySection, ServedKey, UnknownKeys, ValueShape, permission_rules,
 };
 
 pub(crate) const KEY: ServedKey<Section> = ServedKey::optional(
@@ -69,6 +69,24 @@ pub(crate) const ENABLED: ServedKey<Flag> = ServedKey::optional(
 )
 .with_default("true");
 
+pub(crate) const RULES: ServedKey<Section> = ServedKey::optional(
+    &["rules"],
+    shape::section(&permission_rules::PERMISSION_RULES),
+    "The same lists as MassGen writes them: `*` at the end of a pattern of commands also matches \
+             further words. With it, `automation_default` is `risk-based` unless it is set.",
+    Harmless,
+);
+
+pub(crate) const AUTOMATION_DEFAULT: ServedKey<Text> = ServedKey::optional(
+    &["automation_default"],
+    shape::one_of(&["risk-based", "deny-all", "allow-all"]),
+    "Which calls need approval in addition to the rules: with `risk-based`, commands that MassGen \
+             considers dangerous, such as `sudo`, `rm -r`, `git push --force` and `curl`; with \
+             `deny-all`, all commands and all calls of MCP servers; with `allow-all`, none. Calls \
+             that `ask` names need approval in any case.",
+    Harmless,
+);
+
 pub(crate) const ROLE: ServedKey<Text> = ServedKey::optional(
     &["role"],
     shape::one_of(&["read-only", "researcher", "read-write", "implementer"]),
@@ -91,6 +109,8 @@ pub static PERMISSIONS: KeySection = KeySection {
         ASK_TIMEOUT_SECONDS.row(),
         ENABLED.row(),
         ROLE.row(),
+        RULES.row(),
+        AUTOMATION_DEFAULT.row(),
         ConfigKey::unserved(
             &["roles", "mode", "risk", "risk_tiers"],
             ValueShape::Any,

@@ -135,8 +135,8 @@ pub static ROOT: KeySection = KeySection {
             "agents remember the conversation of the run and nothing else", IgnoredEffect::Cosmetic,),
         servers::KEY
             .with_doc(
-                "MCP servers of every agent with a `cwd`. Unless it is `shared`, each agent has its own \
-     instance of a program.",
+                "MCP servers of every agent. Unless it is `shared`, each agent has its own instance of \
+                 a program.",
             )
             .row(),
         hooks::KEY.row(),
@@ -149,6 +149,24 @@ pub static ROOT: KeySection = KeySection {
             ValueShape::Any,
             "write `rate_limits`",
             IgnoredEffect::Restricts,
+        ),
+        ConfigKey::unserved(
+            &["display"],
+            ValueShape::Any,
+            "`dashboard` in `ui` selects how a run is shown",
+            IgnoredEffect::Nothing,
+        ),
+        ConfigKey::unserved(
+            &["task"],
+            ValueShape::Any,
+            "the task is given on the command line",
+            IgnoredEffect::Cosmetic,
+        ),
+        ConfigKey::unserved(
+            &["timeout"],
+            ValueShape::Any,
+            "only `timeout_settings` sets timeouts",
+            IgnoredEffect::Cosmetic,
         ),
         ConfigKey::unserved(
             &["nlip", "nlip_config", "enable_nlip"],

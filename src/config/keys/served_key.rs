@@ -6,7 +6,7 @@ use std::ops::Deref;
 
 use crate::config::keys::found_config::FoundConfigUse;
 use crate::config::keys::shape::TypedShape;
-use crate::config::keys::{ConfigKey, FormerValue, KeyStatus};
+use crate::config::keys::{ConfigKey, ForeignValue, FormerValue, KeyStatus};
 
 /// A key that massgen acts on and whose value is read as `V`.
 #[derive(Debug)]
@@ -64,6 +64,12 @@ impl<V> ServedKey<V> {
     /// Adds the former names of values.
     pub(super) const fn with_former_values(mut self, values: &'static [FormerValue]) -> Self {
         self.row = self.row.with_former_values(values);
+        self
+    }
+
+    /// Adds the values of MassGen that are read as others.
+    pub(super) const fn with_foreign_values(mut self, values: &'static [ForeignValue]) -> Self {
+        self.row.foreign_values = values;
         self
     }
 

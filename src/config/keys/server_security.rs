@@ -2,7 +2,7 @@
 
 use crate::config::keys::found_config::FoundConfigUse::{Harmless, Named};
 use crate::config::keys::shape::{self, Flag, Text};
-use crate::config::keys::{KeySection, ServedKey, UnknownKeys};
+use crate::config::keys::{ForeignValue, KeySection, ServedKey, UnknownKeys};
 
 pub(crate) const LEVEL: ServedKey<Text> = ServedKey::optional(
     &["level"],
@@ -11,7 +11,27 @@ pub(crate) const LEVEL: ServedKey<Text> = ServedKey::optional(
              `nodejs`, `permissive` adds `curl`, `wget` and any program with an absolute path.",
     Harmless,
 )
-.with_default("strict");
+.with_default("strict")
+.with_foreign_values(FOREIGN_LEVELS);
+
+/// Levels that MassGen accepts and reads as the strictest.
+const FOREIGN_LEVELS: &[ForeignValue] = &[
+    ForeignValue {
+        written: "high",
+        read_as: "strict",
+        doc: "there is no such level, and the strictest one applies, as in MassGen",
+    },
+    ForeignValue {
+        written: "medium",
+        read_as: "strict",
+        doc: "there is no such level, and the strictest one applies, as in MassGen",
+    },
+    ForeignValue {
+        written: "low",
+        read_as: "strict",
+        doc: "there is no such level, and the strictest one applies, as in MassGen",
+    },
+];
 
 pub(crate) const ALLOW_LOCALHOST: ServedKey<Flag> = ServedKey::optional(
     &["allow_localhost"],

@@ -14,8 +14,7 @@ use crate::config::keys::{
 pub(crate) const KEY: ServedKey<NamedSections> = ServedKey::optional(
     &["mcp_servers"],
     shape::named_sections(&MCP_SERVER),
-    "MCP servers of this agent: a list of mappings with `name`, or a mapping of names. They \
-     require `cwd`. An entry here replaces one of the same name at the top of the file.",
+    "MCP servers of this agent: a list of mappings with `name`, or a mapping of names. An entry here replaces one of the same name at the top of the file.",
     ByValue(value_rules::servers),
 );
 
@@ -63,7 +62,8 @@ pub(crate) const CWD: ServedKey<Text> = ServedKey::optional(
     &["cwd"],
     shape::text(),
     "The working directory of the program, which must be open to the agent. Default: the \
-             agent's workspace, or a private directory for a shared server.",
+             agent's workspace, or an empty private directory if the agent has none or the server \
+             is shared.",
     Named("starts a program"),
 );
 
@@ -208,6 +208,13 @@ pub static MCP_SERVER: KeySection = KeySection {
         TOOLS_WITHOUT_SIDE_EFFECTS.row(),
         TIMEOUT_SECONDS.row(),
         SECURITY.row(),
+        ConfigKey::unserved(
+            &["defer_loading", "allowed_callers"],
+            ValueShape::Any,
+            "the model is offered all its tools from the start, and calls them one by one",
+            IgnoredEffect::Cosmetic,
+        )
+        .with_default("false"),
         ConfigKey::unserved(
             &["description"],
             ValueShape::Text,

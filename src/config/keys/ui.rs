@@ -24,13 +24,6 @@ pub static UI: KeySection = KeySection {
     keys: &[
         DASHBOARD.row(),
         ConfigKey::unserved(
-            &["display_type"],
-            ValueShape::Text,
-            "`dashboard` selects how a run is shown",
-            IgnoredEffect::Cosmetic,
-        )
-        .with_default("simple"),
-        ConfigKey::unserved(
             &["logging_enabled"],
             ValueShape::Flag,
             "a log is always kept",
@@ -38,17 +31,23 @@ pub static UI: KeySection = KeySection {
         )
         .with_default("true"),
         ConfigKey::unserved(
-            &["use_orchestrator_for_single_agent"],
-            ValueShape::Flag,
-            "a single agent answers once and does not vote",
-            IgnoredEffect::Cosmetic,
-        )
-        .with_default("true"),
-        ConfigKey::unserved(
-            &["theme", "automation_mode", "web_host", "web_port"],
+            &[
+                "display_type",
+                "type",
+                "theme",
+                "automation_mode",
+                "web_host",
+                "web_port",
+            ],
             ValueShape::Any,
             "`dashboard` selects how a run is shown",
-            IgnoredEffect::Cosmetic,
+            IgnoredEffect::Nothing,
+        ),
+        ConfigKey::unserved(
+            &["use_orchestrator_for_single_agent"],
+            ValueShape::Any,
+            "a single agent answers once and does not vote",
+            IgnoredEffect::Nothing,
         ),
     ],
 };

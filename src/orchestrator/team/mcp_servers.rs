@@ -9,7 +9,7 @@ use crate::call_rules::{CallRule, CallRules};
 use crate::config::command_line::CommandLineConfig;
 use crate::config::execution_mode::ExecutionMode;
 use crate::config::servers::{InstanceSharing, ServerConfig, ServerProgram, ServerTransport};
-use crate::config::{AgentConfig, PlanningMode};
+use crate::config::{AgentConfig, PlanningMode, ToolFilter};
 use crate::error::Result;
 use crate::event::Event;
 use crate::orchestrator::environments::EnvironmentSpec;
@@ -17,7 +17,7 @@ use crate::orchestrator::grants;
 use crate::orchestrator::team::{AgentTeam, DeliveryAccess, TeamMember, check_command_config};
 use crate::path::AbsPath;
 use crate::permissions::grant::{Grant, GrantKind, Phase};
-use crate::tools::served::{ServerName, ToolCatalogue};
+use crate::tools::served::{SERVED_PREFIX, ServerName, ToolCatalogue};
 use crate::world::access::gate::Gate;
 use crate::world::access::policy::GatePolicy;
 use crate::world::mcp::tokens::TokenFile;
@@ -104,7 +104,7 @@ impl AgentTeam {
         let equipped = member.servers.iter().map(equipped).collect();
         Some(McpServers::new(
             equipped,
-            &member.config.tools,
+            &server_tool_filter(&member.config),
             outside,
             &self.tool_lists,
             &self.server_pool,
@@ -162,6 +162,18 @@ pub(super) fn member_servers(agent: &AgentConfig) -> Vec<MemberServer> {
         config: Arc::clone(config),
     };
     agent.servers.iter().map(serving).collect()
+}
+
+/// Returns which tools of servers an agent uses. A list of an external agent's own tools says
+/// nothing about them.
+fn server_tool_filter(agent: &AgentConfig) -> ToolFilter {
+    let is_guest = agent.backend.external_agent.is_some();
+    let names_servers =
+        |list: &Vec<String>| !is_guest || list.iter().any(|entry| entry.starts_with(SERVED_PREFIX));
+    ToolFilter {
+        allowed: agent.tools.allowed.clone().filter(names_servers),
+        excluded: agent.tools.excluded.clone(),
+    }
 }
 
 /// Returns warnings about `rules` for `servers` that match none of the tools that these offer.

@@ -275,6 +275,12 @@ impl AgentTeam {
         }
     }
 
+    /// Returns the directory that relative paths of the calls of `member` start from.
+    pub fn working_directory(&self, member: &TeamMember) -> AbsPath {
+        let own = member.working_directory();
+        own.unwrap_or_else(|| self.base.clone())
+    }
+
     /// Returns the processes that need environments.
     pub fn environment_specs(&self) -> EnvironmentSpecs<'_> {
         EnvironmentSpecs {
@@ -532,7 +538,7 @@ impl AgentTeam {
 
     /// Returns the policy that all gates of `member` share.
     fn gate_policy(&self, member: &TeamMember, stage: Option<&WriteOverlay>) -> Result<GatePolicy> {
-        let base = grants::real_path(member.working_directory().as_ref().unwrap_or(&self.base))?;
+        let base = grants::real_path(&self.working_directory(member))?;
         Ok(GatePolicy {
             parents: match member.config.folder_guard {
                 FolderGuard::Off | FolderGuard::Role { .. } => ParentDirPolicy::Followed,

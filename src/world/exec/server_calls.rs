@@ -9,7 +9,7 @@ use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::servers::{CWD_OF_SERVER, InstanceSharing};
+use crate::config::servers::{CWD_OF_SERVER, InstanceSharing, ServerDirectory};
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
@@ -122,17 +122,23 @@ fn launch(
     } = wanted;
     let sandbox = commands.backend().local_sandbox();
     let sandbox = sandbox.map_err(|why| format!("servers {why}"))?;
-    let (gate, begins_at) = match program.instances {
-        InstanceSharing::PerAgent => (gate, None),
+    let gate = match program.instances {
+        InstanceSharing::PerAgent => gate,
         InstanceSharing::One => {
             let common = gate.shared_servers();
-            let common = common.ok_or("the common grants of all agents are unknown")?;
-            (common, Some(commands.directories().home()))
+            common.ok_or("the common grants of all agents are unknown")?
         }
     };
-    let dir = match program.cwd.clone().or(begins_at) {
-        Some(dir) => dir,
-        None => directory(gate)?,
+    let dir = match (&program.directory, program.instances) {
+        (ServerDirectory::Named(dir), _) => dir.clone(),
+        (ServerDirectory::Private, InstanceSharing::PerAgent) => {
+            let made = commands.directories().make_working_directory();
+            made.map_err(|error| error.to_string())?
+        }
+        (ServerDirectory::Workspace, InstanceSharing::PerAgent) => directory(gate)?,
+        (ServerDirectory::Workspace | ServerDirectory::Private, InstanceSharing::One) => {
+            commands.directories().home()
+        }
     };
     let words = program.command.iter();
     let words = words.map(|word| word.replace(CWD_OF_SERVER, &dir.to_string()));

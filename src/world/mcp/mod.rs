@@ -32,6 +32,7 @@ use crate::permissions::grant::Permission;
 use crate::sandbox_policy::SandboxPolicy;
 use crate::tools::served::offer::{ServerToolDescription, offer_tools};
 use crate::tools::served::{ServedTool, ServerCall, ServerName, ToolCatalogue};
+use crate::tools::tool_selection::is_own_tool;
 use crate::world::mcp::client::{McpClient, McpClientError};
 use crate::world::mcp::tokens::TokenFile;
 use crate::world::sandbox::Sandbox;
@@ -341,11 +342,16 @@ impl McpServers {
         notes
     }
 
-    /// Returns whether the agent's tool lists include a tool.
+    /// Returns whether the agent's tool lists include a tool, by its full name or by its name at
+    /// the server. The name of a tool of massgen's allows no other one.
     fn is_selected(&self, tool: &ServedTool) -> bool {
         let ToolFilter { allowed, excluded } = &self.0.filter;
-        let listed = |list: &[String]| list.iter().any(|entry| *entry == tool.offer.name);
-        allowed.as_deref().is_none_or(listed) && !listed(excluded)
+        let is_massgens = is_own_tool(&tool.name);
+        let allows =
+            |entry: &String| *entry == tool.offer.name || (*entry == tool.name && !is_massgens);
+        let excludes = |entry: &String| *entry == tool.offer.name || *entry == tool.name;
+        let is_allowed = allowed.as_ref().is_none_or(|list| list.iter().any(allows));
+        is_allowed && !excluded.iter().any(excludes)
     }
 
     fn lock_catalogue(&self) -> MutexGuard<'_, Arc<ToolCatalogue>> {

@@ -71,6 +71,10 @@ fn every_default_of_the_table_is_the_default_of_the_code() {
                     format!("{}permissions: {{{line}}}\n", with_backend("")),
                     with_backend(""),
                 ),
+                "permissions.rules" => (
+                    format!("{}permissions: {{rules: {{{line}}}}}\n", with_backend("")),
+                    format!("{}permissions: {{rules: {{}}}}\n", with_backend("")),
+                ),
                 "orchestrator.coordination" => (
                     with_orchestrator(&format!("coordination: {{{line}}}")),
                     with_backend("cwd: w1"),
@@ -416,10 +420,23 @@ fn keys_that_are_not_served_are_one_warning_each() {
     );
     let ui = |line: &str| format!("{}ui: {{{line}}}\n", with_backend(""));
     check(
-        &ui("display_type: rich_terminal"),
-        &["warning ui.display_type: "],
+        &ui("logging_enabled: false"),
+        &["warning ui.logging_enabled: "],
     );
-    check(&ui("display_type: simple, logging_enabled: true"), &[]);
+    check(
+        &ui("display_type: rich_terminal, type: x, logging_enabled: true"),
+        &[],
+    );
+    check(&format!("{}display: {{type: x}}\n", with_backend("")), &[]);
+    let at_the_top = "timeout: {orchestrator_timeout_seconds: 9}\ntask: do it\nnlip: {}\n";
+    check(
+        &format!("{}{at_the_top}", with_backend("")),
+        &[
+            "warning timeout: `timeout` is not supported: only `timeout_settings`",
+            "warning task: `task` is not supported: the task is given on the command line",
+            "warning nlip: ",
+        ],
+    );
     check(
         &with_orchestrator("timeout: {orchestrator_timeout_seconds: 5}"),
         &["error orchestrator.timeout.orchestrator_timeout_seconds: "],
@@ -448,10 +465,6 @@ fn keys_that_restrict_and_are_not_served_are_errors() {
         ),
         ("vote_only: true", "error agent.backend.vote_only"),
         (
-            "exclude_file_operation_mcps: true",
-            "list the file tools in `exclude_tools`",
-        ),
-        (
             "max_thinking_tokens: 100",
             "error agent.backend.max_thinking_tokens",
         ),
@@ -459,7 +472,7 @@ fn keys_that_restrict_and_are_not_served_are_errors() {
         check(&with_backend(line), &[expected]);
     }
     check(
-        &with_backend("vote_only: false\nexclude_file_operation_mcps: false"),
+        &with_backend("vote_only: false\nenable_tool_search: false"),
         &[],
     );
     check(

@@ -4,6 +4,7 @@ mod commands;
 mod docker;
 mod servers;
 mod keys;
+mod massgen;
 mod places;
 mod workflow;
 
@@ -297,7 +298,7 @@ fn backends_are_complete() {
     );
     check(
         &backend("type: copilot"),
-        &["backend type `copilot` is not supported yet (use `type: openrouter`, which"],
+        &["backend type `copilot` is not supported yet (use `type: acp` with"],
     );
     check(&backend("model: m"), &["`type` is missing"]);
     check(

@@ -213,14 +213,10 @@ fn directories_of_massgen_lie_apart() {
         format!("agents:\n{}{}", agent("a", a), agent("b", b))
     };
     check(
-        &pair("w", "./w"),
+        &pair("/srv/w", "/srv/./w"),
         &["this directory is also that of `agents[0].backend.cwd`"],
     );
     check(&pair("/srv/w", "/srv/w/x"), &["are nested"]);
-    check(
-        &pair("w", ".massgen/workspaces/w"),
-        &["is also that of `agents[0].backend.cwd`"],
-    );
     check(&pair("w", "w/x"), &[]);
     check(&pair("w1", "w2"), &[]);
     // Some disks take these for one directory.
@@ -237,7 +233,80 @@ fn directories_of_massgen_lie_apart() {
     );
     check(&pair("/srv/a/w", "/srv/w\u{200b}"), &[]);
     check(&pair("/srv/w", "/srv/w\u{200b}"), &[folded]);
-    check(&pair("w", "W"), &[folded]);
+}
+
+#[test]
+fn agents_with_the_same_workspace_have_one_each() {
+    let workspaces = |names: &[&str]| {
+        let agent = |(index, cwd): (usize, &&str)| {
+            format!("- {{id: a{index}, backend: {{type: grok, cwd: {cwd}}}}}\n")
+        };
+        let agents: String = names.iter().enumerate().map(agent).collect();
+        let loaded = try_load(&format!("agents:\n{agents}")).unwrap();
+        let agents = loaded.config.agents.iter();
+        let own: Vec<String> = agents
+            .map(|agent| agent.cwd.as_ref().unwrap().to_string())
+            .collect();
+        (own.join(" "), loaded.warnings.len())
+    };
+    for (names, own, warnings) in [
+        (&["w1", "w2"][..], "w1 w2", 0),
+        (&["w", "./w", "w"], "w w_2 w_3", 2),
+        (&["w", "W"], "w W_2", 1),
+        (&["w", "w", "w_2"], "w w_2 w_2_2", 2),
+        (
+            &["w", ".massgen/workspaces/w"],
+            "w .massgen/workspaces/w_2",
+            1,
+        ),
+        (&["w", "w/x"], "w w/x", 0),
+    ] {
+        assert_eq!(workspaces(names), (own.to_owned(), warnings), "{names:?}");
+    }
+    check(
+        "agents:\n- {id: a, backend: {type: grok, cwd: w}}\n\
+         - {id: b, backend: {type: grok, cwd: w}}\n",
+        &["warning agents[1].backend.cwd: another agent works in `w` too: this one works in `w_2`"],
+    );
+}
+
+#[test]
+fn an_external_agent_always_has_a_workspace() {
+    let yaml = "agents:\n- {id: a, backend: {type: gemini_cli}}\n\
+                - {id: b, backend: {type: codex}}\n- {id: c, backend: {type: grok}}\n";
+    let found = "`cwd` is missing: the external agent works in a workspace of its own";
+    check(yaml, &[found]);
+    let agents = try_load(yaml).unwrap().config.agents;
+    let own: Vec<Option<String>> = agents
+        .iter()
+        .map(|agent| agent.cwd.as_ref().map(ToString::to_string))
+        .collect();
+    let name = |name: &str| Some(name.to_owned());
+    assert_eq!(own, [name("workspace"), name("workspace_2"), None]);
+}
+
+#[test]
+fn logs_of_massgen_may_be_read() {
+    for entry in [
+        ".massgen/massgen_logs",
+        "{path: .massgen/massgen_logs/log_1, permission: read}",
+    ] {
+        check(
+            &with_orchestrator(&format!("context_paths: [{entry}]")),
+            &[],
+        );
+    }
+    for entry in [
+        ".massgen",
+        ".massgen/sessions",
+        ".massgen/massgen_logs2",
+        "{path: .massgen/massgen_logs, permission: write}",
+    ] {
+        check(
+            &with_orchestrator(&format!("context_paths: [{entry}]")),
+            &["is massgen's own state"],
+        );
+    }
 }
 
 #[test]
@@ -265,14 +334,19 @@ fn storage_lies_apart_from_what_agents_are_given() {
         }
         let yaml = with_orchestrator(&format!("{key}: /srv/A\ncontext_paths: [/srv/a]"));
         check(&yaml, &["the storage shares a directory with `/srv/a`"]);
-        check(
-            &with_orchestrator(&format!("{key}: workspaces")),
-            &["are nested"],
-        );
-        check(
-            &with_orchestrator(&format!("{key}: massgen_logs/x")),
-            &["that of `massgen's log`"],
-        );
+        for (place, fault) in [
+            ("workspaces", "are nested"),
+            ("massgen_logs/x", "that of `massgen's log`"),
+        ] {
+            let moved = "holds workspaces or logs of massgen: `/home/ann/project/.massgen/";
+            let is_moved = key != "session_storage";
+            check(
+                &with_orchestrator(&format!("{key}: {place}")),
+                &[if is_moved { moved } else { fault }],
+            );
+            let absolute = format!("{key}: /home/ann/project/.massgen/{place}");
+            check(&with_orchestrator(&absolute), &[fault]);
+        }
         check(
             &with_orchestrator(&format!("{key}: /srv/a\ncontext_paths: [/srv/b]")),
             &[],

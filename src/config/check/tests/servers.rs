@@ -6,7 +6,7 @@ use super::*;
 use crate::call_rules::CallMatcher;
 use crate::config::command_line::EnvVariable;
 use crate::config::servers::{
-    AddressAllowance, AddressPolicy, RemoteProtocol, ServerConfig, ServerTransport,
+    AddressAllowance, AddressPolicy, RemoteProtocol, ServerConfig, ServerDirectory, ServerTransport,
 };
 use crate::permissions::grant::Permission;
 use crate::sandbox_policy::network::NetworkPolicy;
@@ -82,7 +82,8 @@ fn every_key_of_a_server_is_read() {
     };
     assert!(matches!(&program.env["A"], EnvVariable::Literal(value) if value == "b"));
     assert!(matches!(&program.network, NetworkPolicy::Domains(list) if list.len() == 1));
-    assert_eq!(program.cwd.as_ref().unwrap().to_string(), "/srv/x");
+    let named = AbsPath::new("/srv/x").unwrap();
+    assert_eq!(program.directory, ServerDirectory::Named(named));
 }
 
 #[test]
@@ -212,14 +213,43 @@ fn servers_of_all_agents_and_of_one_are_both_there() {
     assert_eq!(programs, ["own deno", "all node"]);
     let web = "{name: web, url: 'https://e.org/mcp'}";
     let without = with_backend(&format!("mcp_servers: [{{name: s, command: node}}, {web}]"));
-    check(
-        &without,
-        &["warning agent.backend.mcp_servers: `s` needs a workspace: it is not started"],
+    let names = config(&without).agents[0]
+        .servers
+        .iter()
+        .map(|server| server.name().to_string())
+        .collect::<Vec<_>>();
+    assert_eq!(names, ["s", "web"]);
+}
+
+#[test]
+fn a_program_of_an_agent_without_a_workspace_starts_in_a_private_directory() {
+    let directories = |entries: &str, of_all: &str| {
+        let yaml = format!(
+            "{}mcp_servers: [{of_all}]\n",
+            with_backend(&format!("mcp_servers: [{entries}]"))
+        );
+        let config = config(&yaml);
+        let programs = config.agents[0].servers.iter();
+        let programs = programs.map(|server| match &server.link {
+            ServerTransport::Program(program) => program.directory.clone(),
+            ServerTransport::Remote(_) => panic!("a program"),
+        });
+        programs.collect::<Vec<_>>()
+    };
+    let named = ServerDirectory::Named(AbsPath::new("/srv").unwrap());
+    assert_eq!(
+        directories(
+            "{name: s, command: node}, {name: t, command: node, cwd: /srv}, \
+             {name: u, command: node, shared: true}",
+            "{name: v, command: node}",
+        ),
+        [
+            ServerDirectory::Private,
+            named,
+            ServerDirectory::Workspace,
+            ServerDirectory::Private,
+        ]
     );
-    let agents = try_load(&without).unwrap().config.agents;
-    let names = agents[0].servers.iter();
-    let names: Vec<String> = names.map(|server| server.name().to_string()).collect();
-    assert_eq!(names, ["web"]);
 }
 
 #[test]
@@ -314,15 +344,16 @@ fn the_directory_of_a_program_is_known_when_it_starts() {
         let ServerTransport::Program(program) = &servers[0].link else {
             panic!("it is a program");
         };
-        let cwd = program.cwd.as_ref().map(ToString::to_string);
-        (program.command.join(" "), cwd)
+        (program.command.join(" "), program.directory.clone())
     };
     let begins = "node ${cwd}/x".to_owned();
     for keys in ["args: ['${cwd}/x']", "args: ['${cwd}/x'], cwd: '${cwd}'"] {
-        assert_eq!(start(keys), (begins.clone(), None), "{keys}");
+        let expected = (begins.clone(), ServerDirectory::Workspace);
+        assert_eq!(start(keys), expected, "{keys}");
     }
     let keys = "args: ['${cwd}/x'], cwd: /srv";
-    assert_eq!(start(keys), (begins, Some("/srv".to_owned())));
+    let named = ServerDirectory::Named(AbsPath::new("/srv").unwrap());
+    assert_eq!(start(keys), (begins, named));
 }
 
 #[test]

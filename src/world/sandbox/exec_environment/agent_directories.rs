@@ -47,6 +47,14 @@ impl AgentDirectories {
         self.0.root.join("home")
     }
 
+    /// Creates the directory in which a program without a workspace starts: empty, inside that for
+    /// `HOME`.
+    pub fn make_working_directory(&self) -> Result<AbsPath> {
+        let path = self.home().join("work");
+        dir::create_all(&path, DirectoryAudience::User)?;
+        Ok(path)
+    }
+
     /// Returns the directory that appears as `/tmp`, or that `TMPDIR` names if `/tmp` is the
     /// machine's.
     pub fn scratch(&self) -> AbsPath {

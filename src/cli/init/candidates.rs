@@ -1,0 +1,118 @@
+//! Finds what can take part in a first team: models whose key is set, local servers that respond,
+//! and installed agent programs.
+
+use crate::cli::init_arguments::InitArguments;
+use crate::cli::run::call_runtime;
+use crate::cli::team::local_servers;
+use crate::config::draft::first_team::TeamCandidate;
+use crate::config::external_agents::{ExternalAgentKind, KINDS, find_kind};
+use crate::config::team::{
+    DEMO_HINT, KEY_HINT, TEAM_AGENTS_MAX, TeamOptions, WorkspaceMode, detected_backends,
+    team_from_options,
+};
+use crate::error::{Error, ErrorKind, Result};
+use crate::host::Host;
+use crate::world::exec::agent_launcher::find_program;
+
+/// Returns the agents that the flags describe; none if there are no such flags.
+pub(super) fn agents_from_flags(
+    arguments: &InitArguments,
+    host: &Host,
+) -> Result<Vec<TeamCandidate>> {
+    let InitArguments {
+        model: models,
+        backend,
+        base_url,
+        ..
+    } = arguments;
+    if models.is_empty() && backend.is_none() && base_url.is_none() {
+        return Ok(Vec::new());
+    }
+    let program = backend.as_deref().and_then(find_kind);
+    if let Some(kind) = program.filter(|kind| !kind.command.is_empty() && base_url.is_none()) {
+        let models = models.iter().map(|model| Some(model.as_str()));
+        let default = models.len() == 0;
+        let models = models.chain(default.then_some(None));
+        let agents = models.filter_map(|model| TeamCandidate::from_program(kind, model));
+        return Ok(agents.collect());
+    }
+    let options = TeamOptions {
+        models,
+        backend: backend.as_deref(),
+        base_url: base_url.as_deref(),
+        system_message: None,
+    };
+    let team = team_from_options(&options, WorkspaceMode::Given)?;
+    let env = host.config_variables();
+    let agents = team.agents.iter();
+    Ok(agents
+        .map(|agent| TeamCandidate::from_agent(agent, &env))
+        .collect())
+}
+
+/// Returns everything that is found, models before programs.
+pub(super) fn find_candidates(host: &Host) -> Result<Vec<TeamCandidate>> {
+    let env = host.config_variables();
+    let servers = call_runtime()?.block_on(local_servers(&env));
+    let models = detected_backends(&env, &servers).into_iter();
+    let models = models.map(|found| {
+        let source = if found.backend.vendor.is_local_server {
+            found.source.to_owned()
+        } else {
+            format!("key {}", found.source)
+        };
+        TeamCandidate::from_backend(found.name, &found.backend, &source, &env)
+    });
+    let path = host.env("PATH").unwrap_or_default();
+    let is_installed = |kind: &&ExternalAgentKind| {
+        let command: Vec<String> = kind.command.iter().map(ToString::to_string).collect();
+        !command.is_empty() && find_program(&command, path, kind.package).is_ok()
+    };
+    let programs = KINDS.iter().filter(is_installed);
+    let programs = programs.filter_map(|kind| TeamCandidate::from_program(kind, None));
+    let found: Vec<TeamCandidate> = models.chain(programs).collect();
+    if found.is_empty() {
+        Err(nothing_found_error())
+    } else {
+        Ok(found)
+    }
+}
+
+/// Returns the indexes of the candidates that take part unless the user chooses others: models, and
+/// a program only if there is nothing else.
+pub(super) fn default_choice(candidates: &[TeamCandidate]) -> Vec<usize> {
+    let is_model = |(_, candidate): &(usize, &TeamCandidate)| !candidate.is_program();
+    let models = candidates.iter().enumerate().filter(is_model);
+    let models: Vec<usize> = models
+        .map(|(index, _)| index)
+        .take(TEAM_AGENTS_MAX)
+        .collect();
+    if models.is_empty() { vec![0] } else { models }
+}
+
+/// Returns the candidates that take part if the user is not asked. A program works with the user's
+/// own login, so it is not among them.
+pub(super) fn unasked_choice(candidates: Vec<TeamCandidate>) -> Result<Vec<TeamCandidate>> {
+    let program = candidates.iter().find(|candidate| candidate.is_program());
+    let program = program.map(|candidate| candidate.vendor.name);
+    let models = candidates.into_iter();
+    let models = models.filter(|candidate| !candidate.is_program());
+    let models: Vec<TeamCandidate> = models.take(TEAM_AGENTS_MAX).collect();
+    match program {
+        Some(vendor) if models.is_empty() => {
+            let message = format!("no model found; `{vendor}` is installed, but was not named");
+            Err(Error::new(ErrorKind::Environment, message)
+                .with_hint(format!("name it: massgen init --yes --backend {vendor}"))
+                .with_hint(KEY_HINT))
+        }
+        Some(_) | None => Ok(models),
+    }
+}
+
+fn nothing_found_error() -> Error {
+    let message = "no model found: no API key is set, no local server is running, and neither \
+                   `claude`, `codex` nor `gemini` is installed";
+    Error::new(ErrorKind::Environment, message)
+        .with_hint(KEY_HINT)
+        .with_hint(DEMO_HINT)
+}

@@ -1,0 +1,138 @@
+//! The questions of `massgen init` on a terminal. Enter takes the default of each.
+
+use crate::cli::init::candidates::default_choice;
+use crate::cli::init::directory::{DirectoryChoice, default_directory, parse_directory};
+use crate::cli::output::CliOutput;
+use crate::config::draft::DRAFT_ENTRIES_MAX;
+use crate::config::draft::first_team::TeamCandidate;
+use crate::error::{Error, ErrorKind, Result};
+use crate::host::Host;
+use crate::permissions::grant::Permission;
+use crate::text::escape_name;
+
+/// What it means to choose a program.
+const PROGRAM_NOTE: &str = "A program works with its own tools, and its costs may be unknown; \
+                            massgen confines it and passes it its API key.";
+
+/// Asks on a terminal. `next` returns the lines that the user types.
+pub(super) struct InitDialogue<'d, 'w> {
+    pub(super) output: &'d mut CliOutput<'w>,
+    pub(super) next: &'d mut dyn FnMut() -> Option<String>,
+}
+
+impl InitDialogue<'_, '_> {
+    /// Shows what was found, and asks which of it takes part. A single model is not asked for.
+    pub(super) fn ask_agents(
+        &mut self,
+        candidates: &[TeamCandidate],
+    ) -> Result<Vec<TeamCandidate>> {
+        self.output.note("Found:");
+        for (number, candidate) in (1..).zip(candidates) {
+            self.output.note(&candidate_line(number, candidate));
+        }
+        let has_program = candidates.iter().any(TeamCandidate::is_program);
+        if has_program {
+            self.output.note(PROGRAM_NOTE);
+        }
+        if let ([only], false) = (candidates, has_program) {
+            return Ok(vec![only.clone()]);
+        }
+        let default = default_choice(candidates);
+        let numbers: Vec<String> = default
+            .iter()
+            .map(|index| index.saturating_add(1).to_string())
+            .collect();
+        let question = format!("Which take part, by number? [{}]", numbers.join(" "));
+        loop {
+            let typed = self.ask(&question)?;
+            if typed.is_empty() {
+                let chosen = default.iter().filter_map(|index| candidates.get(*index));
+                return Ok(chosen.cloned().collect());
+            }
+            if let Some(chosen) = parse_numbers(&typed, candidates) {
+                return Ok(chosen);
+            }
+            self.output.note(&format!(
+                "type numbers from 1 to {}, such as `1 1` for two agents of the first kind",
+                candidates.len()
+            ));
+        }
+    }
+
+    /// Asks which directory the agents may read.
+    pub(super) fn ask_directory(&mut self, host: &Host) -> Result<DirectoryChoice> {
+        let default = default_directory(host);
+        let shown = default.as_ref().map_or("none", |path| path.as_str());
+        let question = format!("Which directory may the agents read? A path, or `none` [{shown}]");
+        loop {
+            let typed = self.ask(&question)?;
+            match typed.as_str() {
+                "" => return Ok(default),
+                "none" => return Ok(None),
+                typed => match parse_directory(typed, host) {
+                    Ok(path) => return Ok(Some(path)),
+                    Err(error) => self.output.note(&error.to_string()),
+                },
+            }
+        }
+    }
+
+    /// Asks whether the winner may write to the directory.
+    pub(super) fn ask_permission(&mut self) -> Result<Permission> {
+        let writes = self.ask_yes_or_no("May the winner write there?", false)?;
+        Ok(if writes {
+            Permission::Write
+        } else {
+            Permission::Read
+        })
+    }
+
+    /// Asks a question whose answer is `yes` or `no`.
+    pub(super) fn ask_yes_or_no(&mut self, question: &str, default: bool) -> Result<bool> {
+        let choices = if default { "[Y/n]" } else { "[y/N]" };
+        loop {
+            match self
+                .ask(&format!("{question} {choices}"))?
+                .to_lowercase()
+                .as_str()
+            {
+                "" => return Ok(default),
+                "y" | "yes" => return Ok(true),
+                "n" | "no" => return Ok(false),
+                _ => self.output.note("type y or n, then Enter"),
+            }
+        }
+    }
+
+    /// Returns the user's answer without the spaces around it.
+    fn ask(&mut self, question: &str) -> Result<String> {
+        self.output.ask(question);
+        let Some(line) = (self.next)() else {
+            self.output.note("");
+            let message = "the input ended before the last answer: nothing was written";
+            return Err(Error::new(ErrorKind::Interrupted, message));
+        };
+        Ok(line.trim().to_owned())
+    }
+}
+
+fn candidate_line(number: usize, candidate: &TeamCandidate) -> String {
+    let name = &candidate.name;
+    let source = escape_name(&candidate.source);
+    match &candidate.model {
+        Some(model) => format!("  {number}  {name:<12} {}, {source}", escape_name(model)),
+        None => format!("  {number}  {name:<12} {source}"),
+    }
+}
+
+/// Parses the numbers of candidates, from 1, with spaces or commas between them; `None` if one of
+/// them is not a candidate, or if there is none.
+fn parse_numbers(typed: &str, candidates: &[TeamCandidate]) -> Option<Vec<TeamCandidate>> {
+    let words = typed.split([' ', ',']).filter(|word| !word.is_empty());
+    let candidate = |word: &str| {
+        let index = word.parse::<usize>().ok()?.checked_sub(1)?;
+        candidates.get(index).cloned()
+    };
+    let chosen: Option<Vec<TeamCandidate>> = words.map(candidate).collect();
+    chosen.filter(|chosen| (1..=DRAFT_ENTRIES_MAX).contains(&chosen.len()))
+}

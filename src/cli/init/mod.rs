@@ -1,0 +1,140 @@
+//! `massgen init`: writes the config of a first team. On a terminal it asks for what it cannot
+//! find; for scripts, flags answer instead.
+
+use tokio_util::sync::CancellationToken;
+
+use crate::cli::command_line::usage_error;
+use crate::cli::deliveries::interactive_review::TerminalLines;
+use crate::cli::environment::{self, LoadedEnvironment};
+use crate::cli::init::candidates::{agents_from_flags, find_candidates, unasked_choice};
+use crate::cli::init::dialogue::InitDialogue;
+use crate::cli::init::directory::{default_directory, parse_directory};
+use crate::cli::init::new_config::{NewConfig, ReplaceConsent};
+use crate::cli::init_arguments::InitArguments;
+use crate::cli::output::CliOutput;
+use crate::config::draft::first_team::{FirstDirectory, FirstTeam};
+use crate::error::{ExitStatus, Result};
+use crate::host::{Host, StreamTarget};
+use crate::permissions::grant::Permission;
+
+mod candidates;
+mod dialogue;
+mod directory;
+mod new_config;
+
+/// Runs `massgen init`.
+pub(crate) fn run(
+    host: &Host,
+    arguments: &InitArguments,
+    output: &mut CliOutput<'_>,
+) -> Result<ExitStatus> {
+    let asks = !arguments.yes && !arguments.print;
+    let is_terminal = host.stdin == StreamTarget::Terminal && host.stderr == StreamTarget::Terminal;
+    if asks && !is_terminal {
+        return Err(
+            usage_error("`massgen init` asks on a terminal, and there is none")
+                .with_hint("take what is found: massgen init --yes")
+                .with_hint("or name the models: massgen init --yes --model MODEL")
+                .with_hint("or only print the config: massgen init --print"),
+        );
+    }
+    let LoadedEnvironment { host, warnings } = environment::load(host);
+    for warning in &warnings {
+        output.warning(warning);
+    }
+    if !asks {
+        let config = NewConfig::new(&team_from_flags(arguments, &host)?, arguments, &host)?;
+        if arguments.print {
+            config.show(output)?;
+            return Ok(ExitStatus::Delivered);
+        }
+        config.write(&host, ReplaceConsent::from(arguments), output)?;
+        return Ok(ExitStatus::Delivered);
+    }
+    let mut lines = TerminalLines::new(CancellationToken::new());
+    let mut dialogue = InitDialogue {
+        output,
+        next: &mut || lines.next(),
+    };
+    let team = ask_team(arguments, &host, &mut dialogue)?;
+    let config = NewConfig::new(&team, arguments, &host)?;
+    config.show(dialogue.output)?;
+    let mut consent = ReplaceConsent::from(arguments);
+    if consent == ReplaceConsent::Missing && config.exists(&host) {
+        let question = format!("`{}` exists. Replace it?", config.path());
+        if !dialogue.ask_yes_or_no(&question, false)? {
+            dialogue
+                .output
+                .note("nothing was written; `--output FILE` writes another file");
+            return Ok(ExitStatus::Delivered);
+        }
+        consent = ReplaceConsent::Given;
+    }
+    config.write(&host, consent, dialogue.output)?;
+    Ok(ExitStatus::Delivered)
+}
+
+/// Returns the team that the flags and the defaults describe.
+fn team_from_flags(arguments: &InitArguments, host: &Host) -> Result<FirstTeam> {
+    let named = agents_from_flags(arguments, host)?;
+    let agents = if named.is_empty() {
+        unasked_choice(find_candidates(host)?)?
+    } else {
+        named
+    };
+    let path = match &arguments.path {
+        Some(typed) => Some(parse_directory(typed, host)?),
+        None if arguments.no_path => None,
+        None => default_directory(host),
+    };
+    let permission = arguments.access.map_or(Permission::Read, Permission::from);
+    Ok(FirstTeam {
+        agents,
+        directory: path.map(|path| FirstDirectory { path, permission }),
+        runs_commands: !arguments.no_commands,
+    })
+}
+
+/// Returns the team that the user describes. What the flags say is not asked for.
+fn ask_team(
+    arguments: &InitArguments,
+    host: &Host,
+    dialogue: &mut InitDialogue<'_, '_>,
+) -> Result<FirstTeam> {
+    let named = agents_from_flags(arguments, host)?;
+    let agents = if named.is_empty() {
+        dialogue.ask_agents(&find_candidates(host)?)?
+    } else {
+        named
+    };
+    let path = match &arguments.path {
+        Some(typed) => Some(parse_directory(typed, host)?),
+        None if arguments.no_path => None,
+        None => dialogue.ask_directory(host)?,
+    };
+    let directory = match (path, arguments.access) {
+        (None, _) => None,
+        (Some(path), Some(access)) => Some(FirstDirectory {
+            path,
+            permission: access.into(),
+        }),
+        (Some(path), None) => Some(FirstDirectory {
+            path,
+            permission: dialogue.ask_permission()?,
+        }),
+    };
+    // A program runs its own commands, whatever the config says.
+    let is_settled = arguments.commands
+        || arguments.no_commands
+        || agents.iter().all(|agent| agent.is_program());
+    let runs_commands = if is_settled {
+        !arguments.no_commands
+    } else {
+        dialogue.ask_yes_or_no("May the agents run commands, in a sandbox?", true)?
+    };
+    Ok(FirstTeam {
+        agents,
+        directory,
+        runs_commands,
+    })
+}

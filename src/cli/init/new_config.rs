@@ -1,0 +1,186 @@
+//! The config of a first team: where it goes, the check before it is written, and what follows.
+
+use crate::cli::command_line::usage_error;
+use crate::cli::found_config::reject_outside_reach;
+use crate::cli::init_arguments::InitArguments;
+use crate::cli::output::CliOutput;
+use crate::cli::sandbox::shell_line;
+use crate::config::draft::destination::ConfigDestination;
+use crate::config::draft::findings::{DraftFinding, FindingSeverity};
+use crate::config::draft::first_team::FirstTeam;
+use crate::config::lookup::FOUND_CONFIG;
+use crate::config::storage_path::STATE_DIR;
+use crate::config::{ConfigContext, ConfigOrigin};
+use crate::error::{Error, ErrorKind, Result};
+use crate::host::Host;
+use crate::mentions::LookupResult;
+use crate::world::io::config_file::{ConfigWrite, write_config};
+use crate::world::io::files::inspect;
+use crate::world::store::prepare_state_dir;
+
+/// The file of a team that only a config with a name may describe.
+const NAMED_CONFIG: &str = "team.yaml";
+/// The task of the first command.
+const FIRST_TASK: &str = "Describe this project";
+
+/// Whether the user agrees to replace a config.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ReplaceConsent {
+    /// The user agrees.
+    Given,
+    /// The user was not asked.
+    Missing,
+}
+
+impl From<&InitArguments> for ReplaceConsent {
+    fn from(arguments: &InitArguments) -> Self {
+        if arguments.force {
+            Self::Given
+        } else {
+            Self::Missing
+        }
+    }
+}
+
+/// A config that passed the check.
+#[derive(Debug)]
+pub(super) struct NewConfig {
+    destination: ConfigDestination,
+    yaml: String,
+    warnings: Vec<String>,
+    /// Whether the user has to name it because of what it contains.
+    must_be_named: bool,
+}
+
+impl NewConfig {
+    /// Writes the YAML of a team and checks it.
+    ///
+    /// # Errors
+    /// The check found errors, or the file that the user named cannot hold this team.
+    pub(super) fn new(team: &FirstTeam, arguments: &InitArguments, host: &Host) -> Result<Self> {
+        let named = arguments.output.as_deref();
+        let named = named.map(ConfigDestination::parse).transpose()?;
+        let found_config = ConfigDestination::parse(FOUND_CONFIG)?;
+        let destination = named.as_ref().unwrap_or(&found_config);
+        let origin = ConfigOrigin {
+            name: destination.path().to_string(),
+            directory: Some(host.cwd.clone()),
+        };
+        let context = ConfigContext {
+            base: &host.cwd,
+            home: host.home.as_ref(),
+            env: &host.config_variables(),
+        };
+        let check = team.to_draft().check(&origin, &context);
+        let Some(loaded) = check.loaded else {
+            return Err(invalid_team_error(&check.findings));
+        };
+        let is_restricted =
+            || reject_outside_reach(&loaded.restricted_uses, FOUND_CONFIG, &host.cwd);
+        let (destination, must_be_named) = match named {
+            Some(named) if named.is_found_config() => {
+                is_restricted().map_err(|error| {
+                    error.with_hint("write another file: massgen init --output team.yaml")
+                })?;
+                (named, false)
+            }
+            Some(named) => (named, false),
+            None => match is_restricted() {
+                Ok(()) => (found_config, false),
+                Err(error) if error.kind() == ErrorKind::Config => {
+                    (ConfigDestination::parse(NAMED_CONFIG)?, true)
+                }
+                Err(error) => return Err(error),
+            },
+        };
+        Ok(Self {
+            destination,
+            yaml: check.yaml,
+            warnings: check.findings.iter().map(finding_line).collect(),
+            must_be_named,
+        })
+    }
+
+    /// Returns its path, relative to the current directory.
+    pub(super) fn path(&self) -> String {
+        self.destination.path().to_string()
+    }
+
+    /// Returns whether there is a file already.
+    pub(super) fn exists(&self, host: &Host) -> bool {
+        inspect(&host.cwd.join(self.destination.path().as_path())) != LookupResult::Missing
+    }
+
+    /// Prints the YAML, and the warnings of the check.
+    pub(super) fn show(&self, output: &mut CliOutput<'_>) -> Result<()> {
+        output.result(&self.yaml)?;
+        for warning in &self.warnings {
+            output.warning(warning);
+        }
+        Ok(())
+    }
+
+    /// Writes the file and says how it is used.
+    pub(super) fn write(
+        &self,
+        host: &Host,
+        consent: ReplaceConsent,
+        output: &mut CliOutput<'_>,
+    ) -> Result<()> {
+        if self.destination.is_found_config() {
+            prepare_state_dir(&host.cwd.join(STATE_DIR), [])?;
+        }
+        let write = |replaces: Option<&str>| {
+            write_config(&host.cwd, &self.destination, &self.yaml, replaces)
+        };
+        let mut written = write(None)?;
+        if let (ConfigWrite::Occupied { digest }, ReplaceConsent::Given) = (&written, consent) {
+            written = write(Some(digest))?;
+        }
+        let path = self.path();
+        if written != ConfigWrite::Written {
+            return Err(usage_error(format!("`{path}` exists already"))
+                .with_hint("replace it: add `--force`")
+                .with_hint("or write another file: add `--output FILE`"));
+        }
+        if self.must_be_named {
+            output.note(&format!(
+                "a config that runs find by themselves may start no program and reach nothing \
+                 outside this directory: you name `{path}` instead"
+            ));
+        }
+        output.note(&format!("written: {path}"));
+        output.note(&format!("try it: {}", self.first_command()));
+        Ok(())
+    }
+
+    fn first_command(&self) -> String {
+        let path = self.path();
+        let mut words = vec!["massgen"];
+        if !self.destination.is_found_config() {
+            words.extend(["--config", &path]);
+        }
+        let words: Vec<String> = words.into_iter().map(str::to_owned).collect();
+        format!("{} \"{FIRST_TASK}\"", shell_line(&words))
+    }
+}
+
+fn finding_line(finding: &DraftFinding) -> String {
+    match &finding.suggestion {
+        Some(suggestion) => format!("{}; {suggestion}", finding.message),
+        None => finding.message.clone(),
+    }
+}
+
+/// Returns the first error of the check as one of the command line, from which the team comes.
+fn invalid_team_error(findings: &[DraftFinding]) -> Error {
+    let is_error = |finding: &&DraftFinding| finding.severity == FindingSeverity::Error;
+    let Some(finding) = findings.iter().find(is_error) else {
+        return Error::bug("the check of a new config failed without an error");
+    };
+    let error = usage_error(format!("this team cannot be run: {}", finding.message));
+    match &finding.suggestion {
+        Some(suggestion) => error.with_hint(suggestion),
+        None => error.with_hint("correct the flag, or the answer"),
+    }
+}

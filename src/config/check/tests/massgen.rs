@@ -1,0 +1,146 @@
+//! Keys and values of MassGen that massgen takes in its own way.
+
+use super::*;
+use crate::call_rules::rule_syntax::parse_rule;
+use crate::config::check::permissions::{DANGEROUS, UNKNOWN_RISK};
+use crate::permissions::path_rules::RuleAction;
+
+#[test]
+fn values_of_massgen_are_read_as_the_nearest() {
+    for (written, read_as) in [
+        ("checklist_gated", VotingSensitivity::Strict),
+        ("roi_balanced", VotingSensitivity::Balanced),
+        ("roi_conservative", VotingSensitivity::Lenient),
+    ] {
+        let yaml = with_orchestrator(&format!("voting_sensitivity: {written}"));
+        let found = format!("`voting_sensitivity: {written}` is read as");
+        check(&yaml, &[&found]);
+        let config = try_load(&yaml).unwrap().config;
+        assert_eq!(config.orchestrator.voting_sensitivity, read_as);
+    }
+    check(
+        &with_backend("mcp_servers: [{name: s, command: git, security: {level: high}}]"),
+        &[
+            "`git` is not an allowed program for a server",
+            "`level: high` is read as `strict`",
+        ],
+    );
+}
+
+#[test]
+fn keys_of_massgen_are_not_sent_to_a_vendor() {
+    let loaded = try_load(&with_backend(
+        "enable_tool_search: true\ntool_search_variant: bm25\nenable_programmatic_flow: true\n\
+         enable_strict_tool_use: true\nmax_concurrent_tools: 3\nstrict: true\nspeed: fast",
+    ))
+    .unwrap();
+    let sent = &loaded.config.agents[0].backend.parameters;
+    assert_eq!(json!(sent), json!({ "strict": true }));
+    assert_eq!(loaded.warnings.len(), 5, "{:#?}", loaded.warnings);
+}
+
+#[test]
+fn an_agent_may_work_on_files_by_commands_alone() {
+    let excluded = |lines: &str| {
+        let yaml = with_backend(&format!("exclude_file_operation_mcps: true\n{lines}"));
+        config(&yaml).agents[0].tools.excluded.len()
+    };
+    assert!(excluded("cwd: w\nenable_mcp_command_line: true") > 10);
+    assert_eq!(excluded("cwd: w\nenable_code_based_tools: true"), 0);
+    let mut without = with_backend("exclude_file_operation_mcps: false\ncwd: w");
+    without.push_str("  append_system_prompt: Be kind.\n  system_message: Be brief.\n");
+    let agent = &config(&without).agents[0];
+    assert!(agent.tools.excluded.is_empty());
+    assert_eq!(
+        agent.system_message.as_deref(),
+        Some("Be brief.\n\nBe kind.")
+    );
+}
+
+#[test]
+fn tools_of_an_external_agent_are_listed_by_its_names() {
+    let lists = |vendor: &str| {
+        format!(
+            "agent: {{id: a, backend: {{type: {vendor}, cwd: w, allowed_tools: [Bash, WebSearch]}}}}\n"
+        )
+    };
+    check(&lists("claude_code"), &[]);
+    check(
+        &lists("grok"),
+        &[
+            "massgen has no file tool `Bash`",
+            "massgen has no file tool `WebSearch`",
+        ],
+    );
+}
+
+#[test]
+fn limits_of_models_are_no_team() {
+    check(
+        "gemini: {gemini-2.5-flash: {rpm: 9, tpm: 240000}, default: {rpm: 7, rpd: 100}}\n",
+        &["error : this is a file of MassGen's rate limits"],
+    );
+    check("gemini: {flash: {rpm: 9, x: 1}}\n", &["", ""]);
+}
+
+#[test]
+fn rules_of_massgen_are_combined_with_those_beside_them() {
+    for rule in DANGEROUS.iter().chain(UNKNOWN_RISK) {
+        parse_rule(RuleAction::Ask, rule, None).unwrap_or_else(|why| panic!("{rule}: {why}"));
+    }
+    let ruling = |section: &str, call: &str| {
+        let yaml = with_backend(&format!("cwd: w\npermissions: {section}"));
+        let loaded = try_load(&yaml).unwrap_or_else(|invalid| panic!("{}", invalid.render()));
+        let rules = &loaded.config.agents[0].permissions.rules;
+        rules.ruling_for_example(call).unwrap()
+    };
+    let (deny, ask, allow) = (RuleAction::Deny, RuleAction::Ask, RuleAction::Allow);
+    let rules = "rules: {deny: ['command(git push --force*)'], ask: ['command(npm publish*)'], \
+                 allow: ['command(git status)', 'write_file(./**)', 'command(sudo *)']}";
+    let beside = format!("{{{rules}, deny: ['write_file(a.txt)']}}");
+    for (section, call, expected) in [
+        (beside.as_str(), "command(git push --force)", deny),
+        (&beside, "command(git push --force origin main)", deny),
+        (&beside, "command(git push origin main)", allow),
+        (&beside, "command(npm publish)", ask),
+        (&beside, "command(npm publish --tag next)", ask),
+        (&beside, "command(git status)", allow),
+        (&beside, "write_file(a.txt)", deny),
+        (&beside, "write_file(b.txt)", allow),
+        // The strictest wins: `allow` does not lift what is asked because of its risk.
+        (&beside, "command(sudo id)", ask),
+        (&beside, "command(rm -rf x)", ask),
+        (&beside, "command(rm x)", allow),
+        (&beside, "command(curl http://h)", ask),
+        (&beside, "command(git reset --hard HEAD)", ask),
+        ("{automation_default: risk-based}", "command(wget x)", ask),
+        ("{automation_default: risk-based}", "command(make)", allow),
+        ("{automation_default: deny-all}", "command(make)", ask),
+        ("{automation_default: deny-all}", "mcp(s/t)", ask),
+        ("{automation_default: deny-all}", "write_file(a)", allow),
+        ("{automation_default: allow-all}", "command(sudo id)", allow),
+        ("{deny: []}", "command(sudo id)", allow),
+        ("{role: read-only}", "write_file(a)", deny),
+        ("{role: read-only}", "command(ls)", deny),
+        (
+            "{role: read-only, rules: {allow: [command]}}",
+            "command(ls)",
+            deny,
+        ),
+        (
+            "{enabled: false, rules: {deny: [command]}}",
+            "command(ls)",
+            allow,
+        ),
+    ] {
+        assert_eq!(ruling(section, call), expected, "{section} {call}");
+    }
+    check(
+        &with_backend("permissions: {automation_default: allow-all}"),
+        &["`automation_default: allow-all` approves nothing"],
+    );
+    check(
+        &with_backend("permissions: {rules: {deny: ['commnd(x)']}}"),
+        &["error agent.backend.permissions.rules.deny[0]: invalid rule"],
+    );
+}

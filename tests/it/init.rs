@@ -1,0 +1,400 @@
+//! `massgen init`: the config of a first team, by flags and by answers on a terminal. What it writes
+//! passes `massgen config check`, and no file is replaced without consent.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests look at the disk themselves"
+)]
+
+use std::fs::{self, Permissions, read_to_string};
+use std::os::unix::fs::PermissionsExt;
+
+use crate::http_server::{Answer, Endpoint};
+use crate::project::Project;
+use crate::terminal::{CTRL_D, ENTER, Terminal};
+
+/// A key, which nothing may show.
+const KEY: &str = "sk-0123456789abcdef0123";
+/// The config that runs find.
+const FOUND: &str = ".massgen/config.yaml";
+/// A config that is there already.
+const EXISTING: &str = "# mine\n";
+
+/// Returns a project with three keys: local servers of this machine do not get into its team.
+fn with_keys() -> Project {
+    ["OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"]
+        .iter()
+        .fold(Project::new().dir("src"), |project, name| {
+            project.env(name, KEY)
+        })
+}
+
+/// Returns a project in whose search path there is a program `claude`.
+fn with_program(project: Project) -> Project {
+    let project = project.file("bin/claude", "#!/bin/sh\n");
+    let program = project.path("bin/claude");
+    fs::set_permissions(program, Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:/usr/bin:/bin", project.path("bin").display());
+    project.env("PATH", path)
+}
+
+/// Returns whether a local server of this machine could answer.
+fn has_local_server() -> bool {
+    let local = [11434, 1234, 8000, 30000];
+    let answers = |port: &u16| std::net::TcpStream::connect(("127.0.0.1", *port)).is_ok();
+    let found = local.iter().any(answers);
+    if found {
+        println!("skipped: a local server answers on one of {local:?}");
+    }
+    found
+}
+
+/// Writes a config with these flags, checks it, and returns it.
+#[track_caller]
+fn write_with(project: Project, flags: &[&str], file: &str) -> String {
+    let finished = project.args(["init", "--yes"]).args(flags).success();
+    assert_eq!(finished.stdout(), "", "{flags:?}");
+    let stderr = finished.stderr();
+    assert!(
+        stderr.contains(&format!("written: {file}")),
+        "{flags:?}: {stderr}"
+    );
+    let first = if file == FOUND {
+        "try it: massgen \"".to_owned()
+    } else {
+        format!("try it: massgen --config {file} \"")
+    };
+    assert!(stderr.contains(&first), "{flags:?}: {stderr}");
+    let yaml = read_to_string(finished.project().path(file)).unwrap();
+    assert!(!yaml.contains(KEY) && !stderr.contains(KEY), "{yaml}");
+    let checked = finished.then(["config", "check", file]).success();
+    assert_eq!(checked.stdout(), format!("{file}: ok\n"), "{yaml}");
+    yaml
+}
+
+/// Returns the lines of a config without comments.
+fn lines(yaml: &str) -> String {
+    let code = yaml
+        .lines()
+        .filter(|line| !line.is_empty() && !line.trim_start().starts_with('#'));
+    code.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn the_defaults_are_a_commented_team_of_what_is_found() {
+    let yaml = write_with(with_keys(), &[], FOUND);
+    assert!(
+        yaml.lines()
+            .filter(|line| line.trim().starts_with('#'))
+            .count()
+            > 5
+    );
+    insta::assert_snapshot!(lines(&yaml), @"");
+}
+
+#[test]
+fn flags_describe_the_team() {
+    for (flags, file, expected, absent) in [
+        (
+            &["-m", "gpt-5"][..],
+            FOUND,
+            &["model: gpt-5", "path: \".\"", "permission: read"][..],
+            "claude",
+        ),
+        (
+            &["-m", "gpt-5", "-m", "gpt-5"],
+            FOUND,
+            &["id: openai\n", "id: openai2\n"],
+            "agent1",
+        ),
+        (
+            &["-b", "ollama", "-m", "qwen3"],
+            FOUND,
+            &["type: ollama"],
+            "base_url",
+        ),
+        (
+            &["-m", "x", "--base-url", "http://127.0.0.1:1/v1"],
+            FOUND,
+            &["http://127.0.0.1:1/v1"],
+            "openai",
+        ),
+        (
+            &["-m", "gpt-5", "--path", "src", "--access", "rw"],
+            FOUND,
+            &["path: src\n", "permission: write"],
+            "permission: read",
+        ),
+        (
+            &["-m", "gpt-5", "--no-path"],
+            FOUND,
+            &["enable_mcp_command_line: true"],
+            "context_paths",
+        ),
+        (
+            &["-m", "gpt-5", "--no-commands"],
+            FOUND,
+            &["enable_mcp_command_line: false"],
+            ": true",
+        ),
+        (
+            &["-m", "gpt-5", "--commands", "-o", "my.yml"],
+            "my.yml",
+            &["enable_mcp_command_line: true"],
+            ": false",
+        ),
+        // What only a config with a name may do.
+        (
+            &["-b", "codex"],
+            "team.yaml",
+            &["type: codex"],
+            "enable_mcp_command_line",
+        ),
+        (
+            &["-b", "codex", "-m", "m", "-m", "n"],
+            "team.yaml",
+            &["model: n", "workspace2"],
+            "gpt",
+        ),
+        (
+            &["-m", "gpt-5", "--path", "/usr/share"],
+            "team.yaml",
+            &["path: /usr/share"],
+            "\".\"",
+        ),
+        (
+            &["-m", "x", "--base-url", "https://models.example/v1"],
+            "team.yaml",
+            &["https://models.example/v1"],
+            "gpt",
+        ),
+    ] {
+        let yaml = write_with(with_keys(), flags, file);
+        for expected in expected {
+            assert!(
+                yaml.contains(expected),
+                "{flags:?}: no {expected:?}\n{yaml}"
+            );
+        }
+        assert!(
+            !lines(&yaml).contains(absent),
+            "{flags:?}: {absent}\n{yaml}"
+        );
+    }
+}
+
+#[test]
+fn an_endpoint_of_the_environment_becomes_part_of_the_config() {
+    let list = r#"{"data":[{"id":"tiny"}]}"#;
+    let server = Endpoint::answering(move |_| Answer::whole("200 OK", &[], list));
+    let host = server.base_url().trim_end_matches("/v1").to_owned();
+    let project = Project::new().env("OLLAMA_HOST", host);
+    let yaml = write_with(project, &["--output", "team.yaml"], "team.yaml");
+    assert!(yaml.contains("type: ollama"), "{yaml}");
+    assert!(yaml.contains("model: tiny"), "{yaml}");
+    assert!(yaml.contains(&server.base_url()), "{yaml}");
+}
+
+#[test]
+fn wrong_flags_write_nothing() {
+    for (flags, code, expected) in [
+        (&[][..], 2, "asks on a terminal, and there is none"),
+        (&["-m", "gpt-5"], 2, "massgen init --yes --model MODEL"),
+        (
+            &["--yes", "-m", "unheard-of"],
+            2,
+            "cannot derive the backend",
+        ),
+        (&["--yes", "-b", "ollama"], 2, "has no default model"),
+        (&["--yes", "-b", "scripted"], 2, "cannot be used with"),
+        (
+            &["--yes", "--path", "nowhere"],
+            2,
+            "is not a directory that can be read",
+        ),
+        (&["--yes", "--path", "/"], 2, "contains your home directory"),
+        (
+            &["--yes", "--path", "src", "--no-path"],
+            2,
+            "cannot be used together",
+        ),
+        (
+            &["--yes", "--commands", "--no-commands"],
+            2,
+            "cannot be used together",
+        ),
+        (
+            &["--yes", "--output", "../team.yaml"],
+            4,
+            "outside this directory",
+        ),
+        (&["--yes", "--output", "team.json"], 2, "does not end in"),
+        (&["--yes", "--output", "no/team.yaml"], 2, "does not exist"),
+        (
+            &["--yes", "-b", "codex", "--output", FOUND],
+            2,
+            "would start the program `codex`",
+        ),
+        (&["--print", "--force"], 2, "cannot be used together"),
+    ] {
+        let finished = with_keys().args(["init"]).args(flags).failure(code);
+        let stderr = finished.stderr();
+        assert!(stderr.contains(expected), "{flags:?}: {stderr}");
+        assert!(stderr.contains("\nhint: "), "{flags:?}: {stderr}");
+        assert_eq!(finished.stdout(), "", "{flags:?}");
+        let _nothing = finished.has_no(FOUND).has_no("team.yaml");
+    }
+}
+
+#[test]
+fn printing_writes_nothing() {
+    for words in [
+        ["init", "--print"],
+        ["setup", "--dry-run"],
+        ["quickstart", "--print"],
+    ] {
+        let finished = with_keys().args(words).success().has_no(".massgen");
+        assert!(finished.stdout().contains("\nagents:\n"), "{words:?}");
+        let yaml = finished.stdout().to_owned();
+        let project = Project::new().file("team.yaml", yaml);
+        let _valid = project.args(["config", "check", "team.yaml"]).success();
+    }
+}
+
+#[test]
+fn an_existing_file_is_replaced_only_with_force() {
+    let words = ["init", "--yes", "--model", "gpt-5"];
+    let finished = with_keys().config(EXISTING).args(words).failure(2);
+    insta::assert_snapshot!(finished.stderr(), @"");
+    let finished = finished.has_file(FOUND, EXISTING);
+    let finished = finished.then(words).args(["--force"]).success();
+    let written = read_to_string(finished.project().path(FOUND)).unwrap();
+    assert!(written.contains("model: gpt-5"), "{written}");
+}
+
+#[test]
+fn without_anything_the_ways_out_are_named() {
+    if has_local_server() {
+        return;
+    }
+    let finished = Project::new().args(["init", "--yes"]).failure(3);
+    insta::assert_snapshot!(finished.stderr(), @"");
+    let _nothing = finished.has_no(".massgen");
+    let program = with_program(Project::new()).args(["init", "--yes"]);
+    let finished = program.failure(3);
+    assert!(
+        finished
+            .stderr()
+            .contains("massgen init --yes --backend claude_code"),
+        "{}",
+        finished.stderr()
+    );
+    let terminal = Terminal::open(Project::new().env("TERM", "xterm"), 80);
+    terminal.says("hint: `massgen init`");
+    terminal.says("@examples/basic/offline_demo");
+    let _nothing = terminal.ends(3);
+}
+
+/// Opens `massgen init` with these flags on a terminal.
+fn dialogue(project: Project, flags: &[&str]) -> Terminal {
+    let project = project.env("TERM", "xterm").env("NO_COLOR", "1");
+    Terminal::open(project.args(["init"]).args(flags), 120)
+}
+
+/// Answers a question.
+#[track_caller]
+fn answer(terminal: &mut Terminal, question: &str, typed: &str) {
+    terminal.says(question);
+    terminal.types(typed);
+    terminal.types(ENTER);
+}
+
+#[test]
+fn enter_takes_the_default_of_every_question() {
+    let mut terminal = dialogue(with_program(with_keys()), &[]);
+    terminal.says("key OPENAI_API_KEY");
+    terminal.says("program `claude`");
+    terminal.says("A program works with its own tools");
+    answer(&mut terminal, "Which take part, by number? [1 2 3]", "");
+    answer(&mut terminal, "A path, or `none` [.]", "");
+    answer(&mut terminal, "May the winner write there? [y/N]", "");
+    answer(
+        &mut terminal,
+        "May the agents run commands, in a sandbox? [Y/n]",
+        "",
+    );
+    terminal.says("written: .massgen/config.yaml");
+    terminal.says("try it: massgen \"Describe this project\"");
+    assert!(!terminal.written().contains(KEY), "{}", terminal.written());
+    assert!(
+        terminal.written().contains("id: openai"),
+        "{}",
+        terminal.written()
+    );
+    let finished = terminal
+        .ends(0)
+        .retyped(["init", "--yes", "--print"])
+        .success();
+    let _same = finished.then(["config", "check", FOUND]).success();
+}
+
+#[test]
+fn answers_are_checked_and_used() {
+    let project = with_program(with_keys()).file("team.yaml", EXISTING);
+    let mut terminal = dialogue(project, &[]);
+    answer(&mut terminal, "by number?", "9");
+    answer(&mut terminal, "type numbers from 1 to", "");
+    let written = terminal.written();
+    let number = written
+        .split("program `claude`")
+        .next()
+        .unwrap()
+        .lines()
+        .last()
+        .unwrap();
+    let number = number.split_whitespace().next().unwrap().to_owned();
+    drop(terminal);
+
+    let project = with_program(with_keys()).file("team.yaml", EXISTING);
+    let mut terminal = dialogue(project, &[]);
+    answer(&mut terminal, "by number?", &format!("1, 1 {number}"));
+    answer(&mut terminal, "A path, or `none` [.]", "nowhere");
+    answer(&mut terminal, "`nowhere` is not a directory", "src");
+    answer(
+        &mut terminal,
+        "May the winner write there? [y/N]",
+        "perhaps",
+    );
+    answer(&mut terminal, "type y or n, then Enter", "y");
+    answer(&mut terminal, "in a sandbox? [Y/n]", "n");
+    terminal.says("id: openai2");
+    // A program makes a name necessary, and a file has it already.
+    answer(&mut terminal, "`team.yaml` exists. Replace it? [y/N]", "");
+    terminal.says("nothing was written");
+    let project = terminal.ends(0);
+    assert_eq!(read_to_string(project.path("team.yaml")).unwrap(), EXISTING);
+
+    let mut terminal = dialogue(
+        project.retyped::<&str>([]),
+        &["-b", "claude_code", "--no-path"],
+    );
+    answer(&mut terminal, "`team.yaml` exists. Replace it? [y/N]", "y");
+    terminal.says("try it: massgen --config team.yaml \"Describe this project\"");
+    let checked = terminal
+        .ends(0)
+        .retyped(["config", "check", "team.yaml"])
+        .success();
+    let yaml = read_to_string(checked.project().path("team.yaml")).unwrap();
+    assert!(yaml.contains("type: claude_code"), "{yaml}");
+    assert!(!yaml.contains("openai"), "{yaml}");
+}
+
+#[test]
+fn an_end_of_the_input_writes_nothing() {
+    let mut terminal = dialogue(with_keys(), &["--model", "gpt-5"]);
+    terminal.says("A path, or `none` [.]");
+    terminal.types(CTRL_D);
+    terminal.says("nothing was written");
+    let project = terminal.ends(130);
+    assert!(!project.path(".massgen").exists());
+}

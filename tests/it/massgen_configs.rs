@@ -1,0 +1,369 @@
+//! Configs of the Python `MassGen`: those that it ships load, or are refused, as the table says, and
+//! small ones run as they were meant. `tests/long.sh` fetches the shipped ones.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::mcp::{HOSTILE, calls_of, read};
+use crate::project::{Finished, Project, binary};
+use crate::scripted_team::{FINAL, agent, team};
+
+/// Environment variable with the directory of the configs that `MassGen` ships.
+const CONFIGS: &str = "MASSGEN_PEER_CONFIGS";
+/// The number of those configs.
+const CONFIGS_COUNT: usize = 276;
+/// Findings that take nothing away from a config, by the last part of their location: what is
+/// stricter on purpose, what is done otherwise, and what is only said.
+const BY_DESIGN: &[&str] = &[
+    "agent_temporary_workspace",
+    "allow_midstream_peer_updates_before_checklist_submit",
+    "ask",
+    "command_line_docker_credentials",
+    "command_line_docker_cpu_limit",
+    "command_line_docker_enable_sudo",
+    "command_line_docker_image",
+    "command_line_docker_memory_limit",
+    "command_line_docker_network_mode",
+    "command_line_docker_packages",
+    "command_line_execution_mode",
+    "cwd",
+    "defer_peer_updates_until_restart",
+    "enable_mcp_command_line",
+    "fairness_lead_cap_answers",
+    "max_midstream_injections_per_round",
+    "mcp_servers.level",
+    "permission_mode",
+    "permissions",
+    "skip_final_presentation",
+    "snapshot_storage",
+    "task",
+    "timeout",
+    "write_mode",
+];
+
+fn table() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/massgen_configs.txt")
+}
+
+/// How a config is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Outcome {
+    Runs,
+    Loads,
+    Refused,
+}
+
+impl Outcome {
+    fn parse(word: &str) -> Self {
+        match word {
+            "runs" => Self::Runs,
+            "loads" => Self::Loads,
+            "refused" => Self::Refused,
+            other => panic!("`{other}` is no outcome"),
+        }
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Runs => "runs",
+            Self::Loads => "loads",
+            Self::Refused => "refused",
+        }
+    }
+}
+
+/// Returns the line of the table for the findings of one config, and its outcome.
+fn line(name: &str, report: &Value) -> (Outcome, String) {
+    let field = |finding: &Value, key: &str| finding[key].as_str().unwrap_or_default().to_owned();
+    let list = |key: &str| report[key].as_array().unwrap().iter();
+    let errors: BTreeSet<String> = list("errors")
+        .map(|found| field(found, "message"))
+        .collect();
+    let notes: BTreeSet<String> = list("warnings")
+        .map(|found| place(&field(found, "location")))
+        .collect();
+    let is_less = notes.iter().any(|note| !BY_DESIGN.contains(&note.as_str()));
+    let (outcome, told) = match (errors.is_empty(), is_less) {
+        (false, _) => (Outcome::Refused, errors),
+        (true, true) => (Outcome::Loads, notes),
+        (true, false) => (Outcome::Runs, notes),
+    };
+    let told: Vec<String> = told.into_iter().collect();
+    let line = format!("{} {name}: {}", outcome.word(), told.join(", "));
+    (outcome, line.trim_end_matches([':', ' ']).to_owned())
+}
+
+/// Returns the last name of a location without its index, after the name of the servers that it is
+/// in.
+fn place(location: &str) -> String {
+    let last = location.rsplit('.').next().unwrap_or_default();
+    let last = last.split('[').next().unwrap_or_default();
+    if location.contains("mcp_servers") && last != "mcp_servers" {
+        format!("mcp_servers.{last}")
+    } else {
+        last.to_owned()
+    }
+}
+
+/// Returns the outcomes of a table's lines.
+fn outcomes(table: &str) -> BTreeMap<Outcome, usize> {
+    let mut counts = BTreeMap::new();
+    for line in table.lines() {
+        let word = line.split(' ').next().unwrap();
+        *counts.entry(Outcome::parse(word)).or_default() += 1;
+    }
+    counts
+}
+
+#[test]
+fn the_table_lists_every_config_once() {
+    let table = std::fs::read_to_string(table()).unwrap();
+    let names: Vec<&str> = table
+        .lines()
+        .map(|line| line.split([' ', ':']).nth(1).unwrap())
+        .collect();
+    assert!(names.is_sorted() && names.len() == CONFIGS_COUNT);
+    let counts = outcomes(&table);
+    assert!(
+        counts[&Outcome::Runs] >= 80 && counts[&Outcome::Refused] <= 12,
+        "{counts:?}"
+    );
+}
+
+/// Without the configs there is nothing to compare.
+#[test]
+fn the_shipped_configs_are_taken_as_the_table_says() {
+    let Some(configs) = std::env::var_os(CONFIGS).map(PathBuf::from) else {
+        return;
+    };
+    let names = names_below(&configs, &configs);
+    assert_eq!(names.len(), CONFIGS_COUNT);
+    let project = Project::new();
+    let mut command = Command::new(binary());
+    command
+        .env_clear()
+        .current_dir(project.path(""))
+        .args(["config", "check", "--json"])
+        .args(names.iter().map(|name| configs.join(name)));
+    for name in &names {
+        let text = std::fs::read_to_string(configs.join(name)).unwrap();
+        for variable in variables(&text) {
+            command.env(variable, "https://example.org/v1");
+        }
+    }
+    command.env("AZURE_OPENAI_ENDPOINT", "https://example.org");
+    command.env("HOME", project.home(""));
+    command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+    let output = String::from_utf8(command.output().unwrap().stdout).unwrap();
+    let reports = output
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap());
+    let actual: String = names
+        .iter()
+        .zip(reports)
+        .map(|(name, report): (&String, Value)| line(name, &report).1 + "\n")
+        .collect();
+    if std::env::var_os("MASSGEN_BLESS").is_some() {
+        std::fs::write(table(), &actual).unwrap();
+    }
+    let expected = std::fs::read_to_string(table()).unwrap_or_default();
+    for (actual, expected) in actual.lines().zip(expected.lines()) {
+        assert_eq!(actual, expected, "MASSGEN_BLESS=1 rewrites the table");
+    }
+    assert_eq!(actual.lines().count(), expected.lines().count());
+}
+
+fn names_below(root: &Path, directory: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(names_below(root, &path));
+        } else if path.extension().is_some_and(|found| found == "yaml") {
+            let name = path.strip_prefix(root).unwrap();
+            found.push(name.to_str().unwrap().to_owned());
+        }
+    }
+    found.sort();
+    found
+}
+
+/// Returns the variables that a config names.
+fn variables(text: &str) -> impl Iterator<Item = &str> {
+    let named = text.split("${").skip(1);
+    let named = named.filter_map(|rest| rest.split('}').next());
+    named.filter(|name| {
+        let mut bytes = name.bytes();
+        !name.is_empty()
+            && bytes.all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
+    })
+}
+
+/// Runs a team and returns it with what its first agent read for each of its calls.
+fn run(agents: &[String], rest: &str) -> (Finished, Vec<String>) {
+    let project = Project::new()
+        .file("given/hostile.py", HOSTILE)
+        .file("given/notes.txt", "of the project\n")
+        .file("team.yaml", team(agents, rest))
+        .args(["--config", "team.yaml", "task"]);
+    let finished = project.success();
+    let read = read(&finished);
+    (finished, read)
+}
+
+fn replies(calls: &[(&str, Value)]) -> String {
+    calls_of(calls) + "- calls: [{name: new_answer, arguments: {content: done}}]\n"
+}
+
+#[test]
+fn a_server_of_an_agent_without_a_workspace_starts_in_a_directory_of_its_own() {
+    let project = Project::new();
+    let given = project.path("given").display().to_string();
+    let keys = format!(
+        "mcp_servers: [{{name: h, command: python3, args: ['{given}/hostile.py', '${{cwd}}'], \
+         permission: write}}]"
+    );
+    let project = project
+        .file("given/hostile.py", HOSTILE)
+        .file("secret.txt", "not for servers\n");
+    let secret = project.path("secret.txt").display().to_string();
+    let notes = format!("{given}/new.txt");
+    let calls = [
+        ("mcp__h__where", json!({})),
+        ("mcp__h__read", json!({ "path": secret })),
+        ("mcp__h__write", json!({"path": notes, "content": "x"})),
+        ("write_file", json!({"path": "a.txt", "content": "x"})),
+    ];
+    let agents = [agent("one", &keys, &replies(&calls))];
+    let rest = "orchestrator: {context_paths: [given]}";
+    let finished = project
+        .file("team.yaml", team(&agents, rest))
+        .args(["--config", "team.yaml", "task"])
+        .success();
+    let read = read(&finished);
+    let said: Value = serde_json::from_str(&read[0]).unwrap();
+    let (directory, home) = (
+        said["cwd"].as_str().unwrap(),
+        said["home"].as_str().unwrap(),
+    );
+    assert_eq!(said["mode"], said["cwd"]);
+    assert!(directory.starts_with(home) && directory != home, "{said}");
+    assert!(read[1].contains("denied"), "{read:#?}");
+    assert!(read[2].contains("denied"), "{read:#?}");
+    assert!(read[3].contains("do not have the tool"), "{read:#?}");
+    finished.has_no("given/new.txt");
+}
+
+#[test]
+fn two_agents_with_the_same_workspace_name_do_not_see_each_other() {
+    let write = json!({"path": "own.txt", "content": "x"});
+    let calls = [
+        ("write_file", write),
+        ("list_directory", json!({"path": "."})),
+    ];
+    let member = |id: &str| {
+        let replies = format!(
+            "- when: {{system: \"{FINAL}\"}}\n  text: done\n{}\
+             - calls: [{{name: new_answer, arguments: {{content: of {id}}}}}]\n\
+             - calls: [{{name: vote, arguments: {{agent_id: agent1, reason: r}}}}]\n  repeat: true\n",
+            calls_of(&calls)
+        );
+        agent(id, "cwd: workspace", &replies)
+    };
+    let (finished, read) = run(&[member("a"), member("b")], "");
+    let said = finished.stderr();
+    assert!(said.contains("this one works in `workspace_2`"), "{said}");
+    assert!(
+        !read.iter().any(|read| read.contains("denied")),
+        "{read:#?}"
+    );
+    let directories = finished.project().path(".massgen/workspaces");
+    let mut names: Vec<String> = std::fs::read_dir(directories)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert_eq!(names.len(), 2, "{names:?}");
+    assert!(names[0].starts_with("workspace_"), "{names:?}");
+}
+
+#[test]
+fn a_reader_of_massgens_configs_writes_nothing() {
+    let calls = [
+        ("write_file", json!({"path": "a.txt", "content": "x"})),
+        ("execute_command", json!({"command": "touch b.txt"})),
+    ];
+    let section = |role: &str| {
+        format!(
+            "cwd: w\nenable_mcp_command_line: true\n\
+             permissions: {{enabled: true, role: \"{role}\", automation_default: risk-based, \
+             rules: {{allow: ['write_file(./**)', 'command(touch *)']}}}}"
+        )
+    };
+    for role in ["read-only", "researcher"] {
+        let agents = [agent("one", &section(role), &replies(&calls))];
+        let (_, read) = run(&agents, "");
+        assert!(read.iter().all(|read| read.contains("denied")), "{read:#?}");
+    }
+    let agents = [agent("one", &section("read-write"), &replies(&calls))];
+    let (_, read) = run(&agents, "");
+    assert!(
+        !read.iter().any(|read| read.contains("denied")),
+        "{read:#?}"
+    );
+}
+
+#[test]
+fn what_massgen_considers_dangerous_needs_approval() {
+    let keys = "cwd: w\nenable_mcp_command_line: true\n\
+                permissions: {enabled: true, rules: {ask: ['command(npm publish*)']}}";
+    let run_of = |line: &str| ("execute_command", json!({ "command": line }));
+    let lines = [
+        "git push --force",
+        "curl http://127.0.0.1",
+        "npm publish",
+        "echo fine",
+    ];
+    let calls: Vec<(&str, Value)> = lines.into_iter().map(run_of).collect();
+    let (_, read) = run(&[agent("one", keys, &replies(&calls))], "");
+    let denied: Vec<bool> = read.iter().map(|read| read.contains("denied")).collect();
+    assert_eq!(denied, [true, true, true, false], "{read:#?}");
+}
+
+#[test]
+fn lists_of_tools_name_those_of_servers_as_well() {
+    let server = "{name: h, command: python3, args: ['{{given}}/hostile.py']}";
+    let offered = |keys: &str| {
+        let project = Project::new();
+        let given = project.path("given").display().to_string();
+        let keys = format!("mcp_servers: [{server}]\n{keys}").replace("{{given}}", &given);
+        let calls = [
+            ("mcp__h__echo", json!({"text": "a"})),
+            ("mcp__h__where", json!({})),
+        ];
+        let agents = [agent("one", &keys, &replies(&calls))];
+        let finished = project
+            .file("given/hostile.py", HOSTILE)
+            .file(
+                "team.yaml",
+                team(&agents, "orchestrator: {context_paths: [given]}"),
+            )
+            .args(["--config", "team.yaml", "task"])
+            .success();
+        let read = read(&finished);
+        let has = |read: &String| !read.contains("there is no tool");
+        read.iter().map(has).collect::<Vec<_>>()
+    };
+    for (keys, expected) in [
+        ("", [true, true]),
+        ("exclude_tools: [echo]", [false, true]),
+        ("exclude_tools: [mcp__h__where]", [true, false]),
+        ("allowed_tools: [where]", [false, true]),
+        ("allowed_tools: [read_text_file]", [false, false]),
+    ] {
+        assert_eq!(offered(keys), expected, "{keys}");
+    }
+}
