@@ -147,8 +147,8 @@ fn view_keys(scene: &Scene<'_>) -> Vec<KeyHelp> {
             ("Space", "select file"),
             ("[ ]", "hunk"),
             ("h", "select hunk"),
-            ("Up/Down", "scroll"),
             ("Esc", "overview"),
+            ("Up/Down", "scroll"),
         ],
         OpenView::Changes
         | OpenView::Votes
