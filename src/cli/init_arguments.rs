@@ -6,6 +6,10 @@ use crate::cli::args::{CwdContext, backend_types};
 
 /// Arguments of `massgen init`. What is given is not asked for.
 #[derive(Args, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the command line"
+)]
 pub(crate) struct InitArguments {
     /// Model of an agent; repeat it for a team of several agents. Default: on a terminal, ask which
     /// of the models that are found take part; with `--yes`, the first three of them.

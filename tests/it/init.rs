@@ -89,7 +89,31 @@ fn the_defaults_are_a_commented_team_of_what_is_found() {
             .count()
             > 5
     );
-    insta::assert_snapshot!(lines(&yaml), @"");
+    insta::assert_snapshot!(lines(&yaml), @r#"
+    agents:
+      - id: openai
+        backend:
+          type: chatcompletion
+          model: gpt-5-mini
+          cwd: workspace1
+          enable_mcp_command_line: true
+      - id: claude
+        backend:
+          type: claude
+          model: claude-sonnet-5-5
+          cwd: workspace2
+          enable_mcp_command_line: true
+      - id: gemini
+        backend:
+          type: gemini
+          model: gemini-3.8-flash
+          cwd: workspace3
+          enable_mcp_command_line: true
+    orchestrator:
+      context_paths:
+        - path: "."
+          permission: read
+    "#);
 }
 
 #[test]
@@ -151,9 +175,9 @@ fn flags_describe_the_team() {
             "enable_mcp_command_line",
         ),
         (
-            &["-b", "codex", "-m", "m", "-m", "n"],
+            &["-b", "codex", "-m", "m", "-m", "second"],
             "team.yaml",
-            &["model: n", "workspace2"],
+            &["model: second", "workspace2"],
             "gpt",
         ),
         (
@@ -262,10 +286,49 @@ fn printing_writes_nothing() {
 }
 
 #[test]
+fn a_key_that_is_missing_is_named() {
+    let words = ["init", "--yes", "--model", "gpt-5"];
+    let finished = Project::new().args(words).success();
+    let warning = "warning: `OPENAI_API_KEY` is not set; export OPENAI_API_KEY";
+    assert!(finished.stderr().contains(warning), "{}", finished.stderr());
+    let control = with_keys().args(words).success();
+    assert!(
+        !control.stderr().contains("warning"),
+        "{}",
+        control.stderr()
+    );
+}
+
+#[test]
+fn the_home_directory_is_not_opened() {
+    let project = with_keys();
+    let home = project.path("");
+    let project = project.env("HOME", home);
+    let finished = project.args(["init", "--print"]).success();
+    assert!(!finished.stdout().contains("context_paths"));
+    let finished = finished
+        .then(["init", "--yes", "--access", "rw"])
+        .failure(2);
+    assert!(
+        finished.stderr().contains("`--access` needs `--path`"),
+        "{}",
+        finished.stderr()
+    );
+    let finished = finished
+        .then(["init", "--print", "--path", "src"])
+        .success();
+    assert!(finished.stdout().contains("path: src\n"));
+}
+
+#[test]
 fn an_existing_file_is_replaced_only_with_force() {
     let words = ["init", "--yes", "--model", "gpt-5"];
     let finished = with_keys().config(EXISTING).args(words).failure(2);
-    insta::assert_snapshot!(finished.stderr(), @"");
+    insta::assert_snapshot!(finished.stderr(), @r"
+    error: `.massgen/config.yaml` exists already
+    hint: replace it: add `--force`
+    hint: or write another file: add `--output FILE`
+    ");
     let finished = finished.has_file(FOUND, EXISTING);
     let finished = finished.then(words).args(["--force"]).success();
     let written = read_to_string(finished.project().path(FOUND)).unwrap();
@@ -278,7 +341,11 @@ fn without_anything_the_ways_out_are_named() {
         return;
     }
     let finished = Project::new().args(["init", "--yes"]).failure(3);
-    insta::assert_snapshot!(finished.stderr(), @"");
+    insta::assert_snapshot!(finished.stderr(), @r#"
+    error: no model found: no API key is set, no local server is running, and neither `claude`, `codex` nor `gemini` is installed
+    hint: set an API key, for example `export OPENAI_API_KEY=…`, or set it in `~/.massgen/.env`
+    hint: without an API key: massgen --config @examples/basic/offline_demo "write a hello program"
+    "#);
     let _nothing = finished.has_no(".massgen");
     let program = with_program(Project::new()).args(["init", "--yes"]);
     let finished = program.failure(3);
@@ -289,7 +356,7 @@ fn without_anything_the_ways_out_are_named() {
         "{}",
         finished.stderr()
     );
-    let terminal = Terminal::open(Project::new().env("TERM", "xterm"), 80);
+    let terminal = Terminal::open(Project::new().env("TERM", "xterm").env("NO_COLOR", "1"), 80);
     terminal.says("hint: `massgen init`");
     terminal.says("@examples/basic/offline_demo");
     let _nothing = terminal.ends(3);

@@ -33,9 +33,8 @@ pub(super) fn parse_directory(typed: &str, host: &Host) -> Result<String> {
     };
     let name = escape_name(typed);
     if inspect(&path) != LookupResult::Directory {
-        return Err(usage_error(format!(
-            "`{name}` is not a directory that can be read"
-        )));
+        let message = format!("`{name}` is not a directory that can be read");
+        return Err(usage_error(message).with_hint("create it, or name another one"));
     }
     if is_broad(&path, host) {
         let message = format!("`{name}` contains your home directory");

@@ -12,7 +12,7 @@ use crate::cli::init::directory::{default_directory, parse_directory};
 use crate::cli::init::new_config::{NewConfig, ReplaceConsent};
 use crate::cli::init_arguments::InitArguments;
 use crate::cli::output::CliOutput;
-use crate::config::draft::first_team::{FirstDirectory, FirstTeam};
+use crate::config::draft::first_team::{FirstDirectory, FirstTeam, TeamCandidate};
 use crate::error::{ExitStatus, Result};
 use crate::host::{Host, StreamTarget};
 use crate::permissions::grant::Permission;
@@ -44,11 +44,12 @@ pub(crate) fn run(
     }
     if !asks {
         let config = NewConfig::new(&team_from_flags(arguments, &host)?, arguments, &host)?;
+        config.show_warnings(output);
         if arguments.print {
-            config.show(output)?;
-            return Ok(ExitStatus::Delivered);
+            output.result(config.yaml())?;
+        } else {
+            config.write(&host, ReplaceConsent::from(arguments), output)?;
         }
-        config.write(&host, ReplaceConsent::from(arguments), output)?;
         return Ok(ExitStatus::Delivered);
     }
     let mut lines = TerminalLines::new(CancellationToken::new());
@@ -58,7 +59,8 @@ pub(crate) fn run(
     };
     let team = ask_team(arguments, &host, &mut dialogue)?;
     let config = NewConfig::new(&team, arguments, &host)?;
-    config.show(dialogue.output)?;
+    dialogue.output.result(config.yaml())?;
+    config.show_warnings(dialogue.output);
     let mut consent = ReplaceConsent::from(arguments);
     if consent == ReplaceConsent::Missing && config.exists(&host) {
         let question = format!("`{}` exists. Replace it?", config.path());
@@ -87,6 +89,10 @@ fn team_from_flags(arguments: &InitArguments, host: &Host) -> Result<FirstTeam> 
         None if arguments.no_path => None,
         None => default_directory(host),
     };
+    if path.is_none() && arguments.access.is_some() {
+        let message = "`--access` needs `--path`: this directory contains your home directory";
+        return Err(usage_error(message).with_hint("open the directory of a project"));
+    }
     let permission = arguments.access.map_or(Permission::Read, Permission::from);
     Ok(FirstTeam {
         agents,
@@ -124,9 +130,8 @@ fn ask_team(
         }),
     };
     // A program runs its own commands, whatever the config says.
-    let is_settled = arguments.commands
-        || arguments.no_commands
-        || agents.iter().all(|agent| agent.is_program());
+    let is_settled =
+        arguments.commands || arguments.no_commands || agents.iter().all(TeamCandidate::is_program);
     let runs_commands = if is_settled {
         !arguments.no_commands
     } else {

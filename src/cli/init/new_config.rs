@@ -111,13 +111,16 @@ impl NewConfig {
         inspect(&host.cwd.join(self.destination.path().as_path())) != LookupResult::Missing
     }
 
-    /// Prints the YAML, and the warnings of the check.
-    pub(super) fn show(&self, output: &mut CliOutput<'_>) -> Result<()> {
-        output.result(&self.yaml)?;
+    /// Returns the YAML.
+    pub(super) fn yaml(&self) -> &str {
+        &self.yaml
+    }
+
+    /// Prints what the check warns about.
+    pub(super) fn show_warnings(&self, output: &mut CliOutput<'_>) {
         for warning in &self.warnings {
             output.warning(warning);
         }
-        Ok(())
     }
 
     /// Writes the file and says how it is used.
