@@ -820,6 +820,9 @@ fn without_a_config_the_current_directory_can_be_read_and_not_written() {
         .args(["explain", "path", "a.txt", "--json"])
         .success();
     let report = explained.stdout();
-    assert!(report.contains("read") && report.contains("allow"), "{report}");
+    assert!(
+        report.contains("read") && report.contains("allow"),
+        "{report}"
+    );
     assert!(explained.stderr().contains(note), "{}", explained.stderr());
 }
