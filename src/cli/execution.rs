@@ -26,9 +26,10 @@ use crate::cli::steering::SteeringInput;
 use crate::cli::team_file::TeamFile;
 use crate::cli::typed_message::TypedMessageLine;
 use crate::cli::web::page_run::PageRun;
-use crate::config::Config;
 use crate::config::vendors::key_variables;
+use crate::config::{Config, DeliveryMode};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
+use crate::event::{DeliveryOutcome, DeliveryRow};
 use crate::host::{Host, StreamTarget};
 use crate::layout::{RunLayout, RunName};
 use crate::orchestrator::ModelsByAgent;
@@ -213,7 +214,20 @@ pub(crate) async fn execute_and_show(
         session,
         log_dir,
         unsent: steering.line.take_rest(),
+        hint: delivery_hint(&result.rows),
     })
+}
+
+/// Returns the command that a person may want next after a delivery with these outcomes.
+fn delivery_hint(rows: &[DeliveryRow]) -> Option<&'static str> {
+    let is_declined = |row: &DeliveryRow| matches!(row.outcome, DeliveryOutcome::Declined);
+    if rows.iter().any(|row| row.outcome.is_delivered()) {
+        Some("undo: massgen undo")
+    } else if rows.iter().any(is_declined) {
+        Some("apply it later: massgen apply")
+    } else {
+        None
+    }
 }
 
 /// Returns whether a rule of any agent asks for approval.
@@ -264,6 +278,13 @@ pub(crate) fn user_interaction(
              `--approval-socket`)",
         );
     }
+    let is_for_person = reads_streams && !arguments.automation && !arguments.delivery.yes;
+    if config.delivery == DeliveryMode::Review && is_for_person && !is_at_terminal {
+        output.note(
+            "no terminal to review on: `delivery: review` has no effect, and what the run may \
+             deliver is applied",
+        );
+    }
     let is_reviewed = only_asks || (may_ask && !arguments.delivery.yes);
     Ok(UserInteraction {
         approval_channel: channel,
@@ -294,6 +315,8 @@ pub(crate) struct RunOutcome {
     pub(crate) log_dir: AbsPath,
     /// The beginning of a line that the user typed and did not send to the agents.
     pub(crate) unsent: String,
+    /// The command that a person may want next.
+    pub(crate) hint: Option<&'static str>,
 }
 
 fn run_request(prepared: PreparedRun, arguments: &RunArguments) -> Result<RunRequest> {

@@ -68,7 +68,7 @@ Examples:
   massgen hook pre-tool-use --grants grants.json --in-sandbox < request.json
   massgen hook pre-tool-use --config team.yaml --agent writer --phase final < request.json
 
-The answer is one line of JSON. Invalid requests are denied: the exit status is 2, and standard error
+The answer is one line of JSON. Invalid requests are denied: the exit status is 2, and standard error \
 says why.";
 
 pub(crate) const WORKFLOW_EXAMPLES: &str = "\
@@ -88,7 +88,7 @@ Examples:
 The command starts in the agent's workspace, with the grants of the agent in the phase. It has no
 timeout. Its changes to write paths are delivered when it exits.
 
-Exit status: that of the command, or 128 plus the signal number if a signal killed it; 2 usage or config,
+Exit status: that of the command, or 128 plus the signal number if a signal killed it; 2 usage or config, \
 3 no sandbox, 4 refused by the command rules, 130 interrupted.";
 
 pub(crate) const SERVE_EXAMPLES: &str = "\
@@ -100,8 +100,8 @@ Examples:
   massgen mcp serve --grants grants.json --http 127.0.0.1:7801 --token-file token
   claude mcp add files -- massgen mcp serve --grants /home/me/grants.json
 
-Each call is checked as if the agent had made it; a denial gives the reason. Commands are offered if
-the config allows them for the agent, or for a grants file with `--sandbox`. The server exits when its
+Each call is checked as if the agent had made it; a denial gives the reason. Commands are offered if \
+the config allows them for the agent, or for a grants file with `--sandbox`. The server exits when its \
 client closes standard input, and on Ctrl-C. All HTTP sessions count as one caller.
 
 Exit status: 0 success, 2 usage or config, 3 no sandbox.";
@@ -113,8 +113,8 @@ Examples:
   massgen mcp orchestrate --config team.yaml --http            (prints the address and a token)
   claude mcp add team -- massgen mcp orchestrate --config /home/me/team.yaml
 
-Callers submit a task and query the state of its run. Only the config decides what a run may open,
-spend and deliver: a path mentioned in a task must be open there. Runs end with the server; the server
+Callers submit a task and query the state of its run. Only the config decides what a run may open, \
+spend and deliver: a path mentioned in a task must be open there. Runs end with the server; the server \
 exits when its client closes standard input, and on Ctrl-C. Over HTTP, runs continue without a client.
 
 Exit status: 0 success, 2 usage or config, 3 no API key, or something else is missing.";
@@ -137,7 +137,7 @@ Examples:
   massgen mcp login tickets --config team.yaml --scope tickets:read
   ssh build massgen mcp login tickets --config team.yaml --no-browser
 
-A browser on another machine cannot reach massgen: paste the address that it ends at.
+A browser on another machine cannot reach massgen: paste the address that it ends at. \
 The credentials are stored in `~/.massgen/mcp/`, readable only by you, and sent only to that server.";
 
 pub(crate) const LOGOUT_EXAMPLES: &str = "\
@@ -179,7 +179,7 @@ Examples:
   massgen diff log_20261102_140322_123456 --stat
   massgen diff last --path src/
 
-RUN is the name of a run, a prefix of the name, or `last`. Shows what the run delivered; if nothing was
+RUN is the name of a run, a prefix of the name, or `last`. Shows what the run delivered; if nothing was \
 applied, what it would deliver now.";
 
 pub(crate) const APPLY_EXAMPLES: &str = "\
@@ -188,7 +188,7 @@ Examples:
   massgen apply last --path src/main.rs --yes
   massgen apply log_20261102_140322_123456 --agent agent2
 
-Applies changes of a delivery that you did not accept or have reverted, or the answer of another agent.
+Applies changes of a delivery that you did not accept or have reverted, or the answer of another agent. \
 On a terminal, shows the changes and asks which to apply.
 
 Exit status: 0 applied, 2 usage, 3 writing failed and nothing was changed, 4 something was refused,
@@ -222,7 +222,7 @@ pub(crate) const REVERT_EXAMPLES: &str = "\
 Examples:
   massgen revert last --role implementer
 
-One new commit reverts what was merged of the role since its last revert. The history and the documents
+One new commit reverts what was merged of the role since its last revert. The history and the documents \
 that massgen maintains are kept. If later work conflicts, nothing is changed.
 
 Exit status: 0 reverted, or nothing to revert; 2 usage; 3 it conflicts with later work, or the
@@ -245,11 +245,12 @@ Examples:
   massgen undo log_20261102_140322_123456 --force
   massgen apply last        (reapplies the delivery)
 
-Restores every file, symlink and directory to its state before the delivery, byte for byte. Files that
-were changed afterwards are kept; `--force` reverts them too and keeps your version with the delivery.
+Restores every file, symlink and directory to its state before the delivery, byte for byte. Files \
+that were changed afterwards are kept; `--force` reverts them too and keeps your version with the \
+delivery.
 
-Exit status: 0 everything reverted, 2 usage, 3 writing failed and nothing was changed, 4 files that
-were changed afterwards were kept.";
+Exit status: 0 everything reverted, 2 usage, 3 writing failed and nothing was changed, 4 files \
+that were changed afterwards were kept.";
 
 pub(crate) const REPLAY_EXAMPLES: &str = "\
 Examples:
@@ -279,7 +280,7 @@ Examples:
   massgen docker build --sudo
   massgen docker dockerfile > Dockerfile        (to build your own image)
 
-The image contains what agents' commands need: bash, git, ripgrep, gh, Python and Node. To use another
+The image contains what agents' commands need: bash, git, ripgrep, gh, Python and Node. To use another \
 image, set `command_line_docker_image` in the config.
 
 Exit status: 0 built, 3 no container engine, or the build failed.";
@@ -294,5 +295,5 @@ Examples:
 Each case is one call of `massgen tool` in its own temporary directory.
 No model is called, and nothing leaves this machine.
 
-Exit status: 0 all attacks failed and all ordinary work succeeded, 2 usage, 3 otherwise, or no sandbox
+Exit status: 0 all attacks failed and all ordinary work succeeded, 2 usage, 3 otherwise, or no sandbox \
 is available.";

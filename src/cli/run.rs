@@ -13,7 +13,7 @@ use crate::cli::continued_session::{ContinuedSession, requested_session};
 use crate::cli::deliveries::recover;
 use crate::cli::dry_run;
 use crate::cli::environment;
-use crate::cli::execution::{OutputMode, execute};
+use crate::cli::execution::{OutputMode, RunOutcome, UserPresence, execute};
 use crate::cli::interrupts::{interrupted_before_run, listen};
 use crate::cli::json_report::JsonReport;
 use crate::cli::mentions;
@@ -89,6 +89,9 @@ async fn execute_task(
 ) -> Result<ExitStatus> {
     let stop = listen(host.hangup)?;
     recover(host, output)?;
+    let is_for_person = report.is_none()
+        && !arguments.automation
+        && UserPresence::detect(host) == UserPresence::Present;
     if let Some(pipeline) = find_pipeline(host, arguments)? {
         let reader = OutputMode::from_report(report);
         let conducted = pipeline::run::resume(pipeline, host, arguments, stop, output, reader);
@@ -96,7 +99,8 @@ async fn execute_task(
     }
     if let Some(unfinished) = requested_interrupted_run(host, arguments)? {
         let conducted = resume(unfinished, host, arguments, stop, output, report);
-        return Ok(Box::pin(conducted).await?.status);
+        let outcome = Box::pin(conducted).await?;
+        return Ok(show_hint(&outcome, is_for_person, output));
     }
     let prepared = tokio::select! {
         prepared = prepare(host, arguments, output) => prepared?,
@@ -112,7 +116,16 @@ async fn execute_task(
         output,
         OutputMode::from_report(report),
     );
-    Ok(Box::pin(conducted).await?.status)
+    let outcome = Box::pin(conducted).await?;
+    Ok(show_hint(&outcome, is_for_person, output))
+}
+
+/// Shows a person the next command after a run. Returns the status of the run.
+fn show_hint(outcome: &RunOutcome, is_for_person: bool, output: &mut CliOutput<'_>) -> ExitStatus {
+    if let Some(hint) = outcome.hint.filter(|_| is_for_person) {
+        output.note(hint);
+    }
+    outcome.status
 }
 
 /// Finds the pipeline to resume: `--continue` without a task selects the last one, if it began

@@ -404,15 +404,17 @@ fn reviewed() -> Project {
 fn a_delivery_is_reviewed_by_file_and_hunk() {
     let mut terminal = Terminal::open(reviewed(), 100);
     terminal.displays("the delivery waits for your review");
-    terminal.displays("[x] ~ long.txt  +2 -2");
+    terminal.displays("waits for review");
+    terminal.displays("[x] ~ 2/2 hunks  long.txt  +2 -2");
     terminal.displays("[x] + new.txt  +1 -0");
     terminal.displays("> [x] @@ -1,4 +1,4 @@");
     sleep(ANSWER_DELAY);
     terminal.types("]h");
-    terminal.displays("[~] ~ long.txt");
+    terminal.displays("[~] ~ 1/2 hunks  long.txt");
     terminal.displays("> [ ] @@");
     terminal.types("\t ");
     terminal.displays("[ ] + new.txt");
+    terminal.displays("selected: 1/2 files, 1/3 hunks");
     terminal.types("y");
     terminal.says("done: ");
     let project = terminal.ends(0);

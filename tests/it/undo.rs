@@ -494,6 +494,7 @@ fn a_run_asks_before_it_delivers_and_keeps_what_is_not_taken() {
         shown.contains("0 files delivered, 1 not accepted"),
         "{shown}"
     );
+    assert!(shown.contains("apply it later: massgen apply"), "{shown}");
     assert_eq!(status, 0, "{shown}");
     assert!(!project.path("out.txt").exists());
     let applied = project.retyped(["apply", "--yes"]).success();
@@ -510,6 +511,7 @@ fn a_run_delivers_what_is_taken_on_its_terminal() {
     let (shown, status) = run_typed(&project, "a\n");
     assert_eq!(status, 0, "{shown}");
     assert!(shown.contains("1 file delivered"), "{shown}");
+    assert!(shown.contains("undo: massgen undo"), "{shown}");
     assert_eq!(
         fs::read_to_string(project.path("out.txt")).unwrap(),
         "made by one"

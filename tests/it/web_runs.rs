@@ -167,6 +167,8 @@ fn after_an_undo_only_what_is_taken_is_applied() {
     let undone = server.post(&format!("/api/runs/{run}/undo"), &json!({}));
     assert_eq!(undone.status, 200, "{undone:?}");
     assert_eq!(read(&server, "out/a.txt").as_deref(), Some(BEFORE));
+    let conflict = diff()["files"][0]["conflict"].to_string();
+    assert!(conflict.contains("it was undone"), "{conflict}");
     // The undone file counts as changed since the run began, so its hunks cannot be taken; those
     // that were delivered before are not applied in their place, and nothing else is.
     for files in [json!([hunk(0)]), json!([hunk(0), made(true)])] {

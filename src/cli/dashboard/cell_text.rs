@@ -57,6 +57,32 @@ fn wrap_line(line: &str, width: usize, rows: &mut Vec<String>) {
     rows.push(row.trim_end().to_owned());
 }
 
+/// Wraps `line` into rows of at most `width` columns, in the middle of words where it must, so that
+/// nothing of it is left out. Each row after the first begins with the mark of a continuation.
+pub(super) fn wrap_row(line: &StyledRow, width: u16) -> Vec<StyledRow> {
+    /// What the rows after the first begin with.
+    const CONTINUED: &str = "… ";
+    let width = usize::from(width).max(columns(CONTINUED).saturating_add(2));
+    let (mut rows, mut row, mut used) = (Vec::new(), StyledRow::new(), 0_usize);
+    for (style, text) in line {
+        let mut piece = String::new();
+        for grapheme in text.graphemes(true) {
+            let length = columns(grapheme);
+            if used.saturating_add(length) > width {
+                row.push((*style, std::mem::take(&mut piece)));
+                rows.push(std::mem::take(&mut row));
+                row.push((TextStyle::Faint, CONTINUED.to_owned()));
+                used = columns(CONTINUED);
+            }
+            piece.push_str(grapheme);
+            used = used.saturating_add(length);
+        }
+        row.push((*style, piece));
+    }
+    rows.push(row);
+    rows
+}
+
 /// Returns foreign `text` as rows of one style, each after `indent`.
 pub(super) fn wrapped_lines(
     text: &str,
@@ -161,6 +187,31 @@ mod tests {
             5,
             &["ab 👩\u{200d}👩\u{200d}👧", "c"],
         );
+    }
+
+    #[test]
+    fn a_wrapped_row_loses_nothing() {
+        #[track_caller]
+        fn check(pieces: &[&str], width: u16, expected: &[&str]) {
+            let pieces = pieces.iter();
+            let line: StyledRow = pieces
+                .map(|text| (TextStyle::Good, (*text).to_owned()))
+                .collect();
+            let rows = wrap_row(&line, width);
+            let texts: Vec<String> = rows
+                .iter()
+                .map(|row| row.iter().map(|(_, text)| text.as_str()).collect())
+                .collect();
+            assert_eq!(texts, expected, "{line:?}");
+        }
+        check(&["+short"], 6, &["+short"]);
+        check(&[""], 6, &[""]);
+        check(
+            &["+let x", " = hidden"],
+            8,
+            &["+let x =", "…  hidde", "… n"],
+        );
+        check(&["日本語テキスト"], 6, &["日本語", "… テキ", "… スト"]);
     }
 
     #[test]

@@ -107,6 +107,21 @@ impl DeliveryReview {
         lines
     }
 
+    /// Returns how much of the delivery is selected.
+    pub(super) fn selection_text(&self) -> String {
+        let files = self.files.iter();
+        let selected_files = files.filter(|file| file.selected_hunks() > 0).count();
+        let (mut selected, mut hunks) = (0_usize, 0_usize);
+        for file in &self.files {
+            selected = selected.saturating_add(file.selected_hunks());
+            hunks = hunks.saturating_add(file.selected.len());
+        }
+        format!(
+            "selected: {selected_files}/{} files, {selected}/{hunks} hunks",
+            self.files.len()
+        )
+    }
+
     /// Selects the file that is `step` files further.
     pub(super) fn move_file(&mut self, step: isize) {
         let last = self.files.len().saturating_sub(1);
@@ -198,7 +213,7 @@ impl DeliveryReview {
 impl ReviewFile {
     /// Returns its line in the list of files.
     pub(super) fn list_line(&self) -> StyledRow {
-        let count = self.selected.iter().filter(|selected| **selected).count();
+        let count = self.selected_hunks();
         let mark = match count {
             0 => "[ ] ",
             count if count == self.selected.len() => "[x] ",
@@ -214,8 +229,17 @@ impl ReviewFile {
             (style, sign.to_owned()),
         ];
         let stat = self.changes.as_ref().map(|changes| changes.stat.clone());
+        if self.selected.len() > 1 {
+            let hunks = format!("{count}/{} hunks  ", self.selected.len());
+            line.push((TextStyle::Plain, hunks));
+        }
         line.extend(stat_line(&self.name, &stat.unwrap_or_default()));
         line
+    }
+
+    /// Returns the number of selected hunks; a file without hunks counts as one.
+    fn selected_hunks(&self) -> usize {
+        self.selected.iter().filter(|selected| **selected).count()
     }
 
     /// Returns its diff. Hunks that can be selected one by one have a mark, and `current` points to

@@ -1,11 +1,15 @@
 //! The line of keys at the bottom of the dashboard, and the list of all keys. Pure.
 
+use crate::cli::dashboard::cell_text::columns;
 use crate::cli::dashboard::scene::Scene;
 use crate::cli::dashboard::view_state::OpenView;
 use crate::cli::output::{StyledRow, TextStyle};
 
 /// A key and its effect.
 pub(super) type KeyHelp = (&'static str, &'static str);
+
+/// The keys at the end of the line that stay however narrow it is: quit or lines, and help.
+const STAYING_KEYS: [&str; 3] = ["q", "l", "?"];
 
 /// The keys that open a view.
 pub(super) const VIEW_KEYS: [KeyHelp; 8] = [
@@ -59,78 +63,107 @@ pub(super) const QUESTION_KEYS: [KeyHelp; 4] = [
     ("z", "read all of the question"),
 ];
 
-/// Returns the keys of the open view, in one line.
-pub(super) fn key_line(scene: &Scene<'_>) -> StyledRow {
-    let state = scene.state;
-    if state.composer.is_some() {
-        return keys(&[("Enter", "send"), ("Esc", "cancel")]);
+/// Returns the keys of the open view, in one line of at most `width` columns if it can be.
+pub(super) fn key_line(scene: &Scene<'_>, width: u16) -> StyledRow {
+    let mut shown = shown_keys(scene);
+    // Less important keys are further to the right, but for the last ones, which always stay.
+    let kept = shown.iter().rev();
+    let kept = kept.take_while(|(key, _)| STAYING_KEYS.contains(key));
+    let kept = kept.count();
+    while line_columns(&shown) > usize::from(width) && shown.len() > kept {
+        let last = shown.len().saturating_sub(kept).saturating_sub(1);
+        shown.remove(last);
     }
-    if state.search.as_ref().is_some_and(|search| search.is_typing) {
-        return keys(&[("Enter", "find"), ("Esc", "cancel")]);
-    }
-    if state.is_question_open {
-        return keys(&[("Up/Down", "scroll"), ("z", "back")]);
-    }
-    let end = if scene.is_record { "quit" } else { "overview" };
-    match state.view {
-        OpenView::Overview => {
-            let mut shown: Vec<KeyHelp> = vec![
-                ("Tab", "agent"),
-                ("Enter", "open"),
-                ("a", "answers"),
-                ("d", "diff"),
-                ("v", "votes"),
-                ("t", "time"),
-                ("c", "cost"),
-                ("e", "log"),
-            ];
-            if scene.is_record {
-                shown.push(("q", "quit"));
-            } else {
-                shown.extend([("l", "lines"), ("i", "message")]);
-            }
-            shown.push(("?", "help"));
-            keys(&shown)
-        }
-        OpenView::Agent => keys(&[
-            ("Esc", "overview"),
-            ("Tab", "agent"),
-            ("/", "find"),
-            ("r", "reasoning"),
-            ("u", "results"),
-            ("End", "follow"),
-            ("?", "help"),
-        ]),
-        OpenView::Answers => keys(&[
-            ("Esc", "overview"),
-            ("Tab", "answer"),
-            ("f", "winner"),
-            ("Up/Down", "scroll"),
-            ("?", "help"),
-        ]),
-        OpenView::Changes if scene.is_review_open() => keys(&[
-            ("Tab", "file"),
-            ("Space", "select file"),
-            ("[ ]", "hunk"),
-            ("h", "select hunk"),
-            ("y", "apply"),
-            ("x", "nothing"),
-            ("Esc", "overview"),
-        ]),
-        OpenView::Changes
-        | OpenView::Votes
-        | OpenView::Timeline
-        | OpenView::Cost
-        | OpenView::Log => keys(&[("Esc", "overview"), ("Up/Down", "scroll"), ("?", "help")]),
-        OpenView::Help => keys(&[("Esc", end), ("Up/Down", "scroll")]),
-    }
-}
-
-fn keys(shown: &[KeyHelp]) -> StyledRow {
     let mut line = StyledRow::new();
     for (key, effect) in shown {
         line.push((TextStyle::Strong, format!(" {key}")));
         line.push((TextStyle::Plain, format!(" {effect} ")));
     }
     line
+}
+
+/// Returns the keys of the open view, the most important ones first, and at the end those that stay.
+fn shown_keys(scene: &Scene<'_>) -> Vec<KeyHelp> {
+    let state = scene.state;
+    if state.composer.is_some() {
+        return vec![("Enter", "send"), ("Esc", "cancel")];
+    }
+    if state.search.as_ref().is_some_and(|search| search.is_typing) {
+        return vec![("Enter", "find"), ("Esc", "cancel")];
+    }
+    if state.is_question_open {
+        return vec![("Up/Down", "scroll"), ("z", "back")];
+    }
+    let mut shown = view_keys(scene);
+    if state.view == OpenView::Overview {
+        if scene.is_record {
+            shown.push(("q", "quit"));
+        } else {
+            shown.push(("l", "lines"));
+        }
+    }
+    if state.view != OpenView::Help {
+        shown.push(("?", "help"));
+    }
+    shown
+}
+
+fn view_keys(scene: &Scene<'_>) -> Vec<KeyHelp> {
+    let end = if scene.is_record { "quit" } else { "overview" };
+    match scene.state.view {
+        OpenView::Overview => {
+            let mut shown = vec![("Tab", "agent"), ("Enter", "open")];
+            if !scene.is_record {
+                shown.push(("i", "message"));
+            }
+            shown.extend([
+                ("a", "answers"),
+                ("d", "diff"),
+                ("v", "votes"),
+                ("e", "log"),
+                ("t", "time"),
+                ("c", "cost"),
+            ]);
+            shown
+        }
+        OpenView::Agent => vec![
+            ("Esc", "overview"),
+            ("Tab", "agent"),
+            ("/", "find"),
+            ("End", "follow"),
+            ("r", "reasoning"),
+            ("u", "results"),
+        ],
+        OpenView::Answers => vec![
+            ("Esc", "overview"),
+            ("Tab", "answer"),
+            ("f", "winner"),
+            ("Up/Down", "scroll"),
+        ],
+        OpenView::Changes if scene.is_review_open() => vec![
+            ("y", "apply"),
+            ("x", "nothing"),
+            ("Tab", "file"),
+            ("Space", "select file"),
+            ("[ ]", "hunk"),
+            ("h", "select hunk"),
+            ("Esc", "overview"),
+            ("Up/Down", "scroll"),
+        ],
+        OpenView::Changes
+        | OpenView::Votes
+        | OpenView::Timeline
+        | OpenView::Cost
+        | OpenView::Log => vec![("Esc", "overview"), ("Up/Down", "scroll")],
+        OpenView::Help => vec![("Esc", end), ("Up/Down", "scroll")],
+    }
+}
+
+fn line_columns(shown: &[KeyHelp]) -> usize {
+    let widths = shown.iter().map(|(key, effect)| {
+        columns(key)
+            .saturating_add(columns(effect))
+            .saturating_add(3)
+    });
+    widths.fold(0, usize::saturating_add)
 }

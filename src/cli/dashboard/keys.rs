@@ -145,7 +145,6 @@ impl KeyTarget<'_> {
             return false;
         };
         let state = &mut *self.state;
-        let last = question.lines.len();
         match code {
             KeyCode::Char('z') => {
                 state.is_question_open = !state.is_question_open;
@@ -167,10 +166,10 @@ impl KeyTarget<'_> {
                 state.question_scroll = state.question_scroll.saturating_sub(PAGE);
             }
             KeyCode::Down if state.is_question_open => {
-                state.question_scroll = state.question_scroll.saturating_add(ROW).min(last);
+                state.question_scroll = state.question_scroll.saturating_add(ROW);
             }
             KeyCode::PageDown if state.is_question_open => {
-                state.question_scroll = state.question_scroll.saturating_add(PAGE).min(last);
+                state.question_scroll = state.question_scroll.saturating_add(PAGE);
             }
             _ => return false,
         }

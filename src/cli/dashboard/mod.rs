@@ -348,6 +348,8 @@ impl Dashboard {
         let mut frame = Buffer::empty(area);
         let scroll_max = self.scene().draw(&mut frame, self.settings.theme);
         self.state.limit_scroll(scroll_max);
+        let question_scroll_max = self.scene().question_scroll_max(area);
+        self.state.question_scroll = self.state.question_scroll.min(question_scroll_max);
         let signals = std::mem::take(&mut self.signals);
         self.screen.draw(frame, signals, output);
         self.is_changed = false;

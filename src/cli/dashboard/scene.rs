@@ -5,7 +5,7 @@ use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::Rect;
 
 use crate::cli::dashboard::canvas::Canvas;
-use crate::cli::dashboard::cell_text::{clean_line, columns, format_clock, format_count};
+use crate::cli::dashboard::cell_text::{clean_line, columns, format_clock, format_count, wrap_row};
 use crate::cli::dashboard::key_lines::key_line;
 use crate::cli::dashboard::question::{QuestionPanel, more_questions};
 use crate::cli::dashboard::story::RunStory;
@@ -16,6 +16,7 @@ use crate::cli::dashboard::views::{
 };
 use crate::cli::output::{StyledRow, TextStyle};
 use crate::cli::terminal_text::clean_text;
+use crate::id::AgentId;
 use crate::run_view::RunView;
 use crate::run_view::overview::RunPhase;
 use crate::run_view::pipeline::StageProgress;
@@ -71,7 +72,8 @@ impl Scene<'_> {
         if let Some(line) = self.input_line() {
             canvas.line(areas.input, areas.input.y, &line);
         }
-        canvas.line(areas.keys, areas.keys.y, &key_line(self));
+        let keys = key_line(self, areas.keys.width);
+        canvas.line(areas.keys, areas.keys.y, &keys);
         scroll_max
     }
 
@@ -80,11 +82,25 @@ impl Scene<'_> {
         self.areas(area).body
     }
 
+    /// Returns how far the first question can be scrolled while it fills the body.
+    pub(super) fn question_scroll_max(&self, area: Rect) -> usize {
+        let area = self.areas(area).question;
+        let rows = usize::from(area.height.saturating_sub(1));
+        let question = self.questions.first();
+        let lines = question.map(|question| question_lines(question, area.width).len());
+        lines.unwrap_or_default().saturating_sub(rows)
+    }
+
     /// Returns whether the view is that of a delivery that waits for a review.
     pub(super) fn is_review_open(&self) -> bool {
         let question = self.questions.first();
         let is_review = question.is_some_and(|question| question.review.is_some());
         is_review && self.state.view == OpenView::Changes
+    }
+
+    /// Returns the position of `agent` in the config; agents of earlier stages come last.
+    pub(super) fn agent_position(&self, agent: &AgentId) -> usize {
+        self.run.agent_index(agent).unwrap_or(usize::MAX)
     }
 
     fn areas(&self, area: Rect) -> SceneAreas {
@@ -121,7 +137,8 @@ impl Scene<'_> {
         if self.state.is_question_open {
             return rest.height;
         }
-        let lines = u16::try_from(question.lines.len()).unwrap_or(u16::MAX);
+        let lines = question_lines(question, rest.width).len();
+        let lines = u16::try_from(lines).unwrap_or(u16::MAX);
         let most = if self.is_review_open() {
             QUESTION_ROWS_MIN
         } else {
@@ -152,10 +169,13 @@ impl Scene<'_> {
     /// Returns phase, time, money and tokens.
     fn facts(&self) -> StyledRow {
         let run = self.run.run();
-        let phase = match (run.phase, run.is_stopped, &run.summary) {
-            (RunPhase::Ended, _, _) => "ended",
-            (_, true, _) => "stopping",
-            (phase, false, _) => phase.word(),
+        let mut questions = self.questions.iter();
+        let is_reviewed = questions.any(|question| question.review.is_some());
+        let phase = match (run.phase, run.is_stopped) {
+            (RunPhase::Ended, _) => "ended",
+            (_, true) => "stopping",
+            (_, false) if is_reviewed => "waits for review",
+            (phase, false) => phase.word(),
         };
         let mut line = vec![(TextStyle::Strong, format!(" {phase}"))];
         let mut add = |style, text: String| line.push((style, format!("  {text}")));
@@ -242,19 +262,26 @@ impl Scene<'_> {
             return;
         };
         let rows = usize::from(area.height.saturating_sub(1));
-        let last = question.lines.len().saturating_sub(rows);
+        let lines = question_lines(question, area.width);
+        let hidden = lines.len().saturating_sub(rows);
         let skipped = if self.state.is_question_open {
-            self.state.question_scroll.min(last)
+            self.state.question_scroll.min(hidden)
         } else {
             0
         };
-        let shown = question.lines.iter().skip(skipped);
-        let shown: Vec<StyledRow> = shown.take(rows).map(mark_line).collect();
-        canvas.lines(area, &shown);
-        let hidden = question.lines.len().saturating_sub(rows);
+        let shown = lines.get(skipped..).unwrap_or_default();
+        let shown = shown.get(..rows).unwrap_or(shown);
+        canvas.lines(area, shown);
+        let text = match &question.review {
+            Some(review) if self.is_review_open() => {
+                let selected = review.selection_text();
+                format!("{selected}  y apply them, x nothing")
+            }
+            Some(_) | None => question.keys.to_owned(),
+        };
         let mut keys = vec![
             (TextStyle::Warn, " ? ".to_owned()),
-            (TextStyle::Strong, question.keys.to_owned()),
+            (TextStyle::Strong, text),
         ];
         if hidden > 0 && !self.state.is_question_open {
             let hidden = count_noun(hidden, "more line");
@@ -293,13 +320,23 @@ impl Scene<'_> {
     }
 }
 
-/// Returns a line of a question, behind the mark of questions.
-fn mark_line(line: &StyledRow) -> StyledRow {
-    let mut marked = vec![(TextStyle::Warn, " ! ".to_owned())];
-    for (style, text) in line {
-        marked.push((*style, clean_text(text).into_owned()));
-    }
-    marked
+/// Returns the lines of a question, wrapped and behind the mark of questions.
+fn question_lines(question: &QuestionPanel, width: u16) -> Vec<StyledRow> {
+    const MARK: &str = " ! ";
+    let width = width.saturating_sub(u16::try_from(columns(MARK)).unwrap_or(u16::MAX));
+    let clean = |line: &StyledRow| -> StyledRow {
+        let pieces = line.iter();
+        pieces
+            .map(|(style, text)| (*style, clean_text(text).into_owned()))
+            .collect()
+    };
+    let lines = question.lines.iter().map(clean);
+    let rows = lines.flat_map(|line| wrap_row(&line, width));
+    rows.map(|mut row| {
+        row.insert(0, (TextStyle::Warn, MARK.to_owned()));
+        row
+    })
+    .collect()
 }
 
 fn take_top(rest: &mut Rect, rows: u16) -> Rect {

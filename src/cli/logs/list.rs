@@ -10,13 +10,18 @@ use crate::cli::logs::run_summary::RecordedRunSummary;
 use crate::cli::output::{CliOutput, ReportFormat};
 use crate::cli::render::event_lines::format_duration;
 use crate::error::Result;
-use crate::host::Host;
+use crate::host::{Host, StreamTarget};
 use crate::text::{count_noun, single_line};
+use crate::world::diagnostics::probe::terminal::terminal_columns;
 use crate::world::io::clock::LocalDateTime;
 use crate::world::store::runs::{self, RunDir, RunStatus};
 
-/// Maximum length of a task on one line, in characters.
+/// Minimum and maximum length of a task on one line, in characters.
+const TASK_CHARS_MIN: usize = 20;
 const TASK_CHARS_MAX: usize = 60;
+/// Widths from which on a terminal shows the start of each run, and all facts.
+const START_COLUMNS: usize = 98;
+const ALL_COLUMNS: usize = 140;
 
 /// Prints the runs of this directory, newest first.
 pub(super) fn list(host: &Host, form: ReportFormat, output: &mut CliOutput<'_>) -> Result<()> {
@@ -25,13 +30,14 @@ pub(super) fn list(host: &Host, form: ReportFormat, output: &mut CliOutput<'_>) 
     if runs.is_empty() {
         output.note(&format!("no runs in `{logs}`"));
     }
+    let columns = (host.stdout == StreamTarget::Terminal).then(terminal_columns);
     for run in runs {
         let status = run.status();
         let state = run.state(status.as_ref());
         let summary = RecordedRunSummary::read(&run, status.as_ref());
         output.result(&match form {
             ReportFormat::Json => to_json(&summary, &run, state),
-            ReportFormat::Text => to_text(&summary, &run, state),
+            ReportFormat::Text => to_text(&summary, &run, state, columns),
         })?;
         if output.is_closed() {
             break;
@@ -40,14 +46,20 @@ pub(super) fn list(host: &Host, form: ReportFormat, output: &mut CliOutput<'_>) 
     Ok(())
 }
 
-/// Formats a run as a line of text.
-fn to_text(summary: &RecordedRunSummary, run: &RunDir, state: RunStatus) -> String {
+/// Formats a run as a line of text, which fits into a terminal of this many columns. Other readers get
+/// all facts.
+fn to_text(
+    summary: &RecordedRunSummary,
+    run: &RunDir,
+    state: RunStatus,
+    columns: Option<usize>,
+) -> String {
     let started = summary.started.as_deref().and_then(LocalDateTime::parse);
     let started = started.map_or_else(|| "-".to_owned(), |started| started.list_format());
     let outcome = match state {
         RunStatus::Running => "running",
         RunStatus::Interrupted => "crashed",
-        RunStatus::Ended => summary.outcome.as_deref().unwrap_or("ended"),
+        RunStatus::Ended => summary.outcome_word().unwrap_or("ended"),
     };
     let seconds = summary.seconds.map(Duration::try_from_secs_f64);
     let took = seconds.and_then(std::result::Result::ok);
@@ -55,12 +67,24 @@ fn to_text(summary: &RecordedRunSummary, run: &RunDir, state: RunStatus) -> Stri
     let tokens = summary.input_tokens.saturating_add(summary.output_tokens);
     let cost = summary.cost_usd.filter(|cost| *cost > 0.0);
     let cost = cost.map_or_else(String::new, |cost| format!("  ${cost:.4}"));
-    format!(
-        "{}  {started}  {outcome:<11}  {:<9}  {took:>11}  {tokens:>8} tokens{cost}  {}\n",
-        run.name(),
-        count_noun(summary.agents.len(), "agent"),
-        single_line(&summary.task, TASK_CHARS_MAX),
-    )
+    let name = run.name();
+    let mut line = match columns {
+        Some(..START_COLUMNS) => format!("{name}  {outcome:<13}  "),
+        Some(..ALL_COLUMNS) => format!("{name}  {started}  {outcome:<13}  {took:>11}  "),
+        Some(_) | None => {
+            let agents = count_noun(summary.agents.len(), "agent");
+            format!(
+                "{name}  {started}  {outcome:<13}  {agents:<9}  {took:>11}  {tokens:>8} tokens{cost}  "
+            )
+        }
+    };
+    let room = columns.map_or(TASK_CHARS_MAX, |columns| {
+        columns.saturating_sub(line.chars().count())
+    });
+    let room = room.clamp(TASK_CHARS_MIN, TASK_CHARS_MAX);
+    line.push_str(&single_line(&summary.task, room));
+    line.push('\n');
+    line
 }
 
 /// Formats a run as a line of JSON.

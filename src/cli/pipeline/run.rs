@@ -325,6 +325,7 @@ impl PipelineLaunch<'_> {
             session: name,
             log_dir: dir,
             unsent: String::new(),
+            hint: None,
         })
     }
 }

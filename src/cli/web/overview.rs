@@ -89,7 +89,7 @@ fn run_json(server: &WebServer, run: &RunDir) -> Value {
         "duration_ms": duration_ms,
         "tokens": summary.input_tokens.saturating_add(summary.output_tokens),
         "cost_usd": summary.cost_usd,
-        "outcome": summary.outcome,
+        "outcome": summary.outcome_word(),
         "winner": summary.winner,
         "live": server.runs().is_live(&run.name()),
     })

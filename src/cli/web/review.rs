@@ -1,7 +1,7 @@
 //! Reviews of deliveries: what a run would change, what the person takes of it, and undoing it. A
 //! delivery that waits for the person is answered; any other is applied as by `massgen apply`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,6 +44,9 @@ use crate::world::store::runs::RunDir;
 
 /// Time for which an answered delivery is waited for; then its outcome follows in the stream.
 const OUTCOME_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// Why the files of a delivery that was undone are not offered one by one.
+const UNDONE: &str = "it was undone; apply it again as a whole";
 
 /// Query of `GET /api/runs/{id}/diff`.
 #[derive(Debug, Deserialize)]
@@ -222,13 +225,16 @@ fn kept_json(run: &RunDir, host: &Host) -> Result<Value> {
     let Some(newest) = names.iter().max_by_key(|name| further_number(name)) else {
         return Ok(json!({"state": "none", "files": [], "applied": []}));
     };
-    let mut applied = Vec::new();
+    let (mut applied, mut undone) = (Vec::new(), BTreeSet::new());
     let delivery = OpenDelivery::open(&deliveries, newest)?;
     if let Some(mut delivered) = AppliedDelivery::open(delivery)? {
         let states: BTreeMap<AbsPath, DeliveredState> = delivered
             .names()
             .map(|(path, _, state)| (path, state))
             .collect();
+        let reverted = states.iter();
+        let reverted = reverted.filter(|(_, state)| **state == DeliveredState::TakenBack);
+        undone.extend(reverted.map(|(path, _)| display_path(path, &host.cwd)));
         for found in delivered.differences() {
             let found = found?;
             let mut change = change_json(&found, None, &host.cwd);
@@ -244,9 +250,25 @@ fn kept_json(run: &RunDir, host: &Host) -> Result<Value> {
     let planned = plan_of(&delivery, &offer)?;
     let mut kept = plan_json("kept", &delivery, &planned, host)?;
     if let Some(kept) = kept.as_object_mut() {
+        if let Some(files) = kept.get_mut("files").and_then(Value::as_array_mut) {
+            for file in files {
+                explain_undone(file, &undone);
+            }
+        }
         kept.insert("applied".to_owned(), applied.into());
     }
     Ok(kept)
+}
+
+/// Gives the reason of a conflict that is only an undo: the person changed nothing else.
+fn explain_undone(file: &mut Value, undone: &BTreeSet<String>) {
+    let path = file.get("path").and_then(Value::as_str);
+    if path.is_some_and(|path| undone.contains(path))
+        && let Some(conflict) = file.get_mut("conflict")
+        && conflict.is_string()
+    {
+        *conflict = UNDONE.into();
+    }
 }
 
 fn delivered_word(state: DeliveredState) -> &'static str {

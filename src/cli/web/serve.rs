@@ -109,6 +109,9 @@ async fn serve(
     });
     let start = start_address(&listener);
     let link = print_link(&server, &start, output)?;
+    if host.stdin == StreamTarget::Terminal {
+        output.note("press Enter for another link, Ctrl-C to stop the server");
+    }
     let _browser = if asked.no_browser {
         None
     } else {

@@ -84,6 +84,44 @@ pub(super) fn state_line(run: &RunView, agent: &AgentView, now_ms: u64) -> Style
     line
 }
 
+/// Returns the end of the path, or the command, with which the arguments of a call begin; otherwise all
+/// of them.
+fn call_subject(arguments: &str) -> String {
+    /// Number of names at the end of a path that are shown.
+    const NAMES_SHOWN: usize = 2;
+    if let Some(command) = first_value(arguments, "command") {
+        return command;
+    }
+    let Some(path) = first_value(arguments, "path") else {
+        return arguments.to_owned();
+    };
+    let names: Vec<&str> = path.split('/').collect();
+    let hidden = names.len().saturating_sub(NAMES_SHOWN);
+    match names.get(hidden..) {
+        Some(shown) if hidden > 1 => format!("…/{}", shown.join("/")),
+        Some(_) | None => path,
+    }
+}
+
+/// Returns the text with which the arguments begin, if it has this name. They may be cut off.
+fn first_value(arguments: &str, name: &str) -> Option<String> {
+    let rest = arguments.strip_prefix(&format!("{{\"{name}\":\""))?;
+    let mut value = String::new();
+    let mut chars = rest.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '"' => break,
+            '\\' => match chars.next()? {
+                'n' | 't' => value.push(' '),
+                next @ ('"' | '\\' | '/') => value.push(next),
+                next => value.extend(['\\', next]),
+            },
+            c => value.push(c),
+        }
+    }
+    Some(value)
+}
+
 /// Returns a tool call with its outcome.
 pub(super) fn call_line(call: &ToolCallView) -> StyledRow {
     let tool = clean_line(&call.tool);
@@ -91,7 +129,7 @@ pub(super) fn call_line(call: &ToolCallView) -> StyledRow {
         .elapsed_ms
         .map(|elapsed| format!("  {}", format_short(elapsed)));
     let elapsed = elapsed.unwrap_or_default();
-    let arguments = clean_line(&call.arguments);
+    let arguments = clean_line(&call_subject(&call.arguments));
     match &call.outcome {
         ToolCallOutcome::Running => vec![(TextStyle::Plain, format!("> {tool} {arguments}"))],
         ToolCallOutcome::Succeeded { .. } => vec![
@@ -113,5 +151,27 @@ pub(super) fn call_line(call: &ToolCallView) -> StyledRow {
                 (TextStyle::Plain, format!("  {}", clean_line(reason))),
             ]
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_is_shown_by_its_path_or_command() {
+        #[track_caller]
+        fn check(arguments: &str, expected: &str) {
+            assert_eq!(call_subject(arguments), expected, "{arguments}");
+        }
+        check(r#"{"path":"src/main.rs"}"#, "src/main.rs");
+        check(r#"{"path":"/tmp/a/b/c.txt","content":"x"}"#, "…/b/c.txt");
+        check(r#"{"path":"/tmp/a/b/c.t…"#, "…/b/c.t…");
+        check(
+            r#"{"command":"echo \"a\" > b","cwd":"/"}"#,
+            r#"echo "a" > b"#,
+        );
+        check(r#"{"query":"x","path":"y"}"#, r#"{"query":"x","path":"y"}"#);
+        check("", "");
     }
 }

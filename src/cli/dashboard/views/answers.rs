@@ -41,10 +41,15 @@ pub(in crate::cli::dashboard) fn draw(
         let agent = scene.run.agent_index(&answer.agent).unwrap_or_default();
         let is_selected = *index == scene.state.answer;
         let mark = if is_selected { ">" } else { " " };
-        let title = vec![
+        let mut title = vec![
             (TextStyle::Strong, format!("{mark}{} ", answer.label)),
             (TextStyle::Agent(agent), format!("{} ", answer.agent)),
         ];
+        if shown.len() < answers.len() {
+            let number = index.saturating_add(1);
+            let place = format!("{number} of {} ", answers.len());
+            title.push((TextStyle::Plain, place));
+        }
         let style = if is_selected {
             TextStyle::Agent(agent)
         } else {
@@ -74,13 +79,14 @@ pub(in crate::cli::dashboard) fn draw(
 /// Returns the votes for an answer, its checks, and who has seen it.
 fn facts(scene: &Scene<'_>, answer: &BallotAnswer) -> StyledRow {
     let ballot = scene.run.ballot();
-    let mut line = vec![(TextStyle::Plain, votes_text(ballot, answer))];
-    if let Some((style, checks)) = checks_text(answer) {
-        line.push((style, format!("  {checks}")));
-    }
+    let mut line = StyledRow::new();
     let winner = ballot.winner.as_ref();
     if winner.is_some_and(|winner| winner.label == answer.label) {
-        line.push((TextStyle::Good, "  + winner".to_owned()));
+        line.push((TextStyle::Good, "+ winner  ".to_owned()));
+    }
+    line.push((TextStyle::Plain, votes_text(ballot, answer)));
+    if let Some((style, checks)) = checks_text(answer) {
+        line.push((style, format!("  {checks}")));
     }
     if !answer.seen_by.is_empty() {
         let seen = join_with_commas(&answer.seen_by);

@@ -3,7 +3,7 @@
 use crate::cli::dashboard::cell_text::clean_line;
 use crate::cli::dashboard::scene::Scene;
 use crate::cli::output::{StyledRow, TextStyle};
-use crate::run_view::ballot::{BallotAnswer, BallotView};
+use crate::run_view::ballot::{BallotAnswer, BallotView, BallotWinner, VotesForAgent};
 use crate::text::count_noun;
 
 /// Returns the ballot in one row.
@@ -14,17 +14,16 @@ pub(in crate::cli::dashboard) fn strip(scene: &Scene<'_>) -> StyledRow {
     }
     let mut line = vec![(TextStyle::Strong, " ballot".to_owned())];
     if let Some(winner) = &ballot.winner {
-        let reason = winner.reason.text();
-        let text = format!("  + {} wins with {}: {reason}", winner.agent, winner.label);
-        line.push((TextStyle::Good, text));
-    }
-    for answer in ballot.current_answers() {
-        let index = scene.run.agent_index(&answer.agent).unwrap_or_default();
-        line.push((TextStyle::Plain, format!("  {} ", answer.label)));
-        line.push((TextStyle::Agent(index), answer.agent.to_string()));
-        line.push((TextStyle::Plain, format!(" {}", votes_text(ballot, answer))));
-        if answer.fails_checks() {
-            line.push((TextStyle::Bad, " checks failed".to_owned()));
+        line.extend(decision(scene, winner));
+    } else {
+        for answer in ballot.current_answers() {
+            let index = scene.run.agent_index(&answer.agent).unwrap_or_default();
+            line.push((TextStyle::Plain, format!("  {} ", answer.label)));
+            line.push((TextStyle::Agent(index), answer.agent.to_string()));
+            line.push((TextStyle::Plain, format!(" {}", votes_text(ballot, answer))));
+            if answer.fails_checks() {
+                line.push((TextStyle::Bad, " checks failed".to_owned()));
+            }
         }
     }
     let void = ballot.votes.iter().filter(|vote| vote.is_void);
@@ -34,6 +33,27 @@ pub(in crate::cli::dashboard) fn strip(scene: &Scene<'_>) -> StyledRow {
     if !void.is_empty() {
         line.push((TextStyle::Faint, format!("  void: {}", void.join(", "))));
     }
+    line
+}
+
+/// Returns the winner, the number of votes for each agent with the winner first, and what decided.
+fn decision(scene: &Scene<'_>, winner: &BallotWinner) -> StyledRow {
+    let text = format!("  + {} wins with {}", winner.agent, winner.label);
+    let mut line = vec![(TextStyle::Good, text)];
+    let failing = scene.run.ballot().failing_agents();
+    let is_first = |count: &&VotesForAgent| count.agent == winner.agent;
+    let first = winner.votes.iter().filter(is_first);
+    let others = winner.votes.iter().filter(|count| !is_first(count));
+    for VotesForAgent { agent, count } in first.chain(others) {
+        let index = scene.run.agent_index(agent).unwrap_or_default();
+        line.push((TextStyle::Agent(index), format!("  {agent}")));
+        line.push((TextStyle::Plain, format!(" {count}")));
+        if failing.contains(&agent) {
+            line.push((TextStyle::Bad, " checks failed".to_owned()));
+        }
+    }
+    let reason = format!("  {}", winner.reason.text());
+    line.push((TextStyle::Faint, reason));
     line
 }
 

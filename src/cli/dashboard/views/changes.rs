@@ -4,7 +4,7 @@
 use ratatui_core::layout::Rect;
 
 use crate::cli::dashboard::canvas::Canvas;
-use crate::cli::dashboard::cell_text::clean_line;
+use crate::cli::dashboard::cell_text::{clean_line, wrap_row};
 use crate::cli::dashboard::delivery_review::DeliveryReview;
 use crate::cli::dashboard::scene::Scene;
 use crate::cli::dashboard::views::draw_from_top;
@@ -24,10 +24,13 @@ pub(in crate::cli::dashboard) fn draw(
     area: Rect,
 ) -> usize {
     let question = scene.questions.first();
-    match question.and_then(|question| question.review.as_ref()) {
-        Some(review) => draw_review(scene, canvas, area, review),
-        None => draw_from_top(canvas, area, &outcome_lines(scene), scene.state.scroll),
+    if let Some(review) = question.and_then(|question| question.review.as_ref()) {
+        return draw_review(scene, canvas, area, review);
     }
+    let lines = outcome_lines(scene);
+    let rows = lines.iter().flat_map(|line| wrap_row(line, area.width));
+    let rows: Vec<StyledRow> = rows.collect();
+    draw_from_top(canvas, area, &rows, scene.state.scroll)
 }
 
 fn draw_review(
@@ -56,9 +59,16 @@ fn draw_review(
     let title = vec![(TextStyle::Strong, format!(" {} ", file.name))];
     let inside = canvas.border(diff, &title, TextStyle::Faint);
     let (lines, begin) = file.diff_lines(review.hunk);
-    let scroll = begin.saturating_add(scene.state.scroll);
-    let room = draw_from_top(canvas, inside, &lines, scroll);
-    room.saturating_sub(begin)
+    let (mut rows, mut begin_row) = (Vec::new(), 0);
+    for (number, line) in lines.iter().enumerate() {
+        if number == begin {
+            begin_row = rows.len();
+        }
+        rows.extend(wrap_row(line, inside.width));
+    }
+    let scroll = begin_row.saturating_add(scene.state.scroll);
+    let room = draw_from_top(canvas, inside, &rows, scroll);
+    room.saturating_sub(begin_row)
 }
 
 /// Splits the body into the list of files and the diff.

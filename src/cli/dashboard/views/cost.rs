@@ -9,7 +9,7 @@ use crate::cli::dashboard::views::draw_from_top;
 use crate::cli::dashboard::views::overview::pad;
 use crate::cli::output::{StyledRow, TextStyle};
 use crate::permissions::grant::Phase;
-use crate::spending::totals::RequestTotals;
+use crate::spending::totals::{RequestTotals, UsageKey};
 
 /// Width of a column of names, and of one of numbers.
 const NAME_WIDTH: usize = 18;
@@ -34,7 +34,9 @@ fn lines(scene: &Scene<'_>) -> Vec<StyledRow> {
     );
     let titles: String = titles.iter().map(|title| number(title)).collect();
     let mut lines = vec![vec![(TextStyle::Faint, format!("{names}{titles}"))]];
-    for (key, totals) in scene.run.usage().entries() {
+    let mut entries: Vec<(&UsageKey, &RequestTotals)> = scene.run.usage().entries().collect();
+    entries.sort_by_key(|(key, _)| scene.agent_position(&key.agent));
+    for (key, totals) in entries {
         let index = scene.run.agent_index(&key.agent).unwrap_or_default();
         let phase = match key.phase {
             Phase::Coordination => "work",

@@ -39,6 +39,11 @@ pub(in crate::cli::dashboard) fn draw(
     area: Rect,
 ) -> usize {
     let agents = scene.run.agents();
+    if agents.is_empty() {
+        let starting = vec![(TextStyle::Faint, " the run starts".to_owned())];
+        canvas.line(area, area.y, &starting);
+        return 0;
+    }
     match layout(area, agents.len()) {
         OverviewLayout::Cells(cells) => {
             for ((index, agent), cell) in agents.iter().enumerate().zip(cells) {

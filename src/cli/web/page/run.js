@@ -24,6 +24,9 @@ const TASK_CHARS = 180;
 const VIEWS = [['', 'Overview', 'o'], ['answers', 'Answers', 'a'], ['diff', 'Diff', 'd'], ['delivery', 'Delivery', 'y'], ['votes', 'Votes', 'v'],
   ['timeline', 'Timeline', 't'], ['cost', 'Cost', 'c'], ['pipeline', 'Pipeline', 'p'], ['log', 'Log', 'l']];
 
+/** Whether the delivery waits for the person; the agents have ended then. @param {RunStream} stream */
+const isReviewed = (stream) => pending(stream).some((question) => question.kind === 'delivery');
+
 /** The state of a run in a word. @param {RunStream} stream */
 function runState(stream) {
   const { run } = stream;
@@ -42,7 +45,7 @@ function connection(stream) {
 
 /** @param {RunStream} stream */
 function phases(stream) {
-  const at = PHASES.indexOf(stream.run?.phase ?? 'starting');
+  const at = PHASES.indexOf(isReviewed(stream) ? 'delivering' : stream.run?.phase ?? 'starting');
   return html`<ol class="phases" aria-label="Phases">${PHASES.map((phase, index) => html`<li class=${index < at ? 'past' : index === at ? 'here' : ''}
     aria-current=${index === at ? 'step' : nothing}>${phase}</li>`)}</ol>`;
 }
@@ -164,7 +167,7 @@ export function runView(context) {
     ${questionPanel(stream, !info.read_only, view === 'delivery')}
     <div class="run-body">${stream.run ? body(context, view) : loading('Loading the run …')}</div>
     ${commentBar(stream.id, row?.session ?? null, !info.read_only)}
-    ${isDriven ? steeringLine(stream, agent) : nothing}</div>`;
+    ${isDriven && !isReviewed(stream) ? steeringLine(stream, agent) : nothing}</div>`;
 }
 
 /** The number of questions that wait, and the title of the tab. @param {Context} context */
