@@ -3,6 +3,8 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
 
 use massgen::config::workflow::{ProjectChoice, WorkflowConfig};
 use massgen::orchestrator::execution::RunInvocation;
@@ -20,6 +22,11 @@ use serde_json::Value;
 
 use crate::project::{Finished, Project};
 use crate::scripted_team::{agent, answers, team};
+
+/// Maximum number of further tries while another process holds the lock.
+const LOCK_RETRIES: usize = 100;
+/// Pause before each of them.
+const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
 fn role(name: &str) -> RoleName {
     RoleName::parse(name).unwrap()
@@ -151,7 +158,16 @@ impl Played {
     async fn run_words(self, project: Project, words: &[&str], code: i32) -> (Self, Finished) {
         let dir = self.ground.dir.clone();
         drop(self);
-        let finished = project.retyped(words).failure(code);
+        let mut finished = project.retyped(words).run();
+        // Until a process that another test starts has replaced its image, it has the lock too.
+        for _ in 0..LOCK_RETRIES {
+            if !finished.stderr().contains("another process is working") {
+                break;
+            }
+            thread::sleep(LOCK_PAUSE);
+            finished = finished.then(words).run();
+        }
+        assert_eq!(finished.code(), Some(code), "{}", finished.stderr());
         let ground = PipelineRepository::reopen(dir, &std::env::vars().collect())
             .await
             .unwrap();
