@@ -45,7 +45,8 @@ pub enum ExitStatus {
     Usage = 2,
     /// No key, a missing kernel feature, a full disk.
     Environment = 3,
-    /// The work was denied by permissions.
+    /// A change that the winner wanted in the user's paths is not there: it was denied, or the user
+    /// changed the file meanwhile.
     Denied = 4,
     /// A limit was met; what there is has been saved.
     Limit = 5,
