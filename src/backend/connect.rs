@@ -243,7 +243,7 @@ mod tests {
         let (text, served) = text.rsplit_once("\nsupported types: ").unwrap();
         insta::assert_snapshot!(text, @"
         `type: copilot` is not supported by this version
-        use `type: openrouter`, which reaches most models with one key
+        use `type: acp` with `command: [copilot, --acp]`, if the program is installed
         ");
         assert!(served.starts_with("chatcompletion, "), "{served}");
         assert!(served.contains(", scripted"), "{served}");
