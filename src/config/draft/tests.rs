@@ -179,7 +179,7 @@ fn a_draft_becomes_short_yaml_with_comments() {
             {"id": "cid", "type": "claude_code", "cwd": "workspace3"},
         ],
         "context_paths": [{"path": "src", "permission": "write"}, {"path": "docs"}],
-        "commands": [{"enable_mcp_command_line": "true", "command_line_network": "pypi.org\n.example.org"}],
+        "commands": [{"enable_mcp_command_line": "true", "command_line_network": "files.example.com\n.example.org"}],
         "checks": [{"command": "cargo test -q", "timeout": "60"}],
         "limits": [{"max_cost_usd": "2.50", "orchestrator_timeout_seconds": "900"}],
         "coordination": [{"delivery": "review", "voting_sensitivity": "strict"}],
@@ -205,7 +205,7 @@ agents:
       enable_mcp_command_line: true
       # Network access of local commands: none, full, or the hosts of these domains.
       command_line_network:
-        - pypi.org
+        - files.example.com
         - ".example.org"
     # Additional instructions for this agent.
     system_message: |
@@ -218,7 +218,7 @@ agents:
       cwd: workspace2
       enable_mcp_command_line: true
       command_line_network:
-        - pypi.org
+        - files.example.com
         - ".example.org"
   - id: cid
     backend:
