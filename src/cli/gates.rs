@@ -163,16 +163,15 @@ pub(crate) fn explain_path(
     question: &ExplainPathArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<()> {
-    let mut gates = if has_config(question.config.as_deref(), host, output)? {
-        from_team(
-            question.config.as_deref(),
+    let mut gates = match find_team_file(question.config.as_deref(), host, output)? {
+        Some(file) => from_team(
+            &file,
             MissingWorkspaces::Omit,
             GateUse::Decisions,
             host,
             output,
-        )?
-    } else {
-        from_current_directory(GateUse::Decisions, host, output)?
+        )?,
+        None => from_current_directory(GateUse::Decisions, host, output)?,
     };
     if let Some(name) = &question.agent {
         gates.agents = vec![gates.take_agent(Some(name))?];
@@ -197,8 +196,8 @@ pub(crate) fn explain_command(
 ) -> Result<ExitStatus> {
     let phase = question.phase.into();
     let config = question.config.as_deref();
-    let report = if has_config(config, host, output)? {
-        let mut team = plan_team(config, host, output)?;
+    let report = if let Some(file) = find_team_file(config, host, output)? {
+        let mut team = plan_team(&file, host, output)?;
         let member = take_member(&mut team, question.agent.as_deref())?;
         let runner = CommandCaller {
             agent: member.id.to_string(),
@@ -271,11 +270,13 @@ pub(crate) fn run_sandbox(
 ) -> Result<u8> {
     let needs = GateUse::Commands(arguments.caller.sandbox.map(CommandIsolation::Sandbox));
     let source = &arguments.caller.source;
-    let has_grants = source.grants.is_some() || has_config(source.config.as_deref(), host, output)?;
-    let mut gates = if has_grants {
-        from_source(source, needs, host, output)?
-    } else {
-        from_current_directory(needs, host, output)?
+    warn_of_missing_sandbox(needs, output);
+    let mut gates = match &source.grants {
+        Some(file) => from_grants(&grants_file(file, host)?, needs, host)?,
+        None => match find_team_file(source.config.as_deref(), host, output)? {
+            Some(file) => from_team(&file, MissingWorkspaces::Create, needs, host, output)?,
+            None => from_current_directory(needs, host, output)?,
+        },
     };
     let caller = gates.take_agent(arguments.caller.agent.as_deref())?;
     let gate = caller.gate(arguments.caller.phase.into());
@@ -324,7 +325,8 @@ pub(crate) fn external_caller(
         };
         return Ok((caller, None));
     }
-    let mut team = plan_team(arguments.source.config.as_deref(), host, output)?;
+    let file = team_file(arguments.source.config.as_deref(), host, output)?;
+    let mut team = plan_team(&file, host, output)?;
     for member in &mut team.members {
         drop_missing_grants(member)?;
     }
@@ -366,20 +368,20 @@ fn from_source(
     host: &Host,
     output: &mut CliOutput<'_>,
 ) -> Result<CallerGates> {
+    warn_of_missing_sandbox(needs, output);
+    if let Some(file) = &source.grants {
+        return from_grants(&grants_file(file, host)?, needs, host);
+    }
+    let file = team_file(source.config.as_deref(), host, output)?;
+    from_team(&file, MissingWorkspaces::Create, needs, host, output)
+}
+
+/// Warns if the user chose to run commands without a sandbox.
+fn warn_of_missing_sandbox(needs: GateUse<'_>, output: &mut CliOutput<'_>) {
     if let Some(CommandIsolation::Sandbox(SandboxLevelChoice::Only(SandboxLevel::Off))) =
         needs.command_isolation()
     {
         output.warning("commands run without a sandbox, with your own rights");
-    }
-    match &source.grants {
-        Some(file) => from_grants(&grants_file(file, host)?, needs, host),
-        None => from_team(
-            source.config.as_deref(),
-            MissingWorkspaces::Create,
-            needs,
-            host,
-            output,
-        ),
     }
 }
 
@@ -400,12 +402,7 @@ fn grants_file(file: &str, host: &Host) -> Result<GrantsFile> {
     )
 }
 
-/// Returns whether the user named a config, or one is found.
-fn has_config(config: Option<&str>, host: &Host, output: &mut CliOutput<'_>) -> Result<bool> {
-    Ok(config.is_some() || TeamFile::find_default(host, output)?.is_some())
-}
-
-/// Opens the gates of somebody without a config: the current directory can be read.
+/// Opens the gates for a user without a config: the current directory can be read.
 fn from_current_directory(
     needs: GateUse<'_>,
     host: &Host,
@@ -443,9 +440,9 @@ fn from_grants(grants: &GrantsFile, needs: GateUse<'_>, host: &Host) -> Result<C
 }
 
 /// Plans a team as a run would have it, without creating anything.
-fn plan_team(config: Option<&str>, host: &Host, output: &mut CliOutput<'_>) -> Result<AgentTeam> {
+fn plan_team(file: &TeamFile, host: &Host, output: &mut CliOutput<'_>) -> Result<AgentTeam> {
     let host = environment::load(host).host;
-    let config = load_config_quietly(&team_file(config, &host, output)?, &host, output)?;
+    let config = load_config_quietly(file, &host, output)?;
     let layout = RunLayout::plan(&config, &host.cwd, RunName::new(SINGLE_CALLS));
     AgentTeam::assemble(
         &config,
@@ -463,26 +460,34 @@ fn take_member(team: &mut AgentTeam, name: Option<&str>) -> Result<TeamMember> {
     Ok(team.members.swap_remove(place))
 }
 
-fn team_file(config: Option<&str>, host: &Host, output: &mut CliOutput<'_>) -> Result<TeamFile> {
+/// Returns the config that the user named, or else the one that is found, if there is one.
+fn find_team_file(
+    config: Option<&str>,
+    host: &Host,
+    output: &mut CliOutput<'_>,
+) -> Result<Option<TeamFile>> {
     match config {
-        Some(argument) => TeamFile::find(argument, host),
-        None => TeamFile::find_default(host, output)?.ok_or_else(no_team_error),
+        Some(argument) => TeamFile::find(argument, host).map(Some),
+        None => TeamFile::find_default(host, output),
     }
 }
 
+fn team_file(config: Option<&str>, host: &Host, output: &mut CliOutput<'_>) -> Result<TeamFile> {
+    find_team_file(config, host, output)?.ok_or_else(no_team_error)
+}
+
 fn from_team(
-    config: Option<&str>,
+    file: &TeamFile,
     missing: MissingWorkspaces,
     needs: GateUse<'_>,
     host: &Host,
     output: &mut CliOutput<'_>,
 ) -> Result<CallerGates> {
     let host = environment::load(host).host;
-    let file = team_file(config, &host, output)?;
     let mut config = match needs {
-        GateUse::Session(..) => load_config(&file, &host, output)?,
+        GateUse::Session(..) => load_config(file, &host, output)?,
         GateUse::Decisions | GateUse::Files | GateUse::Commands(_) => {
-            load_config_quietly(&file, &host, output)?
+            load_config_quietly(file, &host, output)?
         }
     };
     if let Some(off) = needs.read_before_delete() {
