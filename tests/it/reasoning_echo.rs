@@ -68,7 +68,7 @@ async fn ask_again(
     (replies.collect(), last)
 }
 
-/// Asks once; returns the conversation that goes on with the reply.
+/// Asks once; returns the conversation with the reply.
 async fn continued(backend: &RemoteBackend) -> Conversation {
     let (mut calls, mut echo) = (Vec::new(), None);
     for event in collect(backend, simple_request()).await {

@@ -254,7 +254,7 @@ impl<'v> DescribedCall<'v> {
             return Err("it does not say at which path".to_owned());
         }
         if named.iter().any(|path| path.contains("://")) {
-            return Err("it names an address in the place of a path".to_owned());
+            return Err("it names an address instead of a path".to_owned());
         }
         let named = named.iter().map(|path| absolute_path(&self.dir, path));
         let mut named: Vec<String> = named.collect();

@@ -16,7 +16,7 @@ pub(super) fn read_media_file(gate: &Gate, place: &ResolvedPath) -> ToolResult {
         .open_file(&place.below())
         .map_err(|fault| fail(&fault))?;
     let mut bytes = Vec::new();
-    // One byte more, so that a file that is too large is told from one that just fits.
+    // One byte more than the limit shows that a file is too large.
     file.take(ModelImage::BYTES_MAX.saturating_add(1))
         .read_to_end(&mut bytes)
         .map_err(|error| fail(&FileSystemError::from(error)))?;

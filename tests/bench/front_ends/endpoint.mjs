@@ -1,5 +1,5 @@
 // A Chat Completions endpoint for measurements: each model of a run answers once, then votes for
-// agent1, and presents what won. It streams a word every 40 ms, whoever asks.
+// agent1, and presents what won. It streams a word every 40 ms, for every client.
 //
 //   node endpoint.mjs PORT
 
