@@ -87,6 +87,8 @@ pub enum AgentSubmission {
         candidate: AgentNumber,
         /// The ordinal of the candidate's answer, if the voter named one.
         ordinal: Option<u32>,
+        /// The scores of the candidate's answer, one for each criterion of the checklist.
+        scores: Vec<u8>,
         /// The reason.
         reason: String,
         /// The number of answers that the voter had been shown.
@@ -403,12 +405,14 @@ impl RoundLoop {
             WorkflowCall::Vote {
                 agent: candidate,
                 ordinal,
+                scores,
                 reason,
             } => {
                 let known_answers = u32::try_from(self.seen).unwrap_or(u32::MAX);
                 AgentSubmission::Vote {
                     candidate,
                     ordinal,
+                    scores,
                     reason,
                     known_answers,
                     known_messages: self.session.messages.known_messages(),

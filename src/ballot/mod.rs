@@ -2,8 +2,11 @@
 //! pure state machine: [`Ballot::apply`] takes the outcome of one agent's round and returns what
 //! has to happen. It does not use time or the disk, so every race between agents is a table test.
 
+pub mod checklist;
+
 use std::collections::BTreeSet;
 
+use crate::ballot::checklist::{ChecklistRule, ScoreFault};
 use crate::check_results::CheckStanding;
 use crate::config::NoveltyRequirement;
 use crate::id::{AgentNumber, AnswerLabel};
@@ -21,6 +24,8 @@ pub struct BallotRules {
     pub answers_max: Option<u32>,
     /// How different a new answer must be from all others.
     pub novelty: NoveltyRequirement,
+    /// What the scores of a vote must satisfy, if votes have scores.
+    pub checklist: Option<ChecklistRule>,
 }
 
 /// Outcome of an agent's round.
@@ -40,6 +45,8 @@ pub enum RoundOutcome {
         candidate: AgentNumber,
         /// The ordinal of the candidate's answer, if the voter named one.
         ordinal: Option<u32>,
+        /// The scores of the candidate's answer, one for each criterion.
+        scores: Vec<u8>,
         /// The number of answers of the ballot that the voter had been shown.
         known_answers: u32,
         /// The number of the last message of the user that it had been shown.
@@ -106,6 +113,18 @@ pub enum BallotRefusal {
     },
     /// The voter had not seen all answers, or named one that has been replaced.
     Outdated,
+    /// A vote needs one score for each criterion of the checklist.
+    ScoresMissing {
+        /// The number of criteria.
+        expected: usize,
+    },
+    /// The scores of the answer are too low: the voter has to give a better answer.
+    BelowChecklist {
+        /// The criteria that are not met, counted from 1.
+        criteria: Vec<usize>,
+    },
+    /// The voter has scored these answers already and has to give a better one.
+    AlreadyScored,
     /// The agent had not read all messages of the user.
     UnreadMessage,
     /// The user's hooks rejected it, for this reason. The ballot was not asked.
@@ -144,6 +163,8 @@ struct BallotVoter {
     standing: CheckStanding,
     /// The number of the last message of the user to it; 0 if there is none.
     last_message: u32,
+    /// The number of answers of the ballot when its scores were too low for a vote.
+    scored_at: Option<u32>,
 }
 
 impl BallotVoter {
@@ -176,6 +197,7 @@ impl Ballot {
             latest: None,
             standing: CheckStanding::Holds,
             last_message: 0,
+            scored_at: None,
         };
         Self {
             rules,
@@ -217,9 +239,10 @@ impl Ballot {
             RoundOutcome::Vote {
                 candidate,
                 ordinal,
+                scores,
                 known_answers,
                 ..
-            } => self.vote(index, candidate, ordinal, known_answers),
+            } => self.vote(index, candidate, ordinal, known_answers, &scores),
             RoundOutcome::Stopped => {
                 self.set_state(index, VoterState::Left);
                 Vec::new()
@@ -364,6 +387,7 @@ impl Ballot {
         candidate: AgentNumber,
         ordinal: Option<u32>,
         known_answers: u32,
+        scores: &[u8],
     ) -> Vec<BallotEffect> {
         let Some(voter) = self.voters.get(index).map(|seat| seat.agent) else {
             return Vec::new();
@@ -394,8 +418,37 @@ impl Ballot {
         if known_answers < self.answers || replaced {
             return refuse(BallotRefusal::Outdated);
         }
+        if let Some(refusal) = self.score_refusal(index, scores) {
+            return refuse(refusal);
+        }
         self.set_state(index, VoterState::Voted(candidate));
         vec![BallotEffect::AcceptVote { voter, answer }]
+    }
+
+    /// Returns why the scores of a vote do not let it count, if they do not. A voter scores the same
+    /// answers once: it cannot raise its scores instead of giving a better answer. A voter without
+    /// any answer left may vote for what there is.
+    fn score_refusal(&mut self, index: usize, scores: &[u8]) -> Option<BallotRefusal> {
+        let rule = self.rules.checklist?;
+        let answers = self.answers;
+        let answers_max = self.rules.answers_per_agent_max;
+        let is_full = self.rules.answers_max.is_some_and(|max| answers >= max);
+        let seat = self.voters.get_mut(index)?;
+        let fault = rule.find_fault(scores, seat.answers, answers_max);
+        if let Some(ScoreFault::Count { expected }) = fault {
+            return Some(BallotRefusal::ScoresMissing { expected });
+        }
+        if is_full || seat.answers >= answers_max {
+            return None;
+        }
+        if seat.scored_at == Some(answers) {
+            return Some(BallotRefusal::AlreadyScored);
+        }
+        let Some(ScoreFault::BelowBar(criteria)) = fault else {
+            return None;
+        };
+        seat.scored_at = Some(answers);
+        Some(BallotRefusal::BelowChecklist { criteria })
     }
 
     /// Wakes agents that have something to judge now, or closes the ballot.

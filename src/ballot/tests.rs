@@ -7,6 +7,7 @@ use super::{
     Ballot, BallotEffect, BallotRefusal, BallotRules, RoundOutcome, VoteTally, count_votes,
     most_voted,
 };
+use crate::ballot::checklist::ChecklistRule;
 use crate::config::NoveltyRequirement;
 use crate::id::{AgentNumber, AnswerLabel};
 
@@ -26,6 +27,7 @@ fn rules() -> BallotRules {
         answers_per_agent_max: 2,
         answers_max: None,
         novelty: NoveltyRequirement::Lenient,
+        checklist: None,
     }
 }
 
@@ -44,6 +46,7 @@ fn vote(candidate: usize, known_answers: u32) -> RoundOutcome {
     RoundOutcome::Vote {
         candidate: agent(candidate),
         ordinal: None,
+        scores: Vec::new(),
         known_answers,
         known_messages: 0,
     }
@@ -263,6 +266,7 @@ fn what_does_not_count_is_refused_with_its_reason() {
     let old = RoundOutcome::Vote {
         candidate: agent(1),
         ordinal: Some(7),
+        scores: Vec::new(),
         known_answers: 1,
         known_messages: 0,
     };
@@ -327,6 +331,7 @@ fn a_message_voids_the_votes_of_its_readers_and_wakes_them() {
     let has_read = RoundOutcome::Vote {
         candidate: agent(1),
         ordinal: None,
+        scores: Vec::new(),
         known_answers: 1,
         known_messages: 1,
     };
@@ -343,6 +348,68 @@ fn a_message_voids_the_votes_of_its_readers_and_wakes_them() {
     assert!(!open.takes_part(Some(agent(3))) && open.takes_part(None));
     open.close();
     assert_eq!(open.apply_user_message(4, None), []);
+}
+
+#[test]
+fn a_vote_below_the_checklist_needs_a_better_answer_first() {
+    let rules = BallotRules {
+        checklist: Some(ChecklistRule {
+            criteria: 2,
+            threshold: 0,
+        }),
+        ..rules()
+    };
+    let scored = |scores: &[u8], known_answers| RoundOutcome::Vote {
+        candidate: agent(1),
+        ordinal: None,
+        scores: scores.to_vec(),
+        known_answers,
+        known_messages: 0,
+    };
+    let judge = |number| BallotEffect::Judge(agent(number));
+    let below = |criteria: &[usize]| BallotRefusal::BelowChecklist {
+        criteria: criteria.to_vec(),
+    };
+    check(
+        Ballot::new((1..=2).map(agent), rules),
+        vec![
+            (
+                1,
+                answer("a"),
+                vec![BallotEffect::AcceptAnswer(label(1, 1))],
+            ),
+            (
+                2,
+                answer("b"),
+                vec![BallotEffect::AcceptAnswer(label(2, 1)), judge(1), judge(2)],
+            ),
+            (
+                1,
+                scored(&[10], 2),
+                vec![refused(1, BallotRefusal::ScoresMissing { expected: 2 })],
+            ),
+            (1, scored(&[10, 3], 2), vec![refused(1, below(&[2]))]),
+            // The same answers are not scored again, however high.
+            (
+                1,
+                scored(&[10, 10], 2),
+                vec![refused(1, BallotRefusal::AlreadyScored)],
+            ),
+            (2, scored(&[10, 10], 2), vec![accepted(2, 1, 1)]),
+            (
+                1,
+                answer("better"),
+                vec![
+                    BallotEffect::AcceptAnswer(label(1, 2)),
+                    BallotEffect::VoidVotes(vec![agent(2)]),
+                    judge(2),
+                    judge(1),
+                ],
+            ),
+            // An agent without any answer left votes for what there is.
+            (1, scored(&[0, 0], 3), vec![accepted(1, 1, 2)]),
+        ],
+    );
 }
 
 #[test]
@@ -413,7 +480,7 @@ fn outcomes() -> impl Strategy<Value = Vec<(usize, BallotInput)>> {
         4 => (1usize..6, 0u32..12, 0u32..12, prop::option::of(0u32..4)).prop_map(
             |(to, known_answers, known_messages, ordinal)| {
                 let candidate = agent(to);
-                BallotInput::Outcome(RoundOutcome::Vote { candidate, ordinal, known_answers, known_messages })
+                BallotInput::Outcome(RoundOutcome::Vote { candidate, ordinal, scores: Vec::new(), known_answers, known_messages })
             },
         ),
         1 => Just(BallotInput::Outcome(RoundOutcome::Stopped)),

@@ -508,6 +508,8 @@ pub struct OrchestratorConfig {
     pub session_storage: StoragePath,
     /// How critical voters are asked to be.
     pub voting_sensitivity: VotingSensitivity,
+    /// The criteria by which voters score answers, if they do.
+    pub checklist: Option<VotingChecklist>,
     /// The maximum number of answers per agent.
     pub max_new_answers_per_agent: Option<u32>,
     /// The maximum number of answers of all agents together.
@@ -534,6 +536,15 @@ pub enum VotingSensitivity {
     Balanced,
     /// The answer has to be as good as the voter could make it.
     Strict,
+}
+
+/// The criteria by which voters score answers: a vote counts only if its scores are high enough.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VotingChecklist {
+    /// The criteria, for agents; at least one.
+    pub criteria: Vec<String>,
+    /// `voting_threshold`: from 0, which asks for the highest scores, to 10.
+    pub threshold: u8,
 }
 
 /// How different a new answer must be from each existing one, measured as word overlap.
@@ -597,6 +608,7 @@ impl Default for OrchestratorConfig {
             agent_temporary_workspace: StoragePath::relocated(storage_path::TEMP_WORKSPACES),
             session_storage: StoragePath::relocated(storage_path::SESSIONS),
             voting_sensitivity: VotingSensitivity::default(),
+            checklist: None,
             max_new_answers_per_agent: None,
             max_new_answers_global: None,
             answer_novelty: NoveltyRequirement::default(),

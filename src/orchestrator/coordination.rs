@@ -298,18 +298,23 @@ impl Coordinator<'_> {
             AgentSubmission::Vote {
                 candidate,
                 ordinal,
+                scores,
                 reason,
                 known_answers,
                 known_messages,
-            } => (
-                RoundOutcome::Vote {
-                    candidate,
-                    ordinal,
-                    known_answers,
-                    known_messages,
-                },
-                UnconfirmedSubmission::Vote(reason),
-            ),
+            } => {
+                let reason = prompts::checklist::vote_reason(reason, &scores);
+                (
+                    RoundOutcome::Vote {
+                        candidate,
+                        ordinal,
+                        scores,
+                        known_answers,
+                        known_messages,
+                    },
+                    UnconfirmedSubmission::Vote(reason),
+                )
+            }
             AgentSubmission::Stopped { reason, timed_out } => {
                 self.drop_agent(agent, reason, timed_out).await;
                 (RoundOutcome::Stopped, UnconfirmedSubmission::Nothing)
@@ -567,6 +572,9 @@ impl Coordinator<'_> {
                 | BallotRefusal::NothingToVoteFor
                 | BallotRefusal::UnknownCandidate { .. }
                 | BallotRefusal::Outdated
+                | BallotRefusal::ScoresMissing { .. }
+                | BallotRefusal::BelowChecklist { .. }
+                | BallotRefusal::AlreadyScored
                 | BallotRefusal::UnreadMessage => None,
             };
             let refused = Event::Coordination(CoordinationEvent::SubmissionRejected {

@@ -39,6 +39,7 @@ use crate::agent::round::RoundLimits;
 use crate::agent::user_messages::{NumberedMessage, UserMessageLog};
 use crate::agent::{ModelSession, emit};
 use crate::backend::AvailableModel;
+use crate::ballot::checklist::{CHECKLIST_ANSWERS_MAX, ChecklistRule};
 use crate::ballot::{ANSWERS_PER_AGENT_MAX, BallotRules, VoteTally};
 use crate::config::{Config, CoordinationMode};
 use crate::error::{Error, ExitStatus, Result};
@@ -229,13 +230,22 @@ impl PreparedTurn {
             }
         };
         let orchestrator = &self.config.orchestrator;
+        let checklist = orchestrator.checklist.as_ref();
+        let answers_default = match checklist {
+            Some(_) => CHECKLIST_ANSWERS_MAX,
+            None => ANSWERS_PER_AGENT_MAX,
+        };
         let answers_max = orchestrator.max_new_answers_per_agent;
         let timeouts = self.config.timeouts;
         let limits = CoordinationLimits {
             ballot: BallotRules {
-                answers_per_agent_max: answers_max.unwrap_or(ANSWERS_PER_AGENT_MAX),
+                answers_per_agent_max: answers_max.unwrap_or(answers_default),
                 answers_max: orchestrator.max_new_answers_global,
                 novelty: orchestrator.answer_novelty,
+                checklist: checklist.map(|checklist| ChecklistRule {
+                    criteria: checklist.criteria.len(),
+                    threshold: checklist.threshold,
+                }),
             },
             rounds: RoundLimits {
                 first: timeouts.initial_round_seconds.map(Duration::from_secs),

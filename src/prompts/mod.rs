@@ -3,6 +3,7 @@
 //! it: no clock, no counter, nothing that changes.
 
 pub mod checks;
+pub mod checklist;
 pub mod commands;
 pub mod previous_turns;
 pub mod untrusted_text;
@@ -48,6 +49,8 @@ pub struct SystemPromptInput<'a> {
     pub agents: usize,
     /// How critical voters should be.
     pub sensitivity: VotingSensitivity,
+    /// The criteria by which voters score answers; empty if they do not.
+    pub criteria: &'a [String],
     /// Whether agents only plan for now.
     pub planning: &'a PlanningMode,
     /// The paths that the agent may read and write; empty without file access.
@@ -124,6 +127,9 @@ pub fn coordination_system(standing: &SystemPromptInput<'_>) -> String {
              earlier votes. The winner alone delivers at the end.\n",
             standing.me, standing.agents
         );
+        if !standing.criteria.is_empty() {
+            checklist::describe_criteria(&mut out, standing.criteria);
+        }
     } else {
         out.push_str("Do the task, then hand in your complete answer with `new_answer`.\n");
     }
@@ -429,6 +435,9 @@ pub fn submission_refused(refusal: &BallotRefusal) -> String {
         BallotRefusal::Outdated => {
             "not counted: a newer answer is there; look at it and decide again".to_owned()
         }
+        BallotRefusal::ScoresMissing { expected } => checklist::scores_missing(*expected),
+        BallotRefusal::BelowChecklist { criteria } => checklist::below_checklist(criteria),
+        BallotRefusal::AlreadyScored => checklist::already_scored(),
         BallotRefusal::UnreadMessage => {
             "not counted: the user has sent a message meanwhile; read it and decide again"
                 .to_owned()
@@ -486,6 +495,7 @@ mod tests {
             me: AgentNumber::from_index(0),
             agents: 2,
             sensitivity: VotingSensitivity::Balanced,
+            criteria: &[],
             planning,
             places,
             begin: None,

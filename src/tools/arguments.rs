@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use crate::tools::call::{FileEdit, UserPath, WORKSPACE};
 use crate::tools::error::{CallParseError, excerpt};
-use crate::tools::spec::ToolSpec;
+use crate::tools::spec::{CRITERION_SCORE_MAX, ToolSpec};
 
 /// The longest arguments that are parsed, in bytes. `serde_json` itself refuses more than 128
 /// levels of nesting.
@@ -300,6 +300,16 @@ impl ToolCallArguments {
         match text.trim().to_ascii_lowercase().parse() {
             Ok(flag) => Ok(Some(flag)),
             Err(_) => Err(self.wrong_type(name, &text)),
+        }
+    }
+
+    /// Reads an optional list of scores; without one it is empty.
+    pub(crate) fn scores(&mut self, name: &'static str) -> Result<Vec<u8>, CallParseError> {
+        let scores: Vec<u8> = self.take_value(name)?.unwrap_or_default();
+        self.check_items(name, scores.len())?;
+        match scores.iter().find(|score| **score > CRITERION_SCORE_MAX) {
+            Some(score) => Err(self.wrong_type(name, &score.to_string())),
+            None => Ok(scores),
         }
     }
 

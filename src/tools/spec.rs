@@ -60,7 +60,12 @@ pub enum ParameterType {
     Texts,
     /// A list of replacements.
     Edits,
+    /// A list of scores.
+    Scores,
 }
+
+/// The highest score of a criterion.
+pub const CRITERION_SCORE_MAX: u8 = 10;
 
 /// Whether a parameter is required.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +83,7 @@ impl ParameterType {
             ParameterType::Count => json!({"type": "integer"}),
             ParameterType::Flag => json!({"type": "boolean"}),
             ParameterType::Texts => json!({"type": "array", "items": {"type": "string"}}),
+            ParameterType::Scores => json!({"type": "array", "items": {"type": "integer"}}),
             ParameterType::Edits => json!({"type": "array", "items": {
                 "type": "object",
                 "properties": {"oldText": {"type": "string"}, "newText": {"type": "string"}},
@@ -93,6 +99,7 @@ impl ParameterType {
             ParameterType::Count => "a whole number",
             ParameterType::Flag => "true or false",
             ParameterType::Texts => "a list of texts",
+            ParameterType::Scores => "a list of whole numbers from 0 to 10",
             ParameterType::Edits => r#"a list of {"oldText": text, "newText": text}"#,
         }
     }

@@ -36,6 +36,8 @@ pub enum WorkflowCall {
         /// The number of that agent's answer, if the vote named one (`agent2.1`): a later answer
         /// makes the vote outdated.
         ordinal: Option<u32>,
+        /// The scores of that answer, one for each criterion of the config's checklist.
+        scores: Vec<u8>,
         /// The reason.
         reason: String,
     },
@@ -59,7 +61,7 @@ const fn text(name: &'static str, need: ParameterNeed) -> ToolParameter {
     }
 }
 
-/// The tools offered while agents answer and vote.
+/// The tools of agents that answer and vote, in the order in which they are offered.
 pub const COORDINATION: &[ToolSpec] = &[
     ToolSpec {
         name: "new_answer",
@@ -68,20 +70,46 @@ pub const COORDINATION: &[ToolSpec] = &[
         parameters: &[text("content", ParameterNeed::Optional)],
         result: "the label of the answer, or why it does not count",
     },
+    vote_spec(&[
+        VOTED_AGENT,
+        VOTE_REASON,
+        ToolParameter {
+            name: "scores",
+            kind: ParameterType::Scores,
+            need: ParameterNeed::Optional,
+            note: "of that answer, one from 0 to 10 for each criterion, in order",
+        },
+    ]),
+];
+
+/// `vote` as it is offered without a checklist.
+const UNSCORED_VOTE: ToolSpec = vote_spec(&[VOTED_AGENT, VOTE_REASON]);
+
+const VOTED_AGENT: ToolParameter = ToolParameter {
+    note: "as in agent2",
+    ..text("agent_id", ParameterNeed::Required)
+};
+
+const VOTE_REASON: ToolParameter = text("reason", ParameterNeed::Required);
+
+const fn vote_spec(parameters: &'static [ToolParameter]) -> ToolSpec {
     ToolSpec {
         name: "vote",
         purpose: "Vote for the best answer, yours included.",
         permission: Permission::Read,
-        parameters: &[
-            ToolParameter {
-                note: "as in agent2",
-                ..text("agent_id", ParameterNeed::Required)
-            },
-            text("reason", ParameterNeed::Required),
-        ],
+        parameters,
         result: "that the vote counts, or why it does not",
-    },
-];
+    }
+}
+
+/// Whether voters score answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VoteScoring {
+    /// They give a score for each criterion of a checklist.
+    Checklist,
+    /// They only vote.
+    None,
+}
 
 /// The tools offered to the agent that judges the final answer.
 pub const EVALUATION: &[ToolSpec] = &[
@@ -117,13 +145,14 @@ pub const EVALUATION: &[ToolSpec] = &[
 
 /// Returns the coordination tools offered to each of `agents` agents: a single agent has no one to
 /// vote for.
-pub fn coordination_offers(agents: usize) -> Vec<ToolOffer> {
+pub fn coordination_offers(agents: usize, scoring: VoteScoring) -> Vec<ToolOffer> {
     let offered = if agents > 1 { COORDINATION.len() } else { 1 };
-    COORDINATION
-        .iter()
-        .take(offered)
-        .map(ToolSpec::offer)
-        .collect()
+    let offered = COORDINATION.iter().take(offered);
+    let offered = offered.map(|tool| match scoring {
+        VoteScoring::None if tool.name == UNSCORED_VOTE.name => UNSCORED_VOTE.offer(),
+        VoteScoring::None | VoteScoring::Checklist => tool.offer(),
+    });
+    offered.collect()
 }
 
 /// Returns the tools offered to the agent that judges the final answer.
@@ -168,6 +197,7 @@ fn vote(arguments: &mut ToolCallArguments) -> Result<WorkflowCall, CallParseErro
     Ok(WorkflowCall::Vote {
         agent,
         ordinal,
+        scores: arguments.scores("scores")?,
         reason: arguments.text("reason")?,
     })
 }

@@ -313,3 +313,72 @@ fn what_one_check_runs_puts_nothing_right_for_another() {
         "{second:?}"
     );
 }
+
+/// One agent scores too low for a vote, tries to raise its scores, and improves its answer; then both
+/// vote for that one.
+#[test]
+fn a_vote_with_low_scores_leads_to_a_better_answer() {
+    let vote = |agent: &str, scores: &str| {
+        format!(
+            r#"calls: [{{name: vote, arguments: {{agent_id: {agent}, reason: "judged", scores: {scores}}}}}]"#
+        )
+    };
+    let critic = format!(
+        r#"
+- when: {{system: "{FINAL}"}}
+  text: "done"
+- when: {{last: "<task>"}}
+  calls: [{{name: new_answer, arguments: {{content: "a sketch"}}}}]
+- when: {{last: "your own scores"}}
+  {}
+- when: {{last: "you have scored these answers"}}
+  calls: [{{name: new_answer, arguments: {{content: "the whole thing"}}}}]
+- {}
+- {}
+  repeat: true
+"#,
+        vote("agent1", "[10, 10]"),
+        vote("agent1", "[9]"),
+        vote("agent1", "[9, 2]"),
+    );
+    let follower = format!(
+        r#"
+- when: {{last: "<task>"}}
+  calls: [{{name: new_answer, arguments: {{content: "another sketch"}}}}]
+- {}
+  repeat: true
+"#,
+        vote("agent1", "[10, 10]")
+    );
+    let rules = "orchestrator:\n  voting_sensitivity: checklist_gated\n  voting_threshold: 0\n  max_new_answers_per_agent: 2\n  \
+                 coordination:\n    checklist_criteria_inline:\n      - Complete\n      - {text: Correct, \
+                 category: must}\n";
+    let agents = [agent("one", "", &critic), agent("two", "", &follower)];
+    let finished = Project::new()
+        .file("team.yaml", team(&agents, rules))
+        .args(["--config", "team.yaml", "build"])
+        .success();
+    let rejected = events(&finished, "submission_rejected");
+    let reasons: Vec<&str> = rejected
+        .iter()
+        .filter_map(|rejected| rejected["reason"].as_str())
+        .collect();
+    let expected = [
+        "pass `scores` with 2",
+        "what criterion 2 asks for",
+        "you have scored",
+    ];
+    assert_eq!(reasons.len(), expected.len(), "{reasons:?}");
+    for (reason, expected) in reasons.iter().zip(expected) {
+        assert!(reason.contains(expected), "{reason}");
+    }
+    let votes = events(&finished, "voted");
+    let last = votes.last().unwrap();
+    assert_eq!(last["label"], "agent1.2", "{votes:?}");
+    assert!(
+        last["reason"]
+            .as_str()
+            .unwrap()
+            .starts_with("judged (scores: ")
+    );
+}

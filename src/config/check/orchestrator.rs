@@ -1,15 +1,35 @@
 //! Reads the rules of coordination and the timeouts from a config.
 
 use crate::config::check::ConfigChecker;
-use crate::config::check::mapping_view::{MappingView, TextValue};
+use crate::config::check::mapping_view::{MappingView, TextValue, scalar_text};
 use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::keys::shape::{Integer, Text};
-use crate::config::keys::{ServedKey, coordination, orchestrator, root, timeout_settings};
+use crate::config::keys::{
+    ServedKey, coordination, criteria, orchestrator, root, timeout_settings,
+};
 use crate::config::storage_path::StoragePath;
+use crate::config::yaml::YamlValue;
 use crate::config::{
     CoordinationMode, NoveltyRequirement, OrchestratorConfig, PlanningMode, TimeoutConfig,
-    VotingSensitivity,
+    VotingChecklist, VotingSensitivity,
 };
+use crate::text::single_line;
+
+/// The value of `voting_sensitivity` by which voters score answers.
+const CHECKLIST: &str = "checklist_gated";
+/// The default of `voting_threshold`, as in MassGen.
+const THRESHOLD_DEFAULT: u8 = 5;
+/// The maximum number of criteria; every vote has a score for each.
+const CRITERIA_MAX: usize = 16;
+/// The maximum length of a criterion, in characters.
+const CRITERION_CHARS_MAX: usize = 1_000;
+/// The criteria of a config that names none.
+const CRITERIA_DEFAULT: [&str; 4] = [
+    "Complete: everything that the task asks for is there.",
+    "Correct: its claims were checked, and what it made works.",
+    "Thorough: no part is only sketched, and unusual cases are covered.",
+    "Careful: it is clear and well made, and in no respect worse than another answer.",
+];
 
 impl ConfigChecker<'_> {
     /// Returns the section `orchestrator`, or the defaults without it.
@@ -38,9 +58,11 @@ impl ConfigChecker<'_> {
             ),
             voting_sensitivity: match degree(&orchestrator::VOTING_SENSITIVITY) {
                 Some("balanced") => VotingSensitivity::Balanced,
-                Some("strict") => VotingSensitivity::Strict,
+                Some("strict" | CHECKLIST) => VotingSensitivity::Strict,
                 _ => VotingSensitivity::Lenient,
             },
+            checklist: (degree(&orchestrator::VOTING_SENSITIVITY) == Some(CHECKLIST))
+                .then(|| self.checklist(&view)),
             max_new_answers_per_agent: count(&view, &orchestrator::MAX_NEW_ANSWERS_PER_AGENT),
             max_new_answers_global: count(&view, &orchestrator::MAX_NEW_ANSWERS_GLOBAL),
             answer_novelty: match degree(&orchestrator::ANSWER_NOVELTY_REQUIREMENT) {
@@ -60,6 +82,42 @@ impl ConfigChecker<'_> {
             reads_project_instructions: view
                 .flag(&orchestrator::PROJECT_INSTRUCTIONS)
                 .unwrap_or(default.reads_project_instructions),
+        }
+    }
+
+    /// Returns the checklist of voters, with massgen's criteria unless the config has some.
+    fn checklist(&mut self, orchestrator: &MappingView<'_>) -> VotingChecklist {
+        let coordination = orchestrator.section(&orchestrator::COORDINATION);
+        let items = coordination
+            .as_ref()
+            .map(|view| view.items(&coordination::CHECKLIST_CRITERIA))
+            .unwrap_or_default();
+        if items.len() > CRITERIA_MAX {
+            let error = Diagnostic::error(
+                "orchestrator.coordination.checklist_criteria_inline",
+                format!("{} criteria are too many", items.len()),
+            );
+            let way_out = format!("keep at most {CRITERIA_MAX}");
+            self.findings.push(error.with_suggestion(way_out));
+        }
+        let mut criteria = Vec::new();
+        for (path, item) in items.into_iter().take(CRITERIA_MAX) {
+            let text = match item.value {
+                YamlValue::Scalar(_) => scalar_text(item, path),
+                YamlValue::Null | YamlValue::List(_) | YamlValue::Mapping(_) => {
+                    MappingView { node: item, path }.text(&criteria::TEXT)
+                }
+            };
+            criteria.extend(text.map(|text| single_line(text.written, CRITERION_CHARS_MAX)));
+        }
+        if criteria.is_empty() {
+            criteria.extend(CRITERIA_DEFAULT.map(str::to_owned));
+        }
+        let threshold = orchestrator.integer(&orchestrator::VOTING_THRESHOLD);
+        let threshold = threshold.and_then(|threshold| u8::try_from(threshold).ok());
+        VotingChecklist {
+            criteria,
+            threshold: threshold.unwrap_or(THRESHOLD_DEFAULT),
         }
     }
 

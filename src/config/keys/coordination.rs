@@ -1,9 +1,9 @@
 //! The keys of `orchestrator.coordination`.
 
 use crate::config::keys::found_config::FoundConfigUse::Harmless;
-use crate::config::keys::shape::{self, Flag, Integer, Text};
+use crate::config::keys::shape::{self, Flag, Integer, NodeList, Text};
 use crate::config::keys::{
-    ConfigKey, IgnoredEffect, KeySection, ServedKey, UnknownKeys, ValueShape,
+    ConfigKey, IgnoredEffect, KeySection, ServedKey, UnknownKeys, ValueShape, criteria,
 };
 
 /// The highest limit of restarts.
@@ -32,6 +32,14 @@ pub(crate) const MAX_ORCHESTRATION_RESTARTS: ServedKey<Integer> = ServedKey::opt
 )
 .with_default("0");
 
+pub(crate) const CHECKLIST_CRITERIA: ServedKey<NodeList> = ServedKey::optional(
+    &["checklist_criteria_inline"],
+    shape::nodes(const { &ValueShape::TextOr(&criteria::CRITERION) }),
+    "The criteria of `voting_sensitivity: checklist_gated`, at most 16. A string is the text alone. \
+     Default: four criteria about completeness, correctness, thoroughness and care.",
+    Harmless,
+);
+
 /// The rules of coordination.
 pub static COORDINATION: KeySection = KeySection {
     path: "orchestrator.coordination",
@@ -41,6 +49,7 @@ pub static COORDINATION: KeySection = KeySection {
         ENABLE_PLANNING_MODE.row(),
         PLANNING_MODE_INSTRUCTION.row(),
         MAX_ORCHESTRATION_RESTARTS.row(),
+        CHECKLIST_CRITERIA.row(),
         ConfigKey::unserved(
             &[
                 "enable_agent_task_planning",
@@ -111,7 +120,6 @@ pub static COORDINATION: KeySection = KeySection {
                 "novelty_injection",
                 "improvements",
                 "checklist_criteria_preset",
-                "checklist_criteria_inline",
                 "criteria_mode",
                 "bootstrap_max_per_agent_per_round",
                 "bootstrap_max_total",

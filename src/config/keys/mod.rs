@@ -12,6 +12,7 @@ pub mod command_limits;
 pub mod commands;
 pub mod context_paths;
 pub mod coordination;
+pub mod criteria;
 pub mod docker;
 pub mod docker_credentials;
 pub mod docker_packages;
@@ -382,6 +383,7 @@ pub static SECTIONS: &[&KeySection] = &[
     &retention::RETENTION,
     &timeout_settings::TIMEOUT_SETTINGS,
     &checks::CHECK,
+    &criteria::CRITERION,
     &rate_limits::RATE_LIMIT,
     &limits::LIMITS,
     &permissions::PERMISSIONS,

@@ -12,6 +12,9 @@ use crate::config::keys::{
 /// How demanding agents are asked to be, from the mildest.
 const DEGREES: &[&str] = &["lenient", "balanced", "strict"];
 
+/// The values of `voting_sensitivity`.
+const SENSITIVITIES: &[&str] = &["lenient", "balanced", "strict", "checklist_gated"];
+
 /// The highest limit of answers per agent.
 const ANSWERS_MAX: i64 = 1_000;
 
@@ -42,23 +45,35 @@ pub(crate) const SESSION_STORAGE: ServedKey<Text> = ServedKey::optional(
 
 pub(crate) const VOTING_SENSITIVITY: ServedKey<Text> = ServedKey::optional(
     &["voting_sensitivity"],
-    shape::one_of(DEGREES),
-    "How critical agents should be when they vote.",
+    shape::one_of(SENSITIVITIES),
+    "How critical agents should be when they vote. With `checklist_gated` they score the answer that \
+     they vote for by the criteria of `coordination.checklist_criteria_inline`, and a vote whose \
+     scores are too low does not count: the voter has to give a better answer, as long as \
+     `max_new_answers_per_agent` (5 if it is not set) lets it.",
     Harmless,
 )
 .with_default("lenient")
 .with_foreign_values(FOREIGN_SENSITIVITIES);
 
-/// What massgen does instead of MassGen's checklists.
-const NO_CHECKLIST: &str = "agents judge critically, without scores for criteria";
+/// What massgen does instead of showing agents the scores that they need.
+const HIDDEN_BAR: &str = "agents score the criteria and are not shown which scores suffice";
+pub(crate) const VOTING_THRESHOLD: ServedKey<Integer> = ServedKey::optional(
+    &["voting_threshold"],
+    shape::integer(0, 10),
+    "With `voting_sensitivity: checklist_gated`, how low scores may be: from 0, where every criterion \
+     needs a 10, to 10, where a 5 for half of them suffices. An agent with few answers left needs \
+     lower scores.",
+    Harmless,
+)
+.with_default("5");
+
 /// What massgen does instead of MassGen's other ways of judging.
 const NO_SUCH_JUDGEMENT: &str = "it is the nearest degree that massgen has";
 
 /// The ways of judging that only MassGen has.
 const FOREIGN_SENSITIVITIES: &[ForeignValue] = &[
-    foreign("checklist_gated", "strict", NO_CHECKLIST),
-    foreign("checklist_scored", "strict", NO_CHECKLIST),
-    foreign("checklist", "strict", NO_CHECKLIST),
+    foreign("checklist_scored", "checklist_gated", HIDDEN_BAR),
+    foreign("checklist", "checklist_gated", HIDDEN_BAR),
     foreign("roi", "balanced", NO_SUCH_JUDGEMENT),
     foreign("roi_conservative", "lenient", NO_SUCH_JUDGEMENT),
     foreign("roi_balanced", "balanced", NO_SUCH_JUDGEMENT),
@@ -143,6 +158,7 @@ pub static ORCHESTRATOR: KeySection = KeySection {
         AGENT_TEMPORARY_WORKSPACE.row(),
         SESSION_STORAGE.row(),
         VOTING_SENSITIVITY.row(),
+        VOTING_THRESHOLD.row(),
         MAX_NEW_ANSWERS_PER_AGENT.row(),
         MAX_NEW_ANSWERS_GLOBAL.row(),
         ANSWER_NOVELTY_REQUIREMENT.row(),
@@ -171,12 +187,6 @@ pub static ORCHESTRATOR: KeySection = KeySection {
             &["dspy"],
             ValueShape::Any,
             "every agent is given the task as it is",
-            IgnoredEffect::Cosmetic,
-        ),
-        ConfigKey::unserved(
-            &["voting_threshold"],
-            ValueShape::Any,
-            "the vote ends when every agent has voted after the last new answer",
             IgnoredEffect::Cosmetic,
         ),
         ConfigKey::unserved(

@@ -18,7 +18,7 @@ use crate::tools::spec::ToolOffer;
 use crate::tools::tool_selection::{
     CommandOffering, DirectoryNaming, ImageOffering, ToolSelection,
 };
-use crate::tools::workflow;
+use crate::tools::workflow::{self, VoteScoring};
 use crate::world::sandbox::exec_environment::ExecEnvironment;
 
 impl AgentTeam {
@@ -35,6 +35,7 @@ impl AgentTeam {
             me: member.number,
             agents: self.members.len(),
             sensitivity: self.config.orchestrator.voting_sensitivity,
+            criteria: self.checklist_criteria(),
             planning: &self.config.orchestrator.planning,
             places: &places,
             workspace: workspace.as_deref(),
@@ -52,6 +53,12 @@ impl AgentTeam {
                 prompts::final_system(&standing, &roots)
             }
         }
+    }
+
+    /// Returns the criteria by which voters score answers; empty if they do not.
+    fn checklist_criteria(&self) -> &[String] {
+        let checklist = self.config.orchestrator.checklist.as_ref();
+        checklist.map_or(&[], |checklist| &checklist.criteria)
     }
 
     /// Returns the description of its commands for `member`, if it may run some. Without
@@ -109,7 +116,11 @@ impl AgentTeam {
             (None, None) => menu.offers(),
         };
         if phase == Phase::Coordination {
-            offers.extend(workflow::coordination_offers(self.members.len()));
+            let scoring = match self.config.orchestrator.checklist {
+                Some(_) => VoteScoring::Checklist,
+                None => VoteScoring::None,
+            };
+            offers.extend(workflow::coordination_offers(self.members.len(), scoring));
         }
         offers.into()
     }

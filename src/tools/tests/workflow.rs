@@ -41,6 +41,7 @@ fn an_answer_may_leave_its_content_to_the_text() {
 #[test]
 fn a_vote_names_an_agent_or_one_of_its_answers() {
     let vote = |index, ordinal| WorkflowCall::Vote {
+        scores: Vec::new(),
         agent: AgentNumber::from_index(index),
         ordinal,
         reason: "tested".to_owned(),

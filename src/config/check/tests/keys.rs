@@ -79,6 +79,15 @@ fn every_default_of_the_table_is_the_default_of_the_code() {
                     with_orchestrator(&format!("coordination: {{{line}}}")),
                     with_backend("cwd: w1"),
                 ),
+                "orchestrator.coordination.checklist_criteria_inline[]" => {
+                    let criterion = |keys: &str| {
+                        with_orchestrator(&format!(
+                            "voting_sensitivity: checklist_gated\n\
+                             coordination: {{checklist_criteria_inline: [{{text: short{keys}}}]}}"
+                        ))
+                    };
+                    (criterion(&format!(", {line}")), criterion(""))
+                }
                 "context_paths[]" => (
                     with_orchestrator(&format!("context_paths: [{{path: src, {line}}}]")),
                     with_orchestrator("context_paths: [src]"),

@@ -8,7 +8,7 @@ use crate::permissions::path_rules::RuleAction;
 #[test]
 fn values_of_massgen_are_read_as_the_nearest() {
     for (written, read_as) in [
-        ("checklist_gated", VotingSensitivity::Strict),
+        ("checklist_scored", VotingSensitivity::Strict),
         ("roi_balanced", VotingSensitivity::Balanced),
         ("roi_conservative", VotingSensitivity::Lenient),
     ] {
@@ -25,6 +25,30 @@ fn values_of_massgen_are_read_as_the_nearest() {
             "`level: high` is read as `strict`",
         ],
     );
+}
+
+#[test]
+fn a_checklist_has_criteria_and_a_threshold() {
+    let checklist = |yaml: &str| {
+        let yaml = with_orchestrator(yaml);
+        check(&yaml, &[]);
+        try_load(&yaml).unwrap().config.orchestrator.checklist
+    };
+    let own = checklist(
+        "voting_sensitivity: checklist_gated\n  voting_threshold: 3\n  coordination:\n    \
+         checklist_criteria_inline: [short, {text: true to the source}]",
+    );
+    let criteria = vec!["short".to_owned(), "true to the source".to_owned()];
+    assert_eq!(
+        own,
+        Some(VotingChecklist {
+            criteria,
+            threshold: 3
+        })
+    );
+    let default = checklist("voting_sensitivity: checklist_gated").unwrap();
+    assert_eq!((default.criteria.len(), default.threshold), (4, 5));
+    assert_eq!(checklist("voting_sensitivity: strict"), None);
 }
 
 #[test]

@@ -15,7 +15,8 @@ use crate::config::diagnostic::Severity;
 use crate::config::keys::{KeyStatus, SECTIONS};
 use crate::config::{
     Config, ConfigContext, ConfigOrigin, CoordinationMode, InvalidConfig, LoadedConfig,
-    NoveltyRequirement, PlanningMode, ScriptSource, TimeoutConfig, VotingSensitivity, load,
+    NoveltyRequirement, PlanningMode, ScriptSource, TimeoutConfig, VotingChecklist,
+    VotingSensitivity, load,
 };
 use crate::dotenv::ConfigVariables;
 use crate::path::AbsPath;

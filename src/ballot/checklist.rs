@@ -1,0 +1,138 @@
+//! The checklist by which voters score answers: whether the scores of a vote are high enough for it
+//! to count. The rule is MassGen's (`checklist_gated`): the bar falls as the voter uses up its
+//! answers, so that a coordination ends.
+
+use crate::tools::spec::CRITERION_SCORE_MAX;
+
+/// Maximum number of answers of one agent if a config with a checklist sets no limit, as in MassGen.
+pub const CHECKLIST_ANSWERS_MAX: u32 = 5;
+/// The lowest score that can ever meet a criterion.
+const PASSING_SCORE_MIN: u8 = 4;
+
+/// The rule that scores have to satisfy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChecklistRule {
+    /// The number of criteria.
+    pub criteria: usize,
+    /// `voting_threshold`: from 0, which asks for the highest scores, to 10.
+    pub threshold: u8,
+}
+
+/// What is wrong with the scores of a vote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ScoreFault {
+    /// Another number of scores was expected.
+    Count {
+        /// The number of criteria.
+        expected: usize,
+    },
+    /// Too few criteria are met: these, counted from 1, are not.
+    BelowBar(Vec<usize>),
+}
+
+impl ChecklistRule {
+    /// Returns what is wrong with `scores`, one for each criterion, if anything is. The voter has
+    /// given `answers_given` of at most `answers_max` answers.
+    pub fn find_fault(
+        self,
+        scores: &[u8],
+        answers_given: u32,
+        answers_max: u32,
+    ) -> Option<ScoreFault> {
+        if scores.len() != self.criteria {
+            return Some(ScoreFault::Count {
+                expected: self.criteria,
+            });
+        }
+        let strictness = self.effective_threshold(answers_given, answers_max);
+        let passing = passing_score(strictness);
+        let below = (1..).zip(scores).filter(|(_, score)| **score < passing);
+        let below: Vec<usize> = below.map(|(criterion, _)| criterion).collect();
+        let met = self.criteria.saturating_sub(below.len());
+        (met < required_count(strictness, self.criteria)).then_some(ScoreFault::BelowBar(below))
+    }
+
+    /// Returns the threshold, adjusted to the answers that the voter has left.
+    fn effective_threshold(self, answers_given: u32, answers_max: u32) -> u8 {
+        let left = u64::from(answers_max.saturating_sub(answers_given));
+        let total = u64::from(answers_max);
+        let raised = if left <= 2 {
+            self.threshold.saturating_add(2)
+        } else if left.saturating_mul(10) <= total.saturating_mul(4) {
+            self.threshold.saturating_add(1)
+        } else {
+            self.threshold
+        };
+        let lowered = if left.saturating_mul(10) >= total.saturating_mul(7) {
+            raised.saturating_sub(1)
+        } else {
+            raised
+        };
+        lowered.min(CRITERION_SCORE_MAX)
+    }
+}
+
+/// Returns the lowest score that meets a criterion.
+fn passing_score(strictness: u8) -> u8 {
+    let lowered = CRITERION_SCORE_MAX.saturating_sub(strictness.div_ceil(2));
+    lowered.max(PASSING_SCORE_MIN)
+}
+
+/// Returns how many of `criteria` have to be met: all at 0, a majority at 10.
+fn required_count(strictness: u8, criteria: usize) -> usize {
+    let floor = criteria.div_ceil(2).max(1);
+    let span = criteria.saturating_sub(floor);
+    let tenths = span.saturating_mul(usize::from(strictness));
+    // Half of a criterion is rounded to the even number, as in MassGen.
+    let (whole, rest) = (tenths / 10, tenths % 10);
+    let is_rounded_up = rest > 5 || (rest == 5 && whole % 2 == 1);
+    let relaxed = whole.saturating_add(usize::from(is_rounded_up));
+    criteria.saturating_sub(relaxed).max(floor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scores of a voter that has given so many of five answers, and the criteria that are not met
+    /// if the vote does not count.
+    #[test]
+    fn the_bar_falls_with_the_threshold_and_the_answers_that_are_left() {
+        let cases: &[(u8, u32, [u8; 4], Option<&[usize]>)] = &[
+            // At 5 of 10, after one of five answers, three scores of at least 8 are needed.
+            (5, 1, [8, 8, 8, 8], None),
+            (5, 1, [8, 8, 8, 0], None),
+            (5, 1, [8, 8, 7, 7], Some(&[3, 4])),
+            // At 0 all four have to be 10.
+            (0, 1, [10, 10, 10, 10], None),
+            (0, 1, [10, 10, 10, 9], Some(&[4])),
+            // With two answers left the bar is lower: three of at least 6.
+            (5, 3, [6, 6, 6, 0], None),
+            (5, 3, [6, 6, 5, 5], Some(&[3, 4])),
+            // At 10 half of the criteria suffice.
+            (10, 3, [5, 5, 0, 0], None),
+            (10, 3, [5, 4, 0, 0], Some(&[2, 3, 4])),
+        ];
+        for (threshold, given, scores, below) in cases {
+            let rule = ChecklistRule {
+                criteria: 4,
+                threshold: *threshold,
+            };
+            let expected = below.map(|below| ScoreFault::BelowBar(below.to_vec()));
+            let found = rule.find_fault(scores, *given, 5);
+            assert_eq!(found, expected, "{threshold} {given} {scores:?}");
+        }
+    }
+
+    #[test]
+    fn each_criterion_needs_a_score() {
+        let rule = ChecklistRule {
+            criteria: 4,
+            threshold: 10,
+        };
+        for scores in [&[][..], &[10; 3], &[10; 5]] {
+            let expected = Some(ScoreFault::Count { expected: 4 });
+            assert_eq!(rule.find_fault(scores, 0, 5), expected);
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! What voters read about the checklist by which they score answers. The scores that suffice are not
+//! shown, so that voters score honestly.
+
+use std::fmt::Write as _;
+
+use crate::text::join_with_commas;
+
+/// Adds the criteria to the system message of the coordination phase.
+pub(super) fn describe_criteria(out: &mut String, criteria: &[String]) {
+    out.push_str(
+        "With a vote, pass `scores`: how well that answer meets each of these criteria, from 0 to \
+         10, in this order. Score what you have checked. A 9 means that a demanding expert would \
+         change nothing; most first answers deserve a 5 or 6. If the scores are too low, the vote \
+         does not count, and you give a better answer.\n",
+    );
+    for (number, criterion) in (1..).zip(criteria) {
+        let _ = writeln!(out, "{number}. {criterion}");
+    }
+}
+
+/// Returns the reason of a vote with its scores, if it has some.
+pub fn vote_reason(reason: String, scores: &[u8]) -> String {
+    if scores.is_empty() {
+        return reason;
+    }
+    format!("{reason} (scores: {})", join_with_commas(scores))
+}
+
+/// Explains to a voter that every criterion needs a score.
+pub(super) fn scores_missing(expected: usize) -> String {
+    format!(
+        "not counted: pass `scores` with {expected} whole numbers from 0 to 10, one for each \
+         criterion"
+    )
+}
+
+/// Explains to a voter that its scores are too low.
+pub(super) fn below_checklist(criteria: &[usize]) -> String {
+    format!(
+        "not counted: by your own scores the answer is not good enough yet. Give a better one with \
+         `new_answer`: build on what is best in each, and improve what criterion {} asks for",
+        join_with_commas(criteria)
+    )
+}
+
+/// Explains to a voter that it cannot score the same answers again.
+pub(super) fn already_scored() -> String {
+    "not counted: you have scored these answers, and they are not good enough yet; give a better \
+     one with `new_answer`"
+        .to_owned()
+}
