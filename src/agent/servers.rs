@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::agent::ModelSession;
 use crate::event::RunEvent;
 use crate::prompts;
-use crate::tools::served::{SERVED_PREFIX, ToolCatalogue};
+use crate::tools::served::{ToolCatalogue, is_served_name};
 use crate::tools::spec::ToolOffer;
 use crate::world::exec::{program, server_calls};
 
@@ -39,7 +39,7 @@ impl ModelSession {
 
     fn set_served_tools(&mut self, served: Arc<ToolCatalogue>) {
         let own = self.tools.iter();
-        let own = own.filter(|tool| !tool.name.starts_with(SERVED_PREFIX));
+        let own = own.filter(|tool| !is_served_name(&tool.name));
         let tools: Vec<ToolOffer> = match self.gate.as_ref().and_then(program::tool_offers) {
             // The agent's programs call the servers' tools.
             Some(of_programs) => own.map(|tool| current_offer(&of_programs, tool)).collect(),

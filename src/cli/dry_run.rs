@@ -11,6 +11,7 @@ use crate::cli::output::CliOutput;
 use crate::cli::pipeline::roles;
 use crate::cli::run::PreparedRun;
 use crate::config::AgentConfig;
+use crate::config::custom_tools::ProgramInterface;
 use crate::config::pricing_vendor::model_query;
 use crate::config::servers::{ServerConfig, ServerTransport};
 use crate::error::{ExitStatus, Result};
@@ -79,7 +80,7 @@ pub(crate) async fn show(prepared: &PreparedRun, output: &mut CliOutput<'_>) -> 
             );
         }
         for server in &agent.servers {
-            push_line(&mut text, &format!("  server: {}", describe_server(server)));
+            push_line(&mut text, &describe_server(server));
         }
         instructions(&mut text, member);
         for phase in [Phase::Coordination, Phase::Final] {
@@ -126,14 +127,19 @@ fn heading(text: &mut String, agent: &AgentConfig, member: &TeamMember) {
     }
 }
 
-/// Describes a server as far as possible without starting it.
+/// Describes a server, or the user's own tools, as far as possible without starting them.
 fn describe_server(server: &ServerConfig) -> String {
     let (name, permission) = (server.name(), server.rules.permission);
+    let described = server.program_interface().map(ProgramInterface::describe_tools);
+    if let Some(tools) = described.filter(|tools| !tools.is_empty()) {
+        let lines = tools.iter().map(|tool| format!("  tool: {tool}, {permission}"));
+        return lines.collect::<Vec<_>>().join("\n");
+    }
     let reached = match &server.link {
         ServerTransport::Program(program) => program.command.first().map_or("", String::as_str),
         ServerTransport::Remote(remote) => remote.url.host_str().unwrap_or_default(),
     };
-    format!("{name} ({reached}, {permission}); its tools are known once it is started")
+    format!("  server: {name} ({reached}, {permission}); its tools are known once it is started")
 }
 
 /// Appends the prices of the agent's models.

@@ -44,6 +44,7 @@ pub static EXAMPLES: &[ExampleConfig] = examples![
     "tools/code-execution/command_filtering_blacklist.yaml",
     "tools/code-execution/programs_instead_of_calls.yaml",
     "tools/mcp/git_server.yaml",
+    "tools/custom-tools/offline_demo.yaml",
     "tools/filesystem/folder_guard_and_rules.yaml",
     "tools/filesystem/gemini_gpt5_filesystem_casestudy.yaml",
     "tools/filesystem/gemini_gpt5_filesystem_multiturn.yaml",

@@ -56,6 +56,7 @@ pub mod reference;
 pub mod schema;
 pub mod secrets;
 pub mod pricing_vendor;
+pub mod custom_tools;
 pub mod servers;
 pub mod size;
 pub mod team;

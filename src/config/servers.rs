@@ -10,6 +10,7 @@ use url::{Host, Url};
 
 use crate::call_rules::{CallMatcher, CallRule, CallRules};
 use crate::config::command_line::{EnvVariable, variable_secrets};
+use crate::config::custom_tools::ProgramInterface;
 use crate::dotenv::ConfigVariables;
 use crate::path::AbsPath;
 use crate::permissions::path_rules::RuleAction;
@@ -53,6 +54,20 @@ impl ServerConfig {
         CallRules::new(self.rules.ruled.iter().filter_map(rule).collect())
     }
 
+    /// Returns how massgen uses it, if it is a program.
+    pub fn program_interface(&self) -> Option<&ProgramInterface> {
+        match &self.link {
+            ServerTransport::Remote(_) => None,
+            ServerTransport::Program(program) => Some(&program.interface),
+        }
+    }
+
+    /// Returns the full names of the user's own tools that it has, as far as the config names them.
+    pub fn custom_tools(&self) -> Vec<String> {
+        let interface = self.program_interface();
+        interface.map_or_else(Vec::new, ProgramInterface::tool_names)
+    }
+
     /// Returns its name.
     pub fn name(&self) -> &ServerName {
         &self.rules.server
@@ -92,6 +107,8 @@ pub enum ServerTransport {
 pub struct ServerProgram {
     /// The program and its arguments.
     pub command: Vec<String>,
+    /// How massgen uses it.
+    pub interface: ProgramInterface,
     /// The working directory.
     pub directory: ServerDirectory,
     /// Variables in addition to those that every command has.

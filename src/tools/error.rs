@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::text::truncate;
 use crate::tools::arguments::ARGUMENTS_BYTES_MAX;
 use crate::tools::call::InvalidUserPath;
-use crate::tools::served::SERVED_PREFIX;
+use crate::tools::served::is_served_name;
 use crate::tools::served::arguments::ArgumentFault;
 use crate::tools::spec::{ParameterNeed, ToolSpec};
 
@@ -114,7 +114,7 @@ pub enum CallParseError {
 fn suggestion(name: &str, nearest: Option<&'static str>) -> String {
     match nearest {
         Some(nearest) => format!("; did you mean `{nearest}`?"),
-        None if name.starts_with(SERVED_PREFIX) => {
+        None if is_served_name(name) => {
             "; the tools of servers are those that you were offered".to_owned()
         }
         None => String::new(),

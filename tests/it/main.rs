@@ -47,6 +47,7 @@ mod completions;
 mod config;
 mod corpus;
 mod credentials;
+mod custom_tools;
 mod delivery;
 mod differential;
 mod disk;

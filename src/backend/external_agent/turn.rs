@@ -24,7 +24,7 @@ use crate::permissions::grant::Phase;
 use crate::prompts::external_agents::{HANDED_IN, HAS_DECIDED};
 use crate::spending::TokenUsage;
 use crate::tools::request::CallRequest;
-use crate::tools::served::SERVED_PREFIX;
+use crate::tools::served::is_served_name;
 use crate::tools::spec::ToolOffer;
 use crate::tools::workflow::{COORDINATION, EVALUATION};
 
@@ -427,7 +427,7 @@ fn usage_event(heard: &AgentEvent) -> Option<ReplyEvent> {
 /// Returns whether a tool is offered to external agents: they have their own tools for files and
 /// commands.
 fn is_offered_to_agent(name: &str) -> bool {
-    is_decision(name) || name.starts_with(SERVED_PREFIX)
+    is_decision(name) || is_served_name(name)
 }
 
 fn is_decision(name: &str) -> bool {

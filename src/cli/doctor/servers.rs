@@ -5,8 +5,12 @@ use std::sync::Arc;
 
 use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingLevel};
 use crate::config::Config;
-use crate::config::servers::{ServerConfig, ServerTransport};
+use crate::config::custom_tools::{NamedFile, ProgramInterface};
+use crate::config::servers::{ServerConfig, ServerProgram, ServerTransport};
+use crate::error::{Error, ErrorKind};
+use crate::mentions::LookupResult;
 use crate::world::exec::agent_launcher::find_program;
+use crate::world::io::files;
 use crate::world::io::http::display_url;
 
 /// Checks the servers of `config`, whose programs are looked up in the directories of `path`.
@@ -22,8 +26,23 @@ pub(crate) fn inspect(config: &Config, path: &str) -> Vec<DoctorFinding> {
 }
 
 fn check(server: &ServerConfig, path: &str) -> DoctorFinding {
-    let subject = server.name().to_string();
+    let subject = match server.custom_tools().as_slice() {
+        [] => server.name().to_string(),
+        tools => tools.join(", "),
+    };
+    if let Some(file) = server.program_interface().and_then(missing_file) {
+        let message = format!("file `{}` not found", file.written);
+        let hint = "relative paths start in the directory of the config; `massgen/tool/…` may also be \
+                    in the Python package `massgen`";
+        let error = Error::new(ErrorKind::Environment, message).with_hint(hint);
+        return DoctorArea::Servers.error_finding(subject, &error);
+    }
     match &server.link {
+        // Its first word is a file that exists.
+        ServerTransport::Program(program) if names_program(program) => {
+            let message = "its program exists, and a call starts it".to_owned();
+            DoctorArea::Servers.finding(FindingLevel::Ok, subject, message)
+        }
         ServerTransport::Program(program) => match find_program(&program.command, path, None) {
             Ok(words) => {
                 let place = words.first().map(String::as_str).unwrap_or_default();
@@ -39,5 +58,34 @@ fn check(server: &ServerConfig, path: &str) -> DoctorFinding {
             );
             DoctorArea::Servers.finding(FindingLevel::Skipped, subject, message)
         }
+    }
+}
+
+/// Returns the first file of the user's own tools that does not exist.
+fn missing_file(interface: &ProgramInterface) -> Option<&NamedFile> {
+    let exists = |file: &&NamedFile| {
+        let mut candidates = file.candidates.iter();
+        candidates.any(|path| files::inspect(path) == LookupResult::File)
+    };
+    match interface {
+        ProgramInterface::Mcp => None,
+        ProgramInterface::PythonFunctions(python) => {
+            let files = python.functions.iter().filter_map(|function| function.file.as_ref());
+            let mut files = files.filter(|file| file.written.ends_with(".py"));
+            files.find(|file| !exists(file))
+        }
+        ProgramInterface::SingleTool(tool) => {
+            let mut files = tool.files.iter();
+            let program = files.find(|(index, _)| *index == 0).map(|(_, file)| file);
+            program.filter(|file| !exists(file))
+        }
+    }
+}
+
+/// Returns whether the program of a tool is named by its path.
+fn names_program(program: &ServerProgram) -> bool {
+    match &program.interface {
+        ProgramInterface::SingleTool(tool) => tool.files.iter().any(|(index, _)| *index == 0),
+        ProgramInterface::Mcp | ProgramInterface::PythonFunctions(_) => false,
     }
 }

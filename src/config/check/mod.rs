@@ -17,6 +17,7 @@ mod backend;
 mod checks;
 mod commands;
 mod context_paths;
+mod custom_tools;
 mod docker;
 mod hooks;
 mod expand;

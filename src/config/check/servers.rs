@@ -9,6 +9,7 @@ use url::Url;
 
 use crate::config::check::ConfigChecker;
 use crate::config::check::mapping_view::{MappingView, TextValue, join_key, scalar_text};
+use crate::config::custom_tools::ProgramInterface;
 use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::keys::shape::{Flag, NamesOrPairs, Text, TextList};
 use crate::config::keys::{ConfigKey, ServedKey, oauth, server_security, servers};
@@ -20,7 +21,9 @@ use crate::config::servers::{
 use crate::permissions::grant::Permission;
 use crate::permissions::path_rules::RuleAction;
 use crate::sandbox_policy::network::NetworkPolicy;
-use crate::tools::served::{OutsideEffects, SERVER_NAME_BYTES_MAX, ServerName, ServerRules};
+use crate::tools::served::{
+    OutsideEffects, SERVER_NAME_BYTES_MAX, ServerName, ServerRules, ToolNaming,
+};
 
 /// The maximum number of servers in one list.
 const SERVERS_MAX: usize = 32;
@@ -94,6 +97,8 @@ impl ConfigChecker<'_> {
                 servers.push(Arc::clone(server));
             }
         }
+        let custom = self.custom_tool_servers(backend, &servers);
+        servers.extend(custom.into_iter().map(Arc::new));
         if self.has_workspace(backend) {
             return servers;
         }
@@ -181,6 +186,7 @@ impl ConfigChecker<'_> {
             |key: &ServedKey<Text>, word| entry.text(key).is_some_and(|text| text.written == word);
         Some(ServerConfig {
             rules: ServerRules {
+                naming: ToolNaming::OfServer,
                 server: name,
                 allowed: entry
                     .get(&servers::ALLOWED_TOOLS)
@@ -291,6 +297,7 @@ impl ConfigChecker<'_> {
         self.warn_about_fetching(&text, &command, &network);
         Some(ServerProgram {
             command,
+            interface: ProgramInterface::Mcp,
             directory: cwd.map_or(ServerDirectory::Workspace, ServerDirectory::Named),
             env,
             network,

@@ -10,7 +10,7 @@ use crate::config::check::mapping_view::{MappingView, scalar_text};
 use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::keys::{nearest, permissions};
 use crate::config::servers::ServerConfig;
-use crate::tools::served::SERVED_PREFIX;
+use crate::tools::served::{CUSTOM_PREFIX, SERVED_PREFIX};
 use crate::tools::spec::{COMMANDS, PROGRAMS, TOOLS};
 use crate::tools::workflow::{COORDINATION, EVALUATION};
 
@@ -105,19 +105,26 @@ fn unknown_tool(tool: &str, servers: &[Arc<ServerConfig>]) -> Option<UnmatchedRu
     {
         return unknown_server(server, servers);
     }
+    let custom: Vec<String> = servers.iter().flat_map(|server| server.custom_tools()).collect();
+    let is_custom = tool.starts_with(CUSTOM_PREFIX) && !custom.is_empty();
+    if custom.iter().any(|name| matches_wildcard(tool, name)) {
+        return None;
+    }
     // A pattern may match tools of servers, whose names are not known here.
     let literal = tool.split('*').next().unwrap_or_default();
     let is_pattern = tool.contains('*');
     if is_pattern && (literal.starts_with(SERVED_PREFIX) || SERVED_PREFIX.starts_with(literal)) {
         return None;
     }
-    let message = format!(
-        "the rule matches nothing: massgen has no tool {}",
-        quote(tool)
-    );
+    let message = if is_custom {
+        format!("the rule matches nothing: no custom tool is called {}", quote(tool))
+    } else {
+        format!("the rule matches nothing: massgen has no tool {}", quote(tool))
+    };
+    let known = own().chain(custom.iter().map(String::as_str));
     Some(UnmatchedRule {
         message,
-        suggestion: did_you_mean(nearest(tool, own())),
+        suggestion: did_you_mean(nearest(tool, known)),
     })
 }
 

@@ -8,7 +8,7 @@ use crate::config::keys::shape::{
 };
 use crate::config::keys::{
     ConfigKey, IgnoredEffect, KeySection, ServedKey, UnknownKeys, ValueShape, agents, commands,
-    context_paths, docker, extra_body, fallback, folder_guard, hooks, permissions, servers,
+    context_paths, custom_tools, docker, extra_body, fallback, folder_guard, hooks, permissions, servers,
     value_rules,
 };
 
@@ -339,7 +339,6 @@ pub static BACKEND: KeySection = KeySection {
                 "enable_video_generation",
                 "enable_file_generation",
                 "enable_multimodal_tools",
-                "auto_discover_custom_tools",
             ],
             ValueShape::Flag,
             "the agent has massgen's own tools and none of the vendor's",
@@ -373,6 +372,16 @@ pub static BACKEND: KeySection = KeySection {
         docker::CREDENTIALS.row(),
         docker::PACKAGES.row(),
         servers::KEY.row(),
+        custom_tools::CUSTOM_TOOLS.row(),
+        custom_tools::TOOLS.row(),
+        custom_tools::AUTO_DISCOVER.row(),
+        custom_tools::EXCLUDE.row(),
+        ConfigKey::unserved(
+            &["shared_tools_directory"],
+            ValueShape::Any,
+            "massgen writes the tools of programs into directories of its own",
+            IgnoredEffect::Nothing,
+        ),
         ConfigKey::unserved(
             &["direct_mcp_servers"],
             ValueShape::Any,
@@ -381,10 +390,7 @@ pub static BACKEND: KeySection = KeySection {
         ),
         ConfigKey::unserved(
             &[
-                "custom_tools",
                 "custom_tools_path",
-                "exclude_custom_tools",
-                "shared_tools_directory",
                 "multimodal_config",
                 "image_generation_backend",
                 "image_generation_model",
@@ -488,7 +494,7 @@ pub static BACKEND: KeySection = KeySection {
             "write it as `system_message` of the agent",
         ),
         ConfigKey::refused(
-            &["messages", "tools", "functions", "stream"],
+            &["messages", "functions", "stream"],
             "massgen writes it into every request itself",
         ),
         ConfigKey::refused(&["n"], "massgen asks for one reply at a time"),

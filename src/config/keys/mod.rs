@@ -13,6 +13,7 @@ pub mod commands;
 pub mod context_paths;
 pub mod coordination;
 pub mod criteria;
+pub mod custom_tools;
 pub mod docker;
 pub mod docker_credentials;
 pub mod docker_packages;
@@ -368,6 +369,8 @@ pub static SECTIONS: &[&KeySection] = &[
     &docker_packages::DOCKER_PACKAGES,
     &docker_packages::DOCKER_PREINSTALL,
     &servers::MCP_SERVER,
+    &custom_tools::CUSTOM_TOOL,
+    &custom_tools::PROGRAM_TOOL,
     &oauth::OAUTH,
     &server_security::SECURITY,
     &extra_body::EXTRA_BODY,

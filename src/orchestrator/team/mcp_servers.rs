@@ -17,7 +17,7 @@ use crate::orchestrator::grants;
 use crate::orchestrator::team::{AgentTeam, DeliveryAccess, TeamMember, check_command_config};
 use crate::path::AbsPath;
 use crate::permissions::grant::{Grant, GrantKind, Phase};
-use crate::tools::served::{SERVED_PREFIX, ServerName, ToolCatalogue};
+use crate::tools::served::{ServerName, ToolCatalogue, is_served_name};
 use crate::world::access::gate::Gate;
 use crate::world::access::policy::GatePolicy;
 use crate::world::mcp::tokens::TokenFile;
@@ -78,6 +78,7 @@ impl AgentTeam {
             let name = serving.config.name();
             ServerSetup {
                 config: Arc::clone(&serving.config),
+                agent: member.id.clone(),
                 commands: shells
                     .and_then(|shells| shells.server_environment(&member.id, name))
                     .cloned(),
@@ -169,7 +170,7 @@ pub(super) fn member_servers(agent: &AgentConfig) -> Vec<MemberServer> {
 fn server_tool_filter(agent: &AgentConfig) -> ToolFilter {
     let is_guest = agent.backend.external_agent.is_some();
     let names_servers =
-        |list: &Vec<String>| !is_guest || list.iter().any(|entry| entry.starts_with(SERVED_PREFIX));
+        |list: &Vec<String>| !is_guest || list.iter().any(|entry| is_served_name(entry));
     ToolFilter {
         allowed: agent.tools.allowed.clone().filter(names_servers),
         excluded: agent.tools.excluded.clone(),

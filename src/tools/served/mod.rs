@@ -5,6 +5,7 @@
 pub mod arguments;
 pub mod elicitation_form;
 pub mod offer;
+pub mod schema_check;
 
 #[cfg(test)]
 mod tests;
@@ -22,6 +23,8 @@ use crate::tools::spec::ToolOffer;
 
 /// The prefix of the full names of all servers' tools.
 pub const SERVED_PREFIX: &str = "mcp__";
+/// The prefix of the names of the user's own tools.
+pub const CUSTOM_PREFIX: &str = "custom_tool__";
 /// The separator between the parts of a full name.
 const SEPARATOR: &str = "__";
 /// The longest name of a server, in bytes.
@@ -51,9 +54,26 @@ impl fmt::Display for ServerName {
     }
 }
 
+/// Returns whether `name` has the form of the full name of a served tool.
+pub fn is_served_name(name: &str) -> bool {
+    name.starts_with(SERVED_PREFIX) || name.starts_with(CUSTOM_PREFIX)
+}
+
+/// How the tools of a server are called.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ToolNaming {
+    /// `mcp__SERVER__TOOL`.
+    #[default]
+    OfServer,
+    /// `custom_tool__TOOL`: they are the user's own.
+    Custom,
+}
+
 /// The user's rules for the tools of one server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerRules {
+    /// How its tools are called.
+    pub naming: ToolNaming,
     /// The server.
     pub server: ServerName,
     /// If set, only these tools.

@@ -9,7 +9,8 @@ use serde_json::{Map, Value, json};
 use crate::permissions::path_rules::RuleAction;
 use crate::text::{count_noun, escape_line, escape_name, truncate};
 use crate::tools::served::{
-    OutsideEffects, SEPARATOR, SERVED_PREFIX, ServedTool, ServerOperation, ServerRules,
+    CUSTOM_PREFIX, OutsideEffects, SEPARATOR, SERVED_PREFIX, ServedTool, ServerOperation,
+    ServerRules, ToolNaming,
 };
 use crate::tools::spec::ToolOffer;
 
@@ -163,8 +164,7 @@ impl ServerRules {
 
     /// Returns the full name of the tool that an entry of a list names.
     pub fn full_name_of(&self, entry: &str) -> Option<String> {
-        let own = format!("{SERVED_PREFIX}{}{SEPARATOR}", self.server);
-        if entry.starts_with(&own) {
+        if entry.starts_with(&prefix(self)) {
             return Some(entry.to_owned());
         }
         full_name(self, entry)
@@ -192,7 +192,7 @@ impl ServerRules {
             offer: ToolOffer {
                 name: Cow::Owned(full),
                 description: description(&tool.description),
-                parameters: schema(&tool.schema)?,
+                parameters: clean_tool_schema(&tool.schema)?,
             },
             permission: self.permission,
             outside: if is_harmless {
@@ -221,7 +221,15 @@ fn full_name(rules: &ServerRules, name: &str) -> Option<String> {
         return None;
     }
     let name = name.replace(['.', '/'], "_");
-    Some(format!("{SERVED_PREFIX}{}{SEPARATOR}{name}", rules.server))
+    Some(format!("{}{name}", prefix(rules)))
+}
+
+/// Returns what the full names of a server's tools begin with.
+fn prefix(rules: &ServerRules) -> String {
+    match rules.naming {
+        ToolNaming::OfServer => format!("{SERVED_PREFIX}{}{SEPARATOR}", rules.server),
+        ToolNaming::Custom => CUSTOM_PREFIX.to_owned(),
+    }
 }
 
 /// Sanitizes a description: escapes control and invisible characters and truncates it.
@@ -231,7 +239,7 @@ fn description(text: &str) -> String {
 }
 
 /// Returns a schema that can be sent to vendors, or the reason why it cannot.
-fn schema(schema: &Value) -> Result<Value, String> {
+pub fn clean_tool_schema(schema: &Value) -> Result<Value, String> {
     let Value::Object(fields) = schema else {
         return Err("its schema is no JSON object".to_owned());
     };

@@ -13,11 +13,12 @@ use crate::tools::served::offer::{
     ServerToolDescription, TOOLS_PER_SERVER_MAX, offer_tools,
 };
 use crate::tools::served::{
-    OutsideEffects, ServedTool, ServerName, ServerOperation, ServerRules, ToolCatalogue,
+    OutsideEffects, ServedTool, ServerName, ServerOperation, ServerRules, ToolCatalogue, ToolNaming,
 };
 
 fn rules(server: &str) -> ServerRules {
     ServerRules {
+        naming: ToolNaming::OfServer,
         server: ServerName::parse(server).unwrap(),
         allowed: None,
         excluded: Vec::new(),

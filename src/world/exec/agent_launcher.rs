@@ -203,7 +203,7 @@ fn package_root(program: AbsPath) -> (AbsPath, GrantScope) {
 }
 
 /// Opens `path` for reading unless it is open already.
-fn open_for_reading(confinement: &mut SandboxPolicy, path: AbsPath, scope: GrantScope) {
+pub(super) fn open_for_reading(confinement: &mut SandboxPolicy, path: AbsPath, scope: GrantScope) {
     let reaches = |opening: &AccessiblePath| path.is_within(&opening.path);
     let hides = |hidden: &AbsPath| path.is_within(hidden);
     let is_open = confinement.open.iter().any(reaches) && !confinement.hidden.iter().any(hides);

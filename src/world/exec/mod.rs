@@ -34,6 +34,8 @@ pub mod program;
 mod read;
 mod read_media;
 mod relocate;
+mod server_launch;
+mod program_tool;
 pub mod server_calls;
 pub mod check_command;
 mod write;

@@ -9,19 +9,13 @@ use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::servers::{CWD_OF_SERVER, InstanceSharing, ServerDirectory};
 use crate::error::{Error, ErrorKind, Result};
-use crate::path::AbsPath;
-use crate::permissions::grant::Permission;
-use crate::sandbox_policy::SandboxPolicy;
 use crate::tools::served::{ServerCall, ToolCatalogue};
 use crate::world::access::gate::{Gate, ResolvedPath};
-use crate::world::exec::command::compile_policy;
+use crate::world::exec::server_launch::launch;
 use crate::world::exec::tool_result::{ToolError, ToolResult};
-use crate::world::exec::{ActionOutcome, Observation};
-use crate::world::mcp::{McpServers, ReplyStatus, ServerLaunch, ServerLaunchRequest, ServerReply};
-use crate::world::sandbox::exec_backend::local::sandbox_on_overlay;
-use crate::world::sandbox::exec_environment::CommandSpec;
+use crate::world::exec::{ActionOutcome, Observation, program_tool};
+use crate::world::mcp::{McpServers, ReplyStatus, ServerLaunchRequest, ServerReply};
 use crate::world::sandbox::interrupt::CommandInterrupt;
 
 /// Lists the tools of the agent's MCP servers and returns notes for the user. Servers that have not
@@ -83,6 +77,9 @@ pub(super) fn call(
             () = wait_until_raised(interrupt) => Err("the call was cancelled".to_owned()),
         }
     };
+    if let Some((config, commands)) = servers.program_tool(&call.server) {
+        return program_tool::run(gate, config, commands, call, interrupt);
+    }
     let answered = Handle::current().block_on(calling);
     let ServerReply {
         success,
@@ -108,74 +105,4 @@ async fn wait_until_raised(interrupt: Option<&CommandInterrupt>) {
         Some(watched) => drop(watched.readable().await),
         None => std::future::pending().await,
     }
-}
-
-/// Returns how to launch a server program for this agent: its sandbox policy, network and roots.
-fn launch(
-    gate: &Gate,
-    wanted: ServerLaunchRequest<'_>,
-) -> std::result::Result<ServerLaunch, String> {
-    let ServerLaunchRequest {
-        program,
-        commands,
-        permission,
-    } = wanted;
-    let sandbox = commands.backend().local_sandbox();
-    let sandbox = sandbox.map_err(|why| format!("servers {why}"))?;
-    let gate = match program.instances {
-        InstanceSharing::PerAgent => gate,
-        InstanceSharing::One => {
-            let common = gate.shared_servers();
-            common.ok_or("the common grants of all agents are unknown")?
-        }
-    };
-    let dir = match (&program.directory, program.instances) {
-        (ServerDirectory::Named(dir), _) => dir.clone(),
-        (ServerDirectory::Private, InstanceSharing::PerAgent) => {
-            let made = commands.directories().make_working_directory();
-            made.map_err(|error| error.to_string())?
-        }
-        (ServerDirectory::Workspace, InstanceSharing::PerAgent) => directory(gate)?,
-        (ServerDirectory::Workspace | ServerDirectory::Private, InstanceSharing::One) => {
-            commands.directories().home()
-        }
-    };
-    let words = program.command.iter();
-    let words = words.map(|word| word.replace(CWD_OF_SERVER, &dir.to_string()));
-    let order = CommandSpec {
-        program: words.collect(),
-        dir: dir.clone(),
-        venv: None,
-    };
-    let (reach, network) = commands.network().map_err(|error| error.to_string())?;
-    let facts = commands.command_context(order, reach);
-    let compiled = compile_policy(gate, commands, facts).map_err(|stop| stop.message)?;
-    let trees = gate.trees().into_iter();
-    let trees = trees.map(|tree| tree.real().to_abs());
-    Ok(ServerLaunch {
-        confinement: restrict_writes(compiled, permission),
-        sandbox: sandbox_on_overlay(sandbox, gate.overlay()),
-        network,
-        roots: trees.collect(),
-    })
-}
-
-/// Returns the working directory of one agent's server: the agent's workspace, or if that is closed
-/// the first directory that is open.
-fn directory(gate: &Gate) -> std::result::Result<AbsPath, String> {
-    let base = &gate.policy().base;
-    if gate.allows(base, Permission::Read) {
-        return Ok(base.to_abs());
-    }
-    let open = gate.first_directory();
-    let open = open.and_then(|dir| AbsPath::new(dir.as_str()));
-    open.ok_or_else(|| "no directory is open to the agent".to_owned())
-}
-
-/// Makes every directory of the agent read-only for a server that only reads.
-fn restrict_writes(mut confinement: SandboxPolicy, permission: Permission) -> SandboxPolicy {
-    for opening in &mut confinement.open {
-        opening.permission = opening.permission.min(permission);
-    }
-    confinement
 }

@@ -15,6 +15,7 @@ use rmcp::service::{Peer, RoleClient, RunningService, ServiceError, serve_client
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::auth::AuthClient;
 use serde_json::Value;
+use tokio::io::AsyncWriteExt;
 use tokio::net::unix::pipe;
 use tokio::time::timeout;
 
@@ -46,6 +47,8 @@ const LIST_BYTES_MAX: usize = MESSAGE_BYTES_MAX;
 const LOG_BYTES_MAX: usize = 1024 * 1024;
 /// Longest part of its end that is included in an error, in characters.
 const LAST_WORDS_CHARS_MAX: usize = 600;
+/// Largest number of lines of instructions that are shown.
+const INSTRUCTION_LINES_MAX: usize = 32;
 
 /// One open connection.
 #[derive(Debug)]
@@ -117,11 +120,13 @@ impl McpClient {
             sandbox,
             network,
             roots,
+            first_input,
         } = launch;
         let started = StdioProcess::start(&sandbox, &confinement, network, log);
         let (program, pipes) = started.map_err(|error| error.to_string())?;
         let changes = Arc::default();
-        let greeted = initialize(pipes, McpClientHandler::new(&roots, listener), &changes);
+        let host = McpClientHandler::new(&roots, listener);
+        let greeted = initialize(pipes, first_input, host, &changes);
         let opened = timeout(time_max, greeted).await;
         let fault = match opened {
             Ok(Ok(service)) => {
@@ -240,6 +245,14 @@ impl McpClient {
         self.program.as_ref().map(exit_report).unwrap_or_default()
     }
 
+    /// Returns the lines of its instructions, which only massgen's own host writes for the user.
+    pub(super) fn instructions(&self) -> Vec<String> {
+        let info = self.service.peer().peer_info();
+        let text = info.as_ref().and_then(|info| info.instructions.as_deref());
+        let lines = text.unwrap_or_default().lines().take(INSTRUCTION_LINES_MAX);
+        lines.map(quote_server).collect()
+    }
+
     /// Lists the tools of the server, and those that massgen adds for its resources and prompts.
     pub(super) async fn tools(&self) -> Result<Vec<ServerToolDescription>, McpClientError> {
         let peer = self.service.peer();
@@ -320,11 +333,16 @@ fn wants_input() -> McpClientError {
 /// Initializes a session with a program. Messages that are too long or have too many values are skipped.
 async fn initialize(
     pipes: StdioPipes,
+    first_input: Option<Vec<u8>>,
     host: McpClientHandler,
     changes: &Arc<AtomicUsize>,
 ) -> Result<RunningService<RoleClient, McpClientHandler>, String> {
     let reader = pipe::Receiver::from_owned_fd(pipes.output).map_err(|error| error.to_string())?;
-    let writer = pipe::Sender::from_owned_fd(pipes.input).map_err(|error| error.to_string())?;
+    let writer = pipe::Sender::from_owned_fd(pipes.input);
+    let mut writer = writer.map_err(|error| error.to_string())?;
+    let first_input = first_input.unwrap_or_default();
+    // A program that does not read it has ended, which the session reports.
+    writer.write_all(&first_input).await.unwrap_or_default();
     let transport = AsyncRwTransport::new_client(BoundedLines::new(reader), writer)
         .with_max_line_length(MESSAGE_BYTES_MAX);
     let service = serve_client(

@@ -15,6 +15,7 @@ mod watched_transport;
 mod remote;
 pub mod sign_in;
 mod client;
+pub(in crate::world) mod python_host;
 pub mod tool_content;
 
 use std::pin::pin;
@@ -26,12 +27,17 @@ use futures_util::future::try_join_all;
 use tokio::time::timeout;
 
 use crate::config::ToolFilter;
+use crate::config::custom_tools::{ProgramInterface, ProgramTool};
 use crate::config::servers::{ServerConfig, ServerProgram, ServerTransport};
+use crate::id::AgentId;
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
 use crate::sandbox_policy::SandboxPolicy;
 use crate::tools::served::offer::{ServerToolDescription, offer_tools};
-use crate::tools::served::{ServedTool, ServerCall, ServerName, ToolCatalogue};
+use crate::text::list_names;
+use crate::tools::served::{
+    ServedTool, ServerCall, ServerName, ServerOperation, ToolCatalogue,
+};
 use crate::tools::tool_selection::is_own_tool;
 use crate::world::mcp::client::{McpClient, McpClientError};
 use crate::world::mcp::tokens::TokenFile;
@@ -91,6 +97,8 @@ pub enum SideEffectPolicy {
 pub struct ServerSetup {
     /// Its config.
     pub config: Arc<ServerConfig>,
+    /// The agent that it serves first.
+    pub agent: AgentId,
     /// The environment that it runs in, if it is a program.
     pub commands: Option<ExecEnvironment>,
     /// Log file for its standard error.
@@ -195,6 +203,8 @@ pub(in crate::world) struct ServerLaunch {
     pub(in crate::world) network: Option<Arc<NetworkProxy>>,
     /// The roots that it is given.
     pub(in crate::world) roots: Vec<AbsPath>,
+    /// What is written to it before the protocol begins.
+    pub(in crate::world) first_input: Option<Vec<u8>>,
 }
 
 /// A request to start a program.
@@ -204,6 +214,8 @@ pub(in crate::world) struct ServerLaunchRequest<'a> {
     pub(in crate::world) program: &'a ServerProgram,
     /// The environment that it runs in.
     pub(in crate::world) commands: &'a ExecEnvironment,
+    /// The agent that it serves.
+    pub(in crate::world) agent: &'a AgentId,
     /// Its permission in the agent's directories.
     pub(in crate::world) permission: Permission,
 }
@@ -253,12 +265,57 @@ impl McpServers {
         let places = self.0.places.iter();
         let unknown =
             places.filter(|place| self.0.known.get(&place.seat.equipped.config).is_none());
-        let all = unknown.map(|place| async move {
+        let all = unknown.map(|place| self.list_first(place, launcher));
+        let mut notes = try_join_all(all).await?.concat();
+        notes.extend(self.rebuild_catalogue());
+        Ok(notes)
+    }
+
+    /// Lists the tools of a server for the first time in a run, and returns its notes for the user.
+    async fn list_first(
+        &self,
+        place: &ServerHandle,
+        launcher: ServerLauncher<'_>,
+    ) -> Result<Vec<String>, String> {
+        let config = &place.seat.equipped.config;
+        let python = match config.program_interface() {
+            None | Some(ProgramInterface::Mcp) => None,
+            Some(ProgramInterface::SingleTool(tool)) => {
+                self.0.known.insert(config, &[describe_tool(tool)].into());
+                return Ok(Vec::new());
+            }
+            Some(ProgramInterface::PythonFunctions(python)) => Some(python),
+        };
+        let listed = async {
             let link = place.seat.connection(launcher).await?;
-            self.ask_for_tools(place, &link, START_TIME_MAX).await
-        });
-        try_join_all(all).await?;
-        Ok(self.rebuild_catalogue())
+            self.ask_for_tools(place, &link, START_TIME_MAX).await?;
+            Ok::<_, String>(link)
+        };
+        match (listed.await, python) {
+            (Ok(_), None) => Ok(Vec::new()),
+            (Ok(link), Some(_)) => Ok(link.instructions()),
+            // The config does not say that there have to be any.
+            (Err(why), Some(python)) if python.is_discovery_only() => {
+                self.0.known.insert(config, &Arc::default());
+                Ok(vec![why])
+            }
+            (Err(why), _) => Err(why),
+        }
+    }
+
+    /// Returns a server that is a single program for each call, with its environment.
+    pub(in crate::world) fn program_tool(
+        &self,
+        server: &ServerName,
+    ) -> Option<(&ServerConfig, &ExecEnvironment)> {
+        let equipped = &self.slot(server)?.equipped;
+        let interface = equipped.config.program_interface()?;
+        let is_one = matches!(interface, ProgramInterface::SingleTool(_));
+        equipped
+            .commands
+            .as_ref()
+            .filter(|_| is_one)
+            .map(|commands| (equipped.config.as_ref(), commands))
     }
 
     /// Lists the tools of those servers again that have reported changes. `None` if none has.
@@ -393,6 +450,7 @@ impl ConnectionSlot {
     async fn open(&self, launcher: ServerLauncher<'_>) -> Result<McpClient, String> {
         let ServerSetup {
             config,
+            agent,
             commands,
             log,
             redactor,
@@ -400,7 +458,13 @@ impl ConnectionSlot {
             listener,
         } = &self.equipped;
         let listener = listener.clone();
-        let failed = |why: String| format!("the server `{}` cannot be used: {why}", config.name());
+        let failed = |why: String| match config.custom_tools().as_slice() {
+            [] => format!("the server `{}` cannot be used: {why}", config.name()),
+            tools => {
+                let tools: Vec<&str> = tools.iter().map(String::as_str).collect();
+                format!("{} cannot be used: {why}", list_names(&tools, "and"))
+            }
+        };
         match (&config.link, commands) {
             (ServerTransport::Remote(remote), _) => {
                 let tokens = tokens.as_ref().map(|tokens| tokens.for_server(&remote.url));
@@ -417,6 +481,7 @@ impl ConnectionSlot {
                 let wanted = ServerLaunchRequest {
                     program,
                     commands,
+                    agent,
                     permission: config.rules.permission,
                 };
                 let launch = launcher(wanted).map_err(failed)?;
@@ -483,6 +548,16 @@ fn sign_in_command(scopes: &str) -> String {
     let scopes = scopes.take(SCOPES_MAX);
     let words: Vec<&str> = scopes.flat_map(|scope| [" --scope ", scope]).collect();
     words.concat()
+}
+
+/// Describes a program that is a tool, as a server describes its tools.
+fn describe_tool(tool: &ProgramTool) -> ServerToolDescription {
+    ServerToolDescription {
+        name: tool.name.clone(),
+        description: tool.description.clone(),
+        schema: tool.schema.clone(),
+        operation: ServerOperation::Tool,
+    }
 }
 
 fn timeout_message() -> String {

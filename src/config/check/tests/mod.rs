@@ -1,6 +1,7 @@
 //! The config that a YAML gives and the findings about it. This module has the shared helpers.
 
 mod commands;
+mod custom_tools;
 mod docker;
 mod servers;
 mod keys;

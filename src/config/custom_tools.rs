@@ -1,0 +1,110 @@
+//! The user's own tools (`custom_tools` and `tools`): functions of Python files, and programs.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use crate::path::AbsPath;
+use crate::tools::served::CUSTOM_PREFIX;
+
+/// How massgen uses the program of a server.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum ProgramInterface {
+    /// It is an MCP server.
+    #[default]
+    Mcp,
+    /// It is massgen's host of these Python functions, an MCP server too.
+    PythonFunctions(Arc<PythonFunctions>),
+    /// It is one tool: it is started for each call, with the arguments on its standard input.
+    SingleTool(Arc<ProgramTool>),
+}
+
+/// The Python functions that one host offers.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PythonFunctions {
+    /// The functions.
+    pub functions: Vec<PythonFunction>,
+    /// Set if the tools of MassGen's own package are offered too: the names of its directories that
+    /// are left out.
+    pub discovered_without: Option<Vec<String>>,
+}
+
+/// A Python function that is a tool.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PythonFunction {
+    /// The name of the tool, without the prefix.
+    pub name: String,
+    /// The name of the function.
+    pub function: String,
+    /// Its file; without one, it is looked up in MassGen's package.
+    pub file: Option<NamedFile>,
+    /// The description for models; without one, the docstring is used.
+    pub description: Option<String>,
+    /// Arguments that the config sets, hidden from models.
+    pub preset_args: Map<String, Value>,
+}
+
+/// A file that the config names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedFile {
+    /// The path as written.
+    pub written: String,
+    /// The paths that it may mean, the first that exists counts.
+    pub candidates: Vec<AbsPath>,
+}
+
+/// A program that is a tool.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProgramTool {
+    /// The name of the tool, without the prefix.
+    pub name: String,
+    /// The program, as written.
+    pub program: String,
+    /// The description for models.
+    pub description: String,
+    /// The JSON schema of its arguments.
+    pub schema: Value,
+    /// Those words of the command that may name a file, by their index.
+    pub files: Vec<(usize, NamedFile)>,
+}
+
+impl PythonFunctions {
+    /// Returns whether the config names none of the functions itself.
+    pub fn is_discovery_only(&self) -> bool {
+        self.functions.is_empty()
+    }
+}
+
+impl ProgramInterface {
+    /// Describes each tool by its full name and what it runs, as far as the config names them.
+    pub fn describe_tools(&self) -> Vec<String> {
+        let names = self.tool_names().into_iter();
+        match self {
+            Self::Mcp => Vec::new(),
+            Self::PythonFunctions(python) => {
+                let about = python.functions.iter().map(|function| {
+                    let file = function.file.as_ref().map(|file| file.written.as_str());
+                    format!("`{}` of {}", function.function, file.unwrap_or("the package `massgen`"))
+                });
+                let pairs = names.zip(about);
+                pairs.map(|(name, about)| format!("{name}: {about}")).collect()
+            }
+            Self::SingleTool(tool) => {
+                names.map(|name| format!("{name}: {}", tool.program)).collect()
+            }
+        }
+    }
+
+    /// Returns the full names of the tools, as far as the config names them.
+    pub fn tool_names(&self) -> Vec<String> {
+        let full = |name: &str| format!("{CUSTOM_PREFIX}{name}");
+        match self {
+            Self::Mcp => Vec::new(),
+            Self::PythonFunctions(python) => {
+                let functions = python.functions.iter();
+                functions.map(|function| full(&function.name)).collect()
+            }
+            Self::SingleTool(tool) => vec![full(&tool.name)],
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Checks the arguments of a call against the schema of the user's own tool: types, `enum`,
+//! `required` and `additionalProperties`. All other keywords are the tool's own business.
+
+use serde_json::{Map, Value};
+
+use crate::text::single_line;
+use crate::tools::served::offer::SCHEMA_DEPTH_MAX;
+
+/// The longest name that a message quotes, in characters.
+const NAME_CHARS_MAX: usize = 80;
+
+/// Returns what is wrong with `arguments`, in words for the model.
+pub fn argument_fault(schema: &Value, arguments: &Map<String, Value>) -> Option<String> {
+    let value = Value::Object(arguments.clone());
+    value_fault(schema, &value, "", SCHEMA_DEPTH_MAX)
+}
+
+/// Returns what is wrong with the value at `place`.
+fn value_fault(schema: &Value, value: &Value, place: &str, depth: usize) -> Option<String> {
+    let below = depth.checked_sub(1)?;
+    let subject = || match place {
+        "" => "the arguments".to_owned(),
+        place => format!("`{}`", single_line(place, NAME_CHARS_MAX)),
+    };
+    if let Some(Value::Array(allowed)) = schema.get("enum")
+        && !allowed.contains(value)
+    {
+        let allowed: Vec<String> = allowed.iter().map(Value::to_string).collect();
+        return Some(format!("{} must be one of {}", subject(), allowed.join(", ")));
+    }
+    let kinds: Vec<&str> = match schema.get("type") {
+        Some(Value::String(kind)) => vec![kind],
+        Some(Value::Array(kinds)) => kinds.iter().filter_map(Value::as_str).collect(),
+        Some(_) | None => Vec::new(),
+    };
+    if !kinds.is_empty() && !kinds.iter().any(|kind| is_of_type(value, kind)) {
+        return Some(format!("{} must be of type {}", subject(), kinds.join(" or ")));
+    }
+    match value {
+        Value::Array(items) => {
+            let schema = schema.get("items")?;
+            let mut items = items.iter().enumerate();
+            items.find_map(|(index, item)| {
+                value_fault(schema, item, &format!("{place}[{index}]"), below)
+            })
+        }
+        Value::Object(fields) => fields_fault(schema, fields, place, below),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+    }
+}
+
+fn fields_fault(
+    schema: &Value,
+    fields: &Map<String, Value>,
+    place: &str,
+    depth: usize,
+) -> Option<String> {
+    let path = |name: &str| match place {
+        "" => name.to_owned(),
+        place => format!("{place}.{name}"),
+    };
+    let required = schema.get("required").and_then(Value::as_array);
+    let mut required = required.into_iter().flatten().filter_map(Value::as_str);
+    if let Some(missing) = required.find(|name| !fields.contains_key(*name)) {
+        return Some(format!("`{}` is missing", path(missing)));
+    }
+    let properties = schema.get("properties").and_then(Value::as_object);
+    let others = schema.get("additionalProperties");
+    fields.iter().find_map(|(name, value)| {
+        match (properties.and_then(|known| known.get(name)), others) {
+            (Some(schema), _) => value_fault(schema, value, &path(name), depth),
+            (None, Some(Value::Bool(false))) => {
+                let name = single_line(&path(name), NAME_CHARS_MAX);
+                Some(format!("there is no argument `{name}`"))
+            }
+            (None, Some(schema)) => value_fault(schema, value, &path(name), depth),
+            (None, None) => None,
+        }
+    })
+}
+
+/// Returns whether a value has a type of JSON Schema. Unknown types have all values.
+fn is_of_type(value: &Value, kind: &str) -> bool {
+    match kind {
+        "string" => value.is_string(),
+        "boolean" => value.is_boolean(),
+        "object" => value.is_object(),
+        "array" => value.is_array(),
+        "null" => value.is_null(),
+        "number" => value.is_number(),
+        "integer" => value.as_f64().is_some_and(|number| number.fract() == 0.0),
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn arguments_that_do_not_fit_the_schema_are_named() {
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "path": {"type": "string"},
+                "count": {"type": ["integer", "null"]},
+                "unit": {"enum": ["m", "km"]},
+                "tags": {"type": "array", "items": {"type": "string"}},
+                "more": {"type": "object", "required": ["a"], "additionalProperties": {"type": "number"}},
+            },
+            "required": ["path"],
+            "additionalProperties": false,
+        });
+        let check = |arguments: Value, expected: Option<&str>| {
+            let Value::Object(arguments) = arguments else {
+                panic!("not an object");
+            };
+            let fault = argument_fault(&schema, &arguments);
+            assert_eq!(fault.as_deref(), expected, "{arguments:?}");
+        };
+        check(json!({"path": "a"}), None);
+        check(
+            json!({"path": "a", "count": 1.0, "unit": "km", "tags": ["x"], "more": {"a": 1}}),
+            None,
+        );
+        check(json!({}), Some("`path` is missing"));
+        check(json!({"path": 1}), Some("`path` must be of type string"));
+        check(
+            json!({"path": "a", "count": 1.5}),
+            Some("`count` must be of type integer or null"),
+        );
+        check(
+            json!({"path": "a", "unit": "s"}),
+            Some("`unit` must be one of \"m\", \"km\""),
+        );
+        check(
+            json!({"path": "a", "tags": ["x", 2]}),
+            Some("`tags[1]` must be of type string"),
+        );
+        check(
+            json!({"path": "a", "more": {"b": 1}}),
+            Some("`more.a` is missing"),
+        );
+        check(
+            json!({"path": "a", "more": {"a": "x"}}),
+            Some("`more.a` must be of type number"),
+        );
+        check(
+            json!({"path": "a", "z": 1}),
+            Some("there is no argument `z`"),
+        );
+        check(json!({"path": "a", "more": {"a": 1}}), None);
+    }
+}

@@ -1,0 +1,98 @@
+//! Calls the user's programs that are tools: each call starts the program in the agent's sandbox,
+//! with the arguments as JSON on its standard input.
+
+use std::io::{Write, pipe};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::config::custom_tools::ProgramInterface;
+use crate::config::servers::{ServerConfig, ServerTransport};
+use crate::prompts::untrusted_text::escape_notes;
+use crate::text::{escape_text, truncate, without_colours};
+use crate::tools::served::ServerCall;
+use crate::tools::served::schema_check::argument_fault;
+use crate::world::access::gate::{Gate, ResolvedPath};
+use crate::world::exec::process_report::summary;
+use crate::world::exec::server_launch::{confine, working_directory};
+use crate::world::exec::tool_result::{OUTPUT_BYTES_MAX, ToolError, ToolResult, cannot_run};
+use crate::world::exec::{ActionOutcome, Observation};
+use crate::world::sandbox::exec_backend::local::sandbox_on_overlay;
+use crate::world::sandbox::exec_environment::ExecEnvironment;
+use crate::world::sandbox::interrupt::CommandInterrupt;
+use crate::world::sandbox::{CommandOutput, CommandWaitLimits, ExitReason};
+
+/// Longest part of the standard error of a failed call that a model reads, in characters.
+const ERROR_CHARS_MAX: usize = 4000;
+
+/// Runs the program of a permitted call to its end.
+pub(super) fn run(
+    gate: &Gate,
+    config: &ServerConfig,
+    commands: &ExecEnvironment,
+    call: &ServerCall<ResolvedPath>,
+    interrupt: Option<&CommandInterrupt>,
+) -> ToolResult {
+    let ServerTransport::Program(program) = &config.link else {
+        return Err(ToolError::failed("it is no program"));
+    };
+    if let ProgramInterface::SingleTool(tool) = &program.interface
+        && let Some(fault) = argument_fault(&tool.schema, &call.arguments)
+    {
+        return Err(ToolError::failed(fault));
+    }
+    let dir = working_directory(gate, program, commands).map_err(ToolError::failed)?;
+    let permission = config.rules.permission;
+    let words = program.command.clone();
+    let confined = confine(gate, program, words, commands, dir, permission);
+    let (confinement, network) = confined.map_err(ToolError::failed)?;
+    let sandbox = commands.backend().local_sandbox();
+    let sandbox = sandbox.map_err(|why| ToolError::failed(format!("tools {why}")))?;
+    let sandbox = sandbox_on_overlay(sandbox, gate.overlay());
+    let never = CommandInterrupt::new().map_err(|error| cannot_run(&error))?;
+    let wait = CommandWaitLimits {
+        time_max: Duration::from_secs(config.call_seconds),
+        output_bytes_max: OUTPUT_BYTES_MAX,
+        interrupt: interrupt.unwrap_or(&never),
+        network: network.as_deref(),
+    };
+    let request = Value::Object(call.arguments.clone()).to_string();
+    let (stdin, mut ours) = pipe().map_err(|error| cannot_run(&error))?;
+    let finished = thread::scope(|scope| {
+        // A program may exit without reading all of it.
+        let writing = move || ours.write_all(request.as_bytes()).unwrap_or_default();
+        thread::Builder::new().spawn_scoped(scope, writing)?;
+        sandbox.run_with_input(&confinement, Some(stdin.into()), wait)
+    });
+    Ok(observation(
+        &finished.map_err(|error| cannot_run(&error))?,
+    ))
+}
+
+/// Returns what the model reads: the output of a program that succeeded, or how it ended and what it
+/// wrote to standard error.
+fn observation(finished: &CommandOutput) -> Observation {
+    let clean = |text: &str| escape_notes(&escape_text(&without_colours(text))).into_owned();
+    let exit_code = if let ExitReason::Exited(code) = finished.ended {
+        Some(code)
+    } else {
+        None
+    };
+    let (outcome, content) = if exit_code == Some(0) {
+        (ActionOutcome::Done, clean(&finished.stdout.text))
+    } else {
+        let errors = truncate(&clean(&finished.stderr.text), ERROR_CHARS_MAX);
+        let output = truncate(&clean(&finished.stdout.text), ERROR_CHARS_MAX);
+        let parts = [finished.ended.to_string(), errors, output];
+        let parts: Vec<&str> = parts.iter().map(|part| part.trim()).collect();
+        let parts = parts.into_iter().filter(|part| !part.is_empty());
+        let content = parts.collect::<Vec<_>>().join("\n");
+        (ActionOutcome::Failed, content)
+    };
+    Observation {
+        exit_code,
+        summary: Some(summary(finished)),
+        ..Observation::new(outcome, content)
+    }
+}

@@ -1,0 +1,150 @@
+//! How the program of a server is started for an agent: it may do what the gate's grants open, and
+//! no more than the config allows it.
+
+use std::sync::Arc;
+
+use crate::config::custom_tools::{NamedFile, ProgramInterface};
+use crate::config::servers::{CWD_OF_SERVER, InstanceSharing, ServerDirectory, ServerProgram};
+use crate::mentions::LookupResult;
+use crate::path::AbsPath;
+use crate::permissions::grant::{GrantScope, Permission};
+use crate::sandbox_policy::SandboxPolicy;
+use crate::world::access::gate::Gate;
+use crate::world::exec::agent_launcher::open_for_reading;
+use crate::world::exec::command::compile_policy;
+use crate::world::io::files;
+use crate::world::io::locate::locate;
+use crate::world::mcp::python_host::{self, ToolContext};
+use crate::world::mcp::{ServerLaunch, ServerLaunchRequest};
+use crate::world::sandbox::exec_backend::local::sandbox_on_overlay;
+use crate::world::sandbox::exec_environment::{CommandSpec, ExecEnvironment};
+use crate::world::sandbox::proxy::NetworkProxy;
+
+/// Returns how to launch a server program for this agent: its sandbox policy, network and roots.
+pub(super) fn launch(
+    gate: &Gate,
+    wanted: ServerLaunchRequest<'_>,
+) -> Result<ServerLaunch, String> {
+    let ServerLaunchRequest {
+        program,
+        commands,
+        agent,
+        permission,
+    } = wanted;
+    let gate = match program.instances {
+        InstanceSharing::PerAgent => gate,
+        InstanceSharing::One => {
+            let common = gate.shared_servers();
+            common.ok_or("the common grants of all agents are unknown")?
+        }
+    };
+    let dir = working_directory(gate, program, commands)?;
+    let trees = gate.trees().into_iter();
+    let roots: Vec<AbsPath> = trees.map(|tree| tree.real().to_abs()).collect();
+    let (arguments, first_input) = match &program.interface {
+        ProgramInterface::Mcp | ProgramInterface::SingleTool(_) => (Vec::new(), None),
+        ProgramInterface::PythonFunctions(python) => {
+            let context = ToolContext {
+                agent: agent.to_string(),
+                directory: dir.clone(),
+                roots: roots.clone(),
+            };
+            let order = python_host::order(python, &context)?;
+            (python_host::arguments().to_vec(), Some(order))
+        }
+    };
+    let words = program.command.iter();
+    let words = words.map(|word| word.replace(CWD_OF_SERVER, &dir.to_string()));
+    let words = words.chain(arguments).collect();
+    let (confinement, network) = confine(gate, program, words, commands, dir, permission)?;
+    let sandbox = commands.backend().local_sandbox();
+    let sandbox = sandbox.map_err(|why| format!("servers {why}"))?;
+    Ok(ServerLaunch {
+        confinement,
+        sandbox: sandbox_on_overlay(sandbox, gate.overlay()),
+        network,
+        roots,
+        first_input,
+    })
+}
+
+/// Returns the sandbox policy of a program with these words, and its proxy. Its files are opened for
+/// reading in addition to what the agent's grants open.
+pub(super) fn confine(
+    gate: &Gate,
+    program: &ServerProgram,
+    mut words: Vec<String>,
+    commands: &ExecEnvironment,
+    dir: AbsPath,
+    permission: Permission,
+) -> Result<(SandboxPolicy, Option<Arc<NetworkProxy>>), String> {
+    let mut opened = Vec::new();
+    if let ProgramInterface::SingleTool(tool) = &program.interface {
+        for (index, file) in &tool.files {
+            if let (Some(path), Some(word)) = (existing_file(file), words.get_mut(*index)) {
+                *word = path.to_string();
+                opened.push(path);
+            }
+        }
+    }
+    let order = CommandSpec {
+        program: words,
+        dir,
+        venv: None,
+    };
+    let (reach, network) = commands.network().map_err(|error| error.to_string())?;
+    let facts = commands.command_context(order, reach);
+    let compiled = compile_policy(gate, commands, facts).map_err(|stop| stop.message)?;
+    let mut confinement = restrict_writes(compiled, permission);
+    for path in opened {
+        open_for_reading(&mut confinement, path, GrantScope::File);
+    }
+    Ok((confinement, network))
+}
+
+/// Returns the path of a file that the config names, without symlinks; `None` if there is no such
+/// file.
+fn existing_file(file: &NamedFile) -> Option<AbsPath> {
+    let mut candidates = file.candidates.iter();
+    let found = candidates.find(|path| files::inspect(path) == LookupResult::File)?;
+    Some(locate(found).ok()?.into_real().to_abs())
+}
+
+/// Returns the directory in which a program starts.
+pub(super) fn working_directory(
+    gate: &Gate,
+    program: &ServerProgram,
+    commands: &ExecEnvironment,
+) -> Result<AbsPath, String> {
+    Ok(match (&program.directory, program.instances) {
+        (ServerDirectory::Named(dir), _) => dir.clone(),
+        (ServerDirectory::Private, InstanceSharing::PerAgent) => {
+            let made = commands.directories().make_working_directory();
+            made.map_err(|error| error.to_string())?
+        }
+        (ServerDirectory::Workspace, InstanceSharing::PerAgent) => open_directory(gate)?,
+        (ServerDirectory::Workspace | ServerDirectory::Private, InstanceSharing::One) => {
+            commands.directories().home()
+        }
+    })
+}
+
+/// Returns the working directory of one agent's server: the agent's workspace, or if that is closed
+/// the first directory that is open.
+fn open_directory(gate: &Gate) -> Result<AbsPath, String> {
+    let base = &gate.policy().base;
+    if gate.allows(base, Permission::Read) {
+        return Ok(base.to_abs());
+    }
+    let open = gate.first_directory();
+    let open = open.and_then(|dir| AbsPath::new(dir.as_str()));
+    open.ok_or_else(|| "no directory is open to the agent".to_owned())
+}
+
+/// Makes every directory of the agent read-only for a server that only reads.
+fn restrict_writes(mut confinement: SandboxPolicy, permission: Permission) -> SandboxPolicy {
+    for opening in &mut confinement.open {
+        opening.permission = opening.permission.min(permission);
+    }
+    confinement
+}

@@ -1,0 +1,105 @@
+//! The host of an agent's Python tools: the program that is started, and what it is sent first. The
+//! user's files are read here and sent along, so that the sandbox needs no access to them.
+
+use serde_json::{Value, json};
+
+use crate::config::custom_tools::{NamedFile, PythonFunctions};
+use crate::path::AbsPath;
+use crate::world::io::files;
+
+/// Largest file with tools, in bytes.
+const FILE_BYTES_MAX: u64 = 1024 * 1024;
+
+/// The host.
+const HOST: &str = include_str!("host.py");
+
+/// Starts the host: reads the first line of standard input, and runs what it says. Modules of the
+/// working directory, which the agent may write to, are not imported. What tools start gets an
+/// empty standard input.
+const START: &str = "\
+import sys
+sys.path[:] = [place for place in sys.path if place]
+import json, os
+INPUT = os.fdopen(os.dup(0), 'rb')
+os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+ORDER = json.loads(INPUT.readline())
+exec(compile(ORDER['host'], 'custom tools', 'exec'))
+";
+
+/// What tools may learn about their agent.
+#[derive(Clone, Debug)]
+pub(in crate::world) struct ToolContext {
+    /// The agent's id.
+    pub(in crate::world) agent: String,
+    /// The directory that they start in.
+    pub(in crate::world) directory: AbsPath,
+    /// The agent's directories.
+    pub(in crate::world) roots: Vec<AbsPath>,
+}
+
+/// Returns the arguments with which Python becomes the host.
+pub(in crate::world) fn arguments() -> [String; 4] {
+    ["-X", "utf8", "-c", START].map(str::to_owned)
+}
+
+/// Returns the first line that the host is sent: itself, and the tools with their files. A file that
+/// does not exist may be in MassGen's package, which only the host can see.
+///
+/// # Errors
+/// A file cannot be read, is too large, or is not text.
+pub(in crate::world) fn order(
+    python: &PythonFunctions,
+    context: &ToolContext,
+) -> Result<Vec<u8>, String> {
+    let mut tools = Vec::new();
+    let mut sources: Vec<(&NamedFile, (Value, Value))> = Vec::new();
+    for function in &python.functions {
+        let (path, source) = match &function.file {
+            None => (Value::Null, Value::Null),
+            Some(file) => match sources.iter().find(|(known, _)| *known == file) {
+                Some((_, known)) => known.clone(),
+                None => {
+                    let read = path_and_source(file)?;
+                    sources.push((file, read.clone()));
+                    read
+                }
+            },
+        };
+        tools.push(json!({
+            "name": function.name,
+            "function": function.function,
+            "path": path,
+            "source": source,
+            "description": function.description,
+            "preset_args": function.preset_args,
+        }));
+    }
+    let roots: Vec<String> = context.roots.iter().map(ToString::to_string).collect();
+    let order = json!({
+        "host": HOST,
+        "tools": tools,
+        "discover": python.discovered_without,
+        "context": {
+            "agent_id": context.agent,
+            "agent_cwd": context.directory.to_string(),
+            "allowed_paths": roots,
+        },
+    });
+    Ok(format!("{order}\n").into_bytes())
+}
+
+/// Returns the path of a file and its text, or the path as written if it does not exist.
+fn path_and_source(file: &NamedFile) -> Result<(Value, Value), String> {
+    if file.written.ends_with(".py") {
+        for path in &file.candidates {
+            let read = files::read_found(path, FILE_BYTES_MAX);
+            let Some(bytes) = read.map_err(|error| format!("{error:#}"))? else {
+                continue;
+            };
+            let text = String::from_utf8(bytes);
+            let text = text.map_err(|_| format!("`{path}` is not UTF-8 text"))?;
+            return Ok((path.to_string().into(), text.into()));
+        }
+    }
+    Ok((file.written.as_str().into(), Value::Null))
+}

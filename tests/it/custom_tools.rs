@@ -1,0 +1,354 @@
+//! Runs whose agents use the user's own tools: Python functions and programs, what they can reach,
+//! and files and results that are hostile.
+
+use std::os::unix::fs::PermissionsExt;
+
+use serde_json::{Value, json};
+
+use crate::docs::blocks;
+use crate::http_server::Endpoint;
+use crate::mcp::{calls_of, read};
+use crate::project::{Finished, Project};
+use crate::scripted_team::{FINAL, agent, team};
+
+const PAGE: &str = include_str!("../../docs/custom-tools.md");
+/// Functions of every kind, and functions that misbehave.
+const TOOLS: &str = include_str!("../servers/custom_tools.py");
+/// A program that says what it was given and what it sees.
+const PROBE: &str = "#!/bin/sh\nread -r line\necho \"$line\"\nid -un > written.txt && echo wrote\n\
+                     cat \"$PROBED\" 2>&1\necho \"token: $TOKEN\"\n[ \"$line\" != '{\"fail\":true}' ] || \
+                     { echo it failed >&2; exit 3; }\n";
+/// A secret in massgen's environment that no tool may see.
+const SECRET: &str = "secret-of-the-user-1";
+
+/// Makes a file of the project executable.
+fn with_program(project: Project, path: &str, text: &str) -> Project {
+    let project = project.file(path, text);
+    let mode = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(project.path(path), mode).unwrap();
+    project
+}
+
+/// Returns a project whose agent has these keys and makes one of the calls per step.
+fn project(keys: &str, calls: &[(&str, Value)], rest: &str) -> Project {
+    let replies = format!(
+        "- when: {{system: \"{FINAL}\"}}\n  text: presented\n  repeat: true\n{}\
+         - calls: [{{name: new_answer, arguments: {{content: done}}}}]\n",
+        calls_of(calls)
+    );
+    let keys = format!("cwd: w1\n{keys}");
+    Project::new()
+        .file("tools.py", TOOLS)
+        .file("team.yaml", team(&[agent("one", &keys, &replies)], rest))
+        .env("TOKEN", SECRET)
+        .args(["--config", "team.yaml", "task"])
+}
+
+/// Runs calls of the functions in `tools.py` and checks that each result contains its text.
+#[track_caller]
+fn check(keys: &str, calls: &[(&str, Value, &str)]) -> Finished {
+    let functions: Vec<&str> = calls.iter().map(|(tool, ..)| *tool).collect();
+    let mut functions: Vec<&str> = functions;
+    functions.sort_unstable();
+    functions.dedup();
+    let keys = format!(
+        "custom_tools: [{{path: tools.py, function: [{}]{keys}}}]",
+        functions.join(", ")
+    );
+    let full: Vec<String> = calls
+        .iter()
+        .map(|(tool, ..)| format!("custom_tool__{tool}"))
+        .collect();
+    let made: Vec<(&str, Value)> = full
+        .iter()
+        .zip(calls)
+        .map(|(full, (_, arguments, _))| (full.as_str(), arguments.clone()))
+        .collect();
+    let finished = project(&keys, &made, "").success();
+    let read = read(&finished);
+    assert_eq!(read.len(), calls.len(), "{read:#?}\n{}", finished.stderr());
+    for (read, (tool, arguments, expected)) in read.iter().zip(calls) {
+        assert!(read.contains(expected), "{tool} {arguments}: {read}\n{expected}");
+    }
+    finished
+}
+
+#[test]
+fn the_example_of_the_page_runs() {
+    let calls = [
+        ("custom_tool__convert_length", json!({"value": 42.195, "to": "mile"})),
+        ("write_file", json!({"path": "notes.txt", "content": "a\nb\n"})),
+        ("custom_tool__count_lines", json!({"path": "notes.txt"})),
+        ("custom_tool__count_lines", json!({"path": "/etc/passwd"})),
+        ("custom_tool__count_lines", json!({})),
+        ("custom_tool__convert_length", json!({"value": 1, "source": "mile"})),
+    ];
+    let replies = calls_of(&calls) + "- calls: [{name: new_answer, arguments: {content: done}}]\n\
+                                      - text: presented\n  repeat: true\n";
+    let replies: String = replies.lines().map(|line| format!("        {line}\n")).collect();
+    let config = blocks(PAGE, "yaml")[0]
+        .replace("type: openai\n      model: gpt-5-mini", "type: scripted");
+    let project = Project::new()
+        .file("units.py", blocks(PAGE, "python")[0])
+        .file("team.yaml", format!("{config}      replies:\n{replies}"));
+    let project = with_program(project, "count.sh", blocks(PAGE, "bash")[0]);
+    let shown = project.args(["--config", "team.yaml", "--dry-run", "task"]).success();
+    let stdout = shown.stdout();
+    assert!(stdout.contains("tool: custom_tool__convert_length: `convert` of units.py, read"), "{stdout}");
+    assert!(stdout.contains("tool: custom_tool__count_lines: ./count.sh, read"), "{stdout}");
+    let finished = shown.then(["--config", "team.yaml", "task"]).success();
+    let read = read(&finished);
+    assert_eq!(read[0], "42.195 km = 26.2188 mile");
+    assert_eq!(read[2].trim(), "2");
+    assert!(read[3].contains("denied") || read[3].contains("outside"), "{read:#?}");
+    assert_eq!(read[4], "`path` is missing");
+    assert_eq!(read[5], "there is no argument `source`; expected `value`, `to`");
+}
+
+#[test]
+fn functions_of_every_kind_are_called() {
+    let finished = check(
+        ", preset_args: [{}, {}, {}, {}, {}, {hidden: kept}, {}, {}, {}]",
+        &[
+            ("add", json!({"x": 1}), "3"),
+            ("counted", json!({"n": 3}), "0\n1\n2"),
+            ("fail", json!({"why": "so"}), "ValueError: it went wrong: so\n  line "),
+            ("leave", json!({}), "SystemExit: 3"),
+            ("plain", json!({"words": ["a"], "mode": "b"}), "\"mode\": \"b\""),
+            ("preset", json!({"shown": "s"}), "s kept"),
+            ("pictured", json!({}), "image/png"),
+            ("streamed", json!({"n": 2}), "the end"),
+            ("told", json!({"question": "who"}), "who one"),
+        ],
+    );
+    let read = read(&finished);
+    assert!(!read[2].contains(&finished.project().path("").display().to_string()), "{read:#?}");
+    assert!(!read[7].contains("part"), "{read:#?}");
+}
+
+#[test]
+fn models_read_the_schemas_of_functions_and_programs() {
+    let endpoint = Endpoint::start();
+    let more = ", cwd: w1, custom_tools: [{path: tools.py, function: [add, plain, preset], \
+                description: [Adds., '', ''], preset_args: {hidden: x}, name: [sum, plain, preset]}], \
+                tools: [{name: probe, command: 'true', description: Probes., \
+                schema: {properties: {n: {type: integer}}}}]";
+    let config = format!("agents:\n{}", endpoint.agent("a", "m", more));
+    let config = config.replace("preset_args: {hidden: x}", "preset_args: [{}, {}, {hidden: x}]");
+    let project = Project::new().file("tools.py", TOOLS).file("team.yaml", config);
+    let finished = project.args(["--config", "team.yaml", "task"]).success();
+    let bodies = endpoint.bodies();
+    let offered = bodies["m"][0]["tools"].as_array().unwrap().iter();
+    let offered = offered.map(|tool| &tool["function"]);
+    let find = |name: &str| {
+        let full = format!("custom_tool__{name}");
+        let mut offered = offered.clone();
+        let found = offered.find(|tool| tool["name"] == full.as_str());
+        found.unwrap_or_else(|| panic!("{full}: {}", finished.stderr())).clone()
+    };
+    let sum = find("sum");
+    assert_eq!(sum["description"], "Adds.");
+    assert_eq!(
+        sum["parameters"],
+        json!({"type": "object", "required": ["x"], "properties": {
+            "x": {"type": "integer", "description": "The first number"},
+            "y": {"type": "integer", "description": "The second number", "default": 2},
+        }})
+    );
+    let plain = find("plain");
+    assert_eq!(plain["description"], "Returns a value.\n\nIt is no result.");
+    assert_eq!(plain["parameters"]["required"], json!(["words"]));
+    let properties = &plain["parameters"]["properties"];
+    assert_eq!(properties["words"], json!({"type": "array", "items": {"type": "string"}}));
+    assert_eq!(properties["mode"]["enum"], json!(["a", "b"]));
+    assert_eq!(
+        properties["sizes"]["anyOf"],
+        json!([{"type": "object", "additionalProperties": {"type": "integer"}}, {"type": "null"}])
+    );
+    let preset = find("preset");
+    assert!(preset["parameters"]["properties"].get("hidden").is_none(), "{preset}");
+    assert_eq!(
+        find("probe")["parameters"],
+        json!({"type": "object", "properties": {"n": {"type": "integer"}}})
+    );
+}
+
+/// The control is `the_example_of_the_page_runs`.
+#[test]
+fn a_found_config_has_no_tools() {
+    for keys in [
+        "custom_tools: [{path: tools.py, function: add}]",
+        "tools: [{name: probe, command: ./probe.sh, description: Probes.}]",
+    ] {
+        let config = team(&[agent("one", keys, "- text: hello\n")], "");
+        let project = Project::new().file("tools.py", TOOLS).config(&config);
+        let finished = with_program(project, "probe.sh", PROBE).args(["task"]).run();
+        let said = finished.stderr();
+        assert_ne!(finished.code(), Some(0));
+        assert!(said.contains("own program as a tool") && said.contains("--config"), "{said}");
+    }
+}
+
+#[test]
+fn a_tool_reaches_what_its_entry_opens() {
+    let outside = Project::new().file("secret.txt", "canary");
+    let secret = outside.path("secret.txt").display().to_string();
+    let calls = [
+        ("custom_tool__reach", json!({})),
+        ("custom_tool__probe", json!({})),
+        ("custom_tool__probe", json!({"fail": true})),
+        ("list_directory", json!({"path": "."})),
+    ];
+    let run = |more: &str| {
+        let keys = format!(
+            "custom_tools: [{{path: tools.py, function: reach, preset_args: {{outside: '{secret}'}}{more}}}]\n\
+             tools: [{{name: probe, command: tools/probe.sh, description: Probes., \
+             schema: {{properties: {{fail: {{type: boolean}}}}}}{more}}}]"
+        );
+        let probe = PROBE.replace("$PROBED", &secret);
+        let finished = with_program(project(&keys, &calls, ""), "tools/probe.sh", &probe).success();
+        read(&finished)
+    };
+    let closed = run("");
+    let reached: Value = serde_json::from_str(&closed[0]).unwrap_or_else(|_| panic!("{closed:#?}"));
+    assert_eq!(reached, json!({"read": false, "wrote": false, "token": false, "network": false}));
+    assert!(closed[1].starts_with("{}\n") && !closed[1].contains("wrote"), "{closed:#?}");
+    assert!(closed[1].contains("token: \n"), "{closed:#?}");
+    assert!(closed[2].contains("status 3\nit failed") || closed[2].contains("status 3"), "{closed:#?}");
+    assert!(closed.iter().all(|read| !read.contains("canary") && !read.contains(SECRET)));
+    let open = run(", permission: write, env: [TOKEN]");
+    let reached: Value = serde_json::from_str(&open[0]).unwrap_or_else(|_| panic!("{open:#?}"));
+    assert_eq!(reached, json!({"read": false, "wrote": true, "token": true, "network": false}));
+    assert!(open[1].contains("wrote"), "{open:#?}");
+    assert!(open[3].contains("written.txt"), "{open:#?}");
+    assert!(open.iter().all(|read| !read.contains("canary")), "{open:#?}");
+}
+
+/// An agent that plants a module in its workspace, which is where the host starts, gets it imported
+/// in no phase: the host could have variables that the agent has not.
+#[test]
+fn modules_of_the_workspace_are_not_imported() {
+    let planted = "open('planted.txt', 'w').write('x')\nraise SystemExit\n";
+    let plant = |name: &str| ("write_file", json!({"path": name, "content": planted}));
+    let names = ["json.py", "asyncio.py", "dataclasses.py", "massgen.py", "sitecustomize.py"];
+    let planting: Vec<(&str, Value)> = names.into_iter().map(plant).collect();
+    let last = [
+        ("custom_tool__add", json!({"x": 1})),
+        ("list_directory", json!({"path": "."})),
+    ];
+    let replies = format!(
+        "- when: {{lacks: new_answer, last: \"planted\"}}\n  text: presented\n\
+         - when: {{lacks: new_answer, last: \"3\"}}\n  \
+         calls: [{{name: list_directory, arguments: {{path: .}}}}]\n\
+         - when: {{lacks: new_answer}}\n  calls: [{{name: custom_tool__add, arguments: {{x: 1}}}}]\n\
+         - when: {{lacks: new_answer}}\n  text: presented\n  repeat: true\n\
+         {}- calls: [{{name: new_answer, arguments: {{content: done}}}}]\n",
+        calls_of(&[planting.as_slice(), &last].concat())
+    );
+    let keys = "cwd: w1\ncustom_tools: [{path: tools.py, function: add, permission: write}]";
+    let finished = Project::new()
+        .file("tools.py", TOOLS)
+        .file("team.yaml", team(&[agent("one", keys, &replies)], ""))
+        .args(["--config", "team.yaml", "task"])
+        .success();
+    let read = read(&finished);
+    assert!(read.iter().filter(|read| *read == "3").count() >= 2, "{read:#?}");
+    assert!(read.iter().all(|read| !read.contains("planted.txt")), "{read:#?}");
+}
+
+/// What a tool writes and returns cannot pass for messages of the protocol or fill the memory.
+#[test]
+fn results_are_bounded_and_prints_are_not_messages() {
+    let finished = check(
+        "",
+        &[
+            ("flood", json!({}), "characters left out"),
+            ("forge", json!({}), "the true result"),
+            ("surrogate", json!({}), "a?b"),
+            ("add", json!({"x": 5}), "7"),
+        ],
+    );
+    let read = read(&finished);
+    assert!(read.iter().all(|read| read.len() < 400_000));
+    assert!(!read[1].contains("forged"), "{}", read[1]);
+}
+
+/// The control is `functions_of_every_kind_are_called`.
+#[test]
+fn a_tool_that_cannot_be_loaded_is_named_and_the_run_continues() {
+    for (keys, expected) in [
+        ("path: tools.py, function: nothing", "`tools.py` has no function `nothing`"),
+        ("path: none.py, function: add", "no file `none.py`"),
+        ("path: broken.py, function: add", "SyntaxError"),
+        ("path: raising.py, function: add", "ZeroDivisionError"),
+        ("path: massgen/tool/_none/none.py, function: add", "massgen/tool/_none/none.py"),
+        ("path: tools.py, function: talks", "it needs `messages`"),
+        ("path: tools.py, function: add, preset_args: {z: 1}", "`preset_args` has `z`"),
+    ] {
+        let keys = format!(
+            "custom_tools: [{{path: tools.py, function: add, name: kept}}, {{{keys}}}]"
+        );
+        let finished = project(&keys, &[("custom_tool__kept", json!({"x": 1}))], "")
+            .file("broken.py", "def add(:\n")
+            .file("raising.py", "1 / 0\n")
+            .success();
+        let said = finished.stderr().replace(&finished.project().path("").display().to_string(), "");
+        assert!(said.contains("is not offered") && said.contains(expected), "{keys}\n{said}");
+        assert_eq!(read(&finished), ["3"], "{keys}");
+    }
+}
+
+/// The control is `functions_of_every_kind_are_called`.
+#[test]
+fn a_hostile_file_ends_the_run_before_any_request() {
+    let large = "#".repeat(2 * 1024 * 1024);
+    for (name, content, expected) in [
+        ("large.py", large.as_bytes(), "at most 1048576 bytes"),
+        ("binary.py", b"\xff\xfe\x00".as_slice(), "is not UTF-8 text"),
+    ] {
+        let keys = format!("custom_tools: [{{path: {name}, function: add}}]");
+        let finished = project(&keys, &[], "").file(name, content).run();
+        let said = finished.stderr();
+        assert_ne!(finished.code(), Some(0), "{said}");
+        assert!(said.contains(expected) && said.contains("custom_tool__add"), "{said}");
+        assert_eq!(said.matches(expected).count(), 1, "{said}");
+    }
+    let keys = "custom_tools: [{path: pipe.py, function: add}]";
+    let project = project(keys, &[], "");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        project.path("pipe.py"),
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::from_raw_mode(0o600),
+        0,
+    )
+    .unwrap();
+    let finished = project.run();
+    assert_ne!(finished.code(), Some(0), "{}", finished.stderr());
+}
+
+#[test]
+fn programs_need_no_python_and_functions_say_that_they_do() {
+    let program = "tools: [{name: greet, command: [sh, -c, 'read -r line; echo got $line'], \
+                   description: Greets., schema: {properties: {to: {enum: [me]}}}}]";
+    let calls = [
+        ("custom_tool__greet", json!({"to": "me"})),
+        ("custom_tool__greet", json!({"to": "you"})),
+    ];
+    let function = "custom_tools: [{path: tools.py, function: add}]";
+    let run = |keys: &str| {
+        let project = project(keys, &calls, "");
+        let path = format!("{}:/usr/bin:/bin", project.path("bin").display());
+        with_program(project, "bin/python3", "#!/bin/sh\necho no python >&2\nexit 127\n")
+            .env("PATH", path)
+            .run()
+    };
+    let finished = run(program);
+    let read = read(&finished);
+    assert_eq!(read[0].trim(), "got {\"to\":\"me\"}", "{}", finished.stderr());
+    assert_eq!(read[1], "`to` must be one of \"me\"");
+    let finished = run(function);
+    let said = finished.stderr();
+    assert_ne!(finished.code(), Some(0), "{said}");
+    assert!(said.contains("`custom_tool__add` cannot be used") && said.contains("python"), "{said}");
+}
