@@ -130,9 +130,13 @@ fn heading(text: &mut String, agent: &AgentConfig, member: &TeamMember) {
 /// Describes a server, or the user's own tools, as far as possible without starting them.
 fn describe_server(server: &ServerConfig) -> String {
     let (name, permission) = (server.name(), server.rules.permission);
-    let described = server.program_interface().map(ProgramInterface::describe_tools);
+    let described = server
+        .program_interface()
+        .map(ProgramInterface::describe_tools);
     if let Some(tools) = described.filter(|tools| !tools.is_empty()) {
-        let lines = tools.iter().map(|tool| format!("  tool: {tool}, {permission}"));
+        let lines = tools
+            .iter()
+            .map(|tool| format!("  tool: {tool}, {permission}"));
         return lines.collect::<Vec<_>>().join("\n");
     }
     let reached = match &server.link {

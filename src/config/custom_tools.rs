@@ -84,14 +84,20 @@ impl ProgramInterface {
             Self::PythonFunctions(python) => {
                 let about = python.functions.iter().map(|function| {
                     let file = function.file.as_ref().map(|file| file.written.as_str());
-                    format!("`{}` of {}", function.function, file.unwrap_or("the package `massgen`"))
+                    format!(
+                        "`{}` of {}",
+                        function.function,
+                        file.unwrap_or("the package `massgen`")
+                    )
                 });
                 let pairs = names.zip(about);
-                pairs.map(|(name, about)| format!("{name}: {about}")).collect()
+                pairs
+                    .map(|(name, about)| format!("{name}: {about}"))
+                    .collect()
             }
-            Self::SingleTool(tool) => {
-                names.map(|name| format!("{name}: {}", tool.program)).collect()
-            }
+            Self::SingleTool(tool) => names
+                .map(|name| format!("{name}: {}", tool.program))
+                .collect(),
         }
     }
 

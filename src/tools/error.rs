@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use crate::text::truncate;
 use crate::tools::arguments::ARGUMENTS_BYTES_MAX;
 use crate::tools::call::InvalidUserPath;
-use crate::tools::served::is_served_name;
 use crate::tools::served::arguments::ArgumentFault;
+use crate::tools::served::is_served_name;
 use crate::tools::spec::{ParameterNeed, ToolSpec};
 
 /// The longest part of a model's own text that an error quotes, in characters.

@@ -68,7 +68,10 @@ fn check(keys: &str, calls: &[(&str, Value, &str)]) -> Finished {
     let read = read(&finished);
     assert_eq!(read.len(), calls.len(), "{read:#?}\n{}", finished.stderr());
     for (read, (tool, arguments, expected)) in read.iter().zip(calls) {
-        assert!(read.contains(expected), "{tool} {arguments}: {read}\n{expected}");
+        assert!(
+            read.contains(expected),
+            "{tool} {arguments}: {read}\n{expected}"
+        );
     }
     finished
 }
@@ -76,45 +79,80 @@ fn check(keys: &str, calls: &[(&str, Value, &str)]) -> Finished {
 #[test]
 fn the_example_of_the_page_runs() {
     let calls = [
-        ("custom_tool__convert_length", json!({"value": 42.195, "to": "mile"})),
-        ("write_file", json!({"path": "notes.txt", "content": "a\nb\n"})),
+        (
+            "custom_tool__convert_length",
+            json!({"value": 42.195, "to": "mile"}),
+        ),
+        (
+            "write_file",
+            json!({"path": "notes.txt", "content": "a\nb\n"}),
+        ),
         ("custom_tool__count_lines", json!({"path": "notes.txt"})),
         ("custom_tool__count_lines", json!({"path": "/etc/passwd"})),
         ("custom_tool__count_lines", json!({})),
-        ("custom_tool__convert_length", json!({"value": 1, "source": "mile"})),
+        (
+            "custom_tool__convert_length",
+            json!({"value": 1, "source": "mile"}),
+        ),
     ];
-    let replies = calls_of(&calls) + "- calls: [{name: new_answer, arguments: {content: done}}]\n\
+    let replies = calls_of(&calls)
+        + "- calls: [{name: new_answer, arguments: {content: done}}]\n\
                                       - text: presented\n  repeat: true\n";
-    let replies: String = replies.lines().map(|line| format!("        {line}\n")).collect();
-    let config = blocks(PAGE, "yaml")[0]
-        .replace("type: openai\n      model: gpt-5-mini", "type: scripted");
+    let replies: String = replies
+        .lines()
+        .map(|line| format!("        {line}\n"))
+        .collect();
+    let config =
+        blocks(PAGE, "yaml")[0].replace("type: openai\n      model: gpt-5-mini", "type: scripted");
     let project = Project::new()
         .file("units.py", blocks(PAGE, "python")[0])
         .file("team.yaml", format!("{config}      replies:\n{replies}"));
     let project = with_program(project, "count.sh", blocks(PAGE, "bash")[0]);
-    let shown = project.args(["--config", "team.yaml", "--dry-run", "task"]).success();
+    let shown = project
+        .args(["--config", "team.yaml", "--dry-run", "task"])
+        .success();
     let stdout = shown.stdout();
-    assert!(stdout.contains("tool: custom_tool__convert_length: `convert` of units.py, read"), "{stdout}");
-    assert!(stdout.contains("tool: custom_tool__count_lines: ./count.sh, read"), "{stdout}");
+    assert!(
+        stdout.contains("tool: custom_tool__convert_length: `convert` of units.py, read"),
+        "{stdout}"
+    );
+    assert!(
+        stdout.contains("tool: custom_tool__count_lines: ./count.sh, read"),
+        "{stdout}"
+    );
     let finished = shown.then(["--config", "team.yaml", "task"]).success();
     let read = read(&finished);
     assert_eq!(read[0], "42.195 km = 26.2188 mile");
     assert_eq!(read[2].trim(), "2");
-    assert!(read[3].contains("denied") || read[3].contains("outside"), "{read:#?}");
-    assert_eq!(read[4], "`path` is missing");
-    assert_eq!(read[5], "there is no argument `source`; expected `value`, `to`");
+    assert!(
+        read[3].contains("denied") || read[3].contains("outside"),
+        "{read:#?}"
+    );
+    assert_eq!(read[4], "error: `path` is missing");
+    assert_eq!(
+        read[5],
+        "there is no argument `source`; expected `value`, `to`"
+    );
 }
 
 #[test]
 fn functions_of_every_kind_are_called() {
     let finished = check(
-        ", preset_args: [{}, {}, {}, {}, {}, {hidden: kept}, {}, {}, {}]",
+        ", preset_args: [{}, {}, {}, {}, {}, {}, {hidden: kept}, {}, {}]",
         &[
             ("add", json!({"x": 1}), "3"),
             ("counted", json!({"n": 3}), "0\n1\n2"),
-            ("fail", json!({"why": "so"}), "ValueError: it went wrong: so\n  line "),
+            (
+                "fail",
+                json!({"why": "so"}),
+                "ValueError: it went wrong: so\n  line ",
+            ),
             ("leave", json!({}), "SystemExit: 3"),
-            ("plain", json!({"words": ["a"], "mode": "b"}), "\"mode\": \"b\""),
+            (
+                "plain",
+                json!({"words": ["a"], "mode": "b"}),
+                "\"mode\": \"b\"",
+            ),
             ("preset", json!({"shown": "s"}), "s kept"),
             ("pictured", json!({}), "image/png"),
             ("streamed", json!({"n": 2}), "the end"),
@@ -122,7 +160,10 @@ fn functions_of_every_kind_are_called() {
         ],
     );
     let read = read(&finished);
-    assert!(!read[2].contains(&finished.project().path("").display().to_string()), "{read:#?}");
+    assert!(
+        !read[2].contains(&finished.project().path("").display().to_string()),
+        "{read:#?}"
+    );
     assert!(!read[7].contains("part"), "{read:#?}");
 }
 
@@ -134,8 +175,13 @@ fn models_read_the_schemas_of_functions_and_programs() {
                 tools: [{name: probe, command: 'true', description: Probes., \
                 schema: {properties: {n: {type: integer}}}}]";
     let config = format!("agents:\n{}", endpoint.agent("a", "m", more));
-    let config = config.replace("preset_args: {hidden: x}", "preset_args: [{}, {}, {hidden: x}]");
-    let project = Project::new().file("tools.py", TOOLS).file("team.yaml", config);
+    let config = config.replace(
+        "preset_args: {hidden: x}",
+        "preset_args: [{}, {}, {hidden: x}]",
+    );
+    let project = Project::new()
+        .file("tools.py", TOOLS)
+        .file("team.yaml", config);
     let finished = project.args(["--config", "team.yaml", "task"]).success();
     let bodies = endpoint.bodies();
     let offered = bodies["m"][0]["tools"].as_array().unwrap().iter();
@@ -144,7 +190,9 @@ fn models_read_the_schemas_of_functions_and_programs() {
         let full = format!("custom_tool__{name}");
         let mut offered = offered.clone();
         let found = offered.find(|tool| tool["name"] == full.as_str());
-        found.unwrap_or_else(|| panic!("{full}: {}", finished.stderr())).clone()
+        found
+            .unwrap_or_else(|| panic!("{full}: {}", finished.stderr()))
+            .clone()
     };
     let sum = find("sum");
     assert_eq!(sum["description"], "Adds.");
@@ -159,14 +207,20 @@ fn models_read_the_schemas_of_functions_and_programs() {
     assert_eq!(plain["description"], "Returns a value.\n\nIt is no result.");
     assert_eq!(plain["parameters"]["required"], json!(["words"]));
     let properties = &plain["parameters"]["properties"];
-    assert_eq!(properties["words"], json!({"type": "array", "items": {"type": "string"}}));
+    assert_eq!(
+        properties["words"],
+        json!({"type": "array", "items": {"type": "string"}})
+    );
     assert_eq!(properties["mode"]["enum"], json!(["a", "b"]));
     assert_eq!(
         properties["sizes"]["anyOf"],
         json!([{"type": "object", "additionalProperties": {"type": "integer"}}, {"type": "null"}])
     );
     let preset = find("preset");
-    assert!(preset["parameters"]["properties"].get("hidden").is_none(), "{preset}");
+    assert!(
+        preset["parameters"]["properties"].get("hidden").is_none(),
+        "{preset}"
+    );
     assert_eq!(
         find("probe")["parameters"],
         json!({"type": "object", "properties": {"n": {"type": "integer"}}})
@@ -182,10 +236,15 @@ fn a_found_config_has_no_tools() {
     ] {
         let config = team(&[agent("one", keys, "- text: hello\n")], "");
         let project = Project::new().file("tools.py", TOOLS).config(&config);
-        let finished = with_program(project, "probe.sh", PROBE).args(["task"]).run();
+        let finished = with_program(project, "probe.sh", PROBE)
+            .args(["task"])
+            .run();
         let said = finished.stderr();
         assert_ne!(finished.code(), Some(0));
-        assert!(said.contains("own program as a tool") && said.contains("--config"), "{said}");
+        assert!(
+            said.contains("own program as a tool") && said.contains("--config"),
+            "{said}"
+        );
     }
 }
 
@@ -211,17 +270,36 @@ fn a_tool_reaches_what_its_entry_opens() {
     };
     let closed = run("");
     let reached: Value = serde_json::from_str(&closed[0]).unwrap_or_else(|_| panic!("{closed:#?}"));
-    assert_eq!(reached, json!({"read": false, "wrote": false, "token": false, "network": false}));
-    assert!(closed[1].starts_with("{}\n") && !closed[1].contains("wrote"), "{closed:#?}");
+    assert_eq!(
+        reached,
+        json!({"read": false, "wrote": false, "token": false, "network": false})
+    );
+    assert!(
+        closed[1].starts_with("{}\n") && !closed[1].contains("wrote"),
+        "{closed:#?}"
+    );
     assert!(closed[1].contains("token: \n"), "{closed:#?}");
-    assert!(closed[2].contains("status 3\nit failed") || closed[2].contains("status 3"), "{closed:#?}");
-    assert!(closed.iter().all(|read| !read.contains("canary") && !read.contains(SECRET)));
+    assert!(
+        closed[2].contains("status 3\nit failed") || closed[2].contains("status 3"),
+        "{closed:#?}"
+    );
+    assert!(
+        closed
+            .iter()
+            .all(|read| !read.contains("canary") && !read.contains(SECRET))
+    );
     let open = run(", permission: write, env: [TOKEN]");
     let reached: Value = serde_json::from_str(&open[0]).unwrap_or_else(|_| panic!("{open:#?}"));
-    assert_eq!(reached, json!({"read": false, "wrote": true, "token": true, "network": false}));
+    assert_eq!(
+        reached,
+        json!({"read": false, "wrote": true, "token": true, "network": false})
+    );
     assert!(open[1].contains("wrote"), "{open:#?}");
     assert!(open[3].contains("written.txt"), "{open:#?}");
-    assert!(open.iter().all(|read| !read.contains("canary")), "{open:#?}");
+    assert!(
+        open.iter().all(|read| !read.contains("canary")),
+        "{open:#?}"
+    );
 }
 
 /// An agent that plants a module in its workspace, which is where the host starts, gets it imported
@@ -230,30 +308,48 @@ fn a_tool_reaches_what_its_entry_opens() {
 fn modules_of_the_workspace_are_not_imported() {
     let planted = "open('planted.txt', 'w').write('x')\nraise SystemExit\n";
     let plant = |name: &str| ("write_file", json!({"path": name, "content": planted}));
-    let names = ["json.py", "asyncio.py", "dataclasses.py", "massgen.py", "sitecustomize.py"];
-    let planting: Vec<(&str, Value)> = names.into_iter().map(plant).collect();
-    let last = [
-        ("custom_tool__add", json!({"x": 1})),
-        ("list_directory", json!({"path": "."})),
+    let names = [
+        "json.py",
+        "asyncio.py",
+        "dataclasses.py",
+        "massgen.py",
+        "sitecustomize.py",
     ];
-    let replies = format!(
-        "- when: {{lacks: new_answer, last: \"planted\"}}\n  text: presented\n\
-         - when: {{lacks: new_answer, last: \"3\"}}\n  \
-         calls: [{{name: list_directory, arguments: {{path: .}}}}]\n\
-         - when: {{lacks: new_answer}}\n  calls: [{{name: custom_tool__add, arguments: {{x: 1}}}}]\n\
-         - when: {{lacks: new_answer}}\n  text: presented\n  repeat: true\n\
-         {}- calls: [{{name: new_answer, arguments: {{content: done}}}}]\n",
-        calls_of(&[planting.as_slice(), &last].concat())
+    let planting: Vec<(&str, Value)> = names.into_iter().map(plant).collect();
+    let add = ("custom_tool__add", json!({"x": 1}));
+    let list = ("list_directory", json!({"path": "."}));
+    let vote = json!({"agent_id": "agent1", "reason": "r"});
+    let final_calls = calls_of(&[add.clone(), list.clone()]);
+    let final_calls = final_calls.replace(
+        "- calls",
+        &format!("- when: {{system: \"{FINAL}\"}}\n  calls"),
     );
+    let end = format!(
+        "- calls: [{{name: new_answer, arguments: {{content: done}}}}]\n\
+         - calls: [{{name: vote, arguments: {vote}}}]\n  repeat: true\n"
+    );
+    let presented = format!("- when: {{system: \"{FINAL}\"}}\n  text: presented\n  repeat: true\n");
+    let own = calls_of(&[planting.as_slice(), &[add, list]].concat());
+    let one = format!("{final_calls}{presented}{own}{end}");
     let keys = "cwd: w1\ncustom_tools: [{path: tools.py, function: add, permission: write}]";
+    let agents = [
+        agent("one", keys, &one),
+        agent("two", "cwd: w2", &format!("{presented}{end}")),
+    ];
     let finished = Project::new()
         .file("tools.py", TOOLS)
-        .file("team.yaml", team(&[agent("one", keys, &replies)], ""))
+        .file("team.yaml", team(&agents, ""))
         .args(["--config", "team.yaml", "task"])
         .success();
     let read = read(&finished);
-    assert!(read.iter().filter(|read| *read == "3").count() >= 2, "{read:#?}");
-    assert!(read.iter().all(|read| !read.contains("planted.txt")), "{read:#?}");
+    assert!(
+        read.iter().filter(|read| *read == "3").count() >= 2,
+        "{read:#?}"
+    );
+    assert!(
+        read.iter().all(|read| !read.contains("planted.txt")),
+        "{read:#?}"
+    );
 }
 
 /// What a tool writes and returns cannot pass for messages of the protocol or fill the memory.
@@ -277,23 +373,36 @@ fn results_are_bounded_and_prints_are_not_messages() {
 #[test]
 fn a_tool_that_cannot_be_loaded_is_named_and_the_run_continues() {
     for (keys, expected) in [
-        ("path: tools.py, function: nothing", "`tools.py` has no function `nothing`"),
+        (
+            "path: tools.py, function: nothing",
+            "tools.py` has no function `nothing`",
+        ),
         ("path: none.py, function: add", "no file `none.py`"),
         ("path: broken.py, function: add", "SyntaxError"),
         ("path: raising.py, function: add", "ZeroDivisionError"),
-        ("path: massgen/tool/_none/none.py, function: add", "massgen/tool/_none/none.py"),
+        (
+            "path: massgen/tool/_none/none.py, function: add",
+            "massgen/tool/_none/none.py",
+        ),
         ("path: tools.py, function: talks", "it needs `messages`"),
-        ("path: tools.py, function: add, preset_args: {z: 1}", "`preset_args` has `z`"),
+        (
+            "path: tools.py, function: add, preset_args: {z: 1}",
+            "`preset_args` has `z`",
+        ),
     ] {
-        let keys = format!(
-            "custom_tools: [{{path: tools.py, function: add, name: kept}}, {{{keys}}}]"
-        );
+        let keys =
+            format!("custom_tools: [{{path: tools.py, function: add, name: kept}}, {{{keys}}}]");
         let finished = project(&keys, &[("custom_tool__kept", json!({"x": 1}))], "")
             .file("broken.py", "def add(:\n")
             .file("raising.py", "1 / 0\n")
             .success();
-        let said = finished.stderr().replace(&finished.project().path("").display().to_string(), "");
-        assert!(said.contains("is not offered") && said.contains(expected), "{keys}\n{said}");
+        let said = finished
+            .stderr()
+            .replace(&finished.project().path("").display().to_string(), "");
+        assert!(
+            said.contains("is not offered") && said.contains(expected),
+            "{keys}\n{said}"
+        );
         assert_eq!(read(&finished), ["3"], "{keys}");
     }
 }
@@ -303,14 +412,21 @@ fn a_tool_that_cannot_be_loaded_is_named_and_the_run_continues() {
 fn a_hostile_file_ends_the_run_before_any_request() {
     let large = "#".repeat(2 * 1024 * 1024);
     for (name, content, expected) in [
-        ("large.py", large.as_bytes(), "at most 1048576 bytes"),
+        (
+            "large.py",
+            large.as_bytes(),
+            "expected a file of at most 1048576 bytes",
+        ),
         ("binary.py", b"\xff\xfe\x00".as_slice(), "is not UTF-8 text"),
     ] {
         let keys = format!("custom_tools: [{{path: {name}, function: add}}]");
         let finished = project(&keys, &[], "").file(name, content).run();
         let said = finished.stderr();
         assert_ne!(finished.code(), Some(0), "{said}");
-        assert!(said.contains(expected) && said.contains("custom_tool__add"), "{said}");
+        assert!(
+            said.contains(expected) && said.contains("custom_tool__add"),
+            "{said}"
+        );
         assert_eq!(said.matches(expected).count(), 1, "{said}");
     }
     let keys = "custom_tools: [{path: pipe.py, function: add}]";
@@ -339,16 +455,28 @@ fn programs_need_no_python_and_functions_say_that_they_do() {
     let run = |keys: &str| {
         let project = project(keys, &calls, "");
         let path = format!("{}:/usr/bin:/bin", project.path("bin").display());
-        with_program(project, "bin/python3", "#!/bin/sh\necho no python >&2\nexit 127\n")
-            .env("PATH", path)
-            .run()
+        with_program(
+            project,
+            "bin/python3",
+            "#!/bin/sh\necho no python >&2\nexit 127\n",
+        )
+        .env("PATH", path)
+        .run()
     };
     let finished = run(program);
     let read = read(&finished);
-    assert_eq!(read[0].trim(), "got {\"to\":\"me\"}", "{}", finished.stderr());
-    assert_eq!(read[1], "`to` must be one of \"me\"");
+    assert_eq!(
+        read[0].trim(),
+        "got {\"to\":\"me\"}",
+        "{}",
+        finished.stderr()
+    );
+    assert_eq!(read[1], "error: `to` must be one of \"me\"");
     let finished = run(function);
     let said = finished.stderr();
     assert_ne!(finished.code(), Some(0), "{said}");
-    assert!(said.contains("`custom_tool__add` cannot be used") && said.contains("python"), "{said}");
+    assert!(
+        said.contains("`custom_tool__add` cannot be used") && said.contains("python"),
+        "{said}"
+    );
 }

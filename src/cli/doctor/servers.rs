@@ -13,6 +13,9 @@ use crate::world::exec::agent_launcher::find_program;
 use crate::world::io::files;
 use crate::world::io::http::display_url;
 
+/// What the paths of files in MassGen's package begin with.
+const PACKAGE: &str = "massgen/";
+
 /// Checks the servers of `config`, whose programs are looked up in the directories of `path`.
 pub(crate) fn inspect(config: &Config, path: &str) -> Vec<DoctorFinding> {
     let mut servers: Vec<&Arc<ServerConfig>> = Vec::new();
@@ -32,8 +35,7 @@ fn check(server: &ServerConfig, path: &str) -> DoctorFinding {
     };
     if let Some(file) = server.program_interface().and_then(missing_file) {
         let message = format!("file `{}` not found", file.written);
-        let hint = "relative paths start in the directory of the config; `massgen/tool/…` may also be \
-                    in the Python package `massgen`";
+        let hint = "correct the path; a relative one starts in the directory of the config";
         let error = Error::new(ErrorKind::Environment, message).with_hint(hint);
         return DoctorArea::Servers.error_finding(subject, &error);
     }
@@ -70,8 +72,15 @@ fn missing_file(interface: &ProgramInterface) -> Option<&NamedFile> {
     match interface {
         ProgramInterface::Mcp => None,
         ProgramInterface::PythonFunctions(python) => {
-            let files = python.functions.iter().filter_map(|function| function.file.as_ref());
-            let mut files = files.filter(|file| file.written.ends_with(".py"));
+            let files = python
+                .functions
+                .iter()
+                .filter_map(|function| function.file.as_ref());
+            // What is in MassGen's package, only its host can see.
+            let own = |file: &&NamedFile| {
+                file.written.ends_with(".py") && !file.written.starts_with(PACKAGE)
+            };
+            let mut files = files.filter(own);
             files.find(|file| !exists(file))
         }
         ProgramInterface::SingleTool(tool) => {

@@ -389,16 +389,21 @@ impl ConfigChecker<'_> {
         // Tools of external agents start with a capital letter.
         let has_own_tools = is_external_agent(backend);
         let is_own = |name: &str| has_own_tools && name.starts_with(|c: char| c.is_uppercase());
-        let custom: Vec<String> = servers.iter().flat_map(|server| server.custom_tools()).collect();
+        let custom: Vec<String> = servers
+            .iter()
+            .flat_map(|server| server.custom_tools())
+            .collect();
         let is_custom = |name: &str| {
             let full = custom.iter().map(String::as_str);
-            full.filter_map(|full| full.strip_prefix(CUSTOM_PREFIX)).any(|tool| tool == name)
+            full.filter_map(|full| full.strip_prefix(CUSTOM_PREFIX))
+                .any(|tool| tool == name)
         };
         for text in &texts {
-            let is_known = is_custom(text.written) || TOOLS
-                .iter()
-                .chain(COMMANDS)
-                .any(|tool| names_tool(text.written, tool));
+            let is_known = is_custom(text.written)
+                || TOOLS
+                    .iter()
+                    .chain(COMMANDS)
+                    .any(|tool| names_tool(text.written, tool));
             if is_known || is_own(text.written) || is_served_name(text.written) {
                 continue;
             }

@@ -56,7 +56,9 @@ impl ConfigChecker<'_> {
             let Some(wanted) = self.tool_server(&view, "custom_tools") else {
                 continue;
             };
-            let index = groups.iter().position(|(server, _)| has_same_rights(server, &wanted));
+            let index = groups
+                .iter()
+                .position(|(server, _)| has_same_rights(server, &wanted));
             let index = index.unwrap_or_else(|| {
                 groups.push((names.with_own_name(wanted), PythonFunctions::default()));
                 groups.len().saturating_sub(1)
@@ -395,7 +397,8 @@ impl ConfigChecker<'_> {
             "`command` is not a program with at most {WORDS_MAX} words of {WORD_CHARS_MAX} \
              characters"
         );
-        let hint = "write `command: ./tools/count.sh --fast`, or a list of words; no shell reads it";
+        let hint =
+            "write `command: ./tools/count.sh --fast`, or a list of words; no shell reads it";
         self.refuse_key(view, &custom_tools::COMMAND, &message, hint);
         None
     }
@@ -523,5 +526,8 @@ fn fields_fault(schema: &Value) -> Option<String> {
         name.is_some_and(|name| fields.is_some_and(|fields| fields.contains_key(name)))
     };
     let unknown = required.iter().find(|name| !is_property(name))?;
-    Some(format!("{} in `required` is not a property", quote(&unknown.to_string())))
+    Some(format!(
+        "{} in `required` is not a property",
+        quote(&unknown.to_string())
+    ))
 }

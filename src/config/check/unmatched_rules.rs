@@ -105,7 +105,10 @@ fn unknown_tool(tool: &str, servers: &[Arc<ServerConfig>]) -> Option<UnmatchedRu
     {
         return unknown_server(server, servers);
     }
-    let custom: Vec<String> = servers.iter().flat_map(|server| server.custom_tools()).collect();
+    let custom: Vec<String> = servers
+        .iter()
+        .flat_map(|server| server.custom_tools())
+        .collect();
     let is_custom = tool.starts_with(CUSTOM_PREFIX) && !custom.is_empty();
     if custom.iter().any(|name| matches_wildcard(tool, name)) {
         return None;
@@ -117,9 +120,15 @@ fn unknown_tool(tool: &str, servers: &[Arc<ServerConfig>]) -> Option<UnmatchedRu
         return None;
     }
     let message = if is_custom {
-        format!("the rule matches nothing: no custom tool is called {}", quote(tool))
+        format!(
+            "the rule matches nothing: no custom tool is called {}",
+            quote(tool)
+        )
     } else {
-        format!("the rule matches nothing: massgen has no tool {}", quote(tool))
+        format!(
+            "the rule matches nothing: massgen has no tool {}",
+            quote(tool)
+        )
     };
     let known = own().chain(custom.iter().map(String::as_str));
     Some(UnmatchedRule {

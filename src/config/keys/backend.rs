@@ -8,8 +8,8 @@ use crate::config::keys::shape::{
 };
 use crate::config::keys::{
     ConfigKey, IgnoredEffect, KeySection, ServedKey, UnknownKeys, ValueShape, agents, commands,
-    context_paths, custom_tools, docker, extra_body, fallback, folder_guard, hooks, permissions, servers,
-    value_rules,
+    context_paths, custom_tools, docker, extra_body, fallback, folder_guard, hooks, permissions,
+    servers, value_rules,
 };
 
 /// The maximum number of tokens that a request can ask for; no model produces more.

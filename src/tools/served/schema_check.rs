@@ -26,7 +26,11 @@ fn value_fault(schema: &Value, value: &Value, place: &str, depth: usize) -> Opti
         && !allowed.contains(value)
     {
         let allowed: Vec<String> = allowed.iter().map(Value::to_string).collect();
-        return Some(format!("{} must be one of {}", subject(), allowed.join(", ")));
+        return Some(format!(
+            "{} must be one of {}",
+            subject(),
+            allowed.join(", ")
+        ));
     }
     let kinds: Vec<&str> = match schema.get("type") {
         Some(Value::String(kind)) => vec![kind],
@@ -34,7 +38,11 @@ fn value_fault(schema: &Value, value: &Value, place: &str, depth: usize) -> Opti
         Some(_) | None => Vec::new(),
     };
     if !kinds.is_empty() && !kinds.iter().any(|kind| is_of_type(value, kind)) {
-        return Some(format!("{} must be of type {}", subject(), kinds.join(" or ")));
+        return Some(format!(
+            "{} must be of type {}",
+            subject(),
+            kinds.join(" or ")
+        ));
     }
     match value {
         Value::Array(items) => {

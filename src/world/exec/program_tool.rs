@@ -65,9 +65,7 @@ pub(super) fn run(
         thread::Builder::new().spawn_scoped(scope, writing)?;
         sandbox.run_with_input(&confinement, Some(stdin.into()), wait)
     });
-    Ok(observation(
-        &finished.map_err(|error| cannot_run(&error))?,
-    ))
+    Ok(observation(&finished.map_err(|error| cannot_run(&error))?))
 }
 
 /// Returns what the model reads: the output of a program that succeeded, or how it ended and what it

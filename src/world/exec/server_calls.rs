@@ -49,8 +49,10 @@ fn connect_blocking(
         }
     });
     met.map_err(|why| {
-        Error::new(ErrorKind::Environment, why)
-            .with_hint("see `docs/mcp.md` for the restrictions of servers and how to grant access")
+        Error::new(ErrorKind::Environment, why).with_hint(
+            "see `docs/mcp.md` for the restrictions of servers and how to grant access, and \
+                 `docs/custom-tools.md` for tools of your own",
+        )
     })
 }
 

@@ -21,10 +21,7 @@ use crate::world::sandbox::exec_environment::{CommandSpec, ExecEnvironment};
 use crate::world::sandbox::proxy::NetworkProxy;
 
 /// Returns how to launch a server program for this agent: its sandbox policy, network and roots.
-pub(super) fn launch(
-    gate: &Gate,
-    wanted: ServerLaunchRequest<'_>,
-) -> Result<ServerLaunch, String> {
+pub(super) fn launch(gate: &Gate, wanted: ServerLaunchRequest<'_>) -> Result<ServerLaunch, String> {
     let ServerLaunchRequest {
         program,
         commands,

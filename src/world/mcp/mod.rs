@@ -33,11 +33,9 @@ use crate::id::AgentId;
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
 use crate::sandbox_policy::SandboxPolicy;
-use crate::tools::served::offer::{ServerToolDescription, offer_tools};
 use crate::text::list_names;
-use crate::tools::served::{
-    ServedTool, ServerCall, ServerName, ServerOperation, ToolCatalogue,
-};
+use crate::tools::served::offer::{ServerToolDescription, offer_tools};
+use crate::tools::served::{ServedTool, ServerCall, ServerName, ServerOperation, ToolCatalogue};
 use crate::tools::tool_selection::is_own_tool;
 use crate::world::mcp::client::{McpClient, McpClientError};
 use crate::world::mcp::tokens::TokenFile;

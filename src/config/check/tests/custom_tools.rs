@@ -17,7 +17,10 @@ fn servers(keys: &str) -> Vec<ServerConfig> {
 /// Checks the findings about one tool of each kind.
 #[track_caller]
 fn check_function(keys: &str, expected: &[&str]) {
-    check(&with_backend(&format!("cwd: w1\ncustom_tools: [{{{keys}}}]")), expected);
+    check(
+        &with_backend(&format!("cwd: w1\ncustom_tools: [{{{keys}}}]")),
+        expected,
+    );
 }
 
 #[track_caller]
@@ -44,10 +47,19 @@ fn functions_with_the_same_rights_share_a_host() {
     );
     let names: Vec<Vec<String>> = servers.iter().map(ServerConfig::custom_tools).collect();
     let full = |names: &[&str]| -> Vec<String> {
-        names.iter().map(|name| format!("{CUSTOM_PREFIX}{name}")).collect()
+        names
+            .iter()
+            .map(|name| format!("{CUSTOM_PREFIX}{name}"))
+            .collect()
     };
-    assert_eq!(names, [full(&["one", "two", "k"]), full(&["three"]), full(&["run"])]);
-    let names: Vec<&str> = servers.iter().map(|server| server.name().as_str()).collect();
+    assert_eq!(
+        names,
+        [full(&["one", "two", "k"]), full(&["three"]), full(&["run"])]
+    );
+    let names: Vec<&str> = servers
+        .iter()
+        .map(|server| server.name().as_str())
+        .collect();
     assert_eq!(names, ["custom_tools", "custom_tools_2", "tool_run"]);
     let ProgramInterface::PythonFunctions(python) = interface(&servers[0]) else {
         panic!("{servers:?}");
@@ -56,7 +68,10 @@ fn functions_with_the_same_rights_share_a_host() {
         panic!("{python:?}");
     };
     assert_eq!((one.function.as_str(), two.function.as_str()), ("f", "g"));
-    assert_eq!((one.description.as_deref(), &two.description), (Some("d"), &None));
+    assert_eq!(
+        (one.description.as_deref(), &two.description),
+        (Some("d"), &None)
+    );
     assert_eq!(one.preset_args["a"], 1);
     assert_eq!((&one.file, &k.file), (&two.file, &None));
     let ProgramInterface::SingleTool(tool) = interface(&servers[2]) else {
@@ -82,17 +97,47 @@ fn tools_that_are_malformed_are_named() {
         findings(&yaml)
     };
     for (keys, expected) in [
-        ("custom_tools: [{function: [f, f]}]", "is taken by another tool"),
-        ("custom_tools: [{function: [f, g], name: h}]", "does not match the 2 functions"),
-        ("custom_tools: [{function: 'a b'}]", "is not the name of a function"),
-        ("custom_tools: [{function: f, name: 'a/b'}]", "is not the name of a tool"),
-        ("custom_tools: [{function: {a: 1}}]", "is not a name or a list"),
-        ("custom_tools: [{function: f, preset_args: [1]}]", "`preset_args` is not a mapping"),
+        (
+            "custom_tools: [{function: [f, f]}]",
+            "is taken by another tool",
+        ),
+        (
+            "custom_tools: [{function: [f, g], name: h}]",
+            "does not match the 2 functions",
+        ),
+        (
+            "custom_tools: [{function: 'a b'}]",
+            "is not the name of a function",
+        ),
+        (
+            "custom_tools: [{function: f, name: 'a/b'}]",
+            "is not the name of a tool",
+        ),
+        (
+            "custom_tools: [{function: {a: 1}}]",
+            "is not a name or a list",
+        ),
+        (
+            "custom_tools: [{function: f, preset_args: [1]}]",
+            "`preset_args` is not a mapping",
+        ),
         ("custom_tools: [{function: f, colour: red}]", "colour"),
-        ("tools: [{name: t, command: 'a | b', description: d}]", "`command` is not a program"),
-        ("tools: [{name: t, command: [], description: d}]", "`command` is not a program"),
-        ("tools: [{name: t, command: a, description: d, schema: [1]}]", "its schema is no JSON object"),
-        ("tools: [{name: t, command: a, description: d, schema: {type: array}}]", "not about an object"),
+        (
+            "tools: [{name: t, command: 'a | b', description: d}]",
+            "`command` is not a program",
+        ),
+        (
+            "tools: [{name: t, command: [], description: d}]",
+            "`command` is not a program",
+        ),
+        (
+            "tools: [{name: t, command: a, description: d, schema: [1]}]",
+            "its schema is no JSON object",
+        ),
+        (
+            "tools: [{name: t, command: a, description: d, schema: {type: array}}]",
+            "not about an object",
+        ),
         (
             "tools: [{name: t, command: a, description: d, schema: {properties: {a: 1}}}]",
             "is not a mapping",
@@ -107,7 +152,10 @@ fn tools_that_are_malformed_are_named() {
         ),
     ] {
         let said = said(keys);
-        assert!(said.iter().any(|said| said.contains(expected)), "{keys}: {said:#?}");
+        assert!(
+            said.iter().any(|said| said.contains(expected)),
+            "{keys}: {said:#?}"
+        );
     }
 }
 

@@ -24,7 +24,7 @@ import typing
 PREFIX = "custom_tool__"
 PROTOCOL_VERSION = "2025-06-18"
 # Limits of one result, below those of massgen: characters of text, and of base64 data.
-TEXT_CHARS_MAX = 300_000
+TEXT_CHARS_MAX = 200_000
 DATA_CHARS_MAX = 4 * 1024 * 1024
 BLOCKS_MAX = 400
 # Results of a generator that are kept.

@@ -4,6 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::config::custom_tools::{NamedFile, PythonFunctions};
+use crate::error::Error;
 use crate::path::AbsPath;
 use crate::world::io::files;
 
@@ -93,7 +94,12 @@ fn path_and_source(file: &NamedFile) -> Result<(Value, Value), String> {
     if file.written.ends_with(".py") {
         for path in &file.candidates {
             let read = files::read_found(path, FILE_BYTES_MAX);
-            let Some(bytes) = read.map_err(|error| format!("{error:#}"))? else {
+            let failed = |error: Error| {
+                let message = std::iter::once(format!("{error:#}"));
+                let parts: Vec<String> = message.chain(error.hints().to_vec()).collect();
+                parts.join("; ")
+            };
+            let Some(bytes) = read.map_err(failed)? else {
                 continue;
             };
             let text = String::from_utf8(bytes);
