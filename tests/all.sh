@@ -131,19 +131,23 @@ servers() {
   local scope=@modelcontextprotocol installed="$MASSGEN_TEST_SERVERS/installed"
   local packages=(
     "$scope/server-filesystem@2026.8.31" "$scope/server-everything@2026.8.31"
-    "$scope/sdk@1.32.2" "$scope/conformance@0.1.13"
+    "$scope/sdk@1.32.2"
     # Agents that are programs: 240, 410 and 100 MB.
     @anthropic-ai/claude-code@2.1.330 @openai/codex@0.169.0 @google/gemini-cli@0.61.0
   )
+  # The conformance suite of the protocol, and the Node.js that it needs.
+  local suite=("$scope/conformance@0.2.0-alpha.12" node@24.21.0)
   local git=mcp-server-git==2026.10.19
   # A virtual environment with what programs of models may import.
   local tables=("numpy==2.4.6" "pandas==3.1.1") environment="$MASSGEN_TEST_SERVERS/tables"
-  [ "$(cat "$installed" 2>/dev/null)" = "${packages[*]} $git ${tables[*]}" ] && return
+  local all="${packages[*]} ${suite[*]} $git ${tables[*]}"
+  [ "$(cat "$installed" 2>/dev/null)" = "$all" ] && return
   npm install --silent --no-audit --no-fund --prefix "$MASSGEN_TEST_SERVERS" "${packages[@]}" &&
+    npm install --silent --no-audit --no-fund --prefix "$MASSGEN_TEST_SERVERS/conformance" "${suite[@]}" &&
     /usr/bin/python3 -m pip install --quiet --upgrade --target "$MASSGEN_TEST_SERVERS/python" "$git" &&
     /usr/bin/python3 -m venv --without-pip "$environment" &&
     /usr/bin/python3 -m pip --python "$environment/bin/python3" install --quiet "${tables[@]}" &&
-    echo "${packages[*]} $git ${tables[*]}" >"$installed"
+    echo "$all" >"$installed"
 }
 
 command -v cargo > /dev/null || {

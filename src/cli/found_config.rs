@@ -62,6 +62,8 @@ pub(crate) fn found_config_variables(variables: &ConfigVariables) -> ConfigVaria
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use crate::config::{ConfigContext, ConfigOrigin, load};
 
@@ -86,6 +88,7 @@ mod tests {
             base: &base,
             home: None,
             env: &ConfigVariables::from_iter([key]),
+            packages: &BTreeSet::new(),
         };
         let loaded = load(yaml.as_bytes(), &origin, &context).unwrap();
         let refused = reject_outside_reach(&loaded.restricted_uses, "c.yaml", &base).err();

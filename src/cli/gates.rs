@@ -56,6 +56,7 @@ use crate::world::access::policy::GatePolicy;
 use crate::world::exec::program;
 use crate::world::io::files::read_capped;
 use crate::world::io::locate::{LocatedPath, locate};
+use crate::world::mcp::packages::PackageStore;
 use crate::world::mcp::tokens::TokenFile;
 use crate::world::store::prepare_state_dir;
 use crate::world::store::redact::Redactor;
@@ -518,6 +519,7 @@ fn from_team(
             logs: layout.state.join(SERVER_LOGS),
             redactor: Redactor::new(secret_values(&config, &host)),
             tokens: host.home.as_ref().map(TokenFile::in_home),
+            packages: host.home.as_ref().map(PackageStore::in_home),
             events: None,
         }),
         GateUse::Decisions | GateUse::Files | GateUse::Commands(_) => None,

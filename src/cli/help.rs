@@ -131,6 +131,20 @@ The server exits on Ctrl-C; runs that the page started then stop gracefully.
 
 Exit status: 0 success, 2 usage or config, 3 no API key, or something else is missing.";
 
+pub(crate) const INSTALL_EXAMPLES: &str = "\
+Examples:
+  massgen mcp install --config team.yaml
+  massgen mcp install weather --config team.yaml
+  massgen mcp install --config team.yaml --update
+  massgen mcp list
+
+Packages are installed in `~/.massgen/mcp/servers/`, in a sandbox that reaches only the registry; \
+their install scripts do not run. A run starts the installed version, unless its files have changed.";
+
+pub(crate) const UNINSTALL_EXAMPLES: &str = "\
+Examples:
+  massgen mcp uninstall @modelcontextprotocol/server-brave-search";
+
 pub(crate) const LOGIN_EXAMPLES: &str = "\
 Examples:
   massgen mcp login tickets --config team.yaml

@@ -14,7 +14,8 @@ pub(crate) struct LoginArguments {
     /// Do not open a browser: print the address to open, on any machine.
     #[arg(long)]
     pub no_browser: bool,
-    /// Request this scope instead of those of the config or the server.
+    /// Request this scope instead of those of the config or the server. Scopes that were granted
+    /// before are always requested again.
     #[arg(long, value_name = "SCOPE")]
     pub scope: Vec<String>,
     /// Loopback port for the browser's redirect. Default: a free port.

@@ -4,9 +4,12 @@
 use std::net::SocketAddr;
 
 use clap::{Args, Subcommand};
+use url::Url;
 
 use crate::cli::args::CallerArguments;
-use crate::cli::help::{ORCHESTRATE_EXAMPLES, SERVE_EXAMPLES, WORKFLOW_EXAMPLES};
+use crate::cli::help::{
+    INSTALL_EXAMPLES, ORCHESTRATE_EXAMPLES, SERVE_EXAMPLES, UNINSTALL_EXAMPLES, WORKFLOW_EXAMPLES,
+};
 use crate::cli::login_arguments::{LoginArguments, LogoutArguments};
 
 /// Commands for MCP servers.
@@ -19,6 +22,15 @@ pub(crate) enum McpCommand {
     /// Serve runs of a team: another agent submits a task and gets the winning answer.
     #[command(after_help = ORCHESTRATE_EXAMPLES)]
     Orchestrate(OrchestrateArguments),
+    /// Install the packages of the MCP servers of a config that `npx`, `uvx` and the like would
+    /// download, so that they run without network access.
+    #[command(after_help = INSTALL_EXAMPLES)]
+    Install(InstallArguments),
+    /// List the installed packages of MCP servers.
+    List,
+    /// Remove an installed package of MCP servers.
+    #[command(after_help = UNINSTALL_EXAMPLES)]
+    Uninstall(UninstallArguments),
     /// Sign in to an MCP server of a config, in your browser.
     Login(LoginArguments),
     /// Delete the stored credentials for an MCP server.
@@ -26,6 +38,31 @@ pub(crate) enum McpCommand {
     /// Connect an external agent with its run. Runs start this themselves.
     #[command(after_help = WORKFLOW_EXAMPLES)]
     Workflow(WorkflowArguments),
+}
+
+/// Arguments of `massgen mcp install`.
+#[derive(Args, Debug)]
+pub(crate) struct InstallArguments {
+    /// Names of the servers in `mcp_servers`. Default: all whose command downloads a package.
+    #[arg(value_name = "SERVER")]
+    pub servers: Vec<String>,
+    /// The config. Default: the config that a run would use.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<String>,
+    /// Install the newest matching version again, even if one is installed.
+    #[arg(long)]
+    pub update: bool,
+    /// Registry of the packages. Default: that of npm, or of Python.
+    #[arg(long, value_name = "URL")]
+    pub registry: Option<Url>,
+}
+
+/// Arguments of `massgen mcp uninstall`.
+#[derive(Args, Debug)]
+pub(crate) struct UninstallArguments {
+    /// The package, as the config writes it or by its name.
+    #[arg(value_name = "PACKAGE", required = true)]
+    pub packages: Vec<String>,
 }
 
 /// Arguments of `massgen mcp workflow`.

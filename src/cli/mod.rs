@@ -7,6 +7,7 @@ use crate::cli::format::{OutputFormat, requested_format};
 use crate::cli::json_report::JsonReport;
 use crate::cli::mcp::login;
 use crate::cli::mcp::orchestrate;
+use crate::cli::mcp::packages;
 use crate::cli::mcp_arguments::McpCommand;
 use crate::cli::output::{CliOutput, ReportFormat};
 use crate::cli::panic_guard::catch_panic;
@@ -229,6 +230,9 @@ fn run_mcp(host: &Host, command: &McpCommand, output: &mut CliOutput<'_>) -> Res
     match command {
         McpCommand::Serve(arguments) => gates::serve_gate_tools(host, arguments, output),
         McpCommand::Orchestrate(arguments) => orchestrate::serve_runs(host, arguments, output),
+        McpCommand::Install(arguments) => packages::install(host, arguments, output),
+        McpCommand::List => packages::list(host, output),
+        McpCommand::Uninstall(arguments) => packages::uninstall(host, arguments, output),
         McpCommand::Login(arguments) => login::login(host, arguments, output),
         McpCommand::Logout(arguments) => login::logout(host, arguments, output),
         McpCommand::Workflow(arguments) => {

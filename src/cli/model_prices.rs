@@ -1,6 +1,8 @@
 //! Loads model prices: massgen's table and the user's own file. A file in the project must never be
 //! read unless the user names it, because prices decide when a run has to stop.
 
+use std::collections::BTreeSet;
+
 use crate::cli::args::LimitArguments;
 use crate::cli::output::CliOutput;
 use crate::config::diagnostic::Severity;
@@ -38,6 +40,7 @@ pub(crate) fn model_list(
         base: &host.cwd,
         home: host.home.as_ref(),
         env: &host.config_variables(),
+        packages: &BTreeSet::new(),
     };
     let invalid = match load_models(&text, &origin, &context) {
         Ok((rows, warnings)) => {

@@ -1,6 +1,8 @@
 //! Resolves `--config` to a text: a file or a built-in example. The module `config` interprets the
 //! text.
 
+use std::collections::BTreeSet;
+
 use crate::cli::found_config::{found_config_variables, reject_outside_reach};
 use crate::cli::output::CliOutput;
 use crate::config::examples;
@@ -14,6 +16,7 @@ use crate::mentions::LookupResult;
 use crate::path::AbsPath;
 use crate::world::io::files::{inspect, read_capped, read_found};
 use crate::world::io::locate::{LocatedPath, locate};
+use crate::world::mcp::packages::PackageStore;
 
 /// The text of a team's config and its origin.
 #[derive(Clone, Debug)]
@@ -148,6 +151,7 @@ impl TeamFile {
             base: &host.cwd,
             home: host.home.as_ref(),
             env: &env,
+            packages: &installed_packages(host),
         };
         let mut loaded = load(&self.text, &self.origin, &context)?;
         if self.chosen == ConfigDiscovery::Found {
@@ -188,6 +192,12 @@ impl TeamFile {
             chosen,
         }
     }
+}
+
+/// Returns the keys of the packages that the user has installed for servers.
+pub(crate) fn installed_packages(host: &Host) -> BTreeSet<String> {
+    let store = host.home.as_ref().map(PackageStore::in_home);
+    store.map(|store| store.keys()).unwrap_or_default()
 }
 
 /// Returns whether `place` is in a directory of the user's own configs.

@@ -57,6 +57,7 @@ pub mod schema;
 pub mod secrets;
 pub mod pricing_vendor;
 pub mod custom_tools;
+pub mod server_package;
 pub mod servers;
 pub mod size;
 pub mod team;
@@ -81,6 +82,8 @@ pub struct ConfigContext<'a> {
     pub home: Option<&'a AbsPath>,
     /// The variables that the text can refer to.
     pub env: &'a ConfigVariables,
+    /// The keys of the packages that are installed for servers.
+    pub packages: &'a BTreeSet<String>,
 }
 
 /// A config that can be run, with its warnings.

@@ -107,6 +107,8 @@ fn context_paths(paths: &[ContextPath]) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use crate::config::{ConfigContext, ConfigOrigin, load};
     use crate::dotenv::ConfigVariables;
@@ -122,6 +124,7 @@ mod tests {
             base: &base,
             home: Some(&base),
             env: &ConfigVariables::default(),
+            packages: &BTreeSet::new(),
         };
         match load(text.as_bytes(), &origin, &context) {
             Ok(loaded) => loaded.config,

@@ -11,6 +11,7 @@ use url::{Host, Url};
 use crate::call_rules::{CallMatcher, CallRule, CallRules};
 use crate::config::command_line::{EnvVariable, variable_secrets};
 use crate::config::custom_tools::ProgramInterface;
+use crate::config::server_package::ServerPackage;
 use crate::dotenv::ConfigVariables;
 use crate::path::AbsPath;
 use crate::permissions::path_rules::RuleAction;
@@ -117,6 +118,17 @@ pub struct ServerProgram {
     pub network: NetworkPolicy,
     /// Which agents share an instance.
     pub instances: InstanceSharing,
+    /// The package that the command would download, if it is one that can be installed.
+    pub package: Option<PackageRequest>,
+}
+
+/// The package of a server, and how the user installs it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PackageRequest {
+    /// The package.
+    pub package: ServerPackage,
+    /// The command that installs it.
+    pub install_command: String,
 }
 
 /// The directory in which a program starts.

@@ -48,6 +48,7 @@ use crate::world::diagnostics::telemetry::RunTelemetry;
 use crate::world::diagnostics::telemetry::conventions::ProviderNames;
 use crate::world::diagnostics::telemetry::settings::TelemetrySettings;
 use crate::world::io::secrets::readable_secrets;
+use crate::world::mcp::packages::PackageStore;
 use crate::world::mcp::tokens::TokenFile;
 use crate::world::store::diagnostic_log::{self, DiagnosticLog, LogDetail};
 use crate::world::store::prepare_state_dir;
@@ -566,6 +567,7 @@ impl RunRequest {
             logs: places.log().join(SERVER_LOGS),
             redactor: self.redactor.clone(),
             tokens: self.host.home.as_ref().map(TokenFile::in_home),
+            packages: self.host.home.as_ref().map(PackageStore::in_home),
             events: Some(events.downgrade()),
         }
     }

@@ -184,6 +184,7 @@ fn team(outset: &ReplayManifest, cwd: &AbsPath, home: Option<&AbsPath>) -> Resul
         base: cwd,
         home,
         env: &ConfigVariables::default(),
+        packages: &BTreeSet::new(),
     };
     let loaded = load(outset.team.to_string().as_bytes(), &origin, &context);
     let config = loaded.map(|loaded| loaded.config).map_err(|invalid| {

@@ -1,6 +1,7 @@
 //! Config files: every example loads, hostile input is rejected quickly, and the reference in
 //! `docs/` matches the table of keys.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -30,6 +31,7 @@ fn try_load(name: &str, text: &[u8]) -> Result<LoadedConfig, Box<InvalidConfig>>
         base: &base,
         home: Some(&home),
         env: &env,
+        packages: &BTreeSet::new(),
     };
     load(text, &origin, &context)
 }

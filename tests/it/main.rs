@@ -88,6 +88,8 @@ mod mcp_forms;
 mod image_files;
 mod mcp_images;
 mod mcp_login;
+mod mcp_conformance;
+mod mcp_packages;
 mod mcp_servers;
 mod mcp_sse;
 mod logs;

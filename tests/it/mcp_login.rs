@@ -18,7 +18,7 @@ use crate::scripted_team::{FINAL, agent, team};
 /// File with the tokens, in the home directory.
 const KEPT: &str = ".massgen/mcp/credentials.json";
 /// A browser that agrees to everything.
-pub(crate) const BROWSER: &str = "#!/usr/bin/python3\n\
+const BROWSER: &str = "#!/usr/bin/python3\n\
     import sys, urllib.request\n\
     urllib.request.urlopen(sys.argv[1]).read()\n";
 

@@ -5,14 +5,12 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
-use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
 use std::thread::spawn;
 
 use serde_json::{Value, json};
 
 use crate::mcp::{calls_of, read};
-use crate::mcp_login::BROWSER;
 use crate::project::{Finished, Project, binary, events};
 use crate::scripted_team::{agent, team};
 
@@ -415,103 +413,6 @@ fn a_name_that_stands_for_this_machine_is_not_connected_to() {
         "{stderr}"
     );
     assert_eq!(events(&finished, "replied").len(), 0);
-}
-
-/// Runs one scenario of the official suite for clients: it starts its own server and then massgen
-/// with the address.
-#[track_caller]
-fn conforms(scenario: &str, calls: &str) {
-    let keys = "cwd: w1\nmcp_servers: [{name: t, url: '@URL@', security: {allow_localhost: true}}]";
-    let replies = format!(
-        "- calls: [{calls}]\n- calls: [{{name: new_answer, arguments: {{content: done}}}}]"
-    );
-    let client = format!(
-        "cd \"$(dirname \"$0\")\" && sed \"s|@URL@|$1|\" team.in > team.yaml\n\
-         HOME=$PWD exec {} --config team.yaml task\n",
-        binary().display()
-    );
-    let project = Project::new()
-        .file("team.in", team(&[agent("one", keys, &replies)], ""))
-        .file("client.sh", client);
-    let suite = "node_modules/@modelcontextprotocol/conformance/dist/index.js";
-    let done = Command::new("node")
-        .arg(format!("{}/{suite}", installed()))
-        .args(["client", "--scenario", scenario, "--command"])
-        .arg(format!("sh {}", project.path("client.sh").display()))
-        .current_dir(project.path(""))
-        .output()
-        .unwrap();
-    let told = String::from_utf8_lossy(&done.stdout);
-    let errors = String::from_utf8_lossy(&done.stderr);
-    assert!(done.status.success(), "{scenario}\n{told}\n{errors}");
-}
-
-#[test]
-fn the_scenarios_for_clients_that_apply_are_passed() {
-    let call =
-        |tool: &str, arguments: &str| format!("{{name: mcp__t__{tool}, arguments: {arguments}}}");
-    conforms("initialize", &call("nothing", "{}"));
-    conforms("tools_call", &call("add_numbers", "{a: 2, b: 3}"));
-    conforms("sse-retry", &call("test_reconnection", "{}"));
-}
-
-/// Scenarios of the official suite that fail, each with its reason in `docs/mcp.md`.
-const NOT_PASSED: &str = "client:
-  - auth/metadata-var2
-  - auth/metadata-var3
-  - auth/client-credentials-jwt
-  - auth/client-credentials-basic
-";
-
-/// Signs in as a user would, runs, and signs in again for the scopes that the run needs. The
-/// suite's data about a known client is put into the config.
-const SIGNS_IN: &str = r#"
-cd "$(mktemp -d "$(dirname "$0")/home.XXXXXX")" || exit 1
-oauth=$(python3 - <<'PYTHON'
-import json, os
-told = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}"))
-if os.environ["MCP_CONFORMANCE_SCENARIO"] == "auth/basic-cimd":
-    told = {"client_id": "https://conformance-test.local/client-metadata.json"}
-print(json.dumps({key: told[key] for key in ("client_id", "client_secret") if key in told}))
-PYTHON
-)
-sed "s|@URL@|$1|; s|@OAUTH@|$oauth|" ../team.in > team.yaml
-export HOME=$PWD DISPLAY=:9 PATH=$(dirname "$PWD")/bin:$PATH
-login() { @MASSGEN@ mcp login t --config team.yaml "$@"; }
-run() { @MASSGEN@ --config team.yaml task > told 2>&1; code=$?; cat told; return $code; }
-login && run || exit 1
-rights=$(grep -o 'mcp login t --scope [^`]*' told | head -n 1 | cut -d ' ' -f 4-)
-[ -z "$rights" ] || { login $rights && run; }
-"#;
-
-#[test]
-fn the_scenarios_for_signing_in_that_apply_are_passed() {
-    let keys = "cwd: w1\nmcp_servers: [{name: t, url: '@URL@', oauth: @OAUTH@, \
-                security: {allow_localhost: true}}]";
-    let replies = "- calls: [{name: mcp__t__test-tool, arguments: {}}]\n\
-                   - calls: [{name: new_answer, arguments: {content: done}}]";
-    let signs_in = SIGNS_IN.replace("@MASSGEN@", &binary().display().to_string());
-    let project = Project::new()
-        .file("team.in", team(&[agent("one", keys, replies)], ""))
-        .file("not_passed.yaml", NOT_PASSED)
-        .file("bin/xdg-open", BROWSER)
-        .file("client.sh", signs_in);
-    let browser = project.path("bin/xdg-open");
-    fs::set_permissions(browser, fs::Permissions::from_mode(0o755)).unwrap();
-    let suite = "node_modules/@modelcontextprotocol/conformance/dist/index.js";
-    let done = Command::new("node")
-        .arg(format!("{}/{suite}", installed()))
-        .args(["client", "--suite", "auth", "--timeout", "120000"])
-        .arg("--expected-failures")
-        .arg(project.path("not_passed.yaml"))
-        .arg("--command")
-        .arg(format!("sh {}", project.path("client.sh").display()))
-        .current_dir(project.path(""))
-        .output()
-        .unwrap();
-    let told = String::from_utf8_lossy(&done.stdout);
-    let errors = String::from_utf8_lossy(&done.stderr);
-    assert!(done.status.success(), "{told}\n{errors}");
 }
 
 #[test]

@@ -28,6 +28,7 @@ use crate::error::{ExitStatus, Result};
 use crate::host::Host;
 use crate::path::AbsPath;
 use crate::spending::models::ModelList;
+use crate::world::mcp::packages::PackageStore;
 use crate::world::diagnostics::probe;
 use crate::world::io::http::HttpClient;
 
@@ -89,10 +90,11 @@ async fn inspect(
     let holds = probe::sandbox::probe_sandbox(&choices, &started.executable, &state, &trees);
     findings.extend(sandbox::check(&holds, team.config.as_ref()));
     let path = around.path;
+    let packages = host.home.as_ref().map(PackageStore::in_home);
     findings.extend(
         team.config
             .iter()
-            .flat_map(|config| servers::inspect(config, path)),
+            .flat_map(|config| servers::inspect(config, path, packages.as_ref())),
     );
     findings.extend(programs::inspect(started, around, team.config.as_ref(), team.needs).await);
     findings.extend(docker::inspect(started, team.config.as_ref()).await);

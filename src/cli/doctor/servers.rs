@@ -9,26 +9,32 @@ use crate::config::custom_tools::{NamedFile, ProgramInterface};
 use crate::config::servers::{ServerConfig, ServerProgram, ServerTransport};
 use crate::error::{Error, ErrorKind};
 use crate::mentions::LookupResult;
+use crate::sandbox_policy::network::NetworkPolicy;
 use crate::world::exec::agent_launcher::find_program;
 use crate::world::io::files;
 use crate::world::io::http::display_url;
+use crate::world::mcp::packages::PackageStore;
 
 /// What the paths of files in MassGen's package begin with.
 const PACKAGE: &str = "massgen/";
 
 /// Checks the servers of `config`, whose programs are looked up in the directories of `path`.
-pub(crate) fn inspect(config: &Config, path: &str) -> Vec<DoctorFinding> {
+pub(crate) fn inspect(
+    config: &Config,
+    path: &str,
+    packages: Option<&PackageStore>,
+) -> Vec<DoctorFinding> {
     let mut servers: Vec<&Arc<ServerConfig>> = Vec::new();
     for server in config.agents.iter().flat_map(|agent| &agent.servers) {
         if !servers.iter().any(|known| Arc::ptr_eq(known, server)) {
             servers.push(server);
         }
     }
-    let findings = servers.into_iter().map(|server| check(server, path));
+    let findings = servers.into_iter().map(|server| check(server, path, packages));
     findings.collect()
 }
 
-fn check(server: &ServerConfig, path: &str) -> DoctorFinding {
+fn check(server: &ServerConfig, path: &str, packages: Option<&PackageStore>) -> DoctorFinding {
     let subject = match server.custom_tools().as_slice() {
         [] => server.name().to_string(),
         tools => tools.join(", "),
@@ -38,6 +44,12 @@ fn check(server: &ServerConfig, path: &str) -> DoctorFinding {
         let hint = "correct the path; a relative one starts in the directory of the config";
         let error = Error::new(ErrorKind::Environment, message).with_hint(hint);
         return DoctorArea::Servers.error_finding(subject, &error);
+    }
+    if let ServerTransport::Program(program) = &server.link
+        && let Some(packages) = packages
+        && let Some(found) = inspect_package(&subject, program, packages)
+    {
+        return found;
     }
     match &server.link {
         // Its first word is a file that exists.
@@ -96,5 +108,32 @@ fn names_program(program: &ServerProgram) -> bool {
     match &program.interface {
         ProgramInterface::SingleTool(tool) => tool.files.iter().any(|(index, _)| *index == 0),
         ProgramInterface::Mcp | ProgramInterface::PythonFunctions(_) => false,
+    }
+}
+
+/// Returns the finding about the package of a server; `None` if its command is started as written.
+fn inspect_package(
+    subject: &str,
+    program: &ServerProgram,
+    packages: &PackageStore,
+) -> Option<DoctorFinding> {
+    let request = program.package.as_ref()?;
+    let remedy = format!("run `{}`", request.install_command);
+    match packages.program(&request.package) {
+        Ok(Some(installed)) => {
+            let message = format!("package in `{}`, which a run starts", installed.directory);
+            Some(DoctorArea::Servers.finding(FindingLevel::Ok, subject, message))
+        }
+        Ok(None) if program.network != NetworkPolicy::Off => None,
+        Ok(None) => {
+            let message = format!("package `{}` is not installed", request.package.written());
+            let finding = DoctorArea::Servers.finding(FindingLevel::Missing, subject, message);
+            Some(finding.with_remedy(remedy))
+        }
+        Err(error) => {
+            let finding =
+                DoctorArea::Servers.finding(FindingLevel::Missing, subject, error.to_string());
+            Some(finding.with_remedy(remedy))
+        }
     }
 }

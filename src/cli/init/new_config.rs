@@ -1,5 +1,7 @@
 //! The config of a first team: where it goes, the check before it is written, and what follows.
 
+use std::collections::BTreeSet;
+
 use crate::cli::command_line::usage_error;
 use crate::cli::found_config::reject_outside_reach;
 use crate::cli::init_arguments::InitArguments;
@@ -70,6 +72,7 @@ impl NewConfig {
             base: &host.cwd,
             home: host.home.as_ref(),
             env: &host.config_variables(),
+            packages: &BTreeSet::new(),
         };
         let check = team.to_draft().check(&origin, &context);
         let Some(loaded) = check.loaded else {

@@ -9,6 +9,7 @@ mod tool_annotations;
 mod http;
 pub(crate) mod login;
 pub(crate) mod orchestrate;
+pub(crate) mod packages;
 mod requests;
 mod run_registry;
 pub(crate) mod serve;

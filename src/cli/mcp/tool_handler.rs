@@ -8,11 +8,12 @@ use std::time::Duration;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData,
     Implementation, ListToolsResult, PaginatedRequestParams, ProgressNotificationParam,
-    ServerCapabilities, ServerConfig,
+    ProgressToken, ServerCapabilities, ServerConfig,
 };
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler};
 use serde_json::Value;
+use tokio::sync::mpsc::Receiver;
 use tokio::sync::{Mutex, OnceCell, Semaphore};
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{MissedTickBehavior, interval};
@@ -27,6 +28,7 @@ use crate::tools::spec::ToolOffer;
 use crate::world::access::gate::Gate;
 use crate::world::exec::{self, ActionOutcome, Observation, program, server_calls};
 use crate::world::io::file_change::FileChange;
+use crate::world::mcp::progress::{ServerProgressSender, ServerProgressStep};
 use crate::world::mcp::tool_content::content;
 use crate::world::sandbox::interrupt::CommandInterrupt;
 
@@ -184,43 +186,89 @@ impl ToolHandler {
             return Err(ErrorData::internal_error("the call was cancelled", None));
         }
         let interrupt = CommandInterrupt::new().map_err(|error| internal_error(&error))?;
+        let (progress, steps) = ServerProgressSender::channel();
         let gate = self
             .0
             .gate
-            .for_call(context.id.to_string(), context.ct.clone());
+            .for_call(context.id.to_string(), context.ct.clone())
+            .with_progress(progress);
         let raised = interrupt.clone();
         let working = spawn_blocking(move || match gate.check(call) {
             Ok(permitted) => exec::run_until(permitted, Some(&raised)),
             Err(denial) => Observation::new(ActionOutcome::Denied, denial.to_string()),
         });
-        wait_for_result(working, &interrupt, context).await
+        wait_for_result((working, steps), &interrupt, context).await
     }
 }
 
-/// Waits for a call; a cancellation ends its command, and progress is sent if it was asked for.
+/// Waits for a call; a cancellation ends its command, and progress is sent if it was asked for: what
+/// a server reports, or else the seconds.
 async fn wait_for_result(
-    mut working: JoinHandle<Observation>,
+    (mut working, mut steps): (JoinHandle<Observation>, Receiver<ServerProgressStep>),
     interrupt: &CommandInterrupt,
     context: &RequestContext<RoleServer>,
 ) -> Result<Observation, ErrorData> {
-    let token = context.meta.get_progress_token();
+    let mut report = context.meta.get_progress_token().map(|token| ProgressReport {
+        token,
+        last: f64::NEG_INFINITY,
+        has_steps: false,
+    });
     let mut beat = interval(PROGRESS_EVERY);
     beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
     beat.tick().await;
     let mut beats = 0_u32;
     loop {
         tokio::select! {
+            biased;
+            Some(step) = steps.recv() => if let Some(report) = &mut report {
+                report.send_step(step, context).await;
+            },
             done = &mut working => return done.map_err(|error| internal_error(&error)),
             () = context.ct.cancelled(), if !interrupt.is_raised() => interrupt.raise(),
-            _ = beat.tick(), if token.is_some() => {
+            _ = beat.tick() => if let Some(report) = &mut report {
                 beats = beats.saturating_add(1);
-                if let Some(token) = token.clone() {
-                    let progress = ProgressNotificationParam::new(token, f64::from(beats))
-                        .with_message(format!("running for {beats} s"));
-                    // A closed client is noticed when its answer is sent.
-                    let _told = context.peer.notify_progress(progress).await;
-                }
-            }
+                report.send_beat(beats, context).await;
+            },
+        }
+    }
+}
+
+/// The progress of a call, for a client that asked for it.
+struct ProgressReport {
+    token: ProgressToken,
+    /// What was sent last: progress may only increase.
+    last: f64,
+    /// Whether a server reports the progress, and not the clock.
+    has_steps: bool,
+}
+
+impl ProgressReport {
+    async fn send_step(&mut self, step: ServerProgressStep, context: &RequestContext<RoleServer>) {
+        self.has_steps = true;
+        let mut progress = ProgressNotificationParam::new(self.token.clone(), step.progress);
+        progress.total = step.total;
+        progress.message = step.message;
+        self.send(progress, context).await;
+    }
+
+    async fn send_beat(&mut self, seconds: u32, context: &RequestContext<RoleServer>) {
+        if self.has_steps {
+            return;
+        }
+        let progress = ProgressNotificationParam::new(self.token.clone(), f64::from(seconds));
+        let progress = progress.with_message(format!("running for {seconds} s"));
+        self.send(progress, context).await;
+    }
+
+    async fn send(
+        &mut self,
+        progress: ProgressNotificationParam,
+        context: &RequestContext<RoleServer>,
+    ) {
+        if progress.progress > self.last {
+            self.last = progress.progress;
+            // A closed client is noticed when its answer is sent.
+            let _told = context.peer.notify_progress(progress).await;
         }
     }
 }

@@ -7,6 +7,7 @@ use hyper::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::cli::team_file::installed_packages;
 use crate::cli::found_config::reject_outside_reach;
 use crate::cli::sandbox::shell_line;
 use crate::cli::web::overview::run_blocking;
@@ -150,6 +151,7 @@ fn check_draft(server: &WebServer, draft: &TeamDraft, name: &str) -> DraftCheck 
         base: &host.cwd,
         home: host.home.as_ref(),
         env: &host.config_variables(),
+        packages: &installed_packages(host),
     };
     let mut found = draft.check(&origin, &context);
     if server.redactor().text(&found.yaml) != found.yaml {

@@ -13,10 +13,11 @@ use crate::config::custom_tools::ProgramInterface;
 use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::keys::shape::{Flag, NamesOrPairs, Text, TextList};
 use crate::config::keys::{ConfigKey, ServedKey, oauth, server_security, servers};
+use crate::config::server_package::{ServerPackage, registry_domains};
 use crate::config::servers::{
     AddressAllowance, AddressPolicy, CALL_SECONDS_DEFAULT, CWD_OF_SERVER, InstanceSharing,
-    OauthClient, OauthConfig, RemoteProtocol, RemoteServer, ServerConfig, ServerDirectory,
-    ServerProgram, ServerTransport,
+    OauthClient, OauthConfig, PackageRequest, RemoteProtocol, RemoteServer, ServerConfig,
+    ServerDirectory, ServerProgram, ServerTransport,
 };
 use crate::permissions::grant::Permission;
 use crate::permissions::path_rules::RuleAction;
@@ -294,7 +295,11 @@ impl ConfigChecker<'_> {
             self.path(&text)
         });
         let network = self.network_of(entry, &servers::NETWORK);
-        self.warn_about_fetching(&text, &command, &network);
+        let package = ServerPackage::parse(&command).map(|package| PackageRequest {
+            package,
+            install_command: self.install_command(),
+        });
+        self.warn_about_fetching((&text, &command), package.as_ref(), &network);
         Some(ServerProgram {
             command,
             interface: ProgramInterface::Mcp,
@@ -302,30 +307,63 @@ impl ConfigChecker<'_> {
             env,
             network,
             instances: self.instances(entry),
+            package,
         })
     }
 
-    /// Warns if a program must download a package but has no network access.
+    /// Warns if a program must download a package that is not installed, but has no network access.
     fn warn_about_fetching(
         &mut self,
-        text: &TextValue<'_>,
-        command: &[String],
+        (text, command): (&TextValue<'_>, &[String]),
+        request: Option<&PackageRequest>,
         network: &NetworkPolicy,
     ) {
-        let program = command
-            .first()
-            .and_then(|program| program.rsplit('/').next());
-        let fetches = program.is_some_and(|name| FETCHING_PROGRAMS.contains(&name));
-        if fetches && *network == NetworkPolicy::Off {
-            let message = format!(
-                "{} downloads packages, but the server has no network access",
-                quote(program.unwrap_or_default())
-            );
-            let warning = Diagnostic::warning(&text.path, message).with_span(text.span);
-            let hint = "add `network: on` or the domains of the registry, or install the package and \
-                        name its program";
-            self.findings.push(warning.with_suggestion(hint));
+        let program = command.first();
+        let program = program.and_then(|program| program.rsplit('/').next());
+        let fetches = request.is_some()
+            || program.is_some_and(|name| FETCHING_PROGRAMS.contains(&name));
+        let is_installed =
+            request.is_some_and(|request| self.context.packages.contains(&request.package.key()));
+        if !fetches || is_installed || *network != NetworkPolicy::Off {
+            return;
         }
+        let program = quote(program.unwrap_or_default());
+        let (message, hint) = match request {
+            Some(PackageRequest {
+                package,
+                install_command,
+            }) => (
+                format!(
+                    "{program} needs the package {}, which is not installed, and the server has no \
+                     network access",
+                    quote(&package.written())
+                ),
+                format!(
+                    "run `{install_command}` once, or open the registry with `network: [{}]`",
+                    registry_domains(package.registry).join(", ")
+                ),
+            ),
+            None => (
+                format!("{program} downloads packages, but the server has no network access"),
+                "add `network: on` or the domains of the registry, or install the package and name \
+                 its program"
+                    .to_owned(),
+            ),
+        };
+        let warning = Diagnostic::warning(&text.path, message).with_span(text.span);
+        self.findings.push(warning.with_suggestion(hint));
+    }
+
+    /// Returns the command that installs the packages of the servers of this config.
+    fn install_command(&self) -> String {
+        let name = &self.origin.name;
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./@+:~".contains(c);
+        let name = if !name.is_empty() && !name.starts_with('-') && name.chars().all(is_plain) {
+            name.clone()
+        } else {
+            "FILE".to_owned()
+        };
+        format!("massgen mcp install --config {name}")
     }
 
     fn instances(&mut self, entry: &MappingView<'_>) -> InstanceSharing {

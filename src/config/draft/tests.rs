@@ -1,5 +1,7 @@
 //! Drafts become YAML that says what was answered, whatever was typed.
 
+use std::collections::BTreeSet;
+
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -98,6 +100,7 @@ fn check(draft: &TeamDraft, env: &[&str]) -> DraftCheck {
         base: &base,
         home: Some(&home),
         env: &env.collect(),
+        packages: &BTreeSet::new(),
     };
     draft.check(&origin, &context)
 }

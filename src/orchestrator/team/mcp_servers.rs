@@ -20,6 +20,7 @@ use crate::permissions::grant::{Grant, GrantKind, Phase};
 use crate::tools::served::{ServerName, ToolCatalogue, is_served_name};
 use crate::world::access::gate::Gate;
 use crate::world::access::policy::GatePolicy;
+use crate::world::mcp::packages::PackageStore;
 use crate::world::mcp::tokens::TokenFile;
 use crate::world::mcp::{McpServers, ServerListener, ServerSetup, SideEffectPolicy};
 use crate::world::store::redact::Redactor;
@@ -41,6 +42,8 @@ pub struct ServerContext {
     pub redactor: Redactor,
     /// The user's OAuth tokens, if they have a home directory.
     pub tokens: Option<TokenFile>,
+    /// The packages that the user has installed for servers, if they have a home directory.
+    pub packages: Option<PackageStore>,
     /// The channel for events about their progress, as long as a run continues.
     pub events: Option<WeakSender<Event>>,
 }
@@ -89,6 +92,7 @@ impl AgentTeam {
                 }),
                 redactor: ground.redactor.clone(),
                 tokens: ground.tokens.clone(),
+                packages: ground.packages.clone(),
                 listener: ground.events.clone().map(|events| ServerListener {
                     server: name.clone(),
                     events,

@@ -13,6 +13,7 @@ use crate::tools::parse::parse;
 use crate::tools::served::ToolCatalogue;
 use crate::world::access::hook_runner::{HookInvocation, HookRunner};
 use crate::world::access::verdict::{Denial, by_rule};
+use crate::world::mcp::progress::ServerProgressSender;
 
 /// Rule name of a denial by a hook.
 pub(in crate::world) const DENIED_BY_HOOK: &str = "hook";
@@ -30,6 +31,8 @@ pub(in crate::world) struct CallContext {
     pub(in crate::world) hooked: Option<CallHookResult>,
     /// Which program carries it out.
     pub(in crate::world) by: CallExecutor,
+    /// Receives the progress that a server reports.
+    pub(in crate::world) progress: Option<ServerProgressSender>,
 }
 
 /// What the hooks returned about a call that they let through.

@@ -75,7 +75,7 @@ pub(super) fn call(
     let launcher = |wanted: ServerLaunchRequest<'_>| launch(gate, wanted);
     let calling = async {
         tokio::select! {
-            answered = servers.call(call, &launcher) => answered,
+            answered = servers.call(call, &launcher, gate.progress()) => answered,
             () = wait_until_raised(interrupt) => Err("the call was cancelled".to_owned()),
         }
     };

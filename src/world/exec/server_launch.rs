@@ -9,6 +9,7 @@ use crate::mentions::LookupResult;
 use crate::path::AbsPath;
 use crate::permissions::grant::{GrantScope, Permission};
 use crate::sandbox_policy::SandboxPolicy;
+use crate::sandbox_policy::network::NetworkPolicy;
 use crate::world::access::gate::Gate;
 use crate::world::exec::agent_launcher::open_for_reading;
 use crate::world::exec::command::compile_policy;
@@ -27,6 +28,7 @@ pub(super) fn launch(gate: &Gate, wanted: ServerLaunchRequest<'_>) -> Result<Ser
         commands,
         agent,
         permission,
+        installed,
     } = wanted;
     let gate = match program.instances {
         InstanceSharing::PerAgent => gate,
@@ -50,10 +52,13 @@ pub(super) fn launch(gate: &Gate, wanted: ServerLaunchRequest<'_>) -> Result<Ser
             (python_host::arguments().to_vec(), Some(order))
         }
     };
-    let words = program.command.iter();
-    let words = words.map(|word| word.replace(CWD_OF_SERVER, &dir.to_string()));
+    let words = installed.map_or(&program.command, |installed| &installed.command);
+    let words = words.iter().map(|word| word.replace(CWD_OF_SERVER, &dir.to_string()));
     let words = words.chain(arguments).collect();
-    let (confinement, network) = confine(gate, program, words, commands, dir, permission)?;
+    let (mut confinement, network) = confine(gate, program, words, commands, dir, permission)?;
+    if let Some(installed) = installed {
+        open_for_reading(&mut confinement, installed.directory.clone(), GrantScope::Tree);
+    }
     let sandbox = commands.backend().local_sandbox();
     let sandbox = sandbox.map_err(|why| format!("servers {why}"))?;
     Ok(ServerLaunch {
@@ -90,13 +95,30 @@ pub(super) fn confine(
         venv: None,
     };
     let (reach, network) = commands.network().map_err(|error| error.to_string())?;
-    let facts = commands.command_context(order, reach);
+    let mut facts = commands.command_context(order, reach);
+    if program.network == NetworkPolicy::Off {
+        facts.env.extend(offline_variables());
+    }
     let compiled = compile_policy(gate, commands, facts).map_err(|stop| stop.message)?;
     let mut confinement = restrict_writes(compiled, permission);
     for path in opened {
         open_for_reading(&mut confinement, path, GrantScope::File);
     }
     Ok((confinement, network))
+}
+
+/// Returns the variables with which programs that download packages fail immediately, instead of
+/// trying to reach a registry.
+fn offline_variables() -> impl Iterator<Item = (String, String)> {
+    let variables = [
+        ("npm_config_offline", "true"),
+        ("npm_config_yes", "true"),
+        ("npm_config_update_notifier", "false"),
+        ("UV_OFFLINE", "1"),
+        ("PIP_NO_INDEX", "1"),
+    ];
+    let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+    variables.into_iter().map(owned)
 }
 
 /// Returns the path of a file that the config names, without symlinks; `None` if there is no such

@@ -7,11 +7,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, ClientRequest, Cursor, CustomResult,
-    GetPromptRequestParams, GetPromptResponse, JsonObject, ListToolsRequest,
-    PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ServerResult, Tool,
+    CallToolRequestParams, ClientRequest, Cursor, CustomResult, GetPromptRequestParams, JsonObject,
+    ListToolsRequest, PaginatedRequestParams, ReadResourceRequestParams, ServerResult, Tool,
 };
-use rmcp::service::{Peer, RoleClient, RunningService, ServiceError, serve_client};
+use rmcp::service::{Peer, RoleClient, RunningService, ServiceError};
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::auth::AuthClient;
 use serde_json::Value;
@@ -26,14 +25,17 @@ use crate::tools::served::ServerOperation;
 use crate::tools::served::offer::{ServerFeature, ServerToolDescription};
 use crate::world::mcp::client_handler::{McpClientHandler, ServerListener};
 use crate::world::mcp::credentials::Credentials;
+use crate::world::mcp::event_stream::EventStreamState;
+use crate::world::mcp::lifecycle::{HandshakeChoice, ListeningTask, listen_for_changes};
 use crate::world::mcp::message_size::BoundedLines;
+use crate::world::mcp::progress::{CallInProgress, ServerProgressSender};
 use crate::world::mcp::remote::RemoteConnectError;
 use crate::world::mcp::request_headers;
 use crate::world::mcp::server_reply::{self, ServerReply};
 use crate::world::mcp::sign_in::authorized_manager;
 use crate::world::mcp::tokens::ServerTokens;
 use crate::world::mcp::watched_transport::WatchedTransport;
-use crate::world::mcp::{MESSAGE_BYTES_MAX, ServerLaunch, remote};
+use crate::world::mcp::{MESSAGE_BYTES_MAX, ServerLaunch, lifecycle, remote};
 use crate::world::sandbox::stdio_process::{StderrFilter, StdioPipes, StdioProcess};
 use crate::world::store::redact::{RedactedStream, Redactor};
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
@@ -58,6 +60,18 @@ pub(super) struct McpClient {
     /// The credentials that were sent to the server.
     credentials: Credentials,
     changes: Arc<AtomicUsize>,
+    /// The stream on which a remote server sends its own requests.
+    stream: EventStreamState,
+    _listening: Option<ListeningTask>,
+}
+
+/// Why a program cannot be used.
+#[derive(Debug)]
+pub(super) struct ProgramConnectError {
+    /// The reason, with how the program ended and what it wrote last.
+    pub(super) why: String,
+    /// Whether it ended at the first message, so that the older handshake is worth a try.
+    pub(super) may_be_older: bool,
 }
 
 /// Why a request failed.
@@ -108,39 +122,56 @@ impl From<ServiceError> for McpClientError {
 }
 
 impl McpClient {
-    /// Starts a program and initializes a session with it.
+    /// Starts a program and begins a connection with it.
     pub(super) async fn connect_program(
-        launch: ServerLaunch,
+        launch: &ServerLaunch,
+        choice: HandshakeChoice,
         log: StderrFilter,
         listener: Option<ServerListener>,
         time_max: Duration,
-    ) -> Result<Self, String> {
-        let ServerLaunch {
-            confinement,
-            sandbox,
-            network,
-            roots,
-            first_input,
-        } = launch;
-        let started = StdioProcess::start(&sandbox, &confinement, network, log);
-        let (program, pipes) = started.map_err(|error| error.to_string())?;
-        let changes = Arc::default();
-        let host = McpClientHandler::new(&roots, listener);
-        let greeted = initialize(pipes, first_input, host, &changes);
-        let opened = timeout(time_max, greeted).await;
-        let fault = match opened {
-            Ok(Ok(service)) => {
-                return Ok(Self {
-                    service,
-                    program: Some(program),
-                    credentials: Credentials::default(),
-                    changes,
-                });
-            }
-            Ok(Err(why)) => why,
-            Err(_) => format!("no answer within {} s", time_max.as_secs()),
+    ) -> Result<Self, ProgramConnectError> {
+        let fatal = |why: String| ProgramConnectError {
+            why,
+            may_be_older: false,
         };
-        Err(format!("{fault}{}", exit_report(&program)))
+        let network = launch.network.clone();
+        let started = StdioProcess::start(&launch.sandbox, &launch.confinement, network, log);
+        let (program, pipes) = started.map_err(|error| fatal(error.to_string()))?;
+        let changes = Arc::default();
+        let handler = McpClientHandler::new(&launch.roots, listener);
+        let first_input = launch.first_input.as_deref().unwrap_or_default();
+        let greeted = begin_with_program(pipes, first_input, handler, &changes, choice);
+        let opened = timeout(time_max, greeted).await;
+        let mut fault = match opened {
+            Ok(Ok(service)) => {
+                return Ok(Self::new(service, changes).with_program(program));
+            }
+            Ok(Err(fault)) => fault,
+            Err(_) => fatal(format!("no answer within {} s", time_max.as_secs())),
+        };
+        fault.why.push_str(&exit_report(&program));
+        Err(fault)
+    }
+
+    fn new(
+        service: RunningService<RoleClient, McpClientHandler>,
+        changes: Arc<AtomicUsize>,
+    ) -> Self {
+        Self {
+            _listening: listen_for_changes(service.peer()),
+            service,
+            program: None,
+            credentials: Credentials::default(),
+            changes,
+            stream: EventStreamState::default(),
+        }
+    }
+
+    fn with_program(self, program: StdioProcess) -> Self {
+        Self {
+            program: Some(program),
+            ..self
+        }
     }
 
     /// Connects to a remote server, with the user's tokens if they have signed in.
@@ -191,15 +222,14 @@ impl McpClient {
             ))
             .await
         };
-        let service = service.map_err(|refusal| match refusal {
+        let connection = service.map_err(|refusal| match refusal {
             RemoteConnectError::SignIn { missing, .. } => McpClientError::Closed(missing),
             RemoteConnectError::Failed(why) => McpClientError::Failed(quote_server(&why)),
         })?;
         Ok(Self {
-            service,
-            program: None,
             credentials: credentials.clone(),
-            changes,
+            stream: connection.stream,
+            ..Self::new(connection.service, changes)
         })
     }
 
@@ -238,6 +268,11 @@ impl McpClient {
                 return None;
             }
         }
+    }
+
+    /// Registers a call, until the result is dropped; the server's progress goes to `progress`.
+    pub(super) fn register_call(&self, progress: Option<&ServerProgressSender>) -> CallInProgress {
+        self.service.service().routes().register(progress)
     }
 
     /// Returns how its program ended and what it wrote last, as the end of a sentence.
@@ -284,14 +319,12 @@ impl McpClient {
         tool: &str,
         arguments: JsonObject,
     ) -> Result<ServerReply, McpClientError> {
-        let peer = self.service.peer();
+        self.stream.wait_until_answered().await;
+        let (service, peer) = (&self.service, self.service.peer());
         match asks {
             ServerOperation::Tool => {
                 let call = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
-                let answer = peer.call_tool_once(call).await?;
-                let CallToolResponse::Complete(result) = answer else {
-                    return Err(wants_input());
-                };
+                let result = service.call_tool(call).await?;
                 Ok(server_reply::tool_reply(&result))
             }
             ServerOperation::ListResources => {
@@ -300,10 +333,7 @@ impl McpClient {
             }
             ServerOperation::ReadResource => {
                 let wanted = ReadResourceRequestParams::new(text(&arguments, "uri"));
-                let answer = peer.read_resource_once(wanted).await?;
-                let ReadResourceResponse::Complete(result) = answer else {
-                    return Err(wants_input());
-                };
+                let result = service.read_resource(wanted).await?;
                 Ok(server_reply::contents_reply(&result))
             }
             ServerOperation::ListPrompts => {
@@ -315,42 +345,38 @@ impl McpClient {
                 if let Some(Value::Object(given)) = arguments.get("arguments") {
                     wanted = wanted.with_arguments(given.clone());
                 }
-                let answer = peer.get_prompt_once(wanted).await?;
-                let GetPromptResponse::Complete(result) = answer else {
-                    return Err(wants_input());
-                };
+                let result = service.get_prompt(wanted).await?;
                 Ok(server_reply::prompt_reply(&result))
             }
         }
     }
 }
 
-/// Error for a server that requests input in the middle of a call.
-fn wants_input() -> McpClientError {
-    McpClientError::Failed("it asks for something that no user is there to answer".to_owned())
-}
-
-/// Initializes a session with a program. Messages that are too long or have too many values are skipped.
-async fn initialize(
+/// Begins a connection with a program. Messages that are too long or have too many values are
+/// skipped.
+async fn begin_with_program(
     pipes: StdioPipes,
-    first_input: Option<Vec<u8>>,
-    host: McpClientHandler,
+    first_input: &[u8],
+    handler: McpClientHandler,
     changes: &Arc<AtomicUsize>,
-) -> Result<RunningService<RoleClient, McpClientHandler>, String> {
-    let reader = pipe::Receiver::from_owned_fd(pipes.output).map_err(|error| error.to_string())?;
-    let writer = pipe::Sender::from_owned_fd(pipes.input);
-    let mut writer = writer.map_err(|error| error.to_string())?;
-    let first_input = first_input.unwrap_or_default();
+    choice: HandshakeChoice,
+) -> Result<RunningService<RoleClient, McpClientHandler>, ProgramConnectError> {
+    let fatal = |error: std::io::Error| ProgramConnectError {
+        why: error.to_string(),
+        may_be_older: false,
+    };
+    let reader = pipe::Receiver::from_owned_fd(pipes.output).map_err(fatal)?;
+    let mut writer = pipe::Sender::from_owned_fd(pipes.input).map_err(fatal)?;
     // A program that does not read it has ended, which the session reports.
-    writer.write_all(&first_input).await.unwrap_or_default();
+    writer.write_all(first_input).await.unwrap_or_default();
     let transport = AsyncRwTransport::new_client(BoundedLines::new(reader), writer)
         .with_max_line_length(MESSAGE_BYTES_MAX);
-    let service = serve_client(
-        host,
-        WatchedTransport::new(transport, changes, &Credentials::default()),
-    )
-    .await;
-    service.map_err(|error| quote_server(&error.to_string()))
+    let transport = WatchedTransport::new(transport, changes, &Credentials::default());
+    let service = lifecycle::begin(handler, transport, choice).await;
+    service.map_err(|error| ProgramConnectError {
+        why: quote_server(&error.to_string()),
+        may_be_older: choice == HandshakeChoice::Newest && lifecycle::has_ended(&error),
+    })
 }
 
 /// Lists all tools of a server, up to a limit on the number of pages and the size.

@@ -29,6 +29,7 @@ use crate::text::{escape_line, single_line};
 use crate::tools::served::ServerName;
 use crate::tools::served::elicitation_form::ElicitationForm;
 use crate::world::approval::ElicitationResponder;
+use crate::world::mcp::progress::ProgressRoutes;
 
 /// Shortest interval between two progress messages of a server that are passed on.
 const WORDS_APART_MIN: Duration = Duration::from_secs(1);
@@ -47,6 +48,7 @@ const QUESTION_CHARS_MAX: usize = 1000;
 pub(super) struct McpClientHandler {
     roots: Vec<Root>,
     listener: Option<ServerListener>,
+    routes: Arc<ProgressRoutes>,
     spoke_last: Mutex<Option<Instant>>,
     /// Number of forms that a person was asked to fill in.
     forms: AtomicU32,
@@ -85,10 +87,16 @@ impl McpClientHandler {
         Self {
             roots: roots.iter().filter_map(root).collect(),
             listener,
+            routes: Arc::default(),
             spoke_last: Mutex::default(),
             forms: AtomicU32::default(),
             turn: Turns::default(),
         }
+    }
+
+    /// Returns the calls in progress.
+    pub(super) fn routes(&self) -> &Arc<ProgressRoutes> {
+        &self.routes
     }
 
     /// Returns the number of forms that a person was asked to fill in.
@@ -150,7 +158,7 @@ impl ClientHandler for McpClientHandler {
         capabilities.roots = Some(RootsCapabilities::default());
         capabilities.elicitation = Some(ElicitationCapability::new());
         let massgen = Implementation::new("massgen", env!("CARGO_PKG_VERSION"));
-        // Newer versions have no `initialize` handshake.
+        // The newest version with a handshake; `lifecycle` offers the one without.
         let version = ProtocolVersion::V_2025_11_25;
         ClientConfig::new(capabilities, massgen).with_protocol_version(version)
     }
@@ -160,6 +168,7 @@ impl ClientHandler for McpClientHandler {
         params: ProgressNotificationParam,
         _context: NotificationContext<RoleClient>,
     ) {
+        self.routes.report(&params);
         if let Some(listener) = self.listener.as_ref().filter(|_| self.allow_message()) {
             let all = params.total.map(|total| format!(" of {total}"));
             let words = params.message.map(|words| format!(": {words}"));

@@ -24,6 +24,7 @@ use sse_stream_of_rmcp::{Error as SseError, Sse};
 use tokio::io::{AsyncRead, ReadBuf};
 
 use crate::text::json_size::{JSON_VALUES_MAX, JsonValueCounter, has_too_many_values};
+use crate::world::mcp::event_stream::EventStreamState;
 
 /// A reader of lines that cuts off a line where it exceeds the number of values.
 #[derive(Debug)]
@@ -91,7 +92,20 @@ impl<R: AsyncRead + Unpin> AsyncRead for BoundedLines<R> {
 
 /// An HTTP client that skips server-sent events with too many values.
 #[derive(Clone, Debug)]
-pub(super) struct BoundedClient<C>(pub(super) C);
+pub(super) struct BoundedClient<C> {
+    client: C,
+    stream: EventStreamState,
+}
+
+impl<C> BoundedClient<C> {
+    /// Wraps `client`; records in `stream` whether the server can send requests of its own.
+    pub(super) fn new(client: C, stream: &EventStreamState) -> Self {
+        Self {
+            client,
+            stream: stream.clone(),
+        }
+    }
+}
 
 impl<C: StreamableHttpClient + Sync> StreamableHttpClient for BoundedClient<C> {
     type Error = C::Error;
@@ -126,7 +140,7 @@ impl<C: StreamableHttpClient + Sync> StreamableHttpClient for BoundedClient<C> {
         limits: StreamableHttpResponseLimits,
     ) -> Result<StreamableHttpPostResponse, StreamableHttpError<Self::Error>> {
         let answer = self
-            .0
+            .client
             .post_message_with_response_limits(
                 uri,
                 message,
@@ -136,6 +150,11 @@ impl<C: StreamableHttpClient + Sync> StreamableHttpClient for BoundedClient<C> {
                 limits,
             )
             .await?;
+        if let StreamableHttpPostResponse::Json(_, Some(_))
+        | StreamableHttpPostResponse::Sse(_, Some(_)) = &answer
+        {
+            self.stream.expect();
+        }
         let StreamableHttpPostResponse::Sse(events, session) = answer else {
             return Ok(answer);
         };
@@ -150,7 +169,7 @@ impl<C: StreamableHttpClient + Sync> StreamableHttpClient for BoundedClient<C> {
         auth_header: Option<String>,
         custom_headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<(), StreamableHttpError<Self::Error>> {
-        let client = &self.0;
+        let client = &self.client;
         client
             .delete_session(uri, session_id, auth_header, custom_headers)
             .await
@@ -164,9 +183,11 @@ impl<C: StreamableHttpClient + Sync> StreamableHttpClient for BoundedClient<C> {
         auth_header: Option<String>,
         custom_headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<BoxStream<'static, Result<Sse, SseError>>, StreamableHttpError<Self::Error>> {
-        let client = &self.0;
+        let client = &self.client;
         let events = client.get_stream(uri, session_id, last_event_id, auth_header, custom_headers);
-        events.await.map(bounded_events)
+        let events = events.await;
+        self.stream.set_answered();
+        events.map(bounded_events)
     }
 
     async fn get_stream_with_max_sse_event_size(
@@ -178,7 +199,7 @@ impl<C: StreamableHttpClient + Sync> StreamableHttpClient for BoundedClient<C> {
         custom_headers: HashMap<HeaderName, HeaderValue>,
         max_sse_event_size: usize,
     ) -> Result<BoxStream<'static, Result<Sse, SseError>>, StreamableHttpError<Self::Error>> {
-        let events = self.0.get_stream_with_max_sse_event_size(
+        let events = self.client.get_stream_with_max_sse_event_size(
             uri,
             session_id,
             last_event_id,
@@ -186,7 +207,9 @@ impl<C: StreamableHttpClient + Sync> StreamableHttpClient for BoundedClient<C> {
             custom_headers,
             max_sse_event_size,
         );
-        events.await.map(bounded_events)
+        let events = events.await;
+        self.stream.set_answered();
+        events.map(bounded_events)
     }
 }
 

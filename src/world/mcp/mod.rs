@@ -6,12 +6,16 @@
 mod server_reply;
 mod request_headers;
 pub mod tokens;
+pub mod packages;
 mod credentials;
+pub mod progress;
 mod client_handler;
 mod guarded_http;
+mod event_stream;
 pub(crate) mod message_size;
 mod sse;
 mod watched_transport;
+mod lifecycle;
 mod remote;
 pub mod sign_in;
 mod client;
@@ -33,11 +37,15 @@ use crate::id::AgentId;
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
 use crate::sandbox_policy::SandboxPolicy;
+use crate::sandbox_policy::network::NetworkPolicy;
 use crate::text::list_names;
 use crate::tools::served::offer::{ServerToolDescription, offer_tools};
 use crate::tools::served::{ServedTool, ServerCall, ServerName, ServerOperation, ToolCatalogue};
 use crate::tools::tool_selection::is_own_tool;
 use crate::world::mcp::client::{McpClient, McpClientError};
+use crate::world::mcp::lifecycle::HandshakeChoice;
+use crate::world::mcp::packages::{InstalledProgram, PackageStore};
+use crate::world::mcp::progress::ServerProgressSender;
 use crate::world::mcp::tokens::TokenFile;
 use crate::world::sandbox::Sandbox;
 use crate::world::sandbox::exec_environment::ExecEnvironment;
@@ -105,6 +113,8 @@ pub struct ServerSetup {
     pub redactor: Redactor,
     /// The user's token file, if they have a home directory.
     pub tokens: Option<TokenFile>,
+    /// The packages that the user has installed, if they have a home directory.
+    pub packages: Option<PackageStore>,
     /// Receiver of its progress messages and forms; `None` outside a run.
     pub listener: Option<ServerListener>,
 }
@@ -216,6 +226,8 @@ pub(in crate::world) struct ServerLaunchRequest<'a> {
     pub(in crate::world) agent: &'a AgentId,
     /// Its permission in the agent's directories.
     pub(in crate::world) permission: Permission,
+    /// The installed program that replaces its command.
+    pub(in crate::world) installed: Option<&'a InstalledProgram>,
 }
 
 /// Determines the parameters for starting a program, or why it cannot be started.
@@ -343,11 +355,13 @@ impl McpServers {
         &self,
         call: &ServerCall<P>,
         launcher: ServerLauncher<'_>,
+        progress: Option<&ServerProgressSender>,
     ) -> Result<ServerReply, String> {
         let seat = self.slot(&call.server);
         let seat = seat.ok_or_else(|| format!("no server `{}`", call.server))?;
         let config = &seat.equipped.config;
         let link = seat.connection(launcher).await?;
+        let _in_progress = link.register_call(progress);
         let asked = link.ask(call.operation, &call.tool, call.arguments.clone());
         let time_max = Duration::from_secs(config.call_seconds);
         let fault = match link.with_timeout(time_max, asked).await {
@@ -453,6 +467,7 @@ impl ConnectionSlot {
             log,
             redactor,
             tokens,
+            packages,
             listener,
         } = &self.equipped;
         let listener = listener.clone();
@@ -476,17 +491,29 @@ impl ConnectionSlot {
                 opened.map_err(|fault| failed(self.fault_reason(fault)))
             }
             (ServerTransport::Program(program), Some(commands)) => {
+                let installed = installed_program(program, packages.as_ref()).map_err(failed)?;
                 let wanted = ServerLaunchRequest {
                     program,
                     commands,
                     agent,
                     permission: config.rules.permission,
+                    installed: installed.as_ref(),
                 };
                 let launch = launcher(wanted).map_err(failed)?;
-                let log = client::log_to(log.clone(), redactor.clone());
-                let opened =
-                    McpClient::connect_program(launch, log, listener, START_TIME_MAX).await;
-                opened.map_err(failed)
+                let connect = |choice| {
+                    let log = client::log_to(log.clone(), redactor.clone());
+                    let listener = listener.clone();
+                    McpClient::connect_program(&launch, choice, log, listener, START_TIME_MAX)
+                };
+                let mut opened = connect(HandshakeChoice::Newest).await;
+                if opened.as_ref().is_err_and(|fault| fault.may_be_older) {
+                    opened = connect(HandshakeChoice::Initialize).await;
+                }
+                let hint = missing_package(program).filter(|_| installed.is_none());
+                opened.map_err(|fault| {
+                    let hint = hint.map(|hint| format!("{hint}; "));
+                    failed(format!("{}{}", hint.unwrap_or_default(), fault.why))
+                })
             }
             (ServerTransport::Program(_), None) => {
                 Err(failed("no sandbox is available for it".to_owned()))
@@ -534,6 +561,30 @@ impl ConnectionSlot {
             ServerTransport::Program(_) => false,
         }
     }
+}
+
+/// Returns the installed program of a server whose command would download a package.
+fn installed_program(
+    program: &ServerProgram,
+    packages: Option<&PackageStore>,
+) -> Result<Option<InstalledProgram>, String> {
+    let (Some(request), Some(packages)) = (&program.package, packages) else {
+        return Ok(None);
+    };
+    let found = packages.program(&request.package);
+    found.map_err(|error| format!("{error:#}; run `{}`", request.install_command))
+}
+
+/// Returns what the user can do about a program whose package is not installed and that has no
+/// network to download it.
+fn missing_package(program: &ServerProgram) -> Option<String> {
+    let request = program.package.as_ref();
+    let request = request.filter(|_| program.network == NetworkPolicy::Off)?;
+    Some(format!(
+        "its package `{}` is not installed: run `{}`",
+        request.package.written(),
+        request.install_command
+    ))
 }
 
 /// Builds the command-line options that request these scopes. A server names them and is not

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicUsize;
 
 use reqwest::Client;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use rmcp::service::{ClientInitializeError, RoleClient, RunningService, serve_client};
+use rmcp::service::{ClientInitializeError, RoleClient, RunningService};
 use rmcp::transport::streamable_http_client::{
     InsufficientScopeError, StreamableHttpClient, StreamableHttpClientTransportConfig,
     StreamableHttpError,
@@ -21,6 +21,8 @@ use crate::world::io::http::{client_with_resolver, loopback, root_cause};
 use crate::world::mcp::MESSAGE_BYTES_MAX;
 use crate::world::mcp::client_handler::{McpClientHandler, ServerListener};
 use crate::world::mcp::credentials::Credentials;
+use crate::world::mcp::event_stream::EventStreamState;
+use crate::world::mcp::lifecycle::{HandshakeChoice, begin, transport_error};
 use crate::world::mcp::message_size::BoundedClient;
 use crate::world::mcp::request_headers::headers;
 use crate::world::mcp::sse::{SseHttpClient, SseTransport};
@@ -40,7 +42,16 @@ pub(super) fn client(remote: &RemoteServer) -> Result<Client, String> {
     }
 }
 
-/// Initializes a session with a server through `client`, in the protocol that the config names. If
+/// A connection with a server.
+#[derive(Debug)]
+pub(super) struct RemoteConnection {
+    /// The connection.
+    pub(super) service: RunningService<RoleClient, McpClientHandler>,
+    /// The stream on which the server sends its own requests.
+    pub(super) stream: EventStreamState,
+}
+
+/// Begins a connection with a server through `client`, in the protocol that the config names. If
 /// the server does not support Streamable HTTP, the older protocol is used. `changes` counts how
 /// often its tools have changed; `credentials` are redacted from its messages.
 pub(super) async fn initialize_remote<C: SseHttpClient>(
@@ -49,15 +60,16 @@ pub(super) async fn initialize_remote<C: SseHttpClient>(
     listener: Option<&ServerListener>,
     changes: &Arc<AtomicUsize>,
     credentials: &Credentials,
-) -> Result<RunningService<RoleClient, McpClientHandler>, RemoteConnectError> {
-    let client = BoundedClient(client);
+) -> Result<RemoteConnection, RemoteConnectError> {
+    let stream = EventStreamState::default();
+    let client = BoundedClient::new(client, &stream);
     let host = || McpClientHandler::new(&[], listener.cloned());
     let mut before = None;
     if remote.protocol == RemoteProtocol::Streamable {
         let transport =
             WatchedTransport::new(streamable(remote, client.clone()), changes, credentials);
-        match serve_client(host(), transport).await {
-            Ok(service) => return Ok(service),
+        match begin(host(), transport, HandshakeChoice::Newest).await {
+            Ok(service) => return Ok(RemoteConnection { service, stream }),
             Err(error) => {
                 before = Some(unsupported_status(&error).ok_or_else(|| connect_error(&error))?);
             }
@@ -69,16 +81,16 @@ pub(super) async fn initialize_remote<C: SseHttpClient>(
         >(error, "sse"));
         refusal.without_sse(before)
     })?;
-    let greeted = serve_client(host(), WatchedTransport::new(events, changes, credentials)).await;
-    greeted.map_err(|error| connect_error(&error))
+    let transport = WatchedTransport::new(events, changes, credentials);
+    let service = begin(host(), transport, HandshakeChoice::Initialize).await;
+    let service = service.map_err(|error| connect_error(&error))?;
+    Ok(RemoteConnection { service, stream })
 }
 
 /// Returns the status with which a server reports that it does not support Streamable HTTP. A
 /// server that answers with a message supports it, whatever the status.
 fn unsupported_status(error: &ClientInitializeError) -> Option<String> {
-    let ClientInitializeError::TransportError { error, .. } = error else {
-        return None;
-    };
+    let error = transport_error(error)?;
     // The status occurs only in this error message.
     let error: &StreamableHttpError<reqwest::Error> = error.error.downcast_ref()?;
     let StreamableHttpError::UnexpectedServerResponse(said) = error else {
@@ -110,7 +122,7 @@ fn connect_error(error: &ClientInitializeError) -> RemoteConnectError {
     if error.is_authorization_required() {
         return sign_in(None);
     }
-    if let ClientInitializeError::TransportError { error, .. } = error {
+    if let Some(error) = transport_error(error) {
         if let missing @ Some(_) = missing_scopes(error) {
             return sign_in(missing);
         }

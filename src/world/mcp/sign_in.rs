@@ -77,7 +77,10 @@ impl PendingSignIn {
             ([], written) => written.to_vec(),
             (asked, _) => asked.to_vec(),
         };
-        let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
+        // A new token replaces the old one, so it must cover what was granted before.
+        let granted = file.for_server(&server.url).granted_scopes(&token_endpoint)?;
+        let granted = granted.iter().filter(|scope| !scopes.contains(scope));
+        let scopes: Vec<&str> = scopes.iter().chain(granted).map(String::as_str).collect();
         let secret = if let Some(client) = &server.oauth.client {
             let secret = client.secret.as_ref().map(ExposeSecret::expose_secret);
             let known = client_config(&client.id, secret.map(str::to_owned), redirect);
@@ -189,8 +192,8 @@ async fn challenge(server: &RemoteServer) -> Result<Option<String>> {
         )
         .await
         {
-            Ok(service) => {
-                let listed = service.peer().list_tools(None).await;
+            Ok(connection) => {
+                let listed = connection.service.peer().list_tools(None).await;
                 let refused = listed.as_ref().err().and_then(ServiceError::auth_challenge);
                 Ok(refused.map(str::to_owned))
             }

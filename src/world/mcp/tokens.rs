@@ -180,6 +180,13 @@ impl ServerTokens {
         }))
     }
 
+    /// Returns the scopes of the stored token, if this endpoint has issued it.
+    pub(super) fn granted_scopes(&self, token_endpoint: &str) -> Result<Vec<String>> {
+        let kept = self.entry()?;
+        let kept = kept.filter(|kept| kept.token_endpoint == token_endpoint);
+        Ok(kept.map(|kept| kept.given.granted_scopes).unwrap_or_default())
+    }
+
     /// Locks the file for changes.
     pub(super) async fn lock(&self) -> Result<Option<DirLock>> {
         let file = self.file.clone();

@@ -9,6 +9,8 @@ mod massgen;
 mod places;
 mod workflow;
 
+use std::collections::BTreeSet;
+
 use secrecy::ExposeSecret;
 use serde_json::json;
 
@@ -51,6 +53,7 @@ fn try_load(yaml: &str) -> Result<LoadedConfig, Box<InvalidConfig>> {
         base: &base,
         home: Some(&home),
         env: &env,
+        packages: &BTreeSet::new(),
     };
     load(yaml.as_bytes(), &origin, &context)
 }

@@ -64,6 +64,7 @@ use crate::world::access::policy::{GatePolicy, ParentDirPolicy, cannot_open};
 use crate::world::access::verdict::{AccessRefusal, Denial, DeniedSubject, by_rule};
 use crate::world::approval::{ApprovalDecision, ApprovalRequest, canonical_input, describe_path};
 use crate::world::mcp::McpServers;
+use crate::world::mcp::progress::ServerProgressSender;
 use crate::world::sandbox::exec_environment::ExecEnvironment;
 use crate::world::sandbox::overlay::WriteOverlay;
 use crate::world::sys::dir::DirectoryHandle;
@@ -207,6 +208,20 @@ impl Gate {
             by: self.1.by,
             ..CallContext::default()
         })
+    }
+
+    /// Returns the same gate for a caller that wants to know the progress of servers.
+    #[must_use]
+    pub fn with_progress(&self, progress: ServerProgressSender) -> Self {
+        self.with_context(CallContext {
+            progress: Some(progress),
+            ..self.1.clone()
+        })
+    }
+
+    /// Returns the receiver of the progress that servers report.
+    pub(in crate::world) fn progress(&self) -> Option<&ServerProgressSender> {
+        self.1.progress.as_ref()
     }
 
     /// Returns the same gate for calls that are made within this one, until `ended` is cancelled.

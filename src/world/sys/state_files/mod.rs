@@ -21,6 +21,7 @@ pub(crate) mod lockfile;
 pub(crate) mod access;
 pub(crate) mod socket;
 pub(crate) mod tree;
+pub(crate) mod tree_digest;
 pub(crate) mod unpack;
 pub(crate) mod watch;
 

@@ -1,0 +1,235 @@
+//! Implements `massgen mcp install`, `massgen mcp list` and `massgen mcp uninstall`: finds the
+//! packages of a config's servers, and reports to the user. Another module installs them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tokio::task::spawn_blocking;
+use url::Url;
+
+use crate::cli::call_environment::CallEnvironment;
+use crate::cli::command_line::usage_error;
+use crate::cli::environment;
+use crate::cli::interrupts::{listen, wait_or_interrupt};
+use crate::cli::mcp_arguments::{InstallArguments, UninstallArguments};
+use crate::cli::output::CliOutput;
+use crate::cli::run::call_runtime;
+use crate::cli::team::load_config_quietly;
+use crate::cli::team_file::TeamFile;
+use crate::config::Config;
+use crate::config::server_package::ServerPackage;
+use crate::config::servers::ServerTransport;
+use crate::error::{Error, ErrorKind, ExitStatus, Result};
+use crate::host::{HangupAction, Host};
+use crate::text::count_noun;
+use crate::world::mcp::packages::install::{
+    CERTIFICATE_VARIABLES, PackageInstaller, reachable_domains,
+};
+use crate::world::mcp::packages::{InstalledPackage, PackageStore};
+use crate::world::sandbox::exec_environment::ExecEnvironment;
+use crate::world::sandbox::interrupt::CommandInterrupt;
+
+/// Number of digits of a digest that are shown.
+const DIGITS_SHOWN: usize = 12;
+
+/// A package and the servers that need it.
+struct PackageUse {
+    package: ServerPackage,
+    servers: BTreeSet<String>,
+}
+
+/// Installs the packages of the servers of a config.
+pub(crate) fn install(
+    host: &Host,
+    arguments: &InstallArguments,
+    output: &mut CliOutput<'_>,
+) -> Result<ExitStatus> {
+    let host = &environment::load(host).host;
+    let file = match &arguments.config {
+        Some(argument) => TeamFile::find(argument, host)?,
+        None => TeamFile::find_default(host, output)?.ok_or_else(|| {
+            let message = "no config found that names a server";
+            Error::new(ErrorKind::Config, message).with_hint("name one with `--config`")
+        })?,
+    };
+    let config = load_config_quietly(&file, host, output)?;
+    let wanted = select_packages(&config, &arguments.servers, file.name())?;
+    let store = store(host)?;
+    if wanted.is_empty() {
+        output.note(&format!("no server of `{}` downloads a package", file.name()));
+        return Ok(ExitStatus::Delivered);
+    }
+    let mut missing = Vec::new();
+    for needed in wanted {
+        match store.find(&needed.package) {
+            Ok(Some(found)) if !arguments.update => {
+                output.note(&format!("{} is installed", describe(&found)));
+            }
+            Ok(_) => missing.push(needed),
+            Err(error) => {
+                output.warning(&error.to_string());
+                missing.push(needed);
+            }
+        }
+    }
+    if missing.is_empty() {
+        return Ok(ExitStatus::Delivered);
+    }
+    let environment = CallEnvironment::open_without_grants(host)?;
+    let runtime = call_runtime()?;
+    let variables: BTreeMap<String, String> = CERTIFICATE_VARIABLES
+        .iter()
+        .filter_map(|name| Some(((*name).to_owned(), host.env(name)?.to_owned())))
+        .collect();
+    let count = missing.len();
+    for (index, needed) in missing.into_iter().enumerate() {
+        let registry = arguments.registry.as_ref();
+        let domains = reachable_domains(&needed.package, registry)?;
+        let domains: Vec<String> = domains.iter().map(ToString::to_string).collect();
+        output.note(&format!(
+            "installing `{}` ({} of {count}), sandbox level {}, network: {}",
+            needed.package.written(),
+            index.saturating_add(1),
+            environment.commands.sandbox_level(),
+            domains.join(", ")
+        ));
+        let installing = install_one(
+            store.clone(),
+            environment.commands.clone(),
+            (needed.package, registry.cloned()),
+            (variables.clone(), host.hangup),
+        );
+        let found = runtime.block_on(installing)?;
+        let servers: Vec<&str> = needed.servers.iter().map(String::as_str).collect();
+        output.note(&format!(
+            "installed {} for {}",
+            describe(&found),
+            servers.join(", ")
+        ));
+    }
+    Ok(ExitStatus::Delivered)
+}
+
+/// Installs one package in the blocking pool; a signal ends the installation.
+async fn install_one(
+    store: PackageStore,
+    environment: ExecEnvironment,
+    (package, registry): (ServerPackage, Option<Url>),
+    (variables, hangup): (BTreeMap<String, String>, HangupAction),
+) -> Result<InstalledPackage> {
+    let failed = |error| Error::io("cannot start the installation", error);
+    let interrupt = CommandInterrupt::new().map_err(failed)?;
+    let stop = listen(hangup)?;
+    let raised = interrupt.clone();
+    let installing = spawn_blocking(move || {
+        let installer = PackageInstaller {
+            store: &store,
+            environment: &environment,
+            registry: registry.as_ref(),
+            variables: &variables,
+            interrupt: &raised,
+        };
+        installer.install(&package)
+    });
+    wait_or_interrupt(installing, &stop, &interrupt).await?
+}
+
+/// Lists the installed packages.
+pub(crate) fn list(host: &Host, output: &mut CliOutput<'_>) -> Result<ExitStatus> {
+    let store = store(host)?;
+    let all = store.list()?;
+    if all.is_empty() {
+        output.note("no package is installed; `massgen mcp install --config FILE` installs those of a config");
+    }
+    for one in &all {
+        let digest = one.integrity.as_deref().unwrap_or("no digest of the registry");
+        output.result(&format!(
+            "{}  {}\n    {}\n    {digest}\n",
+            describe(one),
+            one.packages.join(" "),
+            store.path().join(&one.directory),
+        ))?;
+    }
+    Ok(ExitStatus::Delivered)
+}
+
+/// Removes installed packages.
+pub(crate) fn uninstall(
+    host: &Host,
+    arguments: &UninstallArguments,
+    output: &mut CliOutput<'_>,
+) -> Result<ExitStatus> {
+    let store = store(host)?;
+    for written in &arguments.packages {
+        let removed = store.remove(written)?;
+        if removed.is_empty() {
+            return Err(usage_error(format!("the package `{written}` is not installed"))
+                .with_hint("`massgen mcp list` lists those that are"));
+        }
+        for one in &removed {
+            output.note(&format!("removed {}", describe(one)));
+        }
+    }
+    Ok(ExitStatus::Delivered)
+}
+
+/// Returns the packages of the servers of a config, or of those with these names.
+fn select_packages(config: &Config, names: &[String], file: &str) -> Result<Vec<PackageUse>> {
+    let mut uses: BTreeMap<String, PackageUse> = BTreeMap::new();
+    let mut known: BTreeSet<&str> = BTreeSet::new();
+    let mut fetching: BTreeSet<&str> = BTreeSet::new();
+    for server in config.agents.iter().flat_map(|agent| &agent.servers) {
+        let name = server.name().as_str();
+        known.insert(name);
+        let is_meant = names.is_empty() || names.iter().any(|wanted| wanted == name);
+        let ServerTransport::Program(program) = &server.link else {
+            continue;
+        };
+        let Some(request) = program.package.as_ref() else {
+            continue;
+        };
+        fetching.insert(name);
+        if is_meant {
+            let key = format!("{} {:?}", request.package.key(), request.package.program);
+            let entry = uses.entry(key).or_insert_with(|| PackageUse {
+                package: request.package.clone(),
+                servers: BTreeSet::new(),
+            });
+            entry.servers.insert(name.to_owned());
+        }
+    }
+    for name in names {
+        if fetching.contains(name.as_str()) {
+            continue;
+        }
+        let message = if known.contains(name.as_str()) {
+            format!("the server `{name}` downloads no package that can be installed")
+        } else {
+            format!("`{file}` has no server `{name}`")
+        };
+        let all: Vec<&str> = fetching.into_iter().collect();
+        let hint = match all.as_slice() {
+            [] => "no server of it downloads a package".to_owned(),
+            all => format!("servers with a package: {}", all.join(", ")),
+        };
+        return Err(Error::new(ErrorKind::Config, message).with_hint(hint));
+    }
+    Ok(uses.into_values().collect())
+}
+
+fn describe(one: &InstalledPackage) -> String {
+    let digits: String = one.sha256.chars().take(DIGITS_SHOWN).collect();
+    format!(
+        "{} {} ({}, {} kB, sha256 {digits}…)",
+        one.name,
+        one.version,
+        count_noun(one.files, "file"),
+        one.bytes / 1000
+    )
+}
+
+fn store(host: &Host) -> Result<PackageStore> {
+    host.home.as_ref().map(PackageStore::in_home).ok_or_else(|| {
+        let message = "no home directory to install packages in";
+        Error::new(ErrorKind::Environment, message).with_hint("set `HOME`")
+    })
+}

@@ -1,0 +1,319 @@
+//! The package that the command of a server would download: `npx`, `bunx`, `uvx`, `uv tool run` and
+//! `pipx run` name one, and its program. Nothing is downloaded here.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Flags of the programs that change nothing about which package is meant.
+const QUIET_FLAGS: &[&str] = &["-y", "--yes", "-q", "--quiet", "--bun"];
+/// The endings of a local package of each registry.
+const NPM_FILES: &[&str] = &[".tgz", ".tar.gz"];
+const PYTHON_FILES: &[&str] = &[".whl"];
+/// The longest package as written, in bytes.
+const PACKAGE_BYTES_MAX: usize = 300;
+
+/// The kind of registry that a package comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PackageRegistry {
+    /// Packages of Node.js.
+    Npm,
+    /// Packages of Python.
+    Python,
+}
+
+impl fmt::Display for PackageRegistry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            PackageRegistry::Npm => "npm",
+            PackageRegistry::Python => "python",
+        })
+    }
+}
+
+/// Returns the domains from which packages come.
+pub fn registry_domains(registry: PackageRegistry) -> &'static [&'static str] {
+    match registry {
+        PackageRegistry::Npm => &["registry.npmjs.org"],
+        PackageRegistry::Python => &["pypi.org", "files.pythonhosted.org"],
+    }
+}
+
+/// The packages of a server, its program in them, and the program's arguments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerPackage {
+    /// Their registry.
+    pub registry: PackageRegistry,
+    /// The packages as written, such as `@scope/name@1.2.3`; never empty.
+    pub packages: Vec<String>,
+    /// The program; `None` for the only one of the package, or the one with its name.
+    pub program: Option<String>,
+    /// The program's arguments.
+    pub arguments: Vec<String>,
+}
+
+impl ServerPackage {
+    /// Finds the package that a command would download; `None` if it downloads none, or with
+    /// options or from a place that are not understood here.
+    pub fn parse(command: &[String]) -> Option<Self> {
+        let (program, words) = command.split_first()?;
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let found = match (program.rsplit('/').next()?, words.as_slice()) {
+            ("npx" | "bunx", words) => npm_package(words),
+            ("uvx", words) | ("uv", ["tool", "run", words @ ..]) => python_package(words, "--from"),
+            ("pipx", ["run", words @ ..]) => python_package(words, "--spec"),
+            _ => None,
+        };
+        found.filter(ServerPackage::is_installable)
+    }
+
+    /// Returns what distinguishes it from other installed packages: the registry and the packages
+    /// as written.
+    pub fn key(&self) -> String {
+        format!("{} {}", self.registry, self.packages.join(" "))
+    }
+
+    /// Returns the packages for a message.
+    pub fn written(&self) -> String {
+        self.packages.join(" ")
+    }
+
+    fn is_installable(&self) -> bool {
+        let files = match self.registry {
+            PackageRegistry::Npm => NPM_FILES,
+            PackageRegistry::Python => PYTHON_FILES,
+        };
+        let is_named = |package: &String| match self.registry {
+            PackageRegistry::Npm => is_npm_name(package),
+            PackageRegistry::Python => is_python_name(package),
+        };
+        let is_file = |package: &String| is_local_file(package, files);
+        let is_plain_name = |name: &String| {
+            let mut bytes = name.bytes();
+            !name.starts_with(['.', '-']) && bytes.all(|byte| is_word_byte(byte) || byte == b'.')
+        };
+        self.program.as_ref().is_none_or(is_plain_name)
+            && self.packages.iter().all(|package| {
+                package.len() <= PACKAGE_BYTES_MAX && (is_file(package) || is_named(package))
+            })
+    }
+}
+
+fn npm_package(words: &[&str]) -> Option<ServerPackage> {
+    let read = PackageArguments::read(words, &["-p", "--package"], &[])?;
+    let (command, arguments) = read.command.split_first()?;
+    let (packages, program) = match read.packages.as_slice() {
+        [] => (vec![(*command).to_owned()], None),
+        packages => (packages.to_vec(), Some((*command).to_owned())),
+    };
+    Some(ServerPackage {
+        registry: PackageRegistry::Npm,
+        packages,
+        program,
+        arguments: owned(arguments),
+    })
+}
+
+fn python_package(words: &[&str], flag: &str) -> Option<ServerPackage> {
+    let read = PackageArguments::read(words, &[flag], &["--with"])?;
+    let (command, arguments) = read.command.split_first()?;
+    let is_end = |c: char| "@=[~<>!".contains(c);
+    let name = command.split(is_end).next().unwrap_or(command);
+    let main = match read.packages.as_slice() {
+        [] => (*command).to_owned(),
+        [package] => package.clone(),
+        _ => return None,
+    };
+    Some(ServerPackage {
+        registry: PackageRegistry::Python,
+        packages: std::iter::once(main).chain(read.extra).collect(),
+        program: Some(name.to_owned()),
+        arguments: owned(arguments),
+    })
+}
+
+/// The arguments of a program that downloads packages.
+struct PackageArguments<'a> {
+    packages: Vec<String>,
+    extra: Vec<String>,
+    /// The command that it runs.
+    command: &'a [&'a str],
+}
+
+impl<'a> PackageArguments<'a> {
+    /// Reads the flags for packages and for extra packages; `None` if there is any other flag.
+    fn read(words: &'a [&'a str], packages: &[&str], extra: &[&str]) -> Option<Self> {
+        let mut read = Self {
+            packages: Vec::new(),
+            extra: Vec::new(),
+            command: words,
+        };
+        while let [word, rest @ ..] = read.command {
+            if *word == "--" {
+                read.command = rest;
+                break;
+            }
+            if !word.starts_with('-') {
+                break;
+            }
+            read.command = rest;
+            if QUIET_FLAGS.contains(word) {
+                continue;
+            }
+            let (flag, value) = match word.split_once('=') {
+                Some((flag, value)) => (flag, value),
+                None => {
+                    let (value, rest) = rest.split_first()?;
+                    read.command = rest;
+                    (*word, *value)
+                }
+            };
+            let list = if packages.contains(&flag) {
+                &mut read.packages
+            } else if extra.contains(&flag) {
+                &mut read.extra
+            } else {
+                return None;
+            };
+            list.push(value.to_owned());
+        }
+        Some(read)
+    }
+}
+
+fn owned(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+/// Returns whether `package` is the absolute path of a file with one of these endings.
+fn is_local_file(package: &str, endings: &[&str]) -> bool {
+    package.starts_with('/')
+        && endings.iter().any(|ending| package.ends_with(ending))
+        && !package.contains("/../")
+        && !package.chars().any(char::is_control)
+}
+
+fn is_word_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')
+}
+
+/// Returns whether `package` is `NAME` or `NAME@VERSION` of npm. Addresses, directories and aliases
+/// contain a slash or colon elsewhere.
+fn is_npm_name(package: &str) -> bool {
+    let (scope, rest) = match package.strip_prefix('@') {
+        Some(scoped) => match scoped.split_once('/') {
+            Some((scope, rest)) => (Some(scope), rest),
+            None => return false,
+        },
+        None => (None, package),
+    };
+    let (name, version) = rest.split_once('@').unwrap_or((rest, "latest"));
+    let is_name = |name: &str| {
+        let mut bytes = name.bytes();
+        !name.is_empty()
+            && !name.starts_with(['.', '-'])
+            && bytes.all(|byte| is_word_byte(byte) || matches!(byte, b'.' | b'~'))
+    };
+    scope.is_none_or(is_name) && is_name(name) && is_version(version)
+}
+
+/// Returns whether `package` is `NAME`, `NAME[EXTRA]`, `NAME==VERSION` or `NAME@VERSION`.
+fn is_python_name(package: &str) -> bool {
+    let end = package.find(['=', '@', '~', '>', '<', '!']);
+    let (name, rest) = package.split_at(end.unwrap_or(package.len()));
+    let (name, extras) = match name.split_once('[') {
+        Some((name, extras)) => match extras.strip_suffix(']') {
+            Some(extras) => (name, extras),
+            None => return false,
+        },
+        None => (name, ""),
+    };
+    let is_name = |name: &str| {
+        let mut bytes = name.bytes();
+        name.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && bytes.all(|byte| is_word_byte(byte) || byte == b'.')
+    };
+    let version = ["==", "~=", ">=", "@"]
+        .iter()
+        .find_map(|sign| rest.strip_prefix(sign));
+    is_name(name)
+        && (extras.is_empty() || extras.split(',').all(is_name))
+        && (rest.is_empty() || version.is_some_and(is_version))
+}
+
+fn is_version(version: &str) -> bool {
+    let mut bytes = version.bytes();
+    !version.is_empty()
+        && !version.starts_with('-')
+        && bytes.all(|byte| is_word_byte(byte) || matches!(byte, b'.' | b'+' | b'^' | b'~' | b'*'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(command: &str, expected: Option<&str>) {
+        let words: Vec<String> = command.split(' ').map(str::to_owned).collect();
+        let found = ServerPackage::parse(&words).map(|package| {
+            let program = package.program.as_deref().unwrap_or("-");
+            format!("{} > {program} {}", package.key(), package.arguments.join(" "))
+        });
+        assert_eq!(found.as_deref(), expected, "{command}");
+    }
+
+    #[test]
+    fn the_package_of_a_command_is_found() {
+        check("npx -y @fak111/weather-mcp", Some("npm @fak111/weather-mcp > - "));
+        check("npx mcp-discord --config x", Some("npm mcp-discord > - --config x"));
+        check(
+            "/usr/bin/npx --yes @playwright/mcp@latest --browser=chrome",
+            Some("npm @playwright/mcp@latest > - --browser=chrome"),
+        );
+        check(
+            "npx -y -p a@1.0.0 --package=b -- cmd -x",
+            Some("npm a@1.0.0 b > cmd -x"),
+        );
+        check("npx /srv/a-1.0.0.tgz", Some("npm /srv/a-1.0.0.tgz > - "));
+        check("bunx --bun a@^1.2", Some("npm a@^1.2 > - "));
+        check("uvx logfire-mcp@latest", Some("python logfire-mcp@latest > logfire-mcp "));
+        check(
+            "uvx --from a[cli]==1.2 --with b tool --x",
+            Some("python a[cli]==1.2 b > tool --x"),
+        );
+        check("uv tool run ruff", Some("python ruff > ruff "));
+        check("pipx run --spec /srv/a-1-py3-none-any.whl a", Some("python /srv/a-1-py3-none-any.whl > a "));
+    }
+
+    #[test]
+    fn what_is_no_plain_package_is_not_installed() {
+        for command in [
+            "node server.js",
+            "npx",
+            "npx -y",
+            "npx -c x",
+            "npx ./server.tgz",
+            "npx ../server",
+            "npx /srv/server",
+            "npx /srv/../a.tgz",
+            "npx git+https://a.example/b",
+            "npx https://a.example/b.tgz",
+            "npx owner/repository",
+            "npx a@npm:b",
+            "npx a@file:/x.tgz",
+            "npx --registry=https://a.example b",
+            "npx -p a -- ../x",
+            "npx -p a -- -x",
+            "npx @scope",
+            "uvx --python 3.9 a",
+            "uvx --from git+https://a.example/b a",
+            "uvx --from /srv/a.tar.gz a",
+            "uvx a;b",
+            "uv run a",
+            "pipx install a",
+        ] {
+            check(command, None);
+        }
+    }
+}

@@ -1,0 +1,385 @@
+//! Installs the packages of servers with `npm` or `pip`, in a sandbox that can write only to the new
+//! directory and reach only the registry. No script of a package runs.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Deserialize;
+use url::Url;
+
+use crate::config::server_package::{PackageRegistry, ServerPackage, registry_domains};
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::AbsPath;
+use crate::permissions::PathPermissionManager;
+use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
+use crate::sandbox_policy::compile::compile;
+use crate::sandbox_policy::network::{DomainPattern, NetworkPolicy};
+use crate::text::{escape_line, single_line};
+use crate::world::io::files::read_capped;
+use crate::world::mcp::packages::{InstalledPackage, PackageStore, program_words};
+use crate::world::sandbox::CommandWaitLimits;
+use crate::world::sandbox::exec_environment::{CommandSpec, ExecEnvironment};
+use crate::world::sandbox::interrupt::CommandInterrupt;
+use crate::world::sandbox::{CommandOutput, ExitReason};
+use crate::world::sys::state_files::dir::{self, DirectoryAudience, StagingDirectory};
+use crate::world::sys::state_files::file::{self, FileDurability};
+use crate::world::sys::state_files::clear;
+
+/// Timeout of one step.
+const STEP_TIME_MAX: Duration = Duration::from_mins(15);
+/// Largest output of a step that is kept, in bytes.
+const OUTPUT_BYTES_MAX: usize = 64 * 1024;
+/// Longest part of its end that an error shows, in characters.
+const LAST_WORDS_CHARS_MAX: usize = 600;
+/// Largest file that says what was installed, in bytes.
+const REPORT_BYTES_MAX: u64 = 32 * 1024 * 1024;
+/// Largest local package, in bytes.
+const LOCAL_BYTES_MAX: u64 = 512 * 1024 * 1024;
+/// The report of `pip`, in the new directory.
+const REPORT: &str = "report.json";
+/// Directory of copies of local packages, in the new directory.
+const LOCAL: &str = "local";
+/// Variables of the user's that say which certificates are trusted.
+pub const CERTIFICATE_VARIABLES: &[&str] = &[
+    "NODE_EXTRA_CA_CERTS",
+    "PIP_CERT",
+    "REQUESTS_CA_BUNDLE",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+];
+
+/// How packages are installed.
+#[derive(Debug)]
+pub struct PackageInstaller<'a> {
+    /// Where they are installed.
+    pub store: &'a PackageStore,
+    /// The sandbox.
+    pub environment: &'a ExecEnvironment,
+    /// The registry; `None` for the usual one.
+    pub registry: Option<&'a Url>,
+    /// Variables for the programs that install.
+    pub variables: &'a BTreeMap<String, String>,
+    /// Ends the installation.
+    pub interrupt: &'a CommandInterrupt,
+}
+
+impl PackageInstaller<'_> {
+    /// Installs `package` and returns it. Blocks.
+    ///
+    /// # Errors
+    /// The package cannot be installed, or it has no such program.
+    pub fn install(&self, package: &ServerPackage) -> Result<InstalledPackage> {
+        dir::create_all(self.store.path(), DirectoryAudience::User)?;
+        let root = dir::resolve(self.store.path())?.to_abs();
+        let staging = StagingDirectory::new(&root)?;
+        let at = staging.path();
+        let packages = copy_local_packages(package, at)?;
+        let found = match package.registry {
+            PackageRegistry::Npm => self.install_npm(package, &packages, at)?,
+            PackageRegistry::Python => self.install_python(package, &packages, at)?,
+        };
+        clear::remove(&at.join(LOCAL))?;
+        clear::remove(&at.join(REPORT))?;
+        let program = package.program.as_ref().or(found.program.as_ref());
+        if program.is_none_or(|name| program_words(&found, at, name).is_none()) {
+            let which = program.map_or("single program".to_owned(), |name| format!("program `{name}`"));
+            let message = format!("the package `{}` has no {which}", package.written());
+            return Err(Error::new(ErrorKind::Environment, message)
+                .with_hint("name the program: `npx -p PACKAGE PROGRAM`, `uvx --from PACKAGE PROGRAM`"));
+        }
+        self.store.add(staging, found)
+    }
+
+    fn install_npm(
+        &self,
+        package: &ServerPackage,
+        packages: &[String],
+        at: &AbsPath,
+    ) -> Result<InstalledPackage> {
+        let mut words = vec![
+            "npm".to_owned(),
+            "install".to_owned(),
+            "--ignore-scripts".to_owned(),
+            "--no-audit".to_owned(),
+            "--no-fund".to_owned(),
+            "--no-update-notifier".to_owned(),
+            "--save-exact".to_owned(),
+            "--prefix".to_owned(),
+            at.to_string(),
+        ];
+        words.extend(self.registry.map(|url| format!("--registry={url}")));
+        words.push("--".to_owned());
+        words.extend(packages.iter().cloned());
+        self.step(package, words, at)?;
+        let manifest: NpmManifest = read_json(&at.join("package.json"))?;
+        let lock: NpmLock = read_json(&at.join("node_modules/.package-lock.json"))?;
+        let name = manifest.dependencies.keys().find(|name| {
+            let written = package.packages.first();
+            written.is_some_and(|written| {
+                written == *name || written.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with('@'))
+            })
+        });
+        let name = name.or_else(|| manifest.dependencies.keys().next());
+        let entry = name.and_then(|name| lock.packages.get(&format!("node_modules/{name}")));
+        let (Some(name), Some(entry)) = (name, entry) else {
+            return Err(failed(package, "npm reports no package"));
+        };
+        let short = name.rsplit('/').next().unwrap_or(name);
+        let program = match entry.bin.keys().collect::<Vec<_>>().as_slice() {
+            [only] => Some((*only).clone()),
+            all => all.iter().find(|bin| **bin == short).map(|bin| (*bin).clone()),
+        };
+        Ok(InstalledPackage {
+            name: name.clone(),
+            version: entry.version.clone(),
+            integrity: entry.integrity.clone(),
+            program,
+            ..unfinished(package)
+        })
+    }
+
+    fn install_python(
+        &self,
+        package: &ServerPackage,
+        packages: &[String],
+        at: &AbsPath,
+    ) -> Result<InstalledPackage> {
+        let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+        let venv = ["python3", "-m", "venv", "--without-pip", &at.to_string()];
+        self.step(package, words(&venv), at)?;
+        let (python, report) = (at.join("bin/python").to_string(), at.join(REPORT).to_string());
+        let mut pip: Vec<String> = words(&[
+            "python3",
+            "-m",
+            "pip",
+            "--python",
+            &python,
+            "install",
+            "--only-binary=:all:",
+            "--disable-pip-version-check",
+            "--no-input",
+            "--report",
+            &report,
+        ]);
+        if let Some(url) = self.registry {
+            pip.push(format!("--index-url={url}"));
+        }
+        pip.extend(packages.iter().map(|package| requirement(package)));
+        self.step(package, pip, at)?;
+        let report: PipReport = read_json(&at.join(REPORT))?;
+        let main = report.install.into_iter().find(|one| one.requested);
+        let Some(main) = main else {
+            return Err(failed(package, "pip reports no package"));
+        };
+        let sha256 = main.download_info.archive_info.hashes.get("sha256");
+        Ok(InstalledPackage {
+            integrity: sha256.map(|digits| format!("sha256={digits}")),
+            name: main.metadata.name,
+            version: main.metadata.version,
+            program: None,
+            ..unfinished(package)
+        })
+    }
+
+    /// Runs one program in the sandbox.
+    fn step(&self, package: &ServerPackage, program: Vec<String>, at: &AbsPath) -> Result<()> {
+        let environment = self.environment;
+        let network = NetworkPolicy::Domains(reachable_domains(package, self.registry)?);
+        let cannot_run = |error| Error::io("cannot start the installation", error);
+        let (reach, proxy) = environment.network_under(&network).map_err(cannot_run)?;
+        let name = program.first().cloned().unwrap_or_default();
+        let order = CommandSpec {
+            program,
+            dir: at.clone(),
+            venv: None,
+        };
+        let mut facts = environment.command_context(order, reach);
+        facts.env.extend(self.variables.clone());
+        let grant = Grant::tree(dir::resolve(at)?, GrantKind::Workspace, Permission::Write);
+        let manager = PathPermissionManager::new(vec![grant], Phase::Final);
+        let level = environment.sandbox_level();
+        let policy = compile(&manager, level, facts)
+            .map_err(|why| Error::new(ErrorKind::Environment, why.to_string()))?;
+        let sandbox = environment.backend().local_sandbox();
+        let sandbox = sandbox.map_err(|why| failed(package, why))?;
+        let wait = CommandWaitLimits {
+            time_max: STEP_TIME_MAX,
+            output_bytes_max: OUTPUT_BYTES_MAX,
+            interrupt: self.interrupt,
+            network: proxy.as_deref(),
+        };
+        let output = sandbox.run(&policy, wait).map_err(cannot_run)?;
+        match output.ended {
+            ExitReason::Exited(0) => Ok(()),
+            ExitReason::Interrupted => Err(Error::new(
+                ErrorKind::Interrupted,
+                format!("the package `{}` is not installed", package.written()),
+            )),
+            _ => Err(failed(package, &last_words(&name, &output))),
+        }
+    }
+}
+
+/// Returns the domains that the installation of `package` can reach.
+///
+/// # Errors
+/// The address of the registry is not one that a sandbox can be restricted to.
+pub fn reachable_domains(
+    package: &ServerPackage,
+    registry: Option<&Url>,
+) -> Result<Vec<DomainPattern>> {
+    let Some(url) = registry else {
+        let domains = registry_domains(package.registry).iter();
+        return Ok(domains
+            .filter_map(|name| DomainPattern::parse(name))
+            .collect());
+    };
+    let domain = url.host_str().and_then(DomainPattern::parse);
+    let domain = domain.filter(|_| url.scheme() == "https");
+    domain.map(|domain| vec![domain]).ok_or_else(|| {
+        let message = format!("`{url}` is not an `https` address with a host name");
+        Error::new(ErrorKind::Usage, message)
+            .with_hint("name a registry such as `https://npm.example.org/`")
+    })
+}
+
+/// Returns how a program ended, and the end of what it wrote.
+fn last_words(program: &str, output: &CommandOutput) -> String {
+    let text = [output.stderr.text.trim(), output.stdout.text.trim()]
+        .into_iter()
+        .find(|text| !text.is_empty())
+        .unwrap_or_default();
+    let lines: Vec<&str> = text.lines().rev().take(8).collect();
+    let end: Vec<&str> = lines.into_iter().rev().collect();
+    let end = escape_line(&single_line(&end.join("; "), LAST_WORDS_CHARS_MAX));
+    format!("`{program}`: {}: {end}", output.ended)
+}
+
+fn failed(package: &ServerPackage, why: &str) -> Error {
+    let message = format!("cannot install the package `{}`: {why}", package.written());
+    let hint = match package.registry {
+        PackageRegistry::Npm => "it needs `npm` and `node` in `PATH`",
+        PackageRegistry::Python => {
+            "it needs `python3` with `venv` and `pip` 22.3 or newer in `PATH`, and packages that are \
+             wheels"
+        }
+    };
+    Error::new(ErrorKind::Environment, message).with_hint(hint)
+}
+
+/// Returns a package of which only the request is known.
+fn unfinished(package: &ServerPackage) -> InstalledPackage {
+    InstalledPackage {
+        registry: package.registry,
+        packages: package.packages.clone(),
+        name: String::new(),
+        version: String::new(),
+        integrity: None,
+        program: None,
+        directory: String::new(),
+        sha256: String::new(),
+        files: 0,
+        bytes: 0,
+    }
+}
+
+/// Copies the local files among the packages into the new directory, the only one that the
+/// installation sees, and returns the packages with the paths of the copies.
+fn copy_local_packages(package: &ServerPackage, at: &AbsPath) -> Result<Vec<String>> {
+    let mut packages = Vec::new();
+    for written in &package.packages {
+        let local = Some(written).filter(|written| written.starts_with('/'));
+        let Some(path) = local.and_then(AbsPath::new) else {
+            packages.push(written.clone());
+            continue;
+        };
+        let bytes = read_capped(&path, LOCAL_BYTES_MAX)?.ok_or_else(|| {
+            Error::new(ErrorKind::Environment, format!("`{path}` does not exist"))
+                .with_hint("name a file that `npm pack` or `pip wheel` has made")
+        })?;
+        let name = path.as_path().file_name().and_then(|name| name.to_str());
+        let place = at.join(LOCAL);
+        dir::create_all(&place, DirectoryAudience::User)?;
+        let copy = place.join(name.unwrap_or_default());
+        file::replace(&copy, &bytes, FileDurability::Process)?;
+        packages.push(copy.to_string());
+    }
+    Ok(packages)
+}
+
+/// Returns a package as `pip` expects it: `uvx` writes versions with `@`.
+fn requirement(package: &str) -> String {
+    if package.starts_with('/') {
+        return package.to_owned();
+    }
+    match package.split_once('@') {
+        Some((name, "latest")) => name.to_owned(),
+        Some((name, version)) => format!("{name}=={version}"),
+        None => package.to_owned(),
+    }
+}
+
+fn read_json<T: for<'a> Deserialize<'a>>(path: &AbsPath) -> Result<T> {
+    let bytes = read_capped(path, REPORT_BYTES_MAX)?.unwrap_or_default();
+    serde_json::from_slice(&bytes).map_err(|error| {
+        let message = format!("`{path}` does not say what was installed");
+        Error::new(ErrorKind::Environment, message).with_source(error)
+    })
+}
+
+/// `package.json` of the new directory.
+#[derive(Deserialize)]
+struct NpmManifest {
+    #[serde(default)]
+    dependencies: BTreeMap<String, String>,
+}
+
+/// What npm has installed.
+#[derive(Deserialize)]
+struct NpmLock {
+    #[serde(default)]
+    packages: BTreeMap<String, NpmLockEntry>,
+}
+
+#[derive(Deserialize)]
+struct NpmLockEntry {
+    #[serde(default)]
+    version: String,
+    integrity: Option<String>,
+    #[serde(default)]
+    bin: BTreeMap<String, String>,
+}
+
+/// What pip has installed.
+#[derive(Deserialize)]
+struct PipReport {
+    #[serde(default)]
+    install: Vec<PipReportEntry>,
+}
+
+#[derive(Deserialize)]
+struct PipReportEntry {
+    #[serde(default)]
+    requested: bool,
+    metadata: PipReportMetadata,
+    #[serde(default)]
+    download_info: PipReportDownload,
+}
+
+#[derive(Deserialize)]
+struct PipReportMetadata {
+    name: String,
+    version: String,
+}
+
+#[derive(Default, Deserialize)]
+struct PipReportDownload {
+    #[serde(default)]
+    archive_info: PipReportArchive,
+}
+
+#[derive(Default, Deserialize)]
+struct PipReportArchive {
+    #[serde(default)]
+    hashes: BTreeMap<String, String>,
+}

@@ -1,0 +1,256 @@
+//! Packages of servers that the user has installed, below the home directory: an index, and one
+//! directory for each with its digest. A package whose files have changed since is refused.
+
+pub mod install;
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::server_package::{PackageRegistry, ServerPackage};
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::AbsPath;
+use crate::world::io::files::read_own;
+use crate::world::sys::state_files::dir::{self, DirLock, DirectoryAudience, StagingDirectory};
+use crate::world::sys::state_files::file::{self, FileDurability};
+use crate::world::sys::state_files::tree_digest::{TreeDigest, digest};
+use crate::world::sys::state_files::{clear, file_error};
+
+/// Path of the packages below the user's home directory.
+const PLACE: &str = ".massgen/mcp/servers";
+/// Name of the index among them.
+const INDEX: &str = "installed.json";
+/// Largest index, in bytes.
+const INDEX_BYTES_MAX: u64 = 4 * 1024 * 1024;
+/// Number of digits of the digest in the name of a directory.
+const DIGITS_OF_NAME: usize = 12;
+
+/// The packages that the user has installed.
+#[derive(Clone, Debug)]
+pub struct PackageStore(AbsPath);
+
+/// One installed package.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InstalledPackage {
+    /// Its registry.
+    pub registry: PackageRegistry,
+    /// The packages as the config names them.
+    pub packages: Vec<String>,
+    /// The name of the first one in its registry.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// The digest of its archive, as the registry states it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub integrity: Option<String>,
+    /// The program that runs if the command names none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub program: Option<String>,
+    /// The name of its directory.
+    pub directory: String,
+    /// The digest of everything in its directory.
+    pub sha256: String,
+    /// The number of its files.
+    pub files: usize,
+    /// Their size, in bytes.
+    pub bytes: u64,
+}
+
+impl InstalledPackage {
+    /// Returns what distinguishes it from other packages, like [`ServerPackage::key`].
+    pub fn key(&self) -> String {
+        format!("{} {}", self.registry, self.packages.join(" "))
+    }
+}
+
+/// The program of an installed package.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InstalledProgram {
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// The directory that it is read from.
+    pub directory: AbsPath,
+}
+
+impl PackageStore {
+    /// Returns the packages of the user with this home directory.
+    pub fn in_home(home: &AbsPath) -> Self {
+        Self(home.join(PLACE))
+    }
+
+    /// Returns the directory of the packages.
+    pub fn path(&self) -> &AbsPath {
+        &self.0
+    }
+
+    /// Returns the keys of all packages; none if the index cannot be read, which is an error where a
+    /// package is used.
+    pub fn keys(&self) -> BTreeSet<String> {
+        let all = self.list().unwrap_or_default();
+        all.iter().map(InstalledPackage::key).collect()
+    }
+
+    /// Returns all packages.
+    ///
+    /// # Errors
+    /// The index cannot be read.
+    pub fn list(&self) -> Result<Vec<InstalledPackage>> {
+        let index = self.0.join(INDEX);
+        let Some(bytes) = read_own(&index, INDEX_BYTES_MAX)? else {
+            return Ok(Vec::new());
+        };
+        serde_json::from_slice(&bytes).map_err(|error| {
+            let message = format!("`{index}` is not a valid list of packages");
+            Error::new(ErrorKind::Environment, message)
+                .with_source(error)
+                .with_hint("move it away, and install the packages again")
+        })
+    }
+
+    /// Returns the package if it is installed and its files are unchanged.
+    ///
+    /// # Errors
+    /// The index cannot be read, or the files have changed.
+    pub fn find(&self, package: &ServerPackage) -> Result<Option<InstalledPackage>> {
+        let all = self.list()?;
+        let Some(found) = all.into_iter().find(|one| one.key() == package.key()) else {
+            return Ok(None);
+        };
+        let place = self.0.join(&found.directory);
+        let now = digest(&place).map_err(|error| changed_error(&found, &place).with_source(error))?;
+        if now.sha256 != found.sha256 {
+            return Err(changed_error(&found, &place));
+        }
+        Ok(Some(found))
+    }
+
+    /// Returns how to start the program of `package`; `None` if it is not installed.
+    ///
+    /// # Errors
+    /// See [`PackageStore::find`]; or the package has no such program.
+    pub fn program(&self, package: &ServerPackage) -> Result<Option<InstalledProgram>> {
+        let Some(found) = self.find(package)? else {
+            return Ok(None);
+        };
+        // A sandbox opens a directory only by its path without symlinks.
+        let root = dir::resolve(&self.0)?.to_abs();
+        let directory = root.join(&found.directory);
+        let name = package.program.as_ref().or(found.program.as_ref());
+        let words = name.and_then(|name| program_words(&found, &directory, name));
+        let mut command = words.ok_or_else(|| no_program_error(&found, name, &directory))?;
+        command.extend(package.arguments.iter().cloned());
+        Ok(Some(InstalledProgram { command, directory }))
+    }
+
+    /// Removes the packages that `written` names: as a config does, or by name. Returns the removed
+    /// ones.
+    ///
+    /// # Errors
+    /// The index or a package cannot be changed.
+    pub fn remove(&self, written: &str) -> Result<Vec<InstalledPackage>> {
+        let _turn = self.lock()?;
+        let is_meant =
+            |one: &InstalledPackage| one.name == written || one.packages.join(" ") == written;
+        let (removed, kept): (Vec<_>, Vec<_>) = self.list()?.into_iter().partition(is_meant);
+        self.write(&kept)?;
+        for one in &removed {
+            self.remove_directory(one, &kept)?;
+        }
+        Ok(removed)
+    }
+
+    /// Adds what is in `staging` as a package, and replaces an older one with the same key.
+    fn add(&self, staging: StagingDirectory, found: InstalledPackage) -> Result<InstalledPackage> {
+        let _turn = self.lock()?;
+        let place = staging.path().clone();
+        let failed = |error| file_error("read", place.as_path(), error);
+        let TreeDigest {
+            sha256,
+            files,
+            bytes,
+        } = digest(&place).map_err(failed)?;
+        let digits: String = sha256.chars().take(DIGITS_OF_NAME).collect();
+        let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '+' };
+        let name: String = found.name.chars().map(plain).collect();
+        let version: String = found.version.chars().map(plain).collect();
+        let added = InstalledPackage {
+            directory: format!("{}-{name}-{version}-{digits}", found.registry),
+            sha256,
+            files,
+            bytes,
+            ..found
+        };
+        let (before, mut all): (Vec<_>, Vec<_>) = self
+            .list()?
+            .into_iter()
+            .partition(|one| one.key() == added.key());
+        let to = self.0.join(&added.directory);
+        clear::remove(&to)?;
+        staging.publish(&to)?;
+        all.push(added.clone());
+        all.sort_by_key(InstalledPackage::key);
+        self.write(&all)?;
+        for one in &before {
+            self.remove_directory(one, &all)?;
+        }
+        Ok(added)
+    }
+
+    /// Removes the directory of a package unless one of `kept` uses it, too.
+    fn remove_directory(&self, one: &InstalledPackage, kept: &[InstalledPackage]) -> Result<()> {
+        let is_used = kept.iter().any(|kept| kept.directory == one.directory);
+        let is_name = !one.directory.contains('/') && !one.directory.starts_with('.');
+        if is_used || !is_name {
+            return Ok(());
+        }
+        clear::remove(&self.0.join(&one.directory))
+    }
+
+    fn write(&self, all: &[InstalledPackage]) -> Result<()> {
+        let bytes = serde_json::to_vec_pretty(all)
+            .map_err(|error| Error::bug("a package has no JSON form").with_source(error))?;
+        file::replace(&self.0.join(INDEX), &bytes, FileDurability::Power)
+    }
+
+    /// Locks the packages for changes until the guard is dropped.
+    fn lock(&self) -> Result<Option<DirLock>> {
+        dir::create_all(&self.0, DirectoryAudience::User)?;
+        dir::lock(&self.0)
+    }
+}
+
+/// Returns the words that start the program `name` of a package; `None` if it has none.
+fn program_words(
+    found: &InstalledPackage,
+    directory: &AbsPath,
+    name: &str,
+) -> Option<Vec<String>> {
+    let below = match found.registry {
+        PackageRegistry::Npm => "node_modules/.bin",
+        PackageRegistry::Python => "bin",
+    };
+    let program = directory.join(below).join(name);
+    if !file::exists(&program) {
+        return None;
+    }
+    Some(match found.registry {
+        PackageRegistry::Npm => vec![program.to_string()],
+        // Its first line names the interpreter where it was before the directory was moved.
+        PackageRegistry::Python => vec![directory.join("bin/python").to_string(), program.to_string()],
+    })
+}
+
+fn changed_error(found: &InstalledPackage, place: &AbsPath) -> Error {
+    let message = format!(
+        "the files of the package `{}` {} have changed since it was installed: `{place}`",
+        found.name, found.version
+    );
+    Error::new(ErrorKind::Environment, message)
+        .with_hint("`massgen mcp install` installs it again")
+}
+
+fn no_program_error(found: &InstalledPackage, name: Option<&String>, place: &AbsPath) -> Error {
+    let which = name.map_or("single program".to_owned(), |name| format!("program `{name}`"));
+    let message = format!("the package `{}` {} has no {which}", found.name, found.version);
+    Error::new(ErrorKind::Environment, message).with_hint(format!("see `{place}`"))
+}

@@ -1,0 +1,121 @@
+//! The official conformance suite of the protocol, with massgen as a client and as a server. The files
+//! in `tests/cases/conformance` list the scenarios that fail, with the reasons; a listed scenario that
+//! passes is a failure, too.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::mcp_serve_http::Listening;
+use crate::mcp_servers::installed;
+use crate::project::{Project, binary};
+use crate::scripted_team::{agent, team};
+
+const BEARER: &str = include_str!("../servers/bearer.cjs");
+const CLIENT: &str = include_str!("../servers/conformance_client.py");
+const SUITE_TOOLS: &str = include_str!("../servers/suite_tools.cjs");
+
+/// The prefix of the tools of the server with the suite's tools.
+const PREFIX: &str = "mcp__s__";
+
+/// Returns the suite's program, with the Node.js that it needs.
+fn suite() -> Command {
+    let modules = PathBuf::from(installed()).join("conformance/node_modules");
+    let mut command = Command::new(modules.join("node/bin/node"));
+    command.arg(modules.join("@modelcontextprotocol/conformance/dist/index.js"));
+    command
+}
+
+/// Runs the scenarios of one version of the protocol, and compares what fails with the list.
+#[track_caller]
+fn conforms(project: &Project, side: &str, version: &str, words: &[&str]) {
+    let list = format!("tests/cases/conformance/{side}-{version}.yaml");
+    let list = Path::new(env!("CARGO_MANIFEST_DIR")).join(list);
+    let done = suite()
+        .args([side, "--suite", "all", "--spec-version", version])
+        .args(words)
+        .arg("--expected-failures")
+        .arg(list)
+        .current_dir(project.path(""))
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&done.stdout);
+    let errors = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{told}\n{errors}");
+}
+
+/// Checks the client in one version of the protocol.
+#[track_caller]
+fn check_client(version: &str) {
+    let project = Project::new().file("client.py", CLIENT);
+    let client = project.path("client.py");
+    let command = format!("python3 {} {}", client.display(), binary().display());
+    conforms(
+        &project,
+        "client",
+        version,
+        &["--timeout", "120000", "--command", &command],
+    );
+}
+
+#[test]
+fn the_client_conforms_to_the_protocol_of_2025_11_25() {
+    check_client("2025-11-25");
+}
+
+#[test]
+fn the_client_conforms_to_the_protocol_of_2026_07_28() {
+    check_client("2026-07-28");
+}
+
+/// The suite's tools are those of an MCP server of the agent, without its prefix.
+#[test]
+fn the_server_conforms_to_both_protocols() {
+    let project = Project::new()
+        .file("tools/suite_tools.cjs", SUITE_TOOLS)
+        .file("bearer.cjs", BEARER);
+    let tools = project.path("tools");
+    let keys = format!(
+        "cwd: w1\nmcp_servers: [{{name: s, command: node, args: ['{}/suite_tools.cjs']}}]",
+        tools.display()
+    );
+    let rest = "orchestrator: {context_paths: [tools]}";
+    let config = team(&[agent("one", &keys, "- text: done")], rest);
+    let words = ["mcp", "serve", "--config", "team.yaml", "--http"];
+    let served = Listening::serve(project.file("team.yaml", config), &words);
+    let mut bearer = Command::new("node")
+        .args(["bearer.cjs", &served.url(), &served.token, PREFIX])
+        .current_dir(served.project.path(""))
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut address = String::new();
+    let mut lines = BufReader::new(bearer.stdout.take().unwrap());
+    lines.read_line(&mut address).unwrap();
+    for version in ["2025-11-25", "2026-07-28"] {
+        let words = ["--url", address.trim()];
+        conforms(&served.project, "server", version, &words);
+    }
+    bearer.kill().unwrap();
+    bearer.wait().unwrap();
+}
+
+/// Every scenario that is not passed has its reason in the documentation.
+#[test]
+fn the_documentation_says_why_a_scenario_fails() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for (side, page) in [("client", "docs/mcp.md"), ("server", "docs/mcp-server.md")] {
+        let text = fs::read_to_string(root.join(page)).unwrap();
+        for version in ["2025-11-25", "2026-07-28"] {
+            let list = format!("tests/cases/conformance/{side}-{version}.yaml");
+            let list = fs::read_to_string(root.join(list)).unwrap();
+            for scenario in list.lines().filter_map(|line| line.trim().strip_prefix("- ")) {
+                let family = scenario.split('-').next().unwrap();
+                let is_named = text.contains(&format!("`{scenario}`"))
+                    || text.contains(&format!("`{family}-*`"));
+                assert!(is_named, "{page} does not mention `{scenario}`");
+            }
+        }
+    }
+}

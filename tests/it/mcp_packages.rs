@@ -1,0 +1,199 @@
+//! Packages of servers: what a run says about a missing one, and what it starts once it is installed.
+//! Everything comes from local files; no registry is asked.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::mcp::{calls_of, read};
+use crate::project::{Finished, Project, events};
+use crate::scripted_team::{agent, team};
+
+const SERVER: &str = include_str!("../servers/packaged.cjs");
+/// Makes a wheel with a module and a program; its directory is the argument.
+const WHEEL: &str = r#"
+import sys, zipfile
+server = '''
+import json, os, sys
+def main():
+    for line in sys.stdin:
+        asked = json.loads(line)
+        if 'id' not in asked:
+            continue
+        method, result = asked['method'], None
+        if method == 'initialize':
+            result = {'protocolVersion': asked['params']['protocolVersion'],
+                      'capabilities': {'tools': {}}, 'serverInfo': {'name': 'p', 'version': '1'}}
+        elif method == 'tools/list':
+            result = {'tools': [{'name': 'probe', 'inputSchema': {'type': 'object'}}]}
+        elif method == 'tools/call':
+            text = json.dumps({'version': '0.4', 'arguments': sys.argv[1:],
+                               'writes': os.access(os.path.dirname(__file__), os.W_OK), 'network': False})
+            result = {'content': [{'type': 'text', 'text': text}]}
+        answer = {'jsonrpc': '2.0', 'id': asked['id']}
+        answer.update({'result': result} if result else {'error': {'code': -32601, 'message': 'none'}})
+        print(json.dumps(answer), flush=True)
+'''
+info = 'py_server-0.4.dist-info/'
+with zipfile.ZipFile(sys.argv[1] + '/py_server-0.4-py3-none-any.whl', 'w') as wheel:
+    wheel.writestr('py_server.py', server)
+    wheel.writestr(info + 'METADATA', 'Metadata-Version: 2.1\nName: py-server\nVersion: 0.4\n')
+    wheel.writestr(info + 'WHEEL', 'Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n')
+    wheel.writestr(info + 'entry_points.txt', '[console_scripts]\npy-server = py_server:main\n')
+    wheel.writestr(info + 'RECORD', '')
+"#;
+const RUN: [&str; 3] = ["--config", "team.yaml", "task"];
+const INSTALL: [&str; 4] = ["mcp", "install", "--config", "team.yaml"];
+
+/// Returns a project whose agent calls the tool of the server with this `command`; `{{cwd}}` is
+/// replaced by the project.
+fn project(command: &str) -> Project {
+    let project = Project::new();
+    let cwd = project.path("").display().to_string();
+    let command = command.replace("{{cwd}}", cwd.trim_end_matches('/'));
+    let calls = calls_of(&[("mcp__w__probe", json!({}))]);
+    let replies = format!("{calls}- calls: [{{name: new_answer, arguments: {{content: done}}}}]");
+    let keys = format!("cwd: w1\nmcp_servers: [{{name: w, {command}}}]");
+    project
+        .file("team.yaml", team(&[agent("one", &keys, &replies)], ""))
+        .env("PATH", "/usr/bin:/bin")
+}
+
+fn npm_project() -> Project {
+    let manifest = json!({
+        "name": "@tests/packaged",
+        "version": "1.2.3",
+        "bin": {"packaged": "packaged.cjs"},
+        "scripts": {"postinstall": "touch installed-by-a-script"},
+    });
+    let command = "command: npx, args: [-y, '{{cwd}}/tests-packaged-1.2.3.tgz', --quick]";
+    let project = project(command)
+        .file("source/package.json", manifest.to_string())
+        .file("source/packaged.cjs", SERVER);
+    let packed = Command::new("npm")
+        .args(["pack", "--silent", "./source"])
+        .current_dir(project.path(""))
+        .env("HOME", project.home(""))
+        .output()
+        .unwrap();
+    assert!(packed.status.success(), "{packed:?}");
+    project
+}
+
+/// Checks that a run names the command to type in one line before any model is asked.
+#[track_caller]
+fn names_the_command(project: Project) -> Finished {
+    let finished = project.retyped(RUN).failure(3);
+    let stderr = finished.stderr().to_owned();
+    let mut lines = stderr.lines();
+    let line = lines.find(|line| line.starts_with("error:")).unwrap();
+    assert!(
+        line.contains("is not installed: run `massgen mcp install --config team.yaml`"),
+        "{stderr}"
+    );
+    assert_eq!(events(&finished, "replied").len(), 0);
+    finished
+}
+
+/// Runs the agent and returns what its server said about itself.
+#[track_caller]
+fn probe(project: Project) -> (Finished, Value) {
+    let finished = project.retyped(RUN).success();
+    let said = read(&finished);
+    let said = serde_json::from_str(&said[0]).unwrap_or_else(|_| panic!("{said:?}"));
+    (finished, said)
+}
+
+/// Returns the files in the store whose name is `name`.
+fn stored(finished: &Finished, name: &str) -> Vec<PathBuf> {
+    let store = finished.project().home(".massgen/mcp/servers");
+    let found = Command::new("find")
+        .arg(store)
+        .args(["-name", name])
+        .output()
+        .unwrap();
+    let found = String::from_utf8(found.stdout).unwrap();
+    found.lines().map(PathBuf::from).collect()
+}
+
+#[test]
+fn an_installed_package_runs_without_network_and_is_refused_once_it_has_changed() {
+    let finished = names_the_command(npm_project());
+    let check = ["config", "check", "team.yaml"];
+    let finished = finished.then(check).success();
+    let told = finished.stdout();
+    assert!(told.contains("run `massgen mcp install --config team.yaml` once"), "{told}");
+    assert!(told.contains("network: [registry.npmjs.org]"), "{told}");
+
+    let finished = finished.then(INSTALL).success();
+    let told = finished.stderr();
+    assert!(told.contains("installed @tests/packaged 1.2.3 ("), "{told}");
+    assert_eq!(stored(&finished, "installed-by-a-script").len(), 0);
+    let (finished, said) = probe(finished.then(RUN));
+    let expected = json!({
+        "version": "1.2.3", "arguments": ["--quick"], "writes": false, "network": false,
+    });
+    assert_eq!(said, expected);
+    let finished = finished.then(check).success();
+    assert!(finished.stdout().contains("team.yaml: ok"), "{}", finished.stdout());
+    let finished = finished.then(["mcp", "list"]).success();
+    let told = finished.stdout();
+    for expected in ["@tests/packaged 1.2.3", "tests-packaged-1.2.3.tgz", "sha512-"] {
+        assert!(told.contains(expected), "{told}");
+    }
+
+    let program = stored(&finished, "packaged.cjs").remove(0);
+    let mut file = OpenOptions::new().append(true).open(&program).unwrap();
+    file.write_all(b"// changed\n").unwrap();
+    let finished = finished.then(RUN).failure(3);
+    let told = finished.stderr();
+    assert!(told.contains("have changed since it was installed"), "{told}");
+    assert_eq!(events(&finished, "replied").len(), 0);
+    let (finished, said) = probe(finished.then(INSTALL).success().then(RUN));
+    assert_eq!(said, expected);
+
+    let finished = finished.then(["mcp", "uninstall", "@tests/packaged"]).success();
+    assert_eq!(stored(&finished, "packaged.cjs").len(), 0);
+    names_the_command(finished.then(RUN));
+}
+
+#[test]
+fn a_package_of_python_runs_from_its_own_environment() {
+    let project = project(
+        "command: uvx, args: [--from, '{{cwd}}/py_server-0.4-py3-none-any.whl', py-server, -x]",
+    );
+    let made = Command::new("/usr/bin/python3")
+        .args(["-c", WHEEL])
+        .arg(project.path(""))
+        .status()
+        .unwrap();
+    assert!(made.success());
+    let finished = names_the_command(project).then(INSTALL).success();
+    let told = finished.stderr();
+    assert!(told.contains("installed py-server 0.4 ("), "{told}");
+    let (_, said) = probe(finished.then(RUN));
+    let expected = json!({"version": "0.4", "arguments": ["-x"], "writes": false, "network": false});
+    assert_eq!(said, expected);
+}
+
+#[test]
+fn only_a_config_that_the_user_names_installs_something() {
+    let project = npm_project();
+    let config = fs::read_to_string(project.path("team.yaml")).unwrap();
+    let finished = project
+        .file(".massgen/config.yaml", config)
+        .args(["mcp", "install"])
+        .failure(2);
+    let told = finished.stderr();
+    assert!(told.contains("mcp_servers"), "{told}");
+    assert_eq!(stored(&finished, "*").len(), 0);
+    let unknown = ["mcp", "install", "other", "--config", "team.yaml"];
+    let finished = finished.then(unknown).failure(2);
+    assert!(finished.stderr().contains("servers with a package: w"), "{}", finished.stderr());
+    let named = ["mcp", "install", "w", "--config", ".massgen/config.yaml"];
+    let finished = finished.then(named).success();
+    assert_eq!(stored(&finished, "packaged.cjs").len(), 1);
+}
