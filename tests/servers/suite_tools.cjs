@@ -29,6 +29,11 @@ const SCHEMA = {
   else: { required: ["email"] },
   additionalProperties: false,
 };
+const HEADER_SCHEMA = {
+  type: "object",
+  properties: { region: { type: "string", "x-mcp-header": "Region" } },
+  required: ["region"],
+};
 
 const text = (text) => ({ type: "text", text });
 const resource = (uri, mimeType, text) => ({ type: "resource", resource: { uri, mimeType, text } });
@@ -57,6 +62,7 @@ const TOOLS = {
     }
     return [text("Tool with progress executed successfully")];
   },
+  test_custom_header: () => [text("Custom header tool called")],
   json_schema_2020_12_tool: () => [text("JSON Schema 2020-12 tool called")],
 };
 
@@ -68,10 +74,11 @@ async function call(name, meta) {
   }
 }
 
+const SCHEMAS = { json_schema_2020_12_tool: SCHEMA, test_custom_header: HEADER_SCHEMA };
 const tools = Object.keys(TOOLS).map((name) => ({
   name,
   description: name,
-  inputSchema: name === "json_schema_2020_12_tool" ? SCHEMA : EMPTY,
+  inputSchema: SCHEMAS[name] ?? EMPTY,
 }));
 
 readline.createInterface({ input: process.stdin }).on("line", async (line) => {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData,
     Implementation, ListToolsResult, PaginatedRequestParams, ProgressNotificationParam,
-    ProgressToken, ServerCapabilities, ServerConfig,
+    ProgressToken, ServerCapabilities, ServerConfig, Tool,
 };
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler};
@@ -103,13 +103,19 @@ impl ToolHandler {
         if let Some((_, notes)) = server_calls::refresh_tools(gate).await {
             log_warnings(&notes);
         }
+        Ok(self.known_tools())
+    }
+
+    /// Returns the tools as far as the servers have listed theirs.
+    fn known_tools(&self) -> Vec<ToolOffer> {
+        let gate = &self.0.gate;
         // If programs are offered, they call the tools of servers themselves.
         let of_programs = program::tool_offers(gate);
         let single = || {
             let own = self.0.built_in.iter().cloned();
             own.chain(gate.catalogue().offers()).collect()
         };
-        Ok(of_programs.unwrap_or_else(single))
+        of_programs.unwrap_or_else(single)
     }
 
     /// Returns whether there is a tool with this name. Servers are started only if the name is not
@@ -319,6 +325,13 @@ impl ServerHandler for ToolHandler {
         let tools = tools.map_err(|error| ErrorData::internal_error(format!("{error:#}"), None))?;
         let announced = tools.iter().map(tool_description).collect();
         Ok(ListToolsResult::with_all_items(announced))
+    }
+
+    /// Returns a tool whose schema may say which arguments a request repeats in its headers.
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        let tools = self.known_tools();
+        let found = tools.iter().find(|tool| tool.name == name);
+        found.map(tool_description)
     }
 
     async fn call_tool(

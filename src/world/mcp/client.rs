@@ -70,7 +70,7 @@ pub(super) struct McpClient {
 pub(super) struct ProgramConnectError {
     /// The reason, with how the program ended and what it wrote last.
     pub(super) why: String,
-    /// Whether it ended at the first message, so that the older handshake is worth a try.
+    /// Whether it may know only the older handshake.
     pub(super) may_be_older: bool,
 }
 
@@ -375,7 +375,8 @@ async fn begin_with_program(
     let service = lifecycle::begin(handler, transport, choice).await;
     service.map_err(|error| ProgramConnectError {
         why: quote_server(&error.to_string()),
-        may_be_older: choice == HandshakeChoice::Newest && lifecycle::has_ended(&error),
+        may_be_older: choice == HandshakeChoice::Newest
+            && (lifecycle::has_ended(&error) || lifecycle::has_misunderstood(&error)),
     })
 }
 

@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use hyper::http::Response;
+use reqwest::header::{CONNECTION, HeaderValue};
 use reqwest::{Client, Request};
 use rmcp::transport::auth::{
     OAuthHttpClient, OAuthHttpClientError, OAuthHttpClientFuture, OAuthHttpRequest,
@@ -32,7 +33,10 @@ pub(super) struct GuardedHttpClient {
 impl OAuthHttpClient for GuardedHttpClient {
     fn execute(&self, asked: OAuthHttpRequest) -> OAuthHttpClientFuture<'_> {
         Box::pin(async move {
-            let request = Request::try_from(asked.request)?;
+            let mut request = Request::try_from(asked.request)?;
+            // A connection that the other side is about to close would lose a code or a token.
+            let close = HeaderValue::from_static("close");
+            request.headers_mut().insert(CONNECTION, close);
             if let Some(why) = address_fault(self.addresses, request.url()) {
                 return Err(why.into());
             }

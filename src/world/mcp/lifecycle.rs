@@ -46,8 +46,22 @@ pub(super) fn transport_error(error: &ClientInitializeError) -> Option<&DynamicT
     }
 }
 
-/// Returns whether a server has gone away instead of answering: some do when the first message is
-/// not `initialize`.
+/// Returns whether a server may know only the older handshake, although it did not say so: it
+/// answered the first message with something else, as if it understood.
+pub(super) fn has_misunderstood(error: &ClientInitializeError) -> bool {
+    match error {
+        ClientInitializeError::ExpectedInitResponse(_)
+        | ClientInitializeError::ExpectedInitResult(_)
+        | ClientInitializeError::ConflictInitResponseId(..)
+        | ClientInitializeError::UncorrelatedErrorResponse { .. }
+        | ClientInitializeError::NoCompatibleProtocolVersion { .. } => true,
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => has_misunderstood(fallback),
+        _ => false,
+    }
+}
+
+/// Returns whether a program has ended instead of answering: some do when the first message is not
+/// `initialize`.
 pub(super) fn has_ended(error: &ClientInitializeError) -> bool {
     match error {
         ClientInitializeError::ConnectionClosed(_)

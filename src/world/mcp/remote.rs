@@ -22,7 +22,9 @@ use crate::world::mcp::MESSAGE_BYTES_MAX;
 use crate::world::mcp::client_handler::{McpClientHandler, ServerListener};
 use crate::world::mcp::credentials::Credentials;
 use crate::world::mcp::event_stream::EventStreamState;
-use crate::world::mcp::lifecycle::{HandshakeChoice, begin, transport_error};
+use crate::world::mcp::lifecycle::{
+    HandshakeChoice, begin, has_misunderstood, transport_error,
+};
 use crate::world::mcp::message_size::BoundedClient;
 use crate::world::mcp::request_headers::headers;
 use crate::world::mcp::sse::{SseHttpClient, SseTransport};
@@ -66,9 +68,16 @@ pub(super) async fn initialize_remote<C: SseHttpClient>(
     let host = || McpClientHandler::new(&[], listener.cloned());
     let mut before = None;
     if remote.protocol == RemoteProtocol::Streamable {
-        let transport =
-            WatchedTransport::new(streamable(remote, client.clone()), changes, credentials);
-        match begin(host(), transport, HandshakeChoice::Newest).await {
+        let begin_with = |choice| {
+            let transport = streamable(remote, client.clone());
+            let transport = WatchedTransport::new(transport, changes, credentials);
+            begin(host(), transport, choice)
+        };
+        let mut begun = begin_with(HandshakeChoice::Newest).await;
+        if begun.as_ref().is_err_and(has_misunderstood) {
+            begun = begin_with(HandshakeChoice::Initialize).await;
+        }
+        match begun {
             Ok(service) => return Ok(RemoteConnection { service, stream }),
             Err(error) => {
                 before = Some(unsupported_status(&error).ok_or_else(|| connect_error(&error))?);

@@ -22,6 +22,8 @@ const PLACE: &str = ".massgen/mcp/servers";
 const INDEX: &str = "installed.json";
 /// Largest index, in bytes.
 const INDEX_BYTES_MAX: u64 = 4 * 1024 * 1024;
+/// The beginning of a script.
+const SCRIPT_HEAD: &[u8] = b"#!";
 /// Number of digits of the digest in the name of a directory.
 const DIGITS_OF_NAME: usize = 12;
 
@@ -233,11 +235,12 @@ fn program_words(
     if !file::exists(&program) {
         return None;
     }
-    Some(match found.registry {
-        PackageRegistry::Npm => vec![program.to_string()],
-        // Its first line names the interpreter where it was before the directory was moved.
-        PackageRegistry::Python => vec![directory.join("bin/python").to_string(), program.to_string()],
-    })
+    // The first line of a script of Python names the interpreter where it was before the directory
+    // was moved.
+    let is_script = file::begins_with(&program, SCRIPT_HEAD).is_ok_and(|head| head == Some(true));
+    let is_python = found.registry == PackageRegistry::Python && is_script;
+    let interpreter = is_python.then(|| directory.join("bin/python").to_string());
+    Some(interpreter.into_iter().chain([program.to_string()]).collect())
 }
 
 fn changed_error(found: &InstalledPackage, place: &AbsPath) -> Error {
