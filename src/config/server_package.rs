@@ -258,15 +258,25 @@ mod tests {
         let words: Vec<String> = command.split(' ').map(str::to_owned).collect();
         let found = ServerPackage::parse(&words).map(|package| {
             let program = package.program.as_deref().unwrap_or("-");
-            format!("{} > {program} {}", package.key(), package.arguments.join(" "))
+            format!(
+                "{} > {program} {}",
+                package.key(),
+                package.arguments.join(" ")
+            )
         });
         assert_eq!(found.as_deref(), expected, "{command}");
     }
 
     #[test]
     fn the_package_of_a_command_is_found() {
-        check("npx -y @fak111/weather-mcp", Some("npm @fak111/weather-mcp > - "));
-        check("npx mcp-discord --config x", Some("npm mcp-discord > - --config x"));
+        check(
+            "npx -y @fak111/weather-mcp",
+            Some("npm @fak111/weather-mcp > - "),
+        );
+        check(
+            "npx mcp-discord --config x",
+            Some("npm mcp-discord > - --config x"),
+        );
         check(
             "/usr/bin/npx --yes @playwright/mcp@latest --browser=chrome",
             Some("npm @playwright/mcp@latest > - --browser=chrome"),
@@ -277,13 +287,19 @@ mod tests {
         );
         check("npx /srv/a-1.0.0.tgz", Some("npm /srv/a-1.0.0.tgz > - "));
         check("bunx --bun a@^1.2", Some("npm a@^1.2 > - "));
-        check("uvx logfire-mcp@latest", Some("python logfire-mcp@latest > logfire-mcp "));
+        check(
+            "uvx logfire-mcp@latest",
+            Some("python logfire-mcp@latest > logfire-mcp "),
+        );
         check(
             "uvx --from a[cli]==1.2 --with b tool --x",
             Some("python a[cli]==1.2 b > tool --x"),
         );
         check("uv tool run ruff", Some("python ruff > ruff "));
-        check("pipx run --spec /srv/a-1-py3-none-any.whl a", Some("python /srv/a-1-py3-none-any.whl > a "));
+        check(
+            "pipx run --spec /srv/a-1-py3-none-any.whl a",
+            Some("python /srv/a-1-py3-none-any.whl > a "),
+        );
     }
 
     #[test]

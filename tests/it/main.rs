@@ -87,6 +87,7 @@ mod mcp;
 mod mcp_forms;
 mod image_files;
 mod mcp_images;
+mod mcp_lifecycle;
 mod mcp_login;
 mod mcp_conformance;
 mod mcp_packages;

@@ -101,7 +101,9 @@ fn line(name: &str, report: &Value) -> (Outcome, String) {
         })
         .collect();
     let is_by_design = |note: &String| BY_DESIGN.contains(&note.as_str());
-    let is_less = notes.iter().any(|note| !is_by_design(note) && note != PACKAGE);
+    let is_less = notes
+        .iter()
+        .any(|note| !is_by_design(note) && note != PACKAGE);
     let (outcome, told) = match (errors.is_empty(), is_less) {
         (false, _) => (Outcome::Refused, errors),
         (true, true) => (Outcome::Loads, notes),

@@ -124,7 +124,9 @@ fn the_documentation_says_why_a_scenario_fails() {
         for version in ["2025-11-25", "2026-07-28", EXTENSIONS] {
             let list = format!("tests/cases/conformance/{side}-{version}.yaml");
             let list = fs::read_to_string(root.join(list)).unwrap_or_default();
-            let scenarios = list.lines().filter_map(|line| line.trim().strip_prefix("- "));
+            let scenarios = list
+                .lines()
+                .filter_map(|line| line.trim().strip_prefix("- "));
             for scenario in scenarios {
                 let mut families = scenario.match_indices('-').map(|(end, _)| &scenario[..end]);
                 let is_named = text.contains(&format!("`{scenario}`"))

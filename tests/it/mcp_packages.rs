@@ -125,7 +125,10 @@ fn an_installed_package_runs_without_network_and_is_refused_once_it_has_changed(
     let check = ["config", "check", "team.yaml"];
     let finished = finished.then(check).success();
     let told = finished.stdout();
-    assert!(told.contains("run `massgen mcp install --config team.yaml` once"), "{told}");
+    assert!(
+        told.contains("run `massgen mcp install --config team.yaml` once"),
+        "{told}"
+    );
     assert!(told.contains("network: [registry.npmjs.org]"), "{told}");
 
     let finished = finished.then(INSTALL).success();
@@ -138,10 +141,18 @@ fn an_installed_package_runs_without_network_and_is_refused_once_it_has_changed(
     });
     assert_eq!(said, expected);
     let finished = finished.then(check).success();
-    assert!(finished.stdout().contains("team.yaml: ok"), "{}", finished.stdout());
+    assert!(
+        finished.stdout().contains("team.yaml: ok"),
+        "{}",
+        finished.stdout()
+    );
     let finished = finished.then(["mcp", "list"]).success();
     let told = finished.stdout();
-    for expected in ["@tests/packaged 1.2.3", "tests-packaged-1.2.3.tgz", "sha512-"] {
+    for expected in [
+        "@tests/packaged 1.2.3",
+        "tests-packaged-1.2.3.tgz",
+        "sha512-",
+    ] {
         assert!(told.contains(expected), "{told}");
     }
 
@@ -150,12 +161,17 @@ fn an_installed_package_runs_without_network_and_is_refused_once_it_has_changed(
     file.write_all(b"// changed\n").unwrap();
     let finished = finished.then(RUN).failure(3);
     let told = finished.stderr();
-    assert!(told.contains("have changed since it was installed"), "{told}");
+    assert!(
+        told.contains("have changed since it was installed"),
+        "{told}"
+    );
     assert_eq!(events(&finished, "replied").len(), 0);
     let (finished, said) = probe(finished.then(INSTALL).success().then(RUN));
     assert_eq!(said, expected);
 
-    let finished = finished.then(["mcp", "uninstall", "@tests/packaged"]).success();
+    let finished = finished
+        .then(["mcp", "uninstall", "@tests/packaged"])
+        .success();
     assert_eq!(stored(&finished, "packaged.cjs").len(), 0);
     names_the_command(finished.then(RUN));
 }
@@ -175,7 +191,8 @@ fn a_package_of_python_runs_from_its_own_environment() {
     let told = finished.stderr();
     assert!(told.contains("installed py-server 0.4 ("), "{told}");
     let (_, said) = probe(finished.then(RUN));
-    let expected = json!({"version": "0.4", "arguments": ["-x"], "writes": false, "network": false});
+    let expected =
+        json!({"version": "0.4", "arguments": ["-x"], "writes": false, "network": false});
     assert_eq!(said, expected);
 }
 
@@ -192,7 +209,11 @@ fn only_a_config_that_the_user_names_installs_something() {
     assert_eq!(stored(&finished, "*").len(), 0);
     let unknown = ["mcp", "install", "other", "--config", "team.yaml"];
     let finished = finished.then(unknown).failure(2);
-    assert!(finished.stderr().contains("servers with a package: w"), "{}", finished.stderr());
+    assert!(
+        finished.stderr().contains("servers with a package: w"),
+        "{}",
+        finished.stderr()
+    );
     let named = ["mcp", "install", "w", "--config", ".massgen/config.yaml"];
     let finished = finished.then(named).success();
     assert_eq!(stored(&finished, "packaged.cjs").len(), 1);

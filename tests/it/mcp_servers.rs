@@ -11,7 +11,7 @@ use std::thread::spawn;
 use serde_json::{Value, json};
 
 use crate::mcp::{calls_of, read};
-use crate::project::{Finished, Project, binary, events};
+use crate::project::{Finished, Project, events};
 use crate::scripted_team::{agent, team};
 
 /// Environment variable with the directory in which the servers are installed.

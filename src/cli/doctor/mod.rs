@@ -28,9 +28,9 @@ use crate::error::{ExitStatus, Result};
 use crate::host::Host;
 use crate::path::AbsPath;
 use crate::spending::models::ModelList;
-use crate::world::mcp::packages::PackageStore;
 use crate::world::diagnostics::probe;
 use crate::world::io::http::HttpClient;
+use crate::world::mcp::packages::PackageStore;
 
 /// Runs all checks, prints the findings, and returns the exit status.
 pub(crate) fn run(

@@ -30,7 +30,9 @@ pub(crate) fn inspect(
             servers.push(server);
         }
     }
-    let findings = servers.into_iter().map(|server| check(server, path, packages));
+    let findings = servers
+        .into_iter()
+        .map(|server| check(server, path, packages));
     findings.collect()
 }
 

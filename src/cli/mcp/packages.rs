@@ -55,7 +55,10 @@ pub(crate) fn install(
     let wanted = select_packages(&config, &arguments.servers, file.name())?;
     let store = store(host)?;
     if wanted.is_empty() {
-        output.note(&format!("no server of `{}` downloads a package", file.name()));
+        output.note(&format!(
+            "no server of `{}` downloads a package",
+            file.name()
+        ));
         return Ok(ExitStatus::Delivered);
     }
     let mut missing = Vec::new();
@@ -141,7 +144,10 @@ pub(crate) fn list(host: &Host, output: &mut CliOutput<'_>) -> Result<ExitStatus
         output.note("no package is installed; `massgen mcp install --config FILE` installs those of a config");
     }
     for one in &all {
-        let digest = one.integrity.as_deref().unwrap_or("no digest of the registry");
+        let digest = one
+            .integrity
+            .as_deref()
+            .unwrap_or("no digest of the registry");
         output.result(&format!(
             "{}  {}\n    {}\n    {digest}\n",
             describe(one),
@@ -162,8 +168,10 @@ pub(crate) fn uninstall(
     for written in &arguments.packages {
         let removed = store.remove(written)?;
         if removed.is_empty() {
-            return Err(usage_error(format!("the package `{written}` is not installed"))
-                .with_hint("`massgen mcp list` lists those that are"));
+            return Err(
+                usage_error(format!("the package `{written}` is not installed"))
+                    .with_hint("`massgen mcp list` lists those that are"),
+            );
         }
         for one in &removed {
             output.note(&format!("removed {}", describe(one)));
@@ -228,8 +236,11 @@ fn describe(one: &InstalledPackage) -> String {
 }
 
 fn store(host: &Host) -> Result<PackageStore> {
-    host.home.as_ref().map(PackageStore::in_home).ok_or_else(|| {
-        let message = "no home directory to install packages in";
-        Error::new(ErrorKind::Environment, message).with_hint("set `HOME`")
-    })
+    host.home
+        .as_ref()
+        .map(PackageStore::in_home)
+        .ok_or_else(|| {
+            let message = "no home directory to install packages in";
+            Error::new(ErrorKind::Environment, message).with_hint("set `HOME`")
+        })
 }

@@ -214,11 +214,14 @@ async fn wait_for_result(
     interrupt: &CommandInterrupt,
     context: &RequestContext<RoleServer>,
 ) -> Result<Observation, ErrorData> {
-    let mut report = context.meta.get_progress_token().map(|token| ProgressReport {
-        token,
-        last: f64::NEG_INFINITY,
-        has_steps: false,
-    });
+    let mut report = context
+        .meta
+        .get_progress_token()
+        .map(|token| ProgressReport {
+            token,
+            last: f64::NEG_INFINITY,
+            has_steps: false,
+        });
     let mut beat = interval(PROGRESS_EVERY);
     beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
     beat.tick().await;

@@ -7,9 +7,9 @@ use hyper::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::cli::team_file::installed_packages;
 use crate::cli::found_config::reject_outside_reach;
 use crate::cli::sandbox::shell_line;
+use crate::cli::team_file::installed_packages;
 use crate::cli::web::overview::run_blocking;
 use crate::cli::web::reply::{ApiError, ApiResult, JsonBody, JsonReply};
 use crate::cli::web::server_state::WebServer;

@@ -320,8 +320,8 @@ impl ConfigChecker<'_> {
     ) {
         let program = command.first();
         let program = program.and_then(|program| program.rsplit('/').next());
-        let fetches = request.is_some()
-            || program.is_some_and(|name| FETCHING_PROGRAMS.contains(&name));
+        let fetches =
+            request.is_some() || program.is_some_and(|name| FETCHING_PROGRAMS.contains(&name));
         let is_installed =
             request.is_some_and(|request| self.context.packages.contains(&request.package.key()));
         if !fetches || is_installed || *network != NetworkPolicy::Off {

@@ -22,9 +22,7 @@ use crate::world::mcp::MESSAGE_BYTES_MAX;
 use crate::world::mcp::client_handler::{McpClientHandler, ServerListener};
 use crate::world::mcp::credentials::Credentials;
 use crate::world::mcp::event_stream::EventStreamState;
-use crate::world::mcp::lifecycle::{
-    HandshakeChoice, begin, has_misunderstood, transport_error,
-};
+use crate::world::mcp::lifecycle::{HandshakeChoice, begin, has_misunderstood, transport_error};
 use crate::world::mcp::message_size::BoundedClient;
 use crate::world::mcp::request_headers::headers;
 use crate::world::mcp::sse::{SseHttpClient, SseTransport};

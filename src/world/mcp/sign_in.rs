@@ -78,7 +78,9 @@ impl PendingSignIn {
             (asked, _) => asked.to_vec(),
         };
         // A new token replaces the old one, so it must cover what was granted before.
-        let granted = file.for_server(&server.url).granted_scopes(&token_endpoint)?;
+        let granted = file
+            .for_server(&server.url)
+            .granted_scopes(&token_endpoint)?;
         let granted = granted.iter().filter(|scope| !scopes.contains(scope));
         let scopes: Vec<&str> = scopes.iter().chain(granted).map(String::as_str).collect();
         let secret = if let Some(client) = &server.oauth.client {

@@ -184,7 +184,9 @@ impl ServerTokens {
     pub(super) fn granted_scopes(&self, token_endpoint: &str) -> Result<Vec<String>> {
         let kept = self.entry()?;
         let kept = kept.filter(|kept| kept.token_endpoint == token_endpoint);
-        Ok(kept.map(|kept| kept.given.granted_scopes).unwrap_or_default())
+        Ok(kept
+            .map(|kept| kept.given.granted_scopes)
+            .unwrap_or_default())
     }
 
     /// Locks the file for changes.

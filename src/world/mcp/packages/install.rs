@@ -21,9 +21,9 @@ use crate::world::sandbox::CommandWaitLimits;
 use crate::world::sandbox::exec_environment::{CommandSpec, ExecEnvironment};
 use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sandbox::{CommandOutput, ExitReason};
+use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience, StagingDirectory};
 use crate::world::sys::state_files::file::{self, FileDurability};
-use crate::world::sys::state_files::clear;
 
 /// Timeout of one step.
 const STEP_TIME_MAX: Duration = Duration::from_mins(15);
@@ -82,10 +82,13 @@ impl PackageInstaller<'_> {
         clear::remove(&at.join(REPORT))?;
         let program = package.program.as_ref().or(found.program.as_ref());
         if program.is_none_or(|name| program_words(&found, at, name).is_none()) {
-            let which = program.map_or("single program".to_owned(), |name| format!("program `{name}`"));
+            let which = program.map_or("single program".to_owned(), |name| {
+                format!("program `{name}`")
+            });
             let message = format!("the package `{}` has no {which}", package.written());
-            return Err(Error::new(ErrorKind::Environment, message)
-                .with_hint("name the program: `npx -p PACKAGE PROGRAM`, `uvx --from PACKAGE PROGRAM`"));
+            return Err(Error::new(ErrorKind::Environment, message).with_hint(
+                "name the program: `npx -p PACKAGE PROGRAM`, `uvx --from PACKAGE PROGRAM`",
+            ));
         }
         self.store.add(staging, found)
     }
@@ -116,7 +119,10 @@ impl PackageInstaller<'_> {
         let name = manifest.dependencies.keys().find(|name| {
             let written = package.packages.first();
             written.is_some_and(|written| {
-                written == *name || written.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with('@'))
+                written == *name
+                    || written
+                        .strip_prefix(name.as_str())
+                        .is_some_and(|rest| rest.starts_with('@'))
             })
         });
         let name = name.or_else(|| manifest.dependencies.keys().next());
@@ -127,7 +133,10 @@ impl PackageInstaller<'_> {
         let short = name.rsplit('/').next().unwrap_or(name);
         let program = match entry.bin.keys().collect::<Vec<_>>().as_slice() {
             [only] => Some((*only).clone()),
-            all => all.iter().find(|bin| **bin == short).map(|bin| (*bin).clone()),
+            all => all
+                .iter()
+                .find(|bin| **bin == short)
+                .map(|bin| (*bin).clone()),
         };
         Ok(InstalledPackage {
             name: name.clone(),
@@ -147,7 +156,10 @@ impl PackageInstaller<'_> {
         let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
         let venv = ["python3", "-m", "venv", "--without-pip", &at.to_string()];
         self.step(package, words(&venv), at)?;
-        let (python, report) = (at.join("bin/python").to_string(), at.join(REPORT).to_string());
+        let (python, report) = (
+            at.join("bin/python").to_string(),
+            at.join(REPORT).to_string(),
+        );
         let mut pip: Vec<String> = words(&[
             "python3",
             "-m",

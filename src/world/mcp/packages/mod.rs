@@ -119,7 +119,8 @@ impl PackageStore {
             return Ok(None);
         };
         let place = self.0.join(&found.directory);
-        let now = digest(&place).map_err(|error| changed_error(&found, &place).with_source(error))?;
+        let now =
+            digest(&place).map_err(|error| changed_error(&found, &place).with_source(error))?;
         if now.sha256 != found.sha256 {
             return Err(changed_error(&found, &place));
         }
@@ -172,8 +173,15 @@ impl PackageStore {
             bytes,
         } = digest(&place).map_err(failed)?;
         let digits: String = sha256.chars().take(DIGITS_OF_NAME).collect();
-        let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '+' };
-        let name: String = found.name.chars().map(plain).collect();
+        let plain = |c: char| {
+            if c.is_ascii_alphanumeric() || "-_.".contains(c) {
+                c
+            } else {
+                '+'
+            }
+        };
+        let name = found.name.trim_start_matches('@');
+        let name: String = name.chars().map(plain).collect();
         let version: String = found.version.chars().map(plain).collect();
         let added = InstalledPackage {
             directory: format!("{}-{name}-{version}-{digits}", found.registry),
@@ -222,11 +230,7 @@ impl PackageStore {
 }
 
 /// Returns the words that start the program `name` of a package; `None` if it has none.
-fn program_words(
-    found: &InstalledPackage,
-    directory: &AbsPath,
-    name: &str,
-) -> Option<Vec<String>> {
+fn program_words(found: &InstalledPackage, directory: &AbsPath, name: &str) -> Option<Vec<String>> {
     let below = match found.registry {
         PackageRegistry::Npm => "node_modules/.bin",
         PackageRegistry::Python => "bin",
@@ -240,7 +244,12 @@ fn program_words(
     let is_script = file::begins_with(&program, SCRIPT_HEAD).is_ok_and(|head| head == Some(true));
     let is_python = found.registry == PackageRegistry::Python && is_script;
     let interpreter = is_python.then(|| directory.join("bin/python").to_string());
-    Some(interpreter.into_iter().chain([program.to_string()]).collect())
+    Some(
+        interpreter
+            .into_iter()
+            .chain([program.to_string()])
+            .collect(),
+    )
 }
 
 fn changed_error(found: &InstalledPackage, place: &AbsPath) -> Error {
@@ -248,12 +257,16 @@ fn changed_error(found: &InstalledPackage, place: &AbsPath) -> Error {
         "the files of the package `{}` {} have changed since it was installed: `{place}`",
         found.name, found.version
     );
-    Error::new(ErrorKind::Environment, message)
-        .with_hint("`massgen mcp install` installs it again")
+    Error::new(ErrorKind::Environment, message).with_hint("`massgen mcp install` installs it again")
 }
 
 fn no_program_error(found: &InstalledPackage, name: Option<&String>, place: &AbsPath) -> Error {
-    let which = name.map_or("single program".to_owned(), |name| format!("program `{name}`"));
-    let message = format!("the package `{}` {} has no {which}", found.name, found.version);
+    let which = name.map_or("single program".to_owned(), |name| {
+        format!("program `{name}`")
+    });
+    let message = format!(
+        "the package `{}` {} has no {which}",
+        found.name, found.version
+    );
     Error::new(ErrorKind::Environment, message).with_hint(format!("see `{place}`"))
 }

@@ -61,7 +61,9 @@ struct DigestWalk {
 impl DigestWalk {
     fn directory(&mut self, path: &Path, level: usize) -> io::Result<()> {
         if level > LEVELS_MAX {
-            return Err(io::Error::other(format!("it has more than {LEVELS_MAX} levels")));
+            return Err(io::Error::other(format!(
+                "it has more than {LEVELS_MAX} levels"
+            )));
         }
         let entries = fs::read_dir(path)?;
         let mut names = Vec::new();
@@ -69,7 +71,9 @@ impl DigestWalk {
             names.push(entry?.file_name());
             self.entries = self.entries.saturating_add(1);
             if self.entries > ENTRIES_MAX {
-                return Err(io::Error::other(format!("it has more than {ENTRIES_MAX} entries")));
+                return Err(io::Error::other(format!(
+                    "it has more than {ENTRIES_MAX} entries"
+                )));
             }
         }
         names.sort();
@@ -106,9 +110,13 @@ impl DigestWalk {
                 break;
             }
             content.update(chunk.get(..count).unwrap_or_default());
-            self.bytes = self.bytes.saturating_add(u64::try_from(count).unwrap_or(u64::MAX));
+            self.bytes = self
+                .bytes
+                .saturating_add(u64::try_from(count).unwrap_or(u64::MAX));
             if self.bytes > BYTES_MAX {
-                return Err(io::Error::other(format!("it is larger than {BYTES_MAX} bytes")));
+                return Err(io::Error::other(format!(
+                    "it is larger than {BYTES_MAX} bytes"
+                )));
             }
         }
         self.files = self.files.saturating_add(1);
