@@ -150,6 +150,7 @@ impl ConfigChecker<'_> {
                 harmless: Vec::new(),
             },
             link: ServerTransport::Program(ServerProgram {
+                package: None,
                 command: Vec::new(),
                 interface: ProgramInterface::Mcp,
                 directory: ServerDirectory::Workspace,
