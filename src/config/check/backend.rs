@@ -152,7 +152,10 @@ impl ConfigChecker<'_> {
 
     fn vendor(&mut self, text: &TextValue<'_>) -> Option<&'static Vendor> {
         let name = quote(text.written);
-        let near = || nearest(text.written, VENDORS.iter().map(|vendor| vendor.name));
+        let names = VENDORS.iter().map(|vendor| vendor.name);
+        let near = || {
+            vendors::type_of_company(text.written).or_else(|| nearest(text.written, names.clone()))
+        };
         let found = vendors::find_vendor(text.written);
         let (message, hint) = match (found, near()) {
             (Some(vendor), _) if vendor.is_served() => return Some(vendor),

@@ -496,6 +496,26 @@ pub fn find_vendor(name: &str) -> Option<&'static Vendor> {
     VENDORS.iter().find(|vendor| vendor.name == name)
 }
 
+/// Names of companies and products, each with the backend type that a user of the name means.
+const COMPANY_NAMES: &[(&str, &str)] = &[
+    ("alibaba", "qwen"),
+    ("anthropic", "claude"),
+    ("azure", "azure_openai"),
+    ("google", "gemini"),
+    ("gpt", "openai"),
+    ("kimi", "moonshot"),
+    ("nvidia", "nvidia_nim"),
+    ("xai", "grok"),
+    ("zhipu", "zai"),
+];
+
+/// Returns the backend type that the name of a company or product means.
+pub fn type_of_company(name: &str) -> Option<&'static str> {
+    let name = name.to_lowercase();
+    let mut known = COMPANY_NAMES.iter();
+    known.find_map(|(company, backend)| (*company == name).then_some(*backend))
+}
+
 impl Vendor {
     /// Returns whether this version supports it.
     pub fn is_served(&self) -> bool {

@@ -51,6 +51,7 @@ fn try_load(yaml: &str) -> Result<LoadedConfig, Box<InvalidConfig>> {
     };
     let context = ConfigContext {
         base: &base,
+        state_parent: &base,
         home: Some(&home),
         env: &env,
         packages: &BTreeSet::new(),
@@ -300,6 +301,10 @@ fn backends_are_complete() {
     check(
         &backend("type: groqq"),
         &["unknown backend type `groqq` (did you mean `groq`?)"],
+    );
+    check(
+        &backend("type: Anthropic"),
+        &["unknown backend type `Anthropic` (did you mean `claude`?)"],
     );
     check(
         &backend("type: copilot"),
