@@ -177,7 +177,8 @@ pub(crate) fn show(
             for finding in findings {
                 show_line(finding, output)?;
             }
-            output.result(&summary(findings))
+            output.result(&summary(findings))?;
+            output.result(&format!("next: {}\n", next_step(findings)))
         }
     }
 }
@@ -187,10 +188,22 @@ fn to_json(findings: &[DoctorFinding]) -> Result<String> {
         "schema_version": SCHEMA_VERSION,
         "verdict": worst_level(findings),
         "findings": findings,
+        "next_step": next_step(findings),
     });
     let text = serde_json::to_string(&all);
     let text = text.map_err(|error| Error::bug(format!("no JSON of findings: {error}")))?;
     Ok(format!("{text}\n"))
+}
+
+/// Returns the one thing that the user should do next: the remedy of the first problem, the gravest
+/// first, or a run.
+fn next_step(findings: &[DoctorFinding]) -> &str {
+    let problem = |wanted| {
+        let mut found = findings.iter().filter(move |found| found.verdict == wanted);
+        found.find_map(|found| found.remedy.first())
+    };
+    let first = problem(FindingLevel::Missing).or_else(|| problem(FindingLevel::Warning));
+    first.map_or("start a run: massgen \"…\"", String::as_str)
 }
 
 /// Prints one line in columns, and one line for each remedy below it.
