@@ -3,24 +3,28 @@
 use serde_json::{Value, json};
 
 use crate::cli::args::ModelsArguments;
+use crate::cli::environment;
 use crate::cli::model_prices::model_list;
 use crate::cli::output::{CliOutput, ReportFormat};
+use crate::config::vendors::{KeyRequirement, find_vendor};
+use crate::dotenv::ConfigVariables;
 use crate::error::{ExitStatus, Result};
 use crate::host::Host;
 use crate::spending::models::{KnownModel, ModelRowOrigin, table};
 use crate::spending::money::Money;
 use crate::spending::price::TokenRates;
+use crate::text::list_names;
 
 /// Placeholder for an unknown figure.
 const UNKNOWN: &str = "-";
 /// Number of columns.
-const COLUMNS: usize = 9;
+const COLUMNS: usize = 10;
 /// Column titles.
 const TITLES: [&str; COLUMNS] = [
-    "VENDOR", "MODEL", "CONTEXT", "REPLY", "INPUT", "CACHED", "WRITE", "OUTPUT", "FROM",
+    "VENDOR", "MODEL", "CONTEXT", "REPLY", "INPUT", "CACHED", "WRITE", "OUTPUT", "FROM", "USABLE",
 ];
 /// The columns without numbers, which are aligned to the left.
-const NAMES: [&str; 3] = ["VENDOR", "MODEL", "FROM"];
+const NAMES: [&str; 4] = ["VENDOR", "MODEL", "FROM", "USABLE"];
 
 /// Lists the models that match the pattern. If there are none, the exit status is 1.
 pub(crate) fn list(
@@ -39,9 +43,10 @@ pub(crate) fn list(
     let rows: Vec<&KnownModel> = rows
         .filter(|row| holds(&row.name) || row.vendor.as_deref().is_some_and(holds))
         .collect();
+    let variables = environment::load(host).host.config_variables();
     match ReportFormat::from(question.json) {
-        ReportFormat::Json => output.result(&format!("{:#}\n", to_json(&rows)))?,
-        ReportFormat::Text => print_columns(&rows, output)?,
+        ReportFormat::Json => output.result(&format!("{:#}\n", to_json(&rows, &variables)))?,
+        ReportFormat::Text => print_columns(&rows, &variables, output)?,
     }
     if rows.is_empty() {
         output.note(&format!("no known model matches `{pattern}`"));
@@ -50,7 +55,22 @@ pub(crate) fn list(
     Ok(ExitStatus::Delivered)
 }
 
-fn to_json(rows: &[&KnownModel]) -> Value {
+/// Returns why a model cannot be used now; `None` if its vendor needs no key, or the key is set.
+fn obstacle(row: &KnownModel, variables: &ConfigVariables) -> Option<String> {
+    let Some(vendor) = row.vendor.as_deref().and_then(find_vendor) else {
+        return Some("name its vendor with `--backend`".to_owned());
+    };
+    if !vendor.is_served() {
+        return Some(format!("`type: {}` is not supported", vendor.name));
+    }
+    let has_key = |name: &&str| variables.get_non_empty(name).is_some();
+    let is_keyed = vendor.key_variables.iter().any(has_key);
+    let needs_key = vendor.key == KeyRequirement::Required && !vendor.key_variables.is_empty();
+    (needs_key && !is_keyed)
+        .then(|| format!("{} is not set", list_names(vendor.key_variables, "or")))
+}
+
+fn to_json(rows: &[&KnownModel], variables: &ConfigVariables) -> Value {
     let rates = |rates: &TokenRates| {
         json!({
             "input": per_million(rates.input),
@@ -71,6 +91,8 @@ fn to_json(rows: &[&KnownModel]) -> Value {
             "usd_per_million_tokens": rates(&row.price.rates),
             "long_requests": long.collect::<Vec<_>>(),
             "from": row_origin(row),
+            "usable": obstacle(row, variables).is_none(),
+            "obstacle": obstacle(row, variables),
         })
     };
     json!({
@@ -81,8 +103,13 @@ fn to_json(rows: &[&KnownModel]) -> Value {
 
 /// Prints the rows to standard output, one on a line. The titles go to standard error, so that
 /// other programs read only rows.
-fn print_columns(rows: &[&KnownModel], output: &mut CliOutput<'_>) -> Result<()> {
-    let cells: Vec<[String; COLUMNS]> = rows.iter().flat_map(|row| cells(row)).collect();
+fn print_columns(
+    rows: &[&KnownModel],
+    variables: &ConfigVariables,
+    output: &mut CliOutput<'_>,
+) -> Result<()> {
+    let cells = rows.iter().flat_map(|row| cells(row, variables));
+    let cells: Vec<[String; COLUMNS]> = cells.collect();
     let titles = TITLES.map(str::to_owned);
     let widths: Vec<usize> = (0..COLUMNS)
         .map(|column| {
@@ -114,7 +141,9 @@ fn line(row: &[String; COLUMNS], widths: &[usize]) -> String {
 }
 
 /// Returns a model's own row, and one for each tier of longer requests.
-fn cells(row: &KnownModel) -> Vec<[String; COLUMNS]> {
+fn cells(row: &KnownModel, variables: &ConfigVariables) -> Vec<[String; COLUMNS]> {
+    let obstacle = obstacle(row, variables).map(|why| format!("no: {why}"));
+    let usable = obstacle.unwrap_or_else(|| "yes".to_owned());
     let number =
         |tokens: Option<u64>| tokens.map_or(UNKNOWN.to_owned(), |tokens| tokens.to_string());
     let cells = |context: String, reply: String, rates: &TokenRates| {
@@ -128,6 +157,7 @@ fn cells(row: &KnownModel) -> Vec<[String; COLUMNS]> {
             per_million(rates.cache_write).to_string(),
             per_million(rates.output).to_string(),
             row_origin(row).to_owned(),
+            usable.clone(),
         ]
     };
     let (context, reply) = (row.context_tokens, row.output_tokens_max);
