@@ -9,6 +9,7 @@ pub mod case_runner;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZero;
+use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt};
 use regex::Regex;
@@ -26,11 +27,18 @@ use crate::host::Host;
 use crate::orchestrator::execution::ShutdownSignal;
 use crate::path::AbsPath;
 use crate::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel, SandboxLevelChoice};
+use crate::text::count_noun;
+use crate::world::io::clock::Stopwatch;
 use crate::world::sandbox::{ENFORCING, Sandbox};
 
 /// Parent of the cases' directories unless `TMPDIR` is set: on a disk, and not in a directory that
 /// a sandbox replaces by its own.
 const PLACE: &str = "/var/tmp";
+
+/// How long a case takes on an ordinary machine, while others run on the other processors.
+const CASE_DURATION: Duration = Duration::from_millis(250);
+/// Number of lines about the progress if there is no terminal.
+const PROGRESS_LINES: usize = 10;
 
 /// Runs the selected cases and shows their verdicts.
 pub(crate) fn run(
@@ -66,10 +74,12 @@ pub(crate) fn run(
                 missing: missing.clone(),
                 place: place.clone(),
             };
-            if !output.has_terminal() {
-                let name = trials.enclosure.label();
-                output.note(&format!("{name}: running {} cases", cases.len()));
-            }
+            output.note(&format!(
+                "{}: running {}, which takes about {}",
+                trials.enclosure.label(),
+                count_noun(cases.len(), "case"),
+                duration_text(expected_duration(cases.len(), jobs))
+            ));
             let outcome = run_all(&trials, &cases, jobs, &stop, output).await?;
             if form == ReportFormat::Text {
                 outcome.show(output)?;
@@ -181,16 +191,22 @@ async fn run_all<'a>(
         .map(|case| async move { (case, trials.run(case, &stop.graceful).await) });
     let mut tried = stream::iter(tried).buffer_unordered(jobs);
     let mut verdicts: Vec<(&SelftestCase, CaseVerdict)> = Vec::new();
+    let began = Stopwatch::start();
     while let Some((case, verdict)) = tried.next().await {
         verdicts.push((case, verdict?));
+        let (done, all) = (verdicts.len(), cases.len());
+        let left = remaining_duration(began.elapsed(), done, all);
         let progress = format!(
-            "{}: {} of {}, {}",
+            "{}: {done} of {all}, about {} left, {}",
             trials.enclosure.label(),
-            verdicts.len(),
-            cases.len(),
+            duration_text(left),
             case.id
         );
         output.transient(&progress);
+        let is_step = done % all.div_ceil(PROGRESS_LINES).max(1) == 0;
+        if !output.has_terminal() && is_step && done < all {
+            output.note(&progress);
+        }
     }
     if stop.graceful.is_cancelled() {
         return Err(interrupted_error());
@@ -200,6 +216,29 @@ async fn run_all<'a>(
         enclosure: trials.enclosure.clone(),
         verdicts,
     })
+}
+
+/// Returns how long `cases` take, `jobs` at a time.
+fn expected_duration(cases: usize, jobs: usize) -> Duration {
+    let rounds = cases.div_ceil(jobs.max(1));
+    CASE_DURATION.saturating_mul(u32::try_from(rounds).unwrap_or(u32::MAX))
+}
+
+/// Returns how long the rest takes if `done` of `all` cases took `elapsed`.
+fn remaining_duration(elapsed: Duration, done: usize, all: usize) -> Duration {
+    let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    let each = elapsed.checked_div(count(done)).unwrap_or_default();
+    each.saturating_mul(count(all.saturating_sub(done)))
+}
+
+/// Returns a duration in whole seconds or minutes, rounded up.
+fn duration_text(duration: Duration) -> String {
+    let seconds = duration.as_secs().saturating_add(1);
+    if seconds < 100 {
+        format!("{seconds} s")
+    } else {
+        format!("{} min", seconds.div_ceil(60))
+    }
 }
 
 fn interrupted_error() -> Error {
