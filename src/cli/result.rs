@@ -26,7 +26,7 @@ pub(crate) struct RunResult {
     pub(crate) status: ExitStatus,
     /// How it ended, in one sentence.
     pub(crate) summary: String,
-    /// The error that ended the process, if any.
+    /// The error that ended the process; without an answer, why the agents failed.
     pub(crate) error: Option<ErrorReport>,
     /// The session of the run, if it has one.
     pub(crate) session_id: Option<String>,

@@ -67,6 +67,8 @@ struct CoordinationSummary {
     votes: BTreeMap<AgentId, CastVote>,
     winner: Option<WinningAnswer>,
     tally: Vec<VoteCount>,
+    /// Why agents dropped out, one sentence each.
+    failures: Vec<String>,
 }
 
 impl ResultBuilder {
@@ -183,6 +185,7 @@ impl ResultBuilder {
             votes,
             winner,
             tally,
+            failures,
         } = self.coordination;
         let (session_id, log_dir, task) = match self.start {
             Some(run_start) => (
@@ -193,13 +196,23 @@ impl ResultBuilder {
             None => (None, None, None),
         };
         let summary = ended.error.map_or(self.summary, ToString::to_string);
+        let without_answer = self.answer.is_none() && ended.status != ExitStatus::Delivered;
+        let error = match ended.error {
+            Some(error) => Some(error_report(error)),
+            None if without_answer && !failures.is_empty() => Some(ErrorReport {
+                message: summary.clone(),
+                caused_by: failures,
+                hints: Vec::new(),
+            }),
+            None => None,
+        };
         RunResult {
             kind: ResultKind::Result,
             outcome: ProcessOutcome::from_status(ended.status, self.answer.as_deref()),
             exit_code: ended.status.code(),
             status: ended.status,
             summary,
-            error: ended.error.map(error_report),
+            error,
             session_id,
             log_dir,
             task,
@@ -267,8 +280,9 @@ impl CoordinationSummary {
             self.votes.insert(agent.clone(), vote);
         } else if let CoordinationEvent::VotesVoided { voters, .. } = event {
             self.votes.retain(|voter, _| !voters.contains(voter));
-        } else if let CoordinationEvent::DroppedOut { agent, .. } = event {
+        } else if let CoordinationEvent::DroppedOut { agent, reason, .. } = event {
             self.votes.remove(agent);
+            self.failures.push(format!("{agent}: {reason}"));
         }
     }
 
@@ -384,6 +398,23 @@ mod tests {
             warnings: &[],
             elapsed: Duration::from_millis(7),
         })
+    }
+
+    #[test]
+    fn without_an_answer_the_failures_of_the_agents_are_the_error() {
+        let failed = result(&[start_event(1), dropped_out("a"), dropped_out("b")]);
+        assert_eq!(failed.error.unwrap().caused_by, ["a: ", "b: "]);
+        let again = result(&[start_event(1), dropped_out("a"), start_event(2)]);
+        assert!(again.error.is_none());
+        let answer = Event::Delivery(DeliveryEvent::FinalAnswer {
+            agent: agent("b"),
+            content: Arc::from("yes"),
+        });
+        assert!(
+            result(&[start_event(1), dropped_out("a"), answer])
+                .error
+                .is_none()
+        );
     }
 
     #[track_caller]
