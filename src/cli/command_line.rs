@@ -152,9 +152,12 @@ const UNSERVED: &[(&[&str], &str)] = &[
     ),
 ];
 
+/// Commands of `massgen pipeline` that may also be typed without `pipeline`, as they once were.
+const FORMER_COMMANDS: [&str; 5] = ["branches", "roles", "log", "revert", "reset"];
+
 /// Parses the words after the program's name.
 pub(crate) fn parse(words: &[String]) -> Result<CliInvocation> {
-    let words = replace_help_words(words);
+    let words = replace_former_command(replace_help_words(words));
     let all = std::iter::once("massgen").chain(words.iter().map(String::as_str));
     match CliArguments::try_parse_from(all) {
         Ok(arguments) => Ok(CliInvocation::Do(Box::new(arguments))),
@@ -175,6 +178,18 @@ fn replace_help_words(words: &[String]) -> Vec<String> {
             commands.chain([flag("--help")]).collect()
         }
         _ => words.to_vec(),
+    }
+}
+
+/// Puts `pipeline` before a command that was once called without it.
+fn replace_former_command(words: Vec<String>) -> Vec<String> {
+    match words.first() {
+        Some(word) if FORMER_COMMANDS.contains(&word.as_str()) => {
+            std::iter::once("pipeline".to_owned())
+                .chain(words)
+                .collect()
+        }
+        Some(_) | None => words,
     }
 }
 

@@ -208,33 +208,41 @@ On a terminal, shows the changes and asks which to apply.
 Exit status: 0 applied, 2 usage, 3 writing failed and nothing was changed, 4 something was refused,
 130 nothing was accepted.";
 
+pub(crate) const PIPELINE_EXAMPLES: &str = "\
+Examples:
+  massgen pipeline log                        (who did what)
+  massgen pipeline roles --config @examples/pipeline/offline_demo
+  massgen pipeline revert last --role implementer
+
+RUN is the name of a pipeline, a prefix of the name, or `last`.";
+
 pub(crate) const ROLES_EXAMPLES: &str = "\
 Examples:
-  massgen roles
-  massgen roles --config @examples/pipeline/offline_demo
-  massgen roles --config team.yaml --json
+  massgen pipeline roles
+  massgen pipeline roles --config @examples/pipeline/offline_demo
+  massgen pipeline roles --config team.yaml --json
 
 Every role may read everything. `the project` means everything except the directories of the other
 roles; in a pipeline without a project, only the role's own directory.";
 
 pub(crate) const BRANCHES_EXAMPLES: &str = "\
 Examples:
-  massgen branches
-  massgen branches last --json
+  massgen pipeline branches
+  massgen pipeline branches last --json
 
 The roles share `main`. The branch of a role holds its work until it is merged.";
 
 pub(crate) const LOG_EXAMPLES: &str = "\
 Examples:
-  massgen log
-  massgen log last --json | jq 'select(.event == \"merge\")'
+  massgen pipeline log
+  massgen pipeline log last --json | jq 'select(.event == \"merge\")'
 
 Each line: commit, time, iteration, number of changed files, author and message. A merge is followed
 by the commits that it merged. For the logs of a run see `massgen logs`.";
 
 pub(crate) const REVERT_EXAMPLES: &str = "\
 Examples:
-  massgen revert last --role implementer
+  massgen pipeline revert last --role implementer
 
 One new commit reverts what was merged of the role since its last revert. The history and the documents \
 that massgen maintains are kept. If later work conflicts, nothing is changed.
@@ -244,11 +252,11 @@ pipeline is running.";
 
 pub(crate) const RESET_EXAMPLES: &str = "\
 Examples:
-  massgen reset --role planner
-  massgen reset last --role implementer
+  massgen pipeline reset --role planner
+  massgen pipeline reset last --role implementer
 
 When the pipeline resumes, the role works again. Its changes outside its own directory are kept: see
-`massgen revert`.
+`massgen pipeline revert`.
 
 Exit status: 0 done, 2 usage, 3 the pipeline is running.";
 

@@ -28,7 +28,7 @@ pub(crate) enum PipelineCommand {
     Reset(RoleArguments),
 }
 
-/// Arguments of `massgen roles`.
+/// Arguments of `massgen pipeline roles`.
 #[derive(Args, Debug, Default)]
 pub(crate) struct RolesArguments {
     /// Config of the pipeline. Default: the built-in roles.

@@ -273,5 +273,5 @@ fn conflict_error(files: &[String]) -> Error {
     );
     Error::new(ErrorKind::Denied, message)
         .with_hint("nothing was applied; start another pipeline on the current state")
-        .with_hint("or fetch `main` from the pipeline's repository, which `massgen branches` names, and merge it")
+        .with_hint("or fetch `main` from the pipeline's repository, which `massgen pipeline branches` names, and merge it")
 }

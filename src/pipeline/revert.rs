@@ -116,7 +116,7 @@ impl PipelineRepository {
                 let message = format!("`{subject}` cannot be reverted: later work changed {files}");
                 Err(Error::new(ErrorKind::Environment, message)
                     .with_hint("first revert the work of the role that changed it later")
-                    .with_hint("to see who did: massgen log"))
+                    .with_hint("to see who did: massgen pipeline log"))
             }
         }
     }

@@ -44,11 +44,7 @@ fn help_names_every_flag() {
       apply        Apply changes of a delivery that were not applied, or the answer of another agent
       undo         Revert a delivery
       replay       Replay a recorded run offline with this version, and compare the agents' decisions
-      roles        Show the rights and directories of a pipeline's roles
-      branches     List the branches of a pipeline and where their files are
-      log          List the commits of a pipeline's roles, newest first
-      revert       Revert all merged work of a role in a new commit
-      reset        Reset a role of a pipeline, so that it starts again without its own files
+      pipeline     Show, revert and reset the work of a pipeline's roles
       schema       Print the JSON schemas of machine-readable output
       doctor       Check this machine and a config for problems, and suggest fixes
       selftest     Test the sandbox of this machine with attacks and ordinary work, without leaving
@@ -130,6 +126,10 @@ fn help_names_every_flag() {
               Apply the delivery without asking, whatever `delivery` says in the config. Default: from
               the config
 
+          --review
+              Ask which changes of the delivery are applied, whatever `delivery` says in the config.
+              Default: from the config
+
           --approval-socket <SOCKET>
               Unix socket of a program that answers approval requests instead of the terminal. Default:
               ask on the terminal; without a terminal, deny
@@ -161,6 +161,9 @@ fn help_names_every_flag() {
 
           --plain
               Show a run as plain lines. Default: off, unless `MASSGEN_PLAIN` or `CI` is set
+
+      -q, --quiet
+              Show only the answer, questions, warnings and errors of a run. Default: show its progress
 
           --screen-reader
               Display runs and sessions as plain lines that are never redrawn, and list paths on Tab.

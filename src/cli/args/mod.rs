@@ -9,8 +9,8 @@ use crate::cli::format::OutputFormat;
 use crate::cli::help::{
     APPLY_EXAMPLES, CHECK_EXAMPLES, DIFF_EXAMPLES, DOCKER_EXAMPLES, DOCTOR_EXAMPLES, EXAMPLES,
     EXPLAIN_EXAMPLES, HOOK_EXAMPLES, INIT_EXAMPLES, LOGS_EXAMPLES, MODELS_EXAMPLES,
-    REPLAY_EXAMPLES, SANDBOX_EXAMPLES, SCHEMA_EXAMPLES, SELFTEST_EXAMPLES, SESSIONS_EXAMPLES,
-    TOOL_EXAMPLES, UNDO_EXAMPLES, WEB_EXAMPLES,
+    PIPELINE_EXAMPLES, REPLAY_EXAMPLES, SANDBOX_EXAMPLES, SCHEMA_EXAMPLES, SELFTEST_EXAMPLES,
+    SESSIONS_EXAMPLES, TOOL_EXAMPLES, UNDO_EXAMPLES, WEB_EXAMPLES,
 };
 use crate::cli::init_arguments::InitArguments;
 use crate::cli::mcp_arguments::McpCommand;
@@ -44,10 +44,10 @@ pub(crate) struct CliArguments {
     /// The arguments of a run.
     #[command(flatten)]
     pub run: RunArguments,
-    /// Former name of `massgen roles`.
+    /// Former name of `massgen pipeline roles`.
     #[arg(long, conflicts_with = "task", hide = true)]
     pub permissions: bool,
-    /// Former name of `massgen branches`.
+    /// Former name of `massgen pipeline branches`.
     #[arg(long, exclusive = true, hide = true)]
     pub branches: bool,
 }
@@ -148,6 +148,10 @@ pub(crate) struct DeliveryArguments {
     /// the config.
     #[arg(short, long)]
     pub yes: bool,
+    /// Ask which changes of the delivery are applied, whatever `delivery` says in the config.
+    /// Default: from the config.
+    #[arg(long, conflicts_with_all = ["yes", "automation"])]
+    pub review: bool,
 }
 
 /// Limits of a run. A flag replaces the limit of the config; limits of single agents still apply.
@@ -274,8 +278,8 @@ pub(crate) enum CliCommand {
     /// Replay a recorded run offline with this version, and compare the agents' decisions.
     #[command(after_help = REPLAY_EXAMPLES)]
     Replay(ReplayArguments),
-    /// Commands for pipelines.
-    #[command(flatten)]
+    /// Show, revert and reset the work of a pipeline's roles.
+    #[command(subcommand, arg_required_else_help = false, after_help = PIPELINE_EXAMPLES)]
     Pipeline(PipelineCommand),
     /// Print the JSON schemas of machine-readable output.
     #[command(subcommand, arg_required_else_help = false, after_help = SCHEMA_EXAMPLES)]

@@ -1,4 +1,4 @@
-//! Implements `massgen branches`: prints one line per branch of a pipeline, with its newest commit
+//! Implements `massgen pipeline branches`: prints one line per branch of a pipeline, with its newest commit
 //! and its distance from the shared branch.
 
 use serde_json::json;

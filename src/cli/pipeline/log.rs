@@ -1,4 +1,4 @@
-//! Implements `massgen log`: prints one line per commit of a pipeline, newest first.
+//! Implements `massgen pipeline log`: prints one line per commit of a pipeline, newest first.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Implements `massgen revert`, which removes the work of a role from a pipeline, and `massgen
+//! Implements `massgen pipeline revert`, which removes the work of a role from a pipeline, and `massgen
 //! reset`, which restarts a role in it.
 
 use crate::cli::output::CliOutput;

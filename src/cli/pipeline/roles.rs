@@ -1,4 +1,4 @@
-//! Implements `massgen roles`: prints what each role of a pipeline may do, where it writes, and
+//! Implements `massgen pipeline roles`: prints what each role of a pipeline may do, where it writes, and
 //! which agents play it.
 
 use serde_json::json;

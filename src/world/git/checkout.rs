@@ -107,8 +107,10 @@ impl Checkout {
         }
         let message = format!("`{below}` in the tree is a symlink to `{real}`");
         Err(Error::new(ErrorKind::Environment, message)
-            .with_hint("if another role merged it, revert that: massgen revert RUN --role OTHER")
-            .with_hint("or reset the role: massgen reset --role NAME"))
+            .with_hint(
+                "if another role merged it, revert that: massgen pipeline revert RUN --role OTHER",
+            )
+            .with_hint("or reset the role: massgen pipeline reset --role NAME"))
     }
 
     /// Removes the agent's repository from the checkout, if there is one.

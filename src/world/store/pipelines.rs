@@ -161,7 +161,7 @@ pub fn find(wanted: &str, pipelines: &AbsPath) -> Result<PipelineDir> {
             _ => format!("no pipeline `{wanted}`"),
         };
         Error::new(ErrorKind::Usage, message)
-            .with_hint("see `massgen branches` for the last pipeline of this directory")
+            .with_hint("see `massgen pipeline branches` for the last pipeline of this directory")
             .with_hint("give the name of a pipeline, a prefix of it, or `last`")
     })
 }
