@@ -13,6 +13,11 @@ pub struct Host {
     pub arguments: Vec<String>,
     /// The user's current directory.
     pub cwd: AbsPath,
+    /// The project that the current directory belongs to: it or a directory above it.
+    pub project: AbsPath,
+    /// The directory in which massgen's state directory is: the project, unless the user chose
+    /// another one.
+    pub state_parent: AbsPath,
     /// The user's home directory, if there is one.
     pub home: Option<AbsPath>,
     /// The running executable, under a path that stays valid when its file is replaced.

@@ -16,6 +16,7 @@ use massgen::error::{Error, ErrorKind, Result};
 use massgen::host::{HangupAction, Host, StreamTarget};
 use massgen::path::AbsPath;
 use massgen::world::sandbox;
+use massgen::world::store::project_directory::{ProjectDirectory, STATE_DIR_VARIABLE};
 
 /// The argument with which massgen starts itself as a sandbox helper.
 const SANDBOX: &str = "__sandbox";
@@ -58,10 +59,20 @@ fn host(words: &[OsString]) -> Result<Host> {
     let utf8 = |(name, value): (OsString, OsString)| {
         Some((name.into_string().ok()?, value.into_string().ok()?))
     };
+    let cwd = current_dir()?;
+    let home = env::var_os("HOME").and_then(|home| AbsPath::new(Path::new(&home)));
+    let elsewhere = env::var(STATE_DIR_VARIABLE).ok();
+    let elsewhere = elsewhere.as_deref().filter(|dir| !dir.is_empty());
+    let ProjectDirectory {
+        project,
+        state_parent,
+    } = ProjectDirectory::find(&cwd, home.as_ref(), elsewhere);
     Ok(Host {
         arguments,
-        cwd: current_dir()?,
-        home: env::var_os("HOME").and_then(|home| AbsPath::new(Path::new(&home))),
+        cwd,
+        project,
+        state_parent,
+        home,
         executable: AbsPath::new("/proc/self/exe")
             .ok_or_else(|| Error::bug("cannot name the program's executable"))?,
         executable_dir: executable.and_then(|path| path.parent()),

@@ -160,6 +160,8 @@ need go golang-go
 need git git
 need npm npm
 need chromium chromium
+need zsh zsh
+need fish fish
 need /usr/bin/pip3 python3-pip
 export MASSGEN_TEST_SERVERS=${MASSGEN_TEST_SERVERS:-/var/tmp/massgen-test-servers}
 servers

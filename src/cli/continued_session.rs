@@ -27,7 +27,7 @@ pub(crate) fn requested_session(arguments: &SessionArguments) -> Option<&str> {
 
 /// Returns the directory of sessions for the current directory, unless a config sets another one.
 pub(crate) fn default_sessions(host: &Host) -> AbsPath {
-    host.cwd.join(STATE_DIR).join(SESSIONS)
+    host.state_parent.join(STATE_DIR).join(SESSIONS)
 }
 
 /// A session that a run continues.
@@ -63,6 +63,13 @@ impl ContinuedSession {
         config
             .map(|path| TeamFile::from_session(path, host))
             .transpose()
+    }
+
+    /// Returns the name of the last turn's run; `None` if nothing has been saved yet.
+    pub(crate) fn last_run(&self) -> Option<String> {
+        let log_dir = &self.last.as_ref()?.log_dir;
+        let name = log_dir.as_path().file_name()?;
+        Some(name.to_string_lossy().into_owned())
     }
 
     /// Returns the paths that its prompts opened and that still exist, and warnings about the

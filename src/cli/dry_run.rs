@@ -49,7 +49,7 @@ pub(crate) async fn show(prepared: &PreparedRun, output: &mut CliOutput<'_>) -> 
         return Ok(ExitStatus::Delivered);
     }
     let run = RunName::new(Uuid::new_v4().as_fields().0);
-    let layout = RunLayout::plan(config, &host.cwd, run);
+    let layout = RunLayout::plan(config, &host.state_parent, run);
     let turns = going_on.as_ref().map(|going_on| going_on.place.turns());
     let turns = turns.transpose()?.unwrap_or_default();
     let inherited = InheritedPaths {

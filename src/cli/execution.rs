@@ -32,6 +32,7 @@ use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::event::{DeliveryOutcome, DeliveryRow};
 use crate::host::{Host, StreamTarget};
 use crate::layout::{RunLayout, RunName};
+use crate::mentions::LookupResult;
 use crate::orchestrator::ModelsByAgent;
 use crate::orchestrator::approvals::{ApprovalChannel, ApprovalConfig};
 use crate::orchestrator::environments::HostEnvironment;
@@ -44,6 +45,7 @@ use crate::permissions::path_rules::RuleAction;
 use crate::spending::models::ModelList;
 use crate::world::approval::socket::expect_socket;
 use crate::world::diagnostics::probe::terminal::terminal_size;
+use crate::world::io::files::inspect;
 use crate::world::io::files::{expect_output_file, read_found, write_output_file};
 use crate::world::io::http::HttpClient;
 use crate::world::io::message_inbox::MessageInbox;
@@ -184,6 +186,7 @@ pub(crate) async fn execute_and_show(
     };
     let run = RunExecution::prepare(order, stop)?;
     let (session, log_dir) = (run.session_id(), run.output_paths().log_dir);
+    let workspace = run.output_paths().workspace;
     let run_start = RunStart {
         session_id: run.session_id(),
         log_dir: log_dir.to_string(),
@@ -214,7 +217,13 @@ pub(crate) async fn execute_and_show(
         session,
         log_dir,
         unsent: steering.line.take_rest(),
-        hint: delivery_hint(&result.rows),
+        hint: match result.status {
+            ExitStatus::Interrupted => Some("resume it: massgen --continue"),
+            _ => delivery_hint(&result.rows),
+        },
+        workspace: Some(workspace).filter(|workspace| {
+            result.rows.is_empty() && inspect(workspace) == LookupResult::Directory
+        }),
     })
 }
 
@@ -317,6 +326,9 @@ pub(crate) struct RunOutcome {
     pub(crate) unsent: String,
     /// The command that a person may want next.
     pub(crate) hint: Option<&'static str>,
+    /// The directory in its session with the winner's files, if there are any and none was to be
+    /// delivered.
+    pub(crate) workspace: Option<AbsPath>,
 }
 
 fn run_request(prepared: PreparedRun, arguments: &RunArguments) -> Result<RunRequest> {
@@ -337,7 +349,7 @@ fn run_request(prepared: PreparedRun, arguments: &RunArguments) -> Result<RunReq
     let run = RunName::new(Uuid::new_v4().as_fields().0);
     let machine = host_environment(&host);
     Ok(RunRequest {
-        layout: RunLayout::plan(&config, &host.cwd, run),
+        layout: RunLayout::plan(&config, &host.state_parent, run),
         models: connect_all(&config, &models, &host)?,
         redactor,
         messages: UserMessageReceiver::default(),
@@ -408,11 +420,31 @@ pub(crate) fn connect_all(
         models,
         read: &read_script,
     };
-    let connected = config
-        .agents
-        .iter()
-        .map(|agent| Ok((agent.id.clone(), connect(&agent.backend, around)?)));
-    connected.collect()
+    let (mut connected, mut failed) = (ModelsByAgent::new(), Vec::new());
+    for agent in &config.agents {
+        match connect(&agent.backend, around) {
+            Ok(models) => {
+                connected.insert(agent.id.clone(), models);
+            }
+            Err(error) => failed.push((agent.id.as_str(), error)),
+        }
+    }
+    match connection_error(failed) {
+        None => Ok(connected),
+        Some(error) => Err(error),
+    }
+}
+
+/// Returns one error for all agents whose models cannot be asked: with every key that would help.
+fn connection_error(failed: Vec<(&str, Error)>) -> Option<Error> {
+    let mut failed = failed.into_iter();
+    let (_, first) = failed.next()?;
+    let mut others: Vec<(&str, Error)> = failed.collect();
+    others.retain(|(_, error)| error.to_string() != first.to_string());
+    Some(others.into_iter().fold(first, |all, (agent, error)| {
+        let hint = error.hints().first().map_or("", String::as_str);
+        all.with_hint(format!("{agent}: {error}; {hint}"))
+    }))
 }
 
 /// Reads a script of replies.

@@ -86,6 +86,7 @@ mod tests {
         let key = ("OPENAI_API_KEY".to_owned(), "k-1".to_owned());
         let context = ConfigContext {
             base: &base,
+            state_parent: &base,
             home: None,
             env: &ConfigVariables::from_iter([key]),
             packages: &BTreeSet::new(),

@@ -350,7 +350,7 @@ fn with_hook_environments(team: AgentTeam, host: &Host) -> Result<AgentTeam> {
     }
     let machine = host_environment(&environment::load(host).host);
     team.validate_hooks(&machine)?;
-    let layout = team.layout(SINGLE_CALLS);
+    let layout = team.layout(SINGLE_CALLS, &host.state_parent);
     prepare_state_dir(&layout.state, layout.directories())?;
     let specs = EnvironmentSpecs {
         hooks: team.hook_specs().collect(),
@@ -444,7 +444,7 @@ fn from_grants(grants: &GrantsFile, needs: GateUse<'_>, host: &Host) -> Result<C
 fn plan_team(file: &TeamFile, host: &Host, output: &mut CliOutput<'_>) -> Result<AgentTeam> {
     let host = environment::load(host).host;
     let config = load_config_quietly(file, &host, output)?;
-    let layout = RunLayout::plan(&config, &host.cwd, RunName::new(SINGLE_CALLS));
+    let layout = RunLayout::plan(&config, &host.state_parent, RunName::new(SINGLE_CALLS));
     AgentTeam::assemble(
         &config,
         &layout,
@@ -499,7 +499,7 @@ fn from_team(
     if let Some(hold) = needs.command_isolation() {
         hold.apply_to(&mut config);
     }
-    let layout = RunLayout::plan(&config, &host.cwd, RunName::new(SINGLE_CALLS));
+    let layout = RunLayout::plan(&config, &host.state_parent, RunName::new(SINGLE_CALLS));
     let held = match missing {
         MissingWorkspaces::Create => make_directories(&config, &layout)?,
         MissingWorkspaces::Omit => Vec::new(),

@@ -8,24 +8,92 @@ use crate::cli::args::CliArguments;
 use crate::cli::output::CliOutput;
 use crate::error::{Error, Result};
 
-/// The end of the registration in the script for bash.
-const BASH_REGISTRATION: &str = " -o bashdefault -o default massgen";
-/// The registration with which bash quotes completions as file names: a file may be called `$(command)`.
-const QUOTING_REGISTRATION: &str = " -o filenames -o bashdefault -o default massgen";
+/// The registration in the script for bash.
+const BASH_REGISTRATION: &str = "complete -F _massgen -o nosort -o bashdefault -o default massgen";
+/// The same for versions of bash without `nosort`.
+const OLD_BASH_REGISTRATION: &str = "complete -F _massgen -o bashdefault -o default massgen";
+/// The function in the script for zsh.
+const ZSH_FUNCTION: &str = "\n_massgen() {";
+
+/// Adds what `massgen __complete` prints to the completions of bash. The part of a word before its last
+/// `@`, `:` or `=` is a word of its own for bash. Bash quotes the completions as file names: a file may
+/// be called `$(command)`.
+const BASH_VALUES: &str = r#"
+_massgen_values() {
+    local line cur whole head
+    _massgen "$@"
+    cur=${COMP_WORDS[COMP_CWORD]}
+    case $cur in @|:|=) cur= ;; esac
+    whole=${COMP_LINE:0:COMP_POINT}
+    whole=${whole##*[[:space:]]}
+    head=${whole%"$cur"}
+    while IFS= read -r line; do
+        COMPREPLY+=("${line#"$head"}")
+    done < <(command massgen __complete -- "${COMP_WORDS[@]:1:COMP_CWORD-1}" "$whole" 2>/dev/null)
+}
+"#;
+/// Adds them to the completions of zsh.
+const ZSH_VALUES: &str = r#"
+_massgen() {
+    local -a found
+    found=(${(f)"$(command massgen __complete -- "${(@)words[2,CURRENT]}" 2>/dev/null)"})
+    (( $#found )) && compadd -- $found
+    _massgen_arguments "$@"
+}
+"#;
+/// Adds them to the completions of fish.
+const FISH_VALUES: &str = r"
+function __massgen_values
+    set -l words (commandline -opc)
+    command massgen __complete -- $words[2..-1] (commandline -ct) 2>/dev/null
+end
+complete -c massgen -a '(__massgen_values)'
+complete -c massgen -s c -l config -r -a '(__massgen_values)'
+complete -c massgen -s m -l model -r -a '(__massgen_values)'
+complete -c massgen -l agent -r -a '(__massgen_values)'
+complete -c massgen -l session-id -r -a '(__massgen_values)'
+complete -c massgen -l sandbox -r -a '(__massgen_values)'
+";
 
 /// Prints the completion script of a shell.
 pub(crate) fn completions(shell: Shell, output: &mut CliOutput<'_>) -> Result<()> {
     let mut command = CliArguments::command();
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut command, "massgen", &mut script);
-    let mut script = String::from_utf8_lossy(&script).into_owned();
-    if shell == Shell::Bash {
-        if !script.contains(BASH_REGISTRATION) {
-            return Err(Error::bug("the script for bash registers nothing"));
-        }
-        script = script.replace(BASH_REGISTRATION, QUOTING_REGISTRATION);
+    let script = String::from_utf8_lossy(&script).into_owned();
+    output.result(&if shell == Shell::Bash {
+        with_bash_values(&script)?
+    } else if shell == Shell::Zsh {
+        with_zsh_values(&script)?
+    } else if shell == Shell::Fish {
+        script + FISH_VALUES
+    } else {
+        script
+    })
+}
+
+fn with_bash_values(script: &str) -> Result<String> {
+    let named = |registration: &str| {
+        registration
+            .replace("_massgen ", "_massgen_values ")
+            .replace("-o bashdefault", "-o filenames -o bashdefault")
+    };
+    let registered = script
+        .replace(BASH_REGISTRATION, &named(BASH_REGISTRATION))
+        .replace(OLD_BASH_REGISTRATION, &named(OLD_BASH_REGISTRATION));
+    if registered == script {
+        return Err(Error::bug("the script for bash registers nothing"));
     }
-    output.result(&script)
+    Ok(BASH_VALUES.to_owned() + &registered)
+}
+
+fn with_zsh_values(script: &str) -> Result<String> {
+    let (before, after) = script
+        .split_once(ZSH_FUNCTION)
+        .ok_or_else(|| Error::bug("the script for zsh has no function"))?;
+    Ok(format!(
+        "{before}\n{ZSH_VALUES}\n_massgen_arguments() {{{after}"
+    ))
 }
 
 /// Prints the manual pages of massgen and of each subcommand, one after another.

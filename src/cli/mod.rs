@@ -27,6 +27,7 @@ mod dashboard;
 mod deliveries;
 mod docker;
 mod doctor;
+mod directory_question;
 mod dry_run;
 mod editor;
 mod environment;
@@ -68,6 +69,7 @@ mod json_report;
 mod result;
 mod resume;
 mod run;
+mod run_directory;
 mod run_observer;
 mod run_terminal;
 mod sandbox;
@@ -83,6 +85,7 @@ mod team_file;
 mod typed_message;
 pub mod tool;
 mod command_line;
+mod completion_values;
 mod usage_summary;
 mod web;
 mod web_arguments;
@@ -90,6 +93,14 @@ mod web_arguments;
 /// Executes the command line of `host` and returns the exit status of the process.
 pub fn run(host: &Host) -> u8 {
     let mut output = CliOutput::from_host(host);
+    if let Some((word, words)) = host.arguments.split_first()
+        && word == completion_values::WORD
+    {
+        let printed = catch_panic(|| completion_values::print_values(host, words, &mut output));
+        return printed
+            .map_or(ExitStatus::Bug, |()| ExitStatus::Delivered)
+            .code();
+    }
     let invocation = catch_panic(|| command_line::parse(&host.arguments));
     let format = match &invocation {
         Ok(CliInvocation::Do(arguments)) => arguments.run.output_format,

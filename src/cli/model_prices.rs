@@ -38,6 +38,7 @@ pub(crate) fn model_list(
     };
     let context = ConfigContext {
         base: &host.cwd,
+        state_parent: &host.state_parent,
         home: host.home.as_ref(),
         env: &host.config_variables(),
         packages: &BTreeSet::new(),
@@ -114,7 +115,7 @@ fn missing_file_error(name: &str) -> Error {
 
 /// Warns that a file in the project is not read, although the user may expect it.
 fn warn_of_project_file(host: &Host, own: Option<&AbsPath>, output: &mut CliOutput<'_>) {
-    let place = host.cwd.join(STATE_DIR).join(MODELS_NAME);
+    let place = host.project.join(STATE_DIR).join(MODELS_NAME);
     if own != Some(&place) && inspect(&place) != LookupResult::Missing {
         output.warning(&format!(
             "ignoring `{STATE_DIR}/{MODELS_NAME}` of this directory: prices come from \

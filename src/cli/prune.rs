@@ -20,7 +20,7 @@ pub(super) fn run(
     output: &mut CliOutput<'_>,
 ) -> Result<()> {
     let store = ProjectStore {
-        state: host.cwd.join(STATE_DIR),
+        state: host.state_parent.join(STATE_DIR),
         sessions: default_sessions(host),
     };
     let retention = RetentionConfig {

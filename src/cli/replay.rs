@@ -73,7 +73,7 @@ pub(crate) fn run(
 
 /// Replays `record` unless the user interrupts it.
 async fn play_or_stop(record: RecordedRun, host: &Host) -> Result<ReplayOutcome> {
-    let state = host.cwd.join(STATE_DIR);
+    let state = host.state_parent.join(STATE_DIR);
     let user = listen(host.hangup)?;
     // The record may end the run too, which is not an interruption.
     let stop = ShutdownSignal {

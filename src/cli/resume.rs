@@ -55,7 +55,7 @@ pub(crate) fn find_interrupted_run(
         Some(LAST) => None,
         Some(wanted) => Some(find(wanted, &sessions)?.id()),
     };
-    let logs = host.cwd.join(STATE_DIR).join(LOGS);
+    let logs = host.state_parent.join(STATE_DIR).join(LOGS);
     let is_there = |session: &str| find(session, &sessions).is_ok();
     crate::resume::find_interrupted(&logs, named.as_deref(), is_there)
 }
@@ -103,7 +103,9 @@ async fn resumed_request(
     arguments: &RunArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<RunRequest> {
-    let InterruptedRun { run, started, turn } = unfinished;
+    let InterruptedRun {
+        run, started, turn, ..
+    } = unfinished;
     let telemetry = telemetry_settings(host, output);
     let completed = environment::load(host);
     let host = completed.host;
@@ -124,20 +126,22 @@ async fn resumed_request(
         require_same_config(chosen.file.as_ref(), started, &redactor)?;
     }
     require_same_team(&config, &outset, &redactor)?;
-    let reading = ResumeState::read(run)?;
-    let layout = RunLayout::plan(&config, &host.cwd, reading.name);
+    let mut reading = ResumeState::read(run)?;
+    let layout = RunLayout::plan(&config, &host.state_parent, reading.name);
     require_same_workspaces(&layout, &outset)?;
     let (opened, warnings) = filter_open_paths(&outset.opened, &host)?;
     for warning in &warnings {
         output.warning(warning);
     }
     let place = find(&started.session_id, &layout.sessions)?;
-    let session = Session::resume_turn(place, *turn, redactor.clone())?;
+    let models = connect_all(&config, &models, &host)?;
+    let mut session = Session::resume_turn(place, *turn, redactor.clone())?;
+    reading.discard_end(&mut session)?;
     announce(&reading, unfinished, output);
     let question = reading.question();
     let question = question.unwrap_or_else(|| Arc::from(outset.task.as_str()));
     Ok(RunRequest {
-        models: connect_all(&config, &models, &host)?,
+        models,
         redactor,
         messages: UserMessageReceiver::default(),
         inbox: None,
@@ -169,7 +173,9 @@ fn announce(reading: &ResumeState, unfinished: &InterruptedRun, output: &mut Cli
             "{cut} in the event log: resuming from the event before it"
         ));
     }
-    let InterruptedRun { run, started, turn } = unfinished;
+    let InterruptedRun {
+        run, started, turn, ..
+    } = unfinished;
     output.note(&format!(
         "resuming {}, turn {turn} of {}, after {}",
         run.name(),
@@ -258,8 +264,10 @@ fn require_same_directory(outset: &ReplayManifest, host: &Host) -> Result<()> {
         "the run was started in `{}`, not in this directory",
         outset.cwd
     );
-    Err(Error::new(ErrorKind::Environment, message)
-        .with_hint("move the project back, or start the task again"))
+    Err(Error::new(ErrorKind::Environment, message).with_hint(format!(
+        "resume it there: cd '{}'; if the project was moved, move it back or start the task again",
+        outset.cwd
+    )))
 }
 
 /// Requires an unchanged config; a different one must be named with `--config`.

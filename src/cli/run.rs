@@ -21,11 +21,12 @@ use crate::cli::model_prices::{apply_limits, model_list};
 use crate::cli::output::CliOutput;
 use crate::cli::pipeline;
 use crate::cli::resume::{find_interrupted_run, find_running_session, resume};
+use crate::cli::run_directory::{DirectoryDecision, ask_about_directory, remember_closed};
 use crate::cli::task::TaskSource;
 use crate::cli::team::choose_team;
 use crate::cli::team_file::TeamFile;
 use crate::config::team::WorkspaceMode;
-use crate::config::{Config, ContextPath};
+use crate::config::{Config, ContextPath, DeliveryMode};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::{Host, StreamTarget};
 use crate::mentions::ParsedPrompt;
@@ -100,15 +101,28 @@ async fn execute_task(
     if let Some(unfinished) = requested_interrupted_run(host, arguments)? {
         let conducted = resume(unfinished, host, arguments, stop, output, report);
         let outcome = Box::pin(conducted).await?;
-        return Ok(show_hint(&outcome, is_for_person, output));
+        return Ok(show_hint(
+            &outcome,
+            is_for_person && !arguments.typed.quiet,
+            output,
+        ));
     }
-    let prepared = tokio::select! {
+    let mut prepared = tokio::select! {
         prepared = prepare(host, arguments, output) => prepared?,
         () = stop.graceful.cancelled() => return Err(interrupted_before_run()),
     };
     if arguments.dry_run {
         return dry_run::show(&prepared, output).await;
     }
+    let decision = if is_for_person {
+        ask_about_directory(&mut prepared, arguments, &stop.graceful, output)?
+    } else {
+        DirectoryDecision::Open
+    };
+    let orchestrator = &prepared.config.orchestrator;
+    let sessions = orchestrator
+        .session_storage
+        .resolve(&host.state_parent, None);
     let conducted = execute(
         prepared,
         arguments,
@@ -117,13 +131,26 @@ async fn execute_task(
         OutputMode::from_report(report),
     );
     let outcome = Box::pin(conducted).await?;
-    Ok(show_hint(&outcome, is_for_person, output))
+    if decision == DirectoryDecision::Closed {
+        remember_closed(&outcome.session, &sessions, &host.cwd)?;
+    }
+    Ok(show_hint(
+        &outcome,
+        is_for_person && !arguments.typed.quiet,
+        output,
+    ))
 }
 
 /// Shows a person the next command after a run. Returns the status of the run.
 fn show_hint(outcome: &RunOutcome, is_for_person: bool, output: &mut CliOutput<'_>) -> ExitStatus {
-    if let Some(hint) = outcome.hint.filter(|_| is_for_person) {
-        output.note(hint);
+    if is_for_person {
+        if let Some(workspace) = &outcome.workspace {
+            output.note(&format!("copy the files here: cp -r '{workspace}/.' ."));
+            output.note("to let the winner write here: massgen --continue --cwd-context rw \"…\"");
+        }
+        if let Some(hint) = outcome.hint {
+            output.note(hint);
+        }
     }
     outcome.status
 }
@@ -244,12 +271,18 @@ async fn prepare(
         );
     }
     if let (Some(wanted), Some(_)) = (requested_session(&arguments.session), &arguments.config) {
-        let sessions = config.orchestrator.session_storage.resolve(&host.cwd, None);
+        let sessions = config
+            .orchestrator
+            .session_storage
+            .resolve(&host.state_parent, None);
         going_on = Some(ContinuedSession::find(wanted, &sessions)?);
         opened = opened_earlier(going_on.as_ref(), &host, output)?;
     }
     if let (None, Some(wanted)) = (requested_session(&arguments.session), &config.session_id) {
-        let sessions = config.orchestrator.session_storage.resolve(&host.cwd, None);
+        let sessions = config
+            .orchestrator
+            .session_storage
+            .resolve(&host.state_parent, None);
         going_on = Some(ContinuedSession::find(wanted, &sessions)?);
         opened = opened_earlier(going_on.as_ref(), &host, output)?;
     }
@@ -326,6 +359,9 @@ pub(crate) fn apply_flags(
     let rates = arguments.rate_limit.iter().cloned();
     config.rate_limits.extend(rates);
     apply_limits(config, &arguments.limits);
+    if arguments.delivery.review {
+        config.delivery = DeliveryMode::Review;
+    }
     if let Some(choice) = arguments.sandbox {
         config.override_sandbox(choice);
         if !config.has_local_commands() && config.checks.list.is_empty() {

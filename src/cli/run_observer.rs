@@ -69,7 +69,15 @@ impl<'o, 'w> RunObserver<'o, 'w> {
                     settings,
                     DashboardSource::Run,
                 )),
-                None => Self::with_terminal(RunTerminal::with_lines(RunRenderer::new(output))),
+                None => {
+                    let lines = RunRenderer::new(output);
+                    let is_quiet = arguments.typed.quiet;
+                    Self::with_terminal(RunTerminal::with_lines(if is_quiet {
+                        lines.quiet()
+                    } else {
+                        lines
+                    }))
+                }
             },
         })
     }

@@ -26,6 +26,9 @@ pub(crate) struct InteractiveArguments {
     /// Show a run as plain lines. Default: off, unless `MASSGEN_PLAIN` or `CI` is set.
     #[arg(long)]
     pub plain: bool,
+    /// Show only the answer, questions, warnings and errors of a run. Default: show its progress.
+    #[arg(short, long, conflicts_with_all = ["dashboard", "automation"])]
+    pub quiet: bool,
     /// Display runs and sessions as plain lines that are never redrawn, and list paths on Tab. Default: off, unless `MASSGEN_SCREEN_READER` is set.
     #[arg(long)]
     pub screen_reader: bool,

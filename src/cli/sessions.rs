@@ -30,7 +30,10 @@ pub(crate) fn run(
 ) -> Result<ExitStatus> {
     let found = |wanted: &str| find(wanted, &default_sessions(host));
     if changes_sessions(command) {
-        reject_symlinks(&host.cwd.join(STATE_DIR), [&default_sessions(host)])?;
+        reject_symlinks(
+            &host.state_parent.join(STATE_DIR),
+            [&default_sessions(host)],
+        )?;
     }
     match command {
         SessionsCommand::List { json } => show_all(host, ReportFormat::from(*json), output)?,

@@ -91,7 +91,7 @@ impl TeamFile {
     /// Finds the config of a run that names none; `None` if there is none. Warns about an
     /// unreadable one in the home and continues the search.
     pub(crate) fn find_default(host: &Host, output: &mut CliOutput<'_>) -> Result<Option<Self>> {
-        for place in config_candidates(None, &host.cwd, host.home.as_ref()) {
+        for place in config_candidates(None, &host.project, host.home.as_ref()) {
             let text = match read(&place, read_found) {
                 Err(error) if is_user_config(&place, host) => {
                     output.warning(&format!("not used as a config: {error:#}"));
@@ -100,7 +100,7 @@ impl TeamFile {
                 read => read?,
             };
             if let Some(text) = text {
-                let chosen = if place.is_within(&host.cwd.join(STATE_DIR)) {
+                let chosen = if place.is_within(&host.project.join(STATE_DIR)) {
                     ConfigDiscovery::Found
                 } else {
                     ConfigDiscovery::Named
@@ -149,6 +149,7 @@ impl TeamFile {
         };
         let context = ConfigContext {
             base: &host.cwd,
+            state_parent: &host.state_parent,
             home: host.home.as_ref(),
             env: &env,
             packages: &installed_packages(host),

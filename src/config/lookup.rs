@@ -59,7 +59,8 @@ pub fn config_candidates(
         .collect()
 }
 
-fn config_folders(base: &AbsPath, home: Option<&AbsPath>) -> Vec<AbsPath> {
+/// Returns the directories in which configs have names, without a path.
+pub fn config_folders(base: &AbsPath, home: Option<&AbsPath>) -> Vec<AbsPath> {
     let of_home = home.into_iter().flat_map(|home| {
         [
             home.join(STATE_DIR).join("configs"),

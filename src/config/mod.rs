@@ -78,6 +78,8 @@ pub struct ConfigOrigin {
 pub struct ConfigContext<'a> {
     /// The user's current directory; relative context paths start there.
     pub base: &'a AbsPath,
+    /// The directory in which massgen's state directory is, or would be created.
+    pub state_parent: &'a AbsPath,
     /// The user's home directory, for `~`.
     pub home: Option<&'a AbsPath>,
     /// The variables that the text can refer to.

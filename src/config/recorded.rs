@@ -122,6 +122,7 @@ mod tests {
         };
         let context = ConfigContext {
             base: &base,
+            state_parent: &base,
             home: Some(&base),
             env: &ConfigVariables::default(),
             packages: &BTreeSet::new(),

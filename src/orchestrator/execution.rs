@@ -12,7 +12,7 @@ use crate::agent::user_messages::{UserMessageLog, UserMessageReceiver};
 use crate::check_results::CheckRequirement;
 use crate::config::Config;
 use crate::config::checks::ChecksConfig;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::event::{DeliveryRow, Event, RunEvent};
 use crate::layout::RunLayout;
 use crate::mentions::opened_paths::OpenedPath;
@@ -175,6 +175,8 @@ pub struct RunOutputPaths {
     pub status_file: AbsPath,
     /// The file that will hold the final answer.
     pub answer_file: AbsPath,
+    /// The directory of the winner's files in the session, if it leaves any.
+    pub workspace: AbsPath,
     /// The directory from which messages of the user are read, if there is one.
     pub inbox: Option<AbsPath>,
 }
@@ -280,6 +282,7 @@ impl RunExecution {
             log_dir: self.recorder.paths().log().clone(),
             status_file: self.recorder.paths().status_file(),
             answer_file: turn_dir.join("answer.txt"),
+            workspace: turn_dir.join("workspace"),
             inbox: self.inbox.clone(),
         }
     }
@@ -332,7 +335,7 @@ impl RunExecution {
             Ok(played) => played,
             Err(error) => {
                 listeners.abort(&error).await;
-                session.end();
+                leave(session, error.kind().exit_status());
                 return Err(error);
             }
         };
@@ -357,8 +360,16 @@ impl RunExecution {
         }
         let ended = run_ended_event(&played.result, saved_turn.workspace.as_ref());
         listeners.finish(ended).await;
-        session.end();
+        leave(session, played.result.status);
         Ok(played.result)
+    }
+}
+
+/// Ends the part that a run with this exit status has in `session`. One that the user stopped keeps
+/// its place, so that it can be resumed.
+fn leave(session: Session, status: ExitStatus) {
+    if status != ExitStatus::Interrupted {
+        session.end();
     }
 }
 
@@ -675,7 +686,7 @@ async fn run_turn(mut turn: PreparedTurn) -> Result<CompletedTurn> {
 
 fn interrupted_twice_error() -> Error {
     let message = "interrupted twice; the run was abandoned";
-    Error::new(ErrorKind::Interrupted, message).with_hint("its logs are in `.massgen/massgen_logs`")
+    Error::new(ErrorKind::Interrupted, message).with_hint("to resume it: massgen --continue")
 }
 
 /// Creates a ledger with the limits of the config, in which `books` are already spent.

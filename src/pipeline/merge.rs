@@ -377,7 +377,7 @@ impl PipelineRun {
         agent: &AgentId,
         dir: &AbsPath,
     ) -> Result<(AgentEnvironments, Vec<Grant>, RunLayout)> {
-        let mut layout = RunLayout::plan(&self.config, &self.context.base, RunName::new(0));
+        let mut layout = RunLayout::plan(&self.config, &self.context.state_parent, RunName::new(0));
         layout.deliveries = self.repository.dir.dir().join("checks");
         let agents = self.config.agents.iter();
         let commands = agents.into_iter().find_map(|known| known.commands.as_ref());

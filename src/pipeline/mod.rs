@@ -49,6 +49,8 @@ use crate::world::store::redact::Redactor;
 pub struct PipelineContext {
     /// The user's current directory.
     pub base: AbsPath,
+    /// The directory in which massgen's state directory is.
+    pub state_parent: AbsPath,
     /// The paths that the user's prompt opened.
     pub opened: Vec<OpenedPath>,
     /// The models of all agents.
@@ -395,10 +397,10 @@ impl PipelineRun {
             if self.repository.has_deliverable_changes().await? {
                 format!("deliver it: massgen apply {name}")
             } else {
-                format!("it changed no files to deliver; see: massgen log {name}")
+                format!("it changed no files to deliver; see: massgen pipeline log {name}")
             }
         } else {
-            let all = format!("see: massgen log {name}");
+            let all = format!("see: massgen pipeline log {name}");
             if halt.is_final {
                 all
             } else {

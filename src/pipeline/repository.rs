@@ -68,6 +68,8 @@ pub struct NewPipeline<'a> {
     pub opened: &'a [OpenedPath],
     /// The user's current directory.
     pub base: &'a AbsPath,
+    /// The directory in which massgen's state directory is.
+    pub state_parent: &'a AbsPath,
     /// The directory of all pipelines.
     pub pipelines: &'a AbsPath,
     /// The user's environment.
@@ -110,7 +112,7 @@ impl PipelineRepository {
         let stages = workflow.pipeline.stages.iter();
         let workspace = match &workflow.workspace {
             None => dir.workspace(),
-            Some(place) => place.resolve(base, None).join(dir.name()),
+            Some(place) => place.resolve(beginning.state_parent, None).join(dir.name()),
         };
         let record = PipelineRecord {
             task: beginning.task.to_owned(),

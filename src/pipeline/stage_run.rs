@@ -215,7 +215,8 @@ impl PipelineRun {
     fn previous_attempt(&self, part: &StageRun<'_>) -> Result<PreviousAttempt> {
         let place = self.sessions(&part.instance, part.task.attempt());
         for session in sessions::list(&place)? {
-            let logs = RunLayout::plan(&self.config, &self.context.base, RunName::new(0)).logs;
+            let logs =
+                RunLayout::plan(&self.config, &self.context.state_parent, RunName::new(0)).logs;
             if let Some(unfinished) = find_interrupted(&logs, Some(&session.id()), |_| true)? {
                 let ended = run_end(&read_events(&unfinished.run)?);
                 return Ok(match ended {
@@ -244,7 +245,7 @@ impl PipelineRun {
     /// Adds the usage of earlier stage runs that have ended to the totals.
     pub(super) fn load_usage(&self) -> Result<()> {
         let mut books = UsageTotals::default();
-        let logs = RunLayout::plan(&self.config, &self.context.base, RunName::new(0)).logs;
+        let logs = RunLayout::plan(&self.config, &self.context.state_parent, RunName::new(0)).logs;
         let known = self.repository.dir.runs()?;
         // Runs whose records were removed no longer count.
         let own = runs::list(&logs)?.into_iter();
@@ -344,7 +345,7 @@ impl PipelineRun {
         let run = RunName::new(Uuid::new_v4().as_fields().0);
         let company = &self.context;
         Ok(RunRequest {
-            layout: RunLayout::plan(&config, &self.context.base, run),
+            layout: RunLayout::plan(&config, &self.context.state_parent, run),
             config,
             base: self.context.base.clone(),
             task: self.heading(&part.instance),
@@ -380,7 +381,7 @@ impl PipelineRun {
         let question = reading.question();
         let order = self.run_request(part, config)?;
         Ok(RunRequest {
-            layout: RunLayout::plan(&order.config, &self.context.base, reading.name),
+            layout: RunLayout::plan(&order.config, &self.context.state_parent, reading.name),
             session: Some(session),
             question: question.unwrap_or(order.question),
             replay: Some(ReplayInput {

@@ -182,6 +182,7 @@ fn team(outset: &ReplayManifest, cwd: &AbsPath, home: Option<&AbsPath>) -> Resul
     };
     let context = ConfigContext {
         base: cwd,
+        state_parent: cwd,
         home,
         env: &ConfigVariables::default(),
         packages: &BTreeSet::new(),

@@ -1,11 +1,14 @@
 //! Reads an interrupted run, so that it can be resumed from its last recorded event: finds the run,
-//! and decodes its log. It asks no model and repeats nothing.
+//! and decodes its log. A run that the user stopped is resumed from the event before that. It asks no model and repeats nothing.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use crate::error::{Error, ErrorKind, Result};
-use crate::event::{CoordinationEvent, Event, ModelEvent, RunEvent};
+use serde::Deserialize as _;
+use serde_json::Value;
+
+use crate::error::{Error, ErrorKind, ExitStatus, Result};
+use crate::event::{CoordinationEvent, DeliveryEvent, Event, ModelEvent, RunEvent};
 use crate::id::AgentId;
 use crate::layout::RunName;
 use crate::orchestrator::replay_order::{RecordedCoordination, RecordedEnding};
@@ -13,15 +16,16 @@ use crate::orchestrator::resumed_turn::ResumedTurn;
 use crate::path::AbsPath;
 use crate::replay::plan::ReplayPlan;
 use crate::world::io::clock::LocalDateTime;
-use crate::world::store::event_log::{EventLog, LogEntry};
+use crate::world::store::event_log::{EventLog, LineEnd, LogEntry};
 use crate::world::store::records::metadata::RecordedRunMetadata;
 use crate::world::store::records::replay_manifest::ReplayManifest;
 use crate::world::store::runs::{RunDir, RunStatus, list};
+use crate::world::store::sessions::session::Session;
 
 /// Maximum number of runs that are examined, the newest first, to find the last one of a session.
 const RUNS_LOOKED_AT_MAX: usize = 10_000;
 
-/// A run whose process is gone and that did not record its end.
+/// A run whose process is gone and that did not record its end, or that the user stopped.
 #[derive(Clone, Debug)]
 pub struct InterruptedRun {
     /// The run.
@@ -30,9 +34,21 @@ pub struct InterruptedRun {
     pub started: RecordedRunMetadata,
     /// The number of the turn in its session.
     pub turn: u32,
+    /// How it was interrupted.
+    pub cause: InterruptionCause,
 }
 
-/// Returns the last run in `logs`, of the session `session` if one is named, if it was interrupted.
+/// How a run was interrupted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InterruptionCause {
+    /// Its process ended without having recorded an end.
+    Killed,
+    /// The user stopped it, for example with Ctrl-C; it recorded that.
+    Stopped,
+}
+
+/// Returns the last run in `logs`, of the session `session` if one is named, if it was interrupted
+/// or stopped by the user.
 /// Skips runs that are in progress, that had not begun to ask, whose session does not exist
 /// according to `is_there`, or whose records were copied along with the project.
 pub fn find_interrupted(
@@ -48,15 +64,33 @@ pub fn find_interrupted(
         if session.is_some_and(|session| session != started.session_id) {
             continue;
         }
-        match run.state(run.status().as_ref()) {
+        let status = run.status();
+        let cause = match run.state(status.as_ref()) {
+            RunStatus::Ended if was_stopped(status.as_ref()) => InterruptionCause::Stopped,
             RunStatus::Ended => return Ok(None),
-            RunStatus::Interrupted if is_there(&started.session_id) && run.manifest().is_ok() => {
-                return Ok(Some(InterruptedRun { run, started, turn }));
-            }
-            RunStatus::Interrupted | RunStatus::Running => {}
+            RunStatus::Interrupted => InterruptionCause::Killed,
+            RunStatus::Running => continue,
+        };
+        if is_there(&started.session_id) && run.manifest().is_ok() {
+            return Ok(Some(InterruptedRun {
+                run,
+                started,
+                turn,
+                cause,
+            }));
+        }
+        if cause == InterruptionCause::Stopped {
+            return Ok(None);
         }
     }
     Ok(None)
+}
+
+/// Returns whether a run with this `status.json` ended because the user stopped it.
+fn was_stopped(status: Option<&Value>) -> bool {
+    let reason = status.and_then(|status| status.get("finish_reason"));
+    let reason = reason.and_then(|reason| ExitStatus::deserialize(reason).ok());
+    reason == Some(ExitStatus::Interrupted)
 }
 
 /// State of a run that is to be resumed.
@@ -72,11 +106,14 @@ pub struct ResumeState {
     pub name: RunName,
     /// Why its log was truncated, if it was.
     pub cut: Option<String>,
+    /// Where the log ends without the end of a run that the user stopped, if it has one.
+    stopped_after: Option<LineEnd>,
 }
 
 impl ResumeState {
     /// Reads the records of `run` and locks its log. Torn lines, and everything after damage, are
-    /// cut off.
+    /// cut off. The end of a run that the user stopped is not read, and stays in the log until
+    /// [`ResumeState::discard_end`].
     pub fn read(run: &RunDir) -> Result<Self> {
         let outset = run.manifest()?;
         let last = outset.temp_workspaces.first().and_then(AbsPath::new);
@@ -84,9 +121,14 @@ impl ResumeState {
         let name = last.and_then(|name| RunName::parse(name.to_str()?));
         let name = name.ok_or_else(|| resume_error(run, "nothing tells its name"))?;
         let reopened = EventLog::reopen(&run.events_file())?;
-        let decoded = decode_events(reopened.entries).ok_or_else(|| {
+        let mut reopened = reopened;
+        let entries = std::mem::take(&mut reopened.entries);
+        let mut decoded = decode_events(entries).ok_or_else(|| {
             resume_error(run, "its log has an event that this version does not know")
         })?;
+        let kept = stop_position(&decoded);
+        let stopped_after = kept.map(|count| reopened.line_end(count));
+        decoded.truncate(kept.unwrap_or(decoded.len()));
         let has_ended = |(event, _): &(Event, LocalDateTime)| {
             matches!(event, Event::Run(RunEvent::RunEnded { .. }))
         };
@@ -105,7 +147,21 @@ impl ResumeState {
             outset,
             name,
             cut: reopened.cut,
+            stopped_after,
         })
+    }
+
+    /// Removes the end of a run that the user stopped from its log, and its turn from `session`.
+    ///
+    /// # Errors
+    /// The disk does not allow it.
+    pub fn discard_end(&mut self, session: &mut Session) -> Result<()> {
+        let Some(end) = self.stopped_after.take() else {
+            return Ok(());
+        };
+        // If the process ends between the two, the log still shows that the run was stopped.
+        session.discard_saved_turn()?;
+        self.resumed.log.truncate(end)
     }
 
     /// Returns the task as the agents read it, if the run recorded it.
@@ -117,6 +173,27 @@ impl ResumeState {
             Some(Arc::clone(question))
         })
     }
+}
+
+/// Returns how many events of a run that the user stopped come before the first one that followed
+/// from that; `None` if it was not stopped.
+fn stop_position(events: &[(Event, LocalDateTime)]) -> Option<usize> {
+    let is_stopped = |(event, _): &(Event, LocalDateTime)| {
+        matches!(event, Event::Run(RunEvent::RunEnded { status, .. })
+            if *status == ExitStatus::Interrupted)
+    };
+    let ended = events.iter().rposition(is_stopped)?;
+    let last_attempt = events
+        .iter()
+        .rposition(|(event, _)| matches!(event, Event::Run(RunEvent::RunStarted { .. })));
+    let begin = last_attempt.unwrap_or_default();
+    let follows = |(event, _): &(Event, LocalDateTime)| {
+        matches!(event, Event::Run(RunEvent::CoordinationStopped { status })
+            if *status == ExitStatus::Interrupted)
+            || matches!(event, Event::Delivery(DeliveryEvent::FinalAnswer { .. }))
+    };
+    let first = events.iter().skip(begin).position(follows);
+    Some(first.map_or(ended, |first| begin.saturating_add(first)))
 }
 
 fn resume_error(run: &RunDir, why: &str) -> Error {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 
 use crate::patience::wait_until;
-use crate::project::Project;
+use crate::project::{Project, binary};
 
 /// How long a shell may take for all lines.
 const ENDS_WITHIN: Duration = Duration::from_mins(1);
@@ -82,6 +82,33 @@ fn complete(shell: (&str, &[&str], &str), script: &str) -> Completed {
         }
     }
     keys.push_str("touch $E\r");
+    let variables = [
+        ("PATH", "/usr/bin:/bin".to_owned()),
+        ("TERM", "xterm".to_owned()),
+        ("HOME", at("")),
+        ("S", at("script")),
+        ("L", at("log")),
+        ("W", at("PWNED")),
+        ("E", at("ended")),
+    ];
+    let shown = type_in_shell((name, arguments), &variables, dir.path(), &keys, || {
+        dir.path().join("ended").exists()
+    });
+    let log = fs::read_to_string(dir.path().join("log")).unwrap_or(shown);
+    Completed {
+        is_pwned: dir.path().join("PWNED").exists(),
+        log,
+    }
+}
+
+/// Types `keys` line by line in a shell in `cwd`, waits until `has_ended`, and returns what it showed.
+fn type_in_shell(
+    (name, arguments): (&str, &[&str]),
+    variables: &[(&str, String)],
+    cwd: &Path,
+    keys: &str,
+    has_ended: impl Fn() -> bool,
+) -> String {
     let pty = native_pty_system();
     let pair = pty
         .openpty(PtySize {
@@ -93,18 +120,10 @@ fn complete(shell: (&str, &[&str], &str), script: &str) -> Completed {
     let mut command = CommandBuilder::new(name);
     command.args(arguments);
     command.env_clear();
-    for (variable, value) in [
-        ("PATH", "/usr/bin:/bin".to_owned()),
-        ("TERM", "xterm".to_owned()),
-        ("HOME", at("")),
-        ("S", at("script")),
-        ("L", at("log")),
-        ("W", at("PWNED")),
-        ("E", at("ended")),
-    ] {
+    for (variable, value) in variables {
         command.env(variable, value);
     }
-    command.cwd(dir.path());
+    command.cwd(cwd);
     let mut child = pair.slave.spawn_command(command).unwrap();
     drop(pair.slave);
     let mut screen = pair.master.try_clone_reader().unwrap();
@@ -124,18 +143,11 @@ fn complete(shell: (&str, &[&str], &str), script: &str) -> Completed {
         keyboard.write_all(line.as_bytes()).unwrap();
         thread::sleep(Duration::from_millis(30));
     }
-    wait_until("the shell has read all lines", ENDS_WITHIN, || {
-        dir.path().join("ended").exists()
-    });
+    wait_until("the shell has read all lines", ENDS_WITHIN, has_ended);
     child.kill().unwrap();
     child.wait().unwrap();
     drop((keyboard, pair.master));
-    let shown = reading.join().unwrap();
-    let log = fs::read_to_string(dir.path().join("log")).unwrap_or(shown);
-    Completed {
-        is_pwned: dir.path().join("PWNED").exists(),
-        log,
-    }
+    reading.join().unwrap()
 }
 
 fn is_there(shell: &str) -> bool {
@@ -169,4 +181,69 @@ fn a_script_that_does_not_quote_would_run_it() {
     let unquoted = script.stdout().replace(" -o filenames", "");
     assert_ne!(unquoted, script.stdout());
     assert!(complete(bash, &unquoted).is_pwned);
+}
+
+/// Names that are completed: the words before the cursor, and what the last one becomes.
+const COMPLETED: [(&str, &str); 7] = [
+    (
+        "massgen --config @examples/basic/off",
+        "@examples/basic/offline_demo",
+    ),
+    ("massgen --config kept_t", "kept_team"),
+    ("massgen -m claude-opus-4-8", "claude-opus-4-8"),
+    ("massgen --sandbox landl", "landlock"),
+    ("massgen explain path x --agent wri", "writer"),
+    (
+        "massgen sessions show session_20",
+        "session_20260102_030405_abcd",
+    ),
+    ("massgen logs show log_20", "log_20260102_030405_123456"),
+];
+
+#[test]
+fn names_of_configs_models_agents_sessions_and_runs_are_completed_in_each_shell() {
+    for (name, arguments, load) in SHELLS.into_iter().filter(|(name, ..)| is_there(name)) {
+        let config = "agents:\n  - {id: writer, backend: {type: scripted, replies: [{text: x}]}}\n";
+        let project = Project::new()
+            .file(".massgen/config.yaml", config)
+            .file(".massgen/kept_team.yaml", config)
+            .dir(".massgen/sessions/session_20260102_030405_abcd")
+            .dir(".massgen/massgen_logs/log_20260102_030405_123456/turn_1")
+            .args(["completions", name])
+            .success();
+        let script = project.stdout().to_owned();
+        let project = project.then::<&str>([]);
+        let home = project.home("");
+        let at = |rel: &str| home.join(rel).display().to_string();
+        fs::create_dir(home.join("bin")).unwrap();
+        std::os::unix::fs::symlink(binary(), home.join("bin/massgen")).unwrap();
+        fs::write(home.join("script"), script).unwrap();
+        let mut keys = format!("{load}\r");
+        for (line, _) in COMPLETED {
+            keys.push_str(line);
+            keys.push_str("\t\r");
+        }
+        keys.push_str("touch $E\r");
+        let path = format!("{}:/usr/bin:/bin", at("bin"));
+        let variables = [
+            ("PATH", path),
+            ("TERM", "xterm".to_owned()),
+            ("HOME", at("")),
+            ("S", at("script")),
+            ("L", at("log")),
+            ("E", at("ended")),
+        ];
+        let shown = type_in_shell(
+            (name, arguments),
+            &variables,
+            &project.path(""),
+            &keys,
+            || home.join("ended").exists(),
+        );
+        let log = fs::read_to_string(home.join("log")).unwrap_or_default();
+        for (line, completed) in COMPLETED {
+            let is_completed = log.lines().any(|logged| logged.trim_end() == completed);
+            assert!(is_completed, "{name}: {line}\n{log}\n{shown}");
+        }
+    }
 }

@@ -29,6 +29,7 @@ fn try_load(name: &str, text: &[u8]) -> Result<LoadedConfig, Box<InvalidConfig>>
     };
     let context = ConfigContext {
         base: &base,
+        state_parent: &base,
         home: Some(&home),
         env: &env,
         packages: &BTreeSet::new(),

@@ -46,7 +46,7 @@ fn session(project: Project) -> Terminal {
 #[track_caller]
 fn closed_session(project: Project) -> Terminal {
     let mut terminal = Terminal::open(project, 80);
-    terminal.says("/ yes, and [P]rotect paths in it: ");
+    terminal.says("/ [C]ustom path: ");
     terminal.types("n\r");
     terminal.shows(&[">"]);
     terminal
@@ -113,10 +113,10 @@ const WRITES: &str = r#"
 #[test]
 fn enter_opens_the_current_directory() {
     let mut terminal = Terminal::open(with_files(WRITES), 80);
-    terminal.says("Add the current directory as a context path?\r\n   [PROJECT]\r\n");
-    terminal.says("   [Y]es (default) / [N]o / [C]ustom path / yes, and [P]rotect paths in it: ");
+    terminal.says("Add current directory as context path?\r\n   [PROJECT]\r\n");
+    terminal.says("   [Y]es (default) / [N]o / [C]ustom path: ");
     terminal.types(ENTER);
-    terminal.says("Added [PROJECT] (write)");
+    terminal.says("✓ Added [PROJECT] (write)");
     terminal.shows(&[">"]);
     turn(&mut terminal, "Write it", 1);
     let written = fs::read_to_string(terminal.project().path("src/new.rs")).unwrap();
@@ -129,7 +129,7 @@ fn enter_opens_the_current_directory() {
     let again = Terminal::open(terminal.ends(0).retyped(["--continue"]), 80);
     again.shows(&[">"]);
     assert!(
-        !again.written().contains("Add the current"),
+        !again.written().contains("Add current directory"),
         "{}",
         again.written()
     );
@@ -159,13 +159,13 @@ fn a_delivery_is_looked_at_before_and_taken_back_after() {
 #[test]
 fn what_is_protected_is_not_written() {
     let mut terminal = Terminal::open(with_files(WRITES), 80);
-    terminal.says("in it: ");
+    terminal.says("/ [C]ustom path: ");
     terminal.types("p\r");
     terminal.says("separated by commas: ");
     terminal.types("../other\r");
     terminal.says("`../other` is not a path inside `[PROJECT]`");
     terminal.types("src\r");
-    terminal.says("Added [PROJECT] (write; protected: src)");
+    terminal.says("✓ Added [PROJECT] (write; protected: src)");
     terminal.shows(&[">"]);
     terminal.types("Write it\r");
     terminal.says("1 refused");
@@ -176,7 +176,7 @@ fn what_is_protected_is_not_written() {
 fn another_directory_can_be_opened() {
     let project = with_files(WRITES).home_file("library/a.txt", "a");
     let mut terminal = Terminal::open(project, 80);
-    terminal.says("in it: ");
+    terminal.says("/ [C]ustom path: ");
     terminal.types("maybe\r");
     terminal.says("expected `y`, `n`, `c` or `p`");
     terminal.types("c\r");
@@ -197,10 +197,10 @@ fn it_is_not_asked_what_is_known() {
     let agents = [agent("a", "cwd: w", ANSWERS)];
     let listed = "orchestrator:\n  context_paths: [{path: ., permission: read}]";
     let terminal = session(typed(Project::new().config(&team(&agents, listed))));
-    assert!(!terminal.written().contains("Add the current"));
+    assert!(!terminal.written().contains("Add current directory"));
     let given = with_files(ANSWERS).args(["--cwd-context", "ro"]);
     let terminal = session(given);
-    assert!(!terminal.written().contains("Add the current"));
+    assert!(!terminal.written().contains("Add current directory"));
     terminal.says("(read)");
 }
 
@@ -396,7 +396,7 @@ fn the_final_answer_is_shown_once() {
 - calls: [{name: new_answer, arguments: {content: done}}]
 "#;
     let mut terminal = Terminal::open(with_files(replies), 80);
-    terminal.says("/ yes, and [P]rotect paths in it: ");
+    terminal.says("/ [C]ustom path: ");
     terminal.types(ENTER);
     terminal.shows(&[">"]);
     turn(&mut terminal, "Say it", 1);
@@ -485,4 +485,127 @@ fn the_tier_in_force_is_shown() {
         || terminal.written().matches(tier).count() == 2,
         || terminal.written(),
     );
+}
+
+/// Begins and ends a paste that the terminal marks.
+const PASTE: &str = "\u{1b}[200~";
+const PASTE_END: &str = "\u{1b}[201~";
+
+#[test]
+fn alt_enter_and_shift_enter_begin_a_new_line() {
+    for key in ["\u{1b}\r", "\u{1b}[13;2u", "\u{1b}[27;2;13~"] {
+        let mut terminal = session(project(ANSWERS));
+        terminal.types("one");
+        terminal.types(key);
+        terminal.types("two~");
+        terminal.shows(&["> one", "two~"]);
+    }
+}
+
+#[test]
+fn a_session_has_a_shell_an_editor_and_commands_for_paths_and_models() {
+    let project = with_files(ANSWERS)
+        .env("EDITOR", "sed -i s/draft/edited/")
+        .env("SHELL", "/bin/sh");
+    let mut terminal = closed_session(project);
+    terminal.types("!echo $((40 + 2)) > made; cat made; exit 3\r");
+    terminal.says("42\r\n");
+    terminal.says("exit status 3");
+    terminal.shows(&[">"]);
+    terminal.types(&format!("{PASTE}!touch foreign{PASTE_END}"));
+    terminal.shows(&["> !touch foreign"]);
+    terminal.types(ENTER);
+    terminal.says("the pasted text starts a shell command");
+    terminal.types("/context add src write\r");
+    terminal.says("✓ Added [PROJECT]/src (write)");
+    terminal.types("/context add nowhere\r");
+    terminal.says("nowhere` does not exist");
+    terminal.types("/model a other-model\r");
+    terminal.says("  a: other-model (scripted)");
+    terminal.types("/model b other-model\r");
+    terminal.says("no agent has this name");
+    terminal.shows(&[">"]);
+    terminal.types("a draft\u{18}\u{5}");
+    terminal.shows(&["> a edited"]);
+    turn_as_it_stands(&mut terminal);
+    terminal.types("/export out.tar.gz\r");
+    terminal.wait(
+        || terminal.project().path("out.tar.gz").exists(),
+        || "an archive".to_owned(),
+    );
+    terminal.shows(&[">"]);
+    terminal.types(CTRL_D);
+    let project = terminal.ends(0);
+    assert!(project.path("made").exists() && !project.path("foreign").exists());
+    let mut again = Terminal::open(project.retyped(["--continue"]), 80);
+    again.shows(&[">"]);
+    assert!(!again.written().contains("Add current directory"));
+    again.types("/cost\r");
+    again.says("all: ");
+}
+
+#[test]
+fn a_single_run_asks_about_the_current_directory() {
+    let mut terminal = Terminal::open(with_files(WRITES).args(["Write it"]), 80);
+    terminal.says(
+        "📂 Context Paths:\r\n   No context paths configured\r\n\r\n\
+         ❓ Add current directory as context path?\r\n   [PROJECT]\r\n",
+    );
+    terminal.says("   [Y]es (default) / [N]o / [C]ustom path:");
+    terminal.types(ENTER);
+    terminal.says("✓ Added [PROJECT] (write)");
+    let project = terminal.ends(0);
+    assert!(project.path("src/new.rs").exists());
+    let named = project.retyped(["Look at @src"]);
+    let terminal = Terminal::open(named, 80);
+    terminal.says("done: ");
+    assert!(!terminal.written().contains("Add current directory"));
+}
+
+#[test]
+fn a_session_remembers_that_the_directory_stays_closed() {
+    let replies = r#"
+- when: {last: "</task>"}
+  calls: [{name: write_file, arguments: {path: "made.txt", content: "made"}}]
+- calls: [{name: new_answer, arguments: {content: done}}]
+"#;
+    let mut terminal = Terminal::open(with_files(replies).args(["Make it"]), 80);
+    terminal.says("/ [C]ustom path:");
+    terminal.types("n\r");
+    terminal.says("done: ");
+    terminal.says("copy the files here: cp -r '");
+    terminal.says("--cwd-context rw");
+    let project = terminal.ends(0).retyped(["--continue", "Again"]);
+    let terminal = Terminal::open(project, 80);
+    terminal.says("done: ");
+    assert!(!terminal.written().contains("Add current directory"));
+}
+
+#[test]
+fn a_turn_that_was_stopped_is_resumed_only_if_the_user_agrees() {
+    let slow = "- {delay_ms: 60000, text: late, repeat: true}";
+    let mut terminal = session(project(slow));
+    terminal.types("Wait\r");
+    terminal.says("agents: a");
+    terminal.types(CTRL_C);
+    terminal.says("ended: ");
+    terminal.shows(&[">"]);
+    terminal.types(CTRL_D);
+    let project = terminal.ends(0);
+    let mut again = Terminal::open(project.retyped(["--continue"]), 80);
+    again.says("The last turn was stopped. Resume it? [Y]es (default) / [N]o: ");
+    again.types("n\r");
+    again.shows(&[">"]);
+    assert!(!again.written().contains("resuming log_"));
+    again.types(CTRL_D);
+    let config = team(&[agent("a", "", ANSWERS)], "");
+    let project = again.ends(0).file("again.yaml", config);
+    let mut again = Terminal::open(
+        project.retyped(["--config", "again.yaml", "--continue"]),
+        80,
+    );
+    again.says("Resume it?");
+    again.types(ENTER);
+    again.says("resuming log_");
+    again.says("\ndone: ");
 }

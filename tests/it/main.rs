@@ -20,6 +20,7 @@ mod message_memory;
 mod git_settings;
 mod nested_repositories;
 mod project;
+mod project_directory;
 mod project_instructions;
 mod repetition;
 mod source_tree;

@@ -70,7 +70,7 @@ fn piped_text_opens_nothing() {
 fn session(project: Project) -> Terminal {
     let project = project.env("TERM", "xterm").env("NO_COLOR", "1");
     let mut terminal = Terminal::open(project, 80);
-    terminal.says("in it: ");
+    terminal.says("/ [C]ustom path: ");
     terminal.types("n\r");
     terminal.shows(&[">"]);
     terminal

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use massgen::path::AbsPath;
 use massgen::world::store::event_log::{self, EventLog};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::project::{Project, copy_tree};
@@ -26,6 +27,8 @@ use crate::scripted_team::{agent, team};
 const AT_ONCE: usize = 4;
 /// Number of moments at which a run is killed.
 const KILLS: usize = 200;
+/// Number of moments at which a run is stopped.
+const STOPS: usize = 40;
 
 /// Works in its workspace, answers, votes, and delivers a file.
 const WORKS: &str = r#"
@@ -342,8 +345,8 @@ fn a_log_cut_at_any_byte_is_written_on_after_its_last_whole_line() {
     }
 }
 
-/// Starts a run, kills it after `time`, and resumes or restarts it until it ends.
-fn kill_and_go_on(project: &Project, time: Duration) -> String {
+/// Starts a run, ends it with `signal` after `time`, and resumes or restarts it until it ends.
+fn stop_and_go_on(project: &Project, time: Duration, signal: Signal) -> String {
     let quiet = |words: &[&str]| {
         let mut command = massgen(project, words);
         command
@@ -354,9 +357,15 @@ fn kill_and_go_on(project: &Project, time: Duration) -> String {
     };
     let mut first = quiet(&["go"]);
     sleep(time);
-    first.kill().unwrap();
+    // A second Ctrl-C of some runs ends what the first one began.
+    let signals = if time.as_micros() % 3 == 0 { 2 } else { 1 };
+    for _ in 0..signals {
+        let pid = Pid::from_child(&first);
+        // It may have ended.
+        let _sent = kill_process(pid, signal);
+    }
     let status = first.wait().unwrap();
-    if status.signal().is_none() {
+    if status.signal().is_none() && status.code() != Some(130) {
         return "it had ended".to_owned();
     }
     let begun = log(project).is_some_and(|log| log.with_file_name("replay.yaml").exists());
@@ -369,6 +378,16 @@ fn kill_and_go_on(project: &Project, time: Duration) -> String {
 
 #[test]
 fn a_run_that_is_killed_at_any_moment_can_be_resumed() {
+    check_resumed_after(Signal::KILL, KILLS);
+}
+
+#[test]
+fn a_run_that_the_user_stops_at_any_moment_can_be_resumed() {
+    check_resumed_after(Signal::INT, STOPS);
+}
+
+/// Ends `count` runs with `signal`, at moments that are spread evenly over a run, and resumes them.
+fn check_resumed_after(signal: Signal, count: usize) {
     let expected = &undisturbed();
     let began = Instant::now();
     drop(project().args(["go"]).success());
@@ -376,13 +395,13 @@ fn a_run_that_is_killed_at_any_moment_can_be_resumed() {
     scope(|scope| {
         for first in 0..AT_ONCE {
             scope.spawn(move || {
-                for kill in (first..KILLS).step_by(AT_ONCE) {
+                for kill in (first..count).step_by(AT_ONCE) {
                     // Spread evenly over a run, without a pattern between the threads.
-                    let share = u32::try_from((kill * 73) % KILLS).unwrap();
-                    let time = whole_run * share / u32::try_from(KILLS).unwrap();
+                    let share = u32::try_from((kill * 73) % count).unwrap();
+                    let time = whole_run * share / u32::try_from(count).unwrap();
                     let project = project();
-                    let said = kill_and_go_on(&project, time);
-                    let note = format!("killed after {time:?}: {said}");
+                    let said = stop_and_go_on(&project, time, signal);
+                    let note = format!("{signal:?} after {time:?}: {said}");
                     check_ended(&project, expected, &note);
                 }
             });
@@ -462,6 +481,56 @@ fn a_session_without_a_broken_run_needs_a_task() {
     let again = finished.then(["--continue"]).failure(2);
     let expected = "the session has no interrupted run, and no task was given";
     assert!(again.stderr().contains(expected), "{}", again.stderr());
+}
+
+#[test]
+fn a_stopped_run_is_resumed_instead_of_keeping_its_best_answer() {
+    let slow = "- delay_ms: 60000\n  text: late\n";
+    let answers = "- when: {last: \"</task>\"}\n  \
+        calls: [{name: new_answer, arguments: {content: so far}}]\n\
+        - calls: [{name: vote, arguments: {agent_id: agent1, reason: fine}}]\n  repeat: true\n";
+    let agents = |slow: &str| team(&[agent("fast", "", answers), agent("slow", "", slow)], "");
+    let project = Project::new().config(&agents(slow));
+    let again = agents(
+        "- calls: [{name: new_answer, arguments: {content: better}}]\n\
+        - calls: [{name: vote, arguments: {agent_id: agent2, reason: fine}}]\n  repeat: true\n",
+    );
+    let project = project.file("again.yaml", again);
+    let mut first = massgen(&project, &["go"])
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let is_answered = || {
+        let log = log(&project);
+        log.is_some_and(|log| events(&log).iter().any(|event| event["type"] == "answered"))
+    };
+    while !is_answered() {
+        sleep(Duration::from_millis(1));
+    }
+    kill_process(Pid::from_child(&first), Signal::INT).unwrap();
+    assert_eq!(first.wait().unwrap().code(), Some(130));
+    let summary = |text: &str| {
+        let sessions = fs::read_dir(project.path(".massgen/sessions")).unwrap();
+        let sessions: Vec<_> = sessions.map(|session| session.unwrap().path()).collect();
+        assert_eq!(sessions.len(), 1, "{sessions:?}");
+        let answer = fs::read_to_string(sessions[0].join("turn_1/answer.txt")).unwrap();
+        assert_eq!(answer, text);
+        fs::read_to_string(sessions[0].join("SESSION_SUMMARY.txt")).unwrap()
+    };
+    summary("so far");
+    let words = ["--continue", "--config", "again.yaml"];
+    let output = massgen(&project, &words).output().unwrap();
+    assert!(output.status.success(), "{}", describe_output(&output));
+    let events = events(&log(&project).unwrap());
+    let ends = events.iter().filter(|event| event["type"] == "run_ended");
+    assert_eq!(ends.count(), 1);
+    let asked = counts(&events);
+    assert_eq!(asked["fast answered"], 1, "{asked:?}");
+    assert_eq!(asked["slow answered"], 1, "{asked:?}");
+    assert!(!asked.contains_key("- coordination_stopped"), "{asked:?}");
+    assert_eq!(summary("so far").matches("Turn 1").count(), 1);
+    let done = massgen(&project, &["--continue"]).output().unwrap();
+    assert!(describe_output(&done).contains("the session has no interrupted run"));
 }
 
 /// The final agent reads and writes a file of the user's, and the log is truncated before the

@@ -97,6 +97,7 @@ fn opens_by_itself(
     let env = facts.env;
     let terminal = env.get("TERM").map(String::as_str).unwrap_or_default();
     let is_plain = arguments.typed.plain
+        || arguments.typed.quiet
         || arguments.typed.screen_reader
         || PLAIN_VARIABLES.iter().any(|name| is_set(env, name));
     let is_large = facts

@@ -48,7 +48,7 @@ pub(crate) fn run(
     if arguments.history.is_some() || arguments.push.is_some() {
         return Err(
             usage_error("`--history` and `--push` apply only to pipelines")
-                .with_hint("`massgen branches` shows the last pipeline of this directory"),
+                .with_hint("`massgen pipeline branches` shows the last pipeline of this directory"),
         );
     }
     let (deliveries, name) = find_delivery(&arguments.run, DeliveryUse::Apply, host, output)?;
@@ -92,7 +92,7 @@ fn reapply(
     if !delivered.names().any(|name| is_back(&name)) {
         return Ok(None);
     }
-    refuse_outside(&delivered.roots(), &host.cwd, paths)?;
+    refuse_outside(&delivered.roots(), &host.project, paths)?;
     if !arguments.yes
         && UserPresence::detect(host) == UserPresence::Present
         && !confirm_reapply(&delivered, &is_back, host, output)
@@ -251,7 +251,7 @@ pub(super) fn apply_delivery(
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
     let paths = resolve_paths(&arguments.path, host);
-    refuse_outside(&offer.roots(), &host.cwd, &paths)?;
+    refuse_outside(&offer.roots(), &host.project, &paths)?;
     let since = ConflictBaseline {
         began_ns: i128::from(offer.began_ns),
         bases: None,

@@ -25,7 +25,7 @@ const NAMED_MAX: usize = 5;
 
 /// Returns the directory of the deliveries of this directory's runs.
 pub(crate) fn deliveries_directory(host: &Host) -> AbsPath {
-    host.cwd.join(STATE_DIR).join(DELIVERIES)
+    host.state_parent.join(STATE_DIR).join(DELIVERIES)
 }
 
 /// Completes or rolls back the deliveries that an earlier process left unfinished here, and warns

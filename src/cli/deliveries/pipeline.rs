@@ -121,7 +121,7 @@ async fn file_source(
     let began_ns = delivering.write_files(delivery).await?;
     let root = real_path(delivering.root())?;
     let mut root = Grant::tree(root, GrantKind::Context, Permission::Write);
-    hide_state(&mut root, &real_path(&host.cwd.join(STATE_DIR))?);
+    hide_state(&mut root, &real_path(&host.state_parent.join(STATE_DIR))?);
     let offer = DeliverySource {
         grants: vec![root],
         origins: vec![None],

@@ -27,7 +27,7 @@ pub(crate) fn run(
             .with_hint(format!("`massgen diff {name}` shows what it would deliver")));
     };
     let paths = resolve_paths(&arguments.path, host);
-    refuse_outside(&delivered.roots(), &host.cwd, &paths)?;
+    refuse_outside(&delivered.roots(), &host.project, &paths)?;
     let known = delivered.names().map(|(path, ..)| path).collect();
     require_known_path(&paths, &name, &known, &host.cwd)?;
     let since = if arguments.force {

@@ -81,7 +81,7 @@ async fn inspect(
     };
     findings.push(git::check(&probe::git::probe_git(around).await));
     findings.extend(terminal::check(host, probe::terminal::terminal_size()));
-    let state = host.cwd.join(STATE_DIR);
+    let state = host.state_parent.join(STATE_DIR);
     findings.extend(disk::check(&state, probe::disk::probe_disk(&state)));
     findings.extend(disk::config_directories(host));
     let choices = sandbox::requested_levels(team.config.as_ref());

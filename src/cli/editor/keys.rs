@@ -1,10 +1,11 @@
 //! Key bindings of the line editor: keys that select while choices are shown, a colon that attaches
-//! to an accepted choice, and Ctrl-C, which clears the line first and leaves second.
+//! to an accepted choice, Ctrl-C, which clears the line first and leaves second, keys that begin a new
+//! line, and Ctrl-X Ctrl-E, which opens the user's editor.
 
 use rustyline::history::History;
 use rustyline::{
     Cmd, ConditionalEventHandler, Editor, Event, EventContext, EventHandler, Helper, KeyCode,
-    KeyEvent, Modifiers, Movement, RepeatCount,
+    KeyEvent, Modifiers, Movement, RepeatCount, Word,
 };
 
 use crate::cli::editor::state::{SelectionMove, SharedEditorState};
@@ -21,6 +22,97 @@ enum EditorKey {
     Colon,
     Escape,
     Interrupt,
+}
+
+/// What xterm and others send after the part of Shift-Enter that the editor takes for an unknown key
+/// (`CSI 27;2;13~`), before the tilde.
+const SHIFT_ENTER_REST: &str = "13";
+
+/// A key that concerns whole lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LineKey {
+    /// Begins a new line.
+    NewLine,
+    /// A sequence that the editor does not know: terminals that report Shift-Enter send one.
+    Unknown,
+    /// The end of Shift-Enter on some terminals, or a tilde.
+    Tilde,
+    /// Opens the user's editor.
+    OpenEditor,
+}
+
+/// A key for whole lines, with the state that it changes.
+struct LineKeyBinding {
+    key: LineKey,
+    shared: SharedEditorState,
+}
+
+/// Binds the keys that begin a new line, and the one that opens the user's editor.
+pub(super) fn bind_line_keys<H: Helper, I: History>(
+    editor: &mut Editor<H, I>,
+    shared: &SharedEditorState,
+) {
+    let one = |key: KeyEvent| Event::from(key);
+    let keys = [
+        (
+            one(KeyEvent(KeyCode::Enter, Modifiers::ALT)),
+            LineKey::NewLine,
+        ),
+        (
+            one(KeyEvent(KeyCode::Enter, Modifiers::SHIFT)),
+            LineKey::NewLine,
+        ),
+        (
+            one(KeyEvent(KeyCode::UnknownEscSeq, Modifiers::NONE)),
+            LineKey::Unknown,
+        ),
+        (
+            one(KeyEvent(KeyCode::Char('~'), Modifiers::NONE)),
+            LineKey::Tilde,
+        ),
+        (
+            Event::KeySeq(vec![KeyEvent::ctrl('X'), KeyEvent::ctrl('E')]),
+            LineKey::OpenEditor,
+        ),
+    ];
+    for (event, key) in keys {
+        let bound = LineKeyBinding {
+            key,
+            shared: shared.clone(),
+        };
+        editor.bind_sequence(event, EventHandler::Conditional(Box::new(bound)));
+    }
+}
+
+impl ConditionalEventHandler for LineKeyBinding {
+    fn handle(
+        &self,
+        _: &Event,
+        _: RepeatCount,
+        _: bool,
+        context: &EventContext<'_>,
+    ) -> Option<Cmd> {
+        let mut state = self.shared.lock();
+        let (line, cursor) = (context.line(), context.pos());
+        match self.key {
+            LineKey::NewLine => Some(Cmd::Newline),
+            LineKey::Unknown => {
+                state.unknown_key_at = Some(cursor);
+                Some(Cmd::Newline)
+            }
+            LineKey::Tilde => {
+                let begin = state.unknown_key_at.take()?;
+                let typed = line.get(begin..cursor)?.strip_prefix('\n')?;
+                (typed == SHIFT_ENTER_REST).then(|| {
+                    Cmd::Replace(Movement::BackwardWord(1, Word::Emacs), Some(String::new()))
+                })
+            }
+            LineKey::OpenEditor => {
+                state.opens_editor = true;
+                Some(Cmd::AcceptLine)
+            }
+        }
+    }
 }
 
 /// A key with the state that it changes.

@@ -1,6 +1,7 @@
 //! Line editor for a person at a terminal: runs on its own thread, with a history, completion of
 //! paths while typing, and detection of pasted text. It must not know what is done with a line.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use crate::cli::output::ColourChoice;
 use crate::error::{Error, ErrorKind};
 use crate::world::io::file_finder::FileFinder;
 use crate::world::io::terminal_mode::has_input;
+use crate::world::io::user_terminal::edit_text;
 
 mod helper;
 pub(crate) mod choices;
@@ -62,6 +64,8 @@ pub(crate) enum LineOutcome {
     InterruptSignal,
     /// The user wants to leave.
     Quit,
+    /// The user's editor failed, and the line is still requested.
+    EditorFailed(Error),
     /// The terminal failed.
     Failed(Error),
 }
@@ -109,6 +113,8 @@ pub(crate) struct EditorConfig {
     pub(crate) commands: &'static [SlashCommand],
     /// The lines of earlier sessions, the oldest first.
     pub(crate) history: Vec<String>,
+    /// The process environment, which names the user's editor.
+    pub(crate) env: BTreeMap<String, String>,
 }
 
 /// A line editor. It stops with the process, or when dropped.
@@ -169,7 +175,7 @@ fn run(
     ordered: &mpsc::Receiver<EditorRequest>,
     tell: &UnboundedSender<LineOutcome>,
 ) -> rustyline::Result<()> {
-    let style = setup.style;
+    let (style, env) = (setup.style, setup.env.clone());
     let mut editor = line_editor(setup)?;
     while let Ok(order) = ordered.recv() {
         let ask = match order {
@@ -183,7 +189,26 @@ fn run(
             assist.purpose = ask.purpose;
             assist.shared.lock().reset();
         }
-        let typed = match editor.readline_with_initial(ask.prompt, (&ask.initial, "")) {
+        let mut initial = ask.initial;
+        let read = loop {
+            let read = editor.readline_with_initial(ask.prompt, (&initial, ""));
+            let helper = editor.helper_mut();
+            let opens_editor =
+                helper.is_some_and(|assist| std::mem::take(&mut assist.shared.lock().opens_editor));
+            match read {
+                Ok(text) if opens_editor => match edit_text(&text, &env) {
+                    Ok(edited) => edited.trim_end_matches('\n').clone_into(&mut initial),
+                    Err(error) => {
+                        initial = text;
+                        if tell.send(LineOutcome::EditorFailed(error)).is_err() {
+                            return Ok(());
+                        }
+                    }
+                },
+                read => break read,
+            }
+        };
+        let typed = match read {
             Ok(mut text) => {
                 let mut pasted = editor
                     .helper_mut()
@@ -235,6 +260,9 @@ fn line_editor(setup: EditorConfig) -> rustyline::Result<LineEditor<LineEditorHe
     let shared = SharedEditorState::default();
     let redraw = Arc::new(Mutex::new(None));
     paste::bind(&mut editor, &shared);
+    if setup.style != EditorStyle::Simple {
+        keys::bind_line_keys(&mut editor, &shared);
+    }
     if setup.style == EditorStyle::Full {
         keys::bind(&mut editor, &shared);
         if let Ok(mut printer) = editor.create_external_printer() {

@@ -26,6 +26,10 @@ pub(crate) struct EditorState {
     pub(crate) was_interrupted: bool,
     /// The texts that were pasted into the line.
     pub(crate) pastes: PastedTexts,
+    /// Whether the line was ended to be edited in the user's editor.
+    pub(crate) opens_editor: bool,
+    /// Where a key that the editor does not know began a new line, in bytes.
+    pub(crate) unknown_key_at: Option<usize>,
     /// Incremented whenever the choices change.
     pub(crate) generation: u64,
 }

@@ -70,6 +70,7 @@ impl NewConfig {
         };
         let context = ConfigContext {
             base: &host.cwd,
+            state_parent: &host.state_parent,
             home: host.home.as_ref(),
             env: &host.config_variables(),
             packages: &BTreeSet::new(),

@@ -1,15 +1,14 @@
 //! Asks whether the current directory, or another one, is opened to the agents.
 
-use crate::cli::editor::LinePurpose;
-use crate::cli::interactive::directory_question::{
-    DirectoryAnswer, HOW, PROTECTED, QUESTION, WHICH, confirmation, parse_answer, parse_permission,
-    parse_protected_paths,
+use crate::cli::directory_question::{
+    DirectoryAnswer, EXPECTED, HOW, PROTECTED, QUESTION, WHICH, confirmation, directory_obstacle,
+    lines_before, parse_answer, parse_permission, parse_protected_paths, resolve_typed_path,
 };
+use crate::cli::editor::LinePurpose;
 use crate::cli::interactive::{InteractiveSession, LoopControl, UserInput};
 use crate::cli::output::TextStyle;
 use crate::config::ContextPath;
 use crate::error::Result;
-use crate::mentions::LookupResult;
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
 use crate::world::io::files::inspect;
@@ -18,11 +17,11 @@ impl InteractiveSession {
     /// Asks until there is an answer, and opens the chosen directory.
     pub(super) async fn add_directory(&mut self) -> Result<LoopControl> {
         let cwd = self.state.host.cwd.clone();
-        self.output.line(&[(
-            TextStyle::Strong,
-            "Add the current directory as a context path?",
-        )]);
-        self.output.note(&format!("   {cwd}"));
+        let open = self.state.open_paths().into_iter();
+        let open: Vec<_> = open.map(|open| (open.path, open.permission)).collect();
+        for line in lines_before(&cwd, &open) {
+            self.output.note(&line);
+        }
         let (path, permission, wants_protected) = loop {
             let UserInput::Text(line) = self
                 .read_input(QUESTION, String::new(), LinePurpose::Question)
@@ -32,13 +31,16 @@ impl InteractiveSession {
             };
             match parse_answer(&line.text) {
                 Some(DirectoryAnswer::Yes) => break (cwd, Permission::Write, false),
-                Some(DirectoryAnswer::No) => return Ok(LoopControl::Continue),
+                Some(DirectoryAnswer::No) => {
+                    self.state.decline_directory();
+                    return Ok(LoopControl::Continue);
+                }
                 Some(DirectoryAnswer::Protect) => break (cwd, Permission::Write, true),
                 Some(DirectoryAnswer::Custom) => match self.ask_custom_directory().await? {
                     Some((path, permission)) => break (path, permission, true),
                     None => return Ok(LoopControl::Leave),
                 },
-                None => self.output.note("   expected `y`, `n`, `c` or `p`"),
+                None => self.output.note(EXPECTED),
             }
         };
         let protected = if wants_protected && permission == Permission::Write {
@@ -77,22 +79,11 @@ impl InteractiveSession {
             else {
                 return Ok(None);
             };
-            let path = self.state.path(line.text.trim());
-            match inspect(&path) {
-                LookupResult::Directory if self.state.is_broad(&path) => {
-                    self.output
-                        .note(&format!("   `{path}` is much more than a project"));
-                }
-                LookupResult::Directory => break path,
-                LookupResult::File => {
-                    self.output.note(&format!(
-                        "   `{path}` is a file: mention it in a prompt as `@path`"
-                    ));
-                }
-                LookupResult::Missing | LookupResult::Unreadable => {
-                    self.output
-                        .note(&format!("   `{path}` is not a readable directory"));
-                }
+            let host = &self.state.host;
+            let path = resolve_typed_path(line.text.trim(), host);
+            match directory_obstacle(&path, inspect(&path), host) {
+                None => break path,
+                Some(why) => self.output.note(&format!("   {why}")),
             }
         };
         loop {

@@ -1,28 +1,34 @@
 //! Handlers of the session's commands. What they print comes from the session itself, or from the
 //! code of the corresponding subcommand.
 
-use crate::cli::args::{DiffArguments, SessionsCommand, UndoArguments};
+use crate::cli::args::{ApplyArguments, DiffArguments, SessionsCommand, UndoArguments};
 use crate::cli::command_line::usage_error;
-use crate::cli::deliveries::{diff, undo};
+use crate::cli::deliveries::{apply, diff, undo};
+use crate::cli::directory_question::{confirmation, is_broad, resolve_typed_path};
 use crate::cli::doctor::sandbox::requested_levels;
 use crate::cli::interactive::commands::{InteractiveCommand, OFFERED};
 use crate::cli::interactive::session_state::{OpenPath, OpenPathOrigin};
 use crate::cli::interactive::{InteractiveSession, LoopControl, run_reports};
 use crate::cli::output::{CliOutput, TextStyle};
 use crate::cli::sessions;
+use crate::config::ContextPath;
 use crate::config::storage_path::STATE_DIR;
 use crate::error::{Error, ExitStatus, Result};
 use crate::host::Host;
+use crate::mentions::LookupResult;
 use crate::path::AbsPath;
+use crate::permissions::grant::Permission;
 use crate::sandbox_policy::sandbox_level::SandboxLevelChoice;
 use crate::text::join_with_commas;
 use crate::world::diagnostics::probe::sandbox::select_sandbox;
+use crate::world::io::files::inspect;
 use crate::world::store::naming::LAST;
 
 /// Description of the keys for `/help`.
 const KEYS: &str = "\
 @ offers paths: Up and Down choose, Tab or Enter inserts, Ctrl-W inserts with `:w`, Esc closes.
-A line that ends with `\\` continues on the next line; pasted text is one prompt.
+Alt-Enter or a `\\` at the end of a line begins a new line; pasted text is one prompt.
+Ctrl-X Ctrl-E opens your editor; `!COMMAND` runs in your shell, outside the sandbox, unseen by agents.
 A line typed during a turn is a message to all agents; `NAME: text` is for one of them.
 Ctrl-C clears the line, stops a run and keeps its results, and exits when pressed twice.";
 
@@ -106,6 +112,19 @@ impl InteractiveSession {
                 let (path, stat) = (Vec::new(), false);
                 diff::run(host, &DiffArguments { run, path, stat }, output)
             }),
+            InteractiveCommand::Apply => self.run_delivery_command(rest, |host, run, output| {
+                let arguments = ApplyArguments {
+                    run,
+                    agent: None,
+                    path: Vec::new(),
+                    yes: false,
+                    history: None,
+                    push: None,
+                };
+                tokio::task::block_in_place(|| apply::run(host, &arguments, output))
+            }),
+            InteractiveCommand::Export => self.export(rest),
+            InteractiveCommand::Model => self.model(rest),
             InteractiveCommand::Undo => self.run_delivery_command(rest, |host, run, output| {
                 let (path, force) = (Vec::new(), false);
                 undo::run(host, &UndoArguments { run, path, force }, output)
@@ -179,7 +198,67 @@ impl InteractiveSession {
         Ok(())
     }
 
-    /// Lists the open paths, or closes one.
+    /// Packs the session into the archive `file`.
+    fn export(&mut self, file: &str) -> Result<()> {
+        let session = self.state.session_id().ok_or_else(|| {
+            usage_error("this session has no turn yet").with_hint("enter a prompt first")
+        })?;
+        let export = SessionsCommand::Export {
+            session,
+            output: (!file.is_empty()).then(|| file.to_owned()),
+        };
+        sessions::run(&self.state.host, &export, &mut self.output).map(drop)
+    }
+
+    /// Shows the models of the agents, or changes those of one agent or of all.
+    fn model(&mut self, rest: &str) -> Result<()> {
+        match rest.split_whitespace().collect::<Vec<_>>().as_slice() {
+            [] => {}
+            [model] => self.state.set_model(None, model)?,
+            [agent, model] => self.state.set_model(Some(agent), model)?,
+            _ => {
+                return Err(usage_error(
+                    "expected `/model`, `/model NAME` or `/model AGENT NAME`",
+                ));
+            }
+        }
+        let lines = self.state.model_lines();
+        if lines.is_empty() {
+            self.output.note("the team is created at the first prompt");
+        }
+        for line in lines {
+            self.output.note(&line);
+        }
+        Ok(())
+    }
+
+    /// Opens a path that the user names with a command, as a mention in a prompt would.
+    fn open_typed_path(&mut self, text: &str, permission: Permission) -> Result<()> {
+        let path = resolve_typed_path(text, &self.state.host);
+        match inspect(&path) {
+            LookupResult::Directory | LookupResult::File => {}
+            LookupResult::Missing => {
+                return Err(usage_error(format!("`{path}` does not exist")));
+            }
+            LookupResult::Unreadable => {
+                return Err(usage_error(format!("`{path}` cannot be read")));
+            }
+        }
+        if is_broad(&path, &self.state.host) {
+            return Err(usage_error(format!("`{path}` is much more than a project"))
+                .with_hint("name a directory inside it"));
+        }
+        let added = ContextPath {
+            permission,
+            ..ContextPath::read_only(path)
+        };
+        self.output
+            .line(&[(TextStyle::Good, &confirmation(&added))]);
+        self.state.add(added);
+        Ok(())
+    }
+
+    /// Lists the open paths, opens one, or closes one.
     fn context(&mut self, rest: &str) -> Result<()> {
         match rest.split_whitespace().collect::<Vec<_>>().as_slice() {
             [] => {
@@ -187,7 +266,13 @@ impl InteractiveSession {
                 Ok(())
             }
             ["remove", number] => self.close_path(number),
-            _ => Err(usage_error("expected `/context` or `/context remove N`")),
+            ["add", path] | ["add", path, "read" | "ro"] => {
+                self.open_typed_path(path, Permission::Read)
+            }
+            ["add", path, "write" | "rw"] => self.open_typed_path(path, Permission::Write),
+            _ => Err(usage_error(
+                "expected `/context`, `/context add PATH [read|write]` or `/context remove N`",
+            )),
         }
     }
 
@@ -238,7 +323,7 @@ impl InteractiveSession {
 
 /// Returns a description of the sandbox level that a choice of the config selects on this machine.
 fn level_name(choice: SandboxLevelChoice, host: &Host, trees: &[AbsPath]) -> String {
-    let state = host.cwd.join(STATE_DIR);
+    let state = host.state_parent.join(STATE_DIR);
     match select_sandbox(choice, &host.executable, &state, trees) {
         Ok(found) => format!("level `{}`: {}", found.level, found.level.description()),
         Err(error) => format!("none: {error:#}"),

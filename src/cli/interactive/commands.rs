@@ -12,6 +12,8 @@ pub(crate) enum InteractiveInput<'l> {
     Empty,
     /// A turn with this prompt.
     Prompt(&'l str),
+    /// A command for the user's shell.
+    Shell(&'l str),
     /// A command, with its arguments.
     Command(InteractiveCommand, &'l str),
 }
@@ -23,8 +25,10 @@ pub(crate) enum InteractiveCommand {
     Help,
     /// Shows the state of the session.
     Status,
-    /// Shows the paths that are open to agents, or closes one.
+    /// Shows the paths that are open to agents, opens one, or closes one.
     Context,
+    /// Shows or changes the models of the agents.
+    Model,
     /// Shows the config.
     Config,
     /// Shows the last turn again.
@@ -37,8 +41,12 @@ pub(crate) enum InteractiveCommand {
     Files,
     /// Shows the lines that a delivery changed.
     Diff,
+    /// Applies what was not applied of a delivery.
+    Apply,
     /// Reverts a delivery.
     Undo,
+    /// Packs the session into an archive.
+    Export,
     /// Lists sessions.
     Sessions,
     /// Continues another session.
@@ -57,7 +65,11 @@ pub(crate) const OFFERED: &[SlashCommand] = &[
     slash_command("/status", "shows team, session, turn and sandbox level"),
     slash_command(
         "/context",
-        "lists open paths; `/context remove N` closes one",
+        "lists open paths; `/context add PATH [write]`, `/context remove N`",
+    ),
+    slash_command(
+        "/model",
+        "shows the models; `/model [AGENT] NAME` changes them",
     ),
     slash_command("/config", "shows the config of the team"),
     slash_command("/inspect", "shows the last turn again"),
@@ -68,11 +80,16 @@ pub(crate) const OFFERED: &[SlashCommand] = &[
         "/diff",
         "shows the changes of the last delivery; `/diff RUN`",
     ),
+    slash_command("/apply", "applies what was not applied; `/apply RUN`"),
     slash_command("/undo", "reverts the last delivery; `/undo RUN`"),
     slash_command("/sessions", "lists the sessions of this directory"),
     slash_command(
         "/resume",
         "continues another session: `/resume ID`, or the last one",
+    ),
+    slash_command(
+        "/export",
+        "packs the session into an archive; `/export FILE`",
     ),
     slash_command("/reset", "starts a new session"),
     slash_command("/cancel", "explains how to stop a run"),
@@ -86,13 +103,16 @@ const NAMES: &[(&str, InteractiveCommand)] = &[
     ("/status", InteractiveCommand::Status),
     ("/context", InteractiveCommand::Context),
     ("/config", InteractiveCommand::Config),
+    ("/model", InteractiveCommand::Model),
     ("/inspect", InteractiveCommand::Inspect),
     ("/i", InteractiveCommand::Inspect),
     ("/cost", InteractiveCommand::Cost),
     ("/votes", InteractiveCommand::Votes),
     ("/files", InteractiveCommand::Files),
     ("/diff", InteractiveCommand::Diff),
+    ("/apply", InteractiveCommand::Apply),
     ("/undo", InteractiveCommand::Undo),
+    ("/export", InteractiveCommand::Export),
     ("/sessions", InteractiveCommand::Sessions),
     ("/resume", InteractiveCommand::Resume),
     ("/reset", InteractiveCommand::Reset),
@@ -114,6 +134,13 @@ const fn slash_command(name: &'static str, summary: &'static str) -> SlashComman
 /// prompt may cost money. Text that begins with a path is a prompt.
 pub(crate) fn parse_input(text: &str) -> Result<InteractiveInput<'_>> {
     let text = text.trim();
+    if let Some(command) = text.strip_prefix('!').map(str::trim) {
+        return if command.is_empty() {
+            Err(usage_error("`!` needs a command").with_hint("for example `!git diff`"))
+        } else {
+            Ok(InteractiveInput::Shell(command))
+        };
+    }
     let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     let known = NAMES.iter().find(|(name, _)| *name == word);
     let is_bare = !word.starts_with('/');
@@ -173,6 +200,8 @@ mod tests {
             &InteractiveInput::Prompt("/etc/hosts is wrong"),
         );
         check("/ is a sign", &InteractiveInput::Prompt("/ is a sign"));
+        check("! git diff", &InteractiveInput::Shell("git diff"));
+        assert!(parse_input("!").is_err());
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::cli::interactive::commands::{InteractiveInput, OFFERED, parse_input};
 use crate::cli::interactive::session_state::SessionState;
 use crate::cli::interrupts::{SignalListener, SignalRequest};
 use crate::cli::output::{CliOutput, ColourChoice};
-use crate::cli::resume::{find_interrupted_run, resume};
+use crate::cli::resume::resume;
 use crate::cli::run::{CALLS_END_MAX, runtime};
 use crate::config::storage_path::STATE_DIR;
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
@@ -33,8 +33,9 @@ mod add_directory;
 mod command_handlers;
 mod commands;
 mod pasted_mentions;
-mod directory_question;
+mod interrupted_turn;
 mod run_reports;
+mod shell_command;
 mod session_state;
 
 /// Prompt of the line editor.
@@ -74,15 +75,16 @@ async fn run_session(host: &Host, arguments: &RunArguments) -> Result<ExitStatus
     }
     recover(host, &mut output)?;
     let standing = SessionState::open(host, arguments, &mut output)?;
-    standing.require_model().await?;
+    standing.require_model(&mut output).await?;
     let browser = Arc::new(FileFinder::new(host.cwd.clone(), host.home.clone()));
-    let history = InputHistory::new(host.cwd.join(STATE_DIR));
+    let history = InputHistory::new(host.state_parent.join(STATE_DIR));
     let editor = PromptEditor::start(EditorConfig {
         style,
         colours: ColourChoice::from_host(host),
         browser: Arc::clone(&browser),
         commands: OFFERED,
         history: history.read(),
+        env: host.env.clone(),
     });
     keyboard.disable_echo();
     let conversation = InteractiveSession {
@@ -163,9 +165,7 @@ impl InteractiveSession {
         {
             return Ok(ExitStatus::Delivered);
         }
-        if let Some(unfinished) = find_interrupted_run(&self.arguments, &self.state.host)?
-            && self.run_turn(TurnInput::Interrupted(unfinished)).await == LoopControl::Leave
-        {
+        if self.resume_interrupted_turn().await? == LoopControl::Leave {
             return Ok(ExitStatus::Delivered);
         }
         loop {
@@ -185,6 +185,11 @@ impl InteractiveSession {
                 Ok(InteractiveInput::Command(command, rest)) => {
                     self.remember_line(&text);
                     self.run_command(command, rest)
+                }
+                Ok(InteractiveInput::Shell(command)) => {
+                    self.remember_line(&text);
+                    self.run_shell_command(command, &line.pasted).await;
+                    LoopControl::Continue
                 }
                 Ok(InteractiveInput::Prompt(prompt)) => {
                     match self.confirm_pasted_mentions(prompt, &line.pasted).await? {
@@ -257,6 +262,10 @@ impl InteractiveSession {
                 LineOutcome::Text(line) => return Ok(UserInput::Text(line)),
                 LineOutcome::Quit => return Ok(UserInput::Leave),
                 LineOutcome::Failed(error) => return Err(error),
+                LineOutcome::EditorFailed(error) => {
+                    self.output.error(&error);
+                    continue;
+                }
                 LineOutcome::Interrupted | LineOutcome::InterruptSignal if interrupts > 0 => {
                     return Ok(UserInput::Leave);
                 }
@@ -333,6 +342,12 @@ impl InteractiveSession {
                 self.typed_ahead = conducted.unsent;
             }
             Ok(conducted) => {
+                if let Some(workspace) = &conducted.workspace {
+                    self.output
+                        .note(&format!("copy the files here: !cp -r '{workspace}/.' ."));
+                    self.output
+                        .note("to let the winner write here: /context add . write");
+                }
                 self.state.record_outcome(&conducted);
                 self.typed_ahead = conducted.unsent;
             }

@@ -4,11 +4,12 @@
 use crate::cli::args::LogsCommand;
 use crate::cli::logs;
 use crate::cli::output::{CliOutput, TextStyle};
-use crate::cli::render::event_lines::{delivery_outcome, event_line, usage_text};
+use crate::cli::render::event_lines::{delivery_outcome, event_line, tie_text, usage_text};
 use crate::error::Result;
 use crate::event::{CoordinationEvent, DeliveryEvent, Event, RunEvent};
 use crate::host::Host;
 use crate::id::AgentId;
+use crate::run_view::RunView;
 use crate::spending::totals::UsageTotals;
 
 /// Shows the recorded run `name` again.
@@ -51,10 +52,13 @@ pub(crate) fn show_cost(name: &str, host: &Host, output: &mut CliOutput<'_>) -> 
 /// Prints the votes and the winner.
 pub(crate) fn show_votes(name: &str, host: &Host, output: &mut CliOutput<'_>) -> Result<()> {
     let mut voted = false;
+    let mut view = RunView::default();
     for event in read_events(name, host)? {
+        view.apply_next(&event, 0);
         if let Event::Coordination(CoordinationEvent::WinnerSelected { agent, label, .. }) = &event
         {
-            let text = format!("{agent} with {label}");
+            let tie = tie_text(view.ballot()).map(|tie| format!("; {tie}"));
+            let text = format!("{agent} with {label}{}", tie.unwrap_or_default());
             output.line(&[
                 (TextStyle::Good, "winner"),
                 (TextStyle::Plain, ": "),

@@ -4,9 +4,9 @@
 use crate::cli::args::RunArguments;
 use crate::cli::command_line::usage_error;
 use crate::cli::continued_session::{ContinuedSession, requested_session};
+use crate::cli::directory_question::{is_broad, needs_directory_question};
 use crate::cli::environment;
-use crate::cli::execution::RunOutcome;
-use crate::cli::interactive::directory_question::needs_directory_question;
+use crate::cli::execution::{RunOutcome, connect_all};
 use crate::cli::mentions;
 use crate::cli::model_prices::model_list;
 use crate::cli::output::CliOutput;
@@ -15,7 +15,7 @@ use crate::cli::run::{PreparedRun, apply_flags, reject_broad_mention, telemetry_
 use crate::cli::team::{ChosenTeam, choose_team, configured_team, require_available_model};
 use crate::config::storage_path::{SESSIONS, StoragePath};
 use crate::config::team::WorkspaceMode;
-use crate::config::{Config, ContextPath};
+use crate::config::{AgentConfig, Config, ContextPath};
 use crate::error::Result;
 use crate::host::Host;
 use crate::mentions::TaskText;
@@ -23,6 +23,7 @@ use crate::mentions::opened_paths::{OpenedPath, open_mentions, open_path};
 use crate::orchestrator::approvals::SessionApprovals;
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
+use crate::text::join_with_commas;
 use crate::world::diagnostics::telemetry::settings::TelemetrySettings;
 use crate::world::store::sessions::{OpenSession, SessionDir, find};
 
@@ -46,6 +47,8 @@ pub(crate) struct SessionState {
     session_lock: Option<OpenSession>,
     /// The name of the last run's log, if there was one.
     last_run: Option<String>,
+    /// Whether the user keeps the current directory closed, and the session does not hold that yet.
+    keeps_closed: bool,
 }
 
 /// A path that is open to agents, and its origin.
@@ -95,18 +98,20 @@ impl SessionState {
             session: None,
             session_lock: None,
             last_run: None,
+            keeps_closed: false,
         };
         standing.start(output)?;
         Ok(standing)
     }
 
-    /// Checks that there is a model, if no config names one. A user without any reads what to do
-    /// before the first question, not after the first prompt.
-    pub(crate) async fn require_model(&self) -> Result<()> {
-        match self.team {
-            Some(_) => Ok(()),
-            None => require_available_model(&self.host.config_variables()).await,
-        }
+    /// Checks that every model of the team can be used, or without a config that there is one. A
+    /// user without any reads what to do before the first question, not after the first prompt.
+    pub(crate) async fn require_model(&self, output: &mut CliOutput<'_>) -> Result<()> {
+        let Some(team) = &self.team else {
+            return require_available_model(&self.host.config_variables()).await;
+        };
+        let models = model_list(&self.host, self.arguments.models.as_deref(), output)?;
+        connect_all(&team.config, &models, &self.host).map(drop)
     }
 
     fn start(&mut self, output: &mut CliOutput<'_>) -> Result<()> {
@@ -156,6 +161,7 @@ impl SessionState {
             output.warning(&warning);
         }
         self.opened = opened;
+        self.last_run = going_on.last_run();
         self.set_session(Some(going_on.place));
         Ok(())
     }
@@ -195,6 +201,54 @@ impl SessionState {
         self.team.as_ref().map(|team| &team.config)
     }
 
+    /// Returns a line for each agent of the team with its model; none while the team is unknown.
+    pub(crate) fn model_lines(&self) -> Vec<String> {
+        let agents = self.config().into_iter().flat_map(|config| &config.agents);
+        let line = |agent: &AgentConfig| {
+            let backend = &agent.backend;
+            let model = match &backend.external_agent {
+                Some(program) => program.model.as_deref().unwrap_or("of its own choice"),
+                None => &backend.model,
+            };
+            format!("  {}: {model} ({})", agent.id, backend.vendor.name)
+        };
+        agents.map(line).collect()
+    }
+
+    /// Changes the model of the agent `agent`, or of all agents, from the next turn on. The type of
+    /// the backend stays.
+    ///
+    /// # Errors
+    /// There is no such agent, the team is unknown, or one of the agents is a program.
+    pub(crate) fn set_model(&mut self, agent: Option<&str>, model: &str) -> Result<()> {
+        let team = self.team.as_mut().ok_or_else(|| {
+            usage_error("the team is created at the first prompt")
+                .with_hint("to choose its models, start massgen with `--model NAME`")
+        })?;
+        let ids: Vec<_> = team.config.agents.iter().map(|agent| &agent.id).collect();
+        let known = join_with_commas(&ids);
+        let is_meant =
+            |config: &&mut AgentConfig| agent.is_none_or(|agent| config.id.as_str() == agent);
+        let meant: Vec<&mut AgentConfig> = team.config.agents.iter_mut().filter(is_meant).collect();
+        if meant.is_empty() {
+            return Err(usage_error("no agent has this name").with_hint(format!("agents: {known}")));
+        }
+        if let Some(program) = meant
+            .iter()
+            .find(|agent| agent.backend.external_agent.is_some())
+        {
+            let message = format!(
+                "the model of the program `{}` is set in the config",
+                program.id
+            );
+            return Err(usage_error(message).with_hint("name another agent: /model AGENT NAME"));
+        }
+        for agent in meant {
+            model.clone_into(&mut agent.backend.model);
+        }
+        Ok(())
+    }
+
     /// Returns the config's name for the user and its text, if there is one.
     pub(crate) fn config_file(&self) -> Option<(String, String)> {
         let file = self.team.as_ref()?.file.as_ref()?;
@@ -223,21 +277,13 @@ impl SessionState {
         let asks = |config: &Config| needs_directory_question(config, &self.opened, cwd);
         // A team that is built from keys and local servers has files.
         let asks = self.config().map_or_else(|| self.opened.is_empty(), asks);
-        asks && !self.is_broad(cwd)
+        let is_declined = |session: &SessionDir| session.is_directory_declined(cwd);
+        asks && !is_broad(cwd, &self.host) && !self.session.as_ref().is_some_and(is_declined)
     }
 
-    /// Resolves a path that the user typed.
-    pub(crate) fn path(&self, text: &str) -> AbsPath {
-        match (text.strip_prefix("~/"), &self.host.home) {
-            (Some(below), Some(home)) => home.join(below),
-            (Some(_) | None, _) => self.host.cwd.join(text),
-        }
-    }
-
-    /// Returns whether `path` contains the home directory, and with it far more than a project.
-    pub(crate) fn is_broad(&self, path: &AbsPath) -> bool {
-        let home = self.host.home.as_ref();
-        path.parent().is_none() || home.is_some_and(|home| home.is_within(path))
+    /// Keeps the current directory closed; the session remembers that from its next turn on.
+    pub(crate) fn decline_directory(&mut self) {
+        self.keeps_closed = true;
     }
 
     /// Opens a directory that the user added. One with protected paths is not saved with the
@@ -347,6 +393,10 @@ impl SessionState {
         if self.session.is_none() {
             self.set_session(find(&conducted.session, &self.sessions()).ok());
         }
+        if let Some(session) = self.session.as_ref().filter(|_| self.keeps_closed) {
+            // Without it, the question is asked again.
+            self.keeps_closed = session.decline_directory(&self.host.cwd).is_err();
+        }
     }
 
     /// Records the outcome of a resumed turn, and continues its session.
@@ -368,6 +418,8 @@ impl SessionState {
         let place = self
             .config()
             .map(|config| &config.orchestrator.session_storage);
-        place.unwrap_or(&default).resolve(&self.host.cwd, None)
+        place
+            .unwrap_or(&default)
+            .resolve(&self.host.state_parent, None)
     }
 }

@@ -50,8 +50,8 @@ pub(crate) fn find_run(wanted: &str, host: &Host) -> Result<RunDir> {
 }
 
 /// Returns the directory of the records of this directory's runs.
-fn logs_directory(host: &Host) -> AbsPath {
-    host.cwd.join(STATE_DIR).join(LOGS)
+pub(crate) fn logs_directory(host: &Host) -> AbsPath {
+    host.state_parent.join(STATE_DIR).join(LOGS)
 }
 
 fn export(run: &RunDir, file: Option<&str>, host: &Host, output: &mut CliOutput<'_>) -> Result<()> {

@@ -10,7 +10,7 @@ use crate::world::store::runs;
 /// Finds the pipeline `wanted` of this directory.
 pub(super) fn resolve_pipeline(wanted: &str, host: &Host) -> Result<PipelineDir> {
     find(wanted, &pipelines_directory(host)).map_err(|error| {
-        let logs = host.cwd.join(STATE_DIR).join(LOGS);
+        let logs = host.state_parent.join(STATE_DIR).join(LOGS);
         match runs::find(wanted, &logs, &host.cwd) {
             Ok(run) => {
                 let name = run.name();

@@ -48,7 +48,7 @@ const ANSWERS_BYTES_MAX: u64 = 1024 * 1024;
 
 /// Returns the directory of the pipelines of this directory.
 pub(crate) fn pipelines_directory(host: &Host) -> AbsPath {
-    host.cwd.join(STATE_DIR).join(PIPELINES)
+    host.state_parent.join(STATE_DIR).join(PIPELINES)
 }
 
 /// Finds the pipeline of this directory to resume if no task is given: the one that is named, or
@@ -110,7 +110,7 @@ pub(crate) async fn begin(
         arguments,
     };
     let pipelines = pipelines_directory(&stage.host);
-    prepare_state_dir(&stage.host.cwd.join(STATE_DIR), [&pipelines])?;
+    prepare_state_dir(&stage.host.state_parent.join(STATE_DIR), [&pipelines])?;
     let company = stage.pipeline_context()?;
     let workflow = stage.config.workflow.as_ref();
     let workflow = workflow.ok_or_else(|| Error::bug("the config has no pipeline"))?;
@@ -120,6 +120,7 @@ pub(crate) async fn begin(
         question: &prepared.prompt.cleaned_prompt,
         opened: &stage.opened,
         base: &stage.host.cwd,
+        state_parent: &stage.host.state_parent,
         pipelines: &pipelines,
         env: &stage.host.env,
         invocation: &company.invocation,
@@ -218,6 +219,7 @@ impl PipelineLaunch<'_> {
         let host = &self.host;
         Ok(PipelineContext {
             base: self.host.cwd.clone(),
+            state_parent: self.host.state_parent.clone(),
             opened: self.opened.clone(),
             models: connect_all(&self.config, &self.models, host)?,
             redactor: Redactor::new(secret_values(&self.config, host)),
@@ -292,6 +294,7 @@ impl PipelineLaunch<'_> {
             log_dir: dir.clone(),
             status_file: dir.join("pipeline.json"),
             answer_file: kept_in.clone(),
+            workspace: ground.dir.workspace(),
             inbox: None,
         };
         let redacting = redactor.clone();
@@ -300,7 +303,7 @@ impl PipelineLaunch<'_> {
         )?;
         let (shown, events) = mpsc::channel(EVENTS_WAITING_MAX);
         let retention = config.retention;
-        let layout = RunLayout::plan(&config, &host.cwd, RunName::new(0));
+        let layout = RunLayout::plan(&config, &host.state_parent, RunName::new(0));
         let store = ProjectStore {
             state: layout.state,
             sessions: layout.sessions,
@@ -326,6 +329,7 @@ impl PipelineLaunch<'_> {
             log_dir: dir,
             unsent: String::new(),
             hint: None,
+            workspace: None,
         })
     }
 }

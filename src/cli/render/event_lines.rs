@@ -8,6 +8,7 @@ use crate::event::{
     ApprovalAnswer, CoordinationEvent, DeliveryEvent, DeliveryOutcome, Event, ModelEvent, RunEvent,
     ToolEvent,
 };
+use crate::run_view::ballot::{BallotView, WinnerReason};
 use crate::spending::TokenUsage;
 use crate::spending::money::Money;
 use crate::spending::totals::RequestTotals;
@@ -30,6 +31,12 @@ pub(crate) fn event_line(event: &Event) -> Option<EventLine> {
         Event::Delivery(event) => delivery_line(event),
         Event::Pipeline(_) => None,
     }
+}
+
+/// Returns why the winner of a tie was chosen; `None` if it won without one, or there is none yet.
+pub(crate) fn tie_text(ballot: &BallotView) -> Option<&'static str> {
+    let winner = ballot.winner.as_ref()?;
+    (winner.reason == WinnerReason::FirstOfTie).then(|| winner.reason.text())
 }
 
 fn run_line(event: &RunEvent) -> Option<EventLine> {

@@ -6,9 +6,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::cli::json_report::event_warning;
 use crate::cli::line_buffer::LineBuffer;
 use crate::cli::output::{CliOutput, StyledPiece, StyledRow, TextStyle, row_pieces};
-use crate::cli::render::event_lines::{delivery_outcome, event_line, format_duration, usage_text};
+use crate::cli::render::event_lines::{
+    delivery_outcome, event_line, format_duration, tie_text, usage_text,
+};
 use crate::cli::render::presentation::{MarkdownMode, Presentation, answer_lines};
 use crate::error::{ExitStatus, Result};
 use crate::event::{
@@ -52,6 +55,8 @@ pub(crate) struct RunRenderer<'o, 'w> {
     quiet_since: Duration,
     /// Since the last tick.
     ticked: Stopwatch,
+    /// Whether only the answer, warnings and a bad end are shown.
+    is_quiet: bool,
 }
 
 /// The current reply of an agent.
@@ -84,7 +89,28 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
             activity: DisplayActivity::Quiet,
             quiet_since: Duration::ZERO,
             ticked: Stopwatch::start(),
+            is_quiet: false,
         }
+    }
+
+    /// Shows only the answer, warnings and a bad end.
+    pub(crate) fn quiet(mut self) -> Self {
+        self.is_quiet = true;
+        self
+    }
+
+    fn on_event_quietly(&mut self, event: &Event) -> Result<()> {
+        if let Event::Delivery(DeliveryEvent::FinalAnswer { content, .. }) = event {
+            return self.show_final_answer(content);
+        }
+        if let Some(warning) = event_warning(event) {
+            self.warn(&warning);
+        } else if let Event::Run(RunEvent::RunEnded { status, summary }) = event
+            && *status != ExitStatus::Delivered
+        {
+            self.output.note(summary);
+        }
+        Ok(())
     }
 
     fn on_run_event(&mut self, event: &RunEvent, elapsed: Duration) {
@@ -368,6 +394,9 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
                 join_with_commas(&failing)
             );
         }
+        if let Some(tie) = tie_text(self.view.ballot()) {
+            text = format!("{text}; {tie}");
+        }
         self.show_line("winner", TextStyle::Good, &text);
     }
 
@@ -557,6 +586,9 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
 impl EventSink for RunRenderer<'_, '_> {
     fn on_event(&mut self, event: &Event, elapsed: Duration) -> Result<()> {
         self.view.apply_next(event, milliseconds(elapsed));
+        if self.is_quiet {
+            return self.on_event_quietly(event);
+        }
         self.show_event_line(event);
         match event {
             Event::Run(event) => self.on_run_event(event, elapsed),
@@ -580,7 +612,7 @@ impl EventSink for RunRenderer<'_, '_> {
     }
 
     fn on_due(&mut self, elapsed: Duration) -> Result<()> {
-        if self.due() == Some(Duration::ZERO) {
+        if self.due() == Some(Duration::ZERO) && !self.is_quiet {
             self.ticked = Stopwatch::start();
             self.on_tick(elapsed);
         }

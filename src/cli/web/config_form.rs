@@ -149,6 +149,7 @@ fn check_draft(server: &WebServer, draft: &TeamDraft, name: &str) -> DraftCheck 
     };
     let context = ConfigContext {
         base: &host.cwd,
+        state_parent: &host.state_parent,
         home: host.home.as_ref(),
         env: &host.config_variables(),
         packages: &installed_packages(host),

@@ -391,7 +391,7 @@ fn apply_selected(
     paths: &[AbsPath],
     host: &Host,
 ) -> ApiResult<Value> {
-    refuse_outside(&source.roots(), &host.cwd, paths)?;
+    refuse_outside(&source.roots(), &host.project, paths)?;
     let mut planned = plan_of(delivery, source)?;
     let selection = select(delivery, &planned, &request.files, &host.cwd)?;
     let takes = select_hunks(delivery, &mut planned, selection.takes, &selection.parts)?;
@@ -430,7 +430,7 @@ fn reapply(
     if !paths.iter().all(is_reverted) {
         return Ok(None);
     }
-    refuse_outside(&delivered.roots(), &host.cwd, paths)?;
+    refuse_outside(&delivered.roots(), &host.project, paths)?;
     let direction = UndoDirection::Again;
     let rows = delivered.move_steps(direction, paths, ChangedFilePolicy::Kept)?;
     Ok(Some(rows.iter().map(|row| undo_row(row, host)).collect()))
@@ -445,7 +445,7 @@ fn undo_applied(run: &RunDir, request: &UndoRequest, host: &Host) -> ApiResult<V
         return Err(ApiError::conflict(message));
     };
     let paths = resolve_paths(&request.paths, host);
-    refuse_outside(&delivered.roots(), &host.cwd, &paths)?;
+    refuse_outside(&delivered.roots(), &host.project, &paths)?;
     let known = delivered.names().map(|(path, ..)| path).collect();
     require_known_path(&paths, delivered.name(), &known, &host.cwd)?;
     let since = if request.force {

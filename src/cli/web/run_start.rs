@@ -85,7 +85,7 @@ fn prepare(server: &WebServer, request: &StartRequest) -> ApiResult<PreparedRun>
     reject_broad_mention(&prompt)?;
     expect_agreement(server, &team.config, &prompt, request)?;
     let sessions = &team.config.orchestrator.session_storage;
-    let sessions = sessions.resolve(&host.cwd, None);
+    let sessions = sessions.resolve(&host.state_parent, None);
     let continued = request.session.as_deref();
     let continued = continued.map(|wanted| ContinuedSession::find(wanted, &sessions));
     let continued = continued.transpose()?;

@@ -71,7 +71,7 @@ impl WebServer {
 
     /// Returns the directory of the records of all runs.
     pub(super) fn logs_directory(&self) -> AbsPath {
-        self.0.host.cwd.join(STATE_DIR).join(LOGS)
+        self.0.host.state_parent.join(STATE_DIR).join(LOGS)
     }
 
     /// Returns the teams.

@@ -69,7 +69,7 @@ impl ConfigChecker<'_> {
 
     /// Returns whether a path is in the logs of massgen's runs, which agents may be given to read.
     fn holds_logs(&self, path: &AbsPath) -> bool {
-        path.is_within(&self.context.base.join(STATE_DIR).join(LOGS))
+        path.is_within(&self.context.state_parent.join(STATE_DIR).join(LOGS))
     }
 
     /// Returns the paths of a list, each relative to the context path that must contain it.

@@ -46,7 +46,7 @@ impl ConfigChecker<'_> {
         let Some(view) = root.section(&root::ORCHESTRATOR) else {
             return;
         };
-        let base = self.context.base;
+        let base = self.context.state_parent;
         let workspaces = agents.iter().filter_map(|agent| agent.cwd.as_ref());
         let workspaces = workspaces.map(|place| place.resolve_workspace(base, ""));
         let logs = base.join(STATE_DIR).join(LOGS);
@@ -123,7 +123,7 @@ impl ConfigChecker<'_> {
         agents
             .filter_map(|(agent, backend)| {
                 let place = agent.cwd.as_ref()?;
-                let path = place.resolve_workspace(self.context.base, "");
+                let path = place.resolve_workspace(self.context.state_parent, "");
                 Some(DirectoryClaim::new(
                     DirectoryOwner::Agent,
                     place,
@@ -155,7 +155,7 @@ impl ConfigChecker<'_> {
             ),
             (&orchestrator::SESSION_STORAGE, &rules.session_storage),
         ];
-        let log_dir = self.context.base.join(STATE_DIR).join(LOGS);
+        let log_dir = self.context.state_parent.join(STATE_DIR).join(LOGS);
         let logs = DirectoryClaim {
             owner: DirectoryOwner::Massgen,
             folded: FoldedPath::of(log_dir.as_path()),
@@ -165,7 +165,7 @@ impl ConfigChecker<'_> {
             is_absolute: false,
         };
         let storages = storages.into_iter().map(|(key, place)| {
-            let path = place.resolve(self.context.base, None);
+            let path = place.resolve(self.context.state_parent, None);
             DirectoryClaim::new(DirectoryOwner::Massgen, place, path, &view, key)
         });
         storages.chain([logs]).collect()
@@ -202,7 +202,7 @@ impl ConfigChecker<'_> {
     /// Returns why massgen must not work in a directory; `None` if it may.
     fn unsuitable_reason(&self, territory: &DirectoryClaim<'_>) -> Option<&'static str> {
         let base = self.context.base;
-        let state = base.join(STATE_DIR);
+        let state = self.context.state_parent.join(STATE_DIR);
         let path = &territory.path;
         let is_inside_state = path.is_within(&state) && *path != state;
         if !territory.is_absolute || is_inside_state {

@@ -35,7 +35,7 @@ pub(super) fn breadth_reason(path: &AbsPath, context: &ConfigContext<'_>) -> Opt
         Some("a parent of your home directory")
     } else if path != context.base && holds(context.base) {
         Some("a parent of the current directory")
-    } else if path.is_within(&context.base.join(STATE_DIR)) {
+    } else if path.is_within(&context.state_parent.join(STATE_DIR)) {
         Some("massgen's own state")
     } else {
         None

@@ -98,6 +98,7 @@ fn check(draft: &TeamDraft, env: &[&str]) -> DraftCheck {
     };
     let context = ConfigContext {
         base: &base,
+        state_parent: &base,
         home: Some(&home),
         env: &env.collect(),
         packages: &BTreeSet::new(),

@@ -316,9 +316,9 @@ impl AgentTeam {
         }
     }
 
-    /// Returns the paths of a run of this team.
-    pub fn layout(&self, number: u32) -> RunLayout {
-        RunLayout::plan(&self.config, &self.base, RunName::new(number))
+    /// Returns the paths of a run of this team, with the state directory in `state_parent`.
+    pub fn layout(&self, number: u32, state_parent: &AbsPath) -> RunLayout {
+        RunLayout::plan(&self.config, state_parent, RunName::new(number))
     }
 
     /// Returns the hooks about `member`, if there are any.

@@ -8,7 +8,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::mentions::LookupResult;
 use crate::path::AbsPath;
 use crate::world::sys::state_files::file::SecretExposure;
-use crate::world::sys::state_files::{self, file};
+use crate::world::sys::state_files::{self, dir, file};
 
 /// Determines what `path` leads to.
 pub fn inspect(path: &AbsPath) -> LookupResult {
@@ -21,6 +21,13 @@ pub fn inspect(path: &AbsPath) -> LookupResult {
         Err(error) if is_missing(error.kind()) => LookupResult::Missing,
         Err(_) => LookupResult::Unreadable,
     }
+}
+
+/// Returns the names in the directory `path`, sorted; none if it cannot be read.
+pub fn file_names(path: &AbsPath) -> Vec<String> {
+    let mut names = dir::names(path).unwrap_or_default();
+    names.sort_unstable();
+    names
 }
 
 /// Reads `path`, which may also be a pipe; `None` if nothing is there. More than `bytes_max` bytes

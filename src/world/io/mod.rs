@@ -14,5 +14,6 @@ pub mod standard_input;
 pub mod terminal_mode;
 pub mod terminal_input;
 pub mod pager;
+pub mod user_terminal;
 pub mod web_browser;
 pub mod http;

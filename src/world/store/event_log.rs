@@ -51,6 +51,7 @@ impl EventLog {
         let mut file = file::Appender::open_locked(path.clone())?;
         let mut reader = open(path)?;
         let (mut entries, mut whole, mut cut) = (Vec::new(), LogReadExtent::default(), None);
+        let mut ends = Vec::new();
         while let Some(line) = reader.next() {
             match line {
                 Ok(entry) if entry.follows_a_gap() => {
@@ -65,6 +66,7 @@ impl EventLog {
                 }
             }
             whole = reader.read;
+            ends.push(whole.bytes);
         }
         file.truncate(whole.bytes)?;
         if whole.ends_open {
@@ -72,7 +74,19 @@ impl EventLog {
         }
         let seq = entries.last().map_or(0, |last| last.seq);
         let log = Self { file, seq, lost: 0 };
-        Ok(ReopenedLog { log, entries, cut })
+        Ok(ReopenedLog {
+            log,
+            entries,
+            ends,
+            cut,
+        })
+    }
+
+    /// Removes everything after `end`, the end of one of its lines.
+    pub fn truncate(&mut self, end: LineEnd) -> Result<()> {
+        self.file.truncate(end.bytes)?;
+        self.seq = end.lines;
+        Ok(())
     }
 
     /// Appends a complete line for `event` or nothing; the next line counts those that could not be
@@ -109,6 +123,28 @@ pub struct ReopenedLog {
     pub entries: Vec<LogEntry>,
     /// Why the log was truncated, if it was.
     pub cut: Option<String>,
+    /// Where each line ends, in bytes from the beginning.
+    ends: Vec<u64>,
+}
+
+impl ReopenedLog {
+    /// Returns the end of the first `count` lines, or of all if there are fewer.
+    pub fn line_end(&self, count: usize) -> LineEnd {
+        let ends = self.ends.iter().take(count);
+        LineEnd {
+            lines: u64::try_from(ends.len()).unwrap_or(u64::MAX),
+            bytes: ends.last().copied().unwrap_or_default(),
+        }
+    }
+}
+
+/// The end of a line in a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LineEnd {
+    /// The number of lines up to there.
+    lines: u64,
+    /// Their length in bytes.
+    bytes: u64,
 }
 
 /// How much of a log was read.

@@ -4,6 +4,7 @@
 use crate::config::storage_path::STATE_DIR;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
+use crate::world::store::project_directory::STATE_DIR_VARIABLE;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience, DirectoryCreation};
 use crate::world::sys::state_files::file::{self, FileDurability};
 
@@ -13,6 +14,7 @@ pub(crate) mod stream_redactor;
 pub mod json_line;
 pub mod diagnostic_log;
 pub mod event_log;
+pub mod project_directory;
 pub mod records;
 pub mod naming;
 pub mod delivery_names;
@@ -39,10 +41,15 @@ pub fn prepare_state_dir<'p>(
     used: impl IntoIterator<Item = &'p AbsPath>,
 ) -> Result<()> {
     reject_symlinks(dir, used)?;
+    let elsewhere = |error: Error| {
+        error.with_hint(format!(
+            "to store state in a directory of yours: {STATE_DIR_VARIABLE}=DIR massgen …"
+        ))
+    };
     if let Some(parent) = dir.parent() {
-        dir::create_all(&parent, DirectoryAudience::Umask)?;
+        dir::create_all(&parent, DirectoryAudience::Umask).map_err(elsewhere)?;
     }
-    if dir::create(dir)? == DirectoryCreation::Created {
+    if dir::create(dir).map_err(elsewhere)? == DirectoryCreation::Created {
         file::replace(&dir.join(".gitignore"), b"*\n", FileDurability::Process)?;
     }
     Ok(())

@@ -128,6 +128,8 @@ pub(crate) enum UserProgramStreams {
     Fed,
     /// It reads nothing, and its output is dropped.
     Silent,
+    /// It has the user's terminal.
+    Terminal,
 }
 
 /// Starts one of the user's own programs, with the user's environment, and does not wait for it.
@@ -144,6 +146,7 @@ pub(crate) fn start_for_user(
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null()),
+        UserProgramStreams::Terminal => &mut command,
     };
     command.spawn()
 }

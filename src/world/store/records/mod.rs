@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::event::{Event, ModelEvent, RunEvent};
 use crate::id::AgentId;
 use crate::path::AbsPath;
-use crate::world::io::clock::{self, LocalDateTime, Stopwatch};
+use crate::world::io::clock::{self, LocalDateTime};
 use crate::world::io::event_sink::EventSink;
 use crate::world::store::event_log::EventLog;
 use crate::world::store::records::attempt::AttemptRecord;
@@ -52,7 +52,8 @@ pub struct Recorder {
     redactor: Redactor,
     log: EventLog,
     replies: ReplyRecorder,
-    began: Stopwatch,
+    /// When the first event happened: all views of a run count its time from there.
+    first_event_at: Option<LocalDateTime>,
     attempt: Option<AttemptRecord>,
     faults: RecordErrors,
 }
@@ -78,7 +79,7 @@ impl Recorder {
             session_id,
             redactor,
             log,
-            began: Stopwatch::start(),
+            first_event_at: None,
             attempt: None,
             faults: RecordErrors::default(),
         }
@@ -98,6 +99,8 @@ impl Recorder {
         for (event, at) in logged_events {
             recorder.replay_event(event, at);
         }
+        // A run that the user stopped was complete.
+        recorder.write_status_now(&clock::now());
         Ok(recorder)
     }
 
@@ -206,6 +209,7 @@ impl Recorder {
 
     /// Creates the records of an attempt if `event` starts one.
     fn begin_attempt(&mut self, event: &Event, at: &LocalDateTime) {
+        self.first_event_at.get_or_insert_with(|| at.clone());
         if let Event::Run(RunEvent::RunStarted {
             question,
             agents,
@@ -248,6 +252,8 @@ impl Recorder {
     }
 
     fn write_status_now(&mut self, at: &LocalDateTime) {
+        let first = self.first_event_at.as_ref();
+        let elapsed = first.map_or(Duration::ZERO, |first| at.since(first));
         let Some(attempt) = &mut self.attempt else {
             return;
         };
@@ -255,7 +261,7 @@ impl Recorder {
             session_id: &self.session_id,
             log_dir: &self.places.log().to_string(),
             at,
-            elapsed_seconds: self.began.elapsed().as_secs_f64(),
+            elapsed_seconds: elapsed.as_secs_f64(),
             redactor: &self.redactor,
         };
         self.faults.note(attempt.write_status(frame));

@@ -59,7 +59,10 @@ pub fn import(from: &AbsPath, sessions: &AbsPath) -> Result<ImportedSession> {
         .last_turn()?
         .ok_or_else(|| refused("it has no turn"))?;
     staged.turns()?;
-    let place = last.cwd.join(STATE_DIR).join(SESSIONS).join(&unpacked.top);
+    let logs = last.log_dir.parent();
+    let state = logs.and_then(|logs| logs.parent());
+    let state = state.unwrap_or_else(|| last.cwd.join(STATE_DIR));
+    let place = state.join(SESSIONS).join(&unpacked.top);
     let before = SessionIdentity {
         dir: place,
         id: unpacked.top,

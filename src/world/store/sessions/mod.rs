@@ -8,6 +8,7 @@ use crate::world::store::naming::{LAST, NameScheme};
 use crate::world::store::reject_symlinks_to;
 use crate::world::store::sessions::turn::{METADATA, PreviousTurn, TurnMetadata};
 use crate::world::sys::state_files::dir::{self, DirLock, DirLockAttempt};
+use crate::world::sys::state_files::file::FileDurability;
 use crate::world::sys::state_files::{archive, clear, file};
 
 pub mod turn;
@@ -27,6 +28,11 @@ const SESSION: NameScheme = NameScheme {
 };
 /// The name of the summary of all turns for people.
 const SUMMARY: &str = "SESSION_SUMMARY.txt";
+
+/// The file with the directory that the user keeps closed to the agents.
+const DECLINED_DIRECTORY: &str = "declined_directory.json";
+/// The largest such file that is read, in bytes.
+const DECLINED_BYTES_MAX: u64 = 64 * 1024;
 
 /// A session on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -152,6 +158,22 @@ impl SessionDir {
             DirLockAttempt::Acquired(lock) => Some(OpenSession { _shared: lock }),
             DirLockAttempt::Taken | DirLockAttempt::Unsupported => None,
         }
+    }
+
+    /// Records that the user keeps the directory `cwd` closed to the agents.
+    pub fn decline_directory(&self, cwd: &AbsPath) -> Result<()> {
+        let text = serde_json::Value::from(cwd.to_string()).to_string();
+        let place = self.dir.join(DECLINED_DIRECTORY);
+        file::replace(&place, text.as_bytes(), FileDurability::Process)
+    }
+
+    /// Returns whether the user keeps the directory `cwd` closed to the agents.
+    pub fn is_directory_declined(&self, cwd: &AbsPath) -> bool {
+        let place = self.dir.join(DECLINED_DIRECTORY);
+        let bytes = file::read_regular_capped(&place, DECLINED_BYTES_MAX);
+        let declined = bytes.ok().flatten();
+        let declined = declined.and_then(|bytes| serde_json::from_slice::<String>(&bytes).ok());
+        declined.is_some_and(|declined| declined == cwd.to_string())
     }
 
     /// Removes it with all its turns. It is an error if a run is part of it, or if another process

@@ -15,6 +15,7 @@ use crate::world::store::sessions::turn::{
 };
 use crate::world::store::sessions::{PREFIX, SUMMARY, SessionDir};
 use crate::world::store::snapshot::AgentSnapshots;
+use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::dir::{self, DirLock, DirectoryAudience, StagingDirectory};
 use crate::world::sys::state_files::file::{self, FileDurability};
 
@@ -143,6 +144,21 @@ impl Session {
         })
     }
 
+    /// Removes the result of the current turn, if it was saved: the turn is resumed. The directory
+    /// of conflicting versions keeps its age.
+    pub fn discard_saved_turn(&mut self) -> Result<()> {
+        let dir = self.turn_dir();
+        for name in [METADATA, ANSWER, WORKSPACE] {
+            clear::remove(&dir.join(name))?;
+        }
+        let heading = turn_heading(self.turn);
+        if let Some((earlier, _)) = self.summary.split_once(&heading) {
+            self.summary = earlier.to_owned();
+            self.write(&self.dir().join(SUMMARY), &self.summary)?;
+        }
+        self.conflicts().map(drop)
+    }
+
     /// Returns its name, such as `session_20261102_140322_9f3c`.
     pub fn id(&self) -> String {
         self.place.id()
@@ -251,7 +267,6 @@ impl Session {
     fn summarise(&mut self, turn: &FinishedTurn<'_>, timestamp: &str, dir: &AbsPath) -> Result<()> {
         let number = self.turn;
         let mut lines = vec![
-            format!("\nTurn {number}"),
             format!("  Time: {timestamp}"),
             format!("  Winner: {}", turn.winner),
             format!("  Task: {}", escape_name(turn.task.trim())),
@@ -260,6 +275,7 @@ impl Session {
         if turn.workspace.is_some() {
             lines.push(format!("  Workspace: {}", dir.join(WORKSPACE)));
         }
+        self.summary.push_str(&turn_heading(number));
         self.summary.push_str(&lines.join("\n"));
         self.summary.push('\n');
         self.write(&self.dir().join(SUMMARY), &self.summary)
@@ -269,4 +285,9 @@ impl Session {
         let clean = self.redactor.text(text);
         file::replace(path, clean.as_bytes(), FileDurability::Power)
     }
+}
+
+/// Returns the line of the summary with which the turn `number` begins, after a blank line.
+fn turn_heading(number: u32) -> String {
+    format!("\nTurn {number}\n")
 }

@@ -97,6 +97,18 @@ fn find_exposure(found: &fs::Metadata, forbidden: u32, owners: &[u32]) -> Option
     }
 }
 
+/// Lets `edit` change a temporary file with `text` that only the user can read. Returns its text then.
+pub(crate) fn edit_temporary(
+    text: &str,
+    edit: impl FnOnce(&AbsPath) -> io::Result<()>,
+) -> io::Result<String> {
+    let dir = tempfile::Builder::new().prefix("massgen-").tempdir()?;
+    let path = AbsPath::new(dir.path().join("prompt.md")).ok_or(io::ErrorKind::InvalidFilename)?;
+    fs::write(path.as_path(), text)?;
+    edit(&path)?;
+    fs::read_to_string(path.as_path())
+}
+
 /// Returns whether anything exists at `path`, including a dangling symlink.
 pub(crate) fn exists(path: &AbsPath) -> bool {
     fs::symlink_metadata(path.as_path()).is_ok()

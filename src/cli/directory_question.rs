@@ -1,14 +1,25 @@
 //! The question whether the current directory is opened to the agents: when it is asked, its text,
-//! and how an answer is parsed. Pure.
+//! and how an answer is parsed. Sessions and single runs ask it alike. Pure.
 
 use crate::config::{Config, ContextPath};
+use crate::host::Host;
+use crate::mentions::LookupResult;
 use crate::mentions::opened_paths::OpenedPath;
 use crate::path::{AbsPath, RelPath};
 use crate::permissions::grant::Permission;
 
+/// Heading of the list of open paths before the question.
+pub(crate) const HEADING: &str = "📂 Context Paths:";
+/// What the list holds if no path is open.
+pub(crate) const NO_PATHS: &str = "   No context paths configured";
+/// Heading of the question; the current directory follows.
+pub(crate) const ADD: &str = "❓ Add current directory as context path?";
+/// Note about an answer that the question does not offer.
+pub(crate) const PROTECT_NOTE: &str = "   (p: yes, and protect paths in it)";
 /// Question about the current directory.
-pub(crate) const QUESTION: &str =
-    "   [Y]es (default) / [N]o / [C]ustom path / yes, and [P]rotect paths in it: ";
+pub(crate) const QUESTION: &str = "   [Y]es (default) / [N]o / [C]ustom path: ";
+/// What is expected if an answer to it is invalid.
+pub(crate) const EXPECTED: &str = "   expected `y`, `n`, `c` or `p`";
 /// Question for a path of the user's choice.
 pub(crate) const WHICH: &str = "   path: ";
 /// Question about its permission.
@@ -85,7 +96,55 @@ pub(crate) fn confirmation(added: &ContextPath) -> String {
         [] => String::new(),
         names => format!("; protected: {}", names.join(", ")),
     };
-    format!("Added {} ({}{protected})", added.path, added.permission)
+    format!("✓ Added {} ({}{protected})", added.path, added.permission)
+}
+
+/// Returns the lines before the question, for a user in `cwd` to whose agents `open` is open.
+pub(crate) fn lines_before(cwd: &AbsPath, open: &[(AbsPath, Permission)]) -> Vec<String> {
+    let listed = open
+        .iter()
+        .map(|(path, permission)| format!("   {path} ({permission})"));
+    let none = open.is_empty().then(|| NO_PATHS.to_owned());
+    std::iter::once(HEADING.to_owned())
+        .chain(none)
+        .chain(listed)
+        .chain([String::new(), ADD.to_owned(), format!("   {cwd}")])
+        .chain([PROTECT_NOTE.to_owned()])
+        .collect()
+}
+
+/// Resolves a path that the user typed.
+pub(crate) fn resolve_typed_path(text: &str, host: &Host) -> AbsPath {
+    match (text.strip_prefix("~/"), &host.home) {
+        (Some(below), Some(home)) => home.join(below),
+        (Some(_) | None, _) => host.cwd.join(text),
+    }
+}
+
+/// Returns whether `path` contains the home directory, and with it far more than a project.
+pub(crate) fn is_broad(path: &AbsPath, host: &Host) -> bool {
+    let home = host.home.as_ref();
+    path.parent().is_none() || home.is_some_and(|home| home.is_within(path))
+}
+
+/// Returns why a typed path cannot be opened as a directory; `None` if it can.
+pub(crate) fn directory_obstacle(
+    path: &AbsPath,
+    found: LookupResult,
+    host: &Host,
+) -> Option<String> {
+    match found {
+        LookupResult::Directory if is_broad(path, host) => {
+            Some(format!("`{path}` is much more than a project"))
+        }
+        LookupResult::Directory => None,
+        LookupResult::File => Some(format!(
+            "`{path}` is a file: mention it in a prompt as `@path`"
+        )),
+        LookupResult::Missing | LookupResult::Unreadable => {
+            Some(format!("`{path}` is not a readable directory"))
+        }
+    }
 }
 
 #[cfg(test)]
@@ -114,7 +173,7 @@ mod tests {
         };
         assert_eq!(
             confirmation(&added),
-            "Added /project (write; protected: a, docs/b)"
+            "✓ Added /project (write; protected: a, docs/b)"
         );
         for outside in ["..", "/etc", "."] {
             assert!(parse_protected_paths(outside, &root).is_err(), "{outside}");

@@ -1,0 +1,229 @@
+//! Prints what completes the last word of a command line: names of configs, models, agents, sessions,
+//! runs and sandbox levels. The scripts of `massgen completions` ask for them. Only names that need no
+//! quoting in any shell are printed.
+
+use clap::{Arg, ArgAction, Command, CommandFactory as _};
+
+use crate::cli::args::CliArguments;
+use crate::cli::continued_session::default_sessions;
+use crate::cli::logs::logs_directory;
+use crate::cli::output::CliOutput;
+use crate::cli::team::load_config_quietly;
+use crate::cli::team_file::TeamFile;
+use crate::config::examples::EXAMPLES;
+use crate::config::lookup::{EXAMPLE_PREFIX, config_folders};
+use crate::error::Result;
+use crate::host::Host;
+use crate::spending::models::ModelList;
+use crate::world::io::files::file_names;
+use crate::world::store::naming::LAST;
+use crate::world::store::{runs, sessions};
+
+/// The first argument with which the scripts ask.
+pub(crate) const WORD: &str = "__complete";
+/// Maximum number of values that are printed.
+const VALUES_MAX: usize = 1000;
+/// The values of `--sandbox`.
+const SANDBOX_LEVELS: [&str; 5] = ["auto", "overlay", "namespaces", "landlock", "off"];
+/// The endings of config files.
+const CONFIG_ENDINGS: [&str; 2] = [".yaml", ".yml"];
+
+/// What can stand in a place of the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CompletedValue {
+    Config,
+    Example,
+    Model,
+    Agent,
+    Session,
+    Run,
+    SandboxLevel,
+}
+
+/// A place on a command line.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct CompletionPlace {
+    value: Option<CompletedValue>,
+    /// The config that the words before it name.
+    config: Option<String>,
+}
+
+/// Prints the values for the last of `words`, one on a line. There are none if anything fails.
+pub(crate) fn print_values(
+    host: &Host,
+    words: &[String],
+    output: &mut CliOutput<'_>,
+) -> Result<()> {
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let words = words.strip_prefix(&["--"]).unwrap_or(&words);
+    let Some((typed, before)) = words.split_last() else {
+        return Ok(());
+    };
+    let place = find_place(before);
+    let values = place.value.map(|value| values(value, &place, host));
+    let mut values = values.unwrap_or_default();
+    values.retain(|value| value.starts_with(typed) && value.chars().all(is_plain));
+    values.truncate(VALUES_MAX);
+    let lines: Vec<String> = values.into_iter().map(|value| value + "\n").collect();
+    output.result(&lines.concat())
+}
+
+/// Returns whether a character stands for itself in bash, zsh and fish.
+fn is_plain(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "_./@:+-".contains(c)
+}
+
+/// Finds what can follow the words `before`.
+fn find_place(before: &[&str]) -> CompletionPlace {
+    let mut command = CliArguments::command();
+    command.build();
+    let mut place = CompletionPlace::default();
+    let mut expected: Option<Arg> = None;
+    let mut positionals = 0;
+    for word in before {
+        if let Some(arg) = expected.take() {
+            if arg.get_long() == Some("config") {
+                place.config = Some((*word).to_owned());
+            }
+        } else if let Some(arg) = find_option(&command, word) {
+            expected = Some(arg.clone())
+                .filter(|arg| matches!(arg.get_action(), ArgAction::Set | ArgAction::Append));
+        } else if let Some(next) = command.find_subcommand(word).filter(|_| positionals == 0) {
+            command = next.clone();
+        } else if !word.starts_with('-') {
+            positionals += 1;
+        }
+    }
+    place.value = match expected {
+        Some(arg) => option_value(&arg),
+        None => command
+            .get_positionals()
+            .nth(positionals)
+            .and_then(|arg| positional_value(&command, arg)),
+    };
+    place
+}
+
+/// Returns the option that `word` names, without a value in the same word.
+fn find_option<'c>(command: &'c Command, word: &str) -> Option<&'c Arg> {
+    let long = word.strip_prefix("--");
+    let short = word.strip_prefix('-').and_then(|rest| {
+        let mut chars = rest.chars();
+        chars.next().filter(|_| chars.next().is_none())
+    });
+    command.get_arguments().find(|arg| {
+        (long.is_some() && arg.get_long() == long) || (short.is_some() && arg.get_short() == short)
+    })
+}
+
+fn option_value(arg: &Arg) -> Option<CompletedValue> {
+    match arg.get_long()? {
+        "config" => Some(CompletedValue::Config),
+        "model" => Some(CompletedValue::Model),
+        "agent" => Some(CompletedValue::Agent),
+        "session-id" => Some(CompletedValue::Session),
+        "sandbox" => Some(CompletedValue::SandboxLevel),
+        _ => None,
+    }
+}
+
+fn positional_value(command: &Command, arg: &Arg) -> Option<CompletedValue> {
+    match (command.get_bin_name()?, arg.get_id().as_str()) {
+        ("massgen config show", "name") => Some(CompletedValue::Example),
+        ("massgen models", "pattern") => Some(CompletedValue::Model),
+        (_, "run") => Some(CompletedValue::Run),
+        (_, "session" | "sessions") => Some(CompletedValue::Session),
+        _ => None,
+    }
+}
+
+fn values(value: CompletedValue, place: &CompletionPlace, host: &Host) -> Vec<String> {
+    let with_last = |names: Vec<String>| {
+        let last = (!names.is_empty()).then(|| LAST.to_owned());
+        last.into_iter().chain(names).collect()
+    };
+    match value {
+        CompletedValue::Config => config_names(host),
+        CompletedValue::Example => example_names().collect(),
+        CompletedValue::Model => {
+            let known = ModelList::with_user_rows(Vec::new());
+            known.rows().iter().map(|row| row.name.clone()).collect()
+        }
+        CompletedValue::Agent => agent_names(place.config.as_deref(), host),
+        CompletedValue::Session => {
+            let found = sessions::list(&default_sessions(host)).unwrap_or_default();
+            with_last(found.iter().map(sessions::SessionDir::id).collect())
+        }
+        CompletedValue::Run => {
+            let found = runs::list(&logs_directory(host)).unwrap_or_default();
+            with_last(found.iter().map(runs::RunDir::name).collect())
+        }
+        CompletedValue::SandboxLevel => SANDBOX_LEVELS.map(str::to_owned).to_vec(),
+    }
+}
+
+fn example_names() -> impl Iterator<Item = String> {
+    let names = EXAMPLES.iter().map(|example| example.name);
+    names.map(|name| name.trim_end_matches(".yaml").to_owned())
+}
+
+/// Returns the configs that can be named without a path, and the built-in ones.
+fn config_names(host: &Host) -> Vec<String> {
+    let folders = config_folders(&host.project, host.home.as_ref()).into_iter();
+    let stem = |name: String| {
+        let stems = CONFIG_ENDINGS.iter();
+        stems
+            .filter_map(|ending| name.strip_suffix(ending))
+            .next()
+            .map(str::to_owned)
+    };
+    let own = folders
+        .flat_map(|folder| file_names(&folder))
+        .filter_map(stem);
+    let built_in = example_names().map(|name| format!("{EXAMPLE_PREFIX}{name}"));
+    own.chain(built_in).collect()
+}
+
+/// Returns the agents of the config `named`, or of the one that a run would use.
+fn agent_names(named: Option<&str>, host: &Host) -> Vec<String> {
+    let mut unread = CliOutput::with_writers(std::io::sink(), std::io::sink());
+    let file = match named {
+        Some(name) => TeamFile::find(name, host).ok(),
+        None => TeamFile::find_default(host, &mut unread).ok().flatten(),
+    };
+    let config = file.and_then(|file| load_config_quietly(&file, host, &mut unread).ok());
+    let agents = config.into_iter().flat_map(|config| config.agents);
+    agents.map(|agent| agent.id.to_string()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(before: &[&str], expected: Option<CompletedValue>) {
+        assert_eq!(find_place(before).value, expected, "{before:?}");
+    }
+
+    #[test]
+    fn the_words_before_decide_what_completes_a_word() {
+        check(&["--config"], Some(CompletedValue::Config));
+        check(&["-c"], Some(CompletedValue::Config));
+        check(&["-m"], Some(CompletedValue::Model));
+        check(&["--sandbox"], Some(CompletedValue::SandboxLevel));
+        check(
+            &["--continue", "--session-id"],
+            Some(CompletedValue::Session),
+        );
+        check(&["config", "show"], Some(CompletedValue::Example));
+        check(&["logs", "show"], Some(CompletedValue::Run));
+        check(&["logs", "show", "last"], None);
+        check(&["diff", "--stat"], Some(CompletedValue::Run));
+        check(&["undo", "--path", "src"], Some(CompletedValue::Run));
+        check(&["sessions", "delete", "a"], None);
+        check(&["explain", "path", "--agent"], Some(CompletedValue::Agent));
+        check(&["a task"], None);
+        let place = find_place(&["explain", "path", "-c", "team.yaml", "--agent"]);
+        assert_eq!(place.config.as_deref(), Some("team.yaml"));
+    }
+}

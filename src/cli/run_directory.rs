@@ -1,0 +1,162 @@
+//! Asks before a single run on a terminal whether the current directory, or another one, is opened to
+//! the agents, as a session does.
+
+use tokio_util::sync::CancellationToken;
+
+use crate::cli::args::RunArguments;
+use crate::cli::deliveries::interactive_review::TerminalLines;
+use crate::cli::directory_question::{
+    DirectoryAnswer, EXPECTED, HOW, PROTECTED, QUESTION, WHICH, confirmation, directory_obstacle,
+    is_broad, lines_before, parse_answer, parse_permission, parse_protected_paths,
+    resolve_typed_path,
+};
+use crate::cli::execution::connect_all;
+use crate::cli::interrupts::interrupted_before_run;
+use crate::cli::output::{CliOutput, TextStyle};
+use crate::cli::run::PreparedRun;
+use crate::config::ContextPath;
+use crate::error::Result;
+use crate::host::Host;
+use crate::mentions::opened_paths::open_path;
+use crate::path::{AbsPath, RelPath};
+use crate::permissions::grant::Permission;
+use crate::world::io::files::inspect;
+use crate::world::store::sessions::find;
+
+/// What the user decided about the current directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DirectoryDecision {
+    /// Nothing had to be asked, or a directory was opened.
+    Open,
+    /// The current directory stays closed, which the session remembers.
+    Closed,
+}
+
+/// Asks about the current directory if the agents of `prepared` have files and nothing is open to
+/// them. It asks only if every model can be used.
+pub(crate) fn ask_about_directory(
+    prepared: &mut PreparedRun,
+    arguments: &RunArguments,
+    stop: &CancellationToken,
+    output: &mut CliOutput<'_>,
+) -> Result<DirectoryDecision> {
+    let (config, host) = (&prepared.config, &prepared.host);
+    let has_files = config.agents.iter().any(|agent| agent.cwd.is_some());
+    let is_open = !prepared.opened.is_empty() || !config.orchestrator.context_paths.is_empty();
+    let was_declined = prepared
+        .continued
+        .as_ref()
+        .is_some_and(|session| session.place.is_directory_declined(&host.cwd));
+    let is_for_run = config.workflow.is_none() && !arguments.delivery.yes;
+    if !has_files || is_open || was_declined || !is_for_run || is_broad(&host.cwd, host) {
+        return Ok(DirectoryDecision::Open);
+    }
+    connect_all(config, &prepared.models, host)?;
+    for line in lines_before(&host.cwd, &[]) {
+        output.note(&line);
+    }
+    let mut lines = TerminalLines::new(stop.clone());
+    let mut dialogue = DirectoryDialogue {
+        host,
+        output,
+        next: &mut || lines.next(),
+    };
+    let Some(added) = dialogue.ask()? else {
+        return Ok(DirectoryDecision::Closed);
+    };
+    let confirmed = confirmation(&added);
+    output.line(&[(TextStyle::Good, &confirmed)]);
+    let turn = prepared.continued.as_ref();
+    let turn = turn.map_or(1, |session| session.place.next_turn());
+    if added.protected.is_empty() {
+        open_path(&mut prepared.opened, &added.path, added.permission, turn);
+    } else {
+        prepared.config.orchestrator.context_paths.push(added);
+    }
+    Ok(DirectoryDecision::Open)
+}
+
+/// Records in the session `id` below `sessions`, if anything was saved in it, that the directory
+/// `cwd` stays closed.
+pub(crate) fn remember_closed(id: &str, sessions: &AbsPath, cwd: &AbsPath) -> Result<()> {
+    match find(id, sessions) {
+        Ok(session) => session.decline_directory(cwd),
+        Err(_) => Ok(()),
+    }
+}
+
+/// The questions on a terminal.
+struct DirectoryDialogue<'d, 'w> {
+    host: &'d Host,
+    output: &'d mut CliOutput<'w>,
+    next: &'d mut dyn FnMut() -> Option<String>,
+}
+
+impl DirectoryDialogue<'_, '_> {
+    /// Returns the directory to open; `None` if there is none.
+    fn ask(&mut self) -> Result<Option<ContextPath>> {
+        let (path, permission, wants_protected) = loop {
+            match parse_answer(&self.line(QUESTION)?) {
+                Some(DirectoryAnswer::Yes) => {
+                    break (self.host.cwd.clone(), Permission::Write, false);
+                }
+                Some(DirectoryAnswer::Protect) => {
+                    break (self.host.cwd.clone(), Permission::Write, true);
+                }
+                Some(DirectoryAnswer::No) => return Ok(None),
+                Some(DirectoryAnswer::Custom) => {
+                    let path = self.ask_path()?;
+                    break (path, self.ask_permission()?, true);
+                }
+                None => self.output.note(EXPECTED),
+            }
+        };
+        let protected = if wants_protected && permission == Permission::Write {
+            self.ask_protected(&path)?
+        } else {
+            Vec::new()
+        };
+        Ok(Some(ContextPath {
+            permission,
+            protected,
+            ..ContextPath::read_only(path)
+        }))
+    }
+
+    fn ask_path(&mut self) -> Result<AbsPath> {
+        loop {
+            let path = resolve_typed_path(self.line(WHICH)?.trim(), self.host);
+            match directory_obstacle(&path, inspect(&path), self.host) {
+                None => return Ok(path),
+                Some(why) => self.output.note(&format!("   {why}")),
+            }
+        }
+    }
+
+    fn ask_permission(&mut self) -> Result<Permission> {
+        loop {
+            match parse_permission(&self.line(HOW)?) {
+                Some(permission) => return Ok(permission),
+                None => self.output.note("   expected `w` or `r`"),
+            }
+        }
+    }
+
+    fn ask_protected(&mut self, root: &AbsPath) -> Result<Vec<RelPath>> {
+        loop {
+            match parse_protected_paths(&self.line(PROTECTED)?, root) {
+                Ok(protected) => return Ok(protected),
+                Err(why) => self.output.note(&format!("   {why}")),
+            }
+        }
+    }
+
+    /// Returns the answer to `question`.
+    ///
+    /// # Errors
+    /// The user interrupted massgen, or the input ended.
+    fn line(&mut self, question: &str) -> Result<String> {
+        self.output.ask(question.trim_end());
+        (self.next)().ok_or_else(interrupted_before_run)
+    }
+}

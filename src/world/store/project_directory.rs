@@ -1,0 +1,57 @@
+//! Finds the directory whose state massgen uses: the current one or the nearest above it that has a
+//! state directory, and where that state is stored.
+
+use crate::config::storage_path::STATE_DIR;
+use crate::path::AbsPath;
+use crate::world::store::event_log::checksum;
+use crate::world::sys::state_files::dir;
+
+/// The environment variable that names a directory for the state of all projects, for those that
+/// cannot be written to.
+pub const STATE_DIR_VARIABLE: &str = "MASSGEN_STATE_DIR";
+
+/// The project of a user, and where its state is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProjectDirectory {
+    /// The project's directory.
+    pub project: AbsPath,
+    /// The directory in which the state directory is.
+    pub state_parent: AbsPath,
+}
+
+impl ProjectDirectory {
+    /// Finds the project of a user in `cwd`, whose home is `home`. With `elsewhere`, a directory
+    /// relative to `cwd`, state is stored there, apart for each project.
+    ///
+    /// Above `cwd`, only a state directory of this user counts, and none in a home directory or
+    /// above it, or where every user may create one.
+    pub fn find(cwd: &AbsPath, home: Option<&AbsPath>, elsewhere: Option<&str>) -> Self {
+        let elsewhere = elsewhere.map(|name| cwd.join(name));
+        let place = |project: &AbsPath| match &elsewhere {
+            Some(elsewhere) => elsewhere.join(project_name(project)),
+            None => project.clone(),
+        };
+        let has_state = |project: &AbsPath| dir::is_own(&place(project).join(STATE_DIR));
+        let is_candidate = |above: &AbsPath| {
+            above.parent().is_some()
+                && home.is_none_or(|home| !home.is_within(above))
+                && !dir::is_writable_by_everyone(above)
+        };
+        let above = std::iter::successors(cwd.parent(), AbsPath::parent);
+        let above = above.take_while(is_candidate).find(has_state);
+        let project = above
+            .filter(|_| !has_state(cwd))
+            .unwrap_or_else(|| cwd.clone());
+        Self {
+            state_parent: place(&project),
+            project,
+        }
+    }
+}
+
+/// Returns the name of the directory with the state of `project`.
+fn project_name(project: &AbsPath) -> String {
+    let name = project.as_path().file_name().unwrap_or_default();
+    let name = name.to_string_lossy();
+    format!("{name}-{}", checksum(&project.to_string()))
+}
