@@ -41,7 +41,7 @@ orchestrator: {skip_coordination_rounds: true}";
         .config(&team(&[agent("a", keys, replies)], rest))
         .env("TERM", "xterm")
         .env("NO_COLOR", "1")
-        .args(["task"])
+        .args(["task", "--cwd-context", "ro"])
 }
 
 /// Returns the content of the agent's file in the workspace after the run.

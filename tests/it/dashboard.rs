@@ -317,7 +317,11 @@ fn asking() -> Project {
     ];
     let rest = "permissions: {ask: ['write_file(*.txt)'], ask_timeout_seconds: 30}
 orchestrator: {skip_coordination_rounds: true}";
-    on_terminal(Project::new().config(&team(&agents, rest)).args(["task"]))
+    on_terminal(
+        Project::new()
+            .config(&team(&agents, rest))
+            .args(["task", "--cwd-context", "ro"]),
+    )
 }
 
 #[test]

@@ -398,26 +398,27 @@ fn an_approval_program_gets_no_variables_of_the_project() {
     assert!(asked.contains(CANARY), "{asked}");
 }
 
-/// Lines are edited by massgen itself, so an editor that anybody names is started by no key.
+/// The user's editor is that of the environment: a `.env` file, which may have come with the project,
+/// names none.
 #[test]
-fn no_editor_is_started() {
+fn an_editor_that_a_project_names_is_not_started() {
     let answers = "- {calls: [{name: new_answer, arguments: {content: done}}], repeat: true}";
     let project = Project::new().config(&team(&[agent("a", "", answers)], ""));
     let script = leaving(&project);
     let project = project.file("editor", script);
     executable(&project, "editor");
-    let editor = project.path("editor");
-    let mut terminal = Terminal::open(
-        project
-            .env("TERM", "xterm")
-            .env("NO_COLOR", "1")
-            .env("EDITOR", &editor)
-            .env("VISUAL", &editor),
-        80,
-    );
+    let editor = project.path("editor").display().to_string();
+    let named = format!("EDITOR={editor}\nVISUAL={editor}\n");
+    let project = project
+        .file(".env", &named)
+        .home_file(".massgen/.env", &named)
+        .env("TERM", "xterm")
+        .env("NO_COLOR", "1")
+        .env("EDITOR", "sed -i s/text/edited/");
+    let mut terminal = Terminal::open(project, 80);
     terminal.shows(&[">"]);
-    // The keys by which shells start an editor: Ctrl-X Ctrl-E, and `v` after Escape.
     terminal.types("text\u{18}\u{5}");
+    terminal.shows(&["> edited"]);
     terminal.types("\u{1b}v");
     terminal.types("\u{3}");
     terminal.types(CTRL_D);
