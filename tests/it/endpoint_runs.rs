@@ -364,6 +364,10 @@ fn a_refused_key_is_named_once_and_shown_nowhere() {
     assert!(stderr.contains("ended: no agent answered ("), "{stderr}");
     assert!(!stderr.contains(KEY), "{stderr}");
     assert!(!state(&finished).contains(KEY));
+    // Words contain a key of a few letters by chance, and stay.
+    let finished = asks(&agents, "").env("OPENAI_API_KEY", "key").failure(1);
+    let stderr = finished.stderr();
+    assert!(stderr.contains("bad key: Bearer key"), "{stderr}");
 }
 
 #[test]

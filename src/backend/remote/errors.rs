@@ -15,6 +15,7 @@ use crate::backend::remote::wire::ReplyDecodeError;
 use crate::backend::{BackendError, BackendErrorKind};
 use crate::text::{escape_name, truncate};
 use crate::world::io::http::{HttpSetupError, root_cause};
+use crate::world::store::redact::SECRET_BYTES_MIN;
 
 /// Maximum length of a vendor's message that is shown, in characters.
 const WORDS_CHARS_MAX: usize = 600;
@@ -253,7 +254,8 @@ impl RemoteErrors {
     fn quote(&self, words: &str) -> String {
         let secret = self.key.as_ref();
         let secret = secret.map_or("", |key| key.secret.expose_secret());
-        let words = if secret.is_empty() {
+        // A key of a few letters is a placeholder, and words contain it by chance.
+        let words = if secret.len() < SECRET_BYTES_MIN {
             words.to_owned()
         } else {
             words.replace(secret, "[key]")
