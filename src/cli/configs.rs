@@ -5,9 +5,10 @@ use serde_json::{Value, json};
 use crate::cli::args::ConfigCommand;
 use crate::cli::environment::{self, LoadedEnvironment};
 use crate::cli::output::{CliOutput, ReportFormat};
+use crate::cli::skills::describe_configured;
 use crate::cli::team_file::TeamFile;
 use crate::config::diagnostic::{Diagnostic, Severity};
-use crate::config::{LoadedConfig, examples, schema};
+use crate::config::{Config, LoadedConfig, examples, schema};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
 use crate::orchestrator::hooks::require_programs;
@@ -87,7 +88,7 @@ impl ConfigCheckReport {
     fn check_file(file: &str, host: &Host) -> Self {
         match TeamFile::find(file, host).map(|team| team.load(host)) {
             Ok(Ok(loaded)) => match require_programs(&loaded.config, &host.cwd, &host.env) {
-                Ok(()) => Self::from_loaded(&loaded),
+                Ok(()) => Self::from_loaded(&loaded).with_skills(&loaded.config, host),
                 Err(error) => Self::from_error(&error),
             },
             Ok(Err(invalid)) => {
@@ -111,6 +112,18 @@ impl ConfigCheckReport {
             text: loaded.render(),
             json: loaded.to_json(),
         }
+    }
+
+    /// Adds the skills that the config offers to agents.
+    fn with_skills(mut self, config: &Config, host: &Host) -> Self {
+        if let Some((lines, json)) = describe_configured(config, host) {
+            let space = if self.text.is_empty() { "" } else { "\n\n" };
+            self.text = format!("{}{space}{lines}", self.text);
+            if let Value::Object(fields) = &mut self.json {
+                fields.insert("skills".to_owned(), json);
+            }
+        }
+        self
     }
 
     fn from_error(error: &Error) -> Self {

@@ -17,6 +17,7 @@ use crate::config::servers::{ServerConfig, ServerTransport};
 use crate::error::{ExitStatus, Result};
 use crate::layout::{RunLayout, RunName};
 use crate::orchestrator::grants::{self, InheritedPaths};
+use crate::orchestrator::memory::{MemoryOrigin, keeps_memory, read_memory};
 use crate::orchestrator::previous_turns::{describe, previous_workspaces};
 use crate::orchestrator::team::project_instructions::describe_size;
 use crate::orchestrator::team::{AgentTeam, DeliveryAccess, TeamMember};
@@ -25,6 +26,7 @@ use crate::prompts::{self, TaskPrompt};
 use crate::spending::limits::BudgetLimits;
 use crate::spending::models::ModelList;
 use crate::spending::price::ModelPrice;
+use crate::text::{count_noun, escape_name};
 
 /// Shows what a run would do.
 pub(crate) async fn show(prepared: &PreparedRun, output: &mut CliOutput<'_>) -> Result<ExitStatus> {
@@ -67,7 +69,12 @@ pub(crate) async fn show(prepared: &PreparedRun, output: &mut CliOutput<'_>) -> 
         inherited,
         DeliveryAccess::ReadWrite,
     )?
-    .with_project_instructions()?;
+    .with_project_instructions()?
+    .with_skills()?;
+    let memory = keeps_memory(config)
+        .then(|| read_memory(&host.cwd, &layout, MemoryOrigin::Preview))
+        .transpose()?;
+    let team = team.with_memory(memory);
     let mut text = String::new();
     for (agent, member) in config.agents.iter().zip(&team.members) {
         heading(&mut text, agent, member);
@@ -83,10 +90,24 @@ pub(crate) async fn show(prepared: &PreparedRun, output: &mut CliOutput<'_>) -> 
             push_line(&mut text, &describe_server(server));
         }
         instructions(&mut text, member);
+        for skill in &member.skills().skills {
+            let file = escape_name(&skill.file);
+            push_line(&mut text, &format!("  skill: {} ({file})", skill.name));
+        }
         for phase in [Phase::Coordination, Phase::Final] {
             permissions(&mut text, member, phase);
         }
         first_request(&mut text, &team, member, &task);
+    }
+    for notice in team.skill_notices() {
+        push_line(&mut text, notice);
+    }
+    for note in team.memory().into_iter().flat_map(|memory| &memory.notes) {
+        let size = count_noun(note.size_bytes, "byte");
+        push_line(
+            &mut text,
+            &format!("note of earlier agents: {} ({size})", note.name),
+        );
     }
     let of_run = limits(&config.limits);
     push_line(&mut text, &format!("limits of the run: {of_run}"));

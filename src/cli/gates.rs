@@ -451,7 +451,8 @@ fn plan_team(file: &TeamFile, host: &Host, output: &mut CliOutput<'_>) -> Result
         &host.cwd,
         InheritedPaths::default(),
         DeliveryAccess::ReadWrite,
-    )
+    )?
+    .with_skills()
 }
 
 /// Removes the member with this name from its team and returns it; without a name, the only one.
@@ -510,7 +511,8 @@ fn from_team(
         &host.cwd,
         InheritedPaths::default(),
         DeliveryAccess::ReadWrite,
-    )?;
+    )?
+    .with_skills()?;
     for member in &mut team.members {
         drop_missing_grants(member)?;
     }

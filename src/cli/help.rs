@@ -171,6 +171,23 @@ Examples:
 
 RUN is a log directory, the name of a run, a prefix of the name, or `last`.";
 
+pub(crate) const MEMORY_EXAMPLES: &str = "\
+Examples:
+  massgen memory list
+  massgen memory show style
+  massgen memory clear short_term/style.md
+  massgen memory clear                        (removes all notes)
+
+Agents keep notes if `enable_memory_filesystem_mode: true` is in `orchestrator.coordination`.";
+
+pub(crate) const SKILLS_EXAMPLES: &str = "\
+Examples:
+  massgen skills list
+  massgen skills list --config team.yaml --json
+  massgen skills show pdf
+
+Agents are offered skills by `use_skills: true` in `orchestrator.coordination` of the config.";
+
 pub(crate) const SESSIONS_EXAMPLES: &str = "\
 Examples:
   massgen sessions list

@@ -55,6 +55,8 @@ mod logs;
 mod manual;
 mod markdown_lines;
 mod mcp;
+mod memory;
+mod memory_arguments;
 mod mentions;
 mod models;
 mod output;
@@ -76,6 +78,8 @@ mod sandbox;
 mod schema;
 mod session_arguments;
 mod sessions;
+mod skill_arguments;
+mod skills;
 pub mod selftest;
 mod steering;
 mod call_environment;
@@ -198,6 +202,8 @@ fn execute(
         Some(CliCommand::Pipeline(command)) => pipeline::run_command(host, &command, output)?,
         Some(CliCommand::Logs(command)) => logs::run(host, &command, output)?,
         Some(CliCommand::Sessions(command)) => sessions::run(host, &command, output)?,
+        Some(CliCommand::Memory(command)) => memory::run(host, &command, output)?,
+        Some(CliCommand::Skills(command)) => skills::run(host, &command, output)?,
         Some(CliCommand::Diff(arguments)) => deliveries::diff::run(host, &arguments, output)?,
         Some(CliCommand::Apply(arguments)) => deliveries::apply::run(host, &arguments, output)?,
         Some(CliCommand::Undo(arguments)) => deliveries::undo::run(host, &arguments, output)?,

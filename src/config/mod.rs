@@ -18,6 +18,7 @@ use crate::config::permissions::PermissionsConfig;
 use crate::config::rates::RateLimit;
 use crate::config::retention::RetentionConfig;
 use crate::config::servers::ServerConfig;
+use crate::config::skills::SkillsConfig;
 use crate::config::storage_path::StoragePath;
 use crate::config::vendors::{ImageInput, ReasoningEcho, Vendor};
 use crate::config::workflow::WorkflowConfig;
@@ -43,6 +44,7 @@ pub mod examples;
 pub mod execution_mode;
 pub mod api_parameters;
 pub mod found_config;
+pub mod front_matter;
 pub mod external_agents;
 pub mod keys;
 pub mod lookup;
@@ -60,6 +62,7 @@ pub mod custom_tools;
 pub mod server_package;
 pub mod servers;
 pub mod size;
+pub mod skills;
 pub mod team;
 pub mod vendors;
 pub mod workflow;
@@ -530,6 +533,10 @@ pub struct OrchestratorConfig {
     pub max_orchestration_restarts: u32,
     /// Whether agents are given the instructions that opened directories keep for them.
     pub reads_project_instructions: bool,
+    /// Where skills are looked for.
+    pub skills: SkillsConfig,
+    /// Whether agents keep notes for later sessions.
+    pub keeps_memory: bool,
 }
 
 /// How critical voters are asked to be.
@@ -622,6 +629,8 @@ impl Default for OrchestratorConfig {
             planning: PlanningMode::default(),
             max_orchestration_restarts: 0,
             reads_project_instructions: true,
+            skills: SkillsConfig::default(),
+            keeps_memory: false,
         }
     }
 }

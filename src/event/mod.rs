@@ -20,7 +20,7 @@ pub use crate::event::coordination::CoordinationEvent;
 pub use crate::event::delivery::{CheckedTree, DeliveryEvent, DeliveryOutcome, DeliveryRow};
 pub use crate::event::model::{ModelEvent, ReplyTextKind, StopReason};
 pub use crate::event::pipeline::PipelineEvent;
-pub use crate::event::run::RunEvent;
+pub use crate::event::run::{OfferedSkill, RunEvent};
 pub use crate::event::tool::{ApprovalAnswer, NestedRefusal, ToolEvent};
 use crate::id::AgentId;
 use crate::spending::totals::{UsageKey, UsageTotals};

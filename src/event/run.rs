@@ -58,6 +58,27 @@ pub enum RunEvent {
         /// Whether that was only the beginning.
         is_truncated: bool,
     },
+    /// Agents are offered skills, whose files they may read.
+    SkillsOffered {
+        /// The agents.
+        agents: Vec<AgentId>,
+        /// The skills, in the order in which the agents read of them.
+        skills: Vec<OfferedSkill>,
+    },
+    /// Agents are given the notes of earlier sessions.
+    MemoryRead {
+        /// The directory in which they can read them.
+        directory: String,
+        /// The notes, as paths below it.
+        files: Vec<String>,
+    },
+    /// Notes of the winner were kept for later sessions.
+    MemorySaved {
+        /// The directory of the project's notes.
+        directory: String,
+        /// The notes that are new or changed, as paths below it.
+        files: Vec<String>,
+    },
     /// The coordination stops early; the answers so far count.
     #[serde(alias = "cut_short")]
     CoordinationStopped {
@@ -94,6 +115,15 @@ pub enum RunEvent {
     },
 }
 
+/// A skill that agents are offered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OfferedSkill {
+    /// Its name.
+    pub name: String,
+    /// The absolute path of its `SKILL.md`.
+    pub path: String,
+}
+
 impl RunEvent {
     /// Returns the agent that the event is about, if there is one.
     pub fn agent(&self) -> Option<&AgentId> {
@@ -106,6 +136,9 @@ impl RunEvent {
             | RunEvent::AttemptRestarted { .. }
             | RunEvent::SandboxSelected { .. }
             | RunEvent::InstructionsRead { .. }
+            | RunEvent::SkillsOffered { .. }
+            | RunEvent::MemoryRead { .. }
+            | RunEvent::MemorySaved { .. }
             | RunEvent::CoordinationStopped { .. }
             | RunEvent::Warning { .. }
             | RunEvent::RunEnded { .. } => None,

@@ -19,8 +19,9 @@ use crate::mentions::opened_paths::OpenedPath;
 use crate::orchestrator::approvals::{ApprovalBroker, ApprovalConfig};
 use crate::orchestrator::environments::{AgentEnvironments, HostEnvironment};
 use crate::orchestrator::event_sinks::EventSinks;
-use crate::orchestrator::grants::{InheritedPaths, permission_manager};
+use crate::orchestrator::grants::InheritedPaths;
 use crate::orchestrator::hooks::HookRunContext;
+use crate::orchestrator::memory::{MemoryKeeper, MemoryOrigin, keeps_memory, read_memory};
 use crate::orchestrator::overlays::{OverlayFactory, PendingDelivery};
 use crate::orchestrator::previous_turns::{describe, previous_workspaces};
 use crate::orchestrator::replay_order::ReplayInput;
@@ -32,13 +33,14 @@ use crate::orchestrator::review::{DeliverySettings, Reviewer};
 use crate::orchestrator::run_directories::{
     create_workspaces, existing_directory, reopen_workspaces, replay_manifest, workspace_seeds,
 };
+use crate::orchestrator::run_notices::run_notices;
 use crate::orchestrator::snapshots::SnapshotStore;
 use crate::orchestrator::team::mcp_servers::ServerContext;
 use crate::orchestrator::team::{AgentTeam, DeliveryAccess, TeamResources};
 use crate::orchestrator::{ModelsByAgent, PreparedTurn, TurnResult, run};
 use crate::path::AbsPath;
-use crate::permissions::grant::{Grant, GrantKind, Phase};
 use crate::prompts::TaskPrompt;
+use crate::prompts::memory::MemoryPrompt;
 use crate::spending::ledger::BudgetLedger;
 use crate::spending::totals::UsageTotals;
 use crate::world::access::merge_bases::MergeBases;
@@ -47,7 +49,6 @@ use crate::world::delivery::store::BASES;
 use crate::world::diagnostics::telemetry::RunTelemetry;
 use crate::world::diagnostics::telemetry::conventions::ProviderNames;
 use crate::world::diagnostics::telemetry::settings::TelemetrySettings;
-use crate::world::io::secrets::readable_secrets;
 use crate::world::mcp::packages::PackageStore;
 use crate::world::mcp::tokens::TokenFile;
 use crate::world::store::diagnostic_log::{self, DiagnosticLog, LogDetail};
@@ -161,6 +162,8 @@ pub struct RunExecution {
     abort: CancellationToken,
     inbox: Option<AbsPath>,
     snapshot_mode: SnapshotMode,
+    /// Keeps the winner's notes, if the config says so.
+    memory: Option<MemoryKeeper>,
     /// The user's own workspaces are locked until this is dropped.
     _workspaces: Vec<RunWorkspace>,
     _trace: DiagnosticLog,
@@ -191,6 +194,10 @@ impl RunExecution {
         let (earlier_turns, earlier_workspaces) = (describe(earlier), previous_workspaces(earlier));
         let mut workspaces = request.open_workspaces(earlier_workspaces.first())?;
         let team = request.assemble_team(&earlier_workspaces)?;
+        let seed = earlier_workspaces.first().cloned();
+        let memory = request
+            .keeps_memory()
+            .then(|| MemoryKeeper::new(&request.base, request.redactor.clone(), seed));
         let session = session_or_new(request.session.take(), &request.layout, &request.redactor)?;
         let mut beginning =
             InitialTurnState::from_resumed(request.resumed.as_ref(), &team, &request.models);
@@ -265,6 +272,7 @@ impl RunExecution {
             abort: stop.immediate,
             inbox: request.inbox,
             snapshot_mode: request.snapshot_mode,
+            memory,
             _workspaces: workspaces,
             _trace: trace,
         })
@@ -304,14 +312,17 @@ impl RunExecution {
             abort: given_up,
             inbox: _,
             snapshot_mode: files,
+            memory,
             _workspaces,
             _trace,
         } = self;
-        let notices = notices(&turn.team).into_iter();
+        let notices = run_notices(&turn.team).into_iter();
         let warning = |message| Event::Run(RunEvent::Warning { message });
         let first: Vec<Event> = first
             .into_iter()
             .chain(turn.team.instruction_events())
+            .chain(turn.team.skill_events())
+            .chain(turn.team.memory_event())
             .chain(notices.map(warning))
             .collect();
         let mut listeners = EventSinks::new(recorder, telemetry, shown, known);
@@ -357,6 +368,10 @@ impl RunExecution {
             .chain(uncleared)
         {
             listeners.emit(RunEvent::Warning { message }).await;
+        }
+        let notes = memory.and_then(|memory| Some(memory.keep_notes(played.winner_workspace()?)));
+        for event in notes.into_iter().flatten() {
+            listeners.emit(event).await;
         }
         let ended = run_ended_event(&played.result, saved_turn.workspace.as_ref());
         listeners.finish(ended).await;
@@ -504,14 +519,33 @@ impl RunRequest {
         } else {
             DeliveryAccess::ReadWrite
         };
-        AgentTeam::assemble(
+        let team = AgentTeam::assemble(
             &self.config,
             &self.layout,
             &self.base,
             inherited,
             delivery_access,
         )?
-        .with_project_instructions()
+        .with_project_instructions()?
+        .with_skills()?;
+        Ok(team.with_memory(self.read_memory()?))
+    }
+
+    /// Returns whether agents keep notes: a role of a pipeline leaves its work on its branch.
+    fn keeps_memory(&self) -> bool {
+        keeps_memory(&self.config) && self.snapshot_mode == SnapshotMode::Copied
+    }
+
+    /// Reads the notes of earlier sessions, if the config keeps notes.
+    fn read_memory(&self) -> Result<Option<MemoryPrompt>> {
+        if !self.keeps_memory() {
+            return Ok(None);
+        }
+        let origin = match &self.resumed {
+            None => MemoryOrigin::Project,
+            Some(_) => MemoryOrigin::InterruptedRun,
+        };
+        read_memory(&self.base, &self.layout, origin).map(Some)
     }
 
     /// Creates the broker that requests approvals. Requests that events in `recorded` answered are
@@ -666,6 +700,16 @@ struct CompletedTurn {
     snapshots: SnapshotStore,
 }
 
+impl CompletedTurn {
+    /// Returns the workspace of the winner, if there is an answer and its agent has one.
+    fn winner_workspace(&self) -> Option<&AbsPath> {
+        let answer = self.result.answer.as_ref()?;
+        let mut members = self.team.members.iter();
+        let member = members.find(|member| member.id == answer.agent)?;
+        member.workspace.as_ref()
+    }
+}
+
 /// Runs `turn`; a panic in it becomes an error. The last sender of events is dropped with the turn,
 /// and that ends the recording.
 async fn run_turn(mut turn: PreparedTurn) -> Result<CompletedTurn> {
@@ -695,34 +739,6 @@ fn ledger(config: &Config, books: UsageTotals) -> Arc<Mutex<BudgetLedger>> {
     let limits = agents.map(|agent| (agent.id.clone(), agent.limits));
     let empty = BudgetLedger::new(config.limits, limits);
     Arc::new(Mutex::new(empty.with_totals(books)))
-}
-
-/// Returns the notices for the user about what the run opens.
-fn notices(team: &AgentTeam) -> Vec<String> {
-    let mut grants: Vec<Grant> = Vec::new();
-    for grant in team.members.iter().flat_map(|member| &member.grants) {
-        if grant.kind == GrantKind::Context && !grants.contains(grant) {
-            grants.push(grant.clone());
-        }
-    }
-    let open = |grant: &Grant| {
-        let names = grant.unprotected.join(", ");
-        (!names.is_empty()).then(|| format!("unprotected in `{}`: {names}", grant.root))
-    };
-    let mut notices: Vec<String> = grants.iter().filter_map(open).collect();
-    notices.extend(team.unsandboxed_notes());
-    let secrets = readable_secrets(&permission_manager(&grants, Phase::Coordination));
-    if let Some(first) = secrets.first() {
-        let more = match secrets.len() {
-            1 => String::new(),
-            count => format!(" and {} more", count.saturating_sub(1)),
-        };
-        notices.push(format!(
-            "agents may read `{first}`{more}, which looks like a secret: hide it with \
-             `hidden_paths` of its context path"
-        ));
-    }
-    notices
 }
 
 /// Result of saving a turn, in addition to its answer.

@@ -335,6 +335,7 @@ pub fn describe_grants(manager: &PathPermissionManager) -> Vec<DescribedPath> {
             },
             (GrantKind::TempWorkspace, _) => "files of all answers, by label (agent1.1), read",
             (GrantKind::PreviousTurn, _) => "result of an earlier turn, read",
+            (GrantKind::Skill, _) => "a skill, read",
             (GrantKind::BuiltIn, _) => match grant.permission {
                 Permission::Write => "read and write",
                 Permission::Read => "read",
@@ -353,7 +354,10 @@ pub fn describe_grants(manager: &PathPermissionManager) -> Vec<DescribedPath> {
             note,
         }
     };
-    let mut places: Vec<DescribedPath> = manager.grants().iter().map(place).collect();
+    // The list of skills names their paths.
+    let shown = manager.grants().iter();
+    let shown = shown.filter(|grant| grant.kind != GrantKind::Skill);
+    let mut places: Vec<DescribedPath> = shown.map(place).collect();
     places.sort_by_key(|place| !place.note.starts_with("your workspace"));
     places
 }

@@ -20,6 +20,8 @@ pub mod resumed_turn;
 pub mod review;
 pub mod environments;
 pub mod snapshots;
+pub mod memory;
+mod run_notices;
 pub mod team;
 pub mod overlays;
 

@@ -401,6 +401,9 @@ fn is_same_event(known: &Event, event: &Event) -> bool {
             RunEvent::Warning { .. }
                 | RunEvent::SandboxSelected { .. }
                 | RunEvent::InstructionsRead { .. }
+                | RunEvent::SkillsOffered { .. }
+                | RunEvent::MemoryRead { .. }
+                | RunEvent::MemorySaved { .. }
                 | RunEvent::LimitMet { .. }
                 | RunEvent::UserMessagesShown { .. }
         )

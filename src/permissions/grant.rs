@@ -64,6 +64,8 @@ pub enum GrantKind {
     Context,
     /// A directory that massgen opens on its own, such as `Downloads/` of the folder guard.
     BuiltIn,
+    /// The directory of a skill; read-only.
+    Skill,
 }
 
 impl fmt::Display for GrantKind {
@@ -74,6 +76,7 @@ impl fmt::Display for GrantKind {
             GrantKind::PreviousTurn => "previous_turn",
             GrantKind::Context => "context",
             GrantKind::BuiltIn => "built_in",
+            GrantKind::Skill => "skill",
         })
     }
 }

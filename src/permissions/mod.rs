@@ -237,6 +237,7 @@ fn kind_rank(grant: &Grant) -> u8 {
         grant::GrantKind::PreviousTurn => 2,
         grant::GrantKind::Context => 3,
         grant::GrantKind::BuiltIn => 4,
+        grant::GrantKind::Skill => 5,
     }
 }
 

@@ -136,7 +136,9 @@ pub const RULES: &[PermissionRule] = &[
         because: "it holds copies of earlier work, which stay as they are",
         ceiling: |subject| match subject.grant.kind {
             GrantKind::TempWorkspace | GrantKind::PreviousTurn => READ,
-            GrantKind::Workspace | GrantKind::Context | GrantKind::BuiltIn => WRITE,
+            GrantKind::Workspace | GrantKind::Context | GrantKind::BuiltIn | GrantKind::Skill => {
+                WRITE
+            }
         },
         allows: &[
             example(
@@ -298,7 +300,10 @@ pub const RULES: &[PermissionRule] = &[
                 Some(_) => READ,
                 None => WRITE,
             },
-            GrantKind::Workspace | GrantKind::TempWorkspace | GrantKind::PreviousTurn => WRITE,
+            GrantKind::Workspace
+            | GrantKind::TempWorkspace
+            | GrantKind::PreviousTurn
+            | GrantKind::Skill => WRITE,
         },
         allows: &[
             example(

@@ -8,6 +8,8 @@ pub mod commands;
 pub mod previous_turns;
 pub mod untrusted_text;
 pub mod project_instructions;
+pub mod skills;
+pub mod memory;
 pub mod external_agents;
 pub mod images;
 pub mod user_messages;
@@ -25,7 +27,9 @@ use crate::path::AbsPath;
 use crate::permissions::grant::Phase;
 use crate::prompts::checks::{announce_checks, describe_check_results};
 use crate::prompts::commands::{CommandAccess, describe_commands};
+use crate::prompts::memory::{MemoryPrompt, describe_memory};
 use crate::prompts::project_instructions::{InstructionFile, describe_project_instructions};
+use crate::prompts::skills::{SkillSummary, describe_skills};
 use crate::prompts::untrusted_text::{TextFrame, UntrustedText, task_in_frame};
 use crate::text::{escape_name, join_with_commas, list_names};
 
@@ -69,6 +73,10 @@ pub struct SystemPromptInput<'a> {
     pub checks: &'a [CheckConfig],
     /// The instructions of the projects that are open to the agent.
     pub instructions: &'a [InstructionFile],
+    /// The skills that it is offered.
+    pub skills: &'a [SkillSummary],
+    /// The notes of earlier sessions, if the config keeps notes.
+    pub memory: Option<&'a MemoryPrompt>,
 }
 
 /// The kind of output that an agent can create in its workspace.
@@ -149,6 +157,8 @@ pub fn coordination_system(standing: &SystemPromptInput<'_>) -> String {
                        effects outside your workspace to the final phase.";
         let _ = writeln!(out, "{}", instruction.as_deref().unwrap_or(default));
     }
+    describe_skills(&mut out, standing.skills);
+    describe_memory(&mut out, standing.memory, note_workspace(standing));
     describe_project_instructions(&mut out, standing.instructions);
     out
 }
@@ -181,8 +191,16 @@ pub fn final_system(standing: &SystemPromptInput<'_>, write_paths: &[String]) ->
     if let Some(shell) = &standing.shell {
         describe_commands(&mut out, shell, Phase::Final);
     }
+    describe_skills(&mut out, standing.skills);
+    describe_memory(&mut out, standing.memory, note_workspace(standing));
     describe_project_instructions(&mut out, standing.instructions);
     out
+}
+
+/// Returns the workspace in which the agent can leave notes, if there is one.
+fn note_workspace<'a>(standing: &SystemPromptInput<'a>) -> Option<&'a str> {
+    let workspace = standing.workspace?;
+    (standing.output == WorkspaceOutput::Files).then_some(workspace)
 }
 
 fn identity(standing: &SystemPromptInput<'_>) -> String {
@@ -508,6 +526,8 @@ mod tests {
             work: WorkMode::ToolCalls,
             checks: &[],
             instructions: &[],
+            skills: &[],
+            memory: None,
         }
     }
 

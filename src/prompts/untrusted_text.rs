@@ -17,6 +17,8 @@ pub enum TextFrame {
     Answer,
     /// A file, or an answer, that a role of a pipeline has left.
     Document,
+    /// A note of an agent in an earlier session.
+    Note,
     /// Instructions that a project keeps for agents.
     ProjectInstructions,
     /// The agent's own reply in an earlier process.
@@ -41,9 +43,10 @@ pub enum TextFrame {
 
 impl TextFrame {
     /// All of them.
-    pub const ALL: [TextFrame; 12] = [
+    pub const ALL: [TextFrame; 13] = [
         TextFrame::Answer,
         TextFrame::Document,
+        TextFrame::Note,
         TextFrame::ProjectInstructions,
         TextFrame::PreviousReply,
         TextFrame::PlanPart,
@@ -61,6 +64,7 @@ impl TextFrame {
         match self {
             TextFrame::Answer => "answer",
             TextFrame::Document => "document",
+            TextFrame::Note => "earlier_note",
             TextFrame::ProjectInstructions => "project_instructions",
             TextFrame::PreviousReply => "earlier",
             TextFrame::PlanPart => "plan_part",
@@ -151,6 +155,11 @@ impl UntrustedText {
     #[must_use]
     pub fn truncate(&self, chars_max: usize) -> Self {
         Self(truncate(self.0.trim(), chars_max))
+    }
+
+    /// Returns the text as it is, for the user's terminal and scripts; never for a model.
+    pub(crate) fn as_written(&self) -> &str {
+        &self.0
     }
 
     /// Returns the text on one line, in quotation marks.

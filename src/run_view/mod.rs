@@ -272,7 +272,10 @@ impl RunView {
                 self.run.show_messages(agent, numbers);
             }
             // Lines show it; it changes nothing that the other views show.
-            RunEvent::InstructionsRead { .. } => {}
+            RunEvent::InstructionsRead { .. }
+            | RunEvent::SkillsOffered { .. }
+            | RunEvent::MemoryRead { .. }
+            | RunEvent::MemorySaved { .. } => {}
             RunEvent::Warning { message } => self.warn(message, at),
             RunEvent::RunEnded { status, summary } => self.end(*status, summary, at),
         }

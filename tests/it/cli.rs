@@ -40,6 +40,8 @@ fn help_names_every_flag() {
       hook         Answer permission hooks of other programs
       logs         List, show, follow and export the logs of runs
       sessions     List, show, resume, fork, export, import and delete sessions
+      memory       List, show and remove the notes that agents keep between sessions
+      skills       List and show the skills that agents may be offered
       diff         Show what a run delivered, or would deliver
       apply        Apply changes of a delivery that were not applied, or the answer of another agent
       undo         Revert a delivery
@@ -720,6 +722,13 @@ fn completions_and_manual_know_every_subcommand() {
             "massgen-sessions-import",
             "massgen-sessions-prune",
             "massgen-sessions-delete",
+            "massgen-memory",
+            "massgen-memory-list",
+            "massgen-memory-show",
+            "massgen-memory-clear",
+            "massgen-skills",
+            "massgen-skills-list",
+            "massgen-skills-show",
             "massgen-diff",
             "massgen-apply",
             "massgen-undo",

@@ -8,15 +8,17 @@ use clap_complete::Shell;
 use crate::cli::format::OutputFormat;
 use crate::cli::help::{
     APPLY_EXAMPLES, CHECK_EXAMPLES, DIFF_EXAMPLES, DOCKER_EXAMPLES, DOCTOR_EXAMPLES, EXAMPLES,
-    EXPLAIN_EXAMPLES, HOOK_EXAMPLES, INIT_EXAMPLES, LOGS_EXAMPLES, MODELS_EXAMPLES,
+    EXPLAIN_EXAMPLES, HOOK_EXAMPLES, INIT_EXAMPLES, LOGS_EXAMPLES, MEMORY_EXAMPLES, MODELS_EXAMPLES,
     PIPELINE_EXAMPLES, REPLAY_EXAMPLES, SANDBOX_EXAMPLES, SCHEMA_EXAMPLES, SELFTEST_EXAMPLES,
-    SESSIONS_EXAMPLES, TOOL_EXAMPLES, UNDO_EXAMPLES, WEB_EXAMPLES,
+    SESSIONS_EXAMPLES, SKILLS_EXAMPLES, TOOL_EXAMPLES, UNDO_EXAMPLES, WEB_EXAMPLES,
 };
 use crate::cli::init_arguments::InitArguments;
 use crate::cli::mcp_arguments::McpCommand;
+use crate::cli::memory_arguments::MemoryCommand;
 use crate::cli::phase_argument::PhaseArgument;
 use crate::cli::pipeline_arguments::PipelineCommand;
 use crate::cli::session_arguments::{InteractiveArguments, SessionArguments};
+use crate::cli::skill_arguments::SkillsCommand;
 use crate::cli::web_arguments::WebArguments;
 use crate::config::rates::RateLimit;
 use crate::config::vendors::VENDORS;
@@ -266,6 +268,12 @@ pub(crate) enum CliCommand {
     /// List, show, resume, fork, export, import and delete sessions.
     #[command(subcommand, arg_required_else_help = false, after_help = SESSIONS_EXAMPLES)]
     Sessions(SessionsCommand),
+    /// List, show and remove the notes that agents keep between sessions.
+    #[command(subcommand, arg_required_else_help = false, after_help = MEMORY_EXAMPLES)]
+    Memory(MemoryCommand),
+    /// List and show the skills that agents may be offered.
+    #[command(subcommand, arg_required_else_help = false, after_help = SKILLS_EXAMPLES)]
+    Skills(SkillsCommand),
     /// Show what a run delivered, or would deliver.
     #[command(after_help = DIFF_EXAMPLES)]
     Diff(DiffArguments),

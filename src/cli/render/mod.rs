@@ -141,6 +141,22 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
                 );
                 self.show_line("instructions", TextStyle::Strong, &text);
             }
+            RunEvent::SkillsOffered { agents, skills } => {
+                let names: Vec<&str> = skills.iter().map(|skill| skill.name.as_str()).collect();
+                let text = format!(
+                    "{} for {}",
+                    join_with_commas(&names),
+                    join_with_commas(agents)
+                );
+                self.show_line("skills", TextStyle::Strong, &text);
+            }
+            RunEvent::MemoryRead { files, .. } => {
+                self.show_line("notes read", TextStyle::Strong, &join_with_commas(files));
+            }
+            RunEvent::MemorySaved { files, .. } => {
+                let text = format!("{} (`massgen memory list`)", join_with_commas(files));
+                self.show_line("notes kept", TextStyle::Strong, &text);
+            }
             RunEvent::Warning { message } => self.warn(message),
             RunEvent::RunEnded { status, summary } => self.show_end(*status, summary, elapsed),
             RunEvent::LimitMet { agent: None, limit } => self.warn(limit),

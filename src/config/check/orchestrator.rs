@@ -7,6 +7,7 @@ use crate::config::keys::shape::{Integer, Text};
 use crate::config::keys::{
     ServedKey, coordination, criteria, orchestrator, root, timeout_settings,
 };
+use crate::config::skills::SkillsConfig;
 use crate::config::storage_path::StoragePath;
 use crate::config::yaml::YamlValue;
 use crate::config::{
@@ -82,6 +83,24 @@ impl ConfigChecker<'_> {
             reads_project_instructions: view
                 .flag(&orchestrator::PROJECT_INSTRUCTIONS)
                 .unwrap_or(default.reads_project_instructions),
+            skills: self.skills(&view),
+            keeps_memory: view
+                .section(&orchestrator::COORDINATION)
+                .and_then(|view| view.flag(&coordination::ENABLE_MEMORY_FILESYSTEM_MODE))
+                .unwrap_or(default.keeps_memory),
+        }
+    }
+
+    /// Returns where skills are looked for: nowhere unless `use_skills` is set.
+    fn skills(&mut self, view: &MappingView<'_>) -> SkillsConfig {
+        let Some(view) = view.section(&orchestrator::COORDINATION) else {
+            return SkillsConfig::default();
+        };
+        let named = view.text(&coordination::SKILLS_DIRECTORY);
+        let named = named.and_then(|text| self.path(&text));
+        match view.flag(&coordination::USE_SKILLS) {
+            Some(true) => SkillsConfig::new(named, self.context.base, self.context.home),
+            _ => SkillsConfig::default(),
         }
     }
 

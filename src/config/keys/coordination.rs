@@ -1,6 +1,7 @@
 //! The keys of `orchestrator.coordination`.
 
-use crate::config::keys::found_config::FoundConfigUse::Harmless;
+use crate::config::keys::found_config::FoundConfigUse::{Harmless, Inside, Named};
+use crate::config::keys::found_config::PathPurpose;
 use crate::config::keys::shape::{self, Flag, Integer, NodeList, Text};
 use crate::config::keys::{
     ConfigKey, IgnoredEffect, KeySection, ServedKey, UnknownKeys, ValueShape, criteria,
@@ -40,6 +41,32 @@ pub(crate) const CHECKLIST_CRITERIA: ServedKey<NodeList> = ServedKey::optional(
     Harmless,
 );
 
+pub(crate) const USE_SKILLS: ServedKey<Flag> = ServedKey::optional(
+    &["use_skills"],
+    shape::flag(),
+    "Whether agents are offered skills: directories with a file `SKILL.md` in `skills_directory`, \
+     `~/.massgen/skills`, `.massgen/skills` and `.claude/skills`.",
+    Named("give agents skills that are in the project"),
+)
+.with_default("false");
+
+pub(crate) const SKILLS_DIRECTORY: ServedKey<Text> = ServedKey::optional(
+    &["skills_directory"],
+    shape::text(),
+    "A further directory of skills, which precedes the others. Relative paths start in the current \
+     directory.",
+    Inside(PathPurpose::OpenedForReading),
+);
+
+pub(crate) const ENABLE_MEMORY_FILESYSTEM_MODE: ServedKey<Flag> = ServedKey::optional(
+    &["enable_memory_filesystem_mode"],
+    shape::flag(),
+    "Whether agents are given the notes of earlier sessions, and the winner's notes are kept in \
+     `.massgen/memory`: Markdown files in `memory/` of its workspace.",
+    Named("keep notes of agents and give them to later ones"),
+)
+.with_default("false");
+
 /// The rules of coordination.
 pub static COORDINATION: KeySection = KeySection {
     path: "orchestrator.coordination",
@@ -50,13 +77,13 @@ pub static COORDINATION: KeySection = KeySection {
         PLANNING_MODE_INSTRUCTION.row(),
         MAX_ORCHESTRATION_RESTARTS.row(),
         CHECKLIST_CRITERIA.row(),
+        USE_SKILLS.row(),
+        SKILLS_DIRECTORY.row(),
+        ENABLE_MEMORY_FILESYSTEM_MODE.row(),
         ConfigKey::unserved(
             &[
                 "enable_agent_task_planning",
                 "task_planning_filesystem_mode",
-                "enable_memory_filesystem_mode",
-                "use_skills",
-                "load_previous_session_skills",
                 "enable_subagents",
                 "background_subagents",
                 "use_two_tier_workspace",
@@ -95,8 +122,6 @@ pub static COORDINATION: KeySection = KeySection {
                 "learning_capture_mode",
                 "disable_final_only_round_capture_fallback",
                 "compression_target_ratio",
-                "massgen_skills",
-                "skills_directory",
                 "persona_generator",
                 "evaluation_criteria_generator",
                 "prompt_improver",
@@ -134,6 +159,20 @@ pub static COORDINATION: KeySection = KeySection {
             "agents answer, see each other's answers and vote",
             IgnoredEffect::Cosmetic,
         ),
+        ConfigKey::unserved(
+            &["massgen_skills"],
+            ValueShape::Any,
+            "massgen has no skills of its own: `use_skills` offers those in your directories",
+            IgnoredEffect::Cosmetic,
+        ),
+        ConfigKey::unserved(
+            &["load_previous_session_skills"],
+            ValueShape::Flag,
+            "a workspace of an earlier session is no skill: copy what is to be one to \
+             `.massgen/skills`",
+            IgnoredEffect::Cosmetic,
+        )
+        .with_default("false"),
         ConfigKey::unserved(
             &["web_review"],
             ValueShape::Flag,

@@ -280,11 +280,16 @@ pub static ORCHESTRATOR: KeySection = KeySection {
             IgnoredEffect::Cosmetic,
         ),
         ConfigKey::unserved(
+            &["skills_directory"],
+            ValueShape::Text,
+            "write it in `coordination`, next to `use_skills`",
+            IgnoredEffect::Cosmetic,
+        ),
+        ConfigKey::unserved(
             &[
                 "type",
                 "interactive_mode",
                 "max_turns",
-                "skills_directory",
                 "enable_multimodal_tools",
                 "multimodal_config",
                 "image_generation_backend",

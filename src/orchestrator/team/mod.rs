@@ -5,6 +5,7 @@ mod external_agents;
 pub mod mcp_servers;
 mod model_input;
 pub mod project_instructions;
+pub mod skills;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -42,12 +43,14 @@ use crate::orchestrator::team::mcp_servers::{
     MemberServer, ServerContext, member_servers, unmatched_rule_warnings,
 };
 use crate::orchestrator::team::project_instructions::ProjectInstructions;
+use crate::orchestrator::team::skills::AgentSkills;
 use crate::path::AbsPath;
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use crate::permissions::guard::FolderGuard;
 use crate::permissions::history::AccessHistory;
 use crate::prompts::WorkspaceOutput;
+use crate::prompts::memory::MemoryPrompt;
 use crate::sandbox_policy::network::NetworkPolicy;
 use crate::sandbox_policy::sandbox_level::SandboxLevelChoice;
 use crate::spending::ledger::BudgetLedger;
@@ -87,6 +90,8 @@ pub struct TeamMember {
     history: Arc<Mutex<AccessHistory>>,
     /// The instructions that the opened directories keep for agents.
     instructions: ProjectInstructions,
+    /// The skills that it is offered.
+    skills: AgentSkills,
 }
 
 impl TeamMember {
@@ -154,6 +159,10 @@ pub struct AgentTeam {
     /// The messages about servers that have been emitted: servers restart for each phase, and
     /// repeat them.
     reported: Mutex<BTreeSet<String>>,
+    /// Messages about directories with skills that are not used.
+    skill_notices: Vec<String>,
+    /// The notes of earlier sessions, if the config keeps notes.
+    pub(super) memory: Option<MemoryPrompt>,
 }
 
 /// What the members of a team work with. A dry run has none of it, and a single call only what it
@@ -230,6 +239,7 @@ impl AgentTeam {
                 servers: member_servers(agent),
                 history: Arc::default(),
                 instructions: ProjectInstructions::default(),
+                skills: AgentSkills::default(),
             });
         }
         let (config, base) = (config.clone(), base.clone());
@@ -242,6 +252,8 @@ impl AgentTeam {
             tool_lists: ToolListCache::default(),
             server_pool: ConnectionPool::default(),
             reported: Mutex::default(),
+            skill_notices: Vec::new(),
+            memory: None,
         })
     }
 

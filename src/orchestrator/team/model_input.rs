@@ -44,6 +44,8 @@ impl AgentTeam {
             work: external_agents::work_mode(&member.config),
             checks: &self.config.checks.list,
             instructions: &member.instructions.files,
+            skills: &member.skills.skills,
+            memory: self.memory.as_ref(),
         };
         match phase {
             Phase::Coordination => prompts::coordination_system(&standing),

@@ -88,6 +88,7 @@ pub(super) fn list_allowed_directories(gate: &Gate) -> Observation {
             (GrantKind::Context, GrantScope::Tree) => "the user's directory",
             (GrantKind::Context, GrantScope::File) => "the user's file",
             (GrantKind::BuiltIn, _) => "open to you",
+            (GrantKind::Skill, _) => "a skill",
         };
         format!("{:5} {} ({what})\n", root.permission.to_string(), root.path)
     });

@@ -77,6 +77,29 @@ pub fn read_found(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {
     check_read(path, bytes_max, file::read_regular_capped(path, bytes_max))
 }
 
+/// Returns the sorted names of the directories in `path`, and of the symlinks, which may lead to
+/// one; `None` if `path` does not exist. Names that start with `.` are left out. More than
+/// `count_max` entries are an error.
+pub fn subdirectory_names(path: &AbsPath, count_max: usize) -> Result<Option<Vec<String>>> {
+    if matches!(file::kind(path), Err(error) if is_missing(error.kind())) {
+        return Ok(None);
+    }
+    let mut names = dir::first_names(path, count_max.saturating_add(1))?;
+    if names.len() > count_max {
+        let message = format!("`{path}` has more than {count_max} entries");
+        return Err(Error::new(ErrorKind::Config, message)
+            .with_hint("use a directory that contains only skills"));
+    }
+    names.retain(|name| {
+        !name.starts_with('.') && {
+            let path = path.join(name);
+            file::is_directory(&path) || file::is_link(&path)
+        }
+    });
+    names.sort();
+    Ok(Some(names))
+}
+
 fn check_read(
     path: &AbsPath,
     bytes_max: u64,

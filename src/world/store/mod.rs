@@ -25,6 +25,7 @@ pub mod scratch;
 pub mod tail;
 pub mod snapshot;
 pub mod workspace;
+pub mod memory;
 pub mod sessions;
 pub mod prune;
 pub mod input_history;

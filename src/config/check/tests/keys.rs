@@ -452,10 +452,10 @@ fn keys_that_are_not_served_are_one_warning_each() {
     );
     check(
         &with_orchestrator(
-            "coordination: {use_skills: true, broadcast: false, resume_from_log: {round: 1}}",
+            "coordination: {enable_changedoc: true, broadcast: false, resume_from_log: {round: 1}}",
         ),
         &[
-            "warning orchestrator.coordination.use_skills",
+            "warning orchestrator.coordination.enable_changedoc",
             "warning orchestrator.coordination.resume_from_log",
         ],
     );

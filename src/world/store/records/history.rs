@@ -117,6 +117,13 @@ fn describe_run_event(event: &RunEvent) -> Option<(&'static str, String)> {
         ("commands", by.to_string())
     } else if let RunEvent::InstructionsRead { path, .. } = event {
         ("instructions_read", path.clone())
+    } else if let RunEvent::SkillsOffered { skills, .. } = event {
+        let names: Vec<&String> = skills.iter().map(|skill| &skill.name).collect();
+        ("skills_offered", join_with_commas(&names))
+    } else if let RunEvent::MemoryRead { files, .. } = event {
+        ("memory_read", join_with_commas(files))
+    } else if let RunEvent::MemorySaved { files, .. } = event {
+        ("memory_saved", join_with_commas(files))
     } else if let RunEvent::CoordinationStopped { .. } = event {
         ("cut_short", String::new())
     } else if let RunEvent::UserMessage { text, .. } = event {

@@ -127,6 +127,17 @@ pub(crate) fn names(path: &AbsPath) -> Result<Vec<String>> {
     Ok(names)
 }
 
+/// Like [`names`], but reads only the first `count_max` entries.
+pub(crate) fn first_names(path: &AbsPath, count_max: usize) -> Result<Vec<String>> {
+    let unreadable = |error| file_error("read", path.as_path(), error);
+    let entries = fs::read_dir(path.as_path()).map_err(unreadable)?;
+    let mut names = Vec::new();
+    for entry in entries.take(count_max) {
+        names.extend(entry.map_err(unreadable)?.file_name().into_string());
+    }
+    Ok(names)
+}
+
 /// Like [`names`], but empty if `path` does not exist. A directory that cannot be inspected is an
 /// error: that is not the same as a missing one.
 pub(crate) fn names_if_exists(path: &AbsPath) -> Result<Vec<String>> {

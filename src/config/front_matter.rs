@@ -1,0 +1,113 @@
+//! The front matter of Markdown files: YAML between two lines `---` at the beginning, as skills and
+//! notes have it. The files come from projects and agents, so that its size is bounded.
+
+use crate::config::yaml::{self, YamlNode, YamlValue};
+
+/// Maximum size of a front matter, in bytes.
+pub const FRONT_MATTER_BYTES_MAX: usize = 16 * 1024;
+
+/// The line that begins and ends a front matter.
+const FENCE: &str = "---";
+
+/// A Markdown file, split into its front matter and the text after it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FrontMatter<'t> {
+    fields: Option<YamlNode>,
+    /// The text after the front matter; all of it if there is none.
+    pub body: &'t str,
+}
+
+impl<'t> FrontMatter<'t> {
+    /// Splits `text`. A text that does not begin with `---` has no front matter.
+    ///
+    /// # Errors
+    /// The front matter has no end, is too large, or is not a mapping in YAML; the error says which.
+    pub fn parse(text: &'t str) -> Result<Self, String> {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let mut lines = text.split_inclusive('\n');
+        let first = lines.next().unwrap_or_default();
+        if first.trim_end() != FENCE {
+            return Ok(Self {
+                fields: None,
+                body: text,
+            });
+        }
+        let mut end = first.len();
+        for line in lines {
+            let yaml = text.get(first.len()..end).unwrap_or_default();
+            end = end.saturating_add(line.len());
+            if line.trim_end() == FENCE {
+                return Ok(Self {
+                    fields: parse_fields(yaml)?,
+                    body: text.get(end..).unwrap_or_default(),
+                });
+            }
+            if end > FRONT_MATTER_BYTES_MAX {
+                return Err(format!(
+                    "its front matter has more than {FRONT_MATTER_BYTES_MAX} bytes"
+                ));
+            }
+        }
+        Err(format!("its front matter has no end: a line `{FENCE}`"))
+    }
+
+    /// Returns the text of a field, trimmed; `None` if it is missing, empty or no scalar.
+    pub fn text(&self, key: &str) -> Option<&str> {
+        match &self.fields.as_ref()?.entry(key)?.value.value {
+            YamlValue::Scalar(scalar) => Some(scalar.text.trim()).filter(|text| !text.is_empty()),
+            YamlValue::Null | YamlValue::List(_) | YamlValue::Mapping(_) => None,
+        }
+    }
+}
+
+fn parse_fields(text: &str) -> Result<Option<YamlNode>, String> {
+    let node = yaml::parse(text)
+        .map_err(|error| format!("its front matter is not YAML: {}", error.message))?;
+    match node.value {
+        YamlValue::Mapping(_) => Ok(Some(node)),
+        YamlValue::Null => Ok(None),
+        YamlValue::Scalar(_) | YamlValue::List(_) => {
+            Err("its front matter is not a mapping".to_owned())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_and_body_are_split() {
+        let text =
+            "---\r\nname: pdf\r\ndescription: >\r\n  two\r\n  lines\r\nn: 1\r\n---\r\nbody\n";
+        let parsed = FrontMatter::parse(text).unwrap();
+        assert_eq!(parsed.text("name"), Some("pdf"));
+        assert_eq!(parsed.text("description"), Some("two lines"));
+        assert_eq!(parsed.text("n"), Some("1"));
+        assert_eq!(parsed.text("other"), None);
+        assert_eq!(parsed.body, "body\n");
+        let plain = FrontMatter::parse("# title\n---\n").unwrap();
+        assert_eq!((plain.text("name"), plain.body), (None, "# title\n---\n"));
+        assert_eq!(FrontMatter::parse("---\n---\nx").unwrap().body, "x");
+    }
+
+    #[test]
+    fn hostile_front_matter_is_refused() {
+        let bomb = "a: &a [x, x, x, x, x, x, x, x]\n\
+                    b: &b [*a, *a, *a, *a, *a, *a, *a, *a]\n\
+                    c: &c [*b, *b, *b, *b, *b, *b, *b, *b]\n\
+                    d: &d [*c, *c, *c, *c, *c, *c, *c, *c]\n\
+                    e: &e [*d, *d, *d, *d, *d, *d, *d, *d]\n";
+        for (text, cause) in [
+            ("---\nname: x\n".to_owned(), "no end"),
+            ("---\n- x\n---\n".to_owned(), "not a mapping"),
+            ("---\na: [\n---\n".to_owned(), "not YAML"),
+            ("---\na: 1\na: 2\n---\n".to_owned(), "not YAML"),
+            (format!("---\n{bomb}---\n"), "not YAML"),
+            (format!("---\n{}---\n", "# x\n".repeat(9_000)), "more than"),
+        ] {
+            let error = FrontMatter::parse(&text).unwrap_err();
+            assert!(error.contains(cause), "{error}");
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! The memory of a run: reads the notes of earlier sessions before any model is asked, and keeps
+//! those that the winner leaves in its workspace.
+
+use crate::config::Config;
+use crate::config::front_matter::FrontMatter;
+use crate::error::Result;
+use crate::event::{Event, RunEvent};
+use crate::layout::RunLayout;
+use crate::orchestrator::team::AgentTeam;
+use crate::path::AbsPath;
+use crate::prompts::memory::{ListedNote, MemoryPrompt};
+use crate::prompts::untrusted_text::UntrustedText;
+use crate::world::store::memory::{
+    MEMORY, MEMORY_BYTES_MAX, MemoryContent, MemoryNote, MemoryStore, NOTE_BYTES_MAX, NOTES_MAX,
+    copy_notes, read_notes,
+};
+use crate::world::store::redact::Redactor;
+
+/// Maximum size of the notes whose text agents are shown, in bytes.
+const SHOWN_BYTES_MAX: usize = 16 * 1024;
+/// Maximum length of a description that agents are shown, in characters.
+const DESCRIPTION_CHARS_MAX: usize = 300;
+
+/// Origin of the notes that a run reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryOrigin {
+    /// The project's notes of today; a copy of them is made for the run.
+    Project,
+    /// The copy that the interrupted run made.
+    InterruptedRun,
+    /// The project's notes of today; nothing is written.
+    Preview,
+}
+
+/// Returns whether agents of `config` keep notes: without a workspace, none can be left.
+pub fn keeps_memory(config: &Config) -> bool {
+    config.orchestrator.keeps_memory && config.agents.iter().any(|agent| agent.cwd.is_some())
+}
+
+/// Keeps the notes of the winner.
+#[derive(Debug)]
+pub struct MemoryKeeper {
+    store: MemoryStore,
+    redactor: Redactor,
+    /// The workspace that those of the run started with: notes that are still the same there are
+    /// not kept again, because the user may have removed them.
+    seed: Option<AbsPath>,
+}
+
+/// Reads the notes for the run with this layout.
+///
+/// # Errors
+/// The directory of notes came with a project, or it cannot be read or copied.
+pub fn read_memory(
+    base: &AbsPath,
+    layout: &RunLayout,
+    origin: MemoryOrigin,
+) -> Result<MemoryPrompt> {
+    let directory = layout.temp_workspaces.join(MEMORY);
+    let MemoryContent { notes, .. } = match origin {
+        MemoryOrigin::InterruptedRun => read_notes(&directory)?,
+        MemoryOrigin::Project | MemoryOrigin::Preview => MemoryStore::new(base).read()?,
+    };
+    if origin == MemoryOrigin::Project {
+        copy_notes(&notes, &layout.temp_workspaces)?;
+    }
+    let mut bytes_left = SHOWN_BYTES_MAX;
+    Ok(MemoryPrompt {
+        directory: directory.to_string(),
+        notes: notes
+            .iter()
+            .map(|note| listed_note(note, &mut bytes_left))
+            .collect(),
+        limits: format!(
+            "At most {NOTES_MAX} files of {NOTE_BYTES_MAX} bytes and {MEMORY_BYTES_MAX} bytes \
+             together are kept, with names of letters, digits, `-` and `_`."
+        ),
+    })
+}
+
+fn listed_note(note: &MemoryNote, bytes_left: &mut usize) -> ListedNote {
+    let parsed = FrontMatter::parse(&note.text).ok();
+    let description = parsed
+        .as_ref()
+        .and_then(|parsed| parsed.text("description"))
+        .map(|text| UntrustedText::from(text).truncate(DESCRIPTION_CHARS_MAX));
+    let body = parsed.map_or(note.text.as_str(), |parsed| parsed.body);
+    let left = bytes_left.checked_sub(body.len());
+    let text = left.filter(|_| note.is_short_term()).map(|left| {
+        *bytes_left = left;
+        UntrustedText::from(body)
+    });
+    ListedNote {
+        name: note.name.clone(),
+        size_bytes: note.text.len(),
+        description,
+        text,
+    }
+}
+
+impl MemoryKeeper {
+    /// Creates a keeper for a run in `base` whose workspaces start as a copy of `seed`.
+    pub fn new(base: &AbsPath, redactor: Redactor, seed: Option<AbsPath>) -> Self {
+        Self {
+            store: MemoryStore::new(base),
+            redactor,
+            seed,
+        }
+    }
+
+    /// Keeps the notes in `workspace`, and returns the events that say so. A failure is a warning,
+    /// because the answer counts in any case.
+    pub fn keep_notes(&self, workspace: &AbsPath) -> Vec<Event> {
+        let warning = |message| Event::Run(RunEvent::Warning { message });
+        match self.try_keep_notes(workspace) {
+            Ok((files, refusals)) => {
+                let saved = (!files.is_empty()).then(|| {
+                    let directory = self.store.dir().to_string();
+                    Event::Run(RunEvent::MemorySaved { directory, files })
+                });
+                saved
+                    .into_iter()
+                    .chain(refusals.into_iter().map(warning))
+                    .collect()
+            }
+            Err(error) => vec![warning(format!("cannot keep notes: {error:#}"))],
+        }
+    }
+
+    fn try_keep_notes(&self, workspace: &AbsPath) -> Result<(Vec<String>, Vec<String>)> {
+        let MemoryContent {
+            mut notes,
+            mut refusals,
+        } = read_notes(&workspace.join(MEMORY))?;
+        if let Some(seed) = &self.seed {
+            let old = read_notes(&seed.join(MEMORY))?.notes;
+            notes.retain(|note| !old.contains(note));
+        }
+        if notes.is_empty() {
+            return Ok((Vec::new(), refusals));
+        }
+        let (saved, full) = self.store.save(&notes, &self.redactor)?;
+        refusals.extend(full);
+        Ok((saved, refusals))
+    }
+}
+
+impl AgentTeam {
+    /// Returns the team with these notes.
+    #[must_use]
+    pub fn with_memory(mut self, memory: Option<MemoryPrompt>) -> Self {
+        self.memory = memory;
+        self
+    }
+
+    /// Returns the event that tells which notes the agents are given, if there are any.
+    pub fn memory_event(&self) -> Option<Event> {
+        let memory = self
+            .memory
+            .as_ref()
+            .filter(|memory| !memory.notes.is_empty())?;
+        Some(Event::Run(RunEvent::MemoryRead {
+            directory: memory.directory.clone(),
+            files: memory.notes.iter().map(|note| note.name.clone()).collect(),
+        }))
+    }
+
+    /// Returns the notes that the agents are given, if the config keeps notes.
+    pub fn memory(&self) -> Option<&MemoryPrompt> {
+        self.memory.as_ref()
+    }
+}

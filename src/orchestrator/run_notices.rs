@@ -1,0 +1,34 @@
+//! Notices for the user about what a run opens to its agents.
+
+use crate::orchestrator::grants::permission_manager;
+use crate::orchestrator::team::AgentTeam;
+use crate::permissions::grant::{Grant, GrantKind, Phase};
+use crate::world::io::secrets::readable_secrets;
+
+/// Returns the notices for the user about what the run opens.
+pub(super) fn run_notices(team: &AgentTeam) -> Vec<String> {
+    let mut grants: Vec<Grant> = Vec::new();
+    for grant in team.members.iter().flat_map(|member| &member.grants) {
+        if grant.kind == GrantKind::Context && !grants.contains(grant) {
+            grants.push(grant.clone());
+        }
+    }
+    let open = |grant: &Grant| {
+        let names = grant.unprotected.join(", ");
+        (!names.is_empty()).then(|| format!("unprotected in `{}`: {names}", grant.root))
+    };
+    let mut notices: Vec<String> = grants.iter().filter_map(open).collect();
+    notices.extend(team.unsandboxed_notes());
+    let secrets = readable_secrets(&permission_manager(&grants, Phase::Coordination));
+    if let Some(first) = secrets.first() {
+        let more = match secrets.len() {
+            1 => String::new(),
+            count => format!(" and {} more", count.saturating_sub(1)),
+        };
+        notices.push(format!(
+            "agents may read `{first}`{more}, which looks like a secret: hide it with \
+             `hidden_paths` of its context path"
+        ));
+    }
+    notices
+}

@@ -1,0 +1,389 @@
+//! Finds the skills that a team is offered, opens their directories to the members for reading,
+//! and reads names and descriptions through a gate of each member, so that its rules count as for
+//! its own calls. See `docs/decisions/0048-skills-are-read-grants.md`.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::call_rules::CallRules;
+use crate::config::front_matter::FrontMatter;
+use crate::config::skills::{SkillAuthor, SkillDirectory, SkillsConfig};
+use crate::config::storage_path::STATE_DIR;
+use crate::error::Result;
+use crate::event::{Event, OfferedSkill, RunEvent};
+use crate::id::AgentId;
+use crate::orchestrator::grants::{self, apply_path_rules, permission_manager};
+use crate::orchestrator::team::{AgentTeam, TeamMember};
+use crate::path::{AbsPath, RealPath};
+use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
+use crate::permissions::guard::FolderGuard;
+use crate::prompts::skills::SkillSummary;
+use crate::prompts::untrusted_text::UntrustedText;
+use crate::text::{escape_name, truncate};
+use crate::tools::call::{LineRange, ToolCall, UserPath};
+use crate::world::access::gate::Gate;
+use crate::world::access::policy::GatePolicy;
+use crate::world::exec::{self, ActionOutcome};
+use crate::world::io::files::subdirectory_names;
+use crate::world::io::locate::{LocatedPath, locate};
+
+/// The file that makes a directory a skill.
+pub const SKILL_FILE: &str = "SKILL.md";
+/// Maximum number of skills of a team.
+pub const SKILLS_MAX: usize = 64;
+/// Maximum number of subdirectories of a directory with skills.
+const SUBDIRECTORIES_MAX: usize = 512;
+/// Maximum length of a skill's name, in characters; the same as in the specification.
+const NAME_CHARS_MAX: usize = 64;
+/// Maximum length of a description that agents are shown, in characters; the same as in the
+/// specification.
+const DESCRIPTION_CHARS_MAX: usize = 1024;
+/// Maximum size of all names and descriptions of an agent, in bytes.
+const LISTING_BYTES_MAX: usize = 24 * 1024;
+
+/// The skills of one agent.
+#[derive(Clone, Debug, Default)]
+pub struct AgentSkills {
+    /// The skills, in the order of their rank.
+    pub skills: Vec<SkillSummary>,
+    /// Messages about skills that were found and are not offered.
+    pub notices: Vec<String>,
+}
+
+/// The directories of skills that exist, before any file in them was read.
+#[derive(Clone, Debug, Default)]
+pub struct SkillLocations {
+    /// The directories, in the order of their rank.
+    roots: Vec<RealPath>,
+    /// Messages about directories that are not used.
+    notices: Vec<String>,
+}
+
+impl SkillLocations {
+    /// Finds the skills in the directories of `config`, for a run that is started in `base`. It
+    /// lists directories and reads no file.
+    ///
+    /// # Errors
+    /// A path cannot be resolved.
+    pub fn find(config: &SkillsConfig, base: &RealPath) -> Result<Self> {
+        let mut locations = Self::default();
+        let directories = config.directories.iter();
+        let in_project = directories.filter(|directory| directory.author == SkillAuthor::Project);
+        // A symlink inside the project may lead from one directory with skills to another.
+        let in_project: Vec<RealPath> = in_project
+            .filter_map(|directory| below_base(&directory.path, base))
+            .collect();
+        for directory in &config.directories {
+            locations.add_directory(directory, base, &in_project);
+        }
+        Ok(locations)
+    }
+
+    fn add_directory(
+        &mut self,
+        directory: &SkillDirectory,
+        base: &RealPath,
+        in_project: &[RealPath],
+    ) {
+        let path = &directory.path;
+        let names = match subdirectory_names(path, SUBDIRECTORIES_MAX) {
+            Ok(Some(names)) => names,
+            Ok(None) if directory.is_named => {
+                let notice = format!("no skills in `{path}`: it does not exist");
+                return self.notices.push(notice);
+            }
+            Ok(None) => return,
+            Err(error) => {
+                let notice = format!("no skills in `{path}`: {error}");
+                return self.notices.push(notice);
+            }
+        };
+        for name in names {
+            let skill = path.join(&name);
+            if !matches!(locate(&skill.join(SKILL_FILE)), Ok(LocatedPath::File(_))) {
+                continue;
+            }
+            match self.usable_root(&skill, directory.author, base, in_project) {
+                Ok(root) if self.roots.contains(&root) => {}
+                Ok(root) => self.roots.push(root),
+                Err(reason) => self.notices.push(unused(&skill, &reason)),
+            }
+        }
+    }
+
+    /// Returns the directory of a skill, or why it is not opened.
+    fn usable_root(
+        &self,
+        skill: &AbsPath,
+        author: SkillAuthor,
+        base: &RealPath,
+        in_project: &[RealPath],
+    ) -> std::result::Result<RealPath, String> {
+        if self.roots.len() >= SKILLS_MAX {
+            return Err(format!("a team has at most {SKILLS_MAX} skills"));
+        }
+        let root = match locate(skill) {
+            Ok(LocatedPath::Directory(root)) => root,
+            Ok(LocatedPath::File(_) | LocatedPath::Missing(_)) => {
+                return Err("it is not a directory".to_owned());
+            }
+            Err(error) => return Err(error.to_string()),
+        };
+        let is_inside = |directory: &RealPath| root.is_within(directory) && root != *directory;
+        if author == SkillAuthor::Project && !in_project.iter().any(is_inside) {
+            return Err(format!(
+                "a symlink leads out of the directory with skills, to `{root}`; set \
+                 `skills_directory` to that directory with skills"
+            ));
+        }
+        if base.is_within(&root) {
+            return Err(format!("it contains the current directory `{base}`"));
+        }
+        Ok(root)
+    }
+
+    /// Returns grants of the skills' directories.
+    fn grants(&self) -> Vec<Grant> {
+        let roots = self.roots.iter().cloned();
+        roots
+            .map(|root| Grant::tree(root, GrantKind::Skill, Permission::Read))
+            .collect()
+    }
+
+    /// Reads names and descriptions of all skills, without the rules of an agent.
+    ///
+    /// # Errors
+    /// A directory cannot be opened.
+    pub fn read_all(&self, base: &RealPath) -> Result<AgentSkills> {
+        let mut skills = read_skills(&self.roots, &self.grants(), &Arc::default(), base)?;
+        skills.notices.splice(0..0, self.notices.clone());
+        Ok(skills)
+    }
+}
+
+/// Returns `path` below the real path of `base`, without following symlinks below that.
+fn below_base(path: &AbsPath, base: &RealPath) -> Option<RealPath> {
+    let real = base.to_abs();
+    let below = path.below(&real)?;
+    Some(base.join(&below))
+}
+
+/// Reads the skills in `roots` through a gate with `grants`. A skill whose name an earlier one has
+/// is not offered.
+fn read_skills(
+    roots: &[RealPath],
+    grants: &[Grant],
+    rules: &Arc<CallRules>,
+    base: &RealPath,
+) -> Result<AgentSkills> {
+    let mut found = AgentSkills::default();
+    if roots.is_empty() {
+        return Ok(found);
+    }
+    let policy = GatePolicy {
+        rules: Arc::clone(rules),
+        ..GatePolicy::single_call(base.clone())
+    };
+    let gate = Gate::open(permission_manager(grants, Phase::Coordination), policy)?;
+    let mut names: BTreeSet<String> = BTreeSet::new();
+    let mut bytes_left = LISTING_BYTES_MAX;
+    for root in roots {
+        let file = skill_file(root);
+        let read = read_text(&gate, &file).and_then(|text| parse_skill(&text, root, &file));
+        let accepted = read.and_then(|skill| {
+            if !names.insert(skill.name.to_lowercase()) {
+                return Err(format!("an earlier skill has the name `{}`", skill.name));
+            }
+            let size = skill.name.len().saturating_add(skill.file.len());
+            let size = size.saturating_add(skill.description.in_quotes().len());
+            bytes_left = bytes_left.checked_sub(size).ok_or_else(|| {
+                format!("names and descriptions may have {LISTING_BYTES_MAX} bytes together")
+            })?;
+            Ok(skill)
+        });
+        match accepted {
+            Ok(skill) => found.skills.push(skill),
+            Err(reason) => found.notices.push(unused(&root.to_abs(), &reason)),
+        }
+    }
+    Ok(found)
+}
+
+/// Returns the text of a file, as the agent of `gate` would read it.
+fn read_text(gate: &Gate, file: &AbsPath) -> std::result::Result<String, String> {
+    let call = ToolCall::ReadTextFile {
+        path: UserPath::parse(file.to_string()).map_err(|error| error.to_string())?,
+        lines: LineRange::All,
+    };
+    let permitted = gate.check(call).map_err(|denial| denial.reason)?;
+    let observation = exec::run(permitted);
+    match observation.outcome {
+        ActionOutcome::Done => Ok(observation.content),
+        ActionOutcome::Failed | ActionOutcome::Denied => Err(observation.content),
+    }
+}
+
+/// Returns the summary of the skill in `root`, whose file has this text, or why it has none.
+fn parse_skill(
+    text: &str,
+    root: &RealPath,
+    file: &AbsPath,
+) -> std::result::Result<SkillSummary, String> {
+    let parsed = FrontMatter::parse(text)?;
+    let own_name = root.name().map(|name| name.to_string_lossy().into_owned());
+    let name = parsed.text("name").map(str::to_owned).or(own_name);
+    let name = name.unwrap_or_default();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ' ');
+    if name.is_empty() || name.chars().count() > NAME_CHARS_MAX || !name.chars().all(is_plain) {
+        let shown = escape_name(&truncate(&name, NAME_CHARS_MAX));
+        return Err(format!(
+            "`{shown}` is not a name of a skill: expected at most {NAME_CHARS_MAX} letters, \
+             digits, spaces, `-`, `_` and `.`"
+        ));
+    }
+    let description = parsed.text("description").ok_or_else(|| {
+        "its front matter has no `description`, so that agents cannot know what it is for"
+            .to_owned()
+    })?;
+    Ok(SkillSummary {
+        name,
+        description: UntrustedText::from(description).truncate(DESCRIPTION_CHARS_MAX),
+        file: file.to_string(),
+    })
+}
+
+fn skill_file(root: &RealPath) -> AbsPath {
+    root.to_abs().join(SKILL_FILE)
+}
+
+fn unused(skill: &AbsPath, reason: &str) -> String {
+    let (skill, reason) = (escape_name(&skill.to_string()), reason.trim());
+    format!("the skill in `{skill}` is not used: {reason}")
+}
+
+impl TeamMember {
+    /// Returns the skills that it is offered.
+    pub fn skills(&self) -> &AgentSkills {
+        &self.skills
+    }
+
+    /// Opens those of `roots` to it that its config does not close, and reads their descriptions.
+    fn add_skills(&mut self, roots: &[RealPath], base: &AbsPath) -> Result<()> {
+        let real = grants::real_path(base)?;
+        let state = grants::real_path(&base.join(STATE_DIR))?;
+        let mut notices = Vec::new();
+        let mut open = Vec::new();
+        for root in roots {
+            match self.closing_reason(root, &state) {
+                None => open.push(root.clone()),
+                Some(reason) => notices.push(unused(&root.to_abs(), reason)),
+            }
+        }
+        if self.config.folder_guard == FolderGuard::Off {
+            let grants = open
+                .iter()
+                .map(|root| Grant::tree(root.clone(), GrantKind::Skill, Permission::Read));
+            let grants = self.grants.iter().cloned().chain(grants).collect();
+            self.grants = apply_path_rules(grants, &self.config.permissions.rules, base)?;
+        }
+        // The agent's own directories need not exist yet, and no skills are read from them.
+        let readable = self.grants.iter();
+        let readable = readable
+            .filter(|grant| matches!(grant.kind, GrantKind::Skill | GrantKind::Context))
+            .cloned();
+        let readable: Vec<Grant> = readable.collect();
+        self.skills = read_skills(&open, &readable, &self.rules, &real)?;
+        let offered: BTreeSet<&String> = self.skills.skills.iter().map(|s| &s.file).collect();
+        let is_offered = |root: &RealPath| offered.contains(&skill_file(root).to_string());
+        self.grants
+            .retain(|grant| grant.kind != GrantKind::Skill || is_offered(&grant.root));
+        self.skills.notices.splice(0..0, notices);
+        Ok(())
+    }
+
+    /// Returns why its config closes the directory of a skill to it, if it does.
+    fn closing_reason(&self, root: &RealPath, state: &RealPath) -> Option<&'static str> {
+        let contexts = self.grants.iter();
+        let mut contexts = contexts.filter(|grant| grant.kind == GrantKind::Context);
+        let hides = |grant: &Grant| {
+            let mut hidden = grant.hidden.iter().map(|rel| grant.root.join(rel));
+            hidden.any(|hidden| hidden != *state && root.is_within(&hidden))
+        };
+        let is_open = |grant: &Grant| grant.relative_path(root).is_some();
+        match self.config.folder_guard {
+            FolderGuard::Off if contexts.any(hides) => Some("`hidden_paths` closes its directory"),
+            FolderGuard::On { .. } if !contexts.any(is_open) => {
+                Some("the agent's `folder_guard` does not open its directory")
+            }
+            FolderGuard::Role { .. } => Some("a role of a pipeline reads only its own tree"),
+            FolderGuard::Off | FolderGuard::On { .. } => None,
+        }
+    }
+}
+
+impl AgentTeam {
+    /// Returns the team with the skills that the config offers to its members.
+    ///
+    /// # Errors
+    /// A directory of a skill cannot be opened.
+    pub fn with_skills(mut self) -> Result<Self> {
+        let config = &self.config.orchestrator.skills;
+        if config.directories.is_empty() {
+            return Ok(self);
+        }
+        let locations = SkillLocations::find(config, &grants::real_path(&self.base)?)?;
+        for member in &mut self.members {
+            member.add_skills(&locations.roots, &self.base)?;
+        }
+        self.skill_notices = locations.notices;
+        if locations.roots.is_empty() {
+            self.skill_notices.push(
+                "`use_skills` is set, and there are no skills: `massgen skills list` shows where \
+                 they are looked for"
+                    .to_owned(),
+            );
+        }
+        Ok(self)
+    }
+
+    /// Returns the events that tell which agents are offered which skills, and why others are not.
+    pub fn skill_events(&self) -> Vec<Event> {
+        let mut offers: Vec<(&[SkillSummary], Vec<AgentId>)> = Vec::new();
+        for member in &self.members {
+            let skills = member.skills.skills.as_slice();
+            match offers.iter_mut().find(|(known, _)| *known == skills) {
+                _ if skills.is_empty() => {}
+                Some((_, agents)) => agents.push(member.id.clone()),
+                None => offers.push((skills, vec![member.id.clone()])),
+            }
+        }
+        let offered = |skill: &SkillSummary| OfferedSkill {
+            name: skill.name.clone(),
+            path: skill.file.clone(),
+        };
+        let offers = offers
+            .into_iter()
+            .map(|(skills, agents)| RunEvent::SkillsOffered {
+                agents,
+                skills: skills.iter().map(offered).collect(),
+            });
+        let warning = |message: &String| RunEvent::Warning {
+            message: message.clone(),
+        };
+        let notices = self.skill_notices().into_iter().map(warning);
+        offers.chain(notices).map(Event::Run).collect()
+    }
+
+    /// Returns why skills are not offered, each message once.
+    pub fn skill_notices(&self) -> Vec<&String> {
+        let members = self.members.iter();
+        let notices = members.flat_map(|member| &member.skills.notices);
+        let mut all: Vec<&String> = Vec::new();
+        for notice in self.skill_notices.iter().chain(notices) {
+            if !all.contains(&notice) {
+                all.push(notice);
+            }
+        }
+        all
+    }
+}
