@@ -72,7 +72,7 @@ pub(crate) async fn show(prepared: &PreparedRun, output: &mut CliOutput<'_>) -> 
     .with_project_instructions()?
     .with_skills()?;
     let memory = keeps_memory(config)
-        .then(|| read_memory(&host.cwd, &layout, MemoryOrigin::Preview))
+        .then(|| read_memory(&layout, MemoryOrigin::Preview))
         .transpose()?;
     let team = team.with_memory(memory);
     let mut text = String::new();

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use crate::cli::memory_arguments::MemoryCommand;
 use crate::cli::output::{CliOutput, ReportFormat};
 use crate::config::front_matter::FrontMatter;
+use crate::config::storage_path::STATE_DIR;
 use crate::error::{ExitStatus, Result};
 use crate::host::Host;
 use crate::text::{count_noun, escape_line, escape_text, single_line};
@@ -20,7 +21,7 @@ pub(crate) fn run(
     command: &MemoryCommand,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let store = MemoryStore::new(&host.cwd);
+    let store = MemoryStore::new(&host.state_parent.join(STATE_DIR));
     match command {
         MemoryCommand::Clear { name } => {
             let removed = store.clear(name.as_deref())?;

@@ -197,7 +197,7 @@ impl RunExecution {
         let seed = earlier_workspaces.first().cloned();
         let memory = request
             .keeps_memory()
-            .then(|| MemoryKeeper::new(&request.base, request.redactor.clone(), seed));
+            .then(|| MemoryKeeper::new(&request.layout, request.redactor.clone(), seed));
         let session = session_or_new(request.session.take(), &request.layout, &request.redactor)?;
         let mut beginning =
             InitialTurnState::from_resumed(request.resumed.as_ref(), &team, &request.models);
@@ -545,7 +545,7 @@ impl RunRequest {
             None => MemoryOrigin::Project,
             Some(_) => MemoryOrigin::InterruptedRun,
         };
-        read_memory(&self.base, &self.layout, origin).map(Some)
+        read_memory(&self.layout, origin).map(Some)
     }
 
     /// Creates the broker that requests approvals. Requests that events in `recorded` answered are

@@ -51,15 +51,11 @@ pub struct MemoryKeeper {
 ///
 /// # Errors
 /// The directory of notes came with a project, or it cannot be read or copied.
-pub fn read_memory(
-    base: &AbsPath,
-    layout: &RunLayout,
-    origin: MemoryOrigin,
-) -> Result<MemoryPrompt> {
+pub fn read_memory(layout: &RunLayout, origin: MemoryOrigin) -> Result<MemoryPrompt> {
     let directory = layout.temp_workspaces.join(MEMORY);
     let MemoryContent { notes, .. } = match origin {
         MemoryOrigin::InterruptedRun => read_notes(&directory)?,
-        MemoryOrigin::Project | MemoryOrigin::Preview => MemoryStore::new(base).read()?,
+        MemoryOrigin::Project | MemoryOrigin::Preview => MemoryStore::new(&layout.state).read()?,
     };
     if origin == MemoryOrigin::Project {
         copy_notes(&notes, &layout.temp_workspaces)?;
@@ -99,10 +95,10 @@ fn listed_note(note: &MemoryNote, bytes_left: &mut usize) -> ListedNote {
 }
 
 impl MemoryKeeper {
-    /// Creates a keeper for a run in `base` whose workspaces start as a copy of `seed`.
-    pub fn new(base: &AbsPath, redactor: Redactor, seed: Option<AbsPath>) -> Self {
+    /// Creates a keeper for the run with this layout, whose workspaces start as a copy of `seed`.
+    pub fn new(layout: &RunLayout, redactor: Redactor, seed: Option<AbsPath>) -> Self {
         Self {
-            store: MemoryStore::new(base),
+            store: MemoryStore::new(&layout.state),
             redactor,
             seed,
         }

@@ -2,7 +2,6 @@
 //! `memory/` in the winner's workspace. Only a directory that massgen created here is believed, and
 //! agents never write to it. See `docs/decisions/0049-memory-is-copied-by-massgen.md`.
 
-use crate::config::storage_path::STATE_DIR;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::text::{count_noun, escape_name};
@@ -69,11 +68,12 @@ pub struct MemoryStore {
 }
 
 impl MemoryStore {
-    /// Returns the notes of the project in which massgen was started in `base`. It opens nothing.
-    pub fn new(base: &AbsPath) -> Self {
-        let state = base.join(STATE_DIR);
-        let dir = state.join(MEMORY);
-        Self { state, dir }
+    /// Returns the notes in the state directory `state`. It opens nothing.
+    pub fn new(state: &AbsPath) -> Self {
+        Self {
+            dir: state.join(MEMORY),
+            state: state.clone(),
+        }
     }
 
     /// Returns the directory.
