@@ -128,7 +128,9 @@ fn the_documentation_says_why_a_scenario_fails() {
                 .lines()
                 .filter_map(|line| line.trim().strip_prefix("- "));
             for scenario in scenarios {
-                let mut families = scenario.match_indices('-').map(|(end, _)| &scenario[..end]);
+                let mut families = scenario
+                    .match_indices('-')
+                    .map(|(end, _)| scenario.split_at(end).0);
                 let is_named = text.contains(&format!("`{scenario}`"))
                     || families.any(|family| text.contains(&format!("`{family}-*`")));
                 assert!(is_named, "{page} does not mention `{scenario}`");

@@ -14,7 +14,11 @@ fn check(manner: &str, begun: &str, version: &Value) {
     let project = with_server(&server, &[("mcp__h__begun", json!({}))], "orchestrator: {}");
     let finished = project.file("lifecycle.py", SERVER).success();
     let said: Value = serde_json::from_str(&read(&finished)[0]).unwrap();
-    assert_eq!(said, json!({"begun": begun, "version": version}), "{manner}");
+    assert_eq!(
+        said,
+        json!({"begun": begun, "version": version}),
+        "{manner}"
+    );
 }
 
 #[test]

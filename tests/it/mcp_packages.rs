@@ -8,7 +8,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::mcp::{calls_of, read};
+use crate::mcp::calls_of;
 use crate::project::{Finished, Project, events};
 use crate::scripted_team::{agent, team};
 
@@ -102,8 +102,12 @@ fn names_the_command(project: Project) -> Finished {
 #[track_caller]
 fn probe(project: Project) -> (Finished, Value) {
     let finished = project.retyped(RUN).success();
-    let said = read(&finished);
-    let said = serde_json::from_str(&said[0]).unwrap_or_else(|_| panic!("{said:?}"));
+    let told = finished.stderr();
+    let said = told
+        .lines()
+        .find_map(|line| line.split_once("did mcp__w__probe: "));
+    let said = said.unwrap_or_else(|| panic!("{told}")).1;
+    let said = serde_json::from_str(said).unwrap_or_else(|_| panic!("{said}"));
     (finished, said)
 }
 
@@ -205,7 +209,10 @@ fn only_a_config_that_the_user_names_installs_something() {
         .args(["mcp", "install"])
         .failure(2);
     let told = finished.stderr();
-    assert!(told.contains("mcp_servers"), "{told}");
+    assert!(
+        told.contains("was found in the project rather than named"),
+        "{told}"
+    );
     assert_eq!(stored(&finished, "*").len(), 0);
     let unknown = ["mcp", "install", "other", "--config", "team.yaml"];
     let finished = finished.then(unknown).failure(2);

@@ -170,8 +170,8 @@ fn an_older_server_is_found_by_what_it_does_not_know() {
                 ..Older::default()
             };
             let requests = check(older, keys);
-            assert_eq!(requests[0].line, "POST /old/sse");
-            assert_eq!(requests[1].line, "GET /old/sse");
+            let lines = [0, 1, 2].map(|index: usize| requests[index].line.as_str());
+            assert_eq!(lines, ["POST /old/sse", "POST /old/sse", "GET /old/sse"]);
         }
     }
 }
@@ -200,7 +200,10 @@ fn a_server_that_refuses_is_not_tried_in_the_older_protocol() {
         let endpoint = older.start();
         let finished = project(&at(&endpoint), "").failure(3);
         assert!(finished.stderr().contains(expected), "{expected}");
-        assert_eq!(lines(&endpoint), ["POST /old/sse"], "{expected}");
+        // Some answers may mean only that the newest protocol is not known.
+        let lines = lines(&endpoint);
+        let is_post = |line: &String| line == "POST /old/sse";
+        assert!(lines.len() <= 2 && lines.iter().all(is_post), "{lines:?}");
     }
 }
 

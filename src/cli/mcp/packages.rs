@@ -61,22 +61,33 @@ pub(crate) fn install(
         ));
         return Ok(ExitStatus::Delivered);
     }
-    let mut missing = Vec::new();
-    for needed in wanted {
-        match store.find(&needed.package) {
+    let missing = wanted.into_iter().filter(|needed| {
+        let found = store.find(&needed.package);
+        match &found {
             Ok(Some(found)) if !arguments.update => {
-                output.note(&format!("{} is installed", describe(&found)));
+                output.note(&format!("{} is installed", describe(found)));
+                return false;
             }
-            Ok(_) => missing.push(needed),
-            Err(error) => {
-                output.warning(&error.to_string());
-                missing.push(needed);
-            }
+            Ok(_) => {}
+            Err(error) => output.warning(&error.to_string()),
         }
-    }
+        true
+    });
+    let missing: Vec<PackageUse> = missing.collect();
     if missing.is_empty() {
         return Ok(ExitStatus::Delivered);
     }
+    install_missing(missing, &store, arguments, host, output)
+}
+
+/// Installs these packages, one after another.
+fn install_missing(
+    missing: Vec<PackageUse>,
+    store: &PackageStore,
+    arguments: &InstallArguments,
+    host: &Host,
+    output: &mut CliOutput<'_>,
+) -> Result<ExitStatus> {
     let environment = CallEnvironment::open_without_grants(host)?;
     let runtime = call_runtime()?;
     let variables: BTreeMap<String, String> = CERTIFICATE_VARIABLES
@@ -95,13 +106,14 @@ pub(crate) fn install(
             environment.commands.sandbox_level(),
             domains.join(", ")
         ));
-        let installing = install_one(
-            store.clone(),
-            environment.commands.clone(),
-            (needed.package, registry.cloned()),
-            (variables.clone(), host.hangup),
-        );
-        let found = runtime.block_on(installing)?;
+        let job = InstallationJob {
+            store: store.clone(),
+            environment: environment.commands.clone(),
+            package: needed.package,
+            registry: registry.cloned(),
+            variables: variables.clone(),
+        };
+        let found = runtime.block_on(job.run(host.hangup))?;
         let servers: Vec<&str> = needed.servers.iter().map(String::as_str).collect();
         output.note(&format!(
             "installed {} for {}",
@@ -112,28 +124,34 @@ pub(crate) fn install(
     Ok(ExitStatus::Delivered)
 }
 
-/// Installs one package in the blocking pool; a signal ends the installation.
-async fn install_one(
+/// The installation of one package.
+struct InstallationJob {
     store: PackageStore,
     environment: ExecEnvironment,
-    (package, registry): (ServerPackage, Option<Url>),
-    (variables, hangup): (BTreeMap<String, String>, HangupAction),
-) -> Result<InstalledPackage> {
-    let failed = |error| Error::io("cannot start the installation", error);
-    let interrupt = CommandInterrupt::new().map_err(failed)?;
-    let stop = listen(hangup)?;
-    let raised = interrupt.clone();
-    let installing = spawn_blocking(move || {
-        let installer = PackageInstaller {
-            store: &store,
-            environment: &environment,
-            registry: registry.as_ref(),
-            variables: &variables,
-            interrupt: &raised,
-        };
-        installer.install(&package)
-    });
-    wait_or_interrupt(installing, &stop, &interrupt).await?
+    package: ServerPackage,
+    registry: Option<Url>,
+    variables: BTreeMap<String, String>,
+}
+
+impl InstallationJob {
+    /// Installs the package in the blocking pool; a signal ends the installation.
+    async fn run(self, hangup: HangupAction) -> Result<InstalledPackage> {
+        let failed = |error| Error::io("cannot start the installation", error);
+        let interrupt = CommandInterrupt::new().map_err(failed)?;
+        let stop = listen(hangup)?;
+        let raised = interrupt.clone();
+        let installing = spawn_blocking(move || {
+            let installer = PackageInstaller {
+                store: &self.store,
+                environment: &self.environment,
+                registry: self.registry.as_ref(),
+                variables: &self.variables,
+                interrupt: &raised,
+            };
+            installer.install(&self.package)
+        });
+        wait_or_interrupt(installing, &stop, &interrupt).await?
+    }
 }
 
 /// Lists the installed packages.

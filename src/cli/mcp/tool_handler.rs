@@ -203,14 +203,15 @@ impl ToolHandler {
             Ok(permitted) => exec::run_until(permitted, Some(&raised)),
             Err(denial) => Observation::new(ActionOutcome::Denied, denial.to_string()),
         });
-        wait_for_result((working, steps), &interrupt, context).await
+        wait_for_result(working, steps, &interrupt, context).await
     }
 }
 
 /// Waits for a call; a cancellation ends its command, and progress is sent if it was asked for: what
 /// a server reports, or else the seconds.
 async fn wait_for_result(
-    (mut working, mut steps): (JoinHandle<Observation>, Receiver<ServerProgressStep>),
+    mut working: JoinHandle<Observation>,
+    mut steps: Receiver<ServerProgressStep>,
     interrupt: &CommandInterrupt,
     context: &RequestContext<RoleServer>,
 ) -> Result<Observation, ErrorData> {

@@ -299,7 +299,7 @@ impl ConfigChecker<'_> {
             package,
             install_command: self.install_command(),
         });
-        self.warn_about_fetching((&text, &command), package.as_ref(), &network);
+        self.warn_about_fetching(&text, &command, package.as_ref(), &network);
         Some(ServerProgram {
             command,
             interface: ProgramInterface::Mcp,
@@ -314,7 +314,8 @@ impl ConfigChecker<'_> {
     /// Warns if a program must download a package that is not installed, but has no network access.
     fn warn_about_fetching(
         &mut self,
-        (text, command): (&TextValue<'_>, &[String]),
+        text: &TextValue<'_>,
+        command: &[String],
         request: Option<&PackageRequest>,
         network: &NetworkPolicy,
     ) {

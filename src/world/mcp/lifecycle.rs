@@ -36,39 +36,44 @@ pub(super) async fn begin<T: Transport<RoleClient> + Send + 'static>(
     serve_client_with_lifecycle(handler, transport, mode).await
 }
 
-/// Returns the error of the transport with which a beginning failed. If both beginnings failed, it
-/// is that of the older one.
+/// Returns the error with which the last beginning failed: if both did, that of the older one.
+fn last_failure(error: &ClientInitializeError) -> &ClientInitializeError {
+    let mut last = error;
+    while let ClientInitializeError::LegacyFallbackFailed { fallback, .. } = last {
+        last = fallback;
+    }
+    last
+}
+
+/// Returns the error of the transport with which a beginning failed.
 pub(super) fn transport_error(error: &ClientInitializeError) -> Option<&DynamicTransportError> {
-    match error {
-        ClientInitializeError::TransportError { error, .. } => Some(error),
-        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => transport_error(fallback),
-        _ => None,
+    if let ClientInitializeError::TransportError { error, .. } = last_failure(error) {
+        Some(error)
+    } else {
+        None
     }
 }
 
 /// Returns whether a server may know only the older handshake, although it did not say so: it
 /// answered the first message with something else, as if it understood.
 pub(super) fn has_misunderstood(error: &ClientInitializeError) -> bool {
-    match error {
+    matches!(
+        last_failure(error),
         ClientInitializeError::ExpectedInitResponse(_)
-        | ClientInitializeError::ExpectedInitResult(_)
-        | ClientInitializeError::ConflictInitResponseId(..)
-        | ClientInitializeError::UncorrelatedErrorResponse { .. }
-        | ClientInitializeError::NoCompatibleProtocolVersion { .. } => true,
-        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => has_misunderstood(fallback),
-        _ => false,
-    }
+            | ClientInitializeError::ExpectedInitResult(_)
+            | ClientInitializeError::ConflictInitResponseId(..)
+            | ClientInitializeError::UncorrelatedErrorResponse { .. }
+            | ClientInitializeError::NoCompatibleProtocolVersion { .. }
+    )
 }
 
 /// Returns whether a program has ended instead of answering: some do when the first message is not
 /// `initialize`.
 pub(super) fn has_ended(error: &ClientInitializeError) -> bool {
-    match error {
-        ClientInitializeError::ConnectionClosed(_)
-        | ClientInitializeError::TransportError { .. } => true,
-        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => has_ended(fallback),
-        _ => false,
-    }
+    matches!(
+        last_failure(error),
+        ClientInitializeError::ConnectionClosed(_) | ClientInitializeError::TransportError { .. }
+    )
 }
 
 /// A task that ends with its connection.

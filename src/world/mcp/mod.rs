@@ -572,7 +572,7 @@ fn installed_program(
         return Ok(None);
     };
     let found = packages.program(&request.package);
-    found.map_err(|error| format!("{error:#}; run `{}`", request.install_command))
+    found.map_err(|error| format!("{error}; run `{}`", request.install_command))
 }
 
 /// Returns what the user can do about a program whose package is not installed and that has no

@@ -72,7 +72,7 @@ pub(super) async fn initialize_remote<C: SseHttpClient>(
             begin(host(), transport, choice)
         };
         let mut begun = begin_with(HandshakeChoice::Newest).await;
-        if begun.as_ref().is_err_and(has_misunderstood) {
+        if begun.as_ref().is_err_and(may_be_older) {
             begun = begin_with(HandshakeChoice::Initialize).await;
         }
         match begun {
@@ -92,6 +92,12 @@ pub(super) async fn initialize_remote<C: SseHttpClient>(
     let service = begin(host(), transport, HandshakeChoice::Initialize).await;
     let service = service.map_err(|error| connect_error(&error))?;
     Ok(RemoteConnection { service, stream })
+}
+
+/// Returns whether a server may know only the older handshake: it misunderstood the first message, or
+/// wants more scopes for whatever it does not know.
+fn may_be_older(error: &ClientInitializeError) -> bool {
+    has_misunderstood(error) || transport_error(error).and_then(missing_scopes).is_some()
 }
 
 /// Returns the status with which a server reports that it does not support Streamable HTTP. A

@@ -227,7 +227,11 @@ impl PackageInstaller<'_> {
                 ErrorKind::Interrupted,
                 format!("the package `{}` is not installed", package.written()),
             )),
-            _ => Err(failed(package, &last_words(&name, &output))),
+            ExitReason::Exited(_)
+            | ExitReason::Signalled(_)
+            | ExitReason::TimedOut
+            | ExitReason::DiskFull(_)
+            | ExitReason::Refused { .. } => Err(failed(package, &last_words(&name, &output))),
         }
     }
 }
