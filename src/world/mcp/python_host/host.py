@@ -23,9 +23,11 @@ import typing
 
 PREFIX = "custom_tool__"
 PROTOCOL_VERSION = "2025-06-18"
-# Limits of one result, below those of massgen: characters of text, and of base64 data.
+# Limits of one result, below those of massgen: characters of text, and of base64 data of one block
+# and of all.
 TEXT_CHARS_MAX = 200_000
 DATA_CHARS_MAX = 4 * 1024 * 1024
+ALL_DATA_CHARS_MAX = 8 * 1024 * 1024
 BLOCKS_MAX = 400
 # Results of a generator that are kept.
 STREAMED_MAX = 10_000
@@ -36,6 +38,7 @@ FRAMES_MAX = 5
 NOTES_MAX = 20
 NOTE_CHARS_MAX = 300
 SCHEMA_DEPTH_MAX = 8
+DESCRIPTION_CHARS_MAX = 4000
 
 IMAGE_TYPES = [
     (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -575,10 +578,30 @@ def clean(text):
 
 
 def text_block(text):
-    text = clean(text)
-    if len(text) > TEXT_CHARS_MAX:
-        text = text[:TEXT_CHARS_MAX] + f"\n[{len(text) - TEXT_CHARS_MAX} characters left out]"
-    return {"type": "text", "text": text}
+    return {"type": "text", "text": clean(text)}
+
+
+def within_limits(blocks):
+    """Cuts what is longer than a result may be: a message that is too long would get lost."""
+    kept, text_left, data_left = [], TEXT_CHARS_MAX, ALL_DATA_CHARS_MAX
+    for block in blocks[:BLOCKS_MAX]:
+        if "data" in block:
+            size = len(block["data"])
+            if size > data_left:
+                block = text_block(f"[{block['type']}: {size} characters of base64 left out]")
+            else:
+                data_left -= size
+        if "text" in block:
+            more = len(block["text"]) - text_left
+            if more > 0:
+                cut = block["text"][:text_left]
+                kept.append(text_block(f"{cut}\n[{more} characters left out]"))
+                break
+            text_left -= len(block["text"])
+        kept.append(block)
+    if len(blocks) > BLOCKS_MAX:
+        kept.append(text_block(f"[{len(blocks) - BLOCKS_MAX} parts left out]"))
+    return kept
 
 
 def data_block(kind, data):
@@ -613,7 +636,7 @@ def blocks_of(result):
     if not hasattr(result, "output_blocks"):
         return [text_block(json.dumps(result, default=str, ensure_ascii=False, indent=2))]
     blocks = []
-    for block in list(result.output_blocks)[:BLOCKS_MAX]:
+    for block in result.output_blocks:
         data = getattr(block, "data", block)
         kind = getattr(block, "block_type", "text")
         if kind in ("image", "audio") and isinstance(data, (str, bytes)):
@@ -627,7 +650,7 @@ def reply(results):
     """Returns the result of a call: of a stream, what is not superseded by a final result."""
     final = [one for one in results if getattr(one, "is_final", True)]
     counted = final or results[-1:]
-    blocks = [block for result in counted for block in blocks_of(result)][:BLOCKS_MAX]
+    blocks = within_limits([block for result in counted for block in blocks_of(result)])
     stopped = any(getattr(one, "was_interrupted", False) for one in counted)
     return {"content": blocks or [text_block("")], "isError": stopped}
 
@@ -713,7 +736,7 @@ class Host:
             offered = [
                 {
                     "name": tool.name,
-                    "description": clean(tool.description),
+                    "description": clean(tool.description)[:DESCRIPTION_CHARS_MAX],
                     "inputSchema": as_json(tool.schema) or {"type": "object"},
                 }
                 for tool in self.tools.values()
