@@ -180,6 +180,7 @@ mod tests {
             log_dir: root.join("log"),
             status_file: root.join("log/status.json"),
             answer_file: root.join("log/answer.txt"),
+            workspace: root.join("log/workspace"),
             inbox: None,
         };
         let mut automation = AutomationOutput::new(&mut output, places);

@@ -51,6 +51,7 @@ fn sample(kind: ParameterType) -> Value {
         ParameterType::Count => json!(1),
         ParameterType::Flag => json!(true),
         ParameterType::Texts => json!(["a"]),
+        ParameterType::Scores => json!([7]),
         ParameterType::Edits => json!([{"oldText": "a", "newText": "b"}]),
     }
 }
