@@ -172,9 +172,6 @@ impl ConfigChecker<'_> {
         view: &MappingView<'_>,
         names: &mut CustomToolNames,
     ) -> Vec<PythonFunction> {
-        if view.get(&custom_tools::FUNCTION).is_none() {
-            return Vec::new();
-        }
         let named = self.words(view, &custom_tools::FUNCTION);
         let Some(named) = named.filter(|named| !named.is_empty() && named.len() <= TOOLS_MAX)
         else {

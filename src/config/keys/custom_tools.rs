@@ -45,10 +45,10 @@ pub(crate) const EXCLUDE: ServedKey<TextList> = ServedKey::optional(
 )
 .with_default("[]");
 
-pub(crate) const FUNCTION: ServedKey<Tree> = ServedKey::required(
+pub(crate) const FUNCTION: ServedKey<Tree> = ServedKey::optional(
     &["function", "func"],
     shape::tree(),
-    "The name of the function, or a list of names.",
+    "The name of the function, or a list of names; an entry needs it.",
     Harmless,
 );
 

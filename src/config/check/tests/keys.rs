@@ -59,6 +59,16 @@ fn every_default_of_the_table_is_the_default_of_the_code() {
                     with_servers("[{name: s, command: node}]"),
                 ),
                 "agents[].backend" => (with_backend(&line), with_backend("")),
+                "agents[].backend.custom_tools[]" => (
+                    with_backend(&format!("custom_tools: [{{function: f, {line}}}]")),
+                    with_backend("custom_tools: [{function: f}]"),
+                ),
+                "agents[].backend.tools[]" => (
+                    with_backend(&format!(
+                        "tools: [{{name: t, command: a, description: d, {line}}}]"
+                    )),
+                    with_backend("tools: [{name: t, command: a, description: d}]"),
+                ),
                 "timeout_settings" => (
                     format!("{}timeout_settings: {{{line}}}\n", with_backend("")),
                     with_backend(""),
