@@ -100,10 +100,10 @@ pub(crate) fn confirmation(added: &ContextPath) -> String {
 }
 
 /// Returns the lines before the question, for a user in `cwd` to whose agents `open` is open.
-pub(crate) fn lines_before(cwd: &AbsPath, open: &[(AbsPath, Permission)]) -> Vec<String> {
+pub(crate) fn lines_before(cwd: &AbsPath, open: &[ContextPath]) -> Vec<String> {
     let listed = open
         .iter()
-        .map(|(path, permission)| format!("   {path} ({permission})"));
+        .map(|open| format!("   {} ({})", open.path, open.permission));
     let none = open.is_empty().then(|| NO_PATHS.to_owned());
     std::iter::once(HEADING.to_owned())
         .chain(none)

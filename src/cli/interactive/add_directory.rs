@@ -18,7 +18,11 @@ impl InteractiveSession {
     pub(super) async fn add_directory(&mut self) -> Result<LoopControl> {
         let cwd = self.state.host.cwd.clone();
         let open = self.state.open_paths().into_iter();
-        let open: Vec<_> = open.map(|open| (open.path, open.permission)).collect();
+        let open = open.map(|open| ContextPath {
+            permission: open.permission,
+            ..ContextPath::read_only(open.path)
+        });
+        let open: Vec<ContextPath> = open.collect();
         for line in lines_before(&cwd, &open) {
             self.output.note(&line);
         }
