@@ -126,8 +126,15 @@ fn text_has_columns_remedies_and_a_last_line() {
         shown.contains("\n                  remedy: sudo apt-get"),
         "{shown}"
     );
-    let last = shown.lines().last().unwrap();
-    assert!(last.starts_with("nothing required is missing; "), "{last}");
+    let mut last = shown.lines().rev();
+    // The remedy of the first warning.
+    let next = last.next().unwrap();
+    assert!(next.starts_with("next: ") && next.len() > 6, "{next}");
+    let summary = last.next().unwrap();
+    assert!(
+        summary.starts_with("nothing required is missing; "),
+        "{summary}"
+    );
 }
 
 #[test]

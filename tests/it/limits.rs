@@ -506,6 +506,7 @@ fn models_are_listed_with_the_users_own_first() {
                usd_per_million_tokens: {input: 1, output: 2}\n    long_requests:\n      \
                - {above_input_tokens: 5, usd_per_million_tokens: {input: 3, output: 4}}\n";
     let project = Project::new().home_file(".massgen/models.yaml", own);
+    let project = project.env("OPENAI_API_KEY", "sk-of-the-user");
     let finished = project.args(["models", "gpt-5-mini"]).success();
     let columns: Vec<&str> = finished.stdout().split_whitespace().collect();
     let expected = [
@@ -518,6 +519,7 @@ fn models_are_listed_with_the_users_own_first() {
         "0.25",
         "2",
         "table",
+        "yes",
     ];
     assert_eq!(columns, expected);
     let told = finished.stderr();
@@ -534,13 +536,15 @@ fn models_are_listed_with_the_users_own_first() {
         .map(|row| row.split_whitespace().collect())
         .collect();
     assert_eq!(
-        rows[0],
+        rows[0][..9],
         ["openai", "gpt-5", "10", "-", "1", "1", "1", "2", "yours"]
     );
     assert_eq!(
-        rows[1],
+        rows[1][..9],
         ["openai", "gpt-5", ">5", "-", "3", "3", "3", "4", "yours"]
     );
+    let usable = rows[0][9..].join(" ");
+    assert_eq!(usable, "no: `OPENAI_API_KEY` is not set");
     assert!(
         rows.len() > 10 && rows[2..].iter().all(|row| row[8] == "table"),
         "{rows:?}"
@@ -557,6 +561,8 @@ fn models_are_listed_with_the_users_own_first() {
     assert_eq!(first["usd_per_million_tokens"]["cached_input"], 1.0);
     assert_eq!(first["long_requests"][0]["above_input_tokens"], 5);
     assert!(list["table_taken"].is_string());
+    assert_eq!(first["usable"], false);
+    assert_eq!(first["obstacle"], "`OPENAI_API_KEY` is not set");
 
     let nothing = Project::new().args(["models", "no-such-model"]).failure(1);
     assert!(
