@@ -328,8 +328,18 @@ fn commands_are_programs_that_a_server_may_be() {
 
 #[test]
 fn a_program_that_fetches_packages_needs_a_network() {
-    for command in ["npx", "/usr/bin/uvx tool"] {
-        let told = "downloads packages, but the server has no network access";
+    for (command, told) in [
+        (
+            "npx",
+            "downloads packages, but the server has no network access",
+        ),
+        (
+            "/usr/bin/uvx tool",
+            "`uvx` needs the package `tool`, which is not installed, and the server has no network \
+             access (run `massgen mcp install --config team.yaml` once, or open the registry with \
+             `network: [pypi.org, files.pythonhosted.org]`)",
+        ),
+    ] {
         check_server(&format!("command: {command}"), &[told]);
         check_server(&format!("command: {command}, network: [e.org]"), &[]);
     }
