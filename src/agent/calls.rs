@@ -292,6 +292,7 @@ impl ModelSession {
         // Emitted before the call runs: it may take long, and massgen may be killed meanwhile.
         self.emit_tool_called(request, None, None).await;
         let started = Instant::now();
+        let plan = permitted.plan().cloned();
         let work = move || exec::run_until(permitted, interrupt.as_ref());
         let mut working = tokio::task::spawn_blocking(work);
         let done = tokio::select! {
@@ -308,6 +309,9 @@ impl ModelSession {
             observation.summary.as_ref().unwrap_or(&observation.content),
             SHOWN_CHARS_MAX,
         );
+        if let Some(plan) = plan.filter(|_| observation.outcome == ActionOutcome::Done) {
+            self.update_plan(Some(&request.id), plan).await;
+        }
         let finished = Event::Tool(ToolEvent::ToolFinished {
             agent: self.agent.clone(),
             call_id: request.id.clone(),

@@ -16,7 +16,7 @@ mod compaction;
 mod step;
 pub mod user_messages;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::mpsc::Sender;
 
@@ -27,13 +27,14 @@ use crate::agent::recorded_conversation::RecordedConversation;
 use crate::agent::replay_visibility::ReplySource;
 use crate::backend::AvailableModel;
 use crate::backend::conversation::{ChatMessage, Conversation};
-use crate::event::Event;
+use crate::event::{Event, ToolEvent};
 use crate::id::AgentId;
 use crate::permissions::grant::Phase;
 use crate::tools::parse;
 use crate::tools::request::CallRequest;
 use crate::tools::served::ToolCatalogue;
 use crate::tools::spec::ToolOffer;
+use crate::tools::task_plan::TaskPlan;
 use crate::world::access::gate::Gate;
 
 /// An agent's side of its conversation with a model.
@@ -68,6 +69,8 @@ pub struct ModelSession {
     pub recorded: Option<RecordedConversation>,
     /// The messages of the user.
     pub messages: MessageReader,
+    /// The agent's plan; `None` if it has none.
+    pub plan: Mutex<Option<TaskPlan>>,
     /// The event channel.
     pub events: Sender<Event>,
 }
@@ -114,6 +117,29 @@ impl ModelSession {
     pub async fn shutdown(&self) {
         for model in &self.models {
             model.backend.shutdown().await;
+        }
+    }
+
+    /// Returns the agent's plan; `None` if it has none.
+    pub fn current_plan(&self) -> Option<TaskPlan> {
+        let plan = self.plan.lock().unwrap_or_else(PoisonError::into_inner);
+        plan.clone()
+    }
+
+    /// Replaces the agent's plan, by the call `call_id` or because an external agent reports it. A
+    /// plan that is the same as before is not emitted again.
+    async fn update_plan(&self, call_id: Option<&str>, plan: TaskPlan) {
+        let previous = {
+            let mut current = self.plan.lock().unwrap_or_else(PoisonError::into_inner);
+            current.replace(plan.clone())
+        };
+        if call_id.is_some() || previous.as_ref() != Some(&plan) {
+            self.emit(ToolEvent::PlanUpdated {
+                agent: self.agent.clone(),
+                call_id: call_id.map(str::to_owned),
+                entries: plan,
+            })
+            .await;
         }
     }
 

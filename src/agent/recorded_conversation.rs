@@ -10,6 +10,7 @@ use crate::permissions::grant::Phase;
 use crate::prompts::untrusted_text::note;
 use crate::tools::image::ModelImage;
 use crate::tools::request::CallRequest;
+use crate::tools::task_plan::TaskPlan;
 
 /// The recorded part of one conversation.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -22,6 +23,8 @@ pub struct RecordedConversation {
     pub models_left: usize,
     /// Whether the effects of its calls persist.
     pub effects: EffectPersistence,
+    /// The last plan of the agent.
+    pub plan: Option<TaskPlan>,
 }
 
 /// Outcome of a request.

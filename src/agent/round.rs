@@ -18,6 +18,7 @@ use crate::id::{AgentNumber, AnswerLabel};
 use crate::prompts::{self, AnswerView};
 use crate::tools::request::CallRequest;
 use crate::tools::served::ToolCatalogue;
+use crate::tools::task_plan::TaskPlan;
 use crate::tools::workflow::{ModelCall, WorkflowCall, parse_model_call};
 use crate::world::access::gate::Gate;
 
@@ -80,6 +81,8 @@ pub enum AgentSubmission {
         content: String,
         /// The number of the last message of the user that the agent had been shown.
         known_messages: u32,
+        /// The agent's plan.
+        plan: Option<TaskPlan>,
     },
     /// A vote, by an agent that had been shown so many answers.
     Vote {
@@ -479,6 +482,7 @@ impl RoundLoop {
         AgentSubmission::Answer {
             content,
             known_messages: self.session.messages.known_messages(),
+            plan: self.session.current_plan(),
         }
     }
 

@@ -377,6 +377,7 @@ impl ModelSession {
                     open.is_uncounted = false;
                 }
                 ReplyEvent::NativeToolCall(own) => self.emit_native_tool_call(own).await,
+                ReplyEvent::Plan(plan) => self.update_plan(None, plan).await,
                 ReplyEvent::OddFinish(reason) => self.warn_of_finish(model, &reason).await,
                 ReplyEvent::End(stop) => {
                     let reply = ModelReply { text, calls };
@@ -412,6 +413,7 @@ fn text_bytes(event: &ReplyEvent) -> usize {
         ReplyEvent::Call(call) => call.name.len().saturating_add(call.arguments.len()),
         ReplyEvent::Echo(wanted) => wanted.to_string().len(),
         ReplyEvent::NativeToolCall(_)
+        | ReplyEvent::Plan(_)
         | ReplyEvent::OddFinish(_)
         | ReplyEvent::Uncounted
         | ReplyEvent::Usage(_)

@@ -20,6 +20,7 @@ use crate::spending::money::Money;
 use crate::spending::price::ModelPrice;
 use crate::tools::request::CallRequest;
 use crate::tools::spec::ToolOffer;
+use crate::tools::task_plan::TaskPlan;
 
 mod chatcompletion;
 pub mod connect;
@@ -81,6 +82,8 @@ pub enum ReplyEvent {
     OddFinish(String),
     /// An external agent has called a native tool, or was refused it.
     NativeToolCall(NativeToolCall),
+    /// An external agent has reported its plan.
+    Plan(TaskPlan),
     /// The reply is complete; nothing follows. A stream that ends without this was truncated.
     End(StopReason),
 }

@@ -11,6 +11,7 @@ use crate::error::ExitStatus;
 use crate::event::DeliveryRow;
 use crate::id::{AgentId, AnswerLabel};
 use crate::spending::money::Money;
+use crate::tools::task_plan::TaskPlan;
 
 /// The result of a process: how it ended and what it produced. It is the last line.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -165,6 +166,9 @@ pub(crate) struct GivenAnswer {
     pub(crate) snapshot: Option<String>,
     /// Its check results; absent without checks.
     pub(crate) evidence: Option<CheckResults>,
+    /// The agent's plan when it gave the answer; absent without a plan.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) plan: Option<TaskPlan>,
 }
 
 /// A denied tool call.

@@ -242,10 +242,12 @@ impl CoordinationSummary {
             content,
             snapshot,
             evidence,
+            plan,
         } = event
         {
             self.answers.push(GivenAnswer {
                 evidence: evidence.clone(),
+                plan: plan.clone(),
                 label: *label,
                 agent: agent.clone(),
                 chars: u64::try_from(content.chars().count()).unwrap_or(u64::MAX),
@@ -341,6 +343,7 @@ mod tests {
             content: Arc::from("é"),
             snapshot: None,
             evidence: None,
+            plan: None,
         })
     }
 

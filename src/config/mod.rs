@@ -529,6 +529,8 @@ pub struct OrchestratorConfig {
     pub coordination: CoordinationMode,
     /// Whether agents only plan until the final phase, and the instruction for it.
     pub planning: PlanningMode,
+    /// Whether agents keep plans of their tasks.
+    pub task_planning: TaskPlanning,
     /// The maximum number of restarts of the whole coordination after the final answer was judged.
     pub max_orchestration_restarts: u32,
     /// Whether agents are given the instructions that opened directories keep for them.
@@ -595,6 +597,29 @@ pub enum PlanningMode {
     },
 }
 
+/// Whether agents keep plans of their tasks, with a tool for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TaskPlanning {
+    /// They plan in their text.
+    #[default]
+    Off,
+    /// Each has a plan (`enable_agent_task_planning`).
+    On {
+        /// The maximum number of entries of a plan (`max_tasks_per_plan`).
+        entries_max: usize,
+    },
+}
+
+impl TaskPlanning {
+    /// Returns the maximum number of entries of a plan; `None` without plans.
+    pub fn entries_max(self) -> Option<usize> {
+        match self {
+            TaskPlanning::Off => None,
+            TaskPlanning::On { entries_max } => Some(entries_max),
+        }
+    }
+}
+
 /// Timeouts, in whole seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeoutConfig {
@@ -627,6 +652,7 @@ impl Default for OrchestratorConfig {
             answer_novelty: NoveltyRequirement::default(),
             coordination: CoordinationMode::default(),
             planning: PlanningMode::default(),
+            task_planning: TaskPlanning::default(),
             max_orchestration_restarts: 0,
             reads_project_instructions: true,
             skills: SkillsConfig::default(),

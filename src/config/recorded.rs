@@ -35,6 +35,9 @@ pub fn recorded_config(config: &Config) -> Value {
             orchestrator::COORDINATION.name(): {
                 coordination::MAX_ORCHESTRATION_RESTARTS.name():
                     orchestrator.max_orchestration_restarts,
+                coordination::ENABLE_AGENT_TASK_PLANNING.name():
+                    orchestrator.task_planning.entries_max().is_some(),
+                coordination::MAX_TASKS_PER_PLAN.name(): orchestrator.task_planning.entries_max(),
             },
         },
     })
@@ -162,7 +165,10 @@ orchestrator:
   max_new_answers_per_agent: 3
   answer_novelty_requirement: strict
   skip_coordination_rounds: true
-  coordination: {max_orchestration_restarts: 2}
+  coordination:
+    max_orchestration_restarts: 2
+    enable_agent_task_planning: true
+    max_tasks_per_plan: 7
 ",
         );
         let written = recorded_config(&config);
@@ -194,6 +200,7 @@ orchestrator:
                 rules.answer_novelty,
                 rules.coordination,
                 rules.max_orchestration_restarts,
+                rules.task_planning,
             )
         };
         assert_eq!(seen(&again), seen(&config));

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::check_results::CheckResults;
 use crate::id::{AgentId, AnswerLabel};
+use crate::tools::task_plan::TaskPlan;
 
 /// An event of a coordination.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -25,6 +26,9 @@ pub enum CoordinationEvent {
         /// The results of the config's checks; `None` without checks.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         evidence: Option<CheckResults>,
+        /// The agent's plan at that time; `None` if it has none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        plan: Option<TaskPlan>,
     },
     /// A vote was accepted.
     Voted {

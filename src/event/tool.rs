@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::AgentId;
 use crate::tools::image::ModelImage;
+use crate::tools::task_plan::TaskPlan;
 
 /// An event of a tool call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -69,6 +70,17 @@ pub enum ToolEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         denied: Option<String>,
     },
+    /// An agent wrote or updated its plan, with the tool for it or, as an external agent, by
+    /// reporting it.
+    PlanUpdated {
+        /// The agent.
+        agent: AgentId,
+        /// The id of the call in the conversation; `None` for a plan that an external agent reports.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        call_id: Option<String>,
+        /// The whole plan, which replaces the previous one.
+        entries: TaskPlan,
+    },
     /// The user is asked to approve a call, or has answered.
     #[serde(alias = "person_asked")]
     Approval {
@@ -123,6 +135,7 @@ impl ToolEvent {
             ToolEvent::ToolCalled { agent, .. }
             | ToolEvent::ToolFinished { agent, .. }
             | ToolEvent::NativeToolCall { agent, .. }
+            | ToolEvent::PlanUpdated { agent, .. }
             | ToolEvent::Approval { agent, .. }
             | ToolEvent::HookRan { agent, .. } => Some(agent),
             ToolEvent::ServerProgress { .. } => None,

@@ -29,6 +29,7 @@ use crate::orchestrator::snapshots::SnapshotStore;
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::Phase;
 use crate::prompts::{self, AnswerView};
+use crate::tools::task_plan::TaskPlan;
 use crate::world::access::hook_runner::HookRunner;
 
 /// Maximum number of queued submissions; each agent waits for the response, so there is at most one
@@ -246,7 +247,7 @@ struct Coordinator<'a> {
 
 /// A submission, kept until the ballot has decided whether it counts.
 enum UnconfirmedSubmission {
-    Answer(String),
+    Answer(String, Option<TaskPlan>),
     Vote(String),
     Nothing,
 }
@@ -282,6 +283,7 @@ impl Coordinator<'_> {
             AgentSubmission::Answer {
                 content,
                 known_messages,
+                plan,
             } => {
                 let neutral = match self.workspace(agent) {
                     Some(workspace) => prompts::rewrite_paths(&content, workspace, "."),
@@ -292,7 +294,7 @@ impl Coordinator<'_> {
                         content: neutral,
                         known_messages,
                     },
-                    UnconfirmedSubmission::Answer(content),
+                    UnconfirmedSubmission::Answer(content, plan),
                 )
             }
             AgentSubmission::Vote {
@@ -425,10 +427,10 @@ impl Coordinator<'_> {
         for effect in effects {
             match effect {
                 BallotEffect::AcceptAnswer(label) => {
-                    if let UnconfirmedSubmission::Answer(content) =
+                    if let UnconfirmedSubmission::Answer(content, plan) =
                         std::mem::replace(&mut pending, UnconfirmedSubmission::Nothing)
                     {
-                        self.accept_answer(label, content).await;
+                        self.accept_answer(label, content, plan).await;
                     }
                 }
                 BallotEffect::AcceptVote { voter, answer } => {
@@ -453,7 +455,7 @@ impl Coordinator<'_> {
         None
     }
 
-    async fn accept_answer(&mut self, label: AnswerLabel, content: String) {
+    async fn accept_answer(&mut self, label: AnswerLabel, content: String, plan: Option<TaskPlan>) {
         let Some(id) = self.id(label.agent) else {
             return;
         };
@@ -490,6 +492,7 @@ impl Coordinator<'_> {
             content: Arc::clone(&content),
             snapshot: snapshot.as_ref().map(ToString::to_string),
             evidence: evidence.clone(),
+            plan,
         })
         .await;
         self.answers.insert(

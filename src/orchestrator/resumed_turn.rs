@@ -213,6 +213,8 @@ fn append_event(memory: &mut RecordedConversation, event: &Event) {
         };
         let ended = RecordedCall::Ended(reading);
         memory.calls.insert(call_id.clone(), ended);
+    } else if let Event::Tool(ToolEvent::PlanUpdated { entries, .. }) = event {
+        memory.plan = Some(entries.clone());
     }
 }
 
@@ -342,6 +344,13 @@ impl AlreadyLoggedEvents {
                 is_repeated || !ended.contains(&(talk.number, agent, call_id.as_str()))
             } else if let Event::Tool(ToolEvent::ToolCalled { .. }) = event {
                 talk.phase == Phase::Final
+            } else if let Event::Tool(ToolEvent::PlanUpdated {
+                agent,
+                call_id: Some(call_id),
+                ..
+            }) = event
+            {
+                is_repeated || !ended.contains(&(talk.number, agent, call_id.as_str()))
             } else if let Event::Tool(ToolEvent::ToolFinished { .. }) = event {
                 is_repeated
             } else {
@@ -406,7 +415,7 @@ fn is_same_event(known: &Event, event: &Event) -> bool {
                 | RunEvent::MemorySaved { .. }
                 | RunEvent::LimitMet { .. }
                 | RunEvent::UserMessagesShown { .. }
-        )
+        ) | Event::Tool(ToolEvent::PlanUpdated { .. })
     );
     if is_said {
         known == event

@@ -32,6 +32,7 @@ use crate::prompts::project_instructions::{InstructionFile, describe_project_ins
 use crate::prompts::skills::{SkillSummary, describe_skills};
 use crate::prompts::untrusted_text::{TextFrame, UntrustedText, task_in_frame};
 use crate::text::{escape_name, join_with_commas, list_names};
+use crate::tools::task_plan::TaskPlan;
 
 /// A path that an agent may use, as it is described to the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -392,6 +393,12 @@ pub fn answer_accepted(label: AnswerLabel) -> String {
 /// Answers a vote that counts.
 pub fn vote_counted() -> &'static str {
     "counted"
+}
+
+/// Answers an update of the plan.
+pub fn plan_updated(plan: &TaskPlan) -> String {
+    let (done, all) = (plan.completed_count(), plan.entries.len());
+    format!("updated: {done} of {all} done")
 }
 
 /// Answers a vote or an answer that comes in the final phase.

@@ -151,10 +151,15 @@ fn clean_run_event(event: &mut RunEvent, names: &PathAliases) -> bool {
 fn clean_coordination_event(event: &mut CoordinationEvent, names: &PathAliases) -> bool {
     match event {
         CoordinationEvent::Answered {
-            content, snapshot, ..
+            content,
+            snapshot,
+            plan,
+            ..
         } => {
             *content = names.replace_paths(content).into();
             *snapshot = None;
+            // External agents report plans that a replay does not repeat.
+            *plan = None;
         }
         CoordinationEvent::Voted { reason, .. }
         | CoordinationEvent::SubmissionRejected { reason, .. }

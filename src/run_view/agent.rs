@@ -14,6 +14,7 @@ use crate::run_view::EventPosition;
 use crate::run_view::transcript::{EntryKind, Transcript};
 use crate::spending::totals::RequestTotals;
 use crate::text::{count_noun, single_line};
+use crate::tools::task_plan::TaskPlan;
 
 /// Maximum number of tool calls that are kept for an overview.
 pub const CALLS_MAX: usize = 12;
@@ -41,6 +42,8 @@ pub struct AgentView {
     pub vote: Option<AnswerLabel>,
     /// Its last tool calls, oldest first.
     pub calls: VecDeque<ToolCallView>,
+    /// Its plan; `None` if it has none.
+    pub plan: Option<TaskPlan>,
     /// The end of its current reply.
     pub speech: Speech,
     /// What it used.
@@ -192,6 +195,7 @@ impl AgentView {
             answer: None,
             vote: None,
             calls: VecDeque::new(),
+            plan: None,
             speech: Speech::default(),
             usage: RequestTotals::default(),
             transcript: Transcript::default(),
@@ -199,10 +203,11 @@ impl AgentView {
         }
     }
 
-    /// Starts an attempt, in which the agent has neither answered nor voted.
+    /// Starts an attempt, in which the agent has no plan and has neither answered nor voted.
     pub(super) fn start_attempt(&mut self, at: EventPosition) {
         self.answer = None;
         self.vote = None;
+        self.plan = None;
         self.has_open_request = false;
         self.activity = AgentActivity::Idle;
         self.since_ms = at.elapsed_ms;
@@ -359,6 +364,10 @@ impl AgentView {
                 self.start_call("", tool, detail, outcome, at);
             }
             ToolEvent::ToolFinished { .. } => self.finish_call(event, at),
+            ToolEvent::PlanUpdated { entries, .. } => {
+                self.note(&format!("updates its plan: {entries}"), at);
+                self.plan = Some(entries.clone());
+            }
             ToolEvent::Approval { tool, answer, .. } => match answer {
                 None => self.set_activity(AgentActivity::WaitingForApproval(tool.clone()), at),
                 Some(answer) => {

@@ -8,6 +8,7 @@ use crate::check_results::{CheckResults, CheckStanding};
 use crate::event::{CoordinationEvent, Event};
 use crate::id::{AgentId, AnswerLabel};
 use crate::run_view::EventPosition;
+use crate::tools::task_plan::TaskPlan;
 
 /// Maximum number of answers, and of votes, that are kept; the oldest go first.
 pub const SUBMISSIONS_MAX: usize = 512;
@@ -41,6 +42,8 @@ pub struct BallotAnswer {
     pub at_ms: u64,
     /// The results of the config's checks.
     pub checks: Option<CheckResults>,
+    /// The agent's plan when it gave the answer.
+    pub plan: Option<TaskPlan>,
     /// The other agents that have been shown it.
     pub seen_by: Vec<AgentId>,
     /// Whether a later answer of the same agent replaced it.
@@ -160,6 +163,7 @@ impl BallotView {
                 content,
                 snapshot,
                 evidence,
+                plan,
             } => {
                 self.void_votes(std::slice::from_ref(agent));
                 for earlier in &mut self.answers {
@@ -174,6 +178,7 @@ impl BallotView {
                         has_files: snapshot.is_some(),
                         at_ms: at.elapsed_ms,
                         checks: evidence.clone(),
+                        plan: plan.clone(),
                         seen_by: Vec::new(),
                         is_replaced: false,
                     },

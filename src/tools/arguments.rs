@@ -9,9 +9,13 @@ use serde::de::DeserializeOwned;
 use serde_json::Number;
 use serde_json::value::RawValue;
 
+use crate::text::single_line;
 use crate::tools::call::{FileEdit, UserPath, WORKSPACE};
 use crate::tools::error::{CallParseError, excerpt};
 use crate::tools::spec::{CRITERION_SCORE_MAX, ToolSpec};
+use crate::tools::task_plan::{
+    PLAN_ENTRIES_MAX, PLAN_ENTRY_CHARS_MAX, PlanEntry, PlanEntryStatus, TaskPlan,
+};
 
 /// The longest arguments that are parsed, in bytes. `serde_json` itself refuses more than 128
 /// levels of nesting.
@@ -63,6 +67,21 @@ struct EditFields {
     old: String,
     #[serde(rename = "newText")]
     new: String,
+}
+
+/// The entries of a plan, possibly written as a string.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum LenientPlanEntries {
+    Entries(Vec<PlanEntryFields>),
+    Text(String),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PlanEntryFields {
+    content: String,
+    status: PlanEntryStatus,
 }
 
 impl ToolCallArguments {
@@ -334,6 +353,37 @@ impl ToolCallArguments {
             .into_iter()
             .map(|EditFields { old, new }| FileEdit { old, new })
             .collect())
+    }
+
+    /// Reads the entries of a plan; none is an empty plan. Each becomes one line.
+    pub(crate) fn plan(&mut self, name: &'static str) -> Result<TaskPlan, CallParseError> {
+        let entries = match self
+            .take_value(name)?
+            .ok_or_else(|| self.missing_parameter(name))?
+        {
+            LenientPlanEntries::Entries(entries) => entries,
+            LenientPlanEntries::Text(text) => {
+                serde_json::from_str(&text).map_err(|_| self.wrong_type(name, &text))?
+            }
+        };
+        if entries.len() > PLAN_ENTRIES_MAX {
+            let found = format!("a list of {}", entries.len());
+            let expected = format!("at most {PLAN_ENTRIES_MAX} entries; plan in larger steps");
+            return Err(self.invalid_value(name, &found, expected));
+        }
+        let entries = entries
+            .into_iter()
+            .map(|PlanEntryFields { content, status }| {
+                let content = single_line(&content, usize::MAX);
+                if (1..=PLAN_ENTRY_CHARS_MAX).contains(&content.chars().count()) {
+                    return Ok(PlanEntry { content, status });
+                }
+                let expected = format!("entries of 1 to {PLAN_ENTRY_CHARS_MAX} characters");
+                Err(self.invalid_value(name, &content, expected))
+            });
+        Ok(TaskPlan {
+            entries: entries.collect::<Result<_, _>>()?,
+        })
     }
 }
 

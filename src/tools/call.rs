@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::permissions::grant::Permission;
 use crate::tools::served::ServerCall;
+use crate::tools::task_plan::TaskPlan;
 
 /// A path as a model wrote it: relative to its workspace or absolute. Never empty, without NUL, at
 /// most [`USER_PATH_BYTES_MAX`] long. `~`, `$`, globs, `%` and URIs have no special meaning.
@@ -308,6 +309,11 @@ pub enum ToolCall<P = UserPath> {
         /// The timeout in seconds; `None` uses the config's.
         timeout_seconds: Option<u64>,
     },
+    /// `update_plan`
+    UpdatePlan {
+        /// The whole plan, which replaces the previous one.
+        plan: TaskPlan,
+    },
     /// A tool of an MCP server.
     CallServer(ServerCall<P>),
 }
@@ -391,11 +397,12 @@ impl ToolCall {
             ToolCall::StopBackgroundCommand { .. } => "stop_background_command",
             ToolCall::ListBackgroundCommands => "list_background_commands",
             ToolCall::ExecuteCode { .. } => "execute_code",
+            ToolCall::UpdatePlan { .. } => "update_plan",
         }
     }
 
     /// Returns whether the call changes nothing, so that it can run concurrently with others that
-    /// change nothing.
+    /// change nothing. A plan is changed in the order of the calls.
     pub fn only_reads(&self) -> bool {
         let starts_or_stops = matches!(
             self,
@@ -403,6 +410,7 @@ impl ToolCall {
                 | ToolCall::StartBackgroundCommand { .. }
                 | ToolCall::StopBackgroundCommand { .. }
                 | ToolCall::ExecuteCode { .. }
+                | ToolCall::UpdatePlan { .. }
                 | ToolCall::CallServer(_)
         );
         let reads = |access: &RequestedAccess<'_>| access.wanted == Permission::Read;
@@ -480,7 +488,8 @@ impl ToolCall {
             | ToolCall::GetBackgroundStatus { .. }
             | ToolCall::StopBackgroundCommand { .. }
             | ToolCall::ListBackgroundCommands
-            | ToolCall::ExecuteCode { .. } => Vec::new(),
+            | ToolCall::ExecuteCode { .. }
+            | ToolCall::UpdatePlan { .. } => Vec::new(),
         }
     }
 }
@@ -514,6 +523,7 @@ impl<P> ToolCall<P> {
             | ToolCall::WriteFile { .. }
             | ToolCall::EditFile { .. }
             | ToolCall::ExecuteCode { .. }
+            | ToolCall::UpdatePlan { .. }
             | ToolCall::CallServer(_)
             | ToolCall::CreateDirectory { .. }
             | ToolCall::ListDirectory { .. }
@@ -595,6 +605,7 @@ impl<P> ToolCall<P> {
             StopBackgroundCommand [] id;
             ListBackgroundCommands [];
             ExecuteCode [] code timeout_seconds;
+            UpdatePlan [] plan;
         })
     }
 }

@@ -7,6 +7,7 @@ pub mod error;
 pub mod external_tools;
 pub mod pre_tool_use;
 pub mod image;
+pub mod task_plan;
 pub mod input;
 pub mod tool_selection;
 pub mod parse;

@@ -8,7 +8,7 @@ use crate::tools::call::{
 };
 use crate::tools::error::{CallParseError, excerpt};
 use crate::tools::served::ToolCatalogue;
-use crate::tools::spec::{COMMANDS, PROGRAMS, TOOLS, ToolSpec};
+use crate::tools::spec::{COMMANDS, PLANNING, PROGRAMS, TOOLS, ToolSpec};
 
 /// The default number of context lines around each difference.
 const COMPARE_CONTEXT_LINES_DEFAULT: u32 = 3;
@@ -39,7 +39,7 @@ pub fn parse(
     if let Some(tool) = served.find(name) {
         return tool.read(arguments);
     }
-    let tool = find_tool(name, &[TOOLS, COMMANDS, PROGRAMS])?;
+    let tool = find_tool(name, &[TOOLS, COMMANDS, PROGRAMS, PLANNING])?;
     let mut arguments = ToolCallArguments::read(tool, arguments)?;
     build_call(tool, &mut arguments)
 }
@@ -215,6 +215,9 @@ fn build_command(
         "execute_code" => Ok(ToolCall::ExecuteCode {
             code: take.text("code")?,
             timeout_seconds: take.lines("timeout")?,
+        }),
+        "update_plan" => Ok(ToolCall::UpdatePlan {
+            plan: take.plan("entries")?,
         }),
         name => Err(CallParseError::UnknownTool {
             name: name.to_owned(),

@@ -7,6 +7,7 @@ use std::fmt;
 use serde_json::{Map, Value, json};
 
 use crate::permissions::grant::Permission;
+use crate::tools::task_plan::PlanEntryStatus;
 
 /// A tool.
 #[derive(Debug)]
@@ -62,6 +63,8 @@ pub enum ParameterType {
     Edits,
     /// A list of scores.
     Scores,
+    /// The entries of a plan.
+    PlanEntries,
 }
 
 /// The highest score of a criterion.
@@ -89,6 +92,14 @@ impl ParameterType {
                 "properties": {"oldText": {"type": "string"}, "newText": {"type": "string"}},
                 "required": ["oldText", "newText"],
             }}),
+            ParameterType::PlanEntries => json!({"type": "array", "items": {
+                "type": "object",
+                "properties": {
+                    "content": {"type": "string"},
+                    "status": {"type": "string", "enum": PlanEntryStatus::ALL},
+                },
+                "required": ["content", "status"],
+            }}),
         }
     }
 
@@ -101,6 +112,9 @@ impl ParameterType {
             ParameterType::Texts => "a list of texts",
             ParameterType::Scores => "a list of whole numbers from 0 to 10",
             ParameterType::Edits => r#"a list of {"oldText": text, "newText": text}"#,
+            ParameterType::PlanEntries => {
+                r#"a list of {"content": text, "status": pending, in_progress or completed}"#
+            }
         }
     }
 }
@@ -461,4 +475,19 @@ pub const PROGRAMS: &[ToolSpec] = &[ToolSpec {
     ],
     result: "JSON: `success`, `exit_code`, `stdout`, `stderr`, `execution_time` in seconds, `calls` \
              with the calls that it made, and `notes` if there is more to say",
+}];
+
+/// The tool with which an agent keeps its plan.
+pub const PLANNING: &[ToolSpec] = &[ToolSpec {
+    name: "update_plan",
+    purpose: "Write down or update your plan, which people see. Send all steps each time, in \
+              order. Plan work of several steps first, keep one step in_progress, and complete \
+              each when it is done.",
+    permission: Permission::Read,
+    parameters: &[required_parameter(
+        "entries",
+        ParameterType::PlanEntries,
+        "",
+    )],
+    result: "how many steps are done",
 }];

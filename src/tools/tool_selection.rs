@@ -4,7 +4,7 @@
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, Permission};
 use crate::tools::parse;
-use crate::tools::spec::{COMMANDS, READ_MEDIA_FILE, TOOLS, ToolOffer, ToolSpec};
+use crate::tools::spec::{COMMANDS, PLANNING, READ_MEDIA_FILE, TOOLS, ToolOffer, ToolSpec};
 
 /// The maximum number of directories that a description names.
 const DIRECTORIES_NAMED_MAX: usize = 8;
@@ -130,9 +130,9 @@ impl ToolSelection<'_> {
     }
 }
 
-/// Returns whether a file or command tool has this name.
+/// Returns whether a tool of massgen's for agents has this name.
 pub fn is_own_tool(name: &str) -> bool {
-    let mut tools = TOOLS.iter().chain(COMMANDS);
+    let mut tools = TOOLS.iter().chain(COMMANDS).chain(PLANNING);
     tools.any(|tool| names_tool(name, tool))
 }
 

@@ -9,7 +9,8 @@ use crate::tools::error::CallParseError;
 use crate::tools::parse;
 use crate::tools::served::ToolCatalogue;
 use crate::tools::spec::{
-    COMMANDS, PROGRAMS, ParameterNeed, ParameterType, TOOLS, ToolOffer, ToolParameter, ToolSpec,
+    COMMANDS, PLANNING, PROGRAMS, ParameterNeed, ParameterType, TOOLS, ToolOffer,
+    ToolParameter, ToolSpec,
 };
 
 /// Any call that a model can make.
@@ -170,7 +171,15 @@ pub fn parse_model_call(
     if let Some(tool) = served.find(name) {
         return tool.read(arguments).map(ModelCall::File);
     }
-    let tool = parse::find_tool(name, &[TOOLS, COMMANDS, PROGRAMS, COORDINATION, EVALUATION])?;
+    let tables = [
+        TOOLS,
+        COMMANDS,
+        PROGRAMS,
+        PLANNING,
+        COORDINATION,
+        EVALUATION,
+    ];
+    let tool = parse::find_tool(name, &tables)?;
     let mut arguments = ToolCallArguments::read(tool, arguments)?;
     let workflow = |call| Ok(ModelCall::Workflow(call));
     match tool.name {

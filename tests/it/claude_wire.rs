@@ -130,6 +130,7 @@ async fn next_request(
             | ReplyEvent::Cost(_)
             | ReplyEvent::Uncounted
             | ReplyEvent::NativeToolCall(_)
+            | ReplyEvent::Plan(_)
             | ReplyEvent::End(_) => {}
         }
     }

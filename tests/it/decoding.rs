@@ -148,7 +148,8 @@ impl Decoding {
                 | ReplyEvent::OddFinish(_)
                 | ReplyEvent::Cost(_)
                 | ReplyEvent::Uncounted
-                | ReplyEvent::NativeToolCall(_) => {}
+                | ReplyEvent::NativeToolCall(_)
+                | ReplyEvent::Plan(_) => {}
                 ReplyEvent::End(_) => panic!("something after the end: {events:?}"),
             }
         }

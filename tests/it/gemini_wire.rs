@@ -330,6 +330,7 @@ async fn replied(stream: &[String]) -> (Vec<ReplyEvent>, ChatMessage) {
             | ReplyEvent::Cost(_)
             | ReplyEvent::Uncounted
             | ReplyEvent::NativeToolCall(_)
+            | ReplyEvent::Plan(_)
             | ReplyEvent::End(_) => {}
         }
     }

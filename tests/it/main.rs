@@ -142,6 +142,7 @@ mod stage;
 mod starts;
 mod steering;
 mod store;
+mod task_plans;
 mod telemetry;
 mod tidy;
 mod tools;

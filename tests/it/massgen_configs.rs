@@ -40,6 +40,7 @@ const BY_DESIGN: &[&str] = &[
     "skip_final_presentation",
     "snapshot_storage",
     "task",
+    "task_planning_filesystem_mode",
     "timeout",
     "write_mode",
 ];

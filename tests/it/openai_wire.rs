@@ -331,6 +331,7 @@ fn after(
             | ReplyEvent::Cost(_)
             | ReplyEvent::Uncounted
             | ReplyEvent::NativeToolCall(_)
+            | ReplyEvent::Plan(_)
             | ReplyEvent::End(_) => {}
         }
     }

@@ -80,6 +80,7 @@ fn answer_event(id: &str, label: AnswerLabel, content: &str) -> Event {
         content: Arc::from(content),
         snapshot: Some("/p/.massgen/temp/run/agent1.1".to_owned()),
         evidence: None,
+        plan: None,
     })
 }
 

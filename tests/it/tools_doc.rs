@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 use massgen::tools::arguments::{ARGUMENTS_BYTES_MAX, LIST_ITEMS_MAX, PATTERN_BYTES_MAX};
 use massgen::tools::call::USER_PATH_BYTES_MAX;
 use massgen::tools::parse::{CONTEXT_LINES_MAX, GREP_RESULTS_DEFAULT, GREP_RESULTS_MAX};
-use massgen::tools::spec::{COMMANDS, PROGRAMS, ParameterNeed, TOOLS, ToolParameter, ToolSpec};
+use massgen::tools::spec::{
+    COMMANDS, PLANNING, PROGRAMS, ParameterNeed, TOOLS, ToolParameter, ToolSpec,
+};
 use massgen::tools::workflow::{COORDINATION, EVALUATION};
 
 const DOC: &str = include_str!("../../docs/tools.md");
@@ -78,7 +80,14 @@ fn limits_are_as_in_the_code() {
 
 #[test]
 fn every_tool_is_listed_in_its_table() {
-    for tools in [TOOLS, COMMANDS, PROGRAMS, COORDINATION, EVALUATION] {
+    for tools in [
+        TOOLS,
+        COMMANDS,
+        PROGRAMS,
+        PLANNING,
+        COORDINATION,
+        EVALUATION,
+    ] {
         let table = table(tools);
         assert!(
             DOC.contains(&table),

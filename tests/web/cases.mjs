@@ -52,6 +52,8 @@ export const cases = {
     assert.match(await page.title(), /^which number is it/);
     await page.keyboard.press('1');
     await page.locator('.transcript').getByText(`STREAM ${STREAM} END`).waitFor();
+    await page.locator('.plan > summary').getByText('1/2').click();
+    await page.getByRole('list', { name: 'Plan of ann' }).getByText('read <b>the</b> file').waitFor();
     await page.locator('.transcript').getByText('read_text_file').waitFor();
     await page.keyboard.press('g');
     await page.keyboard.press('v');

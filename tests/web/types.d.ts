@@ -19,15 +19,16 @@ type Call = {tool: string, arguments: string, outcome: 'running' | 'succeeded' |
   summary?: string, reason?: string, rule?: string | null, started_ms: number,
   elapsed_ms: number | null};
 type Speech = {kind: string | null, length: number, text: string};
+type PlanEntry = {content: string, status: 'pending' | 'in_progress' | 'completed'};
 type AgentSection = {id: string, model: string | null, activity: Activity, since_ms: number,
-  answer: string | null, vote: string | null, calls: Call[], speech: Speech,
+  answer: string | null, vote: string | null, calls: Call[], plan: PlanEntry[] | null, speech: Speech,
   usage: Usage};
 
 type Check = {check: string, need: string, verdict: 'passed' | 'failed' | 'not_run', how?: string,
   why?: string, tail?: string, elapsed_ms: number};
 type CheckResults = {checks: Check[], changes: Record<string, number> | null};
 type BallotAnswer = {label: string, agent: string, content: string, has_files: boolean, at_ms: number,
-  checks: CheckResults | null, seen_by: string[], is_replaced: boolean};
+  checks: CheckResults | null, plan: PlanEntry[] | null, seen_by: string[], is_replaced: boolean};
 type Vote = {voter: string, candidate: string, label: string, reason: string,
   is_void: boolean};
 type Winner = {agent: string, label: string, votes: {agent: string, count: number}[],

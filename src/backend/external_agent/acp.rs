@@ -8,7 +8,7 @@ use crate::backend::external_agent::announced_calls::AnnouncedCalls;
 use crate::backend::external_agent::permission::parse_permission_request;
 use crate::backend::external_agent::protocol::{
     AgentEvent, AgentProtocol, AgentRequest, ExternalAgentError, FileRequestError, LaunchContext,
-    LaunchOptions, ProcessLifetime, SERVER, parse_line, text_at,
+    LaunchOptions, ProcessLifetime, SERVER, parse_line, reported_plan, text_at,
 };
 use crate::spending::money::Money;
 use crate::spending::{TokenUsage, token_count};
@@ -64,6 +64,11 @@ impl AcpProtocol {
         match text_at(update, "/sessionUpdate") {
             "agent_message_chunk" => vec![AgentEvent::Text(text())],
             "agent_thought_chunk" => vec![AgentEvent::Reasoning(text())],
+            "plan" => {
+                let status = |entry| text_at(entry, "/status");
+                let plan = reported_plan(update.get("entries"), "content", status);
+                plan.map(AgentEvent::Plan).into_iter().collect()
+            }
             "tool_call" | "tool_call_update" => self.state.calls.update(update),
             "usage_update" => {
                 self.state.reported = cost(update).or(self.state.reported);

@@ -65,6 +65,7 @@ async fn wait_for_turn_end(
                 AgentEvent::Text(_)
                 | AgentEvent::Reasoning(_)
                 | AgentEvent::NativeToolCall(_)
+                | AgentEvent::Plan(_)
                 | AgentEvent::ToolCallCompleted => {}
             }
         }

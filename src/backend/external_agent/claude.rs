@@ -6,13 +6,15 @@ use serde_json::{Value, json};
 
 use crate::backend::external_agent::protocol::{
     AgentEvent, AgentProtocol, ExternalAgentError, LaunchContext, LaunchOptions, ProcessLifetime,
-    SERVER, native_tool_call, parse_line, text_at,
+    SERVER, native_tool_call, parse_line, reported_plan, text_at,
 };
 use crate::spending::money::Money;
 use crate::spending::{TokenUsage, token_count};
 
 /// Maximum time that the hook may take, in seconds: a person may be asked.
 const HOOK_SECONDS_MAX: u64 = 600;
+/// The tool with which it writes its plan.
+const PLAN_TOOL: &str = "TodoWrite";
 /// The id of the interrupt, the only request that is sent in addition to turns.
 const INTERRUPT: &str = "interrupt";
 
@@ -94,7 +96,7 @@ impl AgentProtocol for ClaudeCodeProtocol {
                     .pointer("/message/content")
                     .and_then(Value::as_array);
                 let content = content.into_iter().flatten().filter(|_| !is_below);
-                Ok(content.filter_map(decode_block).collect())
+                Ok(content.flat_map(decode_block).collect())
             }
             "result" => Ok(self.decode_turn_end(&message)),
             _ => Ok(Vec::new()),
@@ -154,20 +156,28 @@ fn turn_error(message: &Value) -> Option<ExternalAgentError> {
     }
 }
 
-fn decode_block(block: &Value) -> Option<AgentEvent> {
+fn decode_block(block: &Value) -> Vec<AgentEvent> {
     match text_at(block, "/type") {
-        "text" => Some(AgentEvent::Text(text_at(block, "/text").to_owned())),
-        "thinking" => Some(AgentEvent::Reasoning(
+        "text" => vec![AgentEvent::Text(text_at(block, "/text").to_owned())],
+        "thinking" => vec![AgentEvent::Reasoning(
             text_at(block, "/thinking").to_owned(),
-        )),
+        )],
         "tool_use" => {
-            let input = block.get("input").unwrap_or(&Value::Null);
-            Some(AgentEvent::NativeToolCall(native_tool_call(
+            let (tool, input) = (
                 text_at(block, "/name"),
-                input,
-            )))
+                block.get("input").unwrap_or(&Value::Null),
+            );
+            let call = AgentEvent::NativeToolCall(native_tool_call(tool, input));
+            let status = |entry| text_at(entry, "/status");
+            let plan = (tool == PLAN_TOOL)
+                .then(|| reported_plan(input.get("todos"), "content", status))
+                .flatten();
+            [call]
+                .into_iter()
+                .chain(plan.map(AgentEvent::Plan))
+                .collect()
         }
-        _ => None,
+        _ => Vec::new(),
     }
 }
 

@@ -6,9 +6,10 @@ use serde_json::{Value, json};
 
 use crate::backend::external_agent::protocol::{
     AgentEvent, AgentProtocol, ExternalAgentError, LaunchContext, LaunchOptions, ProcessLifetime,
-    SERVER, native_tool_call, parse_line, text_at,
+    SERVER, native_tool_call, parse_line, reported_plan, text_at,
 };
 use crate::spending::{TokenUsage, token_count};
+use crate::tools::task_plan::PlanEntryStatus;
 
 /// Maximum time that a tool of the relay may take, in seconds: longer than any call of a server.
 const TOOL_SECONDS_MAX: u64 = 3_600;
@@ -75,6 +76,20 @@ impl AgentProtocol for CodexProtocol {
             "thread.started" => {
                 self.thread = Some(text_at(&message, "/thread_id").to_owned());
                 Ok(Vec::new())
+            }
+            "item.started" | "item.updated" | "item.completed"
+                if text_at(&message, "/item/type") == "todo_list" =>
+            {
+                // It reports which steps are done, not which one it works on.
+                let status = |entry: &Value| {
+                    if entry.get("completed") == Some(&Value::Bool(true)) {
+                        PlanEntryStatus::Completed.word()
+                    } else {
+                        PlanEntryStatus::Pending.word()
+                    }
+                };
+                let plan = reported_plan(message.pointer("/item/items"), "text", status);
+                Ok(plan.map(AgentEvent::Plan).into_iter().collect())
             }
             "item.started" | "item.completed" => {
                 let item = message.get("item").unwrap_or(&Value::Null);

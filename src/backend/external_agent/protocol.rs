@@ -12,6 +12,7 @@ use crate::spending::money::Money;
 use crate::text::{single_line, truncate};
 use crate::tools::call::UserPath;
 use crate::tools::external_tools::ExternalToolAction;
+use crate::tools::task_plan::TaskPlan;
 
 /// The name of the MCP server through which external agents reach the workflow tools.
 pub(super) const SERVER: &str = "massgen";
@@ -77,6 +78,8 @@ pub(super) enum AgentEvent {
     Reasoning(String),
     /// A call of one of its own tools.
     NativeToolCall(NativeToolCall),
+    /// Its plan, which replaces the previous one.
+    Plan(TaskPlan),
     /// The usage of the turn so far.
     Usage(TokenUsage),
     /// The cost of the turn, as the agent computes it.
@@ -229,6 +232,21 @@ pub(super) fn native_tool_call(tool: &str, input: &Value) -> NativeToolCall {
         detail,
         denied: None,
     }
+}
+
+/// Returns the plan in a list of entries, each with its content in the field `content` and its
+/// status as `status` returns it; `None` if there is no list.
+pub(super) fn reported_plan<'e>(
+    entries: Option<&'e Value>,
+    content: &str,
+    status: impl Fn(&'e Value) -> &'e str,
+) -> Option<TaskPlan> {
+    let entries = entries?.as_array()?.iter();
+    let entries = entries.map(|entry| {
+        let text = entry.get(content).and_then(Value::as_str);
+        (text.unwrap_or_default(), status(entry))
+    });
+    Some(TaskPlan::from_reported(entries))
 }
 
 /// Returns whether a tool is one of the relay's, which the run sees when it is called.

@@ -505,6 +505,52 @@ fn each_call_of_an_acp_agent_is_shown_once_with_what_is_known_of_it() {
 }
 
 #[test]
+fn plans_that_external_agents_report_are_read() {
+    #[track_caller]
+    fn check(protocol: &mut dyn AgentProtocol, message: &Value, expected: &Value) {
+        let heard = protocol.decode_line(&message.to_string()).unwrap();
+        let mut plans = heard.iter().filter_map(|event| {
+            let AgentEvent::Plan(plan) = event else {
+                return None;
+            };
+            Some(json!(plan))
+        });
+        let plan = plans.next().unwrap_or_default();
+        assert_eq!(plan, *expected, "{message}");
+    }
+    let entry = |content: &str, status: &str| json!({"content": content, "status": status});
+    let acp = |entries: &Value| {
+        let update = json!({"sessionUpdate": "plan", "entries": entries});
+        json!({"method": "session/update", "params": {"update": update}})
+    };
+    let entries = json!([
+        {"content": "a\n b", "priority": "high", "status": "completed"},
+        {"content": "c", "status": "odd"}, {"content": 7}, "x",
+    ]);
+    let expected = json!([entry("a b", "completed"), entry("c", "pending")]);
+    check(&mut begun(), &acp(&entries), &expected);
+    check(&mut begun(), &acp(&json!("x")), &Value::Null);
+    let claude = |tool: &str| {
+        let input =
+            json!({"todos": [{"content": "a", "status": "in_progress", "activeForm": "x"}]});
+        let block = json!({"type": "tool_use", "name": tool, "input": input});
+        json!({"type": "assistant", "message": {"content": [block]}})
+    };
+    let expected = json!([entry("a", "in_progress")]);
+    let mut agent = ClaudeCodeProtocol::default();
+    check(&mut agent, &claude("TodoWrite"), &expected);
+    check(&mut agent, &claude("Other"), &Value::Null);
+    let item = json!({"type": "todo_list", "items": [
+        {"text": "a", "completed": true}, {"text": "b", "completed": false},
+    ]});
+    let expected = json!([entry("a", "completed"), entry("b", "pending")]);
+    for kind in ["item.started", "item.updated", "item.completed"] {
+        let message = json!({"type": kind, "item": item});
+        check(&mut CodexProtocol::default(), &message, &expected);
+    }
+}
+
+#[test]
 fn what_is_remembered_of_calls_is_bounded() {
     let mut acp = begun();
     let mut announce = |id: &str, line: &str| {

@@ -26,6 +26,7 @@ use crate::spending::TokenUsage;
 use crate::tools::request::CallRequest;
 use crate::tools::served::is_served_name;
 use crate::tools::spec::ToolOffer;
+use crate::tools::task_plan::TaskPlan;
 use crate::tools::workflow::{COORDINATION, EVALUATION};
 
 /// Maximum time that a turn may continue after its decision.
@@ -36,6 +37,9 @@ const START_FAILURES_MAX: usize = 2;
 const REPLY_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Maximum number of native tool calls of one reply that are shown to the user.
 const OWN_TOOLS_TOLD_MAX: usize = 2_000;
+
+/// Maximum number of plans of one reply that are shown to the user.
+const PLANS_SHOWN_MAX: usize = 1_000;
 
 /// Maximum number of requests in a row that are denied while no call of an own tool succeeds: an
 /// agent that only repeats what is denied would ask its model forever.
@@ -68,6 +72,8 @@ pub(super) struct AgentTurn<'a> {
     silent_until: Instant,
     bytes: usize,
     own_tools: usize,
+    /// Plans that the agent has reported.
+    plans: usize,
     /// Requests that were denied since a call succeeded.
     denials: usize,
 }
@@ -97,6 +103,7 @@ impl<'a> AgentTurn<'a> {
             silent_until: deadline_after(now, seated.silence_max()),
             bytes: 0,
             own_tools: 0,
+            plans: 0,
             denials: 0,
         }
     }
@@ -242,6 +249,7 @@ impl<'a> AgentTurn<'a> {
                 AgentEvent::Text(text) => self.ready.push_back(ReplyEvent::Text(text)),
                 AgentEvent::Reasoning(text) => self.ready.push_back(ReplyEvent::Reasoning(text)),
                 AgentEvent::NativeToolCall(tool) => self.push_native_tool_call(tool),
+                AgentEvent::Plan(plan) => self.push_plan(plan),
                 AgentEvent::ToolCallCompleted => self.denials = 0,
                 AgentEvent::Usage(_) | AgentEvent::Cost(_) => {
                     self.is_counted = true;
@@ -269,6 +277,13 @@ impl<'a> AgentTurn<'a> {
         self.own_tools = self.own_tools.saturating_add(1);
         if self.own_tools <= OWN_TOOLS_TOLD_MAX {
             self.ready.push_back(ReplyEvent::NativeToolCall(tool));
+        }
+    }
+
+    fn push_plan(&mut self, plan: TaskPlan) {
+        self.plans = self.plans.saturating_add(1);
+        if self.plans <= PLANS_SHOWN_MAX {
+            self.ready.push_back(ReplyEvent::Plan(plan));
         }
     }
 
@@ -416,6 +431,7 @@ fn usage_event(heard: &AgentEvent) -> Option<ReplyEvent> {
         AgentEvent::Text(_)
         | AgentEvent::Reasoning(_)
         | AgentEvent::NativeToolCall(_)
+        | AgentEvent::Plan(_)
         | AgentEvent::ToolCallCompleted
         | AgentEvent::Send(_)
         | AgentEvent::Failed(_)

@@ -206,6 +206,14 @@ fn approval(agent: &str) -> Value {
         "deeds": ["run `rm -r target`"], "reason": "a rule", "answer": null})
 }
 
+fn plan_event(agent: &str) -> Value {
+    json!({"type": "plan_updated", "agent": agent, "entries": [
+        {"content": "read the parser", "status": "completed"},
+        {"content": "add the flag\u{1b}[31m", "status": "in_progress"},
+        {"content": "test it", "status": "pending"},
+    ]})
+}
+
 fn answer_event(agent: &str, label: &str, verdict: Option<&str>) -> Value {
     let check = |verdict| {
         json!({"checks": [{"check": "tests", "need": "required", "verdict": verdict,
@@ -237,6 +245,7 @@ fn at_work() -> Vec<Value> {
         request_event("quick"),
         request_event("third"),
         text("careful", "The parser needs a new flag. I read it first.\n"),
+        plan_event("careful"),
         call_event("careful", "1", "read_file", None),
         return_event("careful", "1", "read_file", true),
         call_event(

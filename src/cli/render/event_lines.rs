@@ -102,6 +102,11 @@ fn tool_line(event: &ToolEvent) -> Option<EventLine> {
             denied,
             ..
         } => Some(tool_call_line(tool, detail, denied.as_deref())),
+        ToolEvent::PlanUpdated { entries, .. } => Some((
+            TextStyle::Plain,
+            "updates its plan:",
+            single_line(&entries.to_string(), SUMMARY_CHARS_MAX),
+        )),
         ToolEvent::Approval { tool, answer, .. } => Some(approval_line(tool, *answer)),
         ToolEvent::HookRan {
             event,

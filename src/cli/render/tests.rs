@@ -160,6 +160,7 @@ fn tools_answers_and_votes_are_shown_as_they_happen() {
             content: Arc::from("It is so.\n\nBecause."),
             snapshot: None,
             evidence: None,
+            plan: None,
         }),
         Event::Coordination(CoordinationEvent::AnswersShown {
             agent: id("bob"),

@@ -23,7 +23,7 @@ use crate::permissions::folded::FoldedPath;
 use crate::permissions::guard::FolderGuard;
 use crate::permissions::history::ReadBeforeDelete;
 use crate::tools::served::{CUSTOM_PREFIX, SERVED_PREFIX, is_served_name};
-use crate::tools::spec::{COMMANDS, TOOLS};
+use crate::tools::spec::{COMMANDS, PLANNING, TOOLS};
 use crate::tools::tool_selection::names_tool;
 
 /// The server that offers MassGen's file tools.
@@ -403,12 +403,13 @@ impl ConfigChecker<'_> {
                 || TOOLS
                     .iter()
                     .chain(COMMANDS)
+                    .chain(PLANNING)
                     .any(|tool| names_tool(text.written, tool));
             if is_known || is_own(text.written) || is_served_name(text.written) {
                 continue;
             }
             let message = format!("massgen has no file tool {}", quote(text.written));
-            let known = TOOLS.iter().chain(COMMANDS).map(|tool| tool.name);
+            let known = own().map(|tool| tool.name);
             let finding = match nearest(text.written, known) {
                 Some(near) => Diagnostic::error(&text.path, message)
                     .with_suggestion(format!("did you mean `{near}`?")),

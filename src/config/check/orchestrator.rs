@@ -11,8 +11,8 @@ use crate::config::skills::SkillsConfig;
 use crate::config::storage_path::StoragePath;
 use crate::config::yaml::YamlValue;
 use crate::config::{
-    CoordinationMode, NoveltyRequirement, OrchestratorConfig, PlanningMode, TimeoutConfig,
-    VotingChecklist, VotingSensitivity,
+    CoordinationMode, NoveltyRequirement, OrchestratorConfig, PlanningMode, TaskPlanning,
+    TimeoutConfig, VotingChecklist, VotingSensitivity,
 };
 use crate::text::single_line;
 
@@ -31,6 +31,9 @@ const CRITERIA_DEFAULT: [&str; 4] = [
     "Thorough: no part is only sketched, and unusual cases are covered.",
     "Careful: it is clear and well made, and in no respect worse than another answer.",
 ];
+
+/// The default maximum number of entries of a plan.
+const PLAN_ENTRIES_DEFAULT: usize = 30;
 
 impl ConfigChecker<'_> {
     /// Returns the section `orchestrator`, or the defaults without it.
@@ -76,6 +79,7 @@ impl ConfigChecker<'_> {
                 _ => CoordinationMode::Vote,
             },
             planning: planning(&view),
+            task_planning: task_planning(&view),
             max_orchestration_restarts: view
                 .section(&orchestrator::COORDINATION)
                 .and_then(|view| count(&view, &coordination::MAX_ORCHESTRATION_RESTARTS))
@@ -197,6 +201,21 @@ fn planning(view: &MappingView<'_>) -> PlanningMode {
             instruction: instruction.map(|text| text.written.to_owned()),
         },
         _ => PlanningMode::Off,
+    }
+}
+
+fn task_planning(view: &MappingView<'_>) -> TaskPlanning {
+    let Some(view) = view.section(&orchestrator::COORDINATION) else {
+        return TaskPlanning::Off;
+    };
+    let entries_max = view
+        .integer(&coordination::MAX_TASKS_PER_PLAN)
+        .and_then(|count| usize::try_from(count).ok());
+    match view.flag(&coordination::ENABLE_AGENT_TASK_PLANNING) {
+        Some(true) => TaskPlanning::On {
+            entries_max: entries_max.unwrap_or(PLAN_ENTRIES_DEFAULT),
+        },
+        _ => TaskPlanning::Off,
     }
 }
 

@@ -7,6 +7,9 @@ use crate::config::keys::{
     ConfigKey, IgnoredEffect, KeySection, ServedKey, UnknownKeys, ValueShape, criteria,
 };
 
+/// The highest limit of steps in a plan, which is also that of the tool.
+const TASKS_PER_PLAN_MAX: i64 = 100;
+
 /// The highest limit of restarts.
 const RESTARTS_MAX: i64 = 100;
 
@@ -67,6 +70,23 @@ pub(crate) const ENABLE_MEMORY_FILESYSTEM_MODE: ServedKey<Flag> = ServedKey::opt
 )
 .with_default("false");
 
+pub(crate) const ENABLE_AGENT_TASK_PLANNING: ServedKey<Flag> = ServedKey::optional(
+    &["enable_agent_task_planning"],
+    shape::flag(),
+    "Whether agents keep a plan with the tool `update_plan`. It is shown in every view and recorded \
+     with each answer. External agents keep plans of their own, which are shown in any case.",
+    Harmless,
+)
+.with_default("false");
+
+pub(crate) const MAX_TASKS_PER_PLAN: ServedKey<Integer> = ServedKey::optional(
+    &["max_tasks_per_plan"],
+    shape::integer(1, TASKS_PER_PLAN_MAX),
+    "The maximum number of steps in an agent's plan.",
+    Harmless,
+)
+.with_default("30");
+
 /// The rules of coordination.
 pub static COORDINATION: KeySection = KeySection {
     path: "orchestrator.coordination",
@@ -80,10 +100,17 @@ pub static COORDINATION: KeySection = KeySection {
         USE_SKILLS.row(),
         SKILLS_DIRECTORY.row(),
         ENABLE_MEMORY_FILESYSTEM_MODE.row(),
+        ENABLE_AGENT_TASK_PLANNING.row(),
+        MAX_TASKS_PER_PLAN.row(),
+        ConfigKey::unserved(
+            &["task_planning_filesystem_mode"],
+            ValueShape::Flag,
+            "plans are shown and recorded with the answers, and not written to workspaces",
+            IgnoredEffect::Cosmetic,
+        )
+        .with_default("false"),
         ConfigKey::unserved(
             &[
-                "enable_agent_task_planning",
-                "task_planning_filesystem_mode",
                 "enable_subagents",
                 "background_subagents",
                 "use_two_tier_workspace",
@@ -113,7 +140,6 @@ pub static COORDINATION: KeySection = KeySection {
                 "plan_depth",
                 "plan_target_steps",
                 "plan_target_chunks",
-                "max_tasks_per_plan",
                 "broadcast_sensitivity",
                 "response_depth",
                 "broadcast_timeout",

@@ -54,6 +54,8 @@ use crate::prompts::memory::MemoryPrompt;
 use crate::sandbox_policy::network::NetworkPolicy;
 use crate::sandbox_policy::sandbox_level::SandboxLevelChoice;
 use crate::spending::ledger::BudgetLedger;
+use crate::tools::spec::PLANNING;
+use crate::tools::tool_selection::names_tool;
 use crate::world::access::gate::Gate;
 use crate::world::access::hook_runner::{HookRunner, HookSandbox};
 use crate::world::access::policy::{ConflictPolicy, GatePolicy, ParentDirPolicy};
@@ -519,7 +521,7 @@ impl AgentTeam {
     }
 
     /// Returns the gate of `member` for `phase`, with an overlay if there is one; `None` if it has
-    /// no grants and no servers.
+    /// no grants and no tools that need none.
     pub fn gate(
         &self,
         member: &TeamMember,
@@ -531,11 +533,28 @@ impl AgentTeam {
         let policy = GatePolicy {
             read_before_delete: member.config.read_before_delete,
             servers: self.servers(member, phase),
+            plan_entries_max: self.plan_entries_max(member),
             hooks: self.hooks(member)?,
             approver: consult.map(|asker| asker.approver_for(&member.id, seconds)),
             ..self.gate_policy(member, stage)?
         };
         self.open_gate(member, phase, policy, self.shared_server_gate(member)?)
+    }
+
+    /// Returns the maximum number of entries of the plan of `member`; `None` if it is offered no
+    /// tool for plans: planning is off, the tool is excluded, or the agent is an external one,
+    /// which keeps its plan itself.
+    fn plan_entries_max(&self, member: &TeamMember) -> Option<usize> {
+        let is_external = member.config.backend.external_agent.is_some();
+        let excluded = &member.config.tools.excluded;
+        let mut tools = excluded
+            .iter()
+            .flat_map(|entry| PLANNING.iter().map(move |tool| (entry, tool)));
+        let is_excluded = tools.any(|(entry, tool)| names_tool(entry, tool));
+        let planning = self.config.orchestrator.task_planning;
+        planning
+            .entries_max()
+            .filter(|_| !is_external && !is_excluded)
     }
 
     /// Returns the gate that copies the winner's files to the user's paths, or to the overlay
@@ -578,7 +597,7 @@ impl AgentTeam {
         policy: GatePolicy,
         shared_servers: Option<Gate>,
     ) -> Result<Option<Gate>> {
-        if member.grants.is_empty() && policy.servers.is_none() {
+        if member.grants.is_empty() && !policy.has_tools_without_files() {
             return Ok(None);
         }
         let phase = match self.delivery_access {
@@ -675,6 +694,11 @@ impl AgentTeam {
             steps_max: member.config.steps_per_round_max,
             deadline: None,
             budget: AgentBudget::new(member.id.clone(), line.ledger),
+            plan: Mutex::new(
+                line.recorded
+                    .as_ref()
+                    .and_then(|memory| memory.plan.clone()),
+            ),
             recorded: line.recorded,
             messages: line.messages,
             events: line.events,

@@ -14,7 +14,7 @@ use crate::prompts::commands::{CommandAccess, IsolationKind};
 use crate::prompts::{self, SystemPromptInput};
 use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use crate::tools::image::is_image_name;
-use crate::tools::spec::ToolOffer;
+use crate::tools::spec::{PLANNING, ToolOffer, ToolSpec};
 use crate::tools::tool_selection::{
     CommandOffering, DirectoryNaming, ImageOffering, ToolSelection,
 };
@@ -117,6 +117,9 @@ impl AgentTeam {
             (None, Some(programs)) => offer::offers(programs.dialect, &offer::callable_tools(menu)),
             (None, None) => menu.offers(),
         };
+        if self.plan_entries_max(member).is_some() {
+            offers.extend(PLANNING.iter().map(ToolSpec::offer));
+        }
         if phase == Phase::Coordination {
             let scoring = match self.config.orchestrator.checklist {
                 Some(_) => VoteScoring::Checklist,

@@ -8,7 +8,7 @@ use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use crate::tools::parse::parse;
 use crate::tools::served::ToolCatalogue;
 use crate::tools::spec::{
-    COMMANDS, PROGRAMS, ParameterNeed, ParameterType, TOOLS, ToolOffer, ToolSpec,
+    COMMANDS, PLANNING, PROGRAMS, ParameterNeed, ParameterType, TOOLS, ToolOffer, ToolSpec,
 };
 use crate::tools::tool_selection::{
     CommandOffering, DirectoryNaming, ImageOffering, ToolSelection,
@@ -25,9 +25,16 @@ const COORDINATION_OFFERS_BYTES_MAX: usize = 700;
 const COMMANDS_OFFERS_BYTES_MAX: usize = 1700;
 
 fn every_tool() -> impl Iterator<Item = &'static ToolSpec> {
-    [TOOLS, COMMANDS, PROGRAMS, COORDINATION, EVALUATION]
-        .into_iter()
-        .flatten()
+    [
+        TOOLS,
+        COMMANDS,
+        PROGRAMS,
+        PLANNING,
+        COORDINATION,
+        EVALUATION,
+    ]
+    .into_iter()
+    .flatten()
 }
 
 /// Returns the size of `tools` in a Chat Completions request.
@@ -53,6 +60,7 @@ fn sample(kind: ParameterType) -> Value {
         ParameterType::Texts => json!(["a"]),
         ParameterType::Scores => json!([7]),
         ParameterType::Edits => json!([{"oldText": "a", "newText": "b"}]),
+        ParameterType::PlanEntries => json!([{"content": "a", "status": "pending"}]),
     }
 }
 

@@ -18,6 +18,7 @@ pub(in crate::world) fn check_capabilities(
 ) -> Result<(), Denial> {
     admit_command(policy, call)?;
     admit_program(policy, permissions, call)?;
+    admit_plan(policy, call)?;
     admit_server(policy, call)
 }
 
@@ -70,6 +71,31 @@ fn admit_program(
     programs
         .lint_program(code, permissions, commands)
         .map_err(|refusal| denial("program", refusal.to_string()))
+}
+
+/// Checks that the agent keeps a plan, and that it is not too long.
+fn admit_plan(policy: &GatePolicy, call: &ToolCall) -> Result<(), Denial> {
+    let ToolCall::UpdatePlan { plan } = call else {
+        return Ok(());
+    };
+    let denied = |rule, reason, way_out: &str| Denial {
+        refused: DeniedSubject::Call {
+            subject: call.name().to_owned(),
+            way_out: way_out.to_owned(),
+        },
+        rule,
+        reason,
+    };
+    let Some(entries_max) = policy.plan_entries_max else {
+        let reason = "you keep no plan here".to_owned();
+        return Err(denied("no-plan", reason, "work without it"));
+    };
+    let count = plan.entries.len();
+    if count > entries_max {
+        let reason = format!("the plan has {count} entries, and at most {entries_max} are kept");
+        return Err(denied("plan-too-long", reason, "plan in larger steps"));
+    }
+    Ok(())
 }
 
 /// Checks that the server tool may be called in this phase.

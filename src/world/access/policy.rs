@@ -40,6 +40,8 @@ pub struct GatePolicy {
     pub programs: Option<ProgramEnvironment>,
     /// The agent's servers; without them calls of their tools are denied.
     pub servers: Option<McpServers>,
+    /// The maximum number of entries of the agent's plan; without it, it keeps none.
+    pub plan_entries_max: Option<usize>,
     /// Merge bases of the user's files that the agent reads and may write to.
     pub bases: Option<MergeBases>,
     /// The overlay that replaces the write paths; without it, they are changed directly.
@@ -88,6 +90,11 @@ impl GatePolicy {
         }
     }
 
+    /// Returns whether the agent may make calls that touch no file of its grants.
+    pub fn has_tools_without_files(&self) -> bool {
+        self.servers.is_some() || self.plan_entries_max.is_some()
+    }
+
     /// Returns the policy of a single call outside a run: no history, and no conflicts to detect.
     pub fn single_call(base: RealPath) -> Self {
         Self {
@@ -99,6 +106,7 @@ impl GatePolicy {
             commands: None,
             programs: None,
             servers: None,
+            plan_entries_max: None,
             bases: None,
             overlay: None,
             rules: Arc::default(),

@@ -44,6 +44,7 @@ use std::convert::Infallible;
 
 use serde_json::json;
 
+use crate::prompts;
 use crate::tools::image::ModelImage;
 use crate::world::access::gate::{Action, Gate, Permitted, ResolvedPath};
 use crate::world::access::verdict::Denial;
@@ -216,6 +217,8 @@ fn carry_out(gate: &Gate, action: Action, interrupt: Option<&CommandInterrupt>) 
             code,
             timeout_seconds,
         } => program::execute_code(gate, &code, timeout_seconds, interrupt),
+        // The agent's session keeps it.
+        Action::UpdatePlan { plan } => Ok(Observation::done(prompts::plan_updated(&plan))),
         Action::CallServer(call) => server_calls::call(gate, &call, interrupt),
     }
 }

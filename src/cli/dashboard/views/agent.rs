@@ -7,12 +7,15 @@ use crate::cli::dashboard::canvas::Canvas;
 use crate::cli::dashboard::cell_text::{clean_line, format_clock, wrapped_lines};
 use crate::cli::dashboard::scene::Scene;
 use crate::cli::dashboard::view_state::ViewState;
-use crate::cli::dashboard::views::agent_lines::state_line;
+use crate::cli::dashboard::views::agent_lines::{plan_lines, state_line};
 use crate::cli::output::{StyledRow, TextStyle};
 use crate::cli::render::event_lines::usage_text;
 use crate::run_view::agent::AgentView;
 use crate::run_view::transcript::{EntryKind, TranscriptEntry};
 use crate::text::count_noun;
+
+/// Maximum number of steps of a plan that are shown.
+const PLAN_ROWS_MAX: usize = 8;
 
 /// Draws the selected agent.
 pub(in crate::cli::dashboard) fn draw(
@@ -41,11 +44,10 @@ pub(in crate::cli::dashboard) fn draw(
         inside.y,
         &state_line(scene.run, agent, scene.now_ms),
     );
-    let inside = Rect {
-        y: inside.y.saturating_add(1),
-        height: inside.height.saturating_sub(1),
-        ..inside
-    };
+    let inside = below_first_rows(inside, 1);
+    let plan = plan_lines(agent, plan_rows_max(inside.height));
+    canvas.lines(inside, &plan);
+    let inside = below_first_rows(inside, plan.len());
     let height = usize::from(inside.height);
     let needed = scene.state.scroll.saturating_add(height);
     let rows = TranscriptRows::from_end(agent, scene.state, inside.width, needed);
@@ -87,12 +89,29 @@ pub(in crate::cli::dashboard) fn find_older(
     let from_end = rows.lines.iter().rev().enumerate();
     let found = from_end.filter(|(_, line)| contains(line, &search.text));
     let found: Vec<usize> = found.map(|(offset, _)| offset).collect();
-    let height = usize::from(body.height.saturating_sub(3));
+    let below_state = body.height.saturating_sub(3);
+    let plan = plan_lines(agent, plan_rows_max(below_state)).len();
+    let height = usize::from(below_state).saturating_sub(plan);
     // Older than the rows in sight; after the oldest place, the newest one again.
     let least = state.scroll.saturating_add(height);
     let older = found.iter().find(|offset| **offset >= least);
     let offset = older.or_else(|| found.first())?;
     Some(offset.saturating_sub(height / 2))
+}
+
+/// Returns the maximum number of steps of a plan that are shown above a transcript, if both have so
+/// many rows.
+fn plan_rows_max(rows: u16) -> usize {
+    usize::from(rows / 3).min(PLAN_ROWS_MAX)
+}
+
+fn below_first_rows(area: Rect, rows: usize) -> Rect {
+    let rows = u16::try_from(rows).unwrap_or(u16::MAX).min(area.height);
+    Rect {
+        y: area.y.saturating_add(rows),
+        height: area.height.saturating_sub(rows),
+        ..area
+    }
 }
 
 fn contains(line: &StyledRow, text: &str) -> bool {

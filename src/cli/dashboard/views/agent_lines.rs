@@ -7,6 +7,7 @@ use crate::cli::output::{StyledRow, TextStyle};
 use crate::run_view::RunView;
 use crate::run_view::agent::{AgentActivity, AgentView, ToolCallOutcome, ToolCallView};
 use crate::run_view::ballot::BallotAnswer;
+use crate::tools::task_plan::{PlanEntry, PlanEntryStatus, TaskPlan};
 
 /// The state of an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,6 +83,52 @@ pub(super) fn state_line(run: &RunView, agent: &AgentView, now_ms: u64) -> Style
         line.push((style, format!("  {text}")));
     }
     line
+}
+
+/// Returns the progress of the plan of `agent`, with the step that it works on; `None` without a
+/// plan.
+pub(super) fn plan_line(agent: &AgentView) -> Option<StyledRow> {
+    let plan = agent.plan.as_ref()?;
+    let mut line = vec![(TextStyle::Plain, format!("plan {}", plan_count(plan)))];
+    if let Some(entry) = plan.current_entry() {
+        line.push((
+            TextStyle::Faint,
+            format!("  {}", clean_line(&entry.content)),
+        ));
+    }
+    Some(line)
+}
+
+/// Returns how many steps of a plan are done: `2/5`.
+pub(super) fn plan_count(plan: &TaskPlan) -> String {
+    format!("{}/{}", plan.completed_count(), plan.entries.len())
+}
+
+/// Returns the progress of the plan of `agent` and at most `rows_max` of its steps, among them the
+/// one that it works on; nothing without a plan.
+pub(super) fn plan_lines(agent: &AgentView, rows_max: usize) -> Vec<StyledRow> {
+    let Some(plan) = &agent.plan else {
+        return Vec::new();
+    };
+    let open = |entry: &PlanEntry| entry.status != PlanEntryStatus::Completed;
+    let next = plan.entries.iter().position(open).unwrap_or_default();
+    let last = plan.entries.len().saturating_sub(rows_max);
+    // The step before the first open one is shown, too.
+    let first = next.saturating_sub(1).min(last);
+    let mut lines = vec![vec![(
+        TextStyle::Plain,
+        format!("plan {}", plan_count(plan)),
+    )]];
+    for entry in plan.entries.iter().skip(first).take(rows_max) {
+        let style = match entry.status {
+            PlanEntryStatus::Pending => TextStyle::Plain,
+            PlanEntryStatus::InProgress => TextStyle::Strong,
+            PlanEntryStatus::Completed => TextStyle::Faint,
+        };
+        let text = format!("{} {}", entry.status.sign(), clean_line(&entry.content));
+        lines.push(vec![(style, text)]);
+    }
+    lines
 }
 
 /// Returns the end of the path, or the command, with which the arguments of a call begin; otherwise all

@@ -4,7 +4,7 @@ use ratatui_core::layout::Rect;
 
 use crate::cli::dashboard::canvas::Canvas;
 use crate::cli::dashboard::scene::Scene;
-use crate::cli::dashboard::views::agent_lines::checks_text;
+use crate::cli::dashboard::views::agent_lines::{checks_text, plan_count};
 use crate::cli::dashboard::views::ballot::votes_text;
 use crate::cli::dashboard::views::{draw_from_top, split_columns};
 use crate::cli::markdown_lines::markdown_lines;
@@ -87,6 +87,9 @@ fn facts(scene: &Scene<'_>, answer: &BallotAnswer) -> StyledRow {
     line.push((TextStyle::Plain, votes_text(ballot, answer)));
     if let Some((style, checks)) = checks_text(answer) {
         line.push((style, format!("  {checks}")));
+    }
+    if let Some(plan) = &answer.plan {
+        line.push((TextStyle::Plain, format!("  plan {}", plan_count(plan))));
     }
     if !answer.seen_by.is_empty() {
         let seen = join_with_commas(&answer.seen_by);

@@ -7,7 +7,7 @@ use crate::cli::dashboard::canvas::Canvas;
 use crate::cli::dashboard::cell_text::{clean_line, columns, fit, format_count, text_end, wrap};
 use crate::cli::dashboard::scene::Scene;
 use crate::cli::dashboard::views::agent_lines::{
-    agent_state, call_line, checks_text, current_answer, state_line,
+    agent_state, call_line, checks_text, current_answer, plan_line, state_line,
 };
 use crate::cli::dashboard::views::{split_columns, split_rows};
 use crate::cli::output::{StyledRow, TextStyle};
@@ -106,6 +106,7 @@ fn draw_cell(
     };
     let inside = canvas.border(cell, &title, style);
     let mut lines = vec![state_line(scene.run, agent, scene.now_ms)];
+    lines.extend(plan_line(agent));
     let calls = CALLS_SHOWN_MAX.min(inside.height.saturating_sub(1) / 2);
     let first = agent.calls.len().saturating_sub(usize::from(calls));
     lines.extend(agent.calls.iter().skip(first).map(call_line));

@@ -2,7 +2,7 @@
 // and one agent in full.
 
 import { html, nothing } from './vendor/lit-html/lit-html.js';
-import { checkList, chip, icon, loading, state } from './elements.js';
+import { checkList, chip, icon, loading, planList, state } from './elements.js';
 import { activityText, activityTone, callSubject, clock, duration, money, tokens } from './format.js';
 import { onKey } from './keys.js';
 import { redraw } from './redraw.js';
@@ -81,7 +81,7 @@ function column(agent, index, stream, role) {
     <header><h3 id="agent-${index}"><a href=${runHref(stream.id, ['agents', agent.id])}><bdi>${agent.id}</bdi></a>
         <kbd aria-hidden="true">${index + 1}</kbd></h3>
       <span class="muted model"><bdi>${agent.model ?? 'no model yet'}</bdi></span></header>
-    ${now(agent, stream)}${facts(agent, stream)}
+    ${now(agent, stream)}${facts(agent, stream)}${planList(agent.plan, agent.id)}
     <div class="tail" role="log" aria-live="off" tabindex="0" aria-label="Reply of ${agent.id}">
       <div>${speechText(stream.speech.get(agent.id), COLUMN_CHARS)}</div></div>
     ${calls.length ? html`<ul class="calls" aria-label="Last tool calls of ${agent.id}">${calls
@@ -145,7 +145,7 @@ export function agentView(stream, id, transcript) {
       <span class="muted"><bdi>${agent.model ?? ''}</bdi></span>${now(agent, stream)}<span class="grow"></span>
       ${answer ? html`<a class="button small" href=${runHref(stream.id, ['answers'], { left: answer.label })}>Read ${answer.label}</a>
         <a class="button small" href=${runHref(stream.id, ['diff'], { answer: answer.label })}>Diff</a>` : nothing}</header>
-    ${facts(agent, stream)}
+    ${facts(agent, stream)}${planList(agent.plan, agent.id)}
     ${answer?.checks?.checks.length ? html`<section aria-labelledby="agent-checks"><h3 id="agent-checks">Checks of ${answer.label}</h3>
       ${checkList(answer.checks.checks)}</section>` : nothing}
     <section aria-labelledby="agent-now"><h3 id="agent-now">${stream.isLive ? 'Now' : 'Last words'}</h3><div class="tail large" role="log" aria-live="off"

@@ -3,7 +3,7 @@
 
 import { html, nothing } from './vendor/lit-html/lit-html.js';
 import { get, runPath } from './api.js';
-import { checkList, empty, icon, whenLoaded } from './elements.js';
+import { checkList, empty, icon, planList, whenLoaded } from './elements.js';
 import { clock, counted } from './format.js';
 import { onKey, valueOf } from './keys.js';
 import { markdown } from './markdown.js';
@@ -37,6 +37,7 @@ function answerColumn(answer, stream) {
       <a class="button small" href=${runHref(stream.id, ['diff'], { answer: answer.label })}>Diff</a></header>
     ${counts.length ? html`<p class="muted num">${counts.map(([name, value]) => `${name.replaceAll('_', ' ')} ${value}`).join(' · ')}</p>` : nothing}
     ${answer.checks?.checks.length ? checkList(answer.checks.checks) : nothing}
+    ${planList(answer.plan, answer.label)}
     ${answerBody(answer, stream)}</article>`;
 }
 

@@ -68,5 +68,18 @@ export const checkList = (checks) => html`<ul class="checks">${checks.map((check
   ${check.tail ? html`<pre class="output" tabindex="0" aria-label="Output of ${check.check}">${check.tail}</pre>`
     : nothing}</li>`)}</ul>`;
 
+/** The steps of a plan, with the one in progress beside the count.
+ * @param {PlanEntry[] | null | undefined} plan @param {string} owner whose plan it is */
+export function planList(plan, owner) {
+  if (!plan?.length) return nothing;
+  const done = plan.filter((entry) => entry.status === 'completed').length;
+  const current = plan.find((entry) => entry.status === 'in_progress');
+  const tones = { pending: 'idle', in_progress: 'work', completed: 'done' };
+  return html`<details class="plan"><summary><span class="chip">plan <b class="num">${done}/${plan.length}</b></span>
+      <bdi class="muted">${current?.content}</bdi></summary>
+    <ol aria-label="Plan of ${owner}">${plan.map((entry) => html`<li class=${entry.status}>${icon(tones[entry.status] ?? 'idle')}
+      <span class="hidden">${entry.status.replace('_', ' ')}: </span><bdi>${entry.content}</bdi></li>`)}</ol></details>`;
+}
+
 /** The keys that do something, beside its name. @param {string} key */
 export const kbd = (key) => html`<kbd>${key}</kbd>`;

@@ -54,6 +54,7 @@ use crate::permissions::{DenyReason, PathPermissionManager, PermissionDecision};
 use crate::sandbox_policy::FileIdentity;
 use crate::tools::call::{FinalLink, ToolCall, UserPath, WORKSPACE};
 use crate::tools::served::ToolCatalogue;
+use crate::tools::task_plan::TaskPlan;
 use crate::world::access::admission::check_capabilities;
 use crate::world::access::call_context::{
     CallContext, CallExecutor, CallHookResult, DENIED_BY_HOOK,
@@ -154,6 +155,17 @@ struct ResolvedCall {
 pub struct Permitted<A> {
     action: A,
     gate: Gate,
+}
+
+impl Permitted<Action> {
+    /// Returns the plan that the action writes, if it does.
+    pub fn plan(&self) -> Option<&TaskPlan> {
+        if let ToolCall::UpdatePlan { plan } = &self.action {
+            Some(plan)
+        } else {
+            None
+        }
+    }
 }
 
 impl<A> Permitted<A> {

@@ -7,13 +7,14 @@ use crate::error::Result;
 use crate::event::{CoordinationEvent, DeliveryEvent, Event, ModelEvent, RunEvent, ToolEvent};
 use crate::path::AbsPath;
 use crate::text::{escape_name, escape_text};
+use crate::tools::task_plan::TaskPlan;
 use crate::world::io::clock::{LocalDateTime, Stopwatch};
 use crate::world::store::records::STATUS_INTERVAL;
 use crate::world::store::records::agent_outputs::{AgentOutputs, continue_line, without_marks};
 use crate::world::store::records::history::CoordinationHistory;
 use crate::world::store::records::record_errors::RecordErrors;
 use crate::world::store::records::record_paths::STATUS;
-use crate::world::store::records::record_writer::RecordWriter;
+use crate::world::store::records::record_writer::{AnswerRecord, RecordWriter};
 use crate::world::store::records::status::{self, StatusContext};
 use crate::world::store::records::view::AttemptProgress;
 use crate::world::store::redact::Redactor;
@@ -78,11 +79,17 @@ impl AttemptRecord {
             label,
             content,
             snapshot,
+            plan,
             ..
         }) = event
         {
-            self.filing
-                .write_answer(agent, at, *label, content, snapshot.as_deref())
+            let answer = AnswerRecord {
+                label: *label,
+                content,
+                snapshot: snapshot.as_deref(),
+                plan: plan.as_ref(),
+            };
+            self.filing.write_answer(agent, at, &answer)
         } else if let Event::Coordination(CoordinationEvent::Voted { agent, .. }) = event {
             let seat = self.view.seats.get(agent);
             match seat.and_then(|seat| seat.vote.as_ref()) {
@@ -188,9 +195,20 @@ fn tool_note(event: &ToolEvent) -> Option<String> {
         let outcome = if *success { "done" } else { "failed" };
         let text = format!("{}: {summary}", escape_name(tool));
         Some(format_marked(outcome, &text))
+    } else if let ToolEvent::PlanUpdated { entries, .. } = event {
+        Some(plan_note(entries))
     } else {
         approval_note(event)
     }
+}
+
+/// Returns the lines for a plan: its progress, and each step.
+fn plan_note(plan: &TaskPlan) -> String {
+    let (done, all) = (plan.completed_count(), plan.entries.len());
+    let steps = plan.entries.iter();
+    let steps = steps.map(|entry| format!("\n- {}: {}", entry.status.word(), entry.content));
+    let steps: String = steps.collect();
+    format_marked("plan", &format!("{done} of {all} done{steps}"))
 }
 
 /// Returns the line for the decision of a person or a hook about a tool call.

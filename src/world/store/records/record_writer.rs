@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::id::{AgentId, AnswerLabel};
 use crate::path::AbsPath;
 use crate::text::escape_json;
+use crate::tools::task_plan::TaskPlan;
 use crate::world::io::clock::LocalDateTime;
 use crate::world::store::records::record_paths::FINAL;
 use crate::world::store::records::view::{AttemptProgress, ValidVote};
@@ -16,6 +17,19 @@ use crate::world::sys::state_files::file::{self, FileDurability};
 
 /// The name of the file of one answer.
 const ANSWER: &str = "answer.txt";
+
+/// An answer with what is recorded about it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AnswerRecord<'a> {
+    /// Its label.
+    pub(crate) label: AnswerLabel,
+    /// Its text.
+    pub(crate) content: &'a str,
+    /// The path of the snapshot of the agent's workspace, if it has files.
+    pub(crate) snapshot: Option<&'a str>,
+    /// The agent's plan, if it has one.
+    pub(crate) plan: Option<&'a TaskPlan>,
+}
 
 /// Writes the records of one attempt.
 #[derive(Debug)]
@@ -66,13 +80,17 @@ impl RecordWriter {
         &mut self,
         agent: &AgentId,
         at: &LocalDateTime,
-        label: AnswerLabel,
-        content: &str,
-        snapshot: Option<&str>,
+        answer: &AnswerRecord<'_>,
     ) -> Result<()> {
+        let AnswerRecord {
+            label,
+            content,
+            snapshot,
+            plan,
+        } = *answer;
         let place = format!("{agent}/{}", at.name_format());
         let path = format!("{place}/{ANSWER}");
-        let mapping = json!({
+        let mut mapping = json!({
             "type": "answer",
             "label": label,
             "agent_id": agent,
@@ -80,6 +98,9 @@ impl RecordWriter {
             "path": path,
             "workspace": snapshot,
         });
+        if let (Some(fields), Some(plan)) = (mapping.as_object_mut(), plan) {
+            fields.insert("plan".to_owned(), json!(plan));
+        }
         self.mappings.insert(label.to_string(), mapping);
         dir::create_all(&self.dir.join(place), DirectoryAudience::User)?;
         self.write_text(&path, content)

@@ -356,6 +356,7 @@ mod tests {
             content: Arc::from(""),
             snapshot: None,
             evidence: None,
+            plan: None,
         })
     }
 

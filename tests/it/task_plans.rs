@@ -1,0 +1,202 @@
+//! Plans that agents keep with `update_plan`, through the real binary: where they are shown and
+//! recorded, what is refused, and that a resumed run has the same plans.
+
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use crate::project::{Finished, Project, copy_tree, events};
+use crate::resume::seal_again;
+use crate::scripted_team::{FINAL, agent, team};
+
+/// What turns plans on, with a short limit.
+const PLANNING: &str =
+    "orchestrator: {coordination: {enable_agent_task_planning: true, max_tasks_per_plan: 3}}";
+
+/// Returns a step as a model sends it.
+fn step(content: &str, status: &str) -> Value {
+    json!({"content": content, "status": status})
+}
+
+/// Returns the replies of an agent that sends `plans`, one with each reply, then answers and
+/// presents.
+fn plans(plans: &[Value]) -> String {
+    let mut replies = format!("- when: {{system: \"{FINAL}\"}}\n  text: final\n");
+    for entries in plans {
+        let arguments = json!({"entries": entries});
+        replies.push_str(&format!(
+            "- calls: [{{name: update_plan, arguments: {arguments}}}]\n"
+        ));
+    }
+    replies.push_str("- calls: [{name: new_answer, arguments: {content: done}}]\n");
+    replies.push_str("- calls: [{name: vote, arguments: {agent_id: agent1, reason: good}}]\n");
+    replies
+}
+
+fn project(sent: &[Value], rest: &str) -> Project {
+    let agents = [agent("ann", "", &plans(sent))];
+    Project::new().config(&team(&agents, rest))
+}
+
+/// Returns the results of the calls of `update_plan`, or why they were denied.
+fn results(finished: &Finished) -> Vec<String> {
+    let called = events(finished, "tool_called").into_iter();
+    let denied = called.filter_map(|event| Some(event["denied"].as_str()?.to_owned()));
+    let ended = events(finished, "tool_finished").into_iter();
+    let ended = ended.map(|event| event["summary"].as_str().unwrap().to_owned());
+    denied.chain(ended).collect()
+}
+
+#[test]
+fn a_plan_is_shown_and_recorded_with_the_answer() {
+    let first = json!([
+        step("read the\nfiles", "in_progress"),
+        step("write", "pending")
+    ]);
+    let second = json!([
+        step("read the files", "completed"),
+        step("write", "in_progress")
+    ]);
+    let finished = project(&[first, second.clone()], PLANNING)
+        .args(["--output-format", "stream-json", "go"])
+        .success();
+    let last = finished.stdout().lines().last().unwrap();
+    let result: Value = serde_json::from_str(last).unwrap();
+    assert_eq!(result["answers"][0]["plan"], second, "{result:#}");
+    let updates = events(&finished, "plan_updated");
+    assert_eq!(updates.len(), 2, "{updates:#?}");
+    assert_eq!(updates[0]["entries"][0]["content"], "read the files");
+    assert_eq!(events(&finished, "answered")[0]["plan"], second);
+    assert_eq!(
+        results(&finished),
+        ["updated: 0 of 2 done", "updated: 1 of 2 done"]
+    );
+
+    let shown = finished.then(["logs", "show", "last"]).success();
+    let line = "[ann] updates its plan: 1 of 2 done: write";
+    assert!(shown.stdout().contains(line), "{}", shown.stdout());
+    let records = shown.project().path(".massgen/massgen_logs");
+    let run = fs::read_dir(records)
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .path();
+    let read = |name: &str| fs::read_to_string(run.join("turn_1/attempt_1").join(name)).unwrap();
+    let mappings: Value = serde_json::from_str(&read("snapshot_mappings.json")).unwrap();
+    assert_eq!(mappings["agent1.1"]["plan"], second, "{mappings:#}");
+    let output = read("agent_outputs/ann.txt");
+    assert!(output.contains("- in_progress: write"), "{output}");
+}
+
+#[test]
+fn plans_are_off_unless_the_config_turns_them_on_and_are_bounded() {
+    #[track_caller]
+    fn check(entries: Value, rest: &str, expected: &str) {
+        let finished = project(&[entries], rest).args(["go"]).success();
+        let results = results(&finished);
+        assert!(results[0].contains(expected), "{results:#?}");
+        let is_kept = expected.starts_with("updated");
+        let updates = events(&finished, "plan_updated");
+        assert_eq!(updates.len(), usize::from(is_kept), "{updates:#?}");
+    }
+    let steps = |count: usize| Value::from(vec![step("x", "pending"); count]);
+    check(steps(3), PLANNING, "updated: 0 of 3 done");
+    check(steps(0), PLANNING, "updated: 0 of 0 done");
+    check(steps(3), "", "do not have the tool `update_plan`");
+    check(
+        steps(4),
+        PLANNING,
+        "the plan has 4 entries, and at most 3 are kept",
+    );
+    check(steps(101), PLANNING, "at most 100 entries");
+    check(
+        json!([step("x", "begun")]),
+        PLANNING,
+        "in_progress or completed",
+    );
+    check(
+        json!([step(" \n", "pending")]),
+        PLANNING,
+        "1 to 500 characters",
+    );
+    let long = "x".repeat(501);
+    check(
+        json!([step(&long, "pending")]),
+        PLANNING,
+        "1 to 500 characters",
+    );
+    let denied = format!("{PLANNING}\npermissions: {{deny: [tool(update_plan)]}}");
+    check(steps(1), &denied, "permissions");
+}
+
+#[test]
+fn the_words_of_a_plan_cannot_act_on_the_terminal() {
+    let hostile = "\u{1b}[2J\u{202e}evil\u{7}";
+    let entries = json!([step(hostile, "in_progress")]);
+    let finished = project(&[entries.clone()], PLANNING).args(["go"]).success();
+    assert_eq!(events(&finished, "plan_updated")[0]["entries"], entries);
+    let shown = finished.stderr();
+    assert!(shown.contains("updates its plan: 0 of 1 done:"), "{shown}");
+    assert!(
+        !shown.contains(['\u{1b}', '\u{202e}', '\u{7}']),
+        "{shown:?}"
+    );
+}
+
+#[test]
+fn a_run_that_is_resumed_after_any_record_has_the_same_plan() {
+    let sent = [
+        json!([step("a", "in_progress")]),
+        json!([step("a", "completed"), step("b", "in_progress")]),
+    ];
+    // A resumed run's script begins again, so each reply says when it is used.
+    let [first, second] = &sent;
+    let replies = format!(
+        "- when: {{system: \"{FINAL}\"}}\n  text: final\n\
+         - when: {{last: \"<task>\"}}\n  calls: [{{name: update_plan, arguments: {{entries: {first}}}}}]\n\
+         - when: {{last: \"0 of 1\"}}\n  calls: [{{name: update_plan, arguments: {{entries: {second}}}}}]\n\
+         - calls: [{{name: new_answer, arguments: {{content: done}}}}]\n"
+    );
+    let config = team(&[agent("ann", "", &replies)], PLANNING);
+    let finished = Project::new().config(&config).args(["go"]).success();
+    let project = finished.project();
+    let (store, state) = (project.path("../kept"), project.path(".massgen"));
+    copy_tree(&state, &store);
+    let logs = fs::read_dir(state.join("massgen_logs")).unwrap();
+    let log: PathBuf = logs
+        .flatten()
+        .next()
+        .unwrap()
+        .path()
+        .join("turn_1/events.jsonl");
+    let text = fs::read_to_string(&log).unwrap();
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let first = |kind: &str| {
+        let kind = format!("\"type\":\"{kind}\"");
+        lines.iter().position(|line| line.contains(&kind)).unwrap()
+    };
+    for count in first("replied")..=first("answered") {
+        fs::remove_dir_all(&state).unwrap();
+        copy_tree(&store, &state);
+        fs::write(&log, lines[..count].concat()).unwrap();
+        fs::remove_file(log.with_file_name("status.json")).unwrap();
+        for session in fs::read_dir(state.join("sessions")).unwrap() {
+            let turn = session.unwrap().path().join("turn_1");
+            drop(fs::remove_dir_all(&turn));
+            fs::create_dir(&turn).unwrap();
+        }
+        seal_again(&state);
+        let output = project.command().arg("--continue").output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "cut after {count}: {told}");
+        let plans: Vec<Value> = events(&finished, "plan_updated")
+            .iter()
+            .map(|event| event["entries"].clone())
+            .collect();
+        assert_eq!(plans, sent, "cut after {count}: {told}");
+        let answered = events(&finished, "answered");
+        assert_eq!(answered[0]["plan"], sent[1], "cut after {count}: {told}");
+    }
+}
