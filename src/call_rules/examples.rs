@@ -5,7 +5,18 @@ use crate::call_rules::rule_syntax::{FORMS, RuleForm, rule_form, server_tool_nam
 use crate::call_rules::{CallMatcher, CallRules};
 use crate::permissions::grant::Permission;
 use crate::permissions::path_rules::RuleAction;
+use crate::tools::page_url::PageUrl;
 use crate::tools::parse::canonical_name;
+
+/// Returns the page that an example names, with or without its scheme.
+fn example_page(address: &str) -> Result<PageUrl, String> {
+    let page = if address.contains("://") {
+        PageUrl::parse(address)
+    } else {
+        PageUrl::parse(&format!("https://{address}"))
+    };
+    page.map_err(|why| format!("its address {why}"))
+}
 
 impl CallRules {
     /// Returns the rules' decision about the call that `example` names, such as
@@ -17,6 +28,7 @@ impl CallRules {
         let judged = match form {
             RuleForm::Path(wanted, path) => return Ok(self.ruling_for_path(path, wanted)),
             RuleForm::Command(line) => self.judge("execute_command", Some(line)),
+            RuleForm::Page(address) => self.judge_page(&example_page(address)?),
             RuleForm::Server(name) => self.judge(&server_tool_name(name)?, None),
             RuleForm::Tool(name) => self.judge(canonical_name(name), None),
         };
@@ -31,7 +43,7 @@ impl CallRules {
     fn ruling_for_path(&self, path: &str, wanted: Permission) -> RuleAction {
         let closing = self.0.iter().filter(|rule| match &rule.matcher {
             CallMatcher::Path(closed, glob) => *closed <= wanted && glob.matches_written(path),
-            CallMatcher::Command(_) | CallMatcher::Tool(_) => false,
+            CallMatcher::Command(_) | CallMatcher::Page(_) | CallMatcher::Tool(_) => false,
         });
         let strictest = closing.map(|rule| rule.action).max();
         strictest.unwrap_or(RuleAction::Allow)

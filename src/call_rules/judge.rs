@@ -8,6 +8,7 @@ use crate::commands::parse::parse;
 use crate::permissions::path_rules::RuleAction;
 use crate::text::single_line;
 use crate::tools::aliases::names_of;
+use crate::tools::page_url::PageUrl;
 
 /// The longest part of a command line that a reason quotes, in characters.
 const SHOWN_CHARS_MAX: usize = 160;
@@ -34,19 +35,37 @@ pub struct MatchedRule {
     pub reason: String,
 }
 
+impl CallJudgement {
+    /// Returns the stricter one of two judgements about the same call.
+    #[must_use]
+    pub fn stricter(self, other: Self) -> Self {
+        match (self, other) {
+            (denied @ Self::Denied(_), _) | (_, denied @ Self::Denied(_)) => denied,
+            (asked @ Self::Asked(_), _) | (_, asked @ Self::Asked(_)) => asked,
+            (Self::Allowed, _) | (_, Self::Allowed) => Self::Allowed,
+            (Self::Silent, Self::Silent) => Self::Silent,
+        }
+    }
+}
+
 impl CallRules {
     /// Evaluates the rules against a call of `tool` and the command line that it passes to the
     /// shell.
     pub fn judge(&self, tool: &str, command: Option<&str>) -> CallJudgement {
         let of_tool = self.judge_tool(tool);
         let of_line = command.map_or(CallJudgement::Silent, |line| self.judge_command_line(line));
-        match (of_tool, of_line) {
-            (denied @ CallJudgement::Denied(_), _) | (_, denied @ CallJudgement::Denied(_)) => {
-                denied
-            }
-            (asked @ CallJudgement::Asked(_), _) | (_, asked @ CallJudgement::Asked(_)) => asked,
-            (CallJudgement::Allowed, _) | (_, CallJudgement::Allowed) => CallJudgement::Allowed,
-            (CallJudgement::Silent, CallJudgement::Silent) => CallJudgement::Silent,
+        of_tool.stricter(of_line)
+    }
+
+    /// Evaluates the rules about pages against the page that a call reads.
+    pub fn judge_page(&self, page: &PageUrl) -> CallJudgement {
+        let fitting = self.0.iter().filter(|rule| match &rule.matcher {
+            CallMatcher::Page(pattern) => pattern.matches(page),
+            CallMatcher::Command(_) | CallMatcher::Path(..) | CallMatcher::Tool(_) => false,
+        });
+        match fitting.max_by_key(|rule| rule.action) {
+            None => CallJudgement::Silent,
+            Some(rule) => matched_judgement(rule, &single_line(page.as_str(), SHOWN_CHARS_MAX)),
         }
     }
 
@@ -57,7 +76,7 @@ impl CallRules {
             CallMatcher::Tool(pattern) => {
                 names_of(tool).any(|name| matches_wildcard(pattern, name))
             }
-            CallMatcher::Command(_) | CallMatcher::Path(..) => false,
+            CallMatcher::Command(_) | CallMatcher::Page(_) | CallMatcher::Path(..) => false,
         });
         match fitting.max_by_key(|rule| rule.action) {
             None => CallJudgement::Silent,

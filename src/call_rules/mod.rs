@@ -6,11 +6,13 @@
 pub mod command_pattern;
 pub mod examples;
 pub mod judge;
+pub mod page_pattern;
 pub mod rule_syntax;
 
 use std::fmt;
 
 use crate::call_rules::command_pattern::CommandPattern;
+use crate::call_rules::page_pattern::PagePattern;
 use crate::call_rules::rule_syntax::full_name;
 use crate::permissions::grant::Permission;
 use crate::permissions::path_rules::{PathGlob, RuleAction};
@@ -33,6 +35,8 @@ pub enum CallMatcher {
     Command(CommandPattern),
     /// Calls that access a path that the glob matches in this way.
     Path(Permission, PathGlob),
+    /// Pages of the Web.
+    Page(PagePattern),
     /// Calls of tools whose full name matches; `*` matches any string.
     Tool(String),
 }
@@ -75,7 +79,7 @@ impl CallRules {
     pub fn paths(&self) -> impl Iterator<Item = (RuleAction, Permission, &PathGlob)> {
         self.0.iter().filter_map(|rule| match &rule.matcher {
             CallMatcher::Path(wanted, glob) => Some((rule.action, *wanted, glob)),
-            CallMatcher::Command(_) | CallMatcher::Tool(_) => None,
+            CallMatcher::Command(_) | CallMatcher::Page(_) | CallMatcher::Tool(_) => None,
         })
     }
 
@@ -101,7 +105,7 @@ impl CallRules {
                 pattern.starts_with(&prefix)
                     && !offered.iter().any(|name| matches_wildcard(pattern, name))
             }
-            CallMatcher::Command(_) | CallMatcher::Path(..) => false,
+            CallMatcher::Command(_) | CallMatcher::Page(_) | CallMatcher::Path(..) => false,
         })
     }
 
@@ -109,7 +113,7 @@ impl CallRules {
     fn commands(&self) -> impl Iterator<Item = (&CallRule, &CommandPattern)> {
         self.0.iter().filter_map(|rule| match &rule.matcher {
             CallMatcher::Command(pattern) => Some((rule, pattern)),
-            CallMatcher::Path(..) | CallMatcher::Tool(_) => None,
+            CallMatcher::Page(_) | CallMatcher::Path(..) | CallMatcher::Tool(_) => None,
         })
     }
 }

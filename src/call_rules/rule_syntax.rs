@@ -1,7 +1,8 @@
-//! Parses the forms of rules: `command(…)`, `read_file(…)`, `write_file(…)`, `mcp(server/tool)` and
-//! `tool(…)`.
+//! Parses the forms of rules: `command(…)`, `read_file(…)`, `write_file(…)`, `read_url(…)`,
+//! `mcp(server/tool)` and `tool(…)`.
 
 use crate::call_rules::command_pattern::CommandPattern;
+use crate::call_rules::page_pattern::PagePattern;
 use crate::call_rules::{CallMatcher, CallRule};
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
@@ -10,7 +11,7 @@ use crate::tools::parse::canonical_name;
 
 /// The forms, as listed in messages.
 pub const FORMS: &str = "`command(git push *)`, `read_file(GLOB)`, `write_file(GLOB)`, \
-                         `mcp(server/tool)` or `tool(NAME)`";
+                         `read_url(DOMAIN)`, `mcp(server/tool)` or `tool(NAME)`";
 
 /// The argument that matches all calls of a kind.
 const ALL: &str = "*";
@@ -22,6 +23,8 @@ pub(super) enum RuleForm<'t> {
     Command(&'t str),
     /// Accesses to paths.
     Path(Permission, &'t str),
+    /// Pages of the Web.
+    Page(&'t str),
     /// Tools of MCP servers.
     Server(&'t str),
     /// Tools by name.
@@ -43,6 +46,7 @@ pub(super) fn rule_form(text: &str) -> Option<RuleForm<'_>> {
         "command" => RuleForm::Command(inner.unwrap_or(ALL)),
         "read_file" => RuleForm::Path(Permission::Read, inner.unwrap_or("**")),
         "write_file" => RuleForm::Path(Permission::Write, inner.unwrap_or("**")),
+        "read_url" | "fetch_url" => RuleForm::Page(inner.unwrap_or(ALL)),
         "mcp" => RuleForm::Server(inner.unwrap_or(ALL)),
         "tool" => RuleForm::Tool(inner.unwrap_or(ALL)),
         _ => return None,
@@ -60,6 +64,7 @@ pub fn parse_rule(
     let about = match form {
         RuleForm::Command(pattern) => CallMatcher::Command(CommandPattern::parse(pattern)?),
         RuleForm::Path(wanted, glob) => CallMatcher::Path(wanted, PathGlob::parse(glob, home)?),
+        RuleForm::Page(pattern) => CallMatcher::Page(PagePattern::parse(pattern)?),
         RuleForm::Server(name) => CallMatcher::Tool(server_tool_name(name)?),
         RuleForm::Tool("") => return Err("expected the name of a tool".to_owned()),
         RuleForm::Tool(name) => CallMatcher::Tool(canonical_name(name).to_owned()),
@@ -110,6 +115,6 @@ pub fn rule_target(text: &str) -> Option<RuleTarget<'_>> {
             (server != ALL).then_some(RuleTarget::Server(server))
         }
         RuleForm::Tool(name) => (name != ALL).then_some(RuleTarget::Tool(canonical_name(name))),
-        RuleForm::Path(..) => None,
+        RuleForm::Page(_) | RuleForm::Path(..) => None,
     }
 }

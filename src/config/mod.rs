@@ -29,6 +29,7 @@ use crate::path::{AbsPath, RelPath};
 use crate::permissions::grant::Permission;
 use crate::permissions::guard::FolderGuard;
 use crate::permissions::history::ReadBeforeDelete;
+use crate::sandbox_policy::network::NetworkPolicy;
 use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use crate::spending::limits::BudgetLimits;
 use crate::spending::models::KnownModel;
@@ -365,6 +366,8 @@ pub struct AgentConfig {
     pub commands: Option<CommandLineConfig>,
     /// How its programs are run; if set, the agent makes all its calls through programs.
     pub programs: Option<CodeModeConfig>,
+    /// The hosts whose pages it may read with `fetch_url`.
+    pub pages: NetworkPolicy,
     /// The servers with tools that it may use.
     pub servers: Vec<Arc<ServerConfig>>,
     /// The file to which its model's replies are recorded.

@@ -21,6 +21,7 @@ use crate::hooks::HookList;
 use crate::id::AgentId;
 use crate::permissions::guard::FolderGuard;
 use crate::permissions::history::ReadBeforeDelete;
+use crate::sandbox_policy::network::NetworkPolicy;
 use crate::spending::limits::BudgetLimits;
 use crate::text::list_names;
 
@@ -369,6 +370,7 @@ fn agent(
         tools: ToolFilter::default(),
         commands: (workspaces == WorkspaceMode::Given).then(CommandLineConfig::default),
         programs: None,
+        pages: NetworkPolicy::Off,
         servers: Vec::new(),
         record: None,
         limits: BudgetLimits::default(),

@@ -2,6 +2,8 @@
 //! HTML is text, a link leads to the web or a mail address, and an image is a link. Its size and depth
 //! are bounded.
 
+pub mod from_html;
+
 use pulldown_cmark::{Alignment, CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 use serde::Serialize;
 

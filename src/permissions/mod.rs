@@ -1,6 +1,7 @@
 //! Decides about every access: pure, total, and the only place that does. No IO, no clock, no
 //! async.
 
+pub mod domains;
 pub mod folded;
 pub mod grant;
 pub mod guard;

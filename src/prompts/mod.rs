@@ -12,6 +12,7 @@ pub mod skills;
 pub mod memory;
 pub mod external_agents;
 pub mod images;
+pub mod fetched_pages;
 pub mod user_messages;
 pub mod compaction;
 

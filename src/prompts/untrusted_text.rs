@@ -39,6 +39,8 @@ pub enum TextFrame {
     Turn,
     /// A message of the user during the run.
     UserMessage,
+    /// A page of the Web.
+    WebPage,
 }
 
 impl TextFrame {
@@ -57,6 +59,7 @@ impl TextFrame {
         TextFrame::ToolResult,
         TextFrame::Turn,
         TextFrame::UserMessage,
+        TextFrame::WebPage,
     ];
 
     /// Returns the name of its tag.
@@ -75,6 +78,7 @@ impl TextFrame {
             TextFrame::ToolResult => "tool_result",
             TextFrame::Turn => "turn",
             TextFrame::UserMessage => "user_message",
+            TextFrame::WebPage => "web_page",
         }
     }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::permissions::grant::Permission;
+use crate::tools::page_url::PageUrl;
 use crate::tools::served::ServerCall;
 use crate::tools::task_plan::TaskPlan;
 
@@ -309,6 +310,11 @@ pub enum ToolCall<P = UserPath> {
         /// The timeout in seconds; `None` uses the config's.
         timeout_seconds: Option<u64>,
     },
+    /// `fetch_url`
+    FetchUrl {
+        /// The page.
+        url: PageUrl,
+    },
     /// `update_plan`
     UpdatePlan {
         /// The whole plan, which replaces the previous one.
@@ -397,6 +403,7 @@ impl ToolCall {
             ToolCall::StopBackgroundCommand { .. } => "stop_background_command",
             ToolCall::ListBackgroundCommands => "list_background_commands",
             ToolCall::ExecuteCode { .. } => "execute_code",
+            ToolCall::FetchUrl { .. } => "fetch_url",
             ToolCall::UpdatePlan { .. } => "update_plan",
         }
     }
@@ -489,6 +496,7 @@ impl ToolCall {
             | ToolCall::StopBackgroundCommand { .. }
             | ToolCall::ListBackgroundCommands
             | ToolCall::ExecuteCode { .. }
+            | ToolCall::FetchUrl { .. }
             | ToolCall::UpdatePlan { .. } => Vec::new(),
         }
     }
@@ -523,6 +531,7 @@ impl<P> ToolCall<P> {
             | ToolCall::WriteFile { .. }
             | ToolCall::EditFile { .. }
             | ToolCall::ExecuteCode { .. }
+            | ToolCall::FetchUrl { .. }
             | ToolCall::UpdatePlan { .. }
             | ToolCall::CallServer(_)
             | ToolCall::CreateDirectory { .. }
@@ -554,10 +563,22 @@ impl<P> ToolCall<P> {
         }
     }
 
+    /// Returns the page that the call reads, if any.
+    pub fn page(&self) -> Option<&PageUrl> {
+        if let ToolCall::FetchUrl { url } = self {
+            Some(url)
+        } else {
+            None
+        }
+    }
+
     /// Returns whether the call may run for long, and is cancelled when its caller stops waiting
     /// for it.
     pub fn is_long_running(&self) -> bool {
-        let is_foreign = matches!(self, ToolCall::ExecuteCode { .. } | ToolCall::CallServer(_));
+        let is_foreign = matches!(
+            self,
+            ToolCall::ExecuteCode { .. } | ToolCall::FetchUrl { .. } | ToolCall::CallServer(_)
+        );
         is_foreign || self.command().is_some()
     }
 
@@ -605,6 +626,7 @@ impl<P> ToolCall<P> {
             StopBackgroundCommand [] id;
             ListBackgroundCommands [];
             ExecuteCode [] code timeout_seconds;
+            FetchUrl [] url;
             UpdatePlan [] plan;
         })
     }

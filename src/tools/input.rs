@@ -48,6 +48,7 @@ impl ToolCall {
                 "show_content_diff": *content == ContentDiff::Lines,
             }),
             ToolCall::ListAllowedDirectories | ToolCall::ListBackgroundCommands => json!({}),
+            ToolCall::FetchUrl { url } => json!({ "url": url.as_str() }),
             ToolCall::UpdatePlan { plan } => json!({ "entries": plan }),
             ToolCall::CallServer(call) => Value::Object(call.arguments.clone()),
             ToolCall::ExecuteCommand { .. }

@@ -8,6 +8,7 @@ pub mod external_tools;
 pub mod pre_tool_use;
 pub mod image;
 pub mod task_plan;
+pub mod page_url;
 pub mod input;
 pub mod tool_selection;
 pub mod parse;

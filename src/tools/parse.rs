@@ -7,8 +7,9 @@ use crate::tools::call::{
     FileSelection, GrepQuery, LineRange, ToolCall,
 };
 use crate::tools::error::{CallParseError, excerpt};
+use crate::tools::page_url::PageUrl;
 use crate::tools::served::ToolCatalogue;
-use crate::tools::spec::{COMMANDS, PLANNING, PROGRAMS, TOOLS, ToolSpec};
+use crate::tools::spec::{COMMANDS, PAGES, PLANNING, PROGRAMS, TOOLS, ToolSpec};
 
 /// The default number of context lines around each difference.
 const COMPARE_CONTEXT_LINES_DEFAULT: u32 = 3;
@@ -39,7 +40,7 @@ pub fn parse(
     if let Some(tool) = served.find(name) {
         return tool.read(arguments);
     }
-    let tool = find_tool(name, &[TOOLS, COMMANDS, PROGRAMS, PLANNING])?;
+    let tool = find_tool(name, &[TOOLS, COMMANDS, PROGRAMS, PLANNING, PAGES])?;
     let mut arguments = ToolCallArguments::read(tool, arguments)?;
     build_call(tool, &mut arguments)
 }
@@ -216,6 +217,9 @@ fn build_command(
             code: take.text("code")?,
             timeout_seconds: take.lines("timeout")?,
         }),
+        "fetch_url" => Ok(ToolCall::FetchUrl {
+            url: page_url(take)?,
+        }),
         "update_plan" => Ok(ToolCall::UpdatePlan {
             plan: take.plan("entries")?,
         }),
@@ -240,6 +244,14 @@ fn command(take: &mut ToolCallArguments) -> Result<String, CallParseError> {
         return Err(take.invalid_value("command", &command, expected));
     }
     Ok(command)
+}
+
+fn page_url(take: &mut ToolCallArguments) -> Result<PageUrl, CallParseError> {
+    let text = take.text("url")?;
+    PageUrl::parse(&text).map_err(|why| {
+        let expected = format!("the address of a page: this one {why}");
+        take.invalid_value("url", &text, expected)
+    })
 }
 
 fn background_id(take: &mut ToolCallArguments) -> Result<BackgroundCommandId, CallParseError> {

@@ -477,6 +477,15 @@ pub const PROGRAMS: &[ToolSpec] = &[ToolSpec {
              with the calls that it made, and `notes` if there is more to say",
 }];
 
+/// The tool that reads pages of the Web.
+pub const PAGES: &[ToolSpec] = &[ToolSpec {
+    name: "fetch_url",
+    purpose: "Read a page of the Web: HTML as Markdown, JSON and text as they are.",
+    permission: Permission::Read,
+    parameters: &[required_parameter("url", ParameterType::Text, "")],
+    result: "the text of the page in a frame, or the address that it redirects to",
+}];
+
 /// The tool with which an agent keeps its plan.
 pub const PLANNING: &[ToolSpec] = &[ToolSpec {
     name: "update_plan",

@@ -4,7 +4,7 @@
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, Permission};
 use crate::tools::parse;
-use crate::tools::spec::{COMMANDS, PLANNING, READ_MEDIA_FILE, TOOLS, ToolOffer, ToolSpec};
+use crate::tools::spec::{COMMANDS, PAGES, PLANNING, READ_MEDIA_FILE, TOOLS, ToolOffer, ToolSpec};
 
 /// The maximum number of directories that a description names.
 const DIRECTORIES_NAMED_MAX: usize = 8;
@@ -132,8 +132,14 @@ impl ToolSelection<'_> {
 
 /// Returns whether a tool of massgen's for agents has this name.
 pub fn is_own_tool(name: &str) -> bool {
-    let mut tools = TOOLS.iter().chain(COMMANDS).chain(PLANNING);
+    let mut tools = TOOLS.iter().chain(COMMANDS).chain(PLANNING).chain(PAGES);
     tools.any(|tool| names_tool(name, tool))
+}
+
+/// Returns whether a list of tools names one of `tools`.
+pub fn names_any(list: &[String], tools: &[ToolSpec]) -> bool {
+    let named = |entry: &String| tools.iter().any(|tool| names_tool(entry, tool));
+    list.iter().any(named)
 }
 
 /// Returns whether an entry of a list of tools names this one.

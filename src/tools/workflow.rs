@@ -9,7 +9,7 @@ use crate::tools::error::CallParseError;
 use crate::tools::parse;
 use crate::tools::served::ToolCatalogue;
 use crate::tools::spec::{
-    COMMANDS, PLANNING, PROGRAMS, ParameterNeed, ParameterType, TOOLS, ToolOffer,
+    COMMANDS, PAGES, PLANNING, PROGRAMS, ParameterNeed, ParameterType, TOOLS, ToolOffer,
     ToolParameter, ToolSpec,
 };
 
@@ -176,6 +176,7 @@ pub fn parse_model_call(
         COMMANDS,
         PROGRAMS,
         PLANNING,
+        PAGES,
         COORDINATION,
         EVALUATION,
     ];

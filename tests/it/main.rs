@@ -65,6 +65,7 @@ mod explain;
 mod floods;
 mod folding_disk;
 mod fault_runs;
+mod fetched_pages;
 mod foreign;
 mod foreign_text;
 mod found_config;

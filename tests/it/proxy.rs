@@ -10,7 +10,7 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use massgen::sandbox_policy::network::DomainPattern;
+use massgen::permissions::domains::DomainPattern;
 use massgen::world::sandbox::proxy::NetworkProxy;
 
 /// Set if the test runs in the network that was created for it.

@@ -363,11 +363,9 @@ fn examples_in_a_config_are_checked() {
         "expected `deny`, `ask` or `allow`",
     );
     check("{deny: ['git push']}", 2, "invalid rule");
-    check(
-        "{deny: ['read_url(https://x)']}",
-        0,
-        "no tool of massgen reads URLs",
-    );
+    let pages = "deny: ['read_url(.evil.org)'], ask: ['fetch_url(a.org/x*)'], examples: [{read_url(b.evil.org/y): deny}, {'read_url(https://a.org/x)': ask}, {read_url(a.org): allow}]";
+    check(&format!("{{{pages}}}"), 0, "0 errors");
+    check("{deny: ['read_url(a b)']}", 2, "expected a domain");
     check("{enabled: false, deny: ['nonsense']}", 0, "");
     check("{role: read-only}", 0, "0 errors");
     let by_role = "role: read-only, examples: [{write_file(x): deny}, {command(ls): deny}, {tool(execute_code): deny}, {read_file(x): allow}]";

@@ -23,7 +23,7 @@ use crate::permissions::folded::FoldedPath;
 use crate::permissions::guard::FolderGuard;
 use crate::permissions::history::ReadBeforeDelete;
 use crate::tools::served::{CUSTOM_PREFIX, SERVED_PREFIX, is_served_name};
-use crate::tools::spec::{COMMANDS, PLANNING, TOOLS};
+use crate::tools::spec::{COMMANDS, PAGES, PLANNING, TOOLS};
 use crate::tools::tool_selection::names_tool;
 
 /// The server that offers MassGen's file tools.
@@ -218,6 +218,7 @@ impl ConfigChecker<'_> {
         if commands.is_some() {
             self.warn_unenforced_for_commands(&view_of_backend, &permissions.rules);
         }
+        let pages = self.network_of(&view_of_backend, &backend::FETCH_URL);
         let steps_per_round_max = steps_per_round(view).unwrap_or(shared.steps_per_round_max);
         Some(AgentConfig {
             id: id?,
@@ -230,6 +231,7 @@ impl ConfigChecker<'_> {
             tools,
             commands,
             programs,
+            pages,
             servers,
             record,
             limits,
@@ -399,12 +401,9 @@ impl ConfigChecker<'_> {
                 .any(|tool| tool == name)
         };
         for text in &texts {
-            let is_known = is_custom(text.written)
-                || TOOLS
-                    .iter()
-                    .chain(COMMANDS)
-                    .chain(PLANNING)
-                    .any(|tool| names_tool(text.written, tool));
+            let own = || TOOLS.iter().chain(COMMANDS).chain(PLANNING).chain(PAGES);
+            let is_known =
+                is_custom(text.written) || own().any(|tool| names_tool(text.written, tool));
             if is_known || is_own(text.written) || is_served_name(text.written) {
                 continue;
             }

@@ -21,8 +21,9 @@ use crate::config::keys::shape::{NamesOrPairs, SeveralTexts, Text, TextList, Tex
 use crate::config::keys::{ConfigKey, ServedKey, command_limits, commands, docker};
 use crate::config::vendors::VENDORS;
 use crate::config::yaml::{YamlEntry, YamlNode, YamlValue};
+use crate::permissions::domains::DomainPattern;
 use crate::sandbox_policy::limits::ResourceLimits;
-use crate::sandbox_policy::network::{DomainPattern, NetworkPolicy};
+use crate::sandbox_policy::network::NetworkPolicy;
 use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 
 /// The maximum number of patterns or domains in one list.

@@ -14,7 +14,8 @@ use crate::config::diagnostic::Diagnostic;
 use crate::config::external_agents::{ExternalAgentConfig, ExternalAgentKind, find_kind};
 use crate::config::keys::{ConfigKey, backend, commands, docker};
 use crate::config::vendors::AgentProtocolKind;
-use crate::sandbox_policy::network::{DomainPattern, NetworkPolicy};
+use crate::permissions::domains::DomainPattern;
+use crate::sandbox_policy::network::NetworkPolicy;
 use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 
 /// Keys about commands, or prefixes of such keys, that have no effect for an external agent either, and what to

@@ -58,8 +58,6 @@ pub(super) const DANGEROUS: &[&str] = &[
 ];
 /// Calls of which MassGen does not know that they are harmless.
 pub(super) const UNKNOWN_RISK: &[&str] = &["command", "mcp(*)"];
-/// The prefix of rules about a tool that massgen does not have.
-const ABOUT_URLS: &str = "read_url";
 
 /// What `*` matches at the end of a pattern of commands.
 #[derive(Clone, Copy)]
@@ -159,13 +157,6 @@ impl ConfigChecker<'_> {
                         .push(error.with_suggestion("put it in quotes"));
                     continue;
                 };
-                if text.written.trim().starts_with(ABOUT_URLS) {
-                    let message = format!("{} has no effect", quote(text.written));
-                    let warning = Diagnostic::warning(path, message).with_span(&item.span);
-                    self.findings
-                        .push(warning.with_suggestion("no tool of massgen reads URLs"));
-                    continue;
-                }
                 match parse_rule(ruling, &end.spell(text.written), self.context.home) {
                     Ok(rule) => rules.push(rule),
                     Err(why) => {

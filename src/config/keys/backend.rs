@@ -109,6 +109,16 @@ pub(crate) const EXCLUDE_TOOLS: ServedKey<TextList> = ServedKey::optional(
 )
 .with_default("[]");
 
+pub(crate) const FETCH_URL: ServedKey<TextOrList> = ServedKey::optional(
+    &["fetch_url"],
+    shape::one_of_or_list(&["off", "on"]),
+    "The hosts whose pages the agent may read with the tool `fetch_url`: none, all public ones, or \
+             those of these domains, as in `command_line_network`. It can send what it knows to \
+             these hosts, as part of an address.",
+    ByValue(value_rules::pages),
+)
+.with_default("off");
+
 pub(crate) const ENFORCE_READ_BEFORE_DELETE: ServedKey<Flag> = ServedKey::optional(
     &["enforce_read_before_delete"],
     shape::flag(),
@@ -200,6 +210,7 @@ pub static BACKEND: KeySection = KeySection {
         ALLOWED_TOOLS.row(),
         EXCLUDE_TOOLS.row(),
         EXCLUDE_FILE_OPERATION_MCPS.row(),
+        FETCH_URL.row(),
         ENFORCE_READ_BEFORE_DELETE.row(),
         agents::SYSTEM_MESSAGE
             .with_doc("Same as `system_message` of the agent, which takes precedence.")

@@ -135,6 +135,12 @@ pub(super) fn sandbox(setting: &KeySetting<'_>) -> Option<String> {
     }
 }
 
+/// Checks `fetch_url`: only `off` is allowed.
+pub(super) fn pages(setting: &KeySetting<'_>) -> Option<String> {
+    let is_closed = is_empty(setting.value) || is_off(setting.value);
+    (!is_closed).then(|| "reads pages of the Web".to_owned())
+}
+
 /// Checks `network`: only `off` is allowed.
 pub(super) fn network(setting: &KeySetting<'_>) -> Option<String> {
     let is_closed = is_empty(setting.value) || is_off(setting.value);

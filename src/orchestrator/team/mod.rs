@@ -54,13 +54,14 @@ use crate::prompts::memory::MemoryPrompt;
 use crate::sandbox_policy::network::NetworkPolicy;
 use crate::sandbox_policy::sandbox_level::SandboxLevelChoice;
 use crate::spending::ledger::BudgetLedger;
-use crate::tools::spec::PLANNING;
-use crate::tools::tool_selection::names_tool;
+use crate::tools::spec::{PAGES, PLANNING};
+use crate::tools::tool_selection::names_any;
 use crate::world::access::gate::Gate;
 use crate::world::access::hook_runner::{HookRunner, HookSandbox};
 use crate::world::access::policy::{ConflictPolicy, GatePolicy, ParentDirPolicy};
 use crate::world::delivery::store::OpenDelivery;
 use crate::world::exec::server_calls;
+use crate::world::io::page_fetcher::{PageAccess, PageFetcher};
 use crate::world::mcp::{ConnectionPool, ToolListCache};
 use crate::world::sandbox::exec_environment::ExecEnvironment;
 use crate::world::sandbox::overlay::WriteOverlay;
@@ -156,6 +157,8 @@ pub struct AgentTeam {
     resources: TeamResources,
     /// The tool lists that the servers of the run have sent.
     tool_lists: ToolListCache,
+    /// What reads pages of the Web.
+    page_fetcher: PageFetcher,
     /// The servers that members share.
     server_pool: ConnectionPool,
     /// The messages about servers that have been emitted: servers restart for each phase, and
@@ -252,6 +255,7 @@ impl AgentTeam {
             delivery_access,
             resources: TeamResources::default(),
             tool_lists: ToolListCache::default(),
+            page_fetcher: PageFetcher::default(),
             server_pool: ConnectionPool::default(),
             reported: Mutex::default(),
             skill_notices: Vec::new(),
@@ -534,6 +538,7 @@ impl AgentTeam {
             read_before_delete: member.config.read_before_delete,
             servers: self.servers(member, phase),
             plan_entries_max: self.plan_entries_max(member),
+            pages: self.page_access(member),
             hooks: self.hooks(member)?,
             approver: consult.map(|asker| asker.approver_for(&member.id, seconds)),
             ..self.gate_policy(member, stage)?
@@ -541,16 +546,26 @@ impl AgentTeam {
         self.open_gate(member, phase, policy, self.shared_server_gate(member)?)
     }
 
+    /// Returns the pages that `member` may read; `None` if the config opens no host to it, in a
+    /// replay, which reads nothing, and for external agents, which have tools of their own.
+    fn page_access(&self, member: &TeamMember) -> Option<PageAccess> {
+        let is_external = member.config.backend.external_agent.is_some();
+        let is_excluded = names_any(&member.config.tools.excluded, PAGES);
+        let is_replay = self.delivery_access == DeliveryAccess::ReadOnly;
+        let hosts = &member.config.pages;
+        let is_closed = *hosts == NetworkPolicy::Off || is_external || is_excluded || is_replay;
+        (!is_closed).then(|| PageAccess {
+            hosts: hosts.clone(),
+            fetcher: self.page_fetcher.clone(),
+        })
+    }
+
     /// Returns the maximum number of entries of the plan of `member`; `None` if it is offered no
     /// tool for plans: planning is off, the tool is excluded, or the agent is an external one,
     /// which keeps its plan itself.
     fn plan_entries_max(&self, member: &TeamMember) -> Option<usize> {
         let is_external = member.config.backend.external_agent.is_some();
-        let excluded = &member.config.tools.excluded;
-        let mut tools = excluded
-            .iter()
-            .flat_map(|entry| PLANNING.iter().map(move |tool| (entry, tool)));
-        let is_excluded = tools.any(|(entry, tool)| names_tool(entry, tool));
+        let is_excluded = names_any(&member.config.tools.excluded, PLANNING);
         let planning = self.config.orchestrator.task_planning;
         planning
             .entries_max()

@@ -12,14 +12,29 @@ use crate::permissions::grant::{GrantKind, GrantScope, Phase};
 use crate::permissions::guard::FolderGuard;
 use crate::prompts::commands::{CommandAccess, IsolationKind};
 use crate::prompts::{self, SystemPromptInput};
+use crate::sandbox_policy::network::NetworkPolicy;
 use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
+use crate::text::list_first;
 use crate::tools::image::is_image_name;
-use crate::tools::spec::{PLANNING, ToolOffer, ToolSpec};
+use crate::tools::spec::{PAGES, PLANNING, ToolOffer, ToolSpec};
 use crate::tools::tool_selection::{
     CommandOffering, DirectoryNaming, ImageOffering, ToolSelection,
 };
 use crate::tools::workflow::{self, VoteScoring};
 use crate::world::sandbox::exec_environment::ExecEnvironment;
+
+/// The maximum number of domains that a description names.
+const DOMAINS_NAMED_MAX: usize = 20;
+
+/// Returns the offer of a tool that reads pages of these hosts.
+fn page_offer(tool: &ToolSpec, hosts: &NetworkPolicy) -> ToolOffer {
+    let mut offer = tool.offer();
+    if let NetworkPolicy::Domains(domains) = hosts {
+        let named = list_first(domains, DOMAINS_NAMED_MAX);
+        offer.description = format!("{} Only of {named}.", offer.description);
+    }
+    offer
+}
 
 impl AgentTeam {
     /// Returns the system message of `member` in `phase`.
@@ -117,6 +132,9 @@ impl AgentTeam {
             (None, Some(programs)) => offer::offers(programs.dialect, &offer::callable_tools(menu)),
             (None, None) => menu.offers(),
         };
+        if let Some(pages) = self.page_access(member) {
+            offers.extend(PAGES.iter().map(|tool| page_offer(tool, &pages.hosts)));
+        }
         if self.plan_entries_max(member).is_some() {
             offers.extend(PLANNING.iter().map(ToolSpec::offer));
         }

@@ -8,7 +8,7 @@ use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use crate::tools::parse::parse;
 use crate::tools::served::ToolCatalogue;
 use crate::tools::spec::{
-    COMMANDS, PLANNING, PROGRAMS, ParameterNeed, ParameterType, TOOLS, ToolOffer, ToolSpec,
+    COMMANDS, PAGES, PLANNING, PROGRAMS, ParameterNeed, ParameterType, TOOLS, ToolOffer, ToolSpec,
 };
 use crate::tools::tool_selection::{
     CommandOffering, DirectoryNaming, ImageOffering, ToolSelection,
@@ -30,6 +30,7 @@ fn every_tool() -> impl Iterator<Item = &'static ToolSpec> {
         COMMANDS,
         PROGRAMS,
         PLANNING,
+        PAGES,
         COORDINATION,
         EVALUATION,
     ]
@@ -71,7 +72,13 @@ fn arguments(tool: &ToolSpec, also: Option<&str>) -> Value {
         .filter(|parameter| {
             parameter.need == ParameterNeed::Required || also == Some(parameter.name)
         })
-        .map(|parameter| (parameter.name.to_owned(), sample(parameter.kind)))
+        .map(|parameter| {
+            let value = match parameter.name {
+                "url" => json!("https://example.org/"),
+                _ => sample(parameter.kind),
+            };
+            (parameter.name.to_owned(), value)
+        })
         .collect()
 }
 

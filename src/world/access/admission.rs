@@ -3,12 +3,16 @@
 
 use crate::commands::judge::judge;
 use crate::permissions::PathPermissionManager;
+use crate::text::single_line;
 use crate::tools::call::ToolCall;
 use crate::tools::served::OutsideEffects;
 use crate::tools::tool_selection::CommandOffering;
 use crate::world::access::policy::GatePolicy;
 use crate::world::access::verdict::{Denial, DeniedSubject};
 use crate::world::mcp::SideEffectPolicy;
+
+/// The longest part of an address that a denial quotes, in characters.
+const URL_CHARS_MAX: usize = 200;
 
 /// Checks that `policy` allows a call of this kind under these permissions.
 pub(in crate::world) fn check_capabilities(
@@ -19,6 +23,7 @@ pub(in crate::world) fn check_capabilities(
     admit_command(policy, call)?;
     admit_program(policy, permissions, call)?;
     admit_plan(policy, call)?;
+    admit_page(policy, call)?;
     admit_server(policy, call)
 }
 
@@ -94,6 +99,33 @@ fn admit_plan(policy: &GatePolicy, call: &ToolCall) -> Result<(), Denial> {
     if count > entries_max {
         let reason = format!("the plan has {count} entries, and at most {entries_max} are kept");
         return Err(denied("plan-too-long", reason, "plan in larger steps"));
+    }
+    Ok(())
+}
+
+/// Checks that the config opens the host of the page that a call reads.
+fn admit_page(policy: &GatePolicy, call: &ToolCall) -> Result<(), Denial> {
+    let Some(url) = call.page() else {
+        return Ok(());
+    };
+    let denied = |rule, reason, way_out: &str| Denial {
+        refused: DeniedSubject::Call {
+            subject: single_line(url.as_str(), URL_CHARS_MAX),
+            way_out: way_out.to_owned(),
+        },
+        rule,
+        reason,
+    };
+    let Some(pages) = &policy.pages else {
+        let reason = "you may not read pages of the Web".to_owned();
+        return Err(denied("no-pages", reason, "work with your other tools"));
+    };
+    if !pages.allows(url) {
+        let reason = format!(
+            "`{}` is none of the hosts that are open",
+            url.host().as_str()
+        );
+        return Err(denied("closed-host", reason, "read a page of an open host"));
     }
     Ok(())
 }

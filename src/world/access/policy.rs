@@ -11,6 +11,7 @@ use crate::permissions::history::{AccessHistory, ReadBeforeDelete};
 use crate::world::access::hook_runner::HookRunner;
 use crate::world::access::merge_bases::MergeBases;
 use crate::world::approval::CallApprover;
+use crate::world::io::page_fetcher::PageAccess;
 use crate::world::mcp::McpServers;
 use crate::world::sandbox::exec_environment::ExecEnvironment;
 use crate::world::sandbox::overlay::WriteOverlay;
@@ -40,6 +41,8 @@ pub struct GatePolicy {
     pub programs: Option<ProgramEnvironment>,
     /// The agent's servers; without them calls of their tools are denied.
     pub servers: Option<McpServers>,
+    /// The pages that the agent may read; without it, none.
+    pub pages: Option<PageAccess>,
     /// The maximum number of entries of the agent's plan; without it, it keeps none.
     pub plan_entries_max: Option<usize>,
     /// Merge bases of the user's files that the agent reads and may write to.
@@ -92,7 +95,7 @@ impl GatePolicy {
 
     /// Returns whether the agent may make calls that touch no file of its grants.
     pub fn has_tools_without_files(&self) -> bool {
-        self.servers.is_some() || self.plan_entries_max.is_some()
+        self.servers.is_some() || self.pages.is_some() || self.plan_entries_max.is_some()
     }
 
     /// Returns the policy of a single call outside a run: no history, and no conflicts to detect.
@@ -106,6 +109,7 @@ impl GatePolicy {
             commands: None,
             programs: None,
             servers: None,
+            pages: None,
             plan_entries_max: None,
             bases: None,
             overlay: None,

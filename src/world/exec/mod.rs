@@ -37,6 +37,7 @@ mod relocate;
 mod server_launch;
 mod program_tool;
 pub mod server_calls;
+mod fetch;
 pub mod check_command;
 mod write;
 
@@ -217,6 +218,7 @@ fn carry_out(gate: &Gate, action: Action, interrupt: Option<&CommandInterrupt>) 
             code,
             timeout_seconds,
         } => program::execute_code(gate, &code, timeout_seconds, interrupt),
+        Action::FetchUrl { url } => fetch::fetch_url(gate, url, interrupt),
         // The agent's session keeps it.
         Action::UpdatePlan { plan } => Ok(Observation::done(prompts::plan_updated(&plan))),
         Action::CallServer(call) => server_calls::call(gate, &call, interrupt),

@@ -99,7 +99,7 @@ pub(super) fn call(
 }
 
 /// Waits until `interrupt` is raised; forever if it cannot be watched.
-async fn wait_until_raised(interrupt: Option<&CommandInterrupt>) {
+pub(super) async fn wait_until_raised(interrupt: Option<&CommandInterrupt>) {
     let handle = interrupt.and_then(|interrupt| interrupt.as_fd().try_clone_to_owned().ok());
     // It is not a pipe, but only its readability matters.
     let watched = handle.and_then(|handle| Receiver::from_owned_fd_unchecked(handle).ok());

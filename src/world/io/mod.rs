@@ -17,3 +17,4 @@ pub mod pager;
 pub mod user_terminal;
 pub mod web_browser;
 pub mod http;
+pub mod page_fetcher;

@@ -428,9 +428,14 @@ impl Gate {
         })
     }
 
-    /// Judges the tool and the command of `call` by `permissions` of the config.
+    /// Judges the tool, the command and the page of `call` by `permissions` of the config.
     pub fn judge_rules(&self, call: &ToolCall) -> CallJudgement {
-        self.0.policy.rules.judge(call.name(), call.command())
+        let rules = &self.0.policy.rules;
+        let judged = rules.judge(call.name(), call.command());
+        match call.page() {
+            Some(page) => judged.stricter(rules.judge_page(page)),
+            None => judged,
+        }
     }
 
     /// Returns the user's hooks, if there are any.

@@ -5,7 +5,7 @@ use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-use crate::sandbox_policy::network::HostName;
+use crate::permissions::domains::HostName;
 use crate::sandbox_policy::public::is_public;
 
 /// Timeout for connecting to one address.

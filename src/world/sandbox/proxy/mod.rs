@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use crate::sandbox_policy::network::{DomainPattern, HostName};
+use crate::permissions::domains::{DomainPattern, HostName};
 use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sandbox::proxy::request::{ForwardingMode, ProxyRequest};
 use crate::world::sandbox::proxy::tunnel::{TunnelEnds, copy_both_ways};

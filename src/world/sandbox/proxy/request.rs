@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use httparse::Status;
 
-use crate::sandbox_policy::network::HostName;
+use crate::permissions::domains::HostName;
 
 /// Largest head of a request, in bytes.
 const HEAD_BYTES_MAX: usize = 16 * 1024;

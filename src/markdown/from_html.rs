@@ -1,0 +1,575 @@
+//! Converts an HTML page to Markdown for a model: headings, paragraphs, lists, links, code and
+//! tables. Scripts, styles and whatever is not text are left out. The page is a stranger's: nothing
+//! is recursive, and the result is bounded.
+
+use std::convert::Infallible;
+
+use html5gum::{DefaultEmitter, StartTag, StringReader, Token, Tokenizer};
+use url::Url;
+
+/// The maximum depth of nested lists and quotes that is shown; deeper ones are not indented further.
+const NESTING_MAX: usize = 12;
+/// The maximum length of a link's address, in bytes; a longer one is left out.
+const LINK_BYTES_MAX: usize = 1024;
+/// The maximum length of a title, in bytes.
+const TITLE_BYTES_MAX: usize = 1024;
+
+/// Elements whose content is left out.
+const SKIPPED: &[&[u8]] = &[
+    b"script",
+    b"style",
+    b"noscript",
+    b"template",
+    b"svg",
+    b"math",
+    b"iframe",
+    b"object",
+    b"canvas",
+    b"select",
+    b"datalist",
+    b"textarea",
+];
+
+/// Elements that begin a paragraph of their own.
+const BLOCKS: &[&[u8]] = &[
+    b"address",
+    b"article",
+    b"aside",
+    b"body",
+    b"center",
+    b"dd",
+    b"details",
+    b"div",
+    b"dl",
+    b"dt",
+    b"fieldset",
+    b"figcaption",
+    b"figure",
+    b"footer",
+    b"form",
+    b"header",
+    b"hgroup",
+    b"legend",
+    b"main",
+    b"menu",
+    b"nav",
+    b"p",
+    b"search",
+    b"section",
+    b"summary",
+    b"caption",
+];
+
+/// A page as Markdown.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PageText {
+    /// Its title; empty without one.
+    pub title: String,
+    /// Its text.
+    pub markdown: String,
+    /// Whether the text was longer than the maximum, and ends there.
+    pub is_truncated: bool,
+}
+
+/// Converts `html`, the page at `base`, to at most about `bytes_max` bytes of Markdown.
+pub fn page_to_markdown(html: &str, base: &Url, bytes_max: usize) -> PageText {
+    let mut emitter = DefaultEmitter::default();
+    emitter.naively_switch_states(true);
+    let tokens: Tokenizer<StringReader<'_>, DefaultEmitter> =
+        Tokenizer::new_with_emitter(html, emitter);
+    let mut writer = MarkdownWriter::new(base);
+    for token in tokens {
+        let Ok(token): Result<Token, Infallible> = token;
+        writer.write(token);
+        if writer.out.len() > bytes_max {
+            writer.page.is_truncated = true;
+            break;
+        }
+    }
+    writer.finish(bytes_max)
+}
+
+/// The gap before the next text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum TextGap {
+    None,
+    Space,
+    Line,
+    Paragraph,
+}
+
+/// A list that is open.
+#[derive(Clone, Copy, Debug)]
+enum OpenList {
+    Bullets,
+    /// With the number of the next item.
+    Numbers(u32),
+}
+
+/// The state of a conversion.
+struct MarkdownWriter<'b> {
+    base: &'b Url,
+    page: PageText,
+    out: String,
+    gap: TextGap,
+    /// Marks that are written before the next text: of an item, a heading, emphasis or a link.
+    marks: String,
+    lists: Vec<OpenList>,
+    quotes: usize,
+    /// The number of open `pre` elements.
+    preformatted: usize,
+    /// The addresses of open links; `None` for one without an address that a reader could follow.
+    links: Vec<Option<String>>,
+    /// The element whose content is skipped, and how often it is open.
+    skipped: Option<(Vec<u8>, usize)>,
+    is_in_title: bool,
+    /// The number of cells in the current row of a table, and whether it is the first row.
+    cells: usize,
+    is_first_row: bool,
+}
+
+impl<'b> MarkdownWriter<'b> {
+    fn new(base: &'b Url) -> Self {
+        Self {
+            base,
+            page: PageText::default(),
+            out: String::new(),
+            gap: TextGap::None,
+            marks: String::new(),
+            lists: Vec::new(),
+            quotes: 0,
+            preformatted: 0,
+            links: Vec::new(),
+            skipped: None,
+            is_in_title: false,
+            cells: 0,
+            is_first_row: false,
+        }
+    }
+
+    fn write(&mut self, token: Token) {
+        match token {
+            Token::StartTag(tag) => self.open(&tag),
+            Token::EndTag(tag) => self.close(&tag.name),
+            Token::String(text) => self.text(&String::from_utf8_lossy(&text.value)),
+            Token::Comment(_) | Token::Doctype(_) | Token::Error(_) => {}
+        }
+    }
+
+    fn finish(mut self, bytes_max: usize) -> PageText {
+        if self.preformatted > 0 {
+            self.out.push_str("\n```");
+        }
+        let end = self.out.floor_char_boundary(bytes_max);
+        self.out.truncate(end);
+        self.page.markdown = self.out;
+        self.page
+    }
+
+    fn open(&mut self, tag: &StartTag<()>) {
+        let name: &[u8] = &tag.name;
+        if let Some((skipped, depth)) = &mut self.skipped {
+            if skipped == name && !tag.self_closing {
+                *depth = depth.saturating_add(1);
+            }
+            return;
+        }
+        if SKIPPED.contains(&name) {
+            if !tag.self_closing {
+                self.skipped = Some((name.to_vec(), 1));
+            }
+            return;
+        }
+        match name {
+            b"title" => self.is_in_title = true,
+            b"br" => self.line_break(),
+            b"hr" => self.rule(),
+            b"h1" | b"h2" | b"h3" | b"h4" | b"h5" | b"h6" => {
+                self.begin(TextGap::Paragraph);
+                let level = name.get(1).map_or(1, |digit| usize::from(digit - b'0'));
+                self.marks = format!("{} ", "#".repeat(level));
+            }
+            b"ul" | b"ol" => self.open_list(name == b"ol"),
+            b"li" => self.open_item(),
+            b"blockquote" => {
+                self.begin(TextGap::Paragraph);
+                self.quotes = self.quotes.saturating_add(1);
+            }
+            b"pre" => self.open_preformatted(),
+            b"strong" | b"b" => self.mark("**"),
+            b"em" | b"i" => self.mark("*"),
+            b"code" | b"kbd" | b"samp" => self.mark("`"),
+            b"a" => self.open_link(tag),
+            b"img" => self.image(tag),
+            b"table" => {
+                self.begin(TextGap::Paragraph);
+                self.is_first_row = true;
+            }
+            b"tr" => {
+                self.begin(TextGap::Line);
+                self.cells = 0;
+            }
+            b"td" | b"th" => {
+                self.cells = self.cells.saturating_add(1);
+                self.gap = self.gap.max(if self.cells == 1 {
+                    TextGap::Line
+                } else {
+                    TextGap::Space
+                });
+                self.marks.push_str("| ");
+            }
+            name if BLOCKS.contains(&name) => self.begin_block(),
+            _ => {}
+        }
+    }
+
+    fn close(&mut self, name: &[u8]) {
+        if let Some((skipped, depth)) = &mut self.skipped {
+            if skipped == name {
+                *depth = depth.saturating_sub(1);
+                if *depth == 0 {
+                    self.skipped = None;
+                }
+            }
+            return;
+        }
+        match name {
+            b"title" => self.is_in_title = false,
+            b"h1" | b"h2" | b"h3" | b"h4" | b"h5" | b"h6" => self.begin(TextGap::Paragraph),
+            b"ul" | b"ol" => {
+                self.lists.pop();
+                let gap = if self.lists.is_empty() {
+                    TextGap::Paragraph
+                } else {
+                    TextGap::Line
+                };
+                self.begin(gap);
+            }
+            b"li" => self.begin(TextGap::Line),
+            b"blockquote" => {
+                self.begin(TextGap::Paragraph);
+                self.quotes = self.quotes.saturating_sub(1);
+            }
+            b"pre" => self.close_preformatted(),
+            b"strong" | b"b" => self.unmark("**"),
+            b"em" | b"i" => self.unmark("*"),
+            b"code" | b"kbd" | b"samp" => self.unmark("`"),
+            b"a" => self.close_link(),
+            b"tr" => self.close_row(),
+            b"table" => self.begin(TextGap::Paragraph),
+            name if BLOCKS.contains(&name) => self.begin_block(),
+            _ => {}
+        }
+    }
+
+    /// Begins a block: a line of its own in a list, and only a space in a cell of a table.
+    fn begin_block(&mut self) {
+        if self.cells > 0 {
+            self.gap = self.gap.max(TextGap::Space);
+        } else if self.lists.is_empty() {
+            self.begin(TextGap::Paragraph);
+        } else {
+            self.begin(TextGap::Line);
+        }
+    }
+
+    /// Ends the current paragraph or line.
+    fn begin(&mut self, gap: TextGap) {
+        if self.preformatted == 0 {
+            self.gap = self.gap.max(gap);
+            // The marks of an empty item or heading are dropped, those of a list item stay for the
+            // paragraph in it.
+            if !self.marks.ends_with("- ") && !self.marks.ends_with(". ") {
+                self.marks.clear();
+            }
+        }
+    }
+
+    fn line_break(&mut self) {
+        if self.preformatted > 0 {
+            self.out.push('\n');
+        } else {
+            self.begin_line();
+        }
+    }
+
+    fn begin_line(&mut self) {
+        let gap = if self.cells > 0 {
+            TextGap::Space
+        } else {
+            TextGap::Line
+        };
+        self.gap = self.gap.max(gap);
+    }
+
+    fn rule(&mut self) {
+        self.begin(TextGap::Paragraph);
+        self.push_text("---");
+        self.begin(TextGap::Paragraph);
+    }
+
+    fn open_list(&mut self, is_numbered: bool) {
+        let gap = if self.lists.is_empty() {
+            TextGap::Paragraph
+        } else {
+            TextGap::Line
+        };
+        self.begin(gap);
+        if self.lists.len() < NESTING_MAX {
+            let list = if is_numbered {
+                OpenList::Numbers(1)
+            } else {
+                OpenList::Bullets
+            };
+            self.lists.push(list);
+        }
+    }
+
+    fn open_item(&mut self) {
+        self.begin(TextGap::Line);
+        let sign = match self.lists.last_mut() {
+            Some(OpenList::Numbers(next)) => {
+                let sign = format!("{next}. ");
+                *next = next.saturating_add(1);
+                sign
+            }
+            Some(OpenList::Bullets) | None => "- ".to_owned(),
+        };
+        let indent = "  ".repeat(self.lists.len().saturating_sub(1));
+        self.marks = format!("{indent}{sign}");
+    }
+
+    fn open_preformatted(&mut self) {
+        if self.preformatted == 0 {
+            self.begin(TextGap::Paragraph);
+            self.marks.clear();
+            self.push_text("```\n");
+        }
+        self.preformatted = self.preformatted.saturating_add(1);
+    }
+
+    fn close_preformatted(&mut self) {
+        if self.preformatted == 1 {
+            let gap = if self.out.ends_with('\n') {
+                "```"
+            } else {
+                "\n```"
+            };
+            self.out.push_str(gap);
+            self.gap = TextGap::Paragraph;
+        }
+        self.preformatted = self.preformatted.saturating_sub(1);
+    }
+
+    /// Opens emphasis or code.
+    fn mark(&mut self, mark: &str) {
+        if self.preformatted == 0 && self.marks.len() < LINK_BYTES_MAX {
+            self.marks.push_str(mark);
+        }
+    }
+
+    /// Closes emphasis or code; without text in it, nothing is left of it.
+    fn unmark(&mut self, mark: &str) {
+        if self.preformatted > 0 {
+            return;
+        }
+        match self.marks.strip_suffix(mark) {
+            Some(rest) => self.marks.truncate(rest.len()),
+            None if !self.out.is_empty() => self.out.push_str(mark),
+            None => {}
+        }
+    }
+
+    fn open_link(&mut self, tag: &StartTag<()>) {
+        if self.links.len() >= NESTING_MAX {
+            return;
+        }
+        let address = attribute(tag, b"href").and_then(|href| self.address(&href));
+        if address.is_some() {
+            self.mark("[");
+        }
+        self.links.push(address);
+    }
+
+    fn close_link(&mut self) {
+        if let Some(Some(address)) = self.links.pop() {
+            if self.marks.ends_with('[') {
+                self.marks.pop();
+            } else if self.preformatted == 0 {
+                self.out.push_str(&format!("]({address})"));
+            }
+        }
+    }
+
+    fn image(&mut self, tag: &StartTag<()>) {
+        let text = attribute(tag, b"alt").unwrap_or_default();
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let address = attribute(tag, b"src").and_then(|src| self.address(&src));
+        if let (false, Some(address)) = (text.is_empty(), address) {
+            self.push_text(&format!("![{text}]({address})"));
+        }
+    }
+
+    /// Returns the whole address of a link; `None` for places in the page itself and for what is
+    /// not a page.
+    fn address(&self, href: &str) -> Option<String> {
+        let href = href.trim();
+        if href.is_empty() || href.starts_with('#') || href.len() > LINK_BYTES_MAX {
+            return None;
+        }
+        let url = self.base.join(href).ok()?;
+        let is_page = matches!(url.scheme(), "http" | "https" | "mailto");
+        let text = String::from(url).replace('(', "%28").replace(')', "%29");
+        (is_page && text.len() <= LINK_BYTES_MAX).then_some(text)
+    }
+
+    fn close_row(&mut self) {
+        if self.cells == 0 {
+            return;
+        }
+        self.gap = TextGap::Space;
+        let empty = std::mem::take(&mut self.marks);
+        self.push_text(&format!("{empty}|"));
+        if std::mem::take(&mut self.is_first_row) {
+            self.out.push('\n');
+            self.push_prefix();
+            let cells = self.cells.min(NESTING_MAX.saturating_mul(NESTING_MAX));
+            self.out.push_str(&"|---".repeat(cells));
+            self.out.push('|');
+        }
+        self.cells = 0;
+        self.gap = TextGap::Line;
+    }
+
+    fn text(&mut self, text: &str) {
+        if self.skipped.is_some() {
+            return;
+        }
+        if self.is_in_title {
+            let room = TITLE_BYTES_MAX.saturating_sub(self.page.title.len());
+            let end = text.floor_char_boundary(room);
+            let piece = text.get(..end).unwrap_or_default();
+            let words: Vec<&str> = piece.split_whitespace().collect();
+            self.page.title.push_str(&words.join(" "));
+            return;
+        }
+        if self.preformatted > 0 {
+            self.out.push_str(text);
+            return;
+        }
+        for (place, word) in text.split(char::is_whitespace).enumerate() {
+            if place > 0 {
+                self.gap = self.gap.max(TextGap::Space);
+            }
+            if !word.is_empty() {
+                self.push_text(word);
+            }
+        }
+    }
+
+    /// Writes text after the gap and the marks that belong before it.
+    fn push_text(&mut self, text: &str) {
+        match (self.gap, self.out.is_empty()) {
+            (_, true) => self.push_prefix(),
+            (TextGap::None, false) => {}
+            (TextGap::Space, false) => self.out.push(' '),
+            (TextGap::Line, false) => {
+                self.out.push('\n');
+                self.push_prefix();
+            }
+            (TextGap::Paragraph, false) => {
+                self.out.push_str("\n\n");
+                self.push_prefix();
+            }
+        }
+        self.gap = TextGap::None;
+        self.out.push_str(&self.marks);
+        self.marks.clear();
+        self.out.push_str(text);
+    }
+
+    /// Begins a line of a quote.
+    fn push_prefix(&mut self) {
+        let quotes = self.quotes.min(NESTING_MAX);
+        self.out.push_str(&"> ".repeat(quotes));
+    }
+}
+
+fn attribute(tag: &StartTag<()>, name: &[u8]) -> Option<String> {
+    let value = tag.attributes.get(name)?;
+    Some(String::from_utf8_lossy(&value.value).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(html: &str, expected: &str) {
+        let base = Url::parse("https://example.org/docs/").unwrap();
+        let page = page_to_markdown(html, &base, 10_000);
+        assert_eq!(page.markdown, expected, "{html}");
+    }
+
+    #[test]
+    fn pages_become_markdown() {
+        check(
+            "<h1>A &amp; B</h1><p>one\n two</p><p>three",
+            "# A & B\n\none two\n\nthree",
+        );
+        check(
+            "<ul><li>a<li><p>b</p><ol><li>c</li></ol></ul>d",
+            "- a\n- b\n  1. c\n\nd",
+        );
+        check(
+            "see <a href='x?a=1'>the <b>guide</b></a>, <a href='#top'>top</a>",
+            "see [the **guide**](https://example.org/docs/x?a=1), top",
+        );
+        check("<pre><code>a\n  b</code></pre>c", "```\na\n  b\n```\n\nc");
+        check("use <code>x</code> <i></i>now<br>next", "use `x` now\nnext");
+        check(
+            "<blockquote><p>a</p><p>b</p></blockquote>c",
+            "> a\n\n> b\n\nc",
+        );
+        check(
+            "<table><tr><th>a<th>b</tr><tr><td>1</td><td><p>2</p></td></tr></table>",
+            "| a | b |\n|---|---|\n| 1 | 2 |",
+        );
+        check(
+            "a<hr>b<img alt='cat' src=c.png>",
+            "a\n\n---\n\nb![cat](https://example.org/docs/c.png)",
+        );
+    }
+
+    #[test]
+    fn what_is_not_text_is_left_out() {
+        check("<script>a<b</script><style>p{}</style>x<!-- y -->", "x");
+        check("<svg><svg>a</svg>b</svg>c<noscript>d</noscript>", "c");
+        check(
+            "<a href='javascript:alert(1)'>a</a><a href='data:x'>b</a>",
+            "ab",
+        );
+        check("<img src=a.png><img alt=b>", "");
+        let base = Url::parse("https://example.org").unwrap();
+        let page = page_to_markdown("<title> A\n b </title><body>c", &base, 100);
+        assert_eq!((page.title.as_str(), page.markdown.as_str()), ("A b", "c"));
+    }
+
+    #[test]
+    fn a_hostile_page_is_bounded() {
+        let base = Url::parse("https://example.org").unwrap();
+        for html in [
+            "<ul><li>x".repeat(20_000),
+            "<blockquote>x".repeat(20_000),
+            "<b><a href=x>".repeat(20_000) + "x",
+            "<table><tr>".to_owned() + &"<td>x".repeat(20_000) + "</tr>",
+            "x".repeat(100_000),
+            "<title>".to_owned() + &"é ".repeat(50_000),
+            "</ul></li></blockquote></pre></a></b></tr>".repeat(1000),
+            "<pre><".repeat(1000),
+        ] {
+            let page = page_to_markdown(&html, &base, 5_000);
+            assert!(page.markdown.len() <= 5_000 && page.title.len() <= 2_048);
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Carries out `fetch_url`: reads the page, and gives the model its text as a stranger's words.
+
+use tokio::runtime::Handle;
+
+use crate::call_rules::judge::CallJudgement;
+use crate::markdown::from_html::{PageText, page_to_markdown};
+use crate::prompts::fetched_pages::{FetchedText, describe_page, describe_redirect};
+use crate::tools::page_url::PageUrl;
+use crate::world::access::gate::Gate;
+use crate::world::exec::Observation;
+use crate::world::exec::server_calls::wait_until_raised;
+use crate::world::exec::tool_result::{ToolError, ToolResult};
+use crate::world::io::page_fetcher::{FetchOutcome, FetchedPage};
+use crate::world::sandbox::interrupt::CommandInterrupt;
+
+/// The most text of a page that a model reads, in bytes.
+const TEXT_BYTES_MAX: usize = 96 * 1024;
+
+/// Reads the page at `url`.
+pub(super) fn fetch_url(
+    gate: &Gate,
+    url: PageUrl,
+    interrupt: Option<&CommandInterrupt>,
+) -> ToolResult {
+    let pages = gate.policy().pages.clone();
+    let pages = pages.ok_or_else(|| ToolError::failed("no pages are read here"))?;
+    let runtime = Handle::try_current().map_err(|_| ToolError::failed("no pages are read here"))?;
+    // A page that rules deny or ask about has to be asked for by itself.
+    let is_allowed = |next: &PageUrl| {
+        let judged = gate.policy().rules.judge_page(next);
+        let is_free = matches!(judged, CallJudgement::Silent | CallJudgement::Allowed);
+        is_free && pages.allows(next)
+    };
+    let fetched = runtime.block_on(async {
+        tokio::select! {
+            fetched = pages.fetcher.fetch(url, is_allowed) => fetched,
+            () = wait_until_raised(interrupt) => Err("the call was cancelled".to_owned()),
+        }
+    });
+    match fetched.map_err(ToolError::failed)? {
+        FetchOutcome::Redirect(target) => Ok(Observation::done(describe_redirect(target.as_str()))),
+        FetchOutcome::Page(page) => observe_page(&page),
+    }
+}
+
+fn observe_page(page: &FetchedPage) -> ToolResult {
+    let text = decode(page)?;
+    let PageText {
+        title,
+        markdown,
+        is_truncated,
+    } = match page.media_type.as_str() {
+        "text/html" | "application/xhtml+xml" => {
+            page_to_markdown(&text, page.url.as_url(), TEXT_BYTES_MAX)
+        }
+        _ => {
+            let end = text.floor_char_boundary(TEXT_BYTES_MAX);
+            PageText {
+                title: String::new(),
+                markdown: text.get(..end).unwrap_or_default().to_owned(),
+                is_truncated: end < text.len(),
+            }
+        }
+    };
+    let is_truncated = is_truncated || page.is_truncated;
+    let content = describe_page(&FetchedText {
+        url: page.url.as_str(),
+        title: &title,
+        text: &markdown,
+        is_truncated,
+    });
+    let size = format!("{}: {} bytes of text", page.url, markdown.len());
+    Ok(Observation {
+        summary: Some(size),
+        ..Observation::done(content)
+    })
+}
+
+/// Returns the text of a page, if it is text.
+fn decode(page: &FetchedPage) -> Result<String, ToolError> {
+    let media = page.media_type.as_str();
+    let is_text = media.starts_with("text/")
+        || media == "application/json"
+        || media == "application/xml"
+        || media == "application/xhtml+xml"
+        || media == "application/javascript"
+        || media.ends_with("+json")
+        || media.ends_with("+xml");
+    if !is_text || media == "image/svg+xml" {
+        let found = if media.is_empty() {
+            "without a type"
+        } else {
+            media
+        };
+        let message = format!("the page is {found}: only HTML, JSON and text are read");
+        return Err(ToolError::failed(message));
+    }
+    if page.body.contains(&0) {
+        return Err(ToolError::failed("the page holds bytes that are no text"));
+    }
+    let charset = page.charset.as_deref().unwrap_or("utf-8");
+    let encoding = encoding_rs::Encoding::for_label(charset.as_bytes());
+    let encoding = encoding.unwrap_or(encoding_rs::UTF_8);
+    let (text, _, _) = encoding.decode(&page.body);
+    Ok(text.into_owned())
+}
