@@ -29,6 +29,8 @@ pub enum ErrorKind {
     Limit,
     /// The user pressed Ctrl-C or the process was terminated.
     Interrupted,
+    /// The run was parked: it was stopped without an end, and can be resumed.
+    Parked,
     /// A state that should be impossible; the user should report it.
     Bug,
 }
@@ -52,6 +54,8 @@ pub enum ExitStatus {
     Limit = 5,
     /// A bug of massgen's own.
     Bug = 70,
+    /// Parked: stopped without an end, to be resumed (`EX_TEMPFAIL` of `sysexits.h`).
+    Parked = 75,
     /// Interrupted by the user.
     Interrupted = 130,
 }
@@ -67,6 +71,7 @@ impl ExitStatus {
             ExitStatus::Denied => 4,
             ExitStatus::Limit => 5,
             ExitStatus::Bug => 70,
+            ExitStatus::Parked => 75,
             ExitStatus::Interrupted => 130,
         }
     }
@@ -82,6 +87,7 @@ impl ErrorKind {
             ErrorKind::Denied => ExitStatus::Denied,
             ErrorKind::Limit => ExitStatus::Limit,
             ErrorKind::Interrupted => ExitStatus::Interrupted,
+            ErrorKind::Parked => ExitStatus::Parked,
             ErrorKind::Bug => ExitStatus::Bug,
         }
     }

@@ -20,7 +20,7 @@ use crate::cli::output::CliOutput;
 use crate::cli::pipeline;
 use crate::cli::prune::prune_after_run;
 use crate::cli::result_builder::RunStart;
-use crate::cli::run::PreparedRun;
+use crate::cli::run::{PreparedRun, reject_parking};
 use crate::cli::run_observer::RunObserver;
 use crate::cli::steering::SteeringInput;
 use crate::cli::team_file::TeamFile;
@@ -71,6 +71,7 @@ pub(crate) async fn execute(
     reader: OutputMode<'_>,
 ) -> Result<RunOutcome> {
     if prepared.config.workflow.is_some() {
+        reject_parking(arguments)?;
         if arguments.inbox_dir.is_some() {
             let message = "`--inbox-dir` is not available for a pipeline";
             return Err(Error::new(ErrorKind::Usage, message)

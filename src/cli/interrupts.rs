@@ -29,6 +29,32 @@ pub(crate) fn listen(hangup: HangupAction) -> Result<ShutdownSignal> {
     Ok(stop)
 }
 
+/// Installs the signal handlers of a run that can be parked: SIGTERM, SIGHUP and SIGUSR1 park it,
+/// and SIGINT ends it as usual.
+pub(crate) fn listen_for_parking(hangup: HangupAction) -> Result<ShutdownSignal> {
+    let mut interrupts = SignalListener::subscribe(hangup)?;
+    let mut preemption = subscribe_signal(SignalKind::user_defined1())?;
+    let stop = ShutdownSignal::default();
+    let asked = stop.clone();
+    tokio::spawn(async move {
+        let mut endings = [asked.graceful, asked.immediate].into_iter();
+        loop {
+            let request = tokio::select! {
+                request = interrupts.next_request() => request,
+                _ = preemption.recv() => SignalRequest::End,
+            };
+            match request {
+                SignalRequest::End => asked.park.cancel(),
+                SignalRequest::Interrupt => match endings.next() {
+                    Some(ending) => ending.cancel(),
+                    None => return,
+                },
+            }
+        }
+    });
+    Ok(stop)
+}
+
 /// Meaning of a signal for massgen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SignalRequest {
@@ -103,6 +129,12 @@ async fn wait_for_hangup(hangups: Option<&mut Signal>) {
         }
         None => std::future::pending().await,
     }
+}
+
+/// Returns the error of a run that was parked before it began.
+pub(crate) fn parked_before_run() -> Error {
+    Error::new(ErrorKind::Parked, "parked before the run started")
+        .with_hint("no model was called: start it again")
 }
 
 /// Returns the error of a run that was interrupted before it began.

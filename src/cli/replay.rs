@@ -79,6 +79,7 @@ async fn play_or_stop(record: RecordedRun, host: &Host) -> Result<ReplayOutcome>
     let stop = ShutdownSignal {
         graceful: user.graceful.child_token(),
         immediate: user.immediate,
+        park: user.park,
     };
     let played = Box::pin(play(record, &state, host_environment(host), stop)).await?;
     if user.graceful.is_cancelled() {

@@ -87,6 +87,8 @@ pub(crate) enum ProcessOutcome {
     Failed,
     /// The user interrupted it; an answer is the best one so far.
     Cancelled,
+    /// It was stopped without an end and can be resumed.
+    Parked,
 }
 
 impl ProcessOutcome {
@@ -95,6 +97,7 @@ impl ProcessOutcome {
         match (status, answer) {
             (ExitStatus::Delivered, _) => ProcessOutcome::Completed,
             (ExitStatus::Interrupted, _) => ProcessOutcome::Cancelled,
+            (ExitStatus::Parked, _) => ProcessOutcome::Parked,
             (ExitStatus::Denied | ExitStatus::Limit | ExitStatus::Environment, Some(_)) => {
                 ProcessOutcome::Partial
             }
@@ -206,7 +209,7 @@ mod tests {
 
     #[test]
     fn the_outcome_depends_on_the_status_and_on_an_answer() {
-        use ProcessOutcome::{Cancelled, Completed, Failed, Partial};
+        use ProcessOutcome::{Cancelled, Completed, Failed, Parked, Partial};
         check(ExitStatus::Delivered, Completed, Completed);
         check(ExitStatus::NoAnswer, Failed, Failed);
         check(ExitStatus::Usage, Failed, Failed);
@@ -215,5 +218,6 @@ mod tests {
         check(ExitStatus::Limit, Partial, Failed);
         check(ExitStatus::Bug, Failed, Failed);
         check(ExitStatus::Interrupted, Cancelled, Cancelled);
+        check(ExitStatus::Parked, Parked, Parked);
     }
 }

@@ -14,7 +14,9 @@ use crate::cli::deliveries::recover;
 use crate::cli::dry_run;
 use crate::cli::environment;
 use crate::cli::execution::{OutputMode, RunOutcome, UserPresence, execute};
-use crate::cli::interrupts::{interrupted_before_run, listen};
+use crate::cli::interrupts::{
+    interrupted_before_run, listen, listen_for_parking, parked_before_run,
+};
 use crate::cli::json_report::JsonReport;
 use crate::cli::mentions;
 use crate::cli::model_prices::{apply_limits, model_list};
@@ -88,12 +90,17 @@ async fn execute_task(
     output: &mut CliOutput<'_>,
     report: Option<&mut JsonReport>,
 ) -> Result<ExitStatus> {
-    let stop = listen(host.hangup)?;
+    let stop = if arguments.park {
+        listen_for_parking(host.hangup)?
+    } else {
+        listen(host.hangup)?
+    };
     recover(host, output)?;
     let is_for_person = report.is_none()
         && !arguments.automation
         && UserPresence::detect(host) == UserPresence::Present;
     if let Some(pipeline) = find_pipeline(host, arguments)? {
+        reject_parking(arguments)?;
         let reader = OutputMode::from_report(report);
         let conducted = pipeline::run::resume(pipeline, host, arguments, stop, output, reader);
         return Ok(Box::pin(conducted).await?.status);
@@ -110,6 +117,7 @@ async fn execute_task(
     let mut prepared = tokio::select! {
         prepared = prepare(host, arguments, output) => prepared?,
         () = stop.graceful.cancelled() => return Err(interrupted_before_run()),
+        () = stop.park.cancelled() => return Err(parked_before_run()),
     };
     if arguments.dry_run {
         return dry_run::show(&prepared, output).await;
@@ -153,6 +161,19 @@ fn show_hint(outcome: &RunOutcome, is_for_person: bool, output: &mut CliOutput<'
         }
     }
     outcome.status
+}
+
+/// Refuses `--park` for a pipeline.
+///
+/// # Errors
+/// The flag is given.
+pub(crate) fn reject_parking(arguments: &RunArguments) -> Result<()> {
+    if !arguments.park {
+        return Ok(());
+    }
+    let message = "`--park` is not available for a pipeline";
+    Err(Error::new(ErrorKind::Usage, message)
+        .with_hint("a pipeline that was stopped is resumed without it: massgen --continue"))
 }
 
 /// Finds the pipeline to resume: `--continue` without a task selects the last one, if it began

@@ -4,6 +4,8 @@
 use std::time::Duration;
 
 use tokio::sync::mpsc::{Receiver, Sender};
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
 
 use crate::agent::emit;
 use crate::error::Error;
@@ -14,6 +16,10 @@ use crate::world::diagnostics::telemetry::RunTelemetry;
 use crate::world::io::clock::Stopwatch;
 use crate::world::io::event_sink::{EventSink, sleep_until_due};
 use crate::world::store::records::Recorder;
+
+/// Maximum time in which the work of a parked run ends and its last events are recorded.
+/// Schedulers kill a job 30 seconds after they asked it to end.
+const PARKING_MAX: Duration = Duration::from_secs(5);
 
 /// All sinks of one run.
 #[derive(Debug)]
@@ -65,6 +71,23 @@ impl EventSinks {
                 },
                 () = sleep_until_due(self.due()) => self.on_due().await,
             }
+        }
+    }
+
+    /// Forwards events until the turn is over, or until [`PARKING_MAX`] after the run was parked:
+    /// work that does not end in that time is repeated when the run is resumed.
+    pub(super) async fn forward_until_parked(
+        &mut self,
+        events: &mut Receiver<Event>,
+        park: &CancellationToken,
+    ) {
+        tokio::select! {
+            biased;
+            () = self.forward(events) => {}
+            () = async {
+                park.cancelled().await;
+                sleep(PARKING_MAX).await;
+            } => {}
         }
     }
 
@@ -134,6 +157,32 @@ impl EventSinks {
         .await;
         while let Some(observer) = observers.pop() {
             let ending = finish_sink(observer, &ended, since_start.elapsed());
+            report(&display, ending.await).await;
+        }
+    }
+
+    /// Ends the sinks of a run that was parked: the records stay those of a run in progress, and
+    /// the other sinks end.
+    pub(super) async fn park(self, error: &Error) {
+        let Self {
+            recorder,
+            observers,
+            display,
+            since_start,
+            ..
+        } = self;
+        let parked = Event::Run(RunEvent::RunEnded {
+            status: error.kind().exit_status(),
+            summary: error.to_string(),
+        });
+        let finished = recorder.finish().map_or(Ok(()), Err);
+        report(
+            &display,
+            finished.map_err(|fault| records_warning(&fault)),
+        )
+        .await;
+        for observer in observers.into_iter().rev() {
+            let ending = finish_sink(observer, &parked, since_start.elapsed());
             report(&display, ending.await).await;
         }
     }

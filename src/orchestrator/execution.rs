@@ -127,6 +127,8 @@ pub struct ShutdownSignal {
     pub graceful: CancellationToken,
     /// Cancelled to abort it.
     pub immediate: CancellationToken,
+    /// Cancelled to stop it without an end, so that it can be resumed.
+    pub park: CancellationToken,
 }
 
 /// Command line and config with which a run was started.
@@ -160,6 +162,7 @@ pub struct RunExecution {
     /// The first events, including those about the sandboxes of the agents' commands.
     opening_events: Vec<Event>,
     abort: CancellationToken,
+    park: CancellationToken,
     inbox: Option<AbsPath>,
     snapshot_mode: SnapshotMode,
     /// Keeps the winner's notes, if the config says so.
@@ -270,6 +273,7 @@ impl RunExecution {
             already_logged: beginning.already_logged,
             opening_events: interrupted.chain(prepared.events).collect(),
             abort: stop.immediate,
+            park: stop.park,
             inbox: request.inbox,
             snapshot_mode: request.snapshot_mode,
             memory,
@@ -310,6 +314,7 @@ impl RunExecution {
             already_logged: known,
             opening_events: first,
             abort: given_up,
+            park,
             inbox: _,
             snapshot_mode: files,
             memory,
@@ -331,6 +336,7 @@ impl RunExecution {
                 // A run that is aborted before it begins is recorded as begun.
                 biased;
                 played = run_turn(turn) => played,
+                () = park.cancelled() => Err(parked_error()),
                 () = given_up.cancelled() => Err(interrupted_twice_error()),
             }
         };
@@ -340,10 +346,14 @@ impl RunExecution {
         for event in first {
             listeners.emit(event).await;
         }
-        let recording = listeners.forward(&mut events);
+        let recording = listeners.forward_until_parked(&mut events, &park);
         let (played, ()) = tokio::join!(playing, recording);
         let mut played = match played {
             Ok(played) => played,
+            Err(error) if error.kind() == ErrorKind::Parked => {
+                listeners.park(&error).await;
+                return Err(error);
+            }
             Err(error) => {
                 listeners.abort(&error).await;
                 leave(session, error.kind().exit_status());
@@ -726,6 +736,11 @@ async fn run_turn(mut turn: PreparedTurn) -> Result<CompletedTurn> {
     };
     let played = AssertUnwindSafe(playing).catch_unwind().await;
     played.unwrap_or_else(|panic| Err(Error::from_panic(&*panic)))
+}
+
+fn parked_error() -> Error {
+    Error::new(ErrorKind::Parked, "the run is parked; it has no end yet")
+        .with_hint("resume it: massgen --continue")
 }
 
 fn interrupted_twice_error() -> Error {

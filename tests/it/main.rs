@@ -107,6 +107,7 @@ mod openai_replies;
 mod openai_runs;
 mod openai_wire;
 mod output_formats;
+mod parking;
 mod patience;
 mod picker;
 mod planted_records;

@@ -24,7 +24,7 @@ use crate::project::{Project, copy_tree};
 use crate::scripted_team::{agent, team};
 
 /// Number of parallel runs.
-const AT_ONCE: usize = 4;
+pub(crate) const AT_ONCE: usize = 4;
 /// Number of moments at which a run is killed.
 const KILLS: usize = 200;
 /// Number of moments at which a run is stopped.
@@ -71,33 +71,33 @@ const HELPS: &str = r#"
 
 const DELIVERS: &str = "orchestrator:\n  context_paths: [{path: out, permission: write}]\n";
 
-fn project() -> Project {
+pub(crate) fn project() -> Project {
     let agents = [agent("a", "cwd: wa", WORKS), agent("b", "cwd: wb", HELPS)];
     Project::new().config(&team(&agents, DELIVERS)).dir("out")
 }
 
 /// Returns a command with these arguments in the directory of `project`.
-fn massgen(project: &Project, words: &[&str]) -> Command {
+pub(crate) fn massgen(project: &Project, words: &[&str]) -> Command {
     let mut command = project.command();
     command.args(words);
     command
 }
 
-fn describe_output(output: &Output) -> String {
+pub(crate) fn describe_output(output: &Output) -> String {
     let (out, err) = (&output.stdout, &output.stderr);
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     format!("{}\n{}{}", output.status, text(out), text(err))
 }
 
 /// Returns the log of the only run.
-fn log(project: &Project) -> Option<PathBuf> {
+pub(crate) fn log(project: &Project) -> Option<PathBuf> {
     let runs = fs::read_dir(project.path(".massgen/massgen_logs")).ok()?;
     let mut runs: Vec<PathBuf> = runs.map(|run| run.unwrap().path()).collect();
     assert!(runs.len() <= 1, "{runs:?}");
     Some(runs.pop()?.join("turn_1/events.jsonl"))
 }
 
-fn events(log: &Path) -> Vec<Value> {
+pub(crate) fn events(log: &Path) -> Vec<Value> {
     let text = fs::read_to_string(log).unwrap_or_default();
     let lines = text.lines();
     lines
@@ -126,7 +126,7 @@ fn counts(events: &[Value]) -> BTreeMap<String, usize> {
 }
 
 /// Returns the counts of an uninterrupted run.
-fn undisturbed() -> BTreeMap<String, usize> {
+pub(crate) fn undisturbed() -> BTreeMap<String, usize> {
     let finished = project().args(["go"]).success();
     counts(&events(&log(finished.project()).unwrap()))
 }
@@ -134,7 +134,7 @@ fn undisturbed() -> BTreeMap<String, usize> {
 /// Checks that the only run has the same result as an uninterrupted one: nothing missing, nothing
 /// twice.
 #[track_caller]
-fn check_ended(project: &Project, expected: &BTreeMap<String, usize>, note: &str) {
+pub(crate) fn check_ended(project: &Project, expected: &BTreeMap<String, usize>, note: &str) {
     let log = log(project).unwrap();
     let mut lines = event_log::open(&AbsPath::new(&log).unwrap()).unwrap();
     assert!(lines.all(|line| line.is_ok()), "{note}: the log is damaged");

@@ -134,6 +134,10 @@ pub(crate) struct RunArguments {
     /// How runs and interactive sessions are displayed.
     #[command(flatten)]
     pub typed: InteractiveArguments,
+    /// Park the run on SIGTERM, SIGUSR1 or SIGHUP: stop at once without recording an end and exit
+    /// with status 75; `massgen --continue` resumes it. Default: these signals end the run.
+    #[arg(long, conflicts_with = "dry_run")]
+    pub park: bool,
     /// Write a detailed log to `massgen_debug.log` in the run's log directory. Default: off.
     #[arg(long)]
     pub debug: bool,

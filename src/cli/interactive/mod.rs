@@ -51,6 +51,7 @@ pub(crate) fn is_wanted(host: &Host, arguments: &RunArguments) -> bool {
     let is_terminal = host.stdin == StreamTarget::Terminal && host.stdout == StreamTarget::Terminal;
     let is_single = arguments.automation
         || arguments.dry_run
+        || arguments.park
         || arguments.output_file.is_some()
         || arguments.output_format != OutputFormat::Text;
     is_terminal && arguments.task.is_empty() && !is_single

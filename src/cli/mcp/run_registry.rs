@@ -120,6 +120,7 @@ impl RunRegistry {
         let stop = ShutdownSignal {
             graceful: self.0.stop.graceful.child_token(),
             immediate: self.0.stop.immediate.child_token(),
+            park: self.0.stop.park.child_token(),
         };
         let board = Arc::new(TrackedRun::new(stop));
         let started = StartedRun::subscribe(Arc::clone(&board));

@@ -76,6 +76,7 @@ impl RunBoard {
         Arc::new(PageRun::new(ShutdownSignal {
             graceful: self.stop.graceful.child_token(),
             immediate: self.stop.immediate.child_token(),
+            park: self.stop.park.child_token(),
         }))
     }
 

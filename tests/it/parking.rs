@@ -1,0 +1,141 @@
+//! Runs with `--park` that get a signal at any record have no end and are resumed by the real
+//! binary, with the same result as without the signal.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::{scope, sleep};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::pipeline::pipeline;
+use crate::project::Project;
+use crate::resume::{
+    AT_ONCE, check_ended, describe_output, events, log, massgen, project, undisturbed,
+};
+use crate::scripted_team::{agent, team};
+
+/// The exit status of a parked run: `EX_TEMPFAIL` of `sysexits.h`.
+const PARKED: i32 = 75;
+/// Timeout of waiting for a record.
+const RECORD_WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// The signals that park a run.
+const SIGNALS: [Signal; 3] = [Signal::TERM, Signal::USR1, Signal::HUP];
+
+/// Starts a run that can be parked.
+fn start(project: &Project, words: &[&str]) -> Child {
+    let mut command = massgen(project, words);
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    command.stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// Waits until the log of the only run has `count` records, or the run has ended.
+fn wait_for_records(project: &Project, running: &mut Child, count: usize) {
+    let began = Instant::now();
+    let are_there = || log(project).is_some_and(|log| events(&log).len() >= count);
+    while !are_there() && running.try_wait().unwrap().is_none() {
+        assert!(began.elapsed() < RECORD_WAIT_MAX, "record {count}");
+        sleep(Duration::from_millis(1));
+    }
+}
+
+/// Returns whether the run has recorded an end.
+fn has_ended(log: &Path) -> bool {
+    let mut events = events(log).into_iter();
+    events.any(|event| event["type"] == "run_ended")
+}
+
+#[test]
+fn a_run_that_is_parked_at_any_record_is_resumed() {
+    let expected = &undisturbed();
+    let finished = project().args(["go"]).success();
+    let records = events(&log(finished.project()).unwrap()).len();
+    let parked = &AtomicUsize::new(0);
+    scope(|scope| {
+        for first in 0..AT_ONCE {
+            scope.spawn(move || {
+                for record in (1..records).skip(first).step_by(AT_ONCE) {
+                    let project = project();
+                    let mut running = start(&project, &["--park", "go"]);
+                    wait_for_records(&project, &mut running, record);
+                    // A run that has just ended gets no signal.
+                    let _sent =
+                        kill_process(Pid::from_child(&running), SIGNALS[record % SIGNALS.len()]);
+                    let output = running.wait_with_output().unwrap();
+                    let note = format!("record {record}: {}", describe_output(&output));
+                    match output.status.code() {
+                        Some(PARKED) => {
+                            assert!(!has_ended(&log(&project).unwrap()), "{note}");
+                            let again = massgen(&project, &["--continue"]).output().unwrap();
+                            let note = format!("{note}{}", describe_output(&again));
+                            assert!(again.status.success(), "{note}");
+                            check_ended(&project, expected, &note);
+                            parked.fetch_add(1, Ordering::Relaxed);
+                        }
+                        // The signal came after the end of the turn.
+                        _ => check_ended(&project, expected, &note),
+                    }
+                }
+            });
+        }
+    });
+    let parked = parked.load(Ordering::Relaxed);
+    assert!(parked > records / 2, "{parked} of {records} were parked");
+}
+
+#[test]
+fn a_parked_run_ends_its_commands_and_can_be_parked_again() {
+    let replies = r#"
+- calls: [{name: execute_command, arguments: {command: "echo $RANDOM >> begun; sleep 3456.75"}}]
+- calls: [{name: new_answer, arguments: {content: "never"}}]
+"#;
+    let keys = "cwd: wa\nenable_mcp_command_line: true";
+    let project = Project::new().config(&team(&[agent("a", keys, replies)], ""));
+    for words in [
+        &["--park", "--output-format", "json", "go"][..],
+        &["--park", "--output-format", "json", "--continue"],
+    ] {
+        let mut running = start(&project, words);
+        let is_running = || commands_with("3456.75") > 0;
+        let began = Instant::now();
+        while !is_running() && running.try_wait().unwrap().is_none() {
+            assert!(began.elapsed() < RECORD_WAIT_MAX);
+            sleep(Duration::from_millis(1));
+        }
+        kill_process(Pid::from_child(&running), Signal::TERM).unwrap();
+        let output = running.wait_with_output().unwrap();
+        let note = describe_output(&output);
+        assert_eq!(output.status.code(), Some(PARKED), "{note}");
+        let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(result["outcome"], "parked", "{note}");
+        assert_eq!(result["status"], "parked", "{note}");
+        assert!(!has_ended(&log(&project).unwrap()), "{note}");
+        assert_eq!(commands_with("3456.75"), 0, "{note}");
+    }
+    let mut running = start(&project, &["--park", "--continue"]);
+    wait_for_records(&project, &mut running, 3);
+    kill_process(Pid::from_child(&running), Signal::INT).unwrap();
+    let output = running.wait_with_output().unwrap();
+    assert_ne!(output.status.code(), Some(PARKED), "Ctrl-C ends the run");
+}
+
+/// Counts the processes with `word` on their command line.
+fn commands_with(word: &str) -> usize {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let lines = processes.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+    let is_meant = |line: &Vec<u8>| String::from_utf8_lossy(line).contains(word);
+    lines.filter(is_meant).count()
+}
+
+#[test]
+fn a_pipeline_is_not_parked() {
+    let agents = [agent("implementer", "", "- text: x\n  repeat: true")];
+    let project = Project::new().config(&pipeline("stages: [implementer]", &agents, ""));
+    let finished = project.args(["--park", "go"]).failure(2);
+    let expected = "`--park` is not available for a pipeline";
+    assert!(finished.stderr().contains(expected), "{}", finished.stderr());
+}
