@@ -33,6 +33,7 @@ pub mod event;
 pub mod run_view;
 pub mod prompts;
 pub mod delivery;
+pub mod batch;
 
 // world: all side effects, behind one gate
 pub mod world;

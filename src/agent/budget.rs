@@ -2,6 +2,7 @@
 //! the budget allows it, and after each request it is charged. The ledger decides; this module
 //! reports its refusals.
 
+use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::agent::ModelSession;
@@ -86,6 +87,10 @@ impl ModelSession {
     /// Returns why the agent may not ask its model once more, if it may not. The error stops
     /// fallback to another model.
     pub(super) async fn may_ask(&self) -> Result<(), BackendError> {
+        if !self.budget.ledger().is_covered() {
+            // The run is being parked; nothing may be recorded that a resumed run would repeat.
+            pending::<()>().await;
+        }
         let asked = self.budget.ledger().may_ask(&self.agent);
         let Err(refusal) = asked else {
             return Ok(());

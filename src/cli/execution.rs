@@ -332,7 +332,8 @@ pub(crate) struct RunOutcome {
     pub(crate) workspace: Option<AbsPath>,
 }
 
-fn run_request(prepared: PreparedRun, arguments: &RunArguments) -> Result<RunRequest> {
+/// Builds the request of a prepared run.
+pub(crate) fn run_request(prepared: PreparedRun, arguments: &RunArguments) -> Result<RunRequest> {
     let PreparedRun {
         host,
         config,
@@ -372,6 +373,7 @@ fn run_request(prepared: PreparedRun, arguments: &RunArguments) -> Result<RunReq
             ..ApprovalConfig::default()
         },
         snapshot_mode: SnapshotMode::Copied,
+        shared_budget: None,
     })
 }
 

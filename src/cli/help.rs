@@ -336,3 +336,22 @@ No model is called, and nothing leaves this machine.
 
 Exit status: 0 all attacks failed and all ordinary work succeeded, 2 usage, 3 otherwise, or no sandbox \
 is available.";
+
+pub(crate) const BATCH_RUN_EXAMPLES: &str = "\
+Examples:
+  massgen batch run tasks.jsonl --config team.yaml --parallel 8
+  massgen batch run tasks.jsonl --config team.yaml --max-cost-usd 50
+  massgen batch resume                        (after Ctrl-C, a crash or a spent limit)
+
+Each cell works on a copy: your files change only by `massgen batch apply BATCH CELL`.
+
+Exit status: 0 every cell succeeded, 1 a cell did not or the endpoints fail, 2 usage or config, \
+3 environment, 5 the money is spent, 75 parked, 130 interrupted or cancelled.";
+
+pub(crate) const BATCH_COMPARE_EXAMPLES: &str = "\
+Examples:
+  massgen batch run tasks.jsonl --config one.yaml
+  massgen batch run tasks.jsonl --config team.yaml
+  massgen batch compare batch_20261102_140322_0a1b last
+
+Shows shares of success, cost and time with confidence intervals of 95%, for the same task ids.";

@@ -18,6 +18,8 @@ use crate::path::AbsPath;
 use crate::world::exec::agent_socket;
 
 mod args;
+mod batch;
+mod batch_arguments;
 mod approval_prompt;
 mod automation;
 mod terminal_text;
@@ -199,6 +201,7 @@ fn execute(
         None => run::run(host, &arguments.run, output, report)?,
         Some(CliCommand::Init(arguments)) => init::run(host, &arguments, output)?,
         Some(CliCommand::Config(command)) => configs::run(host, &command, output)?,
+        Some(CliCommand::Batch(command)) => batch::run(host, &command, output)?,
         Some(CliCommand::Pipeline(command)) => pipeline::run_command(host, &command, output)?,
         Some(CliCommand::Logs(command)) => logs::run(host, &command, output)?,
         Some(CliCommand::Sessions(command)) => sessions::run(host, &command, output)?,

@@ -35,7 +35,9 @@ use crate::orchestrator::recorded_messages::RecordedMessages;
 use crate::orchestrator::replay_order::ReplayInput;
 use crate::path::AbsPath;
 use crate::resume::{InterruptedRun, ResumeState};
+use crate::spending::models::ModelList;
 use crate::text::count_noun;
+use crate::world::diagnostics::telemetry::settings::TelemetrySettings;
 use crate::world::store::naming::LAST;
 use crate::world::store::records::metadata::RecordedRunMetadata;
 use crate::world::store::records::replay_manifest::ReplayManifest;
@@ -103,9 +105,7 @@ async fn resumed_request(
     arguments: &RunArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<RunRequest> {
-    let InterruptedRun {
-        run, started, turn, ..
-    } = unfinished;
+    let InterruptedRun { run, started, .. } = unfinished;
     let telemetry = telemetry_settings(host, output);
     let completed = environment::load(host);
     let host = completed.host;
@@ -121,10 +121,57 @@ async fn resumed_request(
     if let Some(access) = arguments.cwd_context {
         open_cwd(&mut config, &host, access.into());
     }
-    let redactor = Redactor::new(secret_values(&config, &host));
     if arguments.config.is_none() {
+        let redactor = Redactor::new(secret_values(&config, &host));
         require_same_config(chosen.file.as_ref(), started, &redactor)?;
     }
+    let team = ResumedTeam {
+        host,
+        config,
+        file: chosen.file,
+        models,
+        telemetry,
+    };
+    build_resumed_request(unfinished, outset, team, arguments, output)
+}
+
+/// The team with which a run is resumed, and its environment.
+#[derive(Debug)]
+pub(crate) struct ResumedTeam {
+    /// The process, and the variables of `.env` files.
+    pub(crate) host: Host,
+    /// The team, with the changes that flags make.
+    pub(crate) config: Config,
+    /// Its config file, if there is one.
+    pub(crate) file: Option<TeamFile>,
+    /// The known models, with their prices.
+    pub(crate) models: ModelList,
+    /// The settings of the telemetry export, if it is enabled.
+    pub(crate) telemetry: Option<TelemetrySettings>,
+}
+
+/// Builds the request that resumes `unfinished`, which began with `outset`, with `team`.
+///
+/// # Errors
+/// The run cannot be resumed, or the team differs from that of the run.
+pub(crate) fn build_resumed_request(
+    unfinished: &InterruptedRun,
+    outset: ReplayManifest,
+    team: ResumedTeam,
+    arguments: &RunArguments,
+    output: &mut CliOutput<'_>,
+) -> Result<RunRequest> {
+    let InterruptedRun {
+        run, started, turn, ..
+    } = unfinished;
+    let ResumedTeam {
+        host,
+        config,
+        file,
+        models,
+        telemetry,
+    } = team;
+    let redactor = Redactor::new(secret_values(&config, &host));
     require_same_team(&config, &outset, &redactor)?;
     let mut reading = ResumeState::read(run)?;
     let layout = RunLayout::plan(&config, &host.state_parent, reading.name);
@@ -150,7 +197,7 @@ async fn resumed_request(
         question,
         task: outset.task,
         host: host_environment(&host),
-        invocation: run_invocation(chosen.file.as_ref(), &host, arguments),
+        invocation: run_invocation(file.as_ref(), &host, arguments),
         base: host.cwd,
         telemetry,
         layout,
@@ -164,6 +211,7 @@ async fn resumed_request(
         reviewer: None,
         approvals: ApprovalConfig::default(),
         snapshot_mode: SnapshotMode::Copied,
+        shared_budget: None,
     })
 }
 

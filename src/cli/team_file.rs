@@ -88,6 +88,20 @@ impl TeamFile {
         }
     }
 
+    /// Creates the file of a config that the user named when its text was `text`; its paths are
+    /// relative to where `place` was, if it was a file.
+    pub(crate) fn from_text(name: String, place: Option<AbsPath>, text: Vec<u8>) -> Self {
+        Self {
+            origin: ConfigOrigin {
+                name,
+                directory: place.as_ref().and_then(AbsPath::parent),
+            },
+            text,
+            place,
+            chosen: ConfigDiscovery::Named,
+        }
+    }
+
     /// Finds the config of a run that names none; `None` if there is none. Warns about an
     /// unreadable one in the home and continues the search.
     pub(crate) fn find_default(host: &Host, output: &mut CliOutput<'_>) -> Result<Option<Self>> {

@@ -18,6 +18,8 @@ pub const SANDBOXES: &str = "sandboxes";
 pub const DELIVERIES: &str = "deliveries";
 /// The directory of pipelines, below the state directory.
 pub const PIPELINES: &str = "pipelines";
+/// The directory of batches of tasks, below the state directory.
+pub const BATCHES: &str = "batches";
 /// The default directory of the latest snapshot of each agent.
 pub const SNAPSHOTS: &str = "snapshots";
 /// The default directory in which agents see each other's snapshots.

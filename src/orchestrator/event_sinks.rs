@@ -176,11 +176,7 @@ impl EventSinks {
             summary: error.to_string(),
         });
         let finished = recorder.finish().map_or(Ok(()), Err);
-        report(
-            &display,
-            finished.map_err(|fault| records_warning(&fault)),
-        )
-        .await;
+        report(&display, finished.map_err(|fault| records_warning(&fault))).await;
         for observer in observers.into_iter().rev() {
             let ending = finish_sink(observer, &parked, since_start.elapsed());
             report(&display, ending.await).await;

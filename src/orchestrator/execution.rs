@@ -42,6 +42,7 @@ use crate::path::AbsPath;
 use crate::prompts::TaskPrompt;
 use crate::prompts::memory::MemoryPrompt;
 use crate::spending::ledger::BudgetLedger;
+use crate::spending::shared_budget::SharedBudget;
 use crate::spending::totals::UsageTotals;
 use crate::world::access::merge_bases::MergeBases;
 use crate::world::access::policy::ConflictPolicy;
@@ -107,6 +108,8 @@ pub struct RunRequest {
     pub approvals: ApprovalConfig,
     /// Whether the files of the agents are copied.
     pub snapshot_mode: SnapshotMode,
+    /// Money that the run shares with others, if any.
+    pub shared_budget: Option<Arc<dyn SharedBudget>>,
 }
 
 /// Handling of the files that agents create in their workspaces.
@@ -244,7 +247,7 @@ impl RunExecution {
         let send = |to| RunTelemetry::begin(to, vendors, request.redactor);
         let turn = PreparedTurn {
             snapshots,
-            ledger: ledger(&request.config, beginning.usage),
+            ledger: ledger(&request.config, beginning.usage, request.shared_budget),
             config: request.config,
             team,
             models: request.models,
@@ -748,12 +751,19 @@ fn interrupted_twice_error() -> Error {
     Error::new(ErrorKind::Interrupted, message).with_hint("to resume it: massgen --continue")
 }
 
-/// Creates a ledger with the limits of the config, in which `books` are already spent.
-fn ledger(config: &Config, books: UsageTotals) -> Arc<Mutex<BudgetLedger>> {
+/// Creates a ledger with the limits of the config, in which `books` are already spent, and with the
+/// money that the run shares with others.
+fn ledger(
+    config: &Config,
+    books: UsageTotals,
+    shared: Option<Arc<dyn SharedBudget>>,
+) -> Arc<Mutex<BudgetLedger>> {
     let agents = config.agents.iter();
     let limits = agents.map(|agent| (agent.id.clone(), agent.limits));
     let empty = BudgetLedger::new(config.limits, limits);
-    Arc::new(Mutex::new(empty.with_totals(books)))
+    Arc::new(Mutex::new(
+        empty.with_totals(books).with_shared_budget(shared),
+    ))
 }
 
 /// Result of saving a turn, in addition to its answer.

@@ -364,6 +364,7 @@ impl PipelineRun {
             reviewer: None,
             approvals: company.approvals.clone(),
             snapshot_mode: SnapshotMode::InPlace,
+            shared_budget: None,
         })
     }
 

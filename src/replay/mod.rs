@@ -199,6 +199,7 @@ fn run_request(
         host: machine,
         reviewer: None,
         snapshot_mode: SnapshotMode::Copied,
+        shared_budget: None,
     }
 }
 

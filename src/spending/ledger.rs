@@ -3,11 +3,13 @@
 //! at most by the requests that were in progress.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::id::AgentId;
 use crate::spending::TokenUsage;
 use crate::spending::limits::{BudgetLimits, ReachedLimit};
 use crate::spending::money::Money;
+use crate::spending::shared_budget::SharedBudget;
 use crate::spending::totals::{UsageKey, UsageTotals};
 use crate::text::list_names;
 
@@ -19,6 +21,8 @@ pub struct BudgetLedger {
     agents: BTreeMap<AgentId, TrackedLimits>,
     /// The agents with requests that a vendor did not count.
     uncounted: BTreeSet<AgentId>,
+    /// Money that other runs use too, if any.
+    shared: Option<Arc<dyn SharedBudget>>,
 }
 
 /// The limits of a run or an agent, and those that have been reached.
@@ -60,6 +64,7 @@ impl BudgetLedger {
             books: UsageTotals::default(),
             run: TrackedLimits::from_limits(run),
             uncounted: BTreeSet::new(),
+            shared: None,
             agents: agents
                 .map(|(id, limits)| (id, TrackedLimits::from_limits(limits)))
                 .collect(),
@@ -70,6 +75,19 @@ impl BudgetLedger {
     #[must_use]
     pub fn with_totals(self, books: UsageTotals) -> Self {
         Self { books, ..self }
+    }
+
+    /// Returns the ledger of a run that shares money with others.
+    #[must_use]
+    pub fn with_shared_budget(self, shared: Option<Arc<dyn SharedBudget>>) -> Self {
+        Self { shared, ..self }
+    }
+
+    /// Returns whether the money that the run shares with others covers a further request.
+    pub fn is_covered(&self) -> bool {
+        let spent = self.books.run().known_cost();
+        let shared = self.shared.as_ref();
+        shared.is_none_or(|shared| shared.covers(spent))
     }
 
     /// Checks whether `agent` may ask its model once more.

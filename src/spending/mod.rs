@@ -1,6 +1,7 @@
 //! Usage of a run: tokens as vendors count them, the prices of models, and the limits on both. It
 //! must never query anything: prices come from its table and from the user's file.
 
+pub mod shared_budget;
 pub mod totals;
 pub mod ledger;
 pub mod limits;

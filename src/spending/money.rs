@@ -27,6 +27,11 @@ impl Money {
         Self(parts)
     }
 
+    /// Returns the amount in millionths of a millionth of a dollar.
+    pub const fn picodollars(self) -> u64 {
+        self.0
+    }
+
     /// Parses dollars as a plain decimal number such as `0.25`; `None` for anything else, for more
     /// than 12 decimals and for more than the maximum.
     pub fn from_dollars(text: &str) -> Option<Self> {

@@ -92,6 +92,7 @@ fn run(dir: &TempDir, backend: impl Backend + 'static, stop: ShutdownSignal) -> 
         reviewer: None,
         approvals: ApprovalConfig::default(),
         snapshot_mode: SnapshotMode::Copied,
+        shared_budget: None,
     };
     RunExecution::prepare(order, stop).unwrap()
 }

@@ -30,6 +30,9 @@ mod wire;
 
 mod agreement;
 mod asking;
+mod batch;
+mod batch_rules;
+mod batch_store;
 mod broken_off;
 mod chaos;
 mod chat_faults;

@@ -137,5 +137,9 @@ fn a_pipeline_is_not_parked() {
     let project = Project::new().config(&pipeline("stages: [implementer]", &agents, ""));
     let finished = project.args(["--park", "go"]).failure(2);
     let expected = "`--park` is not available for a pipeline";
-    assert!(finished.stderr().contains(expected), "{}", finished.stderr());
+    assert!(
+        finished.stderr().contains(expected),
+        "{}",
+        finished.stderr()
+    );
 }

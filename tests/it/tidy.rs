@@ -31,6 +31,7 @@ const RULES: &[&str] = &[
     "run_view",
     "prompts",
     "delivery",
+    "batch",
 ];
 /// Paths that lead from a pure module to the outside world.
 const WORLDLY: &[&str] = &[

@@ -5,6 +5,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+use crate::cli::batch_arguments::BatchCommand;
 use crate::cli::format::OutputFormat;
 use crate::cli::help::{
     APPLY_EXAMPLES, CHECK_EXAMPLES, DIFF_EXAMPLES, DOCKER_EXAMPLES, DOCTOR_EXAMPLES, EXAMPLES,
@@ -193,7 +194,7 @@ fn parse_seconds(text: &str) -> Result<u64, &'static str> {
     }
 }
 
-fn parse_dollars(text: &str) -> Result<Money, &'static str> {
+pub(crate) fn parse_dollars(text: &str) -> Result<Money, &'static str> {
     Money::from_dollars(text).ok_or("expected US dollars, such as 0.50")
 }
 
@@ -204,7 +205,7 @@ fn parse_tokens(text: &str) -> Result<u64, &'static str> {
     }
 }
 
-fn parse_jobs(text: &str) -> Result<usize, &'static str> {
+pub(crate) fn parse_jobs(text: &str) -> Result<usize, &'static str> {
     match text.parse() {
         Ok(0) | Err(_) => Err("expected a whole number, at least 1"),
         Ok(jobs) => Ok(jobs),
@@ -290,6 +291,9 @@ pub(crate) enum CliCommand {
     /// Replay a recorded run offline with this version, and compare the agents' decisions.
     #[command(after_help = REPLAY_EXAMPLES)]
     Replay(ReplayArguments),
+    /// Run many tasks, each on its own copy of its project; show, compare and deliver the results.
+    #[command(subcommand, arg_required_else_help = false)]
+    Batch(BatchCommand),
     /// Show, revert and reset the work of a pipeline's roles.
     #[command(subcommand, arg_required_else_help = false, after_help = PIPELINE_EXAMPLES)]
     Pipeline(PipelineCommand),

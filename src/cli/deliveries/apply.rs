@@ -242,7 +242,7 @@ fn applied_paths(delivery: OpenDelivery) -> Result<Vec<AbsPath>> {
 }
 
 /// Plans, reviews and applies what is offered; `applied` are the paths that were applied before.
-pub(super) fn apply_delivery(
+pub(crate) fn apply_delivery(
     host: &Host,
     arguments: &ApplyArguments,
     delivery: &OpenDelivery,

@@ -21,3 +21,4 @@ pub mod transaction;
 pub mod merging;
 pub mod undo;
 pub mod retention;
+pub mod portable_layer;

@@ -9,6 +9,7 @@ pub mod hub;
 pub mod merge_base;
 pub mod tree;
 pub mod checkout;
+pub mod commit_files;
 pub mod history;
 pub mod import;
 mod next_index;

@@ -34,6 +34,12 @@ impl DirectorySeal {
         Ok(Self { inode, born_ns })
     }
 
+    /// Returns when the directory was created, by the clock of file timestamps, in nanoseconds since
+    /// 1970.
+    pub(in crate::world) fn born_ns(self) -> i64 {
+        self.born_ns
+    }
+
     /// Writes the seal of the directory at `path` into it. It stays valid when the directory is
     /// renamed.
     pub(in crate::world) fn write(path: &AbsPath) -> Result<()> {

@@ -30,6 +30,7 @@ pub mod sessions;
 pub mod prune;
 pub mod input_history;
 pub mod approvals;
+pub mod batches;
 
 /// Creates massgen's state directory (`.massgen`) if it does not exist, accessible to the user
 /// alone and with a `.gitignore` that keeps it out of the user's repository. An existing one is not

@@ -34,6 +34,23 @@ const RIGHTS: &[&str] = &[
     "Seccomp_filters:",
 ];
 
+/// The name of this host, as the kernel knows it.
+const HOST_NAME: &str = "/proc/sys/kernel/hostname";
+/// The identity of this boot of the kernel.
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
+/// Returns the name of this host; empty if the kernel does not say.
+pub(crate) fn host_name() -> String {
+    let name = fs::read_to_string(HOST_NAME).unwrap_or_default();
+    name.trim().to_owned()
+}
+
+/// Returns the identity of this boot of the kernel; empty if the kernel does not say.
+pub(crate) fn boot_id() -> String {
+    let id = fs::read_to_string(BOOT_ID).unwrap_or_default();
+    id.trim().to_owned()
+}
+
 /// Returns the facts for processes that `executable` starts and that write to `place`. As long as they
 /// are the same, the kernel enforces the same.
 pub(crate) fn machine_facts(executable: &AbsPath, place: &AbsPath) -> io::Result<Vec<String>> {

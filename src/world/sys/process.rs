@@ -4,11 +4,14 @@
 
 use std::ffi::OsStr;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use rustix::fs::{Access, access};
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal,
+};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{ChildStdin, Command};
 use tokio::time::timeout;
@@ -149,6 +152,35 @@ pub(crate) fn start_for_user(
         UserProgramStreams::Terminal => &mut command,
     };
     command.spawn()
+}
+
+/// Starts massgen itself to work on something, with the user's environment and in a process group of
+/// its own, so that it is not interrupted from the terminal. It reads nothing and prints only errors.
+/// It outlives this process.
+pub(crate) fn start_worker(
+    path: &AbsPath,
+    arguments: &[&str],
+    dir: &AbsPath,
+    env: &ProcessEnvironment,
+) -> io::Result<tokio::process::Child> {
+    let mut command = user_command(path, arguments, env);
+    command
+        .current_dir(dir.as_path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null());
+    Command::from(command).process_group(0).spawn()
+}
+
+/// Opens a handle on a process; it never means another process that gets the same number later.
+pub(crate) fn open_process(id: u32) -> io::Result<OwnedFd> {
+    let id = i32::try_from(id).ok().and_then(Pid::from_raw);
+    let id = id.ok_or(io::ErrorKind::InvalidInput)?;
+    Ok(pidfd_open(id, PidfdFlags::empty())?)
+}
+
+/// Asks the process to end, with SIGTERM; one that has ended is ignored.
+pub(crate) fn terminate(process: &OwnedFd) {
+    pidfd_send_signal(process, Signal::TERM).unwrap_or_default();
 }
 
 fn user_command(

@@ -278,6 +278,17 @@ fn without_path(error: io::Error) -> io::Error {
     system.map_or(error, io::Error::from_raw_os_error)
 }
 
+/// Opens `path` to append to it; a missing file is created, and a symlink is refused.
+pub(crate) fn open_to_append(path: &AbsPath) -> Result<File> {
+    OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .custom_flags(open_flag(OFlags::NOFOLLOW))
+        .open(path.as_path())
+        .map_err(|error| file_error("write", path.as_path(), error))
+}
+
 /// Appends all of `bytes` to `path`, or nothing; a missing file is created. A symlink is refused.
 pub(crate) fn append(path: &AbsPath, bytes: &[u8]) -> Result<()> {
     let failed = |error| file_error("write", path.as_path(), error);

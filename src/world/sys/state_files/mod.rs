@@ -14,6 +14,7 @@ mod content;
 pub(crate) mod dir;
 pub(crate) mod disk_usage;
 pub(crate) mod file;
+pub(crate) mod create_once;
 pub(crate) mod inbox;
 pub(crate) mod index_entry;
 pub(crate) mod listing;

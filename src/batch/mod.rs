@@ -1,0 +1,8 @@
+//! Batches of tasks: the task file, what follows from the end of an attempt at a cell, the results
+//! and their tables. Pure.
+
+pub mod task;
+pub mod result;
+pub mod next_step;
+pub mod table;
+pub mod comparison;

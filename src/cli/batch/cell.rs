@@ -1,0 +1,215 @@
+//! Runs one cell of a batch: claims it, prepares its work, runs or resumes its run there, and
+//! publishes the result. It can be killed at any moment and started again anywhere.
+
+use crate::batch::next_step::{AttemptEnd, CellNextStep, next_step};
+use crate::batch::result::{CellOutcome, CellResult};
+use crate::batch::task::BatchTask;
+use crate::cli::batch::cell_delivery::export_delivery;
+use crate::cli::batch::cell_report::CellRunReport;
+use crate::cli::batch::cell_run::{CellRun, run_in_cell};
+use crate::cli::batch::{batches_directory, open_batch};
+use crate::cli::batch_arguments::BatchCellArguments;
+use crate::cli::environment;
+use crate::cli::interrupts::listen_for_parking;
+use crate::cli::output::CliOutput;
+use crate::cli::run::{CALLS_END_MAX, runtime};
+use crate::error::{Error, ExitStatus, Result};
+use crate::host::Host;
+use crate::orchestrator::execution::ShutdownSignal;
+use crate::spending::money::Money;
+use crate::world::io::clock::now;
+use crate::world::store::batches::claims::{AttemptNote, CellClaim, ClaimAttempt, ClaimOwner};
+use crate::world::store::batches::{BatchDir, BatchRecord};
+
+/// How often a running cell looks whether its batch was cancelled.
+const CANCEL_LOOK_INTERVAL: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// How a process left a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CellExit {
+    /// It has its result.
+    Finished,
+    /// Another process works on it.
+    Taken,
+    /// It has no result yet.
+    Unfinished(AttemptEnd),
+    /// Its config is wrong.
+    WrongConfig,
+}
+
+/// Runs `massgen batch cell`: the named cells, one after another.
+pub(super) fn run(
+    host: &Host,
+    arguments: &BatchCellArguments,
+    output: &mut CliOutput<'_>,
+) -> Result<ExitStatus> {
+    let batch = open_batch(&arguments.batch, &batches_directory(host))?;
+    let record = batch.record()?;
+    let completed = environment::load(host);
+    let cells = CellWorker {
+        host: completed.host,
+        batch,
+        record,
+        owner: ClaimOwner::this_process(&arguments.engine, arguments.job.as_deref()),
+    };
+    let runtime = runtime()?;
+    let ended = runtime.block_on(cells.run_all(&arguments.cells, output));
+    runtime.shutdown_timeout(CALLS_END_MAX);
+    ended
+}
+
+/// A process that runs cells of a batch.
+#[derive(Debug)]
+struct CellWorker {
+    /// The process, with the variables of the user's `.env` files.
+    host: Host,
+    batch: BatchDir,
+    record: BatchRecord,
+    owner: ClaimOwner,
+}
+
+impl CellWorker {
+    async fn run_all(&self, cells: &[u32], output: &mut CliOutput<'_>) -> Result<ExitStatus> {
+        let stop = listen_for_parking(self.host.hangup)?;
+        let watch = tokio::spawn(park_when_stopped(self.batch.clone(), stop.clone()));
+        let mut status = ExitStatus::Delivered;
+        for number in cells {
+            if stop.park.is_cancelled() {
+                status = ExitStatus::Parked;
+                break;
+            }
+            if let Some(pause) = self.batch.pause().filter(|pause| !pause.rest().is_zero()) {
+                output.note(&format!("the batch pauses: {}", pause.reason));
+                status = ExitStatus::Parked;
+                break;
+            }
+            match Box::pin(self.run_cell(*number, &stop)).await? {
+                CellExit::Finished
+                | CellExit::Taken
+                | CellExit::Unfinished(AttemptEnd::NodeFault | AttemptEnd::Bug) => {}
+                CellExit::Unfinished(_) => status = ExitStatus::Parked,
+                CellExit::WrongConfig => {
+                    status = ExitStatus::Usage;
+                    break;
+                }
+            }
+        }
+        watch.abort();
+        Ok(status)
+    }
+
+    async fn run_cell(&self, number: u32, stop: &ShutdownSignal) -> Result<CellExit> {
+        let task = self.batch.task(number)?;
+        let owner = ClaimOwner {
+            since: now().iso_format(),
+            ..self.owner.clone()
+        };
+        let claim = match self.batch.claim(&task.id, &owner)? {
+            ClaimAttempt::Acquired(claim) => claim,
+            ClaimAttempt::Taken => return Ok(CellExit::Taken),
+            ClaimAttempt::Finished => return Ok(CellExit::Finished),
+        };
+        let before = claim.before();
+        if before.counts.node_faults > self.record.retries {
+            let lost = Error::new(
+                crate::error::ErrorKind::Environment,
+                format!("its process was lost {} times", before.counts.node_faults),
+            );
+            let report = CellRunReport::of_error(&lost)?;
+            return self.publish(&task, &claim, CellOutcome::Failed, &report);
+        }
+        // Nothing ends the run of a cell; it is parked.
+        let stop = ShutdownSignal {
+            park: stop.park.child_token(),
+            ..ShutdownSignal::default()
+        };
+        let run = CellRun {
+            host: &self.host,
+            batch: &self.batch,
+            record: &self.record,
+            task: &task,
+            before,
+            stop,
+        };
+        let report = Box::pin(run_in_cell(run)).await?;
+        self.decide(&task, *claim, &report)
+    }
+
+    /// Does what follows from the end of the run.
+    fn decide(
+        &self,
+        task: &BatchTask,
+        claim: CellClaim,
+        report: &CellRunReport,
+    ) -> Result<CellExit> {
+        let counts = claim.before().counts;
+        match next_step(report.end, counts, self.record.retries) {
+            CellNextStep::Publish(outcome) => self.publish(task, &claim, outcome, report),
+            CellNextStep::StopBatch => {
+                self.publish(task, &claim, CellOutcome::Failed, report)?;
+                Ok(CellExit::WrongConfig)
+            }
+            CellNextStep::Again(end) => {
+                if end == AttemptEnd::EndpointsFailed {
+                    self.batch.begin_pause(&report.reason())?;
+                }
+                let mut note = AttemptNote::new(end, report.reason());
+                if !end.is_resumable() {
+                    note.spent_picodollars = report.cost.picodollars();
+                }
+                self.batch.settle(&task.id, total_cost(&claim, report))?;
+                claim.end(&note)?;
+                Ok(CellExit::Unfinished(end))
+            }
+        }
+    }
+
+    /// Publishes the result of a cell, with its delivery.
+    fn publish(
+        &self,
+        task: &BatchTask,
+        claim: &CellClaim,
+        outcome: CellOutcome,
+        report: &CellRunReport,
+    ) -> Result<CellExit> {
+        let cell = self.batch.cell_dir(&task.id);
+        let files = export_delivery(&cell)?;
+        let cost = total_cost(claim, report);
+        let result = CellResult {
+            id: task.id.clone(),
+            outcome,
+            exit_code: report.end.exit_code,
+            tags: task.tags.clone(),
+            checks: report.checks,
+            winner: report.winner(),
+            cost_usd: cost,
+            cost_is_complete: report.cost_is_complete,
+            duration_ms: report.duration_ms,
+            attempts: claim.attempt(),
+            engine: self.owner.engine.clone(),
+            host: self.owner.host.clone(),
+            ended: now().iso_format(),
+            files,
+        };
+        self.batch.publish(&result, &report.run)?;
+        self.batch.settle(&task.id, cost)?;
+        self.batch.end_pauses()?;
+        Ok(CellExit::Finished)
+    }
+}
+
+/// Parks the runs of this process when the batch is cancelled or the user presses Ctrl-C.
+async fn park_when_stopped(batch: BatchDir, stop: ShutdownSignal) {
+    while !batch.is_cancelled() {
+        tokio::select! {
+            () = tokio::time::sleep(CANCEL_LOOK_INTERVAL) => {}
+            () = stop.graceful.cancelled() => break,
+        }
+    }
+    stop.park.cancel();
+}
+
+/// Returns the cost of all attempts at a cell.
+fn total_cost(claim: &CellClaim, report: &CellRunReport) -> Money {
+    claim.before().spent.saturating_add(report.cost)
+}

@@ -1,0 +1,225 @@
+//! The delivery of a cell: what its run changed in its copy of the project, as a patch and as a
+//! layer that can be delivered to the project itself.
+
+use std::collections::BTreeSet;
+
+use crate::batch::task::{BatchTask, CellId, TaskProject};
+use crate::cli::args::ApplyArguments;
+use crate::cli::batch::{batches_directory, open_batch};
+use crate::cli::batch_arguments::BatchApplyArguments;
+use crate::cli::deliveries::apply::apply_delivery;
+use crate::cli::deliveries::{deliveries_directory, recover};
+use crate::cli::output::CliOutput;
+use crate::config::storage_path::{DELIVERIES, STATE_DIR};
+use crate::delivery::hunks::{LineSide, hunks};
+use crate::error::{Error, ErrorKind, ExitStatus, Result};
+use crate::host::Host;
+use crate::path::{AbsPath, RelPath};
+use crate::permissions::grant::Grant;
+use crate::world::delivery::contents::{DeliveryDifference, DiffSide};
+use crate::world::delivery::portable_layer::create_portable_layer;
+use crate::world::delivery::store::{DeliverySource, OpenDelivery, SourceDirectory, SourceLayout};
+use crate::world::delivery::undo::AppliedDelivery;
+use crate::world::exec::compare::line_diff;
+use crate::world::io::locate::{LocatedPath, locate};
+use crate::world::store::batches::BatchDir;
+use crate::world::store::batches::cells::CellDir;
+use crate::world::store::delivery_names::names;
+
+/// Writes what the runs of `cell` delivered in its work as a patch and as a layer. Returns the
+/// number of changed files.
+pub(super) fn export_delivery(cell: &CellDir) -> Result<u64> {
+    let work = real_directory(&cell.work())?;
+    let deliveries = work.join(STATE_DIR).join(DELIVERIES);
+    let mut delivered = names(&deliveries)?;
+    delivered.sort_unstable();
+    let (mut paths, mut patch) = (BTreeSet::new(), String::new());
+    for name in delivered {
+        let opened = OpenDelivery::open(&deliveries, &name)?;
+        let Some(mut applied) = AppliedDelivery::open(opened)? else {
+            continue;
+        };
+        paths.extend(applied.names().filter_map(|(path, ..)| path.below(&work)));
+        for difference in applied.differences() {
+            let difference = difference?;
+            if let Some(path) = difference.path.below(&work) {
+                write_difference(&difference, &path, &mut patch);
+            }
+        }
+    }
+    if paths.is_empty() {
+        return Ok(0);
+    }
+    let files = create_portable_layer(&work, &paths, &cell.changes())?;
+    cell.write_patch(&patch)?;
+    Ok(u64::try_from(files).unwrap_or(u64::MAX))
+}
+
+/// Adds a change to a patch, in the format of git. Files that are not text are only named: they are
+/// in the layer.
+fn write_difference(difference: &DeliveryDifference, path: &RelPath, patch: &mut String) {
+    let text = |side: &DiffSide| match side {
+        DiffSide::Nothing => Some(String::new()),
+        DiffSide::Text(text) => Some(text.clone()),
+        DiffSide::Binary { .. } | DiffSide::Link(_) | DiffSide::Directory | DiffSide::Lost => None,
+    };
+    let mut add = |line: String| patch.push_str(&(line + "\n"));
+    add(format!("diff --git a/{path} b/{path}"));
+    let mode = difference.modes.map_or(0o644, |(_, after)| after);
+    match (&difference.before, &difference.after, difference.modes) {
+        (DiffSide::Nothing, _, _) => add(format!("new file mode 100{:o}", mode & 0o777)),
+        (_, DiffSide::Nothing, _) => add("deleted file mode 100644".to_owned()),
+        (_, _, Some((before, after))) if before != after => {
+            add(format!("old mode 100{:o}", before & 0o777));
+            add(format!("new mode 100{:o}", after & 0o777));
+        }
+        _ => {}
+    }
+    let (Some(old), Some(new)) = (text(&difference.before), text(&difference.after)) else {
+        add(format!("Binary files a/{path} and b/{path} differ"));
+        return;
+    };
+    if old == new {
+        return;
+    }
+    let side = |side: &DiffSide, prefix: char| {
+        if *side == DiffSide::Nothing {
+            "/dev/null".to_owned()
+        } else {
+            format!("{prefix}/{path}")
+        }
+    };
+    add(format!("--- {}", side(&difference.before, 'a')));
+    add(format!("+++ {}", side(&difference.after, 'b')));
+    for hunk in hunks(&line_diff(&old, &new)) {
+        add(hunk.header());
+        for (side, text) in &hunk.lines {
+            let sign = match side {
+                LineSide::Both => ' ',
+                LineSide::Old => '-',
+                LineSide::New => '+',
+            };
+            add(format!("{sign}{text}"));
+        }
+    }
+}
+
+/// Runs `massgen batch apply`: delivers the changes of a cell to its project.
+pub(super) fn apply(
+    host: &Host,
+    arguments: &BatchApplyArguments,
+    output: &mut CliOutput<'_>,
+) -> Result<ExitStatus> {
+    let batch = open_batch(&arguments.batch, &batches_directory(host))?;
+    let record = batch.record()?;
+    let ids = batch.cell_ids(&record)?;
+    let wanted = CellId::parse(&arguments.cell);
+    let number = ids.iter().position(|id| Some(id) == wanted.as_ref());
+    let number = number.and_then(|number| u32::try_from(number).ok());
+    let number = number.ok_or_else(|| {
+        let message = format!("`{}` has no cell `{}`", batch.name(), arguments.cell);
+        Error::new(ErrorKind::Usage, message)
+            .with_hint("name the `id` of a task: massgen batch results --json")
+    })?;
+    let task = batch.task(number)?;
+    let Some((result, _)) = batch.result(&task.id)? else {
+        let message = format!("cell `{}` has no result yet", task.id);
+        return Err(
+            Error::new(ErrorKind::Usage, message).with_hint("wait for it: massgen batch watch")
+        );
+    };
+    if result.files == 0 {
+        output.note("the cell changed no files");
+        return Ok(ExitStatus::Delivered);
+    }
+    recover(host, output)?;
+    let project = project_directory(&batch, &task, &record.cwd)?;
+    let cell = batch.cell_dir(&task.id);
+    let (name, source) = relocated_source(&cell, &project)?;
+    let delivery = OpenDelivery::create(&deliveries_directory(host), &name)?;
+    delivery.write_source(&source)?;
+    let arguments = ApplyArguments {
+        run: name,
+        agent: None,
+        path: arguments.path.clone(),
+        yes: arguments.yes,
+        history: None,
+        push: None,
+    };
+    let status = apply_delivery(host, &arguments, &delivery, &source, Vec::new(), output);
+    if !delivery.is_applied() {
+        delivery.discard()?;
+    }
+    status
+}
+
+/// Returns the real path of a directory: deliveries have real paths.
+fn real_directory(path: &AbsPath) -> Result<AbsPath> {
+    let (LocatedPath::Directory(real) | LocatedPath::File(real) | LocatedPath::Missing(real)) =
+        locate(path)?;
+    Ok(real.to_abs())
+}
+
+/// Returns the directory to which the changes of a cell are delivered.
+fn project_directory(batch: &BatchDir, task: &BatchTask, cwd: &AbsPath) -> Result<AbsPath> {
+    let patch = batch.cell_dir(&task.id).patch();
+    match &task.project {
+        Some(TaskProject::Directory { path }) => Ok(AbsPath::resolve(cwd, path)),
+        Some(TaskProject::Commit { .. }) => {
+            let message = format!("cell `{}` worked on a commit, not on a directory", task.id);
+            Err(Error::new(ErrorKind::Usage, message)
+                .with_hint(format!("apply its patch: git apply {patch}")))
+        }
+        None => {
+            let message = format!("cell `{}` has no project", task.id);
+            Err(Error::new(ErrorKind::Usage, message).with_hint(format!(
+                "its files are in `{}`",
+                batch.cell_dir(&task.id).work()
+            )))
+        }
+    }
+}
+
+/// Returns what the last delivery of a cell delivered, with the same rights in `project` instead of
+/// the copy, and its name.
+fn relocated_source(cell: &CellDir, project: &AbsPath) -> Result<(String, DeliverySource)> {
+    let work = real_directory(&cell.work())?;
+    let deliveries = work.join(STATE_DIR).join(DELIVERIES);
+    let lost = || {
+        let message = format!("the delivery in `{work}` is no longer there");
+        Error::new(ErrorKind::Environment, message)
+            .with_hint(format!("apply the patch: git apply {}", cell.patch()))
+    };
+    let mut all = names(&deliveries)?;
+    all.sort_unstable();
+    let name = all.pop().ok_or_else(lost)?;
+    let source = OpenDelivery::open(&deliveries, &name)?.read_source()?;
+    let began_ns = cell.prepared_ns().ok_or_else(lost)?;
+    let (mut grants, mut origins) = (Vec::new(), Vec::new());
+    for (grant, root) in source.grants.iter().zip(source.roots()) {
+        let (Some(place), Some(below)) = (grant.root.to_abs().below(&work), root.below(&work))
+        else {
+            continue;
+        };
+        let (LocatedPath::Directory(root) | LocatedPath::File(root) | LocatedPath::Missing(root)) =
+            locate(&project.join(place.as_path()))?;
+        grants.push(Grant {
+            root,
+            ..grant.clone()
+        });
+        origins.push(Some(SourceDirectory {
+            path: cell.changes().join(below.as_path()),
+            written: SourceLayout::Over,
+        }));
+    }
+    let name = name.split_once('.').map_or(name.as_str(), |(run, _)| run);
+    Ok((
+        name.to_owned(),
+        DeliverySource {
+            grants,
+            origins,
+            began_ns,
+            attempt: source.attempt,
+        },
+    ))
+}

@@ -1,0 +1,208 @@
+//! How the run of a cell ended, from its event log: the result in the published schema, the cost of
+//! all its parts, and how long they took.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::batch::next_step::CellRunEnd;
+use crate::batch::result::{CellChecks, checks_outcome};
+use crate::check_results::CheckResult;
+use crate::cli::batch::cell_run::logs;
+use crate::cli::result_builder::{ProcessEnd, ResultBuilder, RunStart};
+use crate::error::{Error, ExitStatus, Result};
+use crate::event::{CheckedTree, DeliveryEvent, Event, ModelEvent, RunEvent};
+use crate::host::Host;
+use crate::id::AgentId;
+use crate::spending::money::Money;
+use crate::spending::totals::UsageTotals;
+use crate::world::io::clock::{self, LocalDateTime};
+use crate::world::store::event_log::LogEntry;
+use crate::world::store::json_line::JsonLine;
+use crate::world::store::redact::Redactor;
+use crate::world::store::runs::{self, RunDir};
+
+/// The end of the run of a cell.
+#[derive(Debug)]
+pub(super) struct CellRunReport {
+    /// What decides how the cell goes on.
+    pub(super) end: CellRunEnd,
+    /// The result in the published schema.
+    pub(super) run: Value,
+    /// How the checks ended.
+    pub(super) checks: CellChecks,
+    /// The known cost of the run.
+    pub(super) cost: Money,
+    /// Whether that includes the cost of every request.
+    pub(super) cost_is_complete: bool,
+    /// How long it worked, in milliseconds.
+    pub(super) duration_ms: u64,
+}
+
+impl CellRunReport {
+    /// Returns the report of a cell whose run cannot begin because of `error`.
+    pub(super) fn of_error(error: &Error) -> Result<Self> {
+        RunRecords::default().report(Some(error))
+    }
+
+    /// Reads the report of the last run in the directory of `host`, which ended with `error` if
+    /// there is one; attempts at the cell began at `starts`.
+    pub(super) fn from_records(
+        host: &Host,
+        starts: &[LocalDateTime],
+        error: Option<&Error>,
+    ) -> Result<Self> {
+        let last = runs::list(&logs(host))?.into_iter().find(RunDir::is_own);
+        let mut records = RunRecords::default();
+        if let Some(run) = last.filter(RunDir::has_log) {
+            records.start = run.metadata().map(|started| RunStart {
+                session_id: started.session_id,
+                log_dir: run.log().to_string(),
+                task: run
+                    .manifest()
+                    .map_or_else(|_| String::new(), |outset| outset.task),
+            });
+            for entry in run.events()?.flatten() {
+                records.add(&entry, starts);
+            }
+        }
+        records.report(error)
+    }
+
+    /// Returns the agent that won, if any did.
+    pub(super) fn winner(&self) -> Option<String> {
+        let winner = self.run.pointer("/winner/agent")?.as_str()?;
+        Some(winner.to_owned())
+    }
+
+    /// Returns how it ended, in one sentence.
+    pub(super) fn reason(&self) -> String {
+        let summary = self.run.get("summary").and_then(Value::as_str);
+        summary.unwrap_or_default().to_owned()
+    }
+}
+
+/// What the log of a run says.
+#[derive(Debug, Default)]
+struct RunRecords {
+    start: Option<RunStart>,
+    events: Vec<Event>,
+    usage: UsageTotals,
+    recorded_status: Option<ExitStatus>,
+    /// The agents whose requests are retried.
+    retrying: BTreeSet<AgentId>,
+    did_endpoints_fail: bool,
+    /// The results of the checks after the last delivery, by name.
+    delivery_checks: BTreeMap<String, CheckResult>,
+    last: Option<LocalDateTime>,
+    worked: Duration,
+}
+
+impl RunRecords {
+    fn add(&mut self, entry: &LogEntry, starts: &[LocalDateTime]) {
+        if let Some(at) = entry.at() {
+            self.worked = self.worked.saturating_add(self.worked_until(&at, starts));
+            self.last = Some(at);
+        }
+        let Some(event) = entry.event() else {
+            return;
+        };
+        event.add_to_totals(&mut self.usage);
+        if let Event::Model(event) = &event {
+            self.add_model_event(event);
+        } else if let Event::Run(RunEvent::RunEnded { status, .. }) = &event {
+            self.recorded_status = Some(*status);
+        } else if let Event::Run(RunEvent::RunStarted { .. }) = &event {
+            self.delivery_checks.clear();
+        } else if let Event::Delivery(DeliveryEvent::Checked {
+            subject: CheckedTree::Delivery,
+            finding,
+            ..
+        }) = &event
+        {
+            let name = finding.check.clone();
+            self.delivery_checks.insert(name, finding.clone());
+        }
+        self.events.push(event);
+    }
+
+    /// Returns how long the run worked between its last event and the one at `at`: if an attempt
+    /// began in between, since then.
+    fn worked_until(&self, at: &LocalDateTime, starts: &[LocalDateTime]) -> Duration {
+        let Some(last) = &self.last else {
+            return Duration::ZERO;
+        };
+        let is_between = |start: &&LocalDateTime| {
+            let start = start.unix_nanoseconds();
+            start > last.unix_nanoseconds() && start < at.unix_nanoseconds()
+        };
+        at.since(starts.iter().rev().find(is_between).unwrap_or(last))
+    }
+
+    /// Follows whether endpoints failed although requests were retried. An endpoint that refuses a
+    /// request for good, such as one with a wrong key, is no reason to wait.
+    fn add_model_event(&mut self, event: &ModelEvent) {
+        if let ModelEvent::Retrying { agent, .. } = event {
+            self.retrying.insert(agent.clone());
+        } else if let ModelEvent::Replied { agent, .. } = event {
+            self.retrying.remove(agent);
+        } else if let ModelEvent::Failed { agent, .. } = event {
+            self.did_endpoints_fail |= self.retrying.remove(agent);
+        }
+    }
+
+    fn report(self, error: Option<&Error>) -> Result<CellRunReport> {
+        let status = match (error, self.recorded_status) {
+            (Some(error), _) => error.kind().exit_status(),
+            (None, Some(status)) => status,
+            (None, None) => return Err(Error::bug("the run of a cell recorded no end")),
+        };
+        let mut builder = self
+            .start
+            .map_or_else(ResultBuilder::default, ResultBuilder::new);
+        let mut warnings = Vec::new();
+        for event in &self.events {
+            builder.apply(event);
+            if let Event::Run(RunEvent::Warning { message }) = event {
+                warnings.push(message.clone());
+            }
+        }
+        let result = builder.build(&ProcessEnd {
+            status,
+            error,
+            warnings: &warnings,
+            elapsed: self.worked,
+        });
+        let has_answer = result.answer.is_some();
+        let won = result.winner.as_ref().and_then(|winner| {
+            let mut answers = result.answers.iter();
+            answers.find(|answer| answer.label == winner.label)
+        });
+        let evidence = won.and_then(|answer| answer.evidence.as_ref());
+        let of_answer = evidence.map_or(&[][..], |evidence| evidence.checks.as_slice());
+        let checks = if self.delivery_checks.is_empty() {
+            checks_outcome(of_answer)
+        } else {
+            checks_outcome(self.delivery_checks.values())
+        };
+        let duration_ms = result.duration_ms;
+        let line = JsonLine::new(1, &clock::now(), &result, &Redactor::default())?;
+        let run = serde_json::from_str(&line.text()?)
+            .map_err(|error| Error::bug("a result has no JSON form").with_source(error))?;
+        let totals = self.usage.run();
+        Ok(CellRunReport {
+            end: CellRunEnd {
+                exit_code: status.code(),
+                has_answer,
+                is_out_of_money: false,
+                did_endpoints_fail: self.did_endpoints_fail,
+            },
+            run,
+            checks,
+            cost: totals.known_cost(),
+            cost_is_complete: totals.cost_is_complete,
+            duration_ms,
+        })
+    }
+}

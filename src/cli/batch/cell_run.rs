@@ -1,0 +1,299 @@
+//! The run of one cell in its own directory, with the frozen config of its batch: a new run, or one
+//! that was interrupted and is resumed.
+
+use std::sync::Arc;
+
+use crate::batch::next_step::AttemptEnd;
+use crate::batch::task::{BatchTask, TaskProject};
+use crate::cli::args::{LimitArguments, RunArguments};
+use crate::cli::batch::cell_report::CellRunReport;
+use crate::cli::batch::cell_scope::require_own_directory;
+use crate::cli::batch::cell_team::load_cell_team;
+use crate::cli::deliveries::recover;
+use crate::cli::execution::{OutputMode, UserPresence, execute_and_show, run_request};
+use crate::cli::interrupts::parked_before_run;
+use crate::cli::mentions;
+use crate::cli::model_prices::model_list;
+use crate::cli::output::CliOutput;
+use crate::cli::resume::{ResumedTeam, build_resumed_request};
+use crate::cli::run::{
+    PreparedRun, apply_flags, open_cwd, reject_broad_mention, telemetry_settings,
+};
+use crate::cli::team_file::TeamFile;
+use crate::config::Config;
+use crate::config::storage_path::{LOGS, STATE_DIR};
+use crate::error::{Error, ErrorKind, Result};
+use crate::event::{Event, RunEvent};
+use crate::host::{Host, StreamTarget};
+use crate::layout::{RunLayout, RunName};
+use crate::mentions::TaskText;
+use crate::mentions::opened_paths::{open_mentions, open_path};
+use crate::orchestrator::approvals::SessionApprovals;
+use crate::orchestrator::execution::{RunRequest, ShutdownSignal};
+use crate::path::AbsPath;
+use crate::permissions::grant::Permission;
+use crate::resume::{InterruptedRun, find_interrupted};
+use crate::spending::shared_budget::SharedBudget;
+use crate::world::git::GitProgram;
+use crate::world::git::project::ProjectRepository;
+use crate::world::io::clock::LocalDateTime;
+use crate::world::store::batches::budget::CellBudget;
+use crate::world::store::batches::cells::CellDir;
+use crate::world::store::batches::claims::EarlierAttempts;
+use crate::world::store::batches::{BatchDir, BatchRecord};
+use crate::world::store::event_log::LogEntry;
+use crate::world::store::runs::{self, RunStatus};
+use crate::world::store::sessions::find;
+
+/// A cell whose run begins or goes on.
+#[derive(Debug)]
+pub(super) struct CellRun<'a> {
+    /// The process, in the user's directory.
+    pub(super) host: &'a Host,
+    /// The batch.
+    pub(super) batch: &'a BatchDir,
+    /// How it began.
+    pub(super) record: &'a BatchRecord,
+    /// The task.
+    pub(super) task: &'a BatchTask,
+    /// The attempts before this one.
+    pub(super) before: EarlierAttempts,
+    /// The tokens that stop the run.
+    pub(super) stop: ShutdownSignal,
+}
+
+impl CellRun<'_> {
+    /// Returns when the attempts at the cell began.
+    fn starts(&self) -> Vec<LocalDateTime> {
+        let id = &self.task.id;
+        let attempts = 1..=self.batch.last_attempt(id);
+        let owners = attempts.filter_map(|attempt| self.batch.claim_owner(id, attempt));
+        owners
+            .filter_map(|owner| LocalDateTime::parse(&owner.since))
+            .collect()
+    }
+}
+
+/// Runs a cell and reports how that ended. Only errors of the batch itself are errors.
+pub(super) async fn run_in_cell(run: CellRun<'_>) -> Result<CellRunReport> {
+    let cell = run.batch.cell_dir(&run.task.id);
+    let is_resumable = run.before.last.is_some_and(AttemptEnd::is_resumable);
+    let goes_on = is_resumable && cell.is_prepared();
+    let host = cell_host(run.host, cell.work());
+    if goes_on && has_ended_run(&host)? {
+        // Its process was killed after the end of the run and before the result was published.
+        return CellRunReport::from_records(&host, &run.starts(), None);
+    }
+    if !goes_on {
+        cell.begin_anew()?;
+    }
+    let park = run.stop.park.clone();
+    let budget = run
+        .batch
+        .cell_budget(&run.task.id, run.before.spent, park)?;
+    let budget = budget.map(Arc::new);
+    let ended = {
+        let mut output =
+            CliOutput::with_writers(cell.open_output()?, cell.open_output()?).without_transients();
+        let conducted = conduct(&run, &cell, &host, goes_on, budget.clone(), &mut output);
+        let ended = Box::pin(conducted).await;
+        if let Err(error) = &ended {
+            output.error(error);
+        }
+        ended
+    };
+    let mut report = CellRunReport::from_records(&host, &run.starts(), ended.err().as_ref())?;
+    report.end.is_out_of_money = budget.is_some_and(|budget| budget.is_exhausted());
+    Ok(report)
+}
+
+/// Prepares the work and executes the run.
+async fn conduct(
+    run: &CellRun<'_>,
+    cell: &CellDir,
+    host: &Host,
+    goes_on: bool,
+    budget: Option<Arc<CellBudget>>,
+    output: &mut CliOutput<'_>,
+) -> Result<()> {
+    if !goes_on {
+        prepare_work(run, cell, output).await?;
+    }
+    recover(host, output)?;
+    let arguments = run_arguments(run);
+    let (file, config) = load_team(run, host, &arguments, output)?;
+    let team = ResumedTeam {
+        // The file of the prices is relative to the user's directory.
+        models: model_list(run.host, arguments.models.as_deref(), output)?,
+        telemetry: telemetry_settings(host, output),
+        host: host.clone(),
+        config,
+        file: Some(file),
+    };
+    let request = match find_unfinished(&team)? {
+        Some(unfinished) => {
+            let outset = unfinished.run.manifest()?;
+            build_resumed_request(&unfinished, outset, team, &arguments, output)?
+        }
+        None => new_request(run.task, team, &arguments, output)?,
+    };
+    if run.stop.park.is_cancelled() {
+        return Err(parked_before_run());
+    }
+    let request = RunRequest {
+        shared_budget: budget.map(|budget| -> Arc<dyn SharedBudget> { budget }),
+        ..request
+    };
+    let executed = execute_and_show(
+        request,
+        UserPresence::Absent,
+        &arguments,
+        run.stop.clone(),
+        output,
+        OutputMode::Streams,
+    );
+    Box::pin(executed).await.map(drop)
+}
+
+/// Returns the process as if it had been started in the directory `work`, without a terminal.
+fn cell_host(host: &Host, work: AbsPath) -> Host {
+    Host {
+        cwd: work,
+        arguments: Vec::new(),
+        stdin: StreamTarget::Plain,
+        stdout: StreamTarget::Plain,
+        stderr: StreamTarget::Plain,
+        ..host.clone()
+    }
+}
+
+/// Fills the empty work with the files of the project.
+async fn prepare_work(run: &CellRun<'_>, cell: &CellDir, output: &mut CliOutput<'_>) -> Result<()> {
+    let since = cell.work_created_ns()?;
+    match &run.task.project {
+        None => {}
+        Some(TaskProject::Directory { path }) => {
+            for note in cell.copy_project(&AbsPath::resolve(&run.record.cwd, path))? {
+                output.warning(&note);
+            }
+        }
+        Some(TaskProject::Commit { git, commit }) => {
+            let place = AbsPath::resolve(&run.record.cwd, git);
+            let program = GitProgram::find(&run.host.env).await?;
+            let repository = ProjectRepository::discover(&program, &place).await?;
+            let repository = repository.ok_or_else(|| {
+                let message = format!("`{place}` is no git repository");
+                Error::new(ErrorKind::Usage, message)
+                    .with_hint("correct `git` of the task, or name a directory with `path`")
+            })?;
+            let (work, scratch) = (cell.work(), cell.scratch()?);
+            repository
+                .write_commit_files(&program, commit, &work, &scratch)
+                .await?;
+        }
+    }
+    cell.mark_prepared(since)
+}
+
+/// Returns the flags of the run.
+fn run_arguments(run: &CellRun<'_>) -> RunArguments {
+    let limits = run.task.limits;
+    RunArguments {
+        orchestrator_timeout: limits.timeout_seconds,
+        limits: LimitArguments {
+            cost: limits.max_cost_usd,
+            tokens: limits.max_tokens_total,
+            tool_calls: limits.max_tool_calls,
+        },
+        models: run.record.models.clone(),
+        park: true,
+        ..RunArguments::default()
+    }
+}
+
+/// Loads the frozen config of the cell.
+fn load_team(
+    run: &CellRun<'_>,
+    host: &Host,
+    arguments: &RunArguments,
+    output: &mut CliOutput<'_>,
+) -> Result<(TeamFile, Config)> {
+    let (file, mut config) = load_cell_team(run.batch, run.record, run.task, host, output)?;
+    apply_flags(&mut config, arguments, output);
+    if config.limits.cost.is_none()
+        && let Some(budget) = run.batch.budget()?
+    {
+        // So that models without a price are refused before any request.
+        config.limits.cost = Some(budget.limit);
+    }
+    let is_open = |config: &Config| {
+        let mut paths = config.orchestrator.context_paths.iter();
+        paths.any(|listed| listed.path == host.cwd)
+    };
+    if run.task.project.is_some() && !is_open(&config) {
+        open_cwd(&mut config, host, Permission::Write);
+    }
+    Ok((file, config))
+}
+
+/// Returns the request of a new run.
+fn new_request(
+    task: &BatchTask,
+    team: ResumedTeam,
+    arguments: &RunArguments,
+    output: &mut CliOutput<'_>,
+) -> Result<RunRequest> {
+    let (host, config) = (&team.host, &team.config);
+    let prompt = mentions::parse(&TaskText::from_typed(&task.text), &host.cwd, host);
+    for warning in mentions::mention_warnings(&prompt) {
+        output.warning(&warning);
+    }
+    reject_broad_mention(&prompt)?;
+    let mut opened = Vec::new();
+    if task.project.is_some() {
+        open_path(&mut opened, &host.cwd, Permission::Write, 1);
+    }
+    open_mentions(&mut opened, &prompt, 1);
+    let layout = RunLayout::plan(config, &host.cwd, RunName::new(0));
+    require_own_directory(config, &opened, &layout, &host.cwd)?;
+    let prepared = PreparedRun {
+        host: team.host,
+        config: team.config,
+        file: team.file,
+        models: team.models,
+        prompt,
+        opened,
+        continued: None,
+        telemetry: team.telemetry,
+        consents: SessionApprovals::default(),
+    };
+    run_request(prepared, arguments)
+}
+
+/// Finds the interrupted run of the cell, if there is one.
+fn find_unfinished(team: &ResumedTeam) -> Result<Option<InterruptedRun>> {
+    let storage = &team.config.orchestrator.session_storage;
+    let sessions = storage.resolve(&team.host.cwd, None);
+    let is_there = |session: &str| find(session, &sessions).is_ok();
+    find_interrupted(&logs(&team.host), None, is_there)
+}
+
+/// Returns whether the last run of the cell has recorded its end.
+fn has_ended_run(host: &Host) -> Result<bool> {
+    let last = runs::list(&logs(host))?.into_iter().next();
+    let Some(run) = last else {
+        return Ok(false);
+    };
+    if run.state(run.status().as_ref()) == RunStatus::Ended {
+        return Ok(true);
+    }
+    // The process may have been killed between the last event and the last status.
+    let is_end =
+        |entry: LogEntry| matches!(entry.event(), Some(Event::Run(RunEvent::RunEnded { .. })));
+    Ok(run.has_log() && run.events()?.flatten().any(is_end))
+}
+
+/// Returns the directory of the logs of the cell's runs.
+pub(super) fn logs(host: &Host) -> AbsPath {
+    host.cwd.join(STATE_DIR).join(LOGS)
+}

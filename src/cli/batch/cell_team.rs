@@ -1,0 +1,70 @@
+//! The team of a cell: a frozen config of its batch, with the checks of its task.
+
+use serde_json::Value;
+
+use crate::batch::task::BatchTask;
+use crate::cli::output::CliOutput;
+use crate::cli::team::load_config;
+use crate::cli::team_file::TeamFile;
+use crate::config::Config;
+use crate::error::{Error, ErrorKind, Result};
+use crate::host::Host;
+use crate::world::store::batches::{BatchDir, BatchRecord};
+
+/// The key of the checks in a config.
+const CHECKS: &str = "checks";
+
+/// Loads the config of `task` for a run in the directory of `host`.
+pub(super) fn load_cell_team(
+    batch: &BatchDir,
+    record: &BatchRecord,
+    task: &BatchTask,
+    host: &Host,
+    output: &mut CliOutput<'_>,
+) -> Result<(TeamFile, Config)> {
+    let number = config_number(task)?;
+    let text = batch.config_text(record, number)?;
+    let frozen = record
+        .configs
+        .get(number)
+        .ok_or_else(|| Error::bug("a task names a config that its batch lacks"))?;
+    let text = with_checks(text, task, &frozen.name)?;
+    let file = TeamFile::from_text(frozen.name.clone(), frozen.path.clone(), text);
+    let config = load_config(&file, host, output)?;
+    if config.workflow.is_some() {
+        let message = format!("`{}` is a pipeline, which a batch cannot run", frozen.name);
+        return Err(
+            Error::new(ErrorKind::Usage, message).with_hint("use a config without `workflow`")
+        );
+    }
+    Ok((file, config))
+}
+
+/// Returns the number of the frozen config of `task`; in a frozen task, `config` is that number.
+fn config_number(task: &BatchTask) -> Result<usize> {
+    let number = task.config.as_deref().unwrap_or("0").parse();
+    number.map_err(|_| Error::bug("a frozen task names no number of a config"))
+}
+
+/// Returns the text of a config with the checks of `task` instead of its own.
+fn with_checks(text: Vec<u8>, task: &BatchTask, name: &str) -> Result<Vec<u8>> {
+    let Some(checks) = &task.checks else {
+        return Ok(text);
+    };
+    let unusable = |why: String| {
+        let message = format!(
+            "`{name}` cannot get the checks of task `{}`: {why}",
+            task.id
+        );
+        Error::new(ErrorKind::Config, message)
+    };
+    let text = String::from_utf8_lossy(&text);
+    let config = serde_yaml::from_str(&text);
+    let mut config: Value =
+        config.map_err(|error: serde_yaml::Error| unusable(error.without_snippet().to_string()))?;
+    let mapping = config.as_object_mut();
+    let mapping = mapping.ok_or_else(|| unusable("it is no mapping".to_owned()))?;
+    mapping.insert(CHECKS.to_owned(), checks.clone());
+    // JSON is YAML too.
+    Ok(config.to_string().into_bytes())
+}

@@ -1,0 +1,289 @@
+//! The process that starts the jobs of a batch. It keeps nothing that is not in the files of the
+//! batch: it can be killed and started again, and several may work on one batch.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::batch::next_step::{AttemptEnd, PAUSES_MAX};
+use crate::batch::task::CellId;
+use crate::cli::batch::progress::BatchProgress;
+use crate::cli::batch::results::write_table;
+use crate::cli::batch_arguments::BatchPaceArguments;
+use crate::cli::interrupts::listen_for_parking;
+use crate::cli::output::CliOutput;
+use crate::error::{Error, ErrorKind, ExitStatus, Result};
+use crate::host::Host;
+use crate::orchestrator::execution::ShutdownSignal;
+use crate::text::count_noun;
+use crate::world::batch_scheduler::{BatchScheduler, EndedJob};
+use crate::world::store::batches::claims::ClaimOwner;
+use crate::world::store::batches::{BatchDir, BatchRecord};
+
+/// How often the files of the batch are looked at while no job ends.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// Number of jobs in a row that end before they begin a cell, after which the batch stops.
+const USELESS_JOBS_MAX: u32 = 10;
+/// The exit status of a job whose config is wrong.
+const USAGE: i32 = 2;
+
+/// The cells of a batch that have no result, and what starts them.
+#[derive(Debug)]
+pub(super) struct BatchControl {
+    batch: BatchDir,
+    ids: Vec<CellId>,
+    scheduler: Box<dyn BatchScheduler>,
+    pace: BatchPaceArguments,
+    /// The numbers of the cells to be started.
+    pending: VecDeque<u32>,
+    /// Those that other processes work on.
+    elsewhere: VecDeque<u32>,
+    /// Those that wait for money.
+    unpaid: usize,
+    finished: usize,
+    stop: Option<BatchStop>,
+    useless_jobs: u32,
+}
+
+/// Why a batch starts no further cells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum BatchStop {
+    /// The user pressed Ctrl-C.
+    Interrupted,
+    /// A signal asked the process to end.
+    Parked,
+    /// The batch was cancelled.
+    Cancelled,
+    /// A config is wrong.
+    WrongConfig,
+    /// Its money is spent.
+    OutOfMoney,
+    /// Endpoints failed again and again.
+    EndpointsFail,
+}
+
+impl BatchControl {
+    /// Creates the control of `batch`: every cell without a result is pending.
+    pub(super) fn new(
+        batch: BatchDir,
+        record: &BatchRecord,
+        scheduler: Box<dyn BatchScheduler>,
+        pace: BatchPaceArguments,
+    ) -> Result<Self> {
+        let ids = batch.cell_ids(record)?;
+        let numbers = 0..u32::try_from(ids.len()).unwrap_or(u32::MAX);
+        let is_pending = |(_, id): &(u32, &CellId)| !batch.has_result(id);
+        let pending: VecDeque<u32> = numbers
+            .zip(&ids)
+            .filter(is_pending)
+            .map(|(number, _)| number)
+            .collect();
+        batch.settle_finished()?;
+        Ok(Self {
+            finished: ids.len().saturating_sub(pending.len()),
+            batch,
+            ids,
+            scheduler,
+            pace,
+            pending,
+            elsewhere: VecDeque::new(),
+            unpaid: 0,
+            stop: None,
+            useless_jobs: 0,
+        })
+    }
+
+    /// Starts jobs until there are as many as wanted.
+    async fn submit(&mut self) -> Result<()> {
+        if self.stop.is_some() || self.pause_rest().is_some() {
+            return Ok(());
+        }
+        while self.scheduler.jobs() < self.pace.parallel && !self.pending.is_empty() {
+            let count = self.pace.cells_per_job.min(self.pending.len());
+            let cells = self.pending.drain(..count).collect();
+            self.scheduler.submit(cells).await?;
+        }
+        Ok(())
+    }
+
+    /// Returns how long the batch still pauses, if it does.
+    fn pause_rest(&self) -> Option<Duration> {
+        let rest = self.batch.pause()?.rest();
+        (!rest.is_zero()).then_some(rest)
+    }
+
+    /// Looks at what became of the cells of a job.
+    fn take_in(&mut self, job: &EndedJob) -> Result<()> {
+        let mut is_useless = true;
+        for number in &job.cells {
+            let Some(id) = usize::try_from(*number)
+                .ok()
+                .and_then(|at| self.ids.get(at))
+            else {
+                continue;
+            };
+            if self.batch.has_result(id) {
+                self.finished = self.finished.saturating_add(1);
+                is_useless = false;
+                continue;
+            }
+            let attempt = self.batch.last_attempt(id);
+            let note = self.batch.attempt_note(id, attempt).map(|note| note.end);
+            is_useless &= attempt == 0;
+            match note {
+                Some(AttemptEnd::OutOfMoney) => {
+                    self.unpaid = self.unpaid.saturating_add(1);
+                    self.stop.get_or_insert(BatchStop::OutOfMoney);
+                }
+                None if attempt > 0
+                    && self.batch.is_attempt_alive(
+                        id,
+                        attempt,
+                        &ClaimOwner::this_process("", None),
+                    ) =>
+                {
+                    self.elsewhere.push_back(*number);
+                }
+                Some(_) | None => self.pending.push_back(*number),
+            }
+        }
+        if is_useless && self.batch.is_cancelled() {
+            self.stop.get_or_insert(BatchStop::Cancelled);
+        }
+        if job.exit_code == Some(USAGE) {
+            self.stop.get_or_insert(BatchStop::WrongConfig);
+        }
+        let pauses = self.batch.pause().map_or(0, |pause| pause.count);
+        if pauses > PAUSES_MAX {
+            self.stop.get_or_insert(BatchStop::EndpointsFail);
+        }
+        // While the batch pauses, jobs end without a cell.
+        if is_useless && self.pause_rest().is_none() && self.stop.is_none() {
+            self.useless_jobs = self.useless_jobs.saturating_add(1);
+        } else {
+            self.useless_jobs = 0;
+        }
+        if self.useless_jobs < USELESS_JOBS_MAX {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::Environment,
+            "the jobs of the batch end before they begin their cells",
+        )
+        .with_hint(format!(
+            "see what one of them says: massgen batch cell {} {}",
+            self.batch.name(),
+            job.cells.first().copied().unwrap_or_default()
+        )))
+    }
+
+    /// Looks at the files of the batch, which other processes change.
+    async fn look(&mut self) -> Result<()> {
+        if self.batch.is_cancelled() && self.stop.is_none() {
+            self.stop = Some(BatchStop::Cancelled);
+            self.scheduler.cancel().await?;
+        }
+        let here = ClaimOwner::this_process("", None);
+        for _ in 0..self.elsewhere.len() {
+            let Some(number) = self.elsewhere.pop_front() else {
+                break;
+            };
+            let Some(id) = usize::try_from(number).ok().and_then(|at| self.ids.get(at)) else {
+                continue;
+            };
+            let attempt = self.batch.last_attempt(id);
+            if self.batch.has_result(id) {
+                self.finished = self.finished.saturating_add(1);
+            } else if self.batch.attempt_note(id, attempt).is_none()
+                && self.batch.is_attempt_alive(id, attempt, &here)
+            {
+                self.elsewhere.push_back(number);
+            } else {
+                self.pending.push_back(number);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether nothing remains to be waited for.
+    fn is_over(&self) -> bool {
+        let is_idle = self.scheduler.jobs() == 0;
+        let is_stopped = self.stop.is_some();
+        is_idle && (is_stopped || (self.pending.is_empty() && self.elsewhere.is_empty()))
+    }
+}
+
+/// Runs the cells of a batch to their ends.
+pub(super) async fn conduct(
+    mut control: BatchControl,
+    host: &Host,
+    output: &mut CliOutput<'_>,
+) -> Result<ExitStatus> {
+    let stop = listen_for_parking(host.hangup)?;
+    control.scheduler.preflight().await?;
+    let mut look = tokio::time::interval(LOOK_INTERVAL);
+    let mut progress = BatchProgress::new(control.ids.len());
+    while !control.is_over() {
+        control.submit().await?;
+        progress.show(control.finished, control.scheduler.jobs(), output);
+        if control.is_over() {
+            break;
+        }
+        tokio::select! {
+            ended = control.scheduler.poll() => control.take_in(&ended?)?,
+            why = next_stop(&stop, control.stop) => {
+                control.stop = Some(why);
+                control.scheduler.cancel().await?;
+            }
+            _ = look.tick() => control.look().await?,
+            () = stop.immediate.cancelled() => break,
+        }
+    }
+    finish(&control, output)
+}
+
+/// Waits for a signal that stops the batch; forever if one has stopped it already.
+async fn next_stop(stop: &ShutdownSignal, before: Option<BatchStop>) -> BatchStop {
+    if matches!(before, Some(BatchStop::Interrupted | BatchStop::Parked)) {
+        return std::future::pending().await;
+    }
+    tokio::select! {
+        () = stop.graceful.cancelled() => BatchStop::Interrupted,
+        () = stop.park.cancelled() => BatchStop::Parked,
+    }
+}
+
+/// Shows the results, and says what remains to be done.
+fn finish(control: &BatchControl, output: &mut CliOutput<'_>) -> Result<ExitStatus> {
+    let batch = &control.batch;
+    let results = batch.results()?;
+    write_table(&results, output)?;
+    let open = control.ids.len().saturating_sub(results.len());
+    let resume = format!("massgen batch resume {}", batch.name());
+    if open == 0 {
+        let failed = results.iter().any(|result| !result.is_success());
+        return Ok(if failed {
+            ExitStatus::NoAnswer
+        } else {
+            ExitStatus::Delivered
+        });
+    }
+    let cells = count_noun(open, "cell");
+    let (status, why) = match control.stop {
+        Some(BatchStop::Interrupted) => (ExitStatus::Interrupted, "interrupted"),
+        Some(BatchStop::Parked) => (ExitStatus::Parked, "parked"),
+        Some(BatchStop::Cancelled) | None => (ExitStatus::Interrupted, "cancelled"),
+        Some(BatchStop::WrongConfig) => (ExitStatus::Usage, "a config is wrong"),
+        Some(BatchStop::OutOfMoney) => (ExitStatus::Limit, "the money of the batch is spent"),
+        Some(BatchStop::EndpointsFail) => {
+            (ExitStatus::NoAnswer, "the endpoints of the models fail")
+        }
+    };
+    let hint = match control.stop {
+        Some(BatchStop::OutOfMoney) => format!("{resume} --max-cost-usd …"),
+        _ => resume,
+    };
+    output.note(&format!(
+        "{why}: {cells} without a result; go on with: {hint}"
+    ));
+    Ok(status)
+}

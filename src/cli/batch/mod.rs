@@ -1,0 +1,54 @@
+//! Implements `massgen batch`: starts batches of tasks, shows their state and results, and delivers
+//! the work of their cells.
+
+use crate::cli::batch_arguments::BatchCommand;
+use crate::cli::output::CliOutput;
+use crate::config::storage_path::{BATCHES, STATE_DIR};
+use crate::error::{ExitStatus, Result};
+use crate::host::Host;
+use crate::path::AbsPath;
+use crate::world::store::batches::{BatchDir, find};
+
+mod cell_scope;
+mod cell_team;
+mod cell_run;
+mod cell_report;
+mod cell_delivery;
+mod cell;
+mod start;
+mod control;
+mod progress;
+mod state;
+mod results;
+
+/// Runs a command of `massgen batch`.
+pub(crate) fn run(
+    host: &Host,
+    command: &BatchCommand,
+    output: &mut CliOutput<'_>,
+) -> Result<ExitStatus> {
+    match command {
+        BatchCommand::Run(arguments) => start::run(host, arguments, output),
+        BatchCommand::Resume(arguments) => start::resume(host, arguments, output),
+        BatchCommand::Retry(arguments) => start::retry(host, arguments, output),
+        BatchCommand::List { json } => state::list(host, *json, output),
+        BatchCommand::Status(arguments) => state::status(host, arguments, output),
+        BatchCommand::Watch(arguments) => state::watch(host, arguments, output),
+        BatchCommand::Results(arguments) => results::results(host, arguments, output),
+        BatchCommand::Compare(arguments) => results::compare(host, arguments, output),
+        BatchCommand::Cancel(arguments) => state::cancel(host, arguments, output),
+        BatchCommand::Apply(arguments) => cell_delivery::apply(host, arguments, output),
+        BatchCommand::Export(arguments) => state::export(host, arguments, output),
+        BatchCommand::Cell(arguments) => cell::run(host, arguments, output),
+    }
+}
+
+/// Returns the directory of the batches of this directory.
+fn batches_directory(host: &Host) -> AbsPath {
+    host.cwd.join(STATE_DIR).join(BATCHES)
+}
+
+/// Finds the batch `wanted`.
+fn open_batch(wanted: &str, batches: &AbsPath) -> Result<BatchDir> {
+    find(wanted, batches)
+}

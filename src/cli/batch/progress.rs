@@ -1,0 +1,42 @@
+//! The progress of a batch on the terminal, and now and then as a line elsewhere.
+
+use std::time::Duration;
+
+use crate::cli::output::CliOutput;
+use crate::world::io::clock::Stopwatch;
+
+/// The shortest interval between two lines where nothing can be redrawn.
+const LINE_INTERVAL: Duration = Duration::from_secs(30);
+
+/// Shows how far a batch is.
+#[derive(Debug)]
+pub(super) struct BatchProgress {
+    cells: usize,
+    last: Option<(usize, usize)>,
+    since_line: Stopwatch,
+}
+
+impl BatchProgress {
+    /// Creates the progress of a batch of so many cells.
+    pub(super) fn new(cells: usize) -> Self {
+        Self {
+            cells,
+            last: None,
+            since_line: Stopwatch::start(),
+        }
+    }
+
+    /// Shows that `finished` cells have a result and `jobs` are running.
+    pub(super) fn show(&mut self, finished: usize, jobs: usize, output: &mut CliOutput<'_>) {
+        if self.last.replace((finished, jobs)) == Some((finished, jobs)) {
+            return;
+        }
+        let text = format!("{finished} of {} cells, {jobs} running", self.cells);
+        if output.has_terminal() {
+            output.transient(&text);
+        } else if self.since_line.elapsed() >= LINE_INTERVAL {
+            self.since_line = Stopwatch::start();
+            output.note(&text);
+        }
+    }
+}

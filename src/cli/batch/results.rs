@@ -1,0 +1,198 @@
+//! Shows the results of a batch as a table or as JSON, and compares two batches.
+
+use serde_json::{Value, json};
+
+use crate::batch::comparison::{
+    BatchComparison, BatchSummary, ConfidenceInterval, ResultsByCell, compare as compare_results,
+};
+use crate::batch::result::CellResult;
+use crate::batch::table::{TagRow, tag_rows};
+use crate::cli::batch::{batches_directory, open_batch};
+use crate::cli::batch_arguments::{BatchCompareArguments, BatchResultsArguments};
+use crate::cli::output::CliOutput;
+use crate::error::{Error, ExitStatus, Result};
+use crate::host::Host;
+use crate::text::escape_line;
+use crate::world::store::batches::BatchDir;
+
+/// The heads of the table.
+const HEADS: [&str; 10] = [
+    "tag",
+    "cells",
+    "success",
+    "completed",
+    "partial",
+    "failed",
+    "cost",
+    "p50",
+    "p95",
+    "winners",
+];
+
+/// Runs `massgen batch results`.
+pub(super) fn results(
+    host: &Host,
+    arguments: &BatchResultsArguments,
+    output: &mut CliOutput<'_>,
+) -> Result<ExitStatus> {
+    let batch = open_batch(&arguments.batch, &batches_directory(host))?;
+    let record = batch.record()?;
+    if !arguments.json {
+        write_table(&batch.results()?, output)?;
+        return Ok(ExitStatus::Delivered);
+    }
+    for id in batch.cell_ids(&record)? {
+        let Some((cell, mut run)) = batch.result(&id)? else {
+            continue;
+        };
+        let cell = serde_json::to_value(cell)
+            .map_err(|error| Error::bug("a result has no JSON form").with_source(error))?;
+        if let Value::Object(run) = &mut run {
+            run.insert("cell".to_owned(), cell);
+        }
+        output.result(&format!("{run}\n"))?;
+        if output.is_closed() {
+            break;
+        }
+    }
+    Ok(ExitStatus::Delivered)
+}
+
+/// Writes the table of `results`.
+pub(super) fn write_table(results: &[CellResult], output: &mut CliOutput<'_>) -> Result<()> {
+    let rows = tag_rows(results);
+    let mut lines = vec![HEADS.map(str::to_owned)];
+    lines.extend(rows.iter().map(row_texts));
+    let widths: Vec<usize> = (0..HEADS.len())
+        .map(|column| {
+            let texts = lines.iter().filter_map(|line| line.get(column));
+            texts.map(|text| text.chars().count()).max().unwrap_or(0)
+        })
+        .collect();
+    for line in &lines {
+        let padded: Vec<String> = line
+            .iter()
+            .zip(&widths)
+            .enumerate()
+            .map(|(column, (text, &width))| match column {
+                0 | 9 => format!("{text:<width$}"),
+                _ => format!("{text:>width$}"),
+            })
+            .collect();
+        output.result(&format!("{}\n", padded.join("  ").trim_end()))?;
+    }
+    Ok(())
+}
+
+fn row_texts(row: &TagRow) -> [String; 10] {
+    let share = row.successes.saturating_mul(100).checked_div(row.cells);
+    let unknown = if row.cost_is_complete { "" } else { "+" };
+    let winners: Vec<String> = row
+        .winners
+        .iter()
+        .map(|(agent, count)| format!("{agent} {count}"))
+        .collect();
+    [
+        escape_line(&row.tag),
+        row.cells.to_string(),
+        format!("{} ({}%)", row.successes, share.unwrap_or(0)),
+        row.completed.to_string(),
+        row.partial.to_string(),
+        row.failed.to_string(),
+        format!("${}{unknown}", row.cost_usd.round_up()),
+        seconds(row.p50_ms),
+        seconds(row.p95_ms),
+        escape_line(&winners.join(", ")),
+    ]
+}
+
+fn seconds(milliseconds: u64) -> String {
+    format!(
+        "{:.1} s",
+        std::time::Duration::from_millis(milliseconds).as_secs_f64()
+    )
+}
+
+/// Runs `massgen batch compare`.
+pub(super) fn compare(
+    host: &Host,
+    arguments: &BatchCompareArguments,
+    output: &mut CliOutput<'_>,
+) -> Result<ExitStatus> {
+    let batches = batches_directory(host);
+    let first = open_batch(&arguments.first, &batches)?;
+    let second = open_batch(&arguments.second, &batches)?;
+    let compared = compare_results(
+        (&first.name(), &by_cell(&first)?),
+        (&second.name(), &by_cell(&second)?),
+    );
+    if arguments.json {
+        output.result(&format!("{}\n", json!(compared)))?;
+        return Ok(ExitStatus::Delivered);
+    }
+    for line in comparison_lines(&compared) {
+        output.result(&format!("{line}\n"))?;
+    }
+    Ok(ExitStatus::Delivered)
+}
+
+fn by_cell(batch: &BatchDir) -> Result<ResultsByCell> {
+    batch.record()?;
+    let results = batch.results()?.into_iter();
+    Ok(results.map(|result| (result.id.clone(), result)).collect())
+}
+
+fn comparison_lines(compared: &BatchComparison) -> Vec<String> {
+    let summary = |summary: &BatchSummary| {
+        format!(
+            "{}: {} cells, success {}, cost ${}, time {} s",
+            summary.batch,
+            summary.cells,
+            percent(&summary.success_share),
+            interval(&summary.cost_usd, 4),
+            interval(&summary.seconds, 1)
+        )
+    };
+    let verdict = if compared.success_difference.excludes_zero() {
+        "a difference"
+    } else {
+        "no difference that these cells can show"
+    };
+    let mut lines = vec![
+        summary(&compared.first),
+        summary(&compared.second),
+        format!(
+            "{} tasks with a result in both: only the first solved {}, only the second {}",
+            compared.pairs, compared.only_first, compared.only_second
+        ),
+        format!(
+            "second minus first: success {} ({verdict}), cost ${} a cell, time {} s a cell",
+            percent(&compared.success_difference),
+            interval(&compared.cost_difference, 4),
+            interval(&compared.seconds_difference, 1)
+        ),
+    ];
+    if let Some(price) = compared.cost_per_additional_success {
+        lines.push(format!("price of one more success: ${price:.4}"));
+    }
+    lines.push("in brackets: confidence intervals of 95%".to_owned());
+    lines
+}
+
+fn percent(share: &ConfidenceInterval) -> String {
+    format!(
+        "{:.1}% [{:.1}, {:.1}]",
+        share.estimate * 100.0,
+        share.low * 100.0,
+        share.high * 100.0
+    )
+}
+
+fn interval(value: &ConfidenceInterval, decimals: usize) -> String {
+    let ConfidenceInterval {
+        estimate,
+        low,
+        high,
+    } = value;
+    format!("{estimate:.decimals$} [{low:.decimals$}, {high:.decimals$}]")
+}

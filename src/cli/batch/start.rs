@@ -1,0 +1,267 @@
+//! Starts a batch, or goes on with one: checks everything that can be wrong for all cells before
+//! any model is asked, and freezes the tasks and the configs.
+
+use std::collections::BTreeMap;
+
+use crate::batch::next_step::AttemptEnd;
+use crate::batch::result::{CellOutcome, CellResult};
+use crate::batch::task::{BatchTask, TASK_FILE_BYTES_MAX, TaskProject, parse_tasks};
+use crate::cli::batch::cell_scope::require_own_directory;
+use crate::cli::batch::control::{BatchControl, conduct};
+use crate::cli::batch::{batches_directory, open_batch};
+use crate::cli::batch_arguments::{
+    BatchEngine, BatchPaceArguments, BatchResumeArguments, BatchRetryArguments, BatchRunArguments,
+    RetrySelection,
+};
+use crate::cli::environment;
+use crate::cli::execution::connect_all;
+use crate::cli::model_prices::model_list;
+use crate::cli::output::CliOutput;
+use crate::cli::run::{CALLS_END_MAX, runtime};
+use crate::cli::team::load_config;
+use crate::cli::team_file::TeamFile;
+use crate::config::storage_path::STATE_DIR;
+use crate::error::{Error, ErrorKind, ExitStatus, Result};
+use crate::host::Host;
+use crate::layout::{RunLayout, RunName};
+use crate::mentions::LookupResult;
+use crate::path::AbsPath;
+use crate::spending::money::Money;
+use crate::text::count_noun;
+use crate::world::batch_scheduler::BatchScheduler;
+use crate::world::batch_scheduler::local::LocalScheduler;
+use crate::world::io::clock::now;
+use crate::world::io::files::{inspect, read_capped};
+use crate::world::store::batches::claims::AttemptNote;
+use crate::world::store::batches::{BatchDir, BatchRecord, FrozenConfig, digest};
+use crate::world::store::prepare_state_dir;
+
+/// The configs of a batch, each once, with their texts.
+#[derive(Debug, Default)]
+struct BatchConfigs {
+    files: Vec<TeamFile>,
+    numbers: BTreeMap<String, usize>,
+}
+
+impl BatchConfigs {
+    /// Returns the number of the config that `argument` names, after it was checked.
+    fn number(
+        &mut self,
+        argument: &str,
+        check: &mut dyn FnMut(&TeamFile) -> Result<()>,
+        host: &Host,
+    ) -> Result<usize> {
+        if let Some(number) = self.numbers.get(argument) {
+            return Ok(*number);
+        }
+        let file = TeamFile::find(argument, host)?;
+        check(&file)?;
+        let number = self.files.len();
+        self.files.push(file);
+        self.numbers.insert(argument.to_owned(), number);
+        Ok(number)
+    }
+}
+
+/// Runs `massgen batch run`.
+pub(super) fn run(
+    host: &Host,
+    arguments: &BatchRunArguments,
+    output: &mut CliOutput<'_>,
+) -> Result<ExitStatus> {
+    let completed = environment::load(host);
+    for warning in &completed.warnings {
+        output.warning(warning);
+    }
+    let host = &completed.host;
+    let bytes = read_capped(&host.cwd.join(&arguments.tasks), TASK_FILE_BYTES_MAX)?;
+    let missing = || {
+        let message = format!("the task file `{}` does not exist", arguments.tasks);
+        Error::new(ErrorKind::Usage, message)
+    };
+    let text = String::from_utf8(bytes.ok_or_else(missing)?).map_err(|error| {
+        let message = format!("`{}` is not UTF-8", arguments.tasks);
+        Error::new(ErrorKind::Usage, message).with_source(error)
+    })?;
+    let mut tasks = parse_tasks(&text, &arguments.tasks)?;
+    let mut configs = BatchConfigs::default();
+    let models = arguments.models.as_deref();
+    let mut check =
+        |file: &TeamFile| check_config(file, models, arguments.max_cost_usd, host, output);
+    configs.number(&arguments.config, &mut check, host)?;
+    for task in &mut tasks {
+        if let Some(named) = task.config.take() {
+            let number = configs.number(&named, &mut check, host)?;
+            task.config = Some(number.to_string());
+        }
+        check_project(task, host)?;
+    }
+    let batches = batches_directory(host);
+    prepare_state_dir(&host.cwd.join(STATE_DIR), [&batches])?;
+    let batch = create_batch(&batches, &tasks, &configs, arguments, host)?;
+    output.note(&format!(
+        "{}: {}",
+        batch.name(),
+        count_noun(tasks.len(), "cell")
+    ));
+    drop(tasks);
+    start(host, batch, arguments.pace, output)
+}
+
+fn create_batch(
+    batches: &AbsPath,
+    tasks: &[BatchTask],
+    configs: &BatchConfigs,
+    arguments: &BatchRunArguments,
+    host: &Host,
+) -> Result<BatchDir> {
+    let texts: Vec<Vec<u8>> = configs
+        .files
+        .iter()
+        .map(|file| file.text().into_bytes())
+        .collect();
+    let frozen = |(file, text): (&TeamFile, &Vec<u8>)| FrozenConfig {
+        name: file.name().to_owned(),
+        path: file.place().cloned(),
+        sha256: digest(text),
+    };
+    let cells = u32::try_from(tasks.len()).unwrap_or(u32::MAX);
+    BatchDir::create(batches, tasks, &texts, |tasks_sha256| BatchRecord {
+        cwd: host.cwd.clone(),
+        began: now().iso_format(),
+        tasks_name: arguments.tasks.clone(),
+        cells,
+        tasks_sha256,
+        configs: configs.files.iter().zip(&texts).map(frozen).collect(),
+        models: arguments.models.clone(),
+        retries: arguments.retries,
+        max_cost_usd: arguments.max_cost_usd,
+    })
+}
+
+/// Checks a config as far as that is possible without a cell: its text, keys and prices, and that
+/// it writes nowhere else.
+fn check_config(
+    file: &TeamFile,
+    models: Option<&str>,
+    limit: Option<Money>,
+    host: &Host,
+    output: &mut CliOutput<'_>,
+) -> Result<()> {
+    let mut config = load_config(file, host, output)?;
+    if config.workflow.is_some() {
+        let message = format!("`{}` is a pipeline, which a batch cannot run", file.name());
+        return Err(
+            Error::new(ErrorKind::Usage, message).with_hint("use a config without `workflow`")
+        );
+    }
+    let layout = RunLayout::plan(&config, &host.cwd, RunName::new(0));
+    require_own_directory(&config, &[], &layout, &host.cwd)?;
+    config.limits.cost = config.limits.cost.or(limit);
+    connect_all(&config, &model_list(host, models, output)?, host).map(drop)
+}
+
+/// Makes the path of a project absolute, and checks that it exists.
+fn check_project(task: &mut BatchTask, host: &Host) -> Result<()> {
+    let Some(project) = task.project.take() else {
+        return Ok(());
+    };
+    let project = project.located(&host.cwd);
+    let place = AbsPath::resolve(&host.cwd, project.location());
+    if inspect(&place) != LookupResult::Directory {
+        let kind = match project {
+            TaskProject::Commit { .. } => "repository",
+            TaskProject::Directory { .. } => "directory",
+        };
+        let message = format!("task `{}`: the {kind} `{place}` does not exist", task.id);
+        return Err(Error::new(ErrorKind::Usage, message)
+            .with_hint("paths of projects are relative to the current directory"));
+    }
+    task.project = Some(project);
+    Ok(())
+}
+
+/// Runs `massgen batch resume`.
+pub(super) fn resume(
+    host: &Host,
+    arguments: &BatchResumeArguments,
+    output: &mut CliOutput<'_>,
+) -> Result<ExitStatus> {
+    let batch = open_batch(&arguments.batch, &batches_directory(host))?;
+    let record = batch.record()?;
+    if let Some(limit) = arguments.max_cost_usd {
+        if record.max_cost_usd.is_none() {
+            let message = format!("`{}` began without a limit of money", batch.name());
+            return Err(
+                Error::new(ErrorKind::Usage, message).with_hint("leave `--max-cost-usd` out")
+            );
+        }
+        batch.raise_limit(limit)?;
+    }
+    batch.take_cancellation_back()?;
+    batch.end_pauses()?;
+    start(host, batch, arguments.pace, output)
+}
+
+/// Runs `massgen batch retry`.
+pub(super) fn retry(
+    host: &Host,
+    arguments: &BatchRetryArguments,
+    output: &mut CliOutput<'_>,
+) -> Result<ExitStatus> {
+    let batch = open_batch(&arguments.batch, &batches_directory(host))?;
+    let record = batch.record()?;
+    batch.cell_ids(&record)?;
+    let is_meant = |result: &CellResult| match arguments.only {
+        RetrySelection::Failed => result.outcome == CellOutcome::Failed,
+        RetrySelection::Partial => result.outcome == CellOutcome::Partial,
+        RetrySelection::Unsuccessful => !result.is_success(),
+        RetrySelection::All => true,
+    };
+    let results = batch.results()?;
+    let meant: Vec<&CellResult> = results.iter().filter(|result| is_meant(result)).collect();
+    for result in &meant {
+        let attempt = batch.last_attempt(&result.id);
+        let mut note = AttemptNote::new(AttemptEnd::Repeated, "the user asked for a new attempt");
+        // What it cost stays spent; earlier attempts are part of it.
+        note.spent_picodollars = result
+            .cost_usd
+            .saturating_sub(batch.spent_before(&result.id, attempt))
+            .picodollars();
+        batch.write_note(&result.id, attempt, &note)?;
+        batch.withdraw_result(&result.id, attempt)?;
+    }
+    output.note(&format!("{} again", count_noun(meant.len(), "cell")));
+    batch.take_cancellation_back()?;
+    batch.end_pauses()?;
+    start(host, batch, arguments.pace, output)
+}
+
+/// Runs the cells of `batch` that have no result.
+fn start(
+    host: &Host,
+    batch: BatchDir,
+    pace: BatchPaceArguments,
+    output: &mut CliOutput<'_>,
+) -> Result<ExitStatus> {
+    let record = batch.record()?;
+    if record.cwd != host.cwd {
+        let message = format!("`{}` was started in `{}`", batch.name(), record.cwd);
+        return Err(
+            Error::new(ErrorKind::Environment, message).with_hint("change to that directory")
+        );
+    }
+    let scheduler: Box<dyn BatchScheduler> = match pace.on {
+        BatchEngine::Local => Box::new(LocalScheduler::new(
+            host.executable.clone(),
+            ["batch", "cell", &batch.name()].map(str::to_owned).into(),
+            host.cwd.clone(),
+            &host.env,
+        )),
+    };
+    let control = BatchControl::new(batch, &record, scheduler, pace)?;
+    let runtime = runtime()?;
+    let ended = runtime.block_on(Box::pin(conduct(control, host, output)));
+    runtime.shutdown_timeout(CALLS_END_MAX);
+    ended
+}

@@ -1,0 +1,228 @@
+//! Arguments of `massgen batch`.
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use crate::batch::next_step::RETRIES_DEFAULT;
+use crate::cli::args::{parse_dollars, parse_jobs};
+use crate::cli::help::{BATCH_COMPARE_EXAMPLES, BATCH_RUN_EXAMPLES};
+use crate::spending::money::Money;
+use crate::world::store::naming::LAST;
+
+/// Commands for batches of tasks.
+#[derive(Debug, Subcommand)]
+pub(crate) enum BatchCommand {
+    /// Start a batch: each task of a file is run on its own copy of its project.
+    #[command(after_help = BATCH_RUN_EXAMPLES)]
+    Run(BatchRunArguments),
+    /// Continue a batch that was stopped or that has no money left.
+    Resume(BatchResumeArguments),
+    /// Run cells again that have a result already.
+    Retry(BatchRetryArguments),
+    /// List the batches of this directory, newest first.
+    List {
+        /// Print one JSON object per batch, one per line. Default: a table.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show how many cells are in which state, and the money.
+    Status(BatchNameArguments),
+    /// Show the state until every cell has a result.
+    Watch(BatchNameArguments),
+    /// Show the results: a table by tag, or all of them as JSON.
+    Results(BatchResultsArguments),
+    /// Compare the results of two batches of the same tasks.
+    #[command(after_help = BATCH_COMPARE_EXAMPLES)]
+    Compare(BatchCompareArguments),
+    /// Stop a batch: no cell begins, and the runs in progress are parked.
+    Cancel(BatchNameArguments),
+    /// Deliver the changes of a cell to its project.
+    Apply(BatchApplyArguments),
+    /// Export a batch with all its records to one archive.
+    Export(BatchExportArguments),
+    /// Run cells of a batch; schedulers start this.
+    #[command(hide = true)]
+    Cell(BatchCellArguments),
+}
+
+/// Where the cells run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BatchEngine {
+    /// As processes of this machine.
+    Local,
+}
+
+/// How the cells of a batch are started.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct BatchPaceArguments {
+    /// Where the cells run: `local`, as processes of this machine.
+    #[arg(
+        long,
+        value_name = "ENGINE",
+        default_value = "local",
+        hide_default_value = true
+    )]
+    pub on: BatchEngine,
+    /// Number of jobs at the same time. Default: 4.
+    #[arg(long, value_name = "COUNT", default_value = "4", hide_default_value = true,
+        value_parser = parse_jobs)]
+    pub parallel: usize,
+    /// Number of cells that a job runs one after another. Default: 1.
+    #[arg(long, value_name = "COUNT", default_value = "1", hide_default_value = true,
+        value_parser = parse_jobs)]
+    pub cells_per_job: usize,
+}
+
+/// Arguments of `massgen batch run`.
+#[derive(Args, Debug)]
+pub(crate) struct BatchRunArguments {
+    /// The task file: one JSON object per line, with `id`, `text` and optionally `project`,
+    /// `config`, `limits`, `checks` and `tags`.
+    #[arg(value_name = "TASKS")]
+    pub tasks: String,
+    /// Config of the team: a YAML file, or `@examples/NAME` for a built-in one.
+    #[arg(short, long, value_name = "FILE")]
+    pub config: String,
+    /// How the cells are started.
+    #[command(flatten)]
+    pub pace: BatchPaceArguments,
+    /// Maximum cost of the whole batch in US dollars. When it is reached, the runs are parked and
+    /// the exit status is 5. Default: no limit.
+    #[arg(long, value_name = "DOLLARS", value_parser = parse_dollars,
+        allow_negative_numbers = true)]
+    pub max_cost_usd: Option<Money>,
+    /// Number of repetitions of a cell after faults of its machine, such as a killed process.
+    /// Default: 3.
+    #[arg(long, value_name = "COUNT", default_value_t = RETRIES_DEFAULT, hide_default_value = true)]
+    pub retries: u32,
+    /// File with model prices. Default: `~/.massgen/models.yaml`, if it exists.
+    #[arg(long, value_name = "FILE")]
+    pub models: Option<String>,
+}
+
+/// Arguments of `massgen batch resume`.
+#[derive(Args, Debug)]
+pub(crate) struct BatchResumeArguments {
+    /// The batch: its name, a prefix of the name, or `last`. Default: the last one.
+    #[arg(value_name = "BATCH", default_value = LAST, hide_default_value = true)]
+    pub batch: String,
+    /// How the cells are started.
+    #[command(flatten)]
+    pub pace: BatchPaceArguments,
+    /// Raise the maximum cost of the whole batch to this. Default: as it is.
+    #[arg(long, value_name = "DOLLARS", value_parser = parse_dollars,
+        allow_negative_numbers = true)]
+    pub max_cost_usd: Option<Money>,
+}
+
+/// Results that are replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RetrySelection {
+    /// Cells without a usable result.
+    Failed,
+    /// Cells with an incomplete answer.
+    Partial,
+    /// Cells whose checks failed, or that did not complete.
+    Unsuccessful,
+    /// All cells.
+    All,
+}
+
+/// Arguments of `massgen batch retry`.
+#[derive(Args, Debug)]
+pub(crate) struct BatchRetryArguments {
+    /// The batch: its name, a prefix of the name, or `last`. Default: the last one.
+    #[arg(value_name = "BATCH", default_value = LAST, hide_default_value = true)]
+    pub batch: String,
+    /// Cells to run again: `failed`, `partial`, `unsuccessful` or `all`. Default: `failed`.
+    #[arg(
+        long,
+        value_name = "OUTCOME",
+        default_value = "failed",
+        hide_default_value = true
+    )]
+    pub only: RetrySelection,
+    /// How the cells are started.
+    #[command(flatten)]
+    pub pace: BatchPaceArguments,
+}
+
+/// A batch to show or stop.
+#[derive(Args, Debug)]
+pub(crate) struct BatchNameArguments {
+    /// The batch: its name, a prefix of the name, or `last`. Default: the last one.
+    #[arg(value_name = "BATCH", default_value = LAST, hide_default_value = true)]
+    pub batch: String,
+    /// Print one JSON object. Default: text.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `massgen batch results`.
+#[derive(Args, Debug)]
+pub(crate) struct BatchResultsArguments {
+    /// The batch: its name, a prefix of the name, or `last`. Default: the last one.
+    #[arg(value_name = "BATCH", default_value = LAST, hide_default_value = true)]
+    pub batch: String,
+    /// Print the result of each cell as one JSON object per line. Default: a table by tag.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `massgen batch compare`.
+#[derive(Args, Debug)]
+pub(crate) struct BatchCompareArguments {
+    /// The first batch.
+    #[arg(value_name = "FIRST")]
+    pub first: String,
+    /// The second batch.
+    #[arg(value_name = "SECOND", default_value = LAST, hide_default_value = true)]
+    pub second: String,
+    /// Print one JSON object. Default: text.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `massgen batch apply`.
+#[derive(Args, Debug)]
+pub(crate) struct BatchApplyArguments {
+    /// The batch.
+    #[arg(value_name = "BATCH")]
+    pub batch: String,
+    /// The cell: the id of its task.
+    #[arg(value_name = "CELL")]
+    pub cell: String,
+    /// Deliver only these paths. Default: everything.
+    #[arg(value_name = "PATH")]
+    pub path: Vec<String>,
+    /// Deliver without asking. Default: ask on a terminal.
+    #[arg(short, long)]
+    pub yes: bool,
+}
+
+/// Arguments of `massgen batch export`.
+#[derive(Args, Debug)]
+pub(crate) struct BatchExportArguments {
+    /// The batch: its name, a prefix of the name, or `last`.
+    #[arg(value_name = "BATCH")]
+    pub batch: String,
+    /// Archive to create. Default: the name of the batch and `.tar.gz`, in the current directory.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<String>,
+}
+
+/// Arguments of `massgen batch cell`.
+#[derive(Args, Debug)]
+pub(crate) struct BatchCellArguments {
+    /// The batch.
+    #[arg(value_name = "BATCH")]
+    pub batch: String,
+    /// The numbers of the cells, from 0.
+    #[arg(value_name = "NUMBER", required = true)]
+    pub cells: Vec<u32>,
+    /// What started the job, for the results.
+    #[arg(long, value_name = "ENGINE", default_value = "local")]
+    pub engine: String,
+    /// The job of that scheduler. Default: none.
+    #[arg(long, value_name = "ID")]
+    pub job: Option<String>,
+}

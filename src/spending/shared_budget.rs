@@ -1,0 +1,12 @@
+//! Money that several runs share. What implements it knows what the others have taken.
+
+use std::fmt::Debug;
+
+use crate::spending::money::Money;
+
+/// The share of a run in money that other runs use too.
+pub trait SharedBudget: Debug + Send + Sync {
+    /// Returns whether a run that has spent `spent` may make a further request. If it may not, the
+    /// run is stopped from outside, so that it can be resumed when there is more money.
+    fn covers(&self, spent: Money) -> bool;
+}

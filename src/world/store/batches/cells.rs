@@ -1,0 +1,196 @@
+//! The directory of each cell, with its work and its delivery, and the results of all cells. A
+//! result is created once and never replaced.
+
+use std::io::Write;
+
+use serde_json::Value;
+
+use crate::batch::result::CellResult;
+use crate::batch::task::CellId;
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::AbsPath;
+use crate::world::store::batches::BatchDir;
+use crate::world::store::directory_seal::DirectorySeal;
+use crate::world::sys::state_files::create_once::{create_once, move_token};
+use crate::world::sys::state_files::dir::{self, DirectoryAudience};
+use crate::world::sys::state_files::file::{self, FileDurability};
+use crate::world::sys::state_files::tree::{self, CopyMethod, TreeLimits};
+use crate::world::sys::state_files::{clear, file_error};
+
+/// The suffix of result files.
+pub(super) const RESULT_SUFFIX: &str = ".jsonl";
+/// Maximum size of a result, in bytes.
+const RESULT_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// The file that says that the work of a cell was prepared, and from when its project is.
+const PREPARED: &str = "prepared";
+
+/// The largest project that is copied.
+const PROJECT_MAX: TreeLimits = TreeLimits {
+    entries: 1_000_000,
+    bytes: 16 * 1024 * 1024 * 1024,
+    depth: 64,
+};
+
+/// The directory of a cell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CellDir {
+    dir: AbsPath,
+}
+
+impl CellDir {
+    /// Returns the directory in which the run of the cell works.
+    pub fn work(&self) -> AbsPath {
+        self.dir.join("work")
+    }
+
+    /// Returns the directory of the changed files, in the form of a delivery's layer.
+    pub fn changes(&self) -> AbsPath {
+        self.dir.join("changes")
+    }
+
+    /// Returns the file with the changes as a patch.
+    pub fn patch(&self) -> AbsPath {
+        self.dir.join("delivery.patch")
+    }
+
+    /// Returns the file with what the run showed.
+    pub fn output(&self) -> AbsPath {
+        self.dir.join("output.txt")
+    }
+
+    /// Returns whether the work was prepared completely.
+    pub fn is_prepared(&self) -> bool {
+        self.prepared_ns().is_some()
+    }
+
+    /// Returns since when its project is the same as the user's, by the clock of file timestamps,
+    /// in nanoseconds since 1970.
+    pub fn prepared_ns(&self) -> Option<i64> {
+        let bytes = file::read_regular_capped(&self.dir.join(PREPARED), 64).ok()??;
+        String::from_utf8(bytes).ok()?.trim().parse().ok()
+    }
+
+    /// Records that the work was prepared, with a project as it was at `since_ns`.
+    pub fn mark_prepared(&self, since_ns: i64) -> Result<()> {
+        file::replace(
+            &self.dir.join(PREPARED),
+            since_ns.to_string().as_bytes(),
+            FileDurability::Process,
+        )
+    }
+
+    /// Copies the directory `project` into the work. Returns notes about what was left out.
+    pub fn copy_project(&self, project: &AbsPath) -> Result<Vec<String>> {
+        let copied = tree::copy(
+            project,
+            &self.work(),
+            CopyMethod::Writable,
+            PROJECT_MAX,
+            &[],
+        )?;
+        let left_out = [
+            (copied.unreadable, "files that cannot be read"),
+            (copied.special, "pipes, sockets and devices"),
+            (copied.swapped, "files that were replaced meanwhile"),
+        ];
+        let left_out = left_out.into_iter().filter(|(count, _)| *count > 0);
+        Ok(left_out
+            .map(|(count, what)| format!("not copied from `{project}`: {count} {what}"))
+            .collect())
+    }
+
+    /// Returns when the directory of the work was created, by the clock of file timestamps, in
+    /// nanoseconds since 1970.
+    pub fn work_created_ns(&self) -> Result<i64> {
+        DirectorySeal::from_directory(&self.work()).map(|seal| seal.born_ns())
+    }
+
+    /// Returns an empty directory for the files of git.
+    pub fn scratch(&self) -> Result<AbsPath> {
+        let path = self.dir.join("scratch");
+        clear::remove(&path)?;
+        dir::create_all(&path, DirectoryAudience::User)?;
+        Ok(path)
+    }
+
+    /// Removes everything but the patch, the changed files and the output.
+    pub fn remove_work(&self) -> Result<()> {
+        clear::remove(&self.dir.join(PREPARED))?;
+        clear::remove(&self.work())?;
+        clear::remove(&self.dir.join("scratch"))
+    }
+
+    /// Removes what an earlier attempt left, and creates the empty directory of the work.
+    pub fn begin_anew(&self) -> Result<()> {
+        clear::remove(&self.dir.join(PREPARED))?;
+        for path in [self.work(), self.changes(), self.patch(), self.output()] {
+            clear::remove(&path)?;
+        }
+        dir::create_all(&self.work(), DirectoryAudience::User)
+    }
+
+    /// Writes the patch of the delivery.
+    pub fn write_patch(&self, text: &str) -> Result<()> {
+        file::replace(&self.patch(), text.as_bytes(), FileDurability::Process)
+    }
+
+    /// Opens the file with what the run shows, to append to it.
+    pub fn open_output(&self) -> Result<impl Write + Send + use<>> {
+        file::open_to_append(&self.output())
+    }
+}
+
+impl BatchDir {
+    /// Returns the directory of `cell`.
+    pub fn cell_dir(&self, cell: &CellId) -> CellDir {
+        CellDir {
+            dir: self.dir.join("cells").join(cell.as_str()),
+        }
+    }
+
+    /// Returns whether `cell` has its result.
+    pub fn has_result(&self, cell: &CellId) -> bool {
+        file::exists(&self.result_file(cell))
+    }
+
+    /// Publishes the result of a cell, with that of its run in the published schema; returns
+    /// whether it is new.
+    pub fn publish(&self, result: &CellResult, run: &Value) -> Result<bool> {
+        let head = serde_json::to_string(result)
+            .map_err(|error| Error::bug("a result has no JSON form").with_source(error))?;
+        let text = format!("{head}\n{run}\n");
+        let path = self.result_file(&result.id);
+        let created = create_once(&path, text.as_bytes(), FileDurability::Power)?;
+        Ok(created.is_some())
+    }
+
+    /// Reads the result of `cell`, and that of its run; `None` if there is none yet.
+    pub fn result(&self, cell: &CellId) -> Result<Option<(CellResult, Value)>> {
+        let path = self.result_file(cell);
+        let bytes = match file::read_regular_capped(&path, RESULT_BYTES_MAX) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            read => read.map_err(|error| file_error("read", path.as_path(), error))?,
+        };
+        let damaged = || Error::new(ErrorKind::Environment, format!("`{path}` is damaged"));
+        let bytes = bytes.ok_or_else(damaged)?;
+        let mut lines = bytes.splitn(2, |byte| *byte == b'\n');
+        let head = serde_json::from_slice(lines.next().unwrap_or_default());
+        let run = serde_json::from_slice(lines.next().unwrap_or_default());
+        Ok(Some((
+            head.map_err(|error| damaged().with_source(error))?,
+            run.map_err(|error| damaged().with_source(error))?,
+        )))
+    }
+
+    /// Takes the result of `cell` back, so that the cell is run again; the result is kept apart.
+    pub fn withdraw_result(&self, cell: &CellId, attempt: u32) -> Result<bool> {
+        let earlier = self.dir.join("earlier");
+        let kept = earlier.join(format!("{cell}.{attempt}{RESULT_SUFFIX}"));
+        move_token(&self.result_file(cell), &kept)
+    }
+
+    fn result_file(&self, cell: &CellId) -> AbsPath {
+        let results = self.dir.join("results");
+        results.join(format!("{cell}{RESULT_SUFFIX}"))
+    }
+}

@@ -1,0 +1,246 @@
+//! Claims of cells. Each attempt at a cell begins with a claim, a file that one process creates and
+//! locks; it ends with a result, with a note of how it ended, or with the death of the process,
+//! which the lock shows.
+
+use serde::{Deserialize, Serialize};
+
+use crate::batch::next_step::{AttemptCounts, AttemptEnd};
+use crate::batch::task::CellId;
+use crate::error::{Error, Result};
+use crate::path::AbsPath;
+use crate::spending::money::Money;
+use crate::world::io::clock;
+use crate::world::store::batches::BatchDir;
+use crate::world::sys::machine_facts::{boot_id, host_name};
+use crate::world::sys::state_files::clear;
+use crate::world::sys::state_files::create_once::{LockedFile, create_once};
+use crate::world::sys::state_files::file::{self, FileDurability};
+
+/// Maximum size of a claim and of a note, in bytes.
+const NOTE_BYTES_MAX: u64 = 64 * 1024;
+
+/// Who works on a cell.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClaimOwner {
+    /// The host.
+    pub host: String,
+    /// The boot of its kernel.
+    pub boot: String,
+    /// The process.
+    pub pid: u32,
+    /// What started it.
+    pub engine: String,
+    /// The job of that scheduler, if it has any.
+    pub job: Option<String>,
+    /// Since when, as ISO 8601.
+    pub since: String,
+}
+
+impl ClaimOwner {
+    /// Returns this process, which `engine` started as its job `job`.
+    pub fn this_process(engine: &str, job: Option<&str>) -> Self {
+        Self {
+            host: host_name(),
+            boot: boot_id(),
+            pid: std::process::id(),
+            engine: engine.to_owned(),
+            job: job.map(str::to_owned),
+            since: clock::now().iso_format(),
+        }
+    }
+}
+
+/// How an attempt without a result ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttemptNote {
+    /// The end.
+    pub end: AttemptEnd,
+    /// Why, in one sentence.
+    pub reason: String,
+    /// What a run cost that is not resumed, in millionths of a millionth of a US dollar.
+    pub spent_picodollars: u64,
+    /// When, as ISO 8601.
+    pub at: String,
+}
+
+impl AttemptNote {
+    /// Creates a note of now.
+    pub fn new(end: AttemptEnd, reason: impl Into<String>) -> Self {
+        Self {
+            end,
+            reason: reason.into(),
+            spent_picodollars: 0,
+            at: clock::now().iso_format(),
+        }
+    }
+}
+
+/// A cell that this process works on: the claim is free again when the value is dropped.
+#[derive(Debug)]
+pub struct CellClaim {
+    batch: BatchDir,
+    cell: CellId,
+    /// The number of the attempt, from 1.
+    attempt: u32,
+    /// The attempts before.
+    before: EarlierAttempts,
+    _lock: LockedFile,
+}
+
+/// The attempts before one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EarlierAttempts {
+    /// The faults among them.
+    pub counts: AttemptCounts,
+    /// How the last one ended, if there was one.
+    pub last: Option<AttemptEnd>,
+    /// What runs cost that are not resumed.
+    pub spent: Money,
+}
+
+/// The result of an attempt to claim a cell.
+#[derive(Debug)]
+pub enum ClaimAttempt {
+    /// The cell is claimed.
+    Acquired(Box<CellClaim>),
+    /// Another process works on it.
+    Taken,
+    /// It has its result.
+    Finished,
+}
+
+impl CellClaim {
+    /// Returns the number of the attempt, from 1.
+    pub fn attempt(&self) -> u32 {
+        self.attempt
+    }
+
+    /// Returns the attempts before this one.
+    pub fn before(&self) -> EarlierAttempts {
+        self.before
+    }
+
+    /// Records that the attempt ended without a result.
+    pub fn end(self, note: &AttemptNote) -> Result<()> {
+        self.batch.write_note(&self.cell, self.attempt, note)
+    }
+
+    /// Gives the claim back as if it had never been made.
+    fn withdraw(self) -> Result<()> {
+        clear::remove(&self.batch.claim_file(&self.cell, self.attempt))
+    }
+}
+
+impl BatchDir {
+    /// Claims `cell` for `owner`. An attempt whose process is gone is recorded as a fault of its
+    /// node.
+    pub fn claim(&self, cell: &CellId, owner: &ClaimOwner) -> Result<ClaimAttempt> {
+        if self.has_result(cell) {
+            return Ok(ClaimAttempt::Finished);
+        }
+        let last = self.last_attempt(cell);
+        if last > 0 && !self.has_note(cell, last) {
+            if self.is_attempt_alive(cell, last, owner) {
+                return Ok(ClaimAttempt::Taken);
+            }
+            let lost = AttemptNote::new(AttemptEnd::ProcessLost, "its process is gone");
+            self.write_note(cell, last, &lost)?;
+        }
+        let attempt = last.saturating_add(1);
+        let text = serde_json::to_vec(owner)
+            .map_err(|error| Error::bug("a claim has no JSON form").with_source(error))?;
+        let path = self.claim_file(cell, attempt);
+        let Some(lock) = create_once(&path, &text, FileDurability::Process)? else {
+            return Ok(ClaimAttempt::Taken);
+        };
+        let claim = CellClaim {
+            batch: self.clone(),
+            cell: cell.clone(),
+            attempt,
+            before: self.earlier_attempts(cell, attempt),
+            _lock: lock,
+        };
+        // The process before may have published its result after the first look.
+        if self.has_result(cell) {
+            claim.withdraw()?;
+            return Ok(ClaimAttempt::Finished);
+        }
+        Ok(ClaimAttempt::Acquired(Box::new(claim)))
+    }
+
+    /// Returns the number of the last attempt at `cell`; 0 if there was none.
+    pub fn last_attempt(&self, cell: &CellId) -> u32 {
+        let mut last: u32 = 0;
+        while file::exists(&self.claim_file(cell, last.saturating_add(1))) {
+            last = last.saturating_add(1);
+        }
+        last
+    }
+
+    /// Returns whether a process works on `cell`: on another host it does until its scheduler says
+    /// otherwise.
+    pub fn is_attempt_alive(&self, cell: &CellId, attempt: u32, here: &ClaimOwner) -> bool {
+        let path = self.claim_file(cell, attempt);
+        match self.claim_owner(cell, attempt) {
+            Some(owner) if owner.boot == here.boot => file::is_locked(&path),
+            Some(owner) if owner.host == here.host => false,
+            Some(_) => true,
+            None => file::is_locked(&path),
+        }
+    }
+
+    /// Reads who claimed `cell` for this attempt.
+    pub fn claim_owner(&self, cell: &CellId, attempt: u32) -> Option<ClaimOwner> {
+        let path = self.claim_file(cell, attempt);
+        let bytes = file::read_regular_capped(&path, NOTE_BYTES_MAX).ok()??;
+        serde_json::from_slice(&bytes).ok()
+    }
+
+    /// Reads how this attempt ended, if it ended without a result.
+    pub fn attempt_note(&self, cell: &CellId, attempt: u32) -> Option<AttemptNote> {
+        let path = self.note_file(cell, attempt);
+        let bytes = file::read_regular_capped(&path, NOTE_BYTES_MAX).ok()??;
+        serde_json::from_slice(&bytes).ok()
+    }
+
+    /// Records how an attempt without a result ended, unless that is recorded already.
+    pub fn write_note(&self, cell: &CellId, attempt: u32, note: &AttemptNote) -> Result<()> {
+        let text = serde_json::to_vec(note)
+            .map_err(|error| Error::bug("a note has no JSON form").with_source(error))?;
+        let path = self.note_file(cell, attempt);
+        create_once(&path, &text, FileDurability::Process).map(drop)
+    }
+
+    /// Returns what runs of attempts before `attempt` cost that were not resumed.
+    pub fn spent_before(&self, cell: &CellId, attempt: u32) -> Money {
+        self.earlier_attempts(cell, attempt).spent
+    }
+
+    fn earlier_attempts(&self, cell: &CellId, attempt: u32) -> EarlierAttempts {
+        let mut earlier = EarlierAttempts::default();
+        for number in 1..attempt {
+            let note = self.attempt_note(cell, number);
+            // A note that cannot be read was cut off with its process.
+            let end = note
+                .as_ref()
+                .map_or(AttemptEnd::ProcessLost, |note| note.end);
+            earlier.counts.add(end);
+            earlier.last = Some(end);
+            let spent = note.map_or(0, |note| note.spent_picodollars);
+            earlier.spent = earlier.spent.saturating_add(Money::from_picodollars(spent));
+        }
+        earlier
+    }
+
+    fn has_note(&self, cell: &CellId, attempt: u32) -> bool {
+        file::exists(&self.note_file(cell, attempt))
+    }
+
+    fn claim_file(&self, cell: &CellId, attempt: u32) -> AbsPath {
+        self.dir.join("claims").join(format!("{cell}.{attempt}"))
+    }
+
+    fn note_file(&self, cell: &CellId, attempt: u32) -> AbsPath {
+        self.dir.join("ends").join(format!("{cell}.{attempt}"))
+    }
+}

@@ -1,0 +1,318 @@
+//! The batches of a directory on disk. Files are the truth: a cell is claimed by one process, its
+//! result is created once, and money is moved by renaming files, so that any number of processes on
+//! any number of hosts may work on a batch and be killed at any moment.
+
+use std::io::{BufRead as _, Read as _, Seek as _, SeekFrom};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::batch::task::{BatchTask, CellId, TASK_FILE_BYTES_MAX};
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::AbsPath;
+use crate::spending::money::Money;
+use crate::text::to_hex;
+use crate::world::io::clock;
+use crate::world::store::directory_seal::{DirectorySeal, foreign_directory_error};
+use crate::world::store::naming::{LAST, NameScheme};
+use crate::world::store::reject_symlinks_to;
+use crate::world::sys::state_files::dir::{self, DirectoryAudience};
+use crate::world::sys::state_files::file::{self, FileDurability};
+use crate::world::sys::state_files::{archive, clear, file_error};
+
+pub mod budget;
+pub mod cells;
+pub mod claims;
+pub mod pause;
+pub mod survey;
+
+/// The prefix of batch names.
+const PREFIX: &str = "batch_";
+/// How batches are named.
+const BATCH: NameScheme = NameScheme {
+    noun: "batch",
+    name: "name",
+    prefix: PREFIX,
+};
+/// Number of random digits at the end of a batch's name.
+const RANDOM_DIGITS: usize = 4;
+/// The file that records how a batch began; it is written last.
+const RECORD: &str = "batch.json";
+/// The frozen task file, and the positions of its lines.
+const TASKS: &str = "tasks.jsonl";
+const POSITIONS: &str = "positions";
+/// Length of one position, in bytes.
+const POSITION_BYTES: usize = 8;
+/// Maximum size of the record, in bytes.
+const RECORD_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// Maximum size of a frozen config, in bytes.
+const CONFIG_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+/// A batch on disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BatchDir {
+    dir: AbsPath,
+}
+
+/// How a batch began.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BatchRecord {
+    /// The user's directory.
+    pub cwd: AbsPath,
+    /// When it began, as ISO 8601.
+    pub began: String,
+    /// The name of the task file for the user.
+    pub tasks_name: String,
+    /// The number of cells.
+    pub cells: u32,
+    /// The digest of the frozen task file.
+    pub tasks_sha256: String,
+    /// The configs, that of the batch first.
+    pub configs: Vec<FrozenConfig>,
+    /// The file with model prices that the user named, if any.
+    pub models: Option<String>,
+    /// Maximum number of repetitions of a cell after faults of its node.
+    pub retries: u32,
+    /// The maximum cost of the whole batch, if there is one, when it began.
+    pub max_cost_usd: Option<Money>,
+}
+
+/// A config as it was when the batch began.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FrozenConfig {
+    /// Its name for the user.
+    pub name: String,
+    /// The path of its file; `None` for a built-in config.
+    pub path: Option<AbsPath>,
+    /// The digest of its text.
+    pub sha256: String,
+}
+
+/// `batch.json`.
+#[derive(Serialize, Deserialize)]
+struct BatchFile {
+    seal: DirectorySeal,
+    #[serde(flatten)]
+    record: BatchRecord,
+}
+
+/// Returns all batches below `batches`, newest first.
+pub fn list(batches: &AbsPath) -> Result<Vec<BatchDir>> {
+    reject_symlinks_to(batches)?;
+    let mut names = dir::names_if_exists(batches)?;
+    names.retain(|name| name.starts_with(PREFIX));
+    names.sort_unstable_by(|a, b| b.cmp(a));
+    let found = names.into_iter().map(|name| BatchDir {
+        dir: batches.join(name),
+    });
+    Ok(found.filter(BatchDir::exists).collect())
+}
+
+/// Returns the batch that `wanted` names: `last`, a name, or the only one with this prefix.
+pub fn find(wanted: &str, batches: &AbsPath) -> Result<BatchDir> {
+    let all = list(batches)?;
+    let found = if wanted == LAST {
+        all.first()
+    } else {
+        BATCH.resolve(wanted, &all, BatchDir::name)?
+    };
+    found.cloned().ok_or_else(|| {
+        let message = match wanted {
+            LAST => format!("no batches in `{batches}`"),
+            _ => format!("no batch `{wanted}`"),
+        };
+        Error::new(ErrorKind::Usage, message)
+            .with_hint("see `massgen batch list` for the batches of this directory")
+            .with_hint("start one: massgen batch run tasks.jsonl --config team.yaml")
+    })
+}
+
+/// Returns the digest of `bytes` as hexadecimal digits.
+pub fn digest(bytes: &[u8]) -> String {
+    to_hex(&Sha256::digest(bytes))
+}
+
+impl BatchDir {
+    /// Creates a batch of `tasks` with the texts of its configs; `describe` completes its record
+    /// with the digest of the task file. If that fails or the process is killed, there is no batch.
+    pub fn create(
+        batches: &AbsPath,
+        tasks: &[BatchTask],
+        configs: &[Vec<u8>],
+        describe: impl FnOnce(String) -> BatchRecord,
+    ) -> Result<Self> {
+        let stem = format!("{PREFIX}{}_", clock::now().short_name_format());
+        let batch = Self {
+            dir: dir::create_unique(batches, &stem, RANDOM_DIGITS)?,
+        };
+        let written = batch.write(tasks, configs, describe);
+        if written.is_err() {
+            clear::remove(&batch.dir)?;
+        }
+        written.map(|()| batch)
+    }
+
+    fn write(
+        &self,
+        tasks: &[BatchTask],
+        configs: &[Vec<u8>],
+        describe: impl FnOnce(String) -> BatchRecord,
+    ) -> Result<()> {
+        let no_form = |error| Error::bug("a task has no JSON form").with_source(error);
+        for path in self.directories() {
+            dir::create_all(&path, DirectoryAudience::User)?;
+        }
+        let (mut lines, mut positions) = (Vec::new(), Vec::new());
+        for task in tasks {
+            let position = u64::try_from(lines.len()).unwrap_or(u64::MAX);
+            positions.extend(position.to_le_bytes());
+            serde_json::to_writer(&mut lines, task).map_err(no_form)?;
+            lines.push(b'\n');
+        }
+        for (number, text) in configs.iter().enumerate() {
+            file::replace(&self.config_file(number), text, FileDurability::Power)?;
+        }
+        file::replace(&self.dir.join(TASKS), &lines, FileDurability::Power)?;
+        file::replace(&self.dir.join(POSITIONS), &positions, FileDurability::Power)?;
+        let filed = BatchFile {
+            seal: DirectorySeal::from_directory(&self.dir)?,
+            record: describe(digest(&lines)),
+        };
+        if let Some(limit) = filed.record.max_cost_usd {
+            self.raise_limit(limit)?;
+        }
+        let text = serde_json::to_vec_pretty(&filed).map_err(no_form)?;
+        file::replace(&self.dir.join(RECORD), &text, FileDurability::Power)
+    }
+
+    /// Returns its name, such as `batch_20261102_140322_0a1b`.
+    pub fn name(&self) -> String {
+        let name = self.dir.as_path().file_name().unwrap_or_default();
+        name.to_string_lossy().into_owned()
+    }
+
+    /// Returns its directory.
+    pub fn dir(&self) -> &AbsPath {
+        &self.dir
+    }
+
+    /// Reads how it began.
+    ///
+    /// # Errors
+    /// The record cannot be read, or was not created here: a batch names paths and configs, which
+    /// are believed only where massgen wrote them.
+    pub fn record(&self) -> Result<BatchRecord> {
+        let path = self.dir.join(RECORD);
+        let damaged = || {
+            Error::new(ErrorKind::Environment, format!("`{path}` is damaged"))
+                .with_hint(format!("if the batch is not needed, remove `{}`", self.dir))
+        };
+        let bytes = file::read_regular_capped(&path, RECORD_BYTES_MAX)
+            .map_err(|error| damaged().with_source(error))?;
+        let bytes = bytes.ok_or_else(damaged)?;
+        let filed: BatchFile =
+            serde_json::from_slice(&bytes).map_err(|error| damaged().with_source(error))?;
+        if filed.seal != DirectorySeal::from_directory(&self.dir)? {
+            return Err(foreign_directory_error(&self.dir));
+        }
+        Ok(filed.record)
+    }
+
+    /// Returns the task of the cell with this number, from 0.
+    pub fn task(&self, number: u32) -> Result<BatchTask> {
+        let path = self.dir.join(POSITIONS);
+        let read = || {
+            let mut positions = file::open(&path)?;
+            let at = u64::from(number).saturating_mul(u64::try_from(POSITION_BYTES).unwrap_or(0));
+            positions.seek(SeekFrom::Start(at))?;
+            let mut position = [0; POSITION_BYTES];
+            positions.read_exact(&mut position)?;
+            let mut tasks = file::open(&self.dir.join(TASKS))?;
+            tasks.seek(SeekFrom::Start(u64::from_le_bytes(position)))?;
+            let mut line = String::new();
+            let mut tasks = std::io::BufReader::new(tasks.take(TASK_FILE_BYTES_MAX));
+            tasks.read_line(&mut line)?;
+            Ok(line)
+        };
+        let line = read().map_err(|error| file_error("read", path.as_path(), error))?;
+        BatchTask::parse(line.trim_end()).map_err(|why| {
+            let message = format!("task {number} of `{}` is damaged: {why}", self.name());
+            Error::new(ErrorKind::Environment, message)
+        })
+    }
+
+    /// Returns the ids of all cells, in the order of the task file, after its digest was compared
+    /// with `record`.
+    pub fn cell_ids(&self, record: &BatchRecord) -> Result<Vec<CellId>> {
+        /// The part of a task that is read.
+        #[derive(Deserialize)]
+        struct TaskId {
+            id: CellId,
+        }
+        let path = self.dir.join(TASKS);
+        let damaged = || {
+            let message = format!("`{path}` has changed since the batch began");
+            Error::new(ErrorKind::Environment, message)
+                .with_hint("restore it, or start another batch")
+        };
+        let bytes = file::read_regular_capped(&path, TASK_FILE_BYTES_MAX)
+            .map_err(|error| file_error("read", path.as_path(), error))?;
+        let bytes = bytes.ok_or_else(damaged)?;
+        if digest(&bytes) != record.tasks_sha256 {
+            return Err(damaged());
+        }
+        let lines = bytes.split(|byte| *byte == b'\n');
+        let lines = lines.filter(|line| !line.is_empty());
+        lines
+            .map(|line| {
+                let task: TaskId =
+                    serde_json::from_slice(line).map_err(|error| damaged().with_source(error))?;
+                Ok(task.id)
+            })
+            .collect()
+    }
+
+    /// Reads the text of the config with this number, which must be as it was when the batch began.
+    pub fn config_text(&self, record: &BatchRecord, number: usize) -> Result<Vec<u8>> {
+        let path = self.config_file(number);
+        let bytes = file::read_regular_capped(&path, CONFIG_BYTES_MAX);
+        let bytes = bytes.map_err(|error| file_error("read", path.as_path(), error))?;
+        let config = record.configs.get(number);
+        match (bytes, config) {
+            (Some(bytes), Some(config)) if digest(&bytes) == config.sha256 => Ok(bytes),
+            _ => {
+                let message = format!("`{path}` has changed since the batch began");
+                Err(Error::new(ErrorKind::Environment, message)
+                    .with_hint("restore it, or start another batch"))
+            }
+        }
+    }
+
+    /// Packs all files of the batch into a new archive at `to` and returns their number.
+    pub fn export(&self, to: &AbsPath) -> Result<usize> {
+        archive::pack(&self.dir, &self.name(), to)
+    }
+
+    fn config_file(&self, number: usize) -> AbsPath {
+        self.dir.join("configs").join(format!("{number}.yaml"))
+    }
+
+    fn directories(&self) -> [AbsPath; 8] {
+        [
+            "configs",
+            "cells",
+            "claims",
+            "ends",
+            "results",
+            "earlier",
+            "money/free",
+            "money/held",
+        ]
+        .map(|name| self.dir.join(name))
+    }
+
+    /// Returns whether the directory itself, not a symlink, exists and has a record.
+    fn exists(&self) -> bool {
+        file::is_directory(&self.dir) && file::kind(&self.dir.join(RECORD)).is_ok()
+    }
+}

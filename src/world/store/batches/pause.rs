@@ -1,0 +1,99 @@
+//! The pause of a batch while endpoints fail, and its cancellation: two files that every process
+//! looks at before it begins a cell.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::batch::next_step::pause_after;
+use crate::error::{Error, Result};
+use crate::path::AbsPath;
+use crate::world::io::clock;
+use crate::world::store::batches::BatchDir;
+use crate::world::sys::state_files::clear;
+use crate::world::sys::state_files::file::{self, FileDurability};
+
+/// Maximum size of the file of a pause, in bytes.
+const PAUSE_BYTES_MAX: u64 = 64 * 1024;
+
+/// A pause of a batch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BatchPause {
+    /// Its end, in milliseconds since 1970.
+    pub until_ms: u64,
+    /// The number of pauses since the last result.
+    pub count: u32,
+    /// Why, in one sentence.
+    pub reason: String,
+}
+
+impl BatchPause {
+    /// Returns how long it still lasts; zero if it is over.
+    pub fn rest(&self) -> Duration {
+        Duration::from_millis(self.until_ms.saturating_sub(now_ms()))
+    }
+}
+
+impl BatchDir {
+    /// Returns the last pause since the last result, if there was one.
+    pub fn pause(&self) -> Option<BatchPause> {
+        let bytes = file::read_regular_capped(&self.pause_file(), PAUSE_BYTES_MAX).ok()??;
+        serde_json::from_slice(&bytes).ok()
+    }
+
+    /// Pauses the batch, each time for longer; a pause in progress is not prolonged.
+    pub fn begin_pause(&self, reason: &str) -> Result<()> {
+        let last = self.pause();
+        if last.as_ref().is_some_and(|pause| !pause.rest().is_zero()) {
+            return Ok(());
+        }
+        let count = last.map_or(0, |pause| pause.count);
+        let length = pause_after(count);
+        let pause = BatchPause {
+            until_ms: now_ms().saturating_add(length),
+            count: count.saturating_add(1),
+            reason: reason.to_owned(),
+        };
+        let text = serde_json::to_vec(&pause)
+            .map_err(|error| Error::bug("a pause has no JSON form").with_source(error))?;
+        file::replace(&self.pause_file(), &text, FileDurability::Process)
+    }
+
+    /// Ends the pauses: a cell has a result, or the user wants to go on.
+    pub fn end_pauses(&self) -> Result<()> {
+        if file::exists(&self.pause_file()) {
+            clear::remove(&self.pause_file())?;
+        }
+        Ok(())
+    }
+
+    /// Returns whether the user has cancelled the batch.
+    pub fn is_cancelled(&self) -> bool {
+        file::exists(&self.cancel_file())
+    }
+
+    /// Cancels the batch: no cell begins, and those in progress are parked.
+    pub fn cancel(&self) -> Result<()> {
+        file::replace(&self.cancel_file(), b"", FileDurability::Process)
+    }
+
+    /// Takes the cancellation back.
+    pub fn take_cancellation_back(&self) -> Result<()> {
+        if self.is_cancelled() {
+            clear::remove(&self.cancel_file())?;
+        }
+        Ok(())
+    }
+
+    fn pause_file(&self) -> AbsPath {
+        self.dir.join("pause.json")
+    }
+
+    fn cancel_file(&self) -> AbsPath {
+        self.dir.join("cancelled")
+    }
+}
+
+fn now_ms() -> u64 {
+    clock::now().unix_nanoseconds() / 1_000_000
+}

@@ -1,0 +1,68 @@
+//! Files that exactly one process creates, also on a network file system, and files that are moved
+//! as tokens. Nothing is ever replaced here.
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "this is where the disk is"
+)]
+
+use std::fs::{self, File, Permissions};
+use std::io::{self, ErrorKind, Write as _};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+
+use crate::error::Result;
+use crate::path::AbsPath;
+use crate::world::sys::state_files::file::FileDurability;
+use crate::world::sys::state_files::file_error;
+
+/// A file that this process has created, and locks until the value is dropped.
+#[derive(Debug)]
+pub(crate) struct LockedFile {
+    _file: File,
+}
+
+/// Creates the file `path` with all of `bytes` and locks it; `None` if it exists already. Others
+/// never see it in part or unlocked.
+pub(crate) fn create_once(
+    path: &AbsPath,
+    bytes: &[u8],
+    durability: FileDurability,
+) -> Result<Option<LockedFile>> {
+    create(path, bytes, durability).map_err(|error| file_error("write", path.as_path(), error))
+}
+
+fn create(
+    path: &AbsPath,
+    bytes: &[u8],
+    durability: FileDurability,
+) -> io::Result<Option<LockedFile>> {
+    let parent = path.as_path().parent();
+    let parent = parent.ok_or(ErrorKind::InvalidInput)?;
+    let mut temp = tempfile::Builder::new()
+        .prefix(".massgen-")
+        .permissions(Permissions::from_mode(0o600))
+        .tempfile_in(parent)?;
+    temp.write_all(bytes)?;
+    if let FileDurability::Power = durability {
+        temp.as_file().sync_all()?;
+    }
+    let (file, temp) = temp.into_parts();
+    // A file system without locks has claims whose owners are known by other means.
+    let _is_locked = file.try_lock().is_ok();
+    match fs::hard_link(&temp, path.as_path()) {
+        Ok(()) => Ok(Some(LockedFile { _file: file })),
+        // The reply to a successful request may have been lost on the network.
+        Err(_) if file.metadata()?.nlink() > 1 => Ok(Some(LockedFile { _file: file })),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Moves the file `from` to the free name `to`; returns whether it was there.
+pub(crate) fn move_token(from: &AbsPath, to: &AbsPath) -> Result<bool> {
+    match fs::rename(from.as_path(), to.as_path()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(file_error("move", from.as_path(), error)),
+    }
+}

@@ -1,0 +1,608 @@
+//! Batches of tasks by the real binary: each cell works on a copy and has one result, whatever is
+//! killed, and all of them together spend no more than their limit.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use crate::docs::blocks;
+use crate::project::{Finished, Project};
+
+const DOCUMENT: &str = include_str!("../../docs/batch.md");
+
+/// Changes, creates and deletes a file of its project.
+const WORKS: &str = r#"
+agents:
+  - id: writer
+    backend:
+      type: scripted
+      cwd: workspace
+      replies:
+        - when: {system: "the final agent", last: "deleted"}
+          text: "done"
+        - when: {system: "the final agent", last: "old text"}
+          text: "I work."
+          delay_ms: 5
+          calls:
+            - {name: write_file, arguments: {path: "{{cwd}}/src/a.txt", content: "new text\n"}}
+            - {name: write_file, arguments: {path: "{{cwd}}/made/b.txt", content: "made\n"}}
+            - {name: delete_file, arguments: {path: "{{cwd}}/src/gone.txt"}}
+        - when: {system: "the final agent"}
+          calls:
+            - {name: read_text_file, arguments: {path: "{{cwd}}/src/a.txt"}}
+            - {name: read_text_file, arguments: {path: "{{cwd}}/src/gone.txt"}}
+        - delay_ms: 5
+          usage: {output_tokens: 1000}
+          calls: [{name: new_answer, arguments: {content: "an answer"}}]
+"#;
+
+/// A dollar for a thousand tokens.
+const PRICES: &str = "\
+models:
+  - name: scripted
+    usd_per_million_tokens: {input: 0, output: 1000}
+";
+
+fn tasks(count: usize) -> String {
+    let task = |number: usize| {
+        let tag = if number.is_multiple_of(2) {
+            "even"
+        } else {
+            "odd"
+        };
+        let task = json!({"id": format!("c{number}"), "text": "work", "tags": [tag],
+            "project": {"path": "app"}});
+        format!("{task}\n")
+    };
+    (0..count).map(task).collect()
+}
+
+/// Returns a project with a team and so many tasks.
+fn project(count: usize) -> Project {
+    Project::new()
+        .file("team.yaml", WORKS)
+        .file("prices.yaml", PRICES)
+        .file("tasks.jsonl", tasks(count))
+        .file("app/src/a.txt", "old text\n")
+        .file("app/src/gone.txt", "old text\n")
+        .file("app/src/stays.txt", "stays\n")
+}
+
+const RUN: [&str; 5] = ["batch", "run", "tasks.jsonl", "--config", "team.yaml"];
+
+/// Returns all files below `dir` with their contents, without massgen's own.
+fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() && path.file_name().unwrap() != ".massgen" {
+            found.extend(files(&path));
+        } else if path.is_file() {
+            found.insert(path.clone(), fs::read(&path).unwrap());
+        }
+    }
+    found
+}
+
+/// Returns the results of the last batch, by cell.
+fn results(project: Project) -> (BTreeMap<String, Value>, Project) {
+    let finished = project.retyped(["batch", "results", "--json"]).success();
+    let lines = finished.stdout().lines();
+    let results: Vec<Value> = lines
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let count = results.len();
+    let by_cell: BTreeMap<String, Value> = results
+        .into_iter()
+        .map(|result| (result["cell"]["id"].as_str().unwrap().to_owned(), result))
+        .collect();
+    assert_eq!(by_cell.len(), count, "a cell has one result");
+    (by_cell, finished.then::<&str>([]))
+}
+
+/// Returns the directory of the only batch.
+fn batch_dir(project: &Project) -> PathBuf {
+    let batches = fs::read_dir(project.path(".massgen/batches")).unwrap();
+    let mut batches: Vec<PathBuf> = batches.map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(batches.len(), 1, "{batches:?}");
+    batches.remove(0)
+}
+
+fn status(project: Project) -> (Value, Project) {
+    let finished = project.retyped(["batch", "status", "--json"]).success();
+    let state = serde_json::from_str(finished.stdout()).unwrap();
+    (state, finished.then::<&str>([]))
+}
+
+#[test]
+fn a_cell_works_on_a_copy_and_is_delivered_by_apply() {
+    let project = project(3);
+    let before = files(&project.path(""));
+    let finished = project.args(RUN).success();
+    assert_eq!(
+        files(&finished.project().path("")),
+        before,
+        "nothing is delivered"
+    );
+    let table = finished.stdout().to_owned();
+    for part in ["all", "even", "odd", "3 (100%)", "writer 3"] {
+        assert!(table.contains(part), "{part}: {table}");
+    }
+    let (results, project) = results(finished.then::<&str>([]));
+    for result in results.values() {
+        assert_eq!(result["outcome"], "completed", "{result}");
+        assert_eq!(result["type"], "result");
+        assert_eq!(result["answer"], "done");
+        assert_eq!(result["cell"]["attempts"], 1);
+        assert_eq!(result["cell"]["engine"], "local");
+        assert_eq!(result["cell"]["files"], 3, "{result}");
+        assert_eq!(result["cell"]["winner"], "writer");
+    }
+    let patch = fs::read_to_string(batch_dir(&project).join("cells/c1/delivery.patch")).unwrap();
+    for line in [
+        "-old text\n+new text\n",
+        "+made\n",
+        "deleted file mode",
+        "new file mode",
+    ] {
+        assert!(patch.contains(line), "{line}: {patch}");
+    }
+    let applied = project
+        .retyped(["batch", "apply", "last", "c1", "--yes"])
+        .success()
+        .has_file("app/src/a.txt", "new text\n")
+        .has_file("app/made/b.txt", "made\n")
+        .has_file("app/src/stays.txt", "stays\n")
+        .has_no("app/src/gone.txt");
+    let undone = applied
+        .then(["undo"])
+        .success()
+        .has_file("app/src/a.txt", "old text\n")
+        .has_file("app/src/gone.txt", "old text\n")
+        .has_no("app/made/b.txt");
+    // What the user changed after the cell began stays.
+    fs::write(undone.project().path("app/src/a.txt"), "mine\n").unwrap();
+    let kept = undone
+        .then(["batch", "apply", "last", "c2", "--yes"])
+        .failure(4)
+        .has_file("app/src/a.txt", "mine\n");
+    let unknown = kept
+        .then(["batch", "apply", "last", "c9", "--yes"])
+        .failure(2);
+    assert!(
+        unknown.stderr().contains("has no cell `c9`"),
+        "{}",
+        unknown.stderr()
+    );
+    let patched = unknown.project().path("patched");
+    fs::create_dir_all(patched.join("src")).unwrap();
+    fs::write(patched.join("src/a.txt"), "old text\n").unwrap();
+    fs::write(patched.join("src/gone.txt"), "old text\n").unwrap();
+    let patch = batch_dir(unknown.project()).join("cells/c0/delivery.patch");
+    let applied = std::process::Command::new("git")
+        .args(["apply", "--unsafe-paths", patch.to_str().unwrap()])
+        .current_dir(&patched)
+        .output()
+        .unwrap();
+    assert!(applied.status.success(), "{applied:?}");
+    assert_eq!(
+        fs::read_to_string(patched.join("made/b.txt")).unwrap(),
+        "made\n"
+    );
+    assert!(!patched.join("src/gone.txt").exists());
+}
+
+/// Starts a command in `project`.
+fn start(project: &Project, words: &[&str]) -> Child {
+    let mut command = project.command();
+    command.args(words).stdin(Stdio::null());
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    command.spawn().unwrap()
+}
+
+/// Returns the processes that work on the batch in `project`.
+fn processes(project: &Project) -> Vec<Pid> {
+    let here = project.path("");
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").unwrap().flatten() {
+        let Ok(number) = entry.file_name().to_string_lossy().parse::<i32>() else {
+            continue;
+        };
+        let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let dir = fs::read_link(entry.path().join("cwd")).unwrap_or_default();
+        if dir == here.as_path() && String::from_utf8_lossy(&line).contains("batch\0") {
+            found.extend(Pid::from_raw(number));
+        }
+    }
+    found
+}
+
+/// Numbers that look random and are the same in each run (xorshift).
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % end
+    }
+}
+
+/// Returns the number of cells of the test with kills: few, or 200 if `MASSGEN_TEST_LONG` is set.
+fn killed_cells() -> usize {
+    match std::env::var_os("MASSGEN_TEST_LONG") {
+        Some(_) => 200,
+        None => 24,
+    }
+}
+
+#[test]
+fn whatever_is_killed_each_cell_has_one_result_and_the_limit_holds() {
+    let count = killed_cells();
+    let project = project(count);
+    let mut numbers = Numbers(88_172_645_463_325_252);
+    let pace = [
+        "--parallel",
+        "4",
+        "--retries",
+        "1000",
+        "--models",
+        "prices.yaml",
+    ];
+    let limit = format!("{}", count + 8);
+    let words: Vec<&str> = RUN
+        .into_iter()
+        .chain(pace)
+        .chain(["--max-cost-usd", &limit])
+        .collect();
+    let mut control = start(&project, &words);
+    let began = Instant::now();
+    let has_begun = || {
+        let batches = fs::read_dir(project.path(".massgen/batches"));
+        batches
+            .is_ok_and(|mut dirs| dirs.any(|dir| dir.unwrap().path().join("batch.json").exists()))
+    };
+    while !has_begun() {
+        assert!(began.elapsed() < Duration::from_secs(30));
+        sleep(Duration::from_millis(2));
+    }
+    let mut kills = 0;
+    loop {
+        sleep(Duration::from_millis(20 + numbers.below(120)));
+        let running = processes(&project);
+        if running.is_empty() || control.try_wait().unwrap().is_some() {
+            drop(control.wait());
+            let resumed = ["batch", "resume", "--parallel", "4"];
+            if kills >= count {
+                break;
+            }
+            control = start(&project, &resumed);
+            kills += 1;
+            continue;
+        }
+        let at = usize::try_from(numbers.below(running.len() as u64)).unwrap();
+        let signal = if numbers.below(5) == 0 {
+            Signal::TERM
+        } else {
+            Signal::KILL
+        };
+        let _gone = kill_process(running[at], signal);
+        kills += 1;
+        if kills >= count || began.elapsed() > Duration::from_secs(60) {
+            break;
+        }
+    }
+    drop(control.kill());
+    drop(control.wait());
+    let finished = project
+        .retyped(["batch", "resume", "--parallel", "4"])
+        .success();
+    let (results, project) = results(finished.then::<&str>([]));
+    assert_eq!(results.len(), count);
+    let mut spent = 0.0;
+    for (cell, result) in &results {
+        assert_eq!(result["outcome"], "completed", "{result}");
+        assert_eq!(result["cell"]["files"], 3, "{result}");
+        spent += result["cell"]["cost_usd"].as_f64().unwrap();
+        let dir = batch_dir(&project).join("cells").join(cell);
+        let read = |path: &str| fs::read_to_string(dir.join(path)).unwrap();
+        assert_eq!(read("work/src/a.txt"), "new text\n");
+        assert_eq!(read("changes/made/b.txt"), "made\n");
+        let logs = fs::read_dir(dir.join("work/.massgen/massgen_logs")).unwrap();
+        let is_paid = |log: &fs::DirEntry| {
+            let events = fs::read_to_string(log.path().join("turn_1/events.jsonl"));
+            events.is_ok_and(|events| events.contains("model_request_finished"))
+        };
+        let paid = logs.map(Result::unwrap).filter(is_paid);
+        assert_eq!(paid.count(), 1, "a cell has one run, which is resumed");
+    }
+    // Each run makes one request of a dollar; one that was killed before its reply was recorded is
+    // made again, and both are paid.
+    let most = (count + 8 + 4) as f64;
+    assert!(
+        spent >= count as f64 && spent <= most,
+        "${spent} for {count} cells"
+    );
+    let (state, project) = status(project);
+    assert_eq!(state["cells"]["completed"], count);
+    let taken = state["money"]["taken_usd"].as_f64().unwrap();
+    // A cell keeps whole tokens, a thousandth of the limit each.
+    let rounding = count as f64 * (count + 8) as f64 / 1000.0;
+    assert!(taken >= spent && taken <= spent + rounding, "{state}");
+    let app = files(&project.path("app"));
+    assert_eq!(app.len(), 3, "nothing is delivered");
+}
+
+#[test]
+fn a_batch_stops_when_its_money_is_spent_and_goes_on_with_more() {
+    let words = RUN
+        .into_iter()
+        .chain(["--models", "prices.yaml", "--max-cost-usd", "2.5"]);
+    let finished = project(6).args(words.chain(["--parallel", "2"])).failure(5);
+    assert!(
+        finished
+            .stderr()
+            .contains("the money of the batch is spent"),
+        "{}",
+        finished.stderr()
+    );
+    let (state, project) = status(finished.then::<&str>([]));
+    let (money, cells) = (&state["money"], &state["cells"]);
+    let spent = money["spent_usd"].as_f64().unwrap();
+    // At most one request for each running agent more than the limit.
+    assert!(spent <= 2.5 + 2.0, "{state}");
+    assert!(cells["held"].as_u64().unwrap() > 0, "{state}");
+    let lower = project
+        .retyped(["batch", "resume", "--max-cost-usd", "1"])
+        .failure(2);
+    assert!(
+        lower.stderr().contains("cannot be lowered"),
+        "{}",
+        lower.stderr()
+    );
+    let finished = lower
+        .then(["batch", "resume", "--max-cost-usd", "10"])
+        .success();
+    let (state, _) = status(finished.then::<&str>([]));
+    assert_eq!(state["cells"]["completed"], 6, "{state}");
+    assert_eq!(state["money"]["spent_usd"], 6.0, "{state}");
+    assert_eq!(
+        state["money"]["taken_usd"].as_f64().unwrap().round(),
+        6.0,
+        "{state}"
+    );
+}
+
+/// Checks that a batch is refused before any cell begins.
+#[track_caller]
+fn check_refused(project: Project, expected: &str) {
+    let finished = project.args(RUN).failure(2);
+    let said = finished.stderr();
+    assert!(said.contains(expected), "{said}");
+    assert!(
+        !finished.project().path(".massgen/batches").exists(),
+        "{said}"
+    );
+}
+
+#[test]
+fn what_is_wrong_for_all_cells_is_refused_before_the_first() {
+    let with_team = |team: &str| project(1).file("team.yaml", team);
+    let outside =
+        format!("{WORKS}orchestrator:\n  context_paths: [{{path: /srv, permission: write}}]\n");
+    check_refused(with_team(&outside), "may not write to `/srv`");
+    let shared = WORKS.replace("cwd: workspace", "cwd: /tmp/shared-workspace");
+    check_refused(
+        with_team(&shared),
+        "may not write to `/tmp/shared-workspace`",
+    );
+    let pipeline =
+        format!("workflow:\n  type: pipeline\n{WORKS}").replace("id: writer", "id: implementer");
+    check_refused(with_team(&pipeline), "pipeline");
+    check_refused(with_team("agents: []"), "cannot be run");
+    let nowhere = r#"{"id":"a","text":"x","project":{"path":"nowhere"}}"#;
+    check_refused(project(1).file("tasks.jsonl", nowhere), "does not exist");
+    let twice = format!("{}{}", tasks(1), tasks(1));
+    check_refused(
+        project(1).file("tasks.jsonl", twice),
+        "line 2: the id `c0` occurs twice",
+    );
+    let missing = project(1).args(["batch", "run", "none.jsonl", "--config", "team.yaml"]);
+    assert!(missing.failure(2).stderr().contains("does not exist"));
+}
+
+#[test]
+fn a_task_has_its_own_config_checks_and_limits() {
+    let other = WORKS.replace("id: writer", "id: other");
+    let checked = json!({"id": "checked", "text": "x", "project": {"path": "app"},
+        "checks": ["test -e made/b.txt"]});
+    let failing = json!({"id": "failing", "text": "x", "project": {"path": "app"},
+        "checks": [{"name": "never", "command": "false"}]});
+    let other_team = json!({"id": "other", "text": "x", "project": {"path": "app"},
+        "config": "other.yaml"});
+    let without = json!({"id": "without", "text": "x", "config": "simple.yaml"});
+    let simple = "agents:\n  - id: simple\n    backend:\n      type: scripted\n      replies:\n        \
+        - {when: {system: \"the final agent\"}, text: plain}\n        \
+        - calls: [{name: new_answer, arguments: {content: plain}}]\n";
+    let tasks = [checked, failing, other_team, without].map(|task| format!("{task}\n"));
+    let finished = project(1)
+        .file("tasks.jsonl", tasks.concat())
+        .file("other.yaml", other)
+        .file("simple.yaml", simple)
+        .args(RUN)
+        .failure(1);
+    let (results, project) = results(finished.then::<&str>([]));
+    assert_eq!(results["other"]["cell"]["winner"], "other");
+    assert_eq!(
+        results["checked"]["cell"]["checks"], "passed",
+        "{}",
+        results["checked"]
+    );
+    assert_eq!(
+        results["failing"]["cell"]["checks"], "failed",
+        "{}",
+        results["failing"]
+    );
+    assert_eq!(results["without"]["cell"]["files"], 0);
+    assert_eq!(results["without"]["answer"], "plain");
+    // Later changes of the config have no effect; the failing cell is run again.
+    fs::write(project.path("team.yaml"), "agents: []").unwrap();
+    let again = project
+        .retyped(["batch", "retry", "--only", "unsuccessful"])
+        .failure(1);
+    assert_eq!(again.code(), Some(1));
+    let earlier = batch_dir(again.project()).join("earlier");
+    assert!(fs::read_dir(earlier).unwrap().count() >= 1);
+    let (results, _) = self::results(again.then::<&str>([]));
+    assert_eq!(results["failing"]["cell"]["attempts"], 2);
+    assert_eq!(results["checked"]["cell"]["attempts"], 1);
+}
+
+#[test]
+fn a_commit_is_the_project_of_a_cell() {
+    let project = project(1);
+    let git = |words: &[&str]| {
+        let output = std::process::Command::new("git")
+            .args(["-c", "user.name=t", "-c", "user.email=t@example.com"])
+            .args(words)
+            .current_dir(project.path("app"))
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    git(&["init", "-q", "-b", "trunk"]);
+    git(&[
+        "config",
+        "filter.evil.smudge",
+        "touch /tmp/massgen-evil; cat",
+    ]);
+    fs::write(project.path("app/.gitattributes"), "* filter=evil\n").unwrap();
+    git(&["-c", "filter.evil.smudge=", "add", "."]);
+    git(&["commit", "-q", "-m", "first"]);
+    let commit = git(&["rev-parse", "HEAD"]);
+    fs::write(project.path("app/src/a.txt"), "later\n").unwrap();
+    let task = |commit: &str| {
+        json!({"id": "c0", "text": "x", "project": {"git": "app", "commit": commit}}).to_string()
+    };
+    let finished = project
+        .file("tasks.jsonl", task(&commit))
+        .args(RUN)
+        .success();
+    let (results, project) = results(finished.then::<&str>([]));
+    assert_eq!(results["c0"]["cell"]["files"], 3, "{}", results["c0"]);
+    assert!(!Path::new("/tmp/massgen-evil").exists());
+    let applied = project
+        .retyped(["batch", "apply", "last", "c0", "--yes"])
+        .failure(2);
+    assert!(
+        applied.stderr().contains("git apply"),
+        "{}",
+        applied.stderr()
+    );
+}
+
+#[test]
+fn a_batch_that_was_copied_is_ignored() {
+    let finished = project(1).args(RUN).success();
+    let batch = batch_dir(finished.project());
+    let name = batch.file_name().unwrap().to_str().unwrap().to_owned();
+    let copy = batch.with_file_name("copy");
+    crate::project::copy_tree(&batch, &copy);
+    fs::remove_dir_all(&batch).unwrap();
+    fs::rename(&copy, &batch).unwrap();
+    let mut finished: Finished = finished.then(["batch", "resume", &name]).failure(3);
+    for words in [
+        &["batch", "status", &name][..],
+        &["batch", "apply", &name, "c0", "--yes"],
+        &["batch", "cell", &name, "0"],
+        &["batch", "results", &name],
+        &["batch", "cancel", &name],
+    ] {
+        finished = finished.then(words).failure(3);
+        let said = finished.stderr();
+        assert!(said.contains("not created by massgen"), "{words:?}: {said}");
+    }
+}
+
+#[test]
+fn a_cancelled_batch_is_parked_and_resumed() {
+    let slow = WORKS.replace("delay_ms: 5", "delay_ms: 60000");
+    let project = project(2).file("team.yaml", &slow);
+    let mut control = start(&project, &RUN);
+    let began = Instant::now();
+    let is_begun = || {
+        let Ok(mut dirs) = fs::read_dir(project.path(".massgen/batches")) else {
+            return false;
+        };
+        let Some(batch) = dirs.next() else {
+            return false;
+        };
+        let cells = batch.unwrap().path().join("cells");
+        ["c0", "c1"].iter().all(|cell| {
+            let logs = cells.join(cell).join("work/.massgen/massgen_logs");
+            fs::read_dir(logs).is_ok_and(|logs| logs.count() > 0)
+        })
+    };
+    while !is_begun() {
+        assert!(began.elapsed() < Duration::from_secs(30));
+        sleep(Duration::from_millis(2));
+    }
+    let cancelled = project.retyped(["batch", "cancel"]).success();
+    assert_eq!(control.wait().unwrap().code(), Some(130));
+    let (state, project) = status(cancelled.then::<&str>([]));
+    assert_eq!(state["cells"]["running"], 0, "{state}");
+    assert_eq!(state["cells"]["parked"], 2, "{state}");
+    assert!(processes(&project).is_empty());
+}
+
+#[test]
+fn two_batches_are_compared_and_the_example_of_the_document_runs() {
+    let team = blocks(DOCUMENT, "yaml")[0];
+    let tasks = blocks(DOCUMENT, "json")[0];
+    let commands = blocks(DOCUMENT, "sh")[0];
+    let project = Project::new()
+        .file("team.yaml", team)
+        .file("tasks.jsonl", tasks);
+    let script = format!(
+        "set -eu\nmassgen() {{ {} \"$@\"; }}\n{commands}",
+        crate::project::binary().display()
+    );
+    let mut shell = std::process::Command::new("bash");
+    shell.args(["-c", &script]).current_dir(project.path(""));
+    shell.env("HOME", project.home(""));
+    let output = shell.output().unwrap();
+    let said = format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert!(output.status.success(), "{said}");
+    assert!(
+        said.contains("greet-1 completed\ngreet-2 completed\n"),
+        "{said}"
+    );
+    assert!(!project.path("app/greeting.txt").exists(), "it was undone");
+    let first = batch_dir(&project);
+    let first = first.file_name().unwrap().to_str().unwrap();
+    let finished = project.args(RUN).success();
+    let compared = finished
+        .then(["batch", "compare", first, "--json"])
+        .success();
+    let comparison: Value = serde_json::from_str(compared.stdout()).unwrap();
+    assert_eq!(comparison["pairs"], 2, "{comparison}");
+    assert_eq!(comparison["success_difference"]["estimate"], 0.0);
+    let shown = compared.then(["batch", "compare", first]).success();
+    assert!(
+        shown.stdout().contains("no difference"),
+        "{}",
+        shown.stdout()
+    );
+}

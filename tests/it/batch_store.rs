@@ -1,0 +1,241 @@
+//! The files of a batch: claims have one owner, results are created once, and tokens of money are
+//! neither lost nor made, with many threads and with steps that a killed process left out.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::scope;
+
+use massgen::batch::next_step::AttemptEnd;
+use massgen::batch::result::{CellChecks, CellOutcome, CellResult};
+use massgen::batch::task::{BatchTask, CellId, parse_tasks};
+use massgen::path::AbsPath;
+use massgen::spending::money::Money;
+use massgen::spending::shared_budget::SharedBudget as _;
+use massgen::world::store::batches::claims::{AttemptNote, ClaimAttempt, ClaimOwner};
+use massgen::world::store::batches::{BatchDir, BatchRecord, FrozenConfig, digest};
+use serde_json::json;
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+
+/// Number of threads that work on one batch.
+const THREADS: usize = 8;
+
+fn dollars(text: &str) -> Money {
+    Money::from_dollars(text).unwrap()
+}
+
+fn cell(number: usize) -> CellId {
+    CellId::parse(&format!("c{number}")).unwrap()
+}
+
+/// Returns a batch of so many cells with a limit of ten dollars.
+fn batch(dir: &TempDir, cells: usize) -> BatchDir {
+    let lines: String = (0..cells)
+        .map(|number| format!("{{\"id\":\"c{number}\",\"text\":\"task {number}\"}}\n"))
+        .collect();
+    let tasks: Vec<BatchTask> = parse_tasks(&lines, "t").unwrap();
+    let text = b"agents: []".to_vec();
+    let here = AbsPath::new(dir.path()).unwrap();
+    let record = |tasks_sha256| BatchRecord {
+        cwd: here.clone(),
+        began: "2026-11-02T14:03:22".to_owned(),
+        tasks_name: "t".to_owned(),
+        cells: u32::try_from(cells).unwrap(),
+        tasks_sha256,
+        configs: vec![FrozenConfig {
+            name: "team.yaml".to_owned(),
+            path: None,
+            sha256: digest(&text),
+        }],
+        models: None,
+        retries: 3,
+        max_cost_usd: Some(dollars("10")),
+    };
+    BatchDir::create(&here.join("batches"), &tasks, &[text.clone()], record).unwrap()
+}
+
+fn result(id: &CellId, cost: &str) -> CellResult {
+    CellResult {
+        id: id.clone(),
+        outcome: CellOutcome::Completed,
+        exit_code: 0,
+        tags: BTreeSet::new(),
+        checks: CellChecks::None,
+        winner: None,
+        cost_usd: dollars(cost),
+        cost_is_complete: true,
+        duration_ms: 1,
+        attempts: 1,
+        engine: "local".to_owned(),
+        host: "h".to_owned(),
+        ended: String::new(),
+        files: 0,
+    }
+}
+
+fn owner() -> ClaimOwner {
+    ClaimOwner::this_process("local", None)
+}
+
+#[test]
+fn frozen_tasks_and_configs_are_read_by_number_and_checked() {
+    let dir = tempfile::tempdir().unwrap();
+    let batch = batch(&dir, 300);
+    let record = batch.record().unwrap();
+    for number in [0, 7, 299] {
+        let task = batch.task(number).unwrap();
+        assert_eq!(task.text, format!("task {number}"));
+    }
+    assert!(batch.task(300).is_err());
+    assert_eq!(batch.cell_ids(&record).unwrap().len(), 300);
+    assert_eq!(batch.config_text(&record, 0).unwrap(), b"agents: []");
+    let root = batch.dir().as_path().to_owned();
+    fs::write(root.join("configs/0.yaml"), "agents: [x]").unwrap();
+    assert!(batch.config_text(&record, 0).is_err());
+    let tasks = fs::read_to_string(root.join("tasks.jsonl")).unwrap();
+    fs::write(root.join("tasks.jsonl"), tasks.replace("task 1", "task 2")).unwrap();
+    assert!(batch.cell_ids(&record).is_err());
+}
+
+#[test]
+fn each_cell_is_claimed_once_by_any_number_of_threads() {
+    let dir = tempfile::tempdir().unwrap();
+    let batch = &batch(&dir, 60);
+    let claimed = &AtomicUsize::new(0);
+    scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(move || {
+                for number in 0..60 {
+                    let id = cell(number);
+                    if let ClaimAttempt::Acquired(claim) = batch.claim(&id, &owner()).unwrap() {
+                        claimed.fetch_add(1, Ordering::Relaxed);
+                        assert!(batch.publish(&result(&id, "0"), &json!({})).unwrap());
+                        assert!(!batch.publish(&result(&id, "1"), &json!({})).unwrap());
+                        drop(claim);
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(claimed.load(Ordering::Relaxed), 60);
+    let results = batch.results().unwrap();
+    assert_eq!(results.len(), 60);
+    assert!(results.iter().all(|result| result.cost_usd == Money::ZERO));
+}
+
+#[test]
+fn an_attempt_ends_by_a_note_or_by_the_death_of_its_process() {
+    let dir = tempfile::tempdir().unwrap();
+    let batch = batch(&dir, 1);
+    let id = cell(0);
+    let acquire = || match batch.claim(&id, &owner()).unwrap() {
+        ClaimAttempt::Acquired(claim) => claim,
+        ClaimAttempt::Taken | ClaimAttempt::Finished => panic!("the claim is free"),
+    };
+    let first = acquire();
+    assert_eq!((first.attempt(), first.before().last), (1, None));
+    assert!(matches!(
+        batch.claim(&id, &owner()),
+        Ok(ClaimAttempt::Taken)
+    ));
+    // The process dies: its lock is gone, and there is no note.
+    drop(first);
+    let second = acquire();
+    assert_eq!(second.before().last, Some(AttemptEnd::ProcessLost));
+    assert_eq!(second.before().counts.node_faults, 1);
+    let mut note = AttemptNote::new(AttemptEnd::EndpointsFailed, "429");
+    note.spent_picodollars = dollars("0.5").picodollars();
+    second.end(&note).unwrap();
+    let third = acquire();
+    assert_eq!((third.attempt(), third.before().spent), (3, dollars("0.5")));
+    assert_eq!(third.before().counts.node_faults, 1);
+    assert!(batch.publish(&result(&id, "1"), &json!({"a": 1})).unwrap());
+    // Killed before it gave its tokens back; its claim is of no interest any more.
+    drop(third);
+    assert!(matches!(
+        batch.claim(&id, &owner()),
+        Ok(ClaimAttempt::Finished)
+    ));
+    assert_eq!(batch.result(&id).unwrap().unwrap().1, json!({"a": 1}));
+    // A claim of another host is alive, whatever its lock says.
+    let elsewhere = ClaimOwner {
+        host: "elsewhere".to_owned(),
+        boot: "other".to_owned(),
+        ..owner()
+    };
+    batch.withdraw_result(&id, 3).unwrap();
+    let note = AttemptNote::new(AttemptEnd::Repeated, "again");
+    batch.write_note(&id, 3, &note).unwrap();
+    let there = batch.claim(&id, &elsewhere).unwrap();
+    drop(there);
+    assert!(matches!(
+        batch.claim(&id, &owner()),
+        Ok(ClaimAttempt::Taken)
+    ));
+}
+
+#[test]
+fn tokens_are_neither_lost_nor_made_and_cover_each_request() {
+    let dir = tempfile::tempdir().unwrap();
+    let batch = &batch(&dir, 100);
+    let request = dollars("0.07");
+    let spent: Vec<Money> = scope(|scope| {
+        let spend = |thread: usize| {
+            let mut all = Money::ZERO;
+            for number in (thread..100).step_by(THREADS) {
+                let (id, stop) = (cell(number), CancellationToken::new());
+                let budget = batch.cell_budget(&id, Money::ZERO, stop.clone());
+                let budget = budget.unwrap().unwrap();
+                let mut own = Money::ZERO;
+                for _ in 0..3 {
+                    if !budget.covers(own) {
+                        assert!(stop.is_cancelled() && budget.is_exhausted());
+                        break;
+                    }
+                    own = own.saturating_add(request);
+                }
+                all = all.saturating_add(own);
+                batch.settle(&id, own).unwrap();
+                // Twice, as another process does it for one that was killed.
+                batch.settle(&id, own).unwrap();
+            }
+            all
+        };
+        let running: Vec<_> = (0..THREADS)
+            .map(|thread| scope.spawn(move || spend(thread)))
+            .collect();
+        running.into_iter().map(|one| one.join().unwrap()).collect()
+    });
+    let sum = spent.into_iter().fold(Money::ZERO, Money::saturating_add);
+    // 100 cells want 21 dollars and get ten, and at most one request for each thread more.
+    let most = dollars("10").saturating_add(request.saturating_mul(THREADS as u64));
+    assert!(sum <= most, "{sum}");
+    assert!(sum >= dollars("9.9"), "{sum}");
+    let money = batch.dir().as_path().join("money");
+    let count = |name: &str| fs::read_dir(money.join(name)).unwrap().count();
+    assert_eq!(count("free") + count("held"), 1000);
+    batch.raise_limit(dollars("12")).unwrap();
+    assert_eq!(count("free") + count("held"), 1200);
+    assert!(batch.raise_limit(dollars("11")).is_err());
+    assert_eq!(batch.budget().unwrap().unwrap().limit, dollars("12"));
+}
+
+#[test]
+fn a_pause_grows_until_a_result() {
+    let dir = tempfile::tempdir().unwrap();
+    let batch = batch(&dir, 1);
+    assert_eq!(batch.pause(), None);
+    batch.begin_pause("429").unwrap();
+    batch.begin_pause("429 again").unwrap();
+    let pause = batch.pause().unwrap();
+    assert_eq!((pause.count, pause.reason.as_str()), (1, "429"));
+    assert!(!pause.rest().is_zero());
+    batch.end_pauses().unwrap();
+    assert_eq!(batch.pause(), None);
+    assert!(!batch.is_cancelled());
+    batch.cancel().unwrap();
+    assert!(batch.is_cancelled());
+    batch.take_cancellation_back().unwrap();
+    assert!(!batch.is_cancelled());
+}
