@@ -24,15 +24,15 @@ agents:
       type: scripted
       cwd: workspace
       replies:
-        - when: {system: "the final agent", last: "deleted"}
+        - when: {system: "the final agent", last: "b.txt"}
           text: "done"
         - when: {system: "the final agent", last: "old text"}
           text: "I work."
           delay_ms: 5
           calls:
             - {name: write_file, arguments: {path: "{{cwd}}/src/a.txt", content: "new text\n"}}
-            - {name: write_file, arguments: {path: "{{cwd}}/made/b.txt", content: "made\n"}}
             - {name: delete_file, arguments: {path: "{{cwd}}/src/gone.txt"}}
+            - {name: write_file, arguments: {path: "{{cwd}}/made/b.txt", content: "made\n"}}
         - when: {system: "the final agent"}
           calls:
             - {name: read_text_file, arguments: {path: "{{cwd}}/src/a.txt"}}
@@ -256,7 +256,7 @@ fn whatever_is_killed_each_cell_has_one_result_and_the_limit_holds() {
         "--models",
         "prices.yaml",
     ];
-    let limit = format!("{}", count + 8);
+    let limit = format!("{}", 3 * count);
     let words: Vec<&str> = RUN
         .into_iter()
         .chain(pace)
@@ -325,7 +325,7 @@ fn whatever_is_killed_each_cell_has_one_result_and_the_limit_holds() {
     }
     // Each run makes one request of a dollar; one that was killed before its reply was recorded is
     // made again, and both are paid.
-    let most = (count + 8 + 4) as f64;
+    let most = (3 * count + 4) as f64;
     assert!(
         spent >= count as f64 && spent <= most,
         "${spent} for {count} cells"
@@ -334,7 +334,7 @@ fn whatever_is_killed_each_cell_has_one_result_and_the_limit_holds() {
     assert_eq!(state["cells"]["completed"], count);
     let taken = state["money"]["taken_usd"].as_f64().unwrap();
     // A cell keeps whole tokens, a thousandth of the limit each.
-    let rounding = count as f64 * (count + 8) as f64 / 1000.0;
+    let rounding = count as f64 * (3 * count) as f64 / 1000.0;
     assert!(taken >= spent && taken <= spent + rounding, "{state}");
     let app = files(&project.path("app"));
     assert_eq!(app.len(), 3, "nothing is delivered");
