@@ -158,6 +158,8 @@ async fn conduct(
 /// Returns the process as if it had been started in the directory `work`, without a terminal.
 fn cell_host(host: &Host, work: AbsPath) -> Host {
     Host {
+        project: work.clone(),
+        state_parent: work.clone(),
         cwd: work,
         arguments: Vec::new(),
         stdin: StreamTarget::Plain,
@@ -254,7 +256,7 @@ fn new_request(
         open_path(&mut opened, &host.cwd, Permission::Write, 1);
     }
     open_mentions(&mut opened, &prompt, 1);
-    let layout = RunLayout::plan(config, &host.cwd, RunName::new(0));
+    let layout = RunLayout::plan(config, &host.state_parent, RunName::new(0));
     require_own_directory(config, &opened, &layout, &host.cwd)?;
     let prepared = PreparedRun {
         host: team.host,
@@ -273,7 +275,7 @@ fn new_request(
 /// Finds the interrupted run of the cell, if there is one.
 fn find_unfinished(team: &ResumedTeam) -> Result<Option<InterruptedRun>> {
     let storage = &team.config.orchestrator.session_storage;
-    let sessions = storage.resolve(&team.host.cwd, None);
+    let sessions = storage.resolve(&team.host.state_parent, None);
     let is_there = |session: &str| find(session, &sessions).is_ok();
     find_interrupted(&logs(&team.host), None, is_there)
 }
@@ -295,5 +297,5 @@ fn has_ended_run(host: &Host) -> Result<bool> {
 
 /// Returns the directory of the logs of the cell's runs.
 pub(super) fn logs(host: &Host) -> AbsPath {
-    host.cwd.join(STATE_DIR).join(LOGS)
+    host.state_parent.join(STATE_DIR).join(LOGS)
 }

@@ -45,7 +45,7 @@ pub(crate) fn run(
 
 /// Returns the directory of the batches of this directory.
 fn batches_directory(host: &Host) -> AbsPath {
-    host.cwd.join(STATE_DIR).join(BATCHES)
+    host.state_parent.join(STATE_DIR).join(BATCHES)
 }
 
 /// Finds the batch `wanted`.

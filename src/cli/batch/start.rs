@@ -97,7 +97,7 @@ pub(super) fn run(
         check_project(task, host)?;
     }
     let batches = batches_directory(host);
-    prepare_state_dir(&host.cwd.join(STATE_DIR), [&batches])?;
+    prepare_state_dir(&host.state_parent.join(STATE_DIR), [&batches])?;
     let batch = create_batch(&batches, &tasks, &configs, arguments, host)?;
     output.note(&format!(
         "{}: {}",
@@ -155,7 +155,7 @@ fn check_config(
             Error::new(ErrorKind::Usage, message).with_hint("use a config without `workflow`")
         );
     }
-    let layout = RunLayout::plan(&config, &host.cwd, RunName::new(0));
+    let layout = RunLayout::plan(&config, &host.state_parent, RunName::new(0));
     require_own_directory(&config, &[], &layout, &host.cwd)?;
     config.limits.cost = config.limits.cost.or(limit);
     connect_all(&config, &model_list(host, models, output)?, host).map(drop)

@@ -130,6 +130,8 @@ impl AccessDecision {
         let wanted = verdict.wanted;
         let root = verdict.grant.map(|(root, kind)| (root.to_string(), kind));
         let grant = root.as_ref().map(|(root, _)| root.clone());
+        // Agents never write to skills.
+        let is_skill = matches!(root, Some((_, GrantKind::Skill)));
         let named = root.map_or_else(String::new, |(root, kind)| format!("{kind} `{root}`"));
         match verdict.refusal {
             None => Self {
@@ -146,7 +148,8 @@ impl AccessDecision {
                     "deny"
                 },
                 rule: refusal.rule,
-                change: suggest_change(refusal.rule, wanted, held, &named),
+                change: suggest_change(refusal.rule, wanted, held, &named)
+                    .filter(|_| !is_skill || wanted == Permission::Read),
                 reason: match refusal.rule {
                     // The gate's own message is for the agent, and names the agent's directories.
                     OUTSIDE_GRANTS => "not inside any path that is open to the agent".to_owned(),

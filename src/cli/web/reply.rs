@@ -93,7 +93,9 @@ impl From<Error> for ApiError {
             ErrorKind::Usage | ErrorKind::Config => StatusCode::BAD_REQUEST,
             ErrorKind::Denied => StatusCode::FORBIDDEN,
             ErrorKind::Limit => StatusCode::TOO_MANY_REQUESTS,
-            ErrorKind::Environment | ErrorKind::Interrupted | ErrorKind::Parked => StatusCode::CONFLICT,
+            ErrorKind::Environment | ErrorKind::Interrupted | ErrorKind::Parked => {
+                StatusCode::CONFLICT
+            }
             ErrorKind::Backend | ErrorKind::NoAnswer => StatusCode::BAD_GATEWAY,
             ErrorKind::Io | ErrorKind::Bug => StatusCode::INTERNAL_SERVER_ERROR,
         };

@@ -53,11 +53,17 @@ pub(super) fn launch(gate: &Gate, wanted: ServerLaunchRequest<'_>) -> Result<Ser
         }
     };
     let words = installed.map_or(&program.command, |installed| &installed.command);
-    let words = words.iter().map(|word| word.replace(CWD_OF_SERVER, &dir.to_string()));
+    let words = words
+        .iter()
+        .map(|word| word.replace(CWD_OF_SERVER, &dir.to_string()));
     let words = words.chain(arguments).collect();
     let (mut confinement, network) = confine(gate, program, words, commands, dir, permission)?;
     if let Some(installed) = installed {
-        open_for_reading(&mut confinement, installed.directory.clone(), GrantScope::Tree);
+        open_for_reading(
+            &mut confinement,
+            installed.directory.clone(),
+            GrantScope::Tree,
+        );
     }
     let sandbox = commands.backend().local_sandbox();
     let sandbox = sandbox.map_err(|why| format!("servers {why}"))?;

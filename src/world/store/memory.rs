@@ -5,7 +5,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::text::{count_noun, escape_name};
-use crate::world::store::directory_seal::{DirectorySeal, foreign_directory_error, is_sealed};
+use crate::world::store::directory_seal::{DirectorySeal, is_sealed};
 use crate::world::store::redact::Redactor;
 use crate::world::store::{prepare_state_dir, reject_symlinks};
 use crate::world::sys::state_files::clear;
@@ -174,8 +174,12 @@ impl MemoryStore {
         if is_sealed(&self.dir) {
             return Ok(true);
         }
-        Err(foreign_directory_error(&self.dir)
-            .with_hint("`massgen memory clear` removes it, and `massgen memory show` shows it"))
+        let message = format!(
+            "`{}` was not created by massgen in this directory: its notes may be a stranger's",
+            self.dir
+        );
+        Err(Error::new(ErrorKind::Environment, message)
+            .with_hint("`massgen memory list` shows them, and `massgen memory clear` removes them"))
     }
 
     /// Reads the notes without believing that they are the user's, for showing them. Returns
