@@ -45,7 +45,7 @@ pub enum TextFrame {
 
 impl TextFrame {
     /// All of them.
-    pub const ALL: [TextFrame; 13] = [
+    pub const ALL: [TextFrame; 14] = [
         TextFrame::Answer,
         TextFrame::Document,
         TextFrame::Note,

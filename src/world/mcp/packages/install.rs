@@ -11,9 +11,10 @@ use crate::config::server_package::{PackageRegistry, ServerPackage, registry_dom
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::permissions::PathPermissionManager;
+use crate::permissions::domains::DomainPattern;
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use crate::sandbox_policy::compile::compile;
-use crate::sandbox_policy::network::{DomainPattern, NetworkPolicy};
+use crate::sandbox_policy::network::NetworkPolicy;
 use crate::text::{escape_line, single_line};
 use crate::world::io::files::read_capped;
 use crate::world::mcp::packages::{InstalledPackage, PackageStore, program_words};
