@@ -217,7 +217,7 @@ fn two_batches_are_compared_by_pairs() {
     );
     // Wilson's interval of 40 of 100.
     check_interval(compared.first.success_share, [0.4, 0.3094, 0.4980]);
-    check_interval(compared.success_difference, [0.2, 0.1125, 0.2796]);
+    check_interval(compared.success_difference, [0.2, 0.1167, 0.2755]);
     assert!(compared.success_difference.excludes_zero());
     check_interval(compared.cost_difference, [0.2, 0.2, 0.2]);
     let price = compared.cost_per_additional_success.unwrap();

@@ -126,14 +126,20 @@ impl BatchDir {
         }))
     }
 
-    /// Gives the tokens of `cell` back that `spent` money in all does not use. Several processes
-    /// may do so at the same time.
+    /// Makes the tokens of `cell` those that `spent` money in all uses: takes what its last requests
+    /// cost beyond its tokens, as far as there are free ones, and gives the others back. Several
+    /// processes may do so at the same time.
     pub fn settle(&self, cell: &CellId, spent: Money) -> Result<()> {
         let Some(budget) = self.budget_file()? else {
             return Ok(());
         };
         let used = spent.picodollars().div_ceil(budget.token_picodollars);
         let used = usize::try_from(used).unwrap_or(usize::MAX);
+        for _ in self.held_tokens(cell)?.len()..used {
+            if !self.take_token(cell)? {
+                break;
+            }
+        }
         let mut held = self.held_tokens(cell)?;
         held.sort_unstable();
         for name in held.into_iter().skip(used) {
