@@ -364,7 +364,7 @@ fn examples_in_a_config_are_checked() {
     );
     check("{deny: ['git push']}", 2, "invalid rule");
     let pages = "deny: ['read_url(.evil.org)'], ask: ['fetch_url(a.org/x*)'], examples: [{read_url(b.evil.org/y): deny}, {'read_url(https://a.org/x)': ask}, {read_url(a.org): allow}]";
-    check(&format!("{{{pages}}}"), 0, "0 errors");
+    check(&format!("{{{pages}}}"), 0, "team.yaml: ok");
     check("{deny: ['read_url(a b)']}", 2, "expected a domain");
     check("{enabled: false, deny: ['nonsense']}", 0, "");
     check("{role: read-only}", 0, "0 errors");
