@@ -8,7 +8,7 @@ use massgen::config::BackendConfig;
 use massgen::event::StopReason;
 use massgen::spending::TokenUsage;
 use massgen::tools::request::CallRequest;
-use massgen::tools::workflow::coordination_offers;
+use massgen::tools::workflow::{VoteScoring, coordination_offers};
 use serde_json::{Map, Value, json};
 
 use crate::decoding::connect;
@@ -169,7 +169,7 @@ async fn tools_of_the_vendor_stand_beside_ours() {
     let parameters = json!({"enable_web_search": true, "enable_code_execution": true});
     let backend = connect(&gemini(&server, "gemini-3.8-flash", &parameters));
     let mut request = simple_request();
-    request.tools = coordination_offers(1).into();
+    request.tools = coordination_offers(1, VoteScoring::None).into();
     collect(&backend, request).await;
     collect(&backend, simple_request()).await;
 

@@ -71,6 +71,7 @@ impl Played {
             question: "Write a game",
             opened: &[],
             base: &base,
+            state_parent: &base,
             pipelines: &base.join(".massgen/pipelines"),
             env: &std::env::vars().collect(),
             invocation: &RunInvocation {

@@ -35,7 +35,7 @@ fn a_checklist_has_criteria_and_a_threshold() {
         try_load(&yaml).unwrap().config.orchestrator.checklist
     };
     let own = checklist(
-        "voting_sensitivity: checklist_gated\n  voting_threshold: 3\n  coordination:\n    \
+        "voting_sensitivity: checklist_gated\nvoting_threshold: 3\ncoordination:\n  \
          checklist_criteria_inline: [short, {text: true to the source}]",
     );
     let criteria = vec!["short".to_owned(), "true to the source".to_owned()];
