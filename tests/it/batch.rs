@@ -422,7 +422,7 @@ fn what_is_wrong_for_all_cells_is_refused_before_the_first() {
 fn a_task_has_its_own_config_checks_and_limits() {
     let other = WORKS.replace("id: writer", "id: other");
     let checked = json!({"id": "checked", "text": "x", "project": {"path": "app"},
-        "checks": ["test -e made/b.txt"]});
+        "checks": ["test -d made"]});
     let failing = json!({"id": "failing", "text": "x", "project": {"path": "app"},
         "checks": [{"name": "never", "command": "false"}]});
     let other_team = json!({"id": "other", "text": "x", "project": {"path": "app"},

@@ -46,6 +46,8 @@ fn help_names_every_flag() {
       apply        Apply changes of a delivery that were not applied, or the answer of another agent
       undo         Revert a delivery
       replay       Replay a recorded run offline with this version, and compare the agents' decisions
+      batch        Run many tasks, each on its own copy of its project; show, compare and deliver the
+                   results
       pipeline     Show, revert and reset the work of a pipeline's roles
       schema       Print the JSON schemas of machine-readable output
       doctor       Check this machine and a config for problems, and suggest fixes
@@ -170,6 +172,10 @@ fn help_names_every_flag() {
           --screen-reader
               Display runs and sessions as plain lines that are never redrawn, and list paths on Tab.
               Default: off, unless `MASSGEN_SCREEN_READER` is set
+
+          --park
+              Park the run on SIGTERM, SIGUSR1 or SIGHUP: stop at once without recording an end and exit
+              with status 75; `massgen --continue` resumes it. Default: these signals end the run
 
           --debug
               Write a detailed log to `massgen_debug.log` in the run's log directory. Default: off
@@ -702,6 +708,9 @@ fn completions_and_manual_know_every_subcommand() {
             "massgen-mcp",
             "massgen-mcp-serve",
             "massgen-mcp-orchestrate",
+            "massgen-mcp-install",
+            "massgen-mcp-list",
+            "massgen-mcp-uninstall",
             "massgen-mcp-login",
             "massgen-mcp-logout",
             "massgen-mcp-workflow",
@@ -733,6 +742,19 @@ fn completions_and_manual_know_every_subcommand() {
             "massgen-apply",
             "massgen-undo",
             "massgen-replay",
+            "massgen-batch",
+            "massgen-batch-run",
+            "massgen-batch-resume",
+            "massgen-batch-retry",
+            "massgen-batch-list",
+            "massgen-batch-status",
+            "massgen-batch-watch",
+            "massgen-batch-results",
+            "massgen-batch-compare",
+            "massgen-batch-cancel",
+            "massgen-batch-apply",
+            "massgen-batch-export",
+            "massgen-batch-cell",
             "massgen-pipeline",
             "massgen-pipeline-roles",
             "massgen-pipeline-branches",

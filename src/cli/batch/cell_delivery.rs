@@ -55,15 +55,23 @@ pub(super) fn export_delivery(cell: &CellDir) -> Result<u64> {
     Ok(u64::try_from(files).unwrap_or(u64::MAX))
 }
 
-/// Adds a change to a patch, in the format of git. Files that are not text are only named: they are
-/// in the layer.
+/// Adds a change to a patch, in the format of git. Files that are not text are only named, in a line
+/// that git skips: they are in the layer. Git has no directories.
 fn write_difference(difference: &DeliveryDifference, path: &RelPath, patch: &mut String) {
+    let is_directory = |side: &DiffSide| *side == DiffSide::Directory;
+    if is_directory(&difference.before) || is_directory(&difference.after) {
+        return;
+    }
     let text = |side: &DiffSide| match side {
         DiffSide::Nothing => Some(String::new()),
         DiffSide::Text(text) => Some(text.clone()),
         DiffSide::Binary { .. } | DiffSide::Link(_) | DiffSide::Directory | DiffSide::Lost => None,
     };
     let mut add = |line: String| patch.push_str(&(line + "\n"));
+    let (Some(old), Some(new)) = (text(&difference.before), text(&difference.after)) else {
+        add(format!("# not text, and only in `changes`: {path}"));
+        return;
+    };
     add(format!("diff --git a/{path} b/{path}"));
     let mode = difference.modes.map_or(0o644, |(_, after)| after);
     match (&difference.before, &difference.after, difference.modes) {
@@ -75,10 +83,6 @@ fn write_difference(difference: &DeliveryDifference, path: &RelPath, patch: &mut
         }
         _ => {}
     }
-    let (Some(old), Some(new)) = (text(&difference.before), text(&difference.after)) else {
-        add(format!("Binary files a/{path} and b/{path} differ"));
-        return;
-    };
     if old == new {
         return;
     }
