@@ -21,15 +21,17 @@ const ZSH_FUNCTION: &str = "\n_massgen() {";
 const BASH_VALUES: &str = r#"
 _massgen_values() {
     local line cur whole head
+    local -a before
     _massgen "$@"
     cur=${COMP_WORDS[COMP_CWORD]}
     case $cur in @|:|=) cur= ;; esac
     whole=${COMP_LINE:0:COMP_POINT}
     whole=${whole##*[[:space:]]}
     head=${whole%"$cur"}
+    read -ra before <<< "${COMP_LINE:0:COMP_POINT-${#whole}}"
     while IFS= read -r line; do
         COMPREPLY+=("${line#"$head"}")
-    done < <(command massgen __complete -- "${COMP_WORDS[@]:1:COMP_CWORD-1}" "$whole" 2>/dev/null)
+    done < <(command massgen __complete -- "${before[@]:1}" "$whole" 2>/dev/null)
 }
 "#;
 /// Adds them to the completions of zsh.

@@ -244,7 +244,7 @@ impl RunExecution {
         };
         let (recorder, trace) = begun.open_records(places, request.resumed, request.invocation)?;
         let vendors = ProviderNames::from_config(&request.config);
-        let send = |to| RunTelemetry::begin(to, vendors, request.redactor);
+        let begin_telemetry = |to| RunTelemetry::begin(to, vendors, request.redactor);
         let turn = PreparedTurn {
             snapshots,
             ledger: ledger(&request.config, beginning.usage, request.shared_budget),
@@ -267,7 +267,7 @@ impl RunExecution {
             turn,
             recorder,
             recordings,
-            telemetry: request.telemetry.map(send),
+            telemetry: request.telemetry.map(begin_telemetry),
             session,
             turn_context,
             task: request.task,

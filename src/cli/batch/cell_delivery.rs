@@ -57,7 +57,7 @@ pub(super) fn export_delivery(cell: &CellDir) -> Result<u64> {
 
 /// Adds a change to a patch, in the format of git. Files that are not text are only named, in a line
 /// that git skips: they are in the layer. Git has no directories.
-fn write_difference(difference: &DeliveryDifference, path: &RelPath, patch: &mut String) {
+fn write_difference(difference: &DeliveryDifference, path: &RelPath, out: &mut String) {
     let is_directory = |side: &DiffSide| *side == DiffSide::Directory;
     if is_directory(&difference.before) || is_directory(&difference.after) {
         return;
@@ -67,7 +67,7 @@ fn write_difference(difference: &DeliveryDifference, path: &RelPath, patch: &mut
         DiffSide::Text(text) => Some(text.clone()),
         DiffSide::Binary { .. } | DiffSide::Link(_) | DiffSide::Directory | DiffSide::Lost => None,
     };
-    let mut add = |line: String| patch.push_str(&(line + "\n"));
+    let mut add = |line: String| out.push_str(&(line + "\n"));
     let (Some(old), Some(new)) = (text(&difference.before), text(&difference.after)) else {
         add(format!("# not text, and only in `changes`: {path}"));
         return;

@@ -143,8 +143,8 @@ impl BatchDir {
             if self.is_attempt_alive(cell, last, owner) {
                 return Ok(ClaimAttempt::Taken);
             }
-            let lost = AttemptNote::new(AttemptEnd::ProcessLost, "its process is gone");
-            self.write_note(cell, last, &lost)?;
+            let note = AttemptNote::new(AttemptEnd::ProcessLost, "its process is gone");
+            self.write_note(cell, last, &note)?;
         }
         let attempt = last.saturating_add(1);
         let text = serde_json::to_vec(owner)
