@@ -172,16 +172,16 @@ impl ConfigChecker<'_> {
         view: &MappingView<'_>,
         names: &mut CustomToolNames,
     ) -> Vec<PythonFunction> {
-        let functions = self.words(view, &custom_tools::FUNCTION);
+        let wanted = self.words(view, &custom_tools::FUNCTION);
         let Some(functions) =
-            functions.filter(|functions| !functions.is_empty() && functions.len() <= TOOLS_MAX)
+            functions.filter(|wanted| !wanted.is_empty() && wanted.len() <= TOOLS_MAX)
         else {
             let message = format!("`function` is not a name or a list of 1 to {TOOLS_MAX} names");
             let hint = "write `function: add`, or `function: [add, multiply]`";
             self.refuse_key(view, &custom_tools::FUNCTION, &message, hint);
             return Vec::new();
         };
-        let count = functions.len();
+        let count = wanted.len();
         let tool_names = self.one_each(view, &custom_tools::NAME, count);
         let descriptions = self.one_each(view, &custom_tools::DESCRIPTION, count);
         let presets = self.presets(view, count);
@@ -194,7 +194,7 @@ impl ConfigChecker<'_> {
             return Vec::new();
         }
         let mut functions = Vec::new();
-        for (index, function) in functions.into_iter().enumerate() {
+        for (index, function) in wanted.into_iter().enumerate() {
             let own = |list: &[Option<String>]| list.get(index).cloned().flatten();
             let name = own(&tool_names).unwrap_or_else(|| function.written.to_owned());
             let is_name = |c: char| c.is_alphanumeric() || c == '_';
