@@ -173,8 +173,7 @@ impl ConfigChecker<'_> {
         names: &mut CustomToolNames,
     ) -> Vec<PythonFunction> {
         let wanted = self.words(view, &custom_tools::FUNCTION);
-        let Some(functions) =
-            functions.filter(|wanted| !wanted.is_empty() && wanted.len() <= TOOLS_MAX)
+        let Some(wanted) = wanted.filter(|wanted| !wanted.is_empty() && wanted.len() <= TOOLS_MAX)
         else {
             let message = format!("`function` is not a name or a list of 1 to {TOOLS_MAX} names");
             let hint = "write `function: add`, or `function: [add, multiply]`";
