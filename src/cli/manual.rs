@@ -16,7 +16,7 @@ const OLD_BASH_REGISTRATION: &str = "complete -F _massgen -o bashdefault -o defa
 const ZSH_FUNCTION: &str = "\n_massgen() {";
 
 /// Adds what `massgen __complete` prints to the completions of bash. The part of a word before its last
-/// `@`, `:` or `=` is a word of its own for bash. Bash quotes the completions as file names: a file may
+/// `@`, `:` or `=` is a word of its own for bash, but a completion replaces the `@` as well. Bash quotes the completions as file names: a file may
 /// be called `$(command)`.
 const BASH_VALUES: &str = r#"
 _massgen_values() {
@@ -28,6 +28,7 @@ _massgen_values() {
     whole=${COMP_LINE:0:COMP_POINT}
     whole=${whole##*[[:space:]]}
     head=${whole%"$cur"}
+    head=${head%@}
     read -ra before <<< "${COMP_LINE:0:COMP_POINT-${#whole}}"
     while IFS= read -r line; do
         COMPREPLY+=("${line#"$head"}")

@@ -250,7 +250,7 @@ fn commands_are_completed_as_they_are_typed() {
     let footer = "   Tab inserts, Esc closes";
     terminal.shows(&[
         "> /co",
-        " > /context  lists open paths; `/context remove N` closes one",
+        " > /context  lists open paths; `/context add PATH [write]`, `/context remove N`",
         "   /config   shows the config of the team",
         "   /cost     shows what the last turn used",
         footer,
