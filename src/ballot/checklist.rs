@@ -98,7 +98,8 @@ mod tests {
     /// if the vote does not count.
     #[test]
     fn the_bar_falls_with_the_threshold_and_the_answers_that_are_left() {
-        let cases: &[(u8, u32, [u8; 4], Option<&[usize]>)] = &[
+        type Case = (u8, u32, [u8; 4], Option<&'static [usize]>);
+        let cases: &[Case] = &[
             // At 5 of 10, after one of five answers, three scores of at least 8 are needed.
             (5, 1, [8, 8, 8, 8], None),
             (5, 1, [8, 8, 8, 0], None),

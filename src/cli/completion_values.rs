@@ -171,11 +171,9 @@ fn example_names() -> impl Iterator<Item = String> {
 fn config_names(host: &Host) -> Vec<String> {
     let folders = config_folders(&host.project, host.home.as_ref()).into_iter();
     let stem = |name: String| {
-        let stems = CONFIG_ENDINGS.iter();
-        stems
-            .filter_map(|ending| name.strip_suffix(ending))
-            .next()
-            .map(str::to_owned)
+        let mut endings = CONFIG_ENDINGS.iter();
+        let stem = endings.find_map(|ending| name.strip_suffix(ending));
+        stem.map(str::to_owned)
     };
     let own = folders
         .flat_map(|folder| file_names(&folder))

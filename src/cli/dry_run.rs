@@ -29,6 +29,10 @@ use crate::spending::price::ModelPrice;
 use crate::text::{count_noun, escape_name};
 
 /// Shows what a run would do.
+#[expect(
+    clippy::too_many_lines,
+    reason = "the steps follow one another and share what they make"
+)]
 pub(crate) async fn show(prepared: &PreparedRun, output: &mut CliOutput<'_>) -> Result<ExitStatus> {
     let PreparedRun {
         host,

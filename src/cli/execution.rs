@@ -129,6 +129,10 @@ impl UserPresence {
 }
 
 /// Executes `order` and shows it.
+#[expect(
+    clippy::too_many_lines,
+    reason = "the steps follow one another and share what they make"
+)]
 pub(crate) async fn execute_and_show(
     order: RunRequest,
     person: UserPresence,
@@ -218,9 +222,10 @@ pub(crate) async fn execute_and_show(
         session,
         log_dir,
         unsent: steering.line.take_rest(),
-        hint: match result.status {
-            ExitStatus::Interrupted => Some("resume it: massgen --continue"),
-            _ => delivery_hint(&result.rows),
+        hint: if result.status == ExitStatus::Interrupted {
+            Some("resume it: massgen --continue")
+        } else {
+            delivery_hint(&result.rows)
         },
         workspace: Some(workspace).filter(|workspace| {
             result.rows.is_empty() && inspect(workspace) == LookupResult::Directory

@@ -54,6 +54,7 @@ mod line_buffer;
 mod login_arguments;
 mod mcp_arguments;
 mod logs;
+mod logs_arguments;
 mod manual;
 mod markdown_lines;
 mod mcp;

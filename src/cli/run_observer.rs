@@ -63,22 +63,16 @@ impl<'o, 'w> RunObserver<'o, 'w> {
             OutputMode::Streams if arguments.automation => {
                 Self::with_sink(AutomationOutput::new(output, places))
             }
-            OutputMode::Streams => match dashboard {
-                Some(settings) => Self::with_terminal(RunTerminal::with_dashboard(
-                    output,
-                    settings,
-                    DashboardSource::Run,
-                )),
-                None => {
-                    let lines = RunRenderer::new(output);
-                    let is_quiet = arguments.typed.quiet;
-                    Self::with_terminal(RunTerminal::with_lines(if is_quiet {
-                        lines.quiet()
-                    } else {
-                        lines
-                    }))
-                }
-            },
+            OutputMode::Streams => Self::with_terminal(if let Some(settings) = dashboard {
+                RunTerminal::with_dashboard(output, settings, DashboardSource::Run)
+            } else {
+                let lines = RunRenderer::new(output);
+                RunTerminal::with_lines(if arguments.typed.quiet {
+                    lines.quiet()
+                } else {
+                    lines
+                })
+            }),
         })
     }
 

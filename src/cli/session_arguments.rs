@@ -18,6 +18,10 @@ pub(crate) struct SessionArguments {
 
 /// How runs and interactive sessions are displayed.
 #[derive(Args, Clone, Copy, Debug, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the command line"
+)]
 pub(crate) struct InteractiveArguments {
     /// Show a run on the whole terminal, with a cell for each agent, and leave its lines behind at
     /// the end. Default: from the config, or on a terminal with two or more agents.

@@ -1,5 +1,6 @@
 //! The user's own tools (`custom_tools` and `tools`): functions of Python files, and programs.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -51,6 +52,14 @@ pub struct NamedFile {
     pub written: String,
     /// The paths that it may mean, the first that exists counts.
     pub candidates: Vec<AbsPath>,
+}
+
+impl NamedFile {
+    /// Returns whether it is named like a file of Python code, and not like a module.
+    pub fn is_python_file(&self) -> bool {
+        let extension = Path::new(&self.written).extension();
+        extension.is_some_and(|extension| extension == "py")
+    }
 }
 
 /// A program that is a tool.

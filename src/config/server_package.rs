@@ -161,13 +161,12 @@ impl<'a> PackageArguments<'a> {
             if QUIET_FLAGS.contains(word) {
                 continue;
             }
-            let (flag, value) = match word.split_once('=') {
-                Some((flag, value)) => (flag, value),
-                None => {
-                    let (value, rest) = rest.split_first()?;
-                    read.command = rest;
-                    (*word, *value)
-                }
+            let (flag, value) = if let Some(pair) = word.split_once('=') {
+                pair
+            } else {
+                let (value, rest) = rest.split_first()?;
+                read.command = rest;
+                (*word, *value)
             };
             let list = if packages.contains(&flag) {
                 &mut read.packages

@@ -235,7 +235,9 @@ impl<'b> MarkdownWriter<'b> {
         }
         match name {
             b"title" => self.is_in_title = false,
-            b"h1" | b"h2" | b"h3" | b"h4" | b"h5" | b"h6" => self.begin(TextGap::Paragraph),
+            b"h1" | b"h2" | b"h3" | b"h4" | b"h5" | b"h6" | b"table" => {
+                self.begin(TextGap::Paragraph);
+            }
             b"ul" | b"ol" => {
                 self.lists.pop();
                 let gap = if self.lists.is_empty() {
@@ -256,7 +258,6 @@ impl<'b> MarkdownWriter<'b> {
             b"code" | b"kbd" | b"samp" => self.unmark("`"),
             b"a" => self.close_link(),
             b"tr" => self.close_row(),
-            b"table" => self.begin(TextGap::Paragraph),
             name if BLOCKS.contains(&name) => self.begin_block(),
             _ => {}
         }
@@ -396,7 +397,9 @@ impl<'b> MarkdownWriter<'b> {
             if self.marks.ends_with('[') {
                 self.marks.pop();
             } else if self.preformatted == 0 {
-                self.out.push_str(&format!("]({address})"));
+                self.out.push_str("](");
+                self.out.push_str(&address);
+                self.out.push(')');
             }
         }
     }

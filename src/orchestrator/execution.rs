@@ -24,6 +24,7 @@ use crate::orchestrator::hooks::HookRunContext;
 use crate::orchestrator::memory::{MemoryKeeper, MemoryOrigin, keeps_memory, read_memory};
 use crate::orchestrator::overlays::{OverlayFactory, PendingDelivery};
 use crate::orchestrator::previous_turns::{describe, previous_workspaces};
+use crate::orchestrator::record_context::RecordContext;
 use crate::orchestrator::replay_order::ReplayInput;
 use crate::orchestrator::reply_recordings::ReplyRecordings;
 use crate::orchestrator::resumed_turn::{
@@ -31,7 +32,7 @@ use crate::orchestrator::resumed_turn::{
 };
 use crate::orchestrator::review::{DeliverySettings, Reviewer};
 use crate::orchestrator::run_directories::{
-    create_workspaces, existing_directory, reopen_workspaces, replay_manifest, workspace_seeds,
+    create_workspaces, existing_directory, reopen_workspaces, workspace_seeds,
 };
 use crate::orchestrator::run_notices::run_notices;
 use crate::orchestrator::snapshots::SnapshotStore;
@@ -52,10 +53,9 @@ use crate::world::diagnostics::telemetry::conventions::ProviderNames;
 use crate::world::diagnostics::telemetry::settings::TelemetrySettings;
 use crate::world::mcp::packages::PackageStore;
 use crate::world::mcp::tokens::TokenFile;
-use crate::world::store::diagnostic_log::{self, DiagnosticLog, LogDetail};
+use crate::world::store::diagnostic_log::{DiagnosticLog, LogDetail};
 use crate::world::store::prepare_state_dir;
 use crate::world::store::records::Recorder;
-use crate::world::store::records::metadata::RunMetadata;
 use crate::world::store::records::record_paths::{AttemptLayout, RunRecordPaths};
 use crate::world::store::redact::Redactor;
 use crate::world::store::sessions::session::{FinishedTurn, LiveWorkspace, Session, TurnContext};
@@ -193,6 +193,10 @@ pub struct RunOutputPaths {
 impl RunExecution {
     /// Creates the directories, assembles the team, and opens session and records. No model is
     /// asked.
+    #[expect(
+        clippy::too_many_lines,
+        reason = "the steps follow one another and share what they make"
+    )]
     pub fn prepare(mut request: RunRequest, stop: ShutdownSignal) -> Result<Self> {
         prepare_state_dir(&request.layout.state, request.layout.directories())?;
         let earlier = request.session.as_ref();
@@ -303,6 +307,10 @@ impl RunExecution {
     }
 
     /// Runs the turn to its end, sends every event to `shown`, and saves the result.
+    #[expect(
+        clippy::too_many_lines,
+        reason = "the steps follow one another and share what they make"
+    )]
     pub async fn execute(self, shown: Sender<Event>) -> Result<TurnResult> {
         let Self {
             turn,
@@ -413,69 +421,6 @@ fn run_ended_event(result: &TurnResult, workspace: Option<&AbsPath>) -> Event {
         status: result.status,
         summary,
     })
-}
-
-/// Context of a run for its records.
-#[derive(Clone, Copy)]
-struct RecordContext<'a> {
-    config: &'a Config,
-    layout: &'a RunLayout,
-    session: &'a Session,
-    turn_context: &'a TurnContext,
-    task: &'a str,
-    redactor: &'a Redactor,
-}
-
-impl RecordContext<'_> {
-    /// Starts the records, or resumes those of the interrupted turn.
-    fn open_records(
-        self,
-        places: RunRecordPaths,
-        resumed: Option<ResumedTurn>,
-        started_with: RunInvocation,
-    ) -> Result<(Recorder, DiagnosticLog)> {
-        match resumed {
-            None => self.start_records(places, started_with),
-            Some(resumed) => self.resume_records(places, resumed, started_with.detail),
-        }
-    }
-
-    /// Starts the records.
-    fn start_records(
-        self,
-        places: RunRecordPaths,
-        started_with: RunInvocation,
-    ) -> Result<(Recorder, DiagnosticLog)> {
-        let meta = RunMetadata {
-            query: self.task.to_owned(),
-            config_path: started_with.config_path,
-            config: started_with.config_text,
-            cli_args: started_with.arguments,
-            cwd: self.turn_context.cwd.clone(),
-            session_id: self.session.id(),
-        };
-        let trace =
-            diagnostic_log::begin(places.turn(), started_with.detail, self.redactor.clone())?;
-        let opened = &self.turn_context.opened;
-        let outset = replay_manifest(&meta, self.layout, self.config, opened)?;
-        let recorder = Recorder::start(places, &meta, self.redactor.clone())?;
-        recorder.write_manifest(&outset)?;
-        Ok((recorder, trace))
-    }
-
-    /// Resumes the records of the interrupted turn.
-    fn resume_records(
-        self,
-        places: RunRecordPaths,
-        resumed: ResumedTurn,
-        detail: LogDetail,
-    ) -> Result<(Recorder, DiagnosticLog)> {
-        let ResumedTurn { log, events, .. } = resumed;
-        let trace = diagnostic_log::begin(places.turn(), detail, self.redactor.clone())?;
-        let redactor = self.redactor.clone();
-        let recorder = Recorder::resume(places, log, self.session.id(), &events, redactor)?;
-        Ok((recorder, trace))
-    }
 }
 
 /// Returns the session that the run is a turn of.

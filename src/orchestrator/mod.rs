@@ -4,6 +4,7 @@
 
 pub mod approvals;
 pub mod execution;
+mod record_context;
 pub mod coordination;
 pub mod recorded_messages;
 pub mod replay_order;

@@ -61,17 +61,14 @@ pub(super) fn describe_memory(
         escape_name(&memory.directory)
     );
     for note in &memory.notes {
-        match &note.text {
-            Some(text) => {
-                let attributes = format!(" file=\"{}\"", note.name);
-                let _ = writeln!(out, "{}", text.in_frame(TextFrame::Note, &attributes));
-            }
-            None => {
-                let size = count_noun(note.size_bytes, "byte");
-                let about = note.description.as_ref().map(UntrustedText::in_quotes);
-                let about = about.map_or_else(String::new, |about| format!(": {about}"));
-                let _ = writeln!(out, "- {} ({size}){about}", note.name);
-            }
+        if let Some(text) = &note.text {
+            let attributes = format!(" file=\"{}\"", note.name);
+            let _ = writeln!(out, "{}", text.in_frame(TextFrame::Note, &attributes));
+        } else {
+            let size = count_noun(note.size_bytes, "byte");
+            let about = note.description.as_ref().map(UntrustedText::in_quotes);
+            let about = about.map_or_else(String::new, |about| format!(": {about}"));
+            let _ = writeln!(out, "- {} ({size}){about}", note.name);
         }
     }
 }

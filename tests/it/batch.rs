@@ -244,6 +244,10 @@ fn killed_cells() -> usize {
 }
 
 #[test]
+#[expect(
+    clippy::too_many_lines,
+    reason = "one story, from the kills to the result of each cell"
+)]
 fn whatever_is_killed_each_cell_has_one_result_and_the_limit_holds() {
     let count = killed_cells();
     let project = project(count);
@@ -287,7 +291,7 @@ fn whatever_is_killed_each_cell_has_one_result_and_the_limit_holds() {
             kills += 1;
             continue;
         }
-        let at = usize::try_from(numbers.below(running.len() as u64)).unwrap();
+        let at = usize::try_from(numbers.below(u64::try_from(running.len()).unwrap())).unwrap();
         let signal = if numbers.below(5) == 0 {
             Signal::TERM
         } else {
@@ -295,7 +299,7 @@ fn whatever_is_killed_each_cell_has_one_result_and_the_limit_holds() {
         };
         let _gone = kill_process(running[at], signal);
         kills += 1;
-        if kills >= count || began.elapsed() > Duration::from_secs(60) {
+        if kills >= count || began.elapsed() > Duration::from_mins(1) {
             break;
         }
     }
@@ -325,16 +329,17 @@ fn whatever_is_killed_each_cell_has_one_result_and_the_limit_holds() {
     }
     // Each run makes one request of a dollar; one that was killed before its reply was recorded is
     // made again, and both are paid.
-    let most = (3 * count + 4) as f64;
+    let dollars = |count: usize| f64::from(u32::try_from(count).unwrap());
+    let most = dollars(3 * count + 4);
     assert!(
-        spent >= count as f64 && spent <= most,
+        spent >= dollars(count) && spent <= most,
         "${spent} for {count} cells"
     );
     let (state, project) = status(project);
     assert_eq!(state["cells"]["completed"], count);
     let taken = state["money"]["taken_usd"].as_f64().unwrap();
     // A cell keeps whole tokens, a thousandth of the limit each.
-    let rounding = count as f64 * (3 * count) as f64 / 1000.0;
+    let rounding = dollars(count) * dollars(3 * count) / 1000.0;
     assert!(taken >= spent && taken <= spent + rounding, "{state}");
     let app = files(&project.path("app"));
     assert_eq!(app.len(), 3, "nothing is delivered");
@@ -373,11 +378,8 @@ fn a_batch_stops_when_its_money_is_spent_and_goes_on_with_more() {
     let (state, _) = status(finished.then::<&str>([]));
     assert_eq!(state["cells"]["completed"], 6, "{state}");
     assert_eq!(state["money"]["spent_usd"], 6.0, "{state}");
-    assert_eq!(
-        state["money"]["taken_usd"].as_f64().unwrap().round(),
-        6.0,
-        "{state}"
-    );
+    let taken = state["money"]["taken_usd"].as_f64().unwrap();
+    assert!((taken - 6.0).abs() < 0.5, "{state}");
 }
 
 /// Checks that a batch is refused before any cell begins.

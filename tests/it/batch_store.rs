@@ -31,10 +31,9 @@ fn cell(number: usize) -> CellId {
 
 /// Returns a batch of so many cells with a limit of ten dollars.
 fn batch(dir: &TempDir, cells: usize) -> BatchDir {
-    let lines: String = (0..cells)
-        .map(|number| format!("{{\"id\":\"c{number}\",\"text\":\"task {number}\"}}\n"))
-        .collect();
-    let tasks: Vec<BatchTask> = parse_tasks(&lines, "t").unwrap();
+    let line = |number| format!("{{\"id\":\"c{number}\",\"text\":\"task {number}\"}}\n");
+    let lines: Vec<String> = (0..cells).map(line).collect();
+    let tasks: Vec<BatchTask> = parse_tasks(&lines.concat(), "t").unwrap();
     let text = b"agents: []".to_vec();
     let here = AbsPath::new(dir.path()).unwrap();
     let record = |tasks_sha256| BatchRecord {
@@ -52,7 +51,13 @@ fn batch(dir: &TempDir, cells: usize) -> BatchDir {
         retries: 3,
         max_cost_usd: Some(dollars("10")),
     };
-    BatchDir::create(&here.join("batches"), &tasks, &[text.clone()], record).unwrap()
+    BatchDir::create(
+        &here.join("batches"),
+        &tasks,
+        std::slice::from_ref(&text),
+        record,
+    )
+    .unwrap()
 }
 
 fn result(id: &CellId, cost: &str) -> CellResult {
@@ -209,7 +214,8 @@ fn tokens_are_neither_lost_nor_made_and_cover_each_request() {
     });
     let sum = spent.into_iter().fold(Money::ZERO, Money::saturating_add);
     // 100 cells want 21 dollars and get ten, and at most one request for each thread more.
-    let most = dollars("10").saturating_add(request.saturating_mul(THREADS as u64));
+    let most =
+        dollars("10").saturating_add(request.saturating_mul(u64::try_from(THREADS).unwrap()));
     assert!(sum <= most, "{sum}");
     assert!(sum >= dollars("9.9"), "{sum}");
     let money = batch.dir().as_path().join("money");

@@ -676,6 +676,7 @@ fn without_a_key_or_server_the_error_has_a_hint() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "the list of all commands")]
 fn completions_and_manual_know_every_subcommand() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = Project::new().args(["completions", shell]).success();

@@ -98,10 +98,8 @@ fn the_example_of_the_page_runs() {
     let replies = calls_of(&calls)
         + "- calls: [{name: new_answer, arguments: {content: done}}]\n\
                                       - text: presented\n  repeat: true\n";
-    let replies: String = replies
-        .lines()
-        .map(|line| format!("        {line}\n"))
-        .collect();
+    let indented = replies.lines().map(|line| format!("        {line}\n"));
+    let replies = indented.collect::<Vec<_>>().concat();
     let config =
         blocks(PAGE, "yaml")[0].replace("type: openai\n      model: gpt-5-mini", "type: scripted");
     let project = Project::new()

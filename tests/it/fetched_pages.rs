@@ -134,6 +134,7 @@ fn read(urls: &[String], keys: &str, rest: &str) -> (Finished, BTreeMap<String, 
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of pages")]
 fn pages_of_open_hosts_are_read_and_no_others() {
     in_network_of(
         "fetched_pages::pages_of_open_hosts_are_read_and_no_others",

@@ -14,7 +14,7 @@ use crate::scripted_team::{agent, team};
 
 const SERVER: &str = include_str!("../servers/packaged.cjs");
 /// Makes a wheel with a module and a program; its directory is the argument.
-const WHEEL: &str = r#"
+const WHEEL: &str = r"
 import sys, zipfile
 server = '''
 import json, os, sys
@@ -44,7 +44,7 @@ with zipfile.ZipFile(sys.argv[1] + '/py_server-0.4-py3-none-any.whl', 'w') as wh
     wheel.writestr(info + 'WHEEL', 'Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n')
     wheel.writestr(info + 'entry_points.txt', '[console_scripts]\npy-server = py_server:main\n')
     wheel.writestr(info + 'RECORD', '')
-"#;
+";
 const RUN: [&str; 3] = ["--config", "team.yaml", "task"];
 const INSTALL: [&str; 4] = ["mcp", "install", "--config", "team.yaml"];
 

@@ -358,7 +358,11 @@ fn stop_and_go_on(project: &Project, time: Duration, signal: Signal) -> String {
     let mut first = quiet(&["go"]);
     sleep(time);
     // A second Ctrl-C of some runs ends what the first one began.
-    let signals = if time.as_micros() % 3 == 0 { 2 } else { 1 };
+    let signals = if time.as_micros().is_multiple_of(3) {
+        2
+    } else {
+        1
+    };
     for _ in 0..signals {
         let pid = Pid::from_child(&first);
         // It may have ended.

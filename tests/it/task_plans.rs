@@ -1,6 +1,7 @@
 //! Plans that agents keep with `update_plan`, through the real binary: where they are shown and
 //! recorded, what is refused, and that a resumed run has the same plans.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
 
@@ -25,9 +26,10 @@ fn plans(plans: &[Value]) -> String {
     let mut replies = format!("- when: {{system: \"{FINAL}\"}}\n  text: final\n");
     for entries in plans {
         let arguments = json!({"entries": entries});
-        replies.push_str(&format!(
-            "- calls: [{{name: update_plan, arguments: {arguments}}}]\n"
-        ));
+        let _ = writeln!(
+            replies,
+            "- calls: [{{name: update_plan, arguments: {arguments}}}]"
+        );
     }
     replies.push_str("- calls: [{name: new_answer, arguments: {content: done}}]\n");
     replies.push_str("- calls: [{name: vote, arguments: {agent_id: agent1, reason: good}}]\n");
@@ -132,7 +134,9 @@ fn plans_are_off_unless_the_config_turns_them_on_and_are_bounded() {
 fn the_words_of_a_plan_cannot_act_on_the_terminal() {
     let hostile = "\u{1b}[2J\u{202e}evil\u{7}";
     let entries = json!([step(hostile, "in_progress")]);
-    let finished = project(&[entries.clone()], PLANNING).args(["go"]).success();
+    let finished = project(std::slice::from_ref(&entries), PLANNING)
+        .args(["go"])
+        .success();
     assert_eq!(events(&finished, "plan_updated")[0]["entries"], entries);
     let shown = finished.stderr();
     assert!(shown.contains("updates its plan: 0 of 1 done:"), "{shown}");

@@ -15,6 +15,7 @@ use crate::cli::help::{
     WEB_EXAMPLES,
 };
 use crate::cli::init_arguments::InitArguments;
+use crate::cli::logs_arguments::LogsCommand;
 use crate::cli::mcp_arguments::McpCommand;
 use crate::cli::memory_arguments::MemoryCommand;
 use crate::cli::phase_argument::PhaseArgument;
@@ -58,6 +59,10 @@ pub(crate) struct CliArguments {
 
 /// Arguments of a run.
 #[derive(Args, Clone, Debug, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the command line"
+)]
 pub(crate) struct RunArguments {
     /// The task, quoted as one argument. `-` after it appends standard input to the task; `-`
     /// alone reads the task from standard input.
@@ -418,47 +423,6 @@ pub(crate) enum ConfigCommand {
     },
     /// Print the JSON Schema of team configs, for editors.
     Schema,
-}
-
-/// Commands for the logs of runs.
-#[derive(Debug, Subcommand)]
-pub(crate) enum LogsCommand {
-    /// List the runs in this directory, newest first.
-    List {
-        /// Print one JSON object per run, one per line. Default: a table.
-        #[arg(long)]
-        json: bool,
-    },
-    /// Show a run from its log, as the terminal displayed it.
-    Show {
-        /// The run. Default: the newest.
-        #[arg(default_value = LAST, hide_default_value = true)]
-        run: String,
-        /// Print the events as JSON, one per line. Default: text.
-        #[arg(long)]
-        json: bool,
-    },
-    /// Like `show`, then follow new events until the run ends.
-    Follow {
-        /// The run. Default: the newest.
-        #[arg(default_value = LAST, hide_default_value = true)]
-        run: String,
-        /// Print the events as JSON, one per line. Default: text.
-        #[arg(long)]
-        json: bool,
-        /// Show the run on the whole terminal; works for a run that has ended too.
-        #[arg(long, conflicts_with = "json")]
-        dashboard: bool,
-    },
-    /// Export all logs of a run to one archive. Secrets are redacted as they are on disk.
-    Export {
-        /// The run.
-        run: String,
-        /// Archive to create. Default: the name of the run and `.tar.gz`, in the current
-        /// directory.
-        #[arg(short, long, value_name = "FILE")]
-        output: Option<String>,
-    },
 }
 
 /// Commands for sessions.

@@ -91,9 +91,8 @@ fn missing_file(interface: &ProgramInterface) -> Option<&NamedFile> {
                 .iter()
                 .filter_map(|function| function.file.as_ref());
             // What is in MassGen's package, only its host can see.
-            let own = |file: &&NamedFile| {
-                file.written.ends_with(".py") && !file.written.starts_with(PACKAGE)
-            };
+            let own =
+                |file: &&NamedFile| file.is_python_file() && !file.written.starts_with(PACKAGE);
             let mut files = files.filter(own);
             files.find(|file| !exists(file))
         }

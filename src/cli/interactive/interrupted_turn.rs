@@ -17,7 +17,10 @@ impl InteractiveSession {
         let Some(unfinished) = find_interrupted_run(&self.arguments, &self.state.host)? else {
             return Ok(LoopControl::Continue);
         };
-        while unfinished.cause == InterruptionCause::Stopped {
+        if unfinished.cause == InterruptionCause::Killed {
+            return Ok(self.run_turn(TurnInput::Interrupted(unfinished)).await);
+        }
+        loop {
             let read = self.read_input(QUESTION, String::new(), LinePurpose::Question);
             let UserInput::Text(line) = read.await? else {
                 return Ok(LoopControl::Leave);

@@ -1,7 +1,7 @@
 //! The `massgen logs` commands: list, show, follow and export the records of runs. It must only
 //! read them.
 
-use crate::cli::args::LogsCommand;
+use crate::cli::logs_arguments::LogsCommand;
 use crate::cli::output::{CliOutput, ReportFormat};
 use crate::config::storage_path::{LOGS, STATE_DIR};
 use crate::error::{ExitStatus, Result};

@@ -66,7 +66,7 @@ impl ConfigChecker<'_> {
             let Some((server, python)) = groups.get_mut(index) else {
                 continue;
             };
-            let content = self.content_arguments(&view);
+            let content = content_arguments(&view);
             for function in &functions {
                 let of_function = |argument: &String| format!("{}.{argument}", function.name);
                 server.rules.content.extend(content.iter().map(of_function));
@@ -162,17 +162,12 @@ impl ConfigChecker<'_> {
         })
     }
 
-    fn content_arguments(&self, view: &MappingView<'_>) -> Vec<String> {
-        let texts = view.texts(&custom_tools::CONTENT_ARGUMENTS).into_iter();
-        texts.map(|text| text.written.to_owned()).collect()
-    }
-
     fn python_functions(
         &mut self,
         view: &MappingView<'_>,
         names: &mut CustomToolNames,
     ) -> Vec<PythonFunction> {
-        let wanted = self.words(view, &custom_tools::FUNCTION);
+        let wanted = words(view, &custom_tools::FUNCTION);
         let Some(wanted) = wanted.filter(|wanted| !wanted.is_empty() && wanted.len() <= TOOLS_MAX)
         else {
             let message = format!("`function` is not a name or a list of 1 to {TOOLS_MAX} names");
@@ -264,7 +259,7 @@ impl ConfigChecker<'_> {
         };
         let is_list = matches!(node.value, YamlValue::List(_));
         let is_name = key.name() == custom_tools::NAME.name();
-        let texts = self.words(view, key);
+        let texts = words(view, key);
         let texts = texts.filter(|texts| {
             let is_for_all = !is_list && (!is_name || count == 1);
             is_for_all || (is_list && texts.len() == count)
@@ -291,25 +286,23 @@ impl ConfigChecker<'_> {
                 .map(|one| match one {
                     Value::Object(one) => Some(one),
                     Value::Null => Some(Map::new()),
-                    _ => None,
+                    Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => None,
                 })
                 .collect(),
             _ => Vec::new(),
         };
         let is_short = node.to_json().to_string().len() <= PRESET_BYTES_MAX;
         let presets: Option<Vec<_>> = presets.into_iter().collect();
-        match presets.filter(|presets| presets.len() == count && is_short) {
-            Some(presets) => presets,
-            None => {
-                let message = format!(
-                    "`preset_args` is not a mapping, or a list with one for each of the {count} \
-                     functions, of at most {PRESET_BYTES_MAX} bytes"
-                );
-                let hint = "write `preset_args: {unit: metres}`";
-                self.refuse_key(view, &custom_tools::PRESET_ARGS, &message, hint);
-                Vec::new()
-            }
+        let presets = presets.filter(|presets| presets.len() == count && is_short);
+        if presets.is_none() {
+            let message = format!(
+                "`preset_args` is not a mapping, or a list with one for each of the {count} \
+                 functions, of at most {PRESET_BYTES_MAX} bytes"
+            );
+            let hint = "write `preset_args: {unit: metres}`";
+            self.refuse_key(view, &custom_tools::PRESET_ARGS, &message, hint);
         }
+        presets.unwrap_or_default()
     }
 
     fn program_tool(
@@ -334,7 +327,7 @@ impl ConfigChecker<'_> {
         }
         let server = self.tool_server(view, &format!("tool_{name}"))?;
         let mut server = names.with_own_name(server);
-        server.rules.content = self.content_arguments(view);
+        server.rules.content = content_arguments(view);
         if let ServerTransport::Program(program) = &mut server.link {
             program.command = command.iter().map(|word| word.written.to_owned()).collect();
             program.interface = ProgramInterface::SingleTool(Arc::new(ProgramTool {
@@ -367,7 +360,7 @@ impl ConfigChecker<'_> {
     /// Returns the words of the command.
     fn tool_command<'n>(&mut self, view: &MappingView<'n>) -> Option<Vec<TextValue<'n>>> {
         let node = view.get(&custom_tools::COMMAND)?;
-        let listed = self.words(view, &custom_tools::COMMAND).unwrap_or_default();
+        let listed = words(view, &custom_tools::COMMAND).unwrap_or_default();
         let split = |text: TextValue<'n>| {
             let words = text.written.split_whitespace();
             let word = |written| TextValue {
@@ -421,25 +414,6 @@ impl ConfigChecker<'_> {
             written: text.written.to_owned(),
             candidates,
         })
-    }
-
-    /// Returns the texts of a value that is one or a list of them.
-    fn words<'n>(
-        &self,
-        view: &MappingView<'n>,
-        key: &ServedKey<Tree>,
-    ) -> Option<Vec<TextValue<'n>>> {
-        let node = view.get(key)?;
-        let path = view.key_path(key);
-        match &node.value {
-            YamlValue::Scalar(_) => Some(vec![scalar_text(node, path)?]),
-            YamlValue::List(items) => items
-                .iter()
-                .enumerate()
-                .map(|(index, item)| scalar_text(item, format!("{path}[{index}]")))
-                .collect(),
-            YamlValue::Null | YamlValue::Mapping(_) => None,
-        }
     }
 
     fn refuse_long_description<V>(
@@ -528,4 +502,24 @@ fn fields_fault(schema: &Value) -> Option<String> {
         "{} in `required` is not a property",
         quote(&unknown.to_string())
     ))
+}
+
+/// Returns the texts of a value that is one or a list of them.
+fn words<'n>(view: &MappingView<'n>, key: &ServedKey<Tree>) -> Option<Vec<TextValue<'n>>> {
+    let node = view.get(key)?;
+    let path = view.key_path(key);
+    match &node.value {
+        YamlValue::Scalar(_) => Some(vec![scalar_text(node, path)?]),
+        YamlValue::List(items) => items
+            .iter()
+            .enumerate()
+            .map(|(index, item)| scalar_text(item, format!("{path}[{index}]")))
+            .collect(),
+        YamlValue::Null | YamlValue::Mapping(_) => None,
+    }
+}
+
+fn content_arguments(view: &MappingView<'_>) -> Vec<String> {
+    let texts = view.texts(&custom_tools::CONTENT_ARGUMENTS).into_iter();
+    texts.map(|text| text.written.to_owned()).collect()
 }

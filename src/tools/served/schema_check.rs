@@ -76,12 +76,13 @@ fn fields_fault(
     let others = schema.get("additionalProperties");
     fields.iter().find_map(|(name, value)| {
         match (properties.and_then(|known| known.get(name)), others) {
-            (Some(schema), _) => value_fault(schema, value, &path(name), depth),
             (None, Some(Value::Bool(false))) => {
                 let name = single_line(&path(name), NAME_CHARS_MAX);
                 Some(format!("there is no argument `{name}`"))
             }
-            (None, Some(schema)) => value_fault(schema, value, &path(name), depth),
+            (Some(schema), _) | (None, Some(schema)) => {
+                value_fault(schema, value, &path(name), depth)
+            }
             (None, None) => None,
         }
     })

@@ -59,7 +59,7 @@ impl PendingSignIn {
     ) -> Result<Self> {
         let refused = |error: AuthError| sign_in_error(&error);
         let mut manager = manager(server).await.map_err(refused)?;
-        let challenge = challenge(server).await?;
+        let challenge = Box::pin(challenge(server)).await?;
         let found = manager.resolve_metadata_from_challenge(challenge.as_deref());
         let found = found.await.map_err(refused)?;
         let places = [
@@ -203,7 +203,7 @@ async fn challenge(server: &RemoteServer) -> Result<Option<String>> {
             Err(RemoteConnectError::Failed(why)) => Err(refusal(&why)),
         }
     };
-    let asked = timeout(GREETING_TIME_MAX, asking).await;
+    let asked = timeout(GREETING_TIME_MAX, Box::pin(asking)).await;
     asked.unwrap_or_else(|_| Err(refusal("the server does not answer")))
 }
 

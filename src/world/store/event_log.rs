@@ -77,8 +77,8 @@ impl EventLog {
         Ok(ReopenedLog {
             log,
             entries,
-            ends,
             cut,
+            ends,
         })
     }
 
@@ -130,10 +130,10 @@ pub struct ReopenedLog {
 impl ReopenedLog {
     /// Returns the end of the first `count` lines, or of all if there are fewer.
     pub fn line_end(&self, count: usize) -> LineEnd {
-        let ends = self.ends.iter().take(count);
+        let mut ends = self.ends.iter().take(count);
         LineEnd {
             lines: u64::try_from(ends.len()).unwrap_or(u64::MAX),
-            bytes: ends.last().copied().unwrap_or_default(),
+            bytes: ends.next_back().copied().unwrap_or_default(),
         }
     }
 }

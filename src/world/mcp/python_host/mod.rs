@@ -57,14 +57,15 @@ pub(in crate::world) fn order(
     for function in &python.functions {
         let (path, source) = match &function.file {
             None => (Value::Null, Value::Null),
-            Some(file) => match sources.iter().find(|(known, _)| *known == file) {
-                Some((_, known)) => known.clone(),
-                None => {
+            Some(file) => {
+                if let Some((_, known)) = sources.iter().find(|(known, _)| *known == file) {
+                    known.clone()
+                } else {
                     let read = path_and_source(file)?;
                     sources.push((file, read.clone()));
                     read
                 }
-            },
+            }
         };
         tools.push(json!({
             "name": function.name,
@@ -91,7 +92,7 @@ pub(in crate::world) fn order(
 
 /// Returns the path of a file and its text, or the path as written if it does not exist.
 fn path_and_source(file: &NamedFile) -> Result<(Value, Value), String> {
-    if file.written.ends_with(".py") {
+    if file.is_python_file() {
         for path in &file.candidates {
             let read = files::read_found(path, FILE_BYTES_MAX);
             let failed = |error: Error| {

@@ -262,14 +262,12 @@ impl SharedBudget for CellBudget {
         let spent = self.spent_before.saturating_add(spent).picodollars();
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         while held.saturating_mul(self.token) <= spent {
-            match self.batch.take_token(&self.cell) {
-                Ok(true) => *held = held.saturating_add(1),
-                Ok(false) | Err(_) => {
-                    self.is_exhausted.store(true, Ordering::Relaxed);
-                    self.stop.cancel();
-                    return false;
-                }
+            if !matches!(self.batch.take_token(&self.cell), Ok(true)) {
+                self.is_exhausted.store(true, Ordering::Relaxed);
+                self.stop.cancel();
+                return false;
             }
+            *held = held.saturating_add(1);
         }
         true
     }

@@ -102,7 +102,7 @@ impl CellDir {
     /// Returns when the directory of the work was created, by the clock of file timestamps, in
     /// nanoseconds since 1970.
     pub fn work_created_ns(&self) -> Result<i64> {
-        DirectorySeal::from_directory(&self.work()).map(|seal| seal.born_ns())
+        DirectorySeal::from_directory(&self.work()).map(DirectorySeal::born_ns)
     }
 
     /// Returns an empty directory for the files of git.

@@ -10,6 +10,7 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 
 use crate::path::AbsPath;
+use crate::text::to_hex;
 
 /// Limits on a tree: its entries, its bytes, and its levels.
 const ENTRIES_MAX: usize = 200_000;
@@ -45,7 +46,7 @@ pub(crate) fn digest(root: &AbsPath) -> io::Result<TreeDigest> {
     walk.directory(root.as_path(), 0)?;
     let digest = walk.hasher.finalize();
     Ok(TreeDigest {
-        sha256: digest.iter().map(|byte| format!("{byte:02x}")).collect(),
+        sha256: to_hex(&digest),
         files: walk.files,
         bytes: walk.bytes,
     })

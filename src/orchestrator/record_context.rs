@@ -1,0 +1,77 @@
+//! Opens the records of a run: new ones, or those of the interrupted turn that it resumes.
+
+use crate::config::Config;
+use crate::error::Result;
+use crate::layout::RunLayout;
+use crate::orchestrator::execution::RunInvocation;
+use crate::orchestrator::resumed_turn::ResumedTurn;
+use crate::orchestrator::run_directories::replay_manifest;
+use crate::world::store::diagnostic_log::{self, DiagnosticLog, LogDetail};
+use crate::world::store::records::Recorder;
+use crate::world::store::records::metadata::RunMetadata;
+use crate::world::store::records::record_paths::RunRecordPaths;
+use crate::world::store::redact::Redactor;
+use crate::world::store::sessions::session::{Session, TurnContext};
+
+/// Context of a run for its records.
+#[derive(Clone, Copy)]
+pub(super) struct RecordContext<'a> {
+    pub(super) config: &'a Config,
+    pub(super) layout: &'a RunLayout,
+    pub(super) session: &'a Session,
+    pub(super) turn_context: &'a TurnContext,
+    pub(super) task: &'a str,
+    pub(super) redactor: &'a Redactor,
+}
+
+impl RecordContext<'_> {
+    /// Starts the records, or resumes those of the interrupted turn.
+    pub(super) fn open_records(
+        self,
+        places: RunRecordPaths,
+        resumed: Option<ResumedTurn>,
+        started_with: RunInvocation,
+    ) -> Result<(Recorder, DiagnosticLog)> {
+        match resumed {
+            None => self.start_records(places, started_with),
+            Some(resumed) => self.resume_records(places, resumed, started_with.detail),
+        }
+    }
+
+    /// Starts the records.
+    fn start_records(
+        self,
+        places: RunRecordPaths,
+        started_with: RunInvocation,
+    ) -> Result<(Recorder, DiagnosticLog)> {
+        let meta = RunMetadata {
+            query: self.task.to_owned(),
+            config_path: started_with.config_path,
+            config: started_with.config_text,
+            cli_args: started_with.arguments,
+            cwd: self.turn_context.cwd.clone(),
+            session_id: self.session.id(),
+        };
+        let trace =
+            diagnostic_log::begin(places.turn(), started_with.detail, self.redactor.clone())?;
+        let opened = &self.turn_context.opened;
+        let outset = replay_manifest(&meta, self.layout, self.config, opened)?;
+        let recorder = Recorder::start(places, &meta, self.redactor.clone())?;
+        recorder.write_manifest(&outset)?;
+        Ok((recorder, trace))
+    }
+
+    /// Resumes the records of the interrupted turn.
+    fn resume_records(
+        self,
+        places: RunRecordPaths,
+        resumed: ResumedTurn,
+        detail: LogDetail,
+    ) -> Result<(Recorder, DiagnosticLog)> {
+        let ResumedTurn { log, events, .. } = resumed;
+        let trace = diagnostic_log::begin(places.turn(), detail, self.redactor.clone())?;
+        let redactor = self.redactor.clone();
+        let recorder = Recorder::resume(places, log, self.session.id(), &events, redactor)?;
+        Ok((recorder, trace))
+    }
+}
