@@ -82,7 +82,7 @@ fn a_plan_is_shown_and_recorded_with_the_answer() {
     let mut entries = fs::read_dir(records).unwrap().map(|entry| entry.unwrap());
     let is_run = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with("log_");
     let run = entries.find(is_run).unwrap().path();
-    let read = |name: &str| fs::read_to_string(run.join("turn_1/attempt_1").join(name)).unwrap();
+    let read = |name: &str| fs::read_to_string(run.join("turn_1").join(name)).unwrap();
     let mappings: Value = serde_json::from_str(&read("snapshot_mappings.json")).unwrap();
     assert_eq!(mappings["agent1.1"]["plan"], second, "{mappings:#}");
     let output = read("agent_outputs/ann.txt");
