@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::prompts::untrusted_text::{TextFrame, UntrustedText};
 use crate::text::{count_noun, escape_name};
 
-/// The notes of a project, as an agent is told of them.
+/// The notes of a project as they are described to an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryPrompt {
     /// The directory in which the agent can read them.
@@ -16,7 +16,7 @@ pub struct MemoryPrompt {
     pub limits: String,
 }
 
-/// A note, as an agent is told of it.
+/// A note as it is described to an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedNote {
     /// The path below the directory; letters, digits, `/`, `-`, `_` and `.`.

@@ -254,7 +254,7 @@ impl RemoteErrors {
     fn quote(&self, words: &str) -> String {
         let secret = self.key.as_ref();
         let secret = secret.map_or("", |key| key.secret.expose_secret());
-        // A key of a few letters is a placeholder, and words contain it by chance.
+        // Local servers accept any short key, such as `x`, and words contain it by chance.
         let words = if secret.len() < SECRET_BYTES_MIN {
             words.to_owned()
         } else {

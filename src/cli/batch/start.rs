@@ -1,5 +1,5 @@
-//! Starts a batch, or goes on with one: checks everything that can be wrong for all cells before
-//! any model is asked, and freezes the tasks and the configs.
+//! Starts or resumes a batch. A start checks everything that can be wrong for all cells before
+//! any model is called, and freezes the tasks and the configs.
 
 use std::collections::BTreeMap;
 
