@@ -794,7 +794,7 @@ def main():
     os.dup2(2, 1)
     host = Host(ORDER, output)
     asyncio.run(host.serve(INPUT))
-    # Threads of calls that timed out or were cancelled end with the process.
+    # Threads of calls that are still running end with the process.
     sys.stderr.flush()
     os._exit(0)
 

@@ -1,5 +1,6 @@
 //! Computes the digest of a directory that massgen created, from the names, kinds, permissions to
-//! execute and contents of everything in it. Two trees with the same digest behave the same when they are run.
+//! execute and contents of everything in it. Two trees with the same digest behave the same when
+//! they are run.
 
 use std::fs;
 use std::io::{self, Read};
