@@ -20,13 +20,13 @@ use crate::project::{Finished, Project, events};
 use crate::scripted_team::team;
 
 /// Maximum time until a run ends whose external agent would continue for a minute.
-pub(crate) const ENDS_WITHIN: Duration = Duration::from_secs(30);
+pub(crate) const ENDS_WITHIN: Duration = Duration::from_mins(1);
 /// Waits for a cancellation, and reacts immediately.
 const REACTS: &str = r#"["until_asked_to_end", "end.txt", 0]"#;
 /// Waits for a cancellation, and reacts slowly.
 const REACTS_SLOWLY: &str = r#"["until_asked_to_end", "end.txt", 1]"#;
 /// Ignores cancellations.
-const IS_DEAF: &str = r#"["sleep", 60]"#;
+const IS_DEAF: &str = r#"["sleep", 300]"#;
 
 /// Returns a project with one external agent that executes only this step.
 fn taking(kind: &str, step: &str, keys: &str, rest: &str) -> Project {

@@ -46,7 +46,7 @@ fn session(project: Project) -> Terminal {
 #[track_caller]
 fn closed_session(project: Project) -> Terminal {
     let mut terminal = Terminal::open(project, 80);
-    terminal.says("/ [C]ustom path: ");
+    terminal.asks("/ [C]ustom path: ");
     terminal.types("n\r");
     terminal.shows(&[">"]);
     terminal
@@ -174,19 +174,23 @@ fn what_is_protected_is_not_written() {
 
 #[test]
 fn another_directory_can_be_opened() {
+    const WHICH: &str = "   path: ";
     let project = with_files(WRITES).home_file("library/a.txt", "a");
     let mut terminal = Terminal::open(project, 80);
-    terminal.says("/ [C]ustom path: ");
+    terminal.asks("/ [C]ustom path: ");
     terminal.types("maybe\r");
     terminal.says("expected `y`, `n`, `c` or `p`");
+    terminal.asks("/ [C]ustom path: ");
     terminal.types("c\r");
-    terminal.says("path: ");
+    terminal.asks(WHICH);
     terminal.types("~/nowhere\r");
     terminal.says("is not a readable directory");
+    terminal.asks(WHICH);
     terminal.types("src/main.rs\r");
     terminal.says("is a file: mention it in a prompt");
+    terminal.asks(WHICH);
     terminal.types("~/library\r");
-    terminal.says("[W]rite (default) / [R]ead: ");
+    terminal.asks("[W]rite (default) / [R]ead: ");
     terminal.types("r\r");
     terminal.says("/home/library (read)");
     terminal.shows(&[">"]);

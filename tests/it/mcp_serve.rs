@@ -19,7 +19,7 @@ use crate::project::Project;
 /// Timeout of an answer.
 const ANSWER_TIME_MAX: Duration = Duration::from_mins(1);
 /// Timeout for processes to be reaped.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_mins(1);
 /// The protocol version of the clients in these tests.
 const PROTOCOL: &str = "2025-06-18";
 

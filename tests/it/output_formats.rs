@@ -17,7 +17,7 @@ use crate::runs::{FAILS, FINAL, WRITE_HERE, agent, answers, builds, team, walk};
 /// A reply that does not arrive during a test.
 const NEVER: &str = "- delay_ms: 60000\n  text: late\n";
 /// Maximum time until a process ends after a signal.
-const ENDS_WITHIN: Duration = Duration::from_secs(20);
+const ENDS_WITHIN: Duration = Duration::from_secs(45);
 
 static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
     let printed = Project::new().args(["schema", "events"]).success();

@@ -21,7 +21,7 @@ use crate::scripted_team::{agent, team};
 /// The exit status of a parked run: `EX_TEMPFAIL` of `sysexits.h`.
 const PARKED: i32 = 75;
 /// Timeout of waiting for a record.
-const RECORD_WAIT_MAX: Duration = Duration::from_secs(30);
+const RECORD_WAIT_MAX: Duration = Duration::from_mins(1);
 
 /// The signals that park a run.
 const SIGNALS: [Signal; 3] = [Signal::TERM, Signal::USR1, Signal::HUP];

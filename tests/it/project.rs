@@ -17,7 +17,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// Timeout of a run.
-const RUN_TIME_MAX: Duration = Duration::from_mins(1);
+const RUN_TIME_MAX: Duration = Duration::from_mins(3);
 
 /// A user's project, and the command line that will be run in it.
 #[must_use]
@@ -293,11 +293,14 @@ impl Finished {
     }
 }
 
-/// Returns the events of a run of one type.
+/// Returns the events of the last run of one type.
 pub(crate) fn events(finished: &Finished, kind: &str) -> Vec<Value> {
     let logs = finished.project().path(".massgen/massgen_logs");
-    let log = fs::read_dir(logs).unwrap().next().unwrap().unwrap().path();
-    let text = fs::read_to_string(log.join("turn_1/events.jsonl")).unwrap();
+    let turns = fs::read_dir(logs)
+        .unwrap()
+        .map(|log| log.unwrap().path().join("turn_1"));
+    let newest = turns.max_by_key(|turn| fs::metadata(turn).unwrap().modified().unwrap());
+    let text = fs::read_to_string(newest.unwrap().join("events.jsonl")).unwrap();
     let events = text
         .lines()
         .map(|line| serde_json::from_str::<Value>(line).unwrap());

@@ -19,7 +19,7 @@ use crate::project::{Finished, Project, binary};
 use crate::scripted_team::{agent, team};
 
 /// Timeout of every wait.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The final phase only, with everything open.
 const WRITE_HERE: &str = "orchestrator:

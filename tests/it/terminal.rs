@@ -11,7 +11,7 @@ use vt100::Parser;
 use crate::project::Project;
 
 /// Timeout for expected content of the screen.
-const SCREEN_TIME_MAX: Duration = Duration::from_secs(40);
+const SCREEN_TIME_MAX: Duration = Duration::from_mins(2);
 /// Polling interval of the screen.
 const LOOK: Duration = Duration::from_millis(5);
 /// Number of lines of a terminal.
@@ -188,6 +188,20 @@ impl Terminal {
         self.wait(
             || named().contains(text),
             || format!("expected {text:?}\n{}", named()),
+        );
+    }
+
+    /// Waits until the last line on the screen ends with `question`, so that what is typed next
+    /// answers it: what was typed before a question is asked is discarded.
+    #[track_caller]
+    pub(crate) fn asks(&self, question: &str) {
+        let last = || {
+            let mut lines = self.lines().into_iter();
+            lines.rfind(|line| !line.is_empty()).unwrap_or_default()
+        };
+        self.wait(
+            || last().ends_with(question.trim_end()),
+            || format!("expected the question {question:?}"),
         );
     }
 
