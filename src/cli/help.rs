@@ -329,7 +329,7 @@ Examples:
   massgen selftest
   massgen selftest --sandbox landlock --only network
   massgen selftest --docker massgen/mcp-runtime:latest
-  massgen selftest --json | jq '.tiers[].cases[] | select(.verdict == \"failed\")'
+  massgen selftest --json | jq '.levels[].cases[] | select(.verdict == \"failed\")'
 
 Each case is one call of `massgen tool` in its own temporary directory.
 No model is called, and nothing leaves this machine.

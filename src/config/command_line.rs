@@ -126,11 +126,11 @@ impl CommandLineConfig {
         variable_secrets(&self.env, own).chain(passed).collect()
     }
 
-    /// Returns the text rules for local commands in a sandbox of `tier`. If nothing enforces the
+    /// Returns the text rules for local commands in a sandbox of `level`. If nothing enforces the
     /// grants they are strict, unless the user explicitly disabled the sandbox.
-    pub fn rules(&self, tier: SandboxLevel) -> CommandRules {
+    pub fn rules(&self, level: SandboxLevel) -> CommandRules {
         CommandRules {
-            policy: self.mode.command_policy(self.policy, tier),
+            policy: self.mode.command_policy(self.policy, level),
             privileges: self.mode.privileges(),
             allowed: self.allowed.clone(),
             blocked: self.blocked.clone(),

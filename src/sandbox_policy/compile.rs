@@ -108,7 +108,7 @@ pub fn compile(
         !decided.any(touches)
     };
     Ok(SandboxPolicy {
-        tier: level,
+        level,
         identities: facts.identities,
         masked,
         layers,

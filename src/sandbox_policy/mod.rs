@@ -25,7 +25,7 @@ use crate::sandbox_policy::sandbox_level::SandboxLevel;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SandboxPolicy {
     /// The level at which it is enforced.
-    pub tier: SandboxLevel,
+    pub level: SandboxLevel,
     /// The accessible paths; nothing else of the user is accessible. The deepest one applies to a
     /// path.
     pub open: Vec<AccessiblePath>,

@@ -110,7 +110,8 @@ pub enum ExecutionIsolation {
     /// massgen's sandbox.
     Sandbox {
         /// The level in force.
-        tier: SandboxLevel,
+        #[serde(alias = "tier")]
+        level: SandboxLevel,
         /// Why no stronger level is available.
         reasons: Vec<String>,
     },
@@ -131,7 +132,7 @@ impl ExecutionIsolation {
     /// Returns its short name for lists.
     pub fn label(&self) -> String {
         match self {
-            ExecutionIsolation::Sandbox { tier: level, .. } => format!("sandbox level `{level}`"),
+            ExecutionIsolation::Sandbox { level, .. } => format!("sandbox level `{level}`"),
             ExecutionIsolation::Container { image } => format!("containers of `{image}`"),
         }
     }
@@ -139,7 +140,7 @@ impl ExecutionIsolation {
     /// Returns the level of massgen's sandbox, if that is used.
     pub fn level(&self) -> Option<SandboxLevel> {
         match self {
-            ExecutionIsolation::Sandbox { tier, .. } => Some(*tier),
+            ExecutionIsolation::Sandbox { level, .. } => Some(*level),
             ExecutionIsolation::Container { .. } => None,
         }
     }
@@ -155,7 +156,7 @@ impl ExecutionIsolation {
     /// Returns what it does not protect against, one item each.
     pub fn leaves_open(&self) -> &'static [&'static str] {
         match self {
-            ExecutionIsolation::Sandbox { tier: level, .. } => level.leaves_open(),
+            ExecutionIsolation::Sandbox { level, .. } => level.leaves_open(),
             ExecutionIsolation::Container { .. } => CONTAINER_LEAVES_OPEN,
         }
     }
@@ -164,7 +165,7 @@ impl ExecutionIsolation {
 impl fmt::Display for ExecutionIsolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ExecutionIsolation::Sandbox { tier: level, .. } => {
+            ExecutionIsolation::Sandbox { level, .. } => {
                 write!(f, "sandbox level `{level}` ({})", level.description())
             }
             ExecutionIsolation::Container { image } => write!(f, "a container of `{image}`"),

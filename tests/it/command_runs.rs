@@ -1,5 +1,5 @@
 //! Runs whose agents run commands: changes to the user's paths are delivered and reported, in each
-//! tier that this machine supports.
+//! level that this machine supports.
 #![expect(clippy::print_stdout, reason = "a test says why it has nothing to do")]
 
 use std::collections::BTreeMap;
@@ -36,17 +36,17 @@ const WRITE_HERE: &str = "orchestrator:
   context_paths: [{path: ., permission: write}]
 ";
 
-/// Returns the sandbox of this tier, if the machine supports it.
-fn sandbox(tier: SandboxLevel) -> Option<Sandbox> {
+/// Returns the sandbox of this level, if the machine supports it.
+fn sandbox(level: SandboxLevel) -> Option<Sandbox> {
     let place = tempfile::tempdir().unwrap();
     let place = AbsPath::new(place.path()).unwrap();
     let executable = AbsPath::new(binary()).unwrap();
-    let sandbox = Sandbox::open(SandboxLevelChoice::Only(tier), &executable, &place);
+    let sandbox = Sandbox::open(SandboxLevelChoice::Only(level), &executable, &place);
     sandbox.map_err(|error| println!("skipped: {error}")).ok()
 }
 
-pub(crate) fn has(tier: SandboxLevel) -> bool {
-    sandbox(tier).is_some()
+pub(crate) fn has(level: SandboxLevel) -> bool {
+    sandbox(level).is_some()
 }
 
 /// Returns a project with one agent that may run commands in the sandbox `choice`; final phase
@@ -64,8 +64,8 @@ fn project(choice: &str, replies: &str) -> Project {
         .args(["--config", "team.yaml", "build"])
 }
 
-fn run(tier: SandboxLevel, replies: &str) -> Finished {
-    project(&tier.to_string(), replies).run()
+fn run(level: SandboxLevel, replies: &str) -> Finished {
+    project(&level.to_string(), replies).run()
 }
 
 /// Returns the outcome of each delivered file, by name.
@@ -93,24 +93,24 @@ fn what_commands_changed_in_a_write_path_is_in_the_table() {
         command: "cd '{{cwd}}/src' && echo new > new.txt && echo more >> old.txt && rm gone.txt && mkdir .git && echo x > .git/config; cat same.txt"
 - text: "done"
 "#;
-    for tier in [
+    for level in [
         SandboxLevel::Overlay,
         SandboxLevel::Namespaces,
         SandboxLevel::Off,
     ] {
-        if !has(tier) {
+        if !has(level) {
             continue;
         }
-        let finished = run(tier, replies);
+        let finished = run(level, replies);
         let mut expected = BTreeMap::from([
             ("gone.txt".to_owned(), "deleted".to_owned()),
             ("new.txt".to_owned(), "created 4 7aa7a5".to_owned()),
             ("old.txt".to_owned(), "changed 9 d8c562".to_owned()),
         ]);
-        if tier != SandboxLevel::Off {
+        if level != SandboxLevel::Off {
             expected.insert(".git".to_owned(), "denied".to_owned());
         }
-        assert_eq!(rows(&finished), expected, "tier {tier}");
+        assert_eq!(rows(&finished), expected, "level {level}");
     }
 }
 
@@ -146,21 +146,21 @@ fn a_background_command_has_the_same_rights_and_reported_changes() {
         command: "until [ -e begun ]; do sleep 0.05; done; echo new > '{{cwd}}/src/new.txt'"
 - text: "done"
 "#;
-    for tier in [
+    for level in [
         SandboxLevel::Overlay,
         SandboxLevel::Namespaces,
         SandboxLevel::Off,
     ] {
-        if !has(tier) {
+        if !has(level) {
             continue;
         }
-        let finished = run(tier, replies);
+        let finished = run(level, replies);
         let expected = BTreeMap::from([
             ("gone.txt".to_owned(), "deleted".to_owned()),
             ("late.txt".to_owned(), "created 5 f15294".to_owned()),
             ("new.txt".to_owned(), "created 4 7aa7a5".to_owned()),
         ]);
-        assert_eq!(rows(&finished), expected, "tier {tier}");
+        assert_eq!(rows(&finished), expected, "level {level}");
         let _changed = finished
             .has_file("src/late.txt", "late\n")
             .has_no("src/gone.txt");
@@ -186,12 +186,12 @@ fn in_tier_c_no_command_writes_to_the_users_paths() {
 
 #[test]
 fn a_directory_that_replaces_a_granted_one_is_closed_to_commands() {
-    for tier in [
+    for level in [
         SandboxLevel::Overlay,
         SandboxLevel::Namespaces,
         SandboxLevel::Landlock,
     ] {
-        let Some(sandbox) = sandbox(tier) else {
+        let Some(sandbox) = sandbox(level) else {
             continue;
         };
         let disk = tempfile::tempdir().unwrap();
@@ -231,13 +231,13 @@ fn a_directory_that_replaces_a_granted_one_is_closed_to_commands() {
             exec::run(gate.check(call).unwrap()).content
         };
         let before = run();
-        assert!(before.contains("granted"), "tier {tier}: {before}");
+        assert!(before.contains("granted"), "level {level}: {before}");
         fs::rename(root.join("project"), root.join("moved")).unwrap();
         fs::rename(root.join("other"), root.join("project")).unwrap();
         let after = run();
-        assert!(!after.contains("another"), "tier {tier}: {after}");
+        assert!(!after.contains("another"), "level {level}: {after}");
         let why = "something else stands there than when it was granted";
-        assert!(after.contains(why), "tier {tier}: {after}");
+        assert!(after.contains(why), "level {level}: {after}");
     }
 }
 
@@ -411,16 +411,16 @@ fn what_commands_put_into_tmp_is_there_for_the_next_ones() {
       arguments: {command: "until [ -s /tmp/copied ]; do sleep 0.05; done; cat /tmp/copied"}
 - text: "done"
 "#;
-    for tier in [SandboxLevel::Overlay, SandboxLevel::Namespaces] {
-        if !has(tier) {
+    for level in [SandboxLevel::Overlay, SandboxLevel::Namespaces] {
+        if !has(level) {
             continue;
         }
-        let finished = run(tier, replies);
+        let finished = run(level, replies);
         let told = finished.stderr();
-        assert!(told.contains(" s: kept\n"), "tier {tier}: {told}");
+        assert!(told.contains(" s: kept\n"), "level {level}: {told}");
         let rooms = finished.project().path(".massgen/sandboxes");
         let left = std::fs::read_dir(rooms).map_or(0, Iterator::count);
-        assert_eq!(left, 0, "tier {tier}");
+        assert_eq!(left, 0, "level {level}");
     }
 }
 

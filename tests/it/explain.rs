@@ -243,10 +243,10 @@ fn explaining_a_command_makes_and_tries_nothing() {
     let only = "command_line_sandbox: namespaces";
     assert_eq!(
         explained(only),
-        json!({"kind": "sandbox", "tier": "namespaces"})
+        json!({"kind": "sandbox", "level": "namespaces"})
     );
     let any = "command_line_sandbox: auto";
-    assert_eq!(explained(any), json!({"kind": "sandbox", "tier": null}));
+    assert_eq!(explained(any), json!({"kind": "sandbox", "level": null}));
 }
 
 /// Returns all paths below a directory, with their mtimes.

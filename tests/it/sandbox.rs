@@ -450,7 +450,7 @@ fn killing_the_fork_server_ends_no_command() {
 fn what_was_compiled_for_another_tier_is_not_run() {
     let room = Room::new(SandboxLevel::Off).unwrap();
     let mut confined = room.confined("true", |_| ());
-    confined.tier = SandboxLevel::Landlock;
+    confined.level = SandboxLevel::Landlock;
     let interrupt = CommandInterrupt::new().unwrap();
     let wait = CommandWaitLimits {
         time_max: LONG,

@@ -152,7 +152,7 @@ impl Cell {
     }
 
     fn label(&self) -> String {
-        format!("tier {}, user {}", self.confinement.tier, self.user)
+        format!("tier {}, user {}", self.confinement.level, self.user)
     }
 
     /// Starts `script` in the shell, and waits until it runs or has been refused.
@@ -365,7 +365,7 @@ fn a_layer_takes_what_the_opening_would() {
             "cd ../project && mv source moved; ls",
             "deep\nmoved\nsecret",
         );
-        let is_layered = cell.confinement.tier == SandboxLevel::Overlay;
+        let is_layered = cell.confinement.level == SandboxLevel::Overlay;
         assert_eq!(pictured(&project) == before, is_layered, "{}", cell.label());
         assert_eq!(
             cell.path("upper/moved").exists(),
@@ -413,7 +413,7 @@ fn tmp_stays_from_command_to_command_and_leads_nowhere_else() {
         cell.check("cat /tmp/own", "kept");
         assert!(cell.path("scratch/own").is_file());
         // Another agent has another directory, and this one is not visible by its own path.
-        let other = Cell::new(cell.confinement.tier, cell.user);
+        let other = Cell::new(cell.confinement.level, cell.user);
         other.check("ls /tmp/own 2>/dev/null; echo none", "none");
         cell.check("ls $AT/scratch 2>/dev/null; echo none", "none");
         cell.check_denied(

@@ -133,7 +133,7 @@ impl Room {
         ];
         let env = env.map(|(name, value)| (name.to_owned(), value));
         SandboxPolicy {
-            tier: SandboxLevel::Landlock,
+            level: SandboxLevel::Landlock,
             open: vec![
                 self.open("ws", Permission::Write),
                 self.open("ro", Permission::Read),
@@ -266,7 +266,7 @@ fn a_command_neither_reads_nor_writes_anything_else() {
             "ln ../ro/known hard && echo x >> hard",
             "ln -s ../out/known soft && cat soft",
             "truncate -s 0 ../ro/known",
-            "echo x > /tmp/massgen-tier-c",
+            "echo x > /tmp/massgen-level-c",
             "ls /root /home /var/log /run",
             "cat /etc/shadow",
             "cat /proc/$PPID/environ",
@@ -710,7 +710,7 @@ fn limits_of_each_process_hold() {
     );
 }
 
-/// What this tier does not promise, as documented in `docs/sandbox.md`.
+/// What this level does not promise, as documented in `docs/sandbox.md`.
 #[test]
 fn what_stays_open_in_this_tier() {
     check_each(
@@ -719,7 +719,7 @@ fn what_stays_open_in_this_tier() {
             "stat ../out/known",
             "test -e ../out/known && ! test -e ../out/none",
             "cat /proc/$PPID/cmdline",
-            "echo x > /dev/shm/massgen-tier-c-$$ && rm /dev/shm/massgen-tier-c-$$",
+            "echo x > /dev/shm/massgen-level-c-$$ && rm /dev/shm/massgen-level-c-$$",
         ],
     );
 }

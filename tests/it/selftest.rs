@@ -1,5 +1,5 @@
 //! `massgen selftest` on this machine: no attack does harm and no ordinary work is refused, in each
-//! tier that it supports; and every attack does harm without a sandbox.
+//! level that it supports; and every attack does harm without a sandbox.
 #![expect(clippy::print_stdout, reason = "a test says why it has nothing to do")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,10 +34,10 @@ const UNPROTECTED: &str = include_str!("../cases/unprotected.py");
 const GIVEN: &[&str] = &["files", "commands"];
 
 #[track_caller]
-fn check(tier: SandboxLevel) {
+fn check(level: SandboxLevel) {
     let place = tempfile::tempdir_in(PLACE).unwrap();
     let output = Command::new(binary())
-        .args(["selftest", "--json", "--sandbox", &tier.to_string()])
+        .args(["selftest", "--json", "--sandbox", &level.to_string()])
         .args(["--jobs", &JOBS.to_string()])
         .env("TMPDIR", place.path())
         .output()
@@ -57,7 +57,7 @@ pub(crate) fn check_report(output: &Output, place: &Path, tried_min: usize) {
     let errors = String::from_utf8_lossy(&output.stderr);
     let report: Value =
         serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{errors}"));
-    let cases = report["tiers"][0]["cases"].as_array().unwrap();
+    let cases = report["levels"][0]["cases"].as_array().unwrap();
     let with = |verdict: &str| {
         cases
             .iter()
@@ -123,7 +123,7 @@ async fn every_attack_does_harm_where_nothing_holds_it() {
     let trials = CaseRunner {
         executable: AbsPath::new(&program).unwrap(),
         enclosure: ExecutionIsolation::Sandbox {
-            tier: SandboxLevel::Off,
+            level: SandboxLevel::Off,
             reasons: Vec::new(),
         },
         env: BTreeMap::new(),

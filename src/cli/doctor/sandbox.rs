@@ -41,7 +41,7 @@ fn config_levels(config: &Config) -> Vec<SandboxLevelChoice> {
 pub(crate) fn check(found: &SandboxCapabilities, config: Option<&Config>) -> Vec<DoctorFinding> {
     let needs = config.map(config_levels).unwrap_or_default();
     let mut findings = vec![check_gate(found.gate.as_deref())];
-    for (choice, tried) in &found.tiers {
+    for (choice, tried) in &found.levels {
         let finding = check_commands(*choice, tried);
         let finding = match finding.verdict() {
             FindingLevel::Missing if !needs.contains(choice) => finding.warning_if_missing(),
@@ -54,7 +54,7 @@ pub(crate) fn check(found: &SandboxCapabilities, config: Option<&Config>) -> Vec
         findings.extend(tried.iter().flat_map(|tried| stronger_levels(tried, found)));
     }
     let tried = found
-        .tiers
+        .levels
         .iter()
         .filter_map(|(_, tried)| tried.as_ref().ok());
     if found.landlock == LandlockSupport::Missing
@@ -210,7 +210,7 @@ mod tests {
         };
         let holds = SandboxCapabilities {
             gate: None,
-            tiers: vec![(SandboxLevelChoice::Auto, Ok(found))],
+            levels: vec![(SandboxLevelChoice::Auto, Ok(found))],
             obstacles: Vec::new(),
             cgroups: CgroupAccess::Absent,
             together,

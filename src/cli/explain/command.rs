@@ -104,7 +104,7 @@ enum CommandEnclosure {
     /// massgen's own sandbox.
     Sandbox {
         /// The sandbox level; `None` if a run uses the strongest one available.
-        tier: Option<SandboxLevel>,
+        level: Option<SandboxLevel>,
     },
     /// The agent's own container.
     Container {
@@ -266,9 +266,9 @@ impl CommandEnclosure {
             (Some(image), _) => CommandEnclosure::Container {
                 image: image.to_owned(),
             },
-            (None, SandboxLevelChoice::Auto) => CommandEnclosure::Sandbox { tier: None },
+            (None, SandboxLevelChoice::Auto) => CommandEnclosure::Sandbox { level: None },
             (None, SandboxLevelChoice::Only(level)) => {
-                CommandEnclosure::Sandbox { tier: Some(level) }
+                CommandEnclosure::Sandbox { level: Some(level) }
             }
         }
     }
@@ -276,15 +276,15 @@ impl CommandEnclosure {
     /// Returns the level whose accessible paths are shown. A container has those of `namespaces`.
     fn assumed_level(&self) -> SandboxLevel {
         match self {
-            CommandEnclosure::Sandbox { tier: level } => level.unwrap_or(SandboxLevel::Overlay),
+            CommandEnclosure::Sandbox { level } => level.unwrap_or(SandboxLevel::Overlay),
             CommandEnclosure::Container { .. } => SandboxLevel::Namespaces,
         }
     }
 
     fn leaves_open(&self) -> &'static [&'static str] {
         match self {
-            CommandEnclosure::Sandbox { tier: Some(level) } => level.leaves_open(),
-            CommandEnclosure::Sandbox { tier: None } => &[
+            CommandEnclosure::Sandbox { level: Some(level) } => level.leaves_open(),
+            CommandEnclosure::Sandbox { level: None } => &[
                 "which level that is; at level `landlock` your own paths are read-only for commands, and \
                  without any level all commands are refused: `massgen doctor` tests it",
             ],
@@ -297,12 +297,12 @@ impl fmt::Display for CommandEnclosure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             CommandEnclosure::Sandbox {
-                tier: Some(SandboxLevel::Off),
+                level: Some(SandboxLevel::Off),
             } => f.write_str("nothing: the sandbox is off"),
-            CommandEnclosure::Sandbox { tier: Some(level) } => {
+            CommandEnclosure::Sandbox { level: Some(level) } => {
                 write!(f, "sandbox level `{level}` ({})", level.description())
             }
-            CommandEnclosure::Sandbox { tier: None } => {
+            CommandEnclosure::Sandbox { level: None } => {
                 f.write_str("the strongest sandbox of this machine")
             }
             CommandEnclosure::Container { image } => write!(f, "a container of `{image}`"),

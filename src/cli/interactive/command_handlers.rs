@@ -79,9 +79,9 @@ impl InteractiveSession {
         {
             let host = &self.state.host;
             let trees: Vec<AbsPath> = config.write_paths().cloned().collect();
-            let tiers = requested_levels(Some(config)).into_iter();
-            let tiers = tiers.map(|choice| level_name(choice, host, &trees));
-            lines.push(("sandbox", tiers.collect::<Vec<_>>().join(", ")));
+            let levels = requested_levels(Some(config)).into_iter();
+            let levels = levels.map(|choice| level_name(choice, host, &trees));
+            lines.push(("sandbox", levels.collect::<Vec<_>>().join(", ")));
         }
         for (label, text) in lines {
             let label = format!("  {label:<9}");

@@ -86,7 +86,7 @@ pub struct SelftestCase {
     /// Programs without which the case is meaningless, on the machine and in a container.
     pub needs: Vec<String>,
     /// The levels that promise it.
-    pub tiers: Vec<SandboxLevel>,
+    pub levels: Vec<SandboxLevel>,
     /// Why a container does not promise it, although level `namespaces` does.
     pub not_in_containers: Option<String>,
     /// Additional environment of massgen.
@@ -127,7 +127,7 @@ struct CaseEntry {
     unchanged: Option<Vec<String>>,
     #[serde(default)]
     needs: Vec<String>,
-    tiers: Option<Vec<SandboxLevel>>,
+    levels: Option<Vec<SandboxLevel>>,
     not_in_containers: Option<String>,
     #[serde(default)]
     env: BTreeMap<String, String>,
@@ -210,7 +210,7 @@ impl CaseEntry {
             holds: self.holds,
             unchanged,
             needs: self.needs,
-            tiers: self.tiers.unwrap_or_else(|| ENFORCING.to_vec()),
+            levels: self.levels.unwrap_or_else(|| ENFORCING.to_vec()),
             not_in_containers: self.not_in_containers,
             env: self.env,
             seconds,

@@ -117,15 +117,15 @@ impl CaseRunner {
     fn skip_reason(&self, case: &SelftestCase) -> Option<String> {
         match &self.enclosure {
             ExecutionIsolation::Sandbox {
-                tier: SandboxLevel::Off,
+                level: SandboxLevel::Off,
                 ..
             } => None,
-            ExecutionIsolation::Sandbox { tier: level, .. } if case.tiers.contains(level) => None,
-            ExecutionIsolation::Sandbox { tier: level, .. } => {
+            ExecutionIsolation::Sandbox { level, .. } if case.levels.contains(level) => None,
+            ExecutionIsolation::Sandbox { level, .. } => {
                 Some(format!("sandbox level `{level}` does not promise it"))
             }
             ExecutionIsolation::Container { .. }
-                if !case.tiers.contains(&SandboxLevel::Namespaces) =>
+                if !case.levels.contains(&SandboxLevel::Namespaces) =>
             {
                 Some("a container does not promise it".to_owned())
             }
@@ -214,7 +214,7 @@ impl CaseRunner {
         let phase = case.phase.to_string();
         let executable = self.executable.to_string();
         let (switch, held) = match &self.enclosure {
-            ExecutionIsolation::Sandbox { tier: level, .. } => ("--sandbox", level.to_string()),
+            ExecutionIsolation::Sandbox { level, .. } => ("--sandbox", level.to_string()),
             ExecutionIsolation::Container { image } => ("--docker", image.clone()),
         };
         let words = [

@@ -129,7 +129,7 @@ fn tested_levels(
     place: &AbsPath,
 ) -> Result<(Vec<ExecutionIsolation>, BTreeMap<SandboxLevel, String>)> {
     let by = |level| ExecutionIsolation::Sandbox {
-        tier: level,
+        level,
         reasons: Vec::new(),
     };
     let open = |choice| Sandbox::open(choice, &host.executable, place);
@@ -146,19 +146,19 @@ fn tested_levels(
             .with_hint("name `overlay`, `namespaces` or `landlock`, or omit it to test all available levels")),
         };
     }
-    let mut tiers = Vec::new();
+    let mut levels = Vec::new();
     let mut without = BTreeMap::new();
     for level in ENFORCING {
         match open(SandboxLevelChoice::Only(*level)) {
-            Ok(_) => tiers.push(by(*level)),
+            Ok(_) => levels.push(by(*level)),
             Err(error) => drop(without.insert(*level, error.to_string())),
         }
     }
-    if tiers.is_empty() {
+    if levels.is_empty() {
         let reasons: Vec<String> = without.into_values().collect();
         return Err(no_sandbox_error(&reasons));
     }
-    Ok((tiers, without))
+    Ok((levels, without))
 }
 
 fn no_sandbox_error(reasons: &[String]) -> Error {

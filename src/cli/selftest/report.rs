@@ -12,7 +12,7 @@ use crate::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel};
 use crate::text::count_noun;
 
 /// Version of the JSON format.
-const SCHEMA_VERSION: u32 = 1;
+const SCHEMA_VERSION: u32 = 2;
 /// The columns of the table after the first.
 const COLUMNS: [&str; 5] = ["CASES", "HELD", "WORKED", "SKIPPED", "FAILED"];
 
@@ -85,7 +85,7 @@ impl SelftestOutcome<'_> {
         let width = width.max(TOTAL.len());
         let name = self.enclosure.label();
         let title = match &self.enclosure {
-            ExecutionIsolation::Sandbox { tier: level, .. } => {
+            ExecutionIsolation::Sandbox { level, .. } => {
                 format!("{name}: {}", level.description())
             }
             ExecutionIsolation::Container { .. } => name,
@@ -143,7 +143,7 @@ impl SelftestOutcome<'_> {
         };
         let cases: Vec<Value> = self.verdicts.iter().map(case).collect();
         let (held, by) = match &self.enclosure {
-            ExecutionIsolation::Sandbox { tier: level, .. } => ("tier", json!(level)),
+            ExecutionIsolation::Sandbox { level, .. } => ("level", json!(level)),
             ExecutionIsolation::Container { image } => ("image", json!(image)),
         };
         json!({ held: by, "clean": self.is_clean(), "cases": cases })
@@ -160,9 +160,9 @@ pub(super) fn to_json(
 ) -> String {
     let without: Vec<Value> = without
         .iter()
-        .map(|(level, why)| json!({ "tier": level, "reason": why }))
+        .map(|(level, why)| json!({ "level": level, "reason": why }))
         .collect();
-    let tiers: Vec<Value> = outcomes.iter().map(SelftestOutcome::to_json).collect();
-    let all = json!({ "schema_version": SCHEMA_VERSION, "tiers": tiers, "not_tried": without });
+    let levels: Vec<Value> = outcomes.iter().map(SelftestOutcome::to_json).collect();
+    let all = json!({ "schema_version": SCHEMA_VERSION, "levels": levels, "not_tried": without });
     format!("{all}\n")
 }

@@ -33,7 +33,7 @@ pub(super) fn expect_one_spelling(
     confinement: &SandboxPolicy,
 ) -> Result<(), ToolError> {
     if matches!(
-        confinement.tier,
+        confinement.level,
         SandboxLevel::Landlock | SandboxLevel::Unavailable | SandboxLevel::Off
     ) {
         return Ok(());

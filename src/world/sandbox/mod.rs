@@ -391,8 +391,8 @@ impl Sandbox {
             cgroups,
             ..
         } = &*self.0;
-        if confinement.tier != *level {
-            let wanted = confinement.tier;
+        if confinement.level != *level {
+            let wanted = confinement.level;
             let message = format!(
                 "policy was compiled for sandbox level `{wanted}`, but `{level}` is in force"
             );

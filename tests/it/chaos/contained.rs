@@ -86,8 +86,8 @@ fn check_prepared(
     prepared: impl Fn(&Scene, &[&str]) -> Command,
 ) -> Peak {
     let mut peak = Peak::default();
-    for tier in tiers() {
-        let scene = Scene::new(tier);
+    for level in tiers() {
+        let scene = Scene::new(level);
         let answer = ("new_answer", json!({"content": "held"}));
         let replies = vec![
             reply(&json!({}), &harmless.call()),
@@ -107,8 +107,8 @@ fn check_prepared(
             thread::sleep(Duration::from_millis(5));
         };
         let said = scene.said();
-        assert_eq!(status.code(), Some(0), "tier {tier}: {said}");
-        assert!(said.contains("[solo] | held"), "tier {tier}: {said}");
+        assert_eq!(status.code(), Some(0), "level {level}: {said}");
+        assert!(said.contains("[solo] | held"), "level {level}: {said}");
         check_nothing_left(&scene);
     }
     peak

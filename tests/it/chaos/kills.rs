@@ -54,7 +54,7 @@ enum Victim {
 /// A series of commands that are killed one after another.
 #[derive(Clone, Copy, Debug)]
 struct Job {
-    tier: SandboxLevel,
+    level: SandboxLevel,
     manner: Manner,
     victim: Victim,
     kills: usize,
@@ -78,9 +78,9 @@ fn jobs(tiers: &[SandboxLevel]) -> Vec<Job> {
     let part = kills().div_ceil(parts);
     let mut jobs = Vec::new();
     for (manner, share) in manners {
-        for tier in tiers {
+        for level in tiers {
             let job = |victim| Job {
-                tier: *tier,
+                level: *level,
                 manner,
                 victim,
                 kills: part * share,
@@ -110,7 +110,7 @@ struct Stage {
 impl Stage {
     /// Returns the directory in which changes are visible.
     fn changed(&self) -> &'static str {
-        match (self.job.tier, self.job.manner) {
+        match (self.job.level, self.job.manner) {
             (SandboxLevel::Landlock, Manner::Alone) => "project/ws",
             // In a run of level `landlock`, a command writes to the workspace, and the run
             // delivers.
@@ -122,12 +122,12 @@ impl Stage {
     /// and leaves processes behind.
     fn script(&self) -> String {
         let scene = &self.scene;
-        let in_dir = match (self.job.tier, self.job.manner) {
+        let in_dir = match (self.job.level, self.job.manner) {
             (SandboxLevel::Landlock, Manner::InRun) => String::new(),
             _ => format!("cd {}; ", scene.path(self.changed()).display()),
         };
         // At level `landlock`, these directories are the machine's.
-        let shared = match self.job.tier {
+        let shared = match self.job.level {
             SandboxLevel::Landlock => String::new(),
             SandboxLevel::Overlay
             | SandboxLevel::Namespaces
@@ -193,7 +193,7 @@ impl Stage {
         for number in 0..FILES {
             expected.extend([format!("changed{number}"), format!("new{number}")]);
         }
-        if (self.job.tier, self.job.manner) == (SandboxLevel::Landlock, Manner::InRun) {
+        if (self.job.level, self.job.manner) == (SandboxLevel::Landlock, Manner::InRun) {
             // The delivery removes nothing.
             expected.extend((0..FILES).map(|number| format!("removed{number}")));
         }
@@ -204,10 +204,10 @@ impl Stage {
     }
 
     fn begin(&self) -> Child {
-        let tier = self.job.tier.to_string();
+        let level = self.job.level.to_string();
         let script = self.script();
         let options = ["sandbox", "--grants", "grants.json", "--phase", "final"];
-        let alone = ["--sandbox", &tier, "--", "bash", "-c", &script];
+        let alone = ["--sandbox", &level, "--", "bash", "-c", &script];
         let words = match self.job.manner {
             Manner::Alone => [&options[..], &alone[..]].concat(),
             Manner::InRun => vec!["-c", "team.yaml", "go"],
@@ -294,7 +294,7 @@ fn strike(scene: &Scene, massgen: &Child, victim: Victim, number: usize) -> bool
 /// and every file is complete, and at the end that the next command cleans up what massgen could
 /// not.
 fn carry_out(job: Job, seed: u64) -> usize {
-    let scene = Scene::new(job.tier);
+    let scene = Scene::new(job.level);
     let stage = Stage { scene, job };
     let scene = &stage.scene;
     let in_background = json!({"command": "setsid sleep 86400 & while :; do sleep 0.05; done"});

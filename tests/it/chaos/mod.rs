@@ -21,8 +21,8 @@ fn tiers() -> Vec<SandboxLevel> {
     let place = tempfile::tempdir().unwrap();
     let abs = |path: &Path| AbsPath::new(path).unwrap();
     let (executable, place) = (abs(&binary()), abs(place.path()));
-    let holds = |tier: &SandboxLevel| match Sandbox::open(
-        SandboxLevelChoice::Only(*tier),
+    let holds = |level: &SandboxLevel| match Sandbox::open(
+        SandboxLevelChoice::Only(*level),
         &executable,
         &place,
     ) {

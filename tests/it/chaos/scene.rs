@@ -20,17 +20,17 @@ use crate::scripted_team::FINAL;
 /// A directory with a project, a home, a directory for temporary files, and massgen itself.
 pub(super) struct Scene {
     root: TempDir,
-    pub(super) tier: SandboxLevel,
+    pub(super) level: SandboxLevel,
     /// The ids of all massgen processes that were started here.
     pub(super) started: Mutex<Vec<u32>>,
 }
 
 impl Scene {
-    pub(super) fn new(tier: SandboxLevel) -> Self {
+    pub(super) fn new(level: SandboxLevel) -> Self {
         let root = tempfile::Builder::new().prefix("chaos").tempdir().unwrap();
         let scene = Self {
             root,
-            tier,
+            level,
             started: Mutex::default(),
         };
         for name in ["project/src", "project/ws", "home", "tmp"] {
@@ -86,7 +86,7 @@ impl Scene {
             "type": "scripted",
             "cwd": "ws",
             "enable_mcp_command_line": true,
-            "command_line_sandbox": self.tier.to_string(),
+            "command_line_sandbox": self.level.to_string(),
             "replies": replies,
         });
         let keys = keys.as_object().unwrap().clone();

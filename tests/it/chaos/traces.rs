@@ -119,7 +119,11 @@ pub(super) fn await_end_of_all(scene: &Scene) {
         if left.is_empty() {
             return;
         }
-        assert!(begun.elapsed() < PATIENCE, "tier {}: {left:#?}", scene.tier);
+        assert!(
+            begun.elapsed() < PATIENCE,
+            "level {}: {left:#?}",
+            scene.level
+        );
         thread::sleep(Duration::from_millis(10));
     }
 }
@@ -128,13 +132,18 @@ pub(super) fn await_end_of_all(scene: &Scene) {
 #[track_caller]
 pub(super) fn check_nothing_left(scene: &Scene) {
     await_end_of_all(scene);
-    assert_eq!(groups(scene), Vec::<PathBuf>::new(), "tier {}", scene.tier);
+    assert_eq!(
+        groups(scene),
+        Vec::<PathBuf>::new(),
+        "level {}",
+        scene.level
+    );
     for dir in ["tmp", "project/.massgen/sandboxes"] {
         assert_eq!(
             scene.names(dir),
             Vec::<String>::new(),
-            "{dir}, tier {}",
-            scene.tier
+            "{dir}, level {}",
+            scene.level
         );
     }
     let mark = scene.name();
@@ -143,13 +152,13 @@ pub(super) fn check_nothing_left(scene: &Scene) {
         let left = left
             .iter()
             .filter(|name| name.contains(&mark) && **name != mark);
-        assert_eq!(left.count(), 0, "{shared}, tier {}", scene.tier);
+        assert_eq!(left.count(), 0, "{shared}, level {}", scene.level);
     }
     assert_eq!(
         temporary(scene),
         Vec::<PathBuf>::new(),
-        "tier {}",
-        scene.tier
+        "level {}",
+        scene.level
     );
 }
 

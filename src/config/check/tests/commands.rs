@@ -82,16 +82,16 @@ env: [NUMBER, TOKEN]",
 
 #[test]
 fn text_is_strict_where_nothing_enforces() {
-    let policy = |lines: &str, tier| commands(lines).rules(tier).policy;
-    for tier in [
+    let policy = |lines: &str, level| commands(lines).rules(level).policy;
+    for level in [
         SandboxLevel::Overlay,
         SandboxLevel::Namespaces,
         SandboxLevel::Landlock,
         SandboxLevel::Off,
     ] {
-        assert_eq!(policy("", tier), CommandPolicy::Standard);
+        assert_eq!(policy("", level), CommandPolicy::Standard);
         assert_eq!(
-            policy("command_policy: strict", tier),
+            policy("command_policy: strict", level),
             CommandPolicy::Strict
         );
     }

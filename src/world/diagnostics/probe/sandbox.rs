@@ -51,7 +51,7 @@ pub struct SandboxCapabilities {
     /// Why the kernel lacks what the gate needs, if it does.
     pub gate: Option<String>,
     /// Result of each sandbox choice.
-    pub tiers: Vec<(SandboxLevelChoice, Result<SandboxSelection>)>,
+    pub levels: Vec<(SandboxLevelChoice, Result<SandboxSelection>)>,
     /// Known settings that prevent sandboxes here.
     pub obstacles: Vec<SandboxObstacle>,
     /// What the user may do with cgroups.
@@ -93,7 +93,7 @@ pub fn probe_sandbox(
             LandlockSupport::Missing
         },
         gate: probe_gate(),
-        tiers: choices.iter().map(tried).collect(),
+        levels: choices.iter().map(tried).collect(),
         obstacles: find_obstacles(),
         cgroups: probe_cgroups(),
     }

@@ -13,7 +13,7 @@ use crate::world::sandbox::{CommandOutput, CommandWaitLimits, Sandbox};
 impl ExecBackend for Sandbox {
     fn isolation(&self) -> ExecutionIsolation {
         ExecutionIsolation::Sandbox {
-            tier: self.level(),
+            level: self.level(),
             reasons: self.reasons().to_vec(),
         }
     }

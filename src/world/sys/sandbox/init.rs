@@ -95,7 +95,7 @@ fn build_sandbox(
     .enter()?;
     let dir = &confinement.dir;
     chdir(dir.as_path()).in_step(format_args!("going to `{dir}`"))?;
-    privileges::set_limits(confinement.tier, &confinement.limits)?;
+    privileges::set_limits(confinement.level, &confinement.limits)?;
     privileges::set_open_file_limit(&confinement.limits)?;
     privileges::drop_privileges()?;
     enter_domain(confinement)?;

@@ -130,7 +130,7 @@ fn run_helper(mut role: ForkRole, ready: &HelperSetup) -> io::Result<()> {
 fn handle_request(ready: &HelperSetup) -> io::Result<()> {
     let control = ParentSocket::from_stdin()?;
     let order = control.receive_request()?;
-    let done = match order.confinement.tier {
+    let done = match order.confinement.level {
         SandboxLevel::Overlay | SandboxLevel::Namespaces => {
             run_in_namespaces(&control, order, ready)
         }

@@ -182,7 +182,7 @@ mod tests {
             })
         };
         let confinement = SandboxPolicy {
-            tier: SandboxLevel::Overlay,
+            level: SandboxLevel::Overlay,
             open: open("w", Permission::Write)
                 .chain(open("r", Permission::Read))
                 .collect(),

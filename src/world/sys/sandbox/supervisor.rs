@@ -39,7 +39,7 @@ pub(crate) fn run(control: &ParentSocket, order: HelperRequest) -> SandboxResult
     // The socket shows when massgen exits. If this process were killed then, the others would be
     // left alone.
     set_parent_process_death_signal(None).in_step("outliving massgen")?;
-    let level = order.confinement.tier;
+    let level = order.confinement.level;
     if level != SandboxLevel::Off {
         landlock_paths::check_policy(&order.confinement).in_step("compiling the confinement")?;
         privileges::drop_privileges()?;
@@ -70,7 +70,7 @@ fn adopt_descendants(level: SandboxLevel) -> SandboxResult<DescendantProcesses> 
 }
 
 fn supervise(control: &ParentSocket, order: HelperRequest) -> SandboxResult<io::Result<()>> {
-    let descendants = adopt_descendants(order.confinement.tier)?;
+    let descendants = adopt_descendants(order.confinement.level)?;
     let writable = landlock_paths::writable_paths(&order.confinement)
         .cloned()
         .collect();

@@ -43,9 +43,9 @@ fn become_program(link: &WorkerLink, order: HelperRequest) -> SandboxResult<Infa
     program::prefer_for_oom()?;
     let dir = &confinement.dir;
     chdir(dir.as_path()).in_step(format_args!("going to `{dir}`"))?;
-    privileges::set_limits(confinement.tier, &confinement.limits)?;
+    privileges::set_limits(confinement.level, &confinement.limits)?;
     let mut command = program::command(&confinement, input)?;
-    if confinement.tier != SandboxLevel::Off {
+    if confinement.level != SandboxLevel::Off {
         apply_restrictions(link, &confinement)?;
     }
     // Until here it had a handle to pass on.
