@@ -218,7 +218,7 @@ mod tests {
         let models = r#""agent":"a","from":"m","to":"n","reason":"r""#;
         let used = r#""agent":"a","model":"m","phase":"final","input_tokens":1,"cached_tokens":0,"cache_write_tokens":0,"output_tokens":2,"reasoning_tokens":0,"cost_usd":null,"elapsed_ms":3"#;
         let question =
-            r#""agent":"a","call_id":null,"tool":"t","deeds":[],"reason":"r","answer":null"#;
+            r#""agent":"a","call_id":null,"tool":"t","effects":[],"reason":"r","answer":null"#;
         let sandbox = r#""agents":[],"by":{"kind":"container","image":"i"},"leaves_open":[]"#;
         check(
             "asking",

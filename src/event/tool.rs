@@ -91,7 +91,8 @@ pub enum ToolEvent {
         /// The tool.
         tool: String,
         /// The effects of the call, one each.
-        deeds: Vec<String>,
+        #[serde(alias = "deeds")]
+        effects: Vec<String>,
         /// Why approval is required.
         reason: String,
         /// The answer; `None` when the user is being asked.

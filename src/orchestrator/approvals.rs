@@ -94,14 +94,14 @@ impl ApprovalBroker {
                 agent,
                 call_id: Some(call_id),
                 tool,
-                deeds,
+                effects,
                 answer: Some(given_answer),
                 ..
             }) = event
             else {
                 continue;
             };
-            let consent = PersistentApproval::new(project.clone(), tool.clone(), deeds.clone());
+            let consent = PersistentApproval::new(project.clone(), tool.clone(), effects.clone());
             if *given_answer == ApprovalAnswer::Session {
                 people.session.lock().insert(consent.clone());
             }
@@ -370,14 +370,14 @@ impl AgentApprover {
 
     async fn query_socket(&self, socket: &AbsPath, question: &ApprovalRequest) -> ExplainedAnswer {
         let request = json!({
-            "schema_version": 1,
+            "schema_version": 2,
             "project": self.broker.0.project,
             "agent": self.agent,
             "call_id": question.call_id,
             "phase": question.phase,
             "tool": question.tool,
             "input": question.input,
-            "deeds": question.effects,
+            "effects": question.effects,
             "reason": question.reason,
         });
         match request_approval(socket, &request.to_string()).await {
@@ -403,7 +403,7 @@ impl AgentApprover {
             agent: self.agent.clone(),
             call_id: question.call_id.clone(),
             tool: question.tool.clone(),
-            deeds: question.effects.clone(),
+            effects: question.effects.clone(),
             reason: question.reason.clone(),
             answer,
         })

@@ -29,7 +29,7 @@ pub(super) fn apply(pending: &mut Vec<PendingApproval>, event: &ToolEvent, at: E
         agent,
         call_id,
         tool,
-        deeds,
+        effects,
         reason,
         answer,
     } = event
@@ -40,7 +40,7 @@ pub(super) fn apply(pending: &mut Vec<PendingApproval>, event: &ToolEvent, at: E
         known.agent == *agent
             && known.call_id == *call_id
             && known.tool == *tool
-            && known.effects == *deeds
+            && known.effects == *effects
     };
     if answer.is_some() {
         if let Some(answered) = pending.iter().position(is_same) {
@@ -51,7 +51,7 @@ pub(super) fn apply(pending: &mut Vec<PendingApproval>, event: &ToolEvent, at: E
             agent: agent.clone(),
             call_id: call_id.clone(),
             tool: tool.clone(),
-            effects: deeds.clone(),
+            effects: effects.clone(),
             reason: reason.clone(),
             since_ms: at.elapsed_ms,
         });

@@ -56,7 +56,7 @@ fn return_event(agent: &str, id: &str, success: bool) -> Value {
 
 fn approval(agent: &str, answer: Option<&str>) -> Value {
     json!({"type": "approval", "agent": agent, "call_id": "c", "tool": "execute_command",
-        "deeds": ["run `rm x`"], "reason": "a rule", "answer": answer})
+        "effects": ["run `rm x`"], "reason": "a rule", "answer": answer})
 }
 
 fn answer_event(agent: &str, label: &str, verdict: Option<&str>) -> Value {

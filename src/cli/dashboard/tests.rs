@@ -203,7 +203,7 @@ fn return_event(agent: &str, id: &str, tool: &str, success: bool) -> Value {
 
 fn approval(agent: &str) -> Value {
     json!({"type": "approval", "agent": agent, "call_id": "c", "tool": "execute_command",
-        "deeds": ["run `rm -r target`"], "reason": "a rule", "answer": null})
+        "effects": ["run `rm -r target`"], "reason": "a rule", "answer": null})
 }
 
 fn plan_event(agent: &str) -> Value {

@@ -23,16 +23,17 @@ const CONSENTS_MAX: usize = 1000;
 pub struct PersistentApproval {
     project: AbsPath,
     tool: String,
-    deeds: Vec<String>,
+    #[serde(alias = "deeds")]
+    effects: Vec<String>,
 }
 
 impl PersistentApproval {
     /// Creates an approval of this use of a tool in a project.
-    pub fn new(project: AbsPath, tool: String, deeds: Vec<String>) -> Self {
+    pub fn new(project: AbsPath, tool: String, effects: Vec<String>) -> Self {
         Self {
             project,
             tool,
-            deeds,
+            effects,
         }
     }
 }

@@ -123,7 +123,7 @@ function summary(event) {
     case 'model_request_finished': return `${event.model}: ${tokens(event.input_tokens)} in, ${tokens(event.output_tokens)} out, ${money(event.cost_usd)}, ${duration(event.elapsed_ms)}`;
     case 'tool_called': case 'native_tool_call': return [event.tool, event.arguments ?? event.detail, event.denied].filter(Boolean).join(' ');
     case 'tool_finished': return `${event.tool} ${event.denied ? 'denied' : event.success ? 'succeeded' : 'failed'}: ${event.summary ?? ''}`;
-    case 'approval': return `${event.tool}: ${event.answer ?? 'waits'} - ${(event.deeds ?? []).join('; ')}`;
+    case 'approval': return `${event.tool}: ${event.answer ?? 'waits'} - ${(event.effects ?? []).join('; ')}`;
     case 'answered': return `${event.label}: ${event.content ?? ''}`;
     case 'voted': return `for ${event.label}: ${event.reason ?? ''}`;
     case 'votes_voided': return (event.voters ?? []).join(', ');
