@@ -487,6 +487,10 @@ fn a_commit_is_the_project_of_a_cell() {
         "touch /tmp/massgen-evil; cat",
     ]);
     fs::write(project.path("app/.gitattributes"), "* filter=evil\n").unwrap();
+    // Records that a commit has are not those of the cell.
+    fs::create_dir_all(project.path("app/.massgen/deliveries/log_20990101_000000_000000")).unwrap();
+    let planted = "app/.massgen/deliveries/log_20990101_000000_000000/delivery.json";
+    fs::write(project.path(planted), "{}").unwrap();
     git(&["-c", "filter.evil.smudge=", "add", "."]);
     git(&["commit", "-q", "-m", "first"]);
     let commit = git(&["rev-parse", "HEAD"]);
@@ -508,6 +512,43 @@ fn a_commit_is_the_project_of_a_cell() {
         applied.stderr().contains("git apply"),
         "{}",
         applied.stderr()
+    );
+}
+
+#[test]
+fn a_cell_writes_through_no_symlink_and_keeps_no_key() {
+    const KEY: &str = "sk-SECRETKEY-0123456789abcdef";
+    let task = |text: &str| {
+        format!(
+            "{}\n",
+            json!({"id": "c0", "text": text, "project": {"path": "app"}})
+        )
+    };
+    let project = project(1)
+        .file("victim/a.txt", "as it was")
+        .file(
+            "team.yaml",
+            WORKS.replace("\"an answer\"", &format!("\"the key {KEY}\"")),
+        )
+        .file("tasks.jsonl", task("Fix @docs:w"))
+        .env("OPENAI_API_KEY", KEY);
+    std::os::unix::fs::symlink(project.path("victim"), project.path("app/docs")).unwrap();
+    let refused = project.args(RUN).run();
+    let project = refused.then::<&str>([]);
+    let output = fs::read_to_string(batch_dir(&project).join("cells/c0/output.txt")).unwrap();
+    assert!(output.contains("may not write to"), "{output}");
+    assert_eq!(
+        fs::read_to_string(project.path("victim/a.txt")).unwrap(),
+        "as it was"
+    );
+
+    fs::remove_dir_all(project.path(".massgen/batches")).unwrap();
+    let finished = project.file("tasks.jsonl", task("Fix")).args(RUN).success();
+    let project = finished.then::<&str>([]);
+    let output = fs::read_to_string(batch_dir(&project).join("cells/c0/output.txt")).unwrap();
+    assert!(
+        output.contains("the key ") && !output.contains(KEY),
+        "{output}"
     );
 }
 

@@ -10,7 +10,9 @@ use crate::cli::batch::cell_report::CellRunReport;
 use crate::cli::batch::cell_scope::require_own_directory;
 use crate::cli::batch::cell_team::load_cell_team;
 use crate::cli::deliveries::recover;
-use crate::cli::execution::{OutputMode, UserPresence, execute_and_show, run_request};
+use crate::cli::execution::{
+    OutputMode, UserPresence, execute_and_show, run_request, secret_values,
+};
 use crate::cli::interrupts::parked_before_run;
 use crate::cli::mentions;
 use crate::cli::model_prices::model_list;
@@ -42,7 +44,9 @@ use crate::world::store::batches::cells::CellDir;
 use crate::world::store::batches::claims::EarlierAttempts;
 use crate::world::store::batches::{BatchDir, BatchRecord};
 use crate::world::store::event_log::LogEntry;
-use crate::world::store::runs::{self, RunStatus};
+use crate::world::store::redact::Redactor;
+use crate::world::store::redacted_writer::RedactedWriter;
+use crate::world::store::runs::{self, RunDir, RunStatus};
 use crate::world::store::sessions::find;
 
 /// A cell whose run begins or goes on.
@@ -122,6 +126,7 @@ async fn conduct(
     recover(host, output)?;
     let arguments = run_arguments(run);
     let (file, config) = load_team(run, host, &arguments, output)?;
+    let output = &mut redacted_output(cell, Redactor::new(secret_values(&config, host)))?;
     let team = ResumedTeam {
         // The file of the prices is relative to the user's directory.
         models: model_list(run.host, arguments.models.as_deref(), output)?,
@@ -153,6 +158,13 @@ async fn conduct(
         OutputMode::Streams,
     );
     Box::pin(executed).await.map(drop)
+}
+
+/// Opens the output of a cell for what its run shows, without secrets.
+fn redacted_output(cell: &CellDir, redactor: Redactor) -> Result<CliOutput<'static>> {
+    let out = RedactedWriter::new(cell.open_output()?, redactor.clone());
+    let err = RedactedWriter::new(cell.open_output()?, redactor);
+    Ok(CliOutput::with_writers(out, err).without_transients())
 }
 
 /// Returns the process as if it had been started in the directory `work`, without a terminal.
@@ -282,7 +294,7 @@ fn find_unfinished(team: &ResumedTeam) -> Result<Option<InterruptedRun>> {
 
 /// Returns whether the last run of the cell has recorded its end.
 fn has_ended_run(host: &Host) -> Result<bool> {
-    let last = runs::list(&logs(host))?.into_iter().next();
+    let last = runs::list(&logs(host))?.into_iter().find(RunDir::is_own);
     let Some(run) = last else {
         return Ok(false);
     };

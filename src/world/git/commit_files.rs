@@ -1,14 +1,15 @@
 //! The files of a commit of a user's repository, written to another directory. The repository is
 //! only read, and nothing of its settings applies.
 
+use crate::config::storage_path::STATE_DIR;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::world::git::project::ProjectRepository;
 use crate::world::git::{GitInvocation, GitProgram};
 
 impl ProjectRepository {
-    /// Writes the files of `commit`, a full name, into the empty directory `to`; `scratch` is an
-    /// empty directory for git's own files.
+    /// Writes the files of `commit`, a full name, into the empty directory `to`, without a state
+    /// directory of massgen; `scratch` is an empty directory for git's own files.
     pub async fn write_commit_files(
         &self,
         git: &GitProgram,
@@ -31,6 +32,17 @@ impl ProjectRepository {
         let named = format!("{commit}^{{commit}}");
         for (step, arguments) in [
             &["read-tree", named.as_str()][..],
+            // A state directory in a commit is not the cell's.
+            &[
+                "rm",
+                "-r",
+                "--force",
+                "--cached",
+                "--quiet",
+                "--ignore-unmatch",
+                "--",
+                STATE_DIR,
+            ],
             &["checkout-index", "--all", "--quiet"],
         ]
         .into_iter()
