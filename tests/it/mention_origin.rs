@@ -180,7 +180,9 @@ fn what_is_cut_and_put_back_still_counts_as_pasted() {
     terminal.types("n\r");
     terminal.says("done: ");
     terminal.shows(&[">"]);
-    let history = terminal.project().path(".massgen/prompt_history.jsonl");
+    let history = terminal
+        .project()
+        .path(".massgen/prompt_history/prompts.jsonl");
     let history = fs::read_to_string(history).unwrap();
     assert!(history.contains("\\\\@README.md:w"), "{history}");
 }

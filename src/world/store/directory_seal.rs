@@ -7,6 +7,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RelPath};
 use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::slot;
+use crate::world::sys::state_files::dir::StagingDirectory;
 use crate::world::sys::state_files::file::{self, FileDurability};
 
 /// File that holds the seal, in a directory that has no other file to keep it in.
@@ -48,6 +49,17 @@ impl DirectorySeal {
             seal.map_err(|error| Error::bug("a seal has no JSON form").with_source(error))?;
         file::replace(&path.join(SEAL), &seal, FileDurability::Process)
     }
+}
+
+/// Creates a directory at `path` that has its seal from the beginning.
+///
+/// # Errors
+/// It exists and is not empty, or it cannot be written.
+pub(in crate::world) fn create_sealed(path: &AbsPath) -> Result<()> {
+    let parent = path.parent().unwrap_or_else(|| path.clone());
+    let staging = StagingDirectory::new(&parent)?;
+    DirectorySeal::write(staging.path())?;
+    staging.publish(path)
 }
 
 /// Returns whether the directory at `path` holds the seal that [`DirectorySeal::write`] gave it.

@@ -1,14 +1,18 @@
 //! The input history of a directory: what was typed in earlier sessions, so that it can be
-//! recalled. It is a file with one JSON string per line that only the user can read, and holds
-//! nothing else.
+//! recalled. It is a file with one JSON string per line that only the user can read, in a sealed
+//! directory: a recalled line may be a shell command, so lines that came with a project are ignored.
 
 use crate::error::{Error, Result};
 use crate::path::AbsPath;
+use crate::world::store::directory_seal::{create_sealed, is_sealed};
 use crate::world::store::prepare_state_dir;
+use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::file::{self, FileDurability};
 
-/// The name of the file, below the state directory.
-const FILE: &str = "prompt_history.jsonl";
+/// The name of the directory, below the state directory.
+const DIRECTORY: &str = "prompt_history";
+/// The name of the file, in the directory.
+const FILE: &str = "prompts.jsonl";
 /// The largest file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// The longest input that is kept, in bytes.
@@ -20,18 +24,22 @@ const KEPT: usize = 500;
 #[derive(Clone, Debug)]
 pub struct InputHistory {
     state: AbsPath,
+    directory: AbsPath,
 }
 
 impl InputHistory {
     /// Returns the input history in the state directory `state`.
     pub fn new(state: AbsPath) -> Self {
-        Self { state }
+        let directory = state.join(DIRECTORY);
+        Self { state, directory }
     }
 
-    /// Returns all inputs, oldest first. An unreadable file counts as empty.
+    /// Returns all inputs, oldest first, without those that have control characters. A file that
+    /// cannot be read, or that massgen did not create here, counts as empty.
     pub fn read(&self) -> Vec<String> {
-        let path = self.state.join(FILE);
-        if file::is_link(&self.state) || file::is_link(&path) {
+        let is_foreign = file::is_link(&self.state) || !is_sealed(&self.directory);
+        let path = self.directory.join(FILE);
+        if is_foreign || file::is_link(&path) {
             return Vec::new();
         }
         let bytes = file::read_regular_capped(&path, FILE_BYTES_MAX);
@@ -40,16 +48,24 @@ impl InputHistory {
         let lines = text
             .lines()
             .filter_map(|line| serde_json::from_str(line).ok());
-        lines.collect()
+        lines
+            .filter(|text: &String| !has_control_characters(text))
+            .collect()
     }
 
     /// Appends an input. Occasionally the oldest are removed.
     pub fn add(&self, text: &str) -> Result<()> {
-        if text.len() > TEXT_BYTES_MAX {
+        if text.len() > TEXT_BYTES_MAX || has_control_characters(text) {
             return Ok(());
         }
-        let path = self.state.join(FILE);
-        prepare_state_dir(&self.state, [&path])?;
+        prepare_state_dir(&self.state, [&self.directory])?;
+        if !is_sealed(&self.directory) {
+            if file::exists(&self.directory) {
+                clear::remove(&self.directory)?;
+            }
+            create_sealed(&self.directory)?;
+        }
+        let path = self.directory.join(FILE);
         let mut entries = self.read();
         if entries.last().is_some_and(|last| last == text) {
             return Ok(());
@@ -62,6 +78,11 @@ impl InputHistory {
         let lines = newest.map(|text| line(text)).collect::<Result<String>>()?;
         file::replace(&path, lines.as_bytes(), FileDurability::Process)
     }
+}
+
+/// Returns whether a terminal would not show `text` as it is.
+fn has_control_characters(text: &str) -> bool {
+    text.contains(|c: char| c.is_control() && c != '\n' && c != '\t')
 }
 
 fn line(text: &str) -> Result<String> {

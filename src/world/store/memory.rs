@@ -5,7 +5,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::text::{count_noun, escape_name};
-use crate::world::store::directory_seal::{DirectorySeal, is_sealed};
+use crate::world::store::directory_seal::{create_sealed, is_sealed};
 use crate::world::store::redact::Redactor;
 use crate::world::store::{prepare_state_dir, reject_symlinks};
 use crate::world::sys::state_files::clear;
@@ -140,8 +140,8 @@ impl MemoryStore {
 
     fn write(&self, name: &str, text: &str) -> Result<()> {
         prepare_state_dir(&self.state, [&self.dir])?;
-        if dir::create(&self.dir)? == DirectoryCreation::Created {
-            DirectorySeal::write(&self.dir)?;
+        if !file::exists(&self.dir) {
+            create_sealed(&self.dir)?;
         }
         write_note(&self.dir, name, text)
     }
