@@ -38,8 +38,8 @@ pub enum SkillAuthor {
 }
 
 impl SkillsConfig {
-    /// Returns the directories of a run that is started in `base`: `named` by the config, then that
-    /// in the home directory, then those of the project.
+    /// Returns the directories of a run that is started in `base`: `named` by the config if it is
+    /// outside `base`, then that in the home directory, then those of the project.
     pub fn new(named: Option<AbsPath>, base: &AbsPath, home: Option<&AbsPath>) -> Self {
         let in_state = |directory: &AbsPath| directory.join(STATE_DIR).join(SKILLS);
         let mut directories: Vec<SkillDirectory> = Vec::new();
@@ -57,11 +57,16 @@ impl SkillsConfig {
                 });
             }
         };
-        if let Some(named) = named {
-            add(named, true);
-        }
-        if let Some(home) = home {
-            add(in_state(home), false);
+        let is_of_project = named.as_ref().is_some_and(|named| named.is_within(base));
+        let in_home = home.map(|home| (in_state(home), false));
+        let named = named.map(|named| (named, true));
+        let (first, second) = if is_of_project {
+            (in_home, named)
+        } else {
+            (named, in_home)
+        };
+        for (path, is_named) in first.into_iter().chain(second) {
+            add(path, is_named);
         }
         add(in_state(base), false);
         add(base.join(CLAUDE_SKILLS), false);

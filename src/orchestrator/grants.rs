@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::call_rules::CallRules;
+use crate::config::skills::{SkillAuthor, SkillsConfig};
 use crate::config::{AgentConfig, Config, ContextPath};
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::RunLayout;
 use crate::mentions::opened_paths::OpenedPath;
-use crate::path::{AbsPath, RealPath};
+use crate::path::{AbsPath, RealPath, RelPath};
 use crate::permissions::PathPermissionManager;
 use crate::permissions::folded::below_folded;
 use crate::permissions::grant::{Grant, GrantKind, GrantScope, Permission, Phase, merge};
@@ -33,6 +34,8 @@ pub struct ContextGrants {
     shared: Vec<Grant>,
     earlier: Vec<RealPath>,
     state_dir: RealPath,
+    /// The directories of skills that came with the project.
+    skill_directories: Vec<RealPath>,
 }
 
 impl ContextGrants {
@@ -67,6 +70,7 @@ impl ContextGrants {
             shared,
             earlier: earlier.collect::<Result<_>>()?,
             state_dir,
+            skill_directories: project_skill_directories(&config.orchestrator.skills),
         })
     }
 
@@ -119,6 +123,7 @@ impl ContextGrants {
                 }
             }
         }
+        protect_skills(&mut grants, &self.skill_directories);
         Ok(grants)
     }
 
@@ -184,6 +189,28 @@ impl ContextGrants {
         hide_state(&mut grant, &self.state_dir);
         reject_state_access(&grant, &self.state_dir)?;
         Ok(grant)
+    }
+}
+
+/// Returns the project's directories of skills, existing or not. One that cannot be resolved offers no
+/// skills.
+fn project_skill_directories(skills: &SkillsConfig) -> Vec<RealPath> {
+    let directories = skills.directories.iter();
+    let directories = directories.filter(|directory| directory.author == SkillAuthor::Project);
+    let located = directories.filter_map(|directory| locate(&directory.path).ok());
+    located.map(LocatedPath::into_real).collect()
+}
+
+/// Protects directories of skills in context paths: what an agent writes there would instruct later
+/// agents.
+fn protect_skills(grants: &mut [Grant], directories: &[RealPath]) {
+    let contexts = grants.iter_mut();
+    for grant in contexts.filter(|grant| grant.kind == GrantKind::Context) {
+        let inside = directories
+            .iter()
+            .filter_map(|directory| grant.relative_path(directory));
+        let inside: Vec<RelPath> = inside.filter(|inside| !inside.is_root()).collect();
+        grant.protected.extend(inside);
     }
 }
 

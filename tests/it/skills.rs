@@ -49,8 +49,9 @@ fn names_and_descriptions_come_first_from_all_directories() {
     assert!(!shown.contains("THE REST"), "{shown}");
     assert!(!shown.contains("SHADOW"), "{shown}");
     let place = |text: &str| shown.find(text).unwrap();
-    assert!(place("\"FIRST\"") < place("\"FOURTH\""), "{shown}");
-    assert!(place("\"FOURTH\"") < place("\"SECOND\""), "{shown}");
+    // The user's own skills precede those of the project.
+    assert!(place("\"FOURTH\"") < place("\"FIRST\""), "{shown}");
+    assert!(place("\"FIRST\"") < place("\"SECOND\""), "{shown}");
 
     let off = preview(with_skills(""));
     assert!(!off.contains("FIRST") && !off.contains("FOURTH"), "{off}");
@@ -127,6 +128,31 @@ fn agents_read_and_run_skills_and_do_not_change_them() {
     let ran = std::fs::read_to_string(workspace.path().join("ran")).unwrap_or_default();
     assert_eq!(ran, "RAN\n", "{log}");
     finished.has_no(".claude/skills/x/new");
+}
+
+#[test]
+fn the_winner_makes_no_skills_in_the_project() {
+    let replies = format!(
+        r#"
+- when: {{system: "{FINAL}", last: "</task>"}}
+  calls:
+    - {{name: write_file, arguments: {{path: "{{{{cwd}}}}/own/new/SKILL.md", content: x}}}}
+    - {{name: write_file, arguments: {{path: "{{{{cwd}}}}/else/SKILL.md", content: x}}}}
+- when: {{system: "{FINAL}"}}
+  text: done
+- calls: [{{name: new_answer, arguments: {{content: done}}}}]
+"#
+    );
+    let rest = "orchestrator:\n  context_paths: [{path: ., permission: write}]\n  \
+                coordination: {use_skills: true, skills_directory: own}\n";
+    let project = Project::new()
+        .file("team.yaml", team(&[agent("a", "cwd: w", &replies)], rest))
+        .file("own/one/SKILL.md", skill("description: d"))
+        .args(["--config", "team.yaml", "task"]);
+    project
+        .run()
+        .has_no("own/new/SKILL.md")
+        .has_file("else/SKILL.md", "x");
 }
 
 /// Returns the log of the only run.
