@@ -531,6 +531,9 @@ fn from_team(
     if !runners.hooks.is_empty() {
         team.validate_hooks(&machine)?;
     }
+    if server_context.is_some() {
+        team.validate_programs()?;
+    }
     let environments = AgentEnvironments::prepare(runners, &layout, &machine)?;
     let team = team.with_resources(TeamResources {
         environments: Some(environments),

@@ -493,3 +493,63 @@ fn programs_need_no_python_and_functions_say_that_they_do() {
         "{said}"
     );
 }
+
+#[test]
+fn a_module_in_the_workspace_is_not_part_of_a_program() {
+    let keys = "tools: [{name: show, command: [/usr/bin/python3, -m, json.tool], description: d, \
+                schema: {type: object}}]";
+    let shadow = json!({"path": "json.py", "content": "print('SHADOW')"});
+    let show = ("custom_tool__show", json!({"a": 1}));
+    let calls = [show.clone(), ("write_file", shadow), show];
+    let read = read(&project(keys, &calls, "").success());
+    assert!(read[0].contains("\"a\": 1"), "{read:#?}");
+    assert!(
+        read[2].contains("\"a\": 1") && !read[2].contains("SHADOW"),
+        "{read:#?}"
+    );
+}
+
+#[test]
+fn agents_write_to_no_program_that_has_variables_of_its_own() {
+    let run = |tool: &str, path: &str| {
+        let rest = format!("orchestrator: {{context_paths: [{path}]}}");
+        let project = project(
+            &format!("enable_mcp_command_line: true\n{tool}"),
+            &[],
+            &rest,
+        );
+        with_program(project, "count.sh", PROBE).run()
+    };
+    let program = |env: &str| {
+        format!(
+            "tools: [{{name: count, command: [./count.sh], description: d, {env}schema: {{type: \
+             object}}}}]"
+        )
+    };
+    let function = "custom_tools: [{path: tools.py, function: [add], env: {A: b}}]";
+    let writable = "{path: ., permission: write}";
+    for tool in [&program("env: {A: b}, "), function] {
+        let refused = run(tool, writable);
+        let stderr = refused.stderr();
+        assert_eq!(refused.code(), Some(3), "{tool}: {stderr}");
+        assert!(
+            stderr.contains("which is part of the program of"),
+            "{tool}: {stderr}"
+        );
+        assert!(stderr.contains("protected_paths"), "{tool}: {stderr}");
+    }
+    let closed = "{path: ., permission: write, protected_paths: [count.sh]}";
+    for (tool, path) in [
+        (program(""), writable),
+        (program("env: {A: b}, "), closed),
+        (program("env: {A: b}, "), "{path: .}"),
+    ] {
+        let finished = run(&tool, path);
+        assert_eq!(
+            finished.code(),
+            Some(0),
+            "{tool}, {path}: {}",
+            finished.stderr()
+        );
+    }
+}

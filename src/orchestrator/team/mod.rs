@@ -38,6 +38,7 @@ use crate::orchestrator::environments::{
 use crate::orchestrator::grants::{self, ContextGrants, InheritedPaths, apply_path_rules};
 use crate::orchestrator::hooks::{self, HookRunContext, LoggingHookObserver};
 use crate::orchestrator::overlays::{OverlayFactory, OverlayPurpose, PendingDelivery};
+use crate::orchestrator::program_files::reject_agent_writable_programs;
 use crate::orchestrator::review::DeliverySettings;
 use crate::orchestrator::team::mcp_servers::{
     MemberServer, ServerContext, member_servers, unmatched_rule_warnings,
@@ -330,6 +331,18 @@ impl AgentTeam {
     pub fn validate_hooks(&self, machine: &HostEnvironment) -> Result<()> {
         match self.delivery_access {
             DeliveryAccess::ReadWrite => hooks::validate(&self.members, &self.base, machine),
+            DeliveryAccess::ReadOnly => Ok(()),
+        }
+    }
+
+    /// Rejects servers and tools with variables or a network of their own whose program an agent can
+    /// write to.
+    ///
+    /// # Errors
+    /// There is one.
+    pub fn validate_programs(&self) -> Result<()> {
+        match self.delivery_access {
+            DeliveryAccess::ReadWrite => reject_agent_writable_programs(&self.members, &self.base),
             DeliveryAccess::ReadOnly => Ok(()),
         }
     }

@@ -95,6 +95,7 @@ pub(super) fn confine(
             }
         }
     }
+    let safe_import_path = safe_import_path(&words);
     let order = CommandSpec {
         program: words,
         dir,
@@ -105,6 +106,7 @@ pub(super) fn confine(
     if program.network == NetworkPolicy::Off {
         facts.env.extend(offline_variables());
     }
+    facts.env.extend(safe_import_path);
     let compiled = compile_policy(gate, commands, facts).map_err(|stop| stop.message)?;
     let mut confinement = restrict_writes(compiled, permission);
     for path in opened {
@@ -125,6 +127,15 @@ fn offline_variables() -> impl Iterator<Item = (String, String)> {
     ];
     let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
     variables.into_iter().map(owned)
+}
+
+/// Returns the variable with which Python does not import modules from the directory that it starts
+/// in, which agents write to, if `words` may start a module or a text. A script finds its own modules
+/// as before. Python older than 3.11 ignores the variable.
+fn safe_import_path(words: &[String]) -> Option<(String, String)> {
+    let names_module = |word: &String| word.starts_with("-m") || word.starts_with("-c");
+    let is_module = words.iter().any(names_module);
+    is_module.then(|| ("PYTHONSAFEPATH".to_owned(), "1".to_owned()))
 }
 
 /// Returns the path of a file that the config names, without symlinks; `None` if there is no such

@@ -1,0 +1,123 @@
+//! The files of programs that have more than an agent's commands: variables of the user's, or a
+//! network of their own. An agent that could rewrite such a program would have both.
+
+use std::path::Path;
+
+use crate::config::custom_tools::{NamedFile, ProgramInterface};
+use crate::config::servers::{
+    CWD_OF_SERVER, ServerConfig, ServerDirectory, ServerProgram, ServerTransport,
+};
+use crate::error::{Error, ErrorKind, Result};
+use crate::mentions::LookupResult;
+use crate::orchestrator::grants::permission_manager;
+use crate::orchestrator::team::TeamMember;
+use crate::path::{AbsPath, RealPath};
+use crate::permissions::grant::{Permission, Phase};
+use crate::sandbox_policy::network::NetworkPolicy;
+use crate::world::io::files::inspect;
+use crate::world::io::locate::{LocatedPath, locate};
+
+/// Extensions of programs that an interpreter reads.
+const SCRIPT_EXTENSIONS: &[&str] = &[
+    "cjs", "js", "lua", "mjs", "php", "pl", "py", "rb", "sh", "ts",
+];
+/// Extensions of those among them that find modules in their own directory first.
+const IMPORTING_EXTENSIONS: &[&str] = &["cjs", "js", "mjs", "py", "rb", "ts"];
+
+/// Rejects a server or a tool whose program an agent may rewrite, if the program has variables or a
+/// network of its own. Relative names start at `base`, or in the directory of the program.
+///
+/// # Errors
+/// There is one.
+pub fn reject_agent_writable_programs(members: &[TeamMember], base: &AbsPath) -> Result<()> {
+    for member in members {
+        for server in &member.config.servers {
+            let ServerTransport::Program(program) = &server.link else {
+                continue;
+            };
+            if program.env.is_empty() && program.network == NetworkPolicy::Off {
+                continue;
+            }
+            let workspace = member.workspace.as_ref().unwrap_or(base);
+            for path in program_files(program, workspace) {
+                reject_writable(server, &path, members)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn reject_writable(server: &ServerConfig, path: &AbsPath, members: &[TeamMember]) -> Result<()> {
+    let Ok(LocatedPath::File(file)) = locate(path) else {
+        return Ok(());
+    };
+    let parent = has_extension(path.as_path(), IMPORTING_EXTENSIONS)
+        .then(|| file.to_abs().parent())
+        .flatten();
+    let parent = parent.and_then(|parent| Some(locate(&parent).ok()?.into_real()));
+    for place in std::iter::once(file).chain(parent) {
+        let may_write = |member: &&TeamMember| {
+            permission_manager(&member.grants, Phase::Final).allows(&place, Permission::Write)
+        };
+        if let Some(member) = members.iter().find(may_write) {
+            return Err(writable_program_error(server, member, &place));
+        }
+    }
+    Ok(())
+}
+
+fn writable_program_error(server: &ServerConfig, member: &TeamMember, place: &RealPath) -> Error {
+    let message = format!(
+        "`{}` may write to `{place}`, which is part of the program of `{}`, and so use its variables \
+         and its network",
+        member.id,
+        server.name()
+    );
+    Error::new(ErrorKind::Config, message)
+        .with_hint("move the program to a directory that no agent may write to")
+        .with_hint("or list its directory in `protected_paths` of the context path")
+}
+
+/// Returns the files that `program` may consist of, as far as its command names them.
+fn program_files(program: &ServerProgram, workspace: &AbsPath) -> Vec<AbsPath> {
+    let existing = |file: &NamedFile| {
+        let mut candidates = file.candidates.iter();
+        candidates
+            .find(|path| inspect(path) == LookupResult::File)
+            .cloned()
+    };
+    match &program.interface {
+        ProgramInterface::SingleTool(tool) => tool
+            .files
+            .iter()
+            .filter_map(|(_, file)| existing(file))
+            .collect(),
+        ProgramInterface::PythonFunctions(python) => {
+            let files = python.functions.iter();
+            files
+                .filter_map(|function| existing(function.file.as_ref()?))
+                .collect()
+        }
+        ProgramInterface::Mcp => {
+            let directory = match &program.directory {
+                ServerDirectory::Named(directory) => directory,
+                ServerDirectory::Workspace | ServerDirectory::Private => workspace,
+            };
+            let words = program.command.iter().enumerate();
+            // A first word without a slash is looked up in `PATH`.
+            let words = words.filter(|(index, word)| match index {
+                0 => word.contains('/'),
+                _ => has_extension(Path::new(word), SCRIPT_EXTENSIONS),
+            });
+            words
+                .map(|(_, word)| word.replace(CWD_OF_SERVER, &directory.to_string()))
+                .map(|word| AbsPath::resolve(directory, &word))
+                .collect()
+        }
+    }
+}
+
+fn has_extension(path: &Path, extensions: &[&str]) -> bool {
+    let extension = path.extension().and_then(|name| name.to_str());
+    extension.is_some_and(|extension| extensions.contains(&extension))
+}
