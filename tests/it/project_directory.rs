@@ -92,3 +92,42 @@ fn the_state_can_be_in_another_directory() {
     let listed = text(&massgen(&other, "", &elsewhere, &["logs", "list"]));
     assert!(!listed.contains("Begin"), "{listed}");
 }
+
+#[test]
+fn the_state_directory_may_be_behind_a_symlink_and_is_apart_for_each_project() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let config = team(&[agent("a", "cwd: w", WRITES)], "");
+    let project = Project::new()
+        .home_file("real/x", "")
+        .file("team.yaml", config);
+    std::os::unix::fs::symlink(project.home("real"), project.home("link")).unwrap();
+    let elsewhere = project.home("link/state").display().to_string();
+    // Names that look alike once they are text, and one that is as long as a name can be.
+    let long = "x".repeat(250);
+    let names = [&b"caf\xe9"[..], b"caf\xe8", long.as_bytes()];
+    for (number, name) in names.iter().enumerate() {
+        let at = project.path(OsStr::from_bytes(name));
+        fs::create_dir(&at).unwrap();
+        let run = |words: &[&str]| {
+            let mut command = project.command();
+            command.current_dir(&at).args(words);
+            command
+                .env("MASSGEN_STATE_DIR", &elsewhere)
+                .output()
+                .unwrap()
+        };
+        let task = format!("Begin{number}");
+        said(&run(&[
+            &task,
+            "--config",
+            "../team.yaml",
+            "--cwd-context",
+            "rw",
+        ]));
+        let listed = said(&run(&["logs", "list"]));
+        assert_eq!(listed.matches("Begin").count(), 1, "{listed}");
+        assert!(listed.contains(&task), "{listed}");
+    }
+    assert!(project.home("real/state").is_dir());
+}

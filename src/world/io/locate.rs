@@ -2,6 +2,7 @@
 //! from the user; what a model writes goes through [`crate::world::access::gate`].
 
 use std::fmt::Display;
+use std::path::PathBuf;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RealPath};
@@ -30,6 +31,27 @@ impl LocatedPath {
                 real
             }
         }
+    }
+}
+
+/// Returns `path` without the symlinks in the part of it that exists.
+pub fn resolve_existing(path: &AbsPath) -> AbsPath {
+    let mut missing = Vec::new();
+    let mut existing = path.clone();
+    loop {
+        if let Ok(located) = locate(&existing) {
+            let real = located.into_real().to_abs();
+            return missing
+                .iter()
+                .rev()
+                .fold(real, |path, name| path.join(name));
+        }
+        let name = existing.as_path().file_name().map(PathBuf::from);
+        let (Some(name), Some(parent)) = (name, existing.parent()) else {
+            return path.clone();
+        };
+        missing.push(name);
+        existing = parent;
     }
 }
 

@@ -10,6 +10,7 @@ use crate::world::sys::state_files::file::{self, FileDurability};
 
 pub(in crate::world) mod directory_seal;
 pub mod redact;
+pub mod redacted_writer;
 pub(crate) mod stream_redactor;
 pub mod json_line;
 pub mod diagnostic_log;

@@ -1,10 +1,19 @@
 //! Finds the directory whose state massgen uses: the current one or the nearest above it that has a
 //! state directory, and where that state is stored.
 
+use std::os::unix::ffi::OsStrExt;
+
+use sha2::{Digest, Sha256};
+
 use crate::config::storage_path::STATE_DIR;
 use crate::path::AbsPath;
-use crate::world::store::event_log::checksum;
+use crate::world::io::locate::resolve_existing;
 use crate::world::sys::state_files::dir;
+
+/// Longest part of a project's name in the name of the directory with its state, in bytes.
+const NAME_BYTES_MAX: usize = 100;
+/// Length of the digest in that name, in bytes.
+const DIGEST_BYTES: usize = 8;
 
 /// The environment variable that names a directory for the state of all projects, for those that
 /// cannot be written to.
@@ -26,7 +35,7 @@ impl ProjectDirectory {
     /// Above `cwd`, only a state directory of this user counts, and none in a home directory or
     /// above it, or where every user may create one.
     pub fn find(cwd: &AbsPath, home: Option<&AbsPath>, elsewhere: Option<&str>) -> Self {
-        let elsewhere = elsewhere.map(|name| cwd.join(name));
+        let elsewhere = elsewhere.map(|name| resolve_existing(&cwd.join(name)));
         let place = |project: &AbsPath| match &elsewhere {
             Some(elsewhere) => elsewhere.join(project_name(project)),
             None => project.clone(),
@@ -49,9 +58,17 @@ impl ProjectDirectory {
     }
 }
 
-/// Returns the name of the directory with the state of `project`.
+/// Returns the name of the directory with the state of `project`: the beginning of its own name, and
+/// a digest of the bytes of its path.
 fn project_name(project: &AbsPath) -> String {
     let name = project.as_path().file_name().unwrap_or_default();
     let name = name.to_string_lossy();
-    format!("{name}-{}", checksum(&project.to_string()))
+    let end = name.floor_char_boundary(NAME_BYTES_MAX);
+    let digest = Sha256::digest(project.as_path().as_os_str().as_bytes());
+    let digits: String = digest
+        .iter()
+        .take(DIGEST_BYTES)
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    format!("{}-{digits}", name.get(..end).unwrap_or_default())
 }
