@@ -28,7 +28,7 @@ pub(crate) fn reject_outside_reach(
             let message =
                 format!("`{name}` was found in the project rather than named, and {what}");
             return Err(Error::new(ErrorKind::Config, message).with_hint(format!(
-                "if you trust this config: massgen --config {name} …"
+                "if you trust this config, add `--config {name}` to the command"
             )));
         }
     }

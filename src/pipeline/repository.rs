@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::config::workflow::{ProjectChoice, WorkflowConfig};
 use crate::error::{Error, ErrorKind, Result};
 use crate::mentions::opened_paths::OpenedPath;
-use crate::orchestrator::execution::RunInvocation;
+use crate::orchestrator::record_context::RunInvocation;
 use crate::path::{AbsPath, RelPath};
 use crate::roles::journal::JournalEntry;
 use crate::roles::{RoleName, RoleRight};
@@ -366,7 +366,7 @@ fn require_within(project: Option<&ProjectRepository>, within: Option<&AbsPath>)
          in this directory"
     );
     Err(Error::new(ErrorKind::Config, message)
-        .with_hint("if you trust this config: massgen --config NAME …")
+        .with_hint("if you trust this config, add `--config NAME` to the command")
         .with_hint("or start in the root of the repository"))
 }
 

@@ -185,7 +185,7 @@ fn notes_that_came_with_a_project_are_not_believed() {
     let found = Project::new().config(&config(&[], "x", KEEP));
     let refused = found.args(["task"]).failure(2);
     assert!(
-        refused.stderr().contains("keep notes"),
+        refused.stderr().contains("keeps notes"),
         "{}",
         refused.stderr()
     );

@@ -49,14 +49,14 @@ pub(crate) const USE_SKILLS: ServedKey<Flag> = ServedKey::optional(
     shape::flag(),
     "Whether agents are offered skills: directories with a file `SKILL.md` in `skills_directory`, \
      `~/.massgen/skills`, `.massgen/skills` and `.claude/skills`.",
-    Named("give agents skills that are in the project"),
+    Named("gives agents skills that are in the project"),
 )
 .with_default("false");
 
 pub(crate) const SKILLS_DIRECTORY: ServedKey<Text> = ServedKey::optional(
     &["skills_directory"],
     shape::text(),
-    "A further directory of skills, which precedes the others. Relative paths start in the current \
+    "A further directory of skills, which precedes the others unless the project contains it. Relative \
      directory.",
     Inside(PathPurpose::OpenedForReading),
 );
@@ -66,7 +66,7 @@ pub(crate) const ENABLE_MEMORY_FILESYSTEM_MODE: ServedKey<Flag> = ServedKey::opt
     shape::flag(),
     "Whether agents are given the notes of earlier sessions, and the winner's notes are kept in \
      `.massgen/memory`: Markdown files in `memory/` of its workspace.",
-    Named("keep notes of agents and give them to later ones"),
+    Named("keeps notes of agents and gives them to later ones"),
 )
 .with_default("false");
 
