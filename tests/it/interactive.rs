@@ -313,11 +313,41 @@ fn what_was_typed_is_remembered_for_the_user_alone() {
     turn(&mut terminal, "Remember me", 1);
     terminal.types(CTRL_D);
     let project = terminal.ends(0);
-    let file = fs::metadata(project.path(".massgen/prompt_history.jsonl")).unwrap();
+    let file = fs::metadata(project.path(".massgen/prompt_history/prompts.jsonl")).unwrap();
     assert_eq!(file.permissions().mode() & 0o777, 0o600);
     let mut terminal = session(project);
     terminal.types(UP);
     terminal.shows(&["> Remember me"]);
+}
+
+#[test]
+fn a_history_that_came_with_the_project_is_not_recalled() {
+    let planted = "\"!touch planted\"\n";
+    let project = project(ANSWERS)
+        .file(".massgen/prompt_history.jsonl", planted)
+        .file(".massgen/prompt_history/prompts.jsonl", planted);
+    let mut terminal = session(project);
+    terminal.types(UP);
+    terminal.types("Own words");
+    terminal.shows(&["> Own words"]);
+    terminal.types(ENTER);
+    terminal.says("done: ");
+    terminal.shows(&[">"]);
+    terminal.types(UP);
+    terminal.shows(&["> Own words"]);
+    terminal.types(UP);
+    terminal.types("!");
+    terminal.shows(&["> Own words!"]);
+}
+
+#[test]
+fn a_signal_during_a_shell_command_ends_the_session() {
+    let mut terminal = session(project(ANSWERS).env("SHELL", "/bin/sh"));
+    terminal.types("!echo begun; sleep 1\r");
+    terminal.says("begun\r\n");
+    let process = rustix::process::Pid::from_raw(terminal.process().cast_signed()).unwrap();
+    rustix::process::kill_process(process, rustix::process::Signal::TERM).unwrap();
+    terminal.ends(130);
 }
 
 #[test]
@@ -520,6 +550,10 @@ fn a_session_has_a_shell_an_editor_and_commands_for_paths_and_models() {
     terminal.shows(&["> !touch foreign"]);
     terminal.types(ENTER);
     terminal.says("the pasted text starts a shell command");
+    terminal.types(UP);
+    terminal.shows(&["> !echo $((40 + 2)) > made; cat made; exit 3"]);
+    terminal.types(CTRL_C);
+    terminal.shows(&[">"]);
     terminal.types("/context add src write\r");
     terminal.says("✓ Added [PROJECT]/src (write)");
     terminal.types("/context add nowhere\r");
@@ -577,8 +611,9 @@ fn a_session_remembers_that_the_directory_stays_closed() {
     terminal.says("/ [C]ustom path:");
     terminal.types("n\r");
     terminal.says("done: ");
-    terminal.says("copy the files here: cp -r '");
+    terminal.says("to let the winner write here: ");
     terminal.says("--cwd-context rw");
+    assert!(!terminal.written().contains("cp -r"));
     let project = terminal.ends(0).retyped(["--continue", "Again"]);
     let terminal = Terminal::open(project, 80);
     terminal.says("done: ");

@@ -16,6 +16,7 @@ use crate::cli::execution::{OutputMode, execute};
 use crate::cli::format::OutputFormat;
 use crate::cli::interactive::commands::{InteractiveInput, OFFERED, parse_input};
 use crate::cli::interactive::session_state::SessionState;
+use crate::cli::interactive::shell_command::ShellCommandEnd;
 use crate::cli::interrupts::{SignalListener, SignalRequest};
 use crate::cli::output::{CliOutput, ColourChoice};
 use crate::cli::resume::resume;
@@ -188,8 +189,11 @@ impl InteractiveSession {
                     self.run_command(command, rest)
                 }
                 Ok(InteractiveInput::Shell(command)) => {
-                    self.remember_line(&text);
-                    self.run_shell_command(command, &line.pasted).await;
+                    match self.run_shell_command(command, &line.pasted).await {
+                        ShellCommandEnd::Refused => {}
+                        ShellCommandEnd::Ended => self.remember_line(&text),
+                        ShellCommandEnd::Terminated => return Ok(ExitStatus::Interrupted),
+                    }
                     LoopControl::Continue
                 }
                 Ok(InteractiveInput::Prompt(prompt)) => {
@@ -281,15 +285,20 @@ impl InteractiveSession {
         }
     }
 
-    /// Runs a turn. A line that is typed during the turn and not ended becomes the beginning of the
-    /// next prompt.
-    async fn run_turn(&mut self, turn: TurnInput<'_>) -> LoopControl {
-        let ended = self.execute_turn(turn).await;
+    /// Keeps what was typed in the meantime as the beginning of the next line.
+    fn keep_typed_ahead(&mut self) {
         let ahead = self.keyboard.read_typed_ahead();
         let ahead = format!("{}{ahead}", self.typed_ahead);
         self.typed_ahead = ahead
             .trim_end_matches('\n')
             .replace(|c: char| c.is_control() && c != '\n', "");
+    }
+
+    /// Runs a turn. A line that is typed during the turn and not ended becomes the beginning of the
+    /// next prompt.
+    async fn run_turn(&mut self, turn: TurnInput<'_>) -> LoopControl {
+        let ended = self.execute_turn(turn).await;
+        self.keep_typed_ahead();
         self.browser.refresh();
         match ended {
             Ok(after) => after,
@@ -343,9 +352,7 @@ impl InteractiveSession {
                 self.typed_ahead = conducted.unsent;
             }
             Ok(conducted) => {
-                if let Some(workspace) = &conducted.workspace {
-                    self.output
-                        .note(&format!("copy the files here: !cp -r '{workspace}/.' ."));
+                if conducted.has_kept_files {
                     self.output
                         .note("to let the winner write here: /context add . write");
                 }

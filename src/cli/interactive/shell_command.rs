@@ -5,26 +5,50 @@ use std::time::Duration;
 
 use crate::cli::command_line::usage_error;
 use crate::cli::interactive::{InteractiveSession, next_signal};
+use crate::cli::interrupts::SignalRequest;
 use crate::world::io::user_terminal;
 
+/// How a shell command of the session ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ShellCommandEnd {
+    /// It was not run.
+    Refused,
+    /// It ran to its end.
+    Ended,
+    /// massgen was asked to end while it ran.
+    Terminated,
+}
+
 impl InteractiveSession {
-    /// Runs `command`, unless the `!` before it came into the line by other means than typing.
-    pub(super) async fn run_shell_command(&mut self, command: &str, pasted: &[String]) {
+    /// Runs `command`, unless the `!` before it came into the line by other means than typing. What
+    /// is typed while it runs becomes the beginning of the next line, and counts as pasted.
+    pub(super) async fn run_shell_command(
+        &mut self,
+        command: &str,
+        pasted: &[String],
+    ) -> ShellCommandEnd {
         let is_foreign = |text: &String| text.trim_start().starts_with('!');
         if pasted.iter().any(is_foreign) {
             let error = usage_error("the pasted text starts a shell command");
             self.output
                 .error(&error.with_hint("to run it, type `!` yourself before you paste the rest"));
-            return;
+            return ShellCommandEnd::Refused;
         }
         self.keyboard.restore();
         let env = &self.state.host.env;
         let ended = tokio::task::block_in_place(|| user_terminal::run_shell_command(command, env));
         self.keyboard.disable_echo();
-        // Ctrl-C was meant for the command.
-        while let Ok(_signal) =
+        self.keep_typed_ahead();
+        let mut end = ShellCommandEnd::Ended;
+        while let Ok(signal) =
             tokio::time::timeout(Duration::ZERO, next_signal(&self.interrupts)).await
-        {}
+        {
+            match signal {
+                // Ctrl-C was meant for the command.
+                SignalRequest::Interrupt => {}
+                SignalRequest::End => end = ShellCommandEnd::Terminated,
+            }
+        }
         match ended {
             Ok(Some(0)) => {}
             Ok(Some(status)) => self.output.note(&format!("exit status {status}")),
@@ -32,5 +56,6 @@ impl InteractiveSession {
             Err(error) => self.output.error(&error),
         }
         self.browser.refresh();
+        end
     }
 }
