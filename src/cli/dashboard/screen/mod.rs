@@ -216,3 +216,6 @@ impl std::fmt::Debug for PanicHook {
         f.debug_struct("PanicHook").finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;
