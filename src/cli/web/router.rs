@@ -83,7 +83,10 @@ pub(super) fn routes(server: &WebServer) -> Router {
         .route("/page/{*name}", get(page_assets::asset))
         .nest("/api", api)
         .fallback(async || ApiError::not_found("there is nothing here"))
-        .method_not_allowed_fallback(async || StatusCode::METHOD_NOT_ALLOWED)
+        .method_not_allowed_fallback(async || {
+            let message = "this address takes another method";
+            ApiError::new(StatusCode::METHOD_NOT_ALLOWED, message)
+        })
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .layer(from_fn_with_state(server.clone(), check_and_finish))
         .with_state(server.clone())
