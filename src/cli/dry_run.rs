@@ -29,52 +29,41 @@ use crate::spending::price::ModelPrice;
 use crate::text::{count_noun, escape_name};
 
 /// Shows what a run would do.
-#[expect(
-    clippy::too_many_lines,
-    reason = "the steps follow one another and share what they make"
-)]
 pub(crate) async fn show(prepared: &PreparedRun, output: &mut CliOutput<'_>) -> Result<ExitStatus> {
-    let PreparedRun {
-        host,
-        config,
-        models,
-        prompt,
-        opened,
-        continued: going_on,
-        ..
-    } = prepared;
-    if let Some(workflow) = &config.workflow {
-        let checks = config.checks.list.len();
-        roles::show_preview(workflow, checks, host, output).await?;
-        output.result(&format!(
-            "limits of the pipeline: {}\n",
-            limits(&config.limits)
-        ))?;
-        output.result("nothing was sent or written\n")?;
-        warn_unconnectable(prepared, output);
-        return Ok(ExitStatus::Delivered);
-    }
+    let config = &prepared.config;
+    let text = match &config.workflow {
+        Some(workflow) => {
+            let checks = config.checks.list.len();
+            roles::show_preview(workflow, checks, &prepared.host, output).await?;
+            format!("limits of the pipeline: {}\n", limits(&config.limits))
+        }
+        None => describe_team(prepared)?,
+    };
+    output.result(&format!("{text}nothing was sent or written\n"))?;
+    warn_unconnectable(prepared, output);
+    Ok(ExitStatus::Delivered)
+}
+
+/// Describes the team, its first requests and what earlier runs left for it.
+fn describe_team(prepared: &PreparedRun) -> Result<String> {
+    let config = &prepared.config;
     let run = RunName::new(Uuid::new_v4().as_fields().0);
-    let layout = RunLayout::plan(config, &host.state_parent, run);
-    let turns = going_on.as_ref().map(|going_on| going_on.place.turns());
-    let turns = turns.transpose()?.unwrap_or_default();
+    let layout = RunLayout::plan(config, &prepared.host.state_parent, run);
+    let session = prepared.continued.as_ref();
+    let turns = session.map(|session| session.place.turns()).transpose()?;
+    let turns = turns.unwrap_or_default();
     let inherited = InheritedPaths {
-        opened,
+        opened: &prepared.opened,
         workspaces: &previous_workspaces(&turns),
     };
     let task = TaskPrompt {
-        question: prompt.cleaned_prompt.as_str().into(),
+        question: prepared.prompt.cleaned_prompt.as_str().into(),
         earlier: describe(&turns).into(),
     };
-    let team = AgentTeam::assemble(
-        config,
-        &layout,
-        &host.cwd,
-        inherited,
-        DeliveryAccess::ReadWrite,
-    )?
-    .with_project_instructions()?
-    .with_skills()?;
+    let access = DeliveryAccess::ReadWrite;
+    let team = AgentTeam::assemble(config, &layout, &prepared.host.cwd, inherited, access)?
+        .with_project_instructions()?
+        .with_skills()?;
     let memory = keeps_memory(config)
         .then(|| read_memory(&layout, MemoryOrigin::Preview))
         .transpose()?;
@@ -82,22 +71,8 @@ pub(crate) async fn show(prepared: &PreparedRun, output: &mut CliOutput<'_>) -> 
     let mut text = String::new();
     for (agent, member) in config.agents.iter().zip(&team.members) {
         heading(&mut text, agent, member);
-        prices(&mut text, agent, models);
-        push_line(&mut text, &format!("  limits: {}", limits(&agent.limits)));
-        if let (Some(commands), Some(_)) = (&agent.commands, &member.workspace) {
-            push_line(
-                &mut text,
-                &format!("  commands: {}", describe_limits(commands)),
-            );
-        }
-        for server in &agent.servers {
-            push_line(&mut text, &describe_server(server));
-        }
-        instructions(&mut text, member);
-        for skill in &member.skills().skills {
-            let file = escape_name(&skill.file);
-            push_line(&mut text, &format!("  skill: {} ({file})", skill.name));
-        }
+        prices(&mut text, agent, &prepared.models);
+        resources(&mut text, agent, member);
         for phase in [Phase::Coordination, Phase::Final] {
             permissions(&mut text, member, phase);
         }
@@ -108,17 +83,30 @@ pub(crate) async fn show(prepared: &PreparedRun, output: &mut CliOutput<'_>) -> 
     }
     for note in team.memory().into_iter().flat_map(|memory| &memory.notes) {
         let size = count_noun(note.size_bytes, "byte");
-        push_line(
-            &mut text,
-            &format!("note of earlier agents: {} ({size})", note.name),
-        );
+        let line = format!("note of earlier agents: {} ({size})", note.name);
+        push_line(&mut text, &line);
     }
-    let of_run = limits(&config.limits);
-    push_line(&mut text, &format!("limits of the run: {of_run}"));
-    text.push_str("nothing was sent or written\n");
-    output.result(&text)?;
-    warn_unconnectable(prepared, output);
-    Ok(ExitStatus::Delivered)
+    push_line(
+        &mut text,
+        &format!("limits of the run: {}", limits(&config.limits)),
+    );
+    Ok(text)
+}
+
+/// Appends the limits, commands, servers, instructions and skills of an agent.
+fn resources(text: &mut String, agent: &AgentConfig, member: &TeamMember) {
+    push_line(text, &format!("  limits: {}", limits(&agent.limits)));
+    if let (Some(commands), Some(_)) = (&agent.commands, &member.workspace) {
+        push_line(text, &format!("  commands: {}", describe_limits(commands)));
+    }
+    for server in &agent.servers {
+        push_line(text, &describe_server(server));
+    }
+    instructions(text, member);
+    for skill in &member.skills().skills {
+        let file = escape_name(&skill.file);
+        push_line(text, &format!("  skill: {} ({file})", skill.name));
+    }
 }
 
 /// Warns if the models could not be connected.

@@ -24,7 +24,6 @@ use crate::cli::run::{PreparedRun, reject_parking};
 use crate::cli::run_observer::RunObserver;
 use crate::cli::steering::SteeringInput;
 use crate::cli::team_file::TeamFile;
-use crate::cli::typed_message::TypedMessageLine;
 use crate::cli::web::page_run::PageRun;
 use crate::config::vendors::key_variables;
 use crate::config::{Config, DeliveryMode};
@@ -36,10 +35,10 @@ use crate::mentions::LookupResult;
 use crate::orchestrator::ModelsByAgent;
 use crate::orchestrator::approvals::{ApprovalChannel, ApprovalConfig};
 use crate::orchestrator::environments::HostEnvironment;
-use crate::orchestrator::execution::{
-    RunExecution, RunInvocation, RunRequest, ShutdownSignal, SnapshotMode,
-};
+use crate::orchestrator::execution::{RunExecution, RunRequest, ShutdownSignal};
+use crate::orchestrator::record_context::RunInvocation;
 use crate::orchestrator::review::{Reviewer, UserQuestion, reviewer_channel};
+use crate::orchestrator::snapshots::SnapshotMode;
 use crate::path::AbsPath;
 use crate::permissions::path_rules::RuleAction;
 use crate::spending::models::ModelList;
@@ -48,7 +47,6 @@ use crate::world::diagnostics::probe::terminal::terminal_size;
 use crate::world::io::files::inspect;
 use crate::world::io::files::{expect_output_file, read_found, write_output_file};
 use crate::world::io::http::HttpClient;
-use crate::world::io::message_inbox::MessageInbox;
 use crate::world::io::terminal_input::TerminalInput;
 use crate::world::sandbox::docker::credentials::{self, HostUser};
 use crate::world::store::approvals::ApprovalFile;
@@ -129,10 +127,6 @@ impl UserPresence {
 }
 
 /// Executes `order` and shows it.
-#[expect(
-    clippy::too_many_lines,
-    reason = "the steps follow one another and share what they make"
-)]
 pub(crate) async fn execute_and_show(
     order: RunRequest,
     person: UserPresence,
@@ -174,14 +168,8 @@ pub(crate) async fn execute_and_show(
         inbox: arguments.inbox_dir.as_ref().map(|dir| order.base.join(dir)),
         ..order
     };
-    let inbox = order.inbox.as_ref().map(MessageInbox::open).transpose()?;
     let keyboard = seated.takes_typed_messages.then(TerminalInput::start);
-    let mut steering = SteeringInput {
-        sender,
-        inbox,
-        keyboard: keyboard.flatten(),
-        line: TypedMessageLine::default(),
-    };
+    let mut steering = SteeringInput::open(sender, order.inbox.as_ref(), keyboard.flatten())?;
     let asked = seated.into_questions(stop.graceful.clone());
     let (task, redactor) = (order.task.clone(), order.redactor.clone());
     let retention = order.config.retention;
@@ -190,11 +178,10 @@ pub(crate) async fn execute_and_show(
         sessions: order.layout.sessions.clone(),
     };
     let run = RunExecution::prepare(order, stop)?;
-    let (session, log_dir) = (run.session_id(), run.output_paths().log_dir);
-    let workspace = run.output_paths().workspace;
+    let (session, paths) = (run.session_id(), run.output_paths());
     let run_start = RunStart {
-        session_id: run.session_id(),
-        log_dir: log_dir.to_string(),
+        session_id: session.clone(),
+        log_dir: paths.log_dir.to_string(),
         task,
     };
     let view = RunObserver::begin(
@@ -203,7 +190,7 @@ pub(crate) async fn execute_and_show(
         run_start,
         redactor,
         arguments,
-        run.output_paths(),
+        paths.clone(),
         output,
     )?;
     let (shown, events) = mpsc::channel(EVENTS_WAITING_MAX);
@@ -220,21 +207,20 @@ pub(crate) async fn execute_and_show(
     Ok(RunOutcome {
         status: result.status,
         session,
-        log_dir,
+        log_dir: paths.log_dir,
         unsent: steering.line.take_rest(),
-        hint: if result.status == ExitStatus::Interrupted {
-            Some("resume it: massgen --continue")
-        } else {
-            delivery_hint(&result.rows)
-        },
-        workspace: Some(workspace).filter(|workspace| {
-            result.rows.is_empty() && inspect(workspace) == LookupResult::Directory
-        }),
+        hint: next_command_hint(result.status, &result.rows),
+        has_kept_files: result.rows.is_empty()
+            && inspect(&paths.workspace) == LookupResult::Directory,
     })
 }
 
-/// Returns the command that a person may want next after a delivery with these outcomes.
-fn delivery_hint(rows: &[DeliveryRow]) -> Option<&'static str> {
+/// Returns the command that a person may want next after a run with this exit status whose delivery
+/// had these outcomes.
+fn next_command_hint(status: ExitStatus, rows: &[DeliveryRow]) -> Option<&'static str> {
+    if status == ExitStatus::Interrupted {
+        return Some("resume it: massgen --continue");
+    }
     let is_declined = |row: &DeliveryRow| matches!(row.outcome, DeliveryOutcome::Declined);
     if rows.iter().any(|row| row.outcome.is_delivered()) {
         Some("undo: massgen undo")
@@ -332,9 +318,8 @@ pub(crate) struct RunOutcome {
     pub(crate) unsent: String,
     /// The command that a person may want next.
     pub(crate) hint: Option<&'static str>,
-    /// The directory in its session with the winner's files, if there are any and none was to be
-    /// delivered.
-    pub(crate) workspace: Option<AbsPath>,
+    /// Whether the winner's files stayed in the session, because none was to be delivered.
+    pub(crate) has_kept_files: bool,
 }
 
 /// Builds the request of a prepared run.

@@ -152,8 +152,7 @@ async fn execute_task(
 /// Shows a person the next command after a run. Returns the status of the run.
 fn show_hint(outcome: &RunOutcome, is_for_person: bool, output: &mut CliOutput<'_>) -> ExitStatus {
     if is_for_person {
-        if let Some(workspace) = &outcome.workspace {
-            output.note(&format!("copy the files here: cp -r '{workspace}/.' ."));
+        if outcome.has_kept_files {
             output.note("to let the winner write here: massgen --continue --cwd-context rw \"…\"");
         }
         if let Some(hint) = outcome.hint {

@@ -9,7 +9,9 @@ use crate::agent::user_messages::{
     MessageRecipient, UserMessage, UserMessageSender, user_message_channel,
 };
 use crate::cli::typed_message::{TypedMessageLine, parse_message};
+use crate::error::Result;
 use crate::id::AgentId;
+use crate::path::AbsPath;
 use crate::text::escape_name;
 use crate::world::io::message_inbox::{InboxItem, InboxMessage, MessageInbox};
 use crate::world::io::terminal_input::{TerminalInput, TypedInput};
@@ -37,6 +39,24 @@ pub(crate) enum KeyboardReader {
 }
 
 impl SteeringInput {
+    /// Opens the inbox directory `inbox`, if there is one, and reads messages from it and from
+    /// `keyboard` for `sender`.
+    ///
+    /// # Errors
+    /// The directory cannot be watched, or others can change it.
+    pub(crate) fn open(
+        sender: UserMessageSender,
+        inbox: Option<&AbsPath>,
+        keyboard: Option<TerminalInput>,
+    ) -> Result<Self> {
+        Ok(Self {
+            sender,
+            inbox: inbox.map(MessageInbox::open).transpose()?,
+            keyboard,
+            line: TypedMessageLine::default(),
+        })
+    }
+
     /// Creates the input of a run that takes no messages.
     pub(crate) fn disabled() -> Self {
         Self {
@@ -113,7 +133,7 @@ impl SteeringInput {
             let message = UserMessage { to: to?, text };
             self.sender.send(message).map_err(|error| error.to_string())
         });
-        let refused = sent.filter_map(Result::err);
+        let refused = sent.filter_map(std::result::Result::err);
         let file = escape_name(&file);
         refused
             .map(|why| format!("`{file}` in the inbox was not sent: {}", escape_name(&why)))

@@ -12,19 +12,20 @@ use crate::agent::user_messages::{UserMessageLog, UserMessageReceiver};
 use crate::check_results::CheckRequirement;
 use crate::config::Config;
 use crate::config::checks::ChecksConfig;
-use crate::error::{Error, ErrorKind, ExitStatus, Result};
-use crate::event::{DeliveryRow, Event, RunEvent};
+use crate::error::{Error, ErrorKind, Result};
+use crate::event::{Event, RunEvent};
 use crate::layout::RunLayout;
 use crate::mentions::opened_paths::OpenedPath;
 use crate::orchestrator::approvals::{ApprovalBroker, ApprovalConfig};
+use crate::orchestrator::completed_turn::{CompletedTurn, TurnRecords};
 use crate::orchestrator::environments::{AgentEnvironments, HostEnvironment};
 use crate::orchestrator::event_sinks::EventSinks;
 use crate::orchestrator::grants::InheritedPaths;
 use crate::orchestrator::hooks::HookRunContext;
 use crate::orchestrator::memory::{MemoryKeeper, MemoryOrigin, keeps_memory, read_memory};
-use crate::orchestrator::overlays::{OverlayFactory, PendingDelivery};
+use crate::orchestrator::overlays::OverlayFactory;
 use crate::orchestrator::previous_turns::{describe, previous_workspaces};
-use crate::orchestrator::record_context::RecordContext;
+use crate::orchestrator::record_context::{RecordContext, RunInvocation};
 use crate::orchestrator::replay_order::ReplayInput;
 use crate::orchestrator::reply_recordings::ReplyRecordings;
 use crate::orchestrator::resumed_turn::{
@@ -35,7 +36,7 @@ use crate::orchestrator::run_directories::{
     create_workspaces, existing_directory, reopen_workspaces, workspace_seeds,
 };
 use crate::orchestrator::run_notices::run_notices;
-use crate::orchestrator::snapshots::SnapshotStore;
+use crate::orchestrator::snapshots::{SnapshotMode, SnapshotStore};
 use crate::orchestrator::team::mcp_servers::ServerContext;
 use crate::orchestrator::team::{AgentTeam, DeliveryAccess, TeamResources};
 use crate::orchestrator::{ModelsByAgent, PreparedTurn, TurnResult, run};
@@ -53,12 +54,12 @@ use crate::world::diagnostics::telemetry::conventions::ProviderNames;
 use crate::world::diagnostics::telemetry::settings::TelemetrySettings;
 use crate::world::mcp::packages::PackageStore;
 use crate::world::mcp::tokens::TokenFile;
-use crate::world::store::diagnostic_log::{DiagnosticLog, LogDetail};
+use crate::world::store::diagnostic_log::DiagnosticLog;
 use crate::world::store::prepare_state_dir;
 use crate::world::store::records::Recorder;
 use crate::world::store::records::record_paths::{AttemptLayout, RunRecordPaths};
 use crate::world::store::redact::Redactor;
-use crate::world::store::sessions::session::{FinishedTurn, LiveWorkspace, Session, TurnContext};
+use crate::world::store::sessions::session::{Session, TurnContext};
 use crate::world::store::workspace::RunWorkspace;
 
 /// Maximum number of queued events; senders wait when it is reached. Events that are queued when
@@ -112,17 +113,6 @@ pub struct RunRequest {
     pub shared_budget: Option<Arc<dyn SharedBudget>>,
 }
 
-/// Handling of the files that agents create in their workspaces.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum SnapshotMode {
-    /// A copy is made with each answer and stays in the session.
-    #[default]
-    Copied,
-    /// They stay where they are, for the caller of massgen; agents that see each other's answers
-    /// see copies all the same.
-    InPlace,
-}
-
 /// Tokens by which the user ends a run.
 #[derive(Clone, Debug, Default)]
 pub struct ShutdownSignal {
@@ -134,29 +124,13 @@ pub struct ShutdownSignal {
     pub park: CancellationToken,
 }
 
-/// Command line and config with which a run was started.
-#[derive(Clone, Debug)]
-pub struct RunInvocation {
-    /// The config file, if there was one.
-    pub config_path: Option<AbsPath>,
-    /// The config's text, before variables were expanded.
-    pub config_text: Option<String>,
-    /// The command-line arguments.
-    pub arguments: Vec<String>,
-    /// How much is logged.
-    pub detail: LogDetail,
-}
-
 /// A run whose directories exist and whose records are open.
 #[derive(Debug)]
 pub struct RunExecution {
     turn: PreparedTurn,
     recorder: Recorder,
-    recordings: ReplyRecordings,
     telemetry: Option<RunTelemetry>,
-    session: Session,
-    turn_context: TurnContext,
-    task: String,
+    records: TurnRecords,
     events: Receiver<Event>,
     /// The events that were recorded before the run was interrupted, if it was.
     recorded_events: Vec<Event>,
@@ -167,9 +141,6 @@ pub struct RunExecution {
     abort: CancellationToken,
     park: CancellationToken,
     inbox: Option<AbsPath>,
-    snapshot_mode: SnapshotMode,
-    /// Keeps the winner's notes, if the config says so.
-    memory: Option<MemoryKeeper>,
     /// The user's own workspaces are locked until this is dropped.
     _workspaces: Vec<RunWorkspace>,
     _trace: DiagnosticLog,
@@ -193,10 +164,6 @@ pub struct RunOutputPaths {
 impl RunExecution {
     /// Creates the directories, assembles the team, and opens session and records. No model is
     /// asked.
-    #[expect(
-        clippy::too_many_lines,
-        reason = "the steps follow one another and share what they make"
-    )]
     pub fn prepare(mut request: RunRequest, stop: ShutdownSignal) -> Result<Self> {
         prepare_state_dir(&request.layout.state, request.layout.directories())?;
         let earlier = request.session.as_ref();
@@ -270,11 +237,15 @@ impl RunExecution {
         Ok(Self {
             turn,
             recorder,
-            recordings,
             telemetry: request.telemetry.map(begin_telemetry),
-            session,
-            turn_context,
-            task: request.task,
+            records: TurnRecords {
+                session,
+                turn_context,
+                task: request.task,
+                snapshot_mode: request.snapshot_mode,
+                recordings,
+                memory,
+            },
             events,
             recorded_events: beginning.events,
             already_logged: beginning.already_logged,
@@ -282,8 +253,6 @@ impl RunExecution {
             abort: stop.immediate,
             park: stop.park,
             inbox: request.inbox,
-            snapshot_mode: request.snapshot_mode,
-            memory,
             _workspaces: workspaces,
             _trace: trace,
         })
@@ -291,12 +260,12 @@ impl RunExecution {
 
     /// Returns the id of its session.
     pub fn session_id(&self) -> String {
-        self.session.id()
+        self.records.session.id()
     }
 
     /// Returns where the run will leave its results.
     pub fn output_paths(&self) -> RunOutputPaths {
-        let turn_dir = self.session.turn_dir();
+        let turn_dir = self.records.session.turn_dir();
         RunOutputPaths {
             log_dir: self.recorder.paths().log().clone(),
             status_file: self.recorder.paths().status_file(),
@@ -307,120 +276,54 @@ impl RunExecution {
     }
 
     /// Runs the turn to its end, sends every event to `shown`, and saves the result.
-    #[expect(
-        clippy::too_many_lines,
-        reason = "the steps follow one another and share what they make"
-    )]
     pub async fn execute(self, shown: Sender<Event>) -> Result<TurnResult> {
-        let Self {
-            turn,
-            recorder,
-            recordings,
-            telemetry,
-            mut session,
-            turn_context: around,
-            task,
-            mut events,
-            recorded_events,
-            already_logged: known,
-            opening_events: first,
-            abort: given_up,
-            park,
-            inbox: _,
-            snapshot_mode: files,
-            memory,
-            _workspaces,
-            _trace,
-        } = self;
-        let notices = run_notices(&turn.team).into_iter();
-        let warning = |message| Event::Run(RunEvent::Warning { message });
-        let first: Vec<Event> = first
-            .into_iter()
-            .chain(turn.team.instruction_events())
-            .chain(turn.team.skill_events())
-            .chain(turn.team.memory_event())
-            .chain(notices.map(warning))
-            .collect();
-        let mut listeners = EventSinks::new(recorder, telemetry, shown, known);
+        let first = opening_events(&self.turn.team, self.opening_events);
+        let mut events = self.events;
+        let mut listeners =
+            EventSinks::new(self.recorder, self.telemetry, shown, self.already_logged);
         let playing = async {
             tokio::select! {
                 // A run that is aborted before it begins is recorded as begun.
                 biased;
-                played = run_turn(turn) => played,
-                () = park.cancelled() => Err(parked_error()),
-                () = given_up.cancelled() => Err(interrupted_twice_error()),
+                played = run_turn(self.turn) => played,
+                () = self.park.cancelled() => Err(parked_error()),
+                () = self.abort.cancelled() => Err(interrupted_twice_error()),
             }
         };
-        for event in recorded_events {
+        for event in self.recorded_events {
             listeners.show(event).await;
         }
         for event in first {
             listeners.emit(event).await;
         }
-        let recording = listeners.forward_until_parked(&mut events, &park);
+        let recording = listeners.forward_until_parked(&mut events, &self.park);
         let (played, ()) = tokio::join!(playing, recording);
-        let mut played = match played {
-            Ok(played) => played,
+        match played {
+            Ok(played) => Ok(self.records.save(played, listeners).await),
             Err(error) if error.kind() == ErrorKind::Parked => {
                 listeners.park(&error).await;
-                return Err(error);
+                Err(error)
             }
             Err(error) => {
                 listeners.abort(&error).await;
-                leave(session, error.kind().exit_status());
-                return Err(error);
+                self.records.leave_session(error.kind().exit_status());
+                Err(error)
             }
-        };
-        let log_dir = listeners.recorder().paths().log().clone();
-        let saved_turn = save_turn(&mut session, &mut played, &task, &around, &log_dir, files);
-        let unwritten = recordings.publish(listeners.recorder());
-        let is_left = |row: &DeliveryRow| !row.outcome.is_delivered();
-        let rest = if played.result.rows.iter().any(is_left) {
-            PendingDelivery::Undelivered
-        } else {
-            PendingDelivery::Nothing
-        };
-        let uncleared = played.team.clear_overlays(rest).err();
-        let uncleared = uncleared.map(|error| error.to_string());
-        for message in saved_turn
-            .notes
-            .into_iter()
-            .chain(unwritten)
-            .chain(uncleared)
-        {
-            listeners.emit(RunEvent::Warning { message }).await;
         }
-        let notes = memory.and_then(|memory| Some(memory.keep_notes(played.winner_workspace()?)));
-        for event in notes.into_iter().flatten() {
-            listeners.emit(event).await;
-        }
-        let ended = run_ended_event(&played.result, saved_turn.workspace.as_ref());
-        listeners.finish(ended).await;
-        leave(session, played.result.status);
-        Ok(played.result)
     }
 }
 
-/// Ends the part that a run with this exit status has in `session`. One that the user stopped keeps
-/// its place, so that it can be resumed.
-fn leave(session: Session, status: ExitStatus) {
-    if status != ExitStatus::Interrupted {
-        session.end();
-    }
-}
-
-/// Returns the last event of a run.
-fn run_ended_event(result: &TurnResult, workspace: Option<&AbsPath>) -> Event {
-    let summary = match workspace {
-        Some(workspace) if result.rows.is_empty() => {
-            format!("{}; its files are in `{workspace}`", result.summary)
-        }
-        Some(_) | None => result.summary.clone(),
-    };
-    Event::Run(RunEvent::RunEnded {
-        status: result.status,
-        summary,
-    })
+/// Returns the events that precede those of the turn, beginning with `first`.
+fn opening_events(team: &AgentTeam, first: Vec<Event>) -> Vec<Event> {
+    let notices = run_notices(team).into_iter();
+    let warning = |message| Event::Run(RunEvent::Warning { message });
+    first
+        .into_iter()
+        .chain(team.instruction_events())
+        .chain(team.skill_events())
+        .chain(team.memory_event())
+        .chain(notices.map(warning))
+        .collect()
 }
 
 /// Returns the session that the run is a turn of.
@@ -535,6 +438,7 @@ impl RunRequest {
             let kept_in = existing_directory(&session.conflicts()?)?;
             let conflicts = ConflictPolicy::from_now(kept_in)?;
             team.validate_hooks(&self.host)?;
+            team.validate_programs()?;
             let specs = team.environment_specs();
             let environments = AgentEnvironments::prepare(specs, &self.layout, &self.host)?;
             let mut events = environments.sandbox_events();
@@ -651,23 +555,6 @@ fn attempt_layout(config: &Config) -> AttemptLayout {
     }
 }
 
-/// A turn that has run to its end.
-struct CompletedTurn {
-    result: TurnResult,
-    team: AgentTeam,
-    snapshots: SnapshotStore,
-}
-
-impl CompletedTurn {
-    /// Returns the workspace of the winner, if there is an answer and its agent has one.
-    fn winner_workspace(&self) -> Option<&AbsPath> {
-        let answer = self.result.answer.as_ref()?;
-        let mut members = self.team.members.iter();
-        let member = members.find(|member| member.id == answer.agent)?;
-        member.workspace.as_ref()
-    }
-}
-
 /// Runs `turn`; a panic in it becomes an error. The last sender of events is dropped with the turn,
 /// and that ends the recording.
 async fn run_turn(mut turn: PreparedTurn) -> Result<CompletedTurn> {
@@ -709,61 +596,4 @@ fn ledger(
     Arc::new(Mutex::new(
         empty.with_totals(books).with_shared_budget(shared),
     ))
-}
-
-/// Result of saving a turn, in addition to its answer.
-#[derive(Debug, Default)]
-struct SaveOutcome {
-    workspace: Option<AbsPath>,
-    notes: Vec<String>,
-}
-
-/// Saves the turn in its session; failures become notes, and the answer is shown in any case.
-fn save_turn(
-    session: &mut Session,
-    played: &mut CompletedTurn,
-    task: &str,
-    around: &TurnContext,
-    log_dir: &AbsPath,
-    files: SnapshotMode,
-) -> SaveOutcome {
-    let CompletedTurn {
-        result,
-        team,
-        snapshots,
-    } = played;
-    let Some(answer) = &result.answer else {
-        return SaveOutcome::default();
-    };
-    if let Some(saved) = session.saved_turn() {
-        return SaveOutcome {
-            workspace: saved.workspace,
-            notes: saved.notes,
-        };
-    }
-    let snapshots = snapshots.agent_snapshots(&answer.agent);
-    let member = team.members.iter().find(|member| member.id == answer.agent);
-    let path = member.and_then(|member| member.workspace.as_ref());
-    let path = path.filter(|_| files == SnapshotMode::Copied);
-    let saved = session.save_turn(&FinishedTurn {
-        task,
-        winner: &answer.agent,
-        answer: &answer.text,
-        workspace: path.map(|path| LiveWorkspace {
-            path,
-            snapshots: &snapshots,
-        }),
-        around,
-        log_dir,
-    });
-    match saved {
-        Ok(saved) => SaveOutcome {
-            workspace: saved.workspace,
-            notes: saved.notes,
-        },
-        Err(error) => SaveOutcome {
-            workspace: None,
-            notes: vec![format!("cannot save the session: {error:#}")],
-        },
-    }
 }

@@ -4,7 +4,8 @@
 
 pub mod approvals;
 pub mod execution;
-mod record_context;
+mod completed_turn;
+pub mod record_context;
 pub mod coordination;
 pub mod recorded_messages;
 pub mod replay_order;
@@ -14,6 +15,7 @@ pub mod check_runner;
 pub mod grants;
 mod run_directories;
 pub mod hooks;
+mod program_files;
 mod diagnostic_events;
 mod event_sinks;
 pub mod reply_recordings;

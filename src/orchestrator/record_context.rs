@@ -3,15 +3,28 @@
 use crate::config::Config;
 use crate::error::Result;
 use crate::layout::RunLayout;
-use crate::orchestrator::execution::RunInvocation;
 use crate::orchestrator::resumed_turn::ResumedTurn;
 use crate::orchestrator::run_directories::replay_manifest;
+use crate::path::AbsPath;
 use crate::world::store::diagnostic_log::{self, DiagnosticLog, LogDetail};
 use crate::world::store::records::Recorder;
 use crate::world::store::records::metadata::RunMetadata;
 use crate::world::store::records::record_paths::RunRecordPaths;
 use crate::world::store::redact::Redactor;
 use crate::world::store::sessions::session::{Session, TurnContext};
+
+/// Command line and config with which a run was started.
+#[derive(Clone, Debug)]
+pub struct RunInvocation {
+    /// The config file, if there was one.
+    pub config_path: Option<AbsPath>,
+    /// The config's text, before variables were expanded.
+    pub config_text: Option<String>,
+    /// The command-line arguments.
+    pub arguments: Vec<String>,
+    /// How much is logged.
+    pub detail: LogDetail,
+}
 
 /// Context of a run for its records.
 #[derive(Clone, Copy)]

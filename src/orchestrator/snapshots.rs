@@ -9,6 +9,17 @@ use crate::path::{AbsPath, RealPath};
 use crate::world::io::locate::{LocatedPath, locate};
 use crate::world::store::snapshot::{AgentSnapshots, Snapshot, WorkspaceSeed, keep_only};
 
+/// Handling of the files that agents create in their workspaces.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SnapshotMode {
+    /// A copy is made with each answer and stays in the session.
+    #[default]
+    Copied,
+    /// They stay where they are, for the caller of massgen; agents that see each other's answers
+    /// see copies all the same.
+    InPlace,
+}
+
 /// The snapshots of all agents of a run.
 #[derive(Debug)]
 pub struct SnapshotStore {

@@ -14,9 +14,10 @@ use crate::error::{Error, ExitStatus, Result};
 use crate::event::{DeliveryEvent, Event, RunEvent};
 use crate::id::AgentId;
 use crate::layout::{RunLayout, RunName};
-use crate::orchestrator::execution::{RunExecution, RunRequest, SnapshotMode};
+use crate::orchestrator::execution::{RunExecution, RunRequest};
 use crate::orchestrator::recorded_messages::RecordedMessages;
 use crate::orchestrator::replay_order::ReplayInput;
+use crate::orchestrator::snapshots::SnapshotMode;
 use crate::orchestrator::{ModelsByAgent, TurnResult};
 use crate::path::{AbsPath, RelPath};
 use crate::pipeline::role_instance::{

@@ -26,11 +26,11 @@ use crate::layout::{AgentWorkspace, RunLayout, RunName, WorkspaceOwner};
 use crate::orchestrator::ModelsByAgent;
 use crate::orchestrator::approvals::ApprovalConfig;
 use crate::orchestrator::environments::HostEnvironment;
-use crate::orchestrator::execution::{
-    RunExecution, RunInvocation, RunRequest, ShutdownSignal, SnapshotMode,
-};
+use crate::orchestrator::execution::{RunExecution, RunRequest, ShutdownSignal};
+use crate::orchestrator::record_context::RunInvocation;
 use crate::orchestrator::recorded_messages::RecordedMessages;
 use crate::orchestrator::replay_order::ReplayInput;
+use crate::orchestrator::snapshots::SnapshotMode;
 use crate::path::AbsPath;
 use crate::prompts::rewrite_paths;
 use crate::replay::compare::{

@@ -15,9 +15,9 @@ use massgen::error::{Error, ErrorKind};
 use massgen::event::{Event, ModelEvent};
 use massgen::layout::{RunLayout, RunName};
 use massgen::orchestrator::approvals::ApprovalConfig;
-use massgen::orchestrator::execution::{
-    RunExecution, RunInvocation, RunRequest, ShutdownSignal, SnapshotMode,
-};
+use massgen::orchestrator::execution::{RunExecution, RunRequest, ShutdownSignal};
+use massgen::orchestrator::record_context::RunInvocation;
+use massgen::orchestrator::snapshots::SnapshotMode;
 use massgen::path::AbsPath;
 use massgen::world::store::diagnostic_log::LogDetail;
 use massgen::world::store::event_log;

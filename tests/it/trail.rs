@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use massgen::config::workflow::{ProjectChoice, WorkflowConfig};
-use massgen::orchestrator::execution::RunInvocation;
+use massgen::orchestrator::record_context::RunInvocation;
 use massgen::path::{AbsPath, RelPath};
 use massgen::pipeline::repository::{NewPipeline, PipelineRepository};
 use massgen::roles::built_in::built_in;

@@ -329,7 +329,7 @@ impl PipelineLaunch<'_> {
             log_dir: dir,
             unsent: String::new(),
             hint: None,
-            workspace: None,
+            has_kept_files: false,
         })
     }
 }

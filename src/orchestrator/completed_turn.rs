@@ -1,0 +1,154 @@
+//! The end of a turn: what it leaves in its session, and the last events of its run.
+
+use crate::error::ExitStatus;
+use crate::event::{DeliveryRow, Event, RunEvent};
+use crate::orchestrator::TurnResult;
+use crate::orchestrator::event_sinks::EventSinks;
+use crate::orchestrator::memory::MemoryKeeper;
+use crate::orchestrator::overlays::PendingDelivery;
+use crate::orchestrator::reply_recordings::ReplyRecordings;
+use crate::orchestrator::snapshots::{SnapshotMode, SnapshotStore};
+use crate::orchestrator::team::AgentTeam;
+use crate::path::AbsPath;
+use crate::world::store::sessions::session::{FinishedTurn, LiveWorkspace, Session, TurnContext};
+
+/// A turn that has run to its end.
+pub(super) struct CompletedTurn {
+    pub(super) result: TurnResult,
+    pub(super) team: AgentTeam,
+    pub(super) snapshots: SnapshotStore,
+}
+
+impl CompletedTurn {
+    /// Returns the workspace of the winner, if there is an answer and its agent has one.
+    fn winner_workspace(&self) -> Option<&AbsPath> {
+        let answer = self.result.answer.as_ref()?;
+        let mut members = self.team.members.iter();
+        let member = members.find(|member| member.id == answer.agent)?;
+        member.workspace.as_ref()
+    }
+
+    /// Returns whether files of the delivery have not reached the user's tree.
+    fn pending_delivery(&self) -> PendingDelivery {
+        let is_left = |row: &DeliveryRow| !row.outcome.is_delivered();
+        if self.result.rows.iter().any(is_left) {
+            PendingDelivery::Undelivered
+        } else {
+            PendingDelivery::Nothing
+        }
+    }
+}
+
+/// Where the result of a turn is saved.
+#[derive(Debug)]
+pub(super) struct TurnRecords {
+    pub(super) session: Session,
+    pub(super) turn_context: TurnContext,
+    /// The task as the user wrote it.
+    pub(super) task: String,
+    pub(super) snapshot_mode: SnapshotMode,
+    pub(super) recordings: ReplyRecordings,
+    /// Keeps the winner's notes, if the config says so.
+    pub(super) memory: Option<MemoryKeeper>,
+}
+
+impl TurnRecords {
+    /// Saves `turn` and ends the run. What cannot be saved becomes a warning, and the result is
+    /// returned in any case.
+    pub(super) async fn save(
+        mut self,
+        mut turn: CompletedTurn,
+        mut listeners: EventSinks,
+    ) -> TurnResult {
+        let log_dir = listeners.recorder().paths().log().clone();
+        let saved = self.save_answer(&mut turn, &log_dir);
+        let unwritten = self.recordings.publish(listeners.recorder());
+        let rest = turn.pending_delivery();
+        let uncleared = turn.team.clear_overlays(rest).err();
+        let uncleared = uncleared.map(|error| error.to_string());
+        for message in saved.notes.into_iter().chain(unwritten).chain(uncleared) {
+            listeners.emit(RunEvent::Warning { message }).await;
+        }
+        let memory = self.memory.take();
+        let notes = memory.and_then(|memory| Some(memory.keep_notes(turn.winner_workspace()?)));
+        for event in notes.into_iter().flatten() {
+            listeners.emit(event).await;
+        }
+        let ended = run_ended_event(&turn.result, saved.workspace.as_ref());
+        listeners.finish(ended).await;
+        self.leave_session(turn.result.status);
+        turn.result
+    }
+
+    /// Ends the part that a run with this exit status has in its session. One that the user stopped
+    /// keeps its place, so that it can be resumed.
+    pub(super) fn leave_session(self, status: ExitStatus) {
+        if status != ExitStatus::Interrupted {
+            self.session.end();
+        }
+    }
+
+    /// Saves the answer in the session; failures become notes.
+    fn save_answer(&mut self, turn: &mut CompletedTurn, log_dir: &AbsPath) -> SaveOutcome {
+        let CompletedTurn {
+            result,
+            team,
+            snapshots,
+        } = turn;
+        let Some(answer) = &result.answer else {
+            return SaveOutcome::default();
+        };
+        if let Some(saved) = self.session.saved_turn() {
+            return SaveOutcome {
+                workspace: saved.workspace,
+                notes: saved.notes,
+            };
+        }
+        let snapshots = snapshots.agent_snapshots(&answer.agent);
+        let member = team.members.iter().find(|member| member.id == answer.agent);
+        let path = member.and_then(|member| member.workspace.as_ref());
+        let path = path.filter(|_| self.snapshot_mode == SnapshotMode::Copied);
+        let saved = self.session.save_turn(&FinishedTurn {
+            task: &self.task,
+            winner: &answer.agent,
+            answer: &answer.text,
+            workspace: path.map(|path| LiveWorkspace {
+                path,
+                snapshots: &snapshots,
+            }),
+            around: &self.turn_context,
+            log_dir,
+        });
+        match saved {
+            Ok(saved) => SaveOutcome {
+                workspace: saved.workspace,
+                notes: saved.notes,
+            },
+            Err(error) => SaveOutcome {
+                workspace: None,
+                notes: vec![format!("cannot save the session: {error:#}")],
+            },
+        }
+    }
+}
+
+/// Result of saving a turn, in addition to its answer.
+#[derive(Debug, Default)]
+struct SaveOutcome {
+    workspace: Option<AbsPath>,
+    notes: Vec<String>,
+}
+
+/// Returns the last event of a run.
+fn run_ended_event(result: &TurnResult, workspace: Option<&AbsPath>) -> Event {
+    let summary = match workspace {
+        Some(workspace) if result.rows.is_empty() => {
+            format!("{}; its files are in `{workspace}`", result.summary)
+        }
+        Some(_) | None => result.summary.clone(),
+    };
+    Event::Run(RunEvent::RunEnded {
+        status: result.status,
+        summary,
+    })
+}
