@@ -235,13 +235,18 @@ pub(crate) async fn execute_and_show(
 
 /// Returns the command that a person may want next after a delivery with these outcomes.
 fn delivery_hint(rows: &[DeliveryRow]) -> Option<&'static str> {
-    let is_declined = |row: &DeliveryRow| matches!(row.outcome, DeliveryOutcome::Declined);
-    if rows.iter().any(|row| row.outcome.is_delivered()) {
-        Some("undo: massgen undo")
-    } else if rows.iter().any(is_declined) {
-        Some("apply it later: massgen apply")
-    } else {
-        None
+    let is_left = |row: &DeliveryRow| {
+        matches!(
+            row.outcome,
+            DeliveryOutcome::Declined | DeliveryOutcome::Changed { hunks: Some(_) }
+        )
+    };
+    let is_any_delivered = rows.iter().any(|row| row.outcome.is_delivered());
+    match (is_any_delivered, rows.iter().any(is_left)) {
+        (true, true) => Some("undo: massgen undo, or apply the rest: massgen apply"),
+        (true, false) => Some("undo: massgen undo"),
+        (false, true) => Some("apply it later: massgen apply"),
+        (false, false) => None,
     }
 }
 

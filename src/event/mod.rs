@@ -17,7 +17,9 @@ use std::mem::discriminant;
 use std::sync::Arc;
 
 pub use crate::event::coordination::CoordinationEvent;
-pub use crate::event::delivery::{CheckedTree, DeliveryEvent, DeliveryOutcome, DeliveryRow};
+pub use crate::event::delivery::{
+    CheckedTree, DeliveryEvent, DeliveryOutcome, DeliveryRow, HunkCount,
+};
 pub use crate::event::model::{ModelEvent, ReplyTextKind, StopReason};
 pub use crate::event::pipeline::PipelineEvent;
 pub use crate::event::run::{OfferedSkill, RunEvent};

@@ -374,7 +374,7 @@ impl RunExecution {
         let log_dir = listeners.recorder().paths().log().clone();
         let saved_turn = save_turn(&mut session, &mut played, &task, &around, &log_dir, files);
         let unwritten = recordings.publish(listeners.recorder());
-        let is_left = |row: &DeliveryRow| !row.outcome.is_delivered();
+        let is_left = |row: &DeliveryRow| row.outcome.leaves_rest();
         let rest = if played.result.rows.iter().any(is_left) {
             PendingDelivery::Undelivered
         } else {

@@ -588,8 +588,11 @@ fn failed_delivery_note(rows: &[DeliveryRow], member: &TeamMember) -> Option<Str
 
 /// Returns whether a file was changed in place, in the overlay or in the user's tree.
 fn is_in_place(change: &FileChange) -> bool {
-    use ChangeKind::{Changed, Created, Deleted, Mode};
-    matches!(change.kind, Created | Changed | Deleted | Mode { .. })
+    use ChangeKind::{Changed, Created, Deleted, Mode, PartlyChanged};
+    matches!(
+        change.kind,
+        Created | Changed | PartlyChanged { .. } | Deleted | Mode { .. }
+    )
 }
 
 /// Returns the changes of a delivery that failed as a whole: one for each root.
@@ -740,7 +743,10 @@ fn combine_outcomes(
     match (before, after) {
         (Some(Created), ChangeKind::Deleted) => None,
         (Some(Created), ChangeKind::Changed) | (None, ChangeKind::Created) => Some(Created),
-        (_, ChangeKind::Created | ChangeKind::Changed) => Some(Changed),
+        (_, ChangeKind::Created | ChangeKind::Changed) => Some(Changed { hunks: None }),
+        (_, ChangeKind::PartlyChanged { hunks }) => Some(Changed {
+            hunks: Some(*hunks),
+        }),
         (_, ChangeKind::Deleted) => Some(Deleted),
         (_, ChangeKind::Mode { before, after }) => Some(DeliveryOutcome::Mode {
             before: before.map(|before| format!("{before:o}")),

@@ -21,7 +21,7 @@ use crate::world::access::hook_runner::HookRunner;
 use crate::world::access::merge_bases::MergeBases;
 use crate::world::approval::ApprovalRequest;
 use crate::world::delivery::merging::merge;
-use crate::world::delivery::planning::{ConflictBaseline, plan};
+use crate::world::delivery::planning::{ConflictBaseline, PartialFiles, plan};
 use crate::world::delivery::retention::{DELIVERIES_MAX, RetentionLimits, prune};
 use crate::world::delivery::store::{DeliverySource, OpenDelivery};
 use crate::world::delivery::transaction::{apply, select_hunks};
@@ -204,6 +204,7 @@ pub async fn deliver(
             let since = ConflictBaseline {
                 began_ns: i128::from(offer.began_ns),
                 bases,
+                partial: PartialFiles::default(),
             };
             let mut planned = plan(&delivery, &offer, Some(&since))?;
             merge(&delivery, &mut planned, &since)?;

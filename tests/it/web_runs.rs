@@ -107,6 +107,7 @@ fn a_run_is_started_watched_reviewed_by_hunk_and_undone() {
     assert_eq!(delivered.status, 200, "{delivered:?}");
     let rows = &delivered.json()["rows"];
     assert_eq!(rows.as_array().unwrap().len(), 2, "{rows}");
+    assert_eq!(rows[0]["hunks"], json!({"taken": 1, "total": 2}), "{rows}");
     let partly = BEFORE.replacen("12", "twelve", 1);
     assert_eq!(read(&server, "out/a.txt"), Some(partly.clone()));
     assert_eq!(read(&server, "out/made.txt"), None);
@@ -129,11 +130,24 @@ fn a_run_is_started_watched_reviewed_by_hunk_and_undone() {
     assert_eq!(applied.status, 200, "{applied:?}");
     assert_eq!(read(&server, "out/made.txt").as_deref(), Some("made\n"));
     assert_eq!(read(&server, "out/a.txt"), Some(partly));
+    // The hunk that was left can still be taken.
+    let waiting = &rest["files"][0];
+    assert_eq!(waiting["path"], "out/a.txt", "{rest}");
+    assert_eq!(waiting["conflict"], Value::Null, "{rest}");
+    let left = waiting["hunks"].as_array().unwrap();
+    assert_eq!(left.len(), 1, "{rest}");
+    let hunk = json!({"index": 0, "digest": left[0]["digest"]});
+    let whole = deliver(json!([{"path": "out/a.txt", "take": true, "hunks": [hunk]}])).json();
+    assert_eq!(whole["rows"][0]["outcome"], "changed", "{whole}");
+    assert_eq!(whole["rows"][0]["hunks"], Value::Null, "{whole}");
+    assert_eq!(read(&server, "out/a.txt").as_deref(), Some(AFTER));
 
     let undo = |body: Value| server.post(&format!("/api/runs/{run}/undo"), &body);
     refused(&undo(json!({"paths": ["../secret"]})), 400, "hint");
     let undone = undo(json!({}));
     assert_eq!(undone.status, 200, "{undone:?}");
+    let rows = undone.json()["rows"].clone();
+    assert_eq!(rows.as_array().unwrap().len(), 2, "{rows}");
     assert_eq!(read(&server, "out/a.txt").as_deref(), Some(BEFORE));
     assert_eq!(read(&server, "out/made.txt"), None);
     let again = deliver(json!([{"path": "out/made.txt", "take": true}]));

@@ -38,7 +38,7 @@ type BallotSection = {answers: BallotAnswer[], votes: Vote[], winner: Winner | n
 type Approval = {id?: string, agent: string, call_id?: string | null, tool: string, effects: string[],
   reason: string, since_ms: number};
 type DeliveryRow = {path: string, outcome: string, reason?: string, kept?: string, before?: string | null,
-  after?: string, bytes?: number | null};
+  after?: string, bytes?: number | null, hunks?: {taken: number, total: number}};
 type DeliverySection = {agent: string | null, answer: string | null, rows: DeliveryRow[] | null,
   checks: Check[]};
 type Stage = {iteration: number, stage: number, role: string, agents: string[],
