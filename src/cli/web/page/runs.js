@@ -40,8 +40,8 @@ function runState(run) {
   if (run.live || run.state === 'running') return state('work', run.live ? 'running here' : 'running');
   if (run.state === 'interrupted') return state('wait', 'interrupted');
   const outcome = run.outcome ?? run.state;
-  if (outcome === 'nothing taken') return state('idle', outcome);
-  return state(/^(delivered|answered|ended|finished)/.test(outcome) ? 'done' : 'bad', outcome.replaceAll('_', ' '));
+  if (outcome === 'nothing taken' || outcome === 'undone') return state('idle', outcome);
+  return state(/^(delivered|answered|ended|finished|partly)/.test(outcome) ? 'done' : 'bad', outcome.replaceAll('_', ' '));
 }
 
 /** @param {RunRow} run @param {string} wanted */
