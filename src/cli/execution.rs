@@ -29,7 +29,7 @@ use crate::cli::web::page_run::PageRun;
 use crate::config::vendors::key_variables;
 use crate::config::{Config, DeliveryMode};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
-use crate::event::{DeliveryOutcome, DeliveryRow};
+use crate::event::{DeliveryOutcome, DeliveryRow, InputChannel};
 use crate::host::{Host, StreamTarget};
 use crate::layout::{RunLayout, RunName};
 use crate::mentions::LookupResult;
@@ -286,7 +286,13 @@ pub(crate) fn user_interaction(
     let is_at_terminal = person == UserPresence::Present && reads_streams && !arguments.automation;
     let may_ask = is_at_terminal || matches!(reader, OutputMode::Page(_));
     let only_asks = matches!(reader, OutputMode::Agents(_));
-    let (reviewer, questions) = reviewer_channel();
+    let answers_from = match reader {
+        OutputMode::Page(_) => InputChannel::Web,
+        OutputMode::Streams | OutputMode::Script(_) | OutputMode::Agents(_) => {
+            InputChannel::Terminal
+        }
+    };
+    let (reviewer, questions) = reviewer_channel(answers_from);
     let channel = match &arguments.approval_socket {
         Some(socket) => ApprovalChannel::Socket(expect_socket(&base.join(socket))?),
         None if may_ask => ApprovalChannel::Terminal(reviewer.clone()),

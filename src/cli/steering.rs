@@ -9,6 +9,7 @@ use crate::agent::user_messages::{
     MessageRecipient, UserMessage, UserMessageSender, user_message_channel,
 };
 use crate::cli::typed_message::{TypedMessageLine, parse_message};
+use crate::event::InputChannel;
 use crate::id::AgentId;
 use crate::text::escape_name;
 use crate::world::io::message_inbox::{InboxItem, InboxMessage, MessageInbox};
@@ -110,7 +111,8 @@ impl SteeringInput {
         };
         let sent = recipients.into_iter().map(|to| {
             let text = content.as_str().into();
-            let message = UserMessage { to: to?, text };
+            let by = Some(InputChannel::InboxDir);
+            let message = UserMessage { to: to?, text, by };
             self.sender.send(message).map_err(|error| error.to_string())
         });
         let refused = sent.filter_map(Result::err);

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::check_results::CheckResult;
+use crate::event::InputChannel;
 use crate::id::AgentId;
 
 /// An event of a delivery.
@@ -29,6 +30,9 @@ pub enum DeliveryEvent {
     Delivered {
         /// The outcome for each file.
         rows: Vec<DeliveryRow>,
+        /// Where the user selected the changes to apply; `None` if they were not asked.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<InputChannel>,
     },
     /// A check of the config starts.
     Checking {

@@ -115,6 +115,11 @@ fn a_run_is_started_watched_reviewed_by_hunk_and_undone() {
     assert_eq!(events.last().unwrap().name, "end", "{events:?}");
     assert_eq!(page.sections["run"]["phase"], "ended");
     assert_eq!(page.sections["questions"], json!([]));
+    let log = server.get(&format!("/api/runs/{run}/log?limit=1000"));
+    let log = log.json()["events"].clone();
+    let mut log = log.as_array().unwrap().iter();
+    let recorded = log.find(|event| event["type"] == "delivered").unwrap();
+    assert_eq!(recorded["by"], "web", "{recorded}");
 
     let rest = server.get(&format!("/api/runs/{run}/diff")).json();
     assert_eq!(rest["state"], "kept", "{rest}");
@@ -270,6 +275,7 @@ fn calls_wait_for_the_person_at_the_page() {
         .unwrap()
         .iter()
         .filter(|event| event["type"] == "approval" && !event["answer"].is_null())
+        .inspect(|event| assert_eq!(event["by"], "web", "{event}"))
         .map(|event| &event["answer"])
         .collect();
     assert_eq!(answers, [&json!("once"), &json!("no")], "{log}");
