@@ -11,7 +11,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, watch};
 
 use crate::agent::emit;
-use crate::event::{Event, RunEvent};
+use crate::event::{Event, InputChannel, RunEvent};
 use crate::id::AgentId;
 use crate::text::join_with_commas;
 
@@ -29,6 +29,8 @@ pub struct UserMessage {
     pub to: MessageRecipient,
     /// The text.
     pub text: Arc<str>,
+    /// Where it came from; `None` if an earlier version recorded it.
+    pub by: Option<InputChannel>,
 }
 
 /// Recipients of a message.
@@ -336,6 +338,7 @@ fn message_event(number: u32, message: &UserMessage) -> RunEvent {
         number,
         agent: message.to.agent().cloned(),
         text: Arc::clone(&message.text),
+        by: message.by,
     }
 }
 
@@ -351,6 +354,7 @@ mod tests {
         UserMessage {
             to: to.map(agent).into(),
             text: text.into(),
+            by: Some(InputChannel::Web),
         }
     }
 

@@ -28,7 +28,7 @@ use crate::cli::web::page_run::PageRun;
 use crate::config::vendors::key_variables;
 use crate::config::{Config, DeliveryMode};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
-use crate::event::{DeliveryOutcome, DeliveryRow};
+use crate::event::{DeliveryOutcome, DeliveryRow, InputChannel};
 use crate::host::{Host, StreamTarget};
 use crate::layout::{RunLayout, RunName};
 use crate::mentions::LookupResult;
@@ -221,13 +221,18 @@ fn next_command_hint(status: ExitStatus, rows: &[DeliveryRow]) -> Option<&'stati
     if status == ExitStatus::Interrupted {
         return Some("resume it: massgen --continue");
     }
-    let is_declined = |row: &DeliveryRow| matches!(row.outcome, DeliveryOutcome::Declined);
-    if rows.iter().any(|row| row.outcome.is_delivered()) {
-        Some("undo: massgen undo")
-    } else if rows.iter().any(is_declined) {
-        Some("apply it later: massgen apply")
-    } else {
-        None
+    let is_left = |row: &DeliveryRow| {
+        matches!(
+            row.outcome,
+            DeliveryOutcome::Declined | DeliveryOutcome::Changed { hunks: Some(_) }
+        )
+    };
+    let is_any_delivered = rows.iter().any(|row| row.outcome.is_delivered());
+    match (is_any_delivered, rows.iter().any(is_left)) {
+        (true, true) => Some("undo: massgen undo, or apply the rest: massgen apply"),
+        (true, false) => Some("undo: massgen undo"),
+        (false, true) => Some("apply it later: massgen apply"),
+        (false, false) => None,
     }
 }
 
@@ -267,7 +272,13 @@ pub(crate) fn user_interaction(
     let is_at_terminal = person == UserPresence::Present && reads_streams && !arguments.automation;
     let may_ask = is_at_terminal || matches!(reader, OutputMode::Page(_));
     let only_asks = matches!(reader, OutputMode::Agents(_));
-    let (reviewer, questions) = reviewer_channel();
+    let answers_from = match reader {
+        OutputMode::Page(_) => InputChannel::Web,
+        OutputMode::Streams | OutputMode::Script(_) | OutputMode::Agents(_) => {
+            InputChannel::Terminal
+        }
+    };
+    let (reviewer, questions) = reviewer_channel(answers_from);
     let channel = match &arguments.approval_socket {
         Some(socket) => ApprovalChannel::Socket(expect_socket(&base.join(socket))?),
         None if may_ask => ApprovalChannel::Terminal(reviewer.clone()),

@@ -106,7 +106,7 @@ impl ResultBuilder {
     fn apply_delivery_event(&mut self, event: &DeliveryEvent) {
         if let DeliveryEvent::FinalAnswer { content, .. } = event {
             self.answer = Some(Arc::clone(content));
-        } else if let DeliveryEvent::Delivered { rows } = event {
+        } else if let DeliveryEvent::Delivered { rows, .. } = event {
             self.delivered.clone_from(rows);
         }
     }
@@ -497,7 +497,7 @@ mod tests {
     #[test]
     fn the_rows_of_the_last_delivery_stand_for_all() {
         let row = |path: &str| DeliveryRow::new(path.to_owned(), DeliveryOutcome::Created);
-        let delivered = |rows| Event::Delivery(DeliveryEvent::Delivered { rows });
+        let delivered = |rows| Event::Delivery(DeliveryEvent::Delivered { rows, by: None });
         let both = vec![row("/a"), row("/b")];
         let events = [delivered(vec![row("/a")]), delivered(both.clone())];
         assert_eq!(result(&events).delivered_files, both);

@@ -116,23 +116,46 @@ async fn resumed_request(
     let outset = run.manifest()?;
     require_same_directory(&outset, &host)?;
     let chosen = choose_resumed_team(unfinished, &outset, &host, arguments, output).await?;
-    let mut config = chosen.config;
-    apply_flags(&mut config, arguments, output);
     let models = model_list(&host, arguments.models.as_deref(), output)?;
-    if let Some(access) = arguments.cwd_context {
-        open_cwd(&mut config, &host, access.into());
-    }
-    if arguments.config.is_none() {
-        let redactor = Redactor::new(secret_values(&config, &host));
-        require_same_config(chosen.file.as_ref(), started, &redactor)?;
-    }
     let team = ResumedTeam {
         host,
-        config,
+        config: chosen.config,
         file: chosen.file,
         models,
         telemetry,
     };
+    resume_with_team(unfinished, team, arguments, output)
+}
+
+/// Returns the flags with which a run was started, as far as they hold when it is resumed.
+///
+/// # Errors
+/// It was started with a flag that has to be typed again.
+pub(crate) fn recorded_flags(started: &RecordedRunMetadata) -> Result<RunArguments> {
+    merge_arguments(&RunArguments::default(), &started.cli_args)
+}
+
+/// Builds the request that resumes `unfinished` with `team`, to which the flags in `arguments` are
+/// applied.
+///
+/// # Errors
+/// The run cannot be resumed here, or the team differs from that of the run.
+pub(crate) fn resume_with_team(
+    unfinished: &InterruptedRun,
+    mut team: ResumedTeam,
+    arguments: &RunArguments,
+    output: &mut CliOutput<'_>,
+) -> Result<RunRequest> {
+    let outset = unfinished.run.manifest()?;
+    require_same_directory(&outset, &team.host)?;
+    apply_flags(&mut team.config, arguments, output);
+    if let Some(access) = arguments.cwd_context {
+        open_cwd(&mut team.config, &team.host, access.into());
+    }
+    if arguments.config.is_none() {
+        let redactor = Redactor::new(secret_values(&team.config, &team.host));
+        require_same_config(team.file.as_ref(), &unfinished.started, &redactor)?;
+    }
     build_resumed_request(unfinished, outset, team, arguments, output)
 }
 

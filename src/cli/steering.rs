@@ -10,6 +10,7 @@ use crate::agent::user_messages::{
 };
 use crate::cli::typed_message::{TypedMessageLine, parse_message};
 use crate::error::Result;
+use crate::event::InputChannel;
 use crate::id::AgentId;
 use crate::path::AbsPath;
 use crate::text::escape_name;
@@ -130,7 +131,8 @@ impl SteeringInput {
         };
         let sent = recipients.into_iter().map(|to| {
             let text = content.as_str().into();
-            let message = UserMessage { to: to?, text };
+            let by = Some(InputChannel::InboxDir);
+            let message = UserMessage { to: to?, text, by };
             self.sender.send(message).map_err(|error| error.to_string())
         });
         let refused = sent.filter_map(std::result::Result::err);

@@ -58,7 +58,7 @@ pub(crate) fn configured_team(
         return Ok(Some(ChosenTeam { config, file: None }));
     }
     let file = match &arguments.config {
-        Some(argument) => Some(TeamFile::find(argument, host)?),
+        Some(argument) => Some(find_named_config(argument, host, output)?),
         None if remembered.is_some() => remembered,
         None => TeamFile::find_default(host, output)?,
     };
@@ -99,6 +99,20 @@ fn quick_team(arguments: &RunArguments) -> Option<TeamOptions<'_>> {
         described.system_message,
     ];
     flags.iter().any(Option::is_some).then_some(described)
+}
+
+/// Finds the config that `argument` names, and prints which file that is if it is another path than
+/// the argument.
+pub(crate) fn find_named_config(
+    argument: &str,
+    host: &Host,
+    output: &mut CliOutput<'_>,
+) -> Result<TeamFile> {
+    let file = TeamFile::find(argument, host)?;
+    if file.place().is_some() && file.name() != argument {
+        output.note(&format!("config: {}", file.name()));
+    }
+    Ok(file)
 }
 
 /// Loads the team of a config. Findings are shown, and errors fail the run.

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use crate::agent::user_messages::{MESSAGE_BYTES_MAX, MessageRecipient, UserMessage};
+use crate::event::InputChannel;
 use crate::id::AgentId;
 use crate::text::escape_name;
 
@@ -128,6 +129,7 @@ pub(crate) fn parse_message(line: &str, agents: &BTreeSet<AgentId>) -> UserMessa
     UserMessage {
         to,
         text: text.into(),
+        by: Some(InputChannel::Terminal),
     }
 }
 

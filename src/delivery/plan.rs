@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use crate::delivery::path_state::PathState;
+use crate::event::HunkCount;
 use crate::path::{AbsPath, RealPath, RelPath};
 
 /// The planned changes to the user's trees.
@@ -59,7 +60,19 @@ pub enum ContentOrigin {
     /// The user's changes were merged with massgen's.
     Merged,
     /// The user selected a part of massgen's changes.
-    Chosen,
+    Chosen(HunkCount),
+    /// The user selected a part of a merged text.
+    ChosenOfMerged(HunkCount),
+}
+
+impl ContentOrigin {
+    /// Returns how many hunks the user selected, if they left some.
+    pub fn hunks(self) -> Option<HunkCount> {
+        match self {
+            ContentOrigin::Merged => None,
+            ContentOrigin::Chosen(hunks) | ContentOrigin::ChosenOfMerged(hunks) => Some(hunks),
+        }
+    }
 }
 
 /// The user's change to a path during the run.
@@ -113,6 +126,14 @@ pub enum EntryAction {
 }
 
 impl DeliveryEntry {
+    /// Returns how many hunks of the change the user selected, if they left some.
+    pub fn hunks(&self) -> Option<HunkCount> {
+        match self.source {
+            ContentSource::Layer => None,
+            ContentSource::Made { how, .. } => how.hunks(),
+        }
+    }
+
     /// Returns the action.
     pub fn action(&self) -> EntryAction {
         match (&self.theirs, &self.ours) {

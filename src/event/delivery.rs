@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::check_results::CheckResult;
+use crate::event::InputChannel;
 use crate::id::AgentId;
 
 /// An event of a delivery.
@@ -29,6 +30,9 @@ pub enum DeliveryEvent {
     Delivered {
         /// The outcome for each file.
         rows: Vec<DeliveryRow>,
+        /// Where the user selected the changes to apply; `None` if they were not asked.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<InputChannel>,
     },
     /// A check of the config starts.
     Checking {
@@ -98,6 +102,27 @@ impl DeliveryRow {
     }
 }
 
+/// How many hunks of a change were taken, if some were left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HunkCount {
+    /// The number of hunks that were taken.
+    pub taken: u32,
+    /// The number of hunks of the change.
+    pub total: u32,
+}
+
+impl HunkCount {
+    /// Counts a choice of hunks; `None` if all were taken.
+    pub fn of(choice: &[bool]) -> Option<Self> {
+        let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        let taken = choice.iter().filter(|taken| **taken).count();
+        (taken < choice.len()).then(|| Self {
+            taken: count(taken),
+            total: count(choice.len()),
+        })
+    }
+}
+
 /// The outcome for one file of a delivery.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
@@ -105,7 +130,11 @@ pub enum DeliveryOutcome {
     /// It did not exist before.
     Created,
     /// It existed and was replaced.
-    Changed,
+    Changed {
+        /// How many hunks of the change the user took; `None` if it was taken as a whole.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        hunks: Option<HunkCount>,
+    },
     /// It was removed.
     Deleted,
     /// It is a directory whose permission bits changed, or a new one that is world-writable.
@@ -140,11 +169,16 @@ pub enum DeliveryOutcome {
 }
 
 impl DeliveryOutcome {
+    /// Returns whether the agents' version of the file, or a part of it, was not delivered.
+    pub fn leaves_rest(&self) -> bool {
+        !self.is_delivered() || matches!(self, DeliveryOutcome::Changed { hunks: Some(_) })
+    }
+
     /// Returns whether the file is now as the agents want it.
     pub fn is_delivered(&self) -> bool {
         match self {
             DeliveryOutcome::Created
-            | DeliveryOutcome::Changed
+            | DeliveryOutcome::Changed { .. }
             | DeliveryOutcome::Deleted
             | DeliveryOutcome::Mode { .. } => true,
             DeliveryOutcome::Declined

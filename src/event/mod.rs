@@ -17,11 +17,13 @@ use std::mem::discriminant;
 use std::sync::Arc;
 
 pub use crate::event::coordination::CoordinationEvent;
-pub use crate::event::delivery::{CheckedTree, DeliveryEvent, DeliveryOutcome, DeliveryRow};
+pub use crate::event::delivery::{
+    CheckedTree, DeliveryEvent, DeliveryOutcome, DeliveryRow, HunkCount,
+};
 pub use crate::event::model::{ModelEvent, ReplyTextKind, StopReason};
 pub use crate::event::pipeline::PipelineEvent;
 pub use crate::event::run::{OfferedSkill, RunEvent};
-pub use crate::event::tool::{ApprovalAnswer, NestedRefusal, ToolEvent};
+pub use crate::event::tool::{ApprovalAnswer, InputChannel, NestedRefusal, ToolEvent};
 use crate::id::AgentId;
 use crate::spending::totals::{UsageKey, UsageTotals};
 

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::ExitStatus;
+use crate::event::InputChannel;
 use crate::id::AgentId;
 use crate::sandbox_policy::sandbox_level::ExecutionIsolation;
 
@@ -93,6 +94,9 @@ pub enum RunEvent {
         agent: Option<AgentId>,
         /// The message.
         text: Arc<str>,
+        /// Where it came from; `None` in logs of earlier versions.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<InputChannel>,
     },
     /// An agent was shown messages of the user, before its next request.
     UserMessagesShown {

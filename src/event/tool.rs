@@ -97,6 +97,9 @@ pub enum ToolEvent {
         reason: String,
         /// The answer; `None` when the user is being asked.
         answer: Option<ApprovalAnswer>,
+        /// Where the answer came from; `None` without an answer.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<InputChannel>,
     },
     /// One of the user's hooks ran.
     HookRan {
@@ -151,6 +154,20 @@ pub struct NestedRefusal {
     pub rule: String,
     /// The reason for the model, shortened.
     pub reason: String,
+}
+
+/// Where something that the user decided or wrote came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum InputChannel {
+    /// The terminal in which the run was started.
+    Terminal,
+    /// The page of `massgen web`.
+    Web,
+    /// The program that listens at `--approval-socket`.
+    ApprovalSocket,
+    /// A file in the directory of `--inbox-dir`.
+    InboxDir,
 }
 
 /// The answer to an approval request.

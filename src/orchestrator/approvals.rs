@@ -16,7 +16,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::emit;
-use crate::event::{ApprovalAnswer, Event, RunEvent, ToolEvent};
+use crate::event::{ApprovalAnswer, Event, InputChannel, RunEvent, ToolEvent};
 use crate::id::AgentId;
 use crate::orchestrator::review::{Reviewer, UserQuestion};
 use crate::path::AbsPath;
@@ -32,7 +32,7 @@ pub enum ApprovalChannel {
     /// Nowhere: every request is denied.
     #[default]
     Nobody,
-    /// From the user at the terminal.
+    /// From the user at the terminal or the page.
     Terminal(Reviewer),
     /// From a program that listens on this socket.
     Socket(AbsPath),
@@ -345,7 +345,7 @@ impl AgentApprover {
             ApprovalChannel::Nobody => {
                 nobody("nobody can be asked: there is no terminal and no `--approval-socket`")
             }
-            ApprovalChannel::Terminal(Reviewer(questions)) => {
+            ApprovalChannel::Terminal(Reviewer { questions, .. }) => {
                 let (answer, answered) = oneshot::channel();
                 let asked = UserQuestion::Call {
                     agent: self.agent.clone(),
@@ -406,8 +406,21 @@ impl AgentApprover {
             effects: question.effects.clone(),
             reason: question.reason.clone(),
             answer,
+            by: self.answer_channel(answer),
         })
         .await;
+    }
+
+    /// Returns where an answer came from.
+    fn answer_channel(&self, answer: Option<ApprovalAnswer>) -> Option<InputChannel> {
+        if matches!(answer, None | Some(ApprovalAnswer::Nobody)) {
+            return None;
+        }
+        match &self.broker.0.config.channel {
+            ApprovalChannel::Nobody => None,
+            ApprovalChannel::Terminal(reviewer) => Some(reviewer.channel),
+            ApprovalChannel::Socket(_) => Some(InputChannel::ApprovalSocket),
+        }
     }
 
     async fn emit(&self, event: impl Into<Event>) {

@@ -11,7 +11,7 @@ use crate::agent::deadline::{RunDeadline, StopCause};
 use crate::agent::presentation::{PresentationStop, present};
 use crate::agent::{ModelSession, emit};
 use crate::error::{Error, Result};
-use crate::event::{DeliveryEvent, DeliveryOutcome, DeliveryRow, Event, RunEvent};
+use crate::event::{DeliveryEvent, DeliveryOutcome, DeliveryRow, Event, InputChannel, RunEvent};
 use crate::id::AgentNumber;
 use crate::orchestrator::check_runner::CheckTarget;
 use crate::orchestrator::coordination::{
@@ -50,6 +50,8 @@ pub struct FinalPhaseResult {
     pub text: Arc<str>,
     /// The outcomes for files outside the workspace.
     pub rows: Vec<DeliveryRow>,
+    /// Where the user selected the changes to apply; `None` if they were not asked.
+    pub selected_by: Option<InputChannel>,
     /// How it ended.
     pub end: CoordinationEnd,
     /// The conversation, for the evaluation of the result; `None` if there is nothing to evaluate.
@@ -62,6 +64,7 @@ impl FinalPhaseResult {
         Self {
             text: stored,
             rows: Vec::new(),
+            selected_by: None,
             end,
             session: None,
         }
@@ -164,6 +167,7 @@ pub async fn present_and_deliver(
         state: presentation_state(end),
         attempt,
         events: mind.events.clone(),
+        selected_by: None,
     };
     let has_written = user_path_changes(&worked.changes, &permissions).any(is_done);
     delivery.apply_overlay(&mut worked).await?;
@@ -174,6 +178,7 @@ pub async fn present_and_deliver(
             .deliver_workspace(&mut worked, &permissions)
             .await?;
     }
+    let selected_by = delivery.selected_by;
     let name = delivery
         .open_delivery
         .as_ref()
@@ -200,6 +205,7 @@ pub async fn present_and_deliver(
     Ok(FinalPhaseResult {
         text,
         rows,
+        selected_by,
         end,
         session: (is_whole && end == CoordinationEnd::Agreed).then_some(mind),
     })
@@ -246,6 +252,7 @@ async fn recover_result(
         state: PresentationState::Complete,
         attempt,
         events: line.events.clone(),
+        selected_by: None,
     };
     delivery.verify(&mut worked, patience, &line.events).await?;
     let permissions = permission_manager(&member.grants, Phase::Final);
@@ -257,6 +264,7 @@ async fn recover_result(
             .last_text()
             .map_or_else(|| Arc::clone(stored), Arc::from),
         rows: with_fingerprints(rows, users).await?,
+        selected_by: None,
         end,
         session: None,
     }))
@@ -366,6 +374,8 @@ struct FinalDelivery<'a> {
     state: PresentationState,
     attempt: u32,
     events: Sender<Event>,
+    /// Where the user selected the changes, once they have.
+    selected_by: Option<InputChannel>,
 }
 
 impl FinalDelivery<'_> {
@@ -378,7 +388,8 @@ impl FinalDelivery<'_> {
         let written = written.map_err(|_| Error::bug("the delivery failed unexpectedly"))?;
         let changes = match written {
             Ok(()) => {
-                self.deliver(|grant, taken| self.source_directory(grant, taken))
+                let overlay = self.overlay.clone();
+                self.deliver(|grant, taken| source_directory(overlay.as_ref(), grant, taken))
                     .await?
             }
             Err(error) => failed_changes(&write_roots(&self.member.grants), &error),
@@ -483,7 +494,7 @@ impl FinalDelivery<'_> {
 
     /// Delivers the source directory that `origin` returns for each write path.
     async fn deliver(
-        &self,
+        &mut self,
         origin: impl Fn(&Grant, &mut BTreeSet<AbsPath>) -> Option<SourceDirectory>,
     ) -> Result<Vec<FileChange>> {
         let (Some((how, conflicts)), Some(held)) =
@@ -508,39 +519,39 @@ impl FinalDelivery<'_> {
             runner,
             overlay: self.overlay.clone(),
         });
-        match review::deliver(how, held, offer, kept_in, self.state, hooks).await {
-            Ok((changes, None)) => Ok(changes),
-            Ok((changes, Some(why))) => {
-                let (name, why) = (held.name(), single_line(&why, WHY_CHARS_MAX));
-                let message = format!(
-                    "nothing was delivered: {why}; see `massgen diff {name}`, and apply it with \
-                     `massgen apply {name}`"
-                );
-                emit(&self.events, RunEvent::Warning { message }).await;
-                Ok(changes)
-            }
-            Err(error) => Ok(failed_changes(&roots, &error)),
-        }
-    }
-
-    /// Returns the upper directory of the overlay for the directory that `grant` opens, or in which
-    /// it opens a file. Files of the same directory share one, which is returned once.
-    fn source_directory(
-        &self,
-        grant: &Grant,
-        taken: &mut BTreeSet<AbsPath>,
-    ) -> Option<SourceDirectory> {
-        let dir = match grant.scope {
-            GrantScope::Tree => grant.root.clone(),
-            GrantScope::File => grant.root.parent()?,
+        let delivered = match review::deliver(how, held, offer, kept_in, self.state, hooks).await {
+            Ok(delivered) => delivered,
+            Err(error) => return Ok(failed_changes(&roots, &error)),
         };
-        let stage = self.overlay.as_ref()?;
-        let tree = stage.trees().find(|tree| *tree.root == dir)?;
-        taken.insert(tree.upper.clone()).then(|| SourceDirectory {
-            path: tree.upper.clone(),
-            written: SourceLayout::Over,
-        })
+        if let Some(why) = delivered.refused {
+            let (name, why) = (held.name(), single_line(&why, WHY_CHARS_MAX));
+            let message = format!(
+                "nothing was delivered: {why}; see `massgen diff {name}`, and apply it with \
+                     `massgen apply {name}`"
+            );
+            emit(&self.events, RunEvent::Warning { message }).await;
+        }
+        self.selected_by = delivered.selected_by.or(self.selected_by);
+        Ok(delivered.changes)
     }
+}
+
+/// Returns the upper directory of `overlay` for the directory that `grant` opens, or in which it
+/// opens a file. Files of the same directory share one, which is returned once.
+fn source_directory(
+    overlay: Option<&WriteOverlay>,
+    grant: &Grant,
+    taken: &mut BTreeSet<AbsPath>,
+) -> Option<SourceDirectory> {
+    let dir = match grant.scope {
+        GrantScope::Tree => grant.root.clone(),
+        GrantScope::File => grant.root.parent()?,
+    };
+    let tree = overlay?.trees().find(|tree| *tree.root == dir)?;
+    taken.insert(tree.upper.clone()).then(|| SourceDirectory {
+        path: tree.upper.clone(),
+        written: SourceLayout::Over,
+    })
 }
 
 /// Returns whether a final agent whose presentation ended in this way did all that it wanted.
@@ -588,8 +599,11 @@ fn failed_delivery_note(rows: &[DeliveryRow], member: &TeamMember) -> Option<Str
 
 /// Returns whether a file was changed in place, in the overlay or in the user's tree.
 fn is_in_place(change: &FileChange) -> bool {
-    use ChangeKind::{Changed, Created, Deleted, Mode};
-    matches!(change.kind, Created | Changed | Deleted | Mode { .. })
+    use ChangeKind::{Changed, Created, Deleted, Mode, PartlyChanged};
+    matches!(
+        change.kind,
+        Created | Changed | PartlyChanged { .. } | Deleted | Mode { .. }
+    )
 }
 
 /// Returns the changes of a delivery that failed as a whole: one for each root.
@@ -740,7 +754,10 @@ fn combine_outcomes(
     match (before, after) {
         (Some(Created), ChangeKind::Deleted) => None,
         (Some(Created), ChangeKind::Changed) | (None, ChangeKind::Created) => Some(Created),
-        (_, ChangeKind::Created | ChangeKind::Changed) => Some(Changed),
+        (_, ChangeKind::Created | ChangeKind::Changed) => Some(Changed { hunks: None }),
+        (_, ChangeKind::PartlyChanged { hunks }) => Some(Changed {
+            hunks: Some(*hunks),
+        }),
         (_, ChangeKind::Deleted) => Some(Deleted),
         (_, ChangeKind::Mode { before, after }) => Some(DeliveryOutcome::Mode {
             before: before.map(|before| format!("{before:o}")),

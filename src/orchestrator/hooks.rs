@@ -367,7 +367,7 @@ fn action_word(action: EntryAction) -> &'static str {
 fn outcome_word(outcome: &DeliveryOutcome) -> &'static str {
     match outcome {
         DeliveryOutcome::Created => "created",
-        DeliveryOutcome::Changed => "changed",
+        DeliveryOutcome::Changed { .. } => "changed",
         DeliveryOutcome::Deleted => "deleted",
         DeliveryOutcome::Mode { .. } => "mode",
         DeliveryOutcome::Declined => "declined",

@@ -49,7 +49,7 @@ use crate::ballot::{ANSWERS_PER_AGENT_MAX, BallotRules, VoteTally};
 use crate::config::{Config, CoordinationMode};
 use crate::error::{Error, ExitStatus, Result};
 use crate::event::{
-    CoordinationEvent, DeliveryEvent, DeliveryOutcome, DeliveryRow, Event, RunEvent,
+    CoordinationEvent, DeliveryEvent, DeliveryOutcome, DeliveryRow, Event, InputChannel, RunEvent,
 };
 use crate::id::{AgentId, AgentNumber, AnswerLabel};
 use crate::orchestrator::coordination::{
@@ -148,7 +148,7 @@ async fn run_attempts(turn: &mut PreparedTurn) -> Result<TurnResult> {
     };
     let mut task = prompts::task(&turn.task);
     let mut attempt = 1;
-    let mut rows = Vec::new();
+    let (mut rows, mut selected_by) = (Vec::new(), None);
     // The result of the newest attempt that had one.
     let mut answer: Option<(AgentNumber, Arc<str>)> = None;
     loop {
@@ -160,6 +160,7 @@ async fn run_attempts(turn: &mut PreparedTurn) -> Result<TurnResult> {
                 .run_final_phase(&coordinated, winner, attempt, &patience)
                 .await?;
             rows.extend(finished.rows);
+            selected_by = finished.selected_by.or(selected_by);
             (end, mind) = (finished.end, finished.session);
             let text = Some(finished.text).filter(|text| !text.is_empty());
             answer = text.map(|text| (winner.agent, text)).or(answer);
@@ -180,7 +181,9 @@ async fn run_attempts(turn: &mut PreparedTurn) -> Result<TurnResult> {
             attempt = attempt.saturating_add(1);
             continue;
         }
-        return turn.conclude(*winner, Arc::clone(text), end, rows).await;
+        return turn
+            .conclude(*winner, Arc::clone(text), end, rows, selected_by)
+            .await;
     }
 }
 
@@ -380,6 +383,7 @@ impl PreparedTurn {
         text: Arc<str>,
         end: CoordinationEnd,
         rows: Vec<DeliveryRow>,
+        by: Option<InputChannel>,
     ) -> Result<TurnResult> {
         let member = self.member(winner)?;
         let agent = member.id.clone();
@@ -389,8 +393,11 @@ impl PreparedTurn {
         })
         .await;
         if !write_roots(&member.grants).is_empty() || !rows.is_empty() {
-            self.emit(DeliveryEvent::Delivered { rows: rows.clone() })
-                .await;
+            self.emit(DeliveryEvent::Delivered {
+                rows: rows.clone(),
+                by,
+            })
+            .await;
         }
         let best = |why: String| format!("{why}; the best answer so far is {agent}'s");
         let (status, summary) = match end {

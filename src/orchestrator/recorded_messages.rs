@@ -71,10 +71,14 @@ impl RecordedMessages {
                 }
             } else if let Event::Delivery(DeliveryEvent::FinalStarted { agent }) = event {
                 begin(&mut by_agent, agent, Phase::Final);
-            } else if let Event::Run(RunEvent::UserMessage { agent, text, .. }) = event {
+            } else if let Event::Run(RunEvent::UserMessage {
+                agent, text, by, ..
+            }) = event
+            {
                 let message = UserMessage {
                     to: agent.clone().into(),
                     text: Arc::clone(text),
+                    by: *by,
                 };
                 sent.push(RecordedMessage {
                     message,

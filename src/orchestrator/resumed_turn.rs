@@ -296,7 +296,7 @@ impl RecordedConclusion {
         for event in events {
             if let Event::Delivery(DeliveryEvent::FinalAnswer { agent, content }) = event {
                 answer = Some((agent.clone(), Arc::clone(content)));
-            } else if let Event::Delivery(DeliveryEvent::Delivered { rows }) = event {
+            } else if let Event::Delivery(DeliveryEvent::Delivered { rows, .. }) = event {
                 delivered = Some(rows.clone());
             } else if let Event::Run(RunEvent::CoordinationStopped { status }) = event {
                 cut_short = Some(*status);

@@ -12,7 +12,7 @@ use crate::config::checks::FailedCheckPolicy;
 use crate::delivery::choice::DeliveryChoice;
 use crate::delivery::plan::{DeliveryPlan, EntryAction};
 use crate::error::{Error, Result};
-use crate::event::ApprovalAnswer;
+use crate::event::{ApprovalAnswer, InputChannel};
 use crate::id::AgentId;
 use crate::orchestrator::hooks::{HookEventPayload, hook_refusal};
 use crate::path::{AbsPath, RealPath};
@@ -21,7 +21,7 @@ use crate::world::access::hook_runner::HookRunner;
 use crate::world::access::merge_bases::MergeBases;
 use crate::world::approval::ApprovalRequest;
 use crate::world::delivery::merging::merge;
-use crate::world::delivery::planning::{ConflictBaseline, plan};
+use crate::world::delivery::planning::{ConflictBaseline, PartialFiles, plan};
 use crate::world::delivery::retention::{DELIVERIES_MAX, RetentionLimits, prune};
 use crate::world::delivery::store::{DeliverySource, OpenDelivery};
 use crate::world::delivery::transaction::{apply, select_hunks};
@@ -35,7 +35,12 @@ use crate::world::store::delivery_names::names_of;
 
 /// Channel to the user, for questions about a run. Clones share it.
 #[derive(Clone, Debug)]
-pub struct Reviewer(pub(crate) mpsc::Sender<UserQuestion>);
+pub struct Reviewer {
+    /// Where the questions go.
+    pub(crate) questions: mpsc::Sender<UserQuestion>,
+    /// Where the answers come from.
+    pub(crate) channel: InputChannel,
+}
 
 /// A question to the user.
 #[derive(Debug)]
@@ -94,7 +99,7 @@ impl Reviewer {
             answer,
         };
         let asked = async {
-            self.0.send(question).await.ok()?;
+            self.questions.send(question).await.ok()?;
             answered.await.ok()
         };
         let reply = tokio::select! {
@@ -142,10 +147,10 @@ impl DeliverySelection {
     }
 }
 
-/// Creates a reviewer, and the receiver of its questions.
-pub fn reviewer_channel() -> (Reviewer, mpsc::Receiver<UserQuestion>) {
-    let (sender, questions) = mpsc::channel(1);
-    (Reviewer(sender), questions)
+/// Creates a reviewer who answers over `channel`, and the receiver of its questions.
+pub fn reviewer_channel(channel: InputChannel) -> (Reviewer, mpsc::Receiver<UserQuestion>) {
+    let (questions, receiver) = mpsc::channel(1);
+    (Reviewer { questions, channel }, receiver)
 }
 
 /// Settings of a run's deliveries.
@@ -185,9 +190,19 @@ pub struct DeliveryHooks {
     pub overlay: Option<WriteOverlay>,
 }
 
+/// Result of a delivery.
+#[derive(Debug, Default)]
+pub struct DeliveryResult {
+    /// What happened to every path.
+    pub changes: Vec<FileChange>,
+    /// Why the hooks reject the delivery, if they do.
+    pub refused: Option<String>,
+    /// Where the user selected the changes; `None` if they were not asked, or did not answer.
+    pub selected_by: Option<InputChannel>,
+}
+
 /// Delivers the changes in `offer`: plans, asks, and applies what is selected. massgen's versions
-/// of files that the user changed meanwhile go to `kept_in`. The `hooks` see the overlay first;
-/// returns why they reject the delivery, if they do.
+/// of files that the user changed meanwhile go to `kept_in`. The `hooks` see the overlay first.
 pub async fn deliver(
     deliveries: &DeliverySettings,
     delivery: &Arc<OpenDelivery>,
@@ -195,7 +210,7 @@ pub async fn deliver(
     kept_in: Option<RealPath>,
     state: PresentationState,
     hooks: Option<DeliveryHooks>,
-) -> Result<(Vec<FileChange>, Option<String>)> {
+) -> Result<DeliveryResult> {
     let bases = Some(deliveries.merge_bases.clone());
     let delivery = Arc::clone(delivery);
     let planning = {
@@ -204,6 +219,7 @@ pub async fn deliver(
             let since = ConflictBaseline {
                 began_ns: i128::from(offer.began_ns),
                 bases,
+                partial: PartialFiles::default(),
             };
             let mut planned = plan(&delivery, &offer, Some(&since))?;
             merge(&delivery, &mut planned, &since)?;
@@ -215,10 +231,10 @@ pub async fn deliver(
     };
     let planned = run_blocking(planning).await?;
     if planned.is_empty() {
-        return Ok((Vec::new(), None));
+        return Ok(DeliveryResult::default());
     }
     let planned = Arc::new(planned);
-    let mut refused = None;
+    let (mut refused, mut selected_by) = (None, None);
     let choice = match state {
         PresentationState::Complete => {
             if let Some(DeliveryHooks { runner, overlay }) = hooks {
@@ -227,7 +243,12 @@ pub async fn deliver(
                 refused = hook_refusal(&runner, asked, Phase::Final, overlay, stop).await;
             }
             match refused {
-                None => deliveries.ask_for_selection(&delivery, &planned).await,
+                None => {
+                    let asked = deliveries.ask_for_selection(&delivery, &planned).await;
+                    selected_by = asked.as_ref().map(|(_, by)| *by);
+                    let unasked = || deliveries.unasked_selection(&planned);
+                    asked.map_or_else(unasked, |(choice, _)| choice)
+                }
                 Some(_) => DeliverySelection::take_none(&planned),
             }
         }
@@ -238,7 +259,11 @@ pub async fn deliver(
         let takes = select_hunks(&delivery, &mut planned, choice.takes, &choice.parts)?;
         apply(&delivery, &planned, &takes, kept_in.as_ref())
     };
-    Ok((run_blocking(applying).await?, refused))
+    Ok(DeliveryResult {
+        changes: run_blocking(applying).await?,
+        refused,
+        selected_by,
+    })
 }
 
 /// Returns what an `attempt` of a resumed run had delivered before it was interrupted, with the
@@ -312,7 +337,7 @@ pub async fn revert_delivery(delivery: Arc<OpenDelivery>) -> Result<BTreeSet<Abs
 impl DeliverySettings {
     /// Returns whether a delivery whose checks fail is kept; `reason` is shown to the user.
     pub async fn keeps_failed_delivery(&self, reason: &str) -> bool {
-        let Some(Reviewer(questions)) = &self.reviewer else {
+        let Some(Reviewer { questions, .. }) = &self.reviewer else {
             return self.on_failed_check == FailedCheckPolicy::Keep;
         };
         if self.on_failed_check != FailedCheckPolicy::Ask {
@@ -349,17 +374,28 @@ impl DeliverySettings {
         run_blocking(beginning).await
     }
 
+    /// Returns the reviewer if the user is to select changes of `plan`.
+    fn reviewer_of(&self, plan: &DeliveryPlan) -> Option<&Reviewer> {
+        let is_reviewed = self.mode != DeliveryMode::Auto && !plan.items().is_empty();
+        self.reviewer.as_ref().filter(|_| is_reviewed)
+    }
+
+    /// Returns what is applied without an answer: everything, unless the user was to select it.
+    fn unasked_selection(&self, plan: &DeliveryPlan) -> DeliverySelection {
+        match self.reviewer_of(plan) {
+            None => DeliverySelection::take_all(plan),
+            Some(_) => DeliverySelection::take_none(plan),
+        }
+    }
+
+    /// Asks the user to select changes of `plan`, and returns where the answer came from. `None` if
+    /// the user is not asked, or does not answer.
     async fn ask_for_selection(
         &self,
         delivery: &Arc<OpenDelivery>,
         plan: &Arc<DeliveryPlan>,
-    ) -> DeliverySelection {
-        let Some(Reviewer(questions)) = &self.reviewer else {
-            return DeliverySelection::take_all(plan);
-        };
-        if self.mode == DeliveryMode::Auto || plan.items().is_empty() {
-            return DeliverySelection::take_all(plan);
-        }
+    ) -> Option<(DeliverySelection, InputChannel)> {
+        let Reviewer { questions, channel } = self.reviewer_of(plan)?;
         let (answer, answered) = oneshot::channel();
         let question = UserQuestion::Apply {
             delivery: Arc::clone(delivery),
@@ -371,8 +407,8 @@ impl DeliverySettings {
             answered.await.ok()
         };
         tokio::select! {
-            choice = asked => choice.unwrap_or_else(|| DeliverySelection::take_none(plan)),
-            () = self.stop.cancelled() => DeliverySelection::take_none(plan),
+            choice = asked => choice.map(|choice| (choice, *channel)),
+            () = self.stop.cancelled() => None,
         }
     }
 }

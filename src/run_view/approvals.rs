@@ -32,6 +32,7 @@ pub(super) fn apply(pending: &mut Vec<PendingApproval>, event: &ToolEvent, at: E
         effects,
         reason,
         answer,
+        ..
     } = event
     else {
         return;

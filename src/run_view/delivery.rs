@@ -30,7 +30,7 @@ impl DeliveryView {
                 self.agent = Some(agent.clone());
                 self.answer = Some(Arc::clone(content));
             }
-            DeliveryEvent::Delivered { rows } => self.rows = Some(rows.clone()),
+            DeliveryEvent::Delivered { rows, .. } => self.rows = Some(rows.clone()),
             DeliveryEvent::Checked {
                 subject: CheckedTree::Delivery,
                 finding,

@@ -267,6 +267,7 @@ impl RunView {
                 number,
                 agent,
                 text,
+                ..
             } => self.run.add_message(*number, agent.as_ref(), text),
             RunEvent::UserMessagesShown { agent, numbers } => {
                 self.run.show_messages(agent, numbers);

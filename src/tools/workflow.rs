@@ -144,6 +144,17 @@ pub const EVALUATION: &[ToolSpec] = &[
     },
 ];
 
+/// The tables of all tools that models can be offered, apart from those of servers.
+pub const TOOL_TABLES: [&[ToolSpec]; 7] = [
+    TOOLS,
+    COMMANDS,
+    PROGRAMS,
+    PLANNING,
+    PAGES,
+    COORDINATION,
+    EVALUATION,
+];
+
 /// Returns the coordination tools offered to each of `agents` agents: a single agent has no one to
 /// vote for.
 pub fn coordination_offers(agents: usize, scoring: VoteScoring) -> Vec<ToolOffer> {
@@ -171,16 +182,7 @@ pub fn parse_model_call(
     if let Some(tool) = served.find(name) {
         return tool.read(arguments).map(ModelCall::File);
     }
-    let tables = [
-        TOOLS,
-        COMMANDS,
-        PROGRAMS,
-        PLANNING,
-        PAGES,
-        COORDINATION,
-        EVALUATION,
-    ];
-    let tool = parse::find_tool(name, &tables)?;
+    let tool = parse::find_tool(name, &TOOL_TABLES)?;
     let mut arguments = ToolCallArguments::read(tool, arguments)?;
     let workflow = |call| Ok(ModelCall::Workflow(call));
     match tool.name {

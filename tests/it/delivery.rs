@@ -18,7 +18,7 @@ use massgen::world::access::gate::Gate;
 use massgen::world::access::merge_bases::MergeBases;
 use massgen::world::access::policy::GatePolicy;
 use massgen::world::delivery::merging::merge;
-use massgen::world::delivery::planning::{ConflictBaseline, plan};
+use massgen::world::delivery::planning::{ConflictBaseline, PartialFiles, plan};
 use massgen::world::delivery::recovery::recover;
 use massgen::world::delivery::store::{
     DeliverySource, OpenDelivery, SourceDirectory, SourceLayout,
@@ -146,8 +146,12 @@ impl Scene {
         delivery
     }
 
+    pub(crate) fn reopened_delivery(&self) -> OpenDelivery {
+        OpenDelivery::open(&self.abs(".massgen/deliveries"), "log_1").unwrap()
+    }
+
     pub(crate) fn reopened(&self) -> AppliedDelivery {
-        let delivery = OpenDelivery::open(&self.abs(".massgen/deliveries"), "log_1").unwrap();
+        let delivery = self.reopened_delivery();
         AppliedDelivery::open(delivery).unwrap().unwrap()
     }
 
@@ -166,6 +170,9 @@ impl Scene {
             let kind = match &change.kind {
                 ChangeKind::Created => "created".to_owned(),
                 ChangeKind::Changed => "changed".to_owned(),
+                ChangeKind::PartlyChanged { hunks } => {
+                    format!("{} of {} hunks", hunks.taken, hunks.total)
+                }
                 ChangeKind::Deleted => "deleted".to_owned(),
                 ChangeKind::Mode { after, .. } => format!("mode {after:o}"),
                 ChangeKind::Reverted { reason } => format!("taken back: {reason}"),
@@ -359,6 +366,7 @@ fn planned_since(scene: &Scene, delivery: &OpenDelivery, meanwhile: impl FnOnce(
     let since = ConflictBaseline {
         began_ns,
         bases: None,
+        partial: PartialFiles::default(),
     };
     plan(delivery, &scene.offer(), Some(&since)).unwrap()
 }
@@ -483,7 +491,7 @@ fn only_what_is_chosen_comes_and_the_rest_can_be_taken_later() {
             "README.md declined",
             "d/1 created",
             "d/2 declined",
-            "long changed"
+            "long 1 of 2 hunks"
         ]
     );
     assert!(!scene.has("rw/d/2") && scene.has("rw/README.md"));
@@ -614,6 +622,7 @@ fn check_merged(theirs: &str, ours: &str, expected: &str) {
     let since = ConflictBaseline {
         began_ns: 0,
         bases: Some(bases),
+        partial: PartialFiles::default(),
     };
     let mut plan = plan(&delivery, &scene.offer(), Some(&since)).unwrap();
     merge(&delivery, &mut plan, &since).unwrap();

@@ -178,10 +178,27 @@ fn a_file_of_a_project_does_not_take_the_name_of_a_users_own_config() {
         assert_eq!(own.stdout(), "own\n");
     }
     // Control: a single one is found by its name.
-    let alone = Project::new().file("team.yaml", says("theirs"));
-    assert_eq!(named(alone, "team").success().stdout(), "theirs\n");
+    // The run says which file that is, unless it was typed so.
+    for (here, name, line) in [
+        ("team.yaml", "team", "config: team.yaml\n"),
+        (".massgen/team.yaml", "team", "config: .massgen/team.yaml\n"),
+        ("team.yaml", "team.yaml", ""),
+    ] {
+        let alone = Project::new().file(here, says("theirs"));
+        let ran = named(alone, name).success();
+        assert_eq!(ran.stdout(), "theirs\n");
+        let told = ran.stderr();
+        assert_eq!(told.contains("config: "), !line.is_empty(), "{told}");
+        assert!(told.contains(line), "{told}");
+    }
     let alone = Project::new().home_file(".massgen/configs/team.yaml", says("own"));
-    assert_eq!(named(alone, "team").success().stdout(), "own\n");
+    let own = named(alone, "team").success();
+    assert_eq!(own.stdout(), "own\n");
+    assert!(
+        own.stderr().contains("/.massgen/configs/team.yaml\n"),
+        "{}",
+        own.stderr()
+    );
     // The name of a built-in config is ambiguous too.
     let built_in = Project::new().file(".massgen/basic/two_agents.yaml", says("theirs"));
     let refused = named(built_in, "basic/two_agents").failure(2);

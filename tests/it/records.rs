@@ -167,6 +167,7 @@ fn whole_run() -> Vec<Event> {
                 "/p/a.txt".to_owned(),
                 DeliveryOutcome::Created,
             )],
+            by: None,
         }),
         end_event(),
     ]

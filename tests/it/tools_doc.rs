@@ -5,10 +5,8 @@ use std::fmt::Write as _;
 use massgen::tools::arguments::{ARGUMENTS_BYTES_MAX, LIST_ITEMS_MAX, PATTERN_BYTES_MAX};
 use massgen::tools::call::USER_PATH_BYTES_MAX;
 use massgen::tools::parse::{CONTEXT_LINES_MAX, GREP_RESULTS_DEFAULT, GREP_RESULTS_MAX};
-use massgen::tools::spec::{
-    COMMANDS, PAGES, PLANNING, PROGRAMS, ParameterNeed, TOOLS, ToolParameter, ToolSpec,
-};
-use massgen::tools::workflow::{COORDINATION, EVALUATION};
+use massgen::tools::spec::{ParameterNeed, ToolParameter, ToolSpec};
+use massgen::tools::workflow::TOOL_TABLES;
 
 const DOC: &str = include_str!("../../docs/tools.md");
 
@@ -80,15 +78,7 @@ fn limits_are_as_in_the_code() {
 
 #[test]
 fn every_tool_is_listed_in_its_table() {
-    for tools in [
-        TOOLS,
-        COMMANDS,
-        PROGRAMS,
-        PLANNING,
-        PAGES,
-        COORDINATION,
-        EVALUATION,
-    ] {
+    for tools in TOOL_TABLES {
         let table = table(tools);
         assert!(
             DOC.contains(&table),

@@ -1,6 +1,7 @@
 //! `massgen apply`, `undo` and `diff` as a user runs them: on other file systems, on full and
 //! read-only disks, on a terminal, and killed at any moment.
 
+use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -8,15 +9,19 @@ use std::process::{Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::Instant;
 
+use massgen::delivery::choice::DeliveryChoice;
+use massgen::world::delivery::planning::plan;
+use massgen::world::delivery::store::DeliverySource;
+use massgen::world::delivery::transaction::{apply, select_hunks};
 use massgen::world::delivery::undo::{ChangedFilePolicy, UndoDirection};
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
 use crate::delivery::{EVERYTHING, Scene, numbered};
-use crate::project::{Project, binary};
+use crate::project::{Finished, Project, binary};
 use crate::runs::{WRITE_HERE, builds};
-use crate::scripted_team::{agent, team};
+use crate::scripted_team::{FINAL, agent, answers, team};
 use crate::terminal::Terminal;
 
 /// Number of processes that are killed, unless `MASSGEN_TEST_KILLS` sets another one.
@@ -516,6 +521,97 @@ fn a_run_delivers_what_is_taken_on_its_terminal() {
         fs::read_to_string(project.path("out.txt")).unwrap(),
         "made by one"
     );
+}
+
+/// Expects that the list of runs gives this outcome of the only run.
+#[track_caller]
+fn lists(project: Project, outcome: &str) -> Finished {
+    let listed = project.retyped(["logs", "list"]).success();
+    let row = listed.stdout();
+    assert!(row.contains(&format!("  {outcome}  ")), "{outcome}: {row}");
+    listed
+}
+
+#[test]
+fn hunks_that_a_run_left_are_offered_by_apply_until_the_file_changes() {
+    let lines = numbered(30);
+    let rewrites = format!(
+        r#"
+- when: {{system: "{FINAL}"}}
+  calls:
+    - {{name: read_text_file, arguments: {{path: "{{{{cwd}}}}/long.txt"}}}}
+    - name: write_file
+      arguments: {{path: "{{{{cwd}}}}/long.txt", content: {:?}}}
+{}"#,
+        lines
+            .replace("\n2\n", "\ntwo\n")
+            .replace("\n28\n", "\nlast\n"),
+        answers("yes", "agent1", 1).trim_start()
+    );
+    let config = team(
+        &[agent("one", "cwd: w1", &rewrites)],
+        &format!("{WRITE_HERE}delivery: review"),
+    );
+    let project = Project::new()
+        .config(&config)
+        .file("long.txt", &lines)
+        .args(["build"]);
+    let (shown, status) = run_typed(&project, "c\ns\nn\ny\n");
+    assert_eq!(status, 0, "{shown}");
+    assert!(shown.contains("long.txt: 1 of 2 hunks"), "{shown}");
+    assert!(shown.contains("apply the rest: massgen apply"), "{shown}");
+    let partly = lines.replace("\n28\n", "\nlast\n");
+    let whole = partly.replace("\n2\n", "\ntwo\n");
+    let file = project.path("long.txt");
+    let has = |text: &str| assert_eq!(fs::read_to_string(&file).unwrap(), text);
+    has(&partly);
+    let listed = lists(project, "partly applied");
+    let applied = listed.then(["apply", "--yes"]).success();
+    assert_eq!(applied.stdout(), "changed long.txt\n");
+    has(&whole);
+    // Both parts are one change.
+    let applied = applied.then(["diff", "--stat"]).success();
+    assert!(applied.stdout().starts_with("long.txt  +2 -2\n1 file,"));
+    let listed = lists(applied.then([""]), "delivered");
+    let undone = listed.then(["undo"]).success();
+    assert_eq!(undone.stdout(), "restored long.txt\n");
+    has(&lines);
+    let listed = lists(undone.then([""]), "undone");
+    let again = listed.then(["apply"]).success();
+    assert_eq!(again.stdout(), "restored long.txt\n");
+    has(&whole);
+}
+
+#[test]
+fn the_rest_of_a_file_that_was_changed_since_is_not_offered() {
+    let scene = Scene::new();
+    let lines = numbered(30);
+    scene.write("rw/long", &lines);
+    scene.run("sed -i 's/^2$/two/; s/^28$/last/' long");
+    let offer = DeliverySource {
+        began_ns: 0,
+        ..scene.offer()
+    };
+    drop(scene.delivery());
+    let delivery = scene.reopened_delivery();
+    delivery.write_source(&offer).unwrap();
+    let mut planned = plan(&delivery, &offer, None).unwrap();
+    let parts = BTreeMap::from([(0, vec![false, true])]);
+    let takes = vec![DeliveryChoice::Left];
+    let takes = select_hunks(&delivery, &mut planned, takes, &parts).unwrap();
+    apply(&delivery, &planned, &takes, None).unwrap();
+    drop(delivery);
+    let mine = scene.text("rw/long").replace("\n15\n", "\nmine\n");
+    scene.write("rw/long", &mine);
+    let (out, _) = check(&scene.massgen(&["apply", "--yes"]).output().unwrap(), 4);
+    assert_eq!(out, "denied rw/long: you changed it since the run began\n");
+    // A version of the user's that an undo replaced is not mistaken for massgen's either.
+    check(&scene.massgen(&["undo", "--force"]).output().unwrap(), 0);
+    assert_eq!(scene.text("rw/long"), lines);
+    check(&scene.massgen(&["apply"]).output().unwrap(), 0);
+    assert_eq!(scene.text("rw/long"), mine);
+    check(&scene.massgen(&["apply", "--yes"]).output().unwrap(), 4);
+    assert_eq!(scene.text("rw/long"), mine);
 }
 
 #[test]

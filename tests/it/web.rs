@@ -22,6 +22,7 @@ const ROUTES: &[(&str, &str)] = &[
     ("GET", "/api/info"),
     ("GET", "/api/runs"),
     ("GET", "/api/runs/log_20260101_000000_000000/log"),
+    ("POST", "/api/runs/log_20260101_000000_000000/continue"),
     ("POST", "/api/browse"),
     ("GET", "/api/config/keys"),
     ("POST", "/api/config/check"),
@@ -354,6 +355,7 @@ fn a_page_that_only_shows_refuses_every_change() {
         "/api/runs/log_20260101_000000_000000/delivery",
         "/api/runs/log_20260101_000000_000000/undo",
         "/api/runs/log_20260101_000000_000000/stop",
+        "/api/runs/log_20260101_000000_000000/continue",
         "/api/config/check",
         "/api/config/save",
     ] {

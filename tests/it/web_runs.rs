@@ -107,6 +107,7 @@ fn a_run_is_started_watched_reviewed_by_hunk_and_undone() {
     assert_eq!(delivered.status, 200, "{delivered:?}");
     let rows = &delivered.json()["rows"];
     assert_eq!(rows.as_array().unwrap().len(), 2, "{rows}");
+    assert_eq!(rows[0]["hunks"], json!({"taken": 1, "total": 2}), "{rows}");
     let partly = BEFORE.replacen("12", "twelve", 1);
     assert_eq!(read(&server, "out/a.txt"), Some(partly.clone()));
     assert_eq!(read(&server, "out/made.txt"), None);
@@ -114,6 +115,11 @@ fn a_run_is_started_watched_reviewed_by_hunk_and_undone() {
     assert_eq!(events.last().unwrap().name, "end", "{events:?}");
     assert_eq!(page.sections["run"]["phase"], "ended");
     assert_eq!(page.sections["questions"], json!([]));
+    let log = server.get(&format!("/api/runs/{run}/log?limit=1000"));
+    let log = log.json()["events"].clone();
+    let mut log = log.as_array().unwrap().iter();
+    let recorded = log.find(|event| event["type"] == "delivered").unwrap();
+    assert_eq!(recorded["by"], "web", "{recorded}");
 
     let rest = server.get(&format!("/api/runs/{run}/diff")).json();
     assert_eq!(rest["state"], "kept", "{rest}");
@@ -129,11 +135,24 @@ fn a_run_is_started_watched_reviewed_by_hunk_and_undone() {
     assert_eq!(applied.status, 200, "{applied:?}");
     assert_eq!(read(&server, "out/made.txt").as_deref(), Some("made\n"));
     assert_eq!(read(&server, "out/a.txt"), Some(partly));
+    // The hunk that was left can still be taken.
+    let waiting = &rest["files"][0];
+    assert_eq!(waiting["path"], "out/a.txt", "{rest}");
+    assert_eq!(waiting["conflict"], Value::Null, "{rest}");
+    let left = waiting["hunks"].as_array().unwrap();
+    assert_eq!(left.len(), 1, "{rest}");
+    let hunk = json!({"index": 0, "digest": left[0]["digest"]});
+    let whole = deliver(json!([{"path": "out/a.txt", "take": true, "hunks": [hunk]}])).json();
+    assert_eq!(whole["rows"][0]["outcome"], "changed", "{whole}");
+    assert_eq!(whole["rows"][0]["hunks"], Value::Null, "{whole}");
+    assert_eq!(read(&server, "out/a.txt").as_deref(), Some(AFTER));
 
     let undo = |body: Value| server.post(&format!("/api/runs/{run}/undo"), &body);
     refused(&undo(json!({"paths": ["../secret"]})), 400, "hint");
     let undone = undo(json!({}));
     assert_eq!(undone.status, 200, "{undone:?}");
+    let rows = undone.json()["rows"].clone();
+    assert_eq!(rows.as_array().unwrap().len(), 2, "{rows}");
     assert_eq!(read(&server, "out/a.txt").as_deref(), Some(BEFORE));
     assert_eq!(read(&server, "out/made.txt"), None);
     let again = deliver(json!([{"path": "out/made.txt", "take": true}]));
@@ -256,6 +275,7 @@ fn calls_wait_for_the_person_at_the_page() {
         .unwrap()
         .iter()
         .filter(|event| event["type"] == "approval" && !event["answer"].is_null())
+        .inspect(|event| assert_eq!(event["by"], "web", "{event}"))
         .map(|event| &event["answer"])
         .collect();
     assert_eq!(answers, [&json!("once"), &json!("no")], "{log}");

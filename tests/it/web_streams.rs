@@ -179,11 +179,14 @@ fn a_run_of_another_process_is_followed_and_not_controlled() {
     assert_eq!(page.sections, folded(&server, &run));
 }
 
-#[test]
-fn a_run_whose_process_is_killed_is_interrupted() {
-    let project = project().args(["--config", "team.yaml", "speak"]);
+/// Returns a server with these arguments, and the run that was killed in a terminal meanwhile.
+fn with_killed_run(words: &[&str]) -> (WebServer, String) {
+    let other_team = team(&[agent("ann", "", &answers("yes", "agent1", 1))], "");
+    let project = project()
+        .file("other.yaml", other_team)
+        .args(["--config", "team.yaml", "speak"]);
     let mut other = in_terminal(&project);
-    let server = WebServer::start(project, &["--config", "team.yaml"]);
+    let server = WebServer::start(project, words);
     let run = loop {
         let listed = server.get("/api/runs").json();
         if let Some(id) = listed["runs"][0]["id"].as_str() {
@@ -201,10 +204,38 @@ fn a_run_whose_process_is_killed_is_interrupted() {
         "interrupted",
         "{events:?}"
     );
-    assert_eq!(
-        server.get("/api/runs").json()["runs"][0]["state"],
-        "interrupted"
-    );
+    (server, run)
+}
+
+#[test]
+fn a_run_whose_process_is_killed_is_interrupted_and_can_be_resumed() {
+    let (server, run) = with_killed_run(&["--config", "team.yaml"]);
+    let row = || server.get("/api/runs").json()["runs"][0].clone();
+    assert_eq!(row()["state"], "interrupted");
+    assert_eq!(row()["resumable"], true);
+    let target = format!("/api/runs/{run}/continue");
+    let resumed = server.post(&target, &json!({}));
+    assert_eq!(resumed.status, 200, "{resumed:?}");
+    assert_eq!(resumed.json()["run"], json!(run), "{resumed:?}");
+    let mut page = server.stream(&run, None);
+    let events = page.read_to_end();
+    assert_eq!(events.last().unwrap().data["state"], "ended", "{events:?}");
+    assert_eq!(page.sections["run"]["status"], "delivered");
+    assert_eq!(page.sections, folded(&server, &run));
+    assert_eq!(row()["resumable"], false);
+    let again = server.post(&target, &json!({}));
+    assert_eq!(again.status, 409, "{again:?}");
+    assert!(again.body.contains("cannot be resumed"), "{again:?}");
+}
+
+#[test]
+fn a_run_is_resumed_only_with_its_own_config() {
+    let (server, run) = with_killed_run(&["--config", "other.yaml"]);
+    let refused = server.post(&format!("/api/runs/{run}/continue"), &json!({}));
+    assert_eq!(refused.status, 409, "{refused:?}");
+    assert!(refused.body.contains("massgen web --config"), "{refused:?}");
+    let row = server.get("/api/runs").json()["runs"][0].clone();
+    assert_eq!(row["state"], "interrupted", "{row}");
 }
 
 #[test]

@@ -63,7 +63,8 @@ export const cases = {
     await page.locator('.answer em', { hasText: '42' }).waitFor();
   },
 
-  /** A lost connection is found again with every word once, and a run is cancelled in two steps. */
+  /** A lost connection is found again with every word once, and a run is cancelled in two steps, and
+   * continued. */
   async reconnect(self) {
     const { page } = self;
     await self.start('slow.yaml', 'say all words');
@@ -90,6 +91,12 @@ export const cases = {
     await page.getByRole('button', { name: 'Really cancel?' }).click();
     await self.ended();
     await page.locator('.steering').waitFor({ state: 'detached' });
+    await page.getByRole('button', { name: 'Continue', exact: true }).click();
+    await page.locator('.steering').waitFor();
+    await reply.getByText('w1 w2 w3').waitFor();
+    await page.getByRole('button', { name: 'Cancel', exact: true }).click();
+    await page.getByRole('button', { name: 'Really cancel?' }).click();
+    await self.ended();
   },
 
   /** One of three hunks is taken by keys, and the file on disk has that change and no other. */

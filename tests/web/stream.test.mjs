@@ -49,3 +49,22 @@ test('events are split wherever the network splits them', () => {
     assert.deepEqual(found, [['section', '7', '{"a":\n1}'], ['end', null, '{}']]);
   }
 });
+
+test('a tab that is opened in the background closes its connection until it is shown', (context) => {
+  context.mock.timers.enable({ apis: ['setTimeout'] });
+  globalThis.window = globalThis;
+  document.visibilityState = 'hidden';
+  const stream = fold([]);
+  context.mock.timers.tick(30_000);
+  assert.equal(stream.state, 'paused');
+  document.visibilityState = 'visible';
+  stream.onVisibility();
+  assert.equal(stream.state, 'connecting');
+});
+
+test('a run that is resumed is read again from its beginning', () => {
+  const stream = fold([section('ab'), ['end', { state: 'interrupted' }]]);
+  assert.equal(stream.state, 'ended');
+  stream.restart();
+  assert.deepEqual([stream.state, stream.sections.size, stream.lastId], ['connecting', 0, '']);
+});

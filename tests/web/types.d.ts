@@ -38,7 +38,7 @@ type BallotSection = {answers: BallotAnswer[], votes: Vote[], winner: Winner | n
 type Approval = {id?: string, agent: string, call_id?: string | null, tool: string, effects: string[],
   reason: string, since_ms: number};
 type DeliveryRow = {path: string, outcome: string, reason?: string, kept?: string, before?: string | null,
-  after?: string, bytes?: number | null};
+  after?: string, bytes?: number | null, hunks?: {taken: number, total: number}};
 type DeliverySection = {agent: string | null, answer: string | null, rows: DeliveryRow[] | null,
   checks: Check[]};
 type Stage = {iteration: number, stage: number, role: string, agents: string[],
@@ -52,7 +52,7 @@ type Question = {id?: string, kind: string, text?: string, check?: string,
 
 type RunRow = {id: string, session: string | null, task: string, state: string, agents: string[],
   started: string | null, duration_ms: number | null, tokens: number, cost_usd: number | null,
-  outcome: string | null, winner?: string | null, live: boolean};
+  outcome: string | null, winner?: string | null, live: boolean, resumable: boolean};
 type Team = {id: string, name: string, agents: {id: string, model: string | null}[],
   max_cost_usd?: string | null, is_pipeline?: boolean};
 type Info = {version: string, directory: string, read_only: boolean, teams: Team[],

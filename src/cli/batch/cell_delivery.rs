@@ -7,7 +7,7 @@ use crate::batch::task::{BatchTask, CellId, TaskProject};
 use crate::cli::args::ApplyArguments;
 use crate::cli::batch::{batches_directory, open_batch};
 use crate::cli::batch_arguments::BatchApplyArguments;
-use crate::cli::deliveries::apply::apply_delivery;
+use crate::cli::deliveries::apply::{EarlierParts, apply_delivery};
 use crate::cli::deliveries::{deliveries_directory, recover};
 use crate::cli::output::CliOutput;
 use crate::config::storage_path::{DELIVERIES, STATE_DIR};
@@ -150,7 +150,8 @@ pub(super) fn apply(
         history: None,
         push: None,
     };
-    let status = apply_delivery(host, &arguments, &delivery, &source, Vec::new(), output);
+    let earlier = EarlierParts::default();
+    let status = apply_delivery(host, &arguments, &delivery, &source, earlier, output);
     if !delivery.is_applied() {
         delivery.discard()?;
     }

@@ -1,6 +1,9 @@
 //! Implements `massgen apply`: applies what was declined of a delivery, what was reverted, or the
 //! answer of another agent.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::args::ApplyArguments;
@@ -25,7 +28,7 @@ use crate::orchestrator::final_phase::change_outcome;
 use crate::orchestrator::review::DeliverySelection;
 use crate::path::AbsPath;
 use crate::text::join_with_commas;
-use crate::world::delivery::planning::{ConflictBaseline, plan};
+use crate::world::delivery::planning::{ConflictBaseline, PartialFiles, plan};
 use crate::world::delivery::store::{
     DeliverySource, DeliveryUse, OpenDelivery, SourceDirectory, SourceLayout,
 };
@@ -34,6 +37,7 @@ use crate::world::delivery::undo::{
     AppliedDelivery, ChangedFilePolicy, DeliveredState, UndoDirection, refuse_outside,
 };
 use crate::world::io::file_change::FileChange;
+use crate::world::store::delivery_names::run_of;
 use crate::world::store::runs::RunDir;
 
 /// Runs `massgen apply`.
@@ -57,16 +61,17 @@ pub(crate) fn run(
         if let Some(status) = reapply(host, arguments, &deliveries, &name, &paths, output)? {
             return Ok(status);
         }
-        let applied = applied_paths(OpenDelivery::open(&deliveries, &name)?)?;
-        let delivery = OpenDelivery::open(&deliveries, &name)?;
+        let delivery = Arc::new(OpenDelivery::open(&deliveries, &name)?);
+        let earlier = EarlierParts::read(&delivery)?;
         let offer = delivery.read_source()?;
-        return apply_delivery(host, arguments, &delivery, &offer, applied, output);
+        return apply_delivery(host, arguments, &delivery, &offer, earlier, output);
     };
     let offer = OpenDelivery::open(&deliveries, &name)?.read_source()?;
     let offer = agent_source(&name, agent, offer, host)?;
     let delivery = OpenDelivery::create(&deliveries, &name)?;
     delivery.write_source(&offer)?;
-    let status = apply_delivery(host, arguments, &delivery, &offer, Vec::new(), output)?;
+    let earlier = EarlierParts::default();
+    let status = apply_delivery(host, arguments, &delivery, &offer, earlier, output)?;
     if !delivery.is_applied() {
         delivery.discard()?;
     }
@@ -111,7 +116,12 @@ fn confirm_reapply(
     host: &Host,
     output: &mut CliOutput<'_>,
 ) -> bool {
+    let mut listed = BTreeSet::new();
     for (path, action, _) in delivered.names().filter(|name| is_back(name)) {
+        // A file that was applied in several parts is listed once.
+        if !listed.insert(path.clone()) {
+            continue;
+        }
         let word = match action {
             EntryAction::Create => "create",
             EntryAction::Change => "change",
@@ -137,7 +147,7 @@ fn agent_source(
     offer: DeliverySource,
     host: &Host,
 ) -> Result<DeliverySource> {
-    let run = logs::find_run(run_name(name), host)?;
+    let run = logs::find_run(run_of(name), host)?;
     let is_meant =
         |id: &AgentId, label: AnswerLabel| id.as_str() == agent || label.agent.to_string() == agent;
     let (found, known) = find_files(&run, is_meant)?;
@@ -229,25 +239,33 @@ fn answer_source(
     })
 }
 
-/// Returns the run of a delivery: further deliveries of a run have a number after its name.
-fn run_name(name: &str) -> &str {
-    name.split_once('.').map_or(name, |(run, _)| run)
+/// What was applied of a delivery before.
+#[derive(Debug, Default)]
+pub(crate) struct EarlierParts {
+    /// Its files, whatever happened to them since.
+    paths: Vec<AbsPath>,
+    /// Those of which some hunks were applied, as long as nothing else changed them.
+    pub(crate) partial: PartialFiles,
 }
 
-/// Returns the files of `delivery` that were applied, whatever happened to them since.
-fn applied_paths(delivery: OpenDelivery) -> Result<Vec<AbsPath>> {
-    let delivered = AppliedDelivery::open(delivery)?;
-    let names = delivered.iter().flat_map(AppliedDelivery::names);
-    Ok(names.map(|(path, ..)| path).collect())
+impl EarlierParts {
+    /// Reads what was applied of `delivery`.
+    pub(crate) fn read(delivery: &Arc<OpenDelivery>) -> Result<Self> {
+        let delivered = AppliedDelivery::open(Arc::clone(delivery))?;
+        Ok(delivered.map_or_else(Self::default, |delivered| Self {
+            paths: delivered.names().map(|(path, ..)| path).collect(),
+            partial: delivered.partial_files(),
+        }))
+    }
 }
 
-/// Plans, reviews and applies what is offered; `applied` are the paths that were applied before.
+/// Plans, reviews and applies what is offered, given what was applied of it earlier.
 pub(crate) fn apply_delivery(
     host: &Host,
     arguments: &ApplyArguments,
     delivery: &OpenDelivery,
     offer: &DeliverySource,
-    applied: Vec<AbsPath>,
+    earlier: EarlierParts,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
     let paths = resolve_paths(&arguments.path, host);
@@ -255,10 +273,11 @@ pub(crate) fn apply_delivery(
     let since = ConflictBaseline {
         began_ns: i128::from(offer.began_ns),
         bases: None,
+        partial: earlier.partial,
     };
     let mut planned = plan(delivery, offer, Some(&since))?;
     let mut known = planned.paths();
-    known.extend(applied);
+    known.extend(earlier.paths);
     require_known_path(&paths, delivery.name(), &known, &host.cwd)?;
     planned
         .refused

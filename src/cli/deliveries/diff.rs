@@ -12,7 +12,7 @@ use crate::error::{ExitStatus, Result};
 use crate::host::{Host, StreamTarget};
 use crate::path::AbsPath;
 use crate::world::delivery::contents::{DeliveryDifference, difference};
-use crate::world::delivery::planning::{ConflictBaseline, plan};
+use crate::world::delivery::planning::{ConflictBaseline, PartialFiles, plan};
 use crate::world::delivery::store::{DeliveryUse, OpenDelivery, find};
 use crate::world::delivery::undo::AppliedDelivery;
 use crate::world::io::pager::PagerProcess;
@@ -73,6 +73,7 @@ fn show_pending(
     let since = ConflictBaseline {
         began_ns: i128::from(offer.began_ns),
         bases: None,
+        partial: PartialFiles::default(),
     };
     let planned = plan(delivery, &offer, Some(&since))?;
     require_known_path(&paths, delivery.name(), &planned.paths(), &host.cwd)?;

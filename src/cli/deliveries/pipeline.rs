@@ -3,7 +3,7 @@
 
 use crate::cli::args::{ApplyArguments, HistoryModeArgument};
 use crate::cli::command_line::usage_error;
-use crate::cli::deliveries::apply::apply_delivery;
+use crate::cli::deliveries::apply::{EarlierParts, apply_delivery};
 use crate::cli::deliveries::{deliveries_directory, recover};
 use crate::cli::output::CliOutput;
 use crate::cli::pipeline::run::pipelines_directory;
@@ -149,7 +149,8 @@ fn apply(
                 .with_hint("deliver the other files without a commit: `--history none`"));
         }
     }
-    apply_delivery(host, arguments, delivery, offer, Vec::new(), output)
+    let earlier = EarlierParts::default();
+    apply_delivery(host, arguments, delivery, offer, earlier, output)
 }
 
 /// Decides how the history of the pipeline is delivered.

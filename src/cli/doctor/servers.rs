@@ -8,10 +8,9 @@ use crate::config::Config;
 use crate::config::custom_tools::{NamedFile, ProgramInterface};
 use crate::config::servers::{ServerConfig, ServerProgram, ServerTransport};
 use crate::error::{Error, ErrorKind};
-use crate::mentions::LookupResult;
 use crate::sandbox_policy::network::NetworkPolicy;
 use crate::world::exec::agent_launcher::find_program;
-use crate::world::io::files;
+use crate::world::io::files::first_file;
 use crate::world::io::http::display_url;
 use crate::world::mcp::packages::PackageStore;
 
@@ -79,10 +78,7 @@ fn check(server: &ServerConfig, path: &str, packages: Option<&PackageStore>) -> 
 
 /// Returns the first file of the user's own tools that does not exist.
 fn missing_file(interface: &ProgramInterface) -> Option<&NamedFile> {
-    let exists = |file: &&NamedFile| {
-        let mut candidates = file.candidates.iter();
-        candidates.any(|path| files::inspect(path) == LookupResult::File)
-    };
+    let exists = |file: &&NamedFile| first_file(&file.candidates).is_some();
     match interface {
         ProgramInterface::Mcp => None,
         ProgramInterface::PythonFunctions(python) => {

@@ -75,12 +75,21 @@ pub(super) fn bind_line_keys<H: Helper, I: History>(
             LineKey::OpenEditor,
         ),
     ];
+    bind_handlers(editor, keys, |key| LineKeyBinding {
+        key,
+        shared: shared.clone(),
+    });
+}
+
+/// Binds each key sequence to the handler that `handler` makes for it.
+pub(super) fn bind_handlers<H: Helper, I: History, K, E: ConditionalEventHandler + 'static>(
+    editor: &mut Editor<H, I>,
+    keys: impl IntoIterator<Item = (impl Into<Event>, K)>,
+    handler: impl Fn(K) -> E,
+) {
     for (event, key) in keys {
-        let bound = LineKeyBinding {
-            key,
-            shared: shared.clone(),
-        };
-        editor.bind_sequence(event, EventHandler::Conditional(Box::new(bound)));
+        let bound = EventHandler::Conditional(Box::new(handler(key)));
+        editor.bind_sequence(event, bound);
     }
 }
 
@@ -136,13 +145,10 @@ pub(super) fn bind<H: Helper, I: History>(editor: &mut Editor<H, I>, shared: &Sh
         (plain(KeyCode::Esc), EditorKey::Escape),
         (KeyEvent::ctrl('C'), EditorKey::Interrupt),
     ];
-    for (event, key) in keys {
-        let bound = KeyBinding {
-            key,
-            shared: shared.clone(),
-        };
-        editor.bind_sequence(event, EventHandler::Conditional(Box::new(bound)));
-    }
+    bind_handlers(editor, keys, |key| KeyBinding {
+        key,
+        shared: shared.clone(),
+    });
 }
 
 impl ConditionalEventHandler for KeyBinding {

@@ -3,10 +3,11 @@
 
 use rustyline::history::History;
 use rustyline::{
-    Cmd, ConditionalEventHandler, Editor, Event, EventContext, EventHandler, Helper, KeyCode,
-    KeyEvent, Modifiers, RepeatCount,
+    Cmd, ConditionalEventHandler, Editor, Event, EventContext, Helper, KeyCode, KeyEvent,
+    Modifiers, RepeatCount,
 };
 
+use crate::cli::editor::keys::bind_handlers;
 use crate::cli::editor::state::SharedEditorState;
 
 /// The texts that were pasted into a line.
@@ -65,10 +66,8 @@ pub(super) fn bind<H: Helper, I: History>(editor: &mut Editor<H, I>, shared: &Sh
         KeyEvent::ctrl('Y'),
         KeyEvent::alt('y'),
     ];
-    for key in keys {
-        let notice = PasteHandler(shared.clone());
-        editor.bind_sequence(key, EventHandler::Conditional(Box::new(notice)));
-    }
+    let keys = keys.map(|key| (key, ()));
+    bind_handlers(editor, keys, |()| PasteHandler(shared.clone()));
 }
 
 /// Records that a paste begins, and lets the editor insert its text.

@@ -89,7 +89,7 @@ pub(crate) fn show_votes(name: &str, host: &Host, output: &mut CliOutput<'_>) ->
 pub(crate) fn show_files(name: &str, host: &Host, output: &mut CliOutput<'_>) -> Result<()> {
     let mut delivered = Vec::new();
     for event in read_events(name, host)? {
-        if let Event::Delivery(DeliveryEvent::Delivered { rows }) = event {
+        if let Event::Delivery(DeliveryEvent::Delivered { rows, .. }) = event {
             delivered = rows;
         }
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use crate::cli::deliveries::deliveries_directory;
 use crate::cli::logs::logs_directory;
 use crate::cli::logs::run_summary::RecordedRunSummary;
 use crate::cli::output::{CliOutput, ReportFormat};
@@ -12,6 +13,7 @@ use crate::cli::render::event_lines::format_duration;
 use crate::error::Result;
 use crate::host::{Host, StreamTarget};
 use crate::text::{count_noun, single_line};
+use crate::world::delivery::delivered_files::DeliveriesByRun;
 use crate::world::diagnostics::probe::terminal::terminal_columns;
 use crate::world::io::clock::LocalDateTime;
 use crate::world::store::runs::{self, RunDir, RunStatus};
@@ -30,14 +32,21 @@ pub(super) fn list(host: &Host, form: ReportFormat, output: &mut CliOutput<'_>) 
     if runs.is_empty() {
         output.note(&format!("no runs in `{logs}`"));
     }
+    let deliveries = DeliveriesByRun::list(&deliveries_directory(host))?;
     let columns = (host.stdout == StreamTarget::Terminal).then(terminal_columns);
     for run in runs {
         let status = run.status();
         let state = run.state(status.as_ref());
         let summary = RecordedRunSummary::read(&run, status.as_ref());
+        let files = deliveries.delivered_files(&run.name());
+        let outcome = match state {
+            RunStatus::Running => "running",
+            RunStatus::Interrupted => "crashed",
+            RunStatus::Ended => summary.outcome_word(&files).unwrap_or("ended"),
+        };
         output.result(&match form {
-            ReportFormat::Json => to_json(&summary, &run, state),
-            ReportFormat::Text => to_text(&summary, &run, state, columns),
+            ReportFormat::Json => to_json(&summary, &run, state, outcome),
+            ReportFormat::Text => to_text(&summary, &run, outcome, columns),
         })?;
         if output.is_closed() {
             break;
@@ -51,16 +60,11 @@ pub(super) fn list(host: &Host, form: ReportFormat, output: &mut CliOutput<'_>) 
 fn to_text(
     summary: &RecordedRunSummary,
     run: &RunDir,
-    state: RunStatus,
+    outcome: &str,
     columns: Option<usize>,
 ) -> String {
     let started = summary.started.as_deref().and_then(LocalDateTime::parse);
     let started = started.map_or_else(|| "-".to_owned(), |started| started.list_format());
-    let outcome = match state {
-        RunStatus::Running => "running",
-        RunStatus::Interrupted => "crashed",
-        RunStatus::Ended => summary.outcome_word().unwrap_or("ended"),
-    };
     let seconds = summary.seconds.map(Duration::try_from_secs_f64);
     let took = seconds.and_then(std::result::Result::ok);
     let took = took.map_or_else(|| "-".to_owned(), format_duration);
@@ -69,12 +73,12 @@ fn to_text(
     let cost = cost.map_or_else(String::new, |cost| format!("  ${cost:.4}"));
     let name = run.name();
     let mut line = match columns {
-        Some(..START_COLUMNS) => format!("{name}  {outcome:<13}  "),
-        Some(..ALL_COLUMNS) => format!("{name}  {started}  {outcome:<13}  {took:>11}  "),
+        Some(..START_COLUMNS) => format!("{name}  {outcome:<14}  "),
+        Some(..ALL_COLUMNS) => format!("{name}  {started}  {outcome:<14}  {took:>11}  "),
         Some(_) | None => {
             let agents = count_noun(summary.agents.len(), "agent");
             format!(
-                "{name}  {started}  {outcome:<13}  {agents:<9}  {took:>11}  {tokens:>8} tokens{cost}  "
+                "{name}  {started}  {outcome:<14}  {agents:<9}  {took:>11}  {tokens:>8} tokens{cost}  "
             )
         }
     };
@@ -88,7 +92,7 @@ fn to_text(
 }
 
 /// Formats a run as a line of JSON.
-fn to_json(summary: &RecordedRunSummary, run: &RunDir, state: RunStatus) -> String {
+fn to_json(summary: &RecordedRunSummary, run: &RunDir, state: RunStatus, outcome: &str) -> String {
     let state = match state {
         RunStatus::Running => "running",
         RunStatus::Interrupted => "broken_off",
@@ -99,6 +103,7 @@ fn to_json(summary: &RecordedRunSummary, run: &RunDir, state: RunStatus) -> Stri
         "log_dir": run.log().to_string(),
         "state": state,
         "finish_reason": summary.outcome,
+        "outcome": outcome,
         "start_time": summary.started,
         "elapsed_seconds": summary.seconds,
         "task": summary.task,

@@ -4,6 +4,7 @@
 use serde_json::Value;
 
 use crate::event::{Event, RunEvent};
+use crate::world::delivery::delivered_files::DeliveredFiles;
 use crate::world::store::runs::RunDir;
 
 /// What an overview says about a run.
@@ -17,8 +18,10 @@ pub(crate) struct RecordedRunSummary {
     pub(crate) agents: Vec<String>,
     /// How it ended.
     pub(crate) outcome: Option<String>,
-    /// Whether the person took nothing of what was delivered.
-    pub(crate) is_declined: bool,
+    /// How many files the delivery had.
+    file_count: usize,
+    /// The files that the person left out of it.
+    declined: Vec<String>,
     /// The answer that won.
     pub(crate) winner: Option<String>,
     /// The tokens of all requests.
@@ -40,10 +43,18 @@ impl RecordedRunSummary {
         }
     }
 
-    /// Returns how the run ended, in the words of lists.
-    pub(crate) fn outcome_word(&self) -> Option<&str> {
+    /// Returns how the run ended, in the words of lists; `files` are those that it delivered, as
+    /// they are now.
+    pub(crate) fn outcome_word(&self, files: &DeliveredFiles) -> Option<&str> {
+        let is_left = |path: &String| !files.is_applied(path);
+        let left_count = self.declined.iter().filter(|path| is_left(path)).count();
         match self.outcome.as_deref() {
-            Some("delivered") if self.is_declined => Some("nothing taken"),
+            Some("delivered") if files.is_reverted() => Some("undone"),
+            Some("delivered") if files.is_partly_reverted() => Some("partly undone"),
+            Some("delivered") if left_count > 0 && left_count == self.file_count => {
+                Some("nothing taken")
+            }
+            Some("delivered") if left_count > 0 || files.is_partial() => Some("partly applied"),
             outcome => outcome,
         }
     }
@@ -62,7 +73,8 @@ impl RecordedRunSummary {
                 .map(|agents| agents.keys().cloned().collect())
                 .unwrap_or_default(),
             outcome: text("/finish_reason"),
-            is_declined: is_declined(status),
+            file_count: delivered_rows(status).count(),
+            declined: declined_files(status),
             // A run that was interrupted may have named the winner of an unfinished ballot.
             winner: text("/results/winner").filter(|_| !is_interrupted),
             input_tokens: tokens("input_tokens").unwrap_or_default(),
@@ -89,13 +101,18 @@ impl RecordedRunSummary {
     }
 }
 
-/// Returns whether the review of the delivery left out all of its files.
-fn is_declined(status: &Value) -> bool {
-    let rows = status
-        .pointer("/results/delivered")
-        .and_then(Value::as_array);
-    let is_declined = |row: &Value| row.get("outcome").and_then(Value::as_str) == Some("declined");
-    rows.is_some_and(|rows| !rows.is_empty() && rows.iter().all(is_declined))
+/// Returns the files of the delivery and their outcomes.
+fn delivered_rows(status: &Value) -> impl Iterator<Item = &Value> {
+    let rows = status.pointer("/results/delivered");
+    rows.and_then(Value::as_array).into_iter().flatten()
+}
+
+/// Returns the files that the review of the delivery left out.
+fn declined_files(status: &Value) -> Vec<String> {
+    let text = |row: &Value, name: &str| Some(row.get(name)?.as_str()?.to_owned());
+    let declined =
+        delivered_rows(status).filter(|row| text(row, "outcome").as_deref() == Some("declined"));
+    declined.filter_map(|row| text(row, "path")).collect()
 }
 
 #[cfg(test)]
@@ -117,12 +134,13 @@ mod tests {
                 "results": {"winner": "a", "delivered": rows},
             });
             let summary = RecordedRunSummary::from_status(&status);
-            assert_eq!(summary.outcome_word(), Some(expected), "{outcomes:?}");
+            let word = summary.outcome_word(&DeliveredFiles::default());
+            assert_eq!(word, Some(expected), "{outcomes:?}");
             let winner = (reason != "interrupted").then_some("a");
             assert_eq!(summary.winner.as_deref(), winner, "{reason}");
         }
         check("delivered", &["declined", "declined"], "nothing taken");
-        check("delivered", &["declined", "changed"], "delivered");
+        check("delivered", &["declined", "changed"], "partly applied");
         check("delivered", &[], "delivered");
         check("interrupted", &[], "interrupted");
     }

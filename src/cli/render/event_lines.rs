@@ -279,7 +279,10 @@ fn tool_call_line(tool: &str, arguments: &str, denied: Option<&str>) -> EventLin
 pub(crate) fn delivery_outcome(outcome: &DeliveryOutcome) -> (TextStyle, &'static str, String) {
     match outcome {
         DeliveryOutcome::Created => (TextStyle::Good, "created", String::new()),
-        DeliveryOutcome::Changed => (TextStyle::Good, "changed", String::new()),
+        DeliveryOutcome::Changed { hunks } => {
+            let part = hunks.map(|hunks| format!(": {} of {} hunks", hunks.taken, hunks.total));
+            (TextStyle::Good, "changed", part.unwrap_or_default())
+        }
         DeliveryOutcome::Deleted => (TextStyle::Good, "deleted", String::new()),
         DeliveryOutcome::Mode { before, after } => mode_change(before.as_deref(), after),
         DeliveryOutcome::Declined => (TextStyle::Faint, "not accepted", String::new()),

@@ -197,7 +197,7 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
     }
 
     fn on_delivery_event(&mut self, event: &DeliveryEvent) {
-        if let DeliveryEvent::Delivered { rows } = event {
+        if let DeliveryEvent::Delivered { rows, .. } = event {
             self.show_delivery(rows);
         } else if let DeliveryEvent::FinalStarted { agent } = event {
             self.start_presentation(agent);

@@ -269,6 +269,7 @@ fn the_final_answer_alone_goes_to_standard_output() {
                 ),
                 DeliveryRow::new("/p/old".to_owned(), DeliveryOutcome::Conflict { kept }),
             ],
+            by: None,
         }),
         request_event("ann", 7, 5),
         Event::Run(RunEvent::RunEnded {

@@ -20,6 +20,7 @@ mod run_board;
 mod run_control;
 mod run_feed;
 mod run_log;
+mod run_resumption;
 mod run_start;
 pub(crate) mod serve;
 mod server_state;

@@ -1,16 +1,20 @@
 //! What the page shows first: the server with its teams, and the runs of its directory.
 
+use std::collections::BTreeSet;
+
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::cli::deliveries::deliveries_directory;
 use crate::cli::logs::run_summary::RecordedRunSummary;
 use crate::cli::web::browse::ENTRIES_MAX;
 use crate::cli::web::reply::{ApiError, ApiResult, JsonReply};
 use crate::cli::web::server_state::{NamedTeam, WebServer};
 use crate::error::{Error, Result};
 use crate::text::truncate;
+use crate::world::delivery::delivered_files::DeliveriesByRun;
 use crate::world::store::runs::{self, RunDir, RunStatus};
 
 /// Number of runs that are listed unless the page asks for another.
@@ -67,21 +71,42 @@ pub(super) async fn runs(
     let reading = move || {
         let mut all = runs::list(&server.logs_directory())?;
         all.retain(RunDir::has_log);
-        let rows = all.iter().take(limit).map(|run| run_json(&server, run));
+        let deliveries = DeliveriesByRun::list(&deliveries_directory(server.host()))?;
+        let rows = all.iter().take(limit);
+        let mut sessions = BTreeSet::new();
+        let rows = rows.map(|run| run_json(&server, run, &deliveries, &mut sessions));
         let rows: Vec<Value> = rows.collect();
         Ok(json!({"runs": rows, "has_more": all.len() > limit}))
     };
     run_blocking(reading).await.map(JsonReply)
 }
 
-fn run_json(server: &WebServer, run: &RunDir) -> Value {
+/// Returns a row of the list. `sessions` are those of newer runs.
+fn run_json(
+    server: &WebServer,
+    run: &RunDir,
+    deliveries: &DeliveriesByRun,
+    sessions: &mut BTreeSet<String>,
+) -> Value {
     let status = run.status();
     let state = run.state(status.as_ref());
     let summary = RecordedRunSummary::read(run, status.as_ref());
     let duration_ms = summary.seconds.map(|seconds| (seconds * SECOND_MS).round());
+    let session = run.metadata().map(|metadata| metadata.session_id);
+    let is_last = session
+        .as_ref()
+        .is_some_and(|id| sessions.insert(id.clone()));
+    let is_live = server.runs().is_live(&run.name());
+    let is_interrupted = match state {
+        RunStatus::Running => false,
+        RunStatus::Interrupted => true,
+        RunStatus::Ended => summary.outcome.as_deref() == Some("interrupted"),
+    };
+    let is_resumable =
+        is_last && is_interrupted && !is_live && run.is_own() && run.manifest().is_ok();
     json!({
         "id": run.name(),
-        "session": run.metadata().map(|metadata| metadata.session_id),
+        "session": session,
         "task": truncate(&summary.task, TASK_CHARS_MAX),
         "state": state_word(state),
         "agents": summary.agents,
@@ -89,9 +114,10 @@ fn run_json(server: &WebServer, run: &RunDir) -> Value {
         "duration_ms": duration_ms,
         "tokens": summary.input_tokens.saturating_add(summary.output_tokens),
         "cost_usd": summary.cost_usd,
-        "outcome": summary.outcome_word(),
+        "outcome": summary.outcome_word(&deliveries.delivered_files(&run.name())),
         "winner": summary.winner,
-        "live": server.runs().is_live(&run.name()),
+        "live": is_live,
+        "resumable": is_resumable,
     })
 }
 

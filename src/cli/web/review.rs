@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use crate::cli::deliveries::apply::labelled_source;
+use crate::cli::deliveries::apply::{EarlierParts, labelled_source};
 use crate::cli::deliveries::{
     deliveries_directory, display_path, recover, require_known_path, resolve_paths,
 };
@@ -31,7 +31,7 @@ use crate::orchestrator::final_phase::change_outcome;
 use crate::orchestrator::review::{DeliverySelection, UserQuestion};
 use crate::path::AbsPath;
 use crate::world::delivery::contents::{DeliveryDifference, DiffSide, difference};
-use crate::world::delivery::planning::{ConflictBaseline, plan};
+use crate::world::delivery::planning::{ConflictBaseline, PartialFiles, plan};
 use crate::world::delivery::store::{DeliverySource, OpenDelivery};
 use crate::world::delivery::transaction::{apply, select_hunks};
 use crate::world::delivery::undo::{
@@ -190,10 +190,16 @@ fn further_number(name: &str) -> u32 {
     number.and_then(std::result::Result::ok).unwrap_or(1)
 }
 
-fn plan_of(delivery: &OpenDelivery, offer: &DeliverySource) -> Result<DeliveryPlan> {
+/// Plans what is offered, except what was applied of it earlier and not changed since.
+fn plan_of(
+    delivery: &OpenDelivery,
+    offer: &DeliverySource,
+    partial: PartialFiles,
+) -> Result<DeliveryPlan> {
     let since = ConflictBaseline {
         began_ns: i128::from(offer.began_ns),
         bases: None,
+        partial,
     };
     plan(delivery, offer, Some(&since))
 }
@@ -226,8 +232,10 @@ fn kept_json(run: &RunDir, host: &Host) -> Result<Value> {
         return Ok(json!({"state": "none", "files": [], "applied": []}));
     };
     let (mut applied, mut undone) = (Vec::new(), BTreeSet::new());
-    let delivery = OpenDelivery::open(&deliveries, newest)?;
-    if let Some(mut delivered) = AppliedDelivery::open(delivery)? {
+    let mut partial = PartialFiles::default();
+    let delivery = Arc::new(OpenDelivery::open(&deliveries, newest)?);
+    if let Some(mut delivered) = AppliedDelivery::open(Arc::clone(&delivery))? {
+        partial = delivered.partial_files();
         let states: BTreeMap<AbsPath, DeliveredState> = delivered
             .names()
             .map(|(path, _, state)| (path, state))
@@ -245,9 +253,8 @@ fn kept_json(run: &RunDir, host: &Host) -> Result<Value> {
             }
         }
     }
-    let delivery = OpenDelivery::open(&deliveries, newest)?;
     let offer = delivery.read_source()?;
-    let planned = plan_of(&delivery, &offer)?;
+    let planned = plan_of(&delivery, &offer, partial)?;
     let mut kept = plan_json("kept", &delivery, &planned, host)?;
     if let Some(kept) = kept.as_object_mut() {
         if let Some(files) = kept.get_mut("files").and_then(Value::as_array_mut) {
@@ -369,8 +376,9 @@ fn apply_kept(run: &RunDir, request: &DeliveryRequest, host: &Host) -> ApiResult
         let delivery = OpenDelivery::create(&deliveries_directory(host), &run.name())?;
         let applied = delivery
             .write_source(&source)
+            .and_then(|()| plan_of(&delivery, &source, PartialFiles::default()))
             .map_err(ApiError::from)
-            .and_then(|()| apply_selected(&delivery, &source, request, &paths, host));
+            .and_then(|mut planned| apply_selected(&delivery, &mut planned, request, &paths, host));
         if !delivery.is_applied() {
             delivery.discard()?;
         }
@@ -379,23 +387,24 @@ fn apply_kept(run: &RunDir, request: &DeliveryRequest, host: &Host) -> ApiResult
     if let Some(rows) = reapply(run, request, &paths, host)? {
         return Ok(json!({"answered": true, "rows": rows}));
     }
-    let delivery = open_newest(run, host)?;
+    let delivery = Arc::new(open_newest(run, host)?);
+    let earlier = EarlierParts::read(&delivery)?;
     let source = delivery.read_source()?;
-    apply_selected(&delivery, &source, request, &paths, host)
+    let mut planned = plan_of(&delivery, &source, earlier.partial)?;
+    apply_selected(&delivery, &mut planned, request, &paths, host)
 }
 
 fn apply_selected(
     delivery: &OpenDelivery,
-    source: &DeliverySource,
+    planned: &mut DeliveryPlan,
     request: &DeliveryRequest,
     paths: &[AbsPath],
     host: &Host,
 ) -> ApiResult<Value> {
-    refuse_outside(&source.roots(), &host.project, paths)?;
-    let mut planned = plan_of(delivery, source)?;
-    let selection = select(delivery, &planned, &request.files, &host.cwd)?;
-    let takes = select_hunks(delivery, &mut planned, selection.takes, &selection.parts)?;
-    let changes = apply(delivery, &planned, &takes, None)?;
+    refuse_outside(&planned.roots, &host.project, paths)?;
+    let selection = select(delivery, planned, &request.files, &host.cwd)?;
+    let takes = select_hunks(delivery, planned, selection.takes, &selection.parts)?;
+    let changes = apply(delivery, planned, &takes, None)?;
     let rows: Vec<DeliveryRow> = changes
         .iter()
         .filter_map(|change| change_row(change, &host.cwd))

@@ -18,7 +18,8 @@ use crate::cli::http::token::BearerToken;
 use crate::cli::web::reply::{ApiError, ApiResult, JsonBody, JsonReply, encode};
 use crate::cli::web::server_state::WebServer;
 use crate::cli::web::{
-    browse, config_form, overview, page_assets, review, run_control, run_log, run_start, stream,
+    browse, config_form, overview, page_assets, review, run_control, run_log, run_resumption,
+    run_start, stream,
 };
 
 /// Maximum size of a request body, in bytes.
@@ -74,6 +75,7 @@ pub(super) fn routes(server: &WebServer) -> Router {
         .route("/runs/{id}/undo", post(review::undo))
         .route("/runs/{id}/messages", post(run_control::send_message))
         .route("/runs/{id}/stop", post(run_control::stop))
+        .route("/runs/{id}/continue", post(run_resumption::resume))
         .route("/config/keys", get(config_form::keys))
         .route("/config/check", post(config_form::check))
         .route("/config/save", post(config_form::save))

@@ -80,9 +80,11 @@ impl RunBoard {
         }))
     }
 
-    /// Remembers a run that has started.
+    /// Remembers a run that has started, instead of the same run before it was resumed.
     pub(super) fn insert(&self, run: Arc<PageRun>) {
         let mut started = lock(&self.started);
+        let name = run.name();
+        started.retain(|known| known.name() != name);
         started.push(run);
         if started.len() > RUNS_MAX
             && let Some(oldest) = started.iter().position(|run| run.is_ended())

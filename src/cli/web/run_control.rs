@@ -13,6 +13,7 @@ use crate::cli::web::pending_questions::{parse_approval, parse_decision};
 use crate::cli::web::reply::{ApiError, ApiResult, JsonBody, JsonReply};
 use crate::cli::web::run_log::find_run;
 use crate::cli::web::server_state::WebServer;
+use crate::event::InputChannel;
 use crate::id::AgentId;
 use crate::orchestrator::review::UserQuestion;
 
@@ -136,6 +137,7 @@ pub(super) async fn send_message(
     let message = UserMessage {
         to: MessageRecipient::from(agent),
         text: request.text.into(),
+        by: Some(InputChannel::Web),
     };
     match run.send(message) {
         Some(Ok(())) => Ok(JsonReply(json!({"sent": true}))),

@@ -60,9 +60,21 @@ pub(super) async fn start(
     if is_dry_run {
         return preview(&prepared).await;
     }
+    begin_run(&server, |run| execute_run(prepared, run)).await
+}
+
+/// Begins a run that `execute` executes, and returns its name once it has one.
+pub(super) async fn begin_run<F>(
+    server: &WebServer,
+    execute: impl FnOnce(Arc<PageRun>) -> F,
+) -> ApiResult
+where
+    F: Future<Output = Result<RunOutcome>> + Send + 'static,
+{
     let slot = server.runs().run_slot()?;
     let run = server.runs().new_run();
-    tokio::spawn(execute_to_end(prepared, Arc::clone(&run), slot));
+    let executing = execute(Arc::clone(&run));
+    tokio::spawn(execute_to_end(executing, Arc::clone(&run), slot));
     let name = run.wait_for_name().await?;
     let session = run.session();
     server.runs().insert(run);
@@ -182,8 +194,12 @@ async fn preview(prepared: &PreparedRun) -> ApiResult {
 }
 
 /// Executes a run to its end, which is recorded in `run` even if it panics.
-async fn execute_to_end(prepared: PreparedRun, run: Arc<PageRun>, slot: OwnedSemaphorePermit) {
-    let executing = tokio::spawn(execute_run(prepared, Arc::clone(&run)));
+async fn execute_to_end(
+    executing: impl Future<Output = Result<RunOutcome>> + Send + 'static,
+    run: Arc<PageRun>,
+    slot: OwnedSemaphorePermit,
+) {
+    let executing = tokio::spawn(executing);
     let broke_off = |_| Err(Error::bug("the run failed unexpectedly"));
     run.end(executing.await.unwrap_or_else(broke_off));
     drop(slot);

@@ -18,7 +18,7 @@ use crate::cli::interrupts::listen;
 use crate::cli::model_prices::model_list;
 use crate::cli::output::CliOutput;
 use crate::cli::run::{CALLS_END_MAX, runtime, telemetry_settings};
-use crate::cli::team::{ChosenTeam, choose_team, load_config};
+use crate::cli::team::{ChosenTeam, choose_team, find_named_config, load_config};
 use crate::cli::team_file::TeamFile;
 use crate::cli::web::browse::FileLookups;
 use crate::cli::web::link_codes::{CODE_TIME_MAX, LinkCodes};
@@ -141,7 +141,7 @@ async fn load_teams(
 ) -> Result<Vec<NamedTeam>> {
     let mut teams: Vec<NamedTeam> = Vec::new();
     for argument in &asked.config {
-        let file = TeamFile::find(argument, host)?;
+        let file = find_named_config(argument, host, output)?;
         if teams.iter().any(|known| known.name == file.name()) {
             return Err(usage_error(format!("`{argument}` is named twice")));
         }

@@ -7,13 +7,11 @@ use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use crate::tools::parse::parse;
 use crate::tools::served::ToolCatalogue;
-use crate::tools::spec::{
-    COMMANDS, PAGES, PLANNING, PROGRAMS, ParameterNeed, ParameterType, TOOLS, ToolOffer, ToolSpec,
-};
+use crate::tools::spec::{COMMANDS, ParameterNeed, ParameterType, TOOLS, ToolOffer, ToolSpec};
 use crate::tools::tool_selection::{
     CommandOffering, DirectoryNaming, ImageOffering, ToolSelection,
 };
-use crate::tools::workflow::{COORDINATION, EVALUATION, ModelCall, parse_model_call};
+use crate::tools::workflow::{COORDINATION, ModelCall, TOOL_TABLES, parse_model_call};
 
 /// The maximum size of all file tools and the two coordination tools in a request, in bytes.
 const ALL_OFFERS_BYTES_MAX: usize = 7680;
@@ -25,17 +23,7 @@ const COORDINATION_OFFERS_BYTES_MAX: usize = 700;
 const COMMANDS_OFFERS_BYTES_MAX: usize = 1700;
 
 fn every_tool() -> impl Iterator<Item = &'static ToolSpec> {
-    [
-        TOOLS,
-        COMMANDS,
-        PROGRAMS,
-        PLANNING,
-        PAGES,
-        COORDINATION,
-        EVALUATION,
-    ]
-    .into_iter()
-    .flatten()
+    TOOL_TABLES.into_iter().flatten()
 }
 
 /// Returns the size of `tools` in a Chat Completions request.

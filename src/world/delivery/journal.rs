@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::delivery::path_state::PathState;
 use crate::error::{Error, ErrorKind, Result};
+use crate::event::HunkCount;
 use crate::path::{AbsPath, RelPath};
 use crate::world::store::directory_seal::DirectorySeal;
 use crate::world::store::event_log::checksum;
@@ -117,6 +118,10 @@ pub(super) struct DeliveryStep {
     pub(super) theirs: PathState,
     /// The state of the path after the step.
     pub(super) ours: PathState,
+    /// How many hunks of the agents' version it takes; `None` if it takes the whole version, or if
+    /// the hunks are not those of the agents' version alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) hunks: Option<HunkCount>,
 }
 
 impl DeliveryStep {

@@ -20,5 +20,6 @@ pub mod contents;
 pub mod transaction;
 pub mod merging;
 pub mod undo;
+pub mod delivered_files;
 pub mod retention;
 pub mod portable_layer;

@@ -41,7 +41,17 @@ pub struct ConflictBaseline {
     pub began_ns: i128,
     /// The versions of files that the agent has read since.
     pub bases: Option<MergeBases>,
+    /// Files that an earlier part of the same delivery left as they are now.
+    pub partial: PartialFiles,
 }
+
+/// The files of which some hunks were delivered and which nothing has changed since, each with the
+/// number of its root.
+#[derive(Clone, Debug, Default)]
+pub struct PartialFiles(pub(super) BTreeSet<RootedFile>);
+
+/// A file below one of the roots of a delivery.
+pub(super) type RootedFile = (usize, RelPath);
 
 /// Returns what `delivery` would change now.
 pub fn plan(
@@ -532,7 +542,8 @@ impl LayerPlanner<'_> {
     /// read its current version.
     fn conflict(&self, rel: &RelPath, found: Option<&FileMetadata>) -> Option<DeliveryConflict> {
         let (since, found) = (self.since?, found?);
-        if found.version.changed_ns < since.began_ns {
+        let is_partial = || since.partial.0.contains(&(self.number, rel.clone()));
+        if found.version.changed_ns < since.began_ns || is_partial() {
             return None;
         }
         let base = since

@@ -15,6 +15,7 @@ use crate::delivery::plan::{
     RefusalSource,
 };
 use crate::error::{Error, Result};
+use crate::event::HunkCount;
 use crate::path::{AbsPath, RealPath, RelPath};
 use crate::world::delivery::contents::{DeliveryDifference, DiffSide, difference};
 use crate::world::delivery::delivery_dir::delivery_error;
@@ -143,6 +144,7 @@ impl ApplyTransaction<'_> {
             rel: entry.rel.clone(),
             theirs: entry.theirs.clone(),
             ours: entry.ours.clone(),
+            hunks: agent_hunks(entry),
         };
         let slots = match self.work.site(entry.root) {
             Ok(site) => site.slots.try_clone()?,
@@ -224,6 +226,22 @@ impl ApplyTransaction<'_> {
     }
 }
 
+/// Returns how many hunks of the agents' version `entry` takes, if the rest of them can be offered
+/// later. The rest of a merged text cannot: the plan of a later delivery does not merge.
+fn agent_hunks(entry: &DeliveryEntry) -> Option<HunkCount> {
+    match entry.source {
+        ContentSource::Made {
+            how: ContentOrigin::Chosen(hunks),
+            ..
+        } => Some(hunks),
+        ContentSource::Made {
+            how: ContentOrigin::Merged | ContentOrigin::ChosenOfMerged(_),
+            ..
+        }
+        | ContentSource::Layer => None,
+    }
+}
+
 /// Returns what happened to every path; the agent's versions of files that the user changed are
 /// kept.
 fn report_changes(
@@ -268,10 +286,11 @@ fn report_changes(
             _ => None,
         };
         let kind = match (because, kept_file) {
-            (None, _) => mode.unwrap_or(match entry.action() {
-                EntryAction::Create => ChangeKind::Created,
-                EntryAction::Change => ChangeKind::Changed,
-                EntryAction::Delete => ChangeKind::Deleted,
+            (None, _) => mode.unwrap_or_else(|| match (entry.action(), entry.hunks()) {
+                (EntryAction::Create, _) => ChangeKind::Created,
+                (EntryAction::Change, None) => ChangeKind::Changed,
+                (EntryAction::Change, Some(hunks)) => ChangeKind::PartlyChanged { hunks },
+                (EntryAction::Delete, _) => ChangeKind::Deleted,
             }),
             (Some(_), Some(kept_file)) => ChangeKind::Conflict { kept: kept_file },
             (Some(NOT_TAKEN), None) => ChangeKind::Declined,
@@ -353,6 +372,12 @@ pub fn select_hunks(
         let Some(entry) = plan.entries.get(*index) else {
             continue;
         };
+        let Some(hunks) = HunkCount::of(taken) else {
+            if let Some(take) = takes.get_mut(*index) {
+                *take = DeliveryChoice::Taken;
+            }
+            continue;
+        };
         let made = match difference(delivery, plan, entry)? {
             DeliveryDifference {
                 before: DiffSide::Text(old),
@@ -365,7 +390,10 @@ pub fn select_hunks(
             let number = u32::try_from(*index).unwrap_or(u32::MAX);
             write_made(delivery, number, text.as_bytes())?;
             if let Some(entry) = plan.entries.get_mut(*index) {
-                let how = ContentOrigin::Chosen;
+                let how = match entry.source {
+                    ContentSource::Layer => ContentOrigin::Chosen(hunks),
+                    ContentSource::Made { .. } => ContentOrigin::ChosenOfMerged(hunks),
+                };
                 entry.source = ContentSource::Made { number, how };
             }
         }

@@ -16,6 +16,7 @@ use crate::path::{AbsPath, RelPath};
 use crate::world::delivery::contents::{self, DeliveryDifference, DiffSide, FileContents};
 use crate::world::delivery::delivery_dir::delivery_error;
 use crate::world::delivery::journal::{DeliveryStep, StepDirection};
+use crate::world::delivery::planning::PartialFiles;
 use crate::world::delivery::read_state::read_state;
 use crate::world::delivery::recovery::recover_delivery;
 use crate::world::delivery::session::{DeliverySession, SkippedSteps, open_root};
@@ -124,6 +125,23 @@ impl AppliedDelivery {
         })
     }
 
+    /// Returns the files of which some hunks were delivered, if they are still as they were
+    /// delivered: the rest of their hunks can be offered.
+    pub fn partial_files(&self) -> PartialFiles {
+        let mut partial = BTreeSet::new();
+        // The last applied step of a path says what is there.
+        for (index, step) in self.work.steps.iter().enumerate() {
+            let place = (step.root, step.rel.clone());
+            let is_applied = self.now.get(index) == Some(&DeliveredState::Applied);
+            if is_applied && step.hunks.is_some() {
+                partial.insert(place);
+            } else if is_applied {
+                partial.remove(&place);
+            }
+        }
+        PartialFiles(partial)
+    }
+
     /// Returns both sides of every change, sorted by path.
     pub fn differences(&mut self) -> impl Iterator<Item = Result<DeliveryDifference>> + '_ {
         let steps: Vec<(DeliveryStep, DeliveredState)> = self
@@ -135,6 +153,14 @@ impl AppliedDelivery {
             .collect();
         let mut steps = steps;
         steps.sort_by(|(a, _), (b, _)| (a.root, &a.rel).cmp(&(b.root, &b.rel)));
+        // Of a path that was applied in several parts, one step has both sides of the whole change.
+        steps.dedup_by(|later, kept| {
+            let is_same = (later.0.root, &later.0.rel) == (kept.0.root, &kept.0.rel);
+            if is_same && kept.1 == DeliveredState::TakenBack {
+                std::mem::swap(later, kept);
+            }
+            is_same
+        });
         steps
             .into_iter()
             .map(|(step, now)| self.difference(&step, now))
@@ -226,10 +252,8 @@ impl AppliedDelivery {
                 (DeliveryChoice::Left, _) => UndoOutcome::Left("it contains files that are kept"),
             };
             if entry.is_listed() || matches!(outcome, UndoOutcome::Left(_)) {
-                rows.push(UndoRow {
-                    path: plan.path(entry),
-                    outcome,
-                });
+                let path = plan.path(entry);
+                add_row(&mut rows, UndoRow { path, outcome }, direction);
             }
         }
         self.inspect()?;
@@ -289,6 +313,7 @@ impl AppliedDelivery {
             self.work.amend(match way {
                 StepDirection::Back => DeliveryStep {
                     ours: stands,
+                    hunks: None,
                     ..step
                 },
                 StepDirection::Forward => DeliveryStep {
@@ -396,6 +421,21 @@ impl AppliedDelivery {
             after,
             modes: contents::modes(&step.theirs, &step.ours),
         })
+    }
+}
+
+/// Adds `row` to rows that are sorted by path and step. Of a path with several steps, it keeps the
+/// row of the step that was taken last, or of one that was not taken.
+fn add_row(rows: &mut Vec<UndoRow>, row: UndoRow, direction: UndoDirection) {
+    let is_left = |row: &UndoRow| matches!(row.outcome, UndoOutcome::Left(_));
+    match rows.last_mut().filter(|known| known.path == row.path) {
+        None => rows.push(row),
+        Some(known) if is_left(known) => {}
+        Some(known) => {
+            if is_left(&row) || direction == UndoDirection::Again {
+                *known = row;
+            }
+        }
     }
 }
 

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use crate::config::custom_tools::{NamedFile, ProgramInterface};
 use crate::config::servers::{CWD_OF_SERVER, InstanceSharing, ServerDirectory, ServerProgram};
-use crate::mentions::LookupResult;
 use crate::path::AbsPath;
 use crate::permissions::grant::{GrantScope, Permission};
 use crate::sandbox_policy::SandboxPolicy;
@@ -13,7 +12,7 @@ use crate::sandbox_policy::network::NetworkPolicy;
 use crate::world::access::gate::Gate;
 use crate::world::exec::agent_launcher::open_for_reading;
 use crate::world::exec::command::compile_policy;
-use crate::world::io::files;
+use crate::world::io::files::first_file;
 use crate::world::io::locate::locate;
 use crate::world::mcp::python_host::{self, ToolContext};
 use crate::world::mcp::{ServerLaunch, ServerLaunchRequest};
@@ -141,8 +140,7 @@ fn safe_import_path(words: &[String]) -> Option<(String, String)> {
 /// Returns the path of a file that the config names, without symlinks; `None` if there is no such
 /// file.
 fn existing_file(file: &NamedFile) -> Option<AbsPath> {
-    let mut candidates = file.candidates.iter();
-    let found = candidates.find(|path| files::inspect(path) == LookupResult::File)?;
+    let found = first_file(&file.candidates)?;
     Some(locate(found).ok()?.into_real().to_abs())
 }
 

@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::event::HunkCount;
 use crate::path::RealPath;
 
 /// Change to one file.
@@ -21,6 +22,11 @@ pub enum ChangeKind {
     Created,
     /// It existed and was replaced.
     Changed,
+    /// It existed, and the user took some hunks of the change.
+    PartlyChanged {
+        /// How many.
+        hunks: HunkCount,
+    },
     /// It was removed.
     Deleted,
     /// A directory whose permission bits changed, or a new one that is world-writable.

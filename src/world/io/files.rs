@@ -23,6 +23,12 @@ pub fn inspect(path: &AbsPath) -> LookupResult {
     }
 }
 
+/// Returns the first of `candidates` that leads to a file.
+pub fn first_file(candidates: &[AbsPath]) -> Option<&AbsPath> {
+    let mut candidates = candidates.iter();
+    candidates.find(|path| inspect(path) == LookupResult::File)
+}
+
 /// Returns the names in the directory `path`, sorted; none if it cannot be read.
 pub fn file_names(path: &AbsPath) -> Vec<String> {
     let mut names = dir::names(path).unwrap_or_default();

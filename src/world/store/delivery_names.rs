@@ -52,6 +52,11 @@ pub fn pipeline_of(delivery: &str) -> Option<&str> {
     short.split(FURTHER).next()
 }
 
+/// Returns the run of the delivery `name`: its further deliveries have a number after the name.
+pub fn run_of(name: &str) -> &str {
+    name.split_once(FURTHER).map_or(name, |(run, _)| run)
+}
+
 /// Returns whether `name` has the format of a delivery's name: `log_`, the time of its run, and the
 /// number of a further delivery; or `pipeline_`, the time when it was applied, the end of the
 /// pipeline's name, and such a number.

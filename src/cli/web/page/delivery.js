@@ -27,8 +27,6 @@ class DeliveryChoice {
     /** What became of each file, as the server answered. @type {DeliveryRow[] | null} */
     this.rows = null;
     this.wasUndone = false;
-    /** Of the files that were taken in part, how many hunks were taken. @type {Map<string, string>} */
-    this.parts = new Map();
   }
 
   /** Begins to choose: all that waits is taken, and nothing of what was declined before.
@@ -86,22 +84,14 @@ class DeliveryChoice {
     return { files: taken.length, hunks: taken.reduce((sum, file) => sum + file.hunks.filter((hunk) => this.hasHunk(file, hunk)).length, 0) };
   }
 
-  /** The files that are taken in part, with the number of their hunks. @returns {Map<string, string>} */
-  takenParts() {
-    const partial = (this.reply?.files ?? []).filter((file) => this.fileState(file) === 'some');
-    return new Map(partial.map((file) => [file.path, `${file.hunks.filter((hunk) => this.hasHunk(file, hunk)).length} of ${counted(file.hunks.length, 'hunk')}`]));
-  }
-
   /** @param {string} action @param {any} body */
   async send(action, body) {
-    const parts = action === 'undo' ? new Map() : this.takenParts();
     this.isSending = true;
     this.error = null;
     redraw();
     try {
       const { rows } = await post(runPath(this.review.run, action), body);
       this.rows = rows ?? null;
-      this.parts = parts;
       this.wasUndone = action === 'undo';
       this.reply = null;
       forget(`delivery ${this.review.run}`);
@@ -121,15 +111,14 @@ const OUTCOMES = /** @type {Record<string, [string, string]>} */ ({ created: ['d
   mode: ['done', 'mode changed'], declined: ['idle', 'declined'], denied: ['bad', 'denied'], conflict: ['ask', 'conflict'], failed: ['bad', 'failed'],
   taken_back: ['wait', 'reverted'], left: ['idle', 'left'], restored: ['done', 'restored'], removed: ['done', 'removed'] });
 
-/** Paths below `directory` are shown relative to it. @param {DeliveryRow[]} rows @param {string} directory
- * @param {Map<string, string>} parts how much was taken of the files that were taken in part */
-const rowsTable = (rows, directory, parts) => html`<div class="scroll" role="region" tabindex="0" aria-label="Outcome for each file"><table><thead><tr>
+/** Paths below `directory` are shown relative to it. @param {DeliveryRow[]} rows @param {string} directory */
+const rowsTable = (rows, directory) => html`<div class="scroll" role="region" tabindex="0" aria-label="Outcome for each file"><table><thead><tr>
   <th scope="col">Outcome</th><th scope="col">File</th><th scope="col">Note</th></tr></thead><tbody>${rows.map((row) => {
     const [tone, word] = OUTCOMES[row.outcome] ?? ['idle', row.outcome];
     const path = row.path.startsWith(`${directory}/`) ? row.path.slice(directory.length + 1) : row.path;
     const note = row.reason ?? (row.kept ? `your version was kept; theirs is ${row.kept}` : row.after ? `${row.before ?? 'new'} → ${row.after}` : '');
-    const part = row.outcome === 'changed' && parts.get(path);
-    return html`<tr><td>${state(tone, part ? `${word} (${part})` : word)}</td><td class="path"><bdi>${path}</bdi></td><td>${note}</td></tr>`;
+    const part = row.hunks ? ` (${row.hunks.taken} of ${counted(row.hunks.total, 'hunk')})` : '';
+    return html`<tr><td>${state(tone, word + part)}</td><td class="path"><bdi>${path}</bdi></td><td>${note}</td></tr>`;
   })}</tbody></table></div>`;
 
 /** @param {DeliveryChoice} chosen @param {DiffFile[]} files */
@@ -154,7 +143,7 @@ function outcome(chosen, stream, { mayUndo, directory }) {
   return html`<section aria-labelledby="outcome"><div class="bar"><h3 id="outcome" tabindex="-1">${chosen.wasUndone ? 'Undone' : 'What was delivered'}</h3>
       ${mayUndo ? html`<button class="button" id="undo" ?disabled=${chosen.isSending} @click=${() => chosen.send('undo', {})}>${icon('undo')} Undo the delivery</button>` : nothing}
       ${undone.length ? html`<button class="button" id="again" ?disabled=${chosen.isSending} @click=${() => chosen.send('delivery', { files: undone })}>Apply it again</button>` : nothing}</div>
-    ${shown?.length ? rowsTable(shown, directory, chosen.parts) : html`<p class="muted">No file was delivered.</p>`}
+    ${shown?.length ? rowsTable(shown, directory) : html`<p class="muted">No file was delivered.</p>`}
     ${checks.length ? html`<h3>Checks after the delivery</h3>${checkList(checks)}` : nothing}</section>`;
 }
 

@@ -12,6 +12,7 @@ import { clock, counted, money, tokens } from './format.js';
 import { moveFocus, onKey } from './keys.js';
 import { load, refresh } from './redraw.js';
 import { go, hrefTo, runHref } from './router.js';
+import { resumeFailure, resumeRun } from './runs.js';
 import { steeringLine } from './steering.js';
 
 /** @typedef {{stream: RunStream, info: Info, route: Route}} Context */
@@ -87,12 +88,15 @@ function header(context, row) {
   const short = run.task.split('\n')[0].slice(0, TASK_CHARS);
   return html`<header class="run-head">
     <div class="row wrap">${runState(stream)}${connection(stream)}<h1 tabindex="-1" class="task">${short || stream.id}${isLong ? ' …' : ''}</h1><span class="grow"></span>
+      ${row?.resumable && !stream.isLive && !info.read_only
+        ? html`<button class="button small primary" id="resume" @click=${() => resumeRun(stream.id, () => stream.restart())}>Continue</button>` : nothing}
       ${row?.session && !stream.isLive && !info.read_only ? html`<a class="button small" href=${hrefTo(['new'], { continue: row.session })}>Next turn</a>` : nothing}</div>
     <div class="row wrap meta">${phases(stream)}<span class="num" title="Elapsed">${clock(stream.now)}</span>
       <span class="num" title="Tokens">${tokens(run.usage.input_tokens)} in · ${tokens(run.usage.output_tokens)} out</span>${costMeter(context)}
       <span class="num muted">${counted(run.tool_calls, 'tool call')}</span>
       ${isLong ? html`<details class="note-box"><summary>whole task</summary><p class="plain" tabindex="0">${run.task}</p></details>` : nothing}
       ${run.attempt > 1 ? html`<span class="chip">attempt ${run.attempt}</span>` : nothing}${notes(stream)}</div>
+    ${resumeFailure(stream.id)}
     ${run.summary ? html`<p class="summary">${run.summary}</p>` : nothing}
     ${run.server_progress ? html`<p class="muted">${run.server_progress}</p>` : nothing}</header>`;
 }
@@ -142,14 +146,23 @@ function body({ stream, info, route }, view) {
 const askRuns = () => get('/api/runs?limit=500');
 /** The run for which the list was read again, because it was not in it. */
 let missed = '';
+/** Wait before the list is read again, because the run has ended since, in milliseconds. */
+const OUTDATED_MS = 300;
+let timer = 0;
 
-/** The row of this run in the list of runs. @param {string} id @returns {RunRow | undefined} */
-function rowOf(id) {
+/** The row of this run in the list of runs. @param {RunStream} stream @returns {RunRow | undefined} */
+function rowOf({ id, state: progress }) {
   const { value } = load('runs', askRuns);
   const row = value?.runs.find((/** @type {RunRow} */ run) => run.id === id);
   if (value && !row && missed !== id) {
     missed = id;
     refresh('runs', askRuns);
+  }
+  if (row && progress === 'ended' && (row.live || row.state === 'running') && !timer) {
+    timer = window.setTimeout(() => {
+      timer = 0;
+      refresh('runs', askRuns);
+    }, OUTDATED_MS);
   }
   return row;
 }
@@ -158,7 +171,7 @@ function rowOf(id) {
 export function runView(context) {
   const { stream, info, route } = context;
   const view = route.parts[2] ?? '';
-  const row = rowOf(stream.id);
+  const row = rowOf(stream);
   if (stream.state === 'failed') return html`<div class="page"><h1 tabindex="-1">${stream.id}</h1>${failure(stream.error)}<p><a href="#/">All runs</a></p></div>`;
   agentKeys(stream);
   const isDriven = stream.isLive && !info.read_only && row?.live === true;

@@ -2,12 +2,12 @@
 // narrows it; the newest is first.
 
 import { html, nothing } from './vendor/lit-html/lit-html.js';
-import { get } from './api.js';
-import { empty, icon, state, whenLoaded } from './elements.js';
+import { get, post, runPath } from './api.js';
+import { empty, failure, icon, state, whenLoaded } from './elements.js';
 import { duration, money, moment, tokens } from './format.js';
 import { leaveOnEscape, moveFocus, onKey, valueOf } from './keys.js';
 import { forget, load, redraw, refresh } from './redraw.js';
-import { go, hrefTo, runHref } from './router.js';
+import { go, runHref } from './router.js';
 
 const KEY = 'runs';
 /** How often the list is read again while it shows an active run, in milliseconds. */
@@ -40,9 +40,28 @@ function runState(run) {
   if (run.live || run.state === 'running') return state('work', run.live ? 'running here' : 'running');
   if (run.state === 'interrupted') return state('wait', 'interrupted');
   const outcome = run.outcome ?? run.state;
-  if (outcome === 'nothing taken') return state('idle', outcome);
-  return state(/^(delivered|answered|ended|finished)/.test(outcome) ? 'done' : 'bad', outcome.replaceAll('_', ' '));
+  if (outcome === 'nothing taken' || outcome === 'undone') return state('idle', outcome);
+  return state(/^(delivered|answered|ended|finished|partly)/.test(outcome) ? 'done' : 'bad', outcome.replaceAll('_', ' '));
 }
+
+/** The run that could not be resumed, and why. @type {{id: string, error: any} | null} */
+let refusal = null;
+
+/** Resumes an interrupted run. @param {string} id @param {() => void} resumed */
+export async function resumeRun(id, resumed) {
+  refusal = null;
+  try {
+    await post(runPath(id, 'continue'));
+    forget(KEY);
+    resumed();
+  } catch (error) {
+    refusal = { id, error };
+    redraw();
+  }
+}
+
+/** Why a run could not be resumed; of any run without an id. @param {string} [id] */
+export const resumeFailure = (id) => (refusal && (!id || refusal.id === id) ? failure(refusal.error) : nothing);
 
 /** @param {RunRow} run @param {string} wanted */
 function matches(run, wanted) {
@@ -58,8 +77,8 @@ function time(run) {
 
 /** @param {RunRow} run @param {boolean} mayStart */
 function row(run, mayStart) {
-  const resume = run.state === 'interrupted' && run.session && mayStart
-    ? html`<a class="button small" href=${hrefTo(['new'], { continue: run.session })}>Continue</a>` : nothing;
+  const resume = run.resumable && mayStart
+    ? html`<button class="button small" @click=${() => resumeRun(run.id, () => go(runHref(run.id)))}>Continue</button>` : nothing;
   return html`<tr>
     <td class="cell-state">${runState(run)}</td>
     <td class="cell-task"><a class="run-link" href=${runHref(run.id)}><bdi>${run.task || run.id}</bdi></a>
@@ -102,5 +121,5 @@ export function runsView({ info }) {
       <input id="runs-filter" class="input grow" type="search" placeholder="Filter by task, agent or state"
         aria-label="Filter runs" .value=${filter} @input=${typed} @keydown=${leaveOnEscape}>
       ${info.read_only ? nothing : html`<a class="button primary" href="#/new">New run</a>`}</div>
-    ${whenLoaded(load(KEY, ask), 'runs', ({ runs }) => table(runs, info), () => forget(KEY))}</div>`;
+    ${resumeFailure()}${whenLoaded(load(KEY, ask), 'runs', ({ runs }) => table(runs, info), () => forget(KEY))}</div>`;
 }

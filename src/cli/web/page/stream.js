@@ -60,6 +60,20 @@ export class RunStream {
     this.onVisibility = () => this.follow(document.visibilityState === 'visible');
     document.addEventListener('visibilitychange', this.onVisibility);
     this.read();
+    // A tab that is opened in the background gets no event before it is shown.
+    this.onVisibility();
+  }
+
+  /** Reads everything again, as the run was resumed. */
+  restart() {
+    this.controller.abort();
+    this.controller = new AbortController();
+    this.sections.clear();
+    this.speech.clear();
+    this.lastId = '';
+    this.state = 'connecting';
+    this.read();
+    this.changed();
   }
 
   close() {

@@ -122,7 +122,7 @@ fn describe_coordination_event(
 fn describe_delivery_event(event: &DeliveryEvent) -> Option<NamedAttributes> {
     if let DeliveryEvent::Checked { finding, .. } = event {
         Some(("massgen.checked", check_attributes(finding)))
-    } else if let DeliveryEvent::Delivered { rows } = event {
+    } else if let DeliveryEvent::Delivered { rows, .. } = event {
         Some(("massgen.delivered", delivery_attributes(rows)))
     } else {
         None

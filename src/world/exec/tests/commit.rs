@@ -330,6 +330,7 @@ fn race(one: &str, other: &str) {
             match change.kind {
                 ChangeKind::Created
                 | ChangeKind::Changed
+                | ChangeKind::PartlyChanged { .. }
                 | ChangeKind::Deleted
                 | ChangeKind::Mode { .. } => done += 1,
                 ChangeKind::Conflict { .. }

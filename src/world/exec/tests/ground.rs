@@ -169,7 +169,7 @@ impl Ground {
             let path = change.path.below(&root).unwrap();
             let kind = match &change.kind {
                 ChangeKind::Created => "created".to_owned(),
-                ChangeKind::Changed => "changed".to_owned(),
+                ChangeKind::Changed | ChangeKind::PartlyChanged { .. } => "changed".to_owned(),
                 ChangeKind::Deleted => "deleted".to_owned(),
                 ChangeKind::Mode { .. } => "mode".to_owned(),
                 ChangeKind::Conflict { .. } => "conflict".to_owned(),

@@ -149,7 +149,7 @@ fn changes_in_a_partial_inventory_are_unlisted() {
         let changes = before.changes(&after, &mut AccessHistory::default());
         let kinds = changes.iter().map(|change| match &change.kind {
             ChangeKind::Created => "created",
-            ChangeKind::Changed => "changed",
+            ChangeKind::Changed | ChangeKind::PartlyChanged { .. } => "changed",
             ChangeKind::Deleted => "deleted",
             ChangeKind::Mode { .. } => "mode",
             ChangeKind::Unlisted { .. } => "unlisted",

@@ -172,7 +172,7 @@ fn describe_delivery_event(event: &DeliveryEvent) -> Option<(&'static str, Strin
         ("final_round_start", String::new())
     } else if let DeliveryEvent::FinalAnswer { .. } = event {
         ("final_answer", String::new())
-    } else if let DeliveryEvent::Delivered { rows } = event {
+    } else if let DeliveryEvent::Delivered { rows, .. } = event {
         let delivered = rows.iter().filter(|row| row.outcome.is_delivered());
         ("delivered", count_noun(delivered.count(), "file"))
     } else if let DeliveryEvent::Checked { finding, .. } = event {

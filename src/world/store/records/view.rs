@@ -218,7 +218,7 @@ impl AttemptProgress {
             self.presents = true;
         } else if let DeliveryEvent::FinalAnswer { content, .. } = event {
             self.final_answer = Some(Arc::clone(content));
-        } else if let DeliveryEvent::Delivered { rows } = event {
+        } else if let DeliveryEvent::Delivered { rows, .. } = event {
             self.delivered.extend_from_slice(rows);
         }
     }

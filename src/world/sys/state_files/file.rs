@@ -54,6 +54,11 @@ pub(crate) enum SecretExposure {
     OfAnotherUser,
 }
 
+/// Returns the size in bytes of the file at `path`; symlinks are followed.
+pub(crate) fn size(path: &AbsPath) -> io::Result<u64> {
+    fs::metadata(path.as_path()).map(|metadata| metadata.len())
+}
+
 /// Reads the secret at `path`, which may also be a pipe: `Ok(Ok(None))` if it is longer than
 /// `bytes_max`. The file whose mode and owner are checked is the one that is read.
 pub(crate) fn read_secret_capped(

@@ -1,0 +1,132 @@
+//! What became of the files that a run delivered: which are delivered now, which in part, and which
+//! were reverted. It is read without a lock, for lists of runs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+
+use crate::delivery::path_state::PathState;
+use crate::error::Result;
+use crate::path::AbsPath;
+use crate::world::delivery::delivery_dir::DeliveryDir;
+use crate::world::delivery::journal::{self, DeliveryProgress, DeliveryStep};
+use crate::world::delivery::read_state::read_state;
+use crate::world::delivery::session::open_root;
+use crate::world::store::delivery_names::{names, run_of};
+use crate::world::sys::dir::DirectoryHandle;
+use crate::world::sys::state_files::file;
+
+/// The largest journal that is read for a list, in bytes: that of some ten thousand files.
+const JOURNAL_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+/// The deliveries of a directory, by their runs.
+#[derive(Debug, Default)]
+pub struct DeliveriesByRun {
+    /// For each run, the directories of its deliveries, the oldest first.
+    dirs: BTreeMap<String, Vec<AbsPath>>,
+}
+
+/// The files that a run delivered, as far as they are known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeliveredFiles {
+    /// Those that are delivered, and whether only some of their hunks are.
+    applied: BTreeMap<AbsPath, bool>,
+    /// Those that were reverted.
+    reverted: BTreeSet<AbsPath>,
+}
+
+impl DeliveriesByRun {
+    /// Lists the deliveries below `deliveries`.
+    pub fn list(deliveries: &AbsPath) -> Result<Self> {
+        let mut found = names(deliveries)?;
+        found.sort_by_key(|name| further_number(name));
+        let mut dirs: BTreeMap<String, Vec<AbsPath>> = BTreeMap::new();
+        for name in found {
+            let of_run = dirs.entry(run_of(&name).to_owned()).or_default();
+            of_run.push(deliveries.join(&name));
+        }
+        Ok(Self { dirs })
+    }
+
+    /// Reads what became of the files that `run` delivered. Deliveries that cannot be read, are
+    /// being changed, or were not created here count as unknown.
+    pub fn delivered_files(&self, run: &str) -> DeliveredFiles {
+        let mut all = DeliveredFiles::default();
+        for dir in self.dirs.get(run).into_iter().flatten() {
+            all.read(&DeliveryDir(dir.clone()));
+        }
+        all
+    }
+}
+
+/// Returns the number of a further delivery of a run; 1 for the first.
+fn further_number(name: &str) -> u32 {
+    let number = name.strip_prefix(run_of(name)).unwrap_or_default();
+    number.trim_start_matches('.').parse().unwrap_or(1)
+}
+
+impl DeliveredFiles {
+    /// Returns whether every file that was delivered has been reverted.
+    pub fn is_reverted(&self) -> bool {
+        self.applied.is_empty() && !self.reverted.is_empty()
+    }
+
+    /// Returns whether some of the files have been reverted, and others have not.
+    pub fn is_partly_reverted(&self) -> bool {
+        !self.applied.is_empty() && !self.reverted.is_empty()
+    }
+
+    /// Returns whether some file is delivered only in part.
+    pub fn is_partial(&self) -> bool {
+        self.applied.values().any(|is_partial| *is_partial)
+    }
+
+    /// Returns whether the file at `path` is delivered, at least in part.
+    pub fn is_applied(&self, path: &str) -> bool {
+        let path = AbsPath::new(path);
+        path.is_some_and(|path| self.applied.contains_key(&path))
+    }
+
+    /// Adds a later delivery.
+    fn read(&mut self, place: &DeliveryDir) {
+        let journal = place.journal();
+        if !file::size(&journal).is_ok_and(|size| size <= JOURNAL_BYTES_MAX) {
+            return;
+        }
+        let Ok(Some(state)) = journal::read(&journal) else {
+            return;
+        };
+        let is_settled = state.state == DeliveryProgress::Closed;
+        let is_own = place.seal().is_ok_and(|seal| seal == state.seal);
+        let Ok(slots) = open_root(&place.slots()) else {
+            return;
+        };
+        if !is_settled || !is_own {
+            return;
+        }
+        for step in state.steps.iter().take(state.begun).filter(is_file_step) {
+            let Some(root) = state.roots.get(step.root) else {
+                continue;
+            };
+            let path = root.path.join(step.rel.as_path());
+            if is_taken(step, &slots) {
+                self.reverted.remove(&path);
+                self.applied.insert(path, step.hunks.is_some());
+            } else if !self.applied.contains_key(&path) {
+                self.reverted.insert(path);
+            }
+        }
+    }
+}
+
+/// Returns whether the step creates, changes or removes a file or a symlink.
+fn is_file_step(step: &&DeliveryStep) -> bool {
+    let is_file = |state: &PathState| matches!(state, PathState::File(_) | PathState::Link { .. });
+    is_file(&step.theirs) || is_file(&step.ours)
+}
+
+/// Returns whether a step is taken: then its slot does not hold the delivered version any more.
+fn is_taken(step: &DeliveryStep, slots: &DirectoryHandle) -> bool {
+    let in_slot = read_state(slots, OsStr::new(&step.slot()));
+    let in_slot = in_slot.map_or(PathState::Nothing, |(state, _)| state);
+    !step.ours.is_unchanged(&in_slot)
+}
