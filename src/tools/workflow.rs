@@ -9,7 +9,7 @@ use crate::tools::error::CallParseError;
 use crate::tools::parse;
 use crate::tools::served::ToolCatalogue;
 use crate::tools::spec::{
-    COMMANDS, PAGES, PLANNING, PROGRAMS, ParameterNeed, ParameterType, TOOLS, ToolOffer,
+    COMMANDS, PAGES, PLANNING, PROGRAMS, ParameterNeed, ParameterType, SUBAGENTS, TOOLS, ToolOffer,
     ToolParameter, ToolSpec,
 };
 
@@ -161,6 +161,18 @@ pub fn evaluation_offers() -> Vec<ToolOffer> {
     EVALUATION.iter().map(ToolSpec::offer).collect()
 }
 
+/// All tools of massgen.
+const TOOL_TABLES: &[&[ToolSpec]] = &[
+    TOOLS,
+    COMMANDS,
+    PROGRAMS,
+    PLANNING,
+    PAGES,
+    SUBAGENTS,
+    COORDINATION,
+    EVALUATION,
+];
+
 /// Parses a call of any tool, including the servers' tools in `served`; `arguments` is the model's
 /// JSON text.
 pub fn parse_model_call(
@@ -171,16 +183,7 @@ pub fn parse_model_call(
     if let Some(tool) = served.find(name) {
         return tool.read(arguments).map(ModelCall::File);
     }
-    let tables = [
-        TOOLS,
-        COMMANDS,
-        PROGRAMS,
-        PLANNING,
-        PAGES,
-        COORDINATION,
-        EVALUATION,
-    ];
-    let tool = parse::find_tool(name, &tables)?;
+    let tool = parse::find_tool(name, TOOL_TABLES)?;
     let mut arguments = ToolCallArguments::read(tool, arguments)?;
     let workflow = |call| Ok(ModelCall::Workflow(call));
     match tool.name {

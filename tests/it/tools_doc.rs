@@ -6,7 +6,7 @@ use massgen::tools::arguments::{ARGUMENTS_BYTES_MAX, LIST_ITEMS_MAX, PATTERN_BYT
 use massgen::tools::call::USER_PATH_BYTES_MAX;
 use massgen::tools::parse::{CONTEXT_LINES_MAX, GREP_RESULTS_DEFAULT, GREP_RESULTS_MAX};
 use massgen::tools::spec::{
-    COMMANDS, PAGES, PLANNING, PROGRAMS, ParameterNeed, TOOLS, ToolParameter, ToolSpec,
+    COMMANDS, PAGES, PLANNING, PROGRAMS, ParameterNeed, SUBAGENTS, TOOLS, ToolParameter, ToolSpec,
 };
 use massgen::tools::workflow::{COORDINATION, EVALUATION};
 
@@ -86,6 +86,7 @@ fn every_tool_is_listed_in_its_table() {
         PROGRAMS,
         PLANNING,
         PAGES,
+        SUBAGENTS,
         COORDINATION,
         EVALUATION,
     ] {

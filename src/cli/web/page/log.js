@@ -131,6 +131,9 @@ function summary(event) {
     case 'winner_selected': return `${event.agent} with ${event.label}`;
     case 'run_ended': return `${event.status}: ${event.summary ?? ''}`;
     case 'replied': return [event.text, ...(event.calls ?? []).map((/** @type {LogEvent} */ call) => `calls ${call.name}`)].filter(Boolean).join(', ');
+    case 'subagent_started': return `${event.subagent}: ${event.task}`;
+    case 'subagent_model': case 'subagent_tool': return `${event.subagent} ${event.event?.type?.replaceAll('_', ' ')}: ${summary(event.event ?? {})}`;
+    case 'subagent_finished': return `${event.subagent} ${[event.status, event.reason].filter(Boolean).join(': ')}`;
     default: {
       const { type, seq, time, agent, schema_version: version, ...rest } = event;
       return Object.entries(rest).map(([key, value]) => `${key}: ${typeof value === 'string' ? value : JSON.stringify(value)}`).join(', ');
@@ -173,6 +176,7 @@ export function logView(stream) {
 const ENTRIES = { text: ['comment', 'says'], reasoning: ['idle', 'reasons'], answered: ['done', 'answers'], voted: ['done', 'votes'],
   approval: ['ask', 'approval'], dropped_out: ['bad', 'drops out'], submission_rejected: ['bad', 'was rejected'], failed: ['bad', 'failed'],
   retrying: ['wait', 'retries'], rate_limited: ['wait', 'rate limited'], answers_shown: ['file', 'sees'], checked: ['work', 'is checked'],
+  subagent_started: ['work', 'starts subagent'], subagent_model: ['work', 'subagent'], subagent_tool: ['work', 'subagent'], subagent_finished: ['done', 'subagent'],
   hook_ran: ['work', 'hook'], winner_selected: ['trophy', 'wins'], final_answer: ['done', 'final answer'], native_tool_call: ['work', 'native tool'] };
 const HIDDEN = new Set(['model_request_started', 'replied', 'tool_finished', 'checking', 'final_started']);
 
