@@ -246,7 +246,7 @@ impl ModelSession {
             (&self.subagents, call)
         {
             // They were within the limit when they were recorded.
-            let _counted = subagents.count(tasks.len());
+            let _counted = subagents.count(tasks);
         }
     }
 

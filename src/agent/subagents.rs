@@ -2,6 +2,7 @@
 //! to the gate that the agent's call opened for it. All that they use is charged to the agent, and
 //! they end with the agent's call. See `docs/decisions/0052-subagents-are-calls.md`.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -50,8 +51,8 @@ pub struct SubagentSetup {
     pub commands: Arc<str>,
     /// Whether the conversation is resumed: directories may exist of subagents that are not recorded.
     pub is_resumed: bool,
-    /// The number of subagents that the agent has started.
-    started: Arc<Mutex<usize>>,
+    /// The subagents that the agent has started.
+    started: Arc<Mutex<BTreeSet<SubagentId>>>,
 }
 
 impl SubagentSetup {
@@ -72,14 +73,26 @@ impl SubagentSetup {
         Self { is_resumed, ..self }
     }
 
-    /// Counts `count` subagents. Returns how many there were before if that is too many.
-    pub(super) fn count(&self, count: usize) -> Result<(), usize> {
+    /// Counts the subagents for `tasks`, all or none.
+    ///
+    /// # Errors
+    /// There would be too many, or one has the name of an earlier one; the string says which.
+    pub(super) fn count(&self, tasks: &[SubagentTask]) -> Result<(), String> {
         let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
-        let all = started.saturating_add(count);
-        if all > SUBAGENTS_MAX {
-            return Err(*started);
+        if let Some(known) = tasks.iter().find(|task| started.contains(&task.id)) {
+            return Err(format!(
+                "you have started `{}` before: give the subagent another `id`",
+                known.id
+            ));
         }
-        *started = all;
+        let before = started.len();
+        if before.saturating_add(tasks.len()) > SUBAGENTS_MAX {
+            return Err(format!(
+                "you may start {SUBAGENTS_MAX} subagents and have started {before}: do the rest \
+                 yourself"
+            ));
+        }
+        started.extend(tasks.iter().map(|task| task.id.clone()));
         Ok(())
     }
 }
@@ -309,13 +322,8 @@ impl SubagentCall {
 }
 
 impl SubagentRunner for SubagentCall {
-    fn reserve(&self, count: usize) -> Result<(), String> {
-        self.setup.count(count).map_err(|before| {
-            format!(
-                "you may start {SUBAGENTS_MAX} subagents and have started {before}: do the rest \
-                 yourself"
-            )
-        })
+    fn reserve(&self, tasks: &[SubagentTask]) -> Result<(), String> {
+        self.setup.count(tasks)
     }
 
     fn is_resumed(&self) -> bool {

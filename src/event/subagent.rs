@@ -69,7 +69,7 @@ pub enum SubagentEvent {
 pub enum SubagentStatus {
     /// It gave its result.
     Completed,
-    /// It could not go on: its model failed, or a limit was reached.
+    /// It gave no result: its model failed, or a limit was reached.
     Failed,
     /// Its time was over.
     Timeout,

@@ -14,7 +14,7 @@ use crate::config::Config;
 use crate::error::{ExitStatus, Result};
 use crate::event::{
     CoordinationEvent, DeliveryEvent, DeliveryRow, Event, ModelEvent, RunEvent, SubagentEvent,
-    SubagentKey, ToolEvent,
+    SubagentKey, SubagentStatus, ToolEvent,
 };
 use crate::id::AgentId;
 use crate::orchestrator::overlays::PendingDelivery;
@@ -260,7 +260,9 @@ fn append_subagent_event(memory: &mut RecordedConversation, event: &SubagentEven
             elapsed_ms,
             ..
         } => {
-            known.ending = Some(SubagentEnding {
+            // One that was cancelled with the run resumes with it.
+            let is_over = *status != SubagentStatus::Cancelled;
+            known.ending = is_over.then(|| SubagentEnding {
                 status: *status,
                 reason: reason.clone(),
                 elapsed: Duration::from_millis(*elapsed_ms),

@@ -33,11 +33,11 @@ const REASON_CHARS_MAX: usize = 500;
 
 /// Runs the conversations of an agent's subagents.
 pub trait SubagentRunner: Debug + Send + Sync {
-    /// Reserves `count` subagents.
+    /// Counts the subagents for `tasks` as the agent's.
     ///
     /// # Errors
-    /// The agent may not have so many; the string says how many it may have.
-    fn reserve(&self, count: usize) -> Result<(), String>;
+    /// The agent may not have so many, or one has the name of an earlier one; the string says which.
+    fn reserve(&self, tasks: &[SubagentTask]) -> Result<(), String>;
 
     /// Returns whether subagents may have been at work when the run was interrupted, so that their
     /// directories exist.
@@ -89,11 +89,11 @@ pub(super) fn spawn_subagents(
     let call_id = gate.call_id().unwrap_or_default();
     let runtime = Handle::try_current();
     let runtime = runtime.map_err(|_| ToolError::failed("only a run has subagents"))?;
-    runner.reserve(tasks.len()).map_err(ToolError::failed)?;
     // All directories are checked before the first is created.
     for (task, dir) in tasks.iter().zip(dirs) {
         check_directory(gate, task, dir, runner.is_resumed())?;
     }
+    runner.reserve(&tasks).map_err(ToolError::failed)?;
     let mut orders = Vec::new();
     for (task, dir) in tasks.into_iter().zip(dirs) {
         orders.push(SubagentOrder {
