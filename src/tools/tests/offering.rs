@@ -8,7 +8,8 @@ use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use crate::tools::parse::parse;
 use crate::tools::served::ToolCatalogue;
 use crate::tools::spec::{
-    COMMANDS, PAGES, PLANNING, PROGRAMS, ParameterNeed, ParameterType, TOOLS, ToolOffer, ToolSpec,
+    COMMANDS, PAGES, PLANNING, PROGRAMS, ParameterNeed, ParameterType, SUBAGENTS, TOOLS, ToolOffer,
+    ToolSpec,
 };
 use crate::tools::tool_selection::{
     CommandOffering, DirectoryNaming, ImageOffering, ToolSelection,
@@ -31,6 +32,7 @@ fn every_tool() -> impl Iterator<Item = &'static ToolSpec> {
         PROGRAMS,
         PLANNING,
         PAGES,
+        SUBAGENTS,
         COORDINATION,
         EVALUATION,
     ]
@@ -62,6 +64,7 @@ fn sample(kind: ParameterType) -> Value {
         ParameterType::Scores => json!([7]),
         ParameterType::Edits => json!([{"oldText": "a", "newText": "b"}]),
         ParameterType::PlanEntries => json!([{"content": "a", "status": "pending"}]),
+        ParameterType::Tasks => json!([{"id": "a", "task": "b"}]),
     }
 }
 

@@ -133,17 +133,17 @@ fn admit_page(policy: &GatePolicy, call: &ToolCall) -> Result<(), Denial> {
 
 /// Checks that the agent may have subagents.
 fn admit_subagents(policy: &GatePolicy, call: &ToolCall) -> Result<(), Denial> {
-    match (call, &policy.subagents) {
-        (ToolCall::SpawnSubagents { .. }, None) => Err(Denial {
-            refused: DeniedSubject::Call {
-                subject: call.name().to_owned(),
-                way_out: "do the work yourself".to_owned(),
-            },
-            rule: "no-subagents",
-            reason: "you may not start subagents".to_owned(),
-        }),
-        _ => Ok(()),
+    if !matches!(call, ToolCall::SpawnSubagents { .. }) || policy.subagents.is_some() {
+        return Ok(());
     }
+    Err(Denial {
+        refused: DeniedSubject::Call {
+            subject: call.name().to_owned(),
+            way_out: "do the work yourself".to_owned(),
+        },
+        rule: "no-subagents",
+        reason: "you may not start subagents".to_owned(),
+    })
 }
 
 /// Checks that the server tool may be called in this phase.
