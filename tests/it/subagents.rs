@@ -8,11 +8,13 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::thread::scope;
+use std::process::Stdio;
+use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
 
 use massgen::agent::subagents::SUBAGENTS_MAX;
 use massgen::tools::arguments::SUBAGENT_TASKS_MAX;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::project::{Finished, Project, events};
@@ -532,4 +534,57 @@ fn a_run_is_resumed_after_every_record_of_its_subagents() {
             });
         }
     });
+}
+
+/// Has a subagent that waits for its model after its first call.
+const WAITS: &str = r#"
+- when: {system: "You are a subagent", last: "</task>"}
+  calls: [{name: write_file, arguments: {path: "own.txt", content: "x"}}]
+- when: {system: "You are a subagent", last: "own.txt"}
+  delay_ms: 3000
+  text: "written"
+- when: {last: "</task>"}
+  calls: [{name: spawn_subagents, arguments: {tasks: [{id: slow, task: "write"}]}}]
+- when: {last: "written"}
+  calls: [{name: new_answer, arguments: {content: "it is written"}}]
+"#;
+
+#[test]
+fn a_subagent_that_is_cancelled_with_its_run_resumes_with_it() {
+    let project = Project::new().config(&team(&[agent("a", "cwd: wa", WAITS)], ENABLED));
+    let mut command = massgen(&project, &["--park", "go"]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut running = command.stdin(Stdio::null()).spawn().unwrap();
+    let inner_events = |kind: &str| {
+        let recorded = crate::resume::log(&project).map(|log| logged(&log));
+        let recorded = recorded.unwrap_or_default().into_iter();
+        recorded
+            .filter(|event| event["event"]["type"] == kind)
+            .count()
+    };
+    let began = Instant::now();
+    while inner_events("tool_finished") == 0 && running.try_wait().unwrap().is_none() {
+        assert!(began.elapsed() < Duration::from_secs(30));
+        sleep(Duration::from_millis(1));
+    }
+    kill_process(Pid::from_child(&running), Signal::TERM).unwrap();
+    let output = running.wait_with_output().unwrap();
+    assert_eq!(
+        output.status.code(),
+        Some(75),
+        "{}",
+        describe_output(&output)
+    );
+    let output = massgen(&project, &["--continue"]).output().unwrap();
+    let note = describe_output(&output);
+    assert_eq!(output.stdout, b"it is written\n", "{note}");
+    let recorded = logged(&crate::resume::log(&project).unwrap());
+    let of_type = |kind: &'static str| recorded.iter().filter(move |event| event["type"] == kind);
+    let ends: Vec<&Value> = of_type("subagent_finished")
+        .map(|event| &event["status"])
+        .collect();
+    assert_eq!(ends, ["cancelled", "completed"], "{note}");
+    assert_eq!(of_type("subagent_started").count(), 1, "{note}");
+    // The first reply is not requested again.
+    assert_eq!(inner_events("replied"), 2, "{note}");
 }
