@@ -79,6 +79,79 @@ impl JsonSchema for AgentId {
     }
 }
 
+/// Maximum length of a subagent id, in bytes: ids become directory names.
+pub const SUBAGENT_ID_BYTES_MAX: usize = 40;
+
+/// The name that an agent gives to one of its subagents: lower-case letters, digits, `_` and `-`,
+/// beginning with a letter or digit. Two ids differ on every file system.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String")]
+pub struct SubagentId(String);
+
+/// Error that a string is not a subagent id.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{text}` is not a subagent id: expected 1 to {SUBAGENT_ID_BYTES_MAX} lower-case letters, \
+     digits, `_` or `-`, starting with a letter or digit"
+)]
+pub struct InvalidSubagentId {
+    text: String,
+}
+
+impl SubagentId {
+    /// Parses `text`, which must be usable as the name of a directory.
+    pub fn parse(text: &str) -> Result<Self, InvalidSubagentId> {
+        let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+        let valid = (1..=SUBAGENT_ID_BYTES_MAX).contains(&text.len())
+            && text.starts_with(is_plain)
+            && text.chars().all(|c| is_plain(c) || matches!(c, '_' | '-'));
+        if valid {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(InvalidSubagentId {
+                text: text.chars().take(SUBAGENT_ID_BYTES_MAX).collect(),
+            })
+        }
+    }
+
+    /// Returns the id.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for SubagentId {
+    type Error = InvalidSubagentId;
+
+    fn try_from(text: String) -> Result<Self, InvalidSubagentId> {
+        Self::parse(&text)
+    }
+}
+
+impl fmt::Display for SubagentId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl JsonSchema for SubagentId {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "SubagentId".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string",
+            "pattern": "^[a-z0-9][a-z0-9_-]*$",
+            "maxLength": SUBAGENT_ID_BYTES_MAX,
+        })
+    }
+}
+
 /// An agent's anonymous number among the agents of a run, counted from 1 in the order of their
 /// sorted ids. It is the only name by which agents know each other, and is printed as `agent2`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

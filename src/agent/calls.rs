@@ -11,7 +11,7 @@ use crate::agent::deadline::RunDeadline;
 use crate::agent::recorded_conversation::{EffectPersistence, ToolResultContent};
 use crate::event::{Event, NestedRefusal, ToolEvent};
 use crate::hooks::HookEvent;
-use crate::permissions::grant::Permission;
+use crate::permissions::grant::{Permission, Phase};
 use crate::prompts;
 use crate::text::truncate;
 use crate::tools::call::ToolCall;
@@ -20,6 +20,7 @@ use crate::tools::served::OutsideEffects;
 use crate::world::access::gate::{Action, Gate, Permitted};
 use crate::world::access::hook_runner::HookRunner;
 use crate::world::access::verdict::{Denial, DeniedSubject};
+use crate::world::exec::subagents::SubagentRunner;
 use crate::world::exec::{self, ActionOutcome, Observation};
 use crate::world::io::clock::milliseconds;
 use crate::world::io::file_change::FileChange;
@@ -112,7 +113,12 @@ fn nested_refusals(observation: &Observation) -> Vec<NestedRefusal> {
 /// Returns whether a call has effects outside that must not be repeated, although its effects
 /// inside are gone.
 fn has_lasting_outside_effects(call: &Result<ToolCall, String>) -> bool {
-    matches!(call, Ok(ToolCall::CallServer(call)) if call.outside == OutsideEffects::Some)
+    match call {
+        Ok(ToolCall::CallServer(call)) => call.outside == OutsideEffects::Some,
+        // What subagents have done is in the workspace, which is never reset.
+        Ok(ToolCall::SpawnSubagents { .. }) => true,
+        Ok(_) | Err(_) => false,
+    }
 }
 
 /// Returns whether one of the user's hooks is asked before such a call.
@@ -155,7 +161,12 @@ impl ModelSession {
             self.add_call_result(&call.request.id, prompts::tools_closed());
         }
         for call in too_many {
-            self.add_call_result(&call.request.id, prompts::no_calls_left(self.phase));
+            // A subagent decides nothing; it ends with a text, as a final agent does.
+            let phase = match self.call_scope {
+                Some(_) => Phase::Final,
+                None => self.phase,
+            };
+            self.add_call_result(&call.request.id, prompts::no_calls_left(phase));
         }
         worked
     }
@@ -216,6 +227,7 @@ impl ModelSession {
             Some((read, effects))
                 if effects == EffectPersistence::Present || has_lasting_outside_effects(&call) =>
             {
+                self.count_recorded_subagents(&call);
                 self.restore_access_history(&request.id, call).await;
                 (read, ToolEffects::default())
             }
@@ -226,6 +238,25 @@ impl ModelSession {
             None => self.execute_live(&request, call).await,
         };
         (request, read, worked)
+    }
+
+    /// Counts the subagents that a recorded call started.
+    fn count_recorded_subagents(&self, call: &Result<ToolCall, String>) {
+        if let (Some(subagents), Ok(ToolCall::SpawnSubagents { tasks, .. })) =
+            (&self.subagents, call)
+        {
+            // They were within the limit when they were recorded.
+            let _counted = subagents.count(tasks);
+        }
+    }
+
+    /// Returns the id of a call that differs from those of the agent's other conversations in this
+    /// phase.
+    fn scoped_call_id(&self, id: &str) -> String {
+        match &self.call_scope {
+            Some(scope) => format!("{scope}/{id}"),
+            None => id.to_owned(),
+        }
     }
 
     /// Records what the agent has seen by a call that was executed before.
@@ -239,7 +270,7 @@ impl ModelSession {
         }
         // Decisions about the call are recorded under its id, so that no approval is requested
         // again.
-        let gate = gate.for_call(id.to_owned(), CancellationToken::new());
+        let gate = gate.for_call(self.scoped_call_id(id), CancellationToken::new());
         let look = move || gate.check(call).map(exec::refresh_versions);
         // Files that can no longer be read count as unseen: the agent has to read them again.
         let _looked = tokio::task::spawn_blocking(look).await;
@@ -276,7 +307,7 @@ impl ModelSession {
         // Hooks run before and after the call.
         let ended = CancellationToken::new();
         let _given_up = ended.clone().drop_guard();
-        let gate = gate.for_call(request.id.clone(), ended.clone());
+        let gate = gate.for_call(self.scoped_call_id(&request.id), ended.clone());
         let permitted = match self.ask_gate(request, call, &gate, &ended).await {
             Ok(Ok(permitted)) => permitted,
             Ok(Err(denial)) => {
@@ -293,7 +324,12 @@ impl ModelSession {
         self.emit_tool_called(request, None, None).await;
         let started = Instant::now();
         let plan = permitted.plan().cloned();
-        let work = move || exec::run_until(permitted, interrupt.as_ref());
+        let subagents = self.subagent_call();
+        let work = move || {
+            let runner = subagents.as_ref();
+            let runner = runner.map(|call| -> &dyn SubagentRunner { call });
+            exec::run_with_subagents(permitted, interrupt.as_ref(), runner)
+        };
         let mut working = tokio::task::spawn_blocking(work);
         let done = tokio::select! {
             done = &mut working => done,

@@ -52,6 +52,11 @@ impl MessageReader {
         }
     }
 
+    /// Creates the reader of a subagent: the messages of the user are for agents.
+    pub(super) fn without_messages() -> Self {
+        Self::new(UserMessageView::empty(), VecDeque::new(), None)
+    }
+
     /// Returns the number of the last message that the agent could have read.
     pub(super) fn known_messages(&self) -> u32 {
         u32::try_from(self.seen).unwrap_or(u32::MAX)

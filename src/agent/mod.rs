@@ -14,17 +14,20 @@ pub mod round;
 mod servers;
 mod compaction;
 mod step;
+pub mod subagents;
 pub mod user_messages;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::mpsc::Sender;
+use tokio::time::Instant;
 
 use crate::agent::budget::AgentBudget;
 use crate::agent::deadline::RunDeadline;
 use crate::agent::message_reader::MessageReader;
 use crate::agent::recorded_conversation::RecordedConversation;
 use crate::agent::replay_visibility::ReplySource;
+use crate::agent::subagents::SubagentSetup;
 use crate::backend::AvailableModel;
 use crate::backend::conversation::{ChatMessage, Conversation};
 use crate::event::{Event, ToolEvent};
@@ -63,6 +66,8 @@ pub struct ModelSession {
     /// The deadline for its commands. Without one they end when the future that waits for them is
     /// dropped.
     pub deadline: Option<RunDeadline>,
+    /// When it may use no more tools, if its round has a time limit.
+    pub tools_until: Option<Instant>,
     /// The account that its requests and calls are charged to.
     pub budget: AgentBudget,
     /// The recorded part of the conversation, in a resumed run.
@@ -73,6 +78,11 @@ pub struct ModelSession {
     pub plan: Mutex<Option<TaskPlan>>,
     /// The event channel.
     pub events: Sender<Event>,
+    /// What its subagents are made from, if it may have some.
+    pub subagents: Option<SubagentSetup>,
+    /// What precedes the ids of its calls where they have to differ from its parent's, if it is a
+    /// subagent.
+    pub call_scope: Option<String>,
 }
 
 /// One complete reply of a model.

@@ -2,15 +2,18 @@
 //! replayed in its order, so that no model is asked for it again. It decides nothing.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::event::StopReason;
+use crate::event::{StopReason, SubagentStatus};
+use crate::id::SubagentId;
 use crate::permissions::grant::Phase;
 use crate::prompts::untrusted_text::note;
 use crate::tools::image::ModelImage;
 use crate::tools::request::CallRequest;
 use crate::tools::task_plan::TaskPlan;
+use crate::world::exec::subagents::SubagentReport;
 
 /// The recorded part of one conversation.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -25,6 +28,60 @@ pub struct RecordedConversation {
     pub effects: EffectPersistence,
     /// The last plan of the agent.
     pub plan: Option<TaskPlan>,
+    /// The subagents that its calls started, in the order in which they started.
+    pub subagents: Vec<RecordedSubagent>,
+}
+
+/// A recorded subagent.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RecordedSubagent {
+    /// The id of the call that started it.
+    pub call_id: String,
+    /// Its name.
+    pub subagent: SubagentId,
+    /// The recorded part of its conversation.
+    pub conversation: RecordedConversation,
+    /// How it ended, if it had ended.
+    pub ending: Option<SubagentEnding>,
+}
+
+/// How a recorded subagent ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SubagentEnding {
+    /// Whether it completed its task.
+    pub status: SubagentStatus,
+    /// Why it did not complete its task.
+    pub reason: Option<String>,
+    /// How long it worked.
+    pub elapsed: Duration,
+}
+
+impl RecordedSubagent {
+    /// Returns the last text of its model.
+    fn last_answer(&self) -> Option<&str> {
+        let mut latest_first = self.conversation.replies.iter().rev();
+        latest_first.find_map(|reply| match reply {
+            RecordedReply::Whole { text, .. } => {
+                Some(text.as_str()).filter(|text| !text.trim().is_empty())
+            }
+            RecordedReply::Failed(_) => None,
+        })
+    }
+
+    /// Returns the report about it, if it had ended.
+    pub fn report(&self) -> Option<SubagentReport> {
+        let SubagentEnding {
+            status,
+            reason,
+            elapsed,
+        } = self.ending.clone()?;
+        Some(SubagentReport {
+            status,
+            answer: self.last_answer().unwrap_or_default().to_owned(),
+            reason,
+            elapsed,
+        })
+    }
 }
 
 /// Outcome of a request.

@@ -236,6 +236,12 @@ impl RoundState {
         }
     }
 
+    /// Returns when the agent may use no more tools, if the round has a time limit.
+    fn tools_end(&self) -> Option<Instant> {
+        self.started
+            .checked_add(self.soft?.saturating_add(self.grace))
+    }
+
     /// Returns when the agent drops out, if the round has a time limit.
     fn drop_out_time(&self) -> Option<Instant> {
         let soft = self.soft?;
@@ -397,6 +403,7 @@ impl RoundLoop {
                     .add_call_result(&call.request.id, prompts::tools_closed());
             }
         } else {
+            self.session.tools_until = self.round.tools_end();
             self.session.execute_calls(files).await;
         }
     }

@@ -298,6 +298,11 @@ impl UserMessageLog {
 pub struct UserMessageView(watch::Receiver<Vec<LoggedMessage>>);
 
 impl UserMessageView {
+    /// Returns a view without messages.
+    pub(super) fn empty() -> Self {
+        Self(watch::channel(Vec::new()).1)
+    }
+
     /// Returns the messages for `agent` after the first `seen`.
     pub(super) fn unread(&self, agent: &AgentId, seen: usize) -> Vec<NumberedMessage> {
         let logged = self.0.borrow();

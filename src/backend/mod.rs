@@ -15,6 +15,7 @@ use crate::backend::external_agent::AgentLaunchSetup;
 use crate::backend::rate_limit::ModelRateLimiter;
 use crate::config::vendors::ImageInput;
 use crate::event::StopReason;
+use crate::id::SubagentId;
 use crate::spending::TokenUsage;
 use crate::spending::money::Money;
 use crate::spending::price::ModelPrice;
@@ -149,6 +150,11 @@ pub trait Backend: fmt::Debug + Send + Sync {
 
     /// Returns this backend with a sandbox, if it is a program that needs one.
     fn with_launcher(&self, _seat: &AgentLaunchSetup) -> Option<Arc<dyn Backend>> {
+        None
+    }
+
+    /// Returns the backend for a subagent of the agent, if that is another one.
+    fn for_subagent(&self, _subagent: &SubagentId) -> Option<Arc<dyn Backend>> {
         None
     }
 

@@ -158,7 +158,7 @@ impl EventSink for AutomationOutput<'_, '_> {
             Event::Coordination(event) => self.on_coordination_event(event),
             Event::Delivery(event) => self.on_delivery_event(event),
             Event::Pipeline(step) => self.step(step),
-            Event::Model(_) | Event::Tool(_) => Ok(()),
+            Event::Model(_) | Event::Tool(_) | Event::Subagent(_) => Ok(()),
         }
     }
 }

@@ -89,6 +89,11 @@ impl ResultBuilder {
             Event::Coordination(event) => self.coordination.apply(event),
             Event::Delivery(event) => self.apply_delivery_event(event),
             Event::Model(_) | Event::Pipeline(_) => {}
+            Event::Subagent(_) => {
+                if let Some(event) = event.as_scoped_tool_event() {
+                    self.apply_call(&event);
+                }
+            }
         }
     }
 

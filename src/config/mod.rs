@@ -33,6 +33,8 @@ use crate::sandbox_policy::network::NetworkPolicy;
 use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use crate::spending::limits::BudgetLimits;
 use crate::spending::models::KnownModel;
+use crate::tools::spec::ToolSpec;
+use crate::tools::tool_selection::names_tool;
 
 pub mod check;
 pub mod checks;
@@ -395,6 +397,14 @@ pub struct ToolFilter {
     pub excluded: Vec<String>,
 }
 
+impl ToolFilter {
+    /// Returns whether the lists leave `tool` open.
+    pub fn keeps(&self, tool: &ToolSpec) -> bool {
+        let listed = |list: &[String]| list.iter().any(|entry| names_tool(entry, tool));
+        self.allowed.as_deref().is_none_or(listed) && !listed(&self.excluded)
+    }
+}
+
 /// The model of an agent, and how it is reached.
 #[derive(Clone, Debug)]
 pub struct BackendConfig {
@@ -542,6 +552,26 @@ pub struct OrchestratorConfig {
     pub skills: SkillsConfig,
     /// Whether agents keep notes for later sessions.
     pub keeps_memory: bool,
+    /// The subagents of each agent; `None` if it may have none.
+    pub subagents: Option<SubagentsConfig>,
+}
+
+/// The subagents of an agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SubagentsConfig {
+    /// How long one may work, in seconds.
+    pub timeout_seconds: u64,
+    /// How many work at the same time.
+    pub concurrent_max: usize,
+}
+
+impl Default for SubagentsConfig {
+    fn default() -> Self {
+        Self {
+            timeout_seconds: 300,
+            concurrent_max: 3,
+        }
+    }
 }
 
 /// How critical voters are asked to be.
@@ -660,6 +690,7 @@ impl Default for OrchestratorConfig {
             reads_project_instructions: true,
             skills: SkillsConfig::default(),
             keeps_memory: false,
+            subagents: None,
         }
     }
 }

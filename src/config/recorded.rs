@@ -8,7 +8,9 @@ use crate::config::keys::{
     ConfigKey, agents, backend, context_paths, coordination, folder_guard, limits, orchestrator,
     root,
 };
-use crate::config::{AgentConfig, Config, ContextPath, CoordinationMode, NoveltyRequirement};
+use crate::config::{
+    AgentConfig, Config, ContextPath, CoordinationMode, NoveltyRequirement, OrchestratorConfig,
+};
 use crate::path::RelPath;
 use crate::permissions::guard::{DownloadsAccess, FolderGuard, GuardPreset};
 use crate::permissions::history::ReadBeforeDelete;
@@ -32,15 +34,39 @@ pub fn recorded_config(config: &Config) -> Value {
             orchestrator::SKIP_COORDINATION_ROUNDS.name():
                 orchestrator.coordination == CoordinationMode::Skip,
             orchestrator::PROJECT_INSTRUCTIONS.name(): false,
-            orchestrator::COORDINATION.name(): {
-                coordination::MAX_ORCHESTRATION_RESTARTS.name():
-                    orchestrator.max_orchestration_restarts,
-                coordination::ENABLE_AGENT_TASK_PLANNING.name():
-                    orchestrator.task_planning.entries_max().is_some(),
-                coordination::MAX_TASKS_PER_PLAN.name(): orchestrator.task_planning.entries_max(),
-            },
+            orchestrator::COORDINATION.name(): coordination(orchestrator),
         },
     })
+}
+
+fn coordination(orchestrator: &OrchestratorConfig) -> Value {
+    let mut rules = Map::new();
+    let mut add = |name: &str, value: Value| drop(rules.insert(name.to_owned(), value));
+    add(
+        coordination::MAX_ORCHESTRATION_RESTARTS.name(),
+        json!(orchestrator.max_orchestration_restarts),
+    );
+    let planning = orchestrator.task_planning;
+    add(
+        coordination::ENABLE_AGENT_TASK_PLANNING.name(),
+        json!(planning.entries_max().is_some()),
+    );
+    add(
+        coordination::MAX_TASKS_PER_PLAN.name(),
+        json!(planning.entries_max()),
+    );
+    if let Some(subagents) = orchestrator.subagents {
+        add(coordination::ENABLE_SUBAGENTS.name(), json!(true));
+        add(
+            coordination::SUBAGENT_DEFAULT_TIMEOUT.name(),
+            json!(subagents.timeout_seconds),
+        );
+        add(
+            coordination::SUBAGENT_MAX_CONCURRENT.name(),
+            json!(subagents.concurrent_max),
+        );
+    }
+    Value::Object(rules)
 }
 
 fn agent(agent: &AgentConfig) -> Value {
@@ -169,6 +195,8 @@ orchestrator:
     max_orchestration_restarts: 2
     enable_agent_task_planning: true
     max_tasks_per_plan: 7
+    enable_subagents: true
+    subagent_max_concurrent: 2
 ",
         );
         let written = recorded_config(&config);
@@ -201,6 +229,7 @@ orchestrator:
                 rules.coordination,
                 rules.max_orchestration_restarts,
                 rules.task_planning,
+                rules.subagents,
             )
         };
         assert_eq!(seen(&again), seen(&config));

@@ -12,7 +12,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::{Map, Value};
 
 use crate::event::{
-    CoordinationEvent, DeliveryEvent, Event, ModelEvent, PipelineEvent, RunEvent, ToolEvent,
+    CoordinationEvent, DeliveryEvent, Event, ModelEvent, PipelineEvent, RunEvent, SubagentEvent,
+    ToolEvent,
 };
 
 /// The field that names the event.
@@ -36,6 +37,7 @@ impl Serialize for Event {
             Event::Run(event) => event.serialize(serializer),
             Event::Model(event) => event.serialize(serializer),
             Event::Tool(event) => event.serialize(serializer),
+            Event::Subagent(event) => event.serialize(serializer),
             Event::Coordination(event) => event.serialize(serializer),
             Event::Delivery(event) => event.serialize(serializer),
             Event::Pipeline(step) => NamedPipelineEvent::Pipeline { step }.serialize(serializer),
@@ -66,6 +68,7 @@ enum EventGroup {
     Run,
     Model,
     Tool,
+    Subagent,
     Coordination,
     Delivery,
     Pipeline,
@@ -78,6 +81,8 @@ impl EventGroup {
             Ok(EventGroup::Model)
         } else if has_event::<ToolEvent>(name) {
             Ok(EventGroup::Tool)
+        } else if has_event::<SubagentEvent>(name) {
+            Ok(EventGroup::Subagent)
         } else if has_event::<CoordinationEvent>(name) {
             Ok(EventGroup::Coordination)
         } else if has_event::<DeliveryEvent>(name) {
@@ -97,6 +102,7 @@ impl EventGroup {
             EventGroup::Run => RunEvent::deserialize(json).map(Event::Run),
             EventGroup::Model => ModelEvent::deserialize(json).map(Event::Model),
             EventGroup::Tool => ToolEvent::deserialize(json).map(Event::Tool),
+            EventGroup::Subagent => SubagentEvent::deserialize(json).map(Event::Subagent),
             EventGroup::Coordination => {
                 CoordinationEvent::deserialize(json).map(Event::Coordination)
             }
@@ -163,6 +169,7 @@ impl JsonSchema for Event {
             RunEvent::json_schema(generator),
             ModelEvent::json_schema(generator),
             ToolEvent::json_schema(generator),
+            SubagentEvent::json_schema(generator),
             CoordinationEvent::json_schema(generator),
             DeliveryEvent::json_schema(generator),
             NamedPipelineEvent::<PipelineEvent>::json_schema(generator),
@@ -181,10 +188,11 @@ mod tests {
     use super::*;
 
     /// An event of each group, as a log writes it.
-    const LINES: [&str; 6] = [
+    const LINES: [&str; 7] = [
         r#"{"type":"limit_met","agent":null,"limit":"3 dollars"}"#,
         r#"{"type":"replied","agent":"a","text":"x","calls":[],"stop":"done"}"#,
         r#"{"type":"native_tool_call","agent":"a","tool":"Edit","detail":"f"}"#,
+        r#"{"type":"subagent_model","agent":"a","call_id":"c","subagent":"s","event":{"type":"failed","agent":"a","reason":"r"}}"#,
         r#"{"type":"voted","agent":"a","candidate":"b","label":"agent2.1","reason":"r"}"#,
         r#"{"type":"delivered","rows":[{"path":"f","outcome":"created","sha256":null,"bytes":2}]}"#,
         r#"{"type":"pipeline","step":"merged","iteration":1,"role":"r","commit":"c","files":2}"#,
@@ -265,6 +273,7 @@ mod tests {
                 has_event::<RunEvent>(name),
                 has_event::<ModelEvent>(name),
                 has_event::<ToolEvent>(name),
+                has_event::<SubagentEvent>(name),
                 has_event::<CoordinationEvent>(name),
                 has_event::<DeliveryEvent>(name),
                 has_event::<NamedPipelineEvent<PipelineEvent>>(name),

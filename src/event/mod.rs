@@ -10,6 +10,7 @@ mod json;
 mod model;
 mod pipeline;
 mod run;
+mod subagent;
 mod tool;
 
 use std::borrow::Cow;
@@ -23,6 +24,7 @@ pub use crate::event::delivery::{
 pub use crate::event::model::{ModelEvent, ReplyTextKind, StopReason};
 pub use crate::event::pipeline::PipelineEvent;
 pub use crate::event::run::{OfferedSkill, RunEvent};
+pub use crate::event::subagent::{SubagentEvent, SubagentKey, SubagentStatus};
 pub use crate::event::tool::{ApprovalAnswer, InputChannel, NestedRefusal, ToolEvent};
 use crate::id::AgentId;
 use crate::spending::totals::{UsageKey, UsageTotals};
@@ -37,6 +39,8 @@ pub enum Event {
     Model(ModelEvent),
     /// Of a tool call.
     Tool(ToolEvent),
+    /// Of a subagent.
+    Subagent(SubagentEvent),
     /// Of a coordination.
     Coordination(CoordinationEvent),
     /// Of a delivery.
@@ -52,6 +56,7 @@ impl Event {
             Event::Run(event) => event.agent(),
             Event::Model(event) => Some(event.agent()),
             Event::Tool(event) => event.agent(),
+            Event::Subagent(event) => Some(event.key().agent),
             Event::Coordination(event) => event.agent(),
             Event::Delivery(event) => event.agent(),
             Event::Pipeline(_) => None,
@@ -64,6 +69,9 @@ impl Event {
             (Event::Run(one), Event::Run(other)) => discriminant(one) == discriminant(other),
             (Event::Model(one), Event::Model(other)) => discriminant(one) == discriminant(other),
             (Event::Tool(one), Event::Tool(other)) => discriminant(one) == discriminant(other),
+            (Event::Subagent(one), Event::Subagent(other)) => {
+                discriminant(one) == discriminant(other)
+            }
             (Event::Coordination(one), Event::Coordination(other)) => {
                 discriminant(one) == discriminant(other)
             }
@@ -86,7 +94,10 @@ impl Event {
     pub fn without_log_fields(&self) -> Cow<'_, Self> {
         let mut event = Cow::Borrowed(self);
         if let Event::Model(ModelEvent::Replied { .. })
-        | Event::Tool(ToolEvent::ToolFinished { .. }) = self
+        | Event::Tool(ToolEvent::ToolFinished { .. })
+        | Event::Subagent(
+            SubagentEvent::SubagentModel { .. } | SubagentEvent::SubagentTool { .. },
+        ) = self
         {
             event.to_mut().clear_log_fields();
         }
@@ -94,10 +105,21 @@ impl Event {
     }
 
     fn clear_log_fields(&mut self) {
-        if let Event::Model(ModelEvent::Replied { echo, .. }) = self {
+        if let Event::Model(ModelEvent::Replied { echo, .. })
+        | Event::Subagent(SubagentEvent::SubagentModel {
+            event: ModelEvent::Replied { echo, .. },
+            ..
+        }) = self
+        {
             *echo = None;
         } else if let Event::Tool(ToolEvent::ToolFinished {
             content, images, ..
+        })
+        | Event::Subagent(SubagentEvent::SubagentTool {
+            event: ToolEvent::ToolFinished {
+                content, images, ..
+            },
+            ..
         }) = self
         {
             *content = None;
@@ -105,16 +127,60 @@ impl Event {
         }
     }
 
+    /// Returns the event of a request to a model, of an agent or of one of its subagents. Both are
+    /// charged to the agent.
+    pub fn as_model_event(&self) -> Option<&ModelEvent> {
+        if let Event::Model(event) | Event::Subagent(SubagentEvent::SubagentModel { event, .. }) =
+            self
+        {
+            Some(event)
+        } else {
+            None
+        }
+    }
+
+    /// Returns the event of a tool call of a subagent, with an id of the call that differs from those
+    /// of the agent's own calls.
+    pub fn as_scoped_tool_event(&self) -> Option<ToolEvent> {
+        let Event::Subagent(SubagentEvent::SubagentTool {
+            call_id: parent,
+            subagent,
+            event,
+            ..
+        }) = self
+        else {
+            return None;
+        };
+        let mut event = event.clone();
+        if let ToolEvent::ToolCalled { call_id, .. } | ToolEvent::ToolFinished { call_id, .. } =
+            &mut event
+        {
+            *call_id = format!("{parent}/{subagent}/{call_id}");
+        }
+        Some(event)
+    }
+
+    /// Returns the event of a tool call, of an agent or of one of its subagents.
+    pub fn as_tool_event(&self) -> Option<&ToolEvent> {
+        if let Event::Tool(event) | Event::Subagent(SubagentEvent::SubagentTool { event, .. }) =
+            self
+        {
+            Some(event)
+        } else {
+            None
+        }
+    }
+
     /// Adds the usage that the event reports, if any, to `books`.
     pub fn add_to_totals(&self, books: &mut UsageTotals) {
-        if let Event::Model(ModelEvent::ModelRequestFinished {
+        if let Some(ModelEvent::ModelRequestFinished {
             agent,
             model,
             phase,
             usage,
             cost_usd,
             ..
-        }) = self
+        }) = self.as_model_event()
         {
             let post = UsageKey {
                 agent: agent.clone(),
@@ -123,7 +189,7 @@ impl Event {
             };
             books.charge(post, *usage, *cost_usd);
         }
-        if let Event::Tool(ToolEvent::ToolCalled { agent, .. }) = self {
+        if let Some(ToolEvent::ToolCalled { agent, .. }) = self.as_tool_event() {
             books.count_tool_call(agent);
         }
     }
@@ -144,6 +210,12 @@ impl From<ModelEvent> for Event {
 impl From<ToolEvent> for Event {
     fn from(event: ToolEvent) -> Self {
         Event::Tool(event)
+    }
+}
+
+impl From<SubagentEvent> for Event {
+    fn from(event: SubagentEvent) -> Self {
+        Event::Subagent(event)
     }
 }
 

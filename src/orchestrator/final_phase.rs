@@ -27,7 +27,9 @@ use crate::permissions::{DenyReason, PathPermissionManager, PermissionDecision};
 use crate::prompts::untrusted_text::UntrustedText;
 use crate::prompts::{self, AnswerView, TaskPrompt};
 use crate::text::single_line;
-use crate::tools::call::{ExistingTarget, FileSelection, ToolCall, UserPath};
+use crate::tools::call::{
+    DeleteRecursion, ExistingTarget, FileSelection, SUBAGENTS_DIRECTORY, ToolCall, UserPath,
+};
 use crate::world::access::gate::Gate;
 use crate::world::access::verdict::DeniedSubject;
 use crate::world::delivery::store::{DeliverySource, OpenDelivery, SourceDirectory, SourceLayout};
@@ -465,6 +467,7 @@ impl FinalDelivery<'_> {
             return Ok(ToolEffects::default());
         };
         if self.overlay.is_none() {
+            self.remove_subagent_directories(workspace).await?;
             let origin = SourceDirectory {
                 path: real_path(workspace)?.to_abs(),
                 written: SourceLayout::Apart,
@@ -487,6 +490,25 @@ impl FinalDelivery<'_> {
                 ToolEffects::from_changes(observed_changes(exec::run(permitted), root))
             }
             Err(denial) => ToolEffects::from_denial(denial),
+        };
+        let done = tokio::task::spawn_blocking(work).await;
+        done.map_err(|_| Error::bug("the delivery failed unexpectedly"))
+    }
+
+    /// Removes what subagents left in the workspace: it is not part of the result.
+    async fn remove_subagent_directories(&self, workspace: &AbsPath) -> Result<()> {
+        let place = workspace.join(SUBAGENTS_DIRECTORY).to_string();
+        let (Some(gate), Ok(path)) = (
+            self.team.delivery_gate(self.member, None)?,
+            UserPath::parse(place),
+        ) else {
+            return Ok(());
+        };
+        let recursion = DeleteRecursion::Whole;
+        let work = move || {
+            let permitted = gate.check(ToolCall::DeleteFile { path, recursion });
+            // Most workspaces have no such directory.
+            let _removed = permitted.map(exec::run);
         };
         let done = tokio::task::spawn_blocking(work).await;
         done.map_err(|_| Error::bug("the delivery failed unexpectedly"))
@@ -633,14 +655,15 @@ fn observed_changes(observation: Observation, root: RealPath) -> Vec<FileChange>
     vec![FileChange { path: root, kind }]
 }
 
-/// Returns the call that copies the content of a directory over that of another.
+/// Returns the call that copies the content of a directory, without what subagents left there, over
+/// that of another.
 pub(super) fn copy_all_call(from: &AbsPath, to: &RealPath) -> Option<ToolCall> {
     Some(ToolCall::CopyFilesBatch {
         source: UserPath::parse(from.as_path().to_str()?).ok()?,
         destination: UserPath::parse(to.as_path().to_str()?).ok()?,
         selection: FileSelection {
             include: vec!["*".to_owned()],
-            exclude: Vec::new(),
+            exclude: vec![format!("{SUBAGENTS_DIRECTORY}/*")],
         },
         existing: ExistingTarget::Overwrite,
     })

@@ -2,15 +2,19 @@
 //! repeats nothing.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::mem::discriminant;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use crate::agent::recorded_conversation::{
-    EffectPersistence, RecordedCall, RecordedConversation, RecordedReply, ToolResultContent,
+    EffectPersistence, RecordedCall, RecordedConversation, RecordedReply, RecordedSubagent,
+    SubagentEnding, ToolResultContent,
 };
 use crate::config::Config;
 use crate::error::{ExitStatus, Result};
 use crate::event::{
-    CoordinationEvent, DeliveryEvent, DeliveryRow, Event, ModelEvent, RunEvent, ToolEvent,
+    CoordinationEvent, DeliveryEvent, DeliveryRow, Event, ModelEvent, RunEvent, SubagentEvent,
+    SubagentKey, SubagentStatus, ToolEvent,
 };
 use crate::id::AgentId;
 use crate::orchestrator::overlays::PendingDelivery;
@@ -215,6 +219,55 @@ fn append_event(memory: &mut RecordedConversation, event: &Event) {
         memory.calls.insert(call_id.clone(), ended);
     } else if let Event::Tool(ToolEvent::PlanUpdated { entries, .. }) = event {
         memory.plan = Some(entries.clone());
+    } else if let Event::Subagent(event) = event {
+        append_subagent_event(memory, event);
+    }
+}
+
+/// Adds an event of a subagent to `memory`, the record of its agent's conversation.
+fn append_subagent_event(memory: &mut RecordedConversation, event: &SubagentEvent) {
+    let SubagentKey {
+        call_id, subagent, ..
+    } = event.key();
+    let is_same =
+        |known: &RecordedSubagent| known.call_id == call_id && known.subagent == *subagent;
+    let known = memory.subagents.iter().rposition(is_same);
+    let Some(place) = known else {
+        if let SubagentEvent::SubagentStarted { .. } = event {
+            memory.subagents.push(RecordedSubagent {
+                call_id: call_id.to_owned(),
+                subagent: subagent.clone(),
+                conversation: RecordedConversation::default(),
+                ending: None,
+            });
+        }
+        return;
+    };
+    let Some(known) = memory.subagents.get_mut(place) else {
+        return;
+    };
+    match event {
+        SubagentEvent::SubagentStarted { .. } => {}
+        SubagentEvent::SubagentModel { event, .. } => {
+            append_event(&mut known.conversation, &Event::Model(event.clone()));
+        }
+        SubagentEvent::SubagentTool { event, .. } => {
+            append_event(&mut known.conversation, &Event::Tool(event.clone()));
+        }
+        SubagentEvent::SubagentFinished {
+            status,
+            reason,
+            elapsed_ms,
+            ..
+        } => {
+            // One that was cancelled with the run resumes with it.
+            let is_over = *status != SubagentStatus::Cancelled;
+            known.ending = is_over.then(|| SubagentEnding {
+                status: *status,
+                reason: reason.clone(),
+                elapsed: Duration::from_millis(*elapsed_ms),
+            });
+        }
     }
 }
 
@@ -252,29 +305,48 @@ fn interrupted_requests<'e>(
     events: impl IntoIterator<Item = &'e Event>,
     models: &ModelsByAgent,
 ) -> Vec<Event> {
-    let mut open: BTreeMap<AgentId, (Arc<str>, Phase)> = BTreeMap::new();
+    let mut open: BTreeMap<OpenRequestKey<'_>, (Arc<str>, Phase)> = BTreeMap::new();
     for (talk, event) in with_conversation_keys(events) {
-        if let Event::Model(ModelEvent::ModelRequestStarted { agent, model }) = event {
-            open.insert(agent.clone(), (Arc::clone(model), talk.phase));
-        } else if let Event::Model(ModelEvent::ModelRequestFinished { agent, .. }) = event {
-            open.remove(agent);
+        let of = if let Event::Subagent(event) = event {
+            Some(event.key())
+        } else {
+            None
+        };
+        if let Some(ModelEvent::ModelRequestStarted { agent, model }) = event.as_model_event() {
+            open.insert((agent, of), (Arc::clone(model), talk.phase));
+        } else if let Some(ModelEvent::ModelRequestFinished { agent, .. }) = event.as_model_event()
+        {
+            open.remove(&(agent, of));
         }
     }
-    let asked = |(agent, (model, phase)): (AgentId, (Arc<str>, Phase))| {
+    let asked = |((agent, of), (model, phase)): (OpenRequestKey<'_>, (Arc<str>, Phase))| {
+        let agent = agent.clone();
         let mut known = models.get(&agent).into_iter().flatten();
         let known = known.find(|known| known.name == model);
         let price = known.and_then(|known| known.price.as_ref());
-        Event::Model(ModelEvent::ModelRequestFinished {
-            agent,
+        let event = ModelEvent::ModelRequestFinished {
+            agent: agent.clone(),
             model,
             phase,
             usage: TokenUsage::default(),
             cost_usd: price.filter(|price| price.is_free()).map(|_| Money::ZERO),
             elapsed_ms: 0,
-        })
+        };
+        match of {
+            None => Event::Model(event),
+            Some(of) => Event::Subagent(SubagentEvent::SubagentModel {
+                agent,
+                call_id: of.call_id.to_owned(),
+                subagent: of.subagent.clone(),
+                event,
+            }),
+        }
     };
     open.into_iter().map(asked).collect()
 }
+
+/// The agent that asked a model, and its subagent if it was one.
+type OpenRequestKey<'e> = (&'e AgentId, Option<SubagentKey<'e>>);
 
 /// The conclusion of a turn that was interrupted after everything was delivered.
 #[derive(Clone, Debug, PartialEq)]
@@ -332,7 +404,31 @@ impl AlreadyLoggedEvents {
                 Some((talk.number, agent, call_id.as_str()))
             })
             .collect();
+        let ended_by_subagents: BTreeSet<(usize, SubagentKey<'_>, &str)> =
+            with_conversation_keys(events.clone())
+                .filter_map(|(talk, event)| {
+                    let Event::Subagent(event) = event else {
+                        return None;
+                    };
+                    let SubagentEvent::SubagentTool {
+                        event: ToolEvent::ToolFinished { call_id, .. },
+                        ..
+                    } = event
+                    else {
+                        return None;
+                    };
+                    Some((talk.number, event.key(), call_id.as_str()))
+                })
+                .collect();
         let is_told_again = |(talk, event): &(ConversationKey, &Event)| {
+            if let Event::Subagent(event) = event {
+                // The subagents of a call that has ended are not run again.
+                let key = event.key();
+                return !ended.contains(&(talk.number, key.agent, key.call_id))
+                    && is_told_again_by_subagent(event, talk.phase, |call_id| {
+                        ended_by_subagents.contains(&(talk.number, key, call_id))
+                    });
+            }
             let is_repeated = talk.phase == Phase::Final && of_final == EffectPersistence::Gone;
             if let Event::Tool(ToolEvent::ToolCalled {
                 agent,
@@ -371,6 +467,30 @@ impl AlreadyLoggedEvents {
     }
 }
 
+/// Returns whether a subagent that is run again emits `event` again; `has_ended` says whether a call
+/// has ended.
+fn is_told_again_by_subagent(
+    event: &SubagentEvent,
+    phase: Phase,
+    has_ended: impl Fn(&str) -> bool,
+) -> bool {
+    match event {
+        SubagentEvent::SubagentStarted { .. } => true,
+        SubagentEvent::SubagentModel { event, .. } => matches!(event, ModelEvent::Failed { .. }),
+        SubagentEvent::SubagentTool {
+            event: ToolEvent::ToolCalled {
+                call_id, denied, ..
+            },
+            ..
+        } => match denied {
+            None => !has_ended(call_id),
+            Some(_) => phase == Phase::Final,
+        },
+        // One that has ended is not run again.
+        SubagentEvent::SubagentTool { .. } | SubagentEvent::SubagentFinished { .. } => false,
+    }
+}
+
 /// Returns whether a resumed turn emits `event` again in any conversation: model requests, tool calls
 /// and checks that have ended are not repeated.
 fn is_always_told_again(event: &Event) -> bool {
@@ -386,8 +506,35 @@ fn is_always_told_again(event: &Event) -> bool {
             event,
             DeliveryEvent::Checking { .. } | DeliveryEvent::Checked { .. }
         ),
-        Event::Tool(_) | Event::Pipeline(_) => false,
+        Event::Tool(_) | Event::Subagent(_) | Event::Pipeline(_) => false,
     }
+}
+
+/// Returns whether two events of subagents report the same thing.
+fn is_same_subagent_event(known: &SubagentEvent, event: &SubagentEvent) -> bool {
+    let call = |event: &SubagentEvent| {
+        if let SubagentEvent::SubagentTool {
+            event: ToolEvent::ToolCalled { call_id, .. },
+            ..
+        } = event
+        {
+            Some(call_id.clone())
+        } else {
+            None
+        }
+    };
+    let is_same_kind = match (known, event) {
+        (
+            SubagentEvent::SubagentModel { event: known, .. },
+            SubagentEvent::SubagentModel { event, .. },
+        ) => discriminant(known) == discriminant(event),
+        (
+            SubagentEvent::SubagentTool { event: known, .. },
+            SubagentEvent::SubagentTool { event, .. },
+        ) => discriminant(known) == discriminant(event),
+        (known, event) => discriminant(known) == discriminant(event),
+    };
+    is_same_kind && known.key() == event.key() && call(known) == call(event)
 }
 
 /// Returns whether two events report the same thing. Times and other details of the moment may
@@ -403,6 +550,9 @@ fn is_same_event(known: &Event, event: &Event) -> bool {
     ) = (known, event)
     {
         return a == b && known.agent() == event.agent();
+    }
+    if let (Event::Subagent(known), Event::Subagent(event)) = (known, event) {
+        return is_same_subagent_event(known, event);
     }
     let is_said = matches!(
         event,

@@ -12,7 +12,9 @@ pub mod rules;
 
 use crate::path::{RealPath, RelPath};
 use crate::permissions::folded::{FoldedPath, NestedGrant, below_folded};
-use crate::permissions::grant::{Grant, Permission, Phase, inherit_exceptions};
+use crate::permissions::grant::{
+    Grant, GrantKind, GrantScope, Permission, Phase, inherit_exceptions,
+};
 use crate::permissions::path_rules::CallApproval;
 use crate::permissions::rules::{PermissionCeiling, PermissionRule, RULES, RuleSubject};
 
@@ -98,6 +100,31 @@ impl PathPermissionManager {
             phase,
             ..self.clone()
         }
+    }
+
+    /// Returns the permissions of a subagent that works in `workspace`: it reads what this agent
+    /// reads, and writes only there. `None` unless `workspace` is part of a workspace without
+    /// exceptions that this agent may write to.
+    #[must_use]
+    pub fn for_subagent(&self, workspace: &RealPath) -> Option<Self> {
+        let (outer, _, _) = self.most_specific(workspace)?;
+        let is_own = outer.kind == GrantKind::Workspace
+            && outer.scope == GrantScope::Tree
+            && outer.protected.is_empty()
+            && outer.hidden.is_empty();
+        if !is_own || !self.allows(workspace, Permission::Write) {
+            return None;
+        }
+        let own = Grant {
+            root: workspace.clone(),
+            ..outer.clone()
+        };
+        let readable = self.grants.iter().map(|grant| Grant {
+            permission: Permission::Read,
+            ..grant.clone()
+        });
+        let grants = readable.filter(|grant| grant.root != own.root);
+        Some(Self::new(grants.chain([own.clone()]).collect(), self.phase))
     }
 
     /// Decides about one resolved path without an approval.

@@ -282,3 +282,55 @@ fn consent_lifts_a_question_and_no_denial() {
     check("/g/deploy/keys", CallApproval::Given, false);
     check("/elsewhere", CallApproval::Given, false);
 }
+
+#[test]
+fn a_subagent_may_do_nothing_that_its_parent_may_not() {
+    let own = real("/p/.massgen/workspaces/w1/.subagents/s");
+    let paths = [
+        "/p/src/a.rs",
+        "/p/docs/a.md",
+        "/p/keys/k",
+        "/p/LICENSE",
+        "/p/.git/config",
+        "/p/.massgen/workspaces/w1/a",
+        "/p/.massgen/workspaces/w1/.subagents/s2/a",
+        "/p/.massgen/workspaces/w1/.subagents/s/a",
+        "/p/.massgen/workspaces/w1/.SUBAGENTS/s/a",
+        "/p/.massgen/workspaces/w2/a",
+        "/p/.massgen/temp/agent1.1/a",
+        "/etc/app.conf",
+        "/etc/passwd",
+    ];
+    for phase in [Coordination, Final] {
+        let parent = PathPermissionManager::new(grants(), phase);
+        let child = parent.for_subagent(&own).unwrap();
+        assert_eq!(child.phase(), phase);
+        for path in paths.map(real) {
+            assert_eq!(
+                child.allows(&path, Read),
+                parent.allows(&path, Read),
+                "{path}"
+            );
+            let is_own = path.is_within(&own);
+            assert_eq!(child.allows(&path, Write), is_own, "{phase} {path}");
+            assert!(parent.allows(&path, Write) || !is_own, "{path}");
+        }
+        // It can have no subagent outside of its own directory.
+        assert!(
+            child
+                .for_subagent(&real("/p/.massgen/workspaces/w1/x"))
+                .is_none()
+        );
+        for elsewhere in [
+            "/p/src",
+            "/p/.massgen/temp",
+            "/p/.massgen/workspaces/w2",
+            "/tmp",
+        ] {
+            assert!(
+                parent.for_subagent(&real(elsewhere)).is_none(),
+                "{elsewhere}"
+            );
+        }
+    }
+}

@@ -29,7 +29,7 @@ pub enum IsolationKind {
 }
 
 /// Describes the commands in the system message of `phase`.
-pub(super) fn describe_commands(out: &mut String, shell: &CommandAccess<'_>, phase: Phase) {
+pub fn describe_commands(out: &mut String, shell: &CommandAccess<'_>, phase: Phase) {
     let network = match (shell.isolation, shell.network) {
         (IsolationKind::Unsandboxed, _) | (_, NetworkPolicy::On) => "with network".to_owned(),
         (_, NetworkPolicy::Off) => "without network".to_owned(),

@@ -125,7 +125,7 @@ fn compared_form(event: &Event, names: &PathAliases) -> Option<Event> {
         Event::Run(event) => clean_run_event(event, names),
         Event::Coordination(event) => clean_coordination_event(event, names),
         Event::Delivery(event) => clean_delivery_event(event, names),
-        Event::Model(_) | Event::Tool(_) | Event::Pipeline(_) => false,
+        Event::Model(_) | Event::Tool(_) | Event::Subagent(_) | Event::Pipeline(_) => false,
     };
     counts.then_some(event)
 }

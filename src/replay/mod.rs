@@ -37,7 +37,9 @@ use crate::replay::compare::{
     PathAliases, RecordCompleteness, ReplayDifference, compared_events, first_difference,
 };
 use crate::replay::plan::ConversationPlan;
-use crate::replay::playback::{PlaybackBackend, PlaybackCancellation};
+use crate::replay::playback::{
+    PlaybackBackend, PlaybackCancellation, SubagentReplies, subagent_replies,
+};
 use crate::replay::record::RecordedRun;
 use crate::world::store::diagnostic_log::LogDetail;
 use crate::world::store::prepare_state_dir;
@@ -175,7 +177,13 @@ fn run_request(
         inbox: None,
         layout,
         question,
-        models: models(record.replies, &record.plan.talks, moves, &ends),
+        models: models(
+            record.replies,
+            subagent_replies(&record.events),
+            &record.plan.talks,
+            moves,
+            &ends,
+        ),
         replay: Some(ReplayInput {
             coordinations: record.plan.courses,
             messages,
@@ -206,6 +214,7 @@ fn run_request(
 /// Returns the models: each gives the replies of its agent, with the paths of the replay.
 fn models(
     replies: BTreeMap<AgentId, ScriptedReplies>,
+    mut subagents: Vec<SubagentReplies>,
     talks: &BTreeMap<AgentId, Vec<ConversationPlan>>,
     moves: &[(AbsPath, String)],
     ends: &PlaybackCancellation,
@@ -215,10 +224,15 @@ fn models(
             |text: String, (old, new): &(AbsPath, String)| rewrite_paths(&text, old, new);
         moves.iter().fold(text.to_owned(), move_one)
     };
+    for subagent in &mut subagents {
+        subagent.replies.map_texts(&with_new_paths);
+    }
     let model = |(agent, mut replies): (AgentId, ScriptedReplies)| {
         replies.map_texts(&with_new_paths);
+        let own = subagents.extract_if(.., |subagent| subagent.agent == agent);
+        let own: Vec<SubagentReplies> = own.collect();
         let talks = talks.get(&agent).map(Vec::as_slice).unwrap_or_default();
-        let backend = PlaybackBackend::new(replies, talks, ends.clone());
+        let backend = PlaybackBackend::new(replies, talks, own, ends.clone());
         let model = AvailableModel {
             name: Arc::from("recorded"),
             image_input: ImageInput::Taken,

@@ -93,7 +93,7 @@ impl ReplayPlanner {
             Event::Model(event) => self.apply_model_event(event),
             Event::Coordination(event) => self.apply_coordination_event(event),
             Event::Delivery(event) => self.apply_delivery_event(event),
-            Event::Tool(_) | Event::Pipeline(_) => {}
+            Event::Tool(_) | Event::Subagent(_) | Event::Pipeline(_) => {}
         }
     }
 

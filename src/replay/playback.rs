@@ -1,7 +1,7 @@
 //! The model of an agent in a replay: it returns the recorded replies, each in the conversation
 //! that it belongs to, whatever the request says.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::StreamExt;
 use futures_util::stream;
@@ -11,6 +11,8 @@ use crate::backend::conversation::ConversationVersion;
 use crate::backend::scripted::ScriptedBackend;
 use crate::backend::scripted::script::ScriptedReplies;
 use crate::backend::{Backend, BackendError, BackendErrorKind, ModelRequest, ReplyStream};
+use crate::event::{Event, ModelEvent, SubagentEvent, SubagentKey};
+use crate::id::{AgentId, SubagentId};
 use crate::replay::plan::{ConversationPlan, MissingReply};
 
 /// A model that repeats its recorded replies.
@@ -18,6 +20,8 @@ use crate::replay::plan::{ConversationPlan, MissingReply};
 pub(super) struct PlaybackBackend {
     talks: Vec<PlayedConversation>,
     place: Mutex<PlaybackPosition>,
+    /// The subagents of the agent, in the order in which they started.
+    subagents: Mutex<Vec<SubagentReplies>>,
     ends: PlaybackCancellation,
 }
 
@@ -28,6 +32,17 @@ pub(super) struct PlaybackCancellation {
     pub(super) departed: CancellationToken,
     /// Cancelled at the end of the record, which ends the run too.
     pub(super) stop: CancellationToken,
+}
+
+/// The recorded replies of one subagent.
+#[derive(Debug)]
+pub(super) struct SubagentReplies {
+    /// The agent that started it.
+    pub(super) agent: AgentId,
+    /// Its name.
+    pub(super) subagent: SubagentId,
+    /// Its replies, in order.
+    pub(super) replies: ScriptedReplies,
 }
 
 #[derive(Debug)]
@@ -51,6 +66,7 @@ impl PlaybackBackend {
     pub(super) fn new(
         mut replies: ScriptedReplies,
         talks: &[ConversationPlan],
+        subagents: Vec<SubagentReplies>,
         ends: PlaybackCancellation,
     ) -> Self {
         let talks = talks.iter().map(|talk| {
@@ -64,6 +80,7 @@ impl PlaybackBackend {
         Self {
             talks: talks.collect(),
             place: Mutex::default(),
+            subagents: Mutex::new(subagents),
             ends,
         }
     }
@@ -110,4 +127,51 @@ impl Backend for PlaybackBackend {
         };
         stream::once(silence).boxed()
     }
+
+    fn for_subagent(&self, subagent: &SubagentId) -> Option<Arc<dyn Backend>> {
+        let mut recorded = self
+            .subagents
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let place = recorded
+            .iter()
+            .position(|known| known.subagent == *subagent);
+        // Without a record, its requests fail: it must not take the replies of its agent.
+        let replies = place.map(|place| recorded.remove(place).replies);
+        Some(Arc::new(ScriptedBackend::new(replies.unwrap_or_default())))
+    }
+}
+
+/// Returns the replies of all recorded subagents, in the order in which they started.
+pub(super) fn subagent_replies<'e>(
+    events: impl IntoIterator<Item = &'e Event>,
+) -> Vec<SubagentReplies> {
+    let mut begun: Vec<(SubagentKey<'e>, SubagentReplies)> = Vec::new();
+    for event in events {
+        let Event::Subagent(event) = event else {
+            continue;
+        };
+        let key = event.key();
+        if let SubagentEvent::SubagentStarted { .. } = event {
+            let replies = SubagentReplies {
+                agent: key.agent.clone(),
+                subagent: key.subagent.clone(),
+                replies: ScriptedReplies::default(),
+            };
+            begun.push((key, replies));
+        }
+        let known = begun.iter_mut().rev().find(|(known, _)| *known == key);
+        let (Some((_, known)), SubagentEvent::SubagentModel { event, .. }) = (known, event) else {
+            continue;
+        };
+        if let ModelEvent::Replied {
+            text, calls, stop, ..
+        } = event
+        {
+            known.replies.push_reply(text, calls, *stop);
+        } else if let ModelEvent::Failed { reason, .. } = event {
+            known.replies.push_failure(reason);
+        }
+    }
+    begun.into_iter().map(|(_, replies)| replies).collect()
 }

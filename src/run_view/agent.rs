@@ -7,7 +7,8 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::event::{
-    CoordinationEvent, DeliveryEvent, Event, ModelEvent, ReplyTextKind, RunEvent, ToolEvent,
+    CoordinationEvent, DeliveryEvent, Event, ModelEvent, ReplyTextKind, RunEvent, SubagentEvent,
+    ToolEvent,
 };
 use crate::id::{AgentId, AnswerLabel};
 use crate::run_view::EventPosition;
@@ -253,6 +254,7 @@ impl AgentView {
         match event {
             Event::Model(event) => self.apply_model_event(event, at),
             Event::Tool(event) => self.apply_tool_event(event, at),
+            Event::Subagent(event) => self.apply_subagent_event(event, at),
             Event::Coordination(event) => self.apply_coordination_event(event, at),
             Event::Delivery(event) => self.apply_delivery_event(event, at),
             Event::Run(RunEvent::LimitMet { limit, .. }) => {
@@ -379,6 +381,59 @@ impl AgentView {
                 command, decision, ..
             } => self.note(&format!("hook `{command}`: {decision}"), at),
             ToolEvent::ServerProgress { .. } => {}
+        }
+    }
+
+    /// Adds what a subagent does to the agent's transcript.
+    fn apply_subagent_event(&mut self, event: &SubagentEvent, at: EventPosition) {
+        let name = event.key().subagent;
+        let mut push = |kind, text: &str| {
+            let text = format!("subagent {name}: {text}");
+            self.transcript.push(kind, &text, at);
+        };
+        match event {
+            SubagentEvent::SubagentStarted { task, .. } => push(EntryKind::Note, task),
+            SubagentEvent::SubagentModel { event, .. } => match event {
+                ModelEvent::Replied { text, .. } if !text.trim().is_empty() => {
+                    push(EntryKind::Text, text);
+                    self.transcript.finish_entry();
+                }
+                ModelEvent::Failed { reason, .. } => {
+                    push(EntryKind::Note, &format!("failed: {reason}"));
+                }
+                ModelEvent::Retrying { reason, .. } => {
+                    push(EntryKind::Note, &format!("the request failed: {reason}"));
+                }
+                ModelEvent::ModelRequestStarted { .. }
+                | ModelEvent::ModelRequestFinished { .. }
+                | ModelEvent::Text { .. }
+                | ModelEvent::Reasoning { .. }
+                | ModelEvent::Replied { .. }
+                | ModelEvent::RateLimited { .. }
+                | ModelEvent::ModelFallback { .. }
+                | ModelEvent::ContextCompacted { .. } => {}
+            },
+            SubagentEvent::SubagentTool {
+                event:
+                    ToolEvent::ToolCalled {
+                        tool,
+                        arguments,
+                        denied,
+                        ..
+                    },
+                ..
+            } => {
+                let arguments = single_line(arguments, CALL_CHARS_MAX);
+                push(EntryKind::Call, &format!("{tool} {arguments}"));
+                if let Some(reason) = denied {
+                    push(EntryKind::Denial, reason);
+                }
+            }
+            SubagentEvent::SubagentTool { .. } => {}
+            SubagentEvent::SubagentFinished { status, reason, .. } => match reason {
+                Some(reason) => push(EntryKind::Note, &format!("{status}: {reason}")),
+                None => push(EntryKind::Note, &status.to_string()),
+            },
         }
     }
 

@@ -121,7 +121,7 @@ impl RunView {
         self.apply_usage(event, at);
         match event {
             Event::Run(event) => self.apply_run_event(event, at),
-            Event::Model(_) => {}
+            Event::Model(_) | Event::Subagent(_) => {}
             Event::Tool(event) => self.apply_tool_event(event, at),
             Event::Coordination(event) => {
                 if self.ballot.apply(event, at) {
@@ -361,7 +361,7 @@ impl RunView {
     fn apply_usage(&mut self, event: &Event, at: EventPosition) {
         event.add_to_totals(&mut self.usage);
         self.run.tool_calls = self.usage.tool_calls();
-        let Event::Model(ModelEvent::ModelRequestFinished { agent, .. }) = event else {
+        let Some(ModelEvent::ModelRequestFinished { agent, .. }) = event.as_model_event() else {
             return;
         };
         self.run.usage = self.usage.run();

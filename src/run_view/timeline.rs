@@ -151,6 +151,7 @@ fn span_of(event: &Event, now: u64) -> Option<TimelineSpan> {
         Event::Run(_)
         | Event::Model(_)
         | Event::Tool(_)
+        | Event::Subagent(_)
         | Event::Delivery(_)
         | Event::Coordination(_)
         | Event::Pipeline(_) => None,

@@ -9,8 +9,9 @@ use serde::de::DeserializeOwned;
 use serde_json::Number;
 use serde_json::value::RawValue;
 
+use crate::id::SubagentId;
 use crate::text::single_line;
-use crate::tools::call::{FileEdit, UserPath, WORKSPACE};
+use crate::tools::call::{FileEdit, SubagentTask, UserPath, WORKSPACE};
 use crate::tools::error::{CallParseError, excerpt};
 use crate::tools::spec::{CRITERION_SCORE_MAX, ToolSpec};
 use crate::tools::task_plan::{
@@ -23,6 +24,12 @@ pub const ARGUMENTS_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// The maximum number of items in a list of paths, patterns or edits.
 pub const LIST_ITEMS_MAX: usize = 256;
+
+/// The maximum number of subagents that one call starts.
+pub const SUBAGENT_TASKS_MAX: usize = 8;
+
+/// The longest task of a subagent, in bytes.
+pub const SUBAGENT_TASK_BYTES_MAX: usize = 64 * 1024;
 
 /// The longest glob or regular expression, in bytes.
 pub const PATTERN_BYTES_MAX: usize = 1024;
@@ -82,6 +89,22 @@ enum LenientPlanEntries {
 struct PlanEntryFields {
     content: String,
     status: PlanEntryStatus,
+}
+
+/// Tasks of subagents, possibly written as a string.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum LenientTasks {
+    Several(Vec<TaskFields>),
+    Text(String),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TaskFields {
+    #[serde(alias = "subagent_id")]
+    id: String,
+    task: String,
 }
 
 impl ToolCallArguments {
@@ -192,7 +215,8 @@ impl ToolCallArguments {
         self.checked_path(name, text.unwrap_or_else(|| WORKSPACE.to_owned()))
     }
 
-    fn checked_path(
+    /// Returns `text`, a value of `parameter`, as a path.
+    pub(crate) fn checked_path(
         &self,
         parameter: &'static str,
         text: String,
@@ -384,6 +408,44 @@ impl ToolCallArguments {
         Ok(TaskPlan {
             entries: entries.collect::<Result<_, _>>()?,
         })
+    }
+
+    /// Reads the tasks of subagents: at least one, each with an id of its own.
+    pub(crate) fn subagent_tasks(
+        &mut self,
+        name: &'static str,
+    ) -> Result<Vec<SubagentTask>, CallParseError> {
+        let listed = match self
+            .take_value(name)?
+            .ok_or_else(|| self.missing_parameter(name))?
+        {
+            LenientTasks::Several(tasks) => tasks,
+            LenientTasks::Text(text) => {
+                serde_json::from_str(&text).map_err(|_| self.wrong_type(name, &text))?
+            }
+        };
+        if !(1..=SUBAGENT_TASKS_MAX).contains(&listed.len()) {
+            let found = format!("a list of {}", listed.len());
+            let expected = format!("1 to {SUBAGENT_TASKS_MAX} tasks");
+            return Err(self.invalid_value(name, &found, expected));
+        }
+        let mut tasks: Vec<SubagentTask> = Vec::new();
+        for TaskFields { id, task } in listed {
+            if task.trim().is_empty() || task.len() > SUBAGENT_TASK_BYTES_MAX {
+                let expected = format!("a task of 1 to {SUBAGENT_TASK_BYTES_MAX} bytes");
+                return Err(self.invalid_value(name, &task, expected));
+            }
+            let id = match SubagentId::parse(&id) {
+                Ok(id) => id,
+                Err(error) => return Err(self.invalid_value(name, &id, error.to_string())),
+            };
+            if tasks.iter().any(|other| other.id == id) {
+                let expected = "another `id` for each task";
+                return Err(self.invalid_value(name, id.as_str(), expected));
+            }
+            tasks.push(SubagentTask { id, task });
+        }
+        Ok(tasks)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::id::SubagentId;
 use crate::permissions::grant::Permission;
 use crate::tools::page_url::PageUrl;
 use crate::tools::served::ServerCall;
@@ -320,9 +321,28 @@ pub enum ToolCall<P = UserPath> {
         /// The whole plan, which replaces the previous one.
         plan: TaskPlan,
     },
+    /// `spawn_subagents`
+    SpawnSubagents {
+        /// The tasks, one for each subagent.
+        tasks: Vec<SubagentTask>,
+        /// The directory of each subagent, in the order of the tasks.
+        dirs: Vec<P>,
+    },
     /// A tool of an MCP server.
     CallServer(ServerCall<P>),
 }
+
+/// The task of one subagent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SubagentTask {
+    /// The name that its parent gives it.
+    pub id: SubagentId,
+    /// What it should do.
+    pub task: String,
+}
+
+/// The directory of an agent's subagents, in its workspace.
+pub const SUBAGENTS_DIRECTORY: &str = ".subagents";
 
 /// The number of a background command: an agent's first is 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -405,6 +425,7 @@ impl ToolCall {
             ToolCall::ExecuteCode { .. } => "execute_code",
             ToolCall::FetchUrl { .. } => "fetch_url",
             ToolCall::UpdatePlan { .. } => "update_plan",
+            ToolCall::SpawnSubagents { .. } => "spawn_subagents",
         }
     }
 
@@ -457,6 +478,10 @@ impl ToolCall {
             }
             | ToolCall::CreateDirectory { path }
             | ToolCall::DeleteFilesBatch { path, .. } => vec![access(path, Write, Followed)],
+            ToolCall::SpawnSubagents { dirs, .. } => {
+                let own = dirs.iter();
+                own.map(|dir| access(dir, Write, Itself)).collect()
+            }
             ToolCall::DeleteFile { path, .. } => vec![access(path, Write, Itself)],
             ToolCall::MoveFile {
                 source,
@@ -549,6 +574,7 @@ impl<P> ToolCall<P> {
             | ToolCall::GetBackgroundStatus { .. }
             | ToolCall::StopBackgroundCommand { .. }
             | ToolCall::ListBackgroundCommands => None,
+            ToolCall::SpawnSubagents { .. } => Some("spawn_subagents"),
         }
     }
 
@@ -577,7 +603,10 @@ impl<P> ToolCall<P> {
     pub fn is_long_running(&self) -> bool {
         let is_foreign = matches!(
             self,
-            ToolCall::ExecuteCode { .. } | ToolCall::FetchUrl { .. } | ToolCall::CallServer(_)
+            ToolCall::ExecuteCode { .. }
+                | ToolCall::FetchUrl { .. }
+                | ToolCall::SpawnSubagents { .. }
+                | ToolCall::CallServer(_)
         );
         is_foreign || self.command().is_some()
     }
@@ -596,6 +625,10 @@ impl<P> ToolCall<P> {
                     ToolCall::CallServer(call) => ToolCall::CallServer(call.try_map(place)?),
                     ToolCall::ReadMultipleFiles { paths } => ToolCall::ReadMultipleFiles {
                         paths: paths.into_iter().map(place).collect::<Result<_, _>>()?,
+                    },
+                    ToolCall::SpawnSubagents { tasks, dirs } => ToolCall::SpawnSubagents {
+                        tasks,
+                        dirs: dirs.into_iter().map(place).collect::<Result<_, _>>()?,
                     },
                 }
             };

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::tools::call::{
     CaseSensitivity, ContentDiff, DeleteRecursion, EditMode, ExistingTarget, FileEdit,
-    FileSelection, GrepQuery, LineRange, ToolCall, UserPath,
+    FileSelection, GrepQuery, LineRange, SubagentTask, ToolCall, UserPath,
 };
 
 impl ToolCall {
@@ -51,6 +51,12 @@ impl ToolCall {
             ToolCall::FetchUrl { url } => json!({ "url": url.as_str() }),
             ToolCall::UpdatePlan { plan } => json!({ "entries": plan }),
             ToolCall::CallServer(call) => Value::Object(call.arguments.clone()),
+            ToolCall::SpawnSubagents { tasks, .. } => {
+                let task =
+                    |task: &SubagentTask| json!({ "id": task.id.as_str(), "task": task.task });
+                let tasks: Vec<Value> = tasks.iter().map(task).collect();
+                json!({ "tasks": tasks })
+            }
             ToolCall::ExecuteCommand { .. }
             | ToolCall::StartBackgroundCommand { .. }
             | ToolCall::GetBackgroundOutput { .. }

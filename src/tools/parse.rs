@@ -4,12 +4,12 @@
 use crate::tools::arguments::ToolCallArguments;
 use crate::tools::call::{
     BackgroundCommandId, CaseSensitivity, ContentDiff, DeleteRecursion, EditMode, ExistingTarget,
-    FileSelection, GrepQuery, LineRange, ToolCall,
+    FileSelection, GrepQuery, LineRange, SUBAGENTS_DIRECTORY, SubagentTask, ToolCall,
 };
 use crate::tools::error::{CallParseError, excerpt};
 use crate::tools::page_url::PageUrl;
 use crate::tools::served::ToolCatalogue;
-use crate::tools::spec::{COMMANDS, PAGES, PLANNING, PROGRAMS, TOOLS, ToolSpec};
+use crate::tools::spec::{COMMANDS, PAGES, PLANNING, PROGRAMS, SUBAGENTS, TOOLS, ToolSpec};
 
 /// The default number of context lines around each difference.
 const COMPARE_CONTEXT_LINES_DEFAULT: u32 = 3;
@@ -40,7 +40,8 @@ pub fn parse(
     if let Some(tool) = served.find(name) {
         return tool.read(arguments);
     }
-    let tool = find_tool(name, &[TOOLS, COMMANDS, PROGRAMS, PLANNING, PAGES])?;
+    let tables = [TOOLS, COMMANDS, PROGRAMS, PLANNING, PAGES, SUBAGENTS];
+    let tool = find_tool(name, &tables)?;
     let mut arguments = ToolCallArguments::read(tool, arguments)?;
     build_call(tool, &mut arguments)
 }
@@ -223,11 +224,26 @@ fn build_command(
         "update_plan" => Ok(ToolCall::UpdatePlan {
             plan: take.plan("entries")?,
         }),
+        "spawn_subagents" => {
+            let tasks = take.subagent_tasks("tasks")?;
+            let dirs = tasks
+                .iter()
+                .map(|task| take.checked_path("tasks", subagent_directory(task)));
+            Ok(ToolCall::SpawnSubagents {
+                dirs: dirs.collect::<Result<_, _>>()?,
+                tasks,
+            })
+        }
         name => Err(CallParseError::UnknownTool {
             name: name.to_owned(),
             nearest: None,
         }),
     }
+}
+
+/// Returns the directory of the subagent with this task, relative to its parent's workspace.
+fn subagent_directory(task: &SubagentTask) -> String {
+    format!("{SUBAGENTS_DIRECTORY}/{}", task.id)
 }
 
 /// Reads a command line that the shell can be given.

@@ -65,6 +65,8 @@ pub enum ParameterType {
     Scores,
     /// The entries of a plan.
     PlanEntries,
+    /// A list of tasks.
+    Tasks,
 }
 
 /// The highest score of a criterion.
@@ -100,6 +102,11 @@ impl ParameterType {
                 },
                 "required": ["content", "status"],
             }}),
+            ParameterType::Tasks => json!({"type": "array", "items": {
+                "type": "object",
+                "properties": {"id": {"type": "string"}, "task": {"type": "string"}},
+                "required": ["id", "task"],
+            }}),
         }
     }
 
@@ -115,6 +122,7 @@ impl ParameterType {
             ParameterType::PlanEntries => {
                 r#"a list of {"content": text, "status": pending, in_progress or completed}"#
             }
+            ParameterType::Tasks => r#"a list of {"id": text, "task": text}"#,
         }
     }
 }
@@ -499,4 +507,20 @@ pub const PLANNING: &[ToolSpec] = &[ToolSpec {
         "",
     )],
     result: "how many steps are done",
+}];
+
+/// The tool by which an agent gives parts of its work to subagents.
+pub const SUBAGENTS: &[ToolSpec] = &[ToolSpec {
+    name: "spawn_subagents",
+    purpose: "Give independent parts of your work to subagents, which work in parallel, and wait \
+              for their results. Each starts with an empty directory `.subagents/ID` in your \
+              workspace, reads what you may read, writes only there, and knows only its task.",
+    permission: Permission::Write,
+    parameters: &[required_parameter(
+        "tasks",
+        ParameterType::Tasks,
+        "id: a new short name, in lower case; task: all that it has to know",
+    )],
+    result: "JSON: `success`, and `results` with `id`, `status`, `answer`, `error`, `workspace`, \
+             `files` and `execution_time` in seconds of each subagent",
 }];

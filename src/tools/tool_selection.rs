@@ -4,7 +4,9 @@
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, Permission};
 use crate::tools::parse;
-use crate::tools::spec::{COMMANDS, PAGES, PLANNING, READ_MEDIA_FILE, TOOLS, ToolOffer, ToolSpec};
+use crate::tools::spec::{
+    COMMANDS, PAGES, PLANNING, READ_MEDIA_FILE, SUBAGENTS, TOOLS, ToolOffer, ToolSpec,
+};
 
 /// The maximum number of directories that a description names.
 const DIRECTORIES_NAMED_MAX: usize = 8;
@@ -132,7 +134,8 @@ impl ToolSelection<'_> {
 
 /// Returns whether a tool of massgen's for agents has this name.
 pub fn is_own_tool(name: &str) -> bool {
-    let mut tools = TOOLS.iter().chain(COMMANDS).chain(PLANNING).chain(PAGES);
+    let tables = [TOOLS, COMMANDS, PLANNING, PAGES, SUBAGENTS];
+    let mut tools = tables.into_iter().flatten();
     tools.any(|tool| names_tool(name, tool))
 }
 

@@ -9,7 +9,7 @@ use crate::tools::error::CallParseError;
 use crate::tools::parse;
 use crate::tools::served::ToolCatalogue;
 use crate::tools::spec::{
-    COMMANDS, PAGES, PLANNING, PROGRAMS, ParameterNeed, ParameterType, TOOLS, ToolOffer,
+    COMMANDS, PAGES, PLANNING, PROGRAMS, ParameterNeed, ParameterType, SUBAGENTS, TOOLS, ToolOffer,
     ToolParameter, ToolSpec,
 };
 
@@ -145,12 +145,13 @@ pub const EVALUATION: &[ToolSpec] = &[
 ];
 
 /// The tables of all tools that models can be offered, apart from those of servers.
-pub const TOOL_TABLES: [&[ToolSpec]; 7] = [
+pub const TOOL_TABLES: [&[ToolSpec]; 8] = [
     TOOLS,
     COMMANDS,
     PROGRAMS,
     PLANNING,
     PAGES,
+    SUBAGENTS,
     COORDINATION,
     EVALUATION,
 ];

@@ -146,6 +146,7 @@ mod skills;
 mod stage;
 mod starts;
 mod steering;
+mod subagents;
 mod store;
 mod task_plans;
 mod telemetry;

@@ -155,10 +155,10 @@ pub(crate) fn check_ended(project: &Project, expected: &BTreeMap<String, usize>,
 }
 
 /// A run that has ended, whose records can be truncated.
-struct Whole {
-    project: Project,
-    log: PathBuf,
-    bytes: Vec<u8>,
+pub(crate) struct Whole {
+    pub(crate) project: Project,
+    pub(crate) log: PathBuf,
+    pub(crate) bytes: Vec<u8>,
     store: PathBuf,
 }
 
@@ -167,7 +167,7 @@ impl Whole {
         Self::of(project())
     }
 
-    fn of(project: Project) -> Self {
+    pub(crate) fn of(project: Project) -> Self {
         let finished = project.args(["go"]).success();
         let log = log(finished.project()).unwrap();
         let store = finished.project().path("../kept");
@@ -181,7 +181,7 @@ impl Whole {
     }
 
     /// Truncates the log after `len` bytes, and adapts the rest of the state on disk.
-    fn cut(&self, len: usize) {
+    pub(crate) fn cut(&self, len: usize) {
         let state = self.project.path(".massgen");
         fs::remove_dir_all(&state).unwrap();
         copy_tree(&self.store, &state);

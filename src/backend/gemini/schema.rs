@@ -85,7 +85,7 @@ fn enum_values(values: &[Value]) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tools::spec::{COMMANDS, PROGRAMS, TOOLS};
+    use crate::tools::spec::{COMMANDS, PROGRAMS, SUBAGENTS, TOOLS};
     use crate::tools::workflow::{COORDINATION, EVALUATION};
 
     /// Asserts recursively that every keyword of a schema is one of the dialect's.
@@ -122,7 +122,14 @@ mod tests {
 
     #[test]
     fn every_tool_of_ours_is_told_whole() {
-        let tools = [TOOLS, COMMANDS, PROGRAMS, COORDINATION, EVALUATION];
+        let tools = [
+            TOOLS,
+            COMMANDS,
+            PROGRAMS,
+            SUBAGENTS,
+            COORDINATION,
+            EVALUATION,
+        ];
         let tools = tools.into_iter().flatten();
         for tool in tools {
             let schema = tool.offer().parameters;

@@ -12,6 +12,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::StopReason;
 use crate::path::AbsPath;
 use crate::spending::TokenUsage;
+use crate::tools::request::CallRequest;
 
 /// Placeholder for the user's current directory.
 const CWD_PLACEHOLDER: &str = "{{cwd}}";
@@ -125,6 +126,33 @@ impl ScriptedReplies {
     /// Returns the number of replies.
     pub(crate) fn len(&self) -> usize {
         self.replies.len()
+    }
+
+    /// Adds a recorded reply.
+    pub(crate) fn push_reply(&mut self, text: &str, calls: &[CallRequest], stop: StopReason) {
+        let call = |call: &CallRequest| ScriptedCall {
+            name: call.name.clone(),
+            arguments: serde_json::from_str(&call.arguments)
+                .unwrap_or_else(|_| Value::String(call.arguments.clone())),
+        };
+        self.replies.push(ScriptedReply {
+            text: text.to_owned(),
+            calls: calls.iter().map(call).collect(),
+            stop,
+            ..ScriptedReply::default()
+        });
+    }
+
+    /// Adds a recorded request that failed for good.
+    pub(crate) fn push_failure(&mut self, message: &str) {
+        self.replies.push(ScriptedReply {
+            error: Some(ScriptedError {
+                message: message.to_owned(),
+                transient: false,
+                retry_after_seconds: None,
+            }),
+            ..ScriptedReply::default()
+        });
     }
 
     /// Applies `change` to every text that a model wrote, including those in calls.

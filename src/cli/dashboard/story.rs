@@ -31,7 +31,7 @@ impl RunStory {
         if event.is_streamed() || matches!(event, Event::Model(ModelEvent::Replied { .. })) {
             return;
         }
-        let is_detail = matches!(event, Event::Tool(_) | Event::Model(_));
+        let is_detail = matches!(event, Event::Tool(_) | Event::Model(_) | Event::Subagent(_));
         if is_detail && self.events.len() >= EVENTS_MAX {
             self.omitted = self.omitted.saturating_add(1);
             return;

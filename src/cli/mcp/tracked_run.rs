@@ -335,7 +335,11 @@ fn describe_event(event: &Event) -> Option<String> {
         Event::Delivery(DeliveryEvent::FinalStarted { .. }) => {
             Some("the winner presents".to_owned())
         }
-        Event::Delivery(_) | Event::Model(_) | Event::Tool(_) | Event::Pipeline(_) => None,
+        Event::Delivery(_)
+        | Event::Model(_)
+        | Event::Tool(_)
+        | Event::Subagent(_)
+        | Event::Pipeline(_) => None,
     };
     sentence.or_else(|| event_warning(event))
 }

@@ -6,7 +6,7 @@ use crate::check_results::{CheckResult, CheckVerdict};
 use crate::cli::output::TextStyle;
 use crate::event::{
     ApprovalAnswer, CoordinationEvent, DeliveryEvent, DeliveryOutcome, Event, ModelEvent, RunEvent,
-    ToolEvent,
+    SubagentEvent, SubagentStatus, ToolEvent,
 };
 use crate::run_view::ballot::{BallotView, WinnerReason};
 use crate::spending::TokenUsage;
@@ -27,6 +27,7 @@ pub(crate) fn event_line(event: &Event) -> Option<EventLine> {
         Event::Run(event) => run_line(event),
         Event::Model(event) => model_line(event),
         Event::Tool(event) => tool_line(event),
+        Event::Subagent(event) => subagent_line(event),
         Event::Coordination(event) => coordination_line(event),
         Event::Delivery(event) => delivery_line(event),
         Event::Pipeline(_) => None,
@@ -86,6 +87,30 @@ fn model_line(event: &ModelEvent) -> Option<EventLine> {
         | ModelEvent::Replied { .. }
         | ModelEvent::Failed { .. } => None,
     }
+}
+
+fn subagent_line(event: &SubagentEvent) -> Option<EventLine> {
+    let name = event.key().subagent;
+    let line = match event {
+        SubagentEvent::SubagentStarted { task, .. } => {
+            let text = single_line(&format!("{name}: {task}"), SUMMARY_CHARS_MAX);
+            return Some((TextStyle::Plain, "starts subagent", text));
+        }
+        SubagentEvent::SubagentModel { event, .. } => model_line(event),
+        SubagentEvent::SubagentTool { event, .. } => tool_line(event),
+        SubagentEvent::SubagentFinished { status, reason, .. } => {
+            let style = match status {
+                SubagentStatus::Completed => TextStyle::Good,
+                SubagentStatus::Failed | SubagentStatus::Timeout | SubagentStatus::Cancelled => {
+                    TextStyle::Bad
+                }
+            };
+            let reason = reason.as_ref().map(|reason| format!(": {reason}"));
+            let text = format!("{name} {status}{}", reason.unwrap_or_default());
+            return Some((style, "subagent", single_line(&text, SUMMARY_CHARS_MAX)));
+        }
+    };
+    line.map(|(style, verb, rest)| (style, "subagent", format!("{name} {verb} {rest}")))
 }
 
 fn tool_line(event: &ToolEvent) -> Option<EventLine> {

@@ -618,7 +618,7 @@ impl EventSink for RunRenderer<'_, '_> {
             Event::Tool(ToolEvent::ServerProgress { server, text }) => {
                 self.show_server_progress(server, text);
             }
-            Event::Tool(_) => {}
+            Event::Tool(_) | Event::Subagent(_) => {}
         }
         Ok(())
     }

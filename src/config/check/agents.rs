@@ -23,7 +23,7 @@ use crate::permissions::folded::FoldedPath;
 use crate::permissions::guard::FolderGuard;
 use crate::permissions::history::ReadBeforeDelete;
 use crate::tools::served::{CUSTOM_PREFIX, SERVED_PREFIX, is_served_name};
-use crate::tools::spec::{COMMANDS, PAGES, PLANNING, TOOLS};
+use crate::tools::spec::{COMMANDS, PAGES, PLANNING, SUBAGENTS, TOOLS};
 use crate::tools::tool_selection::names_tool;
 
 /// The server that offers MassGen's file tools.
@@ -401,7 +401,10 @@ impl ConfigChecker<'_> {
                 .any(|tool| tool == name)
         };
         for text in &texts {
-            let own = || TOOLS.iter().chain(COMMANDS).chain(PLANNING).chain(PAGES);
+            let own = || {
+                let tables = [TOOLS, COMMANDS, PLANNING, PAGES, SUBAGENTS];
+                tables.into_iter().flatten()
+            };
             let is_known =
                 is_custom(text.written) || own().any(|tool| names_tool(text.written, tool));
             if is_known || is_own(text.written) || is_served_name(text.written) {

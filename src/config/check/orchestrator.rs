@@ -11,8 +11,8 @@ use crate::config::skills::SkillsConfig;
 use crate::config::storage_path::StoragePath;
 use crate::config::yaml::YamlValue;
 use crate::config::{
-    CoordinationMode, NoveltyRequirement, OrchestratorConfig, PlanningMode, TaskPlanning,
-    TimeoutConfig, VotingChecklist, VotingSensitivity,
+    CoordinationMode, NoveltyRequirement, OrchestratorConfig, PlanningMode, SubagentsConfig,
+    TaskPlanning, TimeoutConfig, VotingChecklist, VotingSensitivity,
 };
 use crate::text::single_line;
 
@@ -92,6 +92,7 @@ impl ConfigChecker<'_> {
                 .section(&orchestrator::COORDINATION)
                 .and_then(|view| view.flag(&coordination::ENABLE_MEMORY_FILESYSTEM_MODE))
                 .unwrap_or(default.keeps_memory),
+            subagents: subagents(&view),
         }
     }
 
@@ -217,6 +218,19 @@ fn task_planning(view: &MappingView<'_>) -> TaskPlanning {
         },
         _ => TaskPlanning::Off,
     }
+}
+
+fn subagents(view: &MappingView<'_>) -> Option<SubagentsConfig> {
+    let view = view.section(&orchestrator::COORDINATION)?;
+    let default = SubagentsConfig::default();
+    let seconds = view.integer(&coordination::SUBAGENT_DEFAULT_TIMEOUT);
+    let at_once = view.integer(&coordination::SUBAGENT_MAX_CONCURRENT);
+    let at_once = at_once.and_then(|at_once| usize::try_from(at_once).ok());
+    let enabled = view.flag(&coordination::ENABLE_SUBAGENTS) == Some(true);
+    enabled.then(|| SubagentsConfig {
+        timeout_seconds: seconds.unwrap_or(default.timeout_seconds),
+        concurrent_max: at_once.unwrap_or(default.concurrent_max),
+    })
 }
 
 fn count(view: &MappingView<'_>, key: &ServedKey<Integer>) -> Option<u32> {

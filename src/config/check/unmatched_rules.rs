@@ -11,7 +11,7 @@ use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::keys::{nearest, permissions};
 use crate::config::servers::ServerConfig;
 use crate::tools::served::{CUSTOM_PREFIX, SERVED_PREFIX};
-use crate::tools::spec::{COMMANDS, PROGRAMS, TOOLS};
+use crate::tools::spec::{COMMANDS, PROGRAMS, SUBAGENTS, TOOLS};
 use crate::tools::workflow::{COORDINATION, EVALUATION};
 
 impl ConfigChecker<'_> {
@@ -91,7 +91,14 @@ fn unknown_server(server: &str, servers: &[Arc<ServerConfig>]) -> Option<Unmatch
 
 fn unknown_tool(tool: &str, servers: &[Arc<ServerConfig>]) -> Option<UnmatchedRule> {
     let own = || {
-        let specs = [TOOLS, COMMANDS, PROGRAMS, COORDINATION, EVALUATION];
+        let specs = [
+            TOOLS,
+            COMMANDS,
+            PROGRAMS,
+            SUBAGENTS,
+            COORDINATION,
+            EVALUATION,
+        ];
         specs.into_iter().flatten().map(|spec| spec.name)
     };
     // Tools of other programs, whose calls `massgen hook` judges, start with a capital letter.

@@ -87,6 +87,35 @@ pub(crate) const MAX_TASKS_PER_PLAN: ServedKey<Integer> = ServedKey::optional(
 )
 .with_default("30");
 
+/// The longest timeout of a subagent, in seconds.
+const SUBAGENT_SECONDS_MAX: i64 = 86_400;
+/// The most subagents of one call that work at the same time.
+const SUBAGENTS_AT_ONCE_MAX: i64 = 8;
+
+pub(crate) const ENABLE_SUBAGENTS: ServedKey<Flag> = ServedKey::optional(
+    &["enable_subagents"],
+    shape::flag(),
+    "Whether agents may give parts of their work to subagents.",
+    Harmless,
+)
+.with_default("false");
+
+pub(crate) const SUBAGENT_DEFAULT_TIMEOUT: ServedKey<Integer> = ServedKey::optional(
+    &["subagent_default_timeout"],
+    shape::integer(1, SUBAGENT_SECONDS_MAX),
+    "How long one subagent may work, in seconds.",
+    Harmless,
+)
+.with_default("300");
+
+pub(crate) const SUBAGENT_MAX_CONCURRENT: ServedKey<Integer> = ServedKey::optional(
+    &["subagent_max_concurrent"],
+    shape::integer(1, SUBAGENTS_AT_ONCE_MAX),
+    "How many subagents of one agent work at the same time.",
+    Harmless,
+)
+.with_default("3");
+
 /// The rules of coordination.
 pub static COORDINATION: KeySection = KeySection {
     path: "orchestrator.coordination",
@@ -109,9 +138,27 @@ pub static COORDINATION: KeySection = KeySection {
             IgnoredEffect::Cosmetic,
         )
         .with_default("false"),
+        ENABLE_SUBAGENTS.row(),
+        SUBAGENT_DEFAULT_TIMEOUT.row(),
+        SUBAGENT_MAX_CONCURRENT.row(),
         ConfigKey::unserved(
             &[
-                "enable_subagents",
+                "subagent_min_timeout",
+                "subagent_max_timeout",
+                "subagent_round_timeouts",
+                "subagent_runtime_mode",
+                "subagent_runtime_fallback_mode",
+                "subagent_host_launch_prefix",
+                "subagent_orchestrator",
+                "subagent_types",
+            ],
+            ValueShape::Any,
+            "a subagent is one agent with the model of its parent, in one process with it, and the \
+             parent waits for it; `subagent_default_timeout` limits its time",
+            IgnoredEffect::Cosmetic,
+        ),
+        ConfigKey::unserved(
+            &[
                 "background_subagents",
                 "use_two_tier_workspace",
                 "enable_changedoc",
@@ -153,16 +200,6 @@ pub static COORDINATION: KeySection = KeySection {
                 "prompt_improver",
                 "task_decomposer",
                 "pre_collab_voting_threshold",
-                "subagent_default_timeout",
-                "subagent_min_timeout",
-                "subagent_max_timeout",
-                "subagent_max_concurrent",
-                "subagent_round_timeouts",
-                "subagent_runtime_mode",
-                "subagent_runtime_fallback_mode",
-                "subagent_host_launch_prefix",
-                "subagent_orchestrator",
-                "subagent_types",
                 "round_evaluator_transformation_pressure",
                 "evolving_criteria_score_threshold",
                 "evolving_criteria_max_evolutions",

@@ -552,6 +552,7 @@ impl AgentTeam {
             servers: self.servers(member, phase),
             plan_entries_max: self.plan_entries_max(member),
             pages: self.page_access(member),
+            subagents: self.subagent_limits(member),
             hooks: self.hooks(member)?,
             approver: consult.map(|asker| asker.approver_for(&member.id, seconds)),
             ..self.gate_policy(member, stage)?
@@ -705,6 +706,9 @@ impl AgentTeam {
             .as_ref()
             .map_or(0, |memory| memory.models_left);
         let last = line.models.len().saturating_sub(1);
+        let subagents = self.subagent_setup(member, phase);
+        let is_resumed = line.recorded.is_some();
+        let subagents = subagents.map(|setup| setup.for_resumed(is_resumed));
         let models = self.with_agent_launcher(member, gate.as_ref(), line.models);
         let mut mind = ModelSession {
             agent: member.id.clone(),
@@ -721,6 +725,7 @@ impl AgentTeam {
             pending_images: Vec::new(),
             steps_max: member.config.steps_per_round_max,
             deadline: None,
+            tools_until: None,
             budget: AgentBudget::new(member.id.clone(), line.ledger),
             plan: Mutex::new(
                 line.recorded
@@ -730,6 +735,8 @@ impl AgentTeam {
             recorded: line.recorded,
             messages: line.messages,
             events: line.events,
+            subagents,
+            call_scope: None,
         };
         mind.load_served_tools();
         mind.add_user_message(first);

@@ -3,20 +3,23 @@
 
 use std::sync::Arc;
 
+use crate::agent::subagents::SubagentSetup;
 use crate::code_mode::offer;
+use crate::config::SubagentsConfig;
 use crate::config::vendors::ImageInput;
 use crate::orchestrator::grants;
 use crate::orchestrator::team::{AgentTeam, TeamMember, external_agents};
 use crate::path::RealPath;
+use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{GrantKind, GrantScope, Phase};
 use crate::permissions::guard::FolderGuard;
-use crate::prompts::commands::{CommandAccess, IsolationKind};
-use crate::prompts::{self, SystemPromptInput};
+use crate::prompts::commands::{CommandAccess, IsolationKind, describe_commands};
+use crate::prompts::{self, SystemPromptInput, WorkspaceOutput};
 use crate::sandbox_policy::network::NetworkPolicy;
 use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use crate::text::list_first;
 use crate::tools::image::is_image_name;
-use crate::tools::spec::{PAGES, PLANNING, ToolOffer, ToolSpec};
+use crate::tools::spec::{PAGES, PLANNING, SUBAGENTS, ToolOffer, ToolSpec};
 use crate::tools::tool_selection::{
     CommandOffering, DirectoryNaming, ImageOffering, ToolSelection,
 };
@@ -107,23 +110,76 @@ impl AgentTeam {
         })
     }
 
-    /// Returns the tools that `member` is offered in `phase`.
-    pub fn tools(&self, member: &TeamMember, phase: Phase) -> Arc<[ToolOffer]> {
+    /// Returns the limits of the subagents of `member`, if it may have some: it needs a workspace of
+    /// its own that they can work in, and a model that they can ask too.
+    pub(super) fn subagent_limits(&self, member: &TeamMember) -> Option<SubagentsConfig> {
+        let limits = self.config.orchestrator.subagents?;
+        let config = &member.config;
+        let is_kept = SUBAGENTS.iter().all(|tool| config.tools.keeps(tool));
+        (is_kept && subagent_obstacle(member).is_none()).then_some(limits)
+    }
+
+    /// Returns the notes for the user about members that cannot have subagents, although the config
+    /// enables them.
+    pub fn subagent_notes(&self) -> Vec<String> {
+        if self.config.orchestrator.subagents.is_none() {
+            return Vec::new();
+        }
+        let members = self.members.iter();
+        let note = |member: &TeamMember| {
+            let why = subagent_obstacle(member)?;
+            Some(format!("{} has no subagents: {why}", member.id))
+        };
+        members.filter_map(note).collect()
+    }
+
+    /// Returns what the subagents of `member` in `phase` are made from, if it may have some. They
+    /// call file and command tools one by one, even if their agent writes programs.
+    pub(super) fn subagent_setup(
+        &self,
+        member: &TeamMember,
+        phase: Phase,
+    ) -> Option<SubagentSetup> {
+        let limits = self.subagent_limits(member)?;
         let permissions = grants::permission_manager(&member.grants, phase);
-        let menu = ToolSelection {
+        let shell = self.command_access(member);
+        let tools = self
+            .tool_selection(member, &permissions, shell.as_ref())
+            .offers();
+        let mut commands = String::new();
+        if let Some(shell) = &shell {
+            describe_commands(&mut commands, shell, phase);
+        }
+        Some(SubagentSetup::new(limits, tools.into(), commands.into()))
+    }
+
+    /// Returns the selection of file and command tools for `member`.
+    fn tool_selection<'a>(
+        &self,
+        member: &'a TeamMember,
+        permissions: &'a PathPermissionManager,
+        shell: Option<&CommandAccess<'_>>,
+    ) -> ToolSelection<'a> {
+        ToolSelection {
             allowed: member.config.tools.allowed.as_deref(),
             excluded: &member.config.tools.excluded,
-            permissions: &permissions,
+            permissions,
             directories: match member.config.folder_guard {
                 FolderGuard::Off => DirectoryNaming::Unnamed,
                 FolderGuard::On { .. } | FolderGuard::Role { .. } => DirectoryNaming::Named,
             },
-            commands: CommandOffering::from_environment(self.command_access(member).as_ref()),
+            commands: CommandOffering::from_environment(shell),
             images: match member.config.backend.image_input {
                 ImageInput::Taken => ImageOffering::Offered,
                 ImageInput::Refused => ImageOffering::NotOffered,
             },
-        };
+        }
+    }
+
+    /// Returns the tools that `member` is offered in `phase`.
+    pub fn tools(&self, member: &TeamMember, phase: Phase) -> Arc<[ToolOffer]> {
+        let permissions = grants::permission_manager(&member.grants, phase);
+        let menu = self.tool_selection(member, &permissions, self.command_access(member).as_ref());
         let mut offers = match (
             &member.config.backend.external_agent,
             member.config.programs,
@@ -137,6 +193,9 @@ impl AgentTeam {
         }
         if self.plan_entries_max(member).is_some() {
             offers.extend(PLANNING.iter().map(ToolSpec::offer));
+        }
+        if self.subagent_limits(member).is_some() {
+            offers.extend(SUBAGENTS.iter().map(ToolSpec::offer));
         }
         if phase == Phase::Coordination {
             let scoring = match self.config.orchestrator.checklist {
@@ -160,5 +219,18 @@ impl AgentTeam {
             .filter(|grant| grant.kind == GrantKind::Context && grant.scope == GrantScope::File);
         let roots = files.map(|grant| grant.root.clone());
         roots.filter(|root| is_image_name(root.as_path())).collect()
+    }
+}
+
+/// Returns why `member` cannot have subagents, if it cannot.
+fn subagent_obstacle(member: &TeamMember) -> Option<&'static str> {
+    if member.config.backend.external_agent.is_some() {
+        Some("it is a program of its own")
+    } else if member.workspace_output() != WorkspaceOutput::Files {
+        Some("it has no workspace that it may write to")
+    } else if !matches!(member.config.folder_guard, FolderGuard::Off) {
+        Some("a folder guard or a role decides where it works")
+    } else {
+        None
     }
 }

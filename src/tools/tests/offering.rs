@@ -50,6 +50,7 @@ fn sample(kind: ParameterType) -> Value {
         ParameterType::Scores => json!([7]),
         ParameterType::Edits => json!([{"oldText": "a", "newText": "b"}]),
         ParameterType::PlanEntries => json!([{"content": "a", "status": "pending"}]),
+        ParameterType::Tasks => json!([{"id": "a", "task": "b"}]),
     }
 }
 

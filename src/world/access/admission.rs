@@ -1,5 +1,5 @@
-//! Checks whether an agent may use commands, programs and server tools at all, whatever the call
-//! touches: each needs what the agent was given for it. Passing these checks permits nothing.
+//! Checks whether an agent may use commands, programs, subagents and server tools at all, whatever
+//! the call touches: each needs what the agent was given for it. Passing these checks permits nothing.
 
 use crate::commands::judge::judge;
 use crate::permissions::PathPermissionManager;
@@ -24,6 +24,7 @@ pub(in crate::world) fn check_capabilities(
     admit_program(policy, permissions, call)?;
     admit_plan(policy, call)?;
     admit_page(policy, call)?;
+    admit_subagents(policy, call)?;
     admit_server(policy, call)
 }
 
@@ -128,6 +129,21 @@ fn admit_page(policy: &GatePolicy, call: &ToolCall) -> Result<(), Denial> {
         return Err(denied("closed-host", reason, "read a page of an open host"));
     }
     Ok(())
+}
+
+/// Checks that the agent may have subagents.
+fn admit_subagents(policy: &GatePolicy, call: &ToolCall) -> Result<(), Denial> {
+    if !matches!(call, ToolCall::SpawnSubagents { .. }) || policy.subagents.is_some() {
+        return Ok(());
+    }
+    Err(Denial {
+        refused: DeniedSubject::Call {
+            subject: call.name().to_owned(),
+            way_out: "do the work yourself".to_owned(),
+        },
+        rule: "no-subagents",
+        reason: "you may not start subagents".to_owned(),
+    })
 }
 
 /// Checks that the server tool may be called in this phase.

@@ -4,6 +4,7 @@
 use std::sync::{Arc, Mutex};
 
 use crate::call_rules::CallRules;
+use crate::config::SubagentsConfig;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::RealPath;
 use crate::permissions::grant::Grant;
@@ -39,6 +40,8 @@ pub struct GatePolicy {
     pub commands: Option<ExecEnvironment>,
     /// How the agent's programs are run; without it they are denied.
     pub programs: Option<ProgramEnvironment>,
+    /// The limits of the agent's subagents; without them it may have none.
+    pub subagents: Option<SubagentsConfig>,
     /// The agent's servers; without them calls of their tools are denied.
     pub servers: Option<McpServers>,
     /// The pages that the agent may read; without it, none.
@@ -98,6 +101,34 @@ impl GatePolicy {
         self.servers.is_some() || self.pages.is_some() || self.plan_entries_max.is_some()
     }
 
+    /// Returns the policy of a subagent whose paths start from `base`: the same rules, hooks and
+    /// approvals; no programs, servers and subagents; and `commands` instead of its parent's. Its
+    /// parent does not count as having read what it reads.
+    pub(in crate::world) fn for_subagent(
+        &self,
+        base: RealPath,
+        commands: Option<ExecEnvironment>,
+    ) -> Self {
+        Self {
+            base,
+            parents: self.parents,
+            read_before_delete: self.read_before_delete,
+            conflicts: self.conflicts.clone(),
+            commands,
+            overlay: self.overlay.clone(),
+            rules: Arc::clone(&self.rules),
+            hooks: self.hooks.clone(),
+            approver: self.approver.clone(),
+            history: Arc::default(),
+            programs: None,
+            subagents: None,
+            servers: None,
+            pages: None,
+            plan_entries_max: None,
+            bases: None,
+        }
+    }
+
     /// Returns the policy of a single call outside a run: no history, and no conflicts to detect.
     pub fn single_call(base: RealPath) -> Self {
         Self {
@@ -108,6 +139,7 @@ impl GatePolicy {
             history: Arc::default(),
             commands: None,
             programs: None,
+            subagents: None,
             servers: None,
             pages: None,
             plan_entries_max: None,

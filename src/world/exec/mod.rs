@@ -38,6 +38,7 @@ mod server_launch;
 mod program_tool;
 pub mod server_calls;
 mod fetch;
+pub mod subagents;
 pub mod check_command;
 mod write;
 
@@ -51,6 +52,7 @@ use crate::world::access::gate::{Action, Gate, Permitted, ResolvedPath};
 use crate::world::access::verdict::Denial;
 use crate::world::exec::copy::CopyRoute;
 use crate::world::exec::pass_through::PassthroughResult;
+use crate::world::exec::subagents::SubagentRunner;
 use crate::world::exec::tool_result::{ToolError, ToolResult};
 use crate::world::io::file_change::FileChange;
 use crate::world::sandbox::ProcessStreams;
@@ -100,9 +102,22 @@ pub fn run_until(
     permitted: Permitted<Action>,
     interrupt: Option<&CommandInterrupt>,
 ) -> Observation {
+    run_with_subagents(permitted, interrupt, None)
+}
+
+/// Like [`run_until`], for an agent whose subagents `runner` runs.
+pub fn run_with_subagents(
+    permitted: Permitted<Action>,
+    interrupt: Option<&CommandInterrupt>,
+    runner: Option<&dyn SubagentRunner>,
+) -> Observation {
     let (action, gate) = permitted.into_action();
     let shape = AnswerFormat::from_action(&action);
-    let done = carry_out(&gate, action, interrupt);
+    let done = if let Action::SpawnSubagents { tasks, dirs } = action {
+        subagents::spawn_subagents(&gate, tasks, &dirs, interrupt, runner)
+    } else {
+        carry_out(&gate, action, interrupt)
+    };
     let observation = done.unwrap_or_else(|stop| shape.observation(stop));
     after_hooks::run_after_hooks(&gate, observation)
 }
@@ -221,6 +236,9 @@ fn carry_out(gate: &Gate, action: Action, interrupt: Option<&CommandInterrupt>) 
         Action::FetchUrl { url } => fetch::fetch_url(gate, url, interrupt),
         // The agent's session keeps it.
         Action::UpdatePlan { plan } => Ok(Observation::done(prompts::plan_updated(&plan))),
+        Action::SpawnSubagents { tasks, dirs } => {
+            subagents::spawn_subagents(gate, tasks, &dirs, interrupt, None)
+        }
         Action::CallServer(call) => server_calls::call(gate, &call, interrupt),
     }
 }

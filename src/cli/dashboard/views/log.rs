@@ -96,6 +96,7 @@ fn run_line(event: &Event) -> Option<(TextStyle, String)> {
         Event::Run(_)
         | Event::Model(_)
         | Event::Tool(_)
+        | Event::Subagent(_)
         | Event::Coordination(_)
         | Event::Delivery(_) => return None,
     })

@@ -131,6 +131,9 @@ function summary(event) {
     case 'winner_selected': return `${event.agent} with ${event.label}`;
     case 'run_ended': return `${event.status}: ${event.summary ?? ''}`;
     case 'replied': return [event.text, ...(event.calls ?? []).map((/** @type {LogEvent} */ call) => `calls ${call.name}`)].filter(Boolean).join(', ');
+    case 'subagent_started': return `${event.subagent}: ${event.task}`;
+    case 'subagent_model': case 'subagent_tool': return `${event.subagent}: ${summary(event.event ?? {})}`;
+    case 'subagent_finished': return `${event.subagent}: ${[event.status, event.reason].filter(Boolean).join(': ')}`;
     default: {
       const { type, seq, time, agent, schema_version: version, ...rest } = event;
       return Object.entries(rest).map(([key, value]) => `${key}: ${typeof value === 'string' ? value : JSON.stringify(value)}`).join(', ');
@@ -173,8 +176,18 @@ export function logView(stream) {
 const ENTRIES = { text: ['comment', 'says'], reasoning: ['idle', 'reasons'], answered: ['done', 'answers'], voted: ['done', 'votes'],
   approval: ['ask', 'approval'], dropped_out: ['bad', 'drops out'], submission_rejected: ['bad', 'was rejected'], failed: ['bad', 'failed'],
   retrying: ['wait', 'retries'], rate_limited: ['wait', 'rate limited'], answers_shown: ['file', 'sees'], checked: ['work', 'is checked'],
+  subagent_started: ['work', 'starts subagent'], subagent_model: ['comment', 'subagent'], subagent_tool: ['work', 'subagent'], subagent_finished: ['done', 'subagent'],
   hook_ran: ['work', 'hook'], winner_selected: ['trophy', 'wins'], final_answer: ['done', 'final answer'], native_tool_call: ['work', 'native tool'] };
 const HIDDEN = new Set(['model_request_started', 'replied', 'tool_finished', 'checking', 'final_started']);
+/** Of a subagent, whose replies are not streamed, and whose calls follow them. */
+const HIDDEN_OF_SUBAGENTS = new Set(['model_request_started', 'model_request_finished', 'tool_finished']);
+
+/** Whether a transcript leaves the event out. @param {LogEvent} event */
+function isHidden(event) {
+  const inner = event.event;
+  return inner && event.type?.startsWith('subagent_')
+    ? HIDDEN_OF_SUBAGENTS.has(inner.type) || (inner.type === 'replied' && !inner.text) : HIDDEN.has(event.type);
+}
 
 /** What one agent said and did. @param {RunStream} stream @param {string} id */
 export function transcript(stream, id) {
@@ -194,13 +207,14 @@ export function transcript(stream, id) {
         ${result ? html`<dt>result</dt><dd class="mono">${result.content ?? result.summary}</dd>` : nothing}</dl></details>`;
     }
     if (event.type === 'model_request_finished') return html`<p class="muted num wide">${summary(event)}</p>`;
-    const [name, words] = ENTRIES[event.type] ?? ['idle', event.type?.replaceAll('_', ' ')];
+    const [usual, words] = ENTRIES[event.type] ?? ['idle', event.type?.replaceAll('_', ' ')];
+    const name = event.event?.denied ? 'ask' : event.type === 'subagent_finished' && event.status !== 'completed' ? 'bad' : usual;
     const text = event.type === 'checked' ? `${event.finding?.check} ${event.finding?.verdict}` : summary(event);
     const long = html`<p class="reply-text">${text}</p>`;
     return event.type === 'reasoning' ? html`<details class="reasoning"><summary>${icon(name)} reasons</summary>${long}</details>`
       : html`<span class="entry-head">${icon(name)} ${words}</span>${long}`;
   };
-  const shown = own.filter((event) => !HIDDEN.has(event.type)).slice(-EVENTS_MAX);
+  const shown = own.filter((event) => !isHidden(event)).slice(-EVENTS_MAX);
   return html`<section aria-labelledby="agent-log"><div class="bar"><h3 id="agent-log">What it said and did</h3>${olderButton(log)}</div>
     ${log.error ? failure(log.error, () => { log.error = null; redraw(); }) : nothing}
     ${shown.length ? html`<ol class="transcript">${shown.map((event) => html`<li><span class="num muted">${log.time(event)}</span>${body(event)}</li>`)}</ol>`

@@ -47,7 +47,7 @@ fn describe_event(event: &Event, words: &ContentFilter) -> Option<NamedAttribute
         Event::Model(event) => describe_model_event(event, words),
         Event::Coordination(event) => describe_coordination_event(event, words),
         Event::Delivery(event) => describe_delivery_event(event),
-        Event::Tool(_) | Event::Pipeline(_) => None,
+        Event::Tool(_) | Event::Subagent(_) | Event::Pipeline(_) => None,
     }
 }
 

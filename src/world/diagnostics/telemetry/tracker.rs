@@ -84,6 +84,7 @@ impl SpanTracker {
             Event::Run(event) => self.on_run_event(event, at),
             Event::Model(event) => self.on_model_event(event, at),
             Event::Tool(event) => self.on_tool_event(event, at),
+            Event::Subagent(_) => self.on_subagent_event(event, at),
             Event::Coordination(event) => self.on_coordination_event(event, at),
             Event::Delivery(event) => self.on_delivery_event(event, at),
             Event::Pipeline(_) => {}
@@ -124,6 +125,33 @@ impl SpanTracker {
         } = event
         {
             self.record_reply(agent, text, calls, *stop, at);
+        }
+    }
+
+    /// Adds a span for each request and each call of a subagent. Several may be open at once.
+    fn on_subagent_event(&mut self, event: &Event, at: u64) {
+        if let Some(call) = event.as_scoped_tool_event() {
+            self.on_tool_event(&call, at);
+        }
+        let Event::Subagent(subagent) = event else {
+            return;
+        };
+        if let Some(ModelEvent::ModelRequestFinished {
+            agent,
+            model,
+            usage,
+            cost_usd,
+            elapsed_ms,
+            ..
+        }) = event.as_model_event()
+        {
+            let begun = at.saturating_sub(elapsed_ms.saturating_mul(NANOSECONDS_PER_MILLISECOND));
+            if let Some(mut request) = self.request_span(agent, model, begun) {
+                let name = subagent.key().subagent.as_str();
+                request.attributes.push(attribute("massgen.subagent", name));
+                add_usage(&mut request, *usage, *cost_usd);
+                self.finish(request, None, at);
+            }
         }
     }
 
@@ -181,9 +209,15 @@ impl SpanTracker {
         if !self.agents.get(agent).is_some_and(is_at_work) {
             self.start_agent(agent, Phase::Coordination, at);
         }
-        let Some(work) = self.agents.get(agent).and_then(|open| open.work.as_ref()) else {
-            return;
-        };
+        let request = self.request_span(agent, model, at);
+        if let Some(open) = self.agents.get_mut(agent) {
+            open.request = request;
+        }
+    }
+
+    /// Returns a span for a request of an agent at work.
+    fn request_span(&self, agent: &AgentId, model: &Arc<str>, at: u64) -> Option<OtlpSpan> {
+        let work = self.agents.get(agent).and_then(|open| open.work.as_ref())?;
         let mut request = self.child(work, &format!("chat {model}"), at);
         request.kind = KIND_CLIENT;
         request.attributes = vec![
@@ -194,9 +228,7 @@ impl SpanTracker {
         let vendor = self.vendors.name(agent, model);
         let vendor = vendor.map(|name| attribute("gen_ai.provider.name", name));
         request.attributes.extend(vendor);
-        if let Some(open) = self.agents.get_mut(agent) {
-            open.request = Some(request);
-        }
+        Some(request)
     }
 
     fn record_usage(&mut self, agent: &AgentId, usage: TokenUsage, cost: Option<Money>, at: u64) {
@@ -208,26 +240,7 @@ impl SpanTracker {
             return;
         };
         request.end_time_unix_nano = at;
-        let counts = [
-            ("gen_ai.usage.input_tokens", usage.input_tokens),
-            ("gen_ai.usage.output_tokens", usage.output_tokens),
-            ("gen_ai.usage.cache_read.input_tokens", usage.cached_tokens),
-            (
-                "gen_ai.usage.cache_creation.input_tokens",
-                usage.cache_write_tokens,
-            ),
-            (
-                "gen_ai.usage.reasoning.output_tokens",
-                usage.reasoning_tokens,
-            ),
-        ];
-        let counted = counts.into_iter().filter(|(_, count)| *count > 0);
-        request
-            .attributes
-            .extend(counted.map(|(key, count)| attribute(key, count)));
-        let dollars = cost.and_then(|cost| cost.to_string().parse::<f64>().ok());
-        let cost = dollars.map(|dollars| attribute("massgen.cost_usd", dollars));
-        request.attributes.extend(cost);
+        add_usage(request, usage, cost);
     }
 
     fn record_reply(
@@ -409,6 +422,30 @@ impl SpanTracker {
         self.words.clean(&mut span);
         self.finished.push(span);
     }
+}
+
+/// Adds what a request used.
+fn add_usage(request: &mut OtlpSpan, usage: TokenUsage, cost: Option<Money>) {
+    let counts = [
+        ("gen_ai.usage.input_tokens", usage.input_tokens),
+        ("gen_ai.usage.output_tokens", usage.output_tokens),
+        ("gen_ai.usage.cache_read.input_tokens", usage.cached_tokens),
+        (
+            "gen_ai.usage.cache_creation.input_tokens",
+            usage.cache_write_tokens,
+        ),
+        (
+            "gen_ai.usage.reasoning.output_tokens",
+            usage.reasoning_tokens,
+        ),
+    ];
+    let counted = counts.into_iter().filter(|(_, count)| *count > 0);
+    request
+        .attributes
+        .extend(counted.map(|(key, count)| attribute(key, count)));
+    let dollars = cost.and_then(|cost| cost.to_string().parse::<f64>().ok());
+    let cost = dollars.map(|dollars| attribute("massgen.cost_usd", dollars));
+    request.attributes.extend(cost);
 }
 
 fn span(trace_id: Vec<u8>, parent_span_id: Vec<u8>, name: &str, at: u64) -> OtlpSpan {

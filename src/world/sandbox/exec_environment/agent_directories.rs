@@ -71,6 +71,14 @@ impl AgentDirectories {
         self.0.root.join("package")
     }
 
+    /// Creates the private directories of a subagent. They end with the agent's.
+    pub fn for_subagent(&self) -> Result<Self> {
+        let number = self.0.made.fetch_add(1, Ordering::Relaxed);
+        let path = self.0.root.join(format!("subagents/{number}"));
+        dir::create_all(&path, DirectoryAudience::User)?;
+        Self::prepare(&path)
+    }
+
     /// Creates a directory for the socket by which one external agent reaches the run.
     pub fn new_socket_directory(&self) -> Result<AbsPath> {
         let number = self.0.made.fetch_add(1, Ordering::Relaxed);

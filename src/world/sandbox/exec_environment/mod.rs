@@ -11,6 +11,7 @@ use std::time::Duration;
 use crate::commands::CommandRules;
 use crate::config::command_line::{CommandLineConfig, TIMEOUT_SECONDS_MAX};
 use crate::dotenv::ConfigVariables;
+use crate::error::Result;
 use crate::path::{AbsPath, RealPath};
 use crate::sandbox_policy::compile::{CommandContext, WriteTarget};
 use crate::sandbox_policy::environment::{EnvironmentInputs, command_environment};
@@ -121,6 +122,36 @@ impl ExecEnvironment {
             trees: UserTreeLock::default(),
             late: LateChanges::default(),
         }))
+    }
+
+    /// Returns an environment with the same limits for a subagent of the agent, with private
+    /// directories of its own, so that nothing that its commands leave there reaches a command of
+    /// its parent. `None` if the sandbox that is used does not enforce grants for each command: a
+    /// container shows what its agent may use, and without a sandbox nothing is enforced.
+    ///
+    /// # Errors
+    /// The directories cannot be created.
+    pub(in crate::world) fn for_subagent(&self) -> Result<Option<Self>> {
+        let enforces = match self.sandbox_level() {
+            SandboxLevel::Overlay | SandboxLevel::Namespaces | SandboxLevel::Landlock => true,
+            SandboxLevel::Unavailable | SandboxLevel::Off => false,
+        };
+        if !enforces || self.0.backend.local_sandbox().is_err() {
+            return Ok(None);
+        }
+        Ok(Some(Self(Arc::new(ExecEnvironmentInner {
+            rules: self.0.rules.clone(),
+            config: self.0.config.clone(),
+            own_env: self.0.own_env.clone(),
+            added_env: self.0.added_env.clone(),
+            toolchains: self.0.toolchains.clone(),
+            backend: Arc::clone(&self.0.backend),
+            executable: self.0.executable.clone(),
+            room: self.0.room.for_subagent()?,
+            background: BackgroundCommands::default(),
+            trees: UserTreeLock::default(),
+            late: LateChanges::default(),
+        }))))
     }
 
     /// Returns the rules for command lines.

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use crate::check_results::CheckResult;
 use crate::error::Result;
-use crate::event::{CoordinationEvent, DeliveryEvent, Event, ModelEvent, RunEvent, ToolEvent};
+use crate::event::{
+    CoordinationEvent, DeliveryEvent, Event, ModelEvent, RunEvent, SubagentEvent, ToolEvent,
+};
 use crate::path::AbsPath;
 use crate::text::{escape_name, escape_text};
 use crate::tools::task_plan::TaskPlan;
@@ -149,6 +151,7 @@ fn note(event: &Event) -> Option<String> {
         Event::Run(event) => run_note(event),
         Event::Model(event) => model_note(event),
         Event::Tool(event) => tool_note(event),
+        Event::Subagent(event) => subagent_note(event),
         Event::Coordination(event) => coordination_note(event),
         Event::Delivery(event) => delivery_note(event),
         Event::Pipeline(_) => None,
@@ -171,6 +174,24 @@ fn model_note(event: &ModelEvent) -> Option<String> {
     } else {
         None
     }
+}
+
+fn subagent_note(event: &SubagentEvent) -> Option<String> {
+    let name = event.key().subagent;
+    let text = match event {
+        SubagentEvent::SubagentStarted { task, .. } => format!("starts: {task}"),
+        SubagentEvent::SubagentModel {
+            event: ModelEvent::Replied { text, .. },
+            ..
+        } if !text.is_empty() => text.to_string(),
+        SubagentEvent::SubagentModel { event, .. } => model_note(event)?,
+        SubagentEvent::SubagentTool { event, .. } => tool_note(event)?,
+        SubagentEvent::SubagentFinished { status, reason, .. } => match reason {
+            Some(reason) => format!("{status}: {reason}"),
+            None => status.to_string(),
+        },
+    };
+    Some(format_marked(&format!("subagent {name}"), &text))
 }
 
 fn tool_note(event: &ToolEvent) -> Option<String> {

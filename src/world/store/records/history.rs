@@ -104,7 +104,7 @@ fn describe(event: &Event) -> Option<(&'static str, String)> {
         Event::Run(event) => describe_run_event(event),
         Event::Coordination(event) => describe_coordination_event(event),
         Event::Delivery(event) => describe_delivery_event(event),
-        Event::Model(_) | Event::Tool(_) | Event::Pipeline(_) => None,
+        Event::Model(_) | Event::Tool(_) | Event::Subagent(_) | Event::Pipeline(_) => None,
     }
 }
 

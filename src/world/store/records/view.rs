@@ -187,7 +187,7 @@ impl AttemptProgress {
             Event::Run(event) => self.apply_run_event(event),
             Event::Coordination(event) => self.apply_coordination_event(event),
             Event::Delivery(event) => self.apply_delivery_event(event),
-            Event::Model(_) | Event::Tool(_) | Event::Pipeline(_) => {}
+            Event::Model(_) | Event::Tool(_) | Event::Subagent(_) | Event::Pipeline(_) => {}
         }
     }
 
@@ -266,6 +266,7 @@ impl AgentProgress {
             Event::Tool(event) => self.apply_tool_event(event),
             Event::Coordination(event) => self.apply_coordination_event(event),
             Event::Delivery(event) => self.apply_delivery_event(event),
+            Event::Subagent(_) => self.status = AgentStatus::Streaming,
             Event::Run(_) | Event::Pipeline(_) => {}
         }
     }

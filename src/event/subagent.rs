@@ -1,0 +1,136 @@
+//! The events of subagents: which task each works on, what it does, and how it ended. What one of
+//! them does counts as its parent's: all of its events name the parent as the agent.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::event::{ModelEvent, ToolEvent};
+use crate::id::{AgentId, SubagentId};
+
+/// An event of a subagent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum SubagentEvent {
+    /// An agent gave a part of its work to a subagent.
+    SubagentStarted {
+        /// The agent.
+        agent: AgentId,
+        /// The id of the agent's call in its conversation.
+        call_id: String,
+        /// The subagent.
+        subagent: SubagentId,
+        /// Its task.
+        task: String,
+    },
+    /// A subagent asked its model. Its text is not streamed: the reply has it as a whole.
+    SubagentModel {
+        /// The agent.
+        agent: AgentId,
+        /// The id of the agent's call in its conversation.
+        call_id: String,
+        /// The subagent.
+        subagent: SubagentId,
+        /// What happened.
+        event: ModelEvent,
+    },
+    /// A subagent called a tool.
+    SubagentTool {
+        /// The agent.
+        agent: AgentId,
+        /// The id of the agent's call in its conversation.
+        call_id: String,
+        /// The subagent.
+        subagent: SubagentId,
+        /// What happened.
+        event: ToolEvent,
+    },
+    /// A subagent ended.
+    SubagentFinished {
+        /// The agent.
+        agent: AgentId,
+        /// The id of the agent's call in its conversation.
+        call_id: String,
+        /// The subagent.
+        subagent: SubagentId,
+        /// How it ended.
+        status: SubagentStatus,
+        /// Why, if it did not complete its task.
+        reason: Option<String>,
+        /// The duration in milliseconds.
+        elapsed_ms: u64,
+    },
+}
+
+/// How a subagent ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum SubagentStatus {
+    /// It gave its result.
+    Completed,
+    /// It gave no result: its model failed, or a limit was reached.
+    Failed,
+    /// Its time was over.
+    Timeout,
+    /// Its parent stopped waiting for it.
+    Cancelled,
+}
+
+impl fmt::Display for SubagentStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            SubagentStatus::Completed => "completed",
+            SubagentStatus::Failed => "failed",
+            SubagentStatus::Timeout => "timeout",
+            SubagentStatus::Cancelled => "cancelled",
+        })
+    }
+}
+
+/// Which subagent an event is about: the call that started it, and its id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SubagentKey<'e> {
+    /// The agent that started it.
+    pub agent: &'e AgentId,
+    /// The id of the agent's call in its conversation.
+    pub call_id: &'e str,
+    /// The subagent.
+    pub subagent: &'e SubagentId,
+}
+
+impl SubagentEvent {
+    /// Returns the subagent.
+    pub fn key(&self) -> SubagentKey<'_> {
+        match self {
+            SubagentEvent::SubagentStarted {
+                agent,
+                call_id,
+                subagent,
+                ..
+            }
+            | SubagentEvent::SubagentModel {
+                agent,
+                call_id,
+                subagent,
+                ..
+            }
+            | SubagentEvent::SubagentTool {
+                agent,
+                call_id,
+                subagent,
+                ..
+            }
+            | SubagentEvent::SubagentFinished {
+                agent,
+                call_id,
+                subagent,
+                ..
+            } => SubagentKey {
+                agent,
+                call_id,
+                subagent,
+            },
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! Carries out `spawn_subagents`: creates a directory and a gate for each subagent, both part of what
+//! its parent may use, and reports to the parent how each of them ended. Their conversations are
+//! the work of a [`SubagentRunner`].
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use serde_json::{Map, Value, json};
+use tokio::runtime::Handle;
+
+use crate::event::SubagentStatus;
+use crate::path::RelPath;
+use crate::permissions::grant::{GrantKind, Permission};
+use crate::prompts::untrusted_text::{escape_notes, note};
+use crate::text::{count_noun, truncate};
+use crate::tools::call::{SUBAGENTS_DIRECTORY, SubagentTask};
+use crate::world::access::gate::{Gate, ResolvedPath};
+use crate::world::exec::list::list_readable;
+use crate::world::exec::server_calls::wait_until_raised;
+use crate::world::exec::tool_result::{ToolError, ToolResult, display_path, json_names};
+use crate::world::exec::{ActionOutcome, Observation};
+use crate::world::sandbox::interrupt::CommandInterrupt;
+use crate::world::sys::file_kind::FileKind;
+use crate::world::sys::file_system_error::FileSystemError;
+use crate::world::sys::tree_listing::EntrySelection;
+
+/// The most of a subagent's result that its parent reads, in characters.
+const ANSWER_CHARS_MAX: usize = 20_000;
+
+/// The most of the reason why a subagent failed that its parent reads, in characters.
+const REASON_CHARS_MAX: usize = 500;
+
+/// Runs the conversations of an agent's subagents.
+pub trait SubagentRunner: Debug + Send + Sync {
+    /// Counts the subagents for `tasks` as the agent's.
+    ///
+    /// # Errors
+    /// The agent may not have so many, or one has the name of an earlier one; the string says which.
+    fn reserve(&self, tasks: &[SubagentTask]) -> Result<(), String>;
+
+    /// Returns whether subagents may have been at work when the run was interrupted, so that their
+    /// directories exist.
+    fn is_resumed(&self) -> bool;
+
+    /// Runs subagents to their ends, and returns how each of them ended, in their order. All end
+    /// soon after `cancelled` completes.
+    fn run<'a>(
+        &'a self,
+        call_id: &'a str,
+        orders: Vec<SubagentOrder>,
+        cancelled: BoxFuture<'a, ()>,
+    ) -> BoxFuture<'a, Vec<SubagentReport>>;
+}
+
+/// A subagent to run.
+#[derive(Clone, Debug)]
+pub struct SubagentOrder {
+    /// Its name and task.
+    pub task: SubagentTask,
+    /// Decides about its calls.
+    pub gate: Gate,
+    /// Its directory.
+    pub workspace: String,
+}
+
+/// How a subagent ended.
+#[derive(Clone, Debug)]
+pub struct SubagentReport {
+    /// Whether it completed its task.
+    pub status: SubagentStatus,
+    /// The last text of its model.
+    pub answer: String,
+    /// Why it did not complete its task.
+    pub reason: Option<String>,
+    /// How long it worked.
+    pub elapsed: Duration,
+}
+
+/// Implements `spawn_subagents`.
+pub(super) fn spawn_subagents(
+    gate: &Gate,
+    tasks: Vec<SubagentTask>,
+    dirs: &[ResolvedPath],
+    interrupt: Option<&CommandInterrupt>,
+    runner: Option<&dyn SubagentRunner>,
+) -> ToolResult {
+    let runner = runner.ok_or_else(|| ToolError::failed("only agents of a run have subagents"))?;
+    let call_id = gate.call_id().unwrap_or_default();
+    let runtime = Handle::try_current();
+    let runtime = runtime.map_err(|_| ToolError::failed("only a run has subagents"))?;
+    // All directories are checked before the first is created.
+    for (task, dir) in tasks.iter().zip(dirs) {
+        check_directory(gate, task, dir, runner.is_resumed())?;
+    }
+    runner.reserve(&tasks).map_err(ToolError::failed)?;
+    let mut orders = Vec::new();
+    for (task, dir) in tasks.into_iter().zip(dirs) {
+        orders.push(SubagentOrder {
+            gate: open_gate(gate, dir)?,
+            workspace: dir.real().to_string(),
+            task,
+        });
+    }
+    let started = orders.clone();
+    let cancelled = Box::pin(wait_until_raised(interrupt));
+    let reports = runtime.block_on(runner.run(call_id, orders, cancelled));
+    for order in &started {
+        if let Some(commands) = order.gate.commands() {
+            let _own = commands.end_background();
+        }
+    }
+    let ended: Vec<_> = started.iter().zip(dirs).zip(&reports).collect();
+    let all_completed = ended.len() == dirs.len()
+        && reports
+            .iter()
+            .all(|report| report.status == SubagentStatus::Completed);
+    let results = ended.iter();
+    let results: Vec<Value> = results
+        .map(|((order, dir), report)| result(gate, order, dir, report))
+        .collect();
+    let words = ended
+        .iter()
+        .map(|((order, _), report)| match &report.reason {
+            Some(reason) => format!("{} {}: {reason}", order.task.id, report.status),
+            None => format!("{} {}", order.task.id, report.status),
+        });
+    let words = words.collect::<Vec<_>>().join("; ");
+    let content = json!({
+        "success": all_completed,
+        "operation": "spawn_subagents",
+        "results": results,
+    });
+    let outcome = if all_completed {
+        ActionOutcome::Done
+    } else {
+        ActionOutcome::Failed
+    };
+    Ok(Observation {
+        summary: Some(format!("{}: {words}", count_noun(dirs.len(), "subagent"))),
+        ..Observation::new(outcome, content.to_string())
+    })
+}
+
+/// Checks that `dir` is where the subagent's directory belongs, and is new unless it `is_resumed`.
+fn check_directory(
+    gate: &Gate,
+    task: &SubagentTask,
+    dir: &ResolvedPath,
+    is_resumed: bool,
+) -> Result<(), ToolError> {
+    let own = RelPath::new(&format!("{SUBAGENTS_DIRECTORY}/{}", task.id));
+    let is_expected = own.is_some_and(|own| gate.base().join(&own) == *dir.real());
+    if !is_expected || dir.grant().kind != GrantKind::Workspace {
+        let why = "subagents work only in your workspace";
+        return Err(ToolError::denied(gate, dir.real(), why));
+    }
+    match dir.dir().meta(&dir.below()) {
+        Err(FileSystemError::Missing) => Ok(()),
+        Ok(meta) if is_resumed && meta.kind == FileKind::Directory => Ok(()),
+        Ok(_) => {
+            let why = "it exists; give the subagent another `id`";
+            Err(ToolError::failed_at(gate, "start a subagent in", dir, why))
+        }
+        Err(fault) => {
+            let what = "start a subagent in";
+            Err(ToolError::failed_at(gate, what, dir, fault))
+        }
+    }
+}
+
+/// Creates the directory of a subagent, and opens its gate.
+fn open_gate(gate: &Gate, dir: &ResolvedPath) -> Result<Gate, ToolError> {
+    let what = "start a subagent in";
+    let made = dir.dir().make_dirs(&dir.below());
+    let _made = made.map_err(|fault| ToolError::failed_at(gate, what, dir, fault))?;
+    let manager = gate.manager().for_subagent(dir.real()).ok_or_else(|| {
+        let why = "subagents work only in your workspace";
+        ToolError::denied(gate, dir.real(), why)
+    })?;
+    let commands = match gate.commands() {
+        Some(commands) => commands
+            .for_subagent()
+            .map_err(|error| ToolError::failed_at(gate, what, dir, error))?,
+        None => None,
+    };
+    let policy = gate.policy().for_subagent(dir.real().clone(), commands);
+    Gate::open(manager, policy).map_err(|error| ToolError::failed_at(gate, what, dir, error))
+}
+
+/// Returns what the parent reads about one subagent.
+fn result(
+    gate: &Gate,
+    order: &SubagentOrder,
+    dir: &ResolvedPath,
+    report: &SubagentReport,
+) -> Value {
+    let mut fields = Map::new();
+    let mut add = |name: &str, value: Value| drop(fields.insert(name.to_owned(), value));
+    add("id", order.task.id.as_str().into());
+    add("status", report.status.to_string().into());
+    let mut answer = escape_notes(&truncate(&report.answer, ANSWER_CHARS_MAX)).into_owned();
+    let cut = report
+        .answer
+        .chars()
+        .count()
+        .saturating_sub(ANSWER_CHARS_MAX);
+    if cut > 0 {
+        answer.push_str(&note(format_args!("cut: {cut} more characters")));
+    }
+    add("answer", answer.into());
+    if let Some(reason) = &report.reason {
+        let reason = truncate(reason, REASON_CHARS_MAX);
+        add("error", escape_notes(&reason).into_owned().into());
+    }
+    add("workspace", display_path(gate, dir.real()).into());
+    add("files", files(gate, dir));
+    let seconds = (report.elapsed.as_secs_f64() * 10.0).round() / 10.0;
+    add("execution_time", json!(seconds));
+    Value::Object(fields)
+}
+
+/// Returns the files below `dir` that the parent may read.
+fn files(gate: &Gate, dir: &ResolvedPath) -> Value {
+    let listed = list_readable(gate, dir, &mut |_| EntrySelection::Deep);
+    let found = listed.map(|listing| listing.found).unwrap_or_default();
+    let files = found.iter().filter(|found| {
+        let path = dir.real().join(&found.rel);
+        found.kind != FileKind::Directory && gate.allows(&path, Permission::Read)
+    });
+    json_names(files.map(|found| &found.rel))
+}
