@@ -26,7 +26,7 @@ agents:
         - when: {system: "the final agent", last: "b.txt"}
           text: "done"
         - when: {system: "the final agent"}
-          delay_ms: 1500
+          delay_ms: 3000
           calls: [{name: write_file, arguments: {path: "{{cwd}}/b.txt", content: "new\n"}}]
         - usage: {output_tokens: 1000}
           calls: [{name: new_answer, arguments: {content: "an answer"}}]
@@ -174,7 +174,7 @@ fn check_no_secret_below(dir: &Path) {
 
 #[test]
 fn a_node_is_killed_and_each_cell_has_one_result_and_one_bill() {
-    const CELLS: usize = 14;
+    const CELLS: usize = 10;
     let Some(cluster) = SlurmCluster::start(4) else {
         return;
     };
@@ -192,7 +192,9 @@ fn a_node_is_killed_and_each_cell_has_one_result_and_one_bill() {
     ]
     .concat();
     let mut control = start(&project, &words);
-    wait_until("six jobs have claimed", || claims(&project).len() >= 6);
+    wait_until("six jobs, which have claimed", || {
+        cluster.running().len() == 6 && claims(&project).len() >= 4
+    });
     let arrays: BTreeSet<String> = cluster
         .running()
         .into_iter()
@@ -225,7 +227,7 @@ fn a_node_is_killed_and_each_cell_has_one_result_and_one_bill() {
             assert!(!contains(&line, SECRET.as_bytes()));
         }
     }
-    assert!(workers >= 6, "{workers}");
+    assert!(workers >= 4, "{workers}");
     // One job is requeued and one is cancelled by hand, the control process is killed, and a node
     // loses its power.
     let running = cluster.running();
@@ -235,6 +237,9 @@ fn a_node_is_killed_and_each_cell_has_one_result_and_one_bill() {
     };
     cluster.run("scontrol", &["requeue", &of_node("n2")]);
     cluster.run("scancel", &["--signal=TERM", "--batch", &of_node("n3")]);
+    wait_until("a cell on n1", || {
+        claims(&project).values().any(|owner| owner["host"] == "n1")
+    });
     cluster.pull_the_plug("n1");
     // Slurm notices that itself, half a minute later.
     let down = ["update", "NodeName=n1", "State=DOWN", "Reason=power"];
@@ -265,7 +270,7 @@ fn a_cancelled_batch_parks_on_every_node_and_a_job_can_be_preempted() {
     let Some(mut cluster) = SlurmCluster::start(1001) else {
         return;
     };
-    let project = on_slurm(5, &cluster);
+    let project = on_slurm(4, &cluster);
     let refused = project
         .args(RUN)
         .args(["--on", "slurm", "--partition", "no-such"])
@@ -279,9 +284,11 @@ fn a_cancelled_batch_parks_on_every_node_and_a_job_can_be_preempted() {
     let project = refused.then::<&str>([]);
     let words = [&RUN[..], &["--on", "slurm", "--parallel", "4"]].concat();
     let mut control = start(&project, &words);
-    wait_until("four jobs have claimed", || claims(&project).len() >= 4);
+    wait_until("four jobs, which have claimed", || {
+        cluster.running().len() == 4 && claims(&project).len() >= 3
+    });
     // As Slurm does for a preemption: TERM to the script, then the job begins again.
-    let (_, job) = cluster.running().remove(0);
+    let job = claims(&project).into_keys().next().unwrap();
     cluster.run("scancel", &["--signal=TERM", "--batch", &job]);
     wait_until("its run is parked", || {
         let ends = batch_files(&project, "ends");
@@ -298,7 +305,7 @@ fn a_cancelled_batch_parks_on_every_node_and_a_job_can_be_preempted() {
     assert_eq!(state["cells"]["running"], 0, "{state}");
     assert!(state["cells"]["parked"].as_u64().unwrap() >= 1, "{state}");
     let finished = finished.then(["batch", "resume"]).success();
-    let (_, project) = check_results(finished, 5, "slurm");
+    let (_, project) = check_results(finished, 4, "slurm");
     // Again, with the commands of the site on another host.
     let project = project.env("SLURM_CONF", "/nowhere");
     cluster.start_ssh();
@@ -306,8 +313,8 @@ fn a_cancelled_batch_parks_on_every_node_and_a_job_can_be_preempted() {
     let retried = project.retyped(again).success();
     let results = retried.then(["batch", "results", "--json"]).success();
     let second = results.stdout().matches("\"engine\":\"slurm\"").count();
-    assert_eq!(second, 5);
-    assert_eq!(batch_files(results.project(), "earlier").len(), 5);
+    assert_eq!(second, 4);
+    assert_eq!(batch_files(results.project(), "earlier").len(), 4);
 }
 
 /// Returns the commands of a queue that is known by its commands only.
@@ -344,7 +351,7 @@ fn another_queue_is_used_by_the_commands_of_the_user() {
     ]
     .concat();
     let mut control = start(&project, &words);
-    wait_until("three jobs have claimed", || claims(&project).len() == 3);
+    wait_until("two jobs have claimed", || claims(&project).len() >= 2);
     check_no_secret_below(&batch_dir(&project).unwrap());
     let owner = claims(&project).into_values().next().unwrap();
     let killed = owner["pid"].as_u64().unwrap().to_string();
