@@ -13,13 +13,15 @@ failed=0
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# need COMMAND PACKAGE: makes sure that COMMAND can be run.
+# need COMMAND PACKAGE…: makes sure that COMMAND can be run.
 need() {
-  command -v "$1" > /dev/null && return
+  local command=$1
+  shift
+  command -v "$command" > /dev/null && return
   if [ "$(id -u)" = 0 ] && command -v apt-get > /dev/null; then
-    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$2" && return
+    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$@" && return
   fi
-  echo "missing: $1 (for example: sudo apt-get install $2)" >&2
+  echo "missing: $command (for example: sudo apt-get install $*)" >&2
   exit 1
 }
 
@@ -162,6 +164,11 @@ need npm npm
 need chromium chromium
 need zsh zsh
 need fish fish
+# Queues for batches: a cluster of four nodes, and a queue that massgen knows by its commands only.
+need slurmctld slurm-wlm munge task-spooler openssh-server
+need tsp task-spooler
+need munged munge
+need /usr/sbin/sshd openssh-server
 need /usr/bin/pip3 python3-pip
 export MASSGEN_TEST_SERVERS=${MASSGEN_TEST_SERVERS:-/var/tmp/massgen-test-servers}
 servers

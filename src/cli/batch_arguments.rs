@@ -1,10 +1,12 @@
 //! Arguments of `massgen batch`.
 
 use clap::{Args, Subcommand, ValueEnum};
+use serde::{Deserialize, Serialize};
 
 use crate::batch::next_step::RETRIES_DEFAULT;
 use crate::cli::args::{parse_dollars, parse_jobs};
 use crate::cli::help::{BATCH_COMPARE_EXAMPLES, BATCH_RUN_EXAMPLES};
+use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use crate::spending::money::Money;
 use crate::world::store::naming::LAST;
 
@@ -42,34 +44,98 @@ pub(crate) enum BatchCommand {
     /// Run cells of a batch; schedulers start this.
     #[command(hide = true)]
     Cell(BatchCellArguments),
+    /// Run cells of a batch until none is left; jobs of queues start this.
+    #[command(hide = true)]
+    Worker(BatchWorkerArguments),
 }
 
 /// Where the cells run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum BatchEngine {
     /// As processes of this machine.
     Local,
+    /// As jobs of Slurm.
+    Slurm,
+    /// As jobs of another queue, by the commands of `--queue-commands`.
+    Commands,
 }
 
-/// How the cells of a batch are started.
-#[derive(Args, Clone, Copy, Debug)]
+/// How the cells of a batch are started. What is not given is as it was when the batch was started
+/// before.
+#[derive(Args, Clone, Debug)]
 pub(crate) struct BatchPaceArguments {
-    /// Where the cells run: `local`, as processes of this machine.
-    #[arg(
-        long,
-        value_name = "ENGINE",
-        default_value = "local",
-        hide_default_value = true
-    )]
-    pub on: BatchEngine,
+    /// Where the cells run: `local`, as processes of this machine; `slurm`, as jobs of Slurm;
+    /// `commands`, as jobs of another queue. Default: `local`.
+    #[arg(long, value_name = "ENGINE")]
+    pub on: Option<BatchEngine>,
     /// Number of jobs at the same time. Default: 4.
-    #[arg(long, value_name = "COUNT", default_value = "4", hide_default_value = true,
-        value_parser = parse_jobs)]
-    pub parallel: usize,
-    /// Number of cells that a job runs one after another. Default: 1.
-    #[arg(long, value_name = "COUNT", default_value = "1", hide_default_value = true,
-        value_parser = parse_jobs)]
-    pub cells_per_job: usize,
+    #[arg(long, value_name = "COUNT", value_parser = parse_jobs)]
+    pub parallel: Option<usize>,
+    /// Number of cells for each job. Jobs of a queue run cells until none is left, so that this only
+    /// limits how many of them are submitted. Default: 1.
+    #[arg(long, value_name = "COUNT", value_parser = parse_jobs)]
+    pub cells_per_job: Option<usize>,
+    /// The jobs of a queue.
+    #[command(flatten)]
+    pub queue: QueueArguments,
+}
+
+/// How jobs of a queue are submitted.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct QueueArguments {
+    /// Slurm: the partition. Default: that of the site.
+    #[arg(long, value_name = "NAME")]
+    pub partition: Option<String>,
+    /// Slurm: the account. Default: that of the user.
+    #[arg(long, value_name = "NAME")]
+    pub account: Option<String>,
+    /// Slurm: the time limit of a job, such as `2:00:00`; 90 seconds before, its run is parked.
+    /// Default: that of the partition.
+    #[arg(long, value_name = "LIMIT")]
+    pub time: Option<String>,
+    /// Slurm: a further option of `sbatch`, such as `--slurm-option=--qos=high`; repeatable.
+    #[arg(long, value_name = "OPTION", allow_hyphen_values = true, value_parser = parse_option)]
+    pub slurm_option: Vec<String>,
+    /// Run the commands of the queue on this host by `ssh`, which must not ask for a password. It
+    /// needs the same directories. Default: they run here.
+    #[arg(long, value_name = "HOST", value_parser = parse_login)]
+    pub login: Option<String>,
+    /// File with the commands `submit`, `look` and `cancel` for `--on commands`.
+    #[arg(long, value_name = "FILE")]
+    pub queue_commands: Option<String>,
+    /// The weakest sandbox that nodes may have: `overlay`, `namespaces` or `landlock`. A node with a
+    /// weaker one runs no cell. Default: what the config says.
+    #[arg(long, value_name = "LEVEL", value_parser = parse_level)]
+    pub require_sandbox: Option<SandboxLevel>,
+}
+
+/// Parses an option for `sbatch`.
+fn parse_option(text: &str) -> Result<String, &'static str> {
+    if text.starts_with('-') {
+        Ok(text.to_owned())
+    } else {
+        Err("expected an option of `sbatch`, such as `--qos=high`")
+    }
+}
+
+/// Parses the name of a host for `ssh`.
+fn parse_login(text: &str) -> Result<String, &'static str> {
+    if text.is_empty() || text.starts_with('-') {
+        Err("expected a host, such as `me@login.example.org`")
+    } else {
+        Ok(text.to_owned())
+    }
+}
+
+/// Parses the level of a sandbox that enforces something.
+fn parse_level(text: &str) -> Result<SandboxLevel, &'static str> {
+    match text.parse() {
+        Ok(SandboxLevelChoice::Only(
+            level @ (SandboxLevel::Overlay | SandboxLevel::Namespaces | SandboxLevel::Landlock),
+        )) => Ok(level),
+        Ok(_) | Err(_) => Err("expected `overlay`, `namespaces` or `landlock`"),
+    }
 }
 
 /// Arguments of `massgen batch run`.
@@ -225,4 +291,24 @@ pub(crate) struct BatchCellArguments {
     /// The job of that scheduler. Default: none.
     #[arg(long, value_name = "ID")]
     pub job: Option<String>,
+}
+
+/// Arguments of `massgen batch worker`.
+#[derive(Args, Debug)]
+pub(crate) struct BatchWorkerArguments {
+    /// The batch.
+    #[arg(value_name = "BATCH")]
+    pub batch: String,
+    /// What started the job, for the results.
+    #[arg(long, value_name = "ENGINE")]
+    pub engine: String,
+    /// The name of the job; a job that is started again has the same.
+    #[arg(long, value_name = "NAME")]
+    pub job: String,
+    /// The node, as the scheduler names it.
+    #[arg(long, value_name = "NAME")]
+    pub node: String,
+    /// The weakest sandbox that the node may have. Default: any.
+    #[arg(long, value_name = "LEVEL", value_parser = parse_level)]
+    pub require_sandbox: Option<SandboxLevel>,
 }

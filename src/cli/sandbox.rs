@@ -14,6 +14,7 @@ use crate::cli::output::CliOutput;
 use crate::cli::run::call_runtime;
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::HangupAction;
+use crate::text::shell_words::shell_line;
 use crate::tools::call::{ToolCall, UserPath};
 use crate::world::access::gate::{Action, Gate, Permitted};
 use crate::world::access::verdict::Denial;
@@ -123,39 +124,10 @@ fn exit_code(exit_reason: &ExitReason) -> Result<u8> {
     Ok(u8::try_from(status & 0xff).unwrap_or(u8::MAX))
 }
 
-/// Joins the words into a shell command line, each quoted so that the shell does not change it.
-pub(crate) fn shell_line(words: &[String]) -> String {
-    let quoted: Vec<String> = words.iter().map(|word| quote_word(word)).collect();
-    quoted.join(" ")
-}
-
-fn quote_word(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-+./:,@%".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::world::sandbox::disk_watch::DiskShortage;
-
-    #[track_caller]
-    fn check(words: &[&str], expected: &str) {
-        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-        assert_eq!(shell_line(&words), expected);
-    }
-
-    #[test]
-    fn the_shell_takes_every_word_as_it_stands() {
-        check(&["ls", "-la", "./src/a_b.rs"], "ls -la ./src/a_b.rs");
-        check(&["echo", "", "a b", "$HOME;"], "echo '' 'a b' '$HOME;'");
-        check(&["echo", "it's", "*"], r"echo 'it'\''s' '*'");
-        check(&["VAR=1", "~"], "'VAR=1' '~'");
-    }
 
     #[test]
     fn the_end_of_the_command_is_the_exit_status() {

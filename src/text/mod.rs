@@ -3,6 +3,7 @@
 
 mod hidden;
 pub(crate) mod json_size;
+pub mod shell_words;
 
 use std::borrow::Cow;
 use std::fmt::Write as _;

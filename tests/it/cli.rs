@@ -756,6 +756,7 @@ fn completions_and_manual_know_every_subcommand() {
             "massgen-batch-apply",
             "massgen-batch-export",
             "massgen-batch-cell",
+            "massgen-batch-worker",
             "massgen-pipeline",
             "massgen-pipeline-roles",
             "massgen-pipeline-branches",

@@ -1,9 +1,11 @@
 //! Runs one cell of a batch: claims it, prepares its work, runs or resumes its run there, and
 //! publishes the result. It can be killed at any moment and started again anywhere.
 
+use tokio_util::sync::CancellationToken;
+
 use crate::batch::next_step::{AttemptEnd, CellNextStep, next_step};
 use crate::batch::result::{CellOutcome, CellResult};
-use crate::batch::task::BatchTask;
+use crate::batch::task::{BatchTask, CellId};
 use crate::cli::batch::cell_delivery::export_delivery;
 use crate::cli::batch::cell_report::CellRunReport;
 use crate::cli::batch::cell_run::{CellRun, run_in_cell};
@@ -26,9 +28,9 @@ const CANCEL_LOOK_INTERVAL: std::time::Duration = std::time::Duration::from_secs
 
 /// How a process left a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum CellExit {
-    /// It has its result.
-    Finished,
+pub(super) enum CellExit {
+    /// It has its result, which this process published or not.
+    Finished(bool),
     /// Another process works on it.
     Taken,
     /// It has no result yet.
@@ -43,15 +45,8 @@ pub(super) fn run(
     arguments: &BatchCellArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let batch = open_batch(&arguments.batch, &batches_directory(host))?;
-    let record = batch.record()?;
-    let completed = environment::load(host);
-    let cells = CellWorker {
-        host: completed.host,
-        batch,
-        record,
-        owner: ClaimOwner::this_process(&arguments.engine, arguments.job.as_deref()),
-    };
+    let owner = ClaimOwner::this_process(&arguments.engine, arguments.job.as_deref());
+    let cells = CellWorker::new(host, &arguments.batch, owner)?;
     let runtime = runtime()?;
     let ended = runtime.block_on(cells.run_all(&arguments.cells, output));
     runtime.shutdown_timeout(CALLS_END_MAX);
@@ -60,31 +55,60 @@ pub(super) fn run(
 
 /// A process that runs cells of a batch.
 #[derive(Debug)]
-struct CellWorker {
+pub(super) struct CellWorker {
     /// The process, with the variables of the user's `.env` files.
     host: Host,
-    batch: BatchDir,
-    record: BatchRecord,
+    /// The batch.
+    pub(super) batch: BatchDir,
+    /// How it began.
+    pub(super) record: BatchRecord,
     owner: ClaimOwner,
 }
 
 impl CellWorker {
-    async fn run_all(&self, cells: &[u32], output: &mut CliOutput<'_>) -> Result<ExitStatus> {
+    /// Creates the worker of a process that claims cells of the batch `wanted` as `owner`.
+    pub(super) fn new(host: &Host, wanted: &str, owner: ClaimOwner) -> Result<Self> {
+        let batch = open_batch(wanted, &batches_directory(host))?;
+        let record = batch.record()?;
+        Ok(Self {
+            host: environment::load(host).host,
+            batch,
+            record,
+            owner,
+        })
+    }
+
+    /// Returns the signal that parks runs: of the scheduler, of the user, or by `cancel`.
+    pub(super) fn listen(&self) -> Result<ShutdownSignal> {
         let stop = listen_for_parking(self.host.hangup)?;
-        let watch = tokio::spawn(park_when_stopped(self.batch.clone(), stop.clone()));
+        tokio::spawn(park_when_stopped(self.batch.clone(), stop.clone()));
+        Ok(stop)
+    }
+
+    /// Returns the exit status of a process that may begin no cell now; `None` if it may.
+    pub(super) fn obstacle(
+        &self,
+        stop: &ShutdownSignal,
+        output: &mut CliOutput<'_>,
+    ) -> Option<ExitStatus> {
+        if stop.park.is_cancelled() || self.batch.is_cancelled() {
+            return Some(ExitStatus::Parked);
+        }
+        let pause = self.batch.pause().filter(|pause| !pause.rest().is_zero())?;
+        output.note(&format!("the batch pauses: {}", pause.reason));
+        Some(ExitStatus::Parked)
+    }
+
+    async fn run_all(&self, cells: &[u32], output: &mut CliOutput<'_>) -> Result<ExitStatus> {
+        let stop = self.listen()?;
         let mut status = ExitStatus::Delivered;
         for number in cells {
-            if stop.park.is_cancelled() {
-                status = ExitStatus::Parked;
-                break;
-            }
-            if let Some(pause) = self.batch.pause().filter(|pause| !pause.rest().is_zero()) {
-                output.note(&format!("the batch pauses: {}", pause.reason));
-                status = ExitStatus::Parked;
+            if let Some(obstacle) = self.obstacle(&stop, output) {
+                status = obstacle;
                 break;
             }
             match Box::pin(self.run_cell(*number, &stop)).await? {
-                CellExit::Finished
+                CellExit::Finished(_)
                 | CellExit::Taken
                 | CellExit::Unfinished(AttemptEnd::NodeFault | AttemptEnd::Bug) => {}
                 CellExit::Unfinished(_) => status = ExitStatus::Parked,
@@ -94,11 +118,11 @@ impl CellWorker {
                 }
             }
         }
-        watch.abort();
         Ok(status)
     }
 
-    async fn run_cell(&self, number: u32, stop: &ShutdownSignal) -> Result<CellExit> {
+    /// Claims the cell with this number and runs it.
+    pub(super) async fn run_cell(&self, number: u32, stop: &ShutdownSignal) -> Result<CellExit> {
         let task = self.batch.task(number)?;
         let owner = ClaimOwner {
             since: now().iso_format(),
@@ -107,7 +131,7 @@ impl CellWorker {
         let claim = match self.batch.claim(&task.id, &owner)? {
             ClaimAttempt::Acquired(claim) => claim,
             ClaimAttempt::Taken => return Ok(CellExit::Taken),
-            ClaimAttempt::Finished => return Ok(CellExit::Finished),
+            ClaimAttempt::Finished => return Ok(CellExit::Finished(false)),
         };
         let before = claim.before();
         if before.counts.node_faults > self.record.retries {
@@ -119,8 +143,9 @@ impl CellWorker {
             return self.publish(&task, &claim, CellOutcome::Failed, &report);
         }
         // Nothing ends the run of a cell; it is parked.
+        let park = stop.park.child_token();
         let stop = ShutdownSignal {
-            park: stop.park.child_token(),
+            park: park.clone(),
             ..ShutdownSignal::default()
         };
         let run = CellRun {
@@ -131,7 +156,15 @@ impl CellWorker {
             before,
             stop,
         };
-        let report = Box::pin(run_in_cell(run)).await?;
+        let watch = park_when_lost(self.batch.clone(), task.id.clone(), claim.attempt(), park);
+        let watch = tokio::spawn(watch);
+        let report = Box::pin(run_in_cell(run)).await;
+        watch.abort();
+        let report = report?;
+        if self.batch.attempt_note(&task.id, claim.attempt()).is_some() {
+            // Another process has the cell now, and finds the records of this run.
+            return Ok(CellExit::Taken);
+        }
         self.decide(&task, *claim, &report)
     }
 
@@ -194,7 +227,7 @@ impl CellWorker {
         self.batch.publish(&result, &report.run)?;
         self.batch.settle(&task.id, cost)?;
         self.batch.end_pauses()?;
-        Ok(CellExit::Finished)
+        Ok(CellExit::Finished(true))
     }
 }
 
@@ -207,6 +240,15 @@ async fn park_when_stopped(batch: BatchDir, stop: ShutdownSignal) {
         }
     }
     stop.park.cancel();
+}
+
+/// Parks the run of an attempt that others hold for lost: its node was cut off from the scheduler and
+/// not from the files.
+async fn park_when_lost(batch: BatchDir, cell: CellId, attempt: u32, park: CancellationToken) {
+    while batch.attempt_note(&cell, attempt).is_none() {
+        tokio::time::sleep(CANCEL_LOOK_INTERVAL).await;
+    }
+    park.cancel();
 }
 
 /// Returns the cost of all attempts at a cell.

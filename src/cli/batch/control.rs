@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use crate::batch::next_step::{AttemptEnd, PAUSES_MAX};
 use crate::batch::task::CellId;
+use crate::cli::batch::pace::BatchPace;
 use crate::cli::batch::progress::BatchProgress;
 use crate::cli::batch::results::write_table;
-use crate::cli::batch_arguments::BatchPaceArguments;
 use crate::cli::interrupts::listen_for_parking;
 use crate::cli::output::CliOutput;
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
@@ -32,7 +32,7 @@ pub(super) struct BatchControl {
     batch: BatchDir,
     ids: Vec<CellId>,
     scheduler: Box<dyn BatchScheduler>,
-    pace: BatchPaceArguments,
+    pace: BatchPace,
     /// The numbers of the cells to be started.
     pending: VecDeque<u32>,
     /// Those that other processes work on.
@@ -46,7 +46,7 @@ pub(super) struct BatchControl {
 
 /// Why a batch starts no further cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum BatchStop {
+pub(super) enum BatchStop {
     /// The user pressed Ctrl-C.
     Interrupted,
     /// A signal asked the process to end.
@@ -67,7 +67,7 @@ impl BatchControl {
         batch: BatchDir,
         record: &BatchRecord,
         scheduler: Box<dyn BatchScheduler>,
-        pace: BatchPaceArguments,
+        pace: BatchPace,
     ) -> Result<Self> {
         let ids = batch.cell_ids(record)?;
         let numbers = 0..u32::try_from(ids.len()).unwrap_or(u32::MAX);
@@ -238,11 +238,11 @@ pub(super) async fn conduct(
             () = stop.immediate.cancelled() => break,
         }
     }
-    finish(&control, output)
+    finish(&control.batch, control.ids.len(), control.stop, output)
 }
 
 /// Waits for a signal that stops the batch; forever if one has stopped it already.
-async fn next_stop(stop: &ShutdownSignal, before: Option<BatchStop>) -> BatchStop {
+pub(super) async fn next_stop(stop: &ShutdownSignal, before: Option<BatchStop>) -> BatchStop {
     if matches!(before, Some(BatchStop::Interrupted | BatchStop::Parked)) {
         return std::future::pending().await;
     }
@@ -253,11 +253,15 @@ async fn next_stop(stop: &ShutdownSignal, before: Option<BatchStop>) -> BatchSto
 }
 
 /// Shows the results, and says what remains to be done.
-fn finish(control: &BatchControl, output: &mut CliOutput<'_>) -> Result<ExitStatus> {
-    let batch = &control.batch;
+pub(super) fn finish(
+    batch: &BatchDir,
+    cells: usize,
+    stop: Option<BatchStop>,
+    output: &mut CliOutput<'_>,
+) -> Result<ExitStatus> {
     let results = batch.results()?;
     write_table(&results, output)?;
-    let open = control.ids.len().saturating_sub(results.len());
+    let open = cells.saturating_sub(results.len());
     let resume = format!("massgen batch resume {}", batch.name());
     if open == 0 {
         let failed = results.iter().any(|result| !result.is_success());
@@ -268,7 +272,7 @@ fn finish(control: &BatchControl, output: &mut CliOutput<'_>) -> Result<ExitStat
         });
     }
     let cells = count_noun(open, "cell");
-    let (status, why) = match control.stop {
+    let (status, why) = match stop {
         Some(BatchStop::Interrupted) => (ExitStatus::Interrupted, "interrupted"),
         Some(BatchStop::Parked) => (ExitStatus::Parked, "parked"),
         Some(BatchStop::Cancelled) | None => (ExitStatus::Interrupted, "cancelled"),
@@ -278,7 +282,7 @@ fn finish(control: &BatchControl, output: &mut CliOutput<'_>) -> Result<ExitStat
             (ExitStatus::NoAnswer, "the endpoints of the models fail")
         }
     };
-    let hint = match control.stop {
+    let hint = match stop {
         Some(BatchStop::OutOfMoney) => format!("{resume} --max-cost-usd …"),
         _ => resume,
     };

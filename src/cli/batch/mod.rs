@@ -15,8 +15,11 @@ mod cell_run;
 mod cell_report;
 mod cell_delivery;
 mod cell;
+mod worker;
+mod pace;
 mod start;
 mod control;
+mod queue_control;
 mod progress;
 mod state;
 mod results;
@@ -40,6 +43,7 @@ pub(crate) fn run(
         BatchCommand::Apply(arguments) => cell_delivery::apply(host, arguments, output),
         BatchCommand::Export(arguments) => state::export(host, arguments, output),
         BatchCommand::Cell(arguments) => cell::run(host, arguments, output),
+        BatchCommand::Worker(arguments) => worker::run(host, arguments, output),
     }
 }
 

@@ -6,12 +6,14 @@ use std::collections::BTreeMap;
 use crate::batch::next_step::AttemptEnd;
 use crate::batch::result::{CellOutcome, CellResult};
 use crate::batch::task::{BatchTask, TASK_FILE_BYTES_MAX, TaskProject, parse_tasks};
+use crate::batch::worker_script::job_variables;
 use crate::cli::batch::cell_scope::require_own_directory;
 use crate::cli::batch::control::{BatchControl, conduct};
+use crate::cli::batch::pace::BatchPace;
+use crate::cli::batch::queue_control::{QueueControl, conduct_queue};
 use crate::cli::batch::{batches_directory, open_batch};
 use crate::cli::batch_arguments::{
-    BatchEngine, BatchPaceArguments, BatchResumeArguments, BatchRetryArguments, BatchRunArguments,
-    RetrySelection,
+    BatchEngine, BatchResumeArguments, BatchRetryArguments, BatchRunArguments, RetrySelection,
 };
 use crate::cli::environment;
 use crate::cli::execution::connect_all;
@@ -28,7 +30,6 @@ use crate::mentions::LookupResult;
 use crate::path::AbsPath;
 use crate::spending::money::Money;
 use crate::text::count_noun;
-use crate::world::batch_scheduler::BatchScheduler;
 use crate::world::batch_scheduler::local::LocalScheduler;
 use crate::world::io::clock::now;
 use crate::world::io::files::{inspect, read_capped};
@@ -83,11 +84,22 @@ pub(super) fn run(
         let message = format!("`{}` is not UTF-8", arguments.tasks);
         Error::new(ErrorKind::Usage, message).with_source(error)
     })?;
+    let pace = BatchPace::new(&arguments.pace, None, host)?;
+    let job_host = host_of_jobs(host, &pace);
     let mut tasks = parse_tasks(&text, &arguments.tasks)?;
     let mut configs = BatchConfigs::default();
     let models = arguments.models.as_deref();
-    let mut check =
-        |file: &TeamFile| check_config(file, models, arguments.max_cost_usd, host, output);
+    let mut check = |file: &TeamFile| {
+        let checked = check_config(file, models, arguments.max_cost_usd, &job_host, output);
+        checked.map_err(|error| {
+            if pace.on == BatchEngine::Local || error.kind() != ErrorKind::Environment {
+                return error;
+            }
+            error.with_hint(
+                "jobs do not have the keys of this shell: put them into `~/.massgen/.env`",
+            )
+        })
+    };
     configs.number(&arguments.config, &mut check, host)?;
     for task in &mut tasks {
         if let Some(named) = task.config.take() {
@@ -105,7 +117,7 @@ pub(super) fn run(
         count_noun(tasks.len(), "cell")
     ));
     drop(tasks);
-    start(host, batch, arguments.pace, output)
+    start(host, batch, pace, output)
 }
 
 fn create_batch(
@@ -189,6 +201,7 @@ pub(super) fn resume(
 ) -> Result<ExitStatus> {
     let batch = open_batch(&arguments.batch, &batches_directory(host))?;
     let record = batch.record()?;
+    let pace = BatchPace::new(&arguments.pace, Some(&batch), host)?;
     if let Some(limit) = arguments.max_cost_usd {
         if record.max_cost_usd.is_none() {
             let message = format!("`{}` began without a limit of money", batch.name());
@@ -200,7 +213,7 @@ pub(super) fn resume(
     }
     batch.take_cancellation_back()?;
     batch.end_pauses()?;
-    start(host, batch, arguments.pace, output)
+    start(host, batch, pace, output)
 }
 
 /// Runs `massgen batch retry`.
@@ -212,6 +225,7 @@ pub(super) fn retry(
     let batch = open_batch(&arguments.batch, &batches_directory(host))?;
     let record = batch.record()?;
     batch.cell_ids(&record)?;
+    let pace = BatchPace::new(&arguments.pace, Some(&batch), host)?;
     let is_meant = |result: &CellResult| match arguments.only {
         RetrySelection::Failed => result.outcome == CellOutcome::Failed,
         RetrySelection::Partial => result.outcome == CellOutcome::Partial,
@@ -234,14 +248,14 @@ pub(super) fn retry(
     output.note(&format!("{} again", count_noun(meant.len(), "cell")));
     batch.take_cancellation_back()?;
     batch.end_pauses()?;
-    start(host, batch, arguments.pace, output)
+    start(host, batch, pace, output)
 }
 
 /// Runs the cells of `batch` that have no result.
 fn start(
     host: &Host,
     batch: BatchDir,
-    pace: BatchPaceArguments,
+    pace: BatchPace,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
     let record = batch.record()?;
@@ -251,17 +265,31 @@ fn start(
             Error::new(ErrorKind::Environment, message).with_hint("change to that directory")
         );
     }
-    let scheduler: Box<dyn BatchScheduler> = match pace.on {
-        BatchEngine::Local => Box::new(LocalScheduler::new(
+    pace.keep(&batch)?;
+    let runtime = runtime()?;
+    let ended = if let Some(queue) = pace.queue(&batch, host)? {
+        batch.admit_nodes()?;
+        let control = QueueControl::new(batch, &record, queue, pace)?;
+        runtime.block_on(Box::pin(conduct_queue(control, host, output)))
+    } else {
+        let scheduler = LocalScheduler::new(
             host.executable.clone(),
             ["batch", "cell", &batch.name()].map(str::to_owned).into(),
             host.cwd.clone(),
             &host.env,
-        )),
+        );
+        let control = BatchControl::new(batch, &record, Box::new(scheduler), pace)?;
+        runtime.block_on(Box::pin(conduct(control, host, output)))
     };
-    let control = BatchControl::new(batch, &record, scheduler, pace)?;
-    let runtime = runtime()?;
-    let ended = runtime.block_on(Box::pin(conduct(control, host, output)));
     runtime.shutdown_timeout(CALLS_END_MAX);
     ended
+}
+
+/// Returns the process as jobs see it: those of a queue have few variables of the user's shell.
+fn host_of_jobs(host: &Host, pace: &BatchPace) -> Host {
+    let mut seen = host.clone();
+    if pace.on != BatchEngine::Local {
+        seen.env = job_variables(&host.env);
+    }
+    seen
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::cli::batch::pace::BatchPace;
 use crate::cli::batch::{batches_directory, open_batch};
 use crate::cli::batch_arguments::{BatchExportArguments, BatchNameArguments};
 use crate::cli::interrupts::listen_for_parking;
@@ -195,11 +196,27 @@ pub(super) fn cancel(
     let batch = open_batch(&arguments.batch, &batches_directory(host))?;
     batch.record()?;
     batch.cancel()?;
+    cancel_waiting_jobs(&batch, host, output)?;
     output.note(&format!(
         "no cell begins, and those in progress are parked; go on with: massgen batch resume {}",
         batch.name()
     ));
     Ok(ExitStatus::Delivered)
+}
+
+/// Cancels the jobs of `batch` that wait in a queue, if it has one.
+fn cancel_waiting_jobs(batch: &BatchDir, host: &Host, output: &mut CliOutput<'_>) -> Result<()> {
+    let Some(pace) = BatchPace::kept(batch) else {
+        return Ok(());
+    };
+    let Some(mut queue) = pace.queue(batch, host)? else {
+        return Ok(());
+    };
+    let runtime = runtime()?;
+    if let Err(error) = runtime.block_on(queue.cancel_waiting()) {
+        output.warning(&format!("jobs that wait are left in the queue: {error:#}"));
+    }
+    Ok(())
 }
 
 /// Runs `massgen batch export`.

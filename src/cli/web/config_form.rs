@@ -8,7 +8,6 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::cli::found_config::reject_outside_reach;
-use crate::cli::sandbox::shell_line;
 use crate::cli::team_file::installed_packages;
 use crate::cli::web::overview::run_blocking;
 use crate::cli::web::reply::{ApiError, ApiResult, JsonBody, JsonReply};
@@ -23,6 +22,7 @@ use crate::config::vendors::{KeyRequirement, Vendor, VendorConnection};
 use crate::config::{ConfigContext, ConfigOrigin, LoadedConfig};
 use crate::dotenv::ConfigVariables;
 use crate::error::{Error, ErrorKind, Result};
+use crate::text::shell_words::shell_line;
 use crate::world::io::config_file::{ConfigWrite, write_config};
 use crate::world::store::prepare_state_dir;
 

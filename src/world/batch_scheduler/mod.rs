@@ -8,6 +8,9 @@ use async_trait::async_trait;
 use crate::error::Result;
 
 pub mod local;
+pub mod site_command;
+pub mod slurm;
+pub mod command_queue;
 
 /// A job that has ended, for whatever reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,4 +41,33 @@ pub trait BatchScheduler: Debug + Send {
 
     /// Returns the number of jobs that have not ended.
     fn jobs(&self) -> usize;
+}
+
+/// A job of a queue that has not ended.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct QueueJob {
+    /// Its name in the claims of its cells.
+    pub name: String,
+    /// Whether it does not run: it waits for its first start, or for a repeated one.
+    pub is_waiting: bool,
+}
+
+/// A queue of jobs on other hosts. Its jobs name no cells: each claims cells until none is left. They
+/// outlive the process that submitted them, and a queue finds those of its batch again.
+#[async_trait]
+pub trait JobQueue: Debug + Send {
+    /// Returns its name, as `--on` takes it and as the claims of its jobs have it.
+    fn name(&self) -> &'static str;
+
+    /// Checks that jobs can be submitted at all.
+    async fn preflight(&mut self) -> Result<()>;
+
+    /// Submits so many jobs, none of them on the nodes in `without` if the queue can avoid nodes.
+    async fn submit(&mut self, jobs: usize, without: &[String]) -> Result<()>;
+
+    /// Lists the jobs of the batch that have not ended.
+    async fn list(&mut self) -> Result<Vec<QueueJob>>;
+
+    /// Cancels the jobs that wait; running ones see the files of the batch.
+    async fn cancel_waiting(&mut self) -> Result<()>;
 }

@@ -29,6 +29,11 @@ pub fn first_file(candidates: &[AbsPath]) -> Option<&AbsPath> {
     candidates.find(|path| inspect(path) == LookupResult::File)
 }
 
+/// Returns `path` with all symlinks followed.
+pub fn real_path(path: &AbsPath) -> Result<AbsPath> {
+    dir::resolve(path).map(|real| real.to_abs())
+}
+
 /// Returns the names in the directory `path`, sorted; none if it cannot be read.
 pub fn file_names(path: &AbsPath) -> Vec<String> {
     let mut names = dir::names(path).unwrap_or_default();

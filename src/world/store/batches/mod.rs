@@ -25,6 +25,7 @@ pub mod cells;
 pub mod claims;
 pub mod pause;
 pub mod survey;
+pub mod queue;
 
 /// The prefix of batch names.
 const PREFIX: &str = "batch_";

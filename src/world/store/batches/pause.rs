@@ -16,6 +16,9 @@ use crate::world::sys::state_files::file::{self, FileDurability};
 /// Maximum size of the file of a pause, in bytes.
 const PAUSE_BYTES_MAX: u64 = 64 * 1024;
 
+/// What the file of a cancellation says if a config is wrong.
+const WRONG_CONFIG: &[u8] = b"a config is wrong";
+
 /// A pause of a batch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BatchPause {
@@ -75,6 +78,17 @@ impl BatchDir {
     /// Cancels the batch: no cell begins, and those in progress are parked.
     pub fn cancel(&self) -> Result<()> {
         file::replace(&self.cancel_file(), b"", FileDurability::Process)
+    }
+
+    /// Cancels the batch because a config is wrong for all cells.
+    pub fn cancel_for_config(&self) -> Result<()> {
+        file::replace(&self.cancel_file(), WRONG_CONFIG, FileDurability::Process)
+    }
+
+    /// Returns whether the batch was cancelled because a config is wrong.
+    pub fn is_config_wrong(&self) -> bool {
+        let read = file::read_regular_capped(&self.cancel_file(), PAUSE_BYTES_MAX);
+        read.is_ok_and(|text| text.as_deref() == Some(WRONG_CONFIG))
     }
 
     /// Takes the cancellation back.

@@ -120,7 +120,7 @@ impl BatchDir {
     }
 
     /// Returns the number of the last attempt at each cell that has one.
-    fn last_attempts(&self) -> Result<BTreeMap<String, u32>> {
+    pub(super) fn last_attempts(&self) -> Result<BTreeMap<String, u32>> {
         let mut attempts: BTreeMap<String, u32> = BTreeMap::new();
         for name in dir::names_if_exists(&self.dir.join("claims"))? {
             let parts = name.rsplit_once('.');
@@ -133,6 +133,14 @@ impl BatchDir {
             *last = attempt.max(*last);
         }
         Ok(attempts)
+    }
+
+    /// Returns the ids of the cells that have a result.
+    pub(super) fn finished_ids(&self) -> Result<BTreeSet<String>> {
+        let names = dir::names_if_exists(&self.dir.join("results"))?;
+        let ids = names.iter().filter(|name| !name.starts_with('.'));
+        let ids = ids.filter_map(|name| name.strip_suffix(RESULT_SUFFIX));
+        Ok(ids.map(str::to_owned).collect())
     }
 
     fn read_head(&self, name: &str) -> Result<CellResult> {

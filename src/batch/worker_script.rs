@@ -1,0 +1,83 @@
+//! The script of a job of a queue: it starts massgen, which claims cells until none is left. The
+//! script names no key and takes no variable of the user's shell but those that it sets.
+
+use std::collections::BTreeMap;
+
+use crate::path::AbsPath;
+use crate::text::shell_words::{quote_word, shell_line};
+
+/// The variables of the user's shell that jobs get. None of them may be a secret.
+pub const JOB_VARIABLES: &[&str] = &["HOME", "PATH", "LANG", "TZ", "MASSGEN_STATE_DIR"];
+
+/// What all jobs of a batch have in common.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkerScript {
+    /// massgen, at the same path on all nodes.
+    pub executable: AbsPath,
+    /// The user's directory, at the same path on all nodes.
+    pub dir: AbsPath,
+    /// The batch.
+    pub batch: String,
+    /// The scheduler, for the results.
+    pub engine: &'static str,
+    /// Further arguments.
+    pub arguments: Vec<String>,
+    /// Those of [`JOB_VARIABLES`] that are set.
+    pub variables: BTreeMap<String, String>,
+}
+
+impl WorkerScript {
+    /// Returns the script. `job` and `node` are words of the shell that become the name of the job
+    /// and of the node in the files of the batch.
+    pub fn text(&self, job: &str, node: &str) -> String {
+        let set = self.variables.iter().map(|(name, value)| {
+            let value = quote_word(value);
+            format!("export {name}={value}\n")
+        });
+        let variables: String = set.collect();
+        let words = ["batch", "worker", &self.batch, "--engine", self.engine];
+        let words: Vec<String> = std::iter::once(self.executable.to_string())
+            .chain(words.map(str::to_owned))
+            .chain(self.arguments.clone())
+            .collect();
+        let dir = quote_word(&self.dir.to_string());
+        let line = shell_line(&words);
+        format!("#!/bin/sh\n{variables}cd {dir} || exit 3\nexec {line} --job {job} --node {node}\n")
+    }
+}
+
+/// Keeps those of [`JOB_VARIABLES`].
+pub fn job_variables(env: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let kept = env
+        .iter()
+        .filter(|(name, _)| JOB_VARIABLES.contains(&name.as_str()));
+    kept.map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_holds_its_variables_and_no_other() {
+        let env = [("PATH", "/bin"), ("LANG", "C; x"), ("OPENAI_API_KEY", "k")];
+        let env: BTreeMap<String, String> = env
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into();
+        let script = WorkerScript {
+            executable: AbsPath::new("/opt/mass gen").unwrap(),
+            dir: AbsPath::new("/home/u/it's").unwrap(),
+            batch: "batch_1".to_owned(),
+            engine: "slurm",
+            arguments: vec!["--require-sandbox".to_owned(), "overlay".to_owned()],
+            variables: job_variables(&env),
+        };
+        assert_eq!(
+            script.text("\"$JOB\"", "n1"),
+            "#!/bin/sh\nexport LANG='C; x'\nexport PATH=/bin\ncd '/home/u/it'\\''s' || exit 3\n\
+             exec '/opt/mass gen' batch worker batch_1 --engine slurm --require-sandbox overlay \
+             --job \"$JOB\" --node n1\n"
+        );
+    }
+}

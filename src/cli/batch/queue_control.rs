@@ -1,0 +1,297 @@
+//! The process that submits the jobs of a batch to a queue and looks at what became of them. The jobs
+//! go on without it; started again, it finds them by the queue and by the files of the batch.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use crate::batch::next_step::{AttemptEnd, PAUSES_MAX};
+use crate::batch::task::CellId;
+use crate::cli::batch::control::{BatchStop, finish, next_stop};
+use crate::cli::batch::pace::BatchPace;
+use crate::cli::batch::progress::BatchProgress;
+use crate::cli::interrupts::listen_for_parking;
+use crate::cli::output::CliOutput;
+use crate::error::{Error, ErrorKind, ExitStatus, Result};
+use crate::host::Host;
+use crate::text::count_noun;
+use crate::world::batch_scheduler::{JobQueue, QueueJob};
+use crate::world::store::batches::claims::ClaimOwner;
+use crate::world::store::batches::queue::OpenCell;
+use crate::world::store::batches::{BatchDir, BatchRecord};
+
+/// The shortest and the longest time between two looks at the queue: it is doubled while nothing
+/// changes.
+const LOOK_MIN: Duration = Duration::from_millis(500);
+/// See [`LOOK_MIN`].
+const LOOK_MAX: Duration = Duration::from_secs(8);
+/// Number of submissions in a row whose jobs end without any progress, after which the batch stops.
+const USELESS_SUBMISSIONS_MAX: u32 = 3;
+/// Number of commands of the queue that may fail in a row.
+const FAULTS_MAX: u32 = 50;
+
+/// The cells of a batch and the queue of their jobs.
+#[derive(Debug)]
+pub(super) struct QueueControl {
+    batch: BatchDir,
+    ids: Vec<CellId>,
+    queue: Box<dyn JobQueue>,
+    pace: BatchPace,
+    /// The last attempt at each open cell that waited for money when this process began.
+    unpaid_before: BTreeMap<u32, u32>,
+    /// How far the batch was at the last submission.
+    submitted_at: Option<BatchAdvance>,
+    useless_submissions: u32,
+    /// Number of commands of the queue that failed in a row.
+    faults: u32,
+    stop: Option<BatchStop>,
+}
+
+/// How far a batch is; it changes with each claim and each end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct BatchAdvance {
+    open: usize,
+    attempts: u64,
+    claimed: usize,
+}
+
+impl BatchAdvance {
+    fn of(cells: &[OpenCell]) -> Self {
+        Self {
+            open: cells.len(),
+            attempts: cells.iter().map(|cell| u64::from(cell.attempt)).sum(),
+            claimed: cells.iter().filter(|cell| cell.is_claimed()).count(),
+        }
+    }
+}
+
+impl QueueControl {
+    /// Creates the control of `batch` with jobs in `queue`.
+    pub(super) fn new(
+        batch: BatchDir,
+        record: &BatchRecord,
+        queue: Box<dyn JobQueue>,
+        pace: BatchPace,
+    ) -> Result<Self> {
+        let ids = batch.cell_ids(record)?;
+        batch.settle_finished()?;
+        let open = batch.open_cells(&ids)?;
+        let unpaid = open
+            .iter()
+            .filter(|cell| cell.end == Some(AttemptEnd::OutOfMoney));
+        Ok(Self {
+            unpaid_before: unpaid.map(|cell| (cell.number, cell.attempt)).collect(),
+            batch,
+            ids,
+            queue,
+            pace,
+            submitted_at: None,
+            useless_submissions: 0,
+            faults: 0,
+            stop: None,
+        })
+    }
+
+    /// Lists the jobs; `None` if the queue does not answer now.
+    async fn jobs(&mut self, output: &mut CliOutput<'_>) -> Result<Option<Vec<QueueJob>>> {
+        match self.queue.list().await {
+            Ok(jobs) => {
+                self.faults = 0;
+                Ok(Some(jobs))
+            }
+            Err(error) => self.tolerate(error, output).map(|()| None),
+        }
+    }
+
+    /// Bears a failed command, unless there were too many in a row. The jobs go on meanwhile.
+    fn tolerate(&mut self, error: Error, output: &mut CliOutput<'_>) -> Result<()> {
+        if self.faults >= FAULTS_MAX {
+            let resume = format!("its jobs go on: massgen batch resume {}", self.batch.name());
+            return Err(error.with_hint(resume));
+        }
+        if self.faults == 0 {
+            output.warning(&format!(
+                "the queue does not answer, trying again: {error:#}"
+            ));
+        }
+        self.faults = self.faults.saturating_add(1);
+        Ok(())
+    }
+
+    /// Records which of the claimed `cells` have lost their job, and marks them as free.
+    fn record_lost(&self, cells: &mut [OpenCell], jobs: &[QueueJob]) -> Result<()> {
+        let running = jobs.iter().filter(|job| !job.is_waiting);
+        let running: BTreeSet<&str> = running.map(|job| job.name.as_str()).collect();
+        let here = ClaimOwner::this_process("", None);
+        for cell in cells.iter_mut().filter(|cell| cell.is_claimed()) {
+            let Some(owner) = &cell.owner else {
+                continue;
+            };
+            let job = owner.job.as_deref().unwrap_or_default();
+            // On this host, the lock of the claim says more than the queue.
+            let is_alive = if owner.engine == self.queue.name() && owner.boot != here.boot {
+                running.contains(job)
+            } else {
+                self.batch.is_attempt_alive(&cell.id, cell.attempt, &here)
+            };
+            if !is_alive {
+                self.batch.record_lost(cell)?;
+                cell.end = Some(AttemptEnd::ProcessLost);
+            }
+        }
+        Ok(())
+    }
+
+    /// Decides whether the batch stops.
+    fn look_for_stop(&mut self, cells: &[OpenCell]) {
+        let is_newly_unpaid = |cell: &OpenCell| {
+            cell.end == Some(AttemptEnd::OutOfMoney)
+                && self.unpaid_before.get(&cell.number) != Some(&cell.attempt)
+        };
+        let pauses = self.batch.pause().map_or(0, |pause| pause.count);
+        let found = if self.batch.is_config_wrong() {
+            BatchStop::WrongConfig
+        } else if self.batch.is_cancelled() {
+            BatchStop::Cancelled
+        } else if cells.iter().any(is_newly_unpaid) {
+            BatchStop::OutOfMoney
+        } else if pauses > PAUSES_MAX {
+            BatchStop::EndpointsFail
+        } else {
+            return;
+        };
+        self.stop.get_or_insert(found);
+    }
+
+    /// Submits jobs for cells that no job works on, up to the number of jobs that is wanted.
+    async fn submit(
+        &mut self,
+        cells: &[OpenCell],
+        jobs: &[QueueJob],
+        output: &mut CliOutput<'_>,
+    ) -> Result<()> {
+        if self
+            .batch
+            .pause()
+            .is_some_and(|pause| !pause.rest().is_zero())
+        {
+            return Ok(());
+        }
+        let free = cells.iter().filter(|cell| !cell.is_claimed()).count();
+        let waiting = jobs.iter().filter(|job| job.is_waiting).count();
+        let wanted = self
+            .pace
+            .parallel
+            .min(cells.len().div_ceil(self.pace.cells_per_job));
+        let missing = wanted.saturating_sub(jobs.len());
+        // Jobs that are about to begin take a free cell each.
+        let count = missing.min(free.saturating_sub(waiting));
+        if count == 0 {
+            return Ok(());
+        }
+        let advance = BatchAdvance::of(cells);
+        if jobs.is_empty() && self.submitted_at == Some(advance) {
+            self.useless_submissions = self.useless_submissions.saturating_add(1);
+        } else if self.submitted_at != Some(advance) {
+            self.useless_submissions = 0;
+        }
+        if self.useless_submissions >= USELESS_SUBMISSIONS_MAX {
+            return Err(self.useless_error());
+        }
+        let without = self.batch.refused_nodes()?;
+        if let Err(error) = self.queue.submit(count, &without).await {
+            // A site may allow fewer jobs than are wanted.
+            if jobs.is_empty() {
+                return Err(error);
+            }
+            return self.tolerate(error, output);
+        }
+        self.submitted_at = Some(advance);
+        Ok(())
+    }
+
+    fn useless_error(&self) -> Error {
+        let message = "the jobs of the batch end before they begin a cell";
+        let error = Error::new(ErrorKind::Environment, message);
+        let error = match self.batch.last_job_output() {
+            Some(text) => error.with_hint(format!("the last one printed: {text}")),
+            None => error.with_hint(
+                "its directory and the program `massgen` must have the same paths on all nodes",
+            ),
+        };
+        let refused = self.batch.refused_nodes().unwrap_or_default();
+        match refused.as_slice() {
+            [] => error,
+            names => error.with_hint(format!("nodes that were refused: {}", names.join(", "))),
+        }
+    }
+}
+
+/// Runs the cells of a batch to their ends.
+pub(super) async fn conduct_queue(
+    mut control: QueueControl,
+    host: &Host,
+    output: &mut CliOutput<'_>,
+) -> Result<ExitStatus> {
+    let stop = listen_for_parking(host.hangup)?;
+    control.queue.preflight().await?;
+    let mut progress = BatchProgress::new(control.ids.len());
+    let mut last = None;
+    let mut pause = LOOK_MIN;
+    loop {
+        let mut cells = control.batch.open_cells(&control.ids)?;
+        if cells.is_empty() {
+            break;
+        }
+        let jobs = control.jobs(output).await?;
+        control.look_for_stop(&cells);
+        if let Some(jobs) = &jobs {
+            control.record_lost(&mut cells, jobs)?;
+            let finished = control.ids.len().saturating_sub(cells.len());
+            let running = jobs.iter().filter(|job| !job.is_waiting).count();
+            progress.show(finished, running, output);
+            if control.stop.is_none() {
+                control.submit(&cells, jobs, output).await?;
+            } else if jobs.is_empty() {
+                break;
+            } else if jobs.iter().any(|job| job.is_waiting) {
+                control.queue.cancel_waiting().await?;
+            }
+        }
+        let now = (BatchAdvance::of(&cells), jobs);
+        pause = if last.as_ref() == Some(&now) {
+            LOOK_MAX.min(pause.saturating_mul(2))
+        } else {
+            LOOK_MIN
+        };
+        last = Some(now);
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            why = next_stop(&stop, control.stop) => {
+                control.stop = Some(why);
+                if why == BatchStop::Parked {
+                    return leave(&control, output);
+                }
+                control.batch.cancel()?;
+                pause = LOOK_MIN;
+            }
+            () = stop.immediate.cancelled() => break,
+        }
+    }
+    // Jobs that still wait would find no cell.
+    if let Err(error) = control.queue.cancel_waiting().await {
+        output.warning(&format!("jobs may be left in the queue: {error:#}"));
+    }
+    finish(&control.batch, control.ids.len(), control.stop, output)
+}
+
+/// Ends this process and leaves the jobs to themselves.
+fn leave(control: &QueueControl, output: &mut CliOutput<'_>) -> Result<ExitStatus> {
+    let name = control.batch.name();
+    let open = control.batch.open_cells(&control.ids)?.len();
+    let cells = count_noun(open, "cell");
+    output.note(&format!(
+        "{cells} without a result; the jobs go on. Look at them: massgen batch watch {name}; submit \
+         further ones: massgen batch resume {name}"
+    ));
+    Ok(ExitStatus::Parked)
+}

@@ -1,0 +1,132 @@
+//! A job of a queue: it claims cells and runs them until none is left, its node turns out to lack
+//! something, or it is asked to end.
+
+use crate::batch::next_step::AttemptEnd;
+use crate::cli::batch::cell::{CellExit, CellWorker};
+use crate::cli::batch_arguments::BatchWorkerArguments;
+use crate::cli::output::CliOutput;
+use crate::cli::run::{CALLS_END_MAX, runtime};
+use crate::error::{ExitStatus, Result};
+use crate::host::Host;
+use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
+use crate::world::diagnostics::probe::sandbox::select_sandbox;
+use crate::world::store::batches::claims::ClaimOwner;
+use crate::world::store::batches::queue::OpenCell;
+
+/// Runs `massgen batch worker`.
+pub(super) fn run(
+    host: &Host,
+    arguments: &BatchWorkerArguments,
+    output: &mut CliOutput<'_>,
+) -> Result<ExitStatus> {
+    let owner = ClaimOwner::this_process(&arguments.engine, Some(&arguments.job));
+    let worker = CellWorker::new(host, &arguments.batch, owner)?;
+    if let Some(why) = worker.batch.refusal(&arguments.node) {
+        output.note(&format!("no cell begins on `{}`: {why}", arguments.node));
+        return Ok(ExitStatus::Environment);
+    }
+    if let Some(why) = arguments
+        .require_sandbox
+        .and_then(|level| weakness(host, &worker, level))
+    {
+        output.note(&format!("no cell begins on `{}`: {why}", arguments.node));
+        worker.batch.refuse_node(&arguments.node, &why)?;
+        return Ok(ExitStatus::Environment);
+    }
+    let runtime = runtime()?;
+    let ended = runtime.block_on(run_until_none_is_left(&worker, arguments, output));
+    runtime.shutdown_timeout(CALLS_END_MAX);
+    ended
+}
+
+/// Returns why this node is weaker than `required`, if it is.
+fn weakness(host: &Host, worker: &CellWorker, required: SandboxLevel) -> Option<String> {
+    let place = worker.batch.dir();
+    let trees = [place.join("cells")];
+    let choice = SandboxLevelChoice::Auto;
+    match select_sandbox(choice, &host.executable, place, &trees) {
+        Ok(selection) if selection.level <= required => None,
+        Ok(selection) => Some(format!(
+            "its sandbox is `{}`, `{required}` is required: {}",
+            selection.level,
+            selection.reasons.join("; ")
+        )),
+        Err(error) => Some(format!(
+            "it has no sandbox, `{required}` is required: {error:#}"
+        )),
+    }
+}
+
+async fn run_until_none_is_left(
+    worker: &CellWorker,
+    arguments: &BatchWorkerArguments,
+    output: &mut CliOutput<'_>,
+) -> Result<ExitStatus> {
+    let stop = worker.listen()?;
+    let ids = worker.batch.cell_ids(&worker.record)?;
+    let mut is_first = true;
+    loop {
+        let mut open = worker.batch.open_cells(&ids)?;
+        if is_first {
+            release_earlier_life(worker, arguments, &open)?;
+            is_first = false;
+            open = worker.batch.open_cells(&ids)?;
+        }
+        // Workers begin at different cells, so that few of them try the same one.
+        let start = start_index(&arguments.job, open.len());
+        open.rotate_left(start);
+        let mut has_run = false;
+        for cell in &open {
+            if let Some(status) = worker.obstacle(&stop, output) {
+                return Ok(status);
+            }
+            match Box::pin(worker.run_cell(cell.number, &stop)).await? {
+                CellExit::Taken => {}
+                CellExit::Finished(is_own) => has_run |= is_own,
+                CellExit::Unfinished(AttemptEnd::Bug) => has_run = true,
+                CellExit::Unfinished(AttemptEnd::NodeFault) => {
+                    let why = format!("the node lacked something that `{}` needed", cell.id);
+                    worker.batch.refuse_node(&arguments.node, &why)?;
+                    output.note(&why);
+                    return Ok(ExitStatus::Environment);
+                }
+                CellExit::Unfinished(_) => return Ok(ExitStatus::Parked),
+                CellExit::WrongConfig => {
+                    worker.batch.cancel_for_config()?;
+                    return Ok(ExitStatus::Usage);
+                }
+            }
+        }
+        if !has_run {
+            return Ok(ExitStatus::Delivered);
+        }
+    }
+}
+
+/// Records that the cells of an earlier life of this job were lost: a scheduler starts a job again
+/// only when it has ended.
+fn release_earlier_life(
+    worker: &CellWorker,
+    arguments: &BatchWorkerArguments,
+    open: &[OpenCell],
+) -> Result<()> {
+    let is_own = |owner: &ClaimOwner| {
+        owner.engine == arguments.engine && owner.job.as_deref() == Some(arguments.job.as_str())
+    };
+    for cell in open {
+        if cell.owner.as_ref().is_some_and(is_own) {
+            worker.batch.record_lost(cell)?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns where the worker with this name begins among so many cells.
+fn start_index(job: &str, cells: usize) -> usize {
+    let sum = job.bytes().fold(0_usize, |sum, byte| {
+        sum.wrapping_mul(31).wrapping_add(byte.into())
+    });
+    // Names of jobs differ mostly in their last digits, which are spread over the cells.
+    let spread = sum.wrapping_mul(0x9E37_79B9) >> 7;
+    spread.checked_rem(cells).unwrap_or(0)
+}

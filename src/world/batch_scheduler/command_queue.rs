@@ -1,0 +1,166 @@
+//! Jobs of a queue that massgen does not know, by the user's commands. The scripts of the jobs and
+//! the ids that the queue gave them are files of the batch.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+
+use crate::batch::queue_commands::{QueueCommands, parse_job_list, parse_submitted_id};
+use crate::batch::worker_script::WorkerScript;
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::AbsPath;
+use crate::text::shell_words::quote_word;
+use crate::world::batch_scheduler::site_command::SiteCommands;
+use crate::world::batch_scheduler::{JobQueue, QueueJob};
+use crate::world::sys::state_files::create_once::create_once;
+use crate::world::sys::state_files::dir;
+use crate::world::sys::state_files::file::{self, FileDurability};
+
+/// The name for `--on`.
+pub const COMMANDS: &str = "commands";
+/// The name of the node, as the shell of the job knows it.
+const NODE: &str = "\"$(uname -n)\"";
+/// The suffix of the scripts of jobs.
+const SCRIPT_SUFFIX: &str = ".sh";
+/// The suffix of the files with the ids of jobs.
+const ID_SUFFIX: &str = ".id";
+/// Maximum size of the file with the id of a job, in bytes.
+const ID_FILE_BYTES_MAX: u64 = 4096;
+
+/// Submits workers by the user's commands.
+#[derive(Debug)]
+pub struct CommandQueue {
+    site: SiteCommands,
+    commands: QueueCommands,
+    script: WorkerScript,
+    /// The directory of the scripts and of what the jobs print.
+    dir: AbsPath,
+}
+
+impl CommandQueue {
+    /// Creates the queue of the jobs with this script.
+    pub fn new(
+        site: SiteCommands,
+        commands: QueueCommands,
+        script: WorkerScript,
+        dir: AbsPath,
+    ) -> Self {
+        Self {
+            site,
+            commands,
+            script,
+            dir,
+        }
+    }
+
+    async fn shell(&self, line: &str) -> Result<String> {
+        let words = ["-c", line].map(str::to_owned);
+        let ended = self.site.run("sh", &words, b"").await;
+        ended.map_err(|error| error.with_hint(format!("the command was: {line}")))
+    }
+
+    /// Creates the script of a new job; returns its name and its path.
+    fn create_script(&self) -> Result<CreatedScript> {
+        let names = dir::names_if_exists(&self.dir)?;
+        let numbers = names.iter().filter_map(|name| {
+            let number = name.strip_suffix(SCRIPT_SUFFIX)?;
+            number.parse::<u32>().ok()
+        });
+        let mut number = numbers.max().unwrap_or(0);
+        loop {
+            number = number.saturating_add(1);
+            let name = number.to_string();
+            let output = quote_word(&self.dir.join(format!("{name}.txt")).to_string());
+            let text = self.script.text(&name, NODE);
+            let text = text.replacen('\n', &format!("\nexec >> {output} 2>&1\n"), 1);
+            let path = self.dir.join(format!("{name}{SCRIPT_SUFFIX}"));
+            if create_once(&path, text.as_bytes(), FileDurability::Process)?.is_some() {
+                return Ok(CreatedScript { name, path });
+            }
+        }
+    }
+
+    /// Returns the names of the jobs by their ids.
+    fn names(&self) -> Result<BTreeMap<String, String>> {
+        let mut names = BTreeMap::new();
+        for file_name in dir::names_if_exists(&self.dir)? {
+            let Some(name) = file_name.strip_suffix(ID_SUFFIX) else {
+                continue;
+            };
+            let path = self.dir.join(&file_name);
+            let bytes = file::read_regular_capped(&path, ID_FILE_BYTES_MAX)
+                .ok()
+                .flatten();
+            let id = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
+            if let Some(id) = id {
+                names.insert(id, name.to_owned());
+            }
+        }
+        Ok(names)
+    }
+}
+
+/// The script of a new job.
+#[derive(Debug)]
+struct CreatedScript {
+    name: String,
+    path: AbsPath,
+}
+
+#[async_trait]
+impl JobQueue for CommandQueue {
+    fn name(&self) -> &'static str {
+        COMMANDS
+    }
+
+    async fn preflight(&mut self) -> Result<()> {
+        let line = self.commands.look_line(&self.script.batch);
+        self.shell(&line).await.map(drop)
+    }
+
+    async fn submit(&mut self, jobs: usize, _without: &[String]) -> Result<()> {
+        for _ in 0..jobs {
+            let created = self.create_script()?;
+            let path = created.path.to_string();
+            let line = self.commands.submit_line(&path, &self.script.batch);
+            let said = self.shell(&line).await?;
+            let id = parse_submitted_id(&said).map_err(|why| {
+                let message = format!("`submit` printed `{}`: {why}", said.trim());
+                Error::new(ErrorKind::Usage, message)
+                    .with_hint("cut the id out of what it prints, for example with `sed`")
+            })?;
+            let path = self.dir.join(format!("{}{ID_SUFFIX}", created.name));
+            file::replace(&path, id.as_bytes(), FileDurability::Process)?;
+        }
+        Ok(())
+    }
+
+    async fn list(&mut self) -> Result<Vec<QueueJob>> {
+        let line = self.commands.look_line(&self.script.batch);
+        let listed = parse_job_list(&self.shell(&line).await?);
+        let names = self.names()?;
+        let jobs = listed.into_iter().filter_map(|job| {
+            Some(QueueJob {
+                name: names.get(&job.id)?.clone(),
+                is_waiting: job.is_waiting,
+            })
+        });
+        Ok(jobs.collect())
+    }
+
+    async fn cancel_waiting(&mut self) -> Result<()> {
+        let line = self.commands.look_line(&self.script.batch);
+        let listed = parse_job_list(&self.shell(&line).await?);
+        let names = self.names()?;
+        let is_ours = |id: &String| names.contains_key(id);
+        for job in listed
+            .iter()
+            .filter(|job| job.is_waiting && is_ours(&job.id))
+        {
+            // A job that has begun meanwhile, or has ended, sees the files of the batch.
+            let cancelled = self.shell(&self.commands.cancel_line(&job.id)).await;
+            cancelled.map(drop).unwrap_or_default();
+        }
+        Ok(())
+    }
+}
