@@ -29,8 +29,10 @@ const CANCEL_LOOK_INTERVAL: std::time::Duration = std::time::Duration::from_secs
 /// How a process left a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CellExit {
-    /// It has its result, which this process published or not.
-    Finished(bool),
+    /// It has its result, which this process published.
+    Published,
+    /// It had its result already.
+    Finished,
     /// Another process works on it.
     Taken,
     /// It has no result yet.
@@ -108,7 +110,8 @@ impl CellWorker {
                 break;
             }
             match Box::pin(self.run_cell(*number, &stop)).await? {
-                CellExit::Finished(_)
+                CellExit::Published
+                | CellExit::Finished
                 | CellExit::Taken
                 | CellExit::Unfinished(AttemptEnd::NodeFault | AttemptEnd::Bug) => {}
                 CellExit::Unfinished(_) => status = ExitStatus::Parked,
@@ -131,7 +134,7 @@ impl CellWorker {
         let claim = match self.batch.claim(&task.id, &owner)? {
             ClaimAttempt::Acquired(claim) => claim,
             ClaimAttempt::Taken => return Ok(CellExit::Taken),
-            ClaimAttempt::Finished => return Ok(CellExit::Finished(false)),
+            ClaimAttempt::Finished => return Ok(CellExit::Finished),
         };
         let before = claim.before();
         if before.counts.node_faults > self.record.retries {
@@ -197,7 +200,8 @@ impl CellWorker {
         }
     }
 
-    /// Publishes the result of a cell, with its delivery.
+    /// Publishes the result of a cell, with its delivery. A cell whose delivery cannot be read has
+    /// failed.
     fn publish(
         &self,
         task: &BatchTask,
@@ -206,12 +210,16 @@ impl CellWorker {
         report: &CellRunReport,
     ) -> Result<CellExit> {
         let cell = self.batch.cell_dir(&task.id);
-        let files = export_delivery(&cell)?;
+        let exported = export_delivery(&cell);
+        let failure = exported.as_ref().err();
+        let failure = failure.map(CellRunReport::of_error).transpose()?;
+        let outcome = failure.as_ref().map_or(outcome, |_| CellOutcome::Failed);
+        let shown = failure.as_ref().unwrap_or(report);
         let cost = total_cost(claim, report);
         let result = CellResult {
             id: task.id.clone(),
             outcome,
-            exit_code: report.end.exit_code,
+            exit_code: shown.end.exit_code,
             tags: task.tags.clone(),
             checks: report.checks,
             winner: report.winner(),
@@ -222,12 +230,12 @@ impl CellWorker {
             engine: self.owner.engine.clone(),
             host: self.owner.host.clone(),
             ended: now().iso_format(),
-            files,
+            files: exported.unwrap_or_default(),
         };
-        self.batch.publish(&result, &report.run)?;
+        self.batch.publish(&result, &shown.run)?;
         self.batch.settle(&task.id, cost)?;
         self.batch.end_pauses()?;
-        Ok(CellExit::Finished(true))
+        Ok(CellExit::Published)
     }
 }
 

@@ -21,7 +21,8 @@ use crate::world::store::batches::{BatchDir, BatchRecord};
 
 /// How often the files of the batch are looked at while no job ends.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// Number of jobs in a row that end before they begin a cell, after which the batch stops.
+/// Number of jobs in a row that end before they begin a cell, or again and again without a result or
+/// a reason, after which the batch stops.
 const USELESS_JOBS_MAX: u32 = 10;
 /// The exit status of a job whose config is wrong.
 const USAGE: i32 = 2;
@@ -42,6 +43,8 @@ pub(super) struct BatchControl {
     finished: usize,
     stop: Option<BatchStop>,
     useless_jobs: u32,
+    /// How often a cell is tried again.
+    retries: u32,
 }
 
 /// Why a batch starts no further cells.
@@ -89,6 +92,7 @@ impl BatchControl {
             unpaid: 0,
             stop: None,
             useless_jobs: 0,
+            retries: record.retries,
         })
     }
 
@@ -128,7 +132,8 @@ impl BatchControl {
             }
             let attempt = self.batch.last_attempt(id);
             let note = self.batch.attempt_note(id, attempt).map(|note| note.end);
-            is_useless &= attempt == 0;
+            let is_hopeless = note.is_none() && attempt > self.retries.saturating_add(1);
+            is_useless &= attempt == 0 || is_hopeless;
             match note {
                 Some(AttemptEnd::OutOfMoney) => {
                     self.unpaid = self.unpaid.saturating_add(1);
@@ -167,7 +172,7 @@ impl BatchControl {
         }
         Err(Error::new(
             ErrorKind::Environment,
-            "the jobs of the batch end before they begin their cells",
+            "the jobs of the batch end without a result",
         )
         .with_hint(format!(
             "see what one of them says: massgen batch cell {} {}",

@@ -81,9 +81,8 @@ async fn run_until_none_is_left(
                 return Ok(status);
             }
             match Box::pin(worker.run_cell(cell.number, &stop)).await? {
-                CellExit::Taken => {}
-                CellExit::Finished(is_own) => has_run |= is_own,
-                CellExit::Unfinished(AttemptEnd::Bug) => has_run = true,
+                CellExit::Taken | CellExit::Finished => {}
+                CellExit::Published | CellExit::Unfinished(AttemptEnd::Bug) => has_run = true,
                 CellExit::Unfinished(AttemptEnd::NodeFault) => {
                     let why = format!("the node lacked something that `{}` needed", cell.id);
                     worker.batch.refuse_node(&arguments.node, &why)?;
