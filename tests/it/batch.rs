@@ -199,7 +199,7 @@ fn a_cell_works_on_a_copy_and_is_delivered_by_apply() {
 }
 
 /// Starts a command in `project`.
-fn start(project: &Project, words: &[&str]) -> Child {
+pub(crate) fn start(project: &Project, words: &[&str]) -> Child {
     let mut command = project.command();
     command.args(words).stdin(Stdio::null());
     command.stdout(Stdio::null()).stderr(Stdio::null());

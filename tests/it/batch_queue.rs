@@ -4,11 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use rustix::process::geteuid;
 use serde_json::{Value, json};
 
+use crate::batch::start;
 use crate::project::{Finished, Project, binary};
 use crate::slurm_cluster::{SlurmCluster, contains, processes, wait_until};
 
@@ -66,13 +67,6 @@ fn on_slurm(count: usize, cluster: &SlurmCluster) -> Project {
     // The directory holds `ssh` with the settings of the cluster.
     let path = format!("{}:/usr/bin:/bin", cluster.path("bin").display());
     project(count).env("SLURM_CONF", conf).env("PATH", path)
-}
-
-fn start(project: &Project, words: &[&str]) -> Child {
-    let mut command = project.command();
-    command.args(words).stdin(Stdio::null());
-    command.stdout(Stdio::null()).stderr(Stdio::null());
-    command.spawn().unwrap()
 }
 
 /// Returns the directory of the only batch, once it exists.

@@ -85,8 +85,7 @@ fn enum_values(values: &[Value]) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tools::spec::{COMMANDS, PROGRAMS, SUBAGENTS, TOOLS};
-    use crate::tools::workflow::{COORDINATION, EVALUATION};
+    use crate::tools::workflow::TOOL_TABLES;
 
     /// Asserts recursively that every keyword of a schema is one of the dialect's.
     fn holds_only_the_dialect(schema: &Value) {
@@ -122,16 +121,7 @@ mod tests {
 
     #[test]
     fn every_tool_of_ours_is_told_whole() {
-        let tools = [
-            TOOLS,
-            COMMANDS,
-            PROGRAMS,
-            SUBAGENTS,
-            COORDINATION,
-            EVALUATION,
-        ];
-        let tools = tools.into_iter().flatten();
-        for tool in tools {
+        for tool in TOOL_TABLES.into_iter().flatten() {
             let schema = tool.offer().parameters;
             check(&schema, (!tool.parameters.is_empty()).then_some(&schema));
         }
