@@ -1,7 +1,7 @@
 //! The end of a turn: the winner presents with its own gate, and if it leaves its files in the
 //! workspace although a path is open for writing, they are copied there through the same gate.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tokio::sync::mpsc::Sender;
@@ -17,13 +17,14 @@ use crate::orchestrator::check_runner::CheckTarget;
 use crate::orchestrator::coordination::{
     AcceptedAnswer, CoordinationEnd, CoordinationResult, CountedVote,
 };
+use crate::orchestrator::delivery_rows::{delivery_rows, user_path_changes};
 use crate::orchestrator::grants::{permission_manager, real_path, write_roots};
 use crate::orchestrator::hooks::{self, HookEventPayload};
 use crate::orchestrator::review::{self, DeliveryHooks, PresentationState};
 use crate::orchestrator::team::{AgentTeam, ModelConnection, TeamMember};
 use crate::path::{AbsPath, RealPath};
-use crate::permissions::grant::{Grant, GrantKind, GrantScope, Permission, Phase};
-use crate::permissions::{DenyReason, PathPermissionManager, PermissionDecision};
+use crate::permissions::PathPermissionManager;
+use crate::permissions::grant::{Grant, GrantScope, Phase};
 use crate::prompts::untrusted_text::UntrustedText;
 use crate::prompts::{self, AnswerView, TaskPrompt};
 use crate::text::single_line;
@@ -31,7 +32,6 @@ use crate::tools::call::{
     DeleteRecursion, ExistingTarget, FileSelection, SUBAGENTS_DIRECTORY, ToolCall, UserPath,
 };
 use crate::world::access::gate::Gate;
-use crate::world::access::verdict::DeniedSubject;
 use crate::world::delivery::store::{DeliverySource, OpenDelivery, SourceDirectory, SourceLayout};
 use crate::world::exec::fingerprint::fingerprint;
 use crate::world::exec::{self, ActionOutcome, Observation};
@@ -669,22 +669,6 @@ pub(super) fn copy_all_call(from: &AbsPath, to: &RealPath) -> Option<ToolCall> {
     })
 }
 
-/// Returns the changes in the user's own paths. A workspace inside such a path is excluded: the
-/// workspace's grant is the deeper one, and decides.
-fn user_path_changes<'a>(
-    changes: &'a [FileChange],
-    permissions: &PathPermissionManager,
-) -> impl Iterator<Item = &'a FileChange> {
-    let users = |change: &&FileChange| match permissions.decide(&change.path, Permission::Write) {
-        PermissionDecision::Allow { grant }
-        | PermissionDecision::Deny(DenyReason::Lowered { grant, .. }) => {
-            grant.kind == GrantKind::Context
-        }
-        PermissionDecision::Deny(DenyReason::OutsideGrants) => false,
-    };
-    changes.iter().filter(users)
-}
-
 /// Returns whether the file was written or removed, or left alone for the user's sake.
 fn is_done(change: &FileChange) -> bool {
     !matches!(
@@ -694,51 +678,6 @@ fn is_done(change: &FileChange) -> bool {
             | ChangeKind::Unlisted { .. }
             | ChangeKind::Reverted { .. }
     )
-}
-
-/// Returns one row per file: the result of the whole phase, not each step. A denied write in the
-/// user's paths counts unless the same path was written in the end; other denials are only listed.
-/// `base` is the directory that relative paths of the agent start from.
-fn delivery_rows(
-    worked: &ToolEffects,
-    permissions: &PathPermissionManager,
-    base: &AbsPath,
-) -> Vec<DeliveryRow> {
-    let mut outcomes: BTreeMap<String, Option<DeliveryOutcome>> = BTreeMap::new();
-    for change in user_path_changes(&worked.changes, permissions) {
-        let path = change.path.to_string();
-        let before = outcomes.remove(&path).flatten();
-        outcomes.insert(path, combine_outcomes(before, &change.kind));
-    }
-    for denial in &worked.denied {
-        if let DeniedSubject::Access {
-            path,
-            wanted: Permission::Write,
-            ..
-        } = &denial.refused
-        {
-            let path = AbsPath::resolve(base, path);
-            if is_user_path(&path, permissions) {
-                let denied = DeliveryOutcome::Denied {
-                    reason: denial.reason.clone(),
-                };
-                outcomes.entry(path.to_string()).or_insert(Some(denied));
-            }
-        }
-    }
-    let row = |(path, outcome): (String, Option<DeliveryOutcome>)| {
-        outcome.map(|outcome| DeliveryRow::new(path, outcome))
-    };
-    outcomes.into_iter().filter_map(row).collect()
-}
-
-/// Returns whether `path`, as it is written, is in a path that the user opened: the deepest grant
-/// around it decides.
-fn is_user_path(path: &AbsPath, permissions: &PathPermissionManager) -> bool {
-    let grants = permissions.grants().iter();
-    let around = grants.filter(|grant| path.is_within(&grant.root.to_abs()));
-    let deepest = around.max_by_key(|grant| grant.root.depth());
-    deepest.is_some_and(|grant| grant.kind == GrantKind::Context)
 }
 
 /// Adds sizes and hashes of the files on disk to the `rows`, as far as the final agent's gate lets
@@ -760,45 +699,4 @@ async fn with_fingerprints(
     };
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|_| Error::bug("cannot inspect the delivered files"))
-}
-
-/// Returns the outcome of one change.
-pub fn change_outcome(kind: &ChangeKind) -> Option<DeliveryOutcome> {
-    combine_outcomes(None, kind)
-}
-
-/// Combines two changes of the same file; `None` if it is as it was.
-fn combine_outcomes(
-    before: Option<DeliveryOutcome>,
-    after: &ChangeKind,
-) -> Option<DeliveryOutcome> {
-    use DeliveryOutcome::{Changed, Created, Deleted, Denied, Failed};
-    let before = before.filter(|outcome| !matches!(outcome, Denied { .. } | Failed { .. }));
-    match (before, after) {
-        (Some(Created), ChangeKind::Deleted) => None,
-        (Some(Created), ChangeKind::Changed) | (None, ChangeKind::Created) => Some(Created),
-        (_, ChangeKind::Created | ChangeKind::Changed) => Some(Changed { hunks: None }),
-        (_, ChangeKind::PartlyChanged { hunks }) => Some(Changed {
-            hunks: Some(*hunks),
-        }),
-        (_, ChangeKind::Deleted) => Some(Deleted),
-        (_, ChangeKind::Mode { before, after }) => Some(DeliveryOutcome::Mode {
-            before: before.map(|before| format!("{before:o}")),
-            after: format!("{after:o}"),
-        }),
-        (_, ChangeKind::Conflict { kept: kept_file }) => Some(DeliveryOutcome::Conflict {
-            kept: kept_file.to_string(),
-        }),
-        (_, ChangeKind::Declined) => Some(DeliveryOutcome::Declined),
-        (_, ChangeKind::Denied { reason }) => Some(Denied {
-            reason: reason.clone(),
-        }),
-        (_, ChangeKind::Failed { reason }) => Some(Failed {
-            reason: reason.clone(),
-        }),
-        (_, ChangeKind::Reverted { reason }) => Some(DeliveryOutcome::TakenBack {
-            reason: reason.clone(),
-        }),
-        (before, ChangeKind::Unlisted { .. }) => before,
-    }
 }

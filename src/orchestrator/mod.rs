@@ -9,6 +9,7 @@ pub mod record_context;
 pub mod coordination;
 pub mod recorded_messages;
 pub mod replay_order;
+pub mod delivery_rows;
 pub mod final_phase;
 pub mod previous_turns;
 pub mod check_runner;

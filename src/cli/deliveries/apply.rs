@@ -24,7 +24,7 @@ use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::event::{CoordinationEvent, DeliveryOutcome, Event};
 use crate::host::Host;
 use crate::id::{AgentId, AnswerLabel};
-use crate::orchestrator::final_phase::change_outcome;
+use crate::orchestrator::delivery_rows::change_outcome;
 use crate::orchestrator::review::DeliverySelection;
 use crate::path::AbsPath;
 use crate::text::join_with_commas;

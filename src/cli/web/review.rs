@@ -27,7 +27,7 @@ use crate::delivery::plan::{DeliveryEntry, DeliveryPlan};
 use crate::error::Result;
 use crate::event::DeliveryRow;
 use crate::host::Host;
-use crate::orchestrator::final_phase::change_outcome;
+use crate::orchestrator::delivery_rows::change_outcome;
 use crate::orchestrator::review::{DeliverySelection, UserQuestion};
 use crate::path::AbsPath;
 use crate::world::delivery::contents::{DeliveryDifference, DiffSide, difference};

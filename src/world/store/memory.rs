@@ -9,7 +9,7 @@ use crate::world::store::directory_seal::{create_sealed, is_sealed};
 use crate::world::store::redact::Redactor;
 use crate::world::store::{prepare_state_dir, reject_symlinks};
 use crate::world::sys::state_files::clear;
-use crate::world::sys::state_files::dir::{self, DirectoryAudience, DirectoryCreation};
+use crate::world::sys::state_files::dir::{self, DirectoryAudience};
 use crate::world::sys::state_files::file::{self, FileDurability};
 
 /// The directory of notes: in the state directory, in the workspace of each agent, and in the copy

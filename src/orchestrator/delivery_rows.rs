@@ -1,0 +1,114 @@
+//! The rows of a delivery: what became of each of the user's files in the final phase, from the
+//! changes and denials of all its steps. Pure.
+
+use std::collections::BTreeMap;
+
+use crate::agent::calls::ToolEffects;
+use crate::event::{DeliveryOutcome, DeliveryRow};
+use crate::path::AbsPath;
+use crate::permissions::grant::{GrantKind, Permission};
+use crate::permissions::{DenyReason, PathPermissionManager, PermissionDecision};
+use crate::world::access::verdict::DeniedSubject;
+use crate::world::io::file_change::{ChangeKind, FileChange};
+
+/// Returns the changes in the user's own paths. A workspace inside such a path is excluded: the
+/// workspace's grant is the deeper one, and decides.
+pub(super) fn user_path_changes<'a>(
+    changes: &'a [FileChange],
+    permissions: &PathPermissionManager,
+) -> impl Iterator<Item = &'a FileChange> {
+    let users = |change: &&FileChange| match permissions.decide(&change.path, Permission::Write) {
+        PermissionDecision::Allow { grant }
+        | PermissionDecision::Deny(DenyReason::Lowered { grant, .. }) => {
+            grant.kind == GrantKind::Context
+        }
+        PermissionDecision::Deny(DenyReason::OutsideGrants) => false,
+    };
+    changes.iter().filter(users)
+}
+
+/// Returns one row per file: the result of the whole phase, not each step. A denied write in the
+/// user's paths counts unless the same path was written in the end; other denials are only listed.
+/// `base` is the directory that relative paths of the agent start from.
+pub(super) fn delivery_rows(
+    worked: &ToolEffects,
+    permissions: &PathPermissionManager,
+    base: &AbsPath,
+) -> Vec<DeliveryRow> {
+    let mut outcomes: BTreeMap<String, Option<DeliveryOutcome>> = BTreeMap::new();
+    for change in user_path_changes(&worked.changes, permissions) {
+        let path = change.path.to_string();
+        let before = outcomes.remove(&path).flatten();
+        outcomes.insert(path, combine_outcomes(before, &change.kind));
+    }
+    for denial in &worked.denied {
+        if let DeniedSubject::Access {
+            path,
+            wanted: Permission::Write,
+            ..
+        } = &denial.refused
+        {
+            let path = AbsPath::resolve(base, path);
+            if is_user_path(&path, permissions) {
+                let denied = DeliveryOutcome::Denied {
+                    reason: denial.reason.clone(),
+                };
+                outcomes.entry(path.to_string()).or_insert(Some(denied));
+            }
+        }
+    }
+    let row = |(path, outcome): (String, Option<DeliveryOutcome>)| {
+        outcome.map(|outcome| DeliveryRow::new(path, outcome))
+    };
+    outcomes.into_iter().filter_map(row).collect()
+}
+
+/// Returns whether `path`, as it is written, is in a path that the user opened: the deepest grant
+/// around it decides.
+fn is_user_path(path: &AbsPath, permissions: &PathPermissionManager) -> bool {
+    let grants = permissions.grants().iter();
+    let around = grants.filter(|grant| path.is_within(&grant.root.to_abs()));
+    let deepest = around.max_by_key(|grant| grant.root.depth());
+    deepest.is_some_and(|grant| grant.kind == GrantKind::Context)
+}
+
+/// Returns the outcome of one change.
+pub fn change_outcome(kind: &ChangeKind) -> Option<DeliveryOutcome> {
+    combine_outcomes(None, kind)
+}
+
+/// Combines two changes of the same file; `None` if it is as it was.
+fn combine_outcomes(
+    before: Option<DeliveryOutcome>,
+    after: &ChangeKind,
+) -> Option<DeliveryOutcome> {
+    use DeliveryOutcome::{Changed, Created, Deleted, Denied, Failed};
+    let before = before.filter(|outcome| !matches!(outcome, Denied { .. } | Failed { .. }));
+    match (before, after) {
+        (Some(Created), ChangeKind::Deleted) => None,
+        (Some(Created), ChangeKind::Changed) | (None, ChangeKind::Created) => Some(Created),
+        (_, ChangeKind::Created | ChangeKind::Changed) => Some(Changed { hunks: None }),
+        (_, ChangeKind::PartlyChanged { hunks }) => Some(Changed {
+            hunks: Some(*hunks),
+        }),
+        (_, ChangeKind::Deleted) => Some(Deleted),
+        (_, ChangeKind::Mode { before, after }) => Some(DeliveryOutcome::Mode {
+            before: before.map(|before| format!("{before:o}")),
+            after: format!("{after:o}"),
+        }),
+        (_, ChangeKind::Conflict { kept: kept_file }) => Some(DeliveryOutcome::Conflict {
+            kept: kept_file.to_string(),
+        }),
+        (_, ChangeKind::Declined) => Some(DeliveryOutcome::Declined),
+        (_, ChangeKind::Denied { reason }) => Some(Denied {
+            reason: reason.clone(),
+        }),
+        (_, ChangeKind::Failed { reason }) => Some(Failed {
+            reason: reason.clone(),
+        }),
+        (_, ChangeKind::Reverted { reason }) => Some(DeliveryOutcome::TakenBack {
+            reason: reason.clone(),
+        }),
+        (before, ChangeKind::Unlisted { .. }) => before,
+    }
+}
