@@ -66,7 +66,7 @@ pub struct ModelSession {
     /// The deadline for its commands. Without one they end when the future that waits for them is
     /// dropped.
     pub deadline: Option<RunDeadline>,
-    /// When it may use no more tools, if its round has a time limit.
+    /// The time from which it may use no more tools, if its round has a time limit.
     pub tools_until: Option<Instant>,
     /// The account that its requests and calls are charged to.
     pub budget: AgentBudget,
@@ -78,10 +78,9 @@ pub struct ModelSession {
     pub plan: Mutex<Option<TaskPlan>>,
     /// The event channel.
     pub events: Sender<Event>,
-    /// What its subagents are made from, if it may have some.
+    /// The setup of its subagents, if it may have some.
     pub subagents: Option<SubagentSetup>,
-    /// What precedes the ids of its calls where they have to differ from its parent's, if it is a
-    /// subagent.
+    /// The prefix of its call ids where they have to differ from its parent's, if it is a subagent.
     pub call_scope: Option<String>,
 }
 

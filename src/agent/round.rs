@@ -236,7 +236,7 @@ impl RoundState {
         }
     }
 
-    /// Returns when the agent may use no more tools, if the round has a time limit.
+    /// Returns the time from which the agent may use no more tools, if the round has a time limit.
     fn tools_end(&self) -> Option<Instant> {
         self.started
             .checked_add(self.soft?.saturating_add(self.grace))

@@ -39,7 +39,7 @@ pub const SUBAGENTS_MAX: usize = 32;
 /// Maximum number of events of one subagent that wait to be forwarded.
 const EVENTS_WAITING_MAX: usize = 64;
 
-/// What the subagents of one agent are made from. A clone counts the same subagents.
+/// The setup of the subagents of one agent. Clones share the count of subagents.
 #[derive(Clone, Debug)]
 pub struct SubagentSetup {
     /// Their limits.
@@ -49,7 +49,7 @@ pub struct SubagentSetup {
     pub tools: Arc<[ToolOffer]>,
     /// The description of their commands.
     pub commands: Arc<str>,
-    /// Whether the conversation is resumed: directories may exist of subagents that are not recorded.
+    /// Whether the conversation is resumed: subagents without a record may have left directories.
     pub is_resumed: bool,
     /// The subagents that the agent has started.
     started: Arc<Mutex<BTreeSet<SubagentId>>>,
@@ -73,10 +73,10 @@ impl SubagentSetup {
         Self { is_resumed, ..self }
     }
 
-    /// Counts the subagents for `tasks`, all or none.
+    /// Counts the subagents for `tasks` towards the maximum, all or none.
     ///
     /// # Errors
-    /// There would be too many, or one has the name of an earlier one; the string says which.
+    /// There would be too many, or one has the name of an earlier one; the string says why.
     pub(super) fn count(&self, tasks: &[SubagentTask]) -> Result<(), String> {
         let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = tasks.iter().find(|task| started.contains(&task.id)) {
@@ -106,7 +106,7 @@ pub(super) struct SubagentCall {
     phase: Phase,
     steps_max: u32,
     deadline: Option<RunDeadline>,
-    /// When the agent may use no more tools in its round.
+    /// The time from which the agent may use no more tools in its round.
     tools_until: Option<Instant>,
     budget: AgentBudget,
     recorded: Vec<RecordedSubagent>,
@@ -114,7 +114,7 @@ pub(super) struct SubagentCall {
 }
 
 impl ModelSession {
-    /// Returns the runner for subagents that a call of the agent starts, if it may have some.
+    /// Returns the runner of the subagents that a call of the agent starts, if it may have some.
     pub(super) fn subagent_call(&self) -> Option<SubagentCall> {
         let recorded = self.recorded.as_ref();
         Some(SubagentCall {
@@ -132,7 +132,7 @@ impl ModelSession {
     }
 }
 
-/// How the work of a subagent ended, and the reason if it is not complete.
+/// How the work of a subagent ended, and the reason if it was not completed.
 type WorkEnd = (SubagentStatus, Option<String>);
 
 impl SubagentCall {
@@ -178,7 +178,7 @@ impl SubagentCall {
         let session = self.session(call_id, order, recorded, events);
         let (mut answer, work_end) = (String::new(), self.time_limit(began));
         let working = async {
-            // The session ends here, and with it the channel.
+            // The session is dropped at the end of this block, which closes the channel.
             let mut session = session;
             tokio::select! {
                 ended = work(&mut session, &mut answer) => ended,
@@ -211,7 +211,7 @@ impl SubagentCall {
         }
     }
 
-    /// Returns when a subagent that starts at `began` has no more time.
+    /// Returns the deadline of a subagent that starts at `began`.
     fn time_limit(&self, began: Instant) -> Instant {
         let own = Duration::from_secs(self.setup.limits.timeout_seconds);
         let own = began.checked_add(own).unwrap_or(began);
@@ -287,8 +287,8 @@ impl SubagentCall {
         )
     }
 
-    /// Forwards the events of a subagent, until it has ended. What it says while it streams is left
-    /// out: its replies have it.
+    /// Forwards the events of a subagent until it has ended, without streamed text: its replies
+    /// contain that text.
     async fn forward(&self, call_id: &str, subagent: &SubagentId, mut arriving: Receiver<Event>) {
         while let Some(event) = arriving.recv().await {
             if event.is_streamed() {
@@ -354,7 +354,7 @@ impl SubagentRunner for SubagentCall {
     }
 }
 
-/// Returns the model as a subagent asks it.
+/// Returns `model` with the backend that a subagent with `task` uses.
 fn for_subagent(model: &AvailableModel, task: &SubagentTask) -> AvailableModel {
     match model.backend.for_subagent(&task.id) {
         Some(backend) => AvailableModel {

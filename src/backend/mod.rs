@@ -153,7 +153,7 @@ pub trait Backend: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Returns the backend for a subagent of the agent, if that is another one.
+    /// Returns the backend for a subagent of the agent, if it differs from the agent's own.
     fn for_subagent(&self, _subagent: &SubagentId) -> Option<Arc<dyn Backend>> {
         None
     }

@@ -8,15 +8,15 @@ use crate::text::shell_words::quote_word;
 
 /// Maximum size of the file of the commands, in bytes.
 pub const QUEUE_COMMANDS_BYTES_MAX: u64 = 64 * 1024;
-/// What is replaced by the script of the job.
+/// The placeholder for the script of the job.
 const SCRIPT: &str = "{script}";
-/// What is replaced by the name of the batch.
+/// The placeholder for the name of the batch.
 const NAME: &str = "{name}";
-/// What is replaced by the id that the queue gave to the job.
+/// The placeholder for the id that the queue gave to the job.
 const ID: &str = "{id}";
 /// Maximum length of an id, in bytes.
 const ID_BYTES_MAX: usize = 200;
-/// The second word of a line about a job that does not run.
+/// The second word of a line about a job that is not running.
 const WAITING: &str = "waiting";
 
 /// Command lines for `sh`.

@@ -61,8 +61,7 @@ pub(crate) enum BatchEngine {
     Commands,
 }
 
-/// How the cells of a batch are started. What is not given is as it was when the batch was started
-/// before.
+/// How the cells of a batch are started. What is not given is as at the last start of the batch.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct BatchPaceArguments {
     /// Where the cells run: `local`, as processes of this machine; `slurm`, as jobs of Slurm;
@@ -72,8 +71,8 @@ pub(crate) struct BatchPaceArguments {
     /// Number of jobs at the same time. Default: 4.
     #[arg(long, value_name = "COUNT", value_parser = parse_jobs)]
     pub parallel: Option<usize>,
-    /// Number of cells for each job. Jobs of a queue run cells until none is left, so that this only
-    /// limits how many of them are submitted. Default: 1.
+    /// Number of cells for each job. Jobs of a queue run cells until none is left, so this only
+    /// limits how many jobs are submitted. Default: 1.
     #[arg(long, value_name = "COUNT", value_parser = parse_jobs)]
     pub cells_per_job: Option<usize>,
     /// The jobs of a queue.
@@ -97,8 +96,8 @@ pub(crate) struct QueueArguments {
     /// Slurm: a further option of `sbatch`, such as `--slurm-option=--qos=high`; repeatable.
     #[arg(long, value_name = "OPTION", allow_hyphen_values = true, value_parser = parse_option)]
     pub slurm_option: Vec<String>,
-    /// Run the commands of the queue on this host by `ssh`, which must not ask for a password. It
-    /// needs the same directories. Default: they run here.
+    /// Run the commands of the queue on this host over `ssh`, which must not ask for a password.
+    /// The host needs the same directories. Default: they run here.
     #[arg(long, value_name = "HOST", value_parser = parse_login)]
     pub login: Option<String>,
     /// File with the commands `submit`, `look` and `cancel` for `--on commands`.

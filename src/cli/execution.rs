@@ -215,8 +215,8 @@ pub(crate) async fn execute_and_show(
     })
 }
 
-/// Returns the command that a person may want next after a run with this exit status whose delivery
-/// had these outcomes.
+/// Returns the command to suggest to the user after a run with this exit status whose delivery had
+/// these outcomes.
 fn next_command_hint(status: ExitStatus, rows: &[DeliveryRow]) -> Option<&'static str> {
     if status == ExitStatus::Interrupted {
         return Some("resume it: massgen --continue");

@@ -71,7 +71,7 @@ pub enum SubagentStatus {
     Completed,
     /// It gave no result: its model failed, or a limit was reached.
     Failed,
-    /// Its time was over.
+    /// Its time ran out.
     Timeout,
     /// Its parent stopped waiting for it.
     Cancelled,

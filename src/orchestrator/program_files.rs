@@ -1,5 +1,5 @@
-//! The files of programs that have more than an agent's commands: variables of the user's, or a
-//! network of their own. An agent that could rewrite such a program would have both.
+//! The files of programs that have more access than an agent's commands: the user's variables, or a
+//! network of their own. An agent that could rewrite such a program could use them.
 
 use std::path::Path;
 

@@ -62,7 +62,7 @@ pub(super) struct CellWorker {
     host: Host,
     /// The batch.
     pub(super) batch: BatchDir,
-    /// How it began.
+    /// How the batch began.
     pub(super) record: BatchRecord,
     owner: ClaimOwner,
 }
@@ -250,7 +250,7 @@ async fn park_when_stopped(batch: BatchDir, stop: ShutdownSignal) {
     stop.park.cancel();
 }
 
-/// Parks the run of an attempt that others hold for lost: its node was cut off from the scheduler and
+/// Parks the run of an attempt that was declared lost: its node was cut off from the scheduler but
 /// not from the files.
 async fn park_when_lost(batch: BatchDir, cell: CellId, attempt: u32, park: CancellationToken) {
     while batch.attempt_note(&cell, attempt).is_none() {

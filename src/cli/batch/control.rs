@@ -21,8 +21,8 @@ use crate::world::store::batches::{BatchDir, BatchRecord};
 
 /// How often the files of the batch are looked at while no job ends.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// Number of jobs in a row that end before they begin a cell, or again and again without a result or
-/// a reason, after which the batch stops.
+/// Number of useless jobs in a row after which the batch stops. A job is useless if each of its
+/// cells was not begun, or has neither a result nor a reason although its retries are used up.
 const USELESS_JOBS_MAX: u32 = 10;
 /// The exit status of a job whose config is wrong.
 const USAGE: i32 = 2;

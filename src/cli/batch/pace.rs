@@ -1,5 +1,5 @@
-//! How the cells of a batch are started: the flags of this command, and for what they leave out the
-//! flags with which the batch was started before.
+//! How the cells of a batch are started: the flags of this command, and for what they leave out,
+//! the flags of the last start of the batch.
 
 use serde::{Deserialize, Serialize};
 
@@ -39,7 +39,7 @@ pub(super) struct BatchPace {
 }
 
 impl BatchPace {
-    /// Creates the pace from `arguments`, and for what they leave out from that of `batch`.
+    /// Creates the pace from `arguments`; what they leave out is taken from the pace of `batch`.
     pub(super) fn new(
         arguments: &BatchPaceArguments,
         batch: Option<&BatchDir>,
@@ -111,7 +111,7 @@ impl BatchPace {
         let required = required.map(|level| ["--require-sandbox".to_owned(), level]);
         let mut variables = job_variables(&host.env);
         if self.login.is_some() {
-            // The user's shell on the other host has its own.
+            // The user's shell on the other host has its own variables.
             variables.retain(|name, _| name == STATE_DIR_VARIABLE);
         }
         let script = WorkerScript {
@@ -134,7 +134,7 @@ impl BatchPace {
     }
 }
 
-/// Refuses flags that have no meaning for the engine.
+/// Refuses flags that do not apply to the engine.
 fn reject_foreign_flags(on: BatchEngine, queue: &QueueArguments) -> Result<()> {
     let of_slurm = [
         (queue.partition.is_some(), "--partition"),

@@ -1,5 +1,5 @@
-//! The process that submits the jobs of a batch to a queue and looks at what became of them. The jobs
-//! go on without it; started again, it finds them by the queue and by the files of the batch.
+//! The process that submits the jobs of a batch to a queue and polls their state. The jobs continue
+//! without it; when it is restarted, it finds them through the queue and the files of the batch.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,14 +19,14 @@ use crate::world::store::batches::claims::ClaimOwner;
 use crate::world::store::batches::queue::OpenCell;
 use crate::world::store::batches::{BatchDir, BatchRecord};
 
-/// The shortest and the longest time between two looks at the queue: it is doubled while nothing
+/// The shortest time between two polls of the queue. It is doubled up to [`LOOK_MAX`] while nothing
 /// changes.
 const LOOK_MIN: Duration = Duration::from_millis(500);
-/// See [`LOOK_MIN`].
+/// The longest time between two polls of the queue.
 const LOOK_MAX: Duration = Duration::from_secs(8);
 /// Number of submissions in a row whose jobs end without any progress, after which the batch stops.
 const USELESS_SUBMISSIONS_MAX: u32 = 3;
-/// Number of commands of the queue that may fail in a row.
+/// Number of queue commands that may fail in a row.
 const FAULTS_MAX: u32 = 50;
 
 /// The cells of a batch and the queue of their jobs.
@@ -41,7 +41,7 @@ pub(super) struct QueueControl {
     /// How far the batch was at the last submission.
     submitted_at: Option<BatchAdvance>,
     useless_submissions: u32,
-    /// Number of commands of the queue that failed in a row.
+    /// Number of queue commands that failed in a row.
     faults: u32,
     stop: Option<BatchStop>,
 }
@@ -102,7 +102,7 @@ impl QueueControl {
         }
     }
 
-    /// Bears a failed command, unless there were too many in a row. The jobs go on meanwhile.
+    /// Tolerates a failed command unless too many failed in a row. The jobs continue meanwhile.
     fn tolerate(&mut self, error: Error, output: &mut CliOutput<'_>) -> Result<()> {
         if self.faults >= FAULTS_MAX {
             let resume = format!("its jobs go on: massgen batch resume {}", self.batch.name());
@@ -127,7 +127,7 @@ impl QueueControl {
                 continue;
             };
             let job = owner.job.as_deref().unwrap_or_default();
-            // On this host, the lock of the claim says more than the queue.
+            // On this host, the lock of the claim is more reliable than the queue.
             let is_alive = if owner.engine == self.queue.name() && owner.boot != here.boot {
                 running.contains(job)
             } else {
@@ -162,7 +162,7 @@ impl QueueControl {
         self.stop.get_or_insert(found);
     }
 
-    /// Submits jobs for cells that no job works on, up to the number of jobs that is wanted.
+    /// Submits jobs for cells that no job works on, up to the wanted number of jobs.
     async fn submit(
         &mut self,
         cells: &[OpenCell],
@@ -284,7 +284,7 @@ pub(super) async fn conduct_queue(
     finish(&control.batch, control.ids.len(), control.stop, output)
 }
 
-/// Ends this process and leaves the jobs to themselves.
+/// Ends this process without cancelling the jobs.
 fn leave(control: &QueueControl, output: &mut CliOutput<'_>) -> Result<ExitStatus> {
     let name = control.batch.name();
     let open = control.batch.open_cells(&control.ids)?.len();

@@ -285,7 +285,7 @@ fn start(
     ended
 }
 
-/// Returns the process as jobs see it: those of a queue have few variables of the user's shell.
+/// Returns the process as jobs see it: those of a queue get few variables of the user's shell.
 fn host_of_jobs(host: &Host, pace: &BatchPace) -> Host {
     let mut seen = host.clone();
     if pace.on != BatchEngine::Local {

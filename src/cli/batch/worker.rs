@@ -39,7 +39,7 @@ pub(super) fn run(
     ended
 }
 
-/// Returns why this node is weaker than `required`, if it is.
+/// Returns why the sandbox of this node is weaker than `required`, if it is.
 fn weakness(host: &Host, worker: &CellWorker, required: SandboxLevel) -> Option<String> {
     let place = worker.batch.dir();
     let trees = [place.join("cells")];
@@ -102,8 +102,8 @@ async fn run_until_none_is_left(
     }
 }
 
-/// Records that the cells of an earlier life of this job were lost: a scheduler starts a job again
-/// only when it has ended.
+/// Records that the cells claimed by an earlier start of this job were lost: a scheduler starts a
+/// job again only when it has ended.
 fn release_earlier_life(
     worker: &CellWorker,
     arguments: &BatchWorkerArguments,
@@ -120,7 +120,7 @@ fn release_earlier_life(
     Ok(())
 }
 
-/// Returns where the worker with this name begins among so many cells.
+/// Returns the index of the cell at which the worker of this job begins.
 fn start_index(job: &str, cells: usize) -> usize {
     let sum = job.bytes().fold(0_usize, |sum, byte| {
         sum.wrapping_mul(31).wrapping_add(byte.into())

@@ -20,8 +20,8 @@ pub(super) enum ShellCommandEnd {
 }
 
 impl InteractiveSession {
-    /// Runs `command`, unless the `!` before it came into the line by other means than typing. What
-    /// is typed while it runs becomes the beginning of the next line, and counts as pasted.
+    /// Runs `command`, unless the `!` before it was pasted instead of typed. What is typed while it
+    /// runs becomes the beginning of the next line, and counts as pasted.
     pub(super) async fn run_shell_command(
         &mut self,
         command: &str,

@@ -80,7 +80,7 @@ impl RunBoard {
         }))
     }
 
-    /// Remembers a run that has started, instead of the same run before it was resumed.
+    /// Adds a run that has started; a resumed run replaces its earlier entry.
     pub(super) fn insert(&self, run: Arc<PageRun>) {
         let mut started = lock(&self.started);
         let name = run.name();

@@ -133,7 +133,7 @@ impl AgentTeam {
         members.filter_map(note).collect()
     }
 
-    /// Returns what the subagents of `member` in `phase` are made from, if it may have some. They
+    /// Returns the setup of the subagents of `member` in `phase`, if it may have some. They
     /// call file and command tools one by one, even if their agent writes programs.
     pub(super) fn subagent_setup(
         &self,

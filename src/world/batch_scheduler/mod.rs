@@ -48,7 +48,7 @@ pub trait BatchScheduler: Debug + Send {
 pub struct QueueJob {
     /// Its name in the claims of its cells.
     pub name: String,
-    /// Whether it does not run: it waits for its first start, or for a repeated one.
+    /// Whether it is not running: it waits for its first start, or for a restart.
     pub is_waiting: bool,
 }
 
@@ -62,7 +62,7 @@ pub trait JobQueue: Debug + Send {
     /// Checks that jobs can be submitted at all.
     async fn preflight(&mut self) -> Result<()>;
 
-    /// Submits so many jobs, none of them on the nodes in `without` if the queue can avoid nodes.
+    /// Submits `jobs` jobs, none of them on the nodes in `without` if the queue can avoid nodes.
     async fn submit(&mut self, jobs: usize, without: &[String]) -> Result<()>;
 
     /// Lists the jobs of the batch that have not ended.

@@ -13,9 +13,9 @@ use crate::world::sys::process::{self, ProgramExit, ProgramInvocation};
 
 /// Timeout of a command.
 const COMMAND_TIME_MAX: Duration = Duration::from_mins(1);
-/// Largest output that is read, in bytes: a line for each of a hundred thousand jobs.
+/// Maximum size of the output that is read, in bytes: enough for a line about each of 100,000 jobs.
 const OUTPUT_BYTES_MAX: u64 = 16 * 1024 * 1024;
-/// Maximum length of what a command says about its failure, in characters.
+/// Maximum length of the reason why a command failed, in characters.
 const FAULT_CHARS_MAX: usize = 500;
 /// The variables that the commands of a queue need.
 const VARIABLES: &[&str] = &[

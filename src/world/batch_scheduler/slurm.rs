@@ -14,7 +14,7 @@ use crate::world::batch_scheduler::{JobQueue, QueueJob};
 pub const SLURM: &str = "slurm";
 /// The key of the configuration that limits the size of arrays.
 const ARRAY_MAX_KEY: &str = "MaxArraySize";
-/// The size of arrays if the site does not say, Slurm's default.
+/// Slurm's default for the size of arrays, used if the site's configuration does not name one.
 const ARRAY_MAX_DEFAULT: usize = 1001;
 /// The signal by which runs are parked before the time limit, and how many seconds before.
 const SIGNAL: &str = "--signal=B:TERM@90";
@@ -24,7 +24,7 @@ const EXPORT: &str = "--export=HOME,PATH,USER,LOGNAME,LANG";
 const JOB: &str = "\"${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}_${SLURM_ARRAY_TASK_ID:-0}\"";
 /// The name of the node, as the shell of the job knows it.
 const NODE: &str = "\"$SLURMD_NODENAME\"";
-/// States of jobs that do not run, in short: pending, being configured, requeued.
+/// Short names of the states of jobs that are not running: pending, being configured, requeued.
 const WAITING_STATES: &[&str] = &["PD", "CF", "RD", "RF", "RH", "RQ", "RV", "SE"];
 
 /// What `squeue` prints of a job: its array and the index there, its state, how often it was started
@@ -86,7 +86,7 @@ impl SlurmQueue {
         }
     }
 
-    /// Returns the arguments of `sbatch` for an array of so many jobs.
+    /// Returns the arguments of `sbatch` for an array of `jobs` jobs.
     fn arguments(&self, jobs: usize, without: &[String]) -> Vec<String> {
         let settings = &self.settings;
         // In file names, `%` begins a field.

@@ -128,9 +128,9 @@ fn offline_variables() -> impl Iterator<Item = (String, String)> {
     variables.into_iter().map(owned)
 }
 
-/// Returns the variable with which Python does not import modules from the directory that it starts
-/// in, which agents write to, if `words` may start a module or a text. A script finds its own modules
-/// as before. Python older than 3.11 ignores the variable.
+/// Returns the variable that stops Python from importing modules from the directory in which it
+/// starts, where agents may write, if `words` may start a module (`-m`) or code (`-c`). A script
+/// still finds its own modules. Python older than 3.11 ignores the variable.
 fn safe_import_path(words: &[String]) -> Option<(String, String)> {
     let names_module = |word: &String| word.starts_with("-m") || word.starts_with("-c");
     let is_module = words.iter().any(names_module);

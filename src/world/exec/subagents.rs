@@ -25,10 +25,10 @@ use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
 use crate::world::sys::tree_listing::EntrySelection;
 
-/// The most of a subagent's result that its parent reads, in characters.
+/// Maximum length of a subagent's result as its parent reads it, in characters.
 const ANSWER_CHARS_MAX: usize = 20_000;
 
-/// The most of the reason why a subagent failed that its parent reads, in characters.
+/// Maximum length of the reason for a subagent's failure as its parent reads it, in characters.
 const REASON_CHARS_MAX: usize = 500;
 
 /// Runs the conversations of an agent's subagents.
@@ -36,7 +36,7 @@ pub trait SubagentRunner: Debug + Send + Sync {
     /// Counts the subagents for `tasks` as the agent's.
     ///
     /// # Errors
-    /// The agent may not have so many, or one has the name of an earlier one; the string says which.
+    /// The agent may not have so many, or one has the name of an earlier one; the string says why.
     fn reserve(&self, tasks: &[SubagentTask]) -> Result<(), String>;
 
     /// Returns whether subagents may have been at work when the run was interrupted, so that their

@@ -34,7 +34,7 @@ impl InputHistory {
         Self { state, directory }
     }
 
-    /// Returns all inputs, oldest first, without those that have control characters. A file that
+    /// Returns all inputs, oldest first, except those with control characters. A file that
     /// cannot be read, or that massgen did not create here, counts as empty.
     pub fn read(&self) -> Vec<String> {
         let is_foreign = file::is_link(&self.state) || !is_sealed(&self.directory);

@@ -41,7 +41,7 @@ impl<W: Write> Write for RedactedWriter<W> {
 impl<W: Write> Drop for RedactedWriter<W> {
     fn drop(&mut self) {
         let rest = self.stream.finish(&self.redactor);
-        // An error has no reader any more.
+        // `drop` cannot report an error.
         self.inner.write_all(rest.as_bytes()).unwrap_or_default();
     }
 }

@@ -33,7 +33,7 @@ fn a_panic_gives_the_terminal_back_before_its_message() {
     let after = format!("{:?}", pty.master.get_termios().unwrap());
     drop(slave);
     let mut bytes = Vec::new();
-    // A terminal whose last process has ended reports an error in the place of the end.
+    // A terminal whose last process has ended reports an error instead of the end.
     reader.read_to_end(&mut bytes).unwrap_or_default();
     let shown = String::from_utf8_lossy(&bytes);
     let at = |text: &str| {

@@ -43,7 +43,7 @@ impl OpenCell {
 impl BatchDir {
     /// Returns the cells without a result among those with these ids, in their order.
     pub fn open_cells(&self, ids: &[CellId]) -> Result<Vec<OpenCell>> {
-        // Claims before results: a cell that ends meanwhile is not taken for a lost one.
+        // Claims before results: a cell that ends meanwhile is not mistaken for a lost one.
         let attempts = self.last_attempts()?;
         let finished = self.finished_ids()?;
         let numbers = 0..u32::try_from(ids.len()).unwrap_or(u32::MAX);
@@ -83,7 +83,7 @@ impl BatchDir {
         Ok(path)
     }
 
-    /// Returns the end of what the last job printed that printed anything.
+    /// Returns the end of the output of the last job that printed anything.
     pub fn last_job_output(&self) -> Option<String> {
         let jobs = self.dir.join("jobs");
         let mut names = dir::names_if_exists(&jobs).ok()?;
@@ -135,7 +135,7 @@ impl BatchDir {
         clear::remove(&self.nodes_dir())
     }
 
-    /// Returns the file about `node`; `None` if its name cannot be one of a file.
+    /// Returns the file about `node`; `None` if its name cannot be a file name.
     fn node_file(&self, node: &str) -> Option<AbsPath> {
         let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         let is_plain = node.chars().all(is_name) && !node.starts_with('.');
