@@ -221,7 +221,7 @@ impl SubagentCall {
     fn timeout(&self, work_end: Instant, began: Instant) -> WorkEnd {
         let seconds = self.setup.limits.timeout_seconds;
         let reason = if work_end.duration_since(began).as_secs() < seconds {
-            "the time of its agent's round was over".to_owned()
+            "its agent's round reached its time limit".to_owned()
         } else {
             format!("it had no result after {seconds} s (`subagent_default_timeout`)")
         };

@@ -63,7 +63,7 @@ pub(crate) enum BatchEngine {
 
 /// How the cells of a batch are started. What is not given is as at the last start of the batch.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct BatchPaceArguments {
+pub(crate) struct BatchStartSettingsArguments {
     /// Where the cells run: `local`, as processes of this machine; `slurm`, as jobs of Slurm;
     /// `commands`, as jobs of another queue. Default: `local`.
     #[arg(long, value_name = "ENGINE")]
@@ -149,7 +149,7 @@ pub(crate) struct BatchRunArguments {
     pub config: String,
     /// How the cells are started.
     #[command(flatten)]
-    pub pace: BatchPaceArguments,
+    pub settings: BatchStartSettingsArguments,
     /// Maximum cost of the whole batch in US dollars. When it is reached, the runs are parked and
     /// the exit status is 5. Default: no limit.
     #[arg(long, value_name = "DOLLARS", value_parser = parse_dollars,
@@ -172,7 +172,7 @@ pub(crate) struct BatchResumeArguments {
     pub batch: String,
     /// How the cells are started.
     #[command(flatten)]
-    pub pace: BatchPaceArguments,
+    pub settings: BatchStartSettingsArguments,
     /// Raise the maximum cost of the whole batch to this. Default: as it is.
     #[arg(long, value_name = "DOLLARS", value_parser = parse_dollars,
         allow_negative_numbers = true)]
@@ -208,7 +208,7 @@ pub(crate) struct BatchRetryArguments {
     pub only: RetrySelection,
     /// How the cells are started.
     #[command(flatten)]
-    pub pace: BatchPaceArguments,
+    pub settings: BatchStartSettingsArguments,
 }
 
 /// A batch to show or stop.

@@ -29,7 +29,7 @@ const IMPORTING_EXTENSIONS: &[&str] = &["cjs", "js", "mjs", "py", "rb", "ts"];
 ///
 /// # Errors
 /// There is one.
-pub fn reject_agent_writable_programs(members: &[TeamMember], base: &AbsPath) -> Result<()> {
+pub(super) fn reject_agent_writable_programs(members: &[TeamMember], base: &AbsPath) -> Result<()> {
     for member in members {
         for server in &member.config.servers {
             let ServerTransport::Program(program) = &server.link else {
@@ -68,8 +68,8 @@ fn reject_writable(server: &ServerConfig, path: &AbsPath, members: &[TeamMember]
 
 fn writable_program_error(server: &ServerConfig, member: &TeamMember, place: &RealPath) -> Error {
     let message = format!(
-        "`{}` may write to `{place}`, which is part of the program of `{}`, and so use its variables \
-         and its network",
+        "agent `{}` may write to `{place}`, which is part of the program of `{}`: it could use the \
+         variables and the network of that program",
         member.id,
         server.name()
     );

@@ -420,12 +420,12 @@ impl AlreadyLoggedEvents {
                     Some((talk.number, event.key(), call_id.as_str()))
                 })
                 .collect();
-        let is_told_again = |(talk, event): &(ConversationKey, &Event)| {
+        let is_reemitted = |(talk, event): &(ConversationKey, &Event)| {
             if let Event::Subagent(event) = event {
                 // The subagents of a call that has ended are not run again.
                 let key = event.key();
                 return !ended.contains(&(talk.number, key.agent, key.call_id))
-                    && is_told_again_by_subagent(event, talk.phase, |call_id| {
+                    && is_reemitted_by_subagent(event, talk.phase, |call_id| {
                         ended_by_subagents.contains(&(talk.number, key, call_id))
                     });
             }
@@ -453,7 +453,7 @@ impl AlreadyLoggedEvents {
                 is_always_told_again(event)
             }
         };
-        let again = with_conversation_keys(events).filter(is_told_again);
+        let again = with_conversation_keys(events).filter(is_reemitted);
         Self(again.map(|(_, event)| event.clone()).collect())
     }
 
@@ -469,7 +469,7 @@ impl AlreadyLoggedEvents {
 
 /// Returns whether a subagent that is run again emits `event` again; `has_ended` says whether a call
 /// has ended.
-fn is_told_again_by_subagent(
+fn is_reemitted_by_subagent(
     event: &SubagentEvent,
     phase: Phase,
     has_ended: impl Fn(&str) -> bool,

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use crate::batch::next_step::{AttemptEnd, PAUSES_MAX};
 use crate::batch::task::CellId;
-use crate::cli::batch::pace::BatchPace;
 use crate::cli::batch::progress::BatchProgress;
 use crate::cli::batch::results::write_table;
+use crate::cli::batch::start_settings::BatchStartSettings;
 use crate::cli::interrupts::listen_for_parking;
 use crate::cli::output::CliOutput;
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
@@ -33,7 +33,7 @@ pub(super) struct BatchControl {
     batch: BatchDir,
     ids: Vec<CellId>,
     scheduler: Box<dyn BatchScheduler>,
-    pace: BatchPace,
+    settings: BatchStartSettings,
     /// The numbers of the cells to be started.
     pending: VecDeque<u32>,
     /// Those that other processes work on.
@@ -70,7 +70,7 @@ impl BatchControl {
         batch: BatchDir,
         record: &BatchRecord,
         scheduler: Box<dyn BatchScheduler>,
-        pace: BatchPace,
+        settings: BatchStartSettings,
     ) -> Result<Self> {
         let ids = batch.cell_ids(record)?;
         let numbers = 0..u32::try_from(ids.len()).unwrap_or(u32::MAX);
@@ -86,7 +86,7 @@ impl BatchControl {
             batch,
             ids,
             scheduler,
-            pace,
+            settings,
             pending,
             elsewhere: VecDeque::new(),
             unpaid: 0,
@@ -101,8 +101,8 @@ impl BatchControl {
         if self.stop.is_some() || self.pause_rest().is_some() {
             return Ok(());
         }
-        while self.scheduler.jobs() < self.pace.parallel && !self.pending.is_empty() {
-            let count = self.pace.cells_per_job.min(self.pending.len());
+        while self.scheduler.jobs() < self.settings.parallel && !self.pending.is_empty() {
+            let count = self.settings.cells_per_job.min(self.pending.len());
             let cells = self.pending.drain(..count).collect();
             self.scheduler.submit(cells).await?;
         }

@@ -16,7 +16,7 @@ mod cell_report;
 mod cell_delivery;
 mod cell;
 mod worker;
-mod pace;
+mod start_settings;
 mod start;
 mod control;
 mod queue_control;

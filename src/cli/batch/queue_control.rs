@@ -7,8 +7,8 @@ use std::time::Duration;
 use crate::batch::next_step::{AttemptEnd, PAUSES_MAX};
 use crate::batch::task::CellId;
 use crate::cli::batch::control::{BatchStop, finish, next_stop};
-use crate::cli::batch::pace::BatchPace;
 use crate::cli::batch::progress::BatchProgress;
+use crate::cli::batch::start_settings::BatchStartSettings;
 use crate::cli::interrupts::listen_for_parking;
 use crate::cli::output::CliOutput;
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
@@ -25,7 +25,7 @@ const LOOK_MIN: Duration = Duration::from_millis(500);
 /// The longest time between two polls of the queue.
 const LOOK_MAX: Duration = Duration::from_secs(8);
 /// Number of submissions in a row whose jobs end without any progress, after which the batch stops.
-const USELESS_SUBMISSIONS_MAX: u32 = 3;
+const FRUITLESS_SUBMISSIONS_MAX: u32 = 3;
 /// Number of queue commands that may fail in a row.
 const FAULTS_MAX: u32 = 50;
 
@@ -35,12 +35,12 @@ pub(super) struct QueueControl {
     batch: BatchDir,
     ids: Vec<CellId>,
     queue: Box<dyn JobQueue>,
-    pace: BatchPace,
+    settings: BatchStartSettings,
     /// The last attempt at each open cell that waited for money when this process began.
     unpaid_before: BTreeMap<u32, u32>,
     /// How far the batch was at the last submission.
-    submitted_at: Option<BatchAdvance>,
-    useless_submissions: u32,
+    submitted_at: Option<BatchProgressMark>,
+    fruitless_submissions: u32,
     /// Number of queue commands that failed in a row.
     faults: u32,
     stop: Option<BatchStop>,
@@ -48,13 +48,13 @@ pub(super) struct QueueControl {
 
 /// How far a batch is; it changes with each claim and each end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct BatchAdvance {
+struct BatchProgressMark {
     open: usize,
     attempts: u64,
     claimed: usize,
 }
 
-impl BatchAdvance {
+impl BatchProgressMark {
     fn of(cells: &[OpenCell]) -> Self {
         Self {
             open: cells.len(),
@@ -70,7 +70,7 @@ impl QueueControl {
         batch: BatchDir,
         record: &BatchRecord,
         queue: Box<dyn JobQueue>,
-        pace: BatchPace,
+        settings: BatchStartSettings,
     ) -> Result<Self> {
         let ids = batch.cell_ids(record)?;
         batch.settle_finished()?;
@@ -83,9 +83,9 @@ impl QueueControl {
             batch,
             ids,
             queue,
-            pace,
+            settings,
             submitted_at: None,
-            useless_submissions: 0,
+            fruitless_submissions: 0,
             faults: 0,
             stop: None,
         })
@@ -105,7 +105,10 @@ impl QueueControl {
     /// Tolerates a failed command unless too many failed in a row. The jobs continue meanwhile.
     fn tolerate(&mut self, error: Error, output: &mut CliOutput<'_>) -> Result<()> {
         if self.faults >= FAULTS_MAX {
-            let resume = format!("its jobs go on: massgen batch resume {}", self.batch.name());
+            let resume = format!(
+                "its jobs continue; to control them again: massgen batch resume {}",
+                self.batch.name()
+            );
             return Err(error.with_hint(resume));
         }
         if self.faults == 0 {
@@ -179,23 +182,23 @@ impl QueueControl {
         let free = cells.iter().filter(|cell| !cell.is_claimed()).count();
         let waiting = jobs.iter().filter(|job| job.is_waiting).count();
         let wanted = self
-            .pace
+            .settings
             .parallel
-            .min(cells.len().div_ceil(self.pace.cells_per_job));
+            .min(cells.len().div_ceil(self.settings.cells_per_job));
         let missing = wanted.saturating_sub(jobs.len());
         // Jobs that are about to begin take a free cell each.
         let count = missing.min(free.saturating_sub(waiting));
         if count == 0 {
             return Ok(());
         }
-        let advance = BatchAdvance::of(cells);
+        let advance = BatchProgressMark::of(cells);
         if jobs.is_empty() && self.submitted_at == Some(advance) {
-            self.useless_submissions = self.useless_submissions.saturating_add(1);
+            self.fruitless_submissions = self.fruitless_submissions.saturating_add(1);
         } else if self.submitted_at != Some(advance) {
-            self.useless_submissions = 0;
+            self.fruitless_submissions = 0;
         }
-        if self.useless_submissions >= USELESS_SUBMISSIONS_MAX {
-            return Err(self.useless_error());
+        if self.fruitless_submissions >= FRUITLESS_SUBMISSIONS_MAX {
+            return Err(self.no_progress_error());
         }
         let without = self.batch.refused_nodes()?;
         if let Err(error) = self.queue.submit(count, &without).await {
@@ -209,7 +212,7 @@ impl QueueControl {
         Ok(())
     }
 
-    fn useless_error(&self) -> Error {
+    fn no_progress_error(&self) -> Error {
         let message = "the jobs of the batch end before they begin a cell";
         let error = Error::new(ErrorKind::Environment, message);
         let error = match self.batch.last_job_output() {
@@ -227,7 +230,7 @@ impl QueueControl {
 }
 
 /// Runs the cells of a batch to their ends.
-pub(super) async fn conduct_queue(
+pub(super) async fn run_queue_jobs(
     mut control: QueueControl,
     host: &Host,
     output: &mut CliOutput<'_>,
@@ -257,7 +260,7 @@ pub(super) async fn conduct_queue(
                 control.queue.cancel_waiting().await?;
             }
         }
-        let now = (BatchAdvance::of(&cells), jobs);
+        let now = (BatchProgressMark::of(&cells), jobs);
         pause = if last.as_ref() == Some(&now) {
             LOOK_MAX.min(pause.saturating_mul(2))
         } else {
@@ -290,8 +293,8 @@ fn leave(control: &QueueControl, output: &mut CliOutput<'_>) -> Result<ExitStatu
     let open = control.batch.open_cells(&control.ids)?.len();
     let cells = count_noun(open, "cell");
     output.note(&format!(
-        "{cells} without a result; the jobs go on. Look at them: massgen batch watch {name}; submit \
-         further ones: massgen batch resume {name}"
+        "{cells} without a result; the jobs continue. Show progress: massgen batch watch {name}; \
+         submit more: massgen batch resume {name}"
     ));
     Ok(ExitStatus::Parked)
 }

@@ -9,8 +9,8 @@ use crate::batch::task::{BatchTask, TASK_FILE_BYTES_MAX, TaskProject, parse_task
 use crate::batch::worker_script::job_variables;
 use crate::cli::batch::cell_scope::require_own_directory;
 use crate::cli::batch::control::{BatchControl, conduct};
-use crate::cli::batch::pace::BatchPace;
-use crate::cli::batch::queue_control::{QueueControl, conduct_queue};
+use crate::cli::batch::queue_control::{QueueControl, run_queue_jobs};
+use crate::cli::batch::start_settings::BatchStartSettings;
 use crate::cli::batch::{batches_directory, open_batch};
 use crate::cli::batch_arguments::{
     BatchEngine, BatchResumeArguments, BatchRetryArguments, BatchRunArguments, RetrySelection,
@@ -84,15 +84,15 @@ pub(super) fn run(
         let message = format!("`{}` is not UTF-8", arguments.tasks);
         Error::new(ErrorKind::Usage, message).with_source(error)
     })?;
-    let pace = BatchPace::new(&arguments.pace, None, host)?;
-    let job_host = host_of_jobs(host, &pace);
+    let settings = BatchStartSettings::new(&arguments.settings, None, host)?;
+    let job_host = host_of_jobs(host, &settings);
     let mut tasks = parse_tasks(&text, &arguments.tasks)?;
     let mut configs = BatchConfigs::default();
     let models = arguments.models.as_deref();
     let mut check = |file: &TeamFile| {
         let checked = check_config(file, models, arguments.max_cost_usd, &job_host, output);
         checked.map_err(|error| {
-            if pace.on == BatchEngine::Local || error.kind() != ErrorKind::Environment {
+            if settings.on == BatchEngine::Local || error.kind() != ErrorKind::Environment {
                 return error;
             }
             error.with_hint(
@@ -117,7 +117,7 @@ pub(super) fn run(
         count_noun(tasks.len(), "cell")
     ));
     drop(tasks);
-    start(host, batch, pace, output)
+    start(host, batch, settings, output)
 }
 
 fn create_batch(
@@ -201,7 +201,7 @@ pub(super) fn resume(
 ) -> Result<ExitStatus> {
     let batch = open_batch(&arguments.batch, &batches_directory(host))?;
     let record = batch.record()?;
-    let pace = BatchPace::new(&arguments.pace, Some(&batch), host)?;
+    let settings = BatchStartSettings::new(&arguments.settings, Some(&batch), host)?;
     if let Some(limit) = arguments.max_cost_usd {
         if record.max_cost_usd.is_none() {
             let message = format!("`{}` began without a limit of money", batch.name());
@@ -213,7 +213,7 @@ pub(super) fn resume(
     }
     batch.take_cancellation_back()?;
     batch.end_pauses()?;
-    start(host, batch, pace, output)
+    start(host, batch, settings, output)
 }
 
 /// Runs `massgen batch retry`.
@@ -225,7 +225,7 @@ pub(super) fn retry(
     let batch = open_batch(&arguments.batch, &batches_directory(host))?;
     let record = batch.record()?;
     batch.cell_ids(&record)?;
-    let pace = BatchPace::new(&arguments.pace, Some(&batch), host)?;
+    let settings = BatchStartSettings::new(&arguments.settings, Some(&batch), host)?;
     let is_meant = |result: &CellResult| match arguments.only {
         RetrySelection::Failed => result.outcome == CellOutcome::Failed,
         RetrySelection::Partial => result.outcome == CellOutcome::Partial,
@@ -248,14 +248,14 @@ pub(super) fn retry(
     output.note(&format!("{} again", count_noun(meant.len(), "cell")));
     batch.take_cancellation_back()?;
     batch.end_pauses()?;
-    start(host, batch, pace, output)
+    start(host, batch, settings, output)
 }
 
 /// Runs the cells of `batch` that have no result.
 fn start(
     host: &Host,
     batch: BatchDir,
-    pace: BatchPace,
+    settings: BatchStartSettings,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
     let record = batch.record()?;
@@ -265,12 +265,12 @@ fn start(
             Error::new(ErrorKind::Environment, message).with_hint("change to that directory")
         );
     }
-    pace.keep(&batch)?;
+    settings.keep(&batch)?;
     let runtime = runtime()?;
-    let ended = if let Some(queue) = pace.queue(&batch, host)? {
+    let ended = if let Some(queue) = settings.queue(&batch, host)? {
         batch.admit_nodes()?;
-        let control = QueueControl::new(batch, &record, queue, pace)?;
-        runtime.block_on(Box::pin(conduct_queue(control, host, output)))
+        let control = QueueControl::new(batch, &record, queue, settings)?;
+        runtime.block_on(Box::pin(run_queue_jobs(control, host, output)))
     } else {
         let scheduler = LocalScheduler::new(
             host.executable.clone(),
@@ -278,7 +278,7 @@ fn start(
             host.cwd.clone(),
             &host.env,
         );
-        let control = BatchControl::new(batch, &record, Box::new(scheduler), pace)?;
+        let control = BatchControl::new(batch, &record, Box::new(scheduler), settings)?;
         runtime.block_on(Box::pin(conduct(control, host, output)))
     };
     runtime.shutdown_timeout(CALLS_END_MAX);
@@ -286,9 +286,9 @@ fn start(
 }
 
 /// Returns the process as jobs see it: those of a queue get few variables of the user's shell.
-fn host_of_jobs(host: &Host, pace: &BatchPace) -> Host {
+fn host_of_jobs(host: &Host, settings: &BatchStartSettings) -> Host {
     let mut seen = host.clone();
-    if pace.on != BatchEngine::Local {
+    if settings.on != BatchEngine::Local {
         seen.env = job_variables(&host.env);
     }
     seen

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::cli::batch::pace::BatchPace;
+use crate::cli::batch::start_settings::BatchStartSettings;
 use crate::cli::batch::{batches_directory, open_batch};
 use crate::cli::batch_arguments::{BatchExportArguments, BatchNameArguments};
 use crate::cli::interrupts::listen_for_parking;
@@ -206,10 +206,10 @@ pub(super) fn cancel(
 
 /// Cancels the jobs of `batch` that wait in a queue, if it has one.
 fn cancel_waiting_jobs(batch: &BatchDir, host: &Host, output: &mut CliOutput<'_>) -> Result<()> {
-    let Some(pace) = BatchPace::kept(batch) else {
+    let Some(settings) = BatchStartSettings::kept(batch) else {
         return Ok(());
     };
-    let Some(mut queue) = pace.queue(batch, host)? else {
+    let Some(mut queue) = settings.queue(batch, host)? else {
         return Ok(());
     };
     let runtime = runtime()?;

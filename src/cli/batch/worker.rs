@@ -22,14 +22,14 @@ pub(super) fn run(
     let owner = ClaimOwner::this_process(&arguments.engine, Some(&arguments.job));
     let worker = CellWorker::new(host, &arguments.batch, owner)?;
     if let Some(why) = worker.batch.refusal(&arguments.node) {
-        output.note(&format!("no cell begins on `{}`: {why}", arguments.node));
+        output.note(&format!("starting no cell on `{}`: {why}", arguments.node));
         return Ok(ExitStatus::Environment);
     }
     if let Some(why) = arguments
         .require_sandbox
-        .and_then(|level| weakness(host, &worker, level))
+        .and_then(|level| sandbox_shortfall(host, &worker, level))
     {
-        output.note(&format!("no cell begins on `{}`: {why}", arguments.node));
+        output.note(&format!("starting no cell on `{}`: {why}", arguments.node));
         worker.batch.refuse_node(&arguments.node, &why)?;
         return Ok(ExitStatus::Environment);
     }
@@ -40,19 +40,19 @@ pub(super) fn run(
 }
 
 /// Returns why the sandbox of this node is weaker than `required`, if it is.
-fn weakness(host: &Host, worker: &CellWorker, required: SandboxLevel) -> Option<String> {
+fn sandbox_shortfall(host: &Host, worker: &CellWorker, required: SandboxLevel) -> Option<String> {
     let place = worker.batch.dir();
     let trees = [place.join("cells")];
     let choice = SandboxLevelChoice::Auto;
     match select_sandbox(choice, &host.executable, place, &trees) {
         Ok(selection) if selection.level <= required => None,
         Ok(selection) => Some(format!(
-            "its sandbox is `{}`, `{required}` is required: {}",
+            "its sandbox is only `{}`, but `{required}` is required: {}",
             selection.level,
             selection.reasons.join("; ")
         )),
         Err(error) => Some(format!(
-            "it has no sandbox, `{required}` is required: {error:#}"
+            "it has no sandbox, but `{required}` is required: {error:#}"
         )),
     }
 }
@@ -68,7 +68,7 @@ async fn run_until_none_is_left(
     loop {
         let mut open = worker.batch.open_cells(&ids)?;
         if is_first {
-            release_earlier_life(worker, arguments, &open)?;
+            release_earlier_claims(worker, arguments, &open)?;
             is_first = false;
             open = worker.batch.open_cells(&ids)?;
         }
@@ -104,7 +104,7 @@ async fn run_until_none_is_left(
 
 /// Records that the cells claimed by an earlier start of this job were lost: a scheduler starts a
 /// job again only when it has ended.
-fn release_earlier_life(
+fn release_earlier_claims(
     worker: &CellWorker,
     arguments: &BatchWorkerArguments,
     open: &[OpenCell],

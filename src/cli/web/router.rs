@@ -86,7 +86,7 @@ pub(super) fn routes(server: &WebServer) -> Router {
         .nest("/api", api)
         .fallback(async || ApiError::not_found("there is nothing here"))
         .method_not_allowed_fallback(async || {
-            let message = "this address takes another method";
+            let message = "the method is not allowed for this address";
             ApiError::new(StatusCode::METHOD_NOT_ALLOWED, message)
         })
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))

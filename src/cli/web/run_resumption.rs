@@ -103,7 +103,8 @@ fn team_of<'s>(
         }
     };
     server.teams().iter().find(has_config).ok_or_else(|| {
-        let message = "no team of this server has the config of the run, as it was then";
+        let message =
+            "no team of this server has the config of the run, unchanged since the run started";
         let terminal = format!(
             "resume it in a terminal: massgen --continue --session-id {}",
             started.session_id

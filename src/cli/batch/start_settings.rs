@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::batch::queue_commands::{QUEUE_COMMANDS_BYTES_MAX, QueueCommands};
 use crate::batch::worker_script::{WorkerScript, job_variables};
-use crate::cli::batch_arguments::{BatchEngine, BatchPaceArguments, QueueArguments};
+use crate::cli::batch_arguments::{BatchEngine, BatchStartSettingsArguments, QueueArguments};
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::sandbox_policy::sandbox_level::SandboxLevel;
@@ -22,7 +22,7 @@ const PARALLEL_DEFAULT: usize = 4;
 
 /// How the cells of a batch are started.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct BatchPace {
+pub(super) struct BatchStartSettings {
     /// What starts them.
     pub(super) on: BatchEngine,
     /// The number of jobs at the same time.
@@ -38,10 +38,10 @@ pub(super) struct BatchPace {
     require_sandbox: Option<SandboxLevel>,
 }
 
-impl BatchPace {
-    /// Creates the pace from `arguments`; what they leave out is taken from the pace of `batch`.
+impl BatchStartSettings {
+    /// Creates the settings from `arguments`; what they leave out is taken from the settings of `batch`.
     pub(super) fn new(
-        arguments: &BatchPaceArguments,
+        arguments: &BatchStartSettingsArguments,
         batch: Option<&BatchDir>,
         host: &Host,
     ) -> Result<Self> {
@@ -62,7 +62,7 @@ impl BatchPace {
         reject_foreign_flags(on, queue)?;
         let named = queue.queue_commands.as_deref();
         let commands = named.map(|name| read_commands(name, host)).transpose()?;
-        let pace = Self {
+        let settings = Self {
             on,
             parallel: arguments.parallel.unwrap_or(kept.parallel),
             cells_per_job: arguments.cells_per_job.unwrap_or(kept.cells_per_job),
@@ -80,23 +80,23 @@ impl BatchPace {
             commands: commands.or(kept.commands),
             require_sandbox: queue.require_sandbox.or(kept.require_sandbox),
         };
-        if pace.on == BatchEngine::Commands && pace.commands.is_none() {
+        if settings.on == BatchEngine::Commands && settings.commands.is_none() {
             let message = "`--on commands` needs the commands of the queue";
             return Err(Error::new(ErrorKind::Usage, message)
                 .with_hint("name their file: `--queue-commands FILE`"));
         }
-        Ok(pace)
+        Ok(settings)
     }
 
-    /// Returns the pace with which `batch` was started last, if it was.
+    /// Returns the settings with which `batch` was started last, if it was.
     pub(super) fn kept(batch: &BatchDir) -> Option<Self> {
         serde_json::from_slice(&batch.settings()?).ok()
     }
 
-    /// Keeps the pace for the next start of `batch`.
+    /// Keeps the settings for the next start of `batch`.
     pub(super) fn keep(&self, batch: &BatchDir) -> Result<()> {
         let text = serde_json::to_vec_pretty(self)
-            .map_err(|error| Error::bug("a pace has no JSON form").with_source(error))?;
+            .map_err(|error| Error::bug("the settings have no JSON form").with_source(error))?;
         batch.keep_settings(&text)
     }
 
@@ -162,7 +162,7 @@ fn reject_foreign_flags(on: BatchEngine, queue: &QueueArguments) -> Result<()> {
     match foreign.into_iter().find(|(is_given, _)| *is_given) {
         None => Ok(()),
         Some((_, flag)) => {
-            let message = format!("`{flag}` has no meaning for the chosen scheduler");
+            let message = format!("`{flag}` does not apply to the chosen scheduler");
             Err(Error::new(ErrorKind::Usage, message).with_hint(way_out))
         }
     }
