@@ -227,7 +227,7 @@ impl ModelSession {
             Some((read, effects))
                 if effects == EffectPersistence::Present || has_lasting_outside_effects(&call) =>
             {
-                self.count_recorded_subagents(&call);
+                self.count_recorded_subagents(&request.id, &call);
                 self.restore_access_history(&request.id, call).await;
                 (read, ToolEffects::default())
             }
@@ -240,10 +240,12 @@ impl ModelSession {
         (request, read, worked)
     }
 
-    /// Counts the subagents that a recorded call started.
-    fn count_recorded_subagents(&self, call: &Result<ToolCall, String>) {
-        if let (Some(subagents), Ok(ToolCall::SpawnSubagents { tasks, .. })) =
-            (&self.subagents, call)
+    /// Counts the subagents that a recorded call started. One that was refused started none.
+    fn count_recorded_subagents(&self, id: &str, call: &Result<ToolCall, String>) {
+        let recorded = self.recorded.iter().flat_map(|memory| &memory.subagents);
+        let has_started = recorded.into_iter().any(|known| known.call_id == id);
+        if let (true, Some(subagents), Ok(ToolCall::SpawnSubagents { tasks, .. })) =
+            (has_started, &self.subagents, call)
         {
             // They were within the limit when they were recorded.
             let _counted = subagents.count(tasks);

@@ -22,7 +22,7 @@ use crate::orchestrator::overlays::{OverlayFactory, OverlayPurpose};
 use crate::path::RealPath;
 use crate::permissions::grant::{Grant, GrantKind, GrantScope, Permission, Phase};
 use crate::text::single_line;
-use crate::tools::call::{ToolCall, UserPath};
+use crate::tools::call::{SUBAGENTS_DIRECTORY, ToolCall, UserPath};
 use crate::world::access::gate::Gate;
 use crate::world::access::policy::GatePolicy;
 use crate::world::exec::check_command::{CheckCommandOutcome, run_check};
@@ -273,7 +273,8 @@ impl CheckEnvironment {
 
 /// Copies the files of an answer over the tree that they would be delivered to.
 fn copy_snapshot(gate: &Gate, snapshot: &RealPath, target: &RealPath) -> Result<Vec<FileChange>> {
-    let call = copy_all_call(&snapshot.to_abs(), target).ok_or_else(|| check_error(NO_TEXT))?;
+    let call = copy_all_call(&snapshot.to_abs(), target, Some(SUBAGENTS_DIRECTORY))
+        .ok_or_else(|| check_error(NO_TEXT))?;
     let permitted = gate
         .check(call)
         .map_err(|denial| check_error(&denial.reason))?;

@@ -171,20 +171,14 @@ impl RunExecution {
         let (earlier_turns, earlier_workspaces) = (describe(earlier), previous_workspaces(earlier));
         let mut workspaces = request.open_workspaces(earlier_workspaces.first())?;
         let team = request.assemble_team(&earlier_workspaces)?;
-        let seed = earlier_workspaces.first().cloned();
-        let memory = request
-            .keeps_memory()
-            .then(|| MemoryKeeper::new(&request.layout, request.redactor.clone(), seed));
+        let memory = request.memory_keeper(earlier_workspaces.first());
         let session = session_or_new(request.session.take(), &request.layout, &request.redactor)?;
         let mut beginning =
             InitialTurnState::from_resumed(request.resumed.as_ref(), &team, &request.models);
         beginning.forget_conflicts(&session, &request.config);
         let (sender, events) = mpsc::channel(EVENTS_WAITING_MAX);
         let approvals = request.approval_broker(&sender, &stop, &beginning.events);
-        team.protect_socket(&approvals)?;
-        if let Some(inbox) = &request.inbox {
-            team.protect_directory(inbox, "the inbox of messages")?;
-        }
+        request.protect_user_channels(&team, &approvals)?;
         let hook_context = HookRunContext::new(session.id(), &sender);
         let (session, prepared) = request.prepare_environments(&team, session)?;
         let places = request.record_paths(&session)?;
@@ -364,6 +358,21 @@ impl RunRequest {
         match self.resumed {
             None => create_workspaces(&self.config, &self.layout, seed),
             Some(_) => reopen_workspaces(&self.layout),
+        }
+    }
+
+    /// Returns what keeps the winner's notes, which began with those in `seed`, if the config says so.
+    fn memory_keeper(&self, seed: Option<&AbsPath>) -> Option<MemoryKeeper> {
+        let keep = || MemoryKeeper::new(&self.layout, self.redactor.clone(), seed.cloned());
+        self.keeps_memory().then(keep)
+    }
+
+    /// Refuses a team that could write where the user's approvals and messages come from.
+    fn protect_user_channels(&self, team: &AgentTeam, approvals: &ApprovalBroker) -> Result<()> {
+        team.protect_socket(approvals)?;
+        match &self.inbox {
+            Some(inbox) => team.protect_directory(inbox, "the inbox of messages"),
+            None => Ok(()),
         }
     }
 

@@ -466,8 +466,11 @@ impl FinalDelivery<'_> {
         let (Some(workspace), Some(target)) = (&self.member.workspace, target) else {
             return Ok(ToolEffects::default());
         };
+        let has_subagents = self.team.subagent_limits(self.member).is_some();
         if self.overlay.is_none() {
-            self.remove_subagent_directories(workspace).await?;
+            if has_subagents {
+                self.remove_subagent_directories(workspace).await?;
+            }
             let origin = SourceDirectory {
                 path: real_path(workspace)?.to_abs(),
                 written: SourceLayout::Apart,
@@ -481,7 +484,9 @@ impl FinalDelivery<'_> {
         let gate = self
             .team
             .delivery_gate(self.member, self.overlay.as_ref())?;
-        let (Some(gate), Some(call)) = (gate, copy_all_call(workspace, &target.root)) else {
+        let left_out = has_subagents.then_some(SUBAGENTS_DIRECTORY);
+        let call = copy_all_call(workspace, &target.root, left_out);
+        let (Some(gate), Some(call)) = (gate, call) else {
             return Ok(ToolEffects::default());
         };
         let root = target.root.clone();
@@ -655,15 +660,22 @@ fn observed_changes(observation: Observation, root: RealPath) -> Vec<FileChange>
     vec![FileChange { path: root, kind }]
 }
 
-/// Returns the call that copies the content of a directory, without what subagents left there, over
+/// Returns the call that copies the content of a directory, without its subdirectory `left_out`, over
 /// that of another.
-pub(super) fn copy_all_call(from: &AbsPath, to: &RealPath) -> Option<ToolCall> {
+pub(super) fn copy_all_call(
+    from: &AbsPath,
+    to: &RealPath,
+    left_out: Option<&str>,
+) -> Option<ToolCall> {
     Some(ToolCall::CopyFilesBatch {
         source: UserPath::parse(from.as_path().to_str()?).ok()?,
         destination: UserPath::parse(to.as_path().to_str()?).ok()?,
         selection: FileSelection {
             include: vec!["*".to_owned()],
-            exclude: vec![format!("{SUBAGENTS_DIRECTORY}/*")],
+            exclude: left_out
+                .map(|name| format!("{name}/*"))
+                .into_iter()
+                .collect(),
         },
         existing: ExistingTarget::Overwrite,
     })

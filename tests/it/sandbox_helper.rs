@@ -49,7 +49,7 @@ fn cells() -> Vec<Cell> {
         ]
     });
     let cells: Vec<Cell> = kinds
-        .map(|(tier, user)| Cell::new(tier, user))
+        .map(|(level, user)| Cell::new(level, user))
         .filter(|cell| match cell.ran("true").reports.as_slice() {
             [HelperReport::Refused { step, .. }] => step != "making namespaces",
             _ => true,
@@ -96,7 +96,7 @@ fn furnish(root: &Path, user: u32) {
 impl Cell {
     /// Creates a workspace, readable notes, and a project that is writable except for `.git` and
     /// `deep/.git`, with `.env` and `secret` hidden. `outside` is not open.
-    fn new(tier: SandboxLevel, user: u32) -> Self {
+    fn new(level: SandboxLevel, user: u32) -> Self {
         let place = tempfile::tempdir().unwrap();
         let root = place.path().canonicalize().unwrap();
         furnish(&root, user);
@@ -112,7 +112,7 @@ impl Cell {
             work: path("work"),
         };
         let confinement = SandboxPolicy {
-            tier,
+            level,
             open: vec![
                 opening("workspace", Permission::Write),
                 opening("notes", Permission::Read),
@@ -124,7 +124,7 @@ impl Cell {
             masked: vec![path("project/.git"), path("project/deep/.git")],
             hidden: vec![path("project/.env"), path("project/secret")],
             layers: Some(layer)
-                .filter(|_| tier == SandboxLevel::Overlay)
+                .filter(|_| level == SandboxLevel::Overlay)
                 .into_iter()
                 .collect(),
             toolchains: vec![path("no-such-toolchain")],
@@ -152,7 +152,7 @@ impl Cell {
     }
 
     fn label(&self) -> String {
-        format!("tier {}, user {}", self.confinement.level, self.user)
+        format!("level {}, user {}", self.confinement.level, self.user)
     }
 
     /// Starts `script` in the shell, and waits until it runs or has been refused.

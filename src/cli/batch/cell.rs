@@ -145,6 +145,18 @@ impl CellWorker {
             let report = CellRunReport::of_error(&lost)?;
             return self.publish(&task, &claim, CellOutcome::Failed, &report);
         }
+        // The process of a lost attempt may still be parking its run.
+        while self
+            .batch
+            .is_claim_locked(&task.id, claim.attempt().saturating_sub(1))
+        {
+            if stop.park.is_cancelled() {
+                let why = "parked before an earlier attempt had ended";
+                claim.end(&AttemptNote::new(AttemptEnd::Parked, why))?;
+                return Ok(CellExit::Unfinished(AttemptEnd::Parked));
+            }
+            tokio::time::sleep(CANCEL_LOOK_INTERVAL).await;
+        }
         // Nothing ends the run of a cell; it is parked.
         let park = stop.park.child_token();
         let stop = ShutdownSignal {
@@ -165,8 +177,9 @@ impl CellWorker {
         watch.abort();
         let report = report?;
         if self.batch.attempt_note(&task.id, claim.attempt()).is_some() {
-            // Another process has the cell now, and finds the records of this run.
-            return Ok(CellExit::Taken);
+            // Another process has the cell now, and finds the records of this run. The queue has lost
+            // this process, so it claims no other cell.
+            return Ok(CellExit::Unfinished(AttemptEnd::ProcessLost));
         }
         self.decide(&task, *claim, &report)
     }

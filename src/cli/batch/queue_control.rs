@@ -2,7 +2,7 @@
 //! without it; when it is restarted, it finds them through the queue and the files of the batch.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::batch::next_step::{AttemptEnd, PAUSES_MAX};
 use crate::batch::task::CellId;
@@ -43,6 +43,14 @@ pub(super) struct QueueControl {
     fruitless_submissions: u32,
     /// Number of queue commands that failed in a row.
     faults: u32,
+    /// Whether the queue took no further jobs at the last submission.
+    is_full: bool,
+    /// Since when jobs with a claim are missing from the list, by their names.
+    missing: BTreeMap<String, Instant>,
+    /// How often each cell has lost its process since this process began, by its number.
+    lost: BTreeMap<u32, u32>,
+    /// How often a cell is tried again.
+    retries: u32,
     stop: Option<BatchStop>,
 }
 
@@ -87,6 +95,10 @@ impl QueueControl {
             submitted_at: None,
             fruitless_submissions: 0,
             faults: 0,
+            is_full: false,
+            missing: BTreeMap::new(),
+            lost: BTreeMap::new(),
+            retries: record.retries,
             stop: None,
         })
     }
@@ -121,9 +133,15 @@ impl QueueControl {
     }
 
     /// Records which of the claimed `cells` have lost their job, and marks them as free.
-    fn record_lost(&self, cells: &mut [OpenCell], jobs: &[QueueJob]) -> Result<()> {
+    ///
+    /// # Errors
+    /// A cell loses its process again and again without a result: none can be written.
+    fn record_lost(&mut self, cells: &mut [OpenCell], jobs: &[QueueJob]) -> Result<()> {
         let running = jobs.iter().filter(|job| !job.is_waiting);
         let running: BTreeSet<&str> = running.map(|job| job.name.as_str()).collect();
+        self.missing
+            .retain(|name, _| !running.contains(name.as_str()));
+        let delay = self.queue.loss_delay();
         let here = ClaimOwner::this_process("", None);
         for cell in cells.iter_mut().filter(|cell| cell.is_claimed()) {
             let Some(owner) = &cell.owner else {
@@ -132,13 +150,21 @@ impl QueueControl {
             let job = owner.job.as_deref().unwrap_or_default();
             // On this host, the lock of the claim is more reliable than the queue.
             let is_alive = if owner.engine == self.queue.name() && owner.boot != here.boot {
-                running.contains(job)
+                running.contains(job) || {
+                    let since = self.missing.entry(job.to_owned());
+                    since.or_insert_with(Instant::now).elapsed() < delay
+                }
             } else {
                 self.batch.is_attempt_alive(&cell.id, cell.attempt, &here)
             };
             if !is_alive {
                 self.batch.record_lost(cell)?;
                 cell.end = Some(AttemptEnd::ProcessLost);
+                let count = self.lost.entry(cell.number).or_default();
+                *count = count.saturating_add(1);
+                if *count > self.retries.saturating_add(2) {
+                    return Err(self.no_progress_error());
+                }
             }
         }
         Ok(())
@@ -203,17 +229,25 @@ impl QueueControl {
         let without = self.batch.refused_nodes()?;
         if let Err(error) = self.queue.submit(count, &without).await {
             // A site may allow fewer jobs than are wanted.
-            if jobs.is_empty() {
+            if jobs.is_empty() && self.submitted_at.is_none() {
                 return Err(error);
             }
-            return self.tolerate(error, output);
+            if jobs.is_empty() {
+                return self.tolerate(error, output);
+            }
+            if !self.is_full {
+                output.warning(&format!("the queue takes no further jobs now: {error:#}"));
+            }
+            self.is_full = true;
+            return Ok(());
         }
+        self.is_full = false;
         self.submitted_at = Some(advance);
         Ok(())
     }
 
     fn no_progress_error(&self) -> Error {
-        let message = "the jobs of the batch end before they begin a cell";
+        let message = "the jobs of the batch end without a result";
         let error = Error::new(ErrorKind::Environment, message);
         let error = match self.batch.last_job_output() {
             Some(text) => error.with_hint(format!("the last one printed: {text}")),
@@ -256,8 +290,10 @@ pub(super) async fn run_queue_jobs(
                 control.submit(&cells, jobs, output).await?;
             } else if jobs.is_empty() {
                 break;
-            } else if jobs.iter().any(|job| job.is_waiting) {
-                control.queue.cancel_waiting().await?;
+            } else if jobs.iter().any(|job| job.is_waiting)
+                && let Err(error) = control.queue.cancel_waiting().await
+            {
+                control.tolerate(error, output)?;
             }
         }
         let now = (BatchProgressMark::of(&cells), jobs);

@@ -91,14 +91,7 @@ pub(super) fn run(
     let models = arguments.models.as_deref();
     let mut check = |file: &TeamFile| {
         let checked = check_config(file, models, arguments.max_cost_usd, &job_host, output);
-        checked.map_err(|error| {
-            if settings.on == BatchEngine::Local || error.kind() != ErrorKind::Environment {
-                return error;
-            }
-            error.with_hint(
-                "jobs do not have the keys of this shell: put them into `~/.massgen/.env`",
-            )
-        })
+        checked.map_err(|error| with_key_hint(error, &settings))
     };
     configs.number(&arguments.config, &mut check, host)?;
     for task in &mut tasks {
@@ -202,6 +195,7 @@ pub(super) fn resume(
     let batch = open_batch(&arguments.batch, &batches_directory(host))?;
     let record = batch.record()?;
     let settings = BatchStartSettings::new(&arguments.settings, Some(&batch), host)?;
+    check_configs_of_jobs(&batch, &record, &settings, host, output)?;
     if let Some(limit) = arguments.max_cost_usd {
         if record.max_cost_usd.is_none() {
             let message = format!("`{}` began without a limit of money", batch.name());
@@ -226,6 +220,7 @@ pub(super) fn retry(
     let record = batch.record()?;
     batch.cell_ids(&record)?;
     let settings = BatchStartSettings::new(&arguments.settings, Some(&batch), host)?;
+    check_configs_of_jobs(&batch, &record, &settings, host, output)?;
     let is_meant = |result: &CellResult| match arguments.only {
         RetrySelection::Failed => result.outcome == CellOutcome::Failed,
         RetrySelection::Partial => result.outcome == CellOutcome::Partial,
@@ -249,6 +244,36 @@ pub(super) fn retry(
     batch.take_cancellation_back()?;
     batch.end_pauses()?;
     start(host, batch, settings, output)
+}
+
+/// Adds to an error about a config that jobs of a queue do not have the keys of the user's shell.
+fn with_key_hint(error: Error, settings: &BatchStartSettings) -> Error {
+    if settings.on == BatchEngine::Local || error.kind() != ErrorKind::Environment {
+        return error;
+    }
+    error.with_hint("jobs do not have the keys of this shell: put them into `~/.massgen/.env`")
+}
+
+/// Checks that the jobs of a batch that is started again can use its configs.
+fn check_configs_of_jobs(
+    batch: &BatchDir,
+    record: &BatchRecord,
+    settings: &BatchStartSettings,
+    host: &Host,
+    output: &mut CliOutput<'_>,
+) -> Result<()> {
+    if settings.on == BatchEngine::Local {
+        return Ok(());
+    }
+    let job_host = host_of_jobs(host, settings);
+    for (number, config) in record.configs.iter().enumerate() {
+        let text = batch.config_text(record, number)?;
+        let file = TeamFile::from_text(config.name.clone(), config.path.clone(), text);
+        let models = record.models.as_deref();
+        check_config(&file, models, record.max_cost_usd, &job_host, output)
+            .map_err(|error| with_key_hint(error, settings))?;
+    }
+    Ok(())
 }
 
 /// Runs the cells of `batch` that have no result.

@@ -45,7 +45,11 @@ impl BatchStartSettings {
         batch: Option<&BatchDir>,
         host: &Host,
     ) -> Result<Self> {
-        let kept = batch.and_then(Self::kept);
+        let kept = match batch.map(Self::kept).transpose() {
+            // The user names the engine anew.
+            Err(_) if arguments.on.is_some() => None,
+            kept => kept?.flatten(),
+        };
         let kept = kept.filter(|kept| arguments.on.is_none_or(|on| on == kept.on));
         let on = kept.as_ref().map_or(BatchEngine::Local, |kept| kept.on);
         let on = arguments.on.unwrap_or(on);
@@ -89,8 +93,17 @@ impl BatchStartSettings {
     }
 
     /// Returns the settings with which `batch` was started last, if it was.
-    pub(super) fn kept(batch: &BatchDir) -> Option<Self> {
-        serde_json::from_slice(&batch.settings()?).ok()
+    ///
+    /// # Errors
+    /// They are damaged.
+    pub(super) fn kept(batch: &BatchDir) -> Result<Option<Self>> {
+        let kept = batch.settings().map(|text| serde_json::from_slice(&text));
+        kept.transpose().map_err(|error| {
+            let message = "the settings in `scheduler.json` of the batch cannot be read";
+            Error::new(ErrorKind::Environment, message)
+                .with_source(error)
+                .with_hint("name what starts its cells: massgen batch resume --on …")
+        })
     }
 
     /// Keeps the settings for the next start of `batch`.

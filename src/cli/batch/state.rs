@@ -206,7 +206,7 @@ pub(super) fn cancel(
 
 /// Cancels the jobs of `batch` that wait in a queue, if it has one.
 fn cancel_waiting_jobs(batch: &BatchDir, host: &Host, output: &mut CliOutput<'_>) -> Result<()> {
-    let Some(settings) = BatchStartSettings::kept(batch) else {
+    let Some(settings) = BatchStartSettings::kept(batch)? else {
         return Ok(());
     };
     let Some(mut queue) = settings.queue(batch, host)? else {

@@ -112,7 +112,10 @@ impl AgentTeam {
 
     /// Returns the limits of the subagents of `member`, if it may have some: it needs a workspace of
     /// its own that they can work in, and a model that they can ask too.
-    pub(super) fn subagent_limits(&self, member: &TeamMember) -> Option<SubagentsConfig> {
+    pub(in crate::orchestrator) fn subagent_limits(
+        &self,
+        member: &TeamMember,
+    ) -> Option<SubagentsConfig> {
         let limits = self.config.orchestrator.subagents?;
         let config = &member.config;
         let is_kept = SUBAGENTS.iter().all(|tool| config.tools.keeps(tool));
@@ -143,9 +146,7 @@ impl AgentTeam {
         let limits = self.subagent_limits(member)?;
         let permissions = grants::permission_manager(&member.grants, phase);
         let shell = self.command_access(member);
-        let tools = self
-            .tool_selection(member, &permissions, shell.as_ref())
-            .offers();
+        let tools = Self::tool_selection(member, &permissions, shell.as_ref()).offers();
         let mut commands = String::new();
         if let Some(shell) = &shell {
             describe_commands(&mut commands, shell, phase);
@@ -155,7 +156,6 @@ impl AgentTeam {
 
     /// Returns the selection of file and command tools for `member`.
     fn tool_selection<'a>(
-        &self,
         member: &'a TeamMember,
         permissions: &'a PathPermissionManager,
         shell: Option<&CommandAccess<'_>>,
@@ -179,7 +179,7 @@ impl AgentTeam {
     /// Returns the tools that `member` is offered in `phase`.
     pub fn tools(&self, member: &TeamMember, phase: Phase) -> Arc<[ToolOffer]> {
         let permissions = grants::permission_manager(&member.grants, phase);
-        let menu = self.tool_selection(member, &permissions, self.command_access(member).as_ref());
+        let menu = Self::tool_selection(member, &permissions, self.command_access(member).as_ref());
         let mut offers = match (
             &member.config.backend.external_agent,
             member.config.programs,

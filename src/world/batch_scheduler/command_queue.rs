@@ -2,6 +2,7 @@
 //! the ids that the queue gave them are files of the batch.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use async_trait::async_trait;
 
@@ -24,6 +25,11 @@ const NODE: &str = "\"$(uname -n)\"";
 const SCRIPT_SUFFIX: &str = ".sh";
 /// The suffix of the files with the ids of jobs.
 const ID_SUFFIX: &str = ".id";
+/// How long a job is missing from the output of `look` before it counts as lost: a queue that is
+/// restarted may list no jobs for a moment.
+const LOSS_DELAY: Duration = Duration::from_secs(30);
+/// Number of seconds that a job waits for the file with its id.
+const ID_WAIT_SECONDS: u32 = 120;
 /// Maximum size of the file with the id of a job, in bytes.
 const ID_FILE_BYTES_MAX: u64 = 4096;
 
@@ -72,7 +78,13 @@ impl CommandQueue {
             let name = number.to_string();
             let output = quote_word(&self.dir.join(format!("{name}.txt")).to_string());
             let text = self.script.text(&name, NODE);
-            let text = text.replacen('\n', &format!("\nexec >> {output} 2>&1\n"), 1);
+            // Before its id is recorded, the job would not be known as one of the batch.
+            let id = quote_word(&self.dir.join(format!("{name}{ID_SUFFIX}")).to_string());
+            let head = format!(
+                "\nexec >> {output} 2>&1\nn=0\nuntil [ -s {id} ]; do n=$((n+1)); \
+                 [ $n -le {ID_WAIT_SECONDS} ] || exit 3; sleep 1; done\n"
+            );
+            let text = text.replacen('\n', &head, 1);
             let path = self.dir.join(format!("{name}{SCRIPT_SUFFIX}"));
             if create_once(&path, text.as_bytes(), FileDurability::Process)?.is_some() {
                 return Ok(CreatedScript { name, path });
@@ -92,7 +104,13 @@ impl CommandQueue {
                 .ok()
                 .flatten();
             let id = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
-            if let Some(id) = id {
+            let Some(id) = id else {
+                continue;
+            };
+            // A queue that was restarted may use an id again: the newest job has it.
+            let number = |name: &str| name.parse::<u32>().unwrap_or(0);
+            let is_newest = |known: &String| number(known) < number(name);
+            if names.get(&id).is_none_or(is_newest) {
                 names.insert(id, name.to_owned());
             }
         }
@@ -111,6 +129,10 @@ struct CreatedScript {
 impl JobQueue for CommandQueue {
     fn name(&self) -> &'static str {
         COMMANDS
+    }
+
+    fn loss_delay(&self) -> Duration {
+        LOSS_DELAY
     }
 
     async fn preflight(&mut self) -> Result<()> {

@@ -2,6 +2,7 @@
 //! the truth, and a job whose end it misses is found by them.
 
 use std::fmt::Debug;
+use std::time::Duration;
 
 use async_trait::async_trait;
 
@@ -58,6 +59,11 @@ pub struct QueueJob {
 pub trait JobQueue: Debug + Send {
     /// Returns its name, as `--on` takes it and as the claims of its jobs have it.
     fn name(&self) -> &'static str;
+
+    /// Returns how long a job is missing from the list before it counts as lost.
+    fn loss_delay(&self) -> Duration {
+        Duration::ZERO
+    }
 
     /// Checks that jobs can be submitted at all.
     async fn preflight(&mut self) -> Result<()>;

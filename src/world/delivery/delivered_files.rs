@@ -103,7 +103,8 @@ impl DeliveredFiles {
         if !is_settled || !is_own {
             return;
         }
-        for step in state.steps.iter().take(state.begun).filter(is_file_step) {
+        let begun = state.steps.iter().take(state.begun);
+        for step in begun.filter(|step| is_file_step(step)) {
             let Some(root) = state.roots.get(step.root) else {
                 continue;
             };
@@ -119,7 +120,7 @@ impl DeliveredFiles {
 }
 
 /// Returns whether the step creates, changes or removes a file or a symlink.
-fn is_file_step(step: &&DeliveryStep) -> bool {
+fn is_file_step(step: &DeliveryStep) -> bool {
     let is_file = |state: &PathState| matches!(state, PathState::File(_) | PathState::Link { .. });
     is_file(&step.theirs) || is_file(&step.ours)
 }

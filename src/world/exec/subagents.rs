@@ -149,7 +149,7 @@ fn check_directory(
     dir: &ResolvedPath,
     is_resumed: bool,
 ) -> Result<(), ToolError> {
-    let own = RelPath::new(&format!("{SUBAGENTS_DIRECTORY}/{}", task.id));
+    let own = RelPath::new(format!("{SUBAGENTS_DIRECTORY}/{}", task.id));
     let is_expected = own.is_some_and(|own| gate.base().join(&own) == *dir.real());
     if !is_expected || dir.grant().kind != GrantKind::Workspace {
         let why = "subagents work only in your workspace";

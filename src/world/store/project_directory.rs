@@ -7,6 +7,7 @@ use sha2::{Digest, Sha256};
 
 use crate::config::storage_path::STATE_DIR;
 use crate::path::AbsPath;
+use crate::text::to_hex;
 use crate::world::io::locate::resolve_existing;
 use crate::world::sys::state_files::dir;
 
@@ -65,10 +66,6 @@ fn project_name(project: &AbsPath) -> String {
     let name = name.to_string_lossy();
     let end = name.floor_char_boundary(NAME_BYTES_MAX);
     let digest = Sha256::digest(project.as_path().as_os_str().as_bytes());
-    let digits: String = digest
-        .iter()
-        .take(DIGEST_BYTES)
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let digits = to_hex(digest.get(..DIGEST_BYTES).unwrap_or_default());
     format!("{}-{digits}", name.get(..end).unwrap_or_default())
 }

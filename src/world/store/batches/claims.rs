@@ -189,6 +189,12 @@ impl BatchDir {
         }
     }
 
+    /// Returns whether the process of this attempt still holds its claim, also if the attempt was
+    /// recorded as lost. On another host that is known only if the file system has locks for all.
+    pub fn is_claim_locked(&self, cell: &CellId, attempt: u32) -> bool {
+        attempt > 0 && file::is_locked(&self.claim_file(cell, attempt))
+    }
+
     /// Reads who claimed `cell` for this attempt.
     pub fn claim_owner(&self, cell: &CellId, attempt: u32) -> Option<ClaimOwner> {
         let path = self.claim_file(cell, attempt);

@@ -87,7 +87,7 @@ impl BatchDir {
     pub fn last_job_output(&self) -> Option<String> {
         let jobs = self.dir.join("jobs");
         let mut names = dir::names_if_exists(&jobs).ok()?;
-        names.retain(|name| name.ends_with(".txt"));
+        names.retain(|name| name.strip_suffix(".txt").is_some());
         names.sort_unstable();
         names.iter().rev().find_map(|name| {
             let end = file::read_end(&jobs.join(name), OUTPUT_BYTES_MAX).ok()?;
