@@ -49,15 +49,15 @@ const RUN: [&str; 7] = [
 
 /// Returns a project with so many tasks.
 fn project(count: usize) -> Project {
-    let task =
-        |number| json!({"id": format!("c{number}"), "text": "x", "project": {"path": "app"}});
-    let tasks: String = (0..count)
-        .map(|number| format!("{}\n", task(number)))
-        .collect();
+    let task = |number| {
+        let id = format!("c{number}");
+        json!({"id": id, "text": "x", "project": {"path": "app"}}).to_string()
+    };
+    let tasks: Vec<String> = (0..count).map(task).collect();
     Project::new()
         .file("team.yaml", TEAM)
         .file("prices.yaml", PRICES)
-        .file("tasks.jsonl", tasks)
+        .file("tasks.jsonl", tasks.join("\n"))
         .file("app/a.txt", "old\n")
         .env("OPENAI_API_KEY", SECRET)
 }

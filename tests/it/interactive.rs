@@ -347,7 +347,7 @@ fn a_signal_during_a_shell_command_ends_the_session() {
     terminal.says("begun\r\n");
     let process = rustix::process::Pid::from_raw(terminal.process().cast_signed()).unwrap();
     rustix::process::kill_process(process, rustix::process::Signal::TERM).unwrap();
-    terminal.ends(130);
+    let _project = terminal.ends(130);
 }
 
 #[test]

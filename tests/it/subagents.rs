@@ -173,10 +173,10 @@ fn the_words_of_subagents_cannot_act_on_the_terminal_and_are_bounded() {
     let long = "x".repeat(25_000);
     let task =
         json!({"tasks": [{"id": "liar", "task": hostile}, {"id": "talker", "task": "talk"}]});
-    let (lie, talk) = (json!(hostile), json!(long));
+    let (first, second) = (json!(hostile), json!(long));
     let replies = format!(
-        "- when: {{system: \"You are a subagent\", last: talk}}\n  text: {talk}\n\
-         - when: {{system: \"You are a subagent\"}}\n  text: {lie}\n\
+        "- when: {{system: \"You are a subagent\", last: talk}}\n  text: {second}\n\
+         - when: {{system: \"You are a subagent\"}}\n  text: {first}\n\
          - when: {{last: \"</task>\"}}\n  calls: [{{name: spawn_subagents, arguments: {task}}}]\n\
          - calls: [{{name: new_answer, arguments: {{content: done}}}}]\n"
     );
@@ -406,15 +406,14 @@ fn calls_name_one_to_eight_new_subagents() {
 
 /// Starts as many subagents as it may, and one more.
 fn starts_many() -> String {
-    let mut calls = String::new();
-    for call in 0..=SUBAGENTS_MAX / SUBAGENT_TASKS_MAX {
+    let call = |call: usize| {
         let task = |number: usize| format!("{{id: s{call}-{number}, task: work}}");
         let tasks: Vec<String> = (0..SUBAGENT_TASKS_MAX).map(task).collect();
-        calls.push_str(&format!(
-            "    - {{name: spawn_subagents, arguments: {{tasks: [{}]}}}}\n",
-            tasks.join(", ")
-        ));
-    }
+        let tasks = tasks.join(", ");
+        format!("    - {{name: spawn_subagents, arguments: {{tasks: [{tasks}]}}}}\n")
+    };
+    let calls: Vec<String> = (0..=SUBAGENTS_MAX / SUBAGENT_TASKS_MAX).map(call).collect();
+    let calls = calls.concat();
     format!(
         "- when: {{system: \"You are a subagent\"}}\n  text: \"done\"\n  repeat: true\n\
          - when: {{last: \"</task>\"}}\n  calls:\n{calls}\

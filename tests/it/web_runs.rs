@@ -51,6 +51,21 @@ fn refused(reply: &Reply, status: u16, why: &str) {
     assert!(reply.body.contains(why), "{why}: {reply:?}");
 }
 
+/// Checks that a decision about anything but the `hunks` that the page shows is refused.
+#[track_caller]
+fn check_choices_that_are_refused(deliver: impl Fn(Value) -> Reply, hunks: &[Value]) {
+    let with = |hunk: &Value| json!([{"path": "out/a.txt", "take": true, "hunks": [hunk]}]);
+    for index in [0, 2] {
+        let other = json!({"index": index, "digest": hunks[1]["digest"]});
+        let reply = deliver(with(&other));
+        refused(&reply, 409, "not the one that the page shows");
+    }
+    let none = json!([{"path": "../secret", "take": true}]);
+    refused(&deliver(none), 409, "no change that can be taken");
+    let twice = json!([{"path": "out/a.txt", "take": true}, {"path": "out/a.txt", "take": false}]);
+    refused(&deliver(twice), 400, "named twice");
+}
+
 #[test]
 fn a_run_is_started_watched_reviewed_by_hunk_and_undone() {
     let server = started("delivery: review\n");
@@ -80,23 +95,7 @@ fn a_run_is_started_watched_reviewed_by_hunk_and_undone() {
         server.post(&target, &json!({ "files": files }))
     };
     let hunk = |index: usize| json!({"index": index, "digest": hunks[index]["digest"]});
-    let with = |hunk: &Value| json!([{"path": "out/a.txt", "take": true, "hunks": [hunk]}]);
-    let other = json!({"index": 0, "digest": hunks[1]["digest"]});
-    refused(
-        &deliver(with(&other)),
-        409,
-        "not the one that the page shows",
-    );
-    let beyond = json!({"index": 2, "digest": hunks[1]["digest"]});
-    refused(
-        &deliver(with(&beyond)),
-        409,
-        "not the one that the page shows",
-    );
-    let none = json!([{"path": "../secret", "take": true}]);
-    refused(&deliver(none), 409, "no change that can be taken");
-    let twice = json!([{"path": "out/a.txt", "take": true}, {"path": "out/a.txt", "take": false}]);
-    refused(&deliver(twice), 400, "named twice");
+    check_choices_that_are_refused(deliver, hunks);
     assert_eq!(read(&server, "out/a.txt").as_deref(), Some(BEFORE));
 
     let taken = json!([
