@@ -294,7 +294,7 @@ fn a_program_at_a_socket_answers() {
         (&json!("a"), &json!("write_file"))
     );
     assert_eq!(first["input"], json!({"path": "a.txt", "content": "one"}));
-    assert_eq!(first["schema_version"], 1);
+    assert_eq!(first["schema_version"], 2);
     assert_eq!(first["effects"], json!(["write `a.txt` in the workspace"]));
 }
 

@@ -380,7 +380,7 @@ fn another_queue_is_used_by_the_commands_of_the_user() {
         .then([&RUN[..], &["--account", "a"]].concat())
         .failure(2);
     assert!(
-        foreign.stderr().contains("`--account` has no meaning"),
+        foreign.stderr().contains("`--account` does not apply"),
         "{}",
         foreign.stderr()
     );

@@ -57,7 +57,7 @@ pub(crate) const SKILLS_DIRECTORY: ServedKey<Text> = ServedKey::optional(
     &["skills_directory"],
     shape::text(),
     "A further directory of skills, which precedes the others unless the project contains it. Relative \
-     directory.",
+     paths start in the current directory.",
     Inside(PathPurpose::OpenedForReading),
 );
 
