@@ -80,7 +80,7 @@ fn a_found_config_names_no_key_for_a_server_on_this_machine() {
             .stderr()
             .contains("found in the project rather than named")
     );
-    assert!(finished.stderr().contains("massgen --config"));
+    assert!(finished.stderr().contains("add `--config"));
     assert_eq!(endpoint.server.requests().len(), 0);
 }
 
