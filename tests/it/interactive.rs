@@ -15,6 +15,8 @@ use crate::scripted_team::{agent, team};
 use crate::sessions;
 use crate::terminal::{CTRL_C, CTRL_D, ENTER, ESCAPE, TAB, Terminal, UP};
 
+/// Ctrl-U, which removes the line before the cursor.
+const CLEAR_LINE: &str = "\u{15}";
 /// Replies of an agent that only answers.
 const ANSWERS: &str = "- {calls: [{name: new_answer, arguments: {content: done}}], repeat: true}";
 
@@ -552,7 +554,7 @@ fn a_session_has_a_shell_an_editor_and_commands_for_paths_and_models() {
     terminal.says("the pasted text starts a shell command");
     terminal.types(UP);
     terminal.shows(&["> !echo $((40 + 2)) > made; cat made; exit 3"]);
-    terminal.types(CTRL_C);
+    terminal.types(CLEAR_LINE);
     terminal.shows(&[">"]);
     terminal.types("/context add src write\r");
     terminal.says("✓ Added [PROJECT]/src (write)");
