@@ -222,10 +222,12 @@ mod tests {
             HelperMessage::NotReady
         ));
         drop(theirs);
-        assert!(matches!(
-            control.receive_message().unwrap(),
-            HelperMessage::Closed
-        ));
+        // A process that another test is starting has a copy of the socket until it is executed.
+        let is_closed = (0..1000).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            matches!(control.receive_message().unwrap(), HelperMessage::Closed)
+        });
+        assert!(is_closed);
     }
 
     #[test]
