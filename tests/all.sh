@@ -165,9 +165,9 @@ need chromium chromium
 need zsh zsh
 need fish fish
 # Queues for batches: a cluster of four nodes, and a queue that massgen knows by its commands only.
-need slurmctld slurm-wlm munge task-spooler openssh-server
+need /usr/sbin/slurmctld slurm-wlm munge task-spooler openssh-server
 need tsp task-spooler
-need munged munge
+need /usr/sbin/munged munge
 need /usr/sbin/sshd openssh-server
 need /usr/bin/pip3 python3-pip
 export MASSGEN_TEST_SERVERS=${MASSGEN_TEST_SERVERS:-/var/tmp/massgen-test-servers}
