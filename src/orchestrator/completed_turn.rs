@@ -90,12 +90,9 @@ impl TurnRecords {
 
     /// Saves the answer in the session; failures become notes.
     fn save_answer(&mut self, turn: &mut CompletedTurn, log_dir: &AbsPath) -> SaveOutcome {
-        let CompletedTurn {
-            result,
-            team,
-            snapshots,
-        } = turn;
-        let Some(answer) = &result.answer else {
+        let path = turn.winner_workspace().cloned();
+        let path = path.filter(|_| self.snapshot_mode == SnapshotMode::Copied);
+        let Some(answer) = &turn.result.answer else {
             return SaveOutcome::default();
         };
         if let Some(saved) = self.session.saved_turn() {
@@ -104,15 +101,12 @@ impl TurnRecords {
                 notes: saved.notes,
             };
         }
-        let snapshots = snapshots.agent_snapshots(&answer.agent);
-        let member = team.members.iter().find(|member| member.id == answer.agent);
-        let path = member.and_then(|member| member.workspace.as_ref());
-        let path = path.filter(|_| self.snapshot_mode == SnapshotMode::Copied);
+        let snapshots = turn.snapshots.agent_snapshots(&answer.agent);
         let saved = self.session.save_turn(&FinishedTurn {
             task: &self.task,
             winner: &answer.agent,
             answer: &answer.text,
-            workspace: path.map(|path| LiveWorkspace {
+            workspace: path.as_ref().map(|path| LiveWorkspace {
                 path,
                 snapshots: &snapshots,
             }),
