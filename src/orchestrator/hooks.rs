@@ -21,10 +21,10 @@ use crate::hooks::verdict::{HookReply, HookVerdict};
 use crate::id::{AgentId, AnswerLabel};
 use crate::mentions::LookupResult;
 use crate::orchestrator::environments::HostEnvironment;
-use crate::orchestrator::grants::permission_manager;
+use crate::orchestrator::program_files::find_writer;
 use crate::orchestrator::team::TeamMember;
 use crate::path::AbsPath;
-use crate::permissions::grant::{Permission, Phase};
+use crate::permissions::grant::Phase;
 use crate::text::{single_line, truncate};
 use crate::world::access::hook_runner::{HookInvocation, HookObserver, HookRun, HookRunner};
 use crate::world::io::files::inspect;
@@ -226,10 +226,7 @@ fn reject_agent_writable(hook: &Hook, base: &AbsPath, members: &[TeamMember]) ->
         let Ok(LocatedPath::File(real)) = locate(&place) else {
             continue;
         };
-        let may_write = |member: &&TeamMember| {
-            permission_manager(&member.grants, Phase::Final).allows(&real, Permission::Write)
-        };
-        if let Some(member) = members.iter().find(may_write) {
+        if let Some(member) = find_writer(members, &real) {
             let message = format!(
                 "`{}` may write to `{real}`, which is part of a hook",
                 member.id

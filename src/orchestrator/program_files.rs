@@ -8,13 +8,12 @@ use crate::config::servers::{
     CWD_OF_SERVER, ServerConfig, ServerDirectory, ServerProgram, ServerTransport,
 };
 use crate::error::{Error, ErrorKind, Result};
-use crate::mentions::LookupResult;
 use crate::orchestrator::grants::permission_manager;
 use crate::orchestrator::team::TeamMember;
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::{Permission, Phase};
 use crate::sandbox_policy::network::NetworkPolicy;
-use crate::world::io::files::inspect;
+use crate::world::io::files::first_file;
 use crate::world::io::locate::{LocatedPath, locate};
 
 /// Extensions of programs that an interpreter reads.
@@ -47,6 +46,17 @@ pub(super) fn reject_agent_writable_programs(members: &[TeamMember], base: &AbsP
     Ok(())
 }
 
+/// Returns the first of `members` that may write to `place` in the final phase.
+pub(super) fn find_writer<'m>(
+    members: &'m [TeamMember],
+    place: &RealPath,
+) -> Option<&'m TeamMember> {
+    let mut members = members.iter();
+    members.find(|member| {
+        permission_manager(&member.grants, Phase::Final).allows(place, Permission::Write)
+    })
+}
+
 fn reject_writable(server: &ServerConfig, path: &AbsPath, members: &[TeamMember]) -> Result<()> {
     let Ok(LocatedPath::File(file)) = locate(path) else {
         return Ok(());
@@ -56,10 +66,7 @@ fn reject_writable(server: &ServerConfig, path: &AbsPath, members: &[TeamMember]
         .flatten();
     let parent = parent.and_then(|parent| Some(locate(&parent).ok()?.into_real()));
     for place in std::iter::once(file).chain(parent) {
-        let may_write = |member: &&TeamMember| {
-            permission_manager(&member.grants, Phase::Final).allows(&place, Permission::Write)
-        };
-        if let Some(member) = members.iter().find(may_write) {
+        if let Some(member) = find_writer(members, &place) {
             return Err(writable_program_error(server, member, &place));
         }
     }
@@ -80,12 +87,7 @@ fn writable_program_error(server: &ServerConfig, member: &TeamMember, place: &Re
 
 /// Returns the files that `program` may consist of, as far as its command names them.
 fn program_files(program: &ServerProgram, workspace: &AbsPath) -> Vec<AbsPath> {
-    let existing = |file: &NamedFile| {
-        let mut candidates = file.candidates.iter();
-        candidates
-            .find(|path| inspect(path) == LookupResult::File)
-            .cloned()
-    };
+    let existing = |file: &NamedFile| first_file(&file.candidates).cloned();
     match &program.interface {
         ProgramInterface::SingleTool(tool) => tool
             .files
