@@ -96,7 +96,7 @@ impl CellWorker {
         if stop.park.is_cancelled() || self.batch.is_cancelled() {
             return Some(ExitStatus::Parked);
         }
-        let pause = self.batch.pause().filter(|pause| !pause.rest().is_zero())?;
+        let pause = self.batch.active_pause()?;
         output.note(&format!("the batch pauses: {}", pause.reason));
         Some(ExitStatus::Parked)
     }

@@ -98,7 +98,7 @@ impl BatchControl {
 
     /// Starts jobs until there are as many as wanted.
     async fn submit(&mut self) -> Result<()> {
-        if self.stop.is_some() || self.pause_rest().is_some() {
+        if self.stop.is_some() || self.batch.active_pause().is_some() {
             return Ok(());
         }
         while self.scheduler.jobs() < self.settings.parallel && !self.pending.is_empty() {
@@ -107,12 +107,6 @@ impl BatchControl {
             self.scheduler.submit(cells).await?;
         }
         Ok(())
-    }
-
-    /// Returns how long the batch still pauses, if it does.
-    fn pause_rest(&self) -> Option<Duration> {
-        let rest = self.batch.pause()?.rest();
-        (!rest.is_zero()).then_some(rest)
     }
 
     /// Looks at what became of the cells of a job.
@@ -162,7 +156,7 @@ impl BatchControl {
             self.stop.get_or_insert(BatchStop::EndpointsFail);
         }
         // While the batch pauses, jobs end without a cell.
-        if is_useless && self.pause_rest().is_none() && self.stop.is_none() {
+        if is_useless && self.batch.active_pause().is_none() && self.stop.is_none() {
             self.useless_jobs = self.useless_jobs.saturating_add(1);
         } else {
             self.useless_jobs = 0;

@@ -26,7 +26,7 @@ const LOOK_MIN: Duration = Duration::from_millis(500);
 const LOOK_MAX: Duration = Duration::from_secs(8);
 /// Number of submissions in a row whose jobs end without any progress, after which the batch stops.
 const FRUITLESS_SUBMISSIONS_MAX: u32 = 3;
-/// Number of queue commands that may fail in a row.
+/// Number of polls in a row in which a command of the queue may fail.
 const FAULTS_MAX: u32 = 50;
 
 /// The cells of a batch and the queue of their jobs.
@@ -41,7 +41,7 @@ pub(super) struct QueueControl {
     /// How far the batch was at the last submission.
     submitted_at: Option<BatchProgressMark>,
     fruitless_submissions: u32,
-    /// Number of queue commands that failed in a row.
+    /// Number of polls in a row in which a command of the queue failed.
     faults: u32,
     /// Whether the queue took no further jobs at the last submission.
     is_full: bool,
@@ -106,10 +106,7 @@ impl QueueControl {
     /// Lists the jobs; `None` if the queue does not answer now.
     async fn jobs(&mut self, output: &mut CliOutput<'_>) -> Result<Option<Vec<QueueJob>>> {
         match self.queue.list().await {
-            Ok(jobs) => {
-                self.faults = 0;
-                Ok(Some(jobs))
-            }
+            Ok(jobs) => Ok(Some(jobs)),
             Err(error) => self.tolerate(error, output).map(|()| None),
         }
     }
@@ -198,11 +195,7 @@ impl QueueControl {
         jobs: &[QueueJob],
         output: &mut CliOutput<'_>,
     ) -> Result<()> {
-        if self
-            .batch
-            .pause()
-            .is_some_and(|pause| !pause.rest().is_zero())
-        {
+        if self.batch.active_pause().is_some() {
             return Ok(());
         }
         let free = cells.iter().filter(|cell| !cell.is_claimed()).count();
@@ -279,6 +272,7 @@ pub(super) async fn run_queue_jobs(
         if cells.is_empty() {
             break;
         }
+        let faults = control.faults;
         let jobs = control.jobs(output).await?;
         control.look_for_stop(&cells);
         if let Some(jobs) = &jobs {
@@ -295,6 +289,9 @@ pub(super) async fn run_queue_jobs(
             {
                 control.tolerate(error, output)?;
             }
+        }
+        if control.faults == faults {
+            control.faults = 0;
         }
         let now = (BatchProgressMark::of(&cells), jobs);
         pause = if last.as_ref() == Some(&now) {

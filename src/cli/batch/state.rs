@@ -76,7 +76,7 @@ impl BatchState {
         let money = budget.map(|budget| {
             json!({"limit_usd": budget.limit, "taken_usd": budget.taken, "spent_usd": spent})
         });
-        let pause = batch.pause().filter(|pause| !pause.rest().is_zero());
+        let pause = batch.active_pause();
         let pause = pause.map(|pause| {
             let seconds = pause.rest().as_secs();
             format!("pauses for {seconds} s: {}", pause.reason)

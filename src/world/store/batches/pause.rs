@@ -44,6 +44,11 @@ impl BatchDir {
         serde_json::from_slice(&bytes).ok()
     }
 
+    /// Returns the pause in progress.
+    pub fn active_pause(&self) -> Option<BatchPause> {
+        self.pause().filter(|pause| !pause.rest().is_zero())
+    }
+
     /// Pauses the batch, each time for longer; a pause in progress is not prolonged.
     pub fn begin_pause(&self, reason: &str) -> Result<()> {
         let last = self.pause();
