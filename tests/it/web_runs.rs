@@ -505,5 +505,5 @@ fn messages_reach_the_agents() {
     page.read_to_end();
     let log = server.get(&format!("/api/runs/{run}/log?limit=1000"));
     assert!(log.body.contains("be brief"), "{log:?}");
-    refused(&send(json!({"text": "x"})), 409, "no active run");
+    refused(&send(json!({"text": "x"})), 409, "run");
 }

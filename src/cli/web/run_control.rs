@@ -7,7 +7,7 @@ use axum::extract::{Path, State};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::agent::user_messages::{MessageRecipient, UserMessage};
+use crate::agent::user_messages::{MessageRecipient, MessageRejection, UserMessage};
 use crate::cli::web::page_run::PageRun;
 use crate::cli::web::pending_questions::{parse_approval, parse_decision};
 use crate::cli::web::reply::{ApiError, ApiResult, JsonBody, JsonReply};
@@ -141,6 +141,9 @@ pub(super) async fn send_message(
     };
     match run.send(message) {
         Some(Ok(())) => Ok(JsonReply(json!({"sent": true}))),
+        Some(Err(rejection @ MessageRejection::RunOver)) => {
+            Err(ApiError::conflict(rejection.to_string()))
+        }
         Some(Err(rejection)) => Err(ApiError::invalid(rejection.to_string())),
         None => Err(ApiError::conflict("the run takes no messages")),
     }
