@@ -79,10 +79,13 @@ pub(super) fn run(
     let missing = || {
         let message = format!("the task file `{}` does not exist", arguments.tasks);
         Error::new(ErrorKind::Usage, message)
+            .with_hint("a task file has one JSON object a line: {\"id\": \"a\", \"text\": \"…\"}")
     };
     let text = String::from_utf8(bytes.ok_or_else(missing)?).map_err(|error| {
-        let message = format!("`{}` is not UTF-8", arguments.tasks);
-        Error::new(ErrorKind::Usage, message).with_source(error)
+        let message = format!("the task file `{}` is not UTF-8", arguments.tasks);
+        Error::new(ErrorKind::Usage, message)
+            .with_source(error)
+            .with_hint("convert it, for example with `iconv -t UTF-8`")
     })?;
     let settings = BatchStartSettings::new(&arguments.settings, None, host)?;
     let job_host = host_of_jobs(host, &settings);

@@ -110,7 +110,8 @@ impl InitDialogue<'_, '_> {
         let Some(line) = (self.next)() else {
             self.output.note("");
             let message = "the input ended before the last answer: nothing was written";
-            return Err(Error::new(ErrorKind::Interrupted, message));
+            return Err(Error::new(ErrorKind::Interrupted, message)
+                .with_hint("`massgen init --yes` takes the answers in brackets"));
         };
         Ok(line.trim().to_owned())
     }

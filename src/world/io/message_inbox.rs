@@ -66,7 +66,9 @@ pub struct InboxMessage {
 impl MessageInbox {
     /// Opens the directory at `path`, which is created if it does not exist, and reads nothing yet.
     pub fn open(path: &AbsPath) -> Result<Self> {
-        dir::create_all(path, DirectoryAudience::User)?;
+        dir::create_all(path, DirectoryAudience::User).map_err(|error| {
+            error.with_hint("messages are read from a directory of files: name a directory")
+        })?;
         let exposed = |why: &str| {
             let message = format!("{why} the inbox directory `{path}`");
             Error::new(ErrorKind::Config, message)

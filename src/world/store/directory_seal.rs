@@ -11,7 +11,7 @@ use crate::world::sys::state_files::dir::StagingDirectory;
 use crate::world::sys::state_files::file::{self, FileDurability};
 
 /// File that holds the seal, in a directory that has no other file to keep it in.
-const SEAL: &str = "seal.json";
+pub(in crate::world) const SEAL: &str = "seal.json";
 /// Largest such file that is read, in bytes.
 const SEAL_BYTES_MAX: u64 = 4096;
 

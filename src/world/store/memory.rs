@@ -5,7 +5,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::text::{count_noun, escape_name};
-use crate::world::store::directory_seal::{create_sealed, is_sealed};
+use crate::world::store::directory_seal::{SEAL, create_sealed, is_sealed};
 use crate::world::store::redact::Redactor;
 use crate::world::store::{prepare_state_dir, reject_symlinks};
 use crate::world::sys::state_files::clear;
@@ -23,6 +23,9 @@ pub const LONG_TERM: &str = "long_term";
 const TIERS: [&str; 3] = ["", SHORT_TERM, LONG_TERM];
 /// The ending of a note's name.
 const ENDING: &str = ".md";
+/// Why another file in the directory of notes is none.
+const NOTE_PLACES: &str = "a note is a file `NAME.md` in `memory`, `memory/short_term` or \
+                           `memory/long_term`";
 
 /// Maximum number of notes.
 pub const NOTES_MAX: usize = 64;
@@ -259,8 +262,14 @@ pub fn read_notes(dir: &AbsPath) -> Result<MemoryContent> {
         }
         let mut names = dir::first_names(&directory, ENTRIES_MAX)?;
         names.sort();
-        for name in names.iter().filter(|name| name.ends_with(ENDING)) {
+        for name in &names {
             let path = directory.join(name);
+            if !name.ends_with(ENDING) {
+                if !is_known_entry(tier, name) {
+                    content.refusals.push(refusal(&path, NOTE_PLACES));
+                }
+                continue;
+            }
             match read_note(&path, name, bytes_left) {
                 Ok(_) if content.notes.len() >= NOTES_MAX => {
                     let reason = format!("there are more than {NOTES_MAX} notes");
@@ -280,6 +289,12 @@ pub fn read_notes(dir: &AbsPath) -> Result<MemoryContent> {
         .notes
         .sort_by(|left, right| left.name.cmp(&right.name));
     Ok(content)
+}
+
+/// Returns whether `name`, in the subdirectory `tier` of notes, is an entry that is no note and
+/// needs no message.
+fn is_known_entry(tier: &str, name: &str) -> bool {
+    tier.is_empty() && (name == SEAL || TIERS.contains(&name))
 }
 
 fn read_note(path: &AbsPath, name: &str, bytes_left: usize) -> std::result::Result<String, String> {
