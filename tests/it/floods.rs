@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::project::{Finished, Project, events};
+use crate::repetition::{all_or_one, repetitions};
 
 /// Timeout of a run, in seconds.
 const LIMIT_SECONDS: u64 = 2;
@@ -209,7 +210,8 @@ fn log_bytes(finished: &Finished) -> u64 {
 #[test]
 fn a_reply_that_goes_on_is_given_up_at_its_longest() {
     let long = "x".repeat(50_000);
-    for text in [json!({"content": long}), json!({"reasoning_content": long})] {
+    for field in all_or_one(&["content", "reasoning_content"], 0) {
+        let text = json!({field: long});
         let (finished, _) = run("chatcompletion", &flood(String::new(), &chunk(&text)), 50);
         let said = finished.stderr();
         assert!(
@@ -227,7 +229,7 @@ fn a_reply_that_goes_on_is_given_up_at_its_longest() {
 
 #[test]
 fn a_long_reply_is_whole() {
-    let text = "lorem ipsum ".repeat(100_000);
+    let text = "lorem ipsum ".repeat(repetitions(20_000, 100_000));
     let end = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]});
     let head = format!(
         "{}data: {end}\n\ndata: [DONE]\n\n",

@@ -24,10 +24,13 @@ use massgen::world::git::receiver::CommitReceiver;
 use crate::git::{sprung, trap};
 use crate::pipeline::{does, git_in, killed_after, pipeline, place, writes};
 use crate::project::{Finished, Project};
+use crate::repetition::repetitions;
 use crate::scripted_team::agent;
 
 /// Number of moments at which an apply is killed.
 const KILLS: usize = 40;
+/// The same in the short suite.
+const KILLS_SHORT: usize = 16;
 /// Number of parallel applies.
 const AT_ONCE: usize = 4;
 
@@ -98,12 +101,13 @@ fn an_apply_that_is_killed_at_any_moment_is_finished_by_the_next() {
     expect_committed(undisturbed.then(["apply", "last"]).success().project());
     // Parallel applies make each slower than the one that was measured.
     let whole = begun.elapsed() * 3;
+    let kills = repetitions(KILLS_SHORT, KILLS);
     scope(|scope| {
         for first in 0..AT_ONCE {
             scope.spawn(move || {
-                for number in (first..KILLS).step_by(AT_ONCE) {
+                for number in (first..kills).step_by(AT_ONCE) {
                     let part = u32::try_from(number).unwrap();
-                    kill_and_apply(whole * part / u32::try_from(KILLS).unwrap());
+                    kill_and_apply(whole * part / u32::try_from(kills).unwrap());
                 }
             });
         }

@@ -21,14 +21,19 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::project::{Project, copy_tree};
+use crate::repetition::{all_or_one, is_long, repetitions};
 use crate::scripted_team::{agent, team};
 
 /// Number of parallel runs.
 pub(crate) const AT_ONCE: usize = 4;
 /// Number of moments at which a run is killed.
 const KILLS: usize = 200;
+/// The same in the short suite.
+const KILLS_SHORT: usize = 40;
 /// Number of moments at which a run is stopped.
 const STOPS: usize = 40;
+/// The same in the short suite.
+const STOPS_SHORT: usize = 16;
 
 /// Works in its workspace, answers, votes, and delivers a file.
 const WORKS: &str = r#"
@@ -230,8 +235,12 @@ fn a_run_can_be_resumed_after_every_record() {
                 let ends = whole.bytes.iter().enumerate();
                 let ends = ends.filter(|(_, byte)| **byte == b'\n');
                 let ends: Vec<usize> = ends.map(|(at, _)| at + 1).collect();
-                let around = |end: &usize| [end - 1, *end, end + 1];
-                let cuts = ends[..ends.len() - 2].iter().flat_map(around);
+                // In the short suite, one of three: an end without its newline, the end, or the
+                // beginning of the next line.
+                let around =
+                    |(line, end): (usize, &usize)| all_or_one(&[end - 1, *end, end + 1], line);
+                let cuts = ends[..ends.len() - 2].iter().enumerate();
+                let cuts = cuts.flat_map(around);
                 for len in cuts.skip(first).step_by(AT_ONCE) {
                     whole.cut(len);
                     let output = massgen(&whole.project, &["--continue"]).output().unwrap();
@@ -274,7 +283,8 @@ fn a_restarted_run_can_be_resumed_after_every_record() {
     assert_eq!(expected["- attempt_restarted"], 1, "{expected:?}");
     let ends = whole.bytes.iter().enumerate();
     let ends = ends.filter_map(|(at, byte)| (*byte == b'\n').then_some(at + 1));
-    for end in ends.filter(|end| *end < whole.bytes.len()) {
+    let ends = ends.filter(|end| *end < whole.bytes.len());
+    for end in ends.step_by(repetitions(2, 1)) {
         whole.cut(end);
         let output = massgen(&whole.project, &["--continue"]).output().unwrap();
         let note = format!("{end} bytes: {}", describe_output(&output));
@@ -325,11 +335,19 @@ fn a_resumed_run_delivers_nothing_twice() {
         .has_file("out/log", "begun\n");
 }
 
+/// Returns whether a line of `bytes` ends at most two bytes before or after `len`.
+fn is_near_line_end(bytes: &[u8], len: usize) -> bool {
+    let around = len.saturating_sub(2)..bytes.len().min(len + 2);
+    bytes[around].contains(&b'\n')
+}
+
 #[test]
 fn a_log_cut_at_any_byte_is_written_on_after_its_last_whole_line() {
     let whole = Whole::new();
     let path = AbsPath::new(&whole.log).unwrap();
-    for len in 0..whole.bytes.len() {
+    let is_cut =
+        |len: &usize| is_long() || len.is_multiple_of(29) || is_near_line_end(&whole.bytes, *len);
+    for len in (0..whole.bytes.len()).filter(is_cut) {
         fs::write(&whole.log, &whole.bytes[..len]).unwrap();
         // A process that another test is just starting may hold the log's handle for a moment.
         let opened = || EventLog::reopen(&path).ok();
@@ -382,12 +400,12 @@ fn stop_and_go_on(project: &Project, time: Duration, signal: Signal) -> String {
 
 #[test]
 fn a_run_that_is_killed_at_any_moment_can_be_resumed() {
-    check_resumed_after(Signal::KILL, KILLS);
+    check_resumed_after(Signal::KILL, repetitions(KILLS_SHORT, KILLS));
 }
 
 #[test]
 fn a_run_that_the_user_stops_at_any_moment_can_be_resumed() {
-    check_resumed_after(Signal::INT, STOPS);
+    check_resumed_after(Signal::INT, repetitions(STOPS_SHORT, STOPS));
 }
 
 /// Ends `count` runs with `signal`, at moments that are spread evenly over a run, and resumes them.

@@ -326,11 +326,11 @@ fn a_command_is_interrupted_from_another_thread() {
 #[test]
 fn a_flood_of_output_is_read_and_not_kept() {
     in_each_tier(|room| {
-        let finished = room.run("echo first; head -c 1G /dev/zero | tr '\\0' x; echo last");
+        let finished = room.run("echo first; head -c 64M /dev/zero | tr '\\0' x; echo last");
         assert_eq!(finished.ended, ExitReason::Exited(0));
         let text = &finished.stdout.text;
         assert!(text.starts_with("first\nxxx") && text.ends_with("xxxlast\n"));
-        let written = 6 + (1 << 30) + 5;
+        let written = 6 + (64 << 20) + 5;
         let kept = u64::try_from(KEPT_BYTES).unwrap();
         assert_eq!(finished.stdout.left_out_bytes, written - kept);
         assert!(text.len() < KEPT_BYTES + 100, "{}", text.len());
@@ -432,7 +432,8 @@ fn killing_the_fork_server_ends_no_command() {
             let processes = processes_of(&program);
             let killed = chosen(&processes);
             for process in killed {
-                kill_process(*process, Signal::KILL).unwrap();
+                // One of a pair ends by itself if the other was killed.
+                let _sent = kill_process(*process, Signal::KILL);
             }
             wait_until("the end of what was killed", LONG, || {
                 killed.iter().all(|process| has_ended(*process))

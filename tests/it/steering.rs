@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::guests::{self, OPENED, TONGUES, guest};
 use crate::project::{Project, copy_tree};
+use crate::repetition::repetitions;
 use crate::resume::seal_again;
 use crate::scripted_team::{FINAL, agent, team};
 use crate::terminal::Terminal;
@@ -770,7 +771,7 @@ impl SteeredRecord {
 #[test]
 fn a_run_that_is_resumed_after_any_record_has_the_same_messages() {
     let record = SteeredRecord::new();
-    for count in record.cuts() {
+    for count in record.cuts().step_by(repetitions(3, 1)) {
         // Messages that were never recorded are lost with the process.
         let known = record.cut(count);
         let before = record.messages();
@@ -791,7 +792,7 @@ fn a_run_that_is_resumed_after_any_record_has_the_same_messages() {
 #[test]
 fn a_message_that_arrives_while_a_run_is_resumed_is_read_after_the_recorded_part() {
     let record = SteeredRecord::new();
-    for count in record.cuts().step_by(3) {
+    for count in record.cuts().step_by(repetitions(7, 3)) {
         let known = record.cut(count);
         leave(
             &record.project,

@@ -20,6 +20,7 @@ use proptest::test_runner::{Config, TestRunner};
 
 use crate::delivery::{EVERYTHING, Scene, numbered};
 use crate::project::{Finished, Project, binary};
+use crate::repetition::repetitions;
 use crate::runs::{WRITE_HERE, builds};
 use crate::scripted_team::{FINAL, agent, answers, team};
 use crate::terminal::Terminal;
@@ -223,13 +224,15 @@ fn what_an_error_says_of_a_rollback_is_what_the_next_start_does() {
     const FORWARD: &str = "the next start completes the delivery";
     /// Less than the shortest line of the journal, in bytes.
     const STEP: usize = 16;
+    /// The same in the short suite.
+    const STEP_SHORT: usize = 71;
     let script = "echo 2 > run.sh; echo 3 > src/app.py; rm README.md";
     let whole = offered(script);
     let before = contents(&whole);
     check(&whole.massgen(&["apply", "--yes"]).output().unwrap(), 0);
     let after = contents(&whole);
     let mut said = Vec::new();
-    for bytes in (1..3000).step_by(STEP) {
+    for bytes in (1..3000).step_by(repetitions(STEP_SHORT, STEP)) {
         let scene = offered(script);
         let (is_applied, err) = apply_within(&scene, bytes);
         let now = contents(&scene);

@@ -338,7 +338,7 @@ fn a_long_run_is_shown_within_limited_memory() {
     let log = server
         .project
         .path(format!(".massgen/massgen_logs/{run}/turn_1/events.jsonl"));
-    let count = u64::try_from(repetitions(100_000, 1_000_000)).unwrap();
+    let count = u64::try_from(repetitions(40_000, 1_000_000)).unwrap();
     write_long_log(&log, count);
     let mut page = server.stream(run, None);
     let events = page.read_to_end();

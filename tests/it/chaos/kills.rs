@@ -23,7 +23,7 @@ const SEED: u64 = 20_250_401;
 /// Number of commands that are killed.
 const KILLS: usize = 500;
 /// The same in the short suite.
-const KILLS_SHORT: usize = 96;
+const KILLS_SHORT: usize = 48;
 /// Number of parallel commands.
 const AT_ONCE: usize = 3;
 /// Timeout of a command.
