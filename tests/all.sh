@@ -14,15 +14,19 @@ failed=0
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# need COMMAND PACKAGE…: makes sure that COMMAND can be run.
+# need COMMAND PACKAGE…: notes the packages that COMMAND comes from if it cannot be run.
+packages=()
 need() {
-  local command=$1
-  shift
-  command -v "$command" > /dev/null && return
+  command -v "$1" > /dev/null || packages+=("${@:2}")
+}
+
+# install_packages: installs the noted packages.
+install_packages() {
+  [ "${#packages[@]}" = 0 ] && return
   if [ "$(id -u)" = 0 ] && command -v apt-get > /dev/null; then
-    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$@" && return
+    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "${packages[@]}" && return
   fi
-  echo "missing: $command (for example: sudo apt-get install $*)" >&2
+  echo "missing: install ${packages[*]} (for example: sudo apt-get install ${packages[*]})" >&2
   exit 1
 }
 
@@ -188,14 +192,22 @@ need tsp task-spooler
 need /usr/sbin/munged munge
 need /usr/sbin/sshd openssh-server
 need /usr/bin/pip3 python3-pip
-export MASSGEN_TEST_SERVERS=${MASSGEN_TEST_SERVERS:-/var/tmp/massgen-test-servers}
-servers
-npm ci --silent --no-audit --no-fund --prefix tests/web
+if [ "$(id -u)" = 0 ]; then
+  need setpriv util-linux
+fi
+install_packages
 need_component rustfmt rustfmt
 need_component cargo-clippy clippy
+export MASSGEN_TEST_SERVERS=${MASSGEN_TEST_SERVERS:-/var/tmp/massgen-test-servers}
+{ servers && npm ci --silent --no-audit --no-fund --prefix tests/web; } &
+installing=$!
 
 check "format" cargo fmt --check
 check "lints" cargo clippy --all-targets --locked -- -D warnings
+wait "$installing" || {
+  echo "could not install the servers and libraries that tests need; see above" >&2
+  exit 1
+}
 check "vendored library" node tests/web/vendor.mjs
 check "documentation" env RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --locked
 count "tests" tests
@@ -209,7 +221,6 @@ if [ "${MASSGEN_TEST_LONG:-0}" = 1 ]; then
   done
 fi
 if [ "$(id -u)" = 0 ]; then
-  need setpriv util-linux
   count "tests without rights" unprivileged
 fi
 
