@@ -14,7 +14,9 @@ pub mod round;
 mod servers;
 mod compaction;
 mod step;
+mod call_conversations;
 pub mod subagents;
+pub mod vendor_tools;
 pub mod user_messages;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,6 +30,7 @@ use crate::agent::message_reader::MessageReader;
 use crate::agent::recorded_conversation::RecordedConversation;
 use crate::agent::replay_visibility::ReplySource;
 use crate::agent::subagents::SubagentSetup;
+use crate::agent::vendor_tools::VendorRequestCount;
 use crate::backend::AvailableModel;
 use crate::backend::conversation::{ChatMessage, Conversation};
 use crate::event::{Event, ToolEvent};
@@ -80,6 +83,8 @@ pub struct ModelSession {
     pub events: Sender<Event>,
     /// The setup of its subagents, if it may have some.
     pub subagents: Option<SubagentSetup>,
+    /// The number of its requests that used tools of its vendor.
+    pub vendor_requests: VendorRequestCount,
     /// The prefix of its call ids where they have to differ from its parent's, if it is a subagent.
     pub call_scope: Option<String>,
 }

@@ -1,6 +1,7 @@
 //! Asks models: what is sent, what streams back, and the trait that all backends implement. A
 //! backend never touches files and never decides anything.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::ready;
 use std::sync::Arc;
@@ -22,7 +23,9 @@ use crate::spending::price::ModelPrice;
 use crate::tools::request::CallRequest;
 use crate::tools::spec::ToolOffer;
 use crate::tools::task_plan::TaskPlan;
+use crate::tools::vendor_tool::VendorTool;
 
+mod source_list;
 mod chatcompletion;
 pub mod connect;
 pub mod conversation;
@@ -57,6 +60,9 @@ pub struct AvailableModel {
     pub image_input: ImageInput,
     /// The client through which it is asked.
     pub backend: Arc<dyn Backend>,
+    /// The clients of requests with a tool of the vendor and no other, for the tools that the vendor
+    /// does not combine with others.
+    pub vendor_tools: BTreeMap<VendorTool, Arc<dyn Backend>>,
     /// Its rate limits.
     pub rate_limiter: ModelRateLimiter,
 }

@@ -13,6 +13,7 @@ pub mod memory;
 pub mod external_agents;
 pub mod images;
 pub mod fetched_pages;
+pub mod vendor_tools;
 pub mod subagents;
 pub mod user_messages;
 pub mod compaction;

@@ -238,6 +238,7 @@ fn models(
             image_input: ImageInput::Taken,
             backend: Arc::new(backend),
             price: None,
+            vendor_tools: BTreeMap::new(),
             rate_limiter: ModelRateLimiter::default(),
         };
         (agent, vec![model])

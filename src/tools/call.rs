@@ -7,6 +7,7 @@ use crate::permissions::grant::Permission;
 use crate::tools::page_url::PageUrl;
 use crate::tools::served::ServerCall;
 use crate::tools::task_plan::TaskPlan;
+use crate::tools::vendor_tool::VendorTool;
 
 /// A path as a model wrote it: relative to its workspace or absolute. Never empty, without NUL, at
 /// most [`USER_PATH_BYTES_MAX`] long. `~`, `$`, globs, `%` and URIs have no special meaning.
@@ -316,6 +317,13 @@ pub enum ToolCall<P = UserPath> {
         /// The page.
         url: PageUrl,
     },
+    /// `web_search` or `vendor_code_execution`
+    AskVendor {
+        /// The vendor's tool.
+        tool: VendorTool,
+        /// What it is used for: a query or a task.
+        request: String,
+    },
     /// `update_plan`
     UpdatePlan {
         /// The whole plan, which replaces the previous one.
@@ -424,6 +432,7 @@ impl ToolCall {
             ToolCall::ListBackgroundCommands => "list_background_commands",
             ToolCall::ExecuteCode { .. } => "execute_code",
             ToolCall::FetchUrl { .. } => "fetch_url",
+            ToolCall::AskVendor { tool, .. } => tool.name(),
             ToolCall::UpdatePlan { .. } => "update_plan",
             ToolCall::SpawnSubagents { .. } => "spawn_subagents",
         }
@@ -438,6 +447,7 @@ impl ToolCall {
                 | ToolCall::StartBackgroundCommand { .. }
                 | ToolCall::StopBackgroundCommand { .. }
                 | ToolCall::ExecuteCode { .. }
+                | ToolCall::AskVendor { .. }
                 | ToolCall::UpdatePlan { .. }
                 | ToolCall::CallServer(_)
         );
@@ -522,6 +532,7 @@ impl ToolCall {
             | ToolCall::ListBackgroundCommands
             | ToolCall::ExecuteCode { .. }
             | ToolCall::FetchUrl { .. }
+            | ToolCall::AskVendor { .. }
             | ToolCall::UpdatePlan { .. } => Vec::new(),
         }
     }
@@ -557,6 +568,7 @@ impl<P> ToolCall<P> {
             | ToolCall::EditFile { .. }
             | ToolCall::ExecuteCode { .. }
             | ToolCall::FetchUrl { .. }
+            | ToolCall::AskVendor { .. }
             | ToolCall::UpdatePlan { .. }
             | ToolCall::CallServer(_)
             | ToolCall::CreateDirectory { .. }
@@ -605,6 +617,7 @@ impl<P> ToolCall<P> {
             self,
             ToolCall::ExecuteCode { .. }
                 | ToolCall::FetchUrl { .. }
+                | ToolCall::AskVendor { .. }
                 | ToolCall::SpawnSubagents { .. }
                 | ToolCall::CallServer(_)
         );
@@ -660,6 +673,7 @@ impl<P> ToolCall<P> {
             ListBackgroundCommands [];
             ExecuteCode [] code timeout_seconds;
             FetchUrl [] url;
+            AskVendor [] tool request;
             UpdatePlan [] plan;
         })
     }

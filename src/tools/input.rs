@@ -49,6 +49,7 @@ impl ToolCall {
             }),
             ToolCall::ListAllowedDirectories | ToolCall::ListBackgroundCommands => json!({}),
             ToolCall::FetchUrl { url } => json!({ "url": url.as_str() }),
+            ToolCall::AskVendor { tool, request } => json!({ tool.parameter(): request }),
             ToolCall::UpdatePlan { plan } => json!({ "entries": plan }),
             ToolCall::CallServer(call) => Value::Object(call.arguments.clone()),
             ToolCall::SpawnSubagents { tasks, .. } => {

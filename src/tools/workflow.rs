@@ -10,7 +10,7 @@ use crate::tools::parse;
 use crate::tools::served::ToolCatalogue;
 use crate::tools::spec::{
     COMMANDS, PAGES, PLANNING, PROGRAMS, ParameterNeed, ParameterType, SUBAGENTS, TOOLS, ToolOffer,
-    ToolParameter, ToolSpec,
+    ToolParameter, ToolSpec, VENDOR_TOOLS,
 };
 
 /// Any call that a model can make.
@@ -145,12 +145,13 @@ pub const EVALUATION: &[ToolSpec] = &[
 ];
 
 /// The tables of all tools that models can be offered, apart from those of servers.
-pub const TOOL_TABLES: [&[ToolSpec]; 8] = [
+pub const TOOL_TABLES: [&[ToolSpec]; 9] = [
     TOOLS,
     COMMANDS,
     PROGRAMS,
     PLANNING,
     PAGES,
+    VENDOR_TOOLS,
     SUBAGENTS,
     COORDINATION,
     EVALUATION,

@@ -62,6 +62,7 @@ fn run(dir: &TempDir, backend: impl Backend + 'static, stop: ShutdownSignal) -> 
         name: "m".into(),
         image_input: ImageInput::Refused,
         backend: Arc::new(backend),
+        vendor_tools: std::collections::BTreeMap::new(),
         rate_limiter: ModelRateLimiter::default(),
     };
     let models = config.agents.iter();

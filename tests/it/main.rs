@@ -158,6 +158,7 @@ mod tools_doc;
 mod trail;
 mod undo;
 mod unread_files;
+mod vendor_tools;
 mod web;
 mod web_config;
 mod web_data;

@@ -23,7 +23,7 @@ use crate::permissions::folded::FoldedPath;
 use crate::permissions::guard::FolderGuard;
 use crate::permissions::history::ReadBeforeDelete;
 use crate::tools::served::{CUSTOM_PREFIX, SERVED_PREFIX, is_served_name};
-use crate::tools::spec::{COMMANDS, PAGES, PLANNING, SUBAGENTS, TOOLS};
+use crate::tools::spec::{COMMANDS, PAGES, PLANNING, SUBAGENTS, TOOLS, VENDOR_TOOLS};
 use crate::tools::tool_selection::names_tool;
 
 /// The server that offers MassGen's file tools.
@@ -402,7 +402,7 @@ impl ConfigChecker<'_> {
         };
         for text in &texts {
             let own = || {
-                let tables = [TOOLS, COMMANDS, PLANNING, PAGES, SUBAGENTS];
+                let tables = [TOOLS, COMMANDS, PLANNING, PAGES, VENDOR_TOOLS, SUBAGENTS];
                 tables.into_iter().flatten()
             };
             let is_known =

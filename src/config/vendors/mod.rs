@@ -151,6 +151,9 @@ const UNSERVED: Vendor = Vendor {
     ..CHAT
 };
 
+/// The type of xAI's models.
+pub(crate) const GROK: &str = "grok";
+
 /// Every backend type, supported or not, in the order in which they are listed to the user.
 pub static VENDORS: &[Vendor] = &[
     Vendor {
@@ -189,7 +192,7 @@ pub static VENDORS: &[Vendor] = &[
         ..CHAT
     },
     Vendor {
-        name: "grok",
+        name: GROK,
         key_variables: &["XAI_API_KEY"],
         default_model: Some("grok-4"),
         base_url: Some("https://api.x.ai/v1"),

@@ -15,6 +15,7 @@ use tokio::sync::mpsc::Sender;
 use crate::agent::budget::AgentBudget;
 use crate::agent::message_reader::MessageReader;
 use crate::agent::recorded_conversation::RecordedConversation;
+use crate::agent::vendor_tools::VendorRequestCount;
 use crate::agent::{ModelSession, emit};
 use crate::backend::AvailableModel;
 use crate::backend::conversation::Conversation;
@@ -43,6 +44,7 @@ use crate::orchestrator::review::DeliverySettings;
 use crate::orchestrator::team::mcp_servers::{
     MemberServer, ServerContext, member_servers, unmatched_rule_warnings,
 };
+use crate::orchestrator::team::model_input::vendor_tools;
 use crate::orchestrator::team::project_instructions::ProjectInstructions;
 use crate::orchestrator::team::skills::AgentSkills;
 use crate::path::AbsPath;
@@ -552,6 +554,7 @@ impl AgentTeam {
             servers: self.servers(member, phase),
             plan_entries_max: self.plan_entries_max(member),
             pages: self.page_access(member),
+            vendor_tools: vendor_tools(&member.config),
             subagents: self.subagent_limits(member),
             hooks: self.hooks(member)?,
             approver: consult.map(|asker| asker.approver_for(&member.id, seconds)),
@@ -736,6 +739,7 @@ impl AgentTeam {
             messages: line.messages,
             events: line.events,
             subagents,
+            vendor_requests: VendorRequestCount::default(),
             call_scope: None,
         };
         mind.load_served_tools();

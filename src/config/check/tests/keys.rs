@@ -362,11 +362,15 @@ fn a_parameter_that_the_vendor_has_not_is_one_warning_and_not_sent() {
     assert_eq!(sent(asked_for), json!({"logit_bias": {"1": 2}}));
     check(
         &backend("enable_web_search: true").replace("3.8", "2.5"),
+        &[],
+    );
+    check(
+        &backend("enable_web_search: true").replace("gemini-3.8-flash", "gemma-3-27b-it"),
         &["not sent to `gemini`: models before Gemini 3 support either Google's tools or"],
     );
 
     let falling_back = "enable_web_search: true, extra_body: {logit_bias: {1: 2}}, \
-                        fallback: [gemini-3.7-flash, gemini-2.5-flash, {type: groq, model: m, top_k: 1}]";
+                        fallback: [gemini-3.7-flash, gemma-3-27b-it, {type: groq, model: m, top_k: 1}]";
     check(
         &backend(falling_back),
         &[
