@@ -46,6 +46,7 @@ pub(super) struct CallConversations {
     /// The time from which the agent may use no more tools in its round.
     tools_until: Option<Instant>,
     budget: AgentBudget,
+    recent_share: Option<f64>,
     recorded: Vec<RecordedSubagent>,
     events: Sender<Event>,
 }
@@ -86,6 +87,7 @@ impl ModelSession {
             deadline: self.deadline.clone(),
             tools_until: self.tools_until,
             budget: self.budget.clone(),
+            recent_share: self.recent_share,
             recorded: recorded.map_or_else(Vec::new, |memory| memory.subagents.clone()),
             events: self.events.clone(),
         }
@@ -93,6 +95,15 @@ impl ModelSession {
 }
 
 impl CallConversations {
+    /// Returns the same without a record of conversations that have ended.
+    #[must_use]
+    pub(super) fn without_record(self) -> Self {
+        Self {
+            recorded: Vec::new(),
+            ..self
+        }
+    }
+
     fn recorded(&self, call_id: &str, subagent: &SubagentId) -> Option<&RecordedSubagent> {
         let mut recorded = self.recorded.iter();
         recorded.find(|recorded| recorded.call_id == call_id && recorded.subagent == *subagent)
@@ -210,6 +221,8 @@ impl CallConversations {
             messages: MessageReader::without_messages(),
             events,
             subagents: None,
+            recent_share: self.recent_share,
+            debug_pause: None,
             vendor_requests: VendorRequestCount::default(),
             call_scope: Some(format!("{call_id}/{}", setup.task.id)),
         };

@@ -20,6 +20,7 @@ use crate::tools::served::OutsideEffects;
 use crate::world::access::gate::{Action, Gate, Permitted};
 use crate::world::access::hook_runner::HookRunner;
 use crate::world::access::verdict::{Denial, DeniedSubject};
+use crate::world::exec::media::MediaRunner;
 use crate::world::exec::subagents::SubagentRunner;
 use crate::world::exec::vendor_tools::VendorToolRunner;
 use crate::world::exec::{self, ActionOutcome, CallRunners, Observation};
@@ -238,7 +239,11 @@ impl ModelSession {
                 let (_, worked) = self.execute_live(&request, call).await;
                 (read, worked)
             }
-            None => self.execute_live(&request, call).await,
+            None => {
+                let executed = self.execute_live(&request, call).await;
+                self.pause_for_test().await;
+                executed
+            }
         };
         (request, read, worked)
     }
@@ -318,6 +323,7 @@ impl ModelSession {
         let _given_up = ended.clone().drop_guard();
         let gate = gate.for_call(self.scoped_call_id(&request.id), ended.clone());
         let asks_vendor = matches!(call, ToolCall::AskVendor { .. });
+        let makes_media = matches!(call, ToolCall::GenerateMedia { .. });
         let permitted = match self.ask_gate(request, call, &gate, &ended).await {
             Ok(Ok(permitted)) => permitted,
             Ok(Err(denial)) => {
@@ -336,11 +342,13 @@ impl ModelSession {
         let plan = permitted.plan().cloned();
         let subagents = self.subagent_call();
         let vendor_tools = asks_vendor.then(|| self.vendor_tool_call());
+        let media = makes_media.then(|| self.media_call());
         let work = move || {
             let (subagents, vendor_tools) = (subagents.as_ref(), vendor_tools.as_ref());
             let runners = CallRunners {
                 subagents: subagents.map(|call| -> &dyn SubagentRunner { call }),
                 vendor_tools: vendor_tools.map(|call| -> &dyn VendorToolRunner { call }),
+                media: media.as_ref().map(|call| -> &dyn MediaRunner { call }),
             };
             exec::run_with_runners(permitted, interrupt.as_ref(), runners)
         };
@@ -415,7 +423,7 @@ impl ModelSession {
         }
     }
 
-    async fn wait_for_deadline(&self) {
+    pub(super) async fn wait_for_deadline(&self) {
         match &self.deadline {
             Some(patience) => drop(patience.wait().await),
             None => std::future::pending().await,

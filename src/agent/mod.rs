@@ -17,6 +17,8 @@ mod step;
 mod call_conversations;
 pub mod subagents;
 pub mod vendor_tools;
+mod media;
+pub mod debug_pause;
 pub mod user_messages;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,6 +28,7 @@ use tokio::time::Instant;
 
 use crate::agent::budget::AgentBudget;
 use crate::agent::deadline::RunDeadline;
+use crate::agent::debug_pause::DebugPause;
 use crate::agent::message_reader::MessageReader;
 use crate::agent::recorded_conversation::RecordedConversation;
 use crate::agent::replay_visibility::ReplySource;
@@ -83,6 +86,10 @@ pub struct ModelSession {
     pub events: Sender<Event>,
     /// The setup of its subagents, if it may have some.
     pub subagents: Option<SubagentSetup>,
+    /// The share of its steps, the newest, that a compaction leaves as they are.
+    pub recent_share: Option<f64>,
+    /// Its pause for a test, if the config asks for one.
+    pub debug_pause: Option<DebugPause>,
     /// The number of its requests that used tools of its vendor.
     pub vendor_requests: VendorRequestCount,
     /// The prefix of its call ids where they have to differ from its parent's, if it is a subagent.

@@ -211,7 +211,11 @@ impl ModelSession {
 
     /// Compacts the conversation; returns whether that was possible.
     async fn compact_conversation(&mut self) -> bool {
-        let Some(how) = self.conversation.rewrite(compact) else {
+        let share = self.recent_share;
+        let shortened = self
+            .conversation
+            .rewrite(|messages| compact(messages, share));
+        let Some(how) = shortened else {
             return false;
         };
         self.emit(ModelEvent::ContextCompacted {

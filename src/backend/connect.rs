@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use crate::backend::external_agent::ExternalAgent;
 use crate::backend::rate_limit::RateLimiter;
 use crate::backend::remote::RemoteBackend;
+use crate::backend::remote::media::MediaClient;
 use crate::backend::scripted::ScriptedBackend;
 use crate::backend::scripted::script::ScriptedReplies;
 use crate::backend::{AvailableModel, Backend};
@@ -60,6 +61,7 @@ pub fn connect(config: &BackendConfig, around: ConnectContext<'_>) -> Result<Vec
             price: around.models.price(&model_query(config)),
             backend: backend(&without_separate_tools(config), around)?,
             vendor_tools: vendor_tool_clients(config, around)?,
+            media: MediaClient::connect(config, around)?.map(Arc::new),
             image_input: config.image_input,
             rate_limiter: around.pace.model_limiter(config),
         })
@@ -142,7 +144,7 @@ mod tests {
 
     use super::*;
     use crate::config::vendors::{ImageInput, find_vendor};
-    use crate::config::{KeyHosts, ReplyTimeouts};
+    use crate::config::{KeyHosts, MediaModels, ReplyTimeouts};
 
     fn config(vendor: &str) -> BackendConfig {
         BackendConfig {
@@ -154,6 +156,7 @@ mod tests {
             parameters: Map::new(),
             script: None,
             external_agent: None,
+            media: MediaModels::default(),
             image_input: ImageInput::Refused,
             reasoning_echo: None,
             timeouts: ReplyTimeouts::default(),

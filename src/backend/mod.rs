@@ -14,6 +14,7 @@ use serde_json::Value;
 use crate::backend::conversation::Conversation;
 use crate::backend::external_agent::AgentLaunchSetup;
 use crate::backend::rate_limit::ModelRateLimiter;
+use crate::backend::remote::media::MediaClient;
 use crate::config::vendors::ImageInput;
 use crate::event::StopReason;
 use crate::id::SubagentId;
@@ -63,6 +64,8 @@ pub struct AvailableModel {
     /// The clients of requests with a tool of the vendor and no other, for the tools that the vendor
     /// does not combine with others.
     pub vendor_tools: BTreeMap<VendorTool, Arc<dyn Backend>>,
+    /// The client of the models of the same vendor that make media, if the config names some.
+    pub media: Option<Arc<MediaClient>>,
     /// Its rate limits.
     pub rate_limiter: ModelRateLimiter,
 }

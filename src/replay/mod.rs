@@ -239,6 +239,7 @@ fn models(
             backend: Arc::new(backend),
             price: None,
             vendor_tools: BTreeMap::new(),
+            media: None,
             rate_limiter: ModelRateLimiter::default(),
         };
         (agent, vec![model])

@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::id::SubagentId;
 use crate::permissions::grant::Permission;
+use crate::tools::media::MediaOrder;
 use crate::tools::page_url::PageUrl;
 use crate::tools::served::ServerCall;
 use crate::tools::task_plan::TaskPlan;
@@ -324,6 +325,13 @@ pub enum ToolCall<P = UserPath> {
         /// What it is used for: a query or a task.
         request: String,
     },
+    /// `generate_media`
+    GenerateMedia {
+        /// The new file.
+        path: P,
+        /// What it is to hold.
+        order: MediaOrder,
+    },
     /// `update_plan`
     UpdatePlan {
         /// The whole plan, which replaces the previous one.
@@ -433,6 +441,7 @@ impl ToolCall {
             ToolCall::ExecuteCode { .. } => "execute_code",
             ToolCall::FetchUrl { .. } => "fetch_url",
             ToolCall::AskVendor { tool, .. } => tool.name(),
+            ToolCall::GenerateMedia { .. } => "generate_media",
             ToolCall::UpdatePlan { .. } => "update_plan",
             ToolCall::SpawnSubagents { .. } => "spawn_subagents",
         }
@@ -487,6 +496,7 @@ impl ToolCall {
                 ..
             }
             | ToolCall::CreateDirectory { path }
+            | ToolCall::GenerateMedia { path, .. }
             | ToolCall::DeleteFilesBatch { path, .. } => vec![access(path, Write, Followed)],
             ToolCall::SpawnSubagents { dirs, .. } => {
                 let own = dirs.iter();
@@ -569,6 +579,7 @@ impl<P> ToolCall<P> {
             | ToolCall::ExecuteCode { .. }
             | ToolCall::FetchUrl { .. }
             | ToolCall::AskVendor { .. }
+            | ToolCall::GenerateMedia { .. }
             | ToolCall::UpdatePlan { .. }
             | ToolCall::CallServer(_)
             | ToolCall::CreateDirectory { .. }
@@ -618,6 +629,7 @@ impl<P> ToolCall<P> {
             ToolCall::ExecuteCode { .. }
                 | ToolCall::FetchUrl { .. }
                 | ToolCall::AskVendor { .. }
+                | ToolCall::GenerateMedia { .. }
                 | ToolCall::SpawnSubagents { .. }
                 | ToolCall::CallServer(_)
         );
@@ -674,6 +686,7 @@ impl<P> ToolCall<P> {
             ExecuteCode [] code timeout_seconds;
             FetchUrl [] url;
             AskVendor [] tool request;
+            GenerateMedia [path] order;
             UpdatePlan [] plan;
         })
     }

@@ -10,6 +10,7 @@ pub mod image;
 pub mod task_plan;
 pub mod page_url;
 pub mod vendor_tool;
+pub mod media;
 pub mod input;
 pub mod tool_selection;
 pub mod parse;

@@ -521,6 +521,29 @@ pub const VENDOR_TOOLS: &[ToolSpec] = &[
     },
 ];
 
+/// The tool by which an agent has its vendor make files.
+pub const MEDIA: &[ToolSpec] = &[ToolSpec {
+    name: "generate_media",
+    purpose: "Have an image made, or a text spoken, as a new file.",
+    permission: Permission::Write,
+    parameters: &[
+        required_parameter("mode", ParameterType::Text, "image or audio"),
+        required_parameter(
+            "prompt",
+            ParameterType::Text,
+            "what the image shows, or the text to speak",
+        ),
+        required_parameter(
+            "path",
+            ParameterType::Text,
+            "ends in .png, .jpg or .webp; or in .mp3, .wav, .opus, .aac or .flac",
+        ),
+        optional("voice", ParameterType::Text, "of speech"),
+        optional("style", ParameterType::Text, "how to speak"),
+    ],
+    result: "the size of the file",
+}];
+
 /// The tool with which an agent keeps its plan.
 pub const PLANNING: &[ToolSpec] = &[ToolSpec {
     name: "update_plan",

@@ -63,6 +63,7 @@ fn run(dir: &TempDir, backend: impl Backend + 'static, stop: ShutdownSignal) -> 
         image_input: ImageInput::Refused,
         backend: Arc::new(backend),
         vendor_tools: std::collections::BTreeMap::new(),
+        media: None,
         rate_limiter: ModelRateLimiter::default(),
     };
     let models = config.agents.iter();

@@ -15,6 +15,7 @@
 mod dashboard;
 mod decoding;
 mod helper_driver;
+mod media;
 mod mention_origin;
 mod message_memory;
 mod git_settings;

@@ -62,10 +62,7 @@ impl<'a> ResponsesDecoder<'a> {
         };
         for part in list(item, "content") {
             for citation in list(&part, "annotations") {
-                sources.add(
-                    text_field(&citation, "title"),
-                    text_field(&citation, "url"),
-                );
+                sources.add(text_field(&citation, "title"), text_field(&citation, "url"));
             }
         }
     }

@@ -84,6 +84,13 @@ impl ConfigChecker<'_> {
                 .section(&orchestrator::COORDINATION)
                 .and_then(|view| count(&view, &coordination::MAX_ORCHESTRATION_RESTARTS))
                 .unwrap_or(default.max_orchestration_restarts),
+            debug_final_answer: view
+                .text(&orchestrator::DEBUG_FINAL_ANSWER)
+                .map(|text| text.written.to_owned()),
+            compression_target_ratio: view
+                .section(&orchestrator::COORDINATION)
+                .and_then(|view| view.decimal(&coordination::COMPRESSION_TARGET_RATIO))
+                .and_then(|share| share.parse().ok()),
             reads_project_instructions: view
                 .flag(&orchestrator::PROJECT_INSTRUCTIONS)
                 .unwrap_or(default.reads_project_instructions),

@@ -41,6 +41,7 @@ pub mod shape;
 pub mod stages;
 pub mod timeout_settings;
 pub mod ui;
+pub mod uploads;
 mod value_rules;
 pub mod workflow;
 
@@ -375,6 +376,7 @@ pub static SECTIONS: &[&KeySection] = &[
     &server_security::SECURITY,
     &extra_body::EXTRA_BODY,
     &fallback::FALLBACK,
+    &uploads::UPLOAD,
     &folder_guard::FOLDER_GUARD,
     &orchestrator::ORCHESTRATOR,
     &context_paths::CONTEXT_PATH,

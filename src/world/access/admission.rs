@@ -25,6 +25,7 @@ pub(in crate::world) fn check_capabilities(
     admit_plan(policy, call)?;
     admit_page(policy, call)?;
     admit_vendor_tool(policy, call)?;
+    admit_media(policy, call)?;
     admit_subagents(policy, call)?;
     admit_server(policy, call)
 }
@@ -147,6 +148,24 @@ fn admit_vendor_tool(policy: &GatePolicy, call: &ToolCall) -> Result<(), Denial>
         },
         rule: "no-vendor-tool",
         reason: format!("the config does not enable it (`{}`)", tool.key()),
+    })
+}
+
+/// Checks that the agent may have media of this kind made.
+fn admit_media(policy: &GatePolicy, call: &ToolCall) -> Result<(), Denial> {
+    let ToolCall::GenerateMedia { order, .. } = call else {
+        return Ok(());
+    };
+    if policy.media.contains(&order.kind) {
+        return Ok(());
+    }
+    Err(Denial {
+        refused: DeniedSubject::Call {
+            subject: call.name().to_owned(),
+            way_out: "work with your other tools".to_owned(),
+        },
+        rule: "no-media",
+        reason: format!("the config does not enable it (`{}`)", order.kind.key()),
     })
 }
 

@@ -9,6 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::RealPath;
 use crate::permissions::grant::Grant;
 use crate::permissions::history::{AccessHistory, ReadBeforeDelete};
+use crate::tools::media::MediaKind;
 use crate::tools::vendor_tool::VendorTool;
 use crate::world::access::hook_runner::HookRunner;
 use crate::world::access::merge_bases::MergeBases;
@@ -49,6 +50,8 @@ pub struct GatePolicy {
     pub pages: Option<PageAccess>,
     /// The tools of its vendor that the agent may use by requests of their own.
     pub vendor_tools: Vec<VendorTool>,
+    /// The kinds of media that the agent may have made.
+    pub media: Vec<MediaKind>,
     /// The maximum number of entries of the agent's plan; without it, it keeps none.
     pub plan_entries_max: Option<usize>,
     /// Merge bases of the user's files that the agent reads and may write to.
@@ -131,6 +134,7 @@ impl GatePolicy {
             servers: None,
             pages: None,
             vendor_tools: Vec::new(),
+            media: Vec::new(),
             plan_entries_max: None,
             bases: None,
         }
@@ -150,6 +154,7 @@ impl GatePolicy {
             servers: None,
             pages: None,
             vendor_tools: Vec::new(),
+            media: Vec::new(),
             plan_entries_max: None,
             bases: None,
             overlay: None,

@@ -39,6 +39,7 @@ mod program_tool;
 pub mod server_calls;
 mod fetch;
 pub mod vendor_tools;
+pub mod media;
 pub mod subagents;
 pub mod check_command;
 mod write;
@@ -52,6 +53,7 @@ use crate::tools::image::ModelImage;
 use crate::world::access::gate::{Action, Gate, Permitted, ResolvedPath};
 use crate::world::access::verdict::Denial;
 use crate::world::exec::copy::CopyRoute;
+use crate::world::exec::media::MediaRunner;
 use crate::world::exec::pass_through::PassthroughResult;
 use crate::world::exec::subagents::SubagentRunner;
 use crate::world::exec::tool_result::{ToolError, ToolResult};
@@ -114,6 +116,8 @@ pub struct CallRunners<'a> {
     pub subagents: Option<&'a dyn SubagentRunner>,
     /// Uses the tools of its vendor.
     pub vendor_tools: Option<&'a dyn VendorToolRunner>,
+    /// Has its vendor make media.
+    pub media: Option<&'a dyn MediaRunner>,
 }
 
 /// Like [`run_until`], for an agent that has `runners`.
@@ -249,6 +253,9 @@ fn carry_out(
         Action::AskVendor { tool, request } => {
             let order = VendorToolOrder { tool, request };
             vendor_tools::ask_vendor(gate, order, interrupt, runners.vendor_tools)
+        }
+        Action::GenerateMedia { path, order } => {
+            media::generate_media(gate, &path, order, interrupt, runners.media)
         }
         // The agent's session keeps it.
         Action::UpdatePlan { plan } => Ok(Observation::done(prompts::plan_updated(&plan))),

@@ -384,8 +384,9 @@ fn tools_are_named_as_they_are_called() {
 
 #[test]
 fn a_warning_is_given_once_and_never_hides_an_error() {
-    let agent =
-        |id: usize| format!("- {{id: a{id}, backend: {{type: groq, model: m, enable_web_search: true}}}}\n");
+    let agent = |id: usize| {
+        format!("- {{id: a{id}, backend: {{type: groq, model: m, enable_web_search: true}}}}\n")
+    };
     let agents = (0..50).map(agent).collect::<Vec<_>>().concat();
     let loaded = try_load(&format!("agents:\n{agents}")).unwrap();
     let [warning] = loaded.warnings.as_slice() else {
