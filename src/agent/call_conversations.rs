@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::budget::AgentBudget;
 use crate::agent::calls::FileToolCall;
+use crate::agent::crowding::ContextCrowding;
 use crate::agent::deadline::RunDeadline;
 use crate::agent::message_reader::MessageReader;
 use crate::agent::recorded_conversation::{RecordedConversation, RecordedSubagent};
@@ -46,7 +47,7 @@ pub(super) struct CallConversations {
     /// The time from which the agent may use no more tools in its round.
     tools_until: Option<Instant>,
     budget: AgentBudget,
-    recent_share: Option<f64>,
+    crowding: ContextCrowding,
     recorded: Vec<RecordedSubagent>,
     events: Sender<Event>,
 }
@@ -87,7 +88,7 @@ impl ModelSession {
             deadline: self.deadline.clone(),
             tools_until: self.tools_until,
             budget: self.budget.clone(),
-            recent_share: self.recent_share,
+            crowding: self.crowding.for_subagent(),
             recorded: recorded.map_or_else(Vec::new, |memory| memory.subagents.clone()),
             events: self.events.clone(),
         }
@@ -221,7 +222,7 @@ impl CallConversations {
             messages: MessageReader::without_messages(),
             events,
             subagents: None,
-            recent_share: self.recent_share,
+            crowding: self.crowding.for_subagent(),
             debug_pause: None,
             vendor_requests: VendorRequestCount::default(),
             call_scope: Some(format!("{call_id}/{}", setup.task.id)),

@@ -13,6 +13,7 @@ mod request_guard;
 pub mod round;
 mod servers;
 mod compaction;
+pub mod crowding;
 mod step;
 mod call_conversations;
 pub mod subagents;
@@ -27,6 +28,7 @@ use tokio::sync::mpsc::Sender;
 use tokio::time::Instant;
 
 use crate::agent::budget::AgentBudget;
+use crate::agent::crowding::ContextCrowding;
 use crate::agent::deadline::RunDeadline;
 use crate::agent::debug_pause::DebugPause;
 use crate::agent::message_reader::MessageReader;
@@ -86,8 +88,8 @@ pub struct ModelSession {
     pub events: Sender<Event>,
     /// The setup of its subagents, if it may have some.
     pub subagents: Option<SubagentSetup>,
-    /// The share of its steps, the newest, that a compaction leaves as they are.
-    pub recent_share: Option<f64>,
+    /// When it is compacted, and how far.
+    pub crowding: ContextCrowding,
     /// Its pause for a test, if the config asks for one.
     pub debug_pause: Option<DebugPause>,
     /// The number of its requests that used tools of its vendor.

@@ -59,6 +59,10 @@ pub fn connect(config: &BackendConfig, around: ConnectContext<'_>) -> Result<Vec
         Ok(AvailableModel {
             name: config.model.as_str().into(),
             price: around.models.price(&model_query(config)),
+            context_tokens: around
+                .models
+                .find(&model_query(config))
+                .and_then(|row| row.context_tokens),
             backend: backend(&without_separate_tools(config), around)?,
             vendor_tools: vendor_tool_clients(config, around)?,
             media: MediaClient::connect(config, around)?.map(Arc::new),

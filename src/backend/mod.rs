@@ -57,6 +57,8 @@ pub struct AvailableModel {
     pub name: Arc<str>,
     /// What it costs; `None` if that is not known.
     pub price: Option<ModelPrice>,
+    /// The size of its context in tokens; `None` if that is not known.
+    pub context_tokens: Option<u64>,
     /// Whether it receives images.
     pub image_input: ImageInput,
     /// The client through which it is asked.

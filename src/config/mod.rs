@@ -574,6 +574,8 @@ pub struct OrchestratorConfig {
     pub max_new_answers_global: Option<u32>,
     /// What the final agent evaluates after the first attempt instead of its answer.
     pub debug_final_answer: Option<String>,
+    /// The share of a model's context from which a conversation is compacted.
+    pub compaction_threshold: Option<f64>,
     /// The share of a conversation's steps, the newest, that a compaction leaves as they are.
     pub compression_target_ratio: Option<f64>,
     /// How different a new answer must be from all others.
@@ -723,6 +725,7 @@ impl Default for OrchestratorConfig {
             max_new_answers_per_agent: None,
             max_new_answers_global: None,
             debug_final_answer: None,
+            compaction_threshold: None,
             compression_target_ratio: None,
             answer_novelty: NoveltyRequirement::default(),
             coordination: CoordinationMode::default(),

@@ -59,6 +59,7 @@ fn run(dir: &TempDir, backend: impl Backend + 'static, stop: ShutdownSignal) -> 
     config.orchestrator.coordination = CoordinationMode::Skip;
     let model = AvailableModel {
         price: None,
+        context_tokens: None,
         name: "m".into(),
         image_input: ImageInput::Refused,
         backend: Arc::new(backend),

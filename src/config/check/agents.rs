@@ -53,6 +53,7 @@ impl ConfigChecker<'_> {
         };
         self.is_pipeline = root.get(&root::WORKFLOW).is_some();
         let mut orchestrator = self.orchestrator(&root);
+        self.add_memory(&root, &mut orchestrator);
         let holders = [Some(root.clone()), root.section(&root::ORCHESTRATOR)];
         let holders: Vec<&MappingView<'_>> = holders.iter().flatten().collect();
         let permissions = self.permissions(&holders, &PermissionsConfig::default());

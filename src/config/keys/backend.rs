@@ -282,10 +282,10 @@ pub static BACKEND: KeySection = KeySection {
         ENABLE_IMAGE_GENERATION.row(),
         IMAGE_GENERATION_MODEL.row(),
         ENABLE_AUDIO_GENERATION.row(),
+        AUDIO_GENERATION_MODEL.row(),
         ENABLE_FILE_GENERATION.row(),
         DEBUG_DELAY_SECONDS.row(),
         DEBUG_DELAY_AFTER_N_TOOLS.row(),
-        AUDIO_GENERATION_MODEL.row(),
         ENFORCE_READ_BEFORE_DELETE.row(),
         agents::SYSTEM_MESSAGE
             .with_doc("Same as `system_message` of the agent, which takes precedence.")
@@ -413,7 +413,8 @@ pub static BACKEND: KeySection = KeySection {
             ],
             ValueShape::Flag,
             "Whether the model may search the web or run programs at its vendor. massgen's \
-             permissions do not apply there.",
+             permissions do not apply there, except to the requests of models that have these as \
+             tools of massgen's.",
             Named("lets models use the network or run programs at their vendor"),
         )
         .with_default("false"),

@@ -25,6 +25,7 @@ pub mod hook;
 pub mod hook_group;
 pub mod hooks;
 pub mod limits;
+pub mod memory;
 pub mod models;
 pub mod oauth;
 pub mod orchestrator;
@@ -389,6 +390,9 @@ pub static SECTIONS: &[&KeySection] = &[
     &timeout_settings::TIMEOUT_SETTINGS,
     &checks::CHECK,
     &criteria::CRITERION,
+    &memory::MEMORY,
+    &memory::PERSISTENT_MEMORY,
+    &memory::MEMORY_COMPRESSION,
     &rate_limits::RATE_LIMIT,
     &limits::LIMITS,
     &permissions::PERMISSIONS,

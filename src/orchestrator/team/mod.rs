@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::mpsc::Sender;
 
 use crate::agent::budget::AgentBudget;
+use crate::agent::crowding::ContextCrowding;
 use crate::agent::debug_pause::DebugPause;
 use crate::agent::message_reader::MessageReader;
 use crate::agent::recorded_conversation::RecordedConversation;
@@ -741,7 +742,7 @@ impl AgentTeam {
             messages: line.messages,
             events: line.events,
             subagents,
-            recent_share: self.config.orchestrator.compression_target_ratio,
+            crowding: ContextCrowding::new(&self.config.orchestrator),
             debug_pause: member.config.debug_delay.map(DebugPause::new),
             vendor_requests: VendorRequestCount::default(),
             call_scope: None,

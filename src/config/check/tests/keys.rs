@@ -443,13 +443,40 @@ fn a_pause_for_a_test_has_a_length_and_a_place() {
 }
 
 #[test]
-fn what_is_disabled_loses_nothing() {
+fn memory_says_when_conversations_are_compacted_and_what_outlives_them() {
     let with = |memory: &str| format!("{}memory: {memory}\n", with_backend("cwd: w"));
-    check(&with("{enabled: false, retrieval: {limit: 5}}"), &[]);
-    check(&with("{enabled: true}"), &["`memory` is not supported"]);
+    let read = |memory: &str| {
+        let rules = try_load(&with(memory)).unwrap().config.orchestrator;
+        (
+            rules.keeps_memory,
+            rules.compaction_threshold,
+            rules.compression_target_ratio,
+        )
+    };
+    let compression = "compression: {trigger_threshold: 0.25, target_ratio: 0.1}";
+    let persistent = "persistent_memory: {enabled: true, qdrant: {mode: server}}";
+    let off = format!("{{enabled: false, {compression}, {persistent}}}");
+    check(&with(&off), &[]);
+    assert_eq!(read(&off), (false, None, None));
+    let short = format!("{{enabled: true, retrieval: {{limit: 5}}, {compression}}}");
+    check(&with(&short), &[]);
+    assert_eq!(read(&short), (false, Some(0.25), Some(0.1)));
+    let long = format!("{{enabled: true, {persistent}}}");
     check(
-        &with("{retrieval: {enabled: false}}"),
-        &["`memory` is not supported"],
+        &with(&long),
+        &["warning memory.persistent_memory: long-term memory is notes in files"],
+    );
+    assert_eq!(read(&long), (true, None, None));
+}
+
+#[test]
+fn what_is_disabled_loses_nothing() {
+    let with = |keys: &str| with_orchestrator(&format!("dspy: {keys}"));
+    check(&with("{enabled: false, limit: 5}"), &[]);
+    check(&with("{enabled: true}"), &["`dspy` is not supported"]);
+    check(
+        &with("{inner: {enabled: false}}"),
+        &["`dspy` is not supported"],
     );
 }
 
