@@ -77,6 +77,15 @@ fn every_default_of_the_table_is_the_default_of_the_code() {
                     format!("{}limits: {{{line}}}\n", with_backend("")),
                     with_backend(""),
                 ),
+                "memory" => (
+                    format!("{}memory: {{{line}}}\n", with_backend("")),
+                    with_backend(""),
+                ),
+                "memory.persistent_memory" => {
+                    let memory = format!("{{enabled: true, persistent_memory: {{{line}}}}}");
+                    let with = format!("{}memory: {memory}\n", with_backend(""));
+                    (with, with_backend(""))
+                }
                 "permissions" => (
                     format!("{}permissions: {{{line}}}\n", with_backend("")),
                     with_backend(""),
