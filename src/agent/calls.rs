@@ -20,8 +20,10 @@ use crate::tools::served::OutsideEffects;
 use crate::world::access::gate::{Action, Gate, Permitted};
 use crate::world::access::hook_runner::HookRunner;
 use crate::world::access::verdict::{Denial, DeniedSubject};
+use crate::world::exec::media::MediaRunner;
 use crate::world::exec::subagents::SubagentRunner;
-use crate::world::exec::{self, ActionOutcome, Observation};
+use crate::world::exec::vendor_tools::VendorToolRunner;
+use crate::world::exec::{self, ActionOutcome, CallRunners, Observation};
 use crate::world::io::clock::milliseconds;
 use crate::world::io::file_change::FileChange;
 use crate::world::sandbox::interrupt::CommandInterrupt;
@@ -117,6 +119,8 @@ fn has_lasting_outside_effects(call: &Result<ToolCall, String>) -> bool {
         Ok(ToolCall::CallServer(call)) => call.outside == OutsideEffects::Some,
         // What subagents have done is in the workspace, which is never reset.
         Ok(ToolCall::SpawnSubagents { .. }) => true,
+        // The vendor was paid for it.
+        Ok(ToolCall::AskVendor { .. }) => true,
         Ok(_) | Err(_) => false,
     }
 }
@@ -227,7 +231,7 @@ impl ModelSession {
             Some((read, effects))
                 if effects == EffectPersistence::Present || has_lasting_outside_effects(&call) =>
             {
-                self.count_recorded_subagents(&request.id, &call);
+                self.count_recorded_requests(&request.id, &call);
                 self.restore_access_history(&request.id, call).await;
                 (read, ToolEffects::default())
             }
@@ -235,13 +239,18 @@ impl ModelSession {
                 let (_, worked) = self.execute_live(&request, call).await;
                 (read, worked)
             }
-            None => self.execute_live(&request, call).await,
+            None => {
+                let executed = self.execute_live(&request, call).await;
+                self.pause_for_test().await;
+                executed
+            }
         };
         (request, read, worked)
     }
 
-    /// Counts the subagents that a recorded call started. One that was refused started none.
-    fn count_recorded_subagents(&self, id: &str, call: &Result<ToolCall, String>) {
+    /// Counts the subagents that a recorded call started, or the use of a vendor's tool. One that
+    /// was refused started none.
+    fn count_recorded_requests(&self, id: &str, call: &Result<ToolCall, String>) {
         let recorded = self.recorded.iter().flat_map(|memory| &memory.subagents);
         let has_started = recorded.into_iter().any(|known| known.call_id == id);
         if let (true, Some(subagents), Ok(ToolCall::SpawnSubagents { tasks, .. })) =
@@ -249,6 +258,9 @@ impl ModelSession {
         {
             // They were within the limit when they were recorded.
             let _counted = subagents.count(tasks);
+        }
+        if let (true, Ok(ToolCall::AskVendor { .. })) = (has_started, call) {
+            let _counted = self.vendor_requests.add();
         }
     }
 
@@ -310,6 +322,8 @@ impl ModelSession {
         let ended = CancellationToken::new();
         let _given_up = ended.clone().drop_guard();
         let gate = gate.for_call(self.scoped_call_id(&request.id), ended.clone());
+        let asks_vendor = matches!(call, ToolCall::AskVendor { .. });
+        let makes_media = matches!(call, ToolCall::GenerateMedia { .. });
         let permitted = match self.ask_gate(request, call, &gate, &ended).await {
             Ok(Ok(permitted)) => permitted,
             Ok(Err(denial)) => {
@@ -327,10 +341,16 @@ impl ModelSession {
         let started = Instant::now();
         let plan = permitted.plan().cloned();
         let subagents = self.subagent_call();
+        let vendor_tools = asks_vendor.then(|| self.vendor_tool_call());
+        let media = makes_media.then(|| self.media_call());
         let work = move || {
-            let runner = subagents.as_ref();
-            let runner = runner.map(|call| -> &dyn SubagentRunner { call });
-            exec::run_with_subagents(permitted, interrupt.as_ref(), runner)
+            let (subagents, vendor_tools) = (subagents.as_ref(), vendor_tools.as_ref());
+            let runners = CallRunners {
+                subagents: subagents.map(|call| -> &dyn SubagentRunner { call }),
+                vendor_tools: vendor_tools.map(|call| -> &dyn VendorToolRunner { call }),
+                media: media.as_ref().map(|call| -> &dyn MediaRunner { call }),
+            };
+            exec::run_with_runners(permitted, interrupt.as_ref(), runners)
         };
         let mut working = tokio::task::spawn_blocking(work);
         let done = tokio::select! {
@@ -403,7 +423,7 @@ impl ModelSession {
         }
     }
 
-    async fn wait_for_deadline(&self) {
+    pub(super) async fn wait_for_deadline(&self) {
         match &self.deadline {
             Some(patience) => drop(patience.wait().await),
             None => std::future::pending().await,

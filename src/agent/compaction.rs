@@ -17,14 +17,19 @@ const LEAST_GAIN: usize = 8;
 
 /// Compacts a conversation by the gentlest way that makes a difference. Returns what was removed,
 /// in one sentence; `None` if nothing is left to remove.
-pub(super) fn compact(messages: &mut Vec<ChatMessage>) -> Option<String> {
+/// `recent_share` is the share of the steps, the newest, that stay unchanged as long as that
+/// suffices; without it, the last few do.
+pub(super) fn compact(
+    messages: &mut Vec<ChatMessage>,
+    recent_share: Option<f64>,
+) -> Option<String> {
     let all = messages.len();
     let images = replace_images_by_notes(messages, all);
     if images > 0 {
         return Some(count_noun(images, "image"));
     }
     let before = total_bytes(messages);
-    let recent = recent_start(messages, RECENT_STEPS);
+    let recent = recent_start(messages, recent_steps(messages, recent_share));
     let older = truncate_results(messages, recent);
     if is_shorter(before, total_bytes(messages)) {
         return Some(format!(
@@ -50,6 +55,20 @@ fn is_shorter(before: usize, after: usize) -> bool {
 
 fn total_bytes(messages: &[ChatMessage]) -> usize {
     messages.iter().map(ChatMessage::bytes).sum()
+}
+
+/// Returns how many of the last steps stay unchanged.
+fn recent_steps(messages: &[ChatMessage], share: Option<f64>) -> usize {
+    let Some(share) = share else {
+        return RECENT_STEPS;
+    };
+    let replies = messages.iter();
+    let replies = replies.filter(|message| matches!(message, ChatMessage::Assistant { .. }));
+    let all = u32::try_from(replies.count()).unwrap_or(u32::MAX);
+    let least = f64::from(all) * share;
+    let kept = (1..=all).find(|kept| f64::from(*kept) >= least);
+    kept.and_then(|kept| usize::try_from(kept).ok())
+        .unwrap_or(1)
 }
 
 /// Returns the position of the first of the last `steps` replies of the model.
@@ -186,7 +205,7 @@ mod tests {
 
     #[track_caller]
     fn check(messages: &mut Vec<ChatMessage>, how: Option<&str>, expected: &str) {
-        assert_eq!(compact(messages).as_deref(), how);
+        assert_eq!(compact(messages, None).as_deref(), how);
         assert_eq!(shape(messages), expected);
     }
 
@@ -232,6 +251,18 @@ mod tests {
         - you called `read_text_file {"path":"1.md"}`: "word word word word word word word word word word word word word word word word word word word word …"
         Your files are as you left them. Go on from here.]
         "#);
+    }
+
+    #[test]
+    fn a_share_of_the_steps_is_recent() {
+        let messages = conversation(10, "");
+        let steps = |share| recent_steps(&messages, share);
+        let shares = [None, Some(0.0), Some(0.2), Some(0.21), Some(1.0)];
+        assert_eq!(shares.map(steps), [3, 1, 2, 3, 10]);
+        assert_eq!(recent_steps(&[], Some(0.5)), 1);
+        let mut messages = conversation(10, &"x".repeat(5_000));
+        let how = compact(&mut messages, Some(0.8)).unwrap();
+        assert_eq!(how, "the middle of 2 older tool results");
     }
 
     #[test]

@@ -13,8 +13,13 @@ mod request_guard;
 pub mod round;
 mod servers;
 mod compaction;
+pub mod crowding;
 mod step;
+mod call_conversations;
 pub mod subagents;
+pub mod vendor_tools;
+mod media;
+pub mod debug_pause;
 pub mod user_messages;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,11 +28,14 @@ use tokio::sync::mpsc::Sender;
 use tokio::time::Instant;
 
 use crate::agent::budget::AgentBudget;
+use crate::agent::crowding::ContextCrowding;
 use crate::agent::deadline::RunDeadline;
+use crate::agent::debug_pause::DebugPause;
 use crate::agent::message_reader::MessageReader;
 use crate::agent::recorded_conversation::RecordedConversation;
 use crate::agent::replay_visibility::ReplySource;
 use crate::agent::subagents::SubagentSetup;
+use crate::agent::vendor_tools::VendorRequestCount;
 use crate::backend::AvailableModel;
 use crate::backend::conversation::{ChatMessage, Conversation};
 use crate::event::{Event, ToolEvent};
@@ -80,6 +88,12 @@ pub struct ModelSession {
     pub events: Sender<Event>,
     /// The setup of its subagents, if it may have some.
     pub subagents: Option<SubagentSetup>,
+    /// When it is compacted, and how far.
+    pub crowding: ContextCrowding,
+    /// Its pause for a test, if the config asks for one.
+    pub debug_pause: Option<DebugPause>,
+    /// The number of its requests that used tools of its vendor.
+    pub vendor_requests: VendorRequestCount,
     /// The prefix of its call ids where they have to differ from its parent's, if it is a subagent.
     pub call_scope: Option<String>,
 }

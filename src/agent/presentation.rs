@@ -98,10 +98,17 @@ pub enum SelfEvaluation {
     },
 }
 
-/// Asks the final agent to evaluate its result, once. No decision, an error, or no time left counts
-/// as approval.
-pub async fn self_evaluate(mind: &mut ModelSession, patience: &RunDeadline) -> SelfEvaluation {
-    mind.add_user_message(prompts::post_evaluation());
+/// Asks the final agent to evaluate its result, or the text that a test has `instead` of it, once. No
+/// decision, an error, or no time left counts as approval.
+pub async fn self_evaluate(
+    mind: &mut ModelSession,
+    instead: Option<&str>,
+    patience: &RunDeadline,
+) -> SelfEvaluation {
+    match instead {
+        Some(text) => mind.add_user_message(prompts::post_evaluation_of(text)),
+        None => mind.add_user_message(prompts::post_evaluation()),
+    }
     let reply = match mind.step_unless(patience.wait()).await {
         Ok(Ok(reply)) => reply,
         Ok(Err(_)) => return SelfEvaluation::Submit,

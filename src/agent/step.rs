@@ -104,6 +104,9 @@ impl ModelSession {
     /// Asks the model once and adds its reply to the conversation. A truncated reply is discarded
     /// as a whole; one that the vendor paused is continued to its end.
     pub async fn step(&mut self) -> Result<ModelReply, BackendError> {
+        if self.crowding.take() {
+            self.compact_conversation().await;
+        }
         self.show_images().await;
         self.show_user_messages().await;
         let reply = self.complete_reply().await;
@@ -211,7 +214,11 @@ impl ModelSession {
 
     /// Compacts the conversation; returns whether that was possible.
     async fn compact_conversation(&mut self) -> bool {
-        let Some(how) = self.conversation.rewrite(compact) else {
+        let share = self.crowding.recent_share;
+        let shortened = self
+            .conversation
+            .rewrite(|messages| compact(messages, share));
+        let Some(how) = shortened else {
             return false;
         };
         self.emit(ModelEvent::ContextCompacted {
@@ -305,6 +312,7 @@ impl ModelSession {
         let mut request = RequestGuard::begin(self, model).await;
         let reply = self.read_reply(model, &mut request).await;
         let counted = request.usage.total_tokens();
+        self.crowding.note(counted, model.context_tokens);
         if let Some(slot) = slot.filter(|_| counted > 0) {
             slot.set_token_count(counted);
         }

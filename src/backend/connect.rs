@@ -1,21 +1,27 @@
 //! Creates a backend from a config. It finds endpoint and key and reports what is missing; it must
 //! never open a connection: a model is first contacted when it is first asked.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+
+use serde_json::{Map, Value};
 
 use crate::backend::external_agent::ExternalAgent;
 use crate::backend::rate_limit::RateLimiter;
 use crate::backend::remote::RemoteBackend;
+use crate::backend::remote::media::MediaClient;
 use crate::backend::scripted::ScriptedBackend;
 use crate::backend::scripted::script::ScriptedReplies;
 use crate::backend::{AvailableModel, Backend};
+use crate::config::api_parameters::{separate_format, separate_tools, without_separate_tools};
 use crate::config::pricing_vendor::model_query;
 use crate::config::vendors::{VENDORS, Vendor, VendorConnection};
 use crate::config::{BackendConfig, ScriptSource};
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::spending::models::ModelList;
+use crate::tools::vendor_tool::VendorTool;
 use crate::world::io::http::HttpClient;
 
 /// Everything besides its config that a backend may need.
@@ -53,12 +59,36 @@ pub fn connect(config: &BackendConfig, around: ConnectContext<'_>) -> Result<Vec
         Ok(AvailableModel {
             name: config.model.as_str().into(),
             price: around.models.price(&model_query(config)),
-            backend: backend(config, around)?,
+            context_tokens: around
+                .models
+                .find(&model_query(config))
+                .and_then(|row| row.context_tokens),
+            backend: backend(&without_separate_tools(config), around)?,
+            vendor_tools: vendor_tool_clients(config, around)?,
+            media: MediaClient::connect(config, around)?.map(Arc::new),
             image_input: config.image_input,
             rate_limiter: around.pace.model_limiter(config),
         })
     };
     config.with_fallbacks().map(model).collect()
+}
+
+/// Returns the clients by which the vendor's tools are used that it does not combine with others.
+fn vendor_tool_clients(
+    config: &BackendConfig,
+    around: ConnectContext<'_>,
+) -> Result<BTreeMap<VendorTool, Arc<dyn Backend>>> {
+    let client = |tool: VendorTool| -> Result<Option<(VendorTool, Arc<dyn Backend>)>> {
+        let Some(format) = separate_format(config.vendor) else {
+            return Ok(None);
+        };
+        let mut alone = config.clone();
+        alone.parameters = Map::from_iter([(tool.key().to_owned(), Value::Bool(true))]);
+        let client = RemoteBackend::connect(&alone, format, around)?;
+        Ok(Some((tool, Arc::new(client))))
+    };
+    let tools = separate_tools(config).into_iter();
+    tools.filter_map(|tool| client(tool).transpose()).collect()
 }
 
 fn backend(config: &BackendConfig, around: ConnectContext<'_>) -> Result<Arc<dyn Backend>> {
@@ -114,11 +144,11 @@ fn unserved_vendor(vendor: &Vendor) -> Error {
 #[cfg(test)]
 mod tests {
     use secrecy::SecretString;
-    use serde_json::{Map, json};
+    use serde_json::json;
 
     use super::*;
     use crate::config::vendors::{ImageInput, find_vendor};
-    use crate::config::{KeyHosts, ReplyTimeouts};
+    use crate::config::{KeyHosts, MediaModels, ReplyTimeouts};
 
     fn config(vendor: &str) -> BackendConfig {
         BackendConfig {
@@ -130,6 +160,7 @@ mod tests {
             parameters: Map::new(),
             script: None,
             external_agent: None,
+            media: MediaModels::default(),
             image_input: ImageInput::Refused,
             reasoning_echo: None,
             timeouts: ReplyTimeouts::default(),

@@ -1,6 +1,7 @@
 //! Asks models: what is sent, what streams back, and the trait that all backends implement. A
 //! backend never touches files and never decides anything.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::ready;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use serde_json::Value;
 use crate::backend::conversation::Conversation;
 use crate::backend::external_agent::AgentLaunchSetup;
 use crate::backend::rate_limit::ModelRateLimiter;
+use crate::backend::remote::media::MediaClient;
 use crate::config::vendors::ImageInput;
 use crate::event::StopReason;
 use crate::id::SubagentId;
@@ -22,7 +24,9 @@ use crate::spending::price::ModelPrice;
 use crate::tools::request::CallRequest;
 use crate::tools::spec::ToolOffer;
 use crate::tools::task_plan::TaskPlan;
+use crate::tools::vendor_tool::VendorTool;
 
+mod source_list;
 mod chatcompletion;
 pub mod connect;
 pub mod conversation;
@@ -53,10 +57,17 @@ pub struct AvailableModel {
     pub name: Arc<str>,
     /// What it costs; `None` if that is not known.
     pub price: Option<ModelPrice>,
+    /// The size of its context in tokens; `None` if that is not known.
+    pub context_tokens: Option<u64>,
     /// Whether it receives images.
     pub image_input: ImageInput,
     /// The client through which it is asked.
     pub backend: Arc<dyn Backend>,
+    /// The clients of requests with a tool of the vendor and no other, for the tools that the vendor
+    /// does not combine with others.
+    pub vendor_tools: BTreeMap<VendorTool, Arc<dyn Backend>>,
+    /// The client of the models of the same vendor that make media, if the config names some.
+    pub media: Option<Arc<MediaClient>>,
     /// Its rate limits.
     pub rate_limiter: ModelRateLimiter,
 }

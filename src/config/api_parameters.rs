@@ -1,9 +1,13 @@
 //! The table of parameters that only some models' APIs have. A key that is not in it is sent to
 //! every API.
 
+use serde_json::Value;
+
+use crate::config::BackendConfig;
 use crate::config::vendors::{
-    GeminiGeneration, Vendor, VendorConnection, WireFormat, gemini_generation,
+    GROK, GeminiGeneration, Vendor, VendorConnection, WireFormat, gemini_generation,
 };
+use crate::tools::vendor_tool::VendorTool;
 
 /// The APIs, as far as they differ in their parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +54,9 @@ const NO_SAMPLING: &str = "it chooses words without this parameter";
 const NO_PARAMETER: &str = "it has no such parameter";
 const NO_SEARCH: &str = "the agent works without the vendor's web search";
 const NO_CODE: &str = "the agent works without programs run by the vendor";
+
+/// The beginnings of the names of xAI's models that have no tools of the vendor.
+const GROK_WITHOUT_TOOLS: &[&str] = &["grok-2", "grok-3", "grok-beta"];
 
 /// Which API supports what: <https://platform.openai.com/docs/api-reference/responses/create>,
 /// <https://docs.claude.com/en/api/messages>, <https://ai.google.dev/api/generate-content>,
@@ -161,6 +168,9 @@ pub fn unsent_reason(key: &str, vendor: &Vendor, model: &str) -> Option<&'static
     }
     let extra = EXTRAS.iter().find(|extra| extra.keys.contains(&key))?;
     let api = ModelApi::from_vendor(vendor)?;
+    if separate_tool(key, vendor, model).is_some() {
+        return None;
+    }
     if !extra.apis.contains(&api) {
         return Some(extra.instead);
     }
@@ -169,6 +179,56 @@ pub fn unsent_reason(key: &str, vendor: &Vendor, model: &str) -> Option<&'static
     (is_early && key.starts_with("enable_")).then_some(
         "models before Gemini 3 support either Google's tools or massgen's, and get massgen's",
     )
+}
+
+/// Returns the vendor's tool that a key enables, if the vendor does not combine it with massgen's
+/// tools, and it has a request of its own: <https://ai.google.dev/gemini-api/docs/tool-combination>,
+/// <https://docs.x.ai/docs/guides/tools/overview> (only the Responses API has it).
+fn separate_tool(key: &str, vendor: &Vendor, model: &str) -> Option<VendorTool> {
+    let tool = VendorTool::ALL.into_iter().find(|tool| tool.key() == key)?;
+    let name = model.rsplit('/').next().unwrap_or(model);
+    let is_separate = match tool {
+        _ if vendor.connection == VendorConnection::Remote(WireFormat::GenerateContent) => {
+            name.starts_with("gemini-2")
+        }
+        VendorTool::WebSearch => {
+            vendor.name == GROK && !GROK_WITHOUT_TOOLS.iter().any(|old| name.starts_with(old))
+        }
+        VendorTool::CodeExecution => false,
+    };
+    is_separate.then_some(tool)
+}
+
+/// Returns the vendor's tools that a config enables for its model, and that have requests of their
+/// own.
+pub fn separate_tools(config: &BackendConfig) -> Vec<VendorTool> {
+    let is_enabled = |tool: &VendorTool| {
+        config.parameters.get(tool.key()) == Some(&Value::Bool(true))
+            && separate_tool(tool.key(), config.vendor, &config.model).is_some()
+    };
+    VendorTool::ALL.into_iter().filter(is_enabled).collect()
+}
+
+/// Returns the wire format of the requests for those tools; `None` for a vendor that is not asked
+/// over HTTP.
+pub fn separate_format(vendor: &Vendor) -> Option<WireFormat> {
+    match vendor.connection {
+        VendorConnection::Remote(_) if vendor.name == GROK => Some(WireFormat::Responses),
+        VendorConnection::Remote(format) => Some(format),
+        VendorConnection::Scripted
+        | VendorConnection::ExternalAgent(_)
+        | VendorConnection::Unserved => None,
+    }
+}
+
+/// Returns the config of all other requests to its model.
+#[must_use]
+pub fn without_separate_tools(config: &BackendConfig) -> BackendConfig {
+    let mut others = config.clone();
+    for tool in separate_tools(config) {
+        others.parameters.shift_remove(tool.key());
+    }
+    others
 }
 
 impl ModelApi {
@@ -255,16 +315,25 @@ mod tests {
             "enable_web_search",
             &["openrouter", "openai", "claude", "gemini"],
         );
+        let grok = find_vendor("grok").unwrap();
+        assert_eq!(unsent_reason("enable_web_search", grok, "grok-4"), None);
+        assert!(unsent_reason("enable_web_search", grok, "grok-3-mini").is_some());
+        assert!(unsent_reason("enable_code_execution", grok, "grok-4").is_some());
         check("enable_code_execution", &["claude", "gemini"]);
         check("enable_code_interpreter", &["openai"]);
     }
 
     #[test]
-    fn early_models_of_google_have_no_tools_of_its_own_beside_others() {
+    fn tools_of_google_have_requests_of_their_own_for_models_that_do_not_combine_them() {
         let gemini = find_vendor("gemini").unwrap();
-        for key in ["enable_web_search", "enable_code_execution"] {
-            assert_eq!(unsent_reason(key, gemini, "gemini-3.8-flash"), None);
-            let why = unsent_reason(key, gemini, "gemini-2.5-flash").unwrap();
+        for tool in VendorTool::ALL {
+            let key = tool.key();
+            for (model, separate) in [("gemini-3.8-flash", None), ("gemini-2.5-flash", Some(tool))]
+            {
+                assert_eq!(unsent_reason(key, gemini, model), None, "{model}");
+                assert_eq!(separate_tool(key, gemini, model), separate, "{model}");
+            }
+            let why = unsent_reason(key, gemini, "gemma-3-27b-it").unwrap();
             assert!(why.contains("before Gemini 3"), "{why}");
         }
         assert_eq!(unsent_reason("seed", gemini, "gemini-2.5-flash"), None);

@@ -33,6 +33,7 @@ use crate::sandbox_policy::network::NetworkPolicy;
 use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use crate::spending::limits::BudgetLimits;
 use crate::spending::models::KnownModel;
+use crate::tools::media::MediaKind;
 use crate::tools::spec::ToolSpec;
 use crate::tools::tool_selection::names_tool;
 
@@ -368,6 +369,10 @@ pub struct AgentConfig {
     pub commands: Option<CommandLineConfig>,
     /// How its programs are run; if set, the agent makes all its calls through programs.
     pub programs: Option<CodeModeConfig>,
+    /// Its pause for a test, if it makes one.
+    pub debug_delay: Option<DebugDelay>,
+    /// Whether it is asked to make one file of those that all agents left, as the final agent.
+    pub merges_files: bool,
     /// The hosts whose pages it may read with `fetch_url`.
     pub pages: NetworkPolicy,
     /// The servers with tools that it may use.
@@ -424,6 +429,8 @@ pub struct BackendConfig {
     pub script: Option<ScriptSource>,
     /// The external agent that replaces a model, if the type is one.
     pub external_agent: Option<Arc<ExternalAgentConfig>>,
+    /// The models of the same vendor that make media for the agent.
+    pub media: MediaModels,
     /// Whether the model accepts images.
     pub image_input: ImageInput,
     /// Whether a Chat Completions model gets its reasoning back; `None` leaves that to what is
@@ -440,6 +447,35 @@ impl BackendConfig {
     /// Returns this model, followed by its fallback models.
     pub fn with_fallbacks(&self) -> impl Iterator<Item = &BackendConfig> {
         std::iter::once(self).chain(&self.fallback)
+    }
+}
+
+/// A pause of an agent, for tests.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DebugDelay {
+    /// The number of calls after which it pauses.
+    pub calls: u32,
+    /// How long it pauses, in seconds.
+    pub seconds: f64,
+}
+
+/// The models of a vendor that make media, as far as the agent may have it made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MediaModels {
+    /// The one for images.
+    pub image: Option<String>,
+    /// The one for speech.
+    pub audio: Option<String>,
+}
+
+impl MediaModels {
+    /// Returns the kinds of media that can be made.
+    pub fn kinds(&self) -> Vec<MediaKind> {
+        let is_made = |kind: &MediaKind| match kind {
+            MediaKind::Image => self.image.is_some(),
+            MediaKind::Audio => self.audio.is_some(),
+        };
+        MediaKind::ALL.into_iter().filter(is_made).collect()
     }
 }
 
@@ -536,6 +572,12 @@ pub struct OrchestratorConfig {
     pub max_new_answers_per_agent: Option<u32>,
     /// The maximum number of answers of all agents together.
     pub max_new_answers_global: Option<u32>,
+    /// What the final agent evaluates after the first attempt instead of its answer.
+    pub debug_final_answer: Option<String>,
+    /// The share of a model's context from which a conversation is compacted.
+    pub compaction_threshold: Option<f64>,
+    /// The share of a conversation's steps, the newest, that a compaction leaves as they are.
+    pub compression_target_ratio: Option<f64>,
     /// How different a new answer must be from all others.
     pub answer_novelty: NoveltyRequirement,
     /// Whether the first answer wins without a vote.
@@ -682,6 +724,9 @@ impl Default for OrchestratorConfig {
             checklist: None,
             max_new_answers_per_agent: None,
             max_new_answers_global: None,
+            debug_final_answer: None,
+            compaction_threshold: None,
+            compression_target_ratio: None,
             answer_novelty: NoveltyRequirement::default(),
             coordination: CoordinationMode::default(),
             planning: PlanningMode::default(),

@@ -12,8 +12,8 @@ use crate::config::retention::RetentionConfig;
 use crate::config::storage_path::StoragePath;
 use crate::config::vendors::{self, VENDORS, Vendor, VendorConnection};
 use crate::config::{
-    AgentConfig, BackendConfig, Config, DashboardMode, DeliveryMode, KeyHosts, OrchestratorConfig,
-    ReplyTimeouts, STEPS_PER_ROUND_DEFAULT, TimeoutConfig, ToolFilter,
+    AgentConfig, BackendConfig, Config, DashboardMode, DeliveryMode, KeyHosts, MediaModels,
+    OrchestratorConfig, ReplyTimeouts, STEPS_PER_ROUND_DEFAULT, TimeoutConfig, ToolFilter,
 };
 use crate::dotenv::ConfigVariables;
 use crate::error::{Error, ErrorKind, Result};
@@ -343,6 +343,7 @@ fn backend(vendor: &'static Vendor, model: &str, base_url: Option<&str>) -> Back
         key_hosts: KeyHosts::default(),
         parameters: Map::new(),
         external_agent: None,
+        media: MediaModels::default(),
         image_input: vendor.image_input_at(base_url),
         reasoning_echo: None,
         timeouts: ReplyTimeouts::default(),
@@ -370,6 +371,8 @@ fn agent(
         tools: ToolFilter::default(),
         commands: (workspaces == WorkspaceMode::Given).then(CommandLineConfig::default),
         programs: None,
+        debug_delay: None,
+        merges_files: false,
         pages: NetworkPolicy::Off,
         servers: Vec::new(),
         record: None,

@@ -13,6 +13,7 @@ pub mod memory;
 pub mod external_agents;
 pub mod images;
 pub mod fetched_pages;
+pub mod vendor_tools;
 pub mod subagents;
 pub mod user_messages;
 pub mod compaction;
@@ -80,6 +81,8 @@ pub struct SystemPromptInput<'a> {
     pub skills: &'a [SkillSummary],
     /// The notes of earlier sessions, if the config keeps notes.
     pub memory: Option<&'a MemoryPrompt>,
+    /// Whether it is asked to make one file of those that all agents left, as the final agent.
+    pub merges_files: bool,
 }
 
 /// The kind of output that an agent can create in its workspace.
@@ -190,6 +193,12 @@ pub fn final_system(standing: &SystemPromptInput<'_>, write_paths: &[String]) ->
                 paths.join(" or ")
             ),
         };
+    }
+    if standing.merges_files && standing.agents > 1 {
+        out.push_str(
+            "If the task asks for a file, look at the files of that kind that all agents left, and \
+             make one file of the best parts of all of them.\n",
+        );
     }
     if let Some(shell) = &standing.shell {
         describe_commands(&mut out, shell, Phase::Final);
@@ -482,6 +491,15 @@ pub fn post_evaluation() -> &'static str {
      `restart_orchestration` with the reason and instructions if all agents should start again."
 }
 
+/// Asks the final agent to evaluate `answer` as if it were what it presented.
+pub fn post_evaluation_of(answer: &str) -> String {
+    let answer = UntrustedText::from(answer).in_frame(TextFrame::PreviousAnswer, "");
+    let judge = post_evaluation();
+    format!(
+        "This is a test: take the following for the result that you presented.\n{answer}\n{judge}"
+    )
+}
+
 /// Replaces the author's workspace in an answer by `replacement`, so that paths in it are valid for
 /// the reader. A path that merely begins with the same characters stays.
 pub fn rewrite_paths(content: &str, workspace: &AbsPath, replacement: &str) -> String {
@@ -537,6 +555,7 @@ mod tests {
             instructions: &[],
             skills: &[],
             memory: None,
+            merges_files: false,
         }
     }
 
@@ -581,6 +600,17 @@ mod tests {
         assert!(text.contains("do NOT count as delivered"), "{text}");
         let closed = final_system(&standing(&places, &planning), &[]);
         assert!(closed.contains("no path is open for writing"), "{closed}");
+        for (merges_files, agents, expected) in
+            [(true, 2, true), (true, 1, false), (false, 2, false)]
+        {
+            let input = SystemPromptInput {
+                merges_files,
+                agents,
+                ..standing(&places, &planning)
+            };
+            let text = final_system(&input, &[]);
+            assert_eq!(text.contains("make one file"), expected, "{text}");
+        }
     }
 
     #[test]

@@ -39,13 +39,15 @@ pub enum TextFrame {
     Turn,
     /// A message of the user during the run.
     UserMessage,
+    /// What a tool of a vendor found.
+    VendorResult,
     /// A page of the Web.
     WebPage,
 }
 
 impl TextFrame {
     /// All of them.
-    pub const ALL: [TextFrame; 14] = [
+    pub const ALL: [TextFrame; 15] = [
         TextFrame::Answer,
         TextFrame::Document,
         TextFrame::Note,
@@ -59,6 +61,7 @@ impl TextFrame {
         TextFrame::ToolResult,
         TextFrame::Turn,
         TextFrame::UserMessage,
+        TextFrame::VendorResult,
         TextFrame::WebPage,
     ];
 
@@ -78,6 +81,7 @@ impl TextFrame {
             TextFrame::ToolResult => "tool_result",
             TextFrame::Turn => "turn",
             TextFrame::UserMessage => "user_message",
+            TextFrame::VendorResult => "vendor_result",
             TextFrame::WebPage => "web_page",
         }
     }

@@ -238,6 +238,9 @@ fn models(
             image_input: ImageInput::Taken,
             backend: Arc::new(backend),
             price: None,
+            context_tokens: None,
+            vendor_tools: BTreeMap::new(),
+            media: None,
             rate_limiter: ModelRateLimiter::default(),
         };
         (agent, vec![model])

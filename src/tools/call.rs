@@ -4,9 +4,11 @@ use std::fmt;
 
 use crate::id::SubagentId;
 use crate::permissions::grant::Permission;
+use crate::tools::media::MediaOrder;
 use crate::tools::page_url::PageUrl;
 use crate::tools::served::ServerCall;
 use crate::tools::task_plan::TaskPlan;
+use crate::tools::vendor_tool::VendorTool;
 
 /// A path as a model wrote it: relative to its workspace or absolute. Never empty, without NUL, at
 /// most [`USER_PATH_BYTES_MAX`] long. `~`, `$`, globs, `%` and URIs have no special meaning.
@@ -316,6 +318,20 @@ pub enum ToolCall<P = UserPath> {
         /// The page.
         url: PageUrl,
     },
+    /// `web_search` or `vendor_code_execution`
+    AskVendor {
+        /// The vendor's tool.
+        tool: VendorTool,
+        /// What it is used for: a query or a task.
+        request: String,
+    },
+    /// `generate_media`
+    GenerateMedia {
+        /// The new file.
+        path: P,
+        /// What it is to hold.
+        order: MediaOrder,
+    },
     /// `update_plan`
     UpdatePlan {
         /// The whole plan, which replaces the previous one.
@@ -424,6 +440,8 @@ impl ToolCall {
             ToolCall::ListBackgroundCommands => "list_background_commands",
             ToolCall::ExecuteCode { .. } => "execute_code",
             ToolCall::FetchUrl { .. } => "fetch_url",
+            ToolCall::AskVendor { tool, .. } => tool.name(),
+            ToolCall::GenerateMedia { .. } => "generate_media",
             ToolCall::UpdatePlan { .. } => "update_plan",
             ToolCall::SpawnSubagents { .. } => "spawn_subagents",
         }
@@ -438,6 +456,7 @@ impl ToolCall {
                 | ToolCall::StartBackgroundCommand { .. }
                 | ToolCall::StopBackgroundCommand { .. }
                 | ToolCall::ExecuteCode { .. }
+                | ToolCall::AskVendor { .. }
                 | ToolCall::UpdatePlan { .. }
                 | ToolCall::CallServer(_)
         );
@@ -477,6 +496,7 @@ impl ToolCall {
                 ..
             }
             | ToolCall::CreateDirectory { path }
+            | ToolCall::GenerateMedia { path, .. }
             | ToolCall::DeleteFilesBatch { path, .. } => vec![access(path, Write, Followed)],
             ToolCall::SpawnSubagents { dirs, .. } => {
                 let own = dirs.iter();
@@ -522,6 +542,7 @@ impl ToolCall {
             | ToolCall::ListBackgroundCommands
             | ToolCall::ExecuteCode { .. }
             | ToolCall::FetchUrl { .. }
+            | ToolCall::AskVendor { .. }
             | ToolCall::UpdatePlan { .. } => Vec::new(),
         }
     }
@@ -557,6 +578,8 @@ impl<P> ToolCall<P> {
             | ToolCall::EditFile { .. }
             | ToolCall::ExecuteCode { .. }
             | ToolCall::FetchUrl { .. }
+            | ToolCall::AskVendor { .. }
+            | ToolCall::GenerateMedia { .. }
             | ToolCall::UpdatePlan { .. }
             | ToolCall::CallServer(_)
             | ToolCall::CreateDirectory { .. }
@@ -605,6 +628,8 @@ impl<P> ToolCall<P> {
             self,
             ToolCall::ExecuteCode { .. }
                 | ToolCall::FetchUrl { .. }
+                | ToolCall::AskVendor { .. }
+                | ToolCall::GenerateMedia { .. }
                 | ToolCall::SpawnSubagents { .. }
                 | ToolCall::CallServer(_)
         );
@@ -660,6 +685,8 @@ impl<P> ToolCall<P> {
             ListBackgroundCommands [];
             ExecuteCode [] code timeout_seconds;
             FetchUrl [] url;
+            AskVendor [] tool request;
+            GenerateMedia [path] order;
             UpdatePlan [] plan;
         })
     }

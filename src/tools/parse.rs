@@ -7,9 +7,13 @@ use crate::tools::call::{
     FileSelection, GrepQuery, LineRange, SUBAGENTS_DIRECTORY, SubagentTask, ToolCall,
 };
 use crate::tools::error::{CallParseError, excerpt};
+use crate::tools::media::{MediaKind, MediaOrder};
 use crate::tools::page_url::PageUrl;
 use crate::tools::served::ToolCatalogue;
-use crate::tools::spec::{COMMANDS, PAGES, PLANNING, PROGRAMS, SUBAGENTS, TOOLS, ToolSpec};
+use crate::tools::spec::{
+    COMMANDS, MEDIA, PAGES, PLANNING, PROGRAMS, SUBAGENTS, TOOLS, ToolSpec, VENDOR_TOOLS,
+};
+use crate::tools::vendor_tool::VendorTool;
 
 /// The default number of context lines around each difference.
 const COMPARE_CONTEXT_LINES_DEFAULT: u32 = 3;
@@ -27,6 +31,14 @@ pub const GREP_RESULTS_MAX: u32 = 2000;
 /// The longest command line, in bytes: Linux accepts no longer argument (`MAX_ARG_STRLEN`).
 pub const COMMAND_BYTES_MAX: usize = 128 * 1024 - 1;
 
+/// The longest query or task for a tool of a vendor, in bytes.
+pub const VENDOR_REQUEST_BYTES_MAX: usize = 16 * 1024;
+
+/// The longest description of an image or text to speak, in bytes.
+pub const MEDIA_PROMPT_BYTES_MAX: usize = 32_000;
+/// The longest name of a voice or description of a style, in bytes.
+pub const MEDIA_STYLE_BYTES_MAX: usize = 2_000;
+
 /// The similarity (0 to 1, Jaro-Winkler) from which a name counts as a mistyped tool name.
 const SIMILARITY_MIN: f64 = 0.8;
 
@@ -40,7 +52,16 @@ pub fn parse(
     if let Some(tool) = served.find(name) {
         return tool.read(arguments);
     }
-    let tables = [TOOLS, COMMANDS, PROGRAMS, PLANNING, PAGES, SUBAGENTS];
+    let tables = [
+        TOOLS,
+        COMMANDS,
+        PROGRAMS,
+        PLANNING,
+        PAGES,
+        VENDOR_TOOLS,
+        MEDIA,
+        SUBAGENTS,
+    ];
     let tool = find_tool(name, &tables)?;
     let mut arguments = ToolCallArguments::read(tool, arguments)?;
     build_call(tool, &mut arguments)
@@ -221,6 +242,9 @@ fn build_command(
         "fetch_url" => Ok(ToolCall::FetchUrl {
             url: page_url(take)?,
         }),
+        "web_search" => vendor_request(take, VendorTool::WebSearch),
+        "vendor_code_execution" => vendor_request(take, VendorTool::CodeExecution),
+        "generate_media" => media(take),
         "update_plan" => Ok(ToolCall::UpdatePlan {
             plan: take.plan("entries")?,
         }),
@@ -260,6 +284,60 @@ fn command(take: &mut ToolCallArguments) -> Result<String, CallParseError> {
         return Err(take.invalid_value("command", &command, expected));
     }
     Ok(command)
+}
+
+/// Reads a call of a vendor's tool.
+fn vendor_request(
+    take: &mut ToolCallArguments,
+    tool: VendorTool,
+) -> Result<ToolCall, CallParseError> {
+    let name = tool.parameter();
+    let request = take.text(name)?;
+    if request.trim().is_empty() {
+        return Err(take.invalid_value(name, &request, "a text: this one is empty"));
+    }
+    if request.len() > VENDOR_REQUEST_BYTES_MAX {
+        let expected = format!("at most {VENDOR_REQUEST_BYTES_MAX} bytes");
+        return Err(take.invalid_value(name, &request, expected));
+    }
+    Ok(ToolCall::AskVendor { tool, request })
+}
+
+fn media(take: &mut ToolCallArguments) -> Result<ToolCall, CallParseError> {
+    let mode = take.text("mode")?;
+    let Some(kind) = MediaKind::ALL.into_iter().find(|kind| kind.name() == mode) else {
+        return Err(take.invalid_value("mode", &mode, "`image` or `audio`"));
+    };
+    let prompt = take.text("prompt")?;
+    if prompt.trim().is_empty() {
+        return Err(take.invalid_value("prompt", &prompt, "a text: this one is empty"));
+    }
+    if prompt.len() > MEDIA_PROMPT_BYTES_MAX {
+        let expected = format!("at most {MEDIA_PROMPT_BYTES_MAX} bytes");
+        return Err(take.invalid_value("prompt", &prompt, expected));
+    }
+    let path = take.path("path")?;
+    let Some(format) = kind.format(path.as_str()) else {
+        let ends = kind.describe_formats();
+        let expected = format!("a name that ends in one of {ends}");
+        return Err(take.invalid_value("path", path.as_str(), expected));
+    };
+    let mut words = |name: &'static str| match take.optional_text(name)? {
+        Some(text) if text.len() > MEDIA_STYLE_BYTES_MAX => {
+            let expected = format!("at most {MEDIA_STYLE_BYTES_MAX} bytes");
+            Err(take.invalid_value(name, &text, expected))
+        }
+        text => Ok(text.filter(|text| !text.trim().is_empty())),
+    };
+    let (voice, style) = (words("voice")?, words("style")?);
+    let order = MediaOrder {
+        kind,
+        prompt,
+        format,
+        voice,
+        style,
+    };
+    Ok(ToolCall::GenerateMedia { path, order })
 }
 
 fn page_url(take: &mut ToolCallArguments) -> Result<PageUrl, CallParseError> {

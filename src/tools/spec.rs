@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::permissions::grant::Permission;
 use crate::tools::task_plan::PlanEntryStatus;
+use crate::tools::vendor_tool::VendorTool;
 
 /// A tool.
 #[derive(Debug)]
@@ -492,6 +493,55 @@ pub const PAGES: &[ToolSpec] = &[ToolSpec {
     permission: Permission::Read,
     parameters: &[required_parameter("url", ParameterType::Text, "")],
     result: "the text of the page in a frame, or the address that it redirects to",
+}];
+
+/// The tools that an agent's vendor runs, where the vendor does not combine them with others.
+pub const VENDOR_TOOLS: &[ToolSpec] = &[
+    ToolSpec {
+        name: VendorTool::WebSearch.name(),
+        purpose: "Search the Web.",
+        permission: Permission::Read,
+        parameters: &[required_parameter(
+            VendorTool::WebSearch.parameter(),
+            ParameterType::Text,
+            "what you want to know",
+        )],
+        result: "what was found, with the addresses of the pages, in a frame",
+    },
+    ToolSpec {
+        name: VendorTool::CodeExecution.name(),
+        purpose: "Have something computed by a program, far from your files.",
+        permission: Permission::Read,
+        parameters: &[required_parameter(
+            VendorTool::CodeExecution.parameter(),
+            ParameterType::Text,
+            "what to compute, with all the data",
+        )],
+        result: "the result and the program, in a frame",
+    },
+];
+
+/// The tool by which an agent has its vendor make files.
+pub const MEDIA: &[ToolSpec] = &[ToolSpec {
+    name: "generate_media",
+    purpose: "Have an image made, or a text spoken, as a new file.",
+    permission: Permission::Write,
+    parameters: &[
+        required_parameter("mode", ParameterType::Text, "image or audio"),
+        required_parameter(
+            "prompt",
+            ParameterType::Text,
+            "what the image shows, or the text to speak",
+        ),
+        required_parameter(
+            "path",
+            ParameterType::Text,
+            "ends in .png, .jpg or .webp; or in .mp3, .wav, .opus, .aac or .flac",
+        ),
+        optional("voice", ParameterType::Text, "of speech"),
+        optional("style", ParameterType::Text, "how to speak"),
+    ],
+    result: "the size of the file",
 }];
 
 /// The tool with which an agent keeps its plan.

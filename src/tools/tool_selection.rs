@@ -5,7 +5,8 @@ use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, Permission};
 use crate::tools::parse;
 use crate::tools::spec::{
-    COMMANDS, PAGES, PLANNING, READ_MEDIA_FILE, SUBAGENTS, TOOLS, ToolOffer, ToolSpec,
+    COMMANDS, MEDIA, PAGES, PLANNING, READ_MEDIA_FILE, SUBAGENTS, TOOLS, ToolOffer, ToolSpec,
+    VENDOR_TOOLS,
 };
 
 /// The maximum number of directories that a description names.
@@ -134,7 +135,15 @@ impl ToolSelection<'_> {
 
 /// Returns whether a tool of massgen's for agents has this name.
 pub fn is_own_tool(name: &str) -> bool {
-    let tables = [TOOLS, COMMANDS, PLANNING, PAGES, SUBAGENTS];
+    let tables = [
+        TOOLS,
+        COMMANDS,
+        PLANNING,
+        PAGES,
+        VENDOR_TOOLS,
+        MEDIA,
+        SUBAGENTS,
+    ];
     let mut tools = tables.into_iter().flatten();
     tools.any(|tool| names_tool(name, tool))
 }

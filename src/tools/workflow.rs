@@ -9,8 +9,8 @@ use crate::tools::error::CallParseError;
 use crate::tools::parse;
 use crate::tools::served::ToolCatalogue;
 use crate::tools::spec::{
-    COMMANDS, PAGES, PLANNING, PROGRAMS, ParameterNeed, ParameterType, SUBAGENTS, TOOLS, ToolOffer,
-    ToolParameter, ToolSpec,
+    COMMANDS, MEDIA, PAGES, PLANNING, PROGRAMS, ParameterNeed, ParameterType, SUBAGENTS, TOOLS,
+    ToolOffer, ToolParameter, ToolSpec, VENDOR_TOOLS,
 };
 
 /// Any call that a model can make.
@@ -145,12 +145,14 @@ pub const EVALUATION: &[ToolSpec] = &[
 ];
 
 /// The tables of all tools that models can be offered, apart from those of servers.
-pub const TOOL_TABLES: [&[ToolSpec]; 8] = [
+pub const TOOL_TABLES: [&[ToolSpec]; 10] = [
     TOOLS,
     COMMANDS,
     PROGRAMS,
     PLANNING,
     PAGES,
+    VENDOR_TOOLS,
+    MEDIA,
     SUBAGENTS,
     COORDINATION,
     EVALUATION,

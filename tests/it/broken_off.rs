@@ -59,9 +59,12 @@ fn run(dir: &TempDir, backend: impl Backend + 'static, stop: ShutdownSignal) -> 
     config.orchestrator.coordination = CoordinationMode::Skip;
     let model = AvailableModel {
         price: None,
+        context_tokens: None,
         name: "m".into(),
         image_input: ImageInput::Refused,
         backend: Arc::new(backend),
+        vendor_tools: std::collections::BTreeMap::new(),
+        media: None,
         rate_limiter: ModelRateLimiter::default(),
     };
     let models = config.agents.iter();

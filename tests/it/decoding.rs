@@ -62,6 +62,7 @@ impl Decoding {
             parameters: Map::new(),
             script: None,
             external_agent: None,
+            media: massgen::config::MediaModels::default(),
             image_input: ImageInput::Taken,
             reasoning_echo: None,
             timeouts: ReplyTimeouts::default(),

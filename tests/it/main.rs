@@ -15,6 +15,7 @@
 mod dashboard;
 mod decoding;
 mod helper_driver;
+mod media;
 mod mention_origin;
 mod message_memory;
 mod git_settings;
@@ -158,6 +159,7 @@ mod tools_doc;
 mod trail;
 mod undo;
 mod unread_files;
+mod vendor_tools;
 mod web;
 mod web_config;
 mod web_data;

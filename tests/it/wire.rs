@@ -30,6 +30,7 @@ pub(crate) fn config(vendor: &str, base_url: &str) -> BackendConfig {
         parameters: Map::new(),
         script: None,
         external_agent: None,
+        media: massgen::config::MediaModels::default(),
         image_input: ImageInput::Taken,
         reasoning_echo: None,
         timeouts: ReplyTimeouts::default(),

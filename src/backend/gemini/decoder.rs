@@ -8,6 +8,7 @@ use crate::backend::ReplyEvent;
 use crate::backend::conversation::Conversation;
 use crate::backend::gemini::request::calls_in;
 use crate::backend::remote::wire::{ReplyDecodeError, ReplyDecoder, SseMessage};
+use crate::backend::source_list::SourceList;
 use crate::event::StopReason;
 use crate::spending::{TokenUsage, token_count};
 use crate::tools::request::CallRequest;
@@ -62,6 +63,8 @@ pub(super) struct GenerateContentDecoder<'a> {
     finish: Option<FinishReason>,
     /// Whether the reply has any text.
     has_text: bool,
+    /// The pages that Google's search found, if they are listed.
+    sources: Option<SourceList>,
 }
 
 impl<'a> GenerateContentDecoder<'a> {
@@ -78,6 +81,27 @@ impl<'a> GenerateContentDecoder<'a> {
             usage: TokenUsage::default(),
             finish: None,
             has_text: false,
+            sources: None,
+        }
+    }
+
+    /// Lists the pages that Google's search found at the end of the text.
+    #[must_use]
+    pub(super) fn listing_sources(mut self) -> Self {
+        self.sources = Some(SourceList::default());
+        self
+    }
+
+    /// Adds the pages that a response names.
+    fn add_sources(&mut self, response: &Value) {
+        let chunks = response.pointer("/candidates/0/groundingMetadata/groundingChunks");
+        let chunks = chunks.and_then(Value::as_array).into_iter().flatten();
+        let Some(sources) = &mut self.sources else {
+            return;
+        };
+        for page in chunks.filter_map(|chunk| chunk.get("web")) {
+            let text = |field| page.get(field).and_then(Value::as_str).unwrap_or_default();
+            sources.add(text("title"), text("uri"));
         }
     }
 
@@ -104,6 +128,7 @@ impl<'a> GenerateContentDecoder<'a> {
             self.usage = usage;
             events.push(ReplyEvent::Usage(usage));
         }
+        self.add_sources(&response);
         self.finish = finish_reason(&response).or_else(|| self.finish.take());
         Ok(events)
     }
@@ -198,7 +223,10 @@ impl ReplyDecoder for GenerateContentDecoder<'_> {
                 return Err(ReplyDecodeError::GaveUp(reason));
             }
         };
+        let sources = self.sources.as_mut().and_then(SourceList::take_text);
+        let sources = sources.filter(|_| self.has_text).map(ReplyEvent::Text);
         let calls = calls.into_iter().map(ReplyEvent::Call).chain(warning);
+        let calls = sources.into_iter().chain(calls);
         let mut parts = std::mem::take(&mut self.parts);
         // Parts that hold only text can be rebuilt from the text.
         let is_special = parts.iter_mut().any(|part| plain_text(part).is_none());

@@ -51,10 +51,12 @@ impl WireCodec for GenerateContentCodec {
     }
 
     fn decoder<'a>(&'a self, request: ModelRequest<'a>) -> Box<dyn ReplyDecoder + 'a> {
-        let odd_finish = &self.odd_finish;
-        Box::new(GenerateContentDecoder::new(
-            request.conversation,
-            odd_finish,
-        ))
+        let decoder = GenerateContentDecoder::new(request.conversation, &self.odd_finish);
+        let searches_alone = request.tools.is_empty() && !self.parameters.tools.is_empty();
+        Box::new(if searches_alone {
+            decoder.listing_sources()
+        } else {
+            decoder
+        })
     }
 }

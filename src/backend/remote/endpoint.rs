@@ -199,6 +199,20 @@ pub(crate) fn messages_url(base_url: &Url) -> Url {
     append_path(base_url, way.iter().copied())
 }
 
+/// Returns the URL of another API of the same endpoint, whose `base_url` may have the full path for
+/// Responses.
+pub(crate) fn sibling_url<'w>(base_url: &Url, way: impl IntoIterator<Item = &'w str>) -> Url {
+    let mut base_url = base_url.clone();
+    let is_full = base_url
+        .path()
+        .trim_end_matches('/')
+        .ends_with("/responses");
+    if let (true, Ok(mut segments)) = (is_full, base_url.path_segments_mut()) {
+        segments.pop_if_empty().pop();
+    }
+    append_path(&base_url, way)
+}
+
 /// Appends to the path of `base_url`; its query stays.
 fn append_path<'w>(base_url: &Url, way: impl IntoIterator<Item = &'w str>) -> Url {
     let mut url = base_url.clone();

@@ -22,6 +22,7 @@ use crate::world::io::http::HttpClient;
 pub mod connect;
 pub mod endpoint;
 mod errors;
+pub mod media;
 pub mod model_list;
 pub mod reply;
 pub mod wire;

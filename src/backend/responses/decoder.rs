@@ -9,6 +9,7 @@ use crate::backend::responses::echo;
 use crate::backend::responses::output::{OutputAssembler, OutputFault, kind, text_field};
 use crate::backend::responses::parameters::ReplyStorage;
 use crate::backend::responses::text_deduplicator::{TextDeduplicator, TextPosition};
+use crate::backend::source_list::SourceList;
 use crate::backend::{ModelRequest, ReplyEvent};
 use crate::event::StopReason;
 use crate::spending::{TokenUsage, token_count};
@@ -26,6 +27,8 @@ pub(super) struct ResponsesDecoder<'a> {
     output: OutputAssembler,
     text: TextDeduplicator,
     reasoning: TextDeduplicator,
+    /// The pages that the vendor's search cites, if they are listed.
+    sources: Option<SourceList>,
 }
 
 impl<'a> ResponsesDecoder<'a> {
@@ -37,6 +40,30 @@ impl<'a> ResponsesDecoder<'a> {
             output: OutputAssembler::default(),
             text: TextDeduplicator::default(),
             reasoning: TextDeduplicator::default(),
+            sources: None,
+        }
+    }
+
+    /// Lists the pages that the vendor's search cites at the end of the text.
+    #[must_use]
+    pub(super) fn listing_sources(mut self) -> Self {
+        self.sources = Some(SourceList::default());
+        self
+    }
+
+    /// Adds the pages that the text of an item cites.
+    fn add_sources(&mut self, item: &Value) {
+        let Some(sources) = &mut self.sources else {
+            return;
+        };
+        let list = |value: &Value, field: &str| -> Vec<Value> {
+            let list = value.get(field).and_then(Value::as_array);
+            list.cloned().unwrap_or_default()
+        };
+        for part in list(item, "content") {
+            for citation in list(&part, "annotations") {
+                sources.add(text_field(&citation, "title"), text_field(&citation, "url"));
+            }
         }
     }
 
@@ -141,7 +168,10 @@ impl<'a> ResponsesDecoder<'a> {
         let items = response.get("output").and_then(Value::as_array);
         for (index, item) in (0..).zip(items.into_iter().flatten()) {
             self.handle_item(Some(index), item, &mut events)?;
+            self.add_sources(item);
         }
+        let sources = self.sources.as_mut().and_then(SourceList::take_text);
+        events.extend(sources.map(ReplyEvent::Text));
         let (calls, items) = self.output.finish(self.conversation)?;
         events.extend(calls.into_iter().map(ReplyEvent::Call));
         events.extend(echo::from_items(items, self.storage).map(ReplyEvent::Echo));

@@ -8,9 +8,10 @@ use crate::backend::ModelRequest;
 use crate::backend::conversation::ChatMessage;
 use crate::backend::remote::wire::{ReplyDecoder, WireCodec};
 use crate::backend::responses::decoder::ResponsesDecoder;
-use crate::backend::responses::parameters::ResponsesParameters;
+use crate::backend::responses::parameters::{ResponsesParameters, SystemPlace};
 use crate::backend::responses::request::{encode_message, request_body};
 use crate::config::BackendConfig;
+use crate::config::vendors::GROK;
 
 mod decoder;
 mod echo;
@@ -29,9 +30,15 @@ pub(super) struct ResponsesCodec {
 impl ResponsesCodec {
     /// Creates the codec with the request parameters of `config`.
     pub(super) fn new(config: &BackendConfig) -> Self {
+        let system = if config.vendor.name == GROK {
+            SystemPlace::Input
+        } else {
+            SystemPlace::Instructions
+        };
+        let parameters = ResponsesParameters::from_config(&config.model, &config.parameters);
         Self {
             model: config.model.clone(),
-            parameters: ResponsesParameters::from_config(&config.model, &config.parameters),
+            parameters: parameters.with_system(system),
         }
     }
 }
@@ -47,6 +54,12 @@ impl WireCodec for ResponsesCodec {
     }
 
     fn decoder<'a>(&'a self, request: ModelRequest<'a>) -> Box<dyn ReplyDecoder + 'a> {
-        Box::new(ResponsesDecoder::new(&request, self.parameters.storage))
+        let decoder = ResponsesDecoder::new(&request, self.parameters.storage);
+        let searches_alone = request.tools.is_empty() && !self.parameters.tools.is_empty();
+        Box::new(if searches_alone {
+            decoder.listing_sources()
+        } else {
+            decoder
+        })
     }
 }

@@ -43,6 +43,16 @@ pub(super) enum ReplyStorage {
     None,
 }
 
+/// Where a request holds the system message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SystemPlace {
+    /// In `instructions`.
+    Instructions,
+    /// In the first item of `input`, as xAI's examples have it; not all of its models take
+    /// `instructions`.
+    Input,
+}
+
 /// The request parameters of a config, as every request carries them.
 #[derive(Debug)]
 pub(super) struct ResponsesParameters {
@@ -51,6 +61,8 @@ pub(super) struct ResponsesParameters {
     pub(super) tools: Vec<Value>,
     /// Whether replies are stored.
     pub(super) storage: ReplyStorage,
+    /// Where the system message is.
+    pub(super) system: SystemPlace,
 }
 
 impl ResponsesParameters {
@@ -81,8 +93,15 @@ impl ResponsesParameters {
                 Some(_) => ReplyStorage::None,
             },
             tools: built_in_tools(config),
+            system: SystemPlace::Instructions,
             fields,
         }
+    }
+
+    /// Returns the parameters for a vendor whose system message is elsewhere.
+    #[must_use]
+    pub(super) fn with_system(self, system: SystemPlace) -> Self {
+        Self { system, ..self }
     }
 
     /// Returns the fields of a request that offers this many tools.

@@ -7,7 +7,7 @@ use crate::backend::ModelRequest;
 use crate::backend::conversation::ChatMessage;
 use crate::backend::responses::echo;
 use crate::backend::responses::output::kind;
-use crate::backend::responses::parameters::ResponsesParameters;
+use crate::backend::responses::parameters::{ResponsesParameters, SystemPlace};
 use crate::tools::request::CallRequest;
 use crate::tools::spec::ToolOffer;
 
@@ -25,11 +25,17 @@ pub(super) fn request_body(
     for (name, value) in parameters.fields(tools.len()) {
         frame.insert(name.clone(), value.clone());
     }
-    frame.insert("instructions".to_owned(), json!(&*request.system));
+    let mut input = Vec::new();
+    match parameters.system {
+        SystemPlace::Instructions => {
+            frame.insert("instructions".to_owned(), json!(&*request.system));
+        }
+        SystemPlace::Input => input.push(json!({"role": "system", "content": &*request.system})),
+    }
     if !tools.is_empty() {
         frame.insert("tools".to_owned(), tools.into());
     }
-    frame.insert("input".to_owned(), json!([]));
+    frame.insert("input".to_owned(), input.into());
     frame
 }
 

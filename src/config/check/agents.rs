@@ -15,7 +15,7 @@ use crate::config::storage_path::StoragePath;
 use crate::config::vendors::{VendorConnection, find_vendor};
 use crate::config::yaml::{YamlNode, YamlValue};
 use crate::config::{
-    AgentConfig, Config, ContextPath, DeliveryMode, STEPS_PER_ROUND_DEFAULT, ToolFilter,
+    AgentConfig, Config, ContextPath, DebugDelay, DeliveryMode, STEPS_PER_ROUND_DEFAULT, ToolFilter,
 };
 use crate::hooks::HookList;
 use crate::id::AgentId;
@@ -23,8 +23,11 @@ use crate::permissions::folded::FoldedPath;
 use crate::permissions::guard::FolderGuard;
 use crate::permissions::history::ReadBeforeDelete;
 use crate::tools::served::{CUSTOM_PREFIX, SERVED_PREFIX, is_served_name};
-use crate::tools::spec::{COMMANDS, PAGES, PLANNING, SUBAGENTS, TOOLS};
+use crate::tools::spec::{COMMANDS, MEDIA, PAGES, PLANNING, SUBAGENTS, TOOLS, VENDOR_TOOLS};
 use crate::tools::tool_selection::names_tool;
+
+/// The number of calls after which an agent pauses for a test, unless the config says otherwise.
+const DEBUG_DELAY_CALLS_DEFAULT: u32 = 3;
 
 /// The server that offers MassGen's file tools.
 const FILE_SERVER: &str = "workspace_tools";
@@ -50,6 +53,7 @@ impl ConfigChecker<'_> {
         };
         self.is_pipeline = root.get(&root::WORKFLOW).is_some();
         let mut orchestrator = self.orchestrator(&root);
+        self.add_memory(&root, &mut orchestrator);
         let holders = [Some(root.clone()), root.section(&root::ORCHESTRATOR)];
         let holders: Vec<&MappingView<'_>> = holders.iter().flatten().collect();
         let permissions = self.permissions(&holders, &PermissionsConfig::default());
@@ -231,6 +235,8 @@ impl ConfigChecker<'_> {
             tools,
             commands,
             programs,
+            debug_delay: debug_delay(&view_of_backend),
+            merges_files: view_of_backend.flag(&backend::ENABLE_FILE_GENERATION) == Some(true),
             pages,
             servers,
             record,
@@ -345,6 +351,7 @@ impl ConfigChecker<'_> {
             self.findings
                 .push(warning.with_suggestion("list them in `read` or `write` of the guard"));
         }
+        own.extend(self.uploaded_images(backend));
         own.retain(|entry| {
             let listed = shared.iter().find(|shared| shared.path == entry.path);
             if listed.is_some_and(|shared| shared != entry) {
@@ -402,7 +409,15 @@ impl ConfigChecker<'_> {
         };
         for text in &texts {
             let own = || {
-                let tables = [TOOLS, COMMANDS, PLANNING, PAGES, SUBAGENTS];
+                let tables = [
+                    TOOLS,
+                    COMMANDS,
+                    PLANNING,
+                    PAGES,
+                    VENDOR_TOOLS,
+                    MEDIA,
+                    SUBAGENTS,
+                ];
                 tables.into_iter().flatten()
             };
             let is_known =
@@ -435,6 +450,18 @@ pub(super) fn is_external_agent(backend: &MappingView<'_>) -> bool {
 /// Returns whether two ids would share a directory on a case-insensitive file system.
 fn same_name(a: &AgentId, b: &AgentId) -> bool {
     a.as_str().eq_ignore_ascii_case(b.as_str())
+}
+
+/// Returns the pause of an agent that its backend asks for.
+fn debug_delay(backend: &MappingView<'_>) -> Option<DebugDelay> {
+    let seconds = backend.decimal(&backend::DEBUG_DELAY_SECONDS)?;
+    let seconds = seconds.parse().ok().filter(|seconds| *seconds > 0.0)?;
+    let calls = backend.integer(&backend::DEBUG_DELAY_AFTER_N_TOOLS);
+    let calls = calls.and_then(|calls| u32::try_from(calls).ok());
+    Some(DebugDelay {
+        calls: calls.unwrap_or(DEBUG_DELAY_CALLS_DEFAULT),
+        seconds,
+    })
 }
 
 /// Makes `agent` share its servers with `earlier` agents that configure the same: they are then the

@@ -5,13 +5,16 @@ use crate::config::check::mapping_view::{MappingView, TextValue, scalar_text};
 use crate::config::check::{ConfigChecker, PATHS_MAX, paths};
 use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::keys::shape::TextList;
-use crate::config::keys::{ConfigKey, ServedKey, backend, context_paths, folder_guard, nearest};
+use crate::config::keys::{
+    ConfigKey, ServedKey, backend, context_paths, folder_guard, nearest, uploads,
+};
 use crate::config::storage_path::{LOGS, STATE_DIR};
 use crate::config::yaml::{YamlNode, YamlValue};
 use crate::path::{AbsPath, RelPath};
 use crate::permissions::grant::Permission;
 use crate::permissions::guard::{DownloadsAccess, FolderGuard, GuardPreset};
 use crate::permissions::protected::PROTECTED;
+use crate::tools::image::is_image_name;
 
 impl ConfigChecker<'_> {
     /// Returns the context paths of an `orchestrator` or a backend.
@@ -65,6 +68,38 @@ impl ConfigChecker<'_> {
             unprotected: self.unprotected(&entry),
             path: root,
         })
+    }
+
+    /// Returns the images that a backend shows to its model at the beginning: each is a file that
+    /// the agent may read.
+    pub(super) fn uploaded_images(&mut self, backend: &MappingView<'_>) -> Vec<ContextPath> {
+        let items = backend.items(&uploads::KEY);
+        self.check_count(backend, &uploads::KEY, items.len());
+        let mut images: Vec<ContextPath> = Vec::new();
+        for (path, node) in items.into_iter().take(PATHS_MAX) {
+            let entry = MappingView { node, path };
+            let Some(text) = entry.text(&uploads::IMAGE_PATH) else {
+                continue;
+            };
+            let is_remote = ["http://", "https://"].map(|scheme| text.written.starts_with(scheme));
+            let root = if is_remote.contains(&true) {
+                None
+            } else {
+                self.path(&text)
+            };
+            if let Some(root) = root.filter(|root| is_image_name(root.as_path())) {
+                let image = ContextPath::read_only(root);
+                if !images.contains(&image) {
+                    images.push(image);
+                }
+            } else {
+                let message = format!("{} is not shown", quote(text.written));
+                let warning = Diagnostic::warning(&text.path, message).with_span(text.span);
+                let hint = "save it as a PNG, JPEG, GIF or WebP file on this machine";
+                self.findings.push(warning.with_suggestion(hint));
+            }
+        }
+        images
     }
 
     /// Returns whether a path is in the logs of massgen's runs, which agents may be given to read.

@@ -211,7 +211,9 @@ impl ConfigChecker<'_> {
         path: &str,
         cwd: &str,
     ) {
-        let is_lost = ignored != IgnoredEffect::Nothing && !is_default(&entry.value, key.default);
+        let is_lost = ignored != IgnoredEffect::Nothing
+            && !is_default(&entry.value, key.default)
+            && !is_disabled(&entry.value);
         if entry.value.value == YamlValue::Null || !is_lost {
             return;
         }
@@ -490,6 +492,18 @@ pub(super) fn is_default(node: &YamlNode, default: Option<&str>) -> bool {
             flag.as_deref().unwrap_or(&scalar.text) == default
         }
         _ => false,
+    }
+}
+
+/// Returns whether a mapping disables what it is about by `enabled: false`.
+fn is_disabled(node: &YamlNode) -> bool {
+    let is_off = |entry: &YamlEntry| match &entry.value.value {
+        YamlValue::Scalar(scalar) => entry.key == "enabled" && scalar.as_flag() == Some(false),
+        YamlValue::Null | YamlValue::List(_) | YamlValue::Mapping(_) => false,
+    };
+    match &node.value {
+        YamlValue::Mapping(entries) => entries.iter().any(is_off),
+        YamlValue::Null | YamlValue::Scalar(_) | YamlValue::List(_) => false,
     }
 }
 

@@ -3,9 +3,9 @@
 use crate::config::check::ConfigChecker;
 use crate::config::check::mapping_view::{MappingView, TextValue, scalar_text};
 use crate::config::diagnostic::{Diagnostic, quote};
-use crate::config::keys::shape::{Integer, Text};
+use crate::config::keys::shape::{Decimal, Integer, Text};
 use crate::config::keys::{
-    ServedKey, coordination, criteria, orchestrator, root, timeout_settings,
+    ServedKey, coordination, criteria, memory, orchestrator, root, timeout_settings,
 };
 use crate::config::skills::SkillsConfig;
 use crate::config::storage_path::StoragePath;
@@ -84,6 +84,14 @@ impl ConfigChecker<'_> {
                 .section(&orchestrator::COORDINATION)
                 .and_then(|view| count(&view, &coordination::MAX_ORCHESTRATION_RESTARTS))
                 .unwrap_or(default.max_orchestration_restarts),
+            compaction_threshold: None,
+            debug_final_answer: view
+                .text(&orchestrator::DEBUG_FINAL_ANSWER)
+                .map(|text| text.written.to_owned()),
+            compression_target_ratio: view
+                .section(&orchestrator::COORDINATION)
+                .and_then(|view| view.decimal(&coordination::COMPRESSION_TARGET_RATIO))
+                .and_then(|share| share.parse().ok()),
             reads_project_instructions: view
                 .flag(&orchestrator::PROJECT_INSTRUCTIONS)
                 .unwrap_or(default.reads_project_instructions),
@@ -93,6 +101,33 @@ impl ConfigChecker<'_> {
                 .and_then(|view| view.flag(&coordination::ENABLE_MEMORY_FILESYSTEM_MODE))
                 .unwrap_or(default.keeps_memory),
             subagents: subagents(&view),
+        }
+    }
+
+    /// Adds what the section `memory` says to the rules that `orchestrator` gives.
+    pub(super) fn add_memory(&mut self, root: &MappingView<'_>, rules: &mut OrchestratorConfig) {
+        let section = root.section(&memory::KEY);
+        let Some(view) = section.filter(|view| view.flag(&memory::ENABLED) == Some(true)) else {
+            return;
+        };
+        if let Some(persistent) = view.section(&memory::PERSISTENT)
+            && persistent.flag(&memory::PERSISTENT_ENABLED) == Some(true)
+        {
+            rules.keeps_memory = true;
+            let message = "long-term memory is notes in files, and no vector database is used";
+            let warning = Diagnostic::warning(view.key_path(&memory::PERSISTENT), message);
+            self.findings
+                .push(warning.with_span(view.key_span(&memory::PERSISTENT)));
+        }
+        if let Some(compression) = view.section(&memory::COMPRESSION) {
+            let share = |key: &ServedKey<Decimal>| {
+                let written = compression.decimal(key)?;
+                written.parse::<f64>().ok()
+            };
+            rules.compaction_threshold = share(&memory::TRIGGER_THRESHOLD);
+            rules.compression_target_ratio = rules
+                .compression_target_ratio
+                .or_else(|| share(&memory::TARGET_RATIO));
         }
     }
 

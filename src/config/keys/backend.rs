@@ -4,12 +4,12 @@ use crate::config::keys::found_config::FoundConfigUse::{ByValue, Harmless, Insid
 use crate::config::keys::found_config::PathPurpose;
 use crate::config::keys::root::SECONDS_MAX;
 use crate::config::keys::shape::{
-    self, Flag, Integer, NodeList, Section, Text, TextList, TextOrList, Tree,
+    self, Decimal, Flag, Integer, NodeList, Section, Text, TextList, TextOrList, Tree,
 };
 use crate::config::keys::{
     ConfigKey, IgnoredEffect, KeySection, ServedKey, UnknownKeys, ValueShape, agents, commands,
     context_paths, custom_tools, docker, extra_body, fallback, folder_guard, hooks, permissions,
-    servers, value_rules,
+    servers, uploads, value_rules,
 };
 
 /// The maximum number of tokens that a request can ask for; no model produces more.
@@ -119,6 +119,74 @@ pub(crate) const FETCH_URL: ServedKey<TextOrList> = ServedKey::optional(
 )
 .with_default("off");
 
+/// The model that makes images unless the config names another.
+pub(crate) const IMAGE_MODEL_DEFAULT: &str = "gpt-image-1";
+
+/// The model that speaks unless the config names another.
+pub(crate) const AUDIO_MODEL_DEFAULT: &str = "gpt-4o-mini-tts";
+
+/// What a found config must not do.
+const MAKES_MEDIA: &str = "has files made by its vendor, which costs money";
+
+pub(crate) const ENABLE_IMAGE_GENERATION: ServedKey<Flag> = ServedKey::optional(
+    &["enable_image_generation"],
+    shape::flag(),
+    "Whether the agent may have images made with the tool `generate_media`, by a model of its \
+             vendor; for `openai`.",
+    Named(MAKES_MEDIA),
+)
+.with_default("false");
+
+pub(crate) const IMAGE_GENERATION_MODEL: ServedKey<Text> = ServedKey::optional(
+    &["image_generation_model"],
+    shape::text(),
+    "The model that makes images.",
+    Harmless,
+)
+.with_default(IMAGE_MODEL_DEFAULT);
+
+pub(crate) const ENABLE_AUDIO_GENERATION: ServedKey<Flag> = ServedKey::optional(
+    &["enable_audio_generation"],
+    shape::flag(),
+    "Whether the agent may have texts spoken with the tool `generate_media`, by a model of its \
+             vendor; for `openai`.",
+    Named(MAKES_MEDIA),
+)
+.with_default("false");
+
+pub(crate) const AUDIO_GENERATION_MODEL: ServedKey<Text> = ServedKey::optional(
+    &["audio_generation_model"],
+    shape::text(),
+    "The model that speaks.",
+    Harmless,
+)
+.with_default(AUDIO_MODEL_DEFAULT);
+
+pub(crate) const DEBUG_DELAY_SECONDS: ServedKey<Decimal> = ServedKey::optional(
+    &["debug_delay_seconds"],
+    shape::decimal(0.0, 3600.0),
+    "For tests: how long the agent pauses, once in a conversation.",
+    Harmless,
+)
+.with_default("0");
+
+pub(crate) const DEBUG_DELAY_AFTER_N_TOOLS: ServedKey<Integer> = ServedKey::optional(
+    &["debug_delay_after_n_tools"],
+    shape::integer(1, 1_000),
+    "For tests: the number of calls after which it pauses.",
+    Harmless,
+)
+.with_default("3");
+
+pub(crate) const ENABLE_FILE_GENERATION: ServedKey<Flag> = ServedKey::optional(
+    &["enable_file_generation"],
+    shape::flag(),
+    "Whether the agent, if it is the final one, is asked to make one file of the best parts of those \
+             that all agents left.",
+    Harmless,
+)
+.with_default("false");
+
 pub(crate) const ENFORCE_READ_BEFORE_DELETE: ServedKey<Flag> = ServedKey::optional(
     &["enforce_read_before_delete"],
     shape::flag(),
@@ -211,6 +279,13 @@ pub static BACKEND: KeySection = KeySection {
         EXCLUDE_TOOLS.row(),
         EXCLUDE_FILE_OPERATION_MCPS.row(),
         FETCH_URL.row(),
+        ENABLE_IMAGE_GENERATION.row(),
+        IMAGE_GENERATION_MODEL.row(),
+        ENABLE_AUDIO_GENERATION.row(),
+        AUDIO_GENERATION_MODEL.row(),
+        ENABLE_FILE_GENERATION.row(),
+        DEBUG_DELAY_SECONDS.row(),
+        DEBUG_DELAY_AFTER_N_TOOLS.row(),
         ENFORCE_READ_BEFORE_DELETE.row(),
         agents::SYSTEM_MESSAGE
             .with_doc("Same as `system_message` of the agent, which takes precedence.")
@@ -338,24 +413,24 @@ pub static BACKEND: KeySection = KeySection {
             ],
             ValueShape::Flag,
             "Whether the model may search the web or run programs at its vendor. massgen's \
-             permissions do not apply there.",
+             permissions do not apply there, except to the requests of models that have these as \
+             tools of massgen's.",
             Named("lets models use the network or run programs at their vendor"),
         )
         .with_default("false"),
         ConfigKey::unserved(
-            &[
-                "enable_x_search",
-                "enable_image_generation",
-                "enable_audio_generation",
-                "enable_video_generation",
-                "enable_file_generation",
-                "enable_multimodal_tools",
-            ],
+            &["enable_x_search", "enable_multimodal_tools"],
             ValueShape::Flag,
             "the agent has massgen's own tools and none of the vendor's",
             IgnoredEffect::Cosmetic,
         )
         .with_default("false"),
+        ConfigKey::unserved(
+            &["enable_video_generation"],
+            ValueShape::Flag,
+            "MassGen does nothing with it either: its videos are made by custom tools",
+            IgnoredEffect::Nothing,
+        ),
         commands::CODE.row(),
         commands::CODE_LANGUAGE.row(),
         commands::CODE_LIBRARIES.row(),
@@ -404,11 +479,9 @@ pub static BACKEND: KeySection = KeySection {
                 "custom_tools_path",
                 "multimodal_config",
                 "image_generation_backend",
-                "image_generation_model",
                 "video_generation_backend",
                 "video_generation_model",
                 "audio_generation_backend",
-                "audio_generation_model",
             ],
             ValueShape::Any,
             "the agent has massgen's own tools",
@@ -451,12 +524,7 @@ pub static BACKEND: KeySection = KeySection {
             "limit the agent with `limits`, or the model with `max_tokens` or `thinking`",
             IgnoredEffect::Restricts,
         ),
-        ConfigKey::unserved(
-            &["upload_files"],
-            ValueShape::Any,
-            "give the directory in `context_paths`, or name the file in the task as `@path`",
-            IgnoredEffect::Cosmetic,
-        ),
+        uploads::KEY.row(),
         hooks::KEY.row(),
         permissions::KEY.row(),
         ConfigKey::unserved(
@@ -490,8 +558,6 @@ pub static BACKEND: KeySection = KeySection {
                 "session_id",
                 "instance_id",
                 "agent_id",
-                "debug_delay_seconds",
-                "debug_delay_after_n_tools",
                 "enable_nlip",
                 "nlip",
                 "nlip_config",

@@ -2,7 +2,7 @@
 
 use crate::config::keys::found_config::FoundConfigUse::{Harmless, Inside, Named};
 use crate::config::keys::found_config::PathPurpose;
-use crate::config::keys::shape::{self, Flag, Integer, NodeList, Text};
+use crate::config::keys::shape::{self, Decimal, Flag, Integer, NodeList, Text};
 use crate::config::keys::{
     ConfigKey, IgnoredEffect, KeySection, ServedKey, UnknownKeys, ValueShape, criteria,
 };
@@ -25,6 +25,14 @@ pub(crate) const PLANNING_MODE_INSTRUCTION: ServedKey<Text> = ServedKey::optiona
     &["planning_mode_instruction"],
     shape::text(),
     "Instructions for planning mode, instead of massgen's.",
+    Harmless,
+);
+
+pub(crate) const COMPRESSION_TARGET_RATIO: ServedKey<Decimal> = ServedKey::optional(
+    &["compression_target_ratio"],
+    shape::decimal(0.0, 1.0),
+    "When a conversation is too long for its model: the share of its steps, the newest, that stay as \
+     they are as long as that suffices; at least one. Default: the last three steps.",
     Harmless,
 );
 
@@ -131,6 +139,7 @@ pub static COORDINATION: KeySection = KeySection {
         ENABLE_MEMORY_FILESYSTEM_MODE.row(),
         ENABLE_AGENT_TASK_PLANNING.row(),
         MAX_TASKS_PER_PLAN.row(),
+        COMPRESSION_TARGET_RATIO.row(),
         ConfigKey::unserved(
             &["task_planning_filesystem_mode"],
             ValueShape::Flag,
@@ -194,7 +203,6 @@ pub static COORDINATION: KeySection = KeySection {
                 "max_broadcasts_per_agent",
                 "learning_capture_mode",
                 "disable_final_only_round_capture_fallback",
-                "compression_target_ratio",
                 "persona_generator",
                 "evaluation_criteria_generator",
                 "prompt_improver",

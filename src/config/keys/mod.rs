@@ -25,6 +25,7 @@ pub mod hook;
 pub mod hook_group;
 pub mod hooks;
 pub mod limits;
+pub mod memory;
 pub mod models;
 pub mod oauth;
 pub mod orchestrator;
@@ -41,6 +42,7 @@ pub mod shape;
 pub mod stages;
 pub mod timeout_settings;
 pub mod ui;
+pub mod uploads;
 mod value_rules;
 pub mod workflow;
 
@@ -375,6 +377,7 @@ pub static SECTIONS: &[&KeySection] = &[
     &server_security::SECURITY,
     &extra_body::EXTRA_BODY,
     &fallback::FALLBACK,
+    &uploads::UPLOAD,
     &folder_guard::FOLDER_GUARD,
     &orchestrator::ORCHESTRATOR,
     &context_paths::CONTEXT_PATH,
@@ -387,6 +390,9 @@ pub static SECTIONS: &[&KeySection] = &[
     &timeout_settings::TIMEOUT_SETTINGS,
     &checks::CHECK,
     &criteria::CRITERION,
+    &memory::MEMORY,
+    &memory::PERSISTENT_MEMORY,
+    &memory::MEMORY_COMPRESSION,
     &rate_limits::RATE_LIMIT,
     &limits::LIMITS,
     &permissions::PERMISSIONS,

@@ -101,6 +101,14 @@ pub(crate) const MAX_NEW_ANSWERS_PER_AGENT: ServedKey<Integer> = ServedKey::opti
 )
 .with_default("null");
 
+pub(crate) const DEBUG_FINAL_ANSWER: ServedKey<Text> = ServedKey::optional(
+    &["debug_final_answer"],
+    shape::text(),
+    "For tests of `max_orchestration_restarts`: the final agent evaluates this text after the first \
+     attempt instead of its answer.",
+    Harmless,
+);
+
 pub(crate) const MAX_NEW_ANSWERS_GLOBAL: ServedKey<Integer> = ServedKey::optional(
     &["max_new_answers_global"],
     shape::integer(1, ANSWERS_MAX),
@@ -177,12 +185,7 @@ pub static ORCHESTRATOR: KeySection = KeySection {
             "only the key in `coordination` counts",
             IgnoredEffect::Cosmetic,
         ),
-        ConfigKey::unserved(
-            &["debug_final_answer"],
-            ValueShape::Any,
-            "agents find the answer",
-            IgnoredEffect::Cosmetic,
-        ),
+        DEBUG_FINAL_ANSWER.row(),
         ConfigKey::unserved(
             &["dspy"],
             ValueShape::Any,
@@ -287,10 +290,7 @@ pub static ORCHESTRATOR: KeySection = KeySection {
         ),
         ConfigKey::unserved(
             &[
-                "type",
                 "interactive_mode",
-                "max_turns",
-                "enable_multimodal_tools",
                 "multimodal_config",
                 "image_generation_backend",
                 "video_generation_backend",
@@ -302,6 +302,20 @@ pub static ORCHESTRATOR: KeySection = KeySection {
             ValueShape::Any,
             "agents have massgen's own tools, and a run is one turn",
             IgnoredEffect::Cosmetic,
+        ),
+        ConfigKey::unserved(
+            &["enable_multimodal_tools"],
+            ValueShape::Flag,
+            "write `enable_image_generation` or `enable_audio_generation` in a backend of type \
+             `openai`; models that take images see those of the task and of `read_media_file`",
+            IgnoredEffect::Cosmetic,
+        )
+        .with_default("false"),
+        ConfigKey::unserved(
+            &["type", "max_turns"],
+            ValueShape::Any,
+            "MassGen does nothing with it either",
+            IgnoredEffect::Nothing,
         ),
     ],
 };

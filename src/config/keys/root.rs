@@ -4,7 +4,7 @@ use crate::config::keys::found_config::FoundConfigUse::{Harmless, Named};
 use crate::config::keys::shape::{self, NamedSections, NodeList, Section, Text};
 use crate::config::keys::{
     ConfigKey, IgnoredEffect, KeySection, ServedKey, UnknownKeys, ValueShape, agents, checks,
-    hooks, limits, orchestrator, permissions, rate_limits, retention, roles, servers,
+    hooks, limits, memory, orchestrator, permissions, rate_limits, retention, roles, servers,
     timeout_settings, ui, workflow,
 };
 
@@ -129,10 +129,7 @@ pub static ROOT: KeySection = KeySection {
         ON_CHECK_FAILURE.row(),
         SESSION_ID.row(),
         RETENTION.row(),
-        ConfigKey::unserved(
-            &["memory"],
-            ValueShape::Any,
-            "agents remember the conversation of the run and nothing else", IgnoredEffect::Cosmetic,),
+        memory::KEY.row(),
         servers::KEY
             .with_doc(
                 "MCP servers of every agent. Unless it is `shared`, each agent has its own instance of \

@@ -151,6 +151,12 @@ const UNSERVED: Vendor = Vendor {
     ..CHAT
 };
 
+/// The type of OpenAI's models.
+const OPENAI: &str = "openai";
+
+/// The type of xAI's models.
+pub(crate) const GROK: &str = "grok";
+
 /// Every backend type, supported or not, in the order in which they are listed to the user.
 pub static VENDORS: &[Vendor] = &[
     Vendor {
@@ -161,7 +167,7 @@ pub static VENDORS: &[Vendor] = &[
         ..CHAT
     },
     Vendor {
-        name: "openai",
+        name: OPENAI,
         connection: VendorConnection::Remote(WireFormat::Responses),
         key_variables: &["OPENAI_API_KEY"],
         default_model: Some("gpt-5-mini"),
@@ -189,7 +195,7 @@ pub static VENDORS: &[Vendor] = &[
         ..CHAT
     },
     Vendor {
-        name: "grok",
+        name: GROK,
         key_variables: &["XAI_API_KEY"],
         default_model: Some("grok-4"),
         base_url: Some("https://api.x.ai/v1"),
@@ -517,6 +523,11 @@ pub fn type_of_company(name: &str) -> Option<&'static str> {
 }
 
 impl Vendor {
+    /// Returns whether it has models that make images and speech, and massgen knows how to ask them.
+    pub fn makes_media(&self) -> bool {
+        self.name == OPENAI
+    }
+
     /// Returns whether this version supports it.
     pub fn is_served(&self) -> bool {
         match self.connection {

@@ -13,8 +13,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::mpsc::Sender;
 
 use crate::agent::budget::AgentBudget;
+use crate::agent::crowding::ContextCrowding;
+use crate::agent::debug_pause::DebugPause;
 use crate::agent::message_reader::MessageReader;
 use crate::agent::recorded_conversation::RecordedConversation;
+use crate::agent::vendor_tools::VendorRequestCount;
 use crate::agent::{ModelSession, emit};
 use crate::backend::AvailableModel;
 use crate::backend::conversation::Conversation;
@@ -43,6 +46,7 @@ use crate::orchestrator::review::DeliverySettings;
 use crate::orchestrator::team::mcp_servers::{
     MemberServer, ServerContext, member_servers, unmatched_rule_warnings,
 };
+use crate::orchestrator::team::model_input::{media_kinds, vendor_tools};
 use crate::orchestrator::team::project_instructions::ProjectInstructions;
 use crate::orchestrator::team::skills::AgentSkills;
 use crate::path::AbsPath;
@@ -552,6 +556,8 @@ impl AgentTeam {
             servers: self.servers(member, phase),
             plan_entries_max: self.plan_entries_max(member),
             pages: self.page_access(member),
+            vendor_tools: vendor_tools(&member.config),
+            media: media_kinds(&member.config),
             subagents: self.subagent_limits(member),
             hooks: self.hooks(member)?,
             approver: consult.map(|asker| asker.approver_for(&member.id, seconds)),
@@ -736,6 +742,9 @@ impl AgentTeam {
             messages: line.messages,
             events: line.events,
             subagents,
+            crowding: ContextCrowding::new(&self.config.orchestrator),
+            debug_pause: member.config.debug_delay.map(DebugPause::new),
+            vendor_requests: VendorRequestCount::default(),
             call_scope: None,
         };
         mind.load_served_tools();

@@ -1,12 +1,14 @@
 //! What the model of a member is given: its system message, its tools, and the images that the
 //! task mentions.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::agent::subagents::SubagentSetup;
 use crate::code_mode::offer;
-use crate::config::SubagentsConfig;
+use crate::config::api_parameters::separate_tools;
 use crate::config::vendors::ImageInput;
+use crate::config::{AgentConfig, SubagentsConfig};
 use crate::orchestrator::grants;
 use crate::orchestrator::team::{AgentTeam, TeamMember, external_agents};
 use crate::path::RealPath;
@@ -19,10 +21,12 @@ use crate::sandbox_policy::network::NetworkPolicy;
 use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use crate::text::list_first;
 use crate::tools::image::is_image_name;
-use crate::tools::spec::{PAGES, PLANNING, SUBAGENTS, ToolOffer, ToolSpec};
+use crate::tools::media::MediaKind;
+use crate::tools::spec::{MEDIA, PAGES, PLANNING, SUBAGENTS, ToolOffer, ToolSpec, VENDOR_TOOLS};
 use crate::tools::tool_selection::{
-    CommandOffering, DirectoryNaming, ImageOffering, ToolSelection,
+    CommandOffering, DirectoryNaming, ImageOffering, ToolSelection, names_any, names_tool,
 };
+use crate::tools::vendor_tool::VendorTool;
 use crate::tools::workflow::{self, VoteScoring};
 use crate::world::sandbox::exec_environment::ExecEnvironment;
 
@@ -64,6 +68,7 @@ impl AgentTeam {
             instructions: &member.instructions.files,
             skills: &member.skills.skills,
             memory: self.memory.as_ref(),
+            merges_files: member.config.merges_files,
         };
         match phase {
             Phase::Coordination => prompts::coordination_system(&standing),
@@ -191,6 +196,15 @@ impl AgentTeam {
         if let Some(pages) = self.page_access(member) {
             offers.extend(PAGES.iter().map(|tool| page_offer(tool, &pages.hosts)));
         }
+        let vendor_tools = vendor_tools(&member.config);
+        let vendor_specs = VENDOR_TOOLS.iter();
+        let vendor_specs =
+            vendor_specs.filter(|spec| vendor_tools.iter().any(|tool| tool.name() == spec.name));
+        offers.extend(vendor_specs.map(ToolSpec::offer));
+        let can_write = member.workspace_output() == WorkspaceOutput::Files;
+        if can_write && !media_kinds(&member.config).is_empty() {
+            offers.extend(MEDIA.iter().map(ToolSpec::offer));
+        }
         if self.plan_entries_max(member).is_some() {
             offers.extend(PLANNING.iter().map(ToolSpec::offer));
         }
@@ -220,6 +234,32 @@ impl AgentTeam {
         let roots = files.map(|grant| grant.root.clone());
         roots.filter(|root| is_image_name(root.as_path())).collect()
     }
+}
+
+/// Returns the tools of its vendor that an agent may use by requests of their own: those that the
+/// config enables, and that it does not exclude by their names.
+pub(super) fn vendor_tools(agent: &AgentConfig) -> Vec<VendorTool> {
+    let is_excluded = |tool: &VendorTool| {
+        let mut specs = VENDOR_TOOLS.iter().filter(|spec| spec.name == tool.name());
+        let named = |spec: &ToolSpec| agent.tools.excluded.iter().any(|one| names_tool(one, spec));
+        specs.any(named)
+    };
+    let models = agent.backend.with_fallbacks();
+    let tools: BTreeSet<VendorTool> = models.flat_map(separate_tools).collect();
+    tools
+        .into_iter()
+        .filter(|tool| !is_excluded(tool))
+        .collect()
+}
+
+/// Returns the kinds of media that an agent may have made.
+pub(super) fn media_kinds(agent: &AgentConfig) -> Vec<MediaKind> {
+    if names_any(&agent.tools.excluded, MEDIA) {
+        return Vec::new();
+    }
+    let models = agent.backend.with_fallbacks();
+    let kinds: BTreeSet<MediaKind> = models.flat_map(|model| model.media.kinds()).collect();
+    kinds.into_iter().collect()
 }
 
 /// Returns why `member` cannot have subagents, if it cannot.

@@ -62,8 +62,10 @@ fn arguments(tool: &ToolSpec, also: Option<&str>) -> Value {
             parameter.need == ParameterNeed::Required || also == Some(parameter.name)
         })
         .map(|parameter| {
-            let value = match parameter.name {
-                "url" => json!("https://example.org/"),
+            let value = match (tool.name, parameter.name) {
+                (_, "url") => json!("https://example.org/"),
+                ("generate_media", "mode") => json!("image"),
+                ("generate_media", "path") => json!("a.png"),
                 _ => sample(parameter.kind),
             };
             (parameter.name.to_owned(), value)

@@ -24,6 +24,8 @@ pub(in crate::world) fn check_capabilities(
     admit_program(policy, permissions, call)?;
     admit_plan(policy, call)?;
     admit_page(policy, call)?;
+    admit_vendor_tool(policy, call)?;
+    admit_media(policy, call)?;
     admit_subagents(policy, call)?;
     admit_server(policy, call)
 }
@@ -129,6 +131,42 @@ fn admit_page(policy: &GatePolicy, call: &ToolCall) -> Result<(), Denial> {
         return Err(denied("closed-host", reason, "read a page of an open host"));
     }
     Ok(())
+}
+
+/// Checks that the agent may use this tool of its vendor.
+fn admit_vendor_tool(policy: &GatePolicy, call: &ToolCall) -> Result<(), Denial> {
+    let ToolCall::AskVendor { tool, .. } = call else {
+        return Ok(());
+    };
+    if policy.vendor_tools.contains(tool) {
+        return Ok(());
+    }
+    Err(Denial {
+        refused: DeniedSubject::Call {
+            subject: call.name().to_owned(),
+            way_out: "work with your other tools".to_owned(),
+        },
+        rule: "no-vendor-tool",
+        reason: format!("the config does not enable it (`{}`)", tool.key()),
+    })
+}
+
+/// Checks that the agent may have media of this kind made.
+fn admit_media(policy: &GatePolicy, call: &ToolCall) -> Result<(), Denial> {
+    let ToolCall::GenerateMedia { order, .. } = call else {
+        return Ok(());
+    };
+    if policy.media.contains(&order.kind) {
+        return Ok(());
+    }
+    Err(Denial {
+        refused: DeniedSubject::Call {
+            subject: call.name().to_owned(),
+            way_out: "work with your other tools".to_owned(),
+        },
+        rule: "no-media",
+        reason: format!("the config does not enable it (`{}`)", order.kind.key()),
+    })
 }
 
 /// Checks that the agent may have subagents.

@@ -9,6 +9,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::RealPath;
 use crate::permissions::grant::Grant;
 use crate::permissions::history::{AccessHistory, ReadBeforeDelete};
+use crate::tools::media::MediaKind;
+use crate::tools::vendor_tool::VendorTool;
 use crate::world::access::hook_runner::HookRunner;
 use crate::world::access::merge_bases::MergeBases;
 use crate::world::approval::CallApprover;
@@ -46,6 +48,10 @@ pub struct GatePolicy {
     pub servers: Option<McpServers>,
     /// The pages that the agent may read; without it, none.
     pub pages: Option<PageAccess>,
+    /// The tools of its vendor that the agent may use by requests of their own.
+    pub vendor_tools: Vec<VendorTool>,
+    /// The kinds of media that the agent may have made.
+    pub media: Vec<MediaKind>,
     /// The maximum number of entries of the agent's plan; without it, it keeps none.
     pub plan_entries_max: Option<usize>,
     /// Merge bases of the user's files that the agent reads and may write to.
@@ -98,7 +104,10 @@ impl GatePolicy {
 
     /// Returns whether the agent may make calls that touch no file of its grants.
     pub fn has_tools_without_files(&self) -> bool {
-        self.servers.is_some() || self.pages.is_some() || self.plan_entries_max.is_some()
+        self.servers.is_some()
+            || self.pages.is_some()
+            || !self.vendor_tools.is_empty()
+            || self.plan_entries_max.is_some()
     }
 
     /// Returns the policy of a subagent whose paths start from `base`: the same rules, hooks and
@@ -124,6 +133,8 @@ impl GatePolicy {
             subagents: None,
             servers: None,
             pages: None,
+            vendor_tools: Vec::new(),
+            media: Vec::new(),
             plan_entries_max: None,
             bases: None,
         }
@@ -142,6 +153,8 @@ impl GatePolicy {
             subagents: None,
             servers: None,
             pages: None,
+            vendor_tools: Vec::new(),
+            media: Vec::new(),
             plan_entries_max: None,
             bases: None,
             overlay: None,

@@ -38,6 +38,8 @@ mod server_launch;
 mod program_tool;
 pub mod server_calls;
 mod fetch;
+pub mod vendor_tools;
+pub mod media;
 pub mod subagents;
 pub mod check_command;
 mod write;
@@ -51,9 +53,11 @@ use crate::tools::image::ModelImage;
 use crate::world::access::gate::{Action, Gate, Permitted, ResolvedPath};
 use crate::world::access::verdict::Denial;
 use crate::world::exec::copy::CopyRoute;
+use crate::world::exec::media::MediaRunner;
 use crate::world::exec::pass_through::PassthroughResult;
 use crate::world::exec::subagents::SubagentRunner;
 use crate::world::exec::tool_result::{ToolError, ToolResult};
+use crate::world::exec::vendor_tools::{VendorToolOrder, VendorToolRunner};
 use crate::world::io::file_change::FileChange;
 use crate::world::sandbox::ProcessStreams;
 use crate::world::sandbox::interrupt::CommandInterrupt;
@@ -102,22 +106,29 @@ pub fn run_until(
     permitted: Permitted<Action>,
     interrupt: Option<&CommandInterrupt>,
 ) -> Observation {
-    run_with_subagents(permitted, interrupt, None)
+    run_with_runners(permitted, interrupt, CallRunners::default())
 }
 
-/// Like [`run_until`], for an agent whose subagents `runner` runs.
-pub fn run_with_subagents(
+/// What asks the model of an agent on behalf of its calls; without it, such calls fail.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CallRunners<'a> {
+    /// Runs the agent's subagents.
+    pub subagents: Option<&'a dyn SubagentRunner>,
+    /// Uses the tools of its vendor.
+    pub vendor_tools: Option<&'a dyn VendorToolRunner>,
+    /// Has its vendor make media.
+    pub media: Option<&'a dyn MediaRunner>,
+}
+
+/// Like [`run_until`], for an agent that has `runners`.
+pub fn run_with_runners(
     permitted: Permitted<Action>,
     interrupt: Option<&CommandInterrupt>,
-    runner: Option<&dyn SubagentRunner>,
+    runners: CallRunners<'_>,
 ) -> Observation {
     let (action, gate) = permitted.into_action();
     let shape = AnswerFormat::from_action(&action);
-    let done = if let Action::SpawnSubagents { tasks, dirs } = action {
-        subagents::spawn_subagents(&gate, tasks, &dirs, interrupt, runner)
-    } else {
-        carry_out(&gate, action, interrupt)
-    };
+    let done = carry_out(&gate, action, interrupt, runners);
     let observation = done.unwrap_or_else(|stop| shape.observation(stop));
     after_hooks::run_after_hooks(&gate, observation)
 }
@@ -157,7 +168,12 @@ pub fn run_on_streams(
     passed.map_err(|stop| shape.observation(stop).content)
 }
 
-fn carry_out(gate: &Gate, action: Action, interrupt: Option<&CommandInterrupt>) -> ToolResult {
+fn carry_out(
+    gate: &Gate,
+    action: Action,
+    interrupt: Option<&CommandInterrupt>,
+    runners: CallRunners<'_>,
+) -> ToolResult {
     match action {
         Action::ReadTextFile { path, lines } => read::read_text_file(gate, &path, lines),
         Action::ReadMultipleFiles { paths } => Ok(read::read_multiple_files(gate, &paths)),
@@ -234,10 +250,17 @@ fn carry_out(gate: &Gate, action: Action, interrupt: Option<&CommandInterrupt>) 
             timeout_seconds,
         } => program::execute_code(gate, &code, timeout_seconds, interrupt),
         Action::FetchUrl { url } => fetch::fetch_url(gate, url, interrupt),
+        Action::AskVendor { tool, request } => {
+            let order = VendorToolOrder { tool, request };
+            vendor_tools::ask_vendor(gate, order, interrupt, runners.vendor_tools)
+        }
+        Action::GenerateMedia { path, order } => {
+            media::generate_media(gate, &path, order, interrupt, runners.media)
+        }
         // The agent's session keeps it.
         Action::UpdatePlan { plan } => Ok(Observation::done(prompts::plan_updated(&plan))),
         Action::SpawnSubagents { tasks, dirs } => {
-            subagents::spawn_subagents(gate, tasks, &dirs, interrupt, None)
+            subagents::spawn_subagents(gate, tasks, &dirs, interrupt, runners.subagents)
         }
         Action::CallServer(call) => server_calls::call(gate, &call, interrupt),
     }

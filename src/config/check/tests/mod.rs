@@ -384,8 +384,9 @@ fn tools_are_named_as_they_are_called() {
 
 #[test]
 fn a_warning_is_given_once_and_never_hides_an_error() {
-    let agent =
-        |id: usize| format!("- {{id: a{id}, backend: {{type: grok, enable_web_search: true}}}}\n");
+    let agent = |id: usize| {
+        format!("- {{id: a{id}, backend: {{type: groq, model: m, enable_web_search: true}}}}\n")
+    };
     let agents = (0..50).map(agent).collect::<Vec<_>>().concat();
     let loaded = try_load(&format!("agents:\n{agents}")).unwrap();
     let [warning] = loaded.warnings.as_slice() else {
@@ -395,7 +396,7 @@ fn a_warning_is_given_once_and_never_hides_an_error() {
     assert_eq!(
         loaded.warning_lines(),
         [
-            "team.yaml:2:34: `enable_web_search` is not sent to `grok`: the agent works without \
+            "team.yaml:2:44: `enable_web_search` is not sent to `groq`: the agent works without \
           the vendor's web search (and in 49 more places)"
         ]
     );

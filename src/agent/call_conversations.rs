@@ -1,0 +1,321 @@
+//! Conversations within a call of an agent, with the agent's model: what they share with the agent,
+//! how they end, and how their events are forwarded. All that they use is charged to the agent, and
+//! they end with the agent's call.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::mpsc::{self, Receiver, Sender};
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use crate::agent::budget::AgentBudget;
+use crate::agent::calls::FileToolCall;
+use crate::agent::crowding::ContextCrowding;
+use crate::agent::deadline::RunDeadline;
+use crate::agent::message_reader::MessageReader;
+use crate::agent::recorded_conversation::{RecordedConversation, RecordedSubagent};
+use crate::agent::vendor_tools::VendorRequestCount;
+use crate::agent::{ModelSession, emit};
+use crate::backend::AvailableModel;
+use crate::backend::conversation::Conversation;
+use crate::event::{Event, SubagentEvent, SubagentStatus};
+use crate::id::{AgentId, SubagentId};
+use crate::permissions::grant::Phase;
+use crate::prompts::subagents::decisions_are_not_yours;
+use crate::tools::call::SubagentTask;
+use crate::tools::served::ToolCatalogue;
+use crate::tools::spec::ToolOffer;
+use crate::tools::workflow::{ModelCall, parse_model_call};
+use crate::world::access::gate::Gate;
+use crate::world::exec::subagents::SubagentReport;
+use crate::world::io::clock::milliseconds;
+
+/// Maximum number of events of one conversation that wait to be forwarded.
+const EVENTS_WAITING_MAX: usize = 64;
+
+/// What the conversations within one call share with the agent.
+#[derive(Debug)]
+pub(super) struct CallConversations {
+    /// The agent.
+    pub(super) agent: AgentId,
+    /// Its models.
+    pub(super) models: Vec<AvailableModel>,
+    phase: Phase,
+    steps_max: u32,
+    deadline: Option<RunDeadline>,
+    /// The time from which the agent may use no more tools in its round.
+    tools_until: Option<Instant>,
+    budget: AgentBudget,
+    crowding: ContextCrowding,
+    recorded: Vec<RecordedSubagent>,
+    events: Sender<Event>,
+}
+
+/// What a conversation begins with.
+#[derive(Debug)]
+pub(super) struct ConversationSetup {
+    /// Its name and what it is for, as its events show them.
+    pub(super) task: SubagentTask,
+    /// Its models.
+    pub(super) models: Vec<AvailableModel>,
+    /// Its system message.
+    pub(super) system: Arc<str>,
+    /// Its first message.
+    pub(super) first: String,
+    /// Its tools.
+    pub(super) tools: Arc<[ToolOffer]>,
+    /// Decides about its calls.
+    pub(super) gate: Option<Gate>,
+    /// Its timeout in seconds.
+    pub(super) seconds_max: u64,
+    /// The name of that timeout.
+    pub(super) limit: &'static str,
+}
+
+/// How the work of a conversation ended, and the reason if it was not completed.
+type WorkEnd = (SubagentStatus, Option<String>);
+
+impl ModelSession {
+    /// Returns what the conversations within a call of the agent share with it.
+    pub(super) fn call_conversations(&self) -> CallConversations {
+        let recorded = self.recorded.as_ref();
+        CallConversations {
+            agent: self.agent.clone(),
+            models: self.models.clone(),
+            phase: self.phase,
+            steps_max: self.steps_max,
+            deadline: self.deadline.clone(),
+            tools_until: self.tools_until,
+            budget: self.budget.clone(),
+            crowding: self.crowding.for_subagent(),
+            recorded: recorded.map_or_else(Vec::new, |memory| memory.subagents.clone()),
+            events: self.events.clone(),
+        }
+    }
+}
+
+impl CallConversations {
+    /// Returns the same without a record of conversations that have ended.
+    #[must_use]
+    pub(super) fn without_record(self) -> Self {
+        Self {
+            recorded: Vec::new(),
+            ..self
+        }
+    }
+
+    fn recorded(&self, call_id: &str, subagent: &SubagentId) -> Option<&RecordedSubagent> {
+        let mut recorded = self.recorded.iter();
+        recorded.find(|recorded| recorded.call_id == call_id && recorded.subagent == *subagent)
+    }
+
+    /// Runs one conversation, and reports it. One that had ended before the run was interrupted is
+    /// not run again.
+    pub(super) async fn run(
+        &self,
+        call_id: &str,
+        setup: ConversationSetup,
+        cancelled: &CancellationToken,
+    ) -> SubagentReport {
+        let recorded = self.recorded(call_id, &setup.task.id);
+        if let Some(report) = recorded.and_then(RecordedSubagent::report) {
+            return report;
+        }
+        if cancelled.is_cancelled() {
+            return SubagentReport {
+                status: SubagentStatus::Cancelled,
+                answer: String::new(),
+                reason: Some("it was not started: the call was cancelled".to_owned()),
+                elapsed: Duration::ZERO,
+            };
+        }
+        let recorded = recorded.map(|recorded| recorded.conversation.clone());
+        let task = setup.task.clone();
+        emit(
+            &self.events,
+            SubagentEvent::SubagentStarted {
+                agent: self.agent.clone(),
+                call_id: call_id.to_owned(),
+                subagent: task.id.clone(),
+                task: task.task.clone(),
+            },
+        )
+        .await;
+        let began = Instant::now();
+        let (events, arriving) = mpsc::channel(EVENTS_WAITING_MAX);
+        let (seconds_max, limit) = (setup.seconds_max, setup.limit);
+        let session = self.session(call_id, setup, recorded, events);
+        let (mut answer, work_end) = (String::new(), self.time_limit(began, seconds_max));
+        let working = async {
+            // The session is dropped at the end of this block, which closes the channel.
+            let mut session = session;
+            tokio::select! {
+                ended = work(&mut session, &mut answer) => ended,
+                () = sleep_until(work_end) => {
+                    timeout(work_end.duration_since(began), seconds_max, limit)
+                }
+                () = cancelled.cancelled() => {
+                    (SubagentStatus::Cancelled, Some("the call was cancelled".to_owned()))
+                }
+            }
+        };
+        let forwarding = self.forward(call_id, &task.id, arriving);
+        let ((status, reason), ()) = tokio::join!(working, forwarding);
+        let elapsed = began.elapsed();
+        emit(
+            &self.events,
+            SubagentEvent::SubagentFinished {
+                agent: self.agent.clone(),
+                call_id: call_id.to_owned(),
+                subagent: task.id,
+                status,
+                reason: reason.clone(),
+                elapsed_ms: milliseconds(elapsed),
+            },
+        )
+        .await;
+        SubagentReport {
+            status,
+            answer,
+            reason,
+            elapsed,
+        }
+    }
+
+    /// Returns the deadline of a conversation that starts at `began`.
+    fn time_limit(&self, began: Instant, seconds_max: u64) -> Instant {
+        let own = Duration::from_secs(seconds_max);
+        let own = began.checked_add(own).unwrap_or(began);
+        self.tools_until.map_or(own, |until| own.min(until))
+    }
+
+    /// Returns the conversation, with its first message.
+    fn session(
+        &self,
+        call_id: &str,
+        setup: ConversationSetup,
+        recorded: Option<RecordedConversation>,
+        events: Sender<Event>,
+    ) -> ModelSession {
+        let abandoned = recorded.as_ref().map_or(0, |memory| memory.models_left);
+        let last = setup.models.len().saturating_sub(1);
+        let models = setup.models.iter().skip(abandoned.min(last));
+        let mut session = ModelSession {
+            agent: self.agent.clone(),
+            models: models
+                .map(|model| for_subagent(model, &setup.task))
+                .collect(),
+            phase: self.phase,
+            system: setup.system,
+            tools: setup.tools,
+            served: Arc::<ToolCatalogue>::default(),
+            gate: setup.gate,
+            conversation: Conversation::default(),
+            pending_images: Vec::new(),
+            steps_max: self.steps_max,
+            deadline: self.deadline.clone(),
+            tools_until: self.tools_until,
+            budget: self.budget.clone(),
+            plan: Mutex::new(None),
+            recorded,
+            messages: MessageReader::without_messages(),
+            events,
+            subagents: None,
+            crowding: self.crowding.for_subagent(),
+            debug_pause: None,
+            vendor_requests: VendorRequestCount::default(),
+            call_scope: Some(format!("{call_id}/{}", setup.task.id)),
+        };
+        session.add_user_message(setup.first);
+        session
+    }
+
+    /// Forwards the events of a conversation until it has ended, without streamed text: its replies
+    /// contain that text.
+    async fn forward(&self, call_id: &str, subagent: &SubagentId, mut arriving: Receiver<Event>) {
+        while let Some(event) = arriving.recv().await {
+            if event.is_streamed() {
+                continue;
+            }
+            let (agent, call_id, subagent) =
+                (self.agent.clone(), call_id.to_owned(), subagent.clone());
+            let event = match event {
+                Event::Model(event) => Event::Subagent(SubagentEvent::SubagentModel {
+                    agent,
+                    call_id,
+                    subagent,
+                    event,
+                }),
+                Event::Tool(event) => Event::Subagent(SubagentEvent::SubagentTool {
+                    agent,
+                    call_id,
+                    subagent,
+                    event,
+                }),
+                // Limits and warnings are the agent's.
+                Event::Run(_)
+                | Event::Subagent(_)
+                | Event::Coordination(_)
+                | Event::Delivery(_)
+                | Event::Pipeline(_) => event,
+            };
+            emit(&self.events, event).await;
+        }
+    }
+}
+
+/// Returns the end of a conversation whose time of `allowed` is over.
+fn timeout(allowed: Duration, seconds_max: u64, limit: &str) -> WorkEnd {
+    let reason = if allowed.as_secs() < seconds_max {
+        "its agent's round reached its time limit".to_owned()
+    } else {
+        format!("it had no result after {seconds_max} s ({limit})")
+    };
+    (SubagentStatus::Timeout, Some(reason))
+}
+
+/// Returns `model` with the backend that a conversation about `task` uses.
+fn for_subagent(model: &AvailableModel, task: &SubagentTask) -> AvailableModel {
+    match model.backend.for_subagent(&task.id) {
+        Some(backend) => AvailableModel {
+            backend,
+            ..model.clone()
+        },
+        None => model.clone(),
+    }
+}
+
+/// Lets a subagent work until it replies without a call. `answer` is the last text of its model.
+async fn work(session: &mut ModelSession, answer: &mut String) -> WorkEnd {
+    let failed = |reason: String| (SubagentStatus::Failed, Some(reason));
+    for _ in 0..session.steps_max {
+        let reply = match session.step().await {
+            Ok(reply) => reply,
+            Err(fault) => return failed(fault.message),
+        };
+        if !reply.text.trim().is_empty() {
+            *answer = reply.text;
+        }
+        if reply.calls.is_empty() {
+            return match answer.as_str() {
+                "" => failed("its last reply has no text".to_owned()),
+                _ => (SubagentStatus::Completed, None),
+            };
+        }
+        let calls = reply.calls.into_iter().map(|request| {
+            let call = match parse_model_call(&request.name, &request.arguments, &session.served) {
+                Ok(ModelCall::File(call)) => Ok(call),
+                Ok(ModelCall::Workflow(_)) => Err(decisions_are_not_yours().to_owned()),
+                Err(error) => Err(error.to_string()),
+            };
+            FileToolCall { request, call }
+        });
+        let calls = calls.collect();
+        session.execute_calls(calls).await;
+    }
+    failed(format!(
+        "no result after {} requests (`max_steps_per_round`)",
+        session.steps_max
+    ))
+}

@@ -1,0 +1,83 @@
+//! When a conversation is compacted and how far: from a share of its model's context that the config
+//! names, before its next request.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::config::OrchestratorConfig;
+
+/// How full the context was at the last request.
+#[derive(Debug, Default)]
+pub struct ContextCrowding {
+    /// The share of the context from which a conversation is compacted.
+    threshold: Option<f64>,
+    /// The share of the steps, the newest, that a compaction leaves as they are.
+    pub(super) recent_share: Option<f64>,
+    is_crowded: AtomicBool,
+}
+
+impl ContextCrowding {
+    /// Creates it for a conversation that has made no request, by these rules.
+    pub fn new(rules: &OrchestratorConfig) -> Self {
+        Self {
+            threshold: rules.compaction_threshold,
+            recent_share: rules.compression_target_ratio,
+            is_crowded: AtomicBool::new(false),
+        }
+    }
+
+    /// Returns the same for another conversation of the agent.
+    pub(super) fn for_subagent(&self) -> Self {
+        Self {
+            threshold: self.threshold,
+            recent_share: self.recent_share,
+            is_crowded: AtomicBool::new(false),
+        }
+    }
+
+    /// Notes that a request used this many tokens of a context of this size, as far as that is
+    /// known.
+    pub(super) fn note(&self, used: u64, context: Option<u64>) {
+        let share = context.and_then(|context| share(used, context));
+        let is_crowded = match (share, self.threshold) {
+            (Some(share), Some(threshold)) => used > 0 && share >= threshold,
+            (None, _) | (_, None) => false,
+        };
+        self.is_crowded.store(is_crowded, Ordering::Relaxed);
+    }
+
+    /// Returns whether the conversation is to be compacted now, and forgets that.
+    pub(super) fn take(&self) -> bool {
+        self.is_crowded.swap(false, Ordering::Relaxed)
+    }
+}
+
+/// Returns which share of a context is used.
+fn share(used: u64, context: u64) -> Option<f64> {
+    let used = f64::from(u32::try_from(used).ok()?);
+    let context = f64::from(u32::try_from(context).ok()?);
+    (context > 0.0).then(|| used / context)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_conversation_is_compacted_once_from_the_threshold_on() {
+        for (threshold, used, context, expected) in [
+            (Some(0.25), 24, Some(100), false),
+            (Some(0.25), 25, Some(100), true),
+            (Some(0.25), 25, None, false),
+            (Some(0.0), 0, Some(100), false),
+            (None, 100, Some(100), false),
+        ] {
+            let crowding = ContextCrowding {
+                threshold,
+                ..ContextCrowding::default()
+            };
+            crowding.note(used, context);
+            assert_eq!(crowding.take(), expected, "{threshold:?} {used}");
+            assert!(!crowding.take());
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Media that the agent's vendor makes: each call is a conversation of one request, whose reply holds
+//! the content besides its text.
+
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use tokio_util::sync::CancellationToken;
+
+use crate::agent::ModelSession;
+use crate::agent::call_conversations::{CallConversations, ConversationSetup};
+use crate::backend::remote::media::{MediaClient, MediaRequest};
+use crate::backend::{AvailableModel, Backend};
+use crate::event::SubagentStatus;
+use crate::id::SubagentId;
+use crate::tools::call::SubagentTask;
+use crate::tools::media::MediaOrder;
+use crate::world::exec::media::MediaRunner;
+
+/// The name of these conversations.
+const NAME: &str = "generate_media";
+/// Timeout of a request with its retries, in seconds.
+const MEDIA_SECONDS_MAX: u64 = 900;
+
+/// The making of media for one call of an agent.
+#[derive(Debug)]
+pub(super) struct MediaCall {
+    conversations: CallConversations,
+}
+
+impl ModelSession {
+    /// Returns what has media made for a call. Its recorded conversations are not replayed: a
+    /// record does not hold the content.
+    pub(super) fn media_call(&self) -> MediaCall {
+        MediaCall {
+            conversations: self.call_conversations().without_record(),
+        }
+    }
+}
+
+impl MediaCall {
+    async fn run(
+        &self,
+        call_id: &str,
+        order: MediaOrder,
+        cancelled: BoxFuture<'_, ()>,
+    ) -> Result<Vec<u8>, String> {
+        let models = self.conversations.models.iter();
+        let clients = models.filter_map(|model| Some((model, model.media.as_ref()?)));
+        let mut clients =
+            clients.filter_map(|(model, client)| Some((model, client, client.model(order.kind)?)));
+        let Some((model, client, maker)) = clients.next() else {
+            return Err("the model that works now has no vendor that makes this".to_owned());
+        };
+        let request = Arc::new(MediaRequest::new(
+            Arc::<MediaClient>::clone(client),
+            order.clone(),
+        ));
+        let backend: Arc<dyn Backend> = Arc::<MediaRequest>::clone(&request);
+        let maker = AvailableModel {
+            name: maker.name.as_str().into(),
+            price: maker.price.clone(),
+            backend,
+            media: None,
+            ..model.clone()
+        };
+        let id = SubagentId::parse(NAME).map_err(|invalid| invalid.to_string())?;
+        let setup = ConversationSetup {
+            first: order.prompt.clone(),
+            task: SubagentTask {
+                id,
+                task: order.prompt,
+            },
+            models: vec![maker],
+            system: "".into(),
+            tools: Arc::default(),
+            gate: None,
+            seconds_max: MEDIA_SECONDS_MAX,
+            limit: "the limit of a request for media",
+        };
+        let token = CancellationToken::new();
+        let mut running = Box::pin(self.conversations.run(call_id, setup, &token));
+        let report = tokio::select! {
+            report = &mut running => report,
+            () = cancelled => {
+                token.cancel();
+                running.await
+            }
+        };
+        match (report.status, request.take_content(), report.reason) {
+            (SubagentStatus::Completed, Some(content), _) => Ok(content),
+            (_, _, Some(reason)) => Err(reason),
+            (status, _, None) => Err(status.to_string()),
+        }
+    }
+}
+
+impl MediaRunner for MediaCall {
+    fn generate<'a>(
+        &'a self,
+        call_id: &'a str,
+        order: MediaOrder,
+        cancelled: BoxFuture<'a, ()>,
+    ) -> BoxFuture<'a, Result<Vec<u8>, String>> {
+        self.run(call_id, order, cancelled).boxed()
+    }
+}

@@ -1,0 +1,305 @@
+//! Has OpenAI make images and speech: <https://platform.openai.com/docs/api-reference/images/create>,
+//! <https://platform.openai.com/docs/api-reference/audio/createSpeech>. The request goes to the
+//! endpoint of the agent's model, with its key.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use futures_util::StreamExt;
+use futures_util::stream;
+use reqwest::header::{ACCEPT, HeaderMap, HeaderValue};
+use serde_json::{Map, Value, json};
+use url::Url;
+
+use crate::backend::connect::ConnectContext;
+use crate::backend::remote::REFUSAL_BYTES_MAX;
+use crate::backend::remote::endpoint;
+use crate::backend::remote::errors::RemoteErrors;
+use crate::backend::remote::reply::{ReplyLimits, collect_body, limited_body, wait_for_vendor};
+use crate::backend::{Backend, BackendError, ModelRequest, ReplyEvent, ReplyStream};
+use crate::config::BackendConfig;
+use crate::config::pricing_vendor::model_query;
+use crate::error::Result;
+use crate::event::StopReason;
+use crate::spending::price::ModelPrice;
+use crate::spending::{TokenUsage, token_count};
+use crate::tools::media::{MediaKind, MediaOrder};
+use crate::world::io::http::{HttpClient, display_url};
+
+/// Maximum size of a response, in bytes; an image is a third longer there than in its file.
+const RESPONSE_BYTES_MAX: usize = 48 << 20;
+/// Timeout of one request, in seconds: images take up to a few minutes.
+const REQUEST_SECONDS_MAX: u64 = 600;
+/// The voice of speech, unless a call names another.
+const VOICE_DEFAULT: &str = "alloy";
+
+/// A model that makes media.
+#[derive(Clone, Debug)]
+pub struct MediaModel {
+    /// Its name.
+    pub name: String,
+    /// What it costs; `None` if that is not known.
+    pub price: Option<ModelPrice>,
+}
+
+/// A client of the models of one vendor that make media.
+pub struct MediaClient {
+    http: HttpClient,
+    base_url: Url,
+    headers: HeaderMap,
+    errors: RemoteErrors,
+    image: Option<MediaModel>,
+    audio: Option<MediaModel>,
+}
+
+impl fmt::Debug for MediaClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Omits the URL, whose query may hold a key, and the headers.
+        f.debug_struct("MediaClient")
+            .field("image", &self.image)
+            .field("audio", &self.audio)
+            .finish_non_exhaustive()
+    }
+}
+
+impl MediaClient {
+    /// Returns the client for the models that `config` names, if it names any.
+    ///
+    /// # Errors
+    /// `Config` if the endpoint is missing or malformed, `Environment` if the key is missing.
+    pub fn connect(config: &BackendConfig, around: ConnectContext<'_>) -> Result<Option<Self>> {
+        let media = &config.media;
+        if media.image.is_none() && media.audio.is_none() {
+            return Ok(None);
+        }
+        let model = |name: &String| {
+            let config = BackendConfig {
+                model: name.clone(),
+                ..config.clone()
+            };
+            MediaModel {
+                name: name.clone(),
+                price: around.models.price(&model_query(&config)),
+            }
+        };
+        let base_url = endpoint::base_url(config, around)?;
+        let key = endpoint::key(config, &base_url, around)?;
+        let mut headers = endpoint::headers(config, key.as_ref())?;
+        headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
+        let place = display_url(&base_url);
+        Ok(Some(Self {
+            http: around.http.clone(),
+            headers,
+            errors: RemoteErrors::new(config.vendor.name, place, key, None),
+            image: media.image.as_ref().map(model),
+            audio: media.audio.as_ref().map(model),
+            base_url,
+        }))
+    }
+
+    /// Returns the model that makes media of this kind, if there is one.
+    pub fn model(&self, kind: MediaKind) -> Option<&MediaModel> {
+        match kind {
+            MediaKind::Image => self.image.as_ref(),
+            MediaKind::Audio => self.audio.as_ref(),
+        }
+    }
+
+    /// Returns the content that `order` asks for, and what was counted for it.
+    async fn generate(
+        &self,
+        order: &MediaOrder,
+    ) -> std::result::Result<(Vec<u8>, TokenUsage), BackendError> {
+        let name = self.model(order.kind).map(|model| model.name.as_str());
+        let name = name.unwrap_or_default();
+        match order.kind {
+            MediaKind::Image => {
+                let url = endpoint::sibling_url(&self.base_url, ["images", "generations"]);
+                let response = self.post(url, &image_body(name, order)).await?;
+                decode_image(&response).map_err(|why| self.errors.malformed(&why))
+            }
+            MediaKind::Audio => {
+                let url = endpoint::sibling_url(&self.base_url, ["audio", "speech"]);
+                let content = self.post(url, &speech_body(name, order)).await?;
+                if content.is_empty() {
+                    return Err(self.errors.malformed("the body is empty"));
+                }
+                Ok((content, TokenUsage::default()))
+            }
+        }
+    }
+
+    async fn post(&self, url: Url, body: &Value) -> std::result::Result<Vec<u8>, BackendError> {
+        let faults = &self.errors;
+        let timeout = Duration::from_secs(REQUEST_SECONDS_MAX);
+        let limits = ReplyLimits {
+            first_byte: timeout,
+            idle: timeout,
+            total: timeout,
+            event_bytes_max: RESPONSE_BYTES_MAX,
+            reply_bytes_max: RESPONSE_BYTES_MAX,
+        };
+        let client = self.http.client_for(&url);
+        let client = client.map_err(|error| faults.client_setup_failed(&error))?;
+        let request = client.post(url).headers(self.headers.clone());
+        let sent = request.body(body.to_string()).send();
+        let response = wait_for_vendor(sent, limits.first_byte, faults).await?;
+        let (status, headers) = (response.status(), response.headers().clone());
+        let body = limited_body(response, faults, limits);
+        if !status.is_success() {
+            let body = collect_body(body, REFUSAL_BYTES_MAX).await;
+            return Err(faults.http_status_error(status, &headers, &body.unwrap_or_default()));
+        }
+        let body = collect_body(body, RESPONSE_BYTES_MAX).await?;
+        if body.len() > RESPONSE_BYTES_MAX {
+            return Err(faults.too_long("a file", RESPONSE_BYTES_MAX));
+        }
+        Ok(body)
+    }
+}
+
+fn image_body(model: &str, order: &MediaOrder) -> Value {
+    let mut body = json!({"model": model, "prompt": order.prompt, "n": 1});
+    // The older models have another way to say that the image is part of the reply.
+    let (name, value) = if model.starts_with("dall-e") {
+        ("response_format", "b64_json")
+    } else {
+        ("output_format", order.format)
+    };
+    body[name] = json!(value);
+    body
+}
+
+fn speech_body(model: &str, order: &MediaOrder) -> Value {
+    let voice = order.voice.as_deref().unwrap_or(VOICE_DEFAULT);
+    let mut body = Map::new();
+    let mut add = |name: &str, value: &str| body.insert(name.to_owned(), json!(value));
+    add("model", model);
+    add("input", &order.prompt);
+    add("voice", voice);
+    add("response_format", order.format);
+    if let Some(style) = &order.style {
+        add("instructions", style);
+    }
+    body.into()
+}
+
+/// Returns the image in a response, and the tokens that were counted for it.
+fn decode_image(response: &[u8]) -> std::result::Result<(Vec<u8>, TokenUsage), String> {
+    let response: Value = serde_json::from_slice(response).map_err(|error| error.to_string())?;
+    let text = response.pointer("/data/0/b64_json").and_then(Value::as_str);
+    let text = text.filter(|text| !text.is_empty());
+    let text = text.ok_or_else(|| "the body holds no image".to_owned())?;
+    let image = BASE64.decode(text).map_err(|error| error.to_string())?;
+    let count = |name: &str| {
+        let count = response.pointer(&format!("/usage/{name}"));
+        count.and_then(token_count).unwrap_or_default()
+    };
+    let usage = TokenUsage {
+        input_tokens: count("input_tokens"),
+        output_tokens: count("output_tokens"),
+        ..TokenUsage::default()
+    };
+    Ok((image, usage))
+}
+
+/// One request for media, as the backend of a conversation: its reply says in a text what was made,
+/// and the content is here.
+pub struct MediaRequest {
+    client: Arc<MediaClient>,
+    order: MediaOrder,
+    content: Mutex<Option<Vec<u8>>>,
+}
+
+impl fmt::Debug for MediaRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Omits the content.
+        f.debug_struct("MediaRequest")
+            .field("client", &self.client)
+            .field("order", &self.order)
+            .finish_non_exhaustive()
+    }
+}
+
+impl MediaRequest {
+    /// Creates the request for `order`.
+    pub fn new(client: Arc<MediaClient>, order: MediaOrder) -> Self {
+        Self {
+            client,
+            order,
+            content: Mutex::new(None),
+        }
+    }
+
+    /// Returns what was made, if the request has succeeded.
+    pub fn take_content(&self) -> Option<Vec<u8>> {
+        self.lock_content().take()
+    }
+
+    fn lock_content(&self) -> MutexGuard<'_, Option<Vec<u8>>> {
+        self.content.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Backend for MediaRequest {
+    fn ask<'a>(&'a self, _request: ModelRequest<'a>) -> ReplyStream<'a> {
+        let made = async {
+            let (content, usage) = self.client.generate(&self.order).await?;
+            let (kind, format) = (self.order.kind.name(), self.order.format);
+            let text = format!("{kind}, {format}, {} bytes", content.len());
+            *self.lock_content() = Some(content);
+            let usage = (usage != TokenUsage::default()).then_some(ReplyEvent::Usage(usage));
+            let mut events = vec![Ok(ReplyEvent::Text(text))];
+            events.extend(usage.map(Ok));
+            events.push(Ok(ReplyEvent::End(StopReason::Done)));
+            Ok::<_, BackendError>(events)
+        };
+        stream::once(made)
+            .flat_map(|made| stream::iter(made.unwrap_or_else(|fault| vec![Err(fault)])))
+            .boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order(kind: MediaKind, format: &'static str) -> MediaOrder {
+        MediaOrder {
+            kind,
+            prompt: "p".to_owned(),
+            format,
+            voice: None,
+            style: Some("slowly".to_owned()),
+        }
+    }
+
+    #[test]
+    fn bodies_have_what_their_models_know() {
+        let image = order(MediaKind::Image, "webp");
+        let body = json!({"model": "gpt-image-1", "prompt": "p", "n": 1, "output_format": "webp"});
+        assert_eq!(image_body("gpt-image-1", &image), body);
+        let body = json!({"model": "dall-e-3", "prompt": "p", "n": 1,
+            "response_format": "b64_json"});
+        assert_eq!(image_body("dall-e-3", &image), body);
+        let speech = order(MediaKind::Audio, "mp3");
+        let body = json!({"model": "t", "input": "p", "voice": "alloy", "response_format": "mp3",
+            "instructions": "slowly"});
+        assert_eq!(speech_body("t", &speech), body);
+    }
+
+    #[test]
+    fn an_image_is_decoded_with_its_usage() {
+        let response = json!({"data": [{"b64_json": BASE64.encode(b"abc")}],
+            "usage": {"input_tokens": 5, "output_tokens": 7}});
+        let (image, usage) = decode_image(response.to_string().as_bytes()).unwrap();
+        assert_eq!(image, b"abc");
+        assert_eq!((usage.input_tokens, usage.output_tokens), (5, 7));
+        for malformed in ["", "{}", r#"{"data":[{"url":"https://example.org"}]}"#] {
+            assert!(decode_image(malformed.as_bytes()).is_err(), "{malformed}");
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Carries out calls of the vendor's own tools: the request to the model is the work of a
+//! [`VendorToolRunner`], and its reply is a stranger's words.
+
+use std::fmt::Debug;
+
+use futures_util::future::BoxFuture;
+use tokio::runtime::Handle;
+
+use crate::prompts::vendor_tools::describe_vendor_result;
+use crate::tools::vendor_tool::VendorTool;
+use crate::world::access::gate::Gate;
+use crate::world::exec::Observation;
+use crate::world::exec::server_calls::wait_until_raised;
+use crate::world::exec::tool_result::{ToolError, ToolResult};
+use crate::world::sandbox::interrupt::CommandInterrupt;
+
+/// The most text of a result that a model reads, in bytes.
+const TEXT_BYTES_MAX: usize = 64 * 1024;
+
+/// Asks the model of an agent to use a tool of its vendor.
+pub trait VendorToolRunner: Debug + Send + Sync {
+    /// Returns the text of the reply to `request`. The request ends soon after `cancelled`
+    /// completes.
+    ///
+    /// # Errors
+    /// There is no reply; the string says why.
+    fn ask<'a>(
+        &'a self,
+        call_id: &'a str,
+        order: VendorToolOrder,
+        cancelled: BoxFuture<'a, ()>,
+    ) -> BoxFuture<'a, Result<String, String>>;
+}
+
+/// What a tool of a vendor is asked for.
+#[derive(Clone, Debug)]
+pub struct VendorToolOrder {
+    /// The tool.
+    pub tool: VendorTool,
+    /// The query or task.
+    pub request: String,
+}
+
+/// Implements `web_search` and `vendor_code_execution`.
+pub(super) fn ask_vendor(
+    gate: &Gate,
+    order: VendorToolOrder,
+    interrupt: Option<&CommandInterrupt>,
+    runner: Option<&dyn VendorToolRunner>,
+) -> ToolResult {
+    let only_runs = || ToolError::failed("only agents of a run use tools of their vendor");
+    let runner = runner.ok_or_else(only_runs)?;
+    let runtime = Handle::try_current().map_err(|_| only_runs())?;
+    let call_id = gate.call_id().unwrap_or_default();
+    let cancelled = Box::pin(wait_until_raised(interrupt));
+    let text = runtime.block_on(runner.ask(call_id, order, cancelled));
+    let text = text.map_err(ToolError::failed)?;
+    let end = text.floor_char_boundary(TEXT_BYTES_MAX);
+    let shown = text.get(..end).unwrap_or_default();
+    let content = describe_vendor_result(shown, end < text.len());
+    Ok(Observation {
+        summary: Some(format!("{} bytes of text", text.len())),
+        ..Observation::done(content)
+    })
+}

@@ -1,0 +1,124 @@
+//! Media that an agent has its vendor make, through the real binary and a simulated server of
+//! OpenAI's.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde_json::{Value, json};
+
+use crate::http_server::{Answer, Endpoint, Recorded};
+use crate::openai_wire::{call_item, completed, message_item};
+use crate::project::Project;
+
+const KEY: &str = "sk-of-the-tests";
+const IMAGE: &[u8] = b"\x89PNG of the tests";
+const SPEECH: &[u8] = b"ID3 of the tests";
+
+/// The calls of the model, in order, each with what the result must contain.
+fn calls() -> Vec<(Value, &'static str)> {
+    let image = |path: &str| json!({"mode": "image", "prompt": "a cat", "path": path});
+    let refused = json!({"mode": "image", "prompt": "two", "path": "refused.png"});
+    let speech = json!({"mode": "audio", "prompt": "Hello.", "path": "hello.mp3",
+        "style": "cheerful"});
+    vec![
+        (image("cat.png"), "wrote 17 bytes"),
+        (speech, "wrote 16 bytes"),
+        (image("cat.png"), "it exists"),
+        (image("cat.gif"), "ends in one of"),
+        (image("../../outside.png"), "denied"),
+        (refused, "no cats"),
+    ]
+}
+
+/// Plays OpenAI: a model that makes its calls one by one, answers and presents, and the models that
+/// make media.
+fn play(request: &Recorded) -> Answer {
+    assert_eq!(request.headers["authorization"], format!("Bearer {KEY}"));
+    let body = request.json();
+    let json = ["content-type: application/json"];
+    match request.line.as_str() {
+        "POST /v1/images/generations" => {
+            assert_eq!(body["model"], "gpt-image-1");
+            assert_eq!(body["output_format"], "png");
+            let made = json!({"data": [{"b64_json": BASE64.encode(IMAGE)}],
+                "usage": {"input_tokens": 11, "output_tokens": 1000}});
+            let error =
+                json!({"error": {"code": "content_policy_violation", "message": "no cats"}});
+            if body["prompt"] == "a cat" {
+                Answer::whole("200 OK", &json, made.to_string())
+            } else {
+                Answer::whole("400 Bad Request", &json, error.to_string())
+            }
+        }
+        "POST /v1/audio/speech" => {
+            let sent = json!({"model": "gpt-4o-mini-tts", "input": "Hello.", "voice": "alloy",
+                "response_format": "mp3", "instructions": "cheerful"});
+            assert_eq!(body, sent);
+            Answer::whole("200 OK", &["content-type: audio/mpeg"], SPEECH)
+        }
+        "POST /v1/responses" => model(&body),
+        other => panic!("{other}"),
+    }
+}
+
+/// Plays the model that makes the calls.
+fn model(body: &Value) -> Answer {
+    let input = body["input"].as_array().unwrap().iter();
+    let results: Vec<&Value> = input
+        .filter(|item| item["type"] == "function_call_output")
+        .collect();
+    let (made, calls) = (results.len(), calls());
+    for (result, (call, expected)) in results.iter().zip(&calls) {
+        let result = result["output"].as_str().unwrap();
+        assert!(result.contains(expected), "{call}: {result}");
+    }
+    let item = match calls.get(made) {
+        _ if !body["tools"].to_string().contains("new_answer") => message_item("m", "Made."),
+        Some((arguments, _)) => call_item(
+            &format!("fc_{made}"),
+            &format!("call_{made}"),
+            "generate_media",
+            &arguments.to_string(),
+        ),
+        None => {
+            let content = json!({"content": "done"}).to_string();
+            call_item("fc_answer", "call_answer", "new_answer", &content)
+        }
+    };
+    Answer::stream().piece(completed(&json!([item]))).end()
+}
+
+#[test]
+fn an_agent_has_images_and_speech_made_into_new_files_of_its_workspace() {
+    let endpoint = Endpoint::answering(play);
+    let url = &endpoint.server.url;
+    let team = format!(
+        "agent: {{id: a, backend: {{type: openai, model: gpt-4o, base_url: '{url}/v1', cwd: w, \
+         enable_image_generation: true, enable_audio_generation: true}}}}\n"
+    );
+    let finished = Project::new()
+        .file("team.yaml", team)
+        .args(["--config", "team.yaml", "Make a cat that speaks."])
+        .env("OPENAI_API_KEY", KEY)
+        .success();
+    let requests = endpoint.server.requests();
+    let made = requests.iter().filter(|request| {
+        let line = &request.line;
+        line.contains("/images/") || line.contains("/audio/")
+    });
+    // What exists, has another name or is elsewhere is refused before the vendor is asked.
+    assert_eq!(made.count(), 3, "{}", finished.stderr());
+    let workspaces = finished.project().path(".massgen/workspaces");
+    let mut workspaces = std::fs::read_dir(workspaces).unwrap();
+    let workspace = workspaces.next().unwrap().unwrap().path();
+    let file = |name: &str| std::fs::read(workspace.join(name));
+    assert_eq!(file("cat.png").unwrap(), IMAGE);
+    assert_eq!(file("hello.mp3").unwrap(), SPEECH);
+    assert!(file("refused.png").is_err());
+    let stderr = finished.stderr();
+    let used = stderr.lines().find(|line| line.contains("tokens read"));
+    assert!(
+        used.is_some_and(|used| used.contains("written")),
+        "{stderr}"
+    );
+    finished.has_no(".massgen/outside.png");
+}
