@@ -23,6 +23,8 @@ use crate::world::sandbox::docker::client::{ContainerUser, EngineClient};
 const COMMAND: &str = include_str!("command.sh");
 /// Script that kills running processes.
 const SWEEP: &str = include_str!("sweep.sh");
+/// Script that removes files.
+const REMOVAL: &str = include_str!("removal.sh");
 /// Environment variable that identifies a command and all its descendants.
 const MARK: &str = "MASSGEN_COMMAND";
 /// Size of a chunk of output that is read, in bytes.
@@ -75,6 +77,17 @@ impl ContainerCommand {
     pub(super) fn sweep(user: ContainerUser, spared: &[ContainerCommandId]) -> Self {
         Self {
             program: script(SWEEP, spared.iter().map(ContainerCommandId::text)),
+            env: BTreeMap::new(),
+            dir: None,
+            user,
+        }
+    }
+
+    /// Creates a command that removes what these paths name; it fails if anything but an empty
+    /// directory is left.
+    pub(super) fn removal(user: ContainerUser, paths: impl Iterator<Item = String>) -> Self {
+        Self {
+            program: script(REMOVAL, paths),
             env: BTreeMap::new(),
             dir: None,
             user,
